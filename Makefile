@@ -1,0 +1,52 @@
+# The course: `make book` builds it, `make test` tests it. Each makes the environment it needs.
+#
+#   book     the static book, in _build/html              release  student notebooks and dist/attention-course.zip
+#   serve    the built book on http://127.0.0.1:8000      grade    the sample class, from release to feedback and CSV
+#   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too
+#   test     all tests, on the CPU
+
+PYTHON ?= python3
+VENV   ?= .venv
+PORT   ?= 8000
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+
+.PHONY: book serve lab test release grade clean
+.DELETE_ON_ERROR:
+
+# Made once, refreshed only when what is required changes. torch goes in first and alone, so that no other package
+# can pull another build of it.
+$(READY): requirements.txt pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Python 3.11 or newer is needed; this is " + sys.version.split()[0])'
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --upgrade pip
+	$(BIN)/python -m pip install --quiet "$$(grep -E '^torch==' requirements.txt)"
+	$(BIN)/python -m pip install --quiet -r requirements.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@touch $@
+
+book: $(READY)
+	$(BIN)/python -m autograder assemble >/dev/null
+	$(BIN)/jupyter-book build . -W -n --keep-going
+	@echo "Open _build/html/index.html, or run: make serve"
+
+serve: $(READY)
+	@test -f _build/html/index.html || { echo "There is no book yet: run make book first."; exit 1; }
+	$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
+
+lab: $(READY)
+	$(BIN)/python -m autograder release
+	$(BIN)/jupyter lab --notebook-dir build/course/release
+
+test: $(READY)
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+release: $(READY)
+	$(BIN)/python -m autograder release
+
+grade: $(READY)
+	$(BIN)/python -m autograder grade
+
+clean:
+	rm -rf _build build dist reports .pytest_cache .venv *.egg-info
+	find attnlab autograder book solutions tests -name __pycache__ -prune -exec rm -rf {} +

@@ -1,0 +1,59 @@
+"""Run one probe on a student's object and return what happened as plain data, whatever happened.
+
+An outcome is one of
+  {"value": {...}}                                   what the probe saw
+  {"error": {"type", "message", "line", "code"}}     an exception in the student's code, and where
+  {"refused": "..."}                                 a result that is no plain data (an open file, a million lists)
+"""
+
+from __future__ import annotations
+
+import inspect
+import traceback
+import warnings
+
+import numpy as np
+
+from attnlab import codec, probes
+
+
+def observe(target, probe: str, inputs: dict) -> dict:
+    """The outcome of the probe of that name on `target`. `inputs` should be fresh: the student's code may alter them.
+
+    Warnings cost nothing and are not shown: an overflow is judged by what comes out.
+    """
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            value = getattr(probes, probe)(target, **inputs)
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:  # SystemExit too: a student's exit() is an answer that failed, not ours to obey
+        return {"error": describe_error(error, _source_file(target))}
+    try:
+        # A round trip through bytes: the same form as from a student's process, and no hold on the student's objects.
+        return codec.unpack(codec.pack({"value": value}))
+    except codec.CodecError as error:
+        return {"refused": str(error)}
+
+
+def describe_error(error: BaseException, own_file: str | None) -> dict:
+    """Type and message of an exception, and the last line of the student's own file that it went through."""
+    try:
+        message = str(error)[:500]
+    except Exception:
+        message = ""
+    line, code = None, None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if own_file is not None and frame.filename == own_file:
+            line, code = frame.lineno, (frame.line or "").strip()[:200] or None
+    if isinstance(error, SyntaxError) and error.filename == own_file:
+        line, message = error.lineno, error.msg
+    return {"type": type(error).__name__, "message": message, "line": line, "code": code}
+
+
+def _source_file(target) -> str | None:
+    function = inspect.unwrap(target) if callable(target) else target
+    if inspect.isclass(function):
+        function = getattr(function, "__init__", None)
+    return getattr(getattr(function, "__code__", None), "co_filename", None)

@@ -1,0 +1,113 @@
+"""A report as text and as HTML: one line per property, and for each that failed a sentence that helps."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+
+from attnlab.judge import Report
+
+WIDTH = 78
+
+# Colours follow the page in JupyterLab, in the book and in plain HTML. Nothing here depends on colour alone.
+_STYLE = """<style>
+.attn-check{border:1px solid var(--jp-border-color1,var(--pst-color-border,#c9ced6));border-radius:8px;
+padding:.6rem .9rem;margin:.3rem 0;max-width:46rem;font-size:.95em;line-height:1.45;
+color:var(--jp-ui-font-color1,var(--pst-color-text-base,#1f2328));
+background:var(--jp-layout-color1,var(--pst-color-background,#fff))}
+.attn-check p{margin:.15rem 0}.attn-check ul{list-style:none;margin:.3rem 0 0;padding:0}
+.attn-check li{margin:.25rem 0;padding:0 0 0 2.4rem;position:relative}
+.attn-check li>b:first-child{position:absolute;left:0;font-family:monospace}
+.attn-check li.ok>b:first-child{color:var(--pst-color-success,#1a7f37)}
+.attn-check li.no>b:first-child{color:var(--pst-color-danger,#c2182b)}
+.attn-check .why{margin:.1rem 0 .3rem;color:inherit}.attn-check pre{white-space:pre-wrap;margin:.2rem 0;
+font-size:.9em;background:transparent;color:inherit;padding:0;border:0}
+body[data-jp-theme-light="false"] .attn-check li.ok>b:first-child,html[data-theme="dark"] .attn-check li.ok>b:first-child{color:#5fd38a}
+body[data-jp-theme-light="false"] .attn-check li.no>b:first-child,html[data-theme="dark"] .attn-check li.no>b:first-child{color:#ff8f8f}
+</style>"""
+
+
+def headline(report: Report) -> str:
+    """`2 of 3 passed`, or that it is not done."""
+    if report.not_done:
+        return "not done yet"
+    if report.reason:
+        return "could not be checked"
+    return f"{sum(f.passed for f in report.findings)} of {len(report.findings)} passed"
+
+
+def opening(report: Report) -> str | None:
+    """The sentence before the list, where there is something to say about the answer as a whole."""
+    if report.not_done:
+        return ("Not done yet, and that is fine. Put your code in place of `raise NotImplementedError` above, "
+                "run that cell, then run this one again.")
+    return report.reason
+
+
+def as_text(report: Report) -> str:
+    """The report as plain text, at most WIDTH columns wide."""
+    head = headline(report)
+    lines = [f"{report.exercise:<{WIDTH - len(head)}}{head}"]
+    if opening(report):
+        lines += textwrap.wrap(opening(report), WIDTH - 2, initial_indent="  ", subsequent_indent="  ")
+    if report.not_done:
+        return "\n".join(lines)
+    for finding in report.findings:
+        lines.append(f" {'ok' if finding.passed else 'no'}   {finding.title}")
+        if not finding.passed:
+            lines += _indented(explanation(finding))
+            if finding.misconception and finding.section:
+                lines += _indented(f'See "{finding.section}".')
+            lines += [f"      {line}" for line in evidence(finding)]
+    return "\n".join(lines)
+
+
+def as_html(report: Report) -> str:
+    """The report as a self-contained piece of HTML. Everything that came from a student is escaped."""
+    esc = html.escape
+    parts = [_STYLE, '<div class="attn-check" role="status">',
+             f"<p><b>{esc(report.exercise)}</b>: {esc(headline(report))}</p>"]
+    if opening(report):
+        parts.append(f"<p>{_code(esc(opening(report)))}</p>")
+    if not report.not_done:
+        parts.append("<ul>")
+        for finding in report.findings:
+            mark = "ok" if finding.passed else "no"
+            parts.append(f'<li class="{mark}"><b>{mark}</b> {_code(esc(finding.title))}')
+            if not finding.passed:
+                why = _code(esc(explanation(finding)))
+                if finding.misconception and finding.section:
+                    anchor = finding.section.replace(" ", "-")
+                    why += f' See <a href="#{esc(anchor)}">{esc(finding.section)}</a>.'
+                if why:
+                    parts.append(f'<p class="why">{why}</p>')
+                if evidence(finding):
+                    parts.append(f"<pre>{esc(chr(10).join(evidence(finding)))}</pre>")
+            parts.append("</li>")
+        parts.append("</ul>")
+    return "".join(parts) + "</div>"
+
+
+def explanation(finding) -> str:
+    """The sentence that helps: the misconception if one matches, otherwise what happened and the hint."""
+    if finding.misconception:
+        return finding.misconception
+    first = finding.detail.split("\n", 1)[0]
+    return " ".join(part for part in (first, finding.hint) if part)
+
+
+def evidence(finding) -> list[str]:
+    """The smallest failing input, what was expected and what came; empty where a misconception says it better."""
+    return [] if finding.misconception else finding.detail.split("\n")[1:]
+
+
+def _indented(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDTH - 6, initial_indent="      ", subsequent_indent="      ")
+
+
+def _code(escaped: str) -> str:
+    """`x` in back quotes becomes code, in text that is already escaped."""
+    pieces = escaped.split("`")
+    if len(pieces) % 2 == 0:
+        return escaped
+    return "".join(f"<code>{piece}</code>" if i % 2 else piece for i, piece in enumerate(pieces))

@@ -1,0 +1,79 @@
+"""What every widget of the course shares: where its code comes from and how it prints.
+
+A widget is an anywidget class (so an ipywidget). Its computation and drawing are an ES module of the same stem
+beside it. `common.js` goes in front of that module as plain text, so that each widget stays one module without
+imports: the same text runs in Jupyter, on a static page and from `file://`.
+"""
+
+from __future__ import annotations
+
+import base64
+import io
+from pathlib import Path
+
+import anywidget
+import numpy as np
+import traitlets
+
+HERE = Path(__file__).parent
+
+
+def module(stem: str) -> str:
+    """The ES module of a widget: the shared helpers followed by `<stem>.js`."""
+    return (HERE / "common.js").read_text("utf-8") + "\n" + (HERE / f"{stem}.js").read_text("utf-8")
+
+
+STYLE = (HERE / "widgets.css").read_text("utf-8")
+
+
+class Numbers(traitlets.TraitType):
+    """A trait that holds a short list of finite numbers and takes a list, a tuple or a 1-D NumPy array.
+
+    `shortest` and `longest` bound how many there are, `largest` bounds their size. The value is a list of floats;
+    assign a new list to change it, since an entry set in place is not seen.
+    """
+
+    def __init__(self, default, *, shortest, longest, largest, **kwargs):
+        super().__init__(**kwargs)
+        self.numbers, self.shortest, self.longest, self.largest = list(default), shortest, longest, largest
+
+    def default(self, obj=None):
+        return list(self.numbers)
+
+    def validate(self, obj, value):
+        many = str(self.shortest) if self.shortest == self.longest else f"{self.shortest} to {self.longest}"
+        try:
+            array = np.asarray(value, dtype=float)
+        except (TypeError, ValueError):
+            raise traitlets.TraitError(f"{self.name} must be a list of {many} numbers, got {value!r}") from None
+        if array.ndim != 1:
+            raise traitlets.TraitError(
+                f"{self.name} must be a list of {many} numbers, got an array of shape {array.shape}")
+        if not self.shortest <= len(array) <= self.longest:
+            raise traitlets.TraitError(f"{self.name} must hold {many} numbers, got {len(array)}")
+        if not np.all(np.abs(array) <= self.largest):
+            raise traitlets.TraitError(
+                f"{self.name} must hold finite numbers of size at most {self.largest:g}, got {array.tolist()}")
+        return array.tolist()
+
+
+class CourseWidget(anywidget.AnyWidget):
+    """Base of the course's widgets.
+
+    `min_height` (CSS pixels) is reserved on a page before the widget is drawn, so that text does not jump.
+    `picture()` draws the present state with matplotlib for print and for places without JavaScript.
+    """
+
+    _css = STYLE
+    min_height = traitlets.Int(320).tag(sync=True)
+
+    def picture(self):
+        """A matplotlib figure of the present state, made without pyplot, which would show it a second time."""
+        raise NotImplementedError
+
+    def _repr_mimebundle_(self, **kwargs):
+        bundle = super()._repr_mimebundle_(**kwargs)
+        data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
+        buffer = io.BytesIO()
+        self.picture().savefig(buffer, format="png", dpi=110, bbox_inches="tight")
+        return {**(data or {}), "image/png": base64.b64encode(buffer.getvalue()).decode("ascii")}, metadata or {}

@@ -1,0 +1,91 @@
+"""The student's side of a grading process: runs one file and probes what it defines. Run as a script, never imported.
+
+It speaks in frames (eight bytes of length, then a value packed by `attnlab.codec`) over the descriptors it was given
+as standard input and output. The student's code gets /dev/null in their place. It knows no expected value, and the
+course's other packages are not on its path: only `attnlab` is loaded, by its location.
+
+  from the grader: {"source", "filename", "name"}, then {"probe", "inputs"} as often as wanted
+  to the grader:   {"started": True}, then {"loaded": {...parameters}} or {"failed": {...}}, then one outcome each
+"""
+
+import importlib.util
+import os
+import sys
+from pathlib import Path
+
+
+def _load_attnlab():
+    """Import the package that this file stands in, without putting its parent folder on the path."""
+    if "attnlab" not in sys.modules:
+        here = Path(__file__).resolve().parent
+        spec = importlib.util.spec_from_file_location("attnlab", here / "__init__.py",
+                                                      submodule_search_locations=[str(here)])
+        sys.modules["attnlab"] = package = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(package)
+
+
+def _limit_resources():
+    try:
+        import resource
+    except ImportError:  # Windows has none; the grader's own deadline holds there too
+        return
+    for name, value in (("RLIMIT_CORE", 0), ("RLIMIT_FSIZE", 16 << 20), ("RLIMIT_AS", 8 << 30)):
+        hard = resource.getrlimit(getattr(resource, name))[1]
+        value = value if hard == resource.RLIM_INFINITY else min(value, hard)
+        resource.setrlimit(getattr(resource, name), (value, value))
+
+
+def main():
+    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    _limit_resources()
+    _load_attnlab()
+    from attnlab import frames
+    from attnlab.observe import describe_error, observe
+
+    frames.write(outgoing, {"started": True})
+    job = frames.read(incoming)
+    target, reply = _define(job, describe_error)
+    frames.write(outgoing, reply)
+    while target is not None:
+        request = frames.read(incoming)
+        if request is None:
+            break
+        frames.write(outgoing, observe(target, request["probe"], request["inputs"]))
+    outgoing.flush()
+    os._exit(0)  # whatever threads the student's code left behind
+
+
+def _define(job, describe_error):
+    """Run the file as a module of its own; returns (the exercise's function or class or None, the reply)."""
+    import types
+
+    module = types.ModuleType("submission")
+    module.__file__ = job["filename"]
+    sys.modules["submission"] = module
+    try:
+        exec(compile(job["source"], job["filename"], "exec"), module.__dict__)
+    except BaseException as error:
+        return None, {"failed": describe_error(error, job["filename"])}
+    target = module.__dict__.get(job["name"])
+    if not callable(target):
+        what = "does not define it" if target is None else "defines it as something that cannot be called"
+        return None, {"failed": {"type": "missing", "message": what, "line": None, "code": None}}
+    return target, {"loaded": _parameters(target)}
+
+
+def _parameters(target):
+    """The names of the parameters, for a clear word about a changed signature."""
+    import inspect
+
+    try:
+        found = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    return [[p.name, p.kind.name, p.default is not p.empty] for p in found]
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,84 @@
+"""The grader's command line: `python -m autograder assemble | release | grade | try`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+
+from attnlab.report import as_text
+from autograder.errors import CourseError
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m autograder", description=__doc__)
+    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
+
+    assemble = commands.add_parser("assemble", help="make the instructor's notebooks and the data of the checks")
+    assemble.add_argument("chapter", nargs="*", help="stems such as softmax; all chapters if none is named")
+
+    release = commands.add_parser("release", help="make the student notebooks and the bundle in dist/")
+    release.add_argument("--dist", type=Path, default=Path("dist"), help="folder for the bundle (default: dist)")
+
+    grade = commands.add_parser("grade", help="grade the sample class from release to feedback and CSV")
+    grade.add_argument("--course", type=Path, default=None, help="course folder (default: build/course)")
+
+    attempt = commands.add_parser("try", help="grade stand-alone Python files against one exercise")
+    attempt.add_argument("name", help="the exercise, such as softmax")
+    attempt.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    attempt.add_argument("--json", action="store_true", help="one JSON object a line, one line a file")
+
+    options = parser.parse_args(arguments)
+    try:
+        return globals()[f"_{options.command}"](options)
+    except CourseError as error:
+        print(f"autograder: {error}", file=sys.stderr)
+        return 2
+
+
+def _assemble(options) -> int:
+    from autograder import assemble
+
+    for path in assemble.write_all(options.chapter):
+        print(path)
+    return 0
+
+
+def _release(options) -> int:
+    from autograder import release
+
+    print(release.bundle(options.dist))
+    return 0
+
+
+def _grade(options) -> int:
+    from autograder import sample_class
+
+    return sample_class.run(options.course)
+
+
+def _try(options) -> int:
+    from attnlab.judge import no_answer
+    from autograder import registry
+    from autograder.grading import Unreadable, as_record, grade_file
+
+    exercise = registry.exercise(options.name)
+    status = 0
+    for path in options.files:
+        try:
+            report = grade_file(path, exercise)
+        except Unreadable as error:
+            report, status = no_answer(exercise.material(0, misconceptions=False), str(error)), 1
+            print(f"autograder: {error}", file=sys.stderr)
+        if options.json:
+            print(json.dumps(as_record(report, str(path))), flush=True)
+        elif report.reason is None or any(f.passed for f in report.findings) or report.not_done:
+            print(f"{path}: {report.points:g} of {report.max_points:g} points\n{as_text(report)}", flush=True)
+        else:
+            print(f"{path}: 0 of {report.max_points:g} points: {report.reason}", flush=True)
+    return status
+
+
+if __name__ == "__main__":
+    sys.exit(main())

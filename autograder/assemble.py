@@ -1,0 +1,210 @@
+"""Join chapter, solution and grading cell into the nbgrader source notebook, and make the data of the checks.
+
+Generated, never edited: `build/course/source/<stem>/<stem>.ipynb` for nbgrader, `attnlab/checks/<name>.npz` for the
+student's `check`. One assignment per chapter, named after it.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import os
+import textwrap
+from pathlib import Path
+
+import nbformat
+import numpy as np
+
+import attnlab.check
+from attnlab import codec
+from attnlab.compare import agree
+from autograder import chapter, portable, registry
+from autograder.errors import CourseError
+
+CHECKS = attnlab.check.CHECKS
+
+
+def course_folder() -> Path:
+    """Where the instructor's course lives: COURSE_DIR, or build/course in this checkout."""
+    return Path(os.environ.get("COURSE_DIR") or registry.ROOT / "build" / "course").resolve()
+
+
+def write_all(stems: list[str] | tuple[str, ...] = (), course: Path | None = None) -> list[Path]:
+    """Write source notebooks and check data for the chapters named (all, if none is); returns the notebooks' paths."""
+    unknown = [stem for stem in stems if stem not in registry.chapters()]
+    if unknown:
+        raise CourseError(f"unknown chapter {unknown[0]!r}; there are: {', '.join(registry.chapters())}")
+    written = []
+    for stem in stems or registry.chapters():
+        notebook = source_notebook(stem)
+        path = (course or course_folder()) / "source" / stem / f"{stem}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_if_changed(path, nbformat.writes(notebook).encode("utf-8"))
+        written.append(path)
+    write_checks(stems or registry.chapters())
+    return written
+
+
+def write_checks(stems) -> list[Path]:
+    """Bring the data of the checks up to date; a file is touched only if it says something else than before."""
+    touched = []
+    CHECKS.mkdir(exist_ok=True)
+    for stem in stems:
+        for name, exercise in registry.exercises_of(stem).items():
+            path, material = CHECKS / f"{name}.npz", exercise.material()
+            if not (path.exists() and is_current(path, material)):
+                path.write_bytes(codec.pack(material))
+                touched.append(path)
+    if set(stems) == set(registry.chapters()):
+        for stray in set(CHECKS.glob("*.npz")) - {CHECKS / f"{name}.npz" for name in registry.all_exercises()}:
+            stray.unlink()
+    return touched
+
+
+def is_current(path: Path, material: dict) -> bool:
+    """Whether a check's file says what `material` says. Rounding may differ from one machine to the next."""
+    try:
+        stored = codec.unpack(path.read_bytes())
+    except codec.CodecError:
+        return False
+    return _alike(stored, material)
+
+
+def _alike(a, b) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(_alike, a, b))
+    with np.errstate(all="ignore"):
+        return agree(a, b, rtol=1e-9, atol=1e-12)
+
+
+def source_notebook(stem: str) -> nbformat.NotebookNode:
+    """The instructor's notebook of one chapter: solutions in place, graded cells locked, markdown made portable."""
+    notebook = chapter.read(stem)
+    where = f"chapters/{stem}.md"
+    exercises = {cells.stub: cells.name for cells in chapter.find_exercises(notebook, where)}
+    checks = {cells.check: cells.name for cells in chapter.find_exercises(notebook, where)}
+    made = []
+    for i, cell in enumerate(notebook.cells):
+        if i in exercises:
+            made.append(_solution_cell(stem, exercises[i], cell.source))
+        elif i in checks:
+            made.append(_graded_cell(registry.exercise(checks[i]), cell.source))
+        elif chapter.is_written(cell):
+            made += _written_cells(stem, portable.markdown(cell.source, where))
+        elif cell.cell_type == "markdown":
+            made.append(nbformat.v4.new_markdown_cell(portable.markdown(cell.source, where)))
+        else:
+            made.append(nbformat.v4.new_code_cell(cell.source, metadata=_plain_metadata(cell)))
+    for number, cell in enumerate(made):
+        cell["id"] = f"{stem.replace('_', '-')}-{number}"
+    return nbformat.v4.new_notebook(cells=made, metadata={
+        "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"},
+        "language_info": {"name": "python"}})
+
+
+def splice(stub: str, solution: str, where: str) -> str:
+    """The stub with each body replaced by the solution's between nbgrader's markers; docstrings stay the stub's.
+
+    stub, solution: source of one function, or of one class whose methods are treated one by one
+    Raises CourseError if signatures or methods differ.
+    """
+    wanted, given = chapter.definition_in(stub, where), chapter.definition_in(solution, where)
+    answers = {name: node for name, node in _functions(given)}
+    lines, source = stub.rstrip().split("\n"), solution.split("\n")
+    replaced = []
+    for name, node in _functions(wanted):
+        if name not in answers:
+            raise CourseError(f"{where}: the solution of {wanted.name} has no {name}")
+        answer = answers.pop(name)
+        if _signature(node) != _signature(answer):
+            raise CourseError(f"{where}: the stub {name}{_signature(node)} and its solution "
+                              f"{name}{_signature(answer)} differ in signature")
+        if not _is_stub(node):
+            continue
+        replaced.append((node, _body_lines(answer, source)))
+    if answers:
+        raise CourseError(f"{where}: the solution of {wanted.name} defines {', '.join(answers)}, which the stub lacks")
+    if not replaced:
+        raise CourseError(f"{where}: the exercise {wanted.name} has no `raise NotImplementedError` to fill in")
+    for node, body in reversed(replaced):
+        last = node.body[-1]
+        indent = " " * last.col_offset
+        marked = [f"{indent}### BEGIN SOLUTION", *[indent + line if line else "" for line in body],
+                  f"{indent}### END SOLUTION"]
+        lines[last.lineno - 1:last.end_lineno] = marked
+    return "\n".join(lines)
+
+
+def solution_source(stem: str, name: str) -> str:
+    """The source of one reference. Raises CourseError if there is none."""
+    reference = registry.exercises_of(stem)[name].reference
+    if reference.__module__ != f"solutions.{stem}":
+        raise CourseError(f"the reference of {name} must come from solutions/{stem}.py")
+    return textwrap.dedent(inspect.getsource(reference))
+
+
+def _functions(node):
+    if isinstance(node, ast.FunctionDef):
+        return [(node.name, node)]
+    return [(f"{node.name}.{item.name}", item) for item in node.body if isinstance(item, ast.FunctionDef)]
+
+
+def _signature(node: ast.FunctionDef) -> str:
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"({ast.unparse(node.args)}){returns}"
+
+
+def _is_stub(node: ast.FunctionDef) -> bool:
+    last = node.body[-1]
+    return isinstance(last, ast.Raise) and "NotImplementedError" in ast.unparse(last)
+
+
+def _body_lines(node: ast.FunctionDef, source: list[str]) -> list[str]:
+    """The lines of a function's body without its docstring, dedented; comments between statements are kept."""
+    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
+    start = node.body[0].end_lineno if body is not node.body else node.body[0].lineno - 1
+    lines = source[start:node.end_lineno]
+    return textwrap.dedent("\n".join(lines)).strip("\n").split("\n")
+
+
+def _solution_cell(stem: str, name: str, stub: str):
+    source = splice(stub, solution_source(stem, name), f"chapters/{stem}.md, {name}")
+    return nbformat.v4.new_code_cell(source, metadata={"nbgrader": _nbgrader(name, "code", solution=True)})
+
+
+def _graded_cell(exercise, source: str):
+    # On the instructor's side `check` means the hidden tests. The import is cut from the students' copy, where
+    # the same line runs attnlab's check on public cases.
+    hidden = ["### BEGIN HIDDEN TESTS", "from autograder.hidden import check_for",
+              f"check = check_for({exercise.name!r})", "### END HIDDEN TESTS", source.strip()]
+    points = 0 if exercise.bonus else exercise.points  # a bonus goes on top, as nbgrader's extra credit
+    return nbformat.v4.new_code_cell("\n".join(hidden), metadata={
+        "nbgrader": _nbgrader(f"check-{exercise.name}", "code", grade=True, locked=True, points=points)})
+
+
+def _written_cells(stem: str, question: str):
+    written = registry.written_of(stem)
+    rubric = f"\n\n=== BEGIN MARK SCHEME ===\n\n{textwrap.dedent(written.rubric).strip()}\n\n=== END MARK SCHEME ==="
+    answer = nbformat.v4.new_markdown_cell("Write your answer here.", metadata={
+        "nbgrader": _nbgrader(f"written-{stem}", "markdown", grade=True, solution=True, points=written.points)})
+    asked = nbformat.v4.new_markdown_cell(question + rubric, metadata={
+        "nbgrader": _nbgrader(f"question-{stem}", "markdown", locked=True)})
+    return [asked, answer]
+
+
+def _nbgrader(grade_id: str, cell_type: str, grade=False, solution=False, locked=False, points=None) -> dict:
+    made = {"grade_id": grade_id, "grade": grade, "solution": solution, "locked": locked, "task": False,
+            "schema_version": 3, "cell_type": cell_type}
+    return made if points is None else {**made, "points": points}
+
+
+def _plain_metadata(cell) -> dict:
+    """What Jupyter understands of the book's tags: a folded input stays folded."""
+    return {"jupyter": {"source_hidden": True}} if "hide-input" in cell.metadata.get("tags", []) else {}
+
+
+def _write_if_changed(path: Path, data: bytes) -> None:
+    if not path.exists() or path.read_bytes() != data:
+        path.write_bytes(data)

