@@ -1,0 +1,2 @@
+ABOUT = "partial: the first exercises of each chapter, the rest untouched"
+REFERENCES = ["dot", "cosine_similarity", "softmax", "log_softmax", "project_qkv", "attention_weights"]

@@ -1,0 +1,1 @@
+ABOUT = "empty: handed in as released"
