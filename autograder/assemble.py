@@ -15,13 +15,11 @@ from pathlib import Path
 import nbformat
 import numpy as np
 
-import attnlab.check
 from attnlab import codec
+from attnlab.check import CHECKS
 from attnlab.compare import agree
 from autograder import chapter, portable, registry
 from autograder.errors import CourseError
-
-CHECKS = attnlab.check.CHECKS
 
 
 def course_folder() -> Path:
@@ -123,7 +121,7 @@ def splice(stub: str, solution: str, where: str) -> str:
                               f"{name}{_signature(answer)} differ in signature")
         if not _is_stub(node):
             continue
-        replaced.append((node, _body_lines(answer, source)))
+        replaced.append((node, _body_lines(answer, source, given=_given(node, answer, where))))
     if answers:
         raise CourseError(f"{where}: the solution of {wanted.name} defines {', '.join(answers)}, which the stub lacks")
     if not replaced:
@@ -131,8 +129,7 @@ def splice(stub: str, solution: str, where: str) -> str:
     for node, body in reversed(replaced):
         last = node.body[-1]
         indent = " " * last.col_offset
-        marked = [f"{indent}### BEGIN SOLUTION", *[indent + line if line else "" for line in body],
-                  f"{indent}### END SOLUTION"]
+        marked = [f"{indent}### BEGIN SOLUTION", *body, f"{indent}### END SOLUTION"]
         lines[last.lineno - 1:last.end_lineno] = marked
     return "\n".join(lines)
 
@@ -161,12 +158,25 @@ def _is_stub(node: ast.FunctionDef) -> bool:
     return isinstance(last, ast.Raise) and "NotImplementedError" in ast.unparse(last)
 
 
-def _body_lines(node: ast.FunctionDef, source: list[str]) -> list[str]:
-    """The lines of a function's body without its docstring, dedented; comments between statements are kept."""
-    body = node.body[1:] if ast.get_docstring(node) is not None else node.body
-    start = node.body[0].end_lineno if body is not node.body else node.body[0].lineno - 1
-    lines = source[start:node.end_lineno]
-    return textwrap.dedent("\n".join(lines)).strip("\n").split("\n")
+def _given(stub: ast.FunctionDef, answer: ast.FunctionDef, where: str) -> int:
+    """How many statements the stub gives away before its `raise`; the solution must begin with the same ones."""
+    given = [ast.unparse(item) for item in _statements(stub)[:-1]]
+    if [ast.unparse(item) for item in _statements(answer)[:len(given)]] != given:
+        raise CourseError(f"{where}: the solution of {stub.name} does not begin as the stub does")
+    return len(given)
+
+
+def _statements(node: ast.FunctionDef) -> list[ast.stmt]:
+    return node.body[1:] if ast.get_docstring(node) is not None else node.body
+
+
+def _body_lines(node: ast.FunctionDef, source: list[str], given: int) -> list[str]:
+    """The lines of a function's body, comments too, without docstring and the first `given` statements."""
+    statements = _statements(node)
+    before = node.body[:len(node.body) - len(statements) + given]
+    start = before[-1].end_lineno if before else statements[0].lineno - 1
+    # Lines are taken as they stand, multi-line strings too: stubs and solutions are both indented by four spaces.
+    return "\n".join(source[start:node.end_lineno]).strip("\n").split("\n")
 
 
 def _solution_cell(stem: str, name: str, stub: str):

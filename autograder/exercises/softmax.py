@@ -1,0 +1,933 @@
+"""Exercises of the softmax chapter: what must hold, on which inputs, and what people get wrong."""
+
+import numpy as np
+
+from attnlab import probes
+from autograder.exercise import Exercise, Written
+from solutions import softmax as solutions
+
+# Tight enough to see an epsilon of 1e-10 in a denominator, wide enough for any order of the same operations.
+EXACT = 1e-11
+
+
+# softmax ---------------------------------------------------------------------------------------------------------
+
+softmax = Exercise(solutions.softmax, section="Why subtract the maximum")
+
+
+@softmax.property("turns one row of scores into weights", points=1, rtol=EXACT,
+                  hint="Exponentiate every score, then divide by the sum of these exponentials and by nothing else.")
+def one_row(rng):
+    yield dict(x=np.array([3.0, 1.0]))
+    yield dict(x=rng.normal(size=5))
+
+
+@softmax.property("normalises along any axis", points=2, rtol=EXACT,
+                  hint="Take the maximum and the sum along `axis`, with keepdims=True, so that each row keeps its own.")
+def any_axis(rng):
+    yield dict(x=rng.normal(size=(3, 5)))
+    yield dict(x=rng.normal(size=(3, 5)), axis=0)
+    yield dict(x=rng.normal(size=(2, 3, 4)), axis=1)
+    yield dict(x=rng.normal(size=(2, 3, 4)), axis=-3)
+    yield dict(x=rng.normal(size=(3, 3)))
+
+
+@softmax.property("survives scores of a thousand", points=2, rtol=EXACT,
+                  hint="Subtract from each row its own largest score before you exponentiate.")
+def large(rng):
+    yield dict(x=np.array([[1000.0, 999.0], [-1000.0, -1001.0]]))
+    yield dict(x=np.array([1000.0, 0.0, -1000.0]))
+    yield dict(x=np.array([[1000.0, 5.0], [1001.0, 3.0], [998.0, 4.0]]) + rng.normal(size=(3, 2)), axis=0)
+
+
+@softmax.property("accepts whole numbers", points=1, rtol=EXACT,
+                  hint="Whole-number arrays cannot hold fractions. Turn the scores into floats first.")
+def whole_numbers(rng):
+    yield dict(x=np.array([[1, 1, 2], [0, 2, 1]]))
+    yield dict(x=rng.integers(-9, 9, size=4))
+
+
+@softmax.property("leaves its input as it was", points=1, probe=probes.unchanged,
+                  hint="Work on a new array: `x = x - ...` makes one, while `x -= ...` writes into the caller's.")
+def pure(rng):
+    yield dict(x=rng.normal(size=(2, 3)))
+
+
+@softmax.misconception("No maximum is subtracted. Large scores then overflow and give inf/inf, very negative ones "
+                       "underflow and give 0/0; both are nan.")
+def no_maximum(x, axis=-1):
+    e = np.exp(x)
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("One maximum is subtracted for the whole array. Each row needs its own, or rows far below the "
+                       "largest score become 0/0.")
+def global_maximum(x, axis=-1):
+    e = np.exp(x - x.max())
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("The weights sum to one over the whole array. Only the scores along `axis` compete with one "
+                       "another, so every row must sum to one.", section="Rows and axes")
+def over_everything(x, axis=-1):
+    e = np.exp(x - x.max())
+    return e / e.sum()
+
+
+@softmax.misconception("Each row has its own maximum, but the total is taken over the whole array. Sum along `axis`, "
+                       "too.", section="Rows and axes")
+def one_total(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum()
+
+
+@softmax.misconception("`axis` is ignored: the weights sum to one along the last axis, whichever was asked for.",
+                       section="Rows and axes")
+def always_last(x, axis=-1):
+    e = np.exp(x - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+@softmax.misconception("The weights sum to one down the columns, along the first axis. Pass `axis` on to the maximum "
+                       "and to the sum; its default, -1, means the last axis.", section="Rows and axes")
+def always_first(x, axis=-1):
+    e = np.exp(x - x.max(axis=0, keepdims=True))
+    return e / e.sum(axis=0, keepdims=True)
+
+
+@softmax.misconception("`axis` is used for the maximum but not for the sum, which runs along the last axis. Both need it.",
+                       section="Rows and axes")
+def axis_only_for_maximum(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+@softmax.misconception("keepdims=True is missing from the sum. The totals lose an axis, so NumPy either refuses to "
+                       "divide or, on a square array, divides each column by the total of a row.",
+                       section="Rows and axes")
+def keepdims_forgotten_in_sum(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis)
+
+
+@softmax.misconception("keepdims=True is missing from the maximum. The maxima lose an axis, so NumPy either refuses to "
+                       "subtract or, on a square array, subtracts the maximum of another row.", section="Rows and axes")
+def keepdims_forgotten_in_maximum(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("keepdims=True is missing from the maximum and from the sum. Both lose an axis and no longer "
+                       "line up with their rows.", section="Rows and axes")
+def keepdims_forgotten(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis))
+    return e / e.sum(axis=axis)
+
+
+@softmax.misconception("The axis was moved to the end for the work and not moved back. The result must have the shape "
+                       "of the input.", section="Rows and axes")
+def axis_not_moved_back(x, axis=-1):
+    rows = np.moveaxis(x, axis, -1)
+    e = np.exp(rows - rows.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+_EPSILON = ("Something small is added to the denominator. After the maximum is subtracted the sum is at least 1, so "
+            "there is no division by zero to prevent, and with the extra term the weights no longer sum to one.")
+
+
+@softmax.misconception(_EPSILON)
+def epsilon(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / (e.sum(axis=axis, keepdims=True) + 1e-8)
+
+
+@softmax.misconception(_EPSILON)
+def larger_epsilon(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / (e.sum(axis=axis, keepdims=True) + 1e-6)
+
+
+@softmax.misconception("A small number in the denominator stands in for subtracting the maximum. It turns 0/0 into "
+                       "weights that are all 0, leaves inf/inf as nan, and makes every other row sum to less than one.")
+def epsilon_instead_of_maximum(x, axis=-1):
+    e = np.exp(x)
+    return e / (e.sum(axis=axis, keepdims=True) + 1e-8)
+
+
+@softmax.misconception("The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` makes "
+                       "a new one.")
+def in_place(x, axis=-1):
+    x -= x.max(axis=axis, keepdims=True)
+    e = np.exp(x)
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("Everything is written into the input: the caller's scores are gone, and an array of whole "
+                       "numbers cannot hold the weights. Work on a new array of floats.")
+def all_in_place(x, axis=-1):
+    x -= x.max(axis=axis, keepdims=True)
+    np.exp(x, out=x)
+    x /= x.sum(axis=axis, keepdims=True)
+    return x
+
+
+@softmax.misconception("The maximum is subtracted after the exponential. It must come off the scores before: only "
+                       "there does it cancel, and only there does it prevent the overflow.")
+def maximum_after_exponential(x, axis=-1):
+    e = np.exp(x)
+    e = e - e.max(axis=axis, keepdims=True)
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("The top weight is always 1: the exponentials are divided by the largest of them, or not divided "
+                       "at all once the maximum was subtracted. Divide by their sum.",
+                       section="Exponentials, then shares")
+def divided_by_maximum(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.max(axis=axis, keepdims=True)
+
+
+@softmax.misconception("The exponentials are not divided by their sum, so they are positive but no shares yet.",
+                       section="Exponentials, then shares")
+def not_normalised(x, axis=-1):
+    return np.exp(x)
+
+
+@softmax.misconception("The minimum is subtracted. The shift cancels, but it leaves the largest exponent as large as "
+                       "the whole range of the scores, and that overflows. Subtract the maximum.")
+def minimum_subtracted(x, axis=-1):
+    e = np.exp(x - x.min(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("The mean is subtracted. The shift cancels, but half of the exponents stay positive, and far "
+                       "from the mean they overflow. Subtract the maximum.")
+def mean_subtracted(x, axis=-1):
+    e = np.exp(x - x.mean(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("The largest absolute value is subtracted. In a row of very negative scores that pushes every "
+                       "exponent further down, to 0/0. Subtract the largest score, sign included.")
+def largest_absolute_value(x, axis=-1):
+    e = np.exp(x - np.abs(x).max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("The sign of the scores is dropped, so a very negative score counts as a very good one.",
+                       section="Exponentials, then shares")
+def sign_dropped(x, axis=-1):
+    size = np.abs(x)
+    e = np.exp(size - size.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("The order is reversed: the smallest score gets the largest weight. The exponent is score minus "
+                       "maximum, not maximum minus score.")
+def reversed_sign(x, axis=-1):
+    e = np.exp(x.min(axis=axis, keepdims=True) - x)
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("The base is 2. Softmax uses the natural exponential, `np.exp`.",
+                       section="Exponentials, then shares")
+def base_two(x, axis=-1):
+    e = np.exp2(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("The scores are divided by their own sum, without an exponential. Negative scores then give "
+                       "negative weights, and scores that sum to zero give inf.", section="Exponentials, then shares")
+def no_exponential(x, axis=-1):
+    return x / x.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("The scores are clipped so that they do not overflow. Two scores beyond the limit then count as "
+                       "equal. Subtracting the maximum loses nothing.")
+def clipped(x, axis=-1):
+    e = np.exp(np.clip(x, -500, 500))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("The nan of an overflow is painted over with zeros. The weights then no longer sum to one. "
+                       "Prevent the overflow: subtract the maximum.")
+def nan_replaced(x, axis=-1):
+    e = np.exp(x)
+    return np.nan_to_num(e / e.sum(axis=axis, keepdims=True))
+
+
+@softmax.misconception("The result is stored in an array of the input's type. An array of whole numbers cuts every "
+                       "weight down to 0. Make the result an array of floats.")
+def cut_to_whole_numbers(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return (e / e.sum(axis=axis, keepdims=True)).astype(x.dtype)
+
+
+# log_softmax -----------------------------------------------------------------------------------------------------
+
+log_softmax = Exercise(solutions.log_softmax, section="Logarithms of weights")
+
+
+@log_softmax.property("is the logarithm of the weights", points=1, rtol=EXACT,
+                      hint="The log weight is the score minus the log of the summed exponentials.")
+def log_rows(rng):
+    yield dict(x=np.array([3.0, 1.0]))
+    yield dict(x=rng.normal(size=(3, 5)))
+    yield dict(x=rng.integers(-9, 9, size=4))
+
+
+@log_softmax.property("works along any axis", points=1, rtol=EXACT,
+                      hint="Take the maximum and the sum along `axis`, with keepdims=True.")
+def log_any_axis(rng):
+    yield dict(x=rng.normal(size=(3, 5)), axis=0)
+    yield dict(x=rng.normal(size=(2, 3, 4)), axis=-2)
+    yield dict(x=rng.normal(size=(3, 3)))
+
+
+@log_softmax.property("is accurate at scores of plus and minus a thousand", points=2, rtol=EXACT,
+                      hint="Never take the logarithm of a weight that has already rounded to zero.")
+def log_large(rng):
+    yield dict(x=np.array([[1000.0, 999.0, -1000.0], [-1000.0, -1001.0, -3000.0]]))
+    yield dict(x=np.array([1000.0, 0.0]) + rng.normal(size=2))
+
+
+@log_softmax.property("leaves its input as it was", points=1, probe=probes.unchanged,
+                      hint="`x -= ...` writes into the caller's array; `x = x - ...` makes a new one.")
+def log_pure(rng):
+    yield dict(x=rng.normal(size=(2, 3)))
+
+
+@log_softmax.misconception("This is the logarithm of the finished weights. Where a weight has rounded to 0, its "
+                           "logarithm is -inf and the score is lost. Simplify the logarithm on paper first.")
+def log_of_softmax(x, axis=-1):
+    return np.log(solutions.softmax(x, axis=axis))
+
+
+@log_softmax.misconception("A small number keeps the logarithm away from 0. It also puts a floor under every log "
+                           "weight, and all scores below the floor look alike.")
+def log_of_weight_plus_epsilon(x, axis=-1):
+    return np.log(solutions.softmax(x, axis=axis) + 1e-12)
+
+
+@log_softmax.misconception("A small number keeps the logarithm away from 0. It also puts a floor under every log "
+                           "weight, and all scores below the floor look alike.")
+def log_of_weight_plus_larger_epsilon(x, axis=-1):
+    return np.log(solutions.softmax(x, axis=axis) + 1e-8)
+
+
+@log_softmax.misconception("The weights are clipped before the logarithm. All scores below the clip then look alike.")
+def log_of_clipped_weight(x, axis=-1):
+    return np.log(np.clip(solutions.softmax(x, axis=axis), 1e-12, 1.0))
+
+
+@log_softmax.misconception("Only the maximum is subtracted. The logarithm of the sum still has to come off, or the "
+                           "weights do not sum to one.")
+def log_without_the_sum(x, axis=-1):
+    return x - x.max(axis=axis, keepdims=True)
+
+
+@log_softmax.misconception("The exponentials are summed without subtracting the maximum first. They overflow to inf, "
+                           "or all underflow to 0.")
+def log_no_maximum(x, axis=-1):
+    return x - np.log(np.exp(x).sum(axis=axis, keepdims=True))
+
+
+@log_softmax.misconception("The maximum is subtracted inside the sum but not from the score outside. Use the same "
+                           "shifted scores in both places.")
+def log_shift_in_the_sum_only(x, axis=-1):
+    return x - np.log(np.exp(x - x.max(axis=axis, keepdims=True)).sum(axis=axis, keepdims=True))
+
+
+@log_softmax.misconception("One maximum is subtracted for the whole array. In a row far below it, every exponential is "
+                           "0 and the logarithm of their sum is -inf. Each row needs its own.",
+                           section="Why subtract the maximum")
+def log_global_maximum(x, axis=-1):
+    gaps = x - x.max()
+    return gaps - np.log(np.exp(gaps).sum(axis=axis, keepdims=True))
+
+
+@log_softmax.misconception("`axis` is ignored: the work is done along the last axis.", section="Rows and axes")
+def log_always_last(x, axis=-1):
+    return solutions.log_softmax(x)
+
+
+@log_softmax.misconception("The sum runs over the whole array. Each row has its own sum, along `axis`.",
+                           section="Rows and axes")
+def log_over_everything(x, axis=-1):
+    gaps = x - x.max()
+    return gaps - np.log(np.exp(gaps).sum())
+
+
+@log_softmax.misconception("keepdims=True is missing, so maxima and sums no longer line up with their rows.",
+                           section="Rows and axes")
+def log_keepdims_forgotten(x, axis=-1):
+    gaps = x - x.max(axis=axis)
+    return gaps - np.log(np.exp(gaps).sum(axis=axis))
+
+
+@log_softmax.misconception("keepdims=True is missing from the sum, so the logarithms of the totals no longer line up "
+                           "with their rows.", section="Rows and axes")
+def log_keepdims_forgotten_in_sum(x, axis=-1):
+    gaps = x - x.max(axis=axis, keepdims=True)
+    return gaps - np.log(np.exp(gaps).sum(axis=axis))
+
+
+@log_softmax.misconception("These are the weights themselves. Return their logarithms.")
+def no_logarithm(x, axis=-1):
+    return solutions.softmax(x, axis=axis)
+
+
+@log_softmax.misconception("The sign is reversed. Weights are at most 1, so their logarithms are at most 0.")
+def negated(x, axis=-1):
+    return -solutions.log_softmax(x, axis=axis)
+
+
+@log_softmax.misconception("The logarithm has base 2. Use the natural logarithm, which undoes `np.exp`.")
+def log_base_two(x, axis=-1):
+    return solutions.log_softmax(x, axis=axis) / np.log(2.0)
+
+
+@log_softmax.misconception("The logarithm has base 10. Use the natural logarithm, which undoes `np.exp`.")
+def log_base_ten(x, axis=-1):
+    return solutions.log_softmax(x, axis=axis) / np.log(10.0)
+
+
+@log_softmax.misconception("`log1p` adds 1 to the sum before taking the logarithm. The sum already contains the 1 of "
+                           "the largest score.")
+def one_counted_twice(x, axis=-1):
+    gaps = x - x.max(axis=axis, keepdims=True)
+    return gaps - np.log1p(np.exp(gaps).sum(axis=axis, keepdims=True))
+
+
+@log_softmax.misconception("The exponentials are averaged. The denominator is their sum.")
+def mean_for_sum(x, axis=-1):
+    gaps = x - x.max(axis=axis, keepdims=True)
+    return gaps - np.log(np.exp(gaps).mean(axis=axis, keepdims=True))
+
+
+@log_softmax.misconception("The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` "
+                           "makes a new one.", section="Why subtract the maximum")
+def log_in_place(x, axis=-1):
+    x -= x.max(axis=axis, keepdims=True)
+    return x - np.log(np.exp(x).sum(axis=axis, keepdims=True))
+
+
+# softmax_temperature ---------------------------------------------------------------------------------------------
+
+softmax_temperature = Exercise(solutions.softmax_temperature, section="Temperature")
+
+
+@softmax_temperature.property("sharpens below 1 and flattens above 1", points=2, rtol=EXACT,
+                              hint="Divide the scores by the temperature, then take softmax along the last axis.")
+def sharpens(rng):
+    yield dict(x=np.array([3.0, 1.0]), temperature=2.0)
+    yield dict(x=rng.normal(size=(3, 3)), temperature=0.5)
+    yield dict(x=rng.normal(size=(2, 3, 4)), temperature=3.5)
+    yield dict(x=rng.integers(-9, 9, size=(2, 3)), temperature=2)
+
+
+@softmax_temperature.property("survives scores of a thousand", points=1, rtol=EXACT,
+                              hint="Scale first, then use the softmax that subtracts the maximum of what it is given.")
+def temperature_large(rng):
+    yield dict(x=np.array([[1000.0, 999.0], [-1000.0, -1001.0]]), temperature=8.0)
+    yield dict(x=np.array([1000.0, 0.0, -1000.0]), temperature=500.0)
+    yield dict(x=np.array([2.0, 1.0, 1.5]), temperature=0.001)
+
+
+@softmax_temperature.property("refuses a temperature of zero or below", points=1, probe=probes.error_of,
+                              hint="Raise ValueError when temperature <= 0, before anything is divided.")
+def refuses(rng):
+    yield dict(x=rng.normal(size=4), temperature=0.0)
+    yield dict(x=rng.normal(size=4), temperature=-1.0)
+    yield dict(x=rng.normal(size=(2, 3)), temperature=0)
+
+
+@softmax_temperature.property("leaves its input as it was", points=1, probe=probes.unchanged,
+                              hint="`x /= temperature` writes into the caller's array; `x / temperature` makes a new one.")
+def temperature_pure(rng):
+    yield dict(x=rng.normal(size=(2, 3)), temperature=2.0)
+
+
+def _refuse(temperature):
+    if temperature <= 0:
+        raise ValueError("temperature")
+
+
+@softmax_temperature.misconception("The scores are multiplied by the temperature. Then a higher temperature sharpens, "
+                                   "and it should flatten: divide.")
+def multiplied(x, temperature):
+    _refuse(temperature)
+    return solutions.softmax(x * temperature)
+
+
+@softmax_temperature.misconception("The finished weights are divided by the temperature, so they no longer sum to one "
+                                   "and their ratios stay as they were. Divide the scores, before softmax.")
+def weights_divided(x, temperature):
+    _refuse(temperature)
+    return solutions.softmax(x) / temperature
+
+
+@softmax_temperature.misconception("The temperature changes nothing. Shifting the scores by it cancels, and so does "
+                                   "scaling the weights and normalising again. Divide the scores by it.")
+def ignored(x, temperature):
+    _refuse(temperature)
+    return solutions.softmax(x - temperature)
+
+
+@softmax_temperature.misconception("The scores are divided by the square root of the temperature. Divide by the "
+                                   "temperature itself.")
+def square_root(x, temperature):
+    _refuse(temperature)
+    return solutions.softmax(x / np.sqrt(temperature))
+
+
+@softmax_temperature.misconception("The weights are raised to a power and not normalised again. Powers of weights no "
+                                   "longer sum to one.")
+def power_not_normalised(x, temperature):
+    _refuse(temperature)
+    return solutions.softmax(x) ** (1.0 / temperature)
+
+
+@softmax_temperature.misconception("The finished weights are raised to the power 1/temperature. On paper that is the "
+                                   "same, but a weight that has rounded to 0 stays 0 at any temperature. "
+                                   "Divide the scores.")
+def power_of_weights(x, temperature):
+    _refuse(temperature)
+    powers = solutions.softmax(x) ** (1.0 / temperature)
+    return powers / powers.sum(axis=-1, keepdims=True)
+
+
+@softmax_temperature.misconception("No maximum is subtracted after scaling, so large scores give inf/inf and very "
+                                   "negative ones 0/0.", section="Why subtract the maximum")
+def temperature_no_maximum(x, temperature):
+    _refuse(temperature)
+    e = np.exp(x / temperature)
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+@softmax_temperature.misconception("The maximum is taken before the scores are divided by the temperature. It must be "
+                                   "the maximum of the numbers that go into the exponential.",
+                                   section="What goes wrong: the right maximum of the wrong numbers")
+def maximum_before_scaling(x, temperature):
+    _refuse(temperature)
+    e = np.exp(x / temperature - x.max(axis=-1, keepdims=True))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+@softmax_temperature.misconception("Something small is added to the temperature. That is a slightly wrong temperature "
+                                   "everywhere; refuse zero with a ValueError instead.")
+def temperature_plus_epsilon(x, temperature):
+    _refuse(temperature)
+    return solutions.softmax(x / (temperature + 1e-6))
+
+
+@softmax_temperature.misconception("`//` divides and rounds down. Scores are not whole steps: use `/`.")
+def floor_division(x, temperature):
+    _refuse(temperature)
+    return solutions.softmax(x // temperature)
+
+
+@softmax_temperature.misconception("The weights sum to one down the columns. Temperature works along the last axis.",
+                                   section="Rows and axes")
+def temperature_first_axis(x, temperature):
+    _refuse(temperature)
+    return solutions.softmax(x / temperature, axis=0)
+
+
+@softmax_temperature.misconception("The weights sum to one over the whole array. Each row along the last axis should.",
+                                   section="Rows and axes")
+def temperature_over_everything(x, temperature):
+    _refuse(temperature)
+    return solutions.softmax((x / temperature).ravel()).reshape(x.shape)
+
+
+@softmax_temperature.misconception("The scores are divided in place, which changes the caller's array.")
+def temperature_in_place(x, temperature):
+    _refuse(temperature)
+    x /= temperature
+    return solutions.softmax(x)
+
+
+@softmax_temperature.misconception("Any temperature is accepted. At zero this is 0/0, and below zero the smallest "
+                                   "score wins: raise ValueError for temperature <= 0.")
+def nothing_refused(x, temperature):
+    return solutions.softmax(x / np.float64(temperature))
+
+
+@softmax_temperature.misconception("Zero is accepted as a limit and turned into one-hot weights. A useful habit when "
+                                   "sampling, but here the contract says ValueError for temperature <= 0.")
+def zero_taken_as_argmax(x, temperature):
+    if temperature == 0:
+        return np.eye(x.shape[-1])[x.argmax(axis=-1)]
+    _refuse(temperature)
+    return solutions.softmax(x / temperature)
+
+
+@softmax_temperature.misconception("Only zero is refused. A negative temperature turns the order of the scores round: "
+                                   "raise ValueError for it, too.")
+def negative_accepted(x, temperature):
+    if temperature == 0:
+        raise ValueError("temperature")
+    return solutions.softmax(x / temperature)
+
+
+@softmax_temperature.misconception("`assert` raises AssertionError, and `python -O` skips it. Use "
+                                   "`raise ValueError(...)`.")
+def asserted(x, temperature):
+    if temperature <= 0:
+        raise AssertionError
+    return solutions.softmax(x / temperature)
+
+
+# softmax_jacobian ------------------------------------------------------------------------------------------------
+
+softmax_jacobian = Exercise(solutions.softmax_jacobian, section="The Jacobian: every derivative at once")
+
+
+@softmax_jacobian.property("holds every derivative of every weight", points=2,
+                           hint="On the diagonal p_i (1 - p_i), off it -p_i p_j, where p are the weights.")
+def derivatives(rng):
+    yield dict(x=np.array([3.0, 1.0]))
+    yield dict(x=rng.normal(size=4))
+    yield dict(x=rng.integers(-3, 4, size=3))
+
+
+@softmax_jacobian.property("survives scores of a thousand", points=1,
+                           hint="Build it from the weights of a softmax that subtracts the maximum.")
+def jacobian_large(rng):
+    yield dict(x=np.array([1000.0, 999.0, 998.0]))
+    yield dict(x=np.array([-1000.0, -1000.5]))
+
+
+@softmax_jacobian.property("refuses scores that are not one row", points=1, probe=probes.error_of,
+                           hint="Raise ValueError unless the input has exactly one dimension.")
+def one_dimension(rng):
+    yield dict(x=rng.normal(size=(1, 3)))
+    yield dict(x=rng.normal(size=(3, 3)))
+
+
+@softmax_jacobian.property("leaves its input as it was", points=1, probe=probes.unchanged,
+                           hint="`x -= ...` writes into the caller's array; `x = x - ...` makes a new one.")
+def jacobian_pure(rng):
+    yield dict(x=rng.normal(size=3))
+
+
+def _weights(x):
+    if np.ndim(x) != 1:
+        raise ValueError("one dimension")
+    return solutions.softmax(x)
+
+
+@softmax_jacobian.misconception("Only the diagonal is there. All weights share one denominator, so each score moves "
+                                "every weight: the entries off the diagonal are -p_i p_j.")
+def diagonal_only(x):
+    p = _weights(x)
+    return np.diag(p * (1 - p))
+
+
+@softmax_jacobian.misconception("This is one number per weight, p (1 - p), as for the logistic function. Each of the n "
+                                "weights depends on each of the n scores: the result is (n, n).")
+def elementwise(x):
+    p = _weights(x)
+    return p * (1 - p)
+
+
+@softmax_jacobian.misconception("The outer product is missing. The weights on the diagonal are only the first half; "
+                                "each row must sum to zero, because a shift of all scores changes nothing.")
+def without_outer_product(x):
+    return np.diag(_weights(x))
+
+
+@softmax_jacobian.misconception("The outer product is added. It is subtracted: when one score rises, the others lose "
+                                "weight.")
+def outer_product_added(x):
+    p = _weights(x)
+    return np.diag(p) + np.outer(p, p)
+
+
+@softmax_jacobian.misconception("The sign is reversed. A weight grows with its own score, so the diagonal is positive.")
+def sign_reversed(x):
+    p = _weights(x)
+    return np.outer(p, p) - np.diag(p)
+
+
+@softmax_jacobian.misconception("The derivative is built from exponentials that were never divided by their sum. Use "
+                                "the weights.")
+def from_exponentials(x):
+    p = _weights(x)
+    e = p / p.max()
+    return np.diag(e) - np.outer(e, e)
+
+
+@softmax_jacobian.misconception("The input is taken for the weights. It holds scores: apply softmax first.")
+def scores_taken_for_weights(x):
+    _weights(x)
+    return np.diag(x) - np.outer(x, x)
+
+
+@softmax_jacobian.misconception("The 1 of the diagonal stands in every entry. The term p_i is there only where i = j; "
+                                "elsewhere the entry is -p_i p_j.")
+def one_for_delta(x):
+    p = _weights(x)
+    return np.outer(p, 1 - p)
+
+
+@softmax_jacobian.misconception("`p * p` multiplies entry by entry and gives a vector. Off the diagonal stands p_i "
+                                "times p_j for every pair: `np.outer`.")
+def elementwise_square(x):
+    p = _weights(x)
+    return np.diag(p) - p * p
+
+
+@softmax_jacobian.misconception("`p @ p` is a single number, the sum of the squares. What is subtracted is p_i times "
+                                "p_j for every pair: `np.outer`.")
+def inner_product(x):
+    p = _weights(x)
+    return np.diag(p) - p @ p
+
+
+@softmax_jacobian.misconception("The identity stands where the weights belong on the diagonal: p_i, not 1.")
+def identity_for_weights(x):
+    p = _weights(x)
+    return np.eye(len(p)) - np.outer(p, p)
+
+
+@softmax_jacobian.misconception("The square on the diagonal is missing: the outer product also has a diagonal, so the "
+                                "entries there are p_i - p_i p_i.")
+def square_left_out_on_the_diagonal(x):
+    p = _weights(x)
+    return np.where(np.eye(len(p), dtype=bool), np.diag(p), -np.outer(p, p))
+
+
+@softmax_jacobian.misconception("The softmax inside subtracts no maximum, so scores of a thousand give nan.",
+                                section="Why subtract the maximum")
+def jacobian_no_maximum(x):
+    _weights(x)
+    e = np.exp(x)
+    p = e / e.sum()
+    return np.diag(p) - np.outer(p, p)
+
+
+@softmax_jacobian.misconception("These are finite differences. They are right to a few digits only; the exact "
+                                "derivative costs no more, once it is worked out on paper.")
+def forward_differences(x):
+    _weights(x)
+    steps = 1e-6 * np.eye(len(x))
+    return np.stack([(solutions.softmax(x + step) - solutions.softmax(x)) / 1e-6 for step in steps], axis=1)
+
+
+@softmax_jacobian.misconception("These are finite differences. They are right to a few digits only; the exact "
+                                "derivative costs no more, once it is worked out on paper.")
+def central_differences(x):
+    _weights(x)
+    steps = 1e-3 * np.eye(len(x))
+    return np.stack([(solutions.softmax(x + step) - solutions.softmax(x - step)) / 2e-3 for step in steps], axis=1)
+
+
+@softmax_jacobian.misconception("An array with two dimensions is accepted and flattened, or treated as one long row. "
+                                "Raise ValueError unless there is exactly one dimension.")
+def any_dimension(x):
+    p = solutions.softmax(np.ravel(x))
+    return np.diag(p) - np.outer(p, p)
+
+
+@softmax_jacobian.misconception("The input is changed in place. `x -= ...` writes into the caller's array; "
+                                "`x = x - ...` makes a new one.", section="Why subtract the maximum")
+def jacobian_in_place(x):
+    p = _weights(x)
+    x -= x.max()
+    return np.diag(p) - np.outer(p, p)
+
+
+# soft_lookup -----------------------------------------------------------------------------------------------------
+
+soft_lookup = Exercise(solutions.soft_lookup, section="A soft dictionary")
+
+
+@soft_lookup.property("mixes the values by how well their keys match", points=2,
+                      hint="Dot the query with every key, turn the scores into weights, sum the weighted values.")
+def mixes(rng):
+    yield dict(query=np.array([1.0, 0.5, 0.0]), keys=np.eye(3), values=np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
+    yield dict(query=rng.normal(size=4), keys=rng.normal(size=(5, 4)), values=rng.normal(size=(5, 3)))
+    yield dict(query=rng.normal(size=4), keys=rng.normal(size=(5, 4)), values=rng.normal(size=(5, 4)))
+    yield dict(query=rng.normal(size=3), keys=rng.normal(size=(3, 3)), values=rng.normal(size=(3, 2)))
+    yield dict(query=np.array([1, 1, 0, 0]), keys=np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]]),
+               values=rng.integers(-5, 5, size=(3, 2)))
+
+
+@soft_lookup.property("survives scores of a thousand", points=1,
+                      hint="Use the softmax that subtracts the maximum.")
+def lookup_large(rng):
+    yield dict(query=np.array([100.0, 0.0]), keys=np.array([[10.0, 1.0], [9.99, 2.0], [-10.0, 3.0]]),
+               values=rng.normal(size=(3, 2)))
+    yield dict(query=np.array([100.0, 0.0]), keys=np.array([[-10.0, 1.0], [-10.01, 2.0]]),
+               values=rng.normal(size=(2, 3)))
+
+
+@soft_lookup.property("refuses shapes that do not fit", points=1, probe=probes.error_of,
+                      hint="Raise ValueError unless there are as many keys as values, each as wide as the query, "
+                           "and the shapes are (d_k,), (n, d_k), (n, d_v).")
+def shapes(rng):
+    yield dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=(5, 2)))
+    yield dict(query=rng.normal(size=3), keys=rng.normal(size=(5, 3)), values=rng.normal(size=(4, 2)))
+    yield dict(query=rng.normal(size=2), keys=rng.normal(size=(4, 3)), values=rng.normal(size=(4, 2)))
+    yield dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=4))
+
+
+@soft_lookup.property("leaves its inputs as they were", points=1, probe=probes.unchanged,
+                      hint="`/=` and `*=` write into the caller's arrays.")
+def lookup_pure(rng):
+    yield dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=(4, 2)))
+
+
+def _scores(query, keys, values):
+    """Checked dot products, so that each mistake below is the only one."""
+    solutions.soft_lookup(query, keys, values)
+    return keys @ query
+
+
+@soft_lookup.misconception("Only the best match is returned, as in an ordinary dictionary. A soft lookup mixes all "
+                           "values.")
+def hard(query, keys, values):
+    return values[_scores(query, keys, values).argmax()]
+
+
+@soft_lookup.misconception("The scores are divided by the square root of the width. That belongs to the next chapter; "
+                           "this lookup is not scaled.")
+def scaled(query, keys, values):
+    return solutions.softmax(_scores(query, keys, values) / np.sqrt(len(query))) @ values
+
+
+@soft_lookup.misconception("The scores are divided by the width of the query. This lookup is not scaled.")
+def scaled_by_width(query, keys, values):
+    return solutions.softmax(_scores(query, keys, values) / len(query)) @ values
+
+
+@soft_lookup.misconception("Softmax is applied to the values. It belongs on the scores: they become the weights.")
+def softmax_over_values(query, keys, values):
+    return _scores(query, keys, values) @ solutions.softmax(values, axis=0)
+
+
+@soft_lookup.misconception("Softmax is applied at the end, to the mixed values. It belongs on the scores, before they "
+                           "meet the values.")
+def softmax_at_the_end(query, keys, values):
+    return solutions.softmax(_scores(query, keys, values) @ values)
+
+
+@soft_lookup.misconception("The raw scores weigh the values. Without softmax they are no shares: they can be negative "
+                           "and sum to anything.")
+def no_softmax(query, keys, values):
+    return _scores(query, keys, values) @ values
+
+
+@soft_lookup.misconception("The scores are divided by their sum. With negative scores these are no shares: "
+                           "use softmax.")
+def scores_divided_by_their_sum(query, keys, values):
+    scores = _scores(query, keys, values)
+    return scores / scores.sum() @ values
+
+
+@soft_lookup.misconception("The match is measured by the cosine, which ignores length. Here a longer query asks more "
+                           "sharply: use the plain dot product.")
+def cosine(query, keys, values):
+    lengths = np.linalg.norm(keys, axis=1) * np.linalg.norm(query)
+    return solutions.softmax(_scores(query, keys, values) / lengths) @ values
+
+
+@soft_lookup.misconception("The match is measured by distance. This lookup scores with the dot product.")
+def by_distance(query, keys, values):
+    _scores(query, keys, values)
+    return solutions.softmax(-np.linalg.norm(keys - query, axis=1)) @ values
+
+
+@soft_lookup.misconception("Keys and values are swapped: the query is compared with the values and the keys are mixed. "
+                           "Compare with keys, return values.")
+def swapped(query, keys, values):
+    _scores(query, keys, values)
+    return solutions.softmax(values @ query) @ keys
+
+
+@soft_lookup.misconception("The query meets the columns of the key table. One key is one row: score it with "
+                           "`keys @ query`.")
+def keys_by_column(query, keys, values):
+    return solutions.softmax(query @ keys) @ values
+
+
+@soft_lookup.misconception("The keys are mixed. They only decide the weights; what comes back is a mix of the values.")
+def keys_mixed(query, keys, values):
+    return solutions.softmax(_scores(query, keys, values)) @ keys
+
+
+@soft_lookup.misconception("These are the weights. The last step is missing: the weighted sum of the values.")
+def weights_returned(query, keys, values):
+    return solutions.softmax(_scores(query, keys, values))
+
+
+@soft_lookup.misconception("The values are weighted but not summed. The rows must be added up to one vector.")
+def not_summed(query, keys, values):
+    return solutions.softmax(_scores(query, keys, values))[:, None] * values
+
+
+@soft_lookup.misconception("The weighted values are averaged. The weights already sum to one, so add, and do not "
+                           "divide by the number of keys again.")
+def averaged(query, keys, values):
+    return solutions.softmax(_scores(query, keys, values)) @ values / len(values)
+
+
+@soft_lookup.misconception("All values count the same, whatever the query is.")
+def plain_mean(query, keys, values):
+    _scores(query, keys, values)
+    return values.mean(axis=0)
+
+
+@soft_lookup.misconception("The softmax inside subtracts no maximum, so scores of a thousand give nan.",
+                           section="Why subtract the maximum")
+def lookup_no_maximum(query, keys, values):
+    e = np.exp(_scores(query, keys, values))
+    return e / e.sum() @ values
+
+
+@soft_lookup.misconception("`zip` stops at the shorter list without a word, so a missing key or value goes unnoticed. "
+                           "Compare the lengths and raise ValueError.")
+def zip_stops_early(query, keys, values):
+    scores = np.array([sum(a * b for a, b in zip(query, key)) for key in keys], dtype=float)
+    mixed = [w * value for w, value in zip(solutions.softmax(scores), values)]
+    return sum(mixed)
+
+
+@soft_lookup.misconception("The number of dimensions is not checked. Values that are not a table (n, d_v) should raise "
+                           "ValueError, and here they give a single number.")
+def dimensions_not_checked(query, keys, values):
+    return solutions.softmax(keys @ query) @ values
+
+
+@soft_lookup.misconception("The values are multiplied in place, which changes the caller's array.")
+def values_in_place(query, keys, values):
+    weights = solutions.softmax(_scores(query, keys, values))
+    values *= weights[:, None]
+    return values.sum(axis=0)
+
+
+written = Written(
+    points=4,
+    rubric="""One point each.
+
+1. The mathematics: multiplying every exponential by the same positive number cancels in numerator and denominator, so
+   softmax(s - c) = softmax(s) for any c. (A correct sentence is enough; no formula is needed.)
+2. The upper end: with c = the largest score every exponent is at most 0, so no exponential exceeds 1 and no sum exceeds n.
+   Nothing can overflow.
+3. The lower end: the largest score itself gives e^0 = 1, so the sum is at least 1 and there is no 0/0. Exponentials that
+   underflow to 0 belong to weights too small to matter. Say this explicitly; "it avoids overflow" alone earns only point 2.
+4. The colleague: 1e-8 in the denominator does not cure inf/inf, turns a row of very negative scores into all zeros, and
+   makes the weights of every healthy row sum to less than one. Any two of these with a number or an example.
+
+Model answer: "A shift of all scores multiplies top and bottom of the fraction by the same number, so the weights stay.
+Choose the shift so that the largest exponent is 0: then all exponentials lie between 0 and 1, one of them is exactly 1, and
+the sum lies between 1 and n. It neither overflows nor vanishes, and what underflows would have been a weight near 0 anyway.
+The epsilon does nothing for exp(1000) = inf, since inf / (inf + 1e-8) is still nan. For scores of -1000 it gives 0 / 1e-8
+= 0 for every weight. And for a row that needed no help, such as (3, 1), the weights sum to a little less than one."
+
+Common half answers: "to make the numbers smaller" (ask: what about -1000?); "so that the sum is one" (the division does
+that, not the shift).""",
+)

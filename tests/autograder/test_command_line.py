@@ -1,0 +1,29 @@
+"""The command line says in one line what was wrong, and exits with something else than zero."""
+
+import subprocess
+import sys
+
+import pytest
+
+from autograder.registry import ROOT
+
+
+def run(*arguments):
+    return subprocess.run([sys.executable, "-m", "autograder", *arguments], cwd=ROOT, capture_output=True, text=True)
+
+
+@pytest.mark.parametrize("arguments, words", [
+    (["try", "softmaxx", "x.py"], "unknown exercise 'softmaxx'"),
+    (["assemble", "no_chapter"], "unknown chapter 'no_chapter'"),
+])
+def test_unknown_names_are_one_line_and_not_zero(arguments, words):
+    done = run(*arguments)
+    assert done.returncode != 0 and done.stdout == ""
+    assert words in done.stderr and len(done.stderr.strip().splitlines()) == 1
+
+
+def test_help_lists_the_four_commands():
+    done = run("--help")
+    assert done.returncode == 0
+    for command in ("assemble", "release", "grade", "try"):
+        assert command in done.stdout
