@@ -88,7 +88,7 @@ def source_notebook(stem: str) -> nbformat.NotebookNode:
         if i in exercises:
             made.append(_solution_cell(stem, exercises[i], cell.source))
         elif i in checks:
-            made.append(_graded_cell(registry.exercise(checks[i]), cell.source))
+            made.append(_graded_cell(registry.exercises_of(stem)[checks[i]], cell.source))
         elif chapter.is_written(cell):
             made += _written_cells(stem, portable.markdown(cell.source, where))
         elif cell.cell_type == "markdown":

@@ -20,10 +20,7 @@ class Score(Points):
     """Points of the hidden tests, in the form nbgrader reads: a float as the cell's result, always there."""
 
     def _repr_mimebundle_(self, **kwargs):
-        bundle = super()._repr_mimebundle_(**kwargs)
-        if self.report.bonus:  # nothing to earn in the cell itself: `SaveGrades` books it as extra credit
-            bundle["text/plain"] = "0.0"
-        return {**bundle, MIMETYPE: as_record(self.report, "notebook")}
+        return {**super()._repr_mimebundle_(**kwargs), MIMETYPE: as_record(self.report, "notebook")}
 
     def _ipython_display_(self):
         raise NotImplementedError

@@ -11,6 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The graded cells import `autograder`; kernels inherit this environment.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 sys.path.insert(0, str(ROOT))
+import autograder  # noqa: E402, F401 - puts the environment's commands on the PATH
 
 c = get_config()  # noqa: F821 - given by traitlets
 c.CourseDirectory.course_id = "attention"

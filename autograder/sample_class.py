@@ -117,7 +117,9 @@ def run(course: Path | None = None) -> int:
     hand_in(course, class_)
     for stem in registry.chapters():
         say(f"grading {stem}")
-        release.nbgrader("autograde", stem, "--force", course=course, check=False)
+        # One submission that cannot be graded makes the command fail after it has graded all others.
+        done = release.nbgrader("autograde", stem, "--force", course=course, check=False)
+        (course / f"autograde_{stem}.log").write_text(done.stderr, "utf-8")
         release.nbgrader("generate_feedback", stem, "--force", course=course, check=False)
     rows = results(course, class_)
     table = course / "grades.csv"
@@ -148,7 +150,7 @@ def results(course: Path, class_: list[Sample]) -> list[dict]:
                         grades = {g.name: g for n in submitted.notebooks for g in n.grades}
                     except MissingEntry:
                         graded = False
-                status = "graded" if graded else "the kernel died: 0" if handed_in else "not handed in"
+                status = "graded" if graded else "could not be graded: 0" if handed_in else "not handed in"
                 for name, exercise in registry.exercises_of(stem).items():
                     grade = grades.get(f"check-{name}")
                     points = (grade.auto_score or 0.0) + (grade.extra_credit or 0.0) if grade else 0.0
@@ -183,7 +185,7 @@ def as_table(rows: list[dict], class_: list[Sample]) -> str:
             mine = [r for r in rows if r["student"] == sample.student and r["chapter"] == stem
                     and r["exercise"] != "written question"]
             if mine[0]["status"] != "graded":
-                cells.append({"not handed in": "-"}.get(mine[0]["status"], "kernel died: 0"))
+                cells.append({"not handed in": "-"}.get(mine[0]["status"], "failed: 0"))
                 continue
             points = sum(r["points"] for r in mine if not r["bonus"])
             maximum = sum(r["max_points"] for r in mine if not r["bonus"])

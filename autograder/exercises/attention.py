@@ -61,6 +61,7 @@ def wrong_height(rng):
     fits = rng.normal(size=(4, 2))
     yield dict(x=rng.normal(size=(3, 4)), W_q=rng.normal(size=(5, 2)), W_k=fits, W_v=fits)
     yield dict(x=rng.normal(size=(3, 4)), W_q=fits, W_k=fits, W_v=rng.normal(size=(3, 2)))
+    yield dict(x=rng.normal(size=(3, 4)), W_q=fits, W_k=fits, W_v=rng.normal(size=(4, 5)))
 
 
 @project_qkv.property(
@@ -134,7 +135,7 @@ attention_weights = Exercise(solutions.attention_weights, section="The equation,
 
 
 @attention_weights.property(
-    "is the softmax of the scaled scores, one row per query", points=2,
+    "is the softmax of the scaled scores, one row per query", points=2, rtol=1e-11, atol=1e-14,
     hint="Scores of every query with every key, divided by the square root of the width, then a softmax along the "
          "keys, which are the last axis.")
 def rows(rng):
@@ -166,6 +167,7 @@ def huge(rng):
 def different_widths(rng):
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 3)))
     yield dict(Q=rng.normal(size=(2, 3, 2)), K=rng.normal(size=(2, 5, 4)))
+    yield dict(Q=rng.normal(size=(3, 2)), K=rng.normal(size=(5, 2)))
 
 
 @attention_weights.property(
@@ -291,6 +293,22 @@ def reversed_axes(Q, K):
 
 
 @attention_weights.misconception(
+    "The width is read from Q.shape[1]. That is d_k only while there are two axes; with a batch in front it is the "
+    "number of queries. The width is always Q.shape[-1].",
+    section=AXES)
+def second_axis_for_width(Q, K):
+    return _softmax(Q @ _t(K) / np.sqrt(Q.shape[1]))
+
+
+@attention_weights.misconception(
+    "The softmax runs along axis 1. That is the last axis only while there are two; with a batch in front it is the "
+    "queries. Use axis=-1.",
+    section=AXES)
+def second_axis_for_softmax(Q, K):
+    return _softmax(_scores(Q, K), axis=1)
+
+
+@attention_weights.misconception(
     "Every vector is divided by its length, so these are cosines. Attention keeps the lengths: a long key may call "
     "louder than a short one.")
 def cosines(Q, K):
@@ -324,7 +342,7 @@ MASKS = "A mask says who may read what"
 
 
 @scaled_dot_product_attention.property(
-    "returns the output, then the weights", points=2,
+    "returns the output, then the weights", points=2, rtol=1e-11, atol=1e-13,
     hint="The output is the weights times V. Return both, the output first.")
 def output_and_weights(rng):
     yield dict(**THREE, V=THREE_VALUES)
@@ -353,9 +371,9 @@ def hidden_keys(rng):
     "broadcasts the mask over leading dimensions", points=1,
     hint="np.where broadcasts the mask against the scores; indexing with it does not.")
 def broadcast_mask(rng):
-    Q, K, V = rng.normal(size=(2, 6, 3, 4)), rng.normal(size=(2, 6, 5, 4)), rng.normal(size=(2, 6, 5, 7))
+    Q, K, V = rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 5, 4)), rng.normal(size=(2, 5, 6))
     yield dict(Q=Q, K=K, V=V, mask=np.array([[1, 1, 1, 0, 1], [1, 0, 1, 0, 0], [0, 0, 1, 1, 1]], dtype=bool))
-    yield dict(Q=Q, K=K, V=V, mask=np.array([[1, 1, 1, 0, 0], [0, 1, 1, 1, 1]], dtype=bool).reshape(2, 1, 1, 5))
+    yield dict(Q=Q, K=K, V=V, mask=np.array([[1, 1, 1, 0, 0], [0, 1, 1, 1, 1]], dtype=bool).reshape(2, 1, 5))
 
 
 @scaled_dot_product_attention.property(
@@ -385,6 +403,7 @@ def hidden_for_good(rng):
 def sizes(rng):
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 3)), V=rng.normal(size=(5, 2)))
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)), V=rng.normal(size=(6, 2)))
+    yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)), V=rng.normal(size=(5, 2)))
 
 
 @scaled_dot_product_attention.property(
@@ -502,6 +521,26 @@ def attention_reversed_axes(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
+    "The width is read from Q.shape[1]. That is d_k only while there are two axes; with a batch in front it is "
+    "another axis. The width is always Q.shape[-1].",
+    section=AXES)
+def attention_second_axis(Q, K, V, mask=None):
+    return _attend(Q @ _t(K) / np.sqrt(Q.shape[1]), V, mask)
+
+
+@scaled_dot_product_attention.misconception(
+    "Something small is added to every total, to save the empty row from 0/0. It also moves every other row a "
+    "little off one. Treat only the total that is 0.",
+    section=MASKS)
+def attention_epsilon(Q, K, V, mask=None):
+    scores = _scores(Q, K) if mask is None else np.where(mask, _scores(Q, K), -np.inf)
+    top = scores.max(axis=-1, keepdims=True)
+    e = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
+    weights = e / (e.sum(axis=-1, keepdims=True) + 1e-9)
+    return weights @ V, weights
+
+
+@scaled_dot_product_attention.misconception(
     "No maximum is subtracted before the exponentials, so large scores overflow and very low ones all become 0. "
     "Subtract each row's own maximum.")
 def attention_no_maximum(Q, K, V, mask=None):
@@ -596,6 +635,16 @@ def nan_row(Q, K, V, mask=None):
     scores = _scores(Q, K)
     weights = _softmax(scores if mask is None else np.where(mask, scores, -np.inf))
     return weights @ V, weights
+
+
+@scaled_dot_product_attention.misconception(
+    "The output of the empty row is repaired, but its weights are still nan. Repair the weights; the output "
+    "follows.",
+    section=MASKS)
+def nan_weights(Q, K, V, mask=None):
+    scores = _scores(Q, K)
+    weights = _softmax(scores if mask is None else np.where(mask, scores, -np.inf))
+    return np.nan_to_num(weights @ V), weights
 
 
 @scaled_dot_product_attention.misconception(
@@ -703,6 +752,8 @@ def self_sizes(rng):
     yield dict(x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(5, 2)), W_k=rng.normal(size=(6, 2)),
                W_v=rng.normal(size=(6, 4)))
     yield dict(x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(6, 2)), W_k=rng.normal(size=(6, 4)),
+               W_v=rng.normal(size=(6, 4)))
+    yield dict(x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(6, 2)), W_k=rng.normal(size=(6, 2)),
                W_v=rng.normal(size=(6, 4)))
 
 
@@ -842,8 +893,8 @@ def all_gradients(rng):
     "takes leading dimensions", points=1,
     hint="Transpose the last two axes only.")
 def backward_leading(rng):
-    yield dict(Q=rng.normal(size=(2, 7, 3, 4)), K=rng.normal(size=(2, 7, 5, 4)), V=rng.normal(size=(2, 7, 5, 6)),
-               d_output=rng.normal(size=(2, 7, 3, 6)))
+    yield dict(Q=rng.normal(size=(2, 1, 3, 4)), K=rng.normal(size=(2, 1, 5, 4)), V=rng.normal(size=(2, 1, 5, 6)),
+               d_output=rng.normal(size=(2, 1, 3, 6)))
 
 
 @attention_backward.property(

@@ -8,6 +8,8 @@ from solutions import softmax as solutions
 
 # Tight enough to see an epsilon of 1e-10 in a denominator, wide enough for any order of the same operations.
 EXACT = 1e-11
+# Wide enough to let an epsilon pass, so that it costs its own property of softmax and not all of them.
+NEARLY = 1e-4
 
 
 # softmax ---------------------------------------------------------------------------------------------------------
@@ -15,14 +17,14 @@ EXACT = 1e-11
 softmax = Exercise(solutions.softmax, section="Why subtract the maximum")
 
 
-@softmax.property("turns one row of scores into weights", points=1, rtol=EXACT,
+@softmax.property("turns one row of scores into weights", points=1, rtol=NEARLY,
                   hint="Exponentiate every score, then divide by the sum of these exponentials and by nothing else.")
 def one_row(rng):
     yield dict(x=np.array([3.0, 1.0]))
     yield dict(x=rng.normal(size=5))
 
 
-@softmax.property("normalises along any axis", points=2, rtol=EXACT,
+@softmax.property("normalises along any axis", points=2, rtol=NEARLY,
                   hint="Take the maximum and the sum along `axis`, with keepdims=True, so that each row keeps its own.")
 def any_axis(rng):
     yield dict(x=rng.normal(size=(3, 5)))
@@ -32,7 +34,7 @@ def any_axis(rng):
     yield dict(x=rng.normal(size=(3, 3)))
 
 
-@softmax.property("survives scores of a thousand", points=2, rtol=EXACT,
+@softmax.property("survives scores of a thousand", points=2, rtol=NEARLY,
                   hint="Subtract from each row its own largest score before you exponentiate.")
 def large(rng):
     yield dict(x=np.array([[1000.0, 999.0], [-1000.0, -1001.0]]))
@@ -40,14 +42,21 @@ def large(rng):
     yield dict(x=np.array([[1000.0, 5.0], [1001.0, 3.0], [998.0, 4.0]]) + rng.normal(size=(3, 2)), axis=0)
 
 
-@softmax.property("accepts whole numbers", points=1, rtol=EXACT,
+@softmax.property("gives shares of exactly one, with nothing lost", points=1, rtol=EXACT,
+                  hint="Divide by the sum itself. After the maximum is subtracted it needs no safety term.")
+def exact_shares(rng):
+    yield dict(x=rng.normal(size=4))
+    yield dict(x=rng.normal(size=(2, 3)))
+
+
+@softmax.property("accepts whole numbers", points=1, rtol=NEARLY,
                   hint="Whole-number arrays cannot hold fractions. Turn the scores into floats first.")
 def whole_numbers(rng):
     yield dict(x=np.array([[1, 1, 2], [0, 2, 1]]))
     yield dict(x=rng.integers(-9, 9, size=4))
 
 
-@softmax.property("leaves its input as it was", points=1, probe=probes.unchanged,
+@softmax.property("leaves its input as it was", points=1, probe=probes.unchanged, rtol=NEARLY,
                   hint="Work on a new array: `x = x - ...` makes one, while `x -= ...` writes into the caller's.")
 def pure(rng):
     yield dict(x=rng.normal(size=(2, 3)))
@@ -95,8 +104,30 @@ def always_first(x, axis=-1):
     return e / e.sum(axis=0, keepdims=True)
 
 
-@softmax.misconception("`axis` is used for the maximum but not for the sum, which runs along the last axis. Both need it.",
-                       section="Rows and axes")
+@softmax.misconception("This is the formula for a single row, without a maximum: the sum runs over the whole array, "
+                       "and scores of a thousand overflow to nan. Each row needs its own maximum and its own sum.")
+def formula_of_one_row(x, axis=-1):
+    return np.exp(x) / np.exp(x).sum()
+
+
+@softmax.misconception("`axis` is ignored, and no maximum is subtracted. The work is always done along the last axis, "
+                       "and scores of a thousand overflow to nan.")
+def always_last_without_maximum(x, axis=-1):
+    return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
+
+
+@softmax.misconception("The loop takes each entry of the first axis for one row. That is right for a table with "
+                       "axis=-1 only: a single row becomes all ones, and `axis` is ignored.", section="Rows and axes")
+def loop_over_the_first_axis(x, axis=-1):
+    weights = np.zeros(x.shape)
+    for i, row in enumerate(x):
+        e = np.exp(row - row.max())
+        weights[i] = e / e.sum()
+    return weights
+
+
+@softmax.misconception("`axis` is used for the maximum but not for the sum, which runs along the last axis. Both "
+                       "need it.", section="Rows and axes")
 def axis_only_for_maximum(x, axis=-1):
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
@@ -136,16 +167,24 @@ _EPSILON = ("Something small is added to the denominator. After the maximum is s
             "there is no division by zero to prevent, and with the extra term the weights no longer sum to one.")
 
 
+def _with_epsilon(x, axis, size):
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / (e.sum(axis=axis, keepdims=True) + size)
+
+
 @softmax.misconception(_EPSILON)
 def epsilon(x, axis=-1):
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return e / (e.sum(axis=axis, keepdims=True) + 1e-8)
+    return _with_epsilon(x, axis, 1e-8)
 
 
 @softmax.misconception(_EPSILON)
 def larger_epsilon(x, axis=-1):
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return e / (e.sum(axis=axis, keepdims=True) + 1e-6)
+    return _with_epsilon(x, axis, 1e-6)
+
+
+@softmax.misconception(_EPSILON)
+def largest_epsilon(x, axis=-1):
+    return _with_epsilon(x, axis, 1e-5)
 
 
 @softmax.misconception("A small number in the denominator stands in for subtracting the maximum. It turns 0/0 into "
@@ -180,8 +219,8 @@ def maximum_after_exponential(x, axis=-1):
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("The top weight is always 1: the exponentials are divided by the largest of them, or not divided "
-                       "at all once the maximum was subtracted. Divide by their sum.",
+@softmax.misconception("The top weight is always 1: the exponentials are divided by the largest of them, or not "
+                       "divided at all once the maximum was subtracted. Divide by their sum.",
                        section="Exponentials, then shares")
 def divided_by_maximum(x, axis=-1):
     e = np.exp(x - x.max(axis=axis, keepdims=True))
@@ -304,21 +343,38 @@ def log_of_softmax(x, axis=-1):
     return np.log(solutions.softmax(x, axis=axis))
 
 
-@log_softmax.misconception("A small number keeps the logarithm away from 0. It also puts a floor under every log "
-                           "weight, and all scores below the floor look alike.")
-def log_of_weight_plus_epsilon(x, axis=-1):
-    return np.log(solutions.softmax(x, axis=axis) + 1e-12)
+_FLOOR = ("A small number keeps the logarithm away from 0, by adding or by clipping. It is a floor under every log "
+          "weight, and all scores below the floor look alike.")
 
 
-@log_softmax.misconception("A small number keeps the logarithm away from 0. It also puts a floor under every log "
-                           "weight, and all scores below the floor look alike.")
-def log_of_weight_plus_larger_epsilon(x, axis=-1):
+@log_softmax.misconception(_FLOOR)
+def log_of_weight_plus_1e_8(x, axis=-1):
     return np.log(solutions.softmax(x, axis=axis) + 1e-8)
 
 
-@log_softmax.misconception("The weights are clipped before the logarithm. All scores below the clip then look alike.")
-def log_of_clipped_weight(x, axis=-1):
+@log_softmax.misconception(_FLOOR)
+def log_of_weight_plus_1e_9(x, axis=-1):
+    return np.log(solutions.softmax(x, axis=axis) + 1e-9)
+
+
+@log_softmax.misconception(_FLOOR)
+def log_of_weight_plus_1e_10(x, axis=-1):
+    return np.log(solutions.softmax(x, axis=axis) + 1e-10)
+
+
+@log_softmax.misconception(_FLOOR)
+def log_of_weight_plus_1e_12(x, axis=-1):
+    return np.log(solutions.softmax(x, axis=axis) + 1e-12)
+
+
+@log_softmax.misconception(_FLOOR)
+def log_of_weight_clipped_at_1e_12(x, axis=-1):
     return np.log(np.clip(solutions.softmax(x, axis=axis), 1e-12, 1.0))
+
+
+@log_softmax.misconception(_FLOOR)
+def log_of_weight_clipped_at_1e_15(x, axis=-1):
+    return np.log(np.clip(solutions.softmax(x, axis=axis), 1e-15, 1.0))
 
 
 @log_softmax.misconception("Only the maximum is subtracted. The logarithm of the sum still has to come off, or the "
@@ -436,15 +492,16 @@ def temperature_large(rng):
 
 
 @softmax_temperature.property("refuses a temperature of zero or below", points=1, probe=probes.error_of,
-                              hint="Raise ValueError when temperature <= 0, before anything is divided.")
+                              hint="Raise ValueError when temperature <= 0, before anything is divided, and only then.")
 def refuses(rng):
+    yield dict(x=rng.normal(size=4), temperature=0.01)
     yield dict(x=rng.normal(size=4), temperature=0.0)
     yield dict(x=rng.normal(size=4), temperature=-1.0)
     yield dict(x=rng.normal(size=(2, 3)), temperature=0)
 
 
 @softmax_temperature.property("leaves its input as it was", points=1, probe=probes.unchanged,
-                              hint="`x /= temperature` writes into the caller's array; `x / temperature` makes a new one.")
+                              hint="`x /= temperature` writes into the caller's array; `x / temperature` does not.")
 def temperature_pure(rng):
     yield dict(x=rng.normal(size=(2, 3)), temperature=2.0)
 
@@ -564,6 +621,14 @@ def zero_taken_as_argmax(x, temperature):
     return solutions.softmax(x / temperature)
 
 
+@softmax_temperature.misconception("Only negative temperatures are refused. At zero every score is divided by 0 and "
+                                   "the weights are nan: raise ValueError there, too.")
+def zero_accepted(x, temperature):
+    if temperature < 0:
+        raise ValueError("temperature")
+    return solutions.softmax(x / np.float64(temperature))
+
+
 @softmax_temperature.misconception("Only zero is refused. A negative temperature turns the order of the scores round: "
                                    "raise ValueError for it, too.")
 def negative_accepted(x, temperature):
@@ -603,6 +668,7 @@ def jacobian_large(rng):
 @softmax_jacobian.property("refuses scores that are not one row", points=1, probe=probes.error_of,
                            hint="Raise ValueError unless the input has exactly one dimension.")
 def one_dimension(rng):
+    yield dict(x=rng.normal(size=3))
     yield dict(x=rng.normal(size=(1, 3)))
     yield dict(x=rng.normal(size=(3, 3)))
 
@@ -725,9 +791,24 @@ def central_differences(x):
     return np.stack([(solutions.softmax(x + step) - solutions.softmax(x - step)) / 2e-3 for step in steps], axis=1)
 
 
-@softmax_jacobian.misconception("An array with two dimensions is accepted and flattened, or treated as one long row. "
-                                "Raise ValueError unless there is exactly one dimension.")
-def any_dimension(x):
+_DIMENSIONS = ("The number of dimensions is not checked, so a table is taken for one row or gives numbers without "
+               "meaning. Raise ValueError unless there is exactly one dimension.")
+
+
+@softmax_jacobian.misconception(_DIMENSIONS)
+def dimensions_unchecked(x):
+    p = solutions.softmax(x)
+    return np.diag(p) - np.outer(p, p)
+
+
+@softmax_jacobian.misconception(_DIMENSIONS)
+def weights_made_a_column(x):
+    p = solutions.softmax(x).reshape(-1, 1)
+    return np.diagflat(p) - p @ p.T
+
+
+@softmax_jacobian.misconception(_DIMENSIONS)
+def table_flattened(x):
     p = solutions.softmax(np.ravel(x))
     return np.diag(p) - np.outer(p, p)
 
@@ -769,6 +850,7 @@ def lookup_large(rng):
                       hint="Raise ValueError unless there are as many keys as values, each as wide as the query, "
                            "and the shapes are (d_k,), (n, d_k), (n, d_v).")
 def shapes(rng):
+    yield dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=(4, 2)))
     yield dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=(5, 2)))
     yield dict(query=rng.normal(size=3), keys=rng.normal(size=(5, 3)), values=rng.normal(size=(4, 2)))
     yield dict(query=rng.normal(size=2), keys=rng.normal(size=(4, 3)), values=rng.normal(size=(4, 2)))
@@ -915,19 +997,20 @@ written = Written(
 
 1. The mathematics: multiplying every exponential by the same positive number cancels in numerator and denominator, so
    softmax(s - c) = softmax(s) for any c. (A correct sentence is enough; no formula is needed.)
-2. The upper end: with c = the largest score every exponent is at most 0, so no exponential exceeds 1 and no sum exceeds n.
-   Nothing can overflow.
-3. The lower end: the largest score itself gives e^0 = 1, so the sum is at least 1 and there is no 0/0. Exponentials that
-   underflow to 0 belong to weights too small to matter. Say this explicitly; "it avoids overflow" alone earns only point 2.
-4. The colleague: 1e-8 in the denominator does not cure inf/inf, turns a row of very negative scores into all zeros, and
-   makes the weights of every healthy row sum to less than one. Any two of these with a number or an example.
+2. The upper end: with c = the largest score every exponent is at most 0, so no exponential exceeds 1 and no sum
+   exceeds n. Nothing can overflow.
+3. The lower end: the largest score itself gives e^0 = 1, so the sum is at least 1 and there is no 0/0. "It avoids
+   overflow" alone does not earn this point.
+4. The small number: it does not cure inf/inf; it turns a row of very negative scores into all zeros; it makes the
+   weights of every healthy row sum to less than one. Any two of these, with a number or an example.
 
 Model answer: "A shift of all scores multiplies top and bottom of the fraction by the same number, so the weights stay.
-Choose the shift so that the largest exponent is 0: then all exponentials lie between 0 and 1, one of them is exactly 1, and
-the sum lies between 1 and n. It neither overflows nor vanishes, and what underflows would have been a weight near 0 anyway.
-The epsilon does nothing for exp(1000) = inf, since inf / (inf + 1e-8) is still nan. For scores of -1000 it gives 0 / 1e-8
-= 0 for every weight. And for a row that needed no help, such as (3, 1), the weights sum to a little less than one."
+Choose the shift so that the largest exponent is 0: then all exponentials lie between 0 and 1, one of them is exactly 1,
+and the sum lies between 1 and n. It neither overflows nor vanishes, and what rounds to 0 would have been a weight near
+0 anyway. The small number does nothing for exp(1000) = inf, since inf / (inf + 1e-8) is still nan. For scores of -1000
+it gives 0 / 1e-8 = 0 for every weight. And in a row that needed no help, such as (3, 1), the weights then sum to a
+little less than one."
 
-Common half answers: "to make the numbers smaller" (ask: what about -1000?); "so that the sum is one" (the division does
+Common half answers: "to make the numbers smaller" (what about -1000?); "so that the sum is one" (the division does
 that, not the shift).""",
 )

@@ -1,0 +1,98 @@
+"""The student's bundle installs and runs where nothing of the course is."""
+
+import subprocess
+import sys
+import zipfile
+
+import nbformat
+import pytest
+
+from autograder import registry, release
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="session")
+def bundle(tmp_path_factory):
+    """The unpacked bundle, and a fresh environment with its wheel in it."""
+    folder = tmp_path_factory.mktemp("student")
+    archive = release.bundle(folder / "dist")
+    with zipfile.ZipFile(archive) as opened:
+        opened.extractall(folder)
+    home = folder / release.NAME
+    # The environment sees this one's third-party packages, to spare a download; the course itself is not among them.
+    subprocess.run([sys.executable, "-m", "venv", str(folder / "env")], check=True)
+    python = folder / "env" / "bin" / "python"
+    site = subprocess.run([python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True,
+                          text=True, check=True).stdout.strip()
+    here = subprocess.run([sys.executable, "-c", "import site; print(site.getsitepackages()[0])"],
+                          capture_output=True, text=True, check=True).stdout.strip()
+    subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", *home.glob("*.whl")], check=True)
+    with open(f"{site}/third_party.pth", "w") as file:
+        file.write(here + "\n")
+    return home, python
+
+
+def test_the_bundle_holds_notebooks_wheel_requirements_and_a_start_and_nothing_else(bundle):
+    home, _ = bundle
+    names = sorted(path.name for path in home.iterdir())
+    wheel = next(home.glob("attnlab-*.whl")).name
+    assert names == sorted([*(f"{s}.ipynb" for s in registry.chapters()), wheel, "requirements.txt", "START.md"])
+    assert wheel in (home / "requirements.txt").read_text()
+
+
+def test_the_wheel_holds_attnlab_alone_with_its_data(bundle):
+    home, _ = bundle
+    with zipfile.ZipFile(next(home.glob("*.whl"))) as wheel:
+        names = wheel.namelist()
+    assert {name.split("/")[0].split("-")[0] for name in names} == {"attnlab"}
+    for name in registry.all_exercises():
+        assert f"attnlab/checks/{name}.npz" in names
+    assert {"attnlab/widgets/softmax.js", "attnlab/widgets/widgets.css", "attnlab/data/seven_tokens.npz"} <= set(names)
+
+
+def run(bundle, code):
+    home, python = bundle
+    done = subprocess.run([python, "-I", "-c", code], cwd=home, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_attnlab_comes_from_the_bundle_and_the_answers_are_not_there(bundle):
+    out = run(bundle, "import attnlab, importlib.util as u; print(attnlab.__file__);"
+                      "print([u.find_spec(n) for n in ('autograder', 'solutions')])")
+    assert str(registry.ROOT) not in out and "[None, None]" in out
+
+
+@pytest.mark.parametrize("stem", registry.chapters())
+def test_check_says_not_done_on_every_stub_and_all_passed_on_every_reference(bundle, stem):
+    home, _ = bundle
+    notebook = nbformat.read(home / f"{stem}.ipynb", as_version=4)
+    names = list(registry.exercises_of(stem))
+    stubs = [c.source for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") in names]
+    code = "import math, numpy as np\nfrom attnlab import check\n" + "\n\n".join(stubs)
+    out = run(bundle, code + "".join(f"\ncheck({name})" for name in names))
+    assert out.count("not done yet") == len(names)
+    references = (registry.ROOT / "solutions" / f"{stem}.py").read_text("utf-8")
+    out = run(bundle, references + "\nfrom attnlab import check" + "".join(f"\ncheck({n})" for n in names))
+    assert "not done yet" not in out and " no " not in out
+    for name in names:
+        count = len(registry.exercise(name).properties)
+        assert f"{count} of {count} passed" in out
+
+
+@pytest.mark.parametrize("stem", registry.chapters())
+def test_a_solved_notebook_runs_from_top_to_bottom(bundle, stem, tmp_path):
+    """With the solutions in place, no cell of the student's notebook raises."""
+    from autograder import sample_class
+
+    home, python = bundle
+    complete = sample_class.Sample("complete", "", references="all")
+    solved = sample_class.submission(complete, stem, nbformat.read(home / f"{stem}.ipynb", as_version=4))
+    nbformat.write(solved, tmp_path / "solved.ipynb")
+    done = subprocess.run([python, "-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--output", "ran",
+                           "solved.ipynb"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    ran = nbformat.read(tmp_path / "ran.ipynb", as_version=4)
+    streams = [o.text for c in ran.cells for o in c.get("outputs", []) if o.get("name") == "stderr"]
+    assert streams == []

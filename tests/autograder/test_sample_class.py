@@ -1,0 +1,230 @@
+"""The shipped class, graded with stock nbgrader commands from release to feedback, CSV and formgrader."""
+
+import csv
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+import zipfile
+
+import nbformat
+import pytest
+
+from autograder import registry, release, sample_class
+
+pytestmark = pytest.mark.slow
+
+STEMS = registry.chapters()
+
+
+@pytest.fixture(scope="session")
+def graded(tmp_path_factory):
+    """The course folder after `make grade`, and what the command printed."""
+    course = tmp_path_factory.mktemp("course")
+    done = subprocess.run([sys.executable, "-m", "autograder", "grade", "--course", str(course)], cwd=registry.ROOT,
+                          capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stderr
+    return course, done.stdout
+
+
+@pytest.fixture(scope="session")
+def rows(graded):
+    with (graded[0] / "grades.csv").open(newline="") as file:
+        return {(r["student"], r["exercise"] if r["exercise"] != "written question" else r["chapter"]): r
+                for r in csv.DictReader(file)}
+
+
+def points(rows, student, exercise):
+    return float(rows[student, exercise]["points"])
+
+
+EXERCISES = list(registry.all_exercises())
+
+
+@pytest.mark.parametrize("student", ["ada", "dmitri", "hana"])
+def test_complete_work_gets_full_marks_late_or_noisy_too(rows, student):
+    for name in EXERCISES:
+        assert points(rows, student, name) == registry.exercise(name).points, name
+
+
+def test_partial_work_gets_what_was_done(rows):
+    for name in EXERCISES:
+        done = name in {"dot", "cosine_similarity", "softmax", "log_softmax", "project_qkv", "attention_weights"}
+        assert points(rows, "boris", name) == (registry.exercise(name).points if done else 0), name
+
+
+def test_an_empty_submission_gets_nothing(rows):
+    assert sum(points(rows, "chiara", name) for name in EXERCISES) == 0
+
+
+def test_named_mistakes_cost_their_properties_and_nothing_else(rows):
+    wrong = {"dot", "softmax", "softmax_temperature", "attention_weights"}
+    for name in EXERCISES:
+        full = registry.exercise(name).points
+        if name in wrong:
+            assert 0 <= points(rows, "esra", name) < full, name
+        # An exercise that calls a wrong earlier one may suffer with it.
+        elif registry.chapter_of(name) == "dot_products" and name != "matmul":
+            assert points(rows, "esra", name) == full, name
+    assert points(rows, "esra", "dot") > 0  # right on equal lengths: only the refusal is lost
+
+
+def test_errors_in_some_cells_leave_the_others_unharmed(rows):
+    for name in ("cosine_similarity", "log_softmax"):
+        assert points(rows, "farid", name) == 0
+    for name in ("dot", "pairwise_scores", "softmax", "attention_weights", "scaled_dot_product_attention"):
+        assert points(rows, "farid", name) == registry.exercise(name).points
+
+
+def test_a_dead_kernel_is_reported_and_does_not_stop_the_batch(rows):
+    assert rows["grace", "softmax"]["status"] == "could not be graded: 0"
+    assert points(rows, "grace", "softmax") == 0
+    assert points(rows, "grace", "dot") == registry.exercise("dot").points
+    assert points(rows, "hana", "softmax") == registry.exercise("softmax").points  # graded after grace
+
+
+def test_what_was_not_handed_in_is_said(rows):
+    assert rows["ivo", "softmax"]["status"] == "not handed in"
+    assert points(rows, "ivo", "dot") == registry.exercise("dot").points
+
+
+def test_lateness_is_recorded(rows):
+    assert float(rows["dmitri", "softmax"]["hours_late"]) == 48
+    assert rows["ada", "softmax"]["hours_late"] == ""
+
+
+def test_written_answers_wait_for_a_human_and_no_answer_is_zero(rows):
+    assert rows["ada", "softmax"]["status"] == "graded" or rows["ada", "softmax"]["points"] == ""
+    written = {r["student"]: r for r in rows.values() if r["exercise"] == "written question"
+               and r["chapter"] == "softmax"}
+    assert written["ada"]["status"] == "to be graded by hand"
+    assert float(written["chiara"]["points"]) == 0
+
+
+def test_the_summary_shows_every_student_and_what_the_sample_is_for(graded):
+    for sample in sample_class.samples():
+        line = next(line for line in graded[1].splitlines() if line.startswith(sample.student))
+        assert sample.about in line
+    assert "late" in next(line for line in graded[1].splitlines() if line.startswith("dmitri"))
+
+
+def test_nbgraders_own_gradebook_and_export_agree_with_the_csv(graded, rows):
+    with (graded[0] / "nbgrader_export.csv").open(newline="") as file:
+        exported = {(r["student_id"], r["assignment"]): float(r["score"]) for r in csv.DictReader(file)}
+    for student in ("ada", "boris", "esra", "farid"):
+        for stem in STEMS:
+            mine = sum(points(rows, student, name) for name in registry.exercises_of(stem))
+            assert exported[student, stem] == pytest.approx(mine)
+
+
+def test_stretch_points_come_on_top(graded):
+    with (graded[0] / "nbgrader_export.csv").open(newline="") as file:
+        (row,) = [r for r in csv.DictReader(file) if r["student_id"] == "ada" and r["assignment"] == "attention"]
+    regular = sum(e.points for e in registry.exercises_of("attention").values() if not e.bonus)
+    assert float(row["max_score"]) == regular + registry.written_of("attention").points
+    assert float(row["score"]) == regular + registry.exercise("attention_backward").points
+
+
+def feedback(course, student, stem):
+    return (course / "feedback" / student / stem / f"{stem}.html").read_text("utf-8")
+
+
+def test_feedback_names_the_mistake_in_words(graded):
+    page = feedback(graded[0], "esra", "softmax")
+    naive = next(m.text for m in registry.exercise("softmax").misconceptions if m.wrong.__name__ == "no_maximum")
+    assert naive.split(".")[0] in re.sub(r"\s+", " ", page)
+
+
+@pytest.mark.parametrize("student", ["ada", "chiara", "esra", "farid"])
+def test_feedback_shows_no_hidden_test_no_rubric_and_no_reference(graded, student):
+    for stem in STEMS:
+        page = feedback(graded[0], student, stem)
+        for word in ("autograder", "HIDDEN TESTS", "MARK SCHEME", "secret", "solutions"):
+            assert word not in page, (stem, word)
+        first = registry.written_of(stem).rubric.strip().splitlines()[0].strip()
+        assert first not in page
+
+
+def test_the_rubric_is_there_for_the_instructor(graded):
+    text = (graded[0] / "autograded" / "ada" / "softmax" / "softmax.ipynb").read_text("utf-8")
+    assert "BEGIN MARK SCHEME" in text
+
+
+def test_validate_tells_a_student_what_is_not_done_and_passes_finished_work(graded):
+    course = graded[0]
+    undone = validate(course / "release" / "softmax" / "softmax.ipynb")
+    assert "VALIDATION FAILED" in undone
+    finished = validate(course / "submitted" / "ada" / "softmax" / "softmax.ipynb")
+    assert "Success!" in finished
+
+
+def validate(path):
+    done = subprocess.run([sys.executable, "-m", "nbgrader", "validate", path.name], cwd=path.parent,
+                          capture_output=True, text=True, timeout=300)
+    return done.stdout + done.stderr
+
+
+def test_zip_collect_takes_downloads_of_a_learning_platform(graded, tmp_path):
+    course = tmp_path / "course"
+    release.generate(["softmax"], course)
+    archive = course / "downloaded" / "softmax" / "archive"
+    archive.mkdir(parents=True)
+    with zipfile.ZipFile(archive / "moodle.zip", "w") as download:
+        download.write(graded[0] / "submitted" / "ada" / "softmax" / "softmax.ipynb",
+                       "ada_attempt_2026-09-29-10-30-00_softmax.ipynb")
+    release.nbgrader("zip_collect", "softmax", course=course)
+    assert (course / "submitted" / "ada" / "softmax" / "softmax.ipynb").exists()
+
+
+def test_generate_assignment_makes_exactly_the_notebook_that_the_book_offers(graded):
+    for stem in STEMS:
+        made = nbformat.read(graded[0] / "release" / stem / f"{stem}.ipynb", as_version=4)
+        offered = release.student_notebook(stem)
+        assert [(c.cell_type, c.source) for c in made.cells] == [(c.cell_type, c.source) for c in offered.cells]
+        assert [c.metadata.get("nbgrader") for c in made.cells] == [c.metadata.get("nbgrader") for c in offered.cells]
+
+
+@pytest.fixture(scope="session")
+def formgrader(graded):
+    """The address of a Jupyter server with formgrader on the graded course."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    server = subprocess.Popen(
+        [sys.executable, "-m", "jupyter", "server", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
+         f"--ServerApp.port={port}", "--IdentityProvider.token=", "--ServerApp.password="],
+        cwd=registry.ROOT / "autograder", env={**os.environ, "COURSE_DIR": str(graded[0])},
+        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(120):
+            try:
+                urllib.request.urlopen(f"{address}/formgrader", timeout=5).read()
+                break
+            except OSError:
+                time.sleep(0.5)
+        else:
+            pytest.fail("formgrader did not start within a minute")
+        yield address
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+@pytest.mark.browser
+def test_formgrader_lists_the_class_and_shows_one_submission(formgrader, watched):
+    page = watched().page
+    page.goto(f"{formgrader}/formgrader/manage_assignments")
+    for stem in STEMS:
+        page.get_by_role("link", name=stem, exact=True).first.wait_for()
+    page.goto(f"{formgrader}/formgrader/manage_submissions/softmax")
+    for student in ("ada", "esra", "hana"):
+        page.get_by_text(student).first.wait_for()
+    page.goto(f"{formgrader}/formgrader/gradebook/softmax/softmax")
+    page.get_by_role("link", name=re.compile("Submission #1")).first.click()
+    page.wait_for_url(re.compile("/formgrader/submissions/"))
+    page.get_by_text("BEGIN MARK SCHEME").first.wait_for()  # the rubric, for whoever grades
+    assert page.locator(".attn-check").count() == len(registry.exercises_of("softmax"))
