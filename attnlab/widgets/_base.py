@@ -26,6 +26,11 @@ def module(stem: str) -> str:
 STYLE = (HERE / "widgets.css").read_text("utf-8")
 
 
+def style(stem: str) -> str:
+    """The style sheet of a widget: the shared one followed by `<stem>.css`."""
+    return STYLE + "\n" + (HERE / f"{stem}.css").read_text("utf-8")
+
+
 class Numbers(traitlets.TraitType):
     """A trait that holds a short list of finite numbers and takes a list, a tuple or a 1-D NumPy array.
 

@@ -1,6 +1,8 @@
 // Attention for one query, stage by stage. `compute` holds the arithmetic; `render` draws it and listens.
 
 const STAGES = ["scores", "scaled", "exponentials", "weights", "output"];
+const LARGEST = 1e6; // entries of Q, K and V; their products stay far from overflow
+const TRAITS = ["Q", "K", "V", "tokens", "query", "stage", "guess", "seen"];
 
 // All numbers shown, for every query. Q: (n_q, d_k), K: (n_k, d_k), V: (n_k, d_v) as rows of numbers.
 function compute({ Q, K, V }) {
@@ -20,11 +22,11 @@ function addUp(numbers) {
 }
 
 // Three decimals, fewer when fewer say it exactly: 1, 0.5, 0.707.
-function brief(x) {
+function brief(x, decimals = 3) {
   if (x === 0) return "0";
   const size = Math.abs(x);
-  if (size >= 1e5 || size < 5e-4) return x.toExponential(1).replace(/-/g, "−").replace("+", "");
-  const digits = size >= 1000 ? 1 : size >= 100 ? 2 : 3;
+  if (size >= 1e5 || size < 0.5 * 10 ** -decimals) return x.toExponential(1).replace(/-/g, "−").replace("+", "");
+  const digits = Math.max(0, Math.min(decimals, size >= 1000 ? 1 : size >= 100 ? 2 : 3));
   const text = x.toFixed(digits);
   const exact = Math.abs(Number(text) - x) < 1e-9 * Math.max(1, size);
   return (exact ? String(Number(text)) : text).replace(/-/g, "−");
@@ -42,21 +44,21 @@ function power(exponent) {
 // The sum behind number `j` of a stage, as text and elements.
 function sumBehind(stage, j, { Q, K, V, query: i, n }) {
   const products = (a, b) => a.map((x, t) => `${inner(x)}·${inner(b[t])}`).join(" + ");
-  const score = brief(n.scores[i][j]);
+  const number = (name) => brief(n[name][i][j]);
   switch (stage) {
     case "scores":
-      return [`q${i + 1} · k${j + 1} = ${products(Q[i], K[j])} = ${score}`];
+      return [`q${i + 1} · k${j + 1} = ${products(Q[i], K[j])} = ${number("scores")}`];
     case "scaled":
-      return [`${score} / √${Q[0].length} = ${score} / ${brief(n.root)} = ${brief(n.scaled[i][j])}`];
+      return [`${number("scores")} / √${Q[0].length} = ${number("scores")} / ${brief(n.root)} = ${number("scaled")}`];
     case "exponentials":
       if (j === n.exponentials[i].length)
-        return [`total: ${n.exponentials[i].map(brief).join(" + ")} = ${brief(n.totals[i])}`];
-      return [power(`${brief(n.scaled[i][j])} − ${inner(n.maxima[i])}`), " = ",
-        power(brief(n.scaled[i][j] - n.maxima[i])), ` = ${brief(n.exponentials[i][j])}`].flat();
+        return [`total: ${n.exponentials[i].map((x) => brief(x)).join(" + ")} = ${brief(n.totals[i])}`];
+      return [power(`${number("scaled")} − ${inner(n.maxima[i])}`), " = ",
+        power(brief(n.scaled[i][j] - n.maxima[i])), ` = ${number("exponentials")}`].flat();
     case "weights":
-      return [`${brief(n.exponentials[i][j])} / ${brief(n.totals[i])} = ${brief(n.weights[i][j])}`];
+      return [`${number("exponentials")} / ${brief(n.totals[i])} = ${number("weights")}`];
     default:
-      return [`column ${j + 1} of V: ${products(n.weights[i], V.map((v) => v[j]))} = ${brief(n.output[i][j])}`];
+      return [`column ${j + 1} of V: ${products(n.weights[i], V.map((v) => v[j]))} = ${number("output")}`];
   }
 }
 
@@ -65,7 +67,7 @@ function explanation(stage, { Q, query: i, n }) {
   return {
     scores: `The dot product of q${i + 1} with each key. Press a number to see its sum.`,
     scaled: `Each score divided by √${Q[0].length} = ${brief(n.root)}, the root of a key's width.`,
-    exponentials: `The row maximum, ${brief(n.maxima[i])}, is subtracted first: nothing overflows, same weights.`,
+    exponentials: `The row maximum, ${brief(n.maxima[i])}, is subtracted first, so nothing overflows.`,
     weights: `Each exponential divided by the total, ${brief(n.totals[i])}. Together they are 1.`,
     output: "Each column of V, averaged with these weights.",
   }[stage];
@@ -76,7 +78,7 @@ function question(stage, { Q, query: i }) {
   return {
     scores: `Which key agrees most with q${i + 1}? Are there ties?`,
     scaled: `Every score is divided by √${Q[0].length}. Does their order change?`,
-    exponentials: "The maximum is subtracted first. Which exponential is then exactly 1?",
+    exponentials: "The row maximum is subtracted. Which becomes exactly 1?",
     weights: "Which key gets the largest share, and is it more than half?",
     output: "Which value will the output lie closest to?",
   }[stage];
@@ -100,7 +102,7 @@ function summaryOf({ tokens, stage, guess, seen, query: i, n }) {
   const name = STAGES[stage];
   const where = `Stage ${stage + 1} of 5, ${name}, for q${i + 1}`;
   if (guess && stage >= seen) return `${where}: make your guess, then press Show.`;
-  const row = n[name][i].map(brief);
+  const row = n[name][i].map((x) => brief(x));
   if (name === "output") return `${where}: (${row.join(", ")}).`;
   const best = n.weights[i].indexOf(Math.max(...n.weights[i]));
   const verdict = name === "weights" ? ` Largest: ${keyName(tokens, best)}.` : "";
@@ -121,7 +123,7 @@ function render({ model, el }) {
 
   const read = () => {
     const state = {};
-    for (const name of ["Q", "K", "V", "tokens", "query", "stage", "guess", "seen"]) state[name] = model.get(name);
+    for (const name of TRAITS) state[name] = model.get(name);
     const { Q, K, V } = state;
     if (Q[0].length !== K[0].length || K.length !== V.length) return null; // halfway through new arrays
     state.query = Math.min(state.query, Q.length - 1);
@@ -142,11 +144,12 @@ function render({ model, el }) {
     const table = (name, what, rows) => {
       const letter = name.toLowerCase();
       parts.fields[name] = rows.map((row, i) => row.map((x, c) =>
-        numberField(`${letter}${i + 1}, entry ${c + 1}`, brief(x), (number) => {
+        numberField(`${letter}${i + 1}, entry ${c + 1}`, x, (number) => {
           const next = model.get(name).map((r) => [...r]);
           next[i][c] = number;
           change({ [name]: next });
-        }, { "data-field": `${name}-${i}-${c}`, onblur: () => paint() })));
+        }, { "data-field": `${name}-${i}-${c}`, min: -LARGEST, max: LARGEST, step: 0.5, onfocus: paint,
+          onblur: paint })));
       parts.rows[name] = rows.map((_, i) => h("tr", {}, h("th", { scope: "row" }, ...nameOf(letter, i)),
         ...parts.fields[name][i].map((field) => h("td", {}, field))));
       return h("table", { class: `st-table st-${letter}` },
@@ -159,7 +162,8 @@ function render({ model, el }) {
     parts.back = h("button", { type: "button", "data-go": "back", onclick: () => go(model.get("stage") - 1) }, "Back");
     parts.next = h("button", { type: "button", "data-go": "next", class: "st-next",
       onclick: () => go(model.get("stage") + 1) }, "Next");
-    parts.reset = h("button", { type: "button", "data-go": "reset", title: "Back to the first stage and the first numbers",
+    const again = "Back to the first stage and the first numbers";
+    parts.reset = h("button", { type: "button", "data-go": "reset", title: again,
       onclick: () => {
         open = {};
         traced = null;
@@ -180,6 +184,7 @@ function render({ model, el }) {
     const flow = STAGES.map((stage, index) =>
       stageRow(stage, index, stage === "output" ? columns : keyNames, operation(stage, Q[0].length)));
 
+    const many = Math.max(K.length, V[0].length) > 4 ? "st-flow st-many" : "st-flow";
     const focused = root.contains(document.activeElement);
     // Sums of d terms need so many lines; they are kept free, so that opening one moves nothing.
     const letters = 14 * Math.max(K[0].length, K.length) + 20;
@@ -191,7 +196,7 @@ function render({ model, el }) {
         h("div", { class: "st-group", role: "group", "aria-label": "Query" }, h("span", {}, "Query"), ...parts.queries),
         h("label", { class: "st-guess" }, parts.guess, "Let me guess first"),
         h("div", { class: "st-group" }, parts.back, parts.next, parts.reset)),
-      h("div", { class: "st-flow", style: `--keys: ${K.length}; --columns: ${V[0].length}; ${lines}` },
+      h("div", { class: many, style: `--keys: ${K.length}; --columns: ${V[0].length}; ${lines}` },
         h("div", { class: "st-stage st-head" }, h("p", { class: "st-formula", "aria-hidden": "true" },
           parts.formula.weights, "(", parts.formula.scores, parts.formula.scaled, ")", parts.formula.output), keys),
         ...flow),
@@ -202,7 +207,8 @@ function render({ model, el }) {
   function stageRow(stage, index, names, how) {
     const why = h("p", { class: "st-why", id: `${id}-${stage}` });
     const cell = (j, name) => h("button", { type: "button", class: "st-cell", "data-cell": j, "data-name": name,
-      "aria-controls": why.id, onclick: () => toggle(stage, j) });
+      "data-short": name.split(" ").at(stage === "output" ? -1 : 0), "aria-controls": why.id,
+      onclick: () => toggle(stage, j) });
     const cells = names.map((name, j) => cell(j, name));
     const line = h("div", { class: "st-cells" }, ...cells);
     if (stage === "exponentials") cells.push(cell(names.length, "total"));
@@ -219,7 +225,8 @@ function render({ model, el }) {
       } }, h("span", { class: "st-number" }, String(index + 1)), h("b", {}, stage),
       h("span", { class: "st-operation" }, ...how));
     const total = stage === "exponentials" ? h("div", { class: "st-total" }, "total", cells[names.length]) : null;
-    const row = h("div", { class: `st-stage st-${stage}`, role: "group", "aria-label": stage, "data-stage": stage }, tab,
+    const row = h("div", { class: `st-stage st-${stage}`, role: "group", "aria-label": stage, "data-stage": stage },
+      tab,
       h("div", { class: "st-body" }, h("div", { class: "st-numbers aw-numbers" }, line, total),
         h("div", { class: "st-note" }, why, show)));
     parts.cells[stage] = cells;
@@ -250,11 +257,8 @@ function render({ model, el }) {
     for (const name of ["Q", "K", "V"])
       state[name].forEach((row, i) => row.forEach((x, c) => {
         const field = parts.fields[name][i][c];
-        const typing = field.matches(":focus") && readNumber(field.value) === null;
-        if (typing || readNumber(field.value) === x) return; // leaves "1." alone while it is being typed
-        field.value = brief(x);
-        field.title = String(x);
-        field.setAttribute("aria-invalid", "false");
+        setNumber(field, x);
+        if (!field.matches(":focus")) field.value = brief(x, 2); // in full only while it is edited
       }));
     parts.queries.forEach((button, i) => button.setAttribute("aria-pressed", String(i === query)));
     parts.rows.Q.forEach((row, i) => row.classList.toggle("st-current", i === query));
@@ -306,10 +310,8 @@ function render({ model, el }) {
     mark("V", (_, c) => active?.stage === "output" && c === active.j);
   }
 
-  const heard = ["Q", "K", "V", "tokens", "query", "stage", "guess", "seen"].map((name) => `change:${name}`);
-  heard.forEach((event) => model.on(event, paint));
   paint();
-  return () => heard.forEach((event) => model.off?.(event, paint));
+  return listen(model, TRAITS, paint);
 }
 
 export { compute };

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import traitlets
 
-from attnlab.widgets._base import CourseWidget, module
+from attnlab.widgets._base import CourseWidget, module, style
 
 LARGEST = 6  # rows or columns: more do not fit a phone, and nobody checks more by hand
 
@@ -24,7 +26,7 @@ class Matrix(traitlets.TraitType):
 
     def validate(self, widget, value):
         try:
-            array = np.array(value, dtype=float)
+            array = np.asarray(value, dtype=float)
         except (TypeError, ValueError, RuntimeError) as problem:
             raise traitlets.TraitError(f"{self.name} must be {self.info_text} ({problem})") from None
         if array.ndim != 2:
@@ -32,8 +34,8 @@ class Matrix(traitlets.TraitType):
         if not 1 <= min(array.shape) <= max(array.shape) <= LARGEST:
             raise traitlets.TraitError(
                 f"{self.name} must have 1 to {LARGEST} rows and columns; its shape is {array.shape}")
-        if not np.isfinite(array).all():
-            raise traitlets.TraitError(f"{self.name} must hold finite numbers only")
+        if not (abs(array) <= 1e6).all():
+            raise traitlets.TraitError(f"{self.name} must hold finite numbers of size at most 1e6")
         return array.tolist()
 
 
@@ -45,7 +47,7 @@ class AttentionStepper(CourseWidget):
     - Step with *Next*: each stage appears under the one it is made from. Press a number to see its sum.
     - Change one entry of a key: only that key's score moves, yet every weight moves with it.
     - Change a value: no weight moves. Values are what is mixed, not what decides the mix.
-    - Multiply a query by ten: the largest weight goes to one and the output becomes a copy of one value.
+    - Multiply a query by ten: unless keys tie, one weight goes to one and the output becomes a copy of its value.
     - Pick another query: the same keys and values give another mixture.
     - Tick *Let me guess first*: a new stage stays covered until you have made up your mind.
 
@@ -57,13 +59,15 @@ class AttentionStepper(CourseWidget):
     """
 
     _esm = module("attention_stepper")
+    _css = style("attention_stepper")
 
     Q = Matrix(THREE_TOKENS["Q"], help="queries (n_q, d_k), no unit").tag(sync=True)
     K = Matrix(THREE_TOKENS["K"], help="keys (n_k, d_k), no unit").tag(sync=True)
     V = Matrix(THREE_TOKENS["V"], help="values (n_k, d_v), no unit").tag(sync=True)
     tokens = traitlets.List(traitlets.Unicode(), help="names of the keys, or empty").tag(sync=True)
     query = traitlets.Int(0, min=0, help="index of the query looked at, from 0").tag(sync=True)
-    stage = traitlets.Int(0, min=0, max=4, help="0 scores, 1 scaled, 2 exponentials, 3 weights, 4 output").tag(sync=True)
+    stage = traitlets.Int(0, min=0, max=4, help="0 scores, 1 scaled, 2 exponentials, 3 weights, 4 output")
+    stage.tag(sync=True)
     guess = traitlets.Bool(False, help="cover the numbers of a new stage until asked").tag(sync=True)
     seen = traitlets.Int(0, min=0, max=5, help="stages uncovered so far, while guessing").tag(sync=True)
     start = traitlets.Dict(help="Q, K, V and query that Reset goes back to").tag(sync=True)
@@ -98,9 +102,16 @@ class AttentionStepper(CourseWidget):
                 self.start = {**fits, "query": query}
                 for name, value in {**fits, "tokens": tokens, "query": query}.items():
                     setattr(self, name, value)
-                self.min_height = 590 + 42 * max(n_q, n_k) + (0 if d_k + d_v < 8 else 42 * n_k + 60)
+                self.min_height = self._height(n_q, n_k, d_k, d_v) + (16 if tokens else 0)
         finally:
             self._resizing = False
+
+    @staticmethod
+    def _height(n_q, n_k, d_k, d_v):
+        """CSS pixels on a page of the book: the tables, side by side where they fit, and five stages."""
+        tables = 36 * max(n_q, n_k) if 2 * d_k + d_v <= 8 else 36 * (n_q + 2 * n_k) + 80
+        lines = math.ceil((14 * max(d_k, n_k) + 20) / 70)  # of the longest sum, as the module reckons it
+        return 598 + tables + 100 * (lines - 1) + (40 if n_k > 4 else 0)
 
     @traitlets.validate("Q", "K", "V")
     def _same_size(self, proposal):
@@ -120,14 +131,14 @@ class AttentionStepper(CourseWidget):
 
     def picture(self):
         """Q, K, V and the first stage, the scores, as tables."""
-        import matplotlib.pyplot as plt
+        from matplotlib.figure import Figure
 
         q, k, v = (np.array(getattr(self, name)) for name in "QKV")
         tables = {"Q, queries": ("q", "", q), "K, keys": ("k", "", k), "V, values": ("v", "", v),
                   "scores: each query with each key": ("q", "k", np.inner(q, k))}
         widths = [table.shape[1] + 0.7 for _, _, table in tables.values()]
-        figure, axes = plt.subplots(1, 4, figsize=(0.75 * sum(widths), 0.45 * max(len(q), len(k)) + 1),
-                                    width_ratios=widths)
+        figure = Figure(figsize=(0.75 * sum(widths), 0.32 * max(len(q) + 1, len(k)) + 0.5))
+        axes = figure.subplots(1, 4, width_ratios=widths)
         for ax, (title, (row, column, table)) in zip(axes, tables.items()):
             ax.axis("off")
             ax.set_title(title, fontsize=9)
@@ -137,5 +148,4 @@ class AttentionStepper(CourseWidget):
             drawn.auto_set_font_size(False)
             drawn.set_fontsize(9)
             drawn.scale(1, 1.4)
-        plt.close(figure)
         return figure

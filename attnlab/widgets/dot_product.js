@@ -3,7 +3,7 @@
 const TRAITS = ["a", "b"];
 const LARGEST = 1e6;
 const SIDE = 400; // the drawing's width and height, in its own units
-const REACH = 184; // of these, from the origin to the edge of the grid
+const REACH = 172; // of these, from the origin to the edge of the grid
 
 // All numbers shown. state: {a: [a1, a2], b: [b1, b2]}. Angles in degrees, null where an arrow has no direction.
 export function compute({ a, b }) {
@@ -39,13 +39,15 @@ const PRESETS = [
   ["Same direction", (a) => a.map((x) => x / 2)],
   ["Perpendicular", (a) => [-a[1], a[0]]],
   ["Opposite", (a) => a.map((x) => -x)],
-  ["Same angle, b twice as long", (a, b) => b.map((x) => 2 * x)],
+  ["b twice as long", (a, b) => b.map((x) => 2 * x)],
 ];
 
 function summaryOf({ dot, angle, cosine, shadow, sign }) {
-  if (angle === null) return "a·b = 0. An arrow of length 0 has no direction, so there is no angle; its cosine counts as 0.";
-  return `a·b = ${fmt(dot)}: ${WORDS[sign].says}. Angle ${fmt(angle, 1)}°, cosine ${fmt(cosine)}; ` +
-    `the shadow of b on a has signed length ${fmt(shadow)}.`;
+  if (angle === null) {
+    return "a·b = 0. An arrow of length 0 has no direction, so there is no angle. Its cosine counts as 0.";
+  }
+  return `a·b = ${fmt(dot)}: ${WORDS[sign].says}. Angle ${fmt(angle, 1)}°, cosine ${fmt(cosine, 3)}. ` +
+    `Shadow of b on a: ${fmt(shadow)}.`;
 }
 
 function render({ model, el }) {
@@ -70,6 +72,9 @@ function render({ model, el }) {
     at: (name) => model.get(name),
   });
 
+  const headline = h("b", { "data-value": "headline" });
+  const shadowText = h("span", { class: "dp-of-shadow", "data-value": "shadow" });
+
   // Components: four number fields.
   const fields = {};
   const lengths = {};
@@ -77,43 +82,47 @@ function render({ model, el }) {
     fields[name] = [0, 1].map((i) =>
       numberField(`${name}, ${["first", "second"][i]} component`, model.get(name)[i], (value) => move(name, i, value),
         { step: 0.1, min: -LARGEST, max: LARGEST, "data-field": `${name}${i + 1}` }));
-    lengths[name] = h("td", { class: "aw-numbers", "data-value": `length-${name}` });
+    lengths[name] = h("td", { class: "aw-numbers dp-length", "data-value": `length-${name}` });
     return h("tr", {}, h("th", { scope: "row", class: `aw-of-${name}` }, name),
       fields[name].map((field) => h("td", {}, field)), lengths[name]);
   };
-  const components = h("table", { class: "aw-plain" },
-    h("thead", {}, h("tr", {}, ["arrow", "first", "second", "length"].map((text) => h("th", { scope: "col" }, text)))),
+  const components = h("table", { class: "aw-plain dp-components" },
+    h("thead", {}, h("tr", {},
+      ["arrow", "first", "second", "length"].map((text) => h("th", { scope: "col" }, text)))),
     h("tbody", {}, row("a"), row("b")));
 
   // The sum as a walk: the second bar starts where the first ends, so the third is where they arrive.
   const bars = [0, 1, 2].map((i) => ({
-    label: h("span", { class: "aw-term" }, ["a₁ × b₁", "a₂ × b₂", "a·b"][i]),
-    bar: h("span", { class: `aw-bar ${i === 2 ? "aw-bar-sum" : ""}` }),
+    label: h("span", { class: "dp-term" }, ["a₁ × b₁", "a₂ × b₂", "a·b"][i]),
+    bar: h("span", { class: `dp-bar ${i === 2 ? "dp-bar-sum" : ""}` }),
     value: h("span", { class: "aw-numbers aw-right", "data-value": ["product-1", "product-2", "dot"][i] }),
   }));
-  const walk = h("div", { class: "aw-walk" },
-    bars.map(({ label, bar, value }) => [label, h("span", { class: "aw-lane", "aria-hidden": "true" }, bar), value]).flat());
+  const walk = h("div", { class: "dp-walk" },
+    h("span", { class: "dp-caption" }, "two steps, and where they end"),
+    bars.flatMap(({ label, bar, value }) =>
+      [label, h("span", { class: "dp-lane", "aria-hidden": "true" }, bar), value]));
 
   // One number, three ways to it.
   const ways = Object.fromEntries(["sum", "shadow", "angle"].map((key) =>
     [key, h("span", { class: "aw-numbers", "data-value": `way-${key}` })]));
-  const three = h("dl", { class: "aw-ways" },
+  const three = h("dl", { class: "dp-ways" },
     h("dt", {}, "as a sum: a₁b₁ + a₂b₂"), h("dd", {}, ways.sum),
     h("dt", {}, "by the shadow: |a| × shadow of b on a"), h("dd", {}, ways.shadow),
     h("dt", {}, "by the angle: |a| × |b| × cos θ"), h("dd", {}, ways.angle));
 
   // Towards, across, away: the sign, and the cosine as a place between −1 and 1.
-  const marker = h("span", { class: "aw-marker" });
+  const marker = h("span", { class: "dp-marker" });
   const cells = [-1, 0, 1].map((sign) =>
-    h("span", { class: "aw-sign", "data-sign": sign }, `${WORDS[sign].name} ${WORDS[sign].symbol}`));
+    h("span", { class: "dp-sign", "data-sign": sign }, `${WORDS[sign].name} ${WORDS[sign].symbol}`));
   const cosineText = h("span", { class: "aw-numbers", "data-value": "cosine" });
-  const gauge = h("div", { class: "aw-gauge" },
-    h("div", { class: "aw-gauge-head" }, h("span", {}, "cosine of the angle"), cosineText),
-    h("div", { class: "aw-track", "aria-hidden": "true" }, marker),
-    h("div", { class: "aw-ends aw-numbers", "aria-hidden": "true" }, ["−1", "0", "1"].map((text) => h("span", {}, text))),
-    h("div", { class: "aw-signs" }, cells));
+  const gauge = h("div", { class: "dp-gauge" },
+    h("div", { class: "dp-gauge-head" }, h("span", {}, "cosine of the angle"), cosineText),
+    h("div", { class: "dp-track", "aria-hidden": "true" }, marker),
+    h("div", { class: "dp-ends aw-numbers", "aria-hidden": "true" },
+      ["−1", "0", "1"].map((text) => h("span", {}, text))),
+    h("div", { class: "dp-signs" }, cells));
 
-  const presets = h("div", { class: "aw-row", role: "group", "aria-label": "Examples" },
+  const presets = h("div", { class: "aw-row dp-presets", role: "group", "aria-label": "Examples" },
     PRESETS.map(([label, make]) => h("button", {
       type: "button",
       onclick: () => {
@@ -126,9 +135,12 @@ function render({ model, el }) {
     h("button", { type: "button", onclick: () => edit(start) }, "Start again"));
 
   root.append(
-    h("p", { class: "aw-lead" }, "Drag a tip. Or put the focus on it and use the arrow keys, with shift for whole steps."),
-    h("div", { class: "aw-split" }, h("div", { class: "aw-figure" }, plane.svg), h("div", { class: "aw-panel" }, components, gauge, walk, three)),
-    presets, summary);
+    h("p", { class: "aw-lead" }, "Drag a tip. Or move to it with the tab key and use the arrow keys."),
+    h("div", { class: "dp-split" },
+      h("div", { class: "dp-figure" },
+        h("div", { class: "dp-headline aw-numbers" }, headline, shadowText), plane.svg, presets),
+      h("div", { class: "dp-panel" }, components, gauge, walk, three)),
+    summary);
 
   function draw() {
     const now = state();
@@ -138,9 +150,13 @@ function render({ model, el }) {
       fields[name].forEach((field, i) => setNumber(field, now[name][i]));
       lengths[name].textContent = fmt(name === "a" ? numbers.lengthA : numbers.lengthB);
     }
+    headline.textContent = `a·b = ${fmt(numbers.dot)}`;
+    shadowText.textContent = numbers.shadow === null ? "no shadow" : `shadow ${fmt(numbers.shadow)}`;
     const [p, q] = numbers.products;
     const spans = [[0, p], [p, p + q], [0, numbers.dot]];
-    const scale = 1.05 * Math.max(1e-9, ...spans.flat().map(Math.abs));
+    // The scale grows in doublings, so that bars change length and not their unit.
+    const longest = Math.max(4, ...spans.flat().map(Math.abs));
+    const scale = 2 ** Math.ceil(Math.log2(longest));
     bars.forEach(({ bar, value }, i) => {
       const [from, to] = spans[i];
       bar.style.left = `${50 + (50 * Math.min(from, to)) / scale}%`;
@@ -149,16 +165,18 @@ function render({ model, el }) {
       value.textContent = fmt([p, q, numbers.dot][i]);
     });
     const { a, b } = now;
-    ways.sum.textContent = `${plain(a[0])} × ${bracketed(b[0])} + ${bracketed(a[1])} × ${bracketed(b[1])} = ` +
-      `${plain(p)} + ${bracketed(q)} = ${plain(numbers.dot)}`;
+    ways.sum.replaceChildren(
+      `${plain(a[0])} × ${bracketed(b[0])} + ${bracketed(a[1])} × ${bracketed(b[1])}`, h("br"),
+      ` = ${plain(p)} + ${bracketed(q)} = ${plain(numbers.dot)}`);
     ways.shadow.textContent = numbers.shadow === null ? "a has no direction"
       : `${fmt(numbers.lengthA)} × ${bracket(numbers.shadow)} ≈ ${fmt(numbers.dot)}`;
     ways.angle.textContent = numbers.angle === null ? "no angle with an arrow of length 0"
-      : `${fmt(numbers.lengthA)} × ${fmt(numbers.lengthB)} × ${bracket(numbers.cosine)} ≈ ${fmt(numbers.dot)}`;
-    cosineText.textContent = numbers.angle === null ? "0 (no angle)" : `cos ${fmt(numbers.angle, 1)}° = ${fmt(numbers.cosine)}`;
+      : `${fmt(numbers.lengthA)} × ${fmt(numbers.lengthB)} × ${bracket(numbers.cosine, 3)} ≈ ${fmt(numbers.dot)}`;
+    cosineText.textContent = numbers.angle === null ? "0 (no angle)"
+      : `cos ${fmt(numbers.angle, 1)}° = ${fmt(numbers.cosine, 3)}`;
     marker.style.left = `${50 + 50 * numbers.cosine}%`;
     for (const cell of cells) {
-      const active = Number(cell.dataset.sign) === numbers.sign;
+      const active = numbers.angle !== null && Number(cell.dataset.sign) === numbers.sign;
       cell.toggleAttribute("data-active", active);
       if (active) cell.setAttribute("aria-current", "true");
       else cell.removeAttribute("aria-current");
@@ -174,13 +192,14 @@ function render({ model, el }) {
   };
 }
 
-const bracket = (x) => (x < 0 ? `(${fmt(x)})` : fmt(x));
+const bracket = (x, digits = 2) => (x < 0 ? `(${fmt(x, digits)})` : fmt(x, digits));
 
 // The grid with the two arrows. `onmove(name, [x, y])` hears a drag or a key, `onhold(name or null)` its begin and end.
 function makePlane({ onmove, onhold, at }) {
   const layers = { grid: s("g"), scene: s("g", { "aria-hidden": "true" }) };
-  const svg = s("svg", { viewBox: `0 0 ${SIDE} ${SIDE}`, class: "aw-plane", role: "group", "aria-label": "Grid with the arrows a and b" },
-    layers.grid, layers.scene);
+  const svg = s("svg", {
+    viewBox: `0 0 ${SIDE} ${SIDE}`, class: "dp-plane", role: "group", "aria-label": "Grid with the arrows a and b",
+  }, layers.grid, layers.scene);
   let reach = 4; // grid units from the origin to the edge, as last drawn
 
   const tips = Object.fromEntries(TRAITS.map((name) => [name, makeTip(name)]));
@@ -189,7 +208,7 @@ function makePlane({ onmove, onhold, at }) {
   function makeTip(name) {
     const limit = (x) => Math.min(LARGEST, Math.max(-LARGEST, Number(x.toPrecision(12)))) + 0;
     const tip = s("g", {
-      class: `aw-tip aw-of-${name}`, tabindex: "0", role: "application", "aria-roledescription": "movable arrow tip",
+      class: `dp-tip aw-of-${name}`, tabindex: "0", role: "application", "aria-roledescription": "movable arrow tip",
       "data-tip": name,
       onkeydown: (event) => {
         const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
@@ -213,7 +232,8 @@ function makePlane({ onmove, onhold, at }) {
         onmove(name, [grid((x - SIDE / 2) / REACH), grid((SIDE / 2 - y) / REACH)]);
       },
       onlostpointercapture: () => onhold(null),
-    }, s("circle", { r: 20, class: "aw-hit" }), s("circle", { r: 8, class: "aw-dot" }), s("circle", { r: 13, class: "aw-ring" }));
+    }, s("circle", { r: 20, class: "dp-hit" }), s("circle", { r: 8, class: "dp-dot" }),
+    s("circle", { r: 13, class: "dp-ring" }));
     return tip;
   }
 
@@ -226,7 +246,8 @@ function makePlane({ onmove, onhold, at }) {
     layers.scene.replaceChildren(...scene(a, b, numbers, to));
     for (const [name, value] of [["a", a], ["b", b]]) {
       tips[name].setAttribute("transform", `translate(${to(value).join(" ")})`);
-      tips[name].setAttribute("aria-label", `Tip of ${name} at ${plain(value[0])}, ${plain(value[1])}. Arrow keys move it.`);
+      tips[name].setAttribute("aria-label",
+        `Tip of ${name} at ${plain(value[0])}, ${plain(value[1])}. Arrow keys move it by 0.1, with shift by 1.`);
     }
   }
   return { svg, draw };
@@ -237,41 +258,38 @@ function gridLines(extent) {
   const middle = SIDE / 2;
   for (let i = -4; i <= 4; i++) {
     const at = middle + (i / 4) * REACH;
-    const kind = i === 0 ? "aw-axis" : "aw-grid";
+    const kind = i === 0 ? "dp-axis" : "dp-grid";
     parts.push(s("line", { x1: at, x2: at, y1: middle - REACH, y2: middle + REACH, class: kind }),
       s("line", { y1: at, y2: at, x1: middle - REACH, x2: middle + REACH, class: kind }));
     if (i !== 0 && i % 2 === 0) {
       const text = plain((i / 4) * extent);
-      parts.push(s("text", { x: at - (i === 4 ? 8 : 0), y: middle + 17, class: "aw-tick", "text-anchor": "middle" }, text),
-        s("text", { x: middle - 6, y: SIDE - at + (i === 4 ? 12 : 5), class: "aw-tick", "text-anchor": "end" }, text));
+      const last = i === 4; // the last ones move in a little, to stay on the drawing
+      parts.push(
+        s("text", { x: at - (last ? 8 : 0), y: middle + 17, class: "dp-tick", "text-anchor": "middle" }, text),
+        s("text", { x: middle - 6, y: SIDE - at + (last ? 12 : 5), class: "dp-tick", "text-anchor": "end" }, text));
     }
   }
   return parts;
 }
 
 // Everything that moves: a's line, the shadow with its perpendicular, the angle, the arrows and their names.
-function scene(a, b, { lengthA, lengthB, angle, sign, foot, shadow }, to) {
+function scene(a, b, { lengthA, lengthB, angle, sign, foot }, to) {
   const parts = [];
   const origin = to([0, 0]);
   const [tipA, tipB] = [to(a), to(b)];
   if (lengthA > 0) {
     const along = a.map((x) => x / lengthA);
     const ahead = [along[0], -along[1]]; // on the drawing y points down
-    parts.push(line(origin.map((x, i) => x - 1000 * ahead[i]), origin.map((x, i) => x + 1000 * ahead[i]), "aw-carrier"));
+    const edge = REACH / Math.max(...ahead.map(Math.abs));
+    const [back, front] = [-edge, edge].map((far) => origin.map((x, i) => x + far * ahead[i]));
+    parts.push(line(back, front, "dp-carrier"));
     if (angle !== null) {
       const end = to(foot);
       const height = Math.hypot(tipB[0] - end[0], tipB[1] - end[1]);
       const across = height > 0 ? [(tipB[0] - end[0]) / height, (tipB[1] - end[1]) / height] : [ahead[1], -ahead[0]];
       const inward = ahead.map((x) => -x * (sign || 1));
-      parts.push(line(origin, end, "aw-shadow"), line(tipB, end, "aw-drop"));
+      parts.push(line(origin, end, "dp-shadow"), line(tipB, end, "dp-drop"));
       if (height > 24 && sign !== 0) parts.push(corner(end, inward, across, 11));
-      const width = Math.hypot(end[0] - origin[0], end[1] - origin[1]);
-      if (width > 30) {
-        // Named on the side away from b, where there is room.
-        const middle = origin.map((x, i) => (x + end[i]) / 2 - 19 * across[i]);
-        parts.push(s("text", { x: middle[0], y: middle[1] + 5, class: "aw-name aw-of-shadow",
-          "text-anchor": Math.abs(across[0]) < 0.4 ? "middle" : across[0] > 0 ? "end" : "start" }, `shadow ${fmt(shadow)}`));
-      }
     }
   }
   if (angle !== null) parts.push(...angleMark(a, b, angle, sign, lengthA, lengthB, origin, tipA, tipB));
@@ -284,41 +302,48 @@ const line = (from, to, kind) => s("line", { x1: from[0], y1: from[1], x2: to[0]
 // The square of a right angle at `at`, between two unit directions.
 function corner(at, u, v, size) {
   const point = (p, q) => [0, 1].map((i) => (at[i] + p * u[i] + q * v[i]).toFixed(2)).join(" ");
-  return s("path", { d: `M${point(size, 0)} L${point(size, size)} L${point(0, size)}`, class: "aw-corner" });
+  return s("path", { d: `M${point(size, 0)} L${point(size, size)} L${point(0, size)}`, class: "dp-corner" });
 }
 
 function angleMark(a, b, angle, sign, lengthA, lengthB, origin, tipA, tipB) {
   const unit = (v, length) => [v[0] / length, -v[1] / length];
   const [u, v] = [unit(a, lengthA), unit(b, lengthB)];
-  const radius = Math.min(38, 0.75 * Math.max(16, Math.min(...[tipA, tipB].map((tip) => Math.hypot(tip[0] - origin[0], tip[1] - origin[1])))));
+  const reach = Math.min(...[tipA, tipB].map((tip) => Math.hypot(tip[0] - origin[0], tip[1] - origin[1])));
+  const radius = Math.min(38, 0.75 * Math.max(16, reach));
   const parts = [];
   if (sign === 0) parts.push(corner(origin, u, v, radius * 0.6));
   else {
     const from = origin.map((x, i) => x + radius * u[i]);
     const to = origin.map((x, i) => x + radius * v[i]);
     const sweep = u[0] * v[1] - u[1] * v[0] > 0 ? 1 : 0;
-    parts.push(s("path", { d: `M${origin.join(" ")} L${from.join(" ")} A${radius} ${radius} 0 0 ${sweep} ${to.join(" ")} Z`, class: "aw-wedge" }));
+    const d = `M${origin.join(" ")} L${from.join(" ")} A${radius} ${radius} 0 0 ${sweep} ${to.join(" ")} Z`;
+    parts.push(s("path", { d, class: "dp-wedge" }));
   }
-  // The name stands in the wedge's middle direction; in a narrow wedge there is no room, so it goes behind the origin.
+  // The number stands in the wedge's middle direction; a narrow wedge has no room, so it goes behind the origin.
   const half = Math.hypot(u[0] + v[0], u[1] + v[1]);
   const middle = half > 1e-6 ? [(u[0] + v[0]) / half, (u[1] + v[1]) / half] : [u[1], -u[0]];
-  const away = angle < 50 ? -26 : radius + 22;
-  parts.push(s("text", { x: origin[0] + away * middle[0], y: origin[1] + away * middle[1] + 5, class: "aw-name", "text-anchor": "middle" }, `${fmt(angle, 0)}°`));
+  const away = angle < 40 ? -26 : radius + 22;
+  parts.push(s("text", {
+    x: origin[0] + away * middle[0], y: origin[1] + away * middle[1] + 5, class: "dp-name", "text-anchor": "middle",
+  }, `${fmt(angle, 0)}°`));
   return parts;
 }
 
 function arrow(origin, tip, name) {
   const [dx, dy] = [tip[0] - origin[0], tip[1] - origin[1]];
   const length = Math.hypot(dx, dy);
-  const kind = `aw-arrow aw-of-${name}`;
+  const kind = `dp-arrow aw-of-${name}`;
   const [ux, uy] = length > 0 ? [dx / length, dy / length] : [0.7, -0.7];
-  const label = s("text", { x: tip[0] + 25 * ux, y: tip[1] + 25 * uy + 6, class: `aw-name aw-big aw-of-${name}`, "text-anchor": "middle" }, name);
+  const label = s("text", {
+    x: tip[0] + 25 * ux, y: tip[1] + 25 * uy + 6, class: `dp-name dp-big aw-of-${name}`, "text-anchor": "middle",
+  }, name);
   if (length < 1) return [label];
   const head = Math.min(15, length);
   const neck = [tip[0] - head * ux, tip[1] - head * uy];
   const side = head * 0.42;
   const points = [tip, [neck[0] - side * uy, neck[1] + side * ux], [neck[0] + side * uy, neck[1] - side * ux]];
-  return [line(origin, neck, kind), s("polygon", { points: points.map((p) => p.join(",")).join(" "), class: kind }), label];
+  const polygon = s("polygon", { points: points.map((p) => p.join(",")).join(" "), class: kind });
+  return [line(origin, neck, kind), polygon, label];
 }
 
 export default { render };

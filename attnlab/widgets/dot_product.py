@@ -6,7 +6,7 @@ import cmath
 
 import traitlets
 
-from attnlab.widgets._base import CourseWidget, Numbers, module
+from attnlab.widgets._base import CourseWidget, Numbers, module, style
 
 LARGEST = 1e6
 
@@ -31,9 +31,10 @@ class DotProductExplorer(CourseWidget):
     """
 
     _esm = module("dot_product")
+    _css = style("dot_product")
     a = Numbers([2.0, 1.0], shortest=2, longest=2, largest=LARGEST).tag(sync=True)
     b = Numbers([0.5, 2.0], shortest=2, longest=2, largest=LARGEST).tag(sync=True)
-    min_height = traitlets.Int(560).tag(sync=True)
+    min_height = traitlets.Int(585).tag(sync=True)
 
     def __init__(self, a=(2.0, 1.0), b=(0.5, 2.0), **kwargs):
         super().__init__(a=a, b=b, **kwargs)
@@ -49,7 +50,8 @@ class DotProductExplorer(CourseWidget):
         axes = figure.add_subplot()
         if a and b:
             foot = turned.real / abs(a) ** 2 * a
-            axes.plot([0, foot.real], [0, foot.imag], color="#1a7f37", alpha=0.35, linewidth=7, label="shadow of b on a")
+            axes.plot([0, foot.real], [0, foot.imag], color="#1a7f37", alpha=0.35, linewidth=7,
+                      label="shadow of b on a")
             axes.plot([b.real, foot.real], [b.imag, foot.imag], color="0.4", linestyle="--")
             title += f"   angle {abs(cmath.phase(turned)) * 180 / cmath.pi:.1f}°"
         for name, arrow, color in [("a", a, "#0a6ed1"), ("b", b, "#b35900")]:

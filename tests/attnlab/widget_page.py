@@ -84,3 +84,57 @@ def load_widget(watched, widget, *, theme="light", width=1280, height=900, **con
 def evaluate_compute(seen, state):
     """What the widget's `compute(state)` returns. Infinities and nan survive the way back (Playwright keeps them)."""
     return seen.page.evaluate("(state) => window.compute(state)", state)
+
+
+FAINT = """() => {
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const over = (color, back) => {
+    canvas.fillStyle = back; canvas.fillRect(0, 0, 1, 1);
+    canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
+    const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
+    return `rgb(${r} ${g} ${b})`;
+  };
+  const light = (rgb) => {
+    const linear = (x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = rgb.match(/[0-9]+/g).map((x) => linear(x / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (node) =>
+    (node ? over(getComputedStyle(node).backgroundColor, behind(node.parentElement)) : "white");
+  const faint = [];
+  for (const node of document.querySelectorAll(".aw *")) {
+    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+    const style = getComputedStyle(node);
+    const shown = node.getClientRects().length && !node.matches(":disabled");
+    if (!shown || !(own || node.matches("input[type=text]"))) continue;
+    const back = behind(node);
+    const ink = over(node instanceof SVGElement ? style.fill : style.color, back);
+    const [dark, bright] = [light(ink), light(back)].sort((a, b) => a - b);
+    const ratio = (bright + 0.05) / (dark + 0.05);
+    if (ratio < 4.5) faint.push(`${node.textContent || node.value}: ${ratio.toFixed(2)}`);
+  }
+  return faint;
+}"""
+
+
+def faint_texts(seen):
+    """Texts of the widget whose contrast with the colour behind them is below 4.5 to 1, with their ratios."""
+    return seen.page.evaluate(FAINT)
+
+
+SMALL = """() => [...document.querySelectorAll(".aw :is(button, select, input, [tabindex='0'])")]
+  .filter((node) => node.getClientRects().length)
+  .map((node) => [node, node.getBoundingClientRect()])
+  .filter(([, box]) => box.width < 24 || box.height < 24)
+  .map(([node, box]) => `${node.getAttribute("aria-label") || node.textContent}: ${box.width} x ${box.height}`)"""
+
+
+def small_targets(seen):
+    """Controls of the widget that are less than 24 CSS pixels wide or high, hard to hit with a finger."""
+    return seen.page.evaluate(SMALL)
+
+
+def scrolls_sideways(seen):
+    """Whether the page, or the widget on it, is wider than it has room for."""
+    return seen.page.evaluate("""() => [document.documentElement, document.querySelector(".aw")]
+        .some((node) => node.scrollWidth > node.clientWidth)""")

@@ -1,0 +1,217 @@
+// A map of attention weights. `compute` decodes and picks; `render` draws it and listens.
+
+const TRAITS = ["data", "dtype", "shape", "tokens", "key_tokens", "layer", "head", "query"];
+
+// The number format of the bytes -> how to read one number of them.
+const READERS = {
+  float16: { size: 2, read: (view, at) => halfToNumber(view.getUint16(at, true)) },
+  float32: { size: 4, read: (view, at) => view.getFloat32(at, true) },
+};
+
+// IEEE 754 half precision: 1 bit of sign, 5 of exponent, 10 of fraction. (DataView.getFloat16 is too young to rely on.)
+function halfToNumber(bits) {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 0x1f;
+  const fraction = (bits & 0x3ff) / 1024;
+  if (exponent === 0) return sign * fraction * 2 ** -14;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (1 + fraction) * 2 ** (exponent - 15);
+}
+
+// Bytes come as a DataView, in Jupyter and on a static page; plain arrays of bytes are taken too.
+function asView(data) {
+  return ArrayBuffer.isView(data) ? new DataView(data.buffer, data.byteOffset, data.byteLength) : new DataView(data);
+}
+
+// The map shown, (n_q, n_k), the sum of each row, and the keys of the selected row from most to least looked at.
+function compute({ data, dtype, shape, layer = 0, head = 0, query = 0 }) {
+  const [, heads, n_q, n_k] = shape;
+  const view = asView(data);
+  const { size, read } = READERS[dtype];
+  const start = (layer * heads + head) * n_q * n_k;
+  const weights = Array.from({ length: n_q }, (_, i) =>
+    Array.from({ length: n_k }, (_, j) => read(view, (start + i * n_k + j) * size)));
+  const sums = weights.map((row) => row.reduce((total, weight) => total + weight, 0));
+  const ranking = weights[query].map((_, j) => j).sort((a, b) => weights[query][b] - weights[query][a] || a - b);
+  return { weights, sums, ranking, row: weights[query] };
+}
+
+// Two decimals, or three; "0" only for a weight that is exactly zero, as that of a masked key.
+function share(weight, digits = 2) {
+  const least = 10 ** -digits;
+  return weight === 0 ? "0" : weight < least / 2 ? `<${String(least).slice(1)}` : weight.toFixed(digits);
+}
+
+// The same in words.
+function spoken(weight) {
+  return share(weight).replace("<.", "less than 0.");
+}
+
+function render({ model, el }) {
+  const { root, summary, say } = frame(el, "attention_heatmap", "Attention weights", model);
+  let parts = null; // the elements, made anew only when a size or a name changes
+  let at = null; // [row, column] of the one cell that Tab reaches
+  let hovered = null; // the row under the pointer, shown in place of the selected one
+
+  const change = (values) => {
+    for (const [name, value] of Object.entries(values)) model.set(name, value);
+    model.save_changes();
+  };
+
+  const read = () => {
+    const state = {};
+    for (const name of TRAITS) state[name] = model.get(name);
+    const [layers, heads, n_q, n_k] = state.shape;
+    const numbers = layers * heads * n_q * n_k;
+    const whole = state.data.byteLength === numbers * READERS[state.dtype].size
+      && state.tokens.length === n_q && state.key_tokens.length === n_k;
+    if (!whole) return null; // halfway through new arrays
+    state.layer = Math.min(state.layer, layers - 1);
+    state.head = Math.min(state.head, heads - 1);
+    state.query = Math.min(state.query, n_q - 1);
+    return state;
+  };
+
+  function chooser(label, name, size) {
+    const select = h("select", { "data-go": name, "aria-label": label,
+      onchange: () => change({ [name]: Number(select.value) }) },
+      ...Array.from({ length: size }, (_, i) => h("option", { value: i }, String(i))));
+    parts[name] = select;
+    return h("label", { class: "hm-choice", ...(size < 2 ? { hidden: true } : {}) }, label, select);
+  }
+
+  function build({ shape, tokens, key_tokens }) {
+    const [layers, heads, n_q, n_k] = shape;
+    parts = { cells: [], rows: [], lines: [], columns: [], bars: [] };
+    const choosers = h("div", { class: "aw-row hm-choosers", ...(layers * heads < 2 ? { hidden: true } : {}) },
+      chooser("Layer", "layer", layers), chooser("Head", "head", heads));
+
+    parts.columns = key_tokens.map((token) =>
+      h("div", { class: "hm-column", role: "columnheader" }, h("span", {}, token)));
+    const header = h("div", { class: "hm-line", role: "row" },
+      h("div", { class: "hm-corner", role: "columnheader" }, "looks at"), ...parts.columns);
+    const lines = tokens.map((token, i) => {
+      parts.cells.push(key_tokens.map((_, j) => h("div", { class: "hm-cell", role: "gridcell", "data-cell": `${i}-${j}`,
+        onclick: () => visit(i, j), onfocus: () => visit(i, j),
+        onpointerenter: (event) => event.pointerType === "mouse" && hover(i, j),
+      })));
+      parts.rows.push(h("div", { class: "hm-token", role: "rowheader" }, h("span", { title: token }, token)));
+      parts.lines.push(h("div", { class: "hm-line", role: "row" }, parts.rows[i], ...parts.cells[i]));
+      return parts.lines[i];
+    });
+    const grid = h("div", { class: "hm-grid aw-numbers", role: "grid", "aria-label": "Weights: rows look at columns",
+      style: `--keys: ${n_k}`, onkeydown: move, onpointerleave: () => hover(null) }, header, ...lines);
+    if (n_k > 12) grid.classList.add("hm-tight");
+
+    const ticks = [0, 0.25, 0.5, 0.75, 1];
+    const ramp = Array.from({ length: 41 }, (_, i) => h("i", { style: `--weight: ${i / 40}` }));
+    const legend = h("div", { class: "hm-legend", role: "img", "aria-label": "Colour scale for weights from 0 to 1" },
+      h("span", { class: "hm-ramp" }, ...ramp),
+      h("span", { class: "hm-ticks" }, ...ticks.map((tick) => h("span", {}, String(tick)))));
+
+    parts.title = h("p", { class: "hm-title" });
+    parts.bars = key_tokens.map((token, j) => {
+      const bar = h("span", { class: "hm-bar" });
+      const value = h("span", { class: "hm-value aw-numbers" });
+      return { bar, value, line: h("li", { "data-bar": j }, h("span", { class: "hm-name", title: token }, token),
+        h("span", { class: "hm-track" }, bar), value) };
+    });
+    parts.sum = h("p", { class: "hm-sum aw-numbers" });
+    parts.read = h("p", { class: "hm-read" });
+    const focused = root.contains(document.activeElement);
+    root.replaceChildren(choosers,
+      h("div", { class: "hm-parts" },
+        h("div", { class: "hm-map" }, h("div", { class: "hm-scroll" }, grid), legend),
+        h("div", { class: "hm-side" }, parts.title, h("ul", { class: "hm-bars" }, ...parts.bars.map((b) => b.line)),
+          parts.sum, parts.read)),
+      summary);
+    if (focused && !root.contains(document.activeElement)) (layers * heads > 1 ? parts.layer : root).focus();
+  }
+
+  // Come to a cell: Tab will return to it, and its row becomes the selected one.
+  function visit(i, j) {
+    at = [i, j];
+    if (model.get("query") !== i) change({ query: i });
+    else paint();
+  }
+
+  function hover(i, j) {
+    hovered = i === null ? null : [i, j];
+    paint();
+  }
+
+  function move(event) {
+    const [rows, columns] = [parts.cells.length, parts.cells[0].length];
+    const [i, j] = at;
+    const all = event.ctrlKey || event.metaKey; // as in a spreadsheet: to the first or the last cell of all
+    const to = {
+      ArrowUp: [i - 1, j], ArrowDown: [i + 1, j], ArrowLeft: [i, j - 1], ArrowRight: [i, j + 1],
+      Home: [all ? 0 : i, 0], End: [all ? rows - 1 : i, columns - 1],
+      PageUp: [0, j], PageDown: [rows - 1, j],
+    }[event.key];
+    if (!to || event.altKey) return;
+    event.preventDefault();
+    const [row, column] = [Math.max(0, Math.min(rows - 1, to[0])), Math.max(0, Math.min(columns - 1, to[1]))];
+    hovered = null;
+    at = [row, column];
+    parts.cells[row][column].focus();
+  }
+
+  function paint() {
+    const state = read();
+    if (!state) return;
+    const { shape, tokens, key_tokens, layer, head, query } = state;
+    const made = JSON.stringify([shape, tokens, key_tokens]);
+    if (parts?.made !== made) {
+      build(state);
+      parts.made = made;
+      at = null;
+      hovered = null;
+    }
+    const { weights, sums, ranking } = compute(state);
+    if (at === null) at = [query, ranking[0]];
+    if (at[0] !== query) at = [query, at[1]];
+    parts.layer.value = layer;
+    parts.head.value = head;
+
+    const sentence = (i, j) => `${tokens[i]} looks at ${key_tokens[j]}: ${spoken(weights[i][j])}`;
+    parts.cells.forEach((row, i) => {
+      parts.lines[i].classList.toggle("hm-chosen", i === query);
+      row.forEach((cell, j) => {
+        const weight = weights[i][j];
+        cell.textContent = share(weight);
+        cell.style.setProperty("--weight", weight.toFixed(4));
+        // Where black on the colour is easier to read than white changes at another weight in each theme.
+        cell.classList.toggle("hm-deep", weight > 0.645);
+        cell.classList.toggle("hm-bright", weight > 0.43);
+        cell.classList.toggle("hm-zero", weight === 0);
+        cell.setAttribute("aria-label", sentence(i, j));
+        cell.setAttribute("aria-selected", String(i === query));
+        cell.tabIndex = i === at[0] && j === at[1] ? 0 : -1;
+      });
+    });
+
+    const [i, j] = hovered ?? at;
+    parts.columns.forEach((column, c) => column.classList.toggle("hm-chosen", c === j));
+    parts.title.replaceChildren(h("b", {}, tokens[i]), " looks at");
+    parts.bars.forEach(({ bar, value, line }, key) => {
+      bar.style.width = `${(weights[i][key] * 100).toFixed(2)}%`;
+      value.textContent = share(weights[i][key], 3);
+      line.classList.toggle("hm-chosen", key === j);
+    });
+    parts.sum.textContent = `sum ${fmt(sums[i], 3)}`;
+    parts.read.textContent = sentence(i, j);
+
+    const place = [shape[0] > 1 ? `layer ${layer}` : "", shape[1] > 1 ? `head ${head}` : ""].filter(Boolean).join(", ");
+    const top = ranking.filter((key) => weights[query][key] >= 0.005).slice(0, 3);
+    const most = top.map((key) => `${key_tokens[key]} (${spoken(weights[query][key])})`).join(", then ");
+    say(`${place ? `${place[0].toUpperCase()}${place.slice(1)}: ` : ""}${tokens[query]} looks `
+      + (top.length ? `most at ${most}.` : "at nothing: its weights are all below 0.01."));
+  }
+
+  paint();
+  return listen(model, TRAITS, paint);
+}
+
+export { compute };
+export default { render };

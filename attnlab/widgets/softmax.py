@@ -1,0 +1,84 @@
+"""Scores to change, and the weights that softmax makes of them."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import traitlets
+
+from attnlab.widgets._base import CourseWidget, Numbers, module, style
+
+FEWEST, MOST = 2, 8
+COLDEST, HOTTEST = 0.05, 20.0
+LARGEST = 1000.0
+
+
+class SoftmaxExplorer(CourseWidget):
+    """Scores, a temperature and a shift to move, with the weights, their entropy and what float16 makes of them.
+
+    What one learns by moving what:
+
+    - a score: its weight grows and all others shrink, since they share one total;
+    - the temperature: below 1 the largest score takes nearly all, above 1 the weights come together, and the entropy
+      moves from 0 towards its maximum, the logarithm of the number of scores;
+    - the shift: the same number added to every score changes no weight. In float16 it does: a shift of 12
+      overflows the exponentials, unless the maximum is subtracted first.
+
+    scores: 2 to 8 finite numbers without a unit, of size at most 1000; a list, a tuple or a NumPy array.
+    labels: one string a score, or None for "score 1", "score 2", ...
+    temperature: between 0.05 and 20; the scores are divided by it.
+    shift: a number of size at most 1000, added to every score.
+    Anything else raises `TraitError`. Assigning to a trait moves the widget: `explorer.scores = q @ K.T`. If there are
+    then more scores than labels, the rest are called by number.
+
+    The float16 table computes as NumPy would step by step: z = (score + shift) / temperature is rounded to float16;
+    exp(z) is taken in double precision and rounded to float16 (above 65504 it becomes infinite); the exponentials are
+    added from left to right, each partial sum rounded; each quotient is rounded. "Maximum subtracted" does the same
+    with z - max(z), also rounded. Rounding is to nearest, ties to even.
+    """
+
+    _esm = module("softmax")
+    _css = style("softmax")
+    scores = Numbers([2.0, 1.0, 0.1], shortest=FEWEST, longest=MOST, largest=LARGEST).tag(sync=True)
+    labels = traitlets.List(traitlets.Unicode(), default_value=None, allow_none=True).tag(sync=True)
+    temperature = traitlets.Float(1.0).tag(sync=True)
+    shift = traitlets.Float(0.0).tag(sync=True)
+
+    def __init__(self, scores=(2.0, 1.0, 0.1), labels=None, temperature=1.0, **kwargs):
+        if labels is not None:
+            labels = [str(label) for label in labels]
+            if len(labels) != len(scores):
+                raise traitlets.TraitError(
+                    f"labels must name each of the {len(scores)} scores, got {len(labels)} names")
+        super().__init__(scores=scores, labels=labels, temperature=temperature, **kwargs)
+        self.min_height = kwargs.get("min_height", 530 + 64 * len(self.scores))  # two lines for each score
+
+    @traitlets.validate("temperature")
+    def _check_temperature(self, proposal):
+        if not COLDEST <= proposal.value <= HOTTEST:
+            raise traitlets.TraitError(
+                f"temperature must lie between {COLDEST:g} and {HOTTEST:g}, got {proposal.value:g}")
+        return proposal.value
+
+    @traitlets.validate("shift")
+    def _check_shift(self, proposal):
+        if not abs(proposal.value) <= LARGEST:
+            raise traitlets.TraitError(f"shift must lie between {-LARGEST:g} and {LARGEST:g}, got {proposal.value:g}")
+        return proposal.value
+
+    def picture(self):
+        from matplotlib.figure import Figure
+
+        names = [*(self.labels or [])[:len(self.scores)]]
+        names += [f"score {i + 1}" for i in range(len(names), len(self.scores))]
+        heights = [score / self.temperature for score in self.scores]
+        level = np.logaddexp.reduce(heights)  # the height at which a single score would carry the whole weight
+        figure = Figure(figsize=(5.2, 0.7 + 0.4 * len(names)), layout="constrained")
+        axes = figure.add_subplot()
+        bars = axes.barh([f"{name}: {score:g}" for name, score in zip(names, self.scores)],
+                         [math.exp(height - level) for height in heights], color="#0a6ed1")
+        axes.bar_label(bars, fmt="%.3f", padding=3)
+        axes.set(xlim=(0, 1.15), xlabel="weight", title=f"temperature {self.temperature:g}")
+        axes.invert_yaxis()
+        return figure
