@@ -5,6 +5,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from attnlab import data
 from solutions.attention import (attention_backward, attention_weights, project_qkv, scaled_dot_product_attention,
                                  self_attention)
 
@@ -227,3 +228,52 @@ def test_the_cat_sat_agrees_with_the_paper_calculation():
     close(weights[2], e / e.sum())
     assert np.round(weights[2], 3).tolist() == [0.274, 0.274, 0.452]
     assert np.round(output[2], 3).tolist() == [0.726, 0.726, 0.274, 0.274]
+
+
+def test_with_the_hand_made_projections_sat_reads_mostly_from_cat():
+    X = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
+    W_q = np.array([[1, 0], [1, 0], [-1, 0], [-1, 1]])
+    W_k = np.array([[0, 0], [0, 0], [0, 1], [1, 0]])
+    weights = self_attention(X, W_q, W_k, np.eye(4))[1]
+    assert weights[2].argmax() == 1 and weights[1].argmax() == 0
+    close(weights[0], np.full(3, 1 / 3))
+
+
+@pytest.mark.parametrize("width", [64, 1024])
+def test_dividing_by_the_root_of_the_width_makes_the_width_matter_no_more(rng, width):
+    keys = rng.normal(size=(400, 8, width))
+    scores = np.einsum("qd,qkd->qk", rng.normal(size=(400, width)), keys)
+    largest = {name: np.median(torch.softmax(torch.from_numpy(scores / scale), dim=-1).numpy().max(axis=-1))
+               for name, scale in [("none", 1.0), ("root", width ** 0.5), ("width", float(width))]}
+    assert largest["none"] > 0.9
+    assert 0.3 < largest["root"] < 0.4
+    assert largest["width"] < 0.16
+
+
+@pytest.fixture(scope="module")
+def recording():
+    return data.seven_tokens()
+
+
+def test_no_head_of_the_real_model_reads_ahead(recording):
+    assert not recording.weights[..., np.triu(np.ones((7, 7), dtype=bool), k=1)].any()
+
+
+def test_in_most_heads_announced_reads_the_first_token(recording):
+    favourites = recording.weights[:, :, recording.tokens.index("announced")].argmax(axis=-1)
+    assert np.bincount(favourites.ravel(), minlength=7).tolist() == [238, 18, 14, 0, 0, 0, 0]
+
+
+def test_the_head_that_reads_the_subject_does_more_than_look_one_step_back(recording):
+    at = recording.tokens.index
+    to_subject = recording.weights[:, :, at("announced"), at("CEO")]
+    head = np.unravel_index(to_subject.argmax(), to_subject.shape)
+    assert to_subject[head] > 0.9
+    assert recording.weights[head][at("earnings"), at("record")] < 0.05
+
+
+def test_recorded_scores_through_the_reference_give_the_recorded_weights(recording):
+    """Keys that are unit vectors turn recorded scores into queries."""
+    Q = recording.scores * np.sqrt(7)
+    weights = scaled_dot_product_attention(Q, np.eye(7), np.eye(7), np.tril(np.ones((7, 7), dtype=bool)))[1]
+    np.testing.assert_allclose(weights, recording.weights, atol=2e-6)

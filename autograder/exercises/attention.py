@@ -726,13 +726,19 @@ def projects_and_attends(rng):
 
 @self_attention.property(
     "passes the mask on", points=1,
-    hint="Hand the mask to your attention; empty rows and polarity are then settled there.")
+    hint="Hand the mask to your attention; what it means is settled there.")
 def passes_the_mask(rng):
     W = dict(W_q=rng.normal(size=(3, 2)), W_k=rng.normal(size=(3, 2)), W_v=rng.normal(size=(3, 5)))
-    mask = LOWER.copy()
-    mask[2] = False
     yield dict(x=rng.normal(size=(4, 3)), mask=LOWER, **W)
-    yield dict(x=rng.normal(size=(4, 3)), mask=mask, **W)
+    yield dict(x=rng.normal(size=(4, 3)), mask=np.array([True, True, False, True]), **W)
+
+
+@self_attention.property(
+    "gives a token that may read nothing zeros", points=1,
+    hint="If your scaled dot-product attention treats the empty row, this comes by itself.")
+def self_empty_row(rng):
+    W = dict(W_q=rng.integers(-1, 2, size=(3, 4)), W_k=rng.integers(-1, 2, size=(3, 4)), W_v=rng.normal(size=(3, 5)))
+    yield dict(x=rng.integers(-2, 3, size=(4, 3)), mask=~LOWER, **W)
 
 
 @self_attention.property(
@@ -843,6 +849,26 @@ def self_polarity(x, W_q, W_k, W_v, mask=None):
 def self_always_causal(x, W_q, W_k, W_v, mask=None):
     causal = np.tril(np.ones((x.shape[-2], x.shape[-2]), dtype=bool))
     return _attend(_scores(x @ W_q, x @ W_k), x @ W_v, causal if mask is None else causal & mask)
+
+
+@self_attention.misconception(
+    "A token that may read nothing gives nan. Its weights and output must be 0; treat that row as in scaled "
+    "dot-product attention.",
+    section=MASKS)
+def self_nan_row(x, W_q, W_k, W_v, mask=None):
+    scores = _scores(x @ W_q, x @ W_k)
+    weights = _softmax(scores if mask is None else np.where(mask, scores, -np.inf))
+    return weights @ (x @ W_v), weights
+
+
+@self_attention.misconception(
+    "A token that may read nothing reads everything equally, because hidden scores are finite. Use minus infinity, "
+    "and give that row zeros.",
+    section=MASKS)
+def self_finite_fill(x, W_q, W_k, W_v, mask=None):
+    scores = _scores(x @ W_q, x @ W_k)
+    weights = _softmax(scores if mask is None else np.where(mask, scores, -1e9))
+    return weights @ (x @ W_v), weights
 
 
 @self_attention.misconception(

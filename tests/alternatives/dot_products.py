@@ -1,0 +1,144 @@
+"""Correct answers of the dot product chapter, written in other ways. Each must get full marks."""
+
+import math
+import operator
+
+import numpy as np
+
+# dot -------------------------------------------------------------------------------------------------------------
+
+
+def dot_by_index(a, b):
+    if len(a) != len(b):
+        raise ValueError("lengths differ")
+    total = 0
+    for i in range(len(a)):
+        total = total + a[i] * b[i]
+    return total
+
+
+def dot_with_strict_zip(a, b):
+    return float(sum(x * y for x, y in zip(a, b, strict=True)))
+
+
+def dot_with_exact_sum(a, b):
+    if len(b) != len(a):
+        raise ValueError(f"{len(a)} != {len(b)}")
+    return math.fsum(map(operator.mul, a, b))
+
+
+def dot_of_arrays(a, b):
+    return np.dot(a, b)
+
+
+# cosine_similarity -----------------------------------------------------------------------------------------------
+
+
+def cosine_with_norms(a, b):
+    lengths = np.linalg.norm(a) * np.linalg.norm(b)
+    if lengths == 0:
+        return 0.0
+    return np.dot(a, b) / lengths
+
+
+def cosine_of_unit_vectors(a, b):
+    def unit(v):
+        length = math.hypot(*v)
+        return np.array(v, dtype=float) / length if length else np.zeros(len(v))
+
+    return unit(a) @ unit(b)
+
+
+def cosine_with_square_roots(a, b):
+    if a.shape != b.shape:
+        raise ValueError("shapes differ")
+    if not a.any() or not b.any():
+        return 0.0
+    return float(np.sum(a * b) / (np.sqrt(np.sum(a ** 2)) * np.sqrt(np.sum(b ** 2))))
+
+
+# matmul ----------------------------------------------------------------------------------------------------------
+
+
+def matmul_with_three_loops(A, B):
+    if any(len(row) != len(B) for row in A) or any(len(row) != len(B[0]) for row in B):
+        raise ValueError("sizes do not fit")
+    n, m, p = len(A), len(B), len(B[0])
+    C = [[0.0] * p for _ in range(n)]
+    for i in range(n):
+        for j in range(p):
+            for k in range(m):
+                C[i][j] += A[i][k] * B[k][j]
+    return C
+
+
+def matmul_with_strict_zips(A, B):
+    columns = [list(column) for column in zip(*B, strict=True)]
+    return [[sum(x * y for x, y in zip(row, column, strict=True)) for column in columns] for row in A]
+
+
+def matmul_of_arrays(A, B):
+    return (np.array(A, dtype=float) @ np.array(B, dtype=float)).tolist()
+
+
+def matmul_as_mixtures_of_rows(A, B):
+    """Row i of the product is a mixture of the rows of B, with the entries of row i of A as amounts."""
+    if len({len(row) for row in A}) > 1 or len({len(row) for row in B}) > 1 or len(A[0]) != len(B):
+        raise ValueError("ragged, or sizes that do not fit")
+    product = []
+    for amounts in A:
+        mixture = [0] * len(B[0])
+        for amount, row in zip(amounts, B):
+            mixture = [so_far + amount * entry for so_far, entry in zip(mixture, row)]
+        product.append(tuple(mixture))
+    return product
+
+
+# pairwise_scores -------------------------------------------------------------------------------------------------
+
+
+def scores_with_einsum(Q, K):
+    return np.einsum("...qd,...kd->...qk", Q, K)
+
+
+def scores_with_moveaxis(Q, K):
+    return np.matmul(Q, np.moveaxis(K, -1, -2))
+
+
+def scores_by_columns_and_rows(Q, K):
+    return np.matmul(K, np.swapaxes(Q, -1, -2)).swapaxes(-1, -2)
+
+
+def scores_query_by_query(Q, K):
+    if Q.shape[-1] != K.shape[-1]:
+        raise ValueError("widths differ")
+    return np.stack([(K @ Q[..., i, :, None])[..., 0] for i in range(Q.shape[-2])], axis=-2)
+
+
+# score_variance --------------------------------------------------------------------------------------------------
+
+
+def variance_in_one_draw(d, n_samples, rng):
+    q, k = rng.normal(size=(2, n_samples, d))
+    return (q * k).sum(axis=1).var()
+
+
+def variance_pair_by_pair(d, n_samples, rng):
+    scores = []
+    for _ in range(n_samples):
+        scores.append(rng.normal(size=d) @ rng.normal(size=d))
+    return float(np.var(scores, ddof=1))
+
+
+def variance_by_columns(d, n_samples, rng):
+    scores = sum(rng.standard_normal(n_samples) * rng.standard_normal(n_samples) for _ in range(d))
+    return np.mean(scores ** 2) - np.mean(scores) ** 2
+
+
+ALTERNATIVES = {
+    "dot": [dot_by_index, dot_with_strict_zip, dot_with_exact_sum, dot_of_arrays],
+    "cosine_similarity": [cosine_with_norms, cosine_of_unit_vectors, cosine_with_square_roots],
+    "matmul": [matmul_with_three_loops, matmul_with_strict_zips, matmul_of_arrays, matmul_as_mixtures_of_rows],
+    "pairwise_scores": [scores_with_einsum, scores_with_moveaxis, scores_by_columns_and_rows, scores_query_by_query],
+    "score_variance": [variance_in_one_draw, variance_pair_by_pair, variance_by_columns],
+}

@@ -1,0 +1,90 @@
+"""The student's notebooks in JupyterLab, in a real browser with a real kernel: widgets alive, checks readable."""
+
+import json
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.request
+
+import nbformat
+import pytest
+
+from autograder import registry, release, sample_class
+
+pytestmark = [pytest.mark.slow, pytest.mark.browser]
+
+
+@pytest.fixture(scope="session")
+def lab(tmp_path_factory):
+    """JupyterLab on a folder with every chapter twice: as released, and with the answers filled in."""
+    folder = tmp_path_factory.mktemp("lab")
+    settings = folder / "settings" / "@jupyterlab" / "notebook-extension"
+    settings.mkdir(parents=True)
+    # All cells in the page at once, so that a test can look at any of them.
+    (settings / "tracker.jupyterlab-settings").write_text(json.dumps({"windowingMode": "none"}))
+    for stem in registry.chapters():
+        released = release.student_notebook(stem)
+        nbformat.write(released, folder / f"{stem}.ipynb")
+        solved = sample_class.submission(sample_class.Sample("x", "", references="all"), stem, released)
+        nbformat.write(solved, folder / f"{stem}_solved.ipynb")
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    environment = {**os.environ, "PYTHONPATH": "", "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
+                   "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces")}
+    server = subprocess.Popen(
+        [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
+         f"--ServerApp.port={port}", "--IdentityProvider.token=", "--ServerApp.password=",
+         f"--ServerApp.root_dir={folder}", "--LabApp.news_url=", "--LabApp.check_for_updates_class="
+         "jupyterlab.NeverCheckForUpdate"],
+        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    address = f"http://127.0.0.1:{port}"
+    try:
+        for _ in range(120):
+            try:
+                urllib.request.urlopen(f"{address}/lab", timeout=5).read()
+                break
+            except OSError:
+                time.sleep(0.5)
+        else:
+            pytest.fail("JupyterLab did not start within a minute")
+        yield address
+    finally:
+        server.terminate()
+        server.wait(20)
+
+
+def run_all(page, address, name):
+    page.goto(f"{address}/lab/tree/{name}.ipynb?reset")
+    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
+    page.get_by_role("menuitem", name="Run", exact=True).click()
+    page.get_by_role("menuitem", name=re.compile(r"^Run All Cells$")).click()
+
+
+@pytest.mark.parametrize("stem", registry.chapters())
+def test_widgets_come_alive_and_every_check_passes_on_the_answers(lab, watched, stem):
+    page = watched().page
+    run_all(page, lab, f"{stem}_solved")
+    count = len(registry.exercises_of(stem))
+    page.locator(".attn-check").nth(count - 1).wait_for(timeout=90_000)
+    for report in page.locator(".attn-check").all():
+        words = report.inner_text()
+        passed, of = re.search(r"(\d+) of (\d+) passed", words).groups()
+        assert passed == of, words
+    page.locator("[data-widget]").first.wait_for(timeout=30_000)
+    assert page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']").count() == 0
+
+
+def test_a_stub_is_told_kindly_that_it_is_not_done(lab, watched):
+    page = watched().page
+    page.goto(f"{lab}/lab/tree/softmax.ipynb?reset")
+    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
+    for text in ("from attnlab import check", "def softmax(", "check(softmax)"):
+        cell = page.locator(".jp-CodeCell").filter(has_text=text).first
+        cell.locator(".cm-content").click()
+        page.keyboard.press("Control+Enter")
+    page.locator(".attn-check").first.wait_for(timeout=60_000)
+    assert "not done yet" in page.locator(".attn-check").first.inner_text().lower()

@@ -1,0 +1,71 @@
+"""The project's own files: set-up, workflows, documents."""
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from autograder import registry
+from autograder.registry import ROOT
+
+
+def test_workflows_are_valid_and_run_what_ci_runs():
+    files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+    done = subprocess.run([Path(sys.executable).with_name("check-jsonschema"), "--builtin-schema",
+                           "vendor.github-workflows", *files], capture_output=True, text=True)
+    assert done.returncode == 0, done.stdout + done.stderr
+    jobs = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())["jobs"]
+    assert jobs["test"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert any(step.get("run") == "bash .ci/run" for step in jobs["test"]["steps"])
+
+
+def test_ci_calls_the_readmes_test_command_with_a_browser_required():
+    script = (ROOT / ".ci" / "run").read_text()
+    assert "make test" in script and "REQUIRE_BROWSER=1" in script
+    assert "make test" in (ROOT / "README.md").read_text()
+
+
+@pytest.mark.parametrize("target", ["book", "test", "release", "grade", "serve", "lab", "clean"])
+def test_every_promised_target_is_there(target):
+    done = subprocess.run(["make", "--dry-run", target, "VENV=/nonexistent/.venv"], cwd=ROOT, capture_output=True,
+                          text=True)
+    assert done.returncode == 0, done.stderr
+    if target != "clean":
+        assert "/nonexistent/.venv" in done.stdout  # VENV= overrides, everywhere
+
+
+def test_the_environment_is_made_from_torch_first():
+    recipe = subprocess.run(["make", "--dry-run", "test", "VENV=/nonexistent/.venv"], cwd=ROOT, capture_output=True,
+                            text=True).stdout
+    assert recipe.index("^torch==") < recipe.index("-r requirements.txt")
+
+
+def test_requirements_have_upper_bounds():
+    for line in (ROOT / "requirements.txt").read_text().splitlines():
+        if line and not line.startswith("#") and not line.startswith("setuptools"):
+            assert "<" in line or "==" in line, line
+
+
+@pytest.mark.parametrize("stem", registry.chapters())
+def test_a_chapters_stem_names_its_files_in_every_folder(stem):
+    for path in (f"chapters/{stem}.md", f"solutions/{stem}.py", f"autograder/exercises/{stem}.py",
+                 f"tests/test_{stem}.py", f"tests/alternatives/{stem}.py"):
+        assert (ROOT / path).is_file(), path
+
+
+@pytest.mark.parametrize("folder, forbidden", [
+    ("attnlab", "autograder|solutions|tests"), ("solutions", "autograder|tests"), ("autograder", "tests")])
+def test_imports_run_one_way(folder, forbidden):
+    for path in (ROOT / folder).rglob("*.py"):
+        for line in path.read_text("utf-8").splitlines():
+            assert not re.match(rf"\s*(from|import) ({forbidden})\b", line), f"{path}: {line}"
+
+
+@pytest.mark.parametrize("path", ["README.md", "LICENSE", "CONTRIBUTING.md", "CHANGELOG.md"])
+def test_the_documents_are_there_and_their_relative_links_lead_somewhere(path):
+    text = (ROOT / path).read_text("utf-8")
+    for target in re.findall(r"\]\((?!https?:|#)([^)#]+)", text):
+        assert (ROOT / target).exists(), target
