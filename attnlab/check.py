@@ -6,9 +6,11 @@ each known misconception would give. The file is made by `python -m autograder a
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import difflib
 import inspect
+import io
 import sys
 from pathlib import Path
 
@@ -16,6 +18,7 @@ from attnlab import codec
 from attnlab.judge import Report, judge, no_answer
 from attnlab.observe import observe
 from attnlab.report import as_html, as_text
+from attnlab.show import kind_of
 
 CHECKS = Path(__file__).parent / "checks"
 
@@ -27,32 +30,48 @@ def check(answer):
     returns: the points on these public cases; hidden tests use other inputs of the same kinds
     Raises TypeError or ValueError, in words, when `answer` is not an exercise of the course.
     """
-    material = _material(_exercise_name(answer))
-    report = examine(answer, material)
-    return show(report)
+    return show(examine(answer, _material(_exercise_name(answer))))
 
 
 def examine(answer, material: dict, show_cases: bool = True) -> Report:
     """The report on a live object, run here in this process."""
     problem = signature_problem(answer, material)
-    if problem:
-        return no_answer(material, problem)
-    outcomes = [[observe(answer, prop["probe"], copy.deepcopy(case)) for case in prop["cases"]]
+    return no_answer(material, problem) if problem else judge(material, outcomes_of(answer, material), show_cases)
+
+
+def outcomes_of(answer, material: dict) -> list[list[dict]]:
+    """What a live object does on every case. What it prints is not shown: it would print once for each case."""
+    with contextlib.redirect_stdout(_Nowhere()), contextlib.redirect_stderr(_Nowhere()):
+        return [[observe(answer, prop["probe"], copy.deepcopy(case)) for case in prop["cases"]]
                 for prop in material["properties"]]
-    return judge(material, outcomes, show_cases)
 
 
-class Points(float):
-    """Points earned on the public cases. In a notebook, nbgrader reads them as partial credit."""
+class _Nowhere(io.TextIOBase):
+    """A stream that forgets what is written to it, so that a flood takes no memory."""
 
-    def __new__(cls, report: Report):
-        self = super().__new__(cls, report.points)
+    def write(self, text) -> int:
+        return len(text)
+
+
+class Points:
+    """Points earned on the public cases. In a notebook, nbgrader reads them as partial credit.
+
+    No subclass of float: IPython prints those its own way, and what stands here must be what nbgrader reads.
+    """
+
+    def __init__(self, report: Report):
         self.report = report
-        return self
+
+    def __float__(self) -> float:
+        return self.report.points
+
+    def __repr__(self) -> str:
+        return f"{self.report.points:g} of {self.report.max_points:g} points on these cases"
 
     def _repr_mimebundle_(self, **kwargs):
-        note = f"<small>{self:g} of {self.report.max_points:g} points on these cases</small>"
-        return {"text/plain": repr(float(self)), "text/html": note}
+        # A stretch exercise has nothing to earn in its own cell; see `autograder.preprocessors`.
+        points = 0.0 if self.report.bonus else self.report.points
+        return {"text/plain": repr(points), "text/html": f"<small>{self!r}</small>"}
 
     def _ipython_display_(self):
         if not self.report.passed:  # full marks need no second line: the table has said it
@@ -89,10 +108,18 @@ def parameter_problem(parameters, material: dict) -> str | None:
              if name not in wanted and not optional and not kind.startswith("VAR")]
     if not missing and not extra:
         return None
-    named = ", ".join(f"`{name}`" for name in missing or extra)
-    what = f"has no parameter {named}" if missing else f"also asks for {named}"
-    return (f"Your {material['name']} {what}. Keep the parameters as they were: "
-            f"`{material['name']}{material['signature']}`.")
+    keep = f"Keep the parameters as they were: `{material['name']}{material['signature']}`."
+    if missing and extra:
+        what = f"has {_named(extra)} where {_named(missing)} should be"
+    elif missing:
+        what = f"has no parameter {_named(missing)}"
+    else:
+        what = f"also asks for {_named(extra)}"
+    return f"Your {material['name']} {what}. {keep}"
+
+
+def _named(names) -> str:
+    return ", ".join(f"`{name[:60]}`" for name in names[:5])
 
 
 def exercises() -> list[str]:
@@ -104,20 +131,52 @@ def _material(name: str) -> dict:
     return codec.unpack((CHECKS / f"{name}.npz").read_bytes())
 
 
+class _InWords:
+    """An exception that a notebook shows as one line: no traceback says more than its words."""
+
+    def _render_traceback_(self):
+        return [f"check: {self}"]
+
+
+class WrongKind(_InWords, TypeError):
+    """What was given to `check` is no function or class."""
+
+
+class NoSuchExercise(_InWords, ValueError):
+    """No exercise of the course has the name of what was given to `check`."""
+
+
 def _exercise_name(answer) -> str:
     """The exercise that an argument of `check` stands for; raises with words a student can act on."""
     known = exercises()
+    if not known:
+        raise NoSuchExercise("This installation has no exercises: attnlab/checks is empty. Install the attnlab that "
+                             "came with the notebooks, or run `python -m autograder assemble` in the course's folder.")
+    some = "softmax" if "softmax" in known else known[0]
     if isinstance(answer, str):
-        hint = f"check({answer})" if answer in known else "check(softmax)"
-        raise TypeError(f"check takes the function itself, without quotes: {hint}") from None
+        if answer in known:
+            raise WrongKind(f"Leave out the quotes: check({answer}) hands over your function, "
+                            f"check('{answer}') only its name.")
+        raise WrongKind(f"check takes your function itself, as in check({some}), and not a string.")
+    kind = type(answer).__name__
+    if kind in known:
+        raise WrongKind(f"check takes the class, not an object made from it: check({kind}).")
     if not callable(answer):
-        raise TypeError(f"check takes the function itself, as in check(softmax), and not what it returns; "
-                        f"a {type(answer).__name__} came.")
-    name = getattr(answer, "__name__", type(answer).__name__)
+        raise WrongKind(f"check takes your function itself, as in check({some}), and not what a call of it returned; "
+                        f"{'None' if answer is None else kind_of(answer)} came.")
+    name = getattr(answer, "__name__", kind)
+    if name == "<lambda>":
+        raise NoSuchExercise("A lambda has no name, so check cannot tell which exercise it answers. "
+                             f"Write it with def, as in `def {some}(...):`.")
+    library = str(getattr(answer, "__module__", None) or "").split(".")[0]
+    if library in {"numpy", "scipy", "torch", "math"} or inspect.isbuiltin(answer):
+        whose = {"numpy": "NumPy's", "scipy": "SciPy's", "torch": "PyTorch's"}.get(library, "Python's")
+        raise WrongKind(f"This is {whose} own {name}. Check the one you wrote: run the cell with your `def` first.")
     if name not in known:
-        near = difflib.get_close_matches(name, known, n=1)
-        guess = f" Did you mean {near[0]}?" if near else f" The exercises are: {', '.join(known)}."
-        raise ValueError(f"No exercise is called {name}.{guess}")
+        near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=1, cutoff=0.6)
+        guess = next((other for other in known if near and other.lower() == near[0]), None)
+        raise NoSuchExercise(f"No exercise is called {name}. " + (
+            f"Did you mean {guess}?" if guess else f"The exercises are: {', '.join(known)}."))
     return name
 
 

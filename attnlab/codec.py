@@ -2,23 +2,36 @@
 
 Inputs go to a student's process and results come back in this form, and the checks that ship with the course are
 stored in it. A value is a tree of dicts with string keys, lists, tuples, None, bools, numbers, strings, NumPy arrays
-and PyTorch tensors. Arrays keep their exact dtype and shape. Nothing that is read is ever executed.
+and PyTorch tensors. Arrays keep their exact dtype and shape, in the machine's own byte order.
+
+Both directions are safe on hostile data. Nothing that is read is ever executed, and reading takes memory in proportion
+to MAX_BYTES, whatever the bytes claim. Nothing that is written calls a method that a student may have replaced in a
+subclass.
 """
 
 from __future__ import annotations
 
-import ast
 import io
 import json
+import re
 import sys
 import zipfile
 
 import numpy as np
 
-MAX_BYTES = 64 * 1024 * 1024  # of one packed value, compressed or not
+MAX_BYTES = 64 * 1024 * 1024  # of all arrays of one value
+MAX_PACKED = MAX_BYTES + (1 << 20)  # of its packed form
+MAX_TREE = 8 * 1024 * 1024  # of the JSON text that holds everything but the arrays
 MAX_DEPTH = 12
-MAX_NODES = 200_000
+MAX_NODES = 100_000
+MAX_ARRAYS = 10_000
 _KINDS = "biufc"  # bool, int, unsigned, float, complex: no objects, no strings, no records
+_TENSORS = {"float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool",
+            "complex128", "complex64"}
+# The header of an array, exactly as NumPy writes it. A pattern needs no evaluation, and leaves no room for records,
+# negative lengths or anything else.
+_HEADER = re.compile(r"\{'descr': '([<>|=]?[biufc]\d{1,2})', 'fortran_order': (True|False), "
+                     r"'shape': \(([\d, ]{0,400})\), \} *\n")
 
 
 class CodecError(ValueError):
@@ -28,107 +41,182 @@ class CodecError(ValueError):
 def pack(value) -> bytes:
     """The bytes of `value`.
 
-    Raises CodecError for anything but the types named above, for nesting deeper than MAX_DEPTH and for more than
-    MAX_BYTES of arrays.
+    Raises CodecError for anything but the types named above, for nesting deeper than MAX_DEPTH, for more than
+    MAX_NODES parts and for more than MAX_BYTES of arrays.
     """
     arrays: dict[str, np.ndarray] = {}
-    tree = _describe(value, arrays, [0, 0], 0)
-    buffer = io.BytesIO()
-    text = np.frombuffer(json.dumps(tree).encode("utf-8"), dtype=np.uint8)
-    np.savez_compressed(buffer, tree=text, **arrays)
+    try:
+        text = json.dumps(_describe(value, arrays, [0, 0], 0)).encode("ascii")
+        if len(text) > MAX_TREE:
+            raise CodecError("a value that large cannot be taken as a result")
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, tree=np.frombuffer(text, dtype=np.uint8), **arrays)
+    except CodecError:
+        raise
+    except Exception as error:  # whatever an object that pretends to be something else provokes
+        raise CodecError(f"{_article(type(value))} cannot be taken as a result") from error
     return buffer.getvalue()
 
 
 def unpack(data: bytes):
     """The value that `pack` turned into `data`; arrays are fresh and writable. Raises CodecError on anything else."""
+    if len(data) > MAX_PACKED:
+        raise CodecError(f"the packed value is larger than {MAX_PACKED} bytes")
     try:
-        with zipfile.ZipFile(io.BytesIO(data)) as archive:
-            if sum(member.file_size for member in archive.infolist()) > MAX_BYTES:
-                raise CodecError(f"the packed value is larger than {MAX_BYTES} bytes")
-            arrays = {}
-            for member in archive.infolist():
-                with archive.open(member) as stream:
-                    arrays[member.filename.removesuffix(".npy")] = _read_array(stream.read(member.file_size + 1))
-        return _rebuild(json.loads(arrays["tree"].tobytes().decode("utf-8")), arrays, 0)
+        arrays = _read_arrays(data)
+        tree = arrays.pop("tree")
+        if tree.dtype != np.uint8 or tree.nbytes > MAX_TREE:
+            raise CodecError("the packed value's tree is too large")
+        return _rebuild(json.loads(tree.tobytes().decode("ascii")), arrays, [0], 0)
     except CodecError:
         raise
     except Exception as error:  # whatever a forged file provokes in zipfile, NumPy or json
         raise CodecError(f"not a packed value: {type(error).__name__}") from error
 
 
+def _read_arrays(data: bytes) -> dict[str, np.ndarray]:
+    if data.count(b"PK\x01\x02") > MAX_ARRAYS + 100:  # entries of the directory, before zipfile makes objects of them
+        raise CodecError("the packed value has too many parts")
+    arrays, total = {}, 0
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for member in archive.infolist():
+            total += member.file_size
+            if total > MAX_BYTES + MAX_TREE or len(arrays) > MAX_ARRAYS:
+                raise CodecError(f"the packed value is larger than {MAX_BYTES} bytes")
+            # Other methods of compression can be made to take any amount of memory.
+            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+                raise CodecError("unexpected compression")
+            name = member.filename.removesuffix(".npy")
+            if name in arrays:
+                raise CodecError("two arrays have one name")
+            with archive.open(member) as stream:
+                arrays[name] = _read_array(stream.read(member.file_size))
+    return arrays
+
+
 def _read_array(raw: bytes) -> np.ndarray:
-    stream = io.BytesIO(raw)
-    version = np.lib.format.read_magic(stream)
-    if version != (1, 0):
+    if raw[:8] != b"\x93NUMPY\x01\x00":
         raise CodecError("unexpected array format")
-    length = int.from_bytes(stream.read(2), "little")
-    header = ast.literal_eval(stream.read(length).decode("latin1"))
-    dtype = np.dtype(header["descr"])
-    if dtype.kind not in _KINDS or dtype.hasobject:
-        raise CodecError(f"arrays of {dtype} are not accepted")
-    shape = tuple(int(n) for n in header["shape"])
+    start = 10 + int.from_bytes(raw[8:10], "little")
+    header = _HEADER.fullmatch(raw[10:start].decode("latin1"))
+    if header is None:
+        raise CodecError("unexpected array header")
+    dtype = np.dtype(header[1])
+    shape = tuple(int(n) for n in header[3].replace(" ", "").split(",") if n)
     count = 1
     for n in shape:
         count *= n
     # The size is checked against what is really there before any array is made.
-    if min(shape, default=0) < 0 or count * dtype.itemsize != len(raw) - stream.tell():
+    if count * dtype.itemsize != len(raw) - start:
         raise CodecError("the array's size does not match its shape")
-    flat = np.frombuffer(raw, dtype=dtype, offset=stream.tell(), count=count).copy()
-    return flat.reshape(shape, order="F" if header["fortran_order"] else "C")
+    # bytearray: the array owns memory it may write to. astype: in the machine's own byte order.
+    flat = np.frombuffer(bytearray(raw[start:]), dtype=dtype).astype(dtype.newbyteorder("="), copy=False)
+    return flat.reshape(shape, order="F" if header[2] == "True" else "C")
 
 
 def _describe(value, arrays, budget, depth):
-    """The JSON tree of `value`; arrays are put into `arrays`. `budget` counts [nodes, bytes]."""
+    """The JSON tree of `value`; arrays are put into `arrays`. `budget` counts [nodes, bytes].
+
+    Methods are taken from the built-in types, not from the value: a subclass may have replaced them.
+    """
     budget[0] += 1
     if depth > MAX_DEPTH or budget[0] > MAX_NODES:
-        raise CodecError("the value is nested too deeply or has too many parts")
-    if value is None or isinstance(value, (bool, str)):
-        if isinstance(value, str):
-            budget[1] += len(value)
-        kind = type(value).__name__
-        return {"NoneType": ["none"], "bool": ["bool", bool(value)]}.get(kind) or ["str", str(value)]
-    if isinstance(value, int):
-        return ["int", str(int(value))] if abs(int(value)) < 10**300 else _refuse(value, "an integer of that size")
-    if isinstance(value, float) and not isinstance(value, np.generic):
-        return ["float", float(value).hex()]
-    if isinstance(value, complex) and not isinstance(value, np.generic):
-        value = np.asarray(value)
+        raise CodecError("a value nested that deeply or of that many parts cannot be taken as a result")
+    kind = type(value)
+    if value is None:
+        return ["none"]
+    if kind is bool:
+        return ["bool", value]
+    if issubclass(kind, np.ndarray):
+        return ["array", _store(np.ndarray.view(value, np.ndarray), arrays, budget)]
+    if issubclass(kind, np.generic) and not issubclass(kind, np.character):
+        array = _native(np.asarray(value))
+        return ["scalar", array.dtype.str, array.tobytes().hex()]
+    if issubclass(kind, str):
+        text = str.__str__(value)
+        _spend(budget, len(text))
+        return ["str", text]
+    if issubclass(kind, int):
+        number = int.__int__(value)
+        if abs(number) >= 10**300:
+            raise CodecError("a whole number of more than 300 digits cannot be taken as a result")
+        return ["int", str(number)]
+    if issubclass(kind, float):
+        return ["float", float.__float__(value).hex()]
+    if issubclass(kind, complex):
+        number = complex.__complex__(value)
+        return ["complex", number.real.hex(), number.imag.hex()]
+    if _is_tensor_type(kind):
+        return _describe_tensor(value, arrays, budget)
+    if issubclass(kind, list):
+        return ["list", [_describe(item, arrays, budget, depth + 1) for item in list.__iter__(value)]]
+    if issubclass(kind, tuple):
+        return ["tuple", [_describe(item, arrays, budget, depth + 1) for item in tuple.__iter__(value)]]
+    if issubclass(kind, dict):
+        items = []
+        for key, item in dict.items(value):
+            if not issubclass(type(key), str):
+                raise CodecError("a dictionary whose keys are not strings cannot be taken as a result")
+            items.append([str.__str__(key), _describe(item, arrays, budget, depth + 1)])
+            _spend(budget, len(items[-1][0]))
+        return ["dict", items]
+    raise CodecError(f"{_article(kind)} cannot be taken as a result")
+
+
+def _describe_tensor(value, arrays, budget):
+    import torch
+
+    with torch._C.DisableTorchFunctionSubclass():  # a subclass of Tensor may intercept every operation
+        tensor = value.detach().cpu().resolve_conj().resolve_neg()
+        name = str(tensor.dtype).removeprefix("torch.")
+        if name not in _TENSORS:
+            raise CodecError(f"a tensor of dtype {name} cannot be taken as a result")
+        # NumPy has no bfloat16; float32 holds each of its values exactly.
+        tensor = tensor.float() if name == "bfloat16" else tensor
+        return ["tensor", _store(tensor.numpy(), arrays, budget), name]
+
+
+def _is_tensor_type(kind) -> bool:
     torch = sys.modules.get("torch")
-    if torch is not None and isinstance(value, torch.Tensor):
-        tensor = value.detach().cpu()
-        if tensor.dtype == torch.bfloat16:  # NumPy has no bfloat16; float32 holds each of its values exactly
-            return ["tensor", _store(tensor.float().numpy(), arrays, budget), "bfloat16"]
-        return ["tensor", _store(tensor.numpy(), arrays, budget), str(tensor.dtype).removeprefix("torch.")]
-    if isinstance(value, np.generic):
-        return ["scalar", _store(np.asarray(value), arrays, budget)]
-    if isinstance(value, np.ndarray):
-        return ["array", _store(np.asarray(value), arrays, budget)]
-    if isinstance(value, (list, tuple)):
-        return [type(value).__name__ if type(value) in (list, tuple) else "tuple",
-                [_describe(item, arrays, budget, depth + 1) for item in value]]
-    if isinstance(value, dict) and all(isinstance(key, str) for key in value):
-        return ["dict", [[str(key), _describe(item, arrays, budget, depth + 1)] for key, item in value.items()]]
-    return _refuse(value, f"a value of type {type(value).__name__}")
+    tensor = getattr(torch, "Tensor", None)
+    return isinstance(tensor, type) and issubclass(kind, tensor)
 
 
-def _refuse(value, what):
-    raise CodecError(f"{what} cannot be taken as a result")
+def _native(array: np.ndarray) -> np.ndarray:
+    """`array` in the machine's own byte order, if it is of a kind that may be a result."""
+    if array.dtype.kind == "O":
+        raise CodecError("an array of Python objects cannot be taken as a result (are its rows of different lengths?)")
+    if array.dtype.kind not in _KINDS:
+        raise CodecError(f"an array of dtype {str(array.dtype)[:40]} cannot be taken as a result")
+    return array.astype(array.dtype.newbyteorder("="), copy=False)
 
 
-def _store(array, arrays, budget):
-    if array.dtype.kind not in _KINDS or array.dtype.hasobject:
-        raise CodecError(f"an array of dtype {array.dtype} cannot be taken as a result")
-    budget[1] += array.nbytes
-    if budget[1] > MAX_BYTES:
-        raise CodecError(f"the value is larger than {MAX_BYTES} bytes")
+def _store(array: np.ndarray, arrays, budget) -> str:
+    _spend(budget, array.nbytes)
+    if len(arrays) >= MAX_ARRAYS:
+        raise CodecError(f"more than {MAX_ARRAYS} arrays cannot be taken as a result")
     name = f"a{len(arrays)}"
-    arrays[name] = np.array(array)  # a plain array, whatever subclass came
+    arrays[name] = _native(array)
     return name
 
 
-def _rebuild(tree, arrays, depth):
-    if depth > MAX_DEPTH:
-        raise CodecError("the value is nested too deeply")
+def _spend(budget, count: int) -> None:
+    budget[1] += count
+    if budget[1] > MAX_BYTES:
+        raise CodecError(f"a value of more than {MAX_BYTES >> 20} MB cannot be taken as a result")
+
+
+def _article(kind: type) -> str:
+    """A type's name with its article: `a generator`, `an iterator`."""
+    name = type.__dict__["__name__"].__get__(kind)[:60]
+    return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"
+
+
+def _rebuild(tree, arrays, nodes, depth):
+    """The value of a JSON tree. Each array may be used once: a forged tree cannot multiply it."""
+    nodes[0] += 1
+    if depth > MAX_DEPTH or nodes[0] > MAX_NODES:
+        raise CodecError("the value is nested too deeply or has too many parts")
     match tree:
         case ["none"]:
             return None
@@ -136,22 +224,30 @@ def _rebuild(tree, arrays, depth):
             return value
         case ["str", str(value)]:
             return value
-        case ["int", str(value)]:
+        case ["int", str(value)] if len(value) <= 302:
             return int(value)
         case ["float", str(value)]:
             return float.fromhex(value)
-        case ["scalar", str(name)]:
-            return arrays[name][()]
+        case ["complex", str(real), str(imaginary)]:
+            return complex(float.fromhex(real), float.fromhex(imaginary))
+        case ["scalar", str(dtype), str(value)] if re.fullmatch(r"[<>|=]?[biufc]\d{1,2}", dtype):
+            return np.frombuffer(bytes.fromhex(value), dtype=dtype, count=1).astype(np.dtype(dtype).newbyteorder("="))[0]
         case ["array", str(name)]:
-            return arrays[name]
-        case ["tensor", str(name), str(dtype)]:
+            return arrays.pop(name)
+        case ["tensor", str(name), str(dtype)] if dtype in _TENSORS:
             import torch
 
-            return torch.from_numpy(arrays[name]).to(getattr(torch, dtype))
+            return torch.from_numpy(arrays.pop(name)).to(getattr(torch, dtype))
         case ["list", list(items)]:
-            return [_rebuild(item, arrays, depth + 1) for item in items]
+            return [_rebuild(item, arrays, nodes, depth + 1) for item in items]
         case ["tuple", list(items)]:
-            return tuple(_rebuild(item, arrays, depth + 1) for item in items)
+            return tuple(_rebuild(item, arrays, nodes, depth + 1) for item in items)
         case ["dict", list(items)]:
-            return {str(key): _rebuild(item, arrays, depth + 1) for key, item in items}
+            return {_key(key): _rebuild(item, arrays, nodes, depth + 1) for key, item in items}
     raise CodecError("not a packed value: unknown tag")
+
+
+def _key(key) -> str:
+    if not isinstance(key, str):
+        raise CodecError("not a packed value: a key that is no string")
+    return key

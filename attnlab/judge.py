@@ -12,11 +12,14 @@ The check in a student's notebook and the hidden test differ in their material a
 
 from __future__ import annotations
 
+import builtins
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from attnlab.compare import Difference, difference, short
+from attnlab.compare import Difference, as_array, difference
+from attnlab.probes import NO_SYMPTOM, discreet_phrase
+from attnlab.show import pair, table
 
 
 @dataclass
@@ -69,20 +72,27 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
         return report
     differences = [[_differs(p, expected, got) for expected, got in zip(p["expected"], row)]
                    for p, row in zip(properties, outcomes)]
-    candidates = _candidates(material, outcomes, differences)
+    suspects = _suspects(material, outcomes, differences) if any(map(any, differences)) else []
+    plainly_wrong = any(any(row) for prop, row in zip(properties, differences) if prop["probe"] not in _ASIDE)
+    idle = not _answers_something(properties, differences)
     for p, (prop, row) in enumerate(zip(properties, differences)):
+        if idle and not any(row):
+            row = [Difference("idle", "refusing is right here, but your code gave no right answer anywhere else, "
+                                      "and refusing everything is no merit", None, None)] * len(row)
         finding = _finding(prop, not any(row))
         if not finding.passed:
             case = _smallest(prop["cases"], row)
             finding.kind = row[case].kind
-            match = next((m for m in candidates if _matches(m, p, prop, outcomes[p])), None)
+            match = _explanation(suspects, p)
             if match is not None:
                 finding.misconception = match["text"]
                 finding.section = match["section"] or material["section"]
-            elif show_cases:
-                finding.detail = _words(row[case], prop["cases"][case])
             else:
-                finding.detail = _discreet(row[case])
+                finding.detail = _words(row[case], prop["cases"][case]) if show_cases else _discreet(row[case])
+                if _beside_the_point(prop, row[case]):
+                    finding.hint = ""
+                    if row[case].part == "result" and plainly_wrong:  # the numbers stand there already
+                        finding.detail = _ASIDE[prop["probe"]]
         report.findings.append(finding)
     return report
 
@@ -110,46 +120,137 @@ def _differs(prop: dict, expected: dict, got: dict | None) -> Difference | None:
     if "error" in got:
         return Difference("error", _error_words(got["error"]), expected, got)
     if "refused" in got:
-        return Difference("type", got["refused"], expected, got)
+        return Difference("type", f"{got['refused']}; return numbers, lists or arrays", expected, got)
     return difference(expected["value"], got.get("value"), prop["rtol"], prop["atol"])
 
 
-def _candidates(material, outcomes, differences) -> list[dict]:
+def _answers_something(properties, differences) -> bool:
+    """Whether any answer is right where more than a refusal was wanted: `raise ValueError` alone earns nothing."""
+    return any(found is None and not _is_refusal(expected)
+               for prop, row in zip(properties, differences) for expected, found in zip(prop["expected"], row))
+
+
+def _is_refusal(expected: dict) -> bool:
+    return expected["value"].get("raises", "nothing") != "nothing"
+
+
+_ASIDE = {"unchanged": "The input is left as it was, but this counts only together with a right result.",
+          "error_of": "Here the input is to be accepted, and it is, but the result is not right."}
+
+
+def _beside_the_point(prop: dict, found: Difference) -> bool:
+    """Whether a property's hint would mislead: the input is unaltered or accepted, and only the result is wrong."""
+    return found.kind in {"no answer", "idle"} or prop["probe"] in _ASIDE and found.part == "result"
+
+
+@dataclass
+class _Suspect:
+    """A misconception that the answer does not contradict.
+
+    explains: the properties on which it gives exactly what the student gave, and is wrong
+    telling:  those among them where that can hardly be chance
+    alike:    whether it gives what the student gave on each and every case
+    rank:     the smaller, the more of the answer it explains
+    """
+
+    misconception: dict
+    explains: set[int]
+    telling: set[int]
+    alike: bool
+    rank: tuple
+
+
+def _suspects(material, outcomes, differences) -> list[_Suspect]:
     """Misconceptions that this answer does not contradict, best explanation first.
 
-    A mistake is ruled out as soon as the answer is right on a case where that mistake is wrong. Among the rest, the
-    one that agrees with the answer on most of its wrong cases comes first; then the order of declaration decides.
+    A mistake is ruled out as soon as the answer is right on a case where that mistake is wrong.
     """
-    ranked = []
-    for order, m in enumerate(material["misconceptions"]):
-        agreeing, possible = 0, True
+    found = []
+    for m in material["misconceptions"]:
+        agreeing = parting = missed = 0
+        explains, telling = set(), set()
         for p, prop in enumerate(material["properties"]):
-            for c, wrong in enumerate(m["outcomes"][p] if m.get("outcomes") else []):
-                fails = _differs(prop, prop["expected"][c], wrong) is not None
-                if fails and differences[p][c] is None:
-                    possible = False
-                elif differences[p][c] is not None and _same(wrong, outcomes[p][c]):
-                    agreeing += 1
-        if possible and agreeing:
-            ranked.append((-agreeing, order, m))
-    return [m for _, _, m in sorted(ranked, key=lambda item: item[:2])]
+            fails, follows, tells = False, True, False
+            for expected, wrong, got, differs in zip(prop["expected"], m["outcomes"][p], outcomes[p], differences[p]):
+                is_wrong = _differs(prop, expected, wrong) is not None
+                if is_wrong and differs is None:
+                    break
+                same = _same(prop, wrong, got) if differs else not is_wrong
+                agreeing += is_wrong and same
+                parting += is_wrong and not same
+                missed += not is_wrong and not same
+                fails, follows = fails or is_wrong, follows and same
+                tells = tells or is_wrong and same and _tells(expected, wrong)
+            else:
+                if fails and follows:
+                    explains.add(p)
+                    if tells:
+                        telling.add(p)
+                continue
+            break  # contradicted
+        else:
+            if agreeing:
+                alike = parting == missed == 0
+                found.append(_Suspect(m, explains, telling, alike, (not alike, -agreeing, parting)))
+    return sorted(found, key=lambda suspect: suspect.rank)  # of equals, the one declared first
 
 
-def _matches(m: dict, p: int, prop: dict, row) -> bool:
-    """Whether a misconception gives on every case of property p exactly what the student gave, and is wrong there."""
-    wrong = m["outcomes"][p]
-    fails = any(_differs(prop, expected, outcome) for expected, outcome in zip(prop["expected"], wrong))
-    return fails and all(_same(a, b) for a, b in zip(wrong, row))
+def _explanation(suspects: list[_Suspect], p: int) -> dict | None:
+    """The misconception behind a failed property, or None where naming one would be a guess.
+
+    A mistake that gives the student's answer on every case of the exercise is named whatever the evidence. One that
+    does so on this property alone is named only if chance can hardly have done it, and no other fits as well.
+    """
+    fitting = [suspect for suspect in suspects if p in suspect.explains]
+    if not fitting:
+        return None
+    best = fitting[0]
+    if best.alike:
+        return best.misconception
+    rivals = [s for s in fitting[1:] if s.rank == best.rank and s.misconception["text"] != best.misconception["text"]]
+    return best.misconception if p in best.telling and not rivals else None
 
 
-def _same(a: dict, b: dict | None) -> bool:
+def _tells(expected: dict, wrong: dict) -> bool:
+    """Whether a wrong outcome is so particular that another mistake would hardly give it.
+
+    Fractions are; nan, an exception, a yes or no, a zero or a single whole number are not.
+    """
+    if "value" not in wrong or not isinstance(wrong["value"], dict):
+        return False
+    return any(_particular(expected["value"].get(part), value) for part, value in wrong["value"].items()
+               if part not in NO_SYMPTOM)
+
+
+def _particular(expected, wrong) -> bool:
+    if isinstance(wrong, (list, tuple)) and as_array(wrong) is None or isinstance(wrong, tuple):
+        pairs = zip(expected, wrong) if isinstance(expected, (list, tuple)) else ((None, item) for item in wrong)
+        return any(_particular(one, other) for one, other in pairs)
+    right = None if isinstance(expected, (str, dict, type(None))) else as_array(expected)
+    entries = None if isinstance(wrong, (str, dict, type(None))) else as_array(wrong)
+    if entries is None:
+        return False
+    if entries.dtype.kind == "b":  # a pattern of at least six, not all alike
+        return entries.size >= 6 and 0 < np.count_nonzero(entries) < entries.size
+    if right is not None and right.shape == entries.shape:
+        with np.errstate(all="ignore"):
+            entries = entries[~np.isclose(entries, right, rtol=1e-13, atol=0, equal_nan=True)]
+    entries = np.unique(entries[np.isfinite(entries)])
+    return bool(np.any(entries != np.round(entries))) or entries.size >= 3
+
+
+def _same(prop: dict, a: dict, b: dict | None) -> bool:
+    """Whether two outcomes are one and the same mistake. No looser than the property itself: an answer that is off by
+    rounding must not pass for one that is off by an epsilon."""
     if b is None or a.keys() != b.keys():
         return False
     if "error" in a:  # the same exception by its type and words; the line it stands on is the student's own
         return all(a["error"][key] == b["error"][key] for key in ("type", "message"))
     if "refused" in a:
         return a["refused"] == b["refused"]
-    return difference(a["value"], b["value"], rtol=1e-7, atol=1e-12) is None
+    a, b = ({part: value for part, value in outcome["value"].items() if part not in NO_SYMPTOM}
+            if isinstance(outcome["value"], dict) else outcome["value"] for outcome in (a, b))
+    return difference(a, b, prop["rtol"], prop["atol"]) is None
 
 
 def _smallest(cases, row) -> int:
@@ -166,10 +267,13 @@ def _size(value) -> int:
 
 
 def _error_words(error: dict) -> str:
+    code = error["code"] or ""
     where = f" in line {error['line']}" if error["line"] else ""
-    code = f": `{error['code']}`" if error["code"] else ""
-    message = f" ({error['message']})" if error["message"] else ""
-    return f"your code raised {error['type']}{message}{where}{code}"
+    shown = f": `{code}`" if code else ""
+    if error["type"] == "NotImplementedError" and code and not code.startswith("raise"):
+        return f"your code calls something that is not done yet{where}{shown}"
+    message = f" ({' '.join(error['message'].split())})" if error["message"] else ""
+    return f"your code raised {error['type']}{message}{where}{shown}"
 
 
 _SHOWN = {"value", "nan", "shape", "dtype", "type", "none"}
@@ -177,19 +281,29 @@ _SHOWN = {"value", "nan", "shape", "dtype", "type", "none"}
 
 def _words(found: Difference, case: dict) -> str:
     """What went wrong on the smallest failing input, with what was expected and what came."""
-    words = found.words[0].upper() + found.words[1:] + ("" if found.words.endswith("?") else ".")
-    lines = [words, f"input:    {short(case)}"]
-    if found.kind in _SHOWN and not isinstance(found.expected, (dict, str, bool)):
-        lines += [f"expected: {short(found.expected)}", f"came:     {short(found.got)}"]
+    lines = [_sentence(found.words), *table(case)]
+    if found.kind in _SHOWN and not isinstance(found.expected, (dict, str, bool, np.bool_, type(None))):
+        if not (isinstance(found.got, dict) and "refused" in found.got):
+            lines += pair(found.expected, found.got)
     return "\n".join(lines)
 
 
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:] + ("" if words.endswith(("?", ".")) else ".")
+
+
 def _discreet(found: Difference) -> str:
-    """The same without inputs, expected values or messages that could carry them."""
+    """The same without inputs, expected values, or anything that a student's process could carry them in."""
+    if discreet_phrase(found.part):
+        return discreet_phrase(found.part) + "."
+    if found.kind == "error":
+        # A name made up by the student could spell out the input it was raised on.
+        known = getattr(builtins, found.got["error"]["type"], None)
+        known = isinstance(known, type) and issubclass(known, BaseException)
+        return f"Raised {found.got['error']['type'] if known else 'an exception'}."
     return {
         "none": "Returned None.", "type": "Returned another kind of value than asked for.",
         "shape": "Returned another shape than asked for.", "dtype": "Returned another kind of number than asked for.",
         "nan": "Returned nan where a number was expected.", "value": "Returned other numbers than expected.",
-        "no answer": "No answer came in time.",
-        "error": f"Raised {found.got['error']['type']}." if found.kind == "error" else "",
+        "no answer": "No answer came.", "idle": _sentence(found.words),
     }[found.kind]

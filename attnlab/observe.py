@@ -8,6 +8,7 @@ An outcome is one of
 
 from __future__ import annotations
 
+import contextlib
 import inspect
 import traceback
 import warnings
@@ -40,20 +41,22 @@ def observe(target, probe: str, inputs: dict) -> dict:
 def describe_error(error: BaseException, own_file: str | None) -> dict:
     """Type and message of an exception, and the last line of the student's own file that it went through."""
     try:
-        message = str(error)[:500]
-    except Exception:
+        message = str.__str__(str(error))[:500]
+    except BaseException:  # an exception of the student's own may not even print
         message = ""
     line, code = None, None
     for frame in traceback.extract_tb(error.__traceback__):
         if own_file is not None and frame.filename == own_file:
-            line, code = frame.lineno, (frame.line or "").strip()[:200] or None
+            line, code = frame.lineno, " ".join((frame.line or "").split())[:200] or None
     if isinstance(error, SyntaxError) and error.filename == own_file:
         line, message = error.lineno, error.msg
-    return {"type": type(error).__name__, "message": message, "line": line, "code": code}
+    return {"type": type.__dict__["__name__"].__get__(type(error)), "message": message, "line": line, "code": code}
 
 
 def _source_file(target) -> str | None:
-    function = inspect.unwrap(target) if callable(target) else target
-    if inspect.isclass(function):
-        function = getattr(function, "__init__", None)
-    return getattr(getattr(function, "__code__", None), "co_filename", None)
+    """The file (in a notebook: the cell) that defines a function or class."""
+    with contextlib.suppress(Exception):
+        target = inspect.unwrap(target)
+    if inspect.isclass(target):
+        target = next((value for value in vars(target).values() if inspect.isfunction(value)), None)
+    return getattr(getattr(target, "__code__", None), "co_filename", None)

@@ -19,12 +19,34 @@ import numpy as np
 # What a student reads when one of these observations is not as it should be. {got} and {expected} are filled in.
 PHRASES = {
     "changed": "It altered its input: {got}",
+    "after": "It altered its input",
     "raises": "It raised {got} where {expected} was to be raised",
+    "moved": "When one input is replaced, other entries of the result change than should",
     "in_time": "It took too long on large arrays",
+    "sample": "It gave other numbers than expected on large arrays",
     "repeats": "Equal seeds of `rng` gave different results",
     "varies": "Another seed of `rng` gave the same result",
     "global_untouched": "It drew from NumPy's global random state and not from `rng`",
 }
+# Observations that tell a right answer from a wrong one but not one mistake from another.
+NO_SYMPTOM = {"after"}
+
+
+def phrase(part: str, expected, got) -> str | None:
+    """The words on a part of an outcome that is not as it should be; None where its name says all there is."""
+    if part == "raises" and expected == "nothing":
+        return f"It raised {str(got)[:60]} on input that it should accept"
+    if part == "raises" and got == "nothing":
+        return f"It raised nothing where {str(expected)[:60]} was to be raised"
+    words = PHRASES.get(part)
+    return words and words.format(got=str(got)[:60], expected=str(expected)[:60])
+
+
+def discreet_phrase(part: str) -> str | None:
+    """The same without anything that came from a student's process or from hidden inputs."""
+    words = {"changed": "It altered its input", "about": "It came out too far from what it should be",
+             "raises": "It accepted what it should refuse, or refused what it should accept"}
+    return words.get(part) or PHRASES.get(part)
 
 
 def call(f, **inputs):
@@ -33,21 +55,26 @@ def call(f, **inputs):
 
 
 def unchanged(f, **inputs):
-    """The names of the inputs that `f` altered, and its result: doing nothing is no merit."""
+    """The names of the inputs that `f` altered, the inputs as `f` left them, and its result.
+
+    The inputs themselves are compared by whoever judges, outside of the student's process. The result is part of it
+    because doing nothing is no merit.
+    """
     before = copy.deepcopy(inputs)
     result = f(**inputs)
-    return {"changed": ", ".join(name for name in inputs if not same(inputs[name], before[name])), "result": result}
+    changed = ", ".join(name for name in inputs if not same(inputs[name], before[name]))
+    return {"changed": changed, "after": inputs, "result": result}
 
 
 def error_of(f, **inputs):
     """The type of the exception that `f(**inputs)` raises, or "nothing" and the result.
 
-    PyTorch's own shape checks raise RuntimeError where NumPy raises ValueError, so the two count as the same.
-    Cases should mix inputs to refuse with inputs to accept: refusing everything is no merit.
+    PyTorch's own shape checks raise RuntimeError where NumPy raises ValueError, so the two count as the same; endless
+    recursion does not. Refusing everything is no merit: see `attnlab.judge`.
     """
     try:
         result = f(**inputs)
-    except NotImplementedError:
+    except (NotImplementedError, RecursionError):
         raise
     except (ValueError, RuntimeError):
         return {"raises": "ValueError", "result": None}
@@ -60,10 +87,15 @@ def moved(f, *, name, replacement, **inputs):
     """Which entries of the (first) output differ, bit for bit, when input `name` is replaced."""
     before = f(**copy.deepcopy(inputs))
     after = f(**{**copy.deepcopy(inputs), name: replacement})
-    first, second = (np.asarray(out[0] if isinstance(out, tuple) else out) for out in (before, after))
+    first, second = map(_first_output, (before, after))
     if first.shape != second.shape:
         return {"moved": f"shape {first.shape} became {second.shape}"}
     return {"moved": first != second}
+
+
+def _first_output(out):
+    out = out[0] if isinstance(out, tuple) else out
+    return out.detach().cpu().numpy() if hasattr(out, "detach") else np.asarray(out)
 
 
 def with_rng(f, *, seed, **inputs):
@@ -89,20 +121,21 @@ def seeded(f, *, seed, **inputs):
 def in_time(f, *, seconds, seed, shapes, **inputs):
     """Whether `f` answers within `seconds` on large standard normal arrays, and a few entries of the answer.
 
-    shapes: name -> shape of each array to draw. The call is broken off at the limit. One slow answer may be the
-    machine's fault, so a late answer gets a second try.
+    shapes: name -> shape of each array to draw. What counts is processor time, so that a busy machine makes no one
+    fail; the call is broken off after twice `seconds` on the clock, and a machine that busy gets a second try.
     """
     rng = np.random.default_rng(seed)
     arrays = {name: rng.normal(size=tuple(shape)) for name, shape in shapes.items()}
     for _ in range(2):
-        start = time.perf_counter()
+        start = time.process_time()
         try:
-            with _time_limit(seconds):
+            with _time_limit(2 * seconds):
                 result = np.asarray(f(**inputs, **arrays))
         except _OutOfTime:
-            # Far too slow needs no second try; it was stopped at the limit.
-            return {"in_time": False, "sample": None}
-        if time.perf_counter() - start <= seconds:
+            result = None
+        if time.process_time() - start > seconds:
+            break
+        if result is not None:
             flat = result.reshape(-1)
             return {"in_time": True, "sample": flat[:: max(1, flat.size // 7)][:8]}
     return {"in_time": False, "sample": None}
@@ -147,4 +180,20 @@ def same(a, b) -> bool:
     if hasattr(a, "detach"):  # a tensor
         a, b = a.detach().cpu().numpy(), b.detach().cpu().numpy()
     a, b = np.asarray(a), np.asarray(b)
-    return a.dtype == b.dtype and a.shape == b.shape and bool(np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+PHRASES["about"] = "It came out at about {got}, where about {expected} was expected"
+
+
+def lands_in(f, *, seed, regions, **inputs):
+    """Where the number that `f` draws with an `rng` of that seed lands: the name of the first region that holds it.
+
+    regions: name -> [lowest, highest], no two of them overlapping. For answers that are right only within statistical
+    error. A number outside of all regions comes back as it is.
+    """
+    value = f(**inputs, rng=np.random.default_rng(seed))
+    if np.ndim(value) > 0 or value is None:
+        return {"about": value}
+    number = float(value)
+    return {"about": next((name for name, (low, high) in regions.items() if low <= number <= high), number)}

@@ -31,7 +31,7 @@ def headline(report: Report) -> str:
     """`2 of 3 passed`, or that it is not done."""
     if report.not_done:
         return "not done yet"
-    if report.reason:
+    if not _judged(report):
         return "could not be checked"
     return f"{sum(f.passed for f in report.findings)} of {len(report.findings)} passed"
 
@@ -41,19 +41,25 @@ def opening(report: Report) -> str | None:
     if report.not_done:
         return ("Not done yet, and that is fine. Put your code in place of `raise NotImplementedError` above, "
                 "run that cell, then run this one again.")
-    return report.reason
+    if report.reason:
+        return report.reason[0].upper() + report.reason[1:] + ("" if report.reason.endswith((".", "?")) else ".")
+    return None
+
+
+def _judged(report: Report) -> bool:
+    """Whether the properties say anything: not where the answer never ran."""
+    return not report.not_done and (report.reason is None or any(f.passed or f.kind for f in report.findings))
 
 
 def as_text(report: Report) -> str:
     """The report as plain text, at most WIDTH columns wide."""
     head = headline(report)
-    lines = [f"{report.exercise:<{WIDTH - len(head)}}{head}"]
+    lines = [f"{report.exercise:<{WIDTH - len(head) - 2}}  {head}"]
     if opening(report):
         lines += textwrap.wrap(opening(report), WIDTH - 2, initial_indent="  ", subsequent_indent="  ")
-    if report.not_done:
-        return "\n".join(lines)
-    for finding in report.findings:
-        lines.append(f" {'ok' if finding.passed else 'no'}   {finding.title}")
+    for finding in report.findings if _judged(report) else []:
+        mark = "ok" if finding.passed else "no"
+        lines += textwrap.wrap(finding.title, WIDTH, initial_indent=f" {mark}   ", subsequent_indent=" " * 6)
         if not finding.passed:
             lines += _indented(explanation(finding))
             if finding.misconception and finding.section:
@@ -69,7 +75,7 @@ def as_html(report: Report) -> str:
              f"<p><b>{esc(report.exercise)}</b>: {esc(headline(report))}</p>"]
     if opening(report):
         parts.append(f"<p>{_code(esc(opening(report)))}</p>")
-    if not report.not_done:
+    if _judged(report):
         parts.append("<ul>")
         for finding in report.findings:
             mark = "ok" if finding.passed else "no"

@@ -53,7 +53,11 @@ def main():
         request = frames.read(incoming)
         if request is None:
             break
-        frames.write(outgoing, observe(target, request["probe"], request["inputs"]))
+        try:
+            outcome = observe(target, request["probe"], request["inputs"])
+        except BaseException as error:  # no one presses Ctrl-C here: KeyboardInterrupt is the student's own
+            outcome = {"error": describe_error(error, job["filename"])}
+        frames.write(outgoing, outcome)
     outgoing.flush()
     os._exit(0)  # whatever threads the student's code left behind
 
@@ -71,7 +75,7 @@ def _define(job, describe_error):
         return None, {"failed": describe_error(error, job["filename"])}
     target = module.__dict__.get(job["name"])
     if not callable(target):
-        what = "does not define it" if target is None else "defines it as something that cannot be called"
+        what = "does not define" if target is None else "defines as something that cannot be called"
         return None, {"failed": {"type": "missing", "message": what, "line": None, "code": None}}
     return target, {"loaded": _parameters(target)}
 

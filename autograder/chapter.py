@@ -68,10 +68,6 @@ def parse(text: str, where: str) -> nbformat.NotebookNode:
     except Exception as error:
         reason = " ".join(str(error).split())[:300]
         raise CourseError(f"{where}: cannot be read as a text notebook: {reason}") from None
-    for cell in notebook.cells:
-        tags = cell.metadata.get("tags", [])
-        if not isinstance(tags, list) or not all(isinstance(tag, str) for tag in tags):
-            raise CourseError(f"{where}: the tags of a cell must be a list of words, not {tags!r}")
     return notebook
 
 

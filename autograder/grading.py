@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
+import warnings
 from pathlib import Path
 
-from attnlab.check import examine, parameter_problem
+from attnlab.check import outcomes_of, parameter_problem, signature_problem
 from attnlab.judge import Report, judge, no_answer
 from autograder import secret
 from autograder.exercise import Exercise
@@ -21,18 +22,22 @@ class Unreadable(Exception):
 
 def grade_file(path: Path, exercise: Exercise, seed: int | None = None, seconds: float = SECONDS) -> Report:
     """Grade a Python file that defines the exercise's function or class. Raises Unreadable."""
-    return grade_source(read_source(path), str(path), exercise, seed, seconds)
+    return grade_source(read_source(path), path.name, exercise, seed, seconds)
 
 
 def read_source(path: Path) -> str:
     """The text of a Python file that at least compiles. Raises Unreadable with one line that says what is wrong."""
     try:
+        if path.is_dir():
+            raise Unreadable(f"{path}: a folder, not a file")
         if not path.is_file():
             raise Unreadable(f"{path}: no such file")
         if path.stat().st_size > MAX_SOURCE:
             raise Unreadable(f"{path}: larger than {MAX_SOURCE} bytes")
-        source = path.read_text("utf-8")
-        compile(source, str(path), "exec", dont_inherit=True)
+        source = path.read_text("utf-8-sig")  # some editors put a mark in front
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            compile(source, str(path), "exec", dont_inherit=True)
     except OSError as error:
         raise Unreadable(f"{path}: {error.strerror}") from None
     except UnicodeDecodeError:
@@ -40,24 +45,32 @@ def read_source(path: Path) -> str:
     except SyntaxError as error:
         raise Unreadable(f"{path}, line {error.lineno}: syntax error: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise Unreadable(f"{path}: cannot be compiled: {type(error).__name__}") from None
+        raise Unreadable(f"{path}: cannot be compiled: {' '.join(str(error).split()) or type(error).__name__}") from None
     return source
 
 
 def grade_source(source: str, filename: str, exercise: Exercise, seed: int | None = None,
                  seconds: float = SECONDS) -> Report:
-    """Grade Python source in a separate process; scores are computed here, from the arrays that come back."""
+    """Grade Python source in a separate process; scores are computed here, from the arrays that come back.
+
+    filename: what tracebacks call it. Give the bare name: the student's code can read it.
+    """
     material = exercise.material(secret.seed() if seed is None else seed, misconceptions=False)
     outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in material["properties"]]
     reason, next_property, deadline = None, 0, time.monotonic() + seconds
     # A process that dies takes its property with it and no other: the rest go to a new one, in what time is left.
     while next_property < len(outcomes):
+        loaded = False
         try:
             with StudentProcess(source, filename, exercise.name, deadline, seconds) as process:
                 problem = _load_problem(process.load(), material)
                 deadline = process.deadline
-                if problem:
+                if problem and next_property == 0:
                     return no_answer(material, problem)
+                if problem:  # its words might carry what the first process was asked
+                    reason = "the file could not be loaded a second time"
+                    break
+                loaded = True
                 for p in range(next_property, len(outcomes)):
                     next_property = p + 1
                     prop = material["properties"][p]
@@ -68,33 +81,38 @@ def grade_source(source: str, filename: str, exercise: Exercise, seed: int | Non
             break
         except NoAnswer as lost:
             reason = str(lost)
-            if next_property == 0:  # it died before the first question: it would die again
+            if not loaded:  # it died before the first question: it would die again
                 break
-    report = judge(material, outcomes, show_cases=False)
-    if any(finding.kind for finding in report.findings):  # only an answer that failed needs explaining
-        report = judge(exercise.explain(material), outcomes, show_cases=False)
     if reason and not any(outcome for row in outcomes for outcome in row):
         return no_answer(material, reason)
-    if reason and report.reason is None:
-        report.reason = reason
+    report = _judge_and_explain(exercise, material, outcomes)
+    report.reason = report.reason or reason
     return report
 
 
 def grade_object(answer, exercise: Exercise, seed: int | None = None) -> Report:
     """Grade a live object in this process, as the hidden tests do under stock nbgrader."""
     material = exercise.material(secret.seed() if seed is None else seed, misconceptions=False)
-    report = examine(answer, material, show_cases=False)
-    if any(finding.kind for finding in report.findings):
-        report = examine(answer, exercise.explain(material), show_cases=False)
+    problem = signature_problem(answer, material)
+    if problem:
+        return no_answer(material, problem)
+    return _judge_and_explain(exercise, material, outcomes_of(answer, material))
+
+
+def _judge_and_explain(exercise: Exercise, material: dict, outcomes) -> Report:
+    report = judge(material, outcomes, show_cases=False)
+    if any(finding.kind for finding in report.findings):  # only an answer that failed needs explaining
+        report = judge(exercise.explain(material), outcomes, show_cases=False)
     return report
 
 
 def as_record(report: Report, file: str) -> dict:
-    """A report as one JSON object."""
+    """A report as one JSON object. The hint of a failed property is its author's or, for want of one, what happened."""
     return {
         "file": file, "exercise": report.exercise, "points": report.points, "max_points": report.max_points,
         "properties": [{"title": f.title, "passed": f.passed, "points": f.points, "max_points": f.max_points,
-                        "hint": None if f.passed else f.hint or None, "misconception": f.misconception}
+                        "hint": None if f.passed else f.hint or f.detail or None, "misconception": f.misconception,
+                        "detail": f.detail or None}
                        for f in report.findings],
         "reason": report.reason,
     }

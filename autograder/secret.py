@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import secrets
+import tempfile
 
+from autograder.errors import CourseError
 from autograder.registry import ROOT
 
 PATH = ROOT / "autograder" / "secret_seed"
@@ -12,15 +15,21 @@ PATH = ROOT / "autograder" / "secret_seed"
 
 def seed() -> int:
     """The course's seed, made on first use. It is readable by its owner alone and ignored by git."""
+    if not PATH.exists():
+        _make()
+    text = PATH.read_text("ascii", errors="replace").strip()
+    if not text.isdecimal():
+        raise CourseError(f"{PATH.name} does not hold a whole number; delete it and a new one is made")
+    return int(text)
+
+
+def _make() -> None:
+    """Write a new seed in one step: whoever comes at the same time finds none or a whole one, and all the same."""
+    descriptor, draft = tempfile.mkstemp(dir=PATH.parent, prefix=PATH.name)  # readable by its owner alone
     try:
-        return int(PATH.read_text("ascii"))
-    except FileNotFoundError:
-        pass
-    made = secrets.randbits(64)
-    try:
-        descriptor = os.open(PATH, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    except FileExistsError:  # another process was first
-        return int(PATH.read_text("ascii"))
-    with os.fdopen(descriptor, "w") as file:
-        file.write(str(made))
-    return made
+        with os.fdopen(descriptor, "w") as file:
+            file.write(str(secrets.randbits(64)))
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(draft, PATH)
+    finally:
+        os.unlink(draft)

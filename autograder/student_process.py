@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import secrets
 import select
 import signal
 import subprocess
@@ -20,6 +21,9 @@ from attnlab import codec
 
 WORKER = Path(codec.__file__).with_name("worker.py")
 START_SECONDS = 60.0  # for the interpreter and NumPy; the student's time starts after it
+
+
+NO_FORM = "the answer was not in the form it must have"
 
 
 class NoAnswer(Exception):
@@ -40,11 +44,13 @@ class StudentProcess:
 
     def __enter__(self):
         self._folder = tempfile.TemporaryDirectory(prefix="attempt-", ignore_cleanup_errors=True)
+        self._mark = f"ATTEMPT={secrets.token_hex(16)}"  # what its descendants are known by, in any session
         self._process = subprocess.Popen(
             [sys.executable, "-I", "-B", str(WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, cwd=self._folder.name, start_new_session=True,
             env={"PATH": os.defpath, "HOME": self._folder.name, "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1",
-                 "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"})
+                 "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",
+                 **dict([self._mark.split("=")])})
         return self
 
     def __exit__(self, *exc):
@@ -52,6 +58,7 @@ class StudentProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.kill()
         self._process.wait()
+        _kill_marked(self._mark)
         self._process.stdin.close()
         self._process.stdout.close()
         self._folder.cleanup()
@@ -59,12 +66,15 @@ class StudentProcess:
     def load(self, started_budget: float = START_SECONDS) -> dict:
         """Run the file; returns {"loaded": parameters} or {"failed": {type, message, line, code}}."""
         begin = time.monotonic()
-        self._receive(begin + started_budget)
+        try:
+            self._receive(begin + started_budget)
+        except NoAnswer:
+            raise NoAnswer("the process that should run the file could not be started") from None
         # Start-up is the grader's own time, not the student's.
         self._deadline += time.monotonic() - begin
         reply = self.ask(self._job)
         if set(reply) not in ({"loaded"}, {"failed"}):
-            raise NoAnswer("the answer was not in the form it must have")
+            raise NoAnswer(NO_FORM)
         return reply
 
     @property
@@ -84,7 +94,7 @@ class StudentProcess:
             return {"refused": reply["refused"][:300]}
         elif set(reply) == {"value"}:
             return reply
-        raise NoAnswer("the answer was not in the form it must have")
+        raise NoAnswer(NO_FORM)
 
     def ask(self, message: dict) -> dict:
         data = codec.pack(message)
@@ -99,29 +109,27 @@ class StudentProcess:
         descriptor, sent = self._process.stdin.fileno(), 0
         os.set_blocking(descriptor, False)
         while sent < len(frame):
-            left = self._deadline - time.monotonic()
-            if left <= 0 or not select.select([], [descriptor], [], left)[1]:
+            if not _ready(descriptor, select.POLLOUT, self._deadline):
                 raise OutOfTime(self._late())
             with contextlib.suppress(BlockingIOError):
                 sent += os.write(descriptor, frame[sent:sent + 65536])
 
     def _receive(self, deadline: float) -> dict:
         length = int.from_bytes(self._exactly(8, deadline), "little")
-        if length > codec.MAX_BYTES:
+        if length > codec.MAX_PACKED:
             raise NoAnswer("the answer is too large")
         try:
             value = codec.unpack(self._exactly(length, deadline))
         except codec.CodecError:
-            raise NoAnswer("the answer was not in the form it must have") from None
+            raise NoAnswer(NO_FORM) from None
         if not isinstance(value, dict):
-            raise NoAnswer("the answer was not in the form it must have")
+            raise NoAnswer(NO_FORM)
         return value
 
     def _exactly(self, count: int, deadline: float) -> bytes:
         descriptor, chunks, have = self._process.stdout.fileno(), [], 0
         while have < count:
-            left = deadline - time.monotonic()
-            if left <= 0 or not select.select([descriptor], [], [], left)[0]:
+            if not _ready(descriptor, select.POLLIN, deadline):
                 raise OutOfTime(self._late())
             chunk = os.read(descriptor, min(1 << 20, count - have))
             if not chunk:
@@ -141,3 +149,18 @@ class StudentProcess:
         if code < 0:
             return f"the process was ended by signal {-code} before it answered"
         return f"the process ended with exit code {code} before it answered"
+
+
+def _ready(descriptor: int, event: int, deadline: float) -> bool:
+    """Waits until a descriptor can be read or written (or was closed at the other end), at most until `deadline`."""
+    poll, left = select.poll(), deadline - time.monotonic()
+    poll.register(descriptor, event)
+    return left > 0 and bool(poll.poll(left * 1000))
+
+
+def _kill_marked(mark: str) -> None:
+    """Kill what the student's code left running in sessions of its own, where there is a /proc to find it by."""
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        with contextlib.suppress(OSError):
+            if mark.encode() in entry.read_bytes().split(b"\0"):
+                os.kill(int(entry.parent.name), signal.SIGKILL)

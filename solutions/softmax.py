@@ -4,10 +4,10 @@ import numpy as np
 
 
 def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    """Turn scores into weights that are positive and sum to one along `axis`.
+    """Turn scores into positive weights that sum to one along `axis`.
 
-    x: (...) scores of any size and any magnitude, whole numbers too; not changed
-    axis: the axis along which the weights sum to one; negative axes count from the end
+    x: (...) scores of any magnitude, whole numbers too; not changed
+    axis: weights sum to one along it; negative counts from the end
     returns: (...) weights, float, same shape as x
     """
     scores = np.asarray(x, dtype=float)
@@ -18,10 +18,10 @@ def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
 
 
 def log_softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
-    """The natural logarithm of softmax, finite and accurate even where the weight itself rounds to zero.
+    """Natural logarithm of softmax, also where a weight rounds to 0.
 
-    x: (...) scores of any size and any magnitude, whole numbers too; not changed
-    axis: the axis along which the weights sum to one; negative axes count from the end
+    x: (...) scores of any magnitude, whole numbers too; not changed
+    axis: weights sum to one along it; negative counts from the end
     returns: (...) log weights, float, none above zero, same shape as x
     """
     scores = np.asarray(x, dtype=float)
@@ -30,10 +30,10 @@ def log_softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
 
 
 def softmax_temperature(x: np.ndarray, temperature: float) -> np.ndarray:
-    """Softmax along the last axis with a knob: below 1 the weights get sharper, above 1 flatter.
+    """Softmax along the last axis, sharper or flatter by temperature.
 
     x: (..., n) scores of any magnitude, whole numbers too; not changed
-    temperature: a number above zero, in the units of the scores
+    temperature: a number above zero; below 1 sharper, above 1 flatter
     returns: (..., n) weights that sum to one along the last axis
     raises: ValueError if temperature is zero or negative
     """
@@ -43,10 +43,10 @@ def softmax_temperature(x: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def softmax_jacobian(x: np.ndarray) -> np.ndarray:
-    """All derivatives of softmax at once: entry (i, j) is d weight_i / d score_j.
+    """All derivatives of softmax: entry (i, j) is d p_i / d score_j.
 
     x: (n,) scores of any magnitude, whole numbers too; not changed
-    returns: (n, n) exact derivatives, each row and each column sums to zero
+    returns: (n, n) exact derivatives; rows and columns sum to zero
     raises: ValueError if x does not have exactly one dimension
     """
     if np.ndim(x) != 1:
@@ -56,14 +56,15 @@ def softmax_jacobian(x: np.ndarray) -> np.ndarray:
 
 
 def soft_lookup(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Look one query up in a soft dictionary: a mix of all values, weighted by softmax of query . key (not scaled).
+    """Look one query up: a mix of all values, weighted by how well the
+    query matches each key (softmax of the dot products, not scaled).
 
     query: (d_k,) what we look for
     keys: (n, d_k) one key a row
     values: (n, d_v) the value that belongs to each key
     returns: (d_v,) weighted sum of the values
-    raises: ValueError if keys and values differ in number, if the query and the keys differ in width,
-        or if the query is not 1-D or keys or values are not 2-D
+    raises: ValueError if keys and values differ in number, if query and
+        keys differ in width, or if any input has more or fewer axes
     """
     query, keys, values = np.asarray(query), np.asarray(keys), np.asarray(values)
     if (query.ndim, keys.ndim, values.ndim) != (1, 2, 2):

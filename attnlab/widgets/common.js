@@ -73,18 +73,18 @@ function numberField(label, value, onvalue, attributes = {}) {
       const direction = { ArrowUp: 1, ArrowDown: -1 }[event.key];
       if (!step || !direction) return;
       event.preventDefault();
-      const moved = good + direction * step * (event.shiftKey ? 10 : 1);
-      input.value = fieldText(Math.min(max, Math.max(min, Number(moved.toPrecision(12)))));
-      take();
+      const moved = Number((good + direction * step * (event.shiftKey ? 10 : 1)).toPrecision(12));
+      setNumber(input, Math.min(max, Math.max(min, moved)));
+      onvalue(good);
     },
   });
-  input.remember = (number) => (good = number);
+  input.keep = (number) => (good = number);
   return input;
 }
 
 // Shows `value` in a number field, leaving alone what somebody is typing if it says the same.
 function setNumber(input, value) {
-  input.remember?.(value);
+  input.keep?.(value);
   input.setAttribute("aria-invalid", "false");
   if (readNumber(input.value) !== value && input.value !== fieldText(value)) input.value = fieldText(value);
 }

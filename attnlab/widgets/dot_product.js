@@ -53,7 +53,7 @@ function summaryOf({ dot, angle, cosine, shadow, sign }) {
 function render({ model, el }) {
   const { root, summary, say } = frame(el, "dot_product", "Dot product of two arrows", model);
   const start = Object.fromEntries(TRAITS.map((name) => [name, [...model.get(name)]]));
-  let held = null; // while a tip is dragged: {name, extent}; the grid does not rescale under the hand
+  let heldExtent = null; // while a tip is dragged the grid does not rescale under the hand
 
   const edit = (changes) => {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
@@ -65,8 +65,8 @@ function render({ model, el }) {
 
   const plane = makePlane({
     onmove: (name, point) => edit({ [name]: point }),
-    onhold: (name) => {
-      held = name && { name, extent: compute(state()).extent };
+    onhold: (holding) => {
+      heldExtent = holding ? compute(state()).extent : null;
       draw();
     },
     at: (name) => model.get(name),
@@ -104,11 +104,11 @@ function render({ model, el }) {
 
   // One number, three ways to it.
   const ways = Object.fromEntries(["sum", "shadow", "angle"].map((key) =>
-    [key, h("span", { class: "aw-numbers", "data-value": `way-${key}` })]));
-  const three = h("dl", { class: "dp-ways" },
-    h("dt", {}, "as a sum: a₁b₁ + a₂b₂"), h("dd", {}, ways.sum),
-    h("dt", {}, "by the shadow: |a| × shadow of b on a"), h("dd", {}, ways.shadow),
-    h("dt", {}, "by the angle: |a| × |b| × cos θ"), h("dd", {}, ways.angle));
+    [key, h("div", { class: "aw-numbers dp-way", "data-value": `way-${key}` })]));
+  const three = h("div", { class: "dp-ways" },
+    h("div", { class: "dp-caption" }, "as a sum: a₁b₁ + a₂b₂"), ways.sum,
+    h("div", { class: "dp-caption" }, "by the shadow: |a| × shadow of b on a"), ways.shadow,
+    h("div", { class: "dp-caption" }, "by the angle: |a| × |b| × cos θ"), ways.angle);
 
   // Towards, across, away: the sign, and the cosine as a place between −1 and 1.
   const marker = h("span", { class: "dp-marker" });
@@ -145,7 +145,7 @@ function render({ model, el }) {
   function draw() {
     const now = state();
     const numbers = compute(now);
-    plane.draw(now, numbers, held?.extent ?? numbers.extent);
+    plane.draw(now, numbers, heldExtent ?? numbers.extent);
     for (const name of TRAITS) {
       fields[name].forEach((field, i) => setNumber(field, now[name][i]));
       lengths[name].textContent = fmt(name === "a" ? numbers.lengthA : numbers.lengthB);
@@ -194,7 +194,7 @@ function render({ model, el }) {
 
 const bracket = (x, digits = 2) => (x < 0 ? `(${fmt(x, digits)})` : fmt(x, digits));
 
-// The grid with the two arrows. `onmove(name, [x, y])` hears a drag or a key, `onhold(name or null)` its begin and end.
+// The grid with the two arrows. `onmove(name, [x, y])` hears a drag or a key, `onhold(true or false)` its begin and end.
 function makePlane({ onmove, onhold, at }) {
   const layers = { grid: s("g"), scene: s("g", { "aria-hidden": "true" }) };
   const svg = s("svg", {
@@ -222,7 +222,7 @@ function makePlane({ onmove, onhold, at }) {
         event.preventDefault();
         tip.focus({ preventScroll: true });
         tip.setPointerCapture(event.pointerId);
-        onhold(name);
+        onhold(true);
       },
       onpointermove: (event) => {
         if (!tip.hasPointerCapture(event.pointerId)) return;
@@ -231,7 +231,7 @@ function makePlane({ onmove, onhold, at }) {
         const grid = (u) => limit(Math.round((Math.min(1, Math.max(-1, u)) * reach) / snap) * snap);
         onmove(name, [grid((x - SIDE / 2) / REACH), grid((SIDE / 2 - y) / REACH)]);
       },
-      onlostpointercapture: () => onhold(null),
+      onlostpointercapture: () => onhold(false),
     }, s("circle", { r: 20, class: "dp-hit" }), s("circle", { r: 8, class: "dp-dot" }),
     s("circle", { r: 13, class: "dp-ring" }));
     return tip;

@@ -27,14 +27,14 @@ class DotProductExplorer(CourseWidget):
         assign new ones to move the arrows: `explorer.b = np.array([0.5, -1.0])`.
 
     Keys: with a tip in focus the arrow keys move it by a tenth, with shift by one; in a number field up and down do.
-    A zero arrow has no angle (`nan` is avoided by showing none); its cosine counts as 0, as in the chapter.
+    An arrow of length zero has no angle; its cosine counts as 0, as in the chapter.
     """
 
     _esm = module("dot_product")
     _css = style("dot_product")
     a = Numbers([2.0, 1.0], shortest=2, longest=2, largest=LARGEST).tag(sync=True)
     b = Numbers([0.5, 2.0], shortest=2, longest=2, largest=LARGEST).tag(sync=True)
-    min_height = traitlets.Int(585).tag(sync=True)
+    min_height = traitlets.Int(605).tag(sync=True)
 
     def __init__(self, a=(2.0, 1.0), b=(0.5, 2.0), **kwargs):
         super().__init__(a=a, b=b, **kwargs)

@@ -248,7 +248,7 @@ function render({ model, el }) {
       remove.disabled = scores.length <= FEWEST;
     });
     add.disabled = scores.length >= MOST;
-    hot.show(now.temperature, `Differences count ${plain(1 / now.temperature)} times.`);
+    hot.show(now.temperature, `Gaps between scores × ${plain(1 / now.temperature)}.`);
     moved.show(now.shift, `Weights change by at most ${halfText(numbers.largestChange)}` +
       `${numbers.largestChange > 0 ? " (rounding)" : ""}.`);
     level.style.width = `${(100 * numbers.entropyNats) / numbers.maximumNats}%`;

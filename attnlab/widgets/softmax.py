@@ -42,16 +42,16 @@ class SoftmaxExplorer(CourseWidget):
     _css = style("softmax")
     scores = Numbers([2.0, 1.0, 0.1], shortest=FEWEST, longest=MOST, largest=LARGEST).tag(sync=True)
     labels = traitlets.List(traitlets.Unicode(), default_value=None, allow_none=True).tag(sync=True)
-    temperature = traitlets.Float(1.0).tag(sync=True)
-    shift = traitlets.Float(0.0).tag(sync=True)
+    temperature = traitlets.CFloat(1.0).tag(sync=True)
+    shift = traitlets.CFloat(0.0).tag(sync=True)
 
     def __init__(self, scores=(2.0, 1.0, 0.1), labels=None, temperature=1.0, **kwargs):
+        super().__init__(scores=scores, temperature=temperature, **kwargs)
         if labels is not None:
-            labels = [str(label) for label in labels]
-            if len(labels) != len(scores):
+            self.labels = [str(label) for label in labels]
+            if len(self.labels) != len(self.scores):
                 raise traitlets.TraitError(
-                    f"labels must name each of the {len(scores)} scores, got {len(labels)} names")
-        super().__init__(scores=scores, labels=labels, temperature=temperature, **kwargs)
+                    f"labels must name each of the {len(self.scores)} scores, got {len(self.labels)} names")
         self.min_height = kwargs.get("min_height", 530 + 64 * len(self.scores))  # two lines for each score
 
     @traitlets.validate("temperature")
@@ -76,8 +76,9 @@ class SoftmaxExplorer(CourseWidget):
         level = np.logaddexp.reduce(heights)  # the height at which a single score would carry the whole weight
         figure = Figure(figsize=(5.2, 0.7 + 0.4 * len(names)), layout="constrained")
         axes = figure.add_subplot()
-        bars = axes.barh([f"{name}: {score:g}" for name, score in zip(names, self.scores)],
-                         [math.exp(height - level) for height in heights], color="#0a6ed1")
+        places = range(len(names))  # and not the names themselves: two tokens may be called the same
+        bars = axes.barh(places, [math.exp(height - level) for height in heights], color="#0a6ed1")
+        axes.set_yticks(places, [f"{name}: {score:g}" for name, score in zip(names, self.scores)])
         axes.bar_label(bars, fmt="%.3f", padding=3)
         axes.set(xlim=(0, 1.15), xlabel="weight", title=f"temperature {self.temperature:g}")
         axes.invert_yaxis()

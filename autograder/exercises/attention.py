@@ -415,8 +415,7 @@ def attention_is_new(rng):
 
 def _attend(scores, V, mask=None):
     """Right from the scores on; for misconceptions that go wrong before."""
-    if mask is not None:
-        scores = np.where(mask, scores, -np.inf)
+    scores = scores if mask is None else np.where(mask, scores, -np.inf)
     top = scores.max(axis=-1, keepdims=True)
     e = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
     total = e.sum(axis=-1, keepdims=True)

@@ -24,7 +24,7 @@ def one_row(rng):
     yield dict(x=rng.normal(size=5))
 
 
-@softmax.property("normalises along any axis", points=2, rtol=NEARLY,
+@softmax.property("normalizes along any axis", points=2, rtol=NEARLY,
                   hint="Take the maximum and the sum along `axis`, with keepdims=True, so that each row keeps its own.")
 def any_axis(rng):
     yield dict(x=rng.normal(size=(3, 5)))
@@ -50,14 +50,14 @@ def exact_shares(rng):
 
 
 @softmax.property("accepts whole numbers", points=1, rtol=NEARLY,
-                  hint="Whole-number arrays cannot hold fractions. Turn the scores into floats first.")
+                  hint="If only this fails: an array of whole numbers cannot hold fractions. Make floats of it first.")
 def whole_numbers(rng):
     yield dict(x=np.array([[1, 1, 2], [0, 2, 1]]))
     yield dict(x=rng.integers(-9, 9, size=4))
 
 
 @softmax.property("leaves its input as it was", points=1, probe=probes.unchanged, rtol=NEARLY,
-                  hint="Work on a new array: `x = x - ...` makes one, while `x -= ...` writes into the caller's.")
+                  hint="If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.")
 def pure(rng):
     yield dict(x=rng.normal(size=(2, 3)))
 
@@ -229,7 +229,7 @@ def divided_by_maximum(x, axis=-1):
 
 @softmax.misconception("The exponentials are not divided by their sum, so they are positive but no shares yet.",
                        section="Exponentials, then shares")
-def not_normalised(x, axis=-1):
+def not_normalized(x, axis=-1):
     return np.exp(x)
 
 
@@ -332,7 +332,7 @@ def log_large(rng):
 
 
 @log_softmax.property("leaves its input as it was", points=1, probe=probes.unchanged,
-                      hint="`x -= ...` writes into the caller's array; `x = x - ...` makes a new one.")
+                      hint="If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` does not.")
 def log_pure(rng):
     yield dict(x=rng.normal(size=(2, 3)))
 
@@ -501,7 +501,7 @@ def refuses(rng):
 
 
 @softmax_temperature.property("leaves its input as it was", points=1, probe=probes.unchanged,
-                              hint="`x /= temperature` writes into the caller's array; `x / temperature` does not.")
+                              hint="If only this fails: `x /= ...` writes into the caller's array.")
 def temperature_pure(rng):
     yield dict(x=rng.normal(size=(2, 3)), temperature=2.0)
 
@@ -526,7 +526,7 @@ def weights_divided(x, temperature):
 
 
 @softmax_temperature.misconception("The temperature changes nothing. Shifting the scores by it cancels, and so does "
-                                   "scaling the weights and normalising again. Divide the scores by it.")
+                                   "scaling the weights and normalizing again. Divide the scores by it.")
 def ignored(x, temperature):
     _refuse(temperature)
     return solutions.softmax(x - temperature)
@@ -539,9 +539,9 @@ def square_root(x, temperature):
     return solutions.softmax(x / np.sqrt(temperature))
 
 
-@softmax_temperature.misconception("The weights are raised to a power and not normalised again. Powers of weights no "
+@softmax_temperature.misconception("The weights are raised to a power and not normalized again. Powers of weights no "
                                    "longer sum to one.")
-def power_not_normalised(x, temperature):
+def power_not_normalized(x, temperature):
     _refuse(temperature)
     return solutions.softmax(x) ** (1.0 / temperature)
 
@@ -674,7 +674,7 @@ def one_dimension(rng):
 
 
 @softmax_jacobian.property("leaves its input as it was", points=1, probe=probes.unchanged,
-                           hint="`x -= ...` writes into the caller's array; `x = x - ...` makes a new one.")
+                           hint="If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` does not.")
 def jacobian_pure(rng):
     yield dict(x=rng.normal(size=3))
 
@@ -858,7 +858,7 @@ def shapes(rng):
 
 
 @soft_lookup.property("leaves its inputs as they were", points=1, probe=probes.unchanged,
-                      hint="`/=` and `*=` write into the caller's arrays.")
+                      hint="If only this fails: `/=` and `*=` write into the caller's arrays.")
 def lookup_pure(rng):
     yield dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=(4, 2)))
 

@@ -22,7 +22,7 @@ def test_an_exercise_is_found_by_its_name_with_its_check():
     ("# No front matter\n", "no front matter"),
     ("---\ntitle: x\n---\n# T\n", "must name a kernelspec"),
     ("---\nkernelspec: [\n---\n# T\n", "cannot be read"),
-    (FRONT + STUB.replace("[exercise]", "exercise"), "list of words"),
+    (FRONT + STUB.replace("[exercise]", "exercise"), "not of type 'array'"),
     (FRONT + "+++ {not json\n\nx\n", "cannot be read"),
 ])
 def test_broken_metadata_is_named(text, words):

@@ -1,0 +1,121 @@
+// Mounts the course's widgets on a static page, from the state that was saved when the page was built.
+// There is no kernel: a widget computes in its own module, and what it sets lives as long as the page.
+(() => {
+  const TYPE = "application/vnd.jupyter.widget-";
+  const modules = new Map(); // module text -> promise of the module: widgets of one kind share it
+  const models = new Map(); // model id -> promise of {model, widget}
+  const styles = new Set();
+
+  function load(text) {
+    if (!modules.has(text)) {
+      const url = URL.createObjectURL(new Blob([text], { type: "text/javascript" }));
+      modules.set(text, import(url).finally(() => URL.revokeObjectURL(url)));
+    }
+    return modules.get(text);
+  }
+
+  function bytes({ data, encoding }) {
+    const text = encoding === "hex" ? data.replace(/../g, (pair) => String.fromCharCode(parseInt(pair, 16))) : atob(data);
+    return new DataView(Uint8Array.from(text, (c) => c.charCodeAt(0)).buffer);
+  }
+
+  // A trait's value is in the JSON, or, if it is binary, beside it: each buffer says where it belongs.
+  function values({ state, buffers = [] }) {
+    const all = structuredClone(state);
+    for (const buffer of buffers) {
+      const place = buffer.path.slice(0, -1).reduce((node, key) => node[key], all);
+      place[buffer.path.at(-1)] = bytes(buffer);
+    }
+    return all;
+  }
+
+  const same = (a, b) =>
+    Object.is(a, b) || (!(a instanceof DataView) && !(b instanceof DataView) && JSON.stringify(a) === JSON.stringify(b));
+
+  // What anywidget calls the model. All views of one model share it, so they stay in step.
+  function makeModel(all) {
+    const listeners = new Map();
+    const emit = (name, ...args) => [...(listeners.get(name) ?? [])].forEach((listener) => listener(...args));
+    const model = {
+      get: (key) => all[key],
+      set(key, value) {
+        const given = typeof key === "object" ? key : { [key]: value };
+        const changed = Object.keys(given).filter((k) => !same(all[k], given[k]));
+        for (const k of changed) all[k] = given[k];
+        for (const k of changed) emit(`change:${k}`, model, all[k]);
+        if (changed.length) emit("change", model);
+      },
+      on(names, listener) {
+        for (const name of names.split(" ")) listeners.set(name, [...(listeners.get(name) ?? []), listener]);
+      },
+      off(names, listener) {
+        for (const name of names ? names.split(" ") : [...listeners.keys()])
+          listeners.set(name, listener ? (listeners.get(name) ?? []).filter((other) => other !== listener) : []);
+      },
+      save_changes() {}, // nobody to send them to
+      send() {},
+    };
+    return model;
+  }
+
+  function open(id, saved) {
+    if (!models.has(id)) {
+      models.set(id, (async () => {
+        const model = makeModel(values(saved));
+        const exported = (await load(saved.state._esm)).default;
+        const widget = typeof exported === "function" ? await exported() : exported;
+        await widget.initialize?.({ model, signal: new AbortController().signal });
+        return { model, widget };
+      })());
+    }
+    return models.get(id);
+  }
+
+  async function mount(el, id, saved) {
+    const css = saved.state._css;
+    if (css && !styles.has(css)) {
+      styles.add(css);
+      document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
+    }
+    try {
+      const { model, widget } = await open(id, saved);
+      await widget.render({ model, el, signal: new AbortController().signal });
+      el.dataset.mounted = "true";
+    } catch (error) {
+      el.textContent = "This picture needs a newer browser.";
+      console.error(error);
+    }
+  }
+
+  function start() {
+    const state = {};
+    for (const script of document.querySelectorAll(`script[type="${TYPE}state+json"]`))
+      Object.assign(state, JSON.parse(script.textContent).state);
+
+    const waiting = new Map(); // element -> mounts it
+    const observer = new IntersectionObserver(
+      (entries) => entries.forEach((entry) => entry.isIntersecting && show(entry.target)),
+      { rootMargin: "800px 0px" });
+    const show = (el) => {
+      observer.unobserve(el);
+      waiting.get(el)?.();
+      waiting.delete(el);
+    };
+
+    for (const script of document.querySelectorAll(`script[type="${TYPE}view+json"]`)) {
+      const id = JSON.parse(script.textContent).model_id;
+      const saved = state[id];
+      if (!saved?.state._esm) continue;
+      const el = document.createElement("div");
+      el.className = "widget-view";
+      el.style.minHeight = `${saved.state.min_height ?? 0}px`; // so that text does not jump
+      script.after(el);
+      waiting.set(el, () => mount(el, id, saved));
+      observer.observe(el);
+    }
+    addEventListener("beforeprint", () => [...waiting.keys()].forEach(show));
+  }
+
+  if (document.readyState === "loading") addEventListener("DOMContentLoaded", start);
+  else start();
+})();

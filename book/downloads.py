@@ -1,0 +1,44 @@
+"""Each chapter offers its student notebook: a plain link under the title, and the file inside the site."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import nbformat
+from docutils import nodes
+
+from autograder import registry, release
+from autograder.errors import CourseError
+from book.reader import ChapterError
+
+FOLDER = "notebooks"
+
+
+def add_link(app, doctree, docname) -> None:
+    """Put the link under the page's title. It is relative, so that it also works from a folder or a zip."""
+    folder, _, stem = docname.rpartition("/")
+    title = next(doctree.findall(nodes.title), None)
+    if app.builder.format != "html" or folder != "chapters" or stem not in registry.chapters() or title is None:
+        return
+    link = (f'<p class="chapter-download"><a href="../{FOLDER}/{stem}.ipynb" download="{stem}.ipynb">'
+            f'Do this chapter: download the notebook</a></p>')
+    title.parent.insert(title.parent.index(title) + 1, nodes.raw("", link, format="html"))
+
+
+def write_notebooks(app, exception) -> None:
+    """Write the student notebooks into the site."""
+    if exception or app.builder.format != "html":
+        return
+    folder = Path(app.outdir, FOLDER)
+    folder.mkdir(exist_ok=True)
+    for stem in registry.chapters():
+        try:
+            notebook = release.student_notebook(stem)
+        except CourseError as error:
+            raise ChapterError(str(error)) from None
+        (folder / f"{stem}.ipynb").write_text(nbformat.writes(notebook) + "\n", "utf-8")
+
+
+def setup(app) -> None:
+    app.connect("doctree-resolved", add_link)
+    app.connect("build-finished", write_notebooks, priority=400)  # before the leak scan

@@ -1,0 +1,169 @@
+"""No answer and no hidden test may stand in what is published.
+
+    python -m book.leaks FOLDER ...
+
+looks for every line of the bodies in `solutions/` and of the case generators in `autograder/exercises/`, in every
+file below the folders: pages (as text, without tags), sources, notebooks, reports, JSON, scripts, archives. White space
+does not count. Each finding is a line `file: leaks solutions/softmax.py:12`; the exit status is 1 if there is one.
+"""
+
+from __future__ import annotations
+
+import ast
+import html
+import io
+import re
+import sys
+import tokenize
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+SHORTEST = 12  # characters without white space; shorter lines say nothing
+PUBLISHED_SOURCES = ("chapters", "attnlab")
+PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".ico", ".webp", ".woff", ".woff2", ".ttf", ".eot", ".pyc"}
+ARCHIVES = {".zip", ".whl", ".npz"}
+MARKERS = {"###BEGINSOLUTION": "a solution's marker", "###BEGINHIDDENTESTS": "a hidden test's marker"}
+_ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
+_SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "", "f": ""}
+
+
+def answers(root: Path = ROOT) -> dict[str, str]:
+    """What must not appear: text without white space -> where it stands, as `solutions/softmax.py:12`."""
+    found = dict(MARKERS)
+    for path in sorted((root / "solutions").glob("*.py")):
+        for definition in _definitions(ast.parse(path.read_text("utf-8")).body):
+            _collect(definition, path, root, found)
+    for path in sorted((root / "autograder" / "exercises").glob("*.py")):
+        for definition in _definitions(ast.parse(path.read_text("utf-8")).body):
+            if any(".property(" in ast.unparse(mark) for mark in definition.decorator_list):
+                _collect(definition, path, root, found)
+    return found
+
+
+def scan(folders: list[Path], wanted: dict[str, str]) -> Iterator[str]:
+    """Findings in all files below the folders, as `file: leaks solutions/softmax.py:12`."""
+    for folder in folders:
+        paths = [folder] if folder.is_file() else sorted(p for p in folder.rglob("*") if p.is_file())
+        for path in paths:
+            if "__pycache__" not in path.parts:
+                yield from _scan_bytes(str(path), path.suffix.lower(), path.read_bytes(), wanted)
+
+
+def _scan_bytes(name: str, suffix: str, content: bytes, wanted: dict[str, str]) -> Iterator[str]:
+    if suffix in ARCHIVES and zipfile.is_zipfile(io.BytesIO(content)):
+        with zipfile.ZipFile(io.BytesIO(content)) as archive:
+            for member in archive.namelist():
+                yield from _scan_bytes(f"{name}!{member}", Path(member).suffix.lower(), archive.read(member), wanted)
+    elif suffix not in PICTURES:
+        views = list(_views(content.decode("utf-8", errors="replace")))
+        for text, origin in wanted.items():
+            if any(text in view for view in views):
+                yield f"{name}: leaks {origin}"
+
+
+def _views(text: str) -> Iterator[str]:
+    """The text as it may be read, without white space: as it is, without tags and entities, without escapes."""
+    seen = set()
+    readable = html.unescape(re.sub(r"<[^<>]*>", "", text)) if "<" in text or "&" in text else text
+    for form in (text, readable):
+        for _ in range(3):  # JSON within JSON has its escapes escaped again
+            bare = squeeze(form)
+            if bare not in seen:
+                seen.add(bare)
+                yield bare
+            if "\\" not in form:
+                break
+            form = _ESCAPE.sub(_unescape, form)
+
+
+def _unescape(match: re.Match) -> str:
+    code = match[1] or match[2]
+    return chr(int(code, 16)) if code else _SIMPLE.get(match[3], match[3])
+
+
+def squeeze(text: str) -> str:
+    return re.sub(r"[\s\x00]+", "", text)
+
+
+def _definitions(body) -> Iterator[ast.FunctionDef | ast.ClassDef]:
+    return (node for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
+
+
+def _collect(definition, path: Path, root: Path, found: dict[str, str]) -> None:
+    """Add each line and each statement of a definition's body; not its signature, docstrings and comments."""
+    lines = _without_comments(path)
+    origin = path.relative_to(root).as_posix()
+    for statement in _statements(definition):
+        last = statement.body[0].lineno - 1 if hasattr(statement, "body") else statement.end_lineno
+        span = range(statement.lineno, max(last, statement.lineno) + 1)
+        for number in span:
+            _add(lines[number - 1], f"{origin}:{number}", found)
+        _add("".join(lines[number - 1] for number in span), f"{origin}:{statement.lineno}", found)
+
+
+def _statements(definition) -> Iterator[ast.stmt]:
+    """Every statement inside a definition, at any depth, but no docstring and no signature.
+
+    A statement on the same line as its `if` counts with that line.
+    """
+    for node in ast.walk(definition):
+        for block in ("body", "orelse", "finalbody"):
+            for statement in getattr(node, block, []) if isinstance(getattr(node, block, []), list) else []:
+                if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
+                    continue
+                if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) and isinstance(node, ast.ClassDef):
+                    continue  # a method's signature is in the stub; its body is walked by itself
+                yield statement
+
+
+def _add(text: str, origin: str, found: dict[str, str]) -> None:
+    bare = squeeze(text)
+    if len(bare) >= SHORTEST and not bare.startswith(("raiseNotImplementedError", "super().__init__(")):
+        found.setdefault(bare, origin)
+
+
+def _without_comments(path: Path) -> list[str]:
+    lines = path.read_text("utf-8").splitlines()
+    with tokenize.open(path) as source:
+        for token in tokenize.generate_tokens(source.readline):
+            if token.type == tokenize.COMMENT:
+                row, column = token.start
+                lines[row - 1] = lines[row - 1][:column]
+    return lines
+
+
+def check_site(app, exception) -> None:
+    """Fail the build if an answer stands in the built site, or in the sources that anyone may read."""
+    if exception:
+        return
+    from sphinx.errors import ExtensionError
+
+    out = Path(app.outdir)
+    folders = [out, out.parent / "jupyter_execute", *(ROOT / name for name in PUBLISHED_SOURCES)]
+    findings = [line.replace(f"{ROOT}/", "") for line in scan([f for f in folders if f.exists()], answers())]
+    if findings:
+        raise ExtensionError("an answer would be published:\n" + "\n".join(findings))
+
+
+def main(arguments: list[str]) -> int:
+    if not arguments:
+        print("usage: python -m book.leaks FOLDER ...", file=sys.stderr)
+        return 2
+    folders = [Path(argument) for argument in arguments]
+    missing = [str(folder) for folder in folders if not folder.exists()]
+    if missing:
+        print(f"no such folder: {missing[0]}", file=sys.stderr)
+        return 2
+    findings = list(scan(folders, answers()))
+    print(*findings, sep="\n", end="\n" if findings else "")
+    return 1 if findings else 0
+
+
+def setup(app) -> None:
+    app.connect("build-finished", check_site, priority=900)  # when everything else has written its files
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,54 @@
+"""Run inside a chapter's kernel while the book is built: errors and warnings without source lines, sharp figures.
+
+A traceback through a reference would print the reference. So an error shows its type and message alone, and, if it
+came up inside a reference, which exercise that was.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+import warnings
+
+BROKEN = "the reference of"
+
+
+def install() -> None:
+    """Change this kernel's shell: one line for each error, no source line under warnings, figures as SVG."""
+    shell = get_ipython()  # noqa: F821  (IPython puts it into builtins)
+    show = shell._showtraceback
+
+    def show_one_line(kind, error, lines):
+        line = f"{kind.__name__}: {error}"
+        exercise = exercise_at_fault(error)
+        if exercise:
+            line = f"{BROKEN} {exercise} failed: {line}"
+        show(kind, error, [line])
+
+    shell._showtraceback = show_one_line
+    warnings.formatwarning = lambda message, category, *_, **__: f"{category.__name__}: {message}\n"
+    sharp_figures()
+
+
+def exercise_at_fault(error: BaseException) -> str | None:
+    """`name (solutions/stem.py)` of the first reference the error passed through, or None."""
+    if isinstance(error, SyntaxError):
+        inside = re.search(r"solutions[/\\](\w+\.py)$", error.filename or "")
+        return f"the chapter (solutions/{inside[1]})" if inside else None
+    for frame, _ in traceback.walk_tb(error.__traceback__):
+        inside = re.search(r"solutions[/\\](\w+\.py)$", frame.f_code.co_filename)
+        if inside:
+            name = frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else frame.f_code.co_name
+            return f"{name} (solutions/{inside[1]})"
+    return None
+
+
+def sharp_figures() -> None:
+    """Figures as SVG, the same bytes at every build."""
+    try:
+        import matplotlib
+        from matplotlib_inline.backend_inline import set_matplotlib_formats
+    except ImportError:  # a chapter without figures
+        return
+    matplotlib.rcParams["svg.hashsalt"] = "attention"
+    set_matplotlib_formats("svg", metadata={"Date": None})

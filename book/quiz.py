@@ -1,0 +1,122 @@
+"""The `quiz` directive: one question, a few choices, a word of feedback for each.
+
+    :::{quiz} What does softmax leave unchanged?
+    - [ ] the sum of the scores :: Weights sum to one; scores need not.
+    - [x] the order of the scores :: Yes: exp grows with its argument.
+    :::
+
+On the page this is a group of radio buttons. Choosing one shows its feedback, announced to screen readers. Without
+JavaScript the answers stay readable behind a native disclosure.
+"""
+
+from __future__ import annotations
+
+import re
+
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+CHOICE = re.compile(r"^- \[([ xX])\] (.+?) :: (.+)$")
+
+
+class quiz(nodes.General, nodes.Element):  # noqa: N801  (docutils names nodes in lower case)
+    pass
+
+
+class quiz_question(nodes.General, nodes.TextElement):  # noqa: N801
+    pass
+
+
+class quiz_choice(nodes.General, nodes.TextElement):  # noqa: N801
+    pass
+
+
+class quiz_answers(nodes.General, nodes.Element):  # noqa: N801
+    pass
+
+
+class quiz_feedback(nodes.General, nodes.TextElement):  # noqa: N801
+    pass
+
+
+class Quiz(SphinxDirective):
+    """Parse a question and its choices; anything else in the body is an error that names the line."""
+
+    required_arguments = 1
+    final_argument_whitespace = True
+    has_content = True
+
+    def run(self):
+        choices = []
+        for line in filter(str.strip, self.content):
+            match = CHOICE.match(line.strip())
+            if not match:
+                raise self.error(f"a quiz line must read `- [ ] choice :: feedback`, not {line.strip()!r}")
+            choices.append((match[1] != " ", match[2], match[3]))
+        if len(choices) < 2 or sum(right for right, _, _ in choices) != 1:
+            raise self.error("a quiz needs two choices or more, of which exactly one is marked [x]")
+        group = f"quiz-{self.env.new_serialno('quiz') + 1}"
+        box, answers = quiz(group=group), quiz_answers()
+        box += quiz_question("", "", *self.inline(self.arguments[0]))
+        for number, (right, text, feedback) in enumerate(choices):
+            box += quiz_choice("", "", *self.inline(text), group=group, number=number, right=right)
+            answers += quiz_feedback(
+                "", "", nodes.strong("", "", *self.inline(text)), nodes.Text(": "), *self.inline(feedback),
+                number=number, right=right)
+        box += answers
+        return [box]
+
+    def inline(self, text: str) -> list[nodes.Node]:
+        parsed, messages = self.state.inline_text(text.strip(), self.lineno)
+        return [*parsed, *messages]
+
+
+def visit_quiz(self, node):
+    self.body.append(f'<fieldset class="quiz" id="{node["group"]}">\n')
+
+
+def depart_quiz(self, node):
+    self.body.append('<p class="quiz-result" role="status" aria-live="polite"></p>\n</fieldset>\n')
+
+
+def visit_question(self, node):
+    self.body.append('<legend>')
+
+
+def depart_question(self, node):
+    self.body.append('</legend>\n')
+
+
+def visit_choice(self, node):
+    self.body.append(f'<label class="quiz-choice"><input type="radio" name="{node["group"]}" value="{node["number"]}"'
+                     f' autocomplete="off"/> <span>')
+
+
+def depart_choice(self, node):
+    self.body.append('</span></label>\n')
+
+
+def visit_answers(self, node):
+    self.body.append('<details class="quiz-answers"><summary>Show the answer</summary>\n')
+
+
+def depart_answers(self, node):
+    self.body.append('</details>\n')
+
+
+def visit_feedback(self, node):
+    word = "Right" if node["right"] else "Not this one"
+    self.body.append(f'<p data-choice="{node["number"]}" data-right="{str(node["right"]).lower()}">'
+                     f'<span class="quiz-verdict">{word}.</span> ')
+
+
+def depart_feedback(self, node):
+    self.body.append('</p>\n')
+
+
+def setup(app) -> None:
+    for node, visit, depart in ((quiz, visit_quiz, depart_quiz), (quiz_question, visit_question, depart_question),
+                                (quiz_choice, visit_choice, depart_choice), (quiz_answers, visit_answers, depart_answers),
+                                (quiz_feedback, visit_feedback, depart_feedback)):
+        app.add_node(node, html=(visit, depart))
+    app.add_directive("quiz", Quiz)

@@ -1,0 +1,161 @@
+"""Read a chapter for the book: the student's file, with each exercise's reference put silently after its stub.
+
+The injected cells hold an import and never source, and they are tagged `remove-cell`: they run and leave nothing on the
+page. So every output further down is real, and no answer is on it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+from pathlib import Path
+
+import nbformat
+from docutils import nodes
+from sphinx.errors import ExtensionError
+
+from autograder import assemble, chapter, registry
+from autograder.errors import CourseError
+from book import quiet
+
+FIRST_CELL = "from book import quiet\nquiet.install()"
+IMPORTED = (("solutions", {".py"}), ("attnlab", {".py", ".js", ".css", ".npz", ".json"}), ("book", {".py"}))
+
+
+class ChapterError(ExtensionError):
+    """A chapter that cannot be built. One line, and the build stops."""
+
+
+def read_chapter(text: str, stem: str) -> nbformat.NotebookNode:
+    """A chapter's notebook as the book runs it.
+
+    text: the chapter's file, as Sphinx read it
+    stem: the chapter's name, which is also the name of its module in `solutions`
+    """
+    try:
+        notebook = chapter.read(stem)
+        return with_references(notebook, stem, imports_hash(registry.ROOT))
+    except CourseError as error:
+        raise ChapterError(str(error)) from None
+
+
+def with_references(notebook: nbformat.NotebookNode, stem: str, imports: str) -> nbformat.NotebookNode:
+    """The notebook with a quiet first cell, an import after each stub, and marks for checks and the written question.
+
+    `metadata.source_map` keeps one line number a cell. `imports` stands in the first cell's metadata: the execution
+    cache compares cells, and would not see that an imported module has changed.
+    """
+    exercises = {found.stub: found.name for found in chapter.find_exercises(notebook, f"chapters/{stem}.md")}
+    checks = {found.check for found in chapter.find_exercises(notebook, f"chapters/{stem}.md")}
+    cells, lines = [hidden_cell(FIRST_CELL, imports=imports)], [0]
+    for index, (cell, line) in enumerate(zip(notebook.cells, notebook.metadata["source_map"], strict=True)):
+        if index in checks:
+            cell.metadata["tags"] = [*cell.metadata.get("tags", []), "check"]
+        if chapter.is_written(cell):
+            cell.source = boxed(cell.source)
+        cells.append(cell)
+        lines.append(line)
+        if index in exercises:
+            cells.append(hidden_cell(f"from solutions.{stem} import {exercises[index]}"))
+            lines.append(line)
+    notebook.cells = cells
+    notebook.metadata["source_map"] = lines
+    return notebook
+
+
+def hidden_cell(source: str, **metadata) -> nbformat.NotebookNode:
+    """A code cell that runs and leaves nothing on the page."""
+    return nbformat.v4.new_code_cell(source, metadata={"tags": ["remove-cell"], **metadata})
+
+
+def boxed(source: str) -> str:
+    """A written question: its heading stays a heading, what follows stands in a quiet box."""
+    head, body = re.fullmatch(r"((?:\s*(?:\([\w-]+\)=|#+ [^\n]*)\n)*)(.*)", source + "\n", re.DOTALL).groups()
+    if re.search(r"^#+ ", body, re.MULTILINE):  # headings cannot stand in a box
+        return source
+    return f"{head}\n:::::::{{div}} written\n{body.strip()}\n:::::::\n"
+
+
+def imports_hash(root: Path) -> str:
+    """A hash of everything the chapters' cells import from this checkout: code, scripts and data."""
+    digest = hashlib.sha256()
+    for folder, suffixes in IMPORTED:
+        for path in sorted((root / folder).rglob("*")):
+            if path.suffix in suffixes and path.is_file():
+                digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def configure(app, config) -> None:
+    """Send each chapter, and no other page, through `read_chapter`; let its kernel find `solutions` and `book`."""
+    try:
+        for stem in registry.chapters():
+            config.nb_custom_formats[f"chapters/{stem}.md"] = ["book.reader.read_chapter", {"stem": stem}, False]
+            registry.exercises_of(stem)  # a missing or broken reference is one clear line, before anything runs
+        assemble.write_checks(registry.chapters())
+    except CourseError as error:
+        raise ChapterError(str(error)) from None
+    except Exception as error:  # a reference that fails on its own cases: one line, none of its source
+        raise ChapterError(f"{type(error).__name__}: {error}") from None
+    paths = [str(registry.ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    os.environ["IPYTHONDIR"] = own_profile(Path(app.doctreedir).resolve())
+
+
+def own_profile(folder: Path) -> str:
+    """An IPython folder for the book's kernels, so that nobody's own start-up files change the book.
+
+    It also keeps ipykernel's line about unencrypted loopback traffic out of a log where a warning should be a warning.
+    """
+    profile = folder / "ipython" / "profile_default"
+    profile.mkdir(parents=True, exist_ok=True)
+    (profile / "ipython_kernel_config.py").write_text("c.IPKernelApp.log_level = 'ERROR'\n", "utf-8")
+    return str(folder / "ipython")
+
+
+def outdated(app, env, added, changed, removed) -> list[str]:
+    """All chapters, if something they import has changed since they were read."""
+    now = imports_hash(registry.ROOT)
+    before, env.course_imports = getattr(env, "course_imports", None), now
+    return [] if now == before else [f"chapters/{stem}" for stem in registry.chapters()]
+
+
+def stop_on_failure(app, env) -> None:
+    """After reading: name each chapter whose cells failed, keep one line of it as the report, and stop the build."""
+    failures = []
+    for docname, data in getattr(env, "nb_metadata", {}).items():
+        result = data.get("exec_data")
+        if result and not result["succeeded"]:
+            reason = one_line(result["traceback"] or result["error"] or "")
+            failures.append(f"{docname}.md: {reason}")
+            result["traceback"] = reason
+            report = Path(app.outdir, "reports", f"{docname}.err.log")
+            report.parent.mkdir(parents=True, exist_ok=True)
+            report.write_text(reason + "\n", "utf-8")
+    if failures:
+        raise ChapterError("\n".join(failures))
+
+
+def plain_errors(app, doctree, docname) -> None:
+    """On a page, an error that the chapter meant to show names no file: the hint is for whoever builds the book."""
+    for block in doctree.findall(nodes.literal_block):
+        if quiet.BROKEN in block.astext():
+            text = re.sub(rf"{quiet.BROKEN} .+? \(solutions/\w+\.py\) failed: ", "", block.astext())
+            block.children[:] = [nodes.Text(text)]
+            block.rawsource = text
+
+
+def one_line(traceback: str) -> str:
+    """The error's own line out of what the execution of a notebook reported: no frames, no source."""
+    lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", traceback).splitlines() if line.strip()]
+    named = [line for line in lines if line.startswith(quiet.BROKEN)]
+    return (named or lines or ["no reason was given"])[-1][:500]
+
+
+def setup(app) -> None:
+    # After myst-nb registered its suffixes: a key with a folder in it must not become a suffix of document names.
+    app.connect("config-inited", configure, priority=900)
+    app.connect("env-get-outdated", outdated)
+    app.connect("env-updated", stop_on_failure)
+    app.connect("doctree-resolved", plain_errors)

@@ -1,0 +1,321 @@
+"""Values to bytes and back: nothing is lost, and nothing hostile gets through in either direction."""
+
+from __future__ import annotations
+
+import io
+import json
+import tracemalloc
+import zipfile
+
+import numpy as np
+import pytest
+
+from attnlab import codec
+from attnlab.codec import CodecError, pack, unpack
+
+
+def equal(a, b) -> bool:
+    """Same type, dtype, shape and bits, all the way down."""
+    if isinstance(a, (np.ndarray, np.generic)):
+        return (type(a) is type(b) and a.dtype == b.dtype and np.shape(a) == np.shape(b)
+                and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
+    if type(a) is not type(b):
+        return False
+    if isinstance(a, dict):
+        return list(a) == list(b) and all(equal(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)):
+        return len(a) == len(b) and all(map(equal, a, b))
+    return a == b or a != a and b != b
+
+
+def random_value(rng, depth=0):
+    kind = rng.integers(0, 12 if depth < 4 else 9)
+    if kind == 0:
+        return [None, True, False, "", "naïve \N{SNOWMAN}", "\ud800", "a\0b"][rng.integers(7)]
+    if kind == 1:
+        return int(rng.integers(-2**62, 2**62)) ** int(rng.integers(1, 5))
+    if kind == 2:
+        return float(rng.choice([0.0, -0.0, 1e-320, np.inf, -np.inf, np.nan, rng.normal()]))
+    if kind == 3:
+        return complex(rng.normal(), rng.normal())
+    if kind < 9:
+        dtype = rng.choice(["?", "i1", "u1", "i2", "u4", "i8", "u8", "f2", "f4", "f8", "c8", "c16"])
+        shape = tuple(rng.integers(0, 4, size=rng.integers(0, 4)))
+        array = np.array(rng.integers(0, 100, size=shape)).astype(dtype)
+        if kind == 4:
+            return np.asfortranarray(array) if array.ndim else array[()]
+        return array[::-1] if array.ndim else array
+    items = [random_value(rng, depth + 1) for _ in range(rng.integers(0, 4))]
+    return [items, tuple(items), {f"k{i}": item for i, item in enumerate(items)}][kind - 9]
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_what_goes_in_comes_out(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(80):
+        value = random_value(rng)
+        assert equal(unpack(pack(value)), value), repr(value)
+
+
+@pytest.mark.parametrize("array", [np.zeros(()), np.zeros((0, 3)), np.zeros((3, 0, 2), np.int8), np.arange(10)[::3],
+                                   np.arange(24.0).reshape(2, 3, 4).T, np.broadcast_to(np.float32(2), (3, 2)),
+                                   np.ones((1,) * 30), np.longdouble([1.5]), np.float16([1 / 3])], ids=lambda a: str(a.shape))
+def test_an_array_of_any_layout_comes_back_writable(array):
+    back = unpack(pack(array))
+    assert equal(back, np.array(array)) and back.flags.writeable
+
+
+def test_foreign_byte_order_comes_back_in_the_machines_own():
+    for value in (np.array([1.5, -2.0], ">f8"), np.array(7, ">i4"), np.arange(3, dtype="<f4")):
+        back = unpack(pack(value))
+        assert back.dtype.isnative and back.dtype == value.dtype.newbyteorder("=") and np.array_equal(back, value)
+
+
+def test_a_nan_stays_a_nan_bit_for_bit():
+    odd = np.array([0x7FF8DEADBEEF0001, 0xFFF0000000000002], np.uint64).view(np.float64)
+    assert unpack(pack(odd)).tobytes() == odd.tobytes()
+
+
+def test_tensors_keep_their_dtype():
+    torch = pytest.importorskip("torch")
+    for dtype in (torch.float32, torch.float64, torch.float16, torch.bfloat16, torch.int64, torch.bool):
+        tensor = torch.tensor([[1, 0, 3]]).to(dtype)
+        back = unpack(pack(tensor))
+        assert back.dtype == dtype and torch.equal(back, tensor)
+    assert not unpack(pack(torch.ones(2, requires_grad=True))).requires_grad
+
+
+class _Liar:
+    """Overrides whatever might be asked of it."""
+
+    def _lie(self, *args):
+        raise AssertionError("a method of the student's was called")
+
+    __eq__ = __ne__ = __iter__ = __len__ = __bool__ = __getitem__ = __str__ = __repr__ = __int__ = __float__ = _lie
+    __array__ = __reduce__ = __reduce_ex__ = __index__ = items = keys = values = encode = tobytes = astype = _lie
+    __hash__ = object.__hash__
+
+
+def test_subclasses_are_read_without_their_own_methods():
+    def make(base, *args):
+        return type("Sub", (_Liar, base), {})(*args)
+
+    assert equal(unpack(pack(make(str, "text"))), "text")
+    assert equal(unpack(pack(make(int, 7))), 7)
+    assert equal(unpack(pack(make(float, 2.5))), 2.5)
+    assert equal(unpack(pack(make(list, [1, 2]))), [1, 2])
+    assert equal(unpack(pack(make(tuple, (1, 2)))), (1, 2))
+    assert equal(unpack(pack(make(dict, {"a": 1}))), {"a": 1})
+
+
+def test_subclasses_of_arrays_come_back_as_plain_arrays():
+    class Sub(np.ndarray):
+        dtype = property(lambda self: 1 / 0)
+        shape = property(lambda self: 1 / 0)
+        nbytes = property(lambda self: -10**9)
+        __eq__ = __array__ = tobytes = astype = view = lambda self, *args: 1 / 0
+
+    assert equal(unpack(pack(np.arange(3.0).view(Sub))), np.arange(3.0))
+    assert equal(unpack(pack(np.matrix([[1.0, 2.0]]))), np.array([[1.0, 2.0]]))
+    assert equal(unpack(pack(np.ma.masked_array([1.0, 2.0], [True, False]))), np.array([1.0, 2.0]))
+
+
+def test_a_memory_map_comes_back_as_a_plain_array(tmp_path):
+    mapped = np.memmap(tmp_path / "numbers", dtype="f8", mode="w+", shape=3)
+    mapped[:] = [1, 2, 3]
+    assert equal(unpack(pack(mapped)), np.array([1.0, 2.0, 3.0]))
+
+
+class _Pretender:
+    __class__ = np.ndarray
+
+
+class _Endless(dict):
+    def items(self):
+        while True:
+            yield "k", 1
+
+
+_itself: list = []
+_itself.append(_itself)
+_deep: list = []
+for _ in range(100_000):
+    _deep = [_deep]
+
+
+@pytest.mark.parametrize("value", [
+    object(), _Pretender(), {1, 2}, {1: 2}, (x for x in "ab"), range(3), b"bytes", lambda: 0, type, print, np, ...,
+    np.array([[1], [1, 2]], dtype=object), np.array(["a"]), np.array([(1, 2.0)], dtype="i4,f8"),
+    np.array(["2020-01-01"], "M8[D]"), np.datetime64("2020-01-01"), 10**400, _itself, _deep, [0] * 200_000,
+    "x" * (70 << 20), [np.zeros(1)] * 20_000, np.broadcast_to(0.0, (10**9,)), {"a": {"b": object()}},
+], ids=lambda value: type(value).__name__)
+def test_what_is_no_plain_data_is_refused_in_words(value):
+    with pytest.raises(CodecError) as refusal:
+        pack(value)
+    assert len(str(refusal.value)) < 120 and "0x" not in str(refusal.value)
+
+
+def test_an_endless_subclass_of_dict_ends():
+    assert unpack(pack(_Endless())) == {}
+
+
+def test_a_generator_is_called_a_generator():
+    with pytest.raises(CodecError, match="^a generator cannot be taken"):
+        pack({"result": (x for x in [1.0])})
+
+
+def test_ragged_rows_are_suspected_in_an_array_of_objects():
+    with pytest.raises(CodecError, match="rows of different lengths"):
+        pack(np.array([[1], [1, 2]], dtype=object))
+
+
+# Forged bytes -----------------------------------------------------------------------------------------------------
+
+
+def npy(header: str | bytes, body: bytes = b"", version=b"\x01\x00") -> bytes:
+    header = header if isinstance(header, bytes) else header.encode("latin1")
+    return b"\x93NUMPY" + version + len(header).to_bytes(2, "little") + header + body
+
+
+def header(descr="'<f8'", order="False", shape="(2,)") -> str:
+    return f"{{'descr': {descr}, 'fortran_order': {order}, 'shape': {shape}, }}\n"
+
+
+def forged(tree='["array","a"]', method=zipfile.ZIP_DEFLATED, **members) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", method) as archive:
+        text = np.frombuffer(tree.encode(), np.uint8)
+        raw = io.BytesIO()
+        np.save(raw, text)
+        archive.writestr("tree.npy", raw.getvalue())
+        for name, content in members.items():
+            archive.writestr(f"{name}.npy", content)
+    return buffer.getvalue()
+
+
+def test_the_forgery_helper_can_make_good_bytes():
+    assert np.array_equal(unpack(forged(a=npy(header(), np.array([1.0, 2.0]).tobytes()))), [1.0, 2.0])
+
+
+@pytest.mark.parametrize("content", [
+    b"", b"nonsense", npy(""), npy("{"), npy(header(), b"short"), npy(header(), b"x" * 17),
+    npy(header(shape="(-2,)"), b"x" * 16), npy(header(shape="(-1, -16)"), b"x" * 16),
+    npy(header(shape="(99999999999999999999,)")), npy(header(shape="(0, 99999999999999999999)")),
+    npy(header(shape="(" + "1, " * 100 + ")"), b"x" * 8), npy(header(shape="2"), b"x" * 16),
+    npy(header(shape="(2.0,)"), b"x" * 16), npy(header(shape="(True, 2)"), b"x" * 16),
+    npy(header(descr="'|O'"), b"x" * 16), npy(header(descr="'<U2'"), b"x" * 16), npy(header(descr="'<M8[D]'"), b"x" * 16),
+    npy(header(descr="[('a', '<f8')]"), b"x" * 16), npy(header(descr="'<f99'"), b"x" * 198),
+    npy(header(descr="'<f0'"), b""), npy(header(descr="('<f8', (2,))"), b"x" * 32), npy(header(order="1"), b"x" * 16),
+    npy(header(order="__import__('os').abort()"), b"x" * 16), npy(header(), b"x" * 16, version=b"\x02\x00"),
+    npy("(" * 30_000 + "\n"), npy(header().replace("'shape'", "'shape': (3,), 'shape'"), b"x" * 16),
+    npy(b"\xff\xfe" * 100), npy(header() * 2, b"x" * 16),
+])
+def test_a_forged_array_is_refused(content):
+    with pytest.raises(CodecError):
+        unpack(forged(a=content))
+
+
+@pytest.mark.parametrize("tree", [
+    "", "nonsense", "null", "3", "[]", '["unknown"]', '["array"]', '["array", 3]', '["array", "missing"]', '["array","tree"]',
+    '["int", "x"]', '["int", "' + "9" * 400 + '"]', '["float", "x"]', '["bool", 1]', '["str", 1]', '["list", {}]',
+    '["dict", [[1, ["none"]]]]', '["dict", [["a"]]]', '["dict", ["ab"]]', '["dict", [[["none"], ["none"]]]]',
+    '["tensor", "a", "load"]', '["tensor", "a", "nn"]', '["scalar", "|O", "00"]', '["scalar", "<f8", "00"]',
+    '["scalar", "<f8", "zz"]', '["scalar", "f8,f8", "' + "00" * 16 + '"]',
+    '["list", [' * 13 + '["none"]' + "]]" * 13, "[" * 100_000, '["list", [["array","a"], ["array","a"]]]',
+    '["list", [' + '["none"],' * 150_000 + '["none"]]]',
+], ids=lambda tree: tree[:30])
+def test_a_forged_tree_is_refused(tree):
+    good = npy(header(), np.array([1.0, 2.0]).tobytes())
+    with pytest.raises(CodecError):
+        unpack(forged(tree, a=good))
+
+
+def test_two_arrays_of_one_name_are_refused():
+    buffer = io.BytesIO(forged(a=npy(header(), b"x" * 16)))
+    with zipfile.ZipFile(buffer, "a") as archive, pytest.warns(UserWarning):
+        archive.writestr("a.npy", npy(header(), b"y" * 16))
+    with pytest.raises(CodecError, match="one name"):
+        unpack(buffer.getvalue())
+
+
+@pytest.mark.parametrize("method", [zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_other_compression_is_refused(method):
+    with pytest.raises(CodecError):
+        unpack(forged(a=npy(header(), b"x" * 16), method=method))
+
+
+def test_an_archive_without_a_tree_is_refused():
+    buffer = io.BytesIO()
+    np.savez(buffer, a=np.zeros(2))
+    with pytest.raises(CodecError):
+        unpack(buffer.getvalue())
+
+
+def test_pickles_are_refused():
+    buffer = io.BytesIO()
+    np.savez(buffer, tree=np.array([object()], dtype=object))
+    with pytest.raises(CodecError):
+        unpack(buffer.getvalue())
+
+
+def test_a_zip_bomb_takes_little_memory():
+    bomb = forged(a=npy(header(shape="(40000000,)"), bytes(320_000_000)))
+    assert len(bomb) < 1_000_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(CodecError):
+            unpack(bomb)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_bomb_that_lies_about_its_size_takes_little_memory():
+    content = npy(header(), bytes(64_000_000))
+    bomb = forged(a=content)
+    lie = bomb.replace(len(content).to_bytes(4, "little"), (128).to_bytes(4, "little"))
+    assert lie != bomb
+    tracemalloc.start()
+    try:
+        with pytest.raises(CodecError):
+            unpack(lie)
+        assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_directory_of_a_million_entries_is_refused_before_it_is_read():
+    tracemalloc.start()
+    try:
+        with pytest.raises(CodecError):
+            unpack(b"PK\x01\x02" + b"PK\x01\x02".join([bytes(42)] * 100_000))
+        assert tracemalloc.get_traced_memory()[1] < 20_000_000
+    finally:
+        tracemalloc.stop()
+
+
+def test_more_bytes_than_allowed_are_refused_unread(monkeypatch):
+    monkeypatch.setattr(codec, "MAX_PACKED", 1000)
+    with pytest.raises(CodecError, match="larger"):
+        unpack(bytes(1001))
+
+
+def test_bits_flipped_at_random_give_a_value_or_a_refusal():
+    rng = np.random.default_rng(5)
+    good = pack({"result": [np.arange(6.0).reshape(2, 3), 1.5, "x", (True, None, 3)], "moved": np.ones(3, bool)})
+    for _ in range(1500):
+        bad = bytearray(good)
+        for _ in range(rng.integers(1, 4)):
+            bad[rng.integers(len(bad))] ^= 1 << rng.integers(8)
+        if rng.random() < 0.2:
+            del bad[rng.integers(len(bad)):]
+        try:
+            unpack(bytes(bad))
+        except CodecError:
+            pass
+
+
+def test_the_tree_holds_no_array_data():
+    data = pack({"x": np.zeros(10_000)})
+    with np.load(io.BytesIO(data), allow_pickle=False) as archive:
+        assert json.loads(archive["tree"].tobytes()) == ["dict", [["x", ["array", "a0"]]]]

@@ -1,0 +1,174 @@
+"""Every exercise of the course: mistakes fail and are named, right answers in other words pass, idleness earns nothing.
+
+The same holds on the public cases and on hidden ones, here drawn from two seeds that stand for any.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import inspect
+
+import numpy as np
+import pytest
+
+from attnlab.check import examine
+from autograder import registry
+from autograder.exercise import PUBLIC_SEED
+
+HIDDEN_SEEDS = (8191, 131071)
+SEEDS = (PUBLIC_SEED, *HIDDEN_SEEDS)
+
+EXERCISES = registry.all_exercises()
+MISTAKES = [pytest.param(name, i, id=f"{name}-{m.wrong.__name__}")
+            for name, exercise in EXERCISES.items() for i, m in enumerate(exercise.misconceptions)]
+_made: dict = {}
+
+
+def material(name: str, seed: int) -> dict:
+    """Made once for each exercise and seed; an answer gets copies of the inputs."""
+    if (name, seed) not in _made:
+        _made[name, seed] = EXERCISES[name].material(seed)
+    return _made[name, seed]
+
+
+def alternatives(name: str) -> list:
+    stem = registry.chapter_of(name)
+    if stem not in _made:
+        spec = importlib.util.spec_from_file_location(f"alternatives_{stem}",
+                                                      registry.ROOT / "tests" / "alternatives" / f"{stem}.py")
+        _made[stem] = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(_made[stem])
+    return _made[stem].ALTERNATIVES.get(name, [])
+
+
+def failures(report) -> str:
+    return "\n".join(f"{f.title}: {f.misconception or f.detail}" for f in report.findings if not f.passed)
+
+
+@pytest.fixture(params=EXERCISES, scope="module")
+def name(request):
+    return request.param
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("name, i", MISTAKES)
+def test_every_mistake_fails_and_is_named_first(name, i, seed):
+    mistake = EXERCISES[name].misconceptions[i]
+    report = examine(mistake.wrong, material(name, seed), show_cases=seed == PUBLIC_SEED)
+    failed = [finding for finding in report.findings if not finding.passed]
+    assert failed, "this mistake passes"
+    named = [finding.misconception for finding in failed if finding.misconception]
+    assert named, failures(report)
+    assert named[0] == mistake.text
+    assert set(named) == {mistake.text}
+
+
+def test_it_has_at_least_four_misconceptions_each_with_a_sentence(name):
+    mistakes = EXERCISES[name].misconceptions
+    assert len({m.text for m in mistakes}) >= 4
+    for m in mistakes:
+        assert len(m.text) >= 30 and m.text.rstrip().endswith((".", "?", "!")), m.text
+
+
+def test_every_property_has_a_hint(name):
+    assert [p.title for p in EXERCISES[name].properties if not p.hint] == []
+
+
+def test_titles_are_unique(name):
+    titles = [p.title for p in EXERCISES[name].properties]
+    assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_reference_gets_full_marks(name, seed):
+    report = examine(EXERCISES[name].reference, material(name, seed))
+    assert report.passed, failures(report)
+    assert report.points == EXERCISES[name].points > 0
+
+
+def test_there_are_two_other_right_answers(name):
+    assert len(alternatives(name)) >= 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_right_answers_in_other_words_get_full_marks(name, seed):
+    for answer in alternatives(name):
+        report = examine(answer, material(name, seed))
+        assert report.passed, f"{answer.__name__}:\n{failures(report)}"
+
+
+def idle_answers(name: str) -> dict:
+    """Answers with the right parameters that do nothing worth a point."""
+    def returns_none(*args, **kwargs):
+        return None
+
+    def refuses(*args, **kwargs):
+        raise ValueError
+
+    def refuses_as_pytorch_does(*args, **kwargs):
+        raise RuntimeError
+
+    def unfinished(*args, **kwargs):
+        raise NotImplementedError
+
+    def returns_zero(*args, **kwargs):
+        return 0.0
+
+    def returns_an_empty_list(*args, **kwargs):
+        return []
+
+    def returns_its_first_argument(*args, **kwargs):
+        return args[0] if args else next(iter(kwargs.values()), None)
+
+    def returns_all_arguments(*args, **kwargs):
+        return (*args, *kwargs.values())
+
+    def recurses(*args, **kwargs):
+        return recurses(*args, **kwargs)
+
+    answers = {f.__name__: f for f in (returns_none, refuses, refuses_as_pytorch_does, unfinished, returns_zero,
+                                       returns_an_empty_list, returns_its_first_argument, returns_all_arguments,
+                                       recurses)}
+    if inspect.isclass(EXERCISES[name].reference):
+        answers.pop("returns_its_first_argument"), answers.pop("returns_all_arguments")
+    return answers
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_an_idle_answer_earns_nothing(name, seed):
+    earned = {}
+    for kind, answer in idle_answers(name).items():
+        report = examine(answer, material(name, seed))
+        if report.points:
+            earned[kind] = [finding.title for finding in report.findings if finding.passed]
+    assert earned == {}
+
+
+def test_a_number_slightly_off_is_not_given_a_name(name):
+    """No mistake of the list makes results 1.3 % too large: naming one would be a guess."""
+    reference = EXERCISES[name].reference
+    if inspect.isclass(reference):
+        pytest.skip("a class returns nothing by itself")
+
+    def scaled(value):
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(scaled, value))
+        if isinstance(value, (float, np.floating)) or getattr(value, "dtype", None) is not None and value.dtype.kind == "f":
+            return value * 1.013
+        return value
+
+    def slightly_off(*args, **kwargs):
+        return scaled(reference(*args, **kwargs))
+
+    report = examine(slightly_off, material(name, PUBLIC_SEED))
+    named = {finding.misconception for finding in report.findings if finding.misconception}
+    assert named == set()
+
+
+def test_hidden_inputs_differ_from_public_ones(name):
+    """Not each case must be drawn, but an exercise without any drawn input could be answered by heart."""
+    from attnlab.compare import agree
+
+    public, hidden = (material(name, seed)["properties"] for seed in SEEDS[:2])
+    assert any(not agree({str(i): c for i, c in enumerate(p["cases"])},
+                         {str(i): c for i, c in enumerate(h["cases"])}) for p, h in zip(public, hidden))

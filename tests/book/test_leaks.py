@@ -1,0 +1,124 @@
+"""The leak scan: an answer is found in whatever form it would be published."""
+
+import json
+import zipfile
+
+import pytest
+from pygments import highlight
+from pygments.formatters import HtmlFormatter
+from pygments.lexers import PythonLexer
+
+from book import leaks
+
+SOLUTION = '''\
+"""Reference answers."""
+
+
+def double(x, factor=2):
+    """Twice x, which this docstring may say."""
+    # a comment that says how
+    doubled_value = x * factor  # by multiplying
+    if doubled_value < 0 and factor > 0:
+        raise ValueError("negative")
+    return max(
+        doubled_value,
+        -1.0)
+'''
+LINE = "doubled_value = x * factor"
+EXERCISES = '''\
+@double.property("doubles", points=1)
+def doubles(rng):
+    yield dict(x=rng.integers(3, 17))
+
+@double.misconception("Halved.")
+def halves(x, factor=2):
+    return x / factor / 1.0
+'''
+
+
+@pytest.fixture
+def course(tmp_path):
+    for folder in ("solutions", "autograder/exercises", "site"):
+        (tmp_path / folder).mkdir(parents=True)
+    (tmp_path / "solutions/double.py").write_text(SOLUTION)
+    (tmp_path / "autograder/exercises/double.py").write_text(EXERCISES)
+    return tmp_path
+
+
+def findings(course, name, content):
+    path = course / "site" / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return [line.rpartition(": leaks ")[2] for line in leaks.scan([course / "site"], leaks.answers(course))]
+
+
+def test_a_line_in_highlighted_html_is_found(course):
+    page = highlight(LINE, PythonLexer(), HtmlFormatter())
+    assert LINE not in page
+    assert findings(course, "page.html", page) == ["solutions/double.py:7"]
+
+
+def test_a_line_with_html_entities_is_found(course):
+    page = highlight("if doubled_value < 0 and factor > 0:", PythonLexer(), HtmlFormatter())
+    assert findings(course, "page.html", page) == ["solutions/double.py:8"]
+
+
+def test_a_line_in_a_notebook_is_found(course):
+    notebook = json.dumps({"cells": [{"source": "x = 1\n\tdoubled_value \\\n = x*factor\n"}]})
+    assert findings(course, "n.ipynb", notebook.replace("\\\\", "")) == ["solutions/double.py:7"]
+
+
+def test_a_line_in_json_in_a_script_is_found(course):
+    inner = json.dumps({"code": 'raise ValueError("negative")'})
+    assert findings(course, "s.js", f"const state = {json.dumps(inner)};") == ["solutions/double.py:9"]
+
+
+def test_unicode_escapes_are_decoded(course):
+    text = "if doubled_value \\u003c 0 and factor \\u003e 0:"
+    assert findings(course, "s.json", json.dumps(text).replace("\\\\u", "\\u")) == ["solutions/double.py:8"]
+
+
+def test_a_line_in_an_archive_in_an_archive_is_found(course):
+    inner, outer = course / "inner.whl", course / "site" / "outer.zip"
+    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("a.py", f"def f():\n    {LINE}\n")
+    with zipfile.ZipFile(outer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.write(inner, "inner.whl")
+    assert [line.rpartition(": leaks ")[2] for line in leaks.scan([outer], leaks.answers(course))] \
+        == ["solutions/double.py:7"]
+
+
+def test_a_statement_put_on_one_line_is_found(course):
+    assert "solutions/double.py:10" in findings(course, "e.err.log", "return max(doubled_value, -1.0)")
+
+
+def test_a_line_of_a_hidden_test_is_found(course):
+    assert findings(course, "p.html", "yield dict(x=rng.integers(3, 17))") == ["autograder/exercises/double.py:3"]
+
+
+@pytest.mark.parametrize("public", [
+    "def double(x, factor=2):", "Twice x, which this docstring may say.", "a comment that says how",
+    "return x / factor / 1.0", "raise NotImplementedError"])
+def test_what_is_public_is_no_leak(course, public):
+    assert findings(course, "page.html", public) == []
+
+
+def test_a_finding_names_the_file_and_not_the_answer(course):
+    (course / "site" / "x.html").write_text(LINE)
+    (line,) = leaks.scan([course / "site"], leaks.answers(course))
+    assert line == f"{course}/site/x.html: leaks solutions/double.py:7"
+
+
+def test_alone_it_fails_on_a_leak_and_on_a_missing_folder(course, monkeypatch, capsys):
+    monkeypatch.setattr(leaks, "answers", lambda: {"secretofthecourse": "solutions/x.py:1"})
+    (course / "site" / "x.html").write_text("all is well")
+    assert leaks.main([str(course / "site")]) == 0
+    (course / "site" / "x.html").write_text("secret of the course")
+    assert leaks.main([str(course / "site")]) == 1
+    assert "leaks solutions/x.py:1" in capsys.readouterr().out
+    assert leaks.main([str(course / "nowhere")]) == 2
+    assert leaks.main([]) == 2
+
+
+def test_the_courses_own_sources_hold_no_answer():
+    folders = [leaks.ROOT / name for name in leaks.PUBLISHED_SOURCES]
+    assert list(leaks.scan(folders, leaks.answers())) == []

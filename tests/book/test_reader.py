@@ -1,0 +1,74 @@
+"""The reader: what runs behind a stub, and what of it may be seen."""
+
+import sys
+
+import pytest
+
+import toy
+from autograder import chapter
+from book import quiet, reader
+
+
+@pytest.fixture
+def notebook():
+    return reader.with_references(chapter.parse(toy.CHAPTER, "toy.md"), "toy", imports="abc")
+
+
+def test_the_reference_is_imported_right_after_its_stub(notebook):
+    stub = next(i for i, cell in enumerate(notebook.cells) if chapter.is_exercise(cell))
+    after = notebook.cells[stub + 1]
+    assert after.source == "from solutions.toy import add_one"
+    assert after.metadata["tags"] == ["remove-cell"]
+
+
+def test_every_cell_keeps_a_line_number(notebook):
+    lines = notebook.metadata["source_map"]
+    assert len(lines) == len(notebook.cells)
+    assert lines == sorted(lines)
+
+
+def test_what_a_chapter_imports_is_part_of_a_cell(notebook):
+    assert notebook.cells[0].metadata["imports"] == "abc"
+
+
+def test_check_cells_are_marked_for_the_style_sheet(notebook):
+    assert [cell.source for cell in notebook.cells if "check" in cell.metadata.get("tags", [])] == ["check(add_one)"]
+
+
+def test_the_written_question_keeps_its_heading_outside_its_box(notebook):
+    (cell,) = filter(chapter.is_written, notebook.cells)
+    heading, box = cell.source.split(":::::::{div} written")
+    assert heading.strip() == "## Written question"
+    assert "largest number" in box
+
+
+def test_the_hash_follows_code_scripts_and_data(tmp_path):
+    seen = set()
+    for name in ("solutions/a.py", "attnlab/b.js", "attnlab/data/c.npz"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("one")
+        seen.add(reader.imports_hash(tmp_path))
+        path.write_text("two")
+        seen.add(reader.imports_hash(tmp_path))
+    assert len(seen) == 6
+
+
+def test_an_error_inside_a_reference_names_the_exercise(tmp_path):
+    folder = tmp_path / "solutions"
+    folder.mkdir()
+    source = "def add_one(x):\n    return x.missing\n"
+    (folder / "toy.py").write_text(source)
+    space = {}
+    exec(compile(source, str(folder / "toy.py"), "exec"), space)
+    with pytest.raises(AttributeError) as caught:
+        space["add_one"](3)
+    name = "add_one" if sys.version_info >= (3, 11) else "<unknown>"
+    assert quiet.exercise_at_fault(caught.value) == f"{name} (solutions/toy.py)"
+
+
+def test_a_report_keeps_the_error_and_no_source():
+    log = ("nbclient.exceptions.CellExecutionError: An error occurred while executing the following cell:\n"
+           "------------------\nadd_one(41)\n------------------\n\n"
+           "the reference of add_one (solutions/toy.py) failed: ValueError: too large\n")
+    assert reader.one_line(log) == "the reference of add_one (solutions/toy.py) failed: ValueError: too large"

@@ -1,0 +1,168 @@
+"""A course of one small chapter, built with the real machinery, for tests of the book."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+
+CHAPTER = '''\
+---
+jupytext: {text_representation: {extension: .md, format_name: myst}}
+kernelspec: {name: python3, display_name: Python 3}
+---
+
+(toy)=
+# Toy: adding one
+
+What is one more than $x$? It is $x + 1$.
+
+```{code-cell}
+from attnlab import check
+from toy_widgets import Counter
+```
+
+## Exercise: add one
+
+```{code-cell}
+:tags: [exercise]
+def add_one(x):
+    """One more than x."""
+    raise NotImplementedError
+```
+
+```{code-cell}
+check(add_one)
+```
+
+```{code-cell}
+print("one more than 41 is", add_one(41))
+```
+
+## Two views of one counter
+
+```{code-cell}
+counter = Counter()
+counter
+```
+
+```{code-cell}
+counter
+```
+
+:::{dropdown} Hint 1
+Think of the number after it.
+:::
+
+:::{quiz} What is one more than $2$?
+- [ ] two :: That is the number itself.
+- [x] $3$ :: Yes, `2 + 1`.
+- [ ] four :: That is two more.
+:::
+
++++ {"tags": ["written"]}
+
+## Written question
+
+Why is there no largest number?
+
++++
+
+The end.
+'''
+
+SOLUTION = '''\
+"""Reference answers."""
+
+
+def add_one(x):
+    """One more than x."""
+    successor_of_x = x + 1
+    return successor_of_x
+'''
+
+EXERCISES = '''\
+"""Exercises of the toy chapter."""
+
+from autograder.exercise import Exercise, Written
+from solutions import toy as solutions
+
+add_one = Exercise(solutions.add_one, section="Toy: adding one")
+
+
+@add_one.property("adds one", points=1, hint="Add one.")
+def adds(rng):
+    yield dict(x=int(rng.integers(1234, 98765)))
+
+
+@add_one.misconception("Two were added.")
+def adds_two(x):
+    return x + 2
+
+
+written = Written(points=1, rubric="Any reason.")
+'''
+
+WIDGET = '''\
+"""A counter: a button, a number, and bytes that the page must decode."""
+
+import anywidget
+import traitlets
+
+CODE = """
+export default {
+  initialize({ model }) { document.documentElement.dataset.initialized = model.get("count"); },
+  render({ model, el }) {
+    const button = document.createElement("button");
+    const bytes = model.get("raw");
+    const draw = () => (button.textContent = `count ${model.get("count")}, bytes ${[0, 1, 2].map((i) => bytes.getUint8(i))}`);
+    button.dataset.widget = "counter";
+    button.addEventListener("click", () => { model.set("count", model.get("count") + 1); model.save_changes(); });
+    model.on("change:count", draw);
+    draw();
+    el.append(button);
+  },
+};
+"""
+
+
+class Counter(anywidget.AnyWidget):
+    _esm = CODE
+    _css = "[data-widget=counter] { outline-style: solid; }"
+    count = traitlets.Int(7).tag(sync=True)
+    min_height = traitlets.Int(240).tag(sync=True)
+    raw = traitlets.Bytes(bytes([1, 2, 250])).tag(sync=True)
+'''
+
+
+TOC = "format: jb-book\nroot: index\nparts:\n  - caption: Chapters\n    chapters:\n      - file: chapters/toy\n"
+
+
+def make(folder: Path, **texts: str) -> Path:
+    """Write the toy course into `folder`: this checkout's machinery, and texts that may be replaced by name."""
+    for package in ("autograder", "attnlab", "book"):
+        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns(
+            "__pycache__", "samples", "checks", "seven_tokens.npz", "gradebook.db"))
+    for stray in (folder / "autograder" / "exercises").glob("[!_]*.py"):
+        stray.unlink()
+    shutil.copy(ROOT / "_config.yml", folder)
+    (folder / "references.bib").write_text("", "utf-8")
+    files = {"index.md": "# A toy book\n\nNo mathematics here.\n", "_toc.yml": TOC, "chapters/toy.md": CHAPTER,
+             "solutions/__init__.py": "", "solutions/toy.py": SOLUTION, "autograder/exercises/toy.py": EXERCISES,
+             "toy_widgets.py": WIDGET}
+    for name, text in {**files, **texts}.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, "utf-8")
+    return folder
+
+
+def build(folder: Path, *options: str) -> subprocess.CompletedProcess:
+    """Run `jupyter-book build` there, with that folder's packages before this checkout's."""
+    return subprocess.run(
+        [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", *options], cwd=folder, text=True, capture_output=True,
+        timeout=300, env={**os.environ, "PYTHONPATH": str(folder)})
