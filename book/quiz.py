@@ -60,9 +60,8 @@ class Quiz(SphinxDirective):
         box += quiz_question("", "", *self.inline(self.arguments[0]))
         for number, (right, text, feedback) in enumerate(choices):
             box += quiz_choice("", "", *self.inline(text), group=group, number=number, right=right)
-            answers += quiz_feedback(
-                "", "", nodes.strong("", "", *self.inline(text)), nodes.Text(": "), *self.inline(feedback),
-                number=number, right=right)
+            named = nodes.inline("", "", nodes.strong("", "", *self.inline(text)), nodes.Text(": "), classes=["quiz-named"])
+            answers += quiz_feedback("", "", named, *self.inline(feedback), number=number, right=right)
         box += answers
         return [box]
 

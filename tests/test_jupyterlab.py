@@ -14,7 +14,7 @@ import pytest
 
 from autograder import registry, release, sample_class
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser]
+pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="session")

@@ -41,6 +41,7 @@ class AttentionHeatmap(CourseWidget):
     layer = traitlets.Int(0, min=0, help="layer shown, from 0").tag(sync=True)
     head = traitlets.Int(0, min=0, help="head shown, from 0").tag(sync=True)
     query = traitlets.Int(0, min=0, help="row shown as bars, from 0").tag(sync=True)
+    narrow_extra = traitlets.Int(290).tag(sync=True)
 
     def __init__(self, weights, tokens, layer=0, head=0, key_tokens=None, *, query=None, **kwargs):
         super().__init__(**kwargs)

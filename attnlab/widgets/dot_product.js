@@ -194,7 +194,8 @@ function render({ model, el }) {
 
 const bracket = (x, digits = 2) => (x < 0 ? `(${fmt(x, digits)})` : fmt(x, digits));
 
-// The grid with the two arrows. `onmove(name, [x, y])` hears a drag or a key, `onhold(true or false)` its begin and end.
+// The grid with the two arrows. `onmove(name, [x, y])` hears a drag or a key, `onhold(true or false)` a drag's begin
+// and end.
 function makePlane({ onmove, onhold, at }) {
   const layers = { grid: s("g"), scene: s("g", { "aria-hidden": "true" }) };
   const svg = s("svg", {

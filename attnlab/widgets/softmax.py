@@ -44,6 +44,7 @@ class SoftmaxExplorer(CourseWidget):
     labels = traitlets.List(traitlets.Unicode(), default_value=None, allow_none=True).tag(sync=True)
     temperature = traitlets.CFloat(1.0).tag(sync=True)
     shift = traitlets.CFloat(0.0).tag(sync=True)
+    narrow_extra = traitlets.Int(550).tag(sync=True)
 
     def __init__(self, scores=(2.0, 1.0, 0.1), labels=None, temperature=1.0, **kwargs):
         super().__init__(scores=scores, temperature=temperature, **kwargs)

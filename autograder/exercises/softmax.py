@@ -332,7 +332,7 @@ def log_large(rng):
 
 
 @log_softmax.property("leaves its input as it was", points=1, probe=probes.unchanged,
-                      hint="If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` does not.")
+                      hint="If only this fails: `x -= ...` writes into the caller's array, `x = x - ...` not.")
 def log_pure(rng):
     yield dict(x=rng.normal(size=(2, 3)))
 
@@ -674,7 +674,7 @@ def one_dimension(rng):
 
 
 @softmax_jacobian.property("leaves its input as it was", points=1, probe=probes.unchanged,
-                           hint="If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` does not.")
+                           hint="If only this fails: `x -= ...` writes into the caller's array, `x = x - ...` not.")
 def jacobian_pure(rng):
     yield dict(x=rng.normal(size=3))
 

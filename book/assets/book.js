@@ -8,8 +8,7 @@ addEventListener("DOMContentLoaded", () => {
       const feedback = answers.querySelector(`[data-choice="${event.target.value}"]`);
       result.dataset.right = feedback.dataset.right;
       result.replaceChildren(...[...feedback.childNodes].map((node) => node.cloneNode(true)));
-      result.querySelector("strong")?.nextSibling?.remove(); // the choice itself and its colon: it is marked above
-      result.querySelector("strong")?.remove();
+      result.querySelector(".quiz-named").remove(); // the choice itself: it is marked above
     });
   }
 });

@@ -108,7 +108,8 @@
       if (!saved?.state._esm) continue;
       const el = document.createElement("div");
       el.className = "widget-view";
-      el.style.minHeight = `${saved.state.min_height ?? 0}px`; // so that text does not jump
+      const { min_height = 0, narrow_extra = 0 } = saved.state; // reserved, so that text does not jump
+      el.style.minHeight = `${min_height + (innerWidth < 600 ? narrow_extra : 0)}px`;
       script.after(el);
       waiting.set(el, () => mount(el, id, saved));
       observer.observe(el);

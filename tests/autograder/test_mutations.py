@@ -5,7 +5,7 @@ The same holds on the public cases and on hidden ones, here drawn from two seeds
 
 from __future__ import annotations
 
-import importlib.util
+import importlib
 import inspect
 
 import numpy as np
@@ -32,13 +32,8 @@ def material(name: str, seed: int) -> dict:
 
 
 def alternatives(name: str) -> list:
-    stem = registry.chapter_of(name)
-    if stem not in _made:
-        spec = importlib.util.spec_from_file_location(f"alternatives_{stem}",
-                                                      registry.ROOT / "tests" / "alternatives" / f"{stem}.py")
-        _made[stem] = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(_made[stem])
-    return _made[stem].ALTERNATIVES.get(name, [])
+    module = importlib.import_module(f"tests.alternatives.{registry.chapter_of(name)}")
+    return module.ALTERNATIVES.get(name, [])
 
 
 def failures(report) -> str:

@@ -214,7 +214,6 @@ def formgrader(graded):
         server.wait(20)
 
 
-@pytest.mark.browser
 def test_formgrader_lists_the_class_and_shows_one_submission(formgrader, watched):
     page = watched().page
     page.goto(f"{formgrader}/formgrader/manage_assignments")

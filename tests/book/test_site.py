@@ -177,7 +177,6 @@ def test_a_missing_reference_is_one_clear_line(tmp_path):
 def test_a_second_build_runs_nothing_and_a_changed_reference_runs_again(toy_book, tmp_path):
     root = tmp_path / "again"
     shutil.copytree(toy_book, root)
-    toy.build(root)
     assert "Executing notebook" not in toy.build(root).stdout
     solution = root / "solutions/toy.py"
     solution.write_text(solution.read_text() + "\n# changed\n")
