@@ -19,7 +19,7 @@ import numpy as np
 
 from attnlab.compare import Difference, as_array, difference
 from attnlab.probes import NO_SYMPTOM, discreet_phrase
-from attnlab.show import pair, table
+from attnlab.show import table
 
 
 @dataclass
@@ -276,16 +276,16 @@ def _error_words(error: dict) -> str:
     return f"your code raised {error['type']}{message}{where}{shown}"
 
 
-_SHOWN = {"value", "nan", "shape", "dtype", "type", "none"}
-
-
 def _words(found: Difference, case: dict) -> str:
-    """What went wrong on the smallest failing input, with what was expected and what came."""
-    lines = [_sentence(found.words), *table(case)]
-    if found.kind in _SHOWN and not isinstance(found.expected, (dict, str, bool, np.bool_, type(None))):
-        if not (isinstance(found.got, dict) and "refused" in found.got):
-            lines += pair(found.expected, found.got)
-    return "\n".join(lines)
+    """What went wrong on the smallest failing input, with that input, what was expected and what came."""
+    shown = {}
+    if found.kind in {"value", "nan", "shape"}:
+        shown = dict(case)
+        if not isinstance(found.expected, (dict, str, bool, np.bool_, type(None))):
+            shown |= {"expected": found.expected, "came": found.got}
+    elif found.kind == "error":
+        shown = dict(case)
+    return "\n".join([_sentence(found.words), *table(shown)])
 
 
 def _sentence(words: str) -> str:

@@ -57,15 +57,38 @@ def as_text(report: Report) -> str:
     lines = [f"{report.exercise:<{WIDTH - len(head) - 2}}  {head}"]
     if opening(report):
         lines += textwrap.wrap(opening(report), WIDTH - 2, initial_indent="  ", subsequent_indent="  ")
-    for finding in report.findings if _judged(report) else []:
+    for finding, title, why, evidence in notes(report):
         mark = "ok" if finding.passed else "no"
-        lines += textwrap.wrap(finding.title, WIDTH, initial_indent=f" {mark}   ", subsequent_indent=" " * 6)
-        if not finding.passed:
-            lines += _indented(explanation(finding))
-            if finding.misconception and finding.section:
-                lines += _indented(f'See "{finding.section}".')
-            lines += [f"      {line}" for line in evidence(finding)]
+        lines += textwrap.wrap(title, WIDTH, initial_indent=f" {mark}   ", subsequent_indent=" " * 6)
+        for sentence in why:
+            lines += textwrap.wrap(sentence, WIDTH, initial_indent=" " * 6, subsequent_indent=" " * 6)
+        if why and finding.misconception and finding.section:
+            lines.append(f'      See "{finding.section}".')
+        lines += [f"      {line}" for line in evidence]
     return "\n".join(lines)
+
+
+def notes(report: Report):
+    """Each finding with its title, and the sentences and the lines of numbers that belong below it.
+
+    One small example is enough: the input that fails is shown for the first failure that no misconception explains.
+    What was said once (an exception that comes everywhere, a missing `return`) is not said again.
+    """
+    told, shown, any_passed = set(), False, any(finding.passed for finding in report.findings)
+    for finding in report.findings if _judged(report) else []:
+        if finding.passed:
+            yield finding, finding.title, [], []
+            continue
+        sentence, *lines = (finding.misconception or finding.detail).split("\n")
+        if sentence in told:
+            yield finding, f"{finding.title} (the same)", [], []
+            continue
+        told.add(sentence)
+        # A hint on how to get the numbers right is out of place where no numbers came at all.
+        astray = finding.kind in {"none", "type", "dtype"} or finding.kind == "error" and not any_passed
+        hint = [f"Hint: {finding.hint}"] if finding.hint and not finding.misconception and not astray else []
+        yield finding, finding.title, [part for part in (sentence, *hint) if part], [] if shown else lines
+        shown = shown or bool(lines)
 
 
 def as_html(report: Report) -> str:
@@ -77,38 +100,20 @@ def as_html(report: Report) -> str:
         parts.append(f"<p>{_code(esc(opening(report)))}</p>")
     if _judged(report):
         parts.append("<ul>")
-        for finding in report.findings:
+        for finding, title, why, evidence in notes(report):
             mark = "ok" if finding.passed else "no"
-            parts.append(f'<li class="{mark}"><b>{mark}</b> {_code(esc(finding.title))}')
-            if not finding.passed:
-                why = _code(esc(explanation(finding)))
-                if finding.misconception and finding.section:
-                    anchor = finding.section.replace(" ", "-")
-                    why += f' See <a href="#{esc(anchor)}">{esc(finding.section)}</a>.'
-                if why:
-                    parts.append(f'<p class="why">{why}</p>')
-                if evidence(finding):
-                    parts.append(f"<pre>{esc(chr(10).join(evidence(finding)))}</pre>")
+            parts.append(f'<li class="{mark}"><b>{mark}</b> {_code(esc(title))}')
+            link = ""
+            if finding.misconception and finding.section:
+                anchor = finding.section.replace(" ", "-")
+                link = f' See <a href="#{esc(anchor)}">{esc(finding.section)}</a>.'
+            parts += [f'<p class="why">{_code(esc(sentence))}{link if i == 0 else ""}</p>'
+                      for i, sentence in enumerate(why) if sentence]
+            if evidence:
+                parts.append(f"<pre>{esc(chr(10).join(evidence))}</pre>")
             parts.append("</li>")
         parts.append("</ul>")
     return "".join(parts) + "</div>"
-
-
-def explanation(finding) -> str:
-    """The sentence that helps: the misconception if one matches, otherwise what happened and the hint."""
-    if finding.misconception:
-        return finding.misconception
-    first = finding.detail.split("\n", 1)[0]
-    return " ".join(part for part in (first, finding.hint) if part)
-
-
-def evidence(finding) -> list[str]:
-    """The smallest failing input, what was expected and what came; empty where a misconception says it better."""
-    return [] if finding.misconception else finding.detail.split("\n")[1:]
-
-
-def _indented(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDTH - 6, initial_indent="      ", subsequent_indent="      ")
 
 
 def _code(escaped: str) -> str:

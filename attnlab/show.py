@@ -7,7 +7,7 @@ import textwrap
 
 import numpy as np
 
-MOST_ENTRIES = 40  # of an array that is shown in full
+MOST_ENTRIES = 24  # of an array that is shown in full
 MOST_LINES = 8
 
 
@@ -58,26 +58,18 @@ def short(value, width: int = 120) -> str:
 
 
 def table(values: dict, width: int = 70) -> list[str]:
-    """Lines `name = value`, the signs one below the other, no line wider than `width`."""
+    """Lines `name = value`, the signs one below the other, no line wider than `width`.
+
+    Two values named `expected` and `came` get as many digits as it takes to tell one from the other.
+    """
     indent = max(map(len, values), default=0)
-    lines = []
-    for name, value in values.items():
-        shown = _lines(value, width - indent - 3)
-        lines.append(f"{name:<{indent}} = {shown[0]}")
-        lines += [" " * (indent + 3) + line for line in shown[1:]]
-    return lines
-
-
-def pair(expected, got, width: int = 70) -> list[str]:
-    """Two values that differ, with as many digits as it takes to see it."""
-    for digits in (5, 9, 13, 17):
-        first, second = _lines(expected, width - 11, digits), _lines(got, width - 11, digits)
-        if first != second:
-            break
-    lines = []
-    for label, shown in (("expected = ", first), ("came     = ", second)):
-        lines += [(label if i == 0 else " " * len(label)) + line for i, line in enumerate(shown)]
-    return lines
+    room = width - indent - 3
+    shown = {name: _lines(value, room) for name, value in values.items()}
+    for digits in (9, 13, 17):
+        if "came" in shown and shown["came"] == shown["expected"]:
+            shown |= {name: _lines(values[name], room, digits) for name in ("expected", "came")}
+    return [(f"{name:<{indent}} = " if i == 0 else " " * (indent + 3)) + line
+            for name, lines in shown.items() for i, line in enumerate(lines)]
 
 
 def _lines(value, width: int, digits: int = 5) -> list[str]:
@@ -107,8 +99,15 @@ def _array_lines(value, width: int, digits: int) -> list[str]:
     if array.size > MOST_ENTRIES:
         first = ", ".join(short(entry.item()) for entry in array.reshape(-1)[:3])
         return [f"an array of shape {array.shape}, starting {first}, ..."]
-    text = np.array2string(array, precision=digits, separator=", ", max_line_width=max(width, 30),
-                           floatmode="maxprec", threshold=MOST_ENTRIES)
+    style = None
+    if array.dtype.kind == "f":
+        sizes = np.abs(array[np.isfinite(array) & (array != 0)])
+        if sizes.size and (sizes.min() < 1e-3 or sizes.max() >= 1e6):  # NumPy would write all of them with exponents
+            entries = [f"{entry:.{digits}g}" for entry in array.reshape(-1).tolist()]
+            column = max(map(len, entries))
+            style = {"float_kind": lambda entry: f"{entry:.{digits}g}".rjust(column)}
+    text = np.array2string(array, separator=", ", max_line_width=max(width, 30), formatter=style,
+                           precision=digits, floatmode="maxprec")
     return [line for line in text.split("\n") if line.strip()]
 
 

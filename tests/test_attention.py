@@ -1,5 +1,8 @@
 """The attention chapter's reference answers against PyTorch's own operations in float64, and the chapter's facts."""
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -169,6 +172,17 @@ def test_self_attention_agrees_with_pytorch(rng):
     output, weights = self_attention(x, W_q, W_k, W_v, mask)
     close(output, torch_attention(x @ W_q, x @ W_k, x @ W_v, mask))
     assert weights.shape == (2, 3, 3)
+
+
+def test_the_chapter_s_pytorch_module_does_the_same(rng):
+    chapter = (Path(__file__).parent.parent / "chapters" / "attention.md").read_text("utf-8")
+    names = {}
+    exec(re.search(r"^```python\n(.*?)^```", chapter, re.DOTALL | re.MULTILINE).group(1), names)
+    module = names["SelfAttention"](6, 4).double()
+    x, mask = rng.normal(size=(2, 3, 6)), np.array([[1, 0, 1], [0, 1, 1], [0, 0, 1]], dtype=bool)
+    W = [layer.weight.detach().numpy().T for layer in (module.query, module.key, module.value)]
+    output = module(torch.from_numpy(x), torch.from_numpy(mask)).detach().numpy()
+    close(output, self_attention(x, *W, mask)[0])
 
 
 def test_reordering_the_tokens_reorders_the_output_and_changes_nothing_else(rng):

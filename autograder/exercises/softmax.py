@@ -39,7 +39,7 @@ def any_axis(rng):
 def large(rng):
     yield dict(x=np.array([[1000.0, 999.0], [-1000.0, -1001.0]]))
     yield dict(x=np.array([1000.0, 0.0, -1000.0]))
-    yield dict(x=np.array([[1000.0, 5.0], [1001.0, 3.0], [998.0, 4.0]]) + rng.normal(size=(3, 2)), axis=0)
+    yield dict(x=np.array([[1000.0, 1001.0, 998.0], [5.0, 3.0, 4.0]]) + rng.normal(size=(2, 3)))
 
 
 @softmax.property("gives shares of exactly one, with nothing lost", points=1, rtol=EXACT,
@@ -167,24 +167,15 @@ _EPSILON = ("Something small is added to the denominator. After the maximum is s
             "there is no division by zero to prevent, and with the extra term the weights no longer sum to one.")
 
 
-def _with_epsilon(x, axis, size):
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return e / (e.sum(axis=axis, keepdims=True) + size)
+def _with_epsilon(size):
+    def softmax_with_epsilon(x, axis=-1):
+        e = np.exp(x - x.max(axis=axis, keepdims=True))
+        return e / (e.sum(axis=axis, keepdims=True) + size)
+    return softmax_with_epsilon
 
 
-@softmax.misconception(_EPSILON)
-def epsilon(x, axis=-1):
-    return _with_epsilon(x, axis, 1e-8)
-
-
-@softmax.misconception(_EPSILON)
-def larger_epsilon(x, axis=-1):
-    return _with_epsilon(x, axis, 1e-6)
-
-
-@softmax.misconception(_EPSILON)
-def largest_epsilon(x, axis=-1):
-    return _with_epsilon(x, axis, 1e-5)
+for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
+    softmax.misconception(_EPSILON)(_with_epsilon(_size))
 
 
 @softmax.misconception("A small number in the denominator stands in for subtracting the maximum. It turns 0/0 into "
@@ -347,34 +338,22 @@ _FLOOR = ("A small number keeps the logarithm away from 0, by adding or by clipp
           "weight, and all scores below the floor look alike.")
 
 
-@log_softmax.misconception(_FLOOR)
-def log_of_weight_plus_1e_8(x, axis=-1):
-    return np.log(solutions.softmax(x, axis=axis) + 1e-8)
+def _with_added(size):
+    def log_of_weight_and_more(x, axis=-1):
+        return np.log(solutions.softmax(x, axis=axis) + size)
+    return log_of_weight_and_more
 
 
-@log_softmax.misconception(_FLOOR)
-def log_of_weight_plus_1e_9(x, axis=-1):
-    return np.log(solutions.softmax(x, axis=axis) + 1e-9)
+def _with_clip(size):
+    def log_of_clipped_weight(x, axis=-1):
+        return np.log(np.clip(solutions.softmax(x, axis=axis), size, 1.0))
+    return log_of_clipped_weight
 
 
-@log_softmax.misconception(_FLOOR)
-def log_of_weight_plus_1e_10(x, axis=-1):
-    return np.log(solutions.softmax(x, axis=axis) + 1e-10)
-
-
-@log_softmax.misconception(_FLOOR)
-def log_of_weight_plus_1e_12(x, axis=-1):
-    return np.log(solutions.softmax(x, axis=axis) + 1e-12)
-
-
-@log_softmax.misconception(_FLOOR)
-def log_of_weight_clipped_at_1e_12(x, axis=-1):
-    return np.log(np.clip(solutions.softmax(x, axis=axis), 1e-12, 1.0))
-
-
-@log_softmax.misconception(_FLOOR)
-def log_of_weight_clipped_at_1e_15(x, axis=-1):
-    return np.log(np.clip(solutions.softmax(x, axis=axis), 1e-15, 1.0))
+for _size in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12):
+    log_softmax.misconception(_FLOOR)(_with_added(_size))
+for _size in (1e-7, 1e-8, 1e-10, 1e-12, 1e-15, 1e-300):
+    log_softmax.misconception(_FLOOR)(_with_clip(_size))
 
 
 @log_softmax.misconception("Only the maximum is subtracted. The logarithm of the sum still has to come off, or the "
@@ -387,6 +366,31 @@ def log_without_the_sum(x, axis=-1):
                            "or all underflow to 0.")
 def log_no_maximum(x, axis=-1):
     return x - np.log(np.exp(x).sum(axis=axis, keepdims=True))
+
+
+@log_softmax.misconception("This is the logarithm of the plain formula, exponentials over their sum. At a thousand "
+                           "both are inf, and the result is nan. Simplify on paper first, and subtract the maximum.")
+def log_of_plain_formula(x, axis=-1):
+    return np.log(np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True))
+
+
+@log_softmax.misconception("The logarithm of the sum is added. It stands in the denominator, so it is subtracted.")
+def log_sum_added(x, axis=-1):
+    gaps = x - x.max(axis=axis, keepdims=True)
+    return gaps + np.log(np.exp(gaps).sum(axis=axis, keepdims=True))
+
+
+@log_softmax.misconception("The maximum is added to the score. It was subtracted inside the sum, so it comes off the "
+                           "score in front, too.")
+def maximum_added(x, axis=-1):
+    top = x.max(axis=axis, keepdims=True)
+    return x + top - np.log(np.exp(x - top).sum(axis=axis, keepdims=True))
+
+
+@log_softmax.misconception("This is the formula for a single row: the sum runs over the whole array, and without the "
+                           "maximum it overflows at a thousand.", section="Rows and axes")
+def log_formula_of_one_row(x, axis=-1):
+    return x - np.log(np.exp(x).sum())
 
 
 @log_softmax.misconception("The maximum is subtracted inside the sum but not from the score outside. Use the same "
@@ -563,6 +567,13 @@ def temperature_no_maximum(x, temperature):
     return e / e.sum(axis=-1, keepdims=True)
 
 
+@softmax_temperature.misconception("This is the plain formula: no maximum is subtracted, so a thousand overflows to "
+                                   "nan, and a temperature of zero or below is not refused.")
+def plain_formula(x, temperature):
+    e = np.exp(x / np.float64(temperature))
+    return e / e.sum(axis=-1, keepdims=True)
+
+
 @softmax_temperature.misconception("The maximum is taken before the scores are divided by the temperature. It must be "
                                    "the maximum of the numbers that go into the exponential.",
                                    section="What goes wrong: the right maximum of the wrong numbers")
@@ -621,6 +632,12 @@ def zero_taken_as_argmax(x, temperature):
     return solutions.softmax(x / temperature)
 
 
+@softmax_temperature.misconception("A temperature of zero or below is quietly replaced by a tiny one. The caller made "
+                                   "a mistake and should hear of it: raise ValueError.")
+def replaced_by_a_tiny_one(x, temperature):
+    return solutions.softmax(x / max(temperature, 1e-9))
+
+
 @softmax_temperature.misconception("Only negative temperatures are refused. At zero every score is divided by 0 and "
                                    "the weights are nan: raise ValueError there, too.")
 def zero_accepted(x, temperature):
@@ -651,14 +668,16 @@ softmax_jacobian = Exercise(solutions.softmax_jacobian, section="The Jacobian: e
 
 
 @softmax_jacobian.property("holds every derivative of every weight", points=2,
-                           hint="On the diagonal p_i (1 - p_i), off it -p_i p_j, where p are the weights.")
+                           rtol=EXACT,
+                           hint="On the diagonal p_i (1 - p_i), off it -p_i p_j, where p are the weights. Finite "
+                                "differences are not exact enough.")
 def derivatives(rng):
     yield dict(x=np.array([3.0, 1.0]))
     yield dict(x=rng.normal(size=4))
     yield dict(x=rng.integers(-3, 4, size=3))
 
 
-@softmax_jacobian.property("survives scores of a thousand", points=1,
+@softmax_jacobian.property("survives scores of a thousand", points=1, rtol=EXACT,
                            hint="Build it from the weights of a softmax that subtracts the maximum.")
 def jacobian_large(rng):
     yield dict(x=np.array([1000.0, 999.0, 998.0]))
@@ -685,11 +704,34 @@ def _weights(x):
     return solutions.softmax(x)
 
 
-@softmax_jacobian.misconception("Only the diagonal is there. All weights share one denominator, so each score moves "
-                                "every weight: the entries off the diagonal are -p_i p_j.")
+_OFF_DIAGONAL = ("Only the diagonal is there. All weights share one denominator, so each score moves every weight: the "
+                 "entries off the diagonal are -p_i p_j.")
+
+
+@softmax_jacobian.misconception(_OFF_DIAGONAL)
 def diagonal_only(x):
     p = _weights(x)
     return np.diag(p * (1 - p))
+
+
+@softmax_jacobian.misconception(_OFF_DIAGONAL)
+def diagonal_only_of_any_array(x):
+    p = solutions.softmax(x)
+    return np.diag(p * (1 - p))
+
+
+@softmax_jacobian.misconception("The entries off the diagonal have the wrong sign. When another score rises, this "
+                                "weight falls: they are -p_i p_j.")
+def positive_off_the_diagonal(x):
+    p = _weights(x)
+    return np.where(np.eye(len(p), dtype=bool), p * (1 - p), np.outer(p, p))
+
+
+@softmax_jacobian.misconception("The weights stand in every row and not only on the diagonal. Put them there with "
+                                "`np.diag` before the outer product is subtracted.")
+def weights_in_every_row(x):
+    p = _weights(x)
+    return p - np.outer(p, p)
 
 
 @softmax_jacobian.misconception("This is one number per weight, p (1 - p), as for the logistic function. Each of the n "
@@ -772,6 +814,13 @@ def jacobian_no_maximum(x):
     _weights(x)
     e = np.exp(x)
     p = e / e.sum()
+    return np.diag(p) - np.outer(p, p)
+
+
+@softmax_jacobian.misconception("The softmax inside subtracts no maximum, so scores of a thousand give nan, and the "
+                                "number of dimensions is not checked.", section="Why subtract the maximum")
+def jacobian_plain_formula(x):
+    p = np.exp(x) / np.exp(x).sum()
     return np.diag(p) - np.outer(p, p)
 
 
@@ -976,6 +1025,20 @@ def zip_stops_early(query, keys, values):
     scores = np.array([sum(a * b for a, b in zip(query, key)) for key in keys], dtype=float)
     mixed = [w * value for w, value in zip(solutions.softmax(scores), values)]
     return sum(mixed)
+
+
+@soft_lookup.misconception("`zip` stops at the shorter list without a word, so a missing key or value goes unnoticed. "
+                           "Compare the lengths and raise ValueError.")
+def zip_over_values(query, keys, values):
+    weights = solutions.softmax(np.array([np.dot(query, key) for key in keys]))
+    return sum(w * value for w, value in zip(weights, values))
+
+
+@soft_lookup.misconception("The softmax inside subtracts no maximum, so scores of a thousand give nan, and the number "
+                           "of dimensions is not checked.", section="Why subtract the maximum")
+def lookup_plain_formula(query, keys, values):
+    e = np.exp(keys @ query)
+    return e / e.sum() @ values
 
 
 @soft_lookup.misconception("The number of dimensions is not checked. Values that are not a table (n, d_v) should raise "

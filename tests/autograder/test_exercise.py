@@ -1,0 +1,79 @@
+"""An exercise as plain data: inputs from a seed, what the reference gives, what each mistake gives."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnlab import codec
+from attnlab.compare import agree
+from autograder.exercise import PUBLIC_SEED, Exercise
+from tests.autograder.toy_exercise import doubled, make
+
+
+def cases(material: dict, p: int = 0) -> dict:
+    return {str(i): case for i, case in enumerate(material["properties"][p]["cases"])}
+
+
+def test_an_exercise_has_the_name_of_its_reference_and_the_sum_of_its_points():
+    exercise = make()
+    assert exercise.name == "doubled" and exercise.points == 4.0
+
+
+def test_material_is_plain_data():
+    material = make().material()
+    assert agree(codec.unpack(codec.pack(material)), material)
+
+
+def test_one_seed_gives_the_same_inputs_and_another_seed_others():
+    exercise = make()
+    assert agree(cases(exercise.material(5)), cases(exercise.material(5)))
+    assert not agree(cases(exercise.material(5)), cases(exercise.material(6)))
+    assert agree(cases(exercise.material()), cases(exercise.material(PUBLIC_SEED)))
+
+
+def test_a_new_property_does_not_change_the_inputs_of_the_others():
+    before, exercise = make().material(5), make()
+
+    @exercise.property("something else", points=1)
+    def more(rng):
+        yield dict(x=rng.normal(size=7))
+
+    exercise.properties.insert(0, exercise.properties.pop())
+    assert agree(cases(before, 0), cases(exercise.material(5), 1))
+
+
+def test_running_the_answers_leaves_the_inputs_as_they_were():
+    """The mistake that works in place must not spoil the inputs of those after it."""
+    exercise = make()
+    drawn = cases(exercise.material(5, misconceptions=False), 1)
+    assert agree(cases(exercise.material(5), 1), drawn)
+
+
+def test_the_signature_is_told_without_annotations():
+    def spread(x: np.ndarray, axis: int = -1) -> np.ndarray:
+        return x
+
+    exercise = Exercise(spread, section="S")
+    exercise.property("any", points=1)(lambda rng: [dict(x=1.0)])
+    material = exercise.material()
+    assert material["signature"] == "(x, axis=-1)" and material["parameters"] == ["x", "axis"]
+
+
+def test_a_property_may_have_a_reference_of_its_own():
+    exercise = Exercise(doubled, section="S")
+    exercise.property("theory", points=1, reference=lambda x: x * 0.0)(lambda rng: [dict(x=np.ones(2))])
+    (expected,) = exercise.material()["properties"][0]["expected"]
+    assert agree(expected["value"]["result"], np.zeros(2))
+
+
+def test_a_reference_that_fails_is_an_error_that_names_the_property():
+    exercise = Exercise(doubled, section="S")
+    exercise.property("on a matrix", points=1)(lambda rng: [dict(x=np.ones((2, 2)))])
+    with pytest.raises(Exception, match="doubled fails on .on a matrix."):
+        exercise.material()
+
+
+def test_misconceptions_are_run_only_when_asked_for():
+    assert make().material(5, misconceptions=False)["misconceptions"] == []
+    assert len(make().material(5)["misconceptions"]) == 4
