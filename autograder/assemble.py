@@ -49,7 +49,7 @@ def write_checks(stems) -> list[Path]:
     CHECKS.mkdir(exist_ok=True)
     for stem in stems:
         for name, exercise in registry.exercises_of(stem).items():
-            path, material = CHECKS / f"{name}.npz", exercise.material()
+            path, material = CHECKS / f"{name}.npz", compact(exercise.material())
             if not (path.exists() and is_current(path, material)):
                 path.write_bytes(codec.pack(material))
                 touched.append(path)
@@ -57,6 +57,16 @@ def write_checks(stems) -> list[Path]:
         for stray in set(CHECKS.glob("*.npz")) - {CHECKS / f"{name}.npz" for name in registry.all_exercises()}:
             stray.unlink()
     return touched
+
+
+def compact(material: dict) -> dict:
+    """Material as it is shipped: where a misconception gives the right result, None stands for it."""
+    for m in material["misconceptions"]:
+        m["outcomes"] = [
+            [None if "value" in wrong and agree(right["value"], wrong["value"], p["rtol"], p["atol"]) else wrong
+             for right, wrong in zip(p["expected"], row)]
+            for p, row in zip(material["properties"], m["outcomes"])]
+    return material
 
 
 def is_current(path: Path, material: dict) -> bool:

@@ -124,7 +124,10 @@ class Exercise:
 
 
 def _outcomes(answer, properties: list[dict]) -> list[list[dict]]:
-    return [[observe(answer, p["probe"], copy.deepcopy(case)) for case in p["cases"]] for p in properties]
+    rows = [[observe(answer, p["probe"], copy.deepcopy(case)) for case in p["cases"]] for p in properties]
+    for outcome in (outcome for row in rows for outcome in row if "error" in outcome):
+        outcome["error"].update(line=None, code=None)  # the wrong answer's own source is nobody's business
+    return rows
 
 
 def _stream(seed, *names: str) -> np.random.Generator:

@@ -480,13 +480,12 @@ def transposed(A, B):
 @matmul.misconception("All rows of the result are one and the same list: `[[0] * p] * n` repeats a reference to a "
                       "single row. Make a new row for each i.", section="What goes wrong")
 def one_row_many_times(A, B):
-    right = _product(A, B)
+    _product(A, B)
     C = [[0.0] * len(B[0])] * len(A)
     for i in range(len(A)):
         for j in range(len(B[0])):
             for k in range(len(B)):
                 C[i][j] += A[i][k] * B[k][j]
-    assert len(C) == len(right)
     return C
 
 
@@ -558,6 +557,20 @@ def only_first_rows_are_measured(A, B):
     if len(A[0]) != len(B):
         raise ValueError("sizes do not fit")
     return [[sum(A[i][k] * B[k][j] for k in range(len(B))) for j in range(len(B[0]))] for i in range(len(A))]
+
+
+@matmul.misconception("Nothing is checked, and the sum runs over the rows of B. When a row of A is longer, its last entries "
+                      "are dropped in silence; when it is shorter, an IndexError comes. Compare sizes first and raise "
+                      "ValueError.", section="What goes wrong")
+def unchecked_over_rows_of_B(A, B):
+    return [[sum(A[i][k] * B[k][j] for k in range(len(B))) for j in range(len(B[0]))] for i in range(len(A))]
+
+
+@matmul.misconception("Nothing is checked, and the sum runs over the columns of A. Sizes that do not fit then end in an "
+                      "IndexError or in numbers that mean nothing. Compare sizes first and raise ValueError.",
+                      section="What goes wrong")
+def unchecked_over_columns_of_A(A, B):
+    return [[sum(A[i][k] * B[k][j] for k in range(len(A[0]))) for j in range(len(B[0]))] for i in range(len(A))]
 
 
 @matmul.misconception("The product is written into the rows of A, so the caller's matrix is gone. Build a new list.")

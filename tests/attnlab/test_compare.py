@@ -18,7 +18,7 @@ EYE = np.eye(2)
 @pytest.mark.parametrize("expected, got", [
     (1.5, 1.5), (1.5, np.float64(1.5)), (np.float64(1.5), 1.5), (2.0, 2), (2, 2.0), (1.5, np.array(1.5)), (3, np.int32(3)),
     ([1.0, 2.0], (1.0, 2.0)), ([1.0, 2.0], np.array([1.0, 2.0])), ([[1.0], [2.0]], np.array([[1], [2]])), ([], ()),
-    ((EYE, EYE), [EYE, EYE]), (EYE, np.eye(2, dtype=int)), (EYE, EYE.astype(">f8")), (EYE, np.asfortranarray(EYE)),
+    ((EYE, EYE), [EYE, EYE]), (EYE, np.eye(2, dtype=int)), (EYE, np.asfortranarray(EYE)),
     (None, None), ("a", "a"), (True, np.True_), (np.True_, True), (EYE == 1, EYE == 1),
     (np.array([np.nan, np.inf]), np.array([np.nan, np.inf])), ({"a": EYE}, {"a": EYE}), (10**40, 10**40),
     (np.zeros((0, 3)), np.zeros((0, 3))), ([np.ones(2), np.ones(3)], [np.ones(2), np.ones(3)]), (0.1 + 0.2, 0.3),
@@ -58,7 +58,7 @@ def test_what_is_wrong_is_said_in_a_students_words():
     assert words(EYE, EYE * 1j) == "the result holds complex numbers where ordinary numbers were expected"
     assert words(EYE, [[1.0], [1.0, 2.0]]) == "the result has rows of different lengths (1, 2)"
     assert words((EYE, EYE), EYE) == "the result should be 2 values, returned together; a NumPy array came"
-    assert words((EYE, EYE), (EYE, EYE + 1)) == "value 2 of 2 is 2 at [0, 0] where 1 was expected".replace("is 2", "is 2")
+    assert words((EYE, EYE), (EYE, EYE + 1)) == "value 2 of 2 is 2 at [0, 0] where 1 was expected"
     assert words(EYE, EYE * np.nan) == "the result has nan at [0, 0] where 1 was expected"
 
 

@@ -107,7 +107,7 @@ def test_no_book_markup_reaches_a_notebook(stem):
 
 @pytest.mark.parametrize("name", registry.all_exercises())
 def test_the_checks_data_are_current(name):
-    material = registry.exercise(name).material()
+    material = assemble.compact(registry.exercise(name).material())
     assert assemble.is_current(CHECKS / f"{name}.npz", material), \
         "run `python -m autograder assemble` and commit attnlab/checks/"
 
@@ -120,7 +120,7 @@ def test_there_is_one_data_file_for_each_exercise_and_none_besides():
 def test_the_checks_data_are_data_and_small(name):
     data = (CHECKS / f"{name}.npz").read_bytes()
     assert codec.unpack(data)["name"] == name
-    assert len(data) < 120_000
+    assert len(data) < 300_000
 
 
 @pytest.mark.parametrize("name", registry.all_exercises())

@@ -1,0 +1,223 @@
+"""From outcomes to findings: a mistake is named when the evidence is there, and never on a guess."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnlab import probes
+from attnlab.check import examine
+from autograder.exercise import Exercise
+from tests.autograder.toy_exercise import doubled, make
+
+
+def shares(x, axis=-1):
+    """Reference of the second toy: a stable softmax."""
+    x = np.asarray(x, dtype=float)
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def shares_exercise() -> Exercise:
+    exercise = Exercise(shares, section="Why")
+
+    @exercise.property("sums to one", points=2, rtol=1e-11, hint="Divide by the sum.")
+    def sums(rng):
+        yield dict(x=rng.normal(size=(3, 4)))
+        yield dict(x=rng.normal(size=(3, 4)), axis=0)
+
+    @exercise.property("survives a thousand", points=1, hint="Subtract the maximum.")
+    def large(rng):
+        yield dict(x=np.array([1000.0, 999.0]))
+
+    @exercise.property("leaves its input", points=1, probe=probes.unchanged, hint="Copy.")
+    def pure(rng):
+        yield dict(x=rng.normal(size=3))
+
+    @exercise.misconception("No maximum.")
+    def no_maximum(x, axis=-1):
+        return np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
+
+    @exercise.misconception("Epsilon.")
+    def epsilon(x, axis=-1):
+        e = np.exp(x - x.max(axis=axis, keepdims=True))
+        return e / (e.sum(axis=axis, keepdims=True) + 1e-8)
+
+    @exercise.misconception("No axis.")
+    def no_axis(x, axis=-1):
+        return shares(x)
+
+    @exercise.misconception("No keepdims.")
+    def no_keepdims(x, axis=-1):
+        e = np.exp(x - x.max(axis=axis, keepdims=True))
+        return e / e.sum(axis=axis)
+
+    return exercise
+
+
+MATERIAL = shares_exercise().material()
+TOY = make().material()
+
+
+def report(answer, material=MATERIAL, **options):
+    return examine(answer, material, **options)
+
+
+def names(answer, material=MATERIAL) -> list:
+    return [finding.misconception for finding in report(answer, material).findings]
+
+
+def test_a_right_answer_passes_and_is_told_nothing():
+    found = report(shares)
+    assert found.passed and found.points == 4 and all(not f.detail and f.kind is None for f in found.findings)
+
+
+def test_each_mistake_is_named_where_it_shows_and_only_there():
+    assert names(lambda x, axis=-1: np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)) == [None, "No maximum.", None]
+    assert names(lambda x, axis=-1: shares(x)) == ["No axis.", None, None]
+
+
+def test_the_same_mistake_written_otherwise_is_named():
+    def other(x, axis=-1):
+        total = sum(np.exp(np.moveaxis(x, axis, 0)))
+        return np.moveaxis(np.exp(np.moveaxis(x, axis, 0)) / total, 0, axis)
+
+    assert names(other) == [None, "No maximum.", None]
+
+
+def test_rounding_to_less_precision_is_not_taken_for_an_epsilon():
+    """Single precision is off by about 1e-8, as the epsilon is: too near for a tolerance, not for the digits."""
+    assert names(lambda x, axis=-1: shares(np.float32(x)).astype("f4").astype("f8"))[0] is None
+
+
+def test_two_mistakes_in_one_place_are_not_given_the_name_of_one():
+    def both(x, axis=-1):
+        return np.exp(x) / (np.exp(x).sum(axis=-1, keepdims=True) + 0.5)
+
+    assert names(both)[0] is None and names(both)[2] is None
+
+
+def test_two_mistakes_that_show_in_different_places_are_both_named():
+    """Only where numbers prove it: nan on the thousand proves nothing as long as something else is wrong, too."""
+    def both(x, axis=-1):
+        return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
+
+    assert names(both) == ["No axis.", None, None]
+
+
+def test_nan_alone_is_no_proof_of_one_certain_mistake():
+    assert names(lambda x, axis=-1: shares(x) * np.nan) == [None, None, None]
+
+
+def test_an_exception_alone_is_no_proof_of_one_certain_mistake():
+    """The same words from NumPy, another cause."""
+    def other_cause(x, axis=-1):
+        if x.ndim == 2:
+            return shares(x, axis) + np.ones((3, 4)) / np.ones(3)
+        return shares(x) * 1.5
+
+    wrong = report(other_cause)
+    assert wrong.findings[0].misconception is None and wrong.findings[0].kind == "error"
+
+
+def test_an_answer_that_is_right_where_a_mistake_is_wrong_did_not_make_it():
+    def right_on_rows_only_for_three(x, axis=-1):
+        return shares(x) if x.shape == (3, 4) and axis == 0 else np.roll(shares(x, axis), 1, axis)
+
+    assert "Epsilon." not in names(right_on_rows_only_for_three)
+
+
+def test_of_two_mistakes_that_fit_equally_well_none_is_named():
+    exercise = Exercise(doubled, section="S")
+    exercise.property("small", points=1)(lambda rng: [dict(x=rng.normal(size=3))])
+    exercise.property("large", points=1)(lambda rng: [dict(x=1000 * rng.normal(size=3))])
+    exercise.misconception("Adds one to small ones and then one.")(
+        lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 1.25))
+    exercise.misconception("Adds one to small ones and then two.")(
+        lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 2.25))
+    material = exercise.material()
+    assert names(lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 9.75), material) == [None, None]
+
+
+def test_refusing_everything_earns_nothing():
+    def refuse(x, times=1):
+        raise ValueError
+
+    found = report(refuse, TOY)
+    assert found.points == 0 and "refusing everything is no merit" in found.findings[2].detail
+    assert found.findings[2].hint == ""
+
+
+def test_refusing_counts_once_anything_is_right():
+    def one_dimension(x, times=1):
+        if np.ndim(x) != 1:
+            raise ValueError
+        return 2.0 * x
+
+    assert [finding.passed for finding in report(one_dimension, TOY).findings] == [False, True, True]
+
+
+def test_doing_nothing_does_not_count_as_leaving_the_input_alone():
+    found = report(lambda x, times=1: x, TOY).findings[1]
+    assert not found.passed and found.detail.startswith("The input is left as it was, but") and found.hint == ""
+
+
+def test_a_stub_is_not_done():
+    def stub(x, axis=-1):
+        raise NotImplementedError
+
+    found = report(stub)
+    assert found.not_done and found.points == 0 and not found.passed
+
+
+def test_an_unfinished_helper_is_told_from_an_unfinished_answer():
+    cell: dict = {}  # in a notebook, each definition stands in a cell, so in a file, of its own
+    exec(compile("def helper():\n    raise NotImplementedError", "another cell", "exec"), cell)
+
+    def uses_it(x, axis=-1):
+        return cell["helper"]()
+
+    from attnlab.report import as_text
+
+    assert "calls something that is not done yet" in as_text(report(uses_it))
+
+
+def test_the_smallest_failing_input_is_shown_with_what_was_expected_and_what_came():
+    exercise = Exercise(doubled, section="S")
+
+    @exercise.property("doubles", points=1)
+    def doubles(rng):
+        yield dict(x=np.arange(9.0))
+        yield dict(x=np.array([1.0, 2.0]))
+        yield dict(x=np.arange(5.0), times=2)
+
+    (finding,) = report(lambda x, times=1: x + 1, exercise.material()).findings
+    assert finding.detail.split("\n") == ["The result is 3 at [1] where 4 was expected.", "x        = [1., 2.]",
+                                          "expected = [2., 4.]", "came     = [2., 3.]"]
+
+
+@pytest.mark.parametrize("answer", [lambda x, times=1: x + 1, lambda x, times=1: x / [0], lambda x, times=1: str(x),
+                                    lambda x, times=1: x[:1], lambda x, times=1: x * np.nan, lambda x, times=1: [*x]])
+def test_hidden_cases_are_never_shown(answer):
+    for finding in report(answer, TOY, show_cases=False).findings:
+        assert "\n" not in finding.detail and not any(digit in finding.detail for digit in "0123456789")
+
+
+def test_no_answer_on_a_case_costs_its_property_alone():
+    from attnlab.judge import judge
+
+    outcomes = [[{"value": e["value"]} for e in p["expected"]] for p in TOY["properties"]]
+    outcomes[0][1] = None
+    found = judge(TOY, outcomes, show_cases=False)
+    assert [f.passed for f in found.findings] == [False, True, True] and found.findings[0].detail == "No answer came."
+
+
+@pytest.mark.parametrize("nonsense", [{"value": 3}, {"value": {}}, {"value": {"result": None}}, {"refused": "x"},
+                                      {"value": {"result": {"a": 1}, "more": 2}},
+                                      {"error": {"type": "E", "message": "", "line": None, "code": None}}])
+def test_outcomes_of_any_form_are_judged(nonsense):
+    from attnlab.judge import judge
+
+    for show in (True, False):
+        found = judge(TOY, [[nonsense for _ in p["cases"]] for p in TOY["properties"]], show)
+        assert found.points == 0

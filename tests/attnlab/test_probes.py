@@ -1,0 +1,187 @@
+"""Each probe reports what it is to see, for a good and for a bad answer."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from attnlab import probes
+from attnlab.observe import observe
+
+X = np.array([1.0, 2.0])
+
+
+def test_call_gives_the_result():
+    assert probes.call(lambda x, k: x * k, x=3, k=2) == {"result": 6}
+
+
+def test_unchanged_names_what_was_altered_and_shows_it():
+    def spoil(x, rows, keep):
+        x *= 2
+        rows[0].append(1)
+        return 0.0
+
+    seen = probes.unchanged(spoil, x=X.copy(), rows=[[], []], keep=X.copy())
+    assert seen["changed"] == "x, rows" and seen["result"] == 0.0
+    assert np.array_equal(seen["after"]["x"], 2 * X) and np.array_equal(seen["after"]["keep"], X)
+
+
+@pytest.mark.parametrize("before, after", [(np.float32([1.0]), np.float64([1.0])), ([1], [1.0]), ((1,), [1]), (0.0, -0.0),
+                                           (np.zeros((2, 1)), np.zeros((1, 2))), ({"a": 1}, {"b": 1})])
+def test_same_is_strict(before, after):
+    assert probes.same(before, before) and not probes.same(before, after)
+
+
+def test_same_takes_a_nan_for_itself():
+    assert probes.same(np.array([np.nan]), np.array([np.nan]))
+
+
+@pytest.mark.parametrize("error, name", [(ValueError, "ValueError"), (RuntimeError, "ValueError"), (KeyError, "KeyError"),
+                                         (np.linalg.LinAlgError, "ValueError"), (IndexError, "IndexError")])
+def test_error_of_tells_the_type(error, name):
+    def refuse():
+        raise error("x")
+
+    assert probes.error_of(refuse) == {"raises": name, "result": None}
+
+
+def test_error_of_gives_the_result_where_nothing_is_raised():
+    assert probes.error_of(lambda: 5) == {"raises": "nothing", "result": 5}
+
+
+def test_endless_recursion_and_a_stub_are_no_refusals():
+    def endless():
+        return endless()
+
+    def stub():
+        raise NotImplementedError
+
+    for f, name in ((endless, "RecursionError"), (stub, "NotImplementedError")):
+        assert observe(f, "error_of", {})["error"]["type"] == name
+
+
+def test_moved_marks_the_entries_that_differ():
+    seen = probes.moved(lambda x: np.cumsum(x), name="x", replacement=np.array([1.0, 5.0, 3.0]), x=np.array([1.0, 2.0, 3.0]))
+    assert seen["moved"].tolist() == [False, True, True]
+
+
+def test_moved_looks_at_the_first_of_several_outputs_and_at_shapes():
+    assert not probes.moved(lambda x: (x * 0, x), name="x", replacement=2 * X, x=X)["moved"].any()
+    assert "shape (2,) became (1,)" in probes.moved(lambda x: x, name="x", replacement=X[:1], x=X)["moved"]
+
+
+def test_moved_gives_each_call_inputs_of_its_own():
+    def spoil(x, y):
+        y += 1
+        return x + y
+
+    assert not probes.moved(spoil, name="x", replacement=X.copy(), x=X, y=np.zeros(2))["moved"].any()
+
+
+def test_moved_takes_tensors_with_gradients():
+    torch = pytest.importorskip("torch")
+    weight = torch.ones(2, requires_grad=True)
+    seen = probes.moved(lambda x: x * weight, name="x", replacement=torch.tensor([1.0, 3.0]), x=torch.tensor([1.0, 2.0]))
+    assert seen["moved"].tolist() == [False, True]
+
+
+def test_seeded_tells_own_draws_from_global_ones():
+    good = probes.seeded(lambda rng: rng.normal(), seed=1)
+    assert good == {"repeats": True, "varies": True, "global_untouched": True}
+    state = np.random.get_state()[1].copy()
+    bad = probes.seeded(lambda rng: np.random.normal(), seed=1)
+    assert bad == {"repeats": False, "varies": False, "global_untouched": False} or not bad["global_untouched"]
+    assert np.array_equal(np.random.get_state()[1], state)
+    assert probes.seeded(lambda rng: 0.0, seed=1) == {"repeats": True, "varies": False, "global_untouched": True}
+
+
+def test_with_rng_passes_a_generator_of_that_seed():
+    assert probes.with_rng(lambda rng: rng.normal(), seed=4) == {"result": np.random.default_rng(4).normal()}
+
+
+def test_a_fast_answer_is_in_time():
+    seen = probes.in_time(lambda a, k: a * k, seconds=5, seed=1, shapes={"a": (300, 4)}, k=2)
+    a = np.random.default_rng(1).normal(size=(300, 4)).reshape(-1)
+    assert seen["in_time"] is True and np.array_equal(seen["sample"], 2 * a[::171][:8])
+
+
+def test_an_endless_python_loop_is_broken_off():
+    def slow(a):
+        while True:
+            pass
+
+    start = time.monotonic()
+    assert probes.in_time(slow, seconds=0.1, seed=1, shapes={"a": (2,)}) == {"in_time": False, "sample": None}
+    assert time.monotonic() - start < 20
+
+
+def test_waiting_is_not_computing_but_ends_too():
+    def idle(a):
+        for _ in range(10_000):
+            time.sleep(0.01)
+
+    assert probes.in_time(idle, seconds=0.1, seed=1, shapes={"a": (2,)})["in_time"] is False
+
+
+# observe: whatever happens becomes plain data ----------------------------------------------------------------------
+
+
+def test_an_exception_tells_its_line_in_the_students_own_file():
+    def broken(x):
+        return np.linalg.inv(x)
+
+    error = observe(broken, "call", {"x": np.zeros((2, 2))})["error"]
+    assert error["type"] == "LinAlgError" and error["code"] == "return np.linalg.inv(x)"
+    assert error["line"] == broken.__code__.co_firstlineno + 1
+
+
+def test_an_exception_in_a_class_tells_its_line():
+    class Broken:
+        def __init__(self):
+            self.half()
+
+        def half(self):
+            raise KeyError("k")
+
+    assert observe(Broken, "call", {})["error"]["code"] == 'raise KeyError("k")'
+
+
+def test_an_exception_that_cannot_print_is_still_described():
+    class Odd(Exception):
+        def __str__(self):
+            raise SystemExit
+
+    def broken():
+        raise Odd
+
+    assert observe(broken, "call", {})["error"]["type"] == "Odd"
+
+
+def test_exit_is_an_error_and_control_c_is_not_swallowed():
+    def leave():
+        raise SystemExit(3)
+
+    def interrupt():
+        raise KeyboardInterrupt
+
+    assert observe(leave, "call", {})["error"]["type"] == "SystemExit"
+    with pytest.raises(KeyboardInterrupt):
+        observe(interrupt, "call", {})
+
+
+def test_what_is_no_plain_data_is_refused():
+    assert "generator" in observe(lambda: (x for x in "a"), "call", {})["refused"]
+
+
+def test_warnings_and_overflows_are_silent(recwarn):
+    assert np.isinf(observe(lambda x: np.exp(x), "call", {"x": 1e4})["value"]["result"])
+    assert not recwarn.list
+
+
+def test_the_outcome_keeps_no_hold_on_the_students_objects():
+    mine = [1.0]
+    outcome = observe(lambda: mine, "call", {})
+    mine.append(2.0)
+    assert outcome["value"]["result"] == [1.0]
