@@ -74,11 +74,10 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
                    for p, row in zip(properties, outcomes)]
     suspects = _suspects(material, outcomes, differences) if any(map(any, differences)) else []
     plainly_wrong = any(any(row) for prop, row in zip(properties, differences) if prop["probe"] not in _ASIDE)
-    idle = not _answers_something(properties, differences)
+    idle = _idle(properties, outcomes, differences)
     for p, (prop, row) in enumerate(zip(properties, differences)):
         if idle and not any(row):
-            row = [Difference("idle", "refusing is right here, but your code gave no right answer anywhere else, "
-                                      "and refusing everything is no merit", None, None)] * len(row)
+            row = [Difference("idle", idle, None, None)] * len(row)
         finding = _finding(prop, not any(row))
         if not finding.passed:
             case = _smallest(prop["cases"], row)
@@ -126,10 +125,21 @@ def _differs(prop: dict, expected: dict, got: dict | None) -> Difference | None:
     return difference(expected["value"], got.get("value"), prop["rtol"], prop["atol"])
 
 
-def _answers_something(properties, differences) -> bool:
-    """Whether any answer is right where more than a refusal was wanted: `raise ValueError` alone earns nothing."""
-    return any(found is None and not _is_refusal(expected)
-               for prop, row in zip(properties, differences) for expected, found in zip(prop["expected"], row))
+def _idle(properties, outcomes, differences) -> str | None:
+    """Why an answer earns nothing even where it is right, or None: one that refuses everything, or gives the same
+    result whatever it is given, is right by chance."""
+    if not any(map(any, differences)):
+        return None
+    if not any(found is None and not _is_refusal(expected)
+               for prop, row in zip(properties, differences) for expected, found in zip(prop["expected"], row)):
+        return ("refusing is right here, but your code gave no right answer anywhere else, and refusing everything "
+                "is no merit")
+    results = [outcome["value"]["result"] for row in outcomes for outcome in row
+               if outcome and isinstance(outcome.get("value"), dict) and "result" in outcome["value"]]
+    results = [result for result in results if result is not None]
+    if len(results) >= 3 and all(difference(results[0], result) is None for result in results[1:]):
+        return "this is right, but your code gives the same result whatever it is given"
+    return None
 
 
 def _is_refusal(expected: dict) -> bool:

@@ -29,6 +29,8 @@ def observe(target, probe: str, inputs: dict) -> dict:
             value = getattr(probes, probe)(target, **inputs)
     except KeyboardInterrupt:
         raise
+    except codec.CodecError as error:  # from a probe that looks at results
+        return {"refused": str(error)}
     except BaseException as error:  # SystemExit too: a student's exit() is an answer that failed, not ours to obey
         return {"error": describe_error(error, _source_file(target))}
     try:

@@ -55,7 +55,7 @@ def grade_source(source: str, filename: str, exercise: Exercise, seed: int | Non
 
     filename: what tracebacks call it. Give the bare name: the student's code can read it.
     """
-    material = exercise.material(secret.seed() if seed is None else seed, misconceptions=False)
+    material = _material(exercise, seed)
     outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in material["properties"]]
     reason, next_property, deadline = None, 0, time.monotonic() + seconds
     # A process that dies takes its property with it and no other: the rest go to a new one, in what time is left.
@@ -92,16 +92,28 @@ def grade_source(source: str, filename: str, exercise: Exercise, seed: int | Non
 
 def grade_object(answer, exercise: Exercise, seed: int | None = None) -> Report:
     """Grade a live object in this process, as the hidden tests do under stock nbgrader."""
-    material = exercise.material(secret.seed() if seed is None else seed, misconceptions=False)
+    material = _material(exercise, seed)
     problem = signature_problem(answer, material)
     if problem:
         return no_answer(material, problem)
     return _judge_and_explain(exercise, material, outcomes_of(answer, material))
 
 
+_made: dict[tuple[int, int], tuple[Exercise, dict]] = {}
+
+
+def _material(exercise: Exercise, seed: int | None) -> dict:
+    """The hidden material, made once for all answers that this process grades."""
+    key = id(exercise), secret.seed() if seed is None else seed
+    if key not in _made:
+        _made[key] = exercise, exercise.material(key[1], misconceptions=False)
+    return _made[key][1]
+
+
 def _judge_and_explain(exercise: Exercise, material: dict, outcomes) -> Report:
     report = judge(material, outcomes, show_cases=False)
-    if any(finding.kind for finding in report.findings):  # only an answer that failed needs explaining
+    # Only an answer that failed needs explaining, and the mistakes are run once for all of them.
+    if any(finding.kind for finding in report.findings) and not material["misconceptions"]:
         report = judge(exercise.explain(material), outcomes, show_cases=False)
     return report
 

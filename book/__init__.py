@@ -2,7 +2,10 @@
 
 
 def setup(app):
-    """Register every part with Sphinx. Imports stay in here: the chapters' kernels import `book.quiet` without Sphinx."""
+    """Register every part with Sphinx.
+
+    Imports stay in here: the chapters' kernels import `book.quiet` without Sphinx.
+    """
     from book import downloads, leaks, lean, quiz, reader
 
     for part in (reader, quiz, downloads, lean, leaks):

@@ -33,7 +33,7 @@ def mathjax_folder() -> Path:
 
 
 def mathjax_where_needed(app, pagename, templatename, context, doctree) -> None:
-    """Sphinx also loads MathJax on pages whose table of contents leads to mathematics. Only the page itself counts here."""
+    """Sphinx also loads MathJax where the table of contents leads to mathematics. Only the page itself counts here."""
     domain = app.env.get_domain("math")
     if not domain.data["has_equations"].get(pagename, False):
         files = context["script_files"]
@@ -41,7 +41,7 @@ def mathjax_where_needed(app, pagename, templatename, context, doctree) -> None:
 
 
 def drop_weight(app, exception) -> None:
-    """Drop what the theme ships and no page needs: icons drawn by a script (the style sheet has them too), source maps."""
+    """Drop what the theme ships and no page needs: icons drawn by script (the style sheet has them), source maps."""
     static = Path(app.outdir, "_static")
     if exception or app.builder.format != "html":
         return

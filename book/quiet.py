@@ -38,8 +38,7 @@ def exercise_at_fault(error: BaseException) -> str | None:
     for frame, _ in traceback.walk_tb(error.__traceback__):
         inside = re.search(r"solutions[/\\](\w+\.py)$", frame.f_code.co_filename)
         if inside:
-            name = frame.f_code.co_qualname if hasattr(frame.f_code, "co_qualname") else frame.f_code.co_name
-            return f"{name} (solutions/{inside[1]})"
+            return f"{frame.f_code.co_qualname} (solutions/{inside[1]})"
     return None
 
 

@@ -60,7 +60,8 @@ class Quiz(SphinxDirective):
         box += quiz_question("", "", *self.inline(self.arguments[0]))
         for number, (right, text, feedback) in enumerate(choices):
             box += quiz_choice("", "", *self.inline(text), group=group, number=number, right=right)
-            named = nodes.inline("", "", nodes.strong("", "", *self.inline(text)), nodes.Text(": "), classes=["quiz-named"])
+            named = nodes.inline("", "", nodes.strong("", "", *self.inline(text)), nodes.Text(": "),
+                                 classes=["quiz-named"])
             answers += quiz_feedback("", "", named, *self.inline(feedback), number=number, right=right)
         box += answers
         return [box]
@@ -115,7 +116,8 @@ def depart_feedback(self, node):
 
 def setup(app) -> None:
     for node, visit, depart in ((quiz, visit_quiz, depart_quiz), (quiz_question, visit_question, depart_question),
-                                (quiz_choice, visit_choice, depart_choice), (quiz_answers, visit_answers, depart_answers),
+                                (quiz_choice, visit_choice, depart_choice),
+                                (quiz_answers, visit_answers, depart_answers),
                                 (quiz_feedback, visit_feedback, depart_feedback)):
         app.add_node(node, html=(visit, depart))
     app.add_directive("quiz", Quiz)

@@ -77,10 +77,10 @@ def boxed(source: str) -> str:
     return f"{head}\n:::::::{{div}} written\n{body.strip()}\n:::::::\n"
 
 
-def imports_hash(root: Path) -> str:
+def imports_hash(root: Path, packages=IMPORTED) -> str:
     """A hash of everything the chapters' cells import from this checkout: code, scripts and data."""
     digest = hashlib.sha256()
-    for folder, suffixes in IMPORTED:
+    for folder, suffixes in packages:
         for path in sorted((root / folder).rglob("*")):
             if path.suffix in suffixes and path.is_file():
                 digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
@@ -93,7 +93,7 @@ def configure(app, config) -> None:
         for stem in registry.chapters():
             config.nb_custom_formats[f"chapters/{stem}.md"] = ["book.reader.read_chapter", {"stem": stem}, False]
             registry.exercises_of(stem)  # a missing or broken reference is one clear line, before anything runs
-        assemble.write_checks(registry.chapters())
+        refresh_checks(Path(app.doctreedir))
     except CourseError as error:
         raise ChapterError(str(error)) from None
     except Exception as error:  # a reference that fails on its own cases: one line, none of its source
@@ -101,6 +101,16 @@ def configure(app, config) -> None:
     paths = [str(registry.ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     os.environ["IPYTHONDIR"] = own_profile(Path(app.doctreedir).resolve())
+
+
+def refresh_checks(folder: Path) -> None:
+    """Bring the data behind `check` up to date. It takes seconds, so a stamp says when nothing has changed."""
+    stamp, packages = folder / "checks.sha256", (*IMPORTED, ("autograder", {".py"}))
+    if stamp.exists() and stamp.read_text() == imports_hash(registry.ROOT, packages):
+        return
+    assemble.write_checks(registry.chapters())
+    folder.mkdir(parents=True, exist_ok=True)
+    stamp.write_text(imports_hash(registry.ROOT, packages))
 
 
 def own_profile(folder: Path) -> str:

@@ -90,7 +90,8 @@ def adds_entries(a, b):
     return _checked(a, b, sum(x + y for x, y in zip(a, b)))
 
 
-@dot.misconception("The running total starts at 1, so every answer is one too large. A sum of nothing is 0: start there.")
+@dot.misconception("The running total starts at 1, so every answer is one too large. A sum of nothing is 0: start "
+                   "there.")
 def starts_at_one(a, b):
     return _checked(a, b, 1 + sum(x * y for x, y in zip(a, b)))
 
@@ -303,8 +304,8 @@ def angle_in_radians(a, b):
     return float(np.arccos(np.clip(_divided(a, b, np.linalg.norm(a) * np.linalg.norm(b)), -1, 1)))
 
 
-@cosine_similarity.misconception("The mean is subtracted first. That is the correlation of the entries; the cosine takes "
-                                 "the vectors as they are.")
+@cosine_similarity.misconception("The mean is subtracted first. That is the correlation of the entries; the cosine "
+                                 "takes the vectors as they are.")
 def correlation(a, b):
     if a.shape != b.shape:
         raise ValueError("shapes differ")
@@ -391,7 +392,8 @@ def broadcasts(a, b):
     return float((a * b).sum() / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
-@cosine_similarity.misconception("`a /= ...` writes into the caller's array. Write `a = a / ...`, which makes a new one.")
+@cosine_similarity.misconception("`a /= ...` writes into the caller's array. Write `a = a / ...`, which makes a new "
+                                 "one.")
 def normalises_in_place(a, b):
     if a.shape != b.shape:
         raise ValueError("shapes differ")
@@ -420,7 +422,8 @@ def rows_times_columns(rng):
 
 
 @matmul.property("refuses sizes that do not fit", points=1, probe=probes.error_of,
-                 hint="A row of A has as many entries as B has rows, or there is no product. Otherwise raise ValueError.")
+                 hint="A row of A has as many entries as B has rows, or there is no product. Otherwise raise "
+                 "ValueError.")
 def sizes_do_not_fit(rng):
     yield dict(A=_rows(rng, 2, 3), B=_rows(rng, 2, 3))
     yield dict(A=_rows(rng, 2, 2), B=_rows(rng, 3, 2))
@@ -539,8 +542,8 @@ def only_the_diagonal(A, B):
     return [product[i][i] for i in range(min(len(product), len(product[0])))]
 
 
-@matmul.misconception("`zip` stops at the shorter of a row and a column, so sizes that do not fit give numbers in place "
-                      "of a ValueError.", section="What goes wrong")
+@matmul.misconception("`zip` stops at the shorter of a row and a column, so sizes that do not fit give numbers in "
+                      "place of a ValueError.", section="What goes wrong")
 def sizes_cut_short(A, B):
     return [[sum(x * y for x, y in zip(row, column)) for column in zip(*B)] for row in A]
 
@@ -559,15 +562,15 @@ def only_first_rows_are_measured(A, B):
     return [[sum(A[i][k] * B[k][j] for k in range(len(B))) for j in range(len(B[0]))] for i in range(len(A))]
 
 
-@matmul.misconception("Nothing is checked, and the sum runs over the rows of B. When a row of A is longer, its last entries "
-                      "are dropped in silence; when it is shorter, an IndexError comes. Compare sizes first and raise "
-                      "ValueError.", section="What goes wrong")
+@matmul.misconception("Nothing is checked, and the sum runs over the rows of B. When a row of A is longer, its last "
+                      "entries are dropped in silence; when it is shorter, an IndexError comes. Compare sizes first "
+                      "and raise ValueError.", section="What goes wrong")
 def unchecked_over_rows_of_B(A, B):
     return [[sum(A[i][k] * B[k][j] for k in range(len(B))) for j in range(len(B[0]))] for i in range(len(A))]
 
 
-@matmul.misconception("Nothing is checked, and the sum runs over the columns of A. Sizes that do not fit then end in an "
-                      "IndexError or in numbers that mean nothing. Compare sizes first and raise ValueError.",
+@matmul.misconception("Nothing is checked, and the sum runs over the columns of A. Sizes that do not fit then end in "
+                      "an IndexError or in numbers that mean nothing. Compare sizes first and raise ValueError.",
                       section="What goes wrong")
 def unchecked_over_columns_of_A(A, B):
     return [[sum(A[i][k] * B[k][j] for k in range(len(A[0]))) for j in range(len(B[0]))] for i in range(len(A))]
@@ -638,8 +641,8 @@ def reverses_all_axes(Q, K):
     return Q @ K.T
 
 
-@pairwise_scores.misconception("Axes 1 and 2 are exchanged by number, which is right for a stack of exactly one leading "
-                               "dimension. Count from the end: the last two axes are -2 and -1.",
+@pairwise_scores.misconception("Axes 1 and 2 are exchanged by number, which is right for a stack of exactly one "
+                               "leading dimension. Count from the end: the last two axes are -2 and -1.",
                                section="What goes wrong")
 def counts_axes_from_the_front(Q, K):
     return Q @ np.swapaxes(K, 1, 2)
@@ -684,8 +687,9 @@ def queries_turned(Q, K):
     return np.swapaxes(Q, -1, -2) @ K
 
 
-@pairwise_scores.misconception("The scores are divided by the square root of d. That belongs to attention, two chapters "
-                               "on; here the plain dot products are asked for.", section="Why scores grow with dimension")
+@pairwise_scores.misconception("The scores are divided by the square root of d. That belongs to attention, two "
+                               "chapters on; here the plain dot products are asked for.",
+                               section="Why scores grow with dimension")
 def scaled_too_early(Q, K):
     return Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])
 
@@ -745,8 +749,8 @@ def widths_cut_to_fit(Q, K):
     return Q[..., :width] @ np.swapaxes(K[..., :width], -1, -2)
 
 
-@pairwise_scores.misconception("The arrays are brought to another shape or scale in place, so the caller's are not what "
-                               "they were. Make new arrays.")
+@pairwise_scores.misconception("The arrays are brought to another shape or scale in place, so the caller's are not "
+                               "what they were. Make new arrays.")
 def changes_its_inputs(Q, K):
     scores = Q @ np.swapaxes(K, -1, -2)
     K *= 2
@@ -790,9 +794,9 @@ def standard_deviation(d, n_samples, rng):
     return (q * k).sum(axis=1).std()
 
 
-_ABOUT_ONE = ("The result is near 1 whatever d is. Either the variance was taken of single products, before adding them "
-              "up, or the scores or the result were divided by something that holds d. Take the variance of the plain "
-              "dot products.")
+_ABOUT_ONE = ("The result is near 1 whatever d is. Either the variance was taken of single products, before adding "
+              "them up, or the scores or the result were divided by something that holds d. Take the variance of the "
+              "plain dot products.")
 
 
 @score_variance.misconception(_ABOUT_ONE)
@@ -870,15 +874,15 @@ def all_scores(d, n_samples, rng):
     return (q * k).sum(axis=1)
 
 
-@score_variance.misconception("The numbers come from NumPy's global random state (`np.random.normal` and friends). Draw "
-                              "from `rng`, so that whoever calls decides on the seed.")
+@score_variance.misconception("The numbers come from NumPy's global random state (`np.random.normal` and friends). "
+                              "Draw from `rng`, so that whoever calls decides on the seed.")
 def global_state(d, n_samples, rng):
     q, k = np.random.normal(size=(2, n_samples, d))
     return (q * k).sum(axis=1).var()
 
 
-@score_variance.misconception("The function seeds a generator of its own, so it returns the same number for every `rng`, "
-                              "or d itself without drawing at all. Use the `rng` it is given.")
+@score_variance.misconception("The function seeds a generator of its own, so it returns the same number for every "
+                              "`rng`, or d itself without drawing at all. Use the `rng` it is given.")
 def own_seed(d, n_samples, rng):
     q, k = np.random.default_rng(0).normal(size=(2, n_samples, d))
     return (q * k).sum(axis=1).var()

@@ -12,3 +12,13 @@ addEventListener("DOMContentLoaded", () => {
     });
   }
 });
+
+// From the file system a browser shows a notebook instead of saving it. Then the link says what to do.
+addEventListener("DOMContentLoaded", () => {
+  if (location.protocol !== "file:") return;
+  for (const link of document.querySelectorAll(".chapter-download a")) {
+    const hint = document.createElement("small");
+    hint.textContent = "Right-click and choose “Save link as”.";
+    link.after(" ", hint);
+  }
+});

@@ -15,7 +15,9 @@
   }
 
   function bytes({ data, encoding }) {
-    const text = encoding === "hex" ? data.replace(/../g, (pair) => String.fromCharCode(parseInt(pair, 16))) : atob(data);
+    const text = encoding === "hex"
+      ? data.replace(/../g, (pair) => String.fromCharCode(parseInt(pair, 16)))
+      : atob(data);
     return new DataView(Uint8Array.from(text, (c) => c.charCodeAt(0)).buffer);
   }
 
@@ -30,7 +32,8 @@
   }
 
   const same = (a, b) =>
-    Object.is(a, b) || (!(a instanceof DataView) && !(b instanceof DataView) && JSON.stringify(a) === JSON.stringify(b));
+    Object.is(a, b) ||
+    (!(a instanceof DataView) && !(b instanceof DataView) && JSON.stringify(a) === JSON.stringify(b));
 
   // What anywidget calls the model. All views of one model share it, so they stay in step.
   function makeModel(all) {

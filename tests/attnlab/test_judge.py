@@ -221,3 +221,10 @@ def test_outcomes_of_any_form_are_judged(nonsense):
     for show in (True, False):
         found = judge(TOY, [[nonsense for _ in p["cases"]] for p in TOY["properties"]], show)
         assert found.points == 0
+
+
+def test_one_and_the_same_result_for_everything_earns_nothing():
+    exercise = make()
+    exercise.property("gives zeros for zeros", points=1)(lambda rng: [dict(x=np.zeros(3))])
+    found = report(lambda x, times=1: np.zeros(3), exercise.material())
+    assert found.points == 0 and "same result whatever it is given" in found.findings[3].detail

@@ -185,3 +185,14 @@ def test_the_outcome_keeps_no_hold_on_the_students_objects():
     outcome = observe(lambda: mine, "call", {})
     mine.append(2.0)
     assert outcome["value"]["result"] == [1.0]
+
+
+def test_a_number_from_theory_is_no_sample():
+    regions = {"near three": [2.0, 4.0]}
+    assert probes.lands_in(lambda rng: 3.0 + 0.1 * rng.random(), seed=1, regions=regions) == {"about": "near three"}
+    assert probes.lands_in(lambda rng: 3.0, seed=1, regions=regions) == {"about": "the same number with every rng"}
+    assert probes.lands_in(lambda rng: 9.0 + rng.random(), seed=1, regions=regions)["about"] > 9
+
+
+def test_handing_back_the_generator_is_no_draw():
+    assert "Generator" in observe(lambda rng: rng, "seeded", {"seed": 1})["refused"]

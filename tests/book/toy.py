@@ -119,7 +119,8 @@ export default {
   render({ model, el }) {
     const button = document.createElement("button");
     const bytes = model.get("raw");
-    const draw = () => (button.textContent = `count ${model.get("count")}, bytes ${[0, 1, 2].map((i) => bytes.getUint8(i))}`);
+    const shown = [0, 1, 2].map((i) => bytes.getUint8(i));
+    const draw = () => (button.textContent = `count ${model.get("count")}, bytes ${shown}`);
     button.dataset.widget = "counter";
     button.addEventListener("click", () => { model.set("count", model.get("count") + 1); model.save_changes(); });
     model.on("change:count", draw);
@@ -164,5 +165,5 @@ def make(folder: Path, **texts: str) -> Path:
 def build(folder: Path, *options: str) -> subprocess.CompletedProcess:
     """Run `jupyter-book build` there, with that folder's packages before this checkout's."""
     return subprocess.run(
-        [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", *options], cwd=folder, text=True, capture_output=True,
-        timeout=300, env={**os.environ, "PYTHONPATH": str(folder)})
+        [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", *options], cwd=folder, text=True,
+        capture_output=True, timeout=300, env={**os.environ, "PYTHONPATH": str(folder)})

@@ -1,0 +1,128 @@
+"""`python -m autograder try NAME FILE... [--json]` on real exercises, as an instructor runs it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+
+import pytest
+
+from autograder import registry
+
+RIGHT = """import numpy as np
+def softmax(x, axis=-1):
+    e = np.exp(x - np.max(x, axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+"""
+NO_MAXIMUM = "import numpy as np\ndef softmax(x, axis=-1):\n    return np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)\n"
+
+
+def attempt(*arguments, timeout: float = 120):
+    return subprocess.run([sys.executable, "-m", "autograder", "try", *map(str, arguments)], cwd=registry.ROOT,
+                          capture_output=True, text=True, timeout=timeout)
+
+
+def records(run) -> list[dict]:
+    return [json.loads(line) for line in run.stdout.splitlines()]
+
+
+@pytest.fixture
+def file(tmp_path):
+    def write(name: str, content: str | bytes):
+        path = tmp_path / name
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+        return path
+
+    return write
+
+
+def test_each_file_is_one_json_object_on_one_line(file, tmp_path):
+    paths = [file("right.py", RIGHT), file("two words.py", NO_MAXIMUM), file("stub.py", "def softmax(x, axis=-1):\n"
+             "    raise NotImplementedError\n"), file("leaves.py", "import os; os._exit(7)"),
+             file("nothing.py", ""), file("mark.py", b"\xef\xbb\xbf" + RIGHT.encode())]
+    run = attempt("softmax", *paths, "--json")
+    assert run.returncode == 0 and run.stderr == ""
+    found = records(run)
+    assert [entry["file"] for entry in found] == [str(path) for path in paths]
+    full = registry.exercise("softmax").points
+    assert [entry["points"] for entry in found[2:]] == [0, 0, 0, full] and found[0]["points"] == full
+    for entry in found:
+        assert entry["exercise"] == "softmax" and entry["max_points"] == full
+        assert entry["points"] == sum(p["points"] for p in entry["properties"])
+        for part in entry["properties"]:
+            assert {"title", "passed", "points", "hint", "misconception"} <= part.keys()
+            assert part["passed"] or isinstance(part["hint"], str)
+    assert any("maximum" in (p["misconception"] or "") for p in found[1]["properties"])
+    assert found[2]["reason"] == "softmax is not done yet" and "exit code 7" in found[3]["reason"]
+
+
+def test_without_json_it_prints_a_table_a_file(file):
+    run = attempt("softmax", file("right.py", RIGHT), file("wrong.py", NO_MAXIMUM), file("bad.py", "1 / 0"))
+    full = f"{registry.exercise('softmax').points:g}"
+    assert run.returncode == 0 and run.stderr == ""
+    assert f"right.py: {full} of {full} points" in run.stdout and " no   " in run.stdout
+    assert f"bad.py: 0 of {full} points: the file raised ZeroDivisionError in line 1: division by zero" in run.stdout
+
+
+@pytest.mark.parametrize("name, content, words", [
+    ("broken.py", "def softmax(:\n", "broken.py, line 1: syntax error: "),
+    ("latin.py", b"x = '\xe9'\n", "latin.py: not a text file in UTF-8"), (None, None, "absent.py: no such file")])
+def test_a_file_that_cannot_be_read_is_one_line_and_a_status_and_the_next_goes_on(file, tmp_path, name, content, words):
+    bad = file(name, content) if name else tmp_path / "absent.py"
+    run = attempt("softmax", bad, file("right.py", RIGHT), "--json")
+    assert run.returncode != 0
+    assert run.stderr.count("\n") == 1 and words in run.stderr and "Traceback" not in run.stderr
+    first, second = records(run)
+    assert first["points"] == 0 and words in first["reason"]
+    assert second["points"] == second["max_points"]
+
+
+def test_an_unknown_exercise_is_one_line_and_a_status(file):
+    run = attempt("sofmax", file("right.py", RIGHT))
+    assert run.returncode != 0 and run.stdout == ""
+    assert run.stderr.count("\n") == 1 and "'sofmax'" in run.stderr and "softmax" in run.stderr
+
+
+def test_an_answer_that_prints_does_not_disturb_the_json(file):
+    noisy = "print('{')\nimport os\nos.write(1, b'noise')\nos.write(2, b'noise')\n" + RIGHT.replace("    e =", "    print(x); e =")
+    run = attempt("softmax", file("noisy.py", noisy), "--json")
+    assert run.stderr == "" and records(run)[0]["points"] == registry.exercise("softmax").points
+
+
+@pytest.mark.slow
+def test_a_file_that_hangs_gets_a_reason_after_ten_seconds_and_the_next_goes_on(file):
+    run = attempt("softmax", file("hangs.py", "def softmax(x, axis=-1):\n    while True: pass\n"), file("right.py", RIGHT),
+                  "--json")
+    first, second = records(run)
+    assert first["points"] == 0 and first["reason"] == "no answer within 10 seconds"
+    assert second["points"] == second["max_points"] and run.returncode == 0
+
+
+def test_nothing_hidden_is_in_the_output(file):
+    tell = "def softmax(x, axis=-1):\n    raise type('E' + repr(x.tolist()), (ValueError,), {})(repr(x.tolist()))\n"
+    for path in (file("tell.py", tell), file("same.py", "def softmax(x, axis=-1):\n    return x * 1.5\n")):
+        for flags in ([], ["--json"]):
+            run = attempt("softmax", path, *flags)
+            hidden = registry.exercise("softmax").material(_seed(), misconceptions=False)
+            for prop in hidden["properties"]:
+                for case in prop["cases"]:
+                    for number in case["x"].ravel().tolist():
+                        assert isinstance(number, int) or f"{abs(number):.6g}"[:7] not in run.stdout or number in (
+                            1000.0, 999.0) or float(number).is_integer()
+
+
+def _seed() -> int:
+    from autograder import secret
+
+    return secret.seed()
+
+
+def test_every_exercise_takes_its_reference_as_a_file(tmp_path):
+    """The chapter's solutions as one file: what a student who is done has."""
+    for stem in registry.chapters():
+        path = registry.ROOT / "solutions" / f"{stem}.py"
+        name = next(iter(registry.exercises_of(stem)))
+        run = attempt(name, path, "--json")
+        (entry,) = records(run)
+        assert entry["points"] == entry["max_points"], run.stdout
