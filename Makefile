@@ -3,7 +3,7 @@
 #   book     the static book, in _build/html              release  student notebooks and dist/attention-course.zip
 #   serve    the built book on http://127.0.0.1:8000      grade    the sample class, from release to feedback and CSV
 #   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too
-#   test     all tests, on the CPU
+#   test     all tests, on the CPU                        formgrader  nbgrader's formgrader on COURSE_DIR
 
 PYTHON ?= python3
 VENV   ?= .venv
@@ -11,7 +11,10 @@ PORT   ?= 8000
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
-.PHONY: book serve lab test release grade clean
+# The instructor's course. nbgrader and formgrader read autograder/nbgrader_config.py, which takes it from here.
+export COURSE_DIR ?= $(CURDIR)/build/course
+
+.PHONY: book serve lab test release grade formgrader clean
 .DELETE_ON_ERROR:
 
 # Made once, refreshed only when what is required changes. torch goes in first and alone, so that no other package
@@ -46,6 +49,11 @@ release: $(READY)
 
 grade: $(READY)
 	$(BIN)/python -m autograder grade
+
+formgrader: $(READY)
+	@test -f "$(COURSE_DIR)/gradebook.db" || { echo "No gradebook in $(COURSE_DIR): release first, or name another COURSE_DIR."; exit 1; }
+	JUPYTER_CONFIG_PATH=$(CURDIR)/autograder $(BIN)/jupyter lab --ServerApp.root_dir="$(COURSE_DIR)" \
+	    --LabApp.default_url=/formgrader
 
 clean:
 	rm -rf _build build dist reports .pytest_cache .venv *.egg-info

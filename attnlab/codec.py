@@ -231,7 +231,8 @@ def _rebuild(tree, arrays, nodes, depth):
         case ["complex", str(real), str(imaginary)]:
             return complex(float.fromhex(real), float.fromhex(imaginary))
         case ["scalar", str(dtype), str(value)] if re.fullmatch(r"[<>|=]?[biufc]\d{1,2}", dtype):
-            return np.frombuffer(bytes.fromhex(value), dtype=dtype, count=1).astype(np.dtype(dtype).newbyteorder("="))[0]
+            entry = np.frombuffer(bytes.fromhex(value), dtype=dtype, count=1)
+            return entry.astype(entry.dtype.newbyteorder("="))[0]
         case ["array", str(name)]:
             return arrays.pop(name)
         case ["tensor", str(name), str(dtype)] if dtype in _TENSORS:

@@ -112,7 +112,7 @@ def _not_done(outcomes) -> bool:
     """Whether every case met the stub's `raise NotImplementedError`: the answer's own, not that of one it calls."""
     came = [outcome for row in outcomes for outcome in row if outcome is not None]
     return bool(came) and all("error" in o and o["error"]["type"] == "NotImplementedError"
-                              and (o["error"]["code"] or "raise").startswith("raise") for o in came)
+                              and "raise" in (o["error"]["code"] or "raise") for o in came)
 
 
 def _differs(prop: dict, expected: dict, got: dict | None) -> Difference | None:
@@ -226,7 +226,7 @@ def _explanation(suspects: list[_Suspect], p: int) -> dict | None:
 def _tells(expected: dict, wrong: dict) -> bool:
     """Whether a wrong outcome is so particular that another mistake would hardly give it.
 
-    Fractions are; nan, an exception, a yes or no, a zero or a single whole number are not.
+    Fractions are, and nan among right numbers; nan alone, an exception, a yes or no, a zero or a single whole number are not.
     """
     if "value" not in wrong or not isinstance(wrong["value"], dict):
         return False
@@ -245,6 +245,9 @@ def _particular(expected, wrong) -> bool:
     if entries.dtype.kind == "b":  # a pattern of at least six, not all alike
         return entries.size >= 6 and 0 < np.count_nonzero(entries) < entries.size
     if right is not None and right.shape == entries.shape:
+        lost = np.isnan(entries)
+        if 0 < np.count_nonzero(lost) < entries.size and np.allclose(entries[~lost], right[~lost], rtol=1e-9, atol=0):
+            return True  # nan in certain places, and all others right
         with np.errstate(all="ignore"):
             entries = entries[~np.isclose(entries, right, rtol=1e-13, atol=0, equal_nan=True)]
     entries = np.unique(entries[np.isfinite(entries)])
@@ -282,7 +285,7 @@ def _error_words(error: dict) -> str:
     code = error["code"] or ""
     where = f" in line {error['line']}" if error["line"] else ""
     shown = f": `{code}`" if code else ""
-    if error["type"] == "NotImplementedError" and code and not code.startswith("raise"):
+    if error["type"] == "NotImplementedError" and code and "raise" not in code:
         return f"your code calls something that is not done yet{where}{shown}"
     message = f" ({' '.join(error['message'].split())})" if error["message"] else ""
     return f"your code raised {error['type']}{message}{where}{shown}"

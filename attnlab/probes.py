@@ -134,7 +134,7 @@ def in_time(f, *, seconds, seed, shapes, **inputs):
     arrays = {name: rng.normal(size=tuple(shape)) for name, shape in shapes.items()}
     for patience in (1, 3):
         start, result = time.process_time(), None
-        with contextlib.suppress(_OutOfTime), _time_limit(patience * seconds):
+        with contextlib.suppress(OutOfTime), _time_limit(patience * seconds):
             result = np.asarray(f(**inputs, **arrays))
         used = time.process_time() - start
         if result is not None and used <= seconds:
@@ -145,20 +145,20 @@ def in_time(f, *, seconds, seed, shapes, **inputs):
     return {"in_time": False, "sample": None}
 
 
-class _OutOfTime(BaseException):
+class OutOfTime(BaseException):
     """Raised inside a call that takes too long; not an Exception, so that `except Exception` does not catch it."""
 
 
 @contextlib.contextmanager
 def _time_limit(seconds):
-    """Raises _OutOfTime in this thread after `seconds`, between two bytecodes: it ends Python loops, not C calls."""
+    """Raises OutOfTime in this thread after `seconds`, between two bytecodes: it ends Python loops, not C calls."""
     thread = ctypes.c_ulong(threading.get_ident())
     lock, state = threading.Lock(), {"running": True}
 
     def interrupt():
         with lock:
             if state["running"]:
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(_OutOfTime))
+                ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(OutOfTime))
 
     timer = threading.Timer(seconds, interrupt)
     timer.daemon = True

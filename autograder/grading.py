@@ -45,7 +45,8 @@ def read_source(path: Path) -> str:
     except SyntaxError as error:
         raise Unreadable(f"{path}, line {error.lineno}: syntax error: {error.msg}") from None
     except (ValueError, RecursionError, MemoryError) as error:
-        raise Unreadable(f"{path}: cannot be compiled: {' '.join(str(error).split()) or type(error).__name__}") from None
+        why = " ".join(str(error).split()) or type(error).__name__
+        raise Unreadable(f"{path}: cannot be compiled: {why}") from None
     return source
 
 

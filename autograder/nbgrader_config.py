@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The graded cells import `autograder`; kernels inherit this environment.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 sys.path.insert(0, str(ROOT))
-import autograder  # noqa: E402, F401 - puts the environment's commands on the PATH
+from autograder import registry  # noqa: E402 - importing it also puts the environment's commands on the PATH
 
 c = get_config()  # noqa: F821 - given by traitlets
 c.CourseDirectory.course_id = "attention"
@@ -40,3 +40,9 @@ c.Autograde.autograde_preprocessors = [
 c.Execute.timeout = 60  # seconds a cell
 c.Execute.error_on_timeout = {
     "ename": "TimeoutError", "evalue": "this cell took longer than a minute", "traceback": ["TimeoutError"]}
+
+# `nbgrader zip_collect` reads names as learning platforms give them to downloads: the student first, the chapter last,
+# as in ada_12345_assignsubmission_file_softmax.ipynb (Moodle), ada_98_76_softmax-1.ipynb (Canvas),
+# ada_attempt_2026-09-29-10-30-00_softmax.ipynb. Set another pattern if yours are different.
+c.FileNameCollectorPlugin.named_regexp = (
+    r".*/(?P<student_id>[^_/]+)_(?:.*_)?(?P<file_id>" + "|".join(registry.chapters()) + r")(?:-\d+)?\.ipynb$")

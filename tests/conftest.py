@@ -22,6 +22,12 @@ def pytest_collection_modifyitems(items):
             item.add_marker("browser")
 
 
+@pytest.fixture(scope="session", autouse=True)
+def own_course(tmp_path_factory):
+    """No test writes into the course of whoever runs it."""
+    os.environ["COURSE_DIR"] = str(tmp_path_factory.mktemp("own") / "course")
+
+
 def chromium_path() -> str | None:
     return next(filter(None, map(shutil.which, ["chromium", "chromium-browser", "google-chrome"])), None)
 

@@ -708,9 +708,16 @@ def cosines(Q, K):
     return Q @ np.swapaxes(K, -1, -2)
 
 
+def too_slow_to_wait_for(Q, K):
+    """What the time limit does to these mistakes on the large case, without the seconds it takes."""
+    if Q.shape[-2] * K.shape[-2] > 1_000_000:
+        raise probes.OutOfTime
+
+
 @pairwise_scores.misconception("These are distances between queries and keys. A dot product is large where a distance "
                                "is small.", section="Multiply, then add")
 def distances(Q, K):
+    too_slow_to_wait_for(Q, K)
     return np.linalg.norm(Q[..., :, None, :] - K[..., None, :, :], axis=-1)
 
 
@@ -729,6 +736,7 @@ def einsum_without_dots(Q, K):
 @pairwise_scores.misconception("Python loops over queries and keys take four million steps here, seconds where the "
                                "matrix product takes hundredths. Hand the whole table to NumPy at once.")
 def python_loops(Q, K):
+    too_slow_to_wait_for(Q, K)
     if Q.shape[-1] != K.shape[-1]:
         raise ValueError("widths differ")
     leading = np.broadcast_shapes(Q.shape[:-2], K.shape[:-2])

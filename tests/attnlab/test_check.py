@@ -100,8 +100,9 @@ def test_other_parameters_are_told_apart_with_the_signature_to_keep(answer, word
     assert words in reason and reason.endswith("Keep the parameters as they were: `doubled(x, times=1)`.")
 
 
-@pytest.mark.parametrize("answer", [lambda *a, **k: doubled(*a, **k), lambda x, times=1, *, verbose=False: doubled(x, times),
-                                    lambda times=1, x=None: doubled(x, times)])
+@pytest.mark.parametrize("answer", [
+    lambda *a, **k: doubled(*a, **k), lambda x, times=1, *, verbose=False: doubled(x, times),
+    lambda times=1, x=None: doubled(x, times)])
 def test_parameters_that_can_be_given_by_name_are_fine(answer):
     assert examine(answer, TOY).passed
 
@@ -202,8 +203,9 @@ def test_an_error_in_a_notebook_cell_is_shown_with_its_line(notebook):
 
 
 def test_nothing_goes_to_stderr_whatever_the_answer_does(notebook):
-    outputs = notebook("import sys, warnings, logging\ndef doubled(x, times=1):\n    warnings.warn('w'); logging.error('e')\n"
-                       "    print('p', file=sys.stderr); print('p')\n    return x / 0", "check(doubled)")
+    outputs = notebook("import sys, warnings, logging\ndef doubled(x, times=1):\n"
+                       "    warnings.warn('w'); logging.error('e')\n    print('p', file=sys.stderr); print('p')\n    return x / 0",
+                       "check(doubled)")
     assert [output.output_type for output in outputs] == ["display_data", "execute_result"]
 
 

@@ -59,7 +59,8 @@ def test_what_goes_in_comes_out(seed):
 
 @pytest.mark.parametrize("array", [np.zeros(()), np.zeros((0, 3)), np.zeros((3, 0, 2), np.int8), np.arange(10)[::3],
                                    np.arange(24.0).reshape(2, 3, 4).T, np.broadcast_to(np.float32(2), (3, 2)),
-                                   np.ones((1,) * 30), np.longdouble([1.5]), np.float16([1 / 3])], ids=lambda a: str(a.shape))
+                                   np.ones((1,) * 30), np.longdouble([1.5]), np.float16([1 / 3])],
+                         ids=lambda array: str(array.shape))
 def test_an_array_of_any_layout_comes_back_writable(array):
     back = unpack(pack(array))
     assert equal(back, np.array(array)) and back.flags.writeable
@@ -108,6 +109,7 @@ def test_subclasses_are_read_without_their_own_methods():
     assert equal(unpack(pack(make(dict, {"a": 1}))), {"a": 1})
 
 
+@pytest.mark.filterwarnings("ignore:the matrix subclass")
 def test_subclasses_of_arrays_come_back_as_plain_arrays():
     class Sub(np.ndarray):
         dtype = property(lambda self: 1 / 0)
@@ -203,7 +205,8 @@ def test_the_forgery_helper_can_make_good_bytes():
     npy(header(shape="(99999999999999999999,)")), npy(header(shape="(0, 99999999999999999999)")),
     npy(header(shape="(" + "1, " * 100 + ")"), b"x" * 8), npy(header(shape="2"), b"x" * 16),
     npy(header(shape="(2.0,)"), b"x" * 16), npy(header(shape="(True, 2)"), b"x" * 16),
-    npy(header(descr="'|O'"), b"x" * 16), npy(header(descr="'<U2'"), b"x" * 16), npy(header(descr="'<M8[D]'"), b"x" * 16),
+    npy(header(descr="'|O'"), b"x" * 16), npy(header(descr="'<U2'"), b"x" * 16),
+    npy(header(descr="'<M8[D]'"), b"x" * 16),
     npy(header(descr="[('a', '<f8')]"), b"x" * 16), npy(header(descr="'<f99'"), b"x" * 198),
     npy(header(descr="'<f0'"), b""), npy(header(descr="('<f8', (2,))"), b"x" * 32), npy(header(order="1"), b"x" * 16),
     npy(header(order="__import__('os').abort()"), b"x" * 16), npy(header(), b"x" * 16, version=b"\x02\x00"),
@@ -216,7 +219,8 @@ def test_a_forged_array_is_refused(content):
 
 
 @pytest.mark.parametrize("tree", [
-    "", "nonsense", "null", "3", "[]", '["unknown"]', '["array"]', '["array", 3]', '["array", "missing"]', '["array","tree"]',
+    "", "nonsense", "null", "3", "[]", '["unknown"]', '["array"]', '["array", 3]', '["array", "missing"]',
+    '["array","tree"]',
     '["int", "x"]', '["int", "' + "9" * 400 + '"]', '["float", "x"]', '["bool", 1]', '["str", 1]', '["list", {}]',
     '["dict", [[1, ["none"]]]]', '["dict", [["a"]]]', '["dict", ["ab"]]', '["dict", [[["none"], ["none"]]]]',
     '["tensor", "a", "load"]', '["tensor", "a", "nn"]', '["scalar", "|O", "00"]', '["scalar", "<f8", "00"]',

@@ -105,6 +105,28 @@ def test_two_mistakes_that_show_in_different_places_are_both_named():
     assert names(both) == ["No axis.", None, None]
 
 
+def test_a_stub_on_one_line_is_not_done():
+    def stub(x, axis=-1): raise NotImplementedError  # noqa: E704
+
+    assert report(stub).not_done
+
+
+def test_nan_among_right_numbers_is_proof_enough():
+    exercise = shares_exercise()
+    exercise.property("far rows", points=1)(lambda rng: [dict(x=np.array([[1000.0, 999.0], [-1000.0, -1001.0]]))])
+
+    @exercise.misconception("One maximum for all.")
+    def one_maximum(x, axis=-1):
+        e = np.exp(x - x.max())
+        return e / e.sum(axis=axis, keepdims=True)
+
+    def in_place_too(x, axis=-1):
+        x -= x.max()
+        return np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
+
+    assert names(in_place_too, exercise.material())[2:] == [None, "One maximum for all."]
+
+
 def test_nan_alone_is_no_proof_of_one_certain_mistake():
     assert names(lambda x, axis=-1: shares(x) * np.nan) == [None, None, None]
 

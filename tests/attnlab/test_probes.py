@@ -28,8 +28,9 @@ def test_unchanged_names_what_was_altered_and_shows_it():
     assert np.array_equal(seen["after"]["x"], 2 * X) and np.array_equal(seen["after"]["keep"], X)
 
 
-@pytest.mark.parametrize("before, after", [(np.float32([1.0]), np.float64([1.0])), ([1], [1.0]), ((1,), [1]), (0.0, -0.0),
-                                           (np.zeros((2, 1)), np.zeros((1, 2))), ({"a": 1}, {"b": 1})])
+@pytest.mark.parametrize("before, after", [
+    (np.float32([1.0]), np.float64([1.0])), ([1], [1.0]), ((1,), [1]), (0.0, -0.0),
+    (np.zeros((2, 1)), np.zeros((1, 2))), ({"a": 1}, {"b": 1})])
 def test_same_is_strict(before, after):
     assert probes.same(before, before) and not probes.same(before, after)
 
@@ -38,8 +39,9 @@ def test_same_takes_a_nan_for_itself():
     assert probes.same(np.array([np.nan]), np.array([np.nan]))
 
 
-@pytest.mark.parametrize("error, name", [(ValueError, "ValueError"), (RuntimeError, "ValueError"), (KeyError, "KeyError"),
-                                         (np.linalg.LinAlgError, "ValueError"), (IndexError, "IndexError")])
+@pytest.mark.parametrize("error, name", [(ValueError, "ValueError"), (RuntimeError, "ValueError"),
+                                         (KeyError, "KeyError"), (np.linalg.LinAlgError, "ValueError"),
+                                         (IndexError, "IndexError")])
 def test_error_of_tells_the_type(error, name):
     def refuse():
         raise error("x")
@@ -63,7 +65,8 @@ def test_endless_recursion_and_a_stub_are_no_refusals():
 
 
 def test_moved_marks_the_entries_that_differ():
-    seen = probes.moved(lambda x: np.cumsum(x), name="x", replacement=np.array([1.0, 5.0, 3.0]), x=np.array([1.0, 2.0, 3.0]))
+    x = np.array([1.0, 2.0, 3.0])
+    seen = probes.moved(np.cumsum, name="a", replacement=np.array([1.0, 5.0, 3.0]), a=x)
     assert seen["moved"].tolist() == [False, True, True]
 
 
@@ -83,7 +86,8 @@ def test_moved_gives_each_call_inputs_of_its_own():
 def test_moved_takes_tensors_with_gradients():
     torch = pytest.importorskip("torch")
     weight = torch.ones(2, requires_grad=True)
-    seen = probes.moved(lambda x: x * weight, name="x", replacement=torch.tensor([1.0, 3.0]), x=torch.tensor([1.0, 2.0]))
+    x = torch.tensor([1.0, 2.0])
+    seen = probes.moved(lambda x: x * weight, name="x", replacement=torch.tensor([1.0, 3.0]), x=x)
     assert seen["moved"].tolist() == [False, True]
 
 

@@ -28,7 +28,8 @@ ANSWERS = {
     "right": doubled, "none": lambda x, times=1: None, "off": lambda x, times=1: x * 2 + 0.1,
     "list": lambda x, times=1: list(x), "raises": raising, "strange": lambda x, times=1: (i for i in x),
     "long": lambda x, times=1: np.ones((40, 50)), "once": lambda x, times=1: doubled(x),
-    "word": lambda x, times=1: "x" * 500, "tuple": lambda x, times=1: (x, x), "huge": lambda x, times=1: doubled(x) * 1e200,
+    "word": lambda x, times=1: "x" * 500, "tuple": lambda x, times=1: (x, x),
+    "huge": lambda x, times=1: doubled(x) * 1e200,
 }
 
 

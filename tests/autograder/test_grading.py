@@ -35,7 +35,8 @@ SQUARED = "def doubled(x, times=1):\n    return x * x\n"
 ODD = "def doubled(x, times=1):\n    return x * 2.0 + 0.1\n"
 
 
-@pytest.mark.parametrize("source", [RIGHT, ONCE, SQUARED, ODD, "def doubled(x, times=1):\n    raise NotImplementedError\n",
+@pytest.mark.parametrize("source", [RIGHT, ONCE, SQUARED, ODD,
+                                    "def doubled(x, times=1):\n    raise NotImplementedError\n",
                                     "def doubled(x):\n    return x\n", "def doubled(x, times=1):\n    return 1 / 0\n"])
 def test_a_live_object_gets_the_same_report_as_its_file(source):
     assert as_record(grade_object(live(source), TOY, seed=SEED), "f") == as_record(grade(source), "f")

@@ -148,9 +148,8 @@ def test_a_number_slightly_off_is_not_given_a_name(name):
     def scaled(value):
         if isinstance(value, (list, tuple)):
             return type(value)(map(scaled, value))
-        if isinstance(value, (float, np.floating)) or getattr(value, "dtype", None) is not None and value.dtype.kind == "f":
-            return value * 1.013
-        return value
+        is_float = isinstance(value, float) or isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind == "f"
+        return value * 1.013 if is_float else value
 
     def slightly_off(*args, **kwargs):
         return scaled(reference(*args, **kwargs))

@@ -196,7 +196,9 @@ def formgrader(graded):
     server = subprocess.Popen(
         [sys.executable, "-m", "jupyter", "server", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
          f"--ServerApp.port={port}", "--IdentityProvider.token=", "--ServerApp.password="],
-        cwd=registry.ROOT / "autograder", env={**os.environ, "COURSE_DIR": str(graded[0])},
+        # As `make formgrader` does: the course lies below the server's root, the configuration is named by its folder.
+        cwd=graded[0], env={**os.environ, "COURSE_DIR": str(graded[0]),
+                            "JUPYTER_CONFIG_PATH": str(registry.ROOT / "autograder")},
         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"
     try:

@@ -79,7 +79,7 @@ def test_a_call_that_hangs_is_stopped(line):
 
 def test_a_call_that_waits_for_input_meets_its_end_at_once():
     assert grade(body("sys.stdin.read()")).passed
-    assert {finding.detail for finding in grade(body("input()")).findings} == {"Raised EOFError."}
+    assert grade(body("input()")).findings[0].detail == "Raised EOFError."
 
 
 def test_what_was_answered_before_a_hang_counts():
@@ -143,10 +143,12 @@ def test_a_well_formed_forged_frame_is_an_answer_and_no_score():
     assert grade(body(*forge), seconds=3).points == 0
 
 
-@pytest.mark.parametrize("reply", ["{'value': 3}", "{'passed': True}", "{'value': {}, 'points': 4}", "{}", "{'error': {}}",
+@pytest.mark.parametrize("reply", ["{'value': 3}", "{'passed': True}", "{'value': {}, 'points': 4}", "{}",
+                                   "{'error': {}}",
                                    "{'error': {'type': 1, 'message': 2, 'line': 'x', 'code': []}}", "{'refused': 3}"])
 def test_a_worker_taken_over_by_the_file_cannot_break_the_grader(reply):
-    report = grade(f"import attnlab.frames as f\nold = f.write\nf.write = lambda s, v: old(s, {reply})\n{RIGHT}", seconds=5)
+    takeover = f"import attnlab.frames as f\nold = f.write\nf.write = lambda s, v: old(s, {reply})\n"
+    report = grade(takeover + RIGHT, seconds=5)
     assert report.points == 0
 
 
