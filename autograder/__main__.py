@@ -71,12 +71,13 @@ def _try(options) -> int:
         except Unreadable as error:
             report, status = no_answer(exercise.material(0, misconceptions=False), str(error)), 1
             print(f"autograder: {error}", file=sys.stderr)
+        name = str(path).encode("utf-8", "replace").decode("utf-8")  # a file's name need not be text
         if options.json:
-            print(json.dumps(as_record(report, str(path))), flush=True)
+            print(json.dumps(as_record(report, name)), flush=True)
         elif report.reason is None or any(f.passed for f in report.findings) or report.not_done:
-            print(f"{path}: {report.points:g} of {report.max_points:g} points\n{as_text(report)}", flush=True)
+            print(f"{name}: {report.points:g} of {report.max_points:g} points\n{as_text(report)}", flush=True)
         else:
-            print(f"{path}: 0 of {report.max_points:g} points: {report.reason}", flush=True)
+            print(f"{name}: 0 of {report.max_points:g} points: {report.reason}", flush=True)
     return status
 
 

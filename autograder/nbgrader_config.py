@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The graded cells import `autograder`; kernels inherit this environment.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 sys.path.insert(0, str(ROOT))
-from autograder import registry  # noqa: E402 - importing it also puts the environment's commands on the PATH
+from autograder import registry, release  # noqa: E402 - importing it also puts the environment's commands on the PATH
 
 c = get_config()  # noqa: F821 - given by traitlets
 c.CourseDirectory.course_id = "attention"
@@ -20,6 +20,7 @@ c.CourseDirectory.root = os.environ.get("COURSE_DIR") or str(ROOT / "build" / "c
 # The rubric stands in the locked question cell, between mark-scheme lines. Students never get it: it is cut on
 # release, restored for the instructor when grading, and cut again from the feedback.
 c.ClearMarkScheme.enforce_metadata = False
+c.ClearSolutions.text_stub = release.ANSWER_HERE
 c.GenerateFeedback.preprocessors = [
     "nbgrader.preprocessors.GetGrades",
     "nbgrader.preprocessors.ClearMarkScheme",

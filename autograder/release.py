@@ -20,6 +20,7 @@ REQUIREMENTS = """\
 ./attnlab-{version}-py3-none-any.whl
 jupyterlab>=4.2,<5
 """
+ANSWER_HERE = "*Double-click here, and write your answer in place of this line.*"
 START = Path(__file__).with_name("START.md")
 
 
@@ -30,6 +31,7 @@ def student_notebook(stem: str):
 
     config = Config()
     config.ClearMarkScheme.enforce_metadata = False
+    config.ClearSolutions.text_stub = ANSWER_HERE
     notebook, resources = assemble.source_notebook(stem), {"nbgrader": {"notebook": stem, "assignment": stem}}
     for step in ("LockCells", "ClearSolutions", "ClearOutput", "CheckCellMetadata", "ComputeChecksums",
                  "ClearHiddenTests", "ClearMarkScheme", "ComputeChecksums", "CheckCellMetadata"):

@@ -57,9 +57,14 @@ def lab(tmp_path_factory):
         server.wait(20)
 
 
-def run_all(page, address, name):
+def open_notebook(page, address, name):
     page.goto(f"{address}/lab/tree/{name}.ipynb?reset")
     page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
+    page.get_by_text("| Idle").wait_for(timeout=60_000)  # the status bar: the kernel has started
+
+
+def run_all(page, address, name):
+    open_notebook(page, address, name)
     page.get_by_role("menuitem", name="Run", exact=True).click()
     page.get_by_role("menuitem", name=re.compile(r"^Run All Cells$")).click()
 
@@ -80,8 +85,7 @@ def test_widgets_come_alive_and_every_check_passes_on_the_answers(lab, watched, 
 
 def test_a_stub_is_told_kindly_that_it_is_not_done(lab, watched):
     page = watched().page
-    page.goto(f"{lab}/lab/tree/softmax.ipynb?reset")
-    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
+    open_notebook(page, lab, "softmax")
     for text in ("from attnlab import check", "def softmax(", "check(softmax)"):
         cell = page.locator(".jp-CodeCell").filter(has_text=text).first
         cell.locator(".cm-content").click()
