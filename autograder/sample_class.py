@@ -11,9 +11,11 @@ from __future__ import annotations
 import ast
 import csv
 import datetime
+import os
 import re
 import shutil
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -115,12 +117,8 @@ def run(course: Path | None = None) -> int:
             gradebook.update_or_create_assignment(stem, duedate=DUE.replace(tzinfo=None))
     class_ = samples()
     hand_in(course, class_)
-    for stem in registry.chapters():
-        say(f"grading {stem}")
-        # One submission that cannot be graded makes the command fail after it has graded all others.
-        done = release.nbgrader("autograde", stem, "--force", course=course, check=False)
-        (course / f"autograde_{stem}.log").write_text(done.stderr, "utf-8")
-        release.nbgrader("generate_feedback", stem, "--force", course=course, check=False)
+    with ThreadPoolExecutor(os.cpu_count()) as pool:  # each chapter is a process of nbgrader's own
+        list(pool.map(lambda stem: grade_chapter(stem, course), registry.chapters()))
     rows = results(course, class_)
     table = course / "grades.csv"
     write_csv(rows, table)
@@ -129,6 +127,15 @@ def run(course: Path | None = None) -> int:
     print(f"\nfeedback pages: {course / 'feedback'}\ngrades by exercise: {table}\n"
           f"nbgrader's export: {course / 'nbgrader_export.csv'}")
     return 0
+
+
+def grade_chapter(stem: str, course: Path) -> None:
+    """Autograde one chapter and write its feedback, with stock nbgrader commands."""
+    say(f"grading {stem}")
+    # One submission that cannot be graded makes the command fail after it has graded all others.
+    done = release.nbgrader("autograde", stem, "--force", course=course, check=False)
+    (course / f"autograde_{stem}.log").write_text(done.stderr, "utf-8")
+    release.nbgrader("generate_feedback", stem, "--force", course=course, check=False)
 
 
 def results(course: Path, class_: list[Sample]) -> list[dict]:
