@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import http.server
 import os
 import shutil
+import socket
+import subprocess
+import sys
 import threading
+import time
+import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -111,3 +117,31 @@ def serve():
     yield start
     for server in servers:
         server.shutdown()
+
+
+@pytest.fixture(scope="session")
+def jupyter():
+    """`jupyter(app, folder, page, *options, **environment)` starts a Jupyter app on loopback, waits until `page`
+    answers, and returns the address."""
+    servers = []
+
+    def start(app: str, folder: Path, page: str, *options: str, **environment: str) -> str:
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        servers.append(subprocess.Popen(
+            [sys.executable, "-m", "jupyter", app, "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
+             f"--ServerApp.port={port}", "--IdentityProvider.token=", "--ServerApp.password=", *options],
+            cwd=folder, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        address = f"http://127.0.0.1:{port}"
+        for _ in range(120):
+            with contextlib.suppress(OSError):
+                urllib.request.urlopen(f"{address}/{page}", timeout=5).read()
+                return address
+            time.sleep(0.5)
+        pytest.fail(f"jupyter {app} did not answer within a minute")
+
+    yield start
+    for server in servers:
+        server.terminate()
+        server.wait(20)

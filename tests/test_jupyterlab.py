@@ -1,13 +1,7 @@
 """The student's notebooks in JupyterLab, in a real browser with a real kernel: widgets alive, checks readable."""
 
 import json
-import os
 import re
-import socket
-import subprocess
-import sys
-import time
-import urllib.request
 
 import nbformat
 import pytest
@@ -18,7 +12,7 @@ pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="session")
-def lab(tmp_path_factory):
+def lab(jupyter, tmp_path_factory):
     """JupyterLab on a folder with every chapter twice: as released, and with the answers filled in."""
     folder = tmp_path_factory.mktemp("lab")
     settings = folder / "settings" / "@jupyterlab" / "notebook-extension"
@@ -30,31 +24,8 @@ def lab(tmp_path_factory):
         nbformat.write(released, folder / f"{stem}.ipynb")
         solved = sample_class.submission(sample_class.Sample("x", "", references="all"), stem, released)
         nbformat.write(solved, folder / f"{stem}_solved.ipynb")
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    environment = {**os.environ, "PYTHONPATH": "", "JUPYTERLAB_SETTINGS_DIR": str(folder / "settings"),
-                   "JUPYTERLAB_WORKSPACES_DIR": str(folder / "workspaces")}
-    server = subprocess.Popen(
-        [sys.executable, "-m", "jupyter", "lab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
-         f"--ServerApp.port={port}", "--IdentityProvider.token=", "--ServerApp.password=",
-         f"--ServerApp.root_dir={folder}", "--LabApp.news_url=", "--LabApp.check_for_updates_class="
-         "jupyterlab.NeverCheckForUpdate"],
-        env=environment, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(120):
-            try:
-                urllib.request.urlopen(f"{address}/lab", timeout=5).read()
-                break
-            except OSError:
-                time.sleep(0.5)
-        else:
-            pytest.fail("JupyterLab did not start within a minute")
-        yield address
-    finally:
-        server.terminate()
-        server.wait(20)
+    return jupyter("lab", folder, "lab", PYTHONPATH="", JUPYTERLAB_SETTINGS_DIR=str(folder / "settings"),
+                   JUPYTERLAB_WORKSPACES_DIR=str(folder / "workspaces"))
 
 
 def open_notebook(page, address, name):

@@ -1,13 +1,9 @@
 """The shipped class, graded with stock nbgrader commands from release to feedback, CSV and formgrader."""
 
 import csv
-import os
 import re
-import socket
 import subprocess
 import sys
-import time
-import urllib.request
 import zipfile
 
 import nbformat
@@ -186,32 +182,11 @@ def test_generate_assignment_makes_exactly_the_notebook_that_the_book_offers(gra
 
 
 @pytest.fixture(scope="session")
-def formgrader(graded):
-    """The address of a Jupyter server with formgrader on the graded course."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
-    server = subprocess.Popen(
-        [sys.executable, "-m", "jupyter", "server", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
-         f"--ServerApp.port={port}", "--IdentityProvider.token=", "--ServerApp.password="],
-        # As `make formgrader` does: the course lies below the server's root, the configuration is named by its folder.
-        cwd=graded[0], env={**os.environ, "COURSE_DIR": str(graded[0]),
-                            "JUPYTER_CONFIG_PATH": str(registry.ROOT / "autograder")},
-        stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    address = f"http://127.0.0.1:{port}"
-    try:
-        for _ in range(120):
-            try:
-                urllib.request.urlopen(f"{address}/formgrader", timeout=5).read()
-                break
-            except OSError:
-                time.sleep(0.5)
-        else:
-            pytest.fail("formgrader did not start within a minute")
-        yield address
-    finally:
-        server.terminate()
-        server.wait(20)
+def formgrader(graded, jupyter):
+    """The address of a Jupyter server with formgrader on the graded course, set up as `make formgrader` does: the
+    course lies below the server's root, and the configuration is named by its folder."""
+    return jupyter("server", graded[0], "formgrader", COURSE_DIR=str(graded[0]),
+                   JUPYTER_CONFIG_PATH=str(registry.ROOT / "autograder"))
 
 
 def test_formgrader_lists_the_class_and_shows_one_submission(formgrader, watched):
