@@ -260,7 +260,8 @@ def _same(prop: dict, a: dict, b: dict | None) -> bool:
     if b is None or a.keys() != b.keys():
         return False
     if "error" in a:  # the same exception by its type and words; the line it stands on is the student's own
-        return all(a["error"][key] == b["error"][key] for key in ("type", "message"))
+        own_words = "raise " in (b["error"]["code"] or "")  # and so are the words, if the student wrote them
+        return all(a["error"][key] == b["error"][key] for key in (["type"] if own_words else ["type", "message"]))
     if "refused" in a:
         return a["refused"] == b["refused"]
     a, b = ({part: value for part, value in outcome["value"].items() if part not in NO_SYMPTOM}

@@ -9,6 +9,7 @@ course's other packages are not on its path: only `attnlab` is loaded, by its lo
 """
 
 import importlib.util
+import linecache
 import os
 import sys
 from pathlib import Path
@@ -70,6 +71,8 @@ def _define(job, describe_error):
     module.__file__ = job["filename"]
     sys.modules["submission"] = module
     try:
+        # For tracebacks: the grader wants to know whether an exception came from a `raise` of the student's own.
+        linecache.cache[job["filename"]] = (len(job["source"]), None, job["source"].splitlines(True), job["filename"])
         exec(compile(job["source"], job["filename"], "exec"), module.__dict__)
     except BaseException as error:
         return None, {"failed": describe_error(error, job["filename"])}

@@ -19,6 +19,8 @@ _LABEL = re.compile(r"^\(([\w-]+)\)=$")
 _OPEN = re.compile(r"^(:{3,})\{([\w-]+)\}\s*(.*)$")
 _ROLE = re.compile(r"\{([\w:]+)\}`([^`]+)`")
 _CHOICE = re.compile(r"^- \[([ x])\] (.*?) :: (.*)$")
+# nbgrader's pages style a summary as a plain block, which takes its triangle away; this gives it back.
+_SUMMARY = '<summary style="display: list-item">'
 _OPTION = re.compile(r"^:[\w-]+:")
 
 
@@ -67,7 +69,7 @@ def _directive(name: str, title: str, body: list[str], where: str) -> list[str]:
     if name == "quiz":
         return _quiz(title, body, where)
     if name == "dropdown":
-        return ["<details>", f"<summary>{_summary(title)}</summary>", "", *_blocks(body, where), "", "</details>"]
+        return ["<details>", f"{_SUMMARY}{_summary(title)}</summary>", "", *_blocks(body, where), "", "</details>"]
     if name in _ADMONITIONS:
         head = title if name == "admonition" else (_ADMONITIONS[name] + (f": {title}" if title else ""))
         return [f"> **{head}**", ">", *[f"> {line}".rstrip() for line in _blocks(body, where)]]
@@ -85,7 +87,7 @@ def _quiz(question: str, body: list[str], where: str) -> list[str]:
               for i, (_, choice, _) in enumerate(choices)]
     told = [f"- ({chr(97 + i)}) {'**Right.**' if mark == 'x' else 'No.'} {_inline(feedback, where)}"
             for i, (mark, _, feedback) in enumerate(choices)]
-    return [*asked, "", "<details>", "<summary>Answer</summary>", "", *told, "", "</details>"]
+    return [*asked, "", "<details>", f"{_SUMMARY}Answer</summary>", "", *told, "", "</details>"]
 
 
 def _summary(title: str) -> str:

@@ -138,13 +138,11 @@ def check_site(app, exception) -> None:
     """Fail the build if an answer stands in the built site, or in the sources that anyone may read."""
     if exception:
         return
-    from sphinx.errors import ExtensionError
-
     out = Path(app.outdir)
     folders = [out, out.parent / "jupyter_execute", *(ROOT / name for name in PUBLISHED_SOURCES)]
     findings = [line.replace(f"{ROOT}/", "") for line in scan([f for f in folders if f.exists()], answers())]
     if findings:
-        raise ExtensionError("an answer would be published:\n" + "\n".join(findings))
+        raise SystemExit("an answer would be published:\n" + "\n".join(findings))
 
 
 def main(arguments: list[str]) -> int:

@@ -13,7 +13,6 @@ from pathlib import Path
 
 import nbformat
 from docutils import nodes
-from sphinx.errors import ExtensionError
 
 from autograder import assemble, chapter, registry
 from autograder.errors import CourseError
@@ -23,8 +22,11 @@ FIRST_CELL = "from book import quiet\nquiet.install()"
 IMPORTED = (("solutions", {".py"}), ("attnlab", {".py", ".js", ".css", ".npz", ".json"}), ("book", {".py"}))
 
 
-class ChapterError(ExtensionError):
-    """A chapter that cannot be built. One line, and the build stops."""
+class ChapterError(SystemExit):
+    """A chapter that cannot be built. One line, and the build stops.
+
+    Jupyter Book would print any other exception with a traceback through this code, and the line would be lost in it.
+    """
 
 
 def read_chapter(text: str, stem: str) -> nbformat.NotebookNode:
@@ -35,6 +37,10 @@ def read_chapter(text: str, stem: str) -> nbformat.NotebookNode:
     """
     try:
         notebook = chapter.read(stem)
+        for found in chapter.find_exercises(notebook, f"chapters/{stem}.md"):
+            # Made and thrown away: this says at once where a stub and its reference do not fit together.
+            assemble.splice(notebook.cells[found.stub].source, assemble.solution_source(stem, found.name),
+                            f"chapters/{stem}.md")
         return with_references(notebook, stem, imports_hash(registry.ROOT))
     except CourseError as error:
         raise ChapterError(str(error)) from None

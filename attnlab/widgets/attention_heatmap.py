@@ -41,7 +41,6 @@ class AttentionHeatmap(CourseWidget):
     layer = traitlets.Int(0, min=0, help="layer shown, from 0").tag(sync=True)
     head = traitlets.Int(0, min=0, help="head shown, from 0").tag(sync=True)
     query = traitlets.Int(0, min=0, help="row shown as bars, from 0").tag(sync=True)
-    narrow_extra = traitlets.Int(290).tag(sync=True)
 
     def __init__(self, weights, tokens, layer=0, head=0, key_tokens=None, *, query=None, **kwargs):
         super().__init__(**kwargs)
@@ -91,8 +90,10 @@ class AttentionHeatmap(CourseWidget):
             self.shape = list(weights.shape)
             self.tokens, self.key_tokens = tokens, keys
             self.layer, self.head, self.query = int(layer), int(head), int(query)
-            # Padding, choosers, then the taller of map and bars, then the summary.
-            self.min_height = 35 + (45 if layers * heads > 1 else 0) + max(125 + 41 * n_q, 100 + 29 * n_k) + 33
+            # Padding and summary, choosers, then the taller of map and bars; on a phone one below the other.
+            choosers = 45 if layers * heads > 1 else 0
+            self.min_height = 72 + choosers + max(125 + 41 * n_q, 100 + 29 * n_k)
+            self.narrow_extra = 340 + choosers + 36 * n_q + 29 * n_k - self.min_height
 
     @traitlets.validate("layer", "head", "query")
     def _exists(self, proposal):

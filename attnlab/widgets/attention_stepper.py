@@ -39,6 +39,23 @@ class Matrix(traitlets.TraitType):
         return array.tolist()
 
 
+def tables_height(shapes, room, field, gap):
+    """CSS pixels that tables of these (rows, columns) take when they stand side by side as far as `room` lets them.
+
+    field: width of a number field with the space around it; gap: space between two tables
+    """
+    lines, used = [], 0
+    for rows, columns in shapes:
+        width = max(32 + field * columns, 100)
+        if lines and used + width <= room:
+            lines[-1] = max(lines[-1], rows)
+        else:
+            lines.append(rows)
+            used = 0
+        used += width + gap
+    return sum(29 + 35 * rows for rows in lines) + 12 * (len(lines) - 1)
+
+
 class AttentionStepper(CourseWidget):
     """Scaled dot-product attention for one query: scores, scaled, exponentials, weights, output.
 
@@ -102,16 +119,26 @@ class AttentionStepper(CourseWidget):
                 self.start = {**fits, "query": query}
                 for name, value in {**fits, "tokens": tokens, "query": query}.items():
                     setattr(self, name, value)
-                self.min_height = self._height(n_q, n_k, d_k, d_v) + (16 if tokens else 0)
+                wide, narrow = self._heights(n_q, n_k, d_k, d_v)
+                self.min_height, self.narrow_extra = wide + (16 if tokens else 0), narrow - wide
         finally:
             self._resizing = False
 
     @staticmethod
-    def _height(n_q, n_k, d_k, d_v):
-        """CSS pixels on a page of the book: the tables, side by side where they fit, and five stages."""
-        tables = 36 * max(n_q, n_k) if 2 * d_k + d_v <= 8 else 36 * (n_q + 2 * n_k) + 80
-        lines = math.ceil((14 * max(d_k, n_k) + 20) / 70)  # of the longest sum, as the module reckons it
-        return 598 + tables + 100 * (lines - 1) + (40 if n_k > 4 else 0)
+    def _heights(n_q, n_k, d_k, d_v):
+        """CSS pixels on a page of the book, on a wide screen and on a phone: tables, buttons, five stages, summary.
+
+        The numbers are those of the style sheet. Sums of many terms take several lines, which are kept free.
+        """
+        letters = 14 * max(d_k, n_k) + 20  # of the longest sum, as the module reckons it
+        shapes = [(n_q, d_k), (n_k, d_k), (n_k, d_v)]
+        many = max(n_k, d_v) > 4
+        wide = 164 + tables_height(shapes, room=660, field=60, gap=32) + 5 * (56 + 20 * math.ceil(letters / 70))
+        wide += (32 if n_q < 6 else 72) + (39 if many else 0)
+        narrow = 209 + tables_height(shapes, room=330, field=38 if max(d_k, d_v) < 3 else 47, gap=8)
+        narrow += 5 * (86 + 20 * max(2, math.ceil(letters / 38))) + (72 if n_q < 2 else 112 if n_q < 6 else 150)
+        narrow += 30 + 156 * (-(-n_k // 3) - 1) + 39 * (-(-d_v // 3) - 1) if many else 50
+        return wide, narrow
 
     @traitlets.validate("Q", "K", "V")
     def _same_size(self, proposal):

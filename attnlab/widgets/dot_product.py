@@ -34,8 +34,8 @@ class DotProductExplorer(CourseWidget):
     _css = style("dot_product")
     a = Numbers([2.0, 1.0], shortest=2, longest=2, largest=LARGEST).tag(sync=True)
     b = Numbers([0.5, 2.0], shortest=2, longest=2, largest=LARGEST).tag(sync=True)
-    min_height = traitlets.Int(605).tag(sync=True)
-    narrow_extra = traitlets.Int(525).tag(sync=True)
+    min_height = traitlets.Int(620).tag(sync=True)
+    narrow_extra = traitlets.Int(520).tag(sync=True)
 
     def __init__(self, a=(2.0, 1.0), b=(0.5, 2.0), **kwargs):
         super().__init__(a=a, b=b, **kwargs)

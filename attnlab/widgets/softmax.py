@@ -44,7 +44,6 @@ class SoftmaxExplorer(CourseWidget):
     labels = traitlets.List(traitlets.Unicode(), default_value=None, allow_none=True).tag(sync=True)
     temperature = traitlets.CFloat(1.0).tag(sync=True)
     shift = traitlets.CFloat(0.0).tag(sync=True)
-    narrow_extra = traitlets.Int(550).tag(sync=True)
 
     def __init__(self, scores=(2.0, 1.0, 0.1), labels=None, temperature=1.0, **kwargs):
         super().__init__(scores=scores, temperature=temperature, **kwargs)
@@ -53,7 +52,8 @@ class SoftmaxExplorer(CourseWidget):
             if len(self.labels) != len(self.scores):
                 raise traitlets.TraitError(
                     f"labels must name each of the {len(self.scores)} scores, got {len(self.labels)} names")
-        self.min_height = kwargs.get("min_height", 530 + 64 * len(self.scores))  # two lines for each score
+        n = len(self.scores)  # each has a row above and a row in the float16 tables, which a phone shows in turn
+        self.min_height, self.narrow_extra = 545 + 61 * n, 455 + 55 * n
 
     @traitlets.validate("temperature")
     def _check_temperature(self, proposal):

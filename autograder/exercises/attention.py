@@ -13,6 +13,7 @@ from solutions import attention as solutions
 THREE = dict(Q=np.array([[1, 0], [0, 1], [1, 1]]), K=np.array([[1, 0], [0, 1], [1, 1]]))
 THREE_VALUES = np.array([[2, 0], [0, 3], [1, 1]])
 CAT_SAT = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
+NEARLY = 1e-4  # lets a small number in a denominator pass, so that it costs one property and not all of them
 LOWER = np.tril(np.ones((4, 4), dtype=bool))
 
 
@@ -108,6 +109,13 @@ def values_second(x, W_q, W_k, W_v):
 
 
 @project_qkv.misconception(
+    "The three results are right, their order is not: return queries, then keys, then values. You returned the "
+    "values first.")
+def values_first(x, W_q, W_k, W_v):
+    return x @ W_v, x @ W_k, x @ W_q
+
+
+@project_qkv.misconception(
     "The projections are chained: keys are made from queries, values from keys. All three start from the same x, "
     "side by side.")
 def chained(x, W_q, W_k, W_v):
@@ -145,24 +153,24 @@ def rows(rng):
 
 
 @attention_weights.property(
-    "takes leading dimensions and broadcasts them", points=2,
+    "takes leading dimensions and broadcasts them", points=2, rtol=NEARLY,
     hint="Swap only the last two axes of K; `.T` reverses all of them. Sum along the last axis with keepdims=True.")
 def weights_leading(rng):
     yield dict(Q=rng.normal(size=(3, 2, 3)), K=rng.normal(size=(3, 3, 3)))
     yield dict(Q=rng.normal(size=(6, 3, 2)), K=rng.normal(size=(6, 4, 2)))
-    yield dict(Q=rng.normal(size=(2, 1, 3, 7)), K=rng.normal(size=(6, 4, 7)))
+    yield dict(Q=rng.normal(size=(6, 3, 7)), K=rng.normal(size=(2, 1, 4, 7)))
 
 
 @attention_weights.property(
-    "survives scores of a thousand and more", points=1,
+    "survives scores of a thousand and more", points=1, rtol=NEARLY,
     hint="Subtract each row's own maximum before you take exponentials, as in the last chapter.")
 def huge(rng):
-    yield dict(Q=np.array([[1000.0, 999.0], [-1000.0, -1001.0]]), K=np.eye(2))
+    yield dict(Q=np.array([[4000.0, 3999.0], [-4000.0, -4001.0]]), K=np.eye(2))
     yield dict(Q=np.array([[1e6, 0.0], [1.0, 2.0], [-1e6, 1.0]]), K=rng.normal(size=(4, 2)))
 
 
 @attention_weights.property(
-    "refuses queries and keys of different widths", points=1, probe=probes.error_of,
+    "refuses queries and keys of different widths", points=1, probe=probes.error_of, rtol=NEARLY,
     hint="Raise ValueError. `@` does so by itself when the inner sizes differ.")
 def different_widths(rng):
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 3)))
@@ -171,7 +179,7 @@ def different_widths(rng):
 
 
 @attention_weights.property(
-    "leaves its inputs as they were", points=1, probe=probes.unchanged,
+    "leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=NEARLY,
     hint="Operators such as `/=` write into the caller's array. Make a new one.")
 def weights_are_new(rng):
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)))
@@ -318,12 +326,25 @@ def cosines(Q, K):
 
 
 @attention_weights.misconception(
-    "Something small is added to the total, so the rows do not quite sum to one. After the maximum is subtracted "
-    "the total is at least one: nothing needs protection.")
-def epsilon(Q, K):
-    scores = _scores(Q, K)
-    e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-    return e / (e.sum(axis=-1, keepdims=True) + 1e-6)
+    "The width is read from K.shape[1]. That is d_k only while there are two axes; with a batch in front it is the "
+    "number of keys. The width is always K.shape[-1].",
+    section=AXES)
+def second_axis_of_keys_for_width(Q, K):
+    return _softmax(Q @ _t(K) / np.sqrt(K.shape[1]))
+
+
+def _weights_with_epsilon(size):
+    def weights_with_epsilon(Q, K):
+        scores = _scores(Q, K)
+        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        return e / (e.sum(axis=-1, keepdims=True) + size)
+    return weights_with_epsilon
+
+
+for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
+    attention_weights.misconception(
+        "Something small is added to the total, so the rows do not quite sum to one. After the maximum is subtracted "
+        "the total is at least one: nothing needs protection.")(_weights_with_epsilon(_size))
 
 
 @attention_weights.misconception(
@@ -332,6 +353,12 @@ def epsilon(Q, K):
 def scales_in_place(Q, K):
     Q /= np.sqrt(Q.shape[-1])
     return _softmax(Q @ _t(K))
+
+
+@attention_weights.misconception(
+    "Your code scales the caller's queries in place. Write the scaled values into a new array.")
+def scales_floats_in_place(Q, K):
+    return scales_in_place(np.asarray(Q, dtype=float), K)
 
 
 # scaled_dot_product_attention ----------------------------------------------------------------------------------------
@@ -351,15 +378,15 @@ def output_and_weights(rng):
 
 
 @scaled_dot_product_attention.property(
-    "takes leading dimensions and broadcasts them", points=1,
+    "takes leading dimensions and broadcasts them", points=1, rtol=NEARLY,
     hint="Swap only the last two axes of K, and let `@` carry the others.")
 def attention_leading(rng):
     yield dict(Q=rng.normal(size=(3, 2, 3)), K=rng.normal(size=(3, 3, 3)), V=rng.normal(size=(3, 3, 4)))
-    yield dict(Q=rng.normal(size=(2, 1, 3, 7)), K=rng.normal(size=(6, 4, 7)), V=rng.normal(size=(4, 5)))
+    yield dict(Q=rng.normal(size=(6, 3, 7)), K=rng.normal(size=(2, 1, 4, 7)), V=rng.normal(size=(4, 5)))
 
 
 @scaled_dot_product_attention.property(
-    "gives a hidden key no weight and shares all of it among the others", points=2,
+    "gives a hidden key no weight and shares all of it among the others", points=2, rtol=NEARLY,
     hint="Where the mask is False the score becomes minus infinity, before the softmax.")
 def hidden_keys(rng):
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)), V=rng.normal(size=(5, 2)),
@@ -368,7 +395,7 @@ def hidden_keys(rng):
 
 
 @scaled_dot_product_attention.property(
-    "broadcasts the mask over leading dimensions", points=1,
+    "broadcasts the mask over leading dimensions", points=1, rtol=NEARLY,
     hint="np.where broadcasts the mask against the scores; indexing with it does not.")
 def broadcast_mask(rng):
     Q, K, V = rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 5, 4)), rng.normal(size=(2, 5, 6))
@@ -377,7 +404,7 @@ def broadcast_mask(rng):
 
 
 @scaled_dot_product_attention.property(
-    "gives a query with no key allowed zeros, in weights and output", points=1,
+    "gives a query with no key allowed zeros, in weights and output", points=1, rtol=NEARLY,
     hint="A row of minus infinities has no maximum to subtract and a total of 0. Treat both, so that its weights "
          "are 0 and nothing is nan.")
 def empty_row(rng):
@@ -388,17 +415,18 @@ def empty_row(rng):
 
 
 @scaled_dot_product_attention.property(
-    "keeps hidden keys hidden, whatever the scores", points=1,
+    "keeps hidden keys hidden, whatever the scores", points=1, rtol=0.01, atol=0.01,
     hint="Minus infinity is below every score; a big finite number is not. And a hidden score must not decide which "
          "maximum is subtracted.")
 def hidden_for_good(rng):
+    # At scores of -4e12 even a right answer may round at 5e-4, hence the wide tolerance.
     V = rng.normal(size=(3, 2))
-    for keys in ([[-4e14], [-4e14 - 1.0], [7.0]], [[2.0], [1.0], [5e3]]):
+    for keys in ([[-4e12], [-4e12 - 1.0], [7.0]], [[2.0], [1.0], [5e3]], [[4e3], [4e3 - 1.0], [7.0]]):
         yield dict(Q=np.array([[1.0]]), K=np.array(keys), V=V, mask=np.array([[True, True, False]]))
 
 
 @scaled_dot_product_attention.property(
-    "refuses sizes that do not fit", points=1, probe=probes.error_of,
+    "refuses sizes that do not fit", points=1, probe=probes.error_of, rtol=NEARLY,
     hint="Raise ValueError when queries and keys differ in width, and when there are not as many values as keys.")
 def sizes(rng):
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 3)), V=rng.normal(size=(5, 2)))
@@ -407,7 +435,7 @@ def sizes(rng):
 
 
 @scaled_dot_product_attention.property(
-    "leaves its inputs as they were", points=1, probe=probes.unchanged,
+    "leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=NEARLY,
     hint="Work on new arrays: no `/=`, no `~` in place, no writing into a view of Q.")
 def attention_is_new(rng):
     yield dict(Q=rng.normal(size=(4, 3)), K=rng.normal(size=(4, 3)), V=rng.normal(size=(4, 2)), mask=LOWER)
@@ -527,16 +555,22 @@ def attention_second_axis(Q, K, V, mask=None):
     return _attend(Q @ _t(K) / np.sqrt(Q.shape[1]), V, mask)
 
 
-@scaled_dot_product_attention.misconception(
-    "Something small is added to every total, to save the empty row from 0/0. It also moves every other row a "
-    "little off one. Treat only the total that is 0.",
-    section=MASKS)
-def attention_epsilon(Q, K, V, mask=None):
-    scores = _scores(Q, K) if mask is None else np.where(mask, _scores(Q, K), -np.inf)
-    top = scores.max(axis=-1, keepdims=True)
-    e = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
-    weights = e / (e.sum(axis=-1, keepdims=True) + 1e-9)
-    return weights @ V, weights
+_TOTAL_EPSILON = ("Something small is added to every total, to save the empty row from 0/0. It also moves every other "
+                  "row a little off one. Treat only the total that is 0.")
+
+
+def _attention_with_epsilon(size):
+    def attention_with_epsilon(Q, K, V, mask=None):
+        scores = _scores(Q, K) if mask is None else np.where(mask, _scores(Q, K), -np.inf)
+        top = scores.max(axis=-1, keepdims=True)
+        e = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
+        weights = e / (e.sum(axis=-1, keepdims=True) + size)
+        return weights @ V, weights
+    return attention_with_epsilon
+
+
+for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
+    scaled_dot_product_attention.misconception(_TOTAL_EPSILON, section=MASKS)(_attention_with_epsilon(_size))
 
 
 @scaled_dot_product_attention.misconception(
@@ -555,6 +589,46 @@ def attention_no_maximum(Q, K, V, mask=None):
     section="What goes wrong")
 def polarity(Q, K, V, mask=None):
     return _attend(_scores(Q, K), V, None if mask is None else ~mask)
+
+
+@scaled_dot_product_attention.misconception(
+    "No maximum is subtracted before the exponentials, so large scores overflow, and a hidden one that did so is "
+    "infinity times 0. Hide the scores first, then subtract each row's own maximum.")
+def attention_no_maximum_masked_late(Q, K, V, mask=None):
+    e = np.exp(_scores(Q, K)) * (1 if mask is None else mask)
+    total = e.sum(axis=-1, keepdims=True)
+    weights = e / np.where(total > 0, total, 1.0)
+    return weights @ V, weights
+
+
+@scaled_dot_product_attention.misconception(
+    "No maximum is subtracted, so large scores overflow, and a query with no key allowed is 0/0. Subtract each row's "
+    "own maximum, and treat the empty row by itself.")
+def attention_plain_formula(Q, K, V, mask=None):
+    scores = _scores(Q, K)
+    e = np.exp(scores if mask is None else np.where(mask, scores, -np.inf))
+    weights = e / e.sum(axis=-1, keepdims=True)
+    return weights @ V, weights
+
+
+@scaled_dot_product_attention.misconception(
+    "A hidden score becomes a big finite number, and its weight is set to 0 afterwards. Where a visible score is lower "
+    "still, the hidden key takes everything first. Use minus infinity.",
+    section=MASKS)
+def finite_fill_then_zero(Q, K, V, mask=None):
+    scores = _scores(Q, K)
+    weights = _softmax(scores if mask is None else np.where(mask, scores, -1e9)) * (1 if mask is None else mask)
+    return weights @ V, weights
+
+
+@scaled_dot_product_attention.misconception(
+    "The mask is turned round, and what it hides gets a finite number. True means that the query may attend to the "
+    "key, and a hidden score must be minus infinity.",
+    section="What goes wrong")
+def polarity_and_finite_fill(Q, K, V, mask=None):
+    scores = _scores(Q, K)
+    weights = _softmax(scores if mask is None else np.where(mask, -1e9, scores))
+    return weights @ V, weights
 
 
 @scaled_dot_product_attention.misconception(
@@ -707,13 +781,19 @@ def attention_scales_in_place(Q, K, V, mask=None):
     return _attend(Q @ _t(K), V, mask)
 
 
+@scaled_dot_product_attention.misconception(
+    "Your code scales the caller's queries in place. Write the scaled values into a new array.")
+def attention_scales_floats_in_place(Q, K, V, mask=None):
+    return attention_scales_in_place(np.asarray(Q, dtype=float), K, V, mask)
+
+
 # self_attention ------------------------------------------------------------------------------------------------------
 
 self_attention = Exercise(solutions.self_attention, section="A sequence attends to itself")
 
 
 @self_attention.property(
-    "projects x three ways and attends", points=2,
+    "projects x three ways and attends", points=2, rtol=1e-11, atol=1e-13,
     hint="Project first, then attend with the three results. Both functions are yours already.")
 def projects_and_attends(rng):
     yield dict(x=CAT_SAT, W_q=np.eye(4), W_k=np.eye(4), W_v=np.eye(4))
@@ -724,7 +804,7 @@ def projects_and_attends(rng):
 
 
 @self_attention.property(
-    "passes the mask on", points=1,
+    "passes the mask on", points=1, rtol=NEARLY,
     hint="Hand the mask to your attention; what it means is settled there.")
 def passes_the_mask(rng):
     W = dict(W_q=rng.normal(size=(3, 2)), W_k=rng.normal(size=(3, 2)), W_v=rng.normal(size=(3, 5)))
@@ -733,7 +813,7 @@ def passes_the_mask(rng):
 
 
 @self_attention.property(
-    "gives a token that may read nothing zeros", points=1,
+    "gives a token that may read nothing zeros", points=1, rtol=NEARLY,
     hint="If your scaled dot-product attention treats the empty row, this comes by itself.")
 def self_empty_row(rng):
     W = dict(W_q=rng.integers(-1, 2, size=(3, 4)), W_k=rng.integers(-1, 2, size=(3, 4)), W_v=rng.normal(size=(3, 5)))
@@ -741,7 +821,7 @@ def self_empty_row(rng):
 
 
 @self_attention.property(
-    "takes any number of leading dimensions", points=1,
+    "takes any number of leading dimensions", points=1, rtol=NEARLY,
     hint="Nothing to do here: if projections and attention take them, so does this.")
 def self_leading(rng):
     W = dict(W_q=rng.normal(size=(6, 2)), W_k=rng.normal(size=(6, 2)), W_v=rng.normal(size=(6, 5)))
@@ -750,7 +830,7 @@ def self_leading(rng):
 
 
 @self_attention.property(
-    "refuses matrices that do not fit", points=1, probe=probes.error_of,
+    "refuses matrices that do not fit", points=1, probe=probes.error_of, rtol=NEARLY,
     hint="Raise ValueError when a matrix is not as high as x is wide, and when queries and keys get different "
          "widths.")
 def self_sizes(rng):
@@ -763,7 +843,7 @@ def self_sizes(rng):
 
 
 @self_attention.property(
-    "leaves its inputs as they were", points=1, probe=probes.unchanged,
+    "leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=NEARLY,
     hint="Work on new arrays.")
 def self_is_new(rng):
     yield dict(x=rng.normal(size=(4, 4)), W_q=rng.normal(size=(4, 4)), W_k=rng.normal(size=(4, 4)),
@@ -868,6 +948,40 @@ def self_finite_fill(x, W_q, W_k, W_v, mask=None):
     scores = _scores(x @ W_q, x @ W_k)
     weights = _softmax(scores if mask is None else np.where(mask, scores, -1e9))
     return weights @ (x @ W_v), weights
+
+
+@self_attention.misconception(
+    "The softmax runs over the queries: your columns sum to one. Each token shares out its own weight: use the last "
+    "axis.",
+    section="The equation, symbol by symbol")
+def self_over_queries(x, W_q, W_k, W_v, mask=None):
+    return attention_over_queries(x @ W_q, x @ W_k, x @ W_v, mask)
+
+
+@self_attention.misconception(
+    "The mask is applied after the softmax, so the hidden share is lost and rows sum to less than one. Hide the "
+    "scores, then take the softmax.",
+    section=MASKS)
+def self_after_softmax(x, W_q, W_k, W_v, mask=None):
+    return after_softmax(x @ W_q, x @ W_k, x @ W_v, mask)
+
+
+@self_attention.misconception(
+    "A finite number is added to hidden scores. Their order survives underneath, so a token that may read nothing "
+    "attends as if there were no mask. Use minus infinity, and give that row zeros.",
+    section=MASKS)
+def self_finite_bias(x, W_q, W_k, W_v, mask=None):
+    return finite_bias(x @ W_q, x @ W_k, x @ W_v, mask)
+
+
+def _self_with_epsilon(size):
+    def self_with_epsilon(x, W_q, W_k, W_v, mask=None):
+        return _attention_with_epsilon(size)(x @ W_q, x @ W_k, x @ W_v, mask)
+    return self_with_epsilon
+
+
+for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
+    self_attention.misconception(_TOTAL_EPSILON, section=MASKS)(_self_with_epsilon(_size))
 
 
 @self_attention.misconception(
@@ -995,6 +1109,22 @@ def diagonal_only(Q, K, V, d_output):
     "The sum in the softmax step runs over the queries. Each query has its own softmax: sum along the last axis.")
 def column_sum(Q, K, V, d_output):
     return _backward(Q, K, V, d_output, jacobian=lambda A, dA: A * (dA - (A * dA).sum(axis=-2, keepdims=True)))
+
+
+@attention_backward.misconception(
+    "No maximum is subtracted in the softmax, so a score of a thousand gives nan in every gradient. Use the weights "
+    "of your stable softmax.")
+def backward_no_maximum(Q, K, V, d_output):
+    A = no_maximum(Q, K)
+    dA = d_output @ _t(V)
+    dS = A * (dA - (A * dA).sum(axis=-1, keepdims=True)) / np.sqrt(Q.shape[-1])
+    return _summed(dS @ K, Q), _summed(_t(dS) @ Q, K), _summed(_t(A) @ d_output, V)
+
+
+@attention_backward.misconception(
+    "All signs are reversed: this is the step that makes the loss smaller. The gradient points to where it grows.")
+def downhill(Q, K, V, d_output):
+    return tuple(-gradient for gradient in _backward(Q, K, V, d_output))
 
 
 @attention_backward.misconception(

@@ -46,8 +46,9 @@ def dot_is_pure(rng):
     yield dict(a=rng.normal(size=4).tolist(), b=rng.normal(size=4).tolist())
 
 
-@dot.misconception("`zip` stops at the end of the shorter vector and drops the rest without a word. Compare the two "
-                   "lengths first, or use `zip(a, b, strict=True)`.", section="What goes wrong")
+@dot.misconception("Vectors of different lengths get a number, because entries without a partner do not count: `zip` "
+                   "drops them without a word. Compare the two lengths first, or use `zip(a, b, strict=True)`.",
+                   section="What goes wrong")
 def zip_truncates(a, b):
     return sum(x * y for x, y in zip(a, b))
 
@@ -75,6 +76,47 @@ def mismatch_gives_zero(a, b):
 def mismatch_gives_none(a, b):
     if len(a) == len(b):
         return sum(x * y for x, y in zip(a, b))
+
+
+@dot.misconception("The loop runs over the length of `b` alone, so a longer `a` is cut short in silence and a shorter "
+                   "one ends in an IndexError. Check both lengths before the loop and raise ValueError.",
+                   section="What goes wrong")
+def length_of_b_alone(a, b):
+    total = 0.0
+    for i in range(len(b)):
+        total += a[i] * b[i]
+    return total
+
+
+@dot.misconception("Only a longer `a` is refused. A longer `b` is just as wrong: compare with `!=`.",
+                   section="What goes wrong")
+def refuses_longer_a_only(a, b):
+    if len(a) > len(b):
+        raise ValueError("lengths differ")
+    return sum(x * y for x, y in zip(a, b))
+
+
+@dot.misconception("Only a longer `b` is refused. A longer `a` is just as wrong: compare with `!=`.",
+                   section="What goes wrong")
+def refuses_longer_b_only(a, b):
+    if len(a) < len(b):
+        raise ValueError("lengths differ")
+    return sum(x * y for x, y in zip(a, b))
+
+
+@dot.misconception("Unequal lengths are refused, but with the wrong exception: raise ValueError, as the docstring "
+                   "says. TypeError is for things of the wrong type.")
+def raises_type_error(a, b):
+    if len(a) != len(b):
+        raise TypeError
+    return sum(x * y for x, y in zip(a, b))
+
+
+@dot.misconception("A bare Exception says only that something went wrong. Raise ValueError, as the docstring says.")
+def raises_bare_exception(a, b):
+    if len(a) != len(b):
+        raise Exception
+    return sum(x * y for x, y in zip(a, b))
 
 
 @dot.misconception("`assert` raises AssertionError, and Python run with -O leaves it out. For a caller's mistake, "
@@ -157,6 +199,45 @@ def refuses_empty(a, b):
     return sum(x * y for x, y in zip(a, b))
 
 
+@dot.misconception("The total starts with the first product, and empty vectors have none. Start from 0 and let the "
+                   "loop take all entries.")
+def starts_with_the_first_product(a, b):
+    _checked(a, b, None)
+    total = a[0] * b[0]
+    for i in range(1, len(a)):
+        total += a[i] * b[i]
+    return total
+
+
+@dot.misconception("The end of one vector meets the start of the other. Entry i of `a` meets entry i of `b`: do not "
+                   "turn one of them round.")
+def one_reversed(a, b):
+    return _checked(a, b, sum(x * y for x, y in zip(a, reversed(b))))
+
+
+@dot.misconception("The sign of the result is lost. A negative dot product is an answer of its own: the vectors "
+                   "disagree.")
+def absolute_result(a, b):
+    return _checked(a, b, abs(sum(x * y for x, y in zip(a, b))))
+
+
+@dot.misconception("The result is divided by the lengths of both vectors. That is the cosine, the next exercise.",
+                   section="Direction without length")
+def cosine_too_early(a, b):
+    size = math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
+    return _checked(a, b, sum(x * y for x, y in zip(a, b)) / size if size else 0.0)
+
+
+@dot.misconception("The products are written into `a`, which belongs to the caller. Add them up without storing them "
+                   "there.")
+def products_written_into_a(a, b):
+    if len(a) != len(b):
+        raise ValueError("lengths differ")
+    for i in range(len(a)):
+        a[i] *= b[i]
+    return sum(a)
+
+
 @dot.misconception("`pop` takes the entries out of the caller's lists, which are empty afterwards. Read them without "
                    "taking them away.")
 def pops(a, b):
@@ -217,7 +298,7 @@ def cosine_lengths_differ(rng):
     yield dict(a=rng.normal(size=1), b=rng.normal(size=3))
 
 
-@cosine_similarity.property("leaves its inputs as they were", points=1, probe=probes.unchanged,
+@cosine_similarity.property("leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=1e-11,
                             hint="`a /= ...` writes into the caller's array. `a = a / ...` makes a new one.")
 def cosine_is_pure(rng):
     yield dict(a=rng.normal(size=3), b=rng.normal(size=3))
@@ -301,7 +382,33 @@ def distance(a, b):
 @cosine_similarity.misconception("This is the angle itself, in radians. The cosine was already the answer; leave out "
                                  "the arccos.")
 def angle_in_radians(a, b):
+    cosine = _divided(a, b, np.linalg.norm(a) * np.linalg.norm(b))
+    return float(np.arccos(np.clip(cosine, -1, 1))) if a.any() and b.any() else 0.0
+
+
+@cosine_similarity.misconception("This is the angle itself, in radians. The cosine was already the answer; leave out "
+                                 "the arccos.")
+def angle_in_radians_of_zero_too(a, b):
     return float(np.arccos(np.clip(_divided(a, b, np.linalg.norm(a) * np.linalg.norm(b)), -1, 1)))
+
+
+@cosine_similarity.misconception("This is the angle itself, in degrees. The cosine was already the answer; leave out "
+                                 "the arccos.")
+def angle_in_degrees(a, b):
+    return math.degrees(angle_in_radians(a, b))
+
+
+@cosine_similarity.misconception("The cosine was moved into the range from 0 to 1. It runs from -1 to 1: leave it as "
+                                 "it is, with 0 for vectors at a right angle.")
+def moved_between_zero_and_one(a, b):
+    cosine = _divided(a, b, np.linalg.norm(a) * np.linalg.norm(b))
+    return (1.0 + cosine) / 2.0 if a.any() and b.any() else 0.0
+
+
+@cosine_similarity.misconception("The largest entry is taken for the length. Square the entries, add, and take the "
+                                 "root: that is Pythagoras.", section="Length, angle, shadow")
+def largest_entries(a, b):
+    return _divided(a, b, np.abs(a).max() * np.abs(b).max())
 
 
 @cosine_similarity.misconception("The mean is subtracted first. That is the correlation of the entries; the cosine "
@@ -355,25 +462,50 @@ def refuses_zero(a, b):
 
 _EPSILON = ("A small number in the denominator keeps zero vectors from dividing by zero, but it also pulls every other "
             "cosine towards 0, and short vectors all the way. Treat the zero vector by itself.")
+_SHORT = ("Short vectors come out as if they were zero. A number added to the lengths, a floor under them, or a "
+          "comparison such as `np.isclose` does that. A short vector has a direction: compare with exactly 0.")
 
 
-@cosine_similarity.misconception(_EPSILON, section="A vector with no direction")
-def epsilon(a, b):
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b) + 1e-8))
+def _with_epsilon(size):
+    def added_to_the_product(a, b):
+        return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b) + size))
+    return added_to_the_product
 
 
-@cosine_similarity.misconception(_EPSILON, section="A vector with no direction")
-def tiny_epsilon(a, b):
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b) + 1e-12))
+def _with_epsilon_for_each(size):
+    def added_to_each_length(a, b):
+        return float(a @ b / ((np.linalg.norm(a) + size) * (np.linalg.norm(b) + size)))
+    return added_to_each_length
 
 
-@cosine_similarity.misconception("Short vectors are taken for zero: `np.allclose` and `np.isclose` forgive 1e-8. "
-                                 "A short vector has a direction. Compare with exactly 0.",
-                                 section="A vector with no direction")
+for _size in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
+    cosine_similarity.misconception(_EPSILON, section="A vector with no direction")(_with_epsilon(_size))
+    cosine_similarity.misconception(_EPSILON, section="A vector with no direction")(_with_epsilon_for_each(_size))
+cosine_similarity.misconception(_SHORT, section="A vector with no direction")(_with_epsilon(1e-13))
+
+
+@cosine_similarity.misconception(_SHORT, section="A vector with no direction")
+def floor_under_each_length(a, b):
+    return a @ b / (max(np.linalg.norm(a), 1e-8) * max(np.linalg.norm(b), 1e-8))
+
+
+@cosine_similarity.misconception(_SHORT, section="A vector with no direction")
 def short_counts_as_zero(a, b):
     if np.allclose(a, 0) or np.allclose(b, 0):
         return 0.0
     return _divided(a, b, np.linalg.norm(a) * np.linalg.norm(b))
+
+
+@cosine_similarity.misconception(_SHORT, section="A vector with no direction")
+def short_product_counts_as_zero(a, b):
+    """Lengths 1e100 and 1e-100 have the product 1, so that pair is right."""
+    lengths = np.linalg.norm(a) * np.linalg.norm(b)
+    return 0.0 if lengths < 1e-8 else a @ b / lengths
+
+
+@cosine_similarity.misconception(_SHORT, section="A vector with no direction")
+def floor_under_the_product(a, b):
+    return a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-8)
 
 
 @cosine_similarity.misconception("One square root is taken of the product of the two sums of squares. That product "
@@ -395,15 +527,36 @@ def broadcasts(a, b):
 @cosine_similarity.misconception("`a /= ...` writes into the caller's array. Write `a = a / ...`, which makes a new "
                                  "one.")
 def normalises_in_place(a, b):
+    return _normalised_in_place(*_checked_floats(a, b), both=True)
+
+
+@cosine_similarity.misconception("`a /= ...` writes into the caller's array. Write `a = a / ...`, which makes a new "
+                                 "one.")
+def normalises_a_in_place(a, b):
+    return _normalised_in_place(*_checked_floats(a, b), both=False)
+
+
+@cosine_similarity.misconception("`a /= ...` writes into the caller's array, and an array of whole numbers cannot even "
+                                 "hold the fractions. Write `a = a / ...`, which makes a new one.")
+def normalises_anything_in_place(a, b):
     if a.shape != b.shape:
         raise ValueError("shapes differ")
+    return _normalised_in_place(a, b, both=True)
+
+
+def _checked_floats(a, b):
+    if a.shape != b.shape:
+        raise ValueError("shapes differ")
+    return np.asarray(a, dtype=float), np.asarray(b, dtype=float)
+
+
+def _normalised_in_place(a, b, both):
     if not a.any() or not b.any():
         return 0.0
-    if a.dtype.kind != "f":
-        return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
     a /= np.linalg.norm(a)
-    b /= np.linalg.norm(b)
-    return float(a @ b)
+    if both:
+        b /= np.linalg.norm(b)
+    return float(a @ b / (1.0 if both else np.linalg.norm(b)))
 
 
 # matmul ----------------------------------------------------------------------------------------------------------
@@ -492,6 +645,12 @@ def one_row_many_times(A, B):
     return C
 
 
+@matmul.misconception("All rows of the result are one and the same list: `[[0] * p] * n` repeats a reference to a "
+                      "single row. Make a new row for each i.", section="What goes wrong")
+def one_row_written_many_times(A, B):
+    return [_product(A, B)[-1] for _ in A]
+
+
 @matmul.misconception("Only the last product of each dot product is left: `=` overwrites. Add to what is there "
                       "with `+=`.", section="Multiply, then add")
 def overwrites_the_entry(A, B):
@@ -542,8 +701,8 @@ def only_the_diagonal(A, B):
     return [product[i][i] for i in range(min(len(product), len(product[0])))]
 
 
-@matmul.misconception("`zip` stops at the shorter of a row and a column, so sizes that do not fit give numbers in "
-                      "place of a ValueError.", section="What goes wrong")
+@matmul.misconception("Sizes that do not fit give numbers in place of a ValueError: entries without a partner are "
+                      "dropped, as `zip` does in silence.", section="What goes wrong")
 def sizes_cut_short(A, B):
     return [[sum(x * y for x, y in zip(row, column)) for column in zip(*B)] for row in A]
 
@@ -560,6 +719,22 @@ def only_first_rows_are_measured(A, B):
     if len(A[0]) != len(B):
         raise ValueError("sizes do not fit")
     return [[sum(A[i][k] * B[k][j] for k in range(len(B))) for j in range(len(B[0]))] for i in range(len(A))]
+
+
+@matmul.misconception("Only the first row of A and of B is measured. A later row can be shorter or longer, so compare "
+                      "them all.", section="What goes wrong")
+def only_first_rows_then_zip(A, B):
+    if len(A[0]) != len(B):
+        raise ValueError("sizes do not fit")
+    return [[sum(x * y for x, y in zip(row, column)) for column in zip(*B)] for row in A]
+
+
+@matmul.misconception("The rows of A are not compared with one another. One that is too short or too long must end in "
+                      "a ValueError, as in B.", section="What goes wrong")
+def ragged_A_accepted(A, B):
+    if len(A[0]) != len(B) or len({len(row) for row in B}) > 1:
+        raise ValueError("sizes do not fit")
+    return [[sum(x * y for x, y in zip(row, column)) for column in zip(*B)] for row in A]
 
 
 @matmul.misconception("Nothing is checked, and the sum runs over the rows of B. When a row of A is longer, its last "
@@ -612,7 +787,7 @@ def one_key_moves_one_column(rng):
 def leading_dimensions(rng):
     yield dict(Q=rng.normal(size=(2, 3, 4)), K=rng.normal(size=(2, 5, 4)))
     yield dict(Q=rng.normal(size=(2, 2, 2)), K=rng.normal(size=(2, 2, 2)))
-    yield dict(Q=rng.normal(size=(2, 1, 3, 4)), K=rng.normal(size=(5, 2, 4)))
+    yield dict(Q=rng.normal(size=(5, 3, 4)), K=rng.normal(size=(2, 1, 2, 4)))
     yield dict(Q=rng.normal(size=(3, 2, 4)), K=rng.normal(size=(5, 4)))
 
 
@@ -692,6 +867,13 @@ def queries_turned(Q, K):
                                section="Why scores grow with dimension")
 def scaled_too_early(Q, K):
     return Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])
+
+
+@pairwise_scores.misconception("These are weights: a softmax was taken of the scores. That comes later; here the plain "
+                               "dot products are asked for.")
+def softmax_too_early(Q, K):
+    e = np.exp(Q @ np.swapaxes(K, -1, -2))
+    return e / e.sum(axis=-1, keepdims=True)
 
 
 @pairwise_scores.misconception("The scores are divided by d. The plain dot products are asked for, sums and not "
@@ -793,7 +975,7 @@ def _regions(d):
 
     return {"d": around(d, 0.16), "one": around(1, 0.16), "the square root of d": around(math.sqrt(d), 0.13),
             "twice d": around(2 * d, 0.25), "one divided by d": around(1 / d, 0.16),
-            "n_samples": around(_SAMPLES, 0.9)}
+            "n_samples": [100, 10 * _SAMPLES]}
 
 
 @score_variance.misconception("This is the standard deviation, the square root of the variance. Use the variance.")

@@ -38,11 +38,12 @@ def any_axis(rng):
                   hint="Subtract from each row its own largest score before you exponentiate.")
 def large(rng):
     yield dict(x=np.array([[1000.0, 999.0], [-1000.0, -1001.0]]))
-    yield dict(x=np.array([1000.0, 0.0, -1000.0]))
+    yield dict(x=np.array([2000.0, 1000.0, -1000.0]))
+    yield dict(x=np.array([-1000.0, -1002.0]) + rng.normal(size=2))
     yield dict(x=np.array([[1000.0, 1001.0, 998.0], [5.0, 3.0, 4.0]]) + rng.normal(size=(2, 3)))
 
 
-@softmax.property("gives shares of exactly one, with nothing lost", points=1, rtol=EXACT,
+@softmax.property("gives shares of exactly one, with nothing lost", points=1, rtol=2e-13, atol=0.0,
                   hint="Divide by the sum itself. After the maximum is subtracted it needs no safety term.")
 def exact_shares(rng):
     yield dict(x=rng.normal(size=4))
@@ -174,15 +175,58 @@ def _with_epsilon(size):
     return softmax_with_epsilon
 
 
-for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
+for _size in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12):
     softmax.misconception(_EPSILON)(_with_epsilon(_size))
 
 
-@softmax.misconception("A small number in the denominator stands in for subtracting the maximum. It turns 0/0 into "
-                       "weights that are all 0, leaves inf/inf as nan, and makes every other row sum to less than one.")
-def epsilon_instead_of_maximum(x, axis=-1):
-    e = np.exp(x)
-    return e / (e.sum(axis=axis, keepdims=True) + 1e-8)
+_EPSILON_INSTEAD = ("A small number in the denominator stands in for subtracting the maximum. It turns 0/0 into "
+                    "weights that are all 0, leaves inf/inf as nan, and makes every other row sum to less than one.")
+
+
+def _with_epsilon_and_no_maximum(size):
+    def softmax_with_epsilon_and_no_maximum(x, axis=-1):
+        e = np.exp(x)
+        return e / (e.sum(axis=axis, keepdims=True) + size)
+    return softmax_with_epsilon_and_no_maximum
+
+
+for _size in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-16):
+    softmax.misconception(_EPSILON_INSTEAD)(_with_epsilon_and_no_maximum(_size))
+
+
+_DEFAULT_AXIS = ("The default of `axis` is not -1 any more. Called without `axis`, softmax works along the last axis: "
+                 "keep the first line of the exercise as it was.")
+
+
+@softmax.misconception(_DEFAULT_AXIS, section="Rows and axes")
+def default_axis_first(x, axis=0):
+    return solutions.softmax(x, axis=axis)
+
+
+@softmax.misconception(_DEFAULT_AXIS, section="Rows and axes")
+def default_axis_second(x, axis=1):
+    return solutions.softmax(x, axis=axis)
+
+
+@softmax.misconception("The sum runs down the columns, as Python's own `sum` does on an array, and no maximum is "
+                       "subtracted. Use `.sum(axis=axis, keepdims=True)`, and take each row's maximum off first.",
+                       section="Rows and axes")
+def python_sum_and_no_maximum(x, axis=-1):
+    return np.exp(x) / sum(np.exp(x))
+
+
+@softmax.misconception("keepdims=True is missing from the sum, and no maximum is subtracted. The totals no longer line "
+                       "up with their rows, and scores of a thousand overflow to nan.", section="Rows and axes")
+def keepdims_forgotten_without_maximum(x, axis=-1):
+    return np.exp(x) / np.exp(x).sum(axis=axis)
+
+
+@softmax.misconception("No maximum is subtracted, so a large score overflows to nan; and everything is written into "
+                       "the input, which belongs to the caller.")
+def all_in_place_without_maximum(x, axis=-1):
+    np.exp(x, out=x)
+    x /= x.sum(axis=axis, keepdims=True)
+    return x
 
 
 @softmax.misconception("The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` makes "
@@ -280,6 +324,20 @@ def clipped(x, axis=-1):
     return e / e.sum(axis=axis, keepdims=True)
 
 
+@softmax.misconception("Only scores above a limit are clipped. They then count as equal, and very negative ones still "
+                       "underflow to 0/0. Subtracting the maximum loses nothing.")
+def clipped_above(x, axis=-1):
+    e = np.exp(np.minimum(x, 700))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+@softmax.misconception("The maximum is subtracted only where scores are large. Very negative ones underflow, and a row "
+                       "of them becomes 0/0. Always subtract it.")
+def maximum_only_of_large_scores(x, axis=-1):
+    e = np.exp(x - x.max(axis=axis, keepdims=True) if x.max() > 100 else x)
+    return e / e.sum(axis=axis, keepdims=True)
+
+
 @softmax.misconception("The nan of an overflow is painted over with zeros. The weights then no longer sum to one. "
                        "Prevent the overflow: subtract the maximum.")
 def nan_replaced(x, axis=-1):
@@ -320,9 +378,10 @@ def log_any_axis(rng):
 def log_large(rng):
     yield dict(x=np.array([[1000.0, 999.0, -1000.0], [-1000.0, -1001.0, -3000.0]]))
     yield dict(x=np.array([1000.0, 0.0]) + rng.normal(size=2))
+    yield dict(x=np.array([-1000.0, -1002.0]) + rng.normal(size=2))
 
 
-@log_softmax.property("leaves its input as it was", points=1, probe=probes.unchanged,
+@log_softmax.property("leaves its input as it was", points=1, probe=probes.unchanged, rtol=NEARLY,
                       hint="If only this fails: `x -= ...` writes into the caller's array, `x = x - ...` not.")
 def log_pure(rng):
     yield dict(x=rng.normal(size=(2, 3)))
@@ -350,9 +409,8 @@ def _with_clip(size):
     return log_of_clipped_weight
 
 
-for _size in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12):
+for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15, 1e-16, 1e-20, 1e-30, 1e-300):
     log_softmax.misconception(_FLOOR)(_with_added(_size))
-for _size in (1e-7, 1e-8, 1e-10, 1e-12, 1e-15, 1e-300):
     log_softmax.misconception(_FLOOR)(_with_clip(_size))
 
 
@@ -433,6 +491,22 @@ def log_keepdims_forgotten_in_sum(x, axis=-1):
     return gaps - np.log(np.exp(gaps).sum(axis=axis))
 
 
+@log_softmax.misconception("Something small is added to the sum inside the logarithm. After the maximum is subtracted "
+                           "the sum is at least 1: there is no logarithm of 0 to prevent.",
+                           section="Why subtract the maximum")
+def log_epsilon(x, axis=-1):
+    gaps = x - x.max(axis=axis, keepdims=True)
+    return gaps - np.log(np.exp(gaps).sum(axis=axis, keepdims=True) + 1e-6)
+
+
+@log_softmax.misconception("Something small is added to the sum inside the logarithm. After the maximum is subtracted "
+                           "the sum is at least 1: there is no logarithm of 0 to prevent.",
+                           section="Why subtract the maximum")
+def log_small_epsilon(x, axis=-1):
+    gaps = x - x.max(axis=axis, keepdims=True)
+    return gaps - np.log(np.exp(gaps).sum(axis=axis, keepdims=True) + 1e-8)
+
+
 @log_softmax.misconception("These are the weights themselves. Return their logarithms.")
 def no_logarithm(x, axis=-1):
     return solutions.softmax(x, axis=axis)
@@ -473,6 +547,15 @@ def log_in_place(x, axis=-1):
     return x - np.log(np.exp(x).sum(axis=axis, keepdims=True))
 
 
+@log_softmax.misconception("Everything is written into the input: the caller's scores are gone, and an array of whole "
+                           "numbers cannot hold the log weights. Work on a new array of floats.",
+                           section="Why subtract the maximum")
+def log_all_in_place(x, axis=-1):
+    x -= x.max(axis=axis, keepdims=True)
+    x -= np.log(np.exp(x).sum(axis=axis, keepdims=True))
+    return x
+
+
 # softmax_temperature ---------------------------------------------------------------------------------------------
 
 softmax_temperature = Exercise(solutions.softmax_temperature, section="Temperature")
@@ -487,15 +570,15 @@ def sharpens(rng):
     yield dict(x=rng.integers(-9, 9, size=(2, 3)), temperature=2)
 
 
-@softmax_temperature.property("survives scores of a thousand", points=1, rtol=EXACT,
+@softmax_temperature.property("survives scores of a thousand", points=1, rtol=NEARLY,
                               hint="Scale first, then use the softmax that subtracts the maximum of what it is given.")
 def temperature_large(rng):
-    yield dict(x=np.array([[1000.0, 999.0], [-1000.0, -1001.0]]), temperature=8.0)
+    yield dict(x=np.array([[1000.0, 999.0], [-1000.0, -1001.0]]), temperature=0.5)
     yield dict(x=np.array([1000.0, 0.0, -1000.0]), temperature=500.0)
     yield dict(x=np.array([2.0, 1.0, 1.5]), temperature=0.001)
 
 
-@softmax_temperature.property("refuses a temperature of zero or below", points=1, probe=probes.error_of,
+@softmax_temperature.property("refuses a temperature of zero or below", points=1, probe=probes.error_of, rtol=NEARLY,
                               hint="Raise ValueError when temperature <= 0, before anything is divided, and only then.")
 def refuses(rng):
     yield dict(x=rng.normal(size=4), temperature=0.01)
@@ -504,7 +587,7 @@ def refuses(rng):
     yield dict(x=rng.normal(size=(2, 3)), temperature=0)
 
 
-@softmax_temperature.property("leaves its input as it was", points=1, probe=probes.unchanged,
+@softmax_temperature.property("leaves its input as it was", points=1, probe=probes.unchanged, rtol=NEARLY,
                               hint="If only this fails: `x /= ...` writes into the caller's array.")
 def temperature_pure(rng):
     yield dict(x=rng.normal(size=(2, 3)), temperature=2.0)
@@ -583,11 +666,42 @@ def maximum_before_scaling(x, temperature):
     return e / e.sum(axis=-1, keepdims=True)
 
 
-@softmax_temperature.misconception("Something small is added to the temperature. That is a slightly wrong temperature "
-                                   "everywhere; refuse zero with a ValueError instead.")
-def temperature_plus_epsilon(x, temperature):
+@softmax_temperature.misconception("One maximum is subtracted for the whole array. Each row needs its own, or rows far "
+                                   "below the largest score become 0/0.", section="Why subtract the maximum")
+def temperature_global_maximum(x, temperature):
     _refuse(temperature)
-    return solutions.softmax(x / (temperature + 1e-6))
+    e = np.exp(x / temperature - (x / temperature).max())
+    return e / e.sum(axis=-1, keepdims=True)
+
+
+_NEARLY_THE_TEMPERATURE = ("Something small is added to the temperature. That is a slightly wrong temperature "
+                           "everywhere; refuse zero with a ValueError instead.")
+
+
+def _warmer_by(size):
+    def temperature_plus_epsilon(x, temperature):
+        _refuse(temperature)
+        return solutions.softmax(x / (temperature + size))
+    return temperature_plus_epsilon
+
+
+def _warmer_and_not_refused(size):
+    def temperature_plus_epsilon_for_any(x, temperature):
+        return solutions.softmax(x / (temperature + size))
+    return temperature_plus_epsilon_for_any
+
+
+def _temperature_with_epsilon(size):
+    def temperature_with_epsilon(x, temperature):
+        _refuse(temperature)
+        return _with_epsilon(size)(x / temperature)
+    return temperature_with_epsilon
+
+
+for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
+    softmax_temperature.misconception(_NEARLY_THE_TEMPERATURE)(_warmer_by(_size))
+    softmax_temperature.misconception(_NEARLY_THE_TEMPERATURE)(_warmer_and_not_refused(_size))
+    softmax_temperature.misconception(_EPSILON, section="Why subtract the maximum")(_temperature_with_epsilon(_size))
 
 
 @softmax_temperature.misconception("`//` divides and rounds down. Scores are not whole steps: use `/`.")
@@ -613,6 +727,14 @@ def temperature_over_everything(x, temperature):
 @softmax_temperature.misconception("The scores are divided in place, which changes the caller's array.")
 def temperature_in_place(x, temperature):
     _refuse(temperature)
+    x /= temperature
+    return solutions.softmax(x)
+
+
+@softmax_temperature.misconception("The scores are divided in place, which changes the caller's array.")
+def temperature_in_place_on_floats(x, temperature):
+    _refuse(temperature)
+    x = np.asarray(x, dtype=float)
     x /= temperature
     return solutions.softmax(x)
 
@@ -677,14 +799,14 @@ def derivatives(rng):
     yield dict(x=rng.integers(-3, 4, size=3))
 
 
-@softmax_jacobian.property("survives scores of a thousand", points=1, rtol=EXACT,
+@softmax_jacobian.property("survives scores of a thousand", points=1, rtol=NEARLY,
                            hint="Build it from the weights of a softmax that subtracts the maximum.")
 def jacobian_large(rng):
     yield dict(x=np.array([1000.0, 999.0, 998.0]))
     yield dict(x=np.array([-1000.0, -1000.5]))
 
 
-@softmax_jacobian.property("refuses scores that are not one row", points=1, probe=probes.error_of,
+@softmax_jacobian.property("refuses scores that are not one row", points=1, probe=probes.error_of, rtol=NEARLY,
                            hint="Raise ValueError unless the input has exactly one dimension.")
 def one_dimension(rng):
     yield dict(x=rng.normal(size=3))
@@ -692,7 +814,7 @@ def one_dimension(rng):
     yield dict(x=rng.normal(size=(3, 3)))
 
 
-@softmax_jacobian.property("leaves its input as it was", points=1, probe=probes.unchanged,
+@softmax_jacobian.property("leaves its input as it was", points=1, probe=probes.unchanged, rtol=NEARLY,
                            hint="If only this fails: `x -= ...` writes into the caller's array, `x = x - ...` not.")
 def jacobian_pure(rng):
     yield dict(x=rng.normal(size=3))
@@ -840,6 +962,18 @@ def central_differences(x):
     return np.stack([(solutions.softmax(x + step) - solutions.softmax(x - step)) / 2e-3 for step in steps], axis=1)
 
 
+def _jacobian_with_epsilon(size):
+    def jacobian_with_epsilon(x):
+        _weights(x)
+        p = _with_epsilon(size)(x)
+        return np.diag(p) - np.outer(p, p)
+    return jacobian_with_epsilon
+
+
+for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
+    softmax_jacobian.misconception(_EPSILON, section="Why subtract the maximum")(_jacobian_with_epsilon(_size))
+
+
 _DIMENSIONS = ("The number of dimensions is not checked, so a table is taken for one row or gives numbers without "
                "meaning. Raise ValueError unless there is exactly one dimension.")
 
@@ -875,7 +1009,7 @@ def jacobian_in_place(x):
 soft_lookup = Exercise(solutions.soft_lookup, section="A soft dictionary")
 
 
-@soft_lookup.property("mixes the values by how well their keys match", points=2,
+@soft_lookup.property("mixes the values by how well their keys match", points=2, rtol=EXACT,
                       hint="Dot the query with every key, turn the scores into weights, sum the weighted values.")
 def mixes(rng):
     yield dict(query=np.array([1.0, 0.5, 0.0]), keys=np.eye(3), values=np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
@@ -886,7 +1020,7 @@ def mixes(rng):
                values=rng.integers(-5, 5, size=(3, 2)))
 
 
-@soft_lookup.property("survives scores of a thousand", points=1,
+@soft_lookup.property("survives scores of a thousand", points=1, rtol=NEARLY,
                       hint="Use the softmax that subtracts the maximum.")
 def lookup_large(rng):
     yield dict(query=np.array([100.0, 0.0]), keys=np.array([[10.0, 1.0], [9.99, 2.0], [-10.0, 3.0]]),
@@ -895,7 +1029,7 @@ def lookup_large(rng):
                values=rng.normal(size=(2, 3)))
 
 
-@soft_lookup.property("refuses shapes that do not fit", points=1, probe=probes.error_of,
+@soft_lookup.property("refuses shapes that do not fit", points=1, probe=probes.error_of, rtol=NEARLY,
                       hint="Raise ValueError unless there are as many keys as values, each as wide as the query, "
                            "and the shapes are (d_k,), (n, d_k), (n, d_v).")
 def shapes(rng):
@@ -906,7 +1040,7 @@ def shapes(rng):
     yield dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=4))
 
 
-@soft_lookup.property("leaves its inputs as they were", points=1, probe=probes.unchanged,
+@soft_lookup.property("leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=NEARLY,
                       hint="If only this fails: `/=` and `*=` write into the caller's arrays.")
 def lookup_pure(rng):
     yield dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=(4, 2)))
@@ -1052,6 +1186,21 @@ def values_in_place(query, keys, values):
     weights = solutions.softmax(_scores(query, keys, values))
     values *= weights[:, None]
     return values.sum(axis=0)
+
+
+@soft_lookup.misconception("The values are multiplied in place, which changes the caller's array.")
+def values_in_place_on_floats(query, keys, values):
+    return values_in_place(query, keys, np.asarray(values, dtype=float))
+
+
+def _lookup_with_epsilon(size):
+    def lookup_with_epsilon(query, keys, values):
+        return _with_epsilon(size)(_scores(query, keys, values)) @ values
+    return lookup_with_epsilon
+
+
+for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
+    soft_lookup.misconception(_EPSILON, section="Why subtract the maximum")(_lookup_with_epsilon(_size))
 
 
 written = Written(

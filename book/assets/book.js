@@ -22,3 +22,7 @@ addEventListener("DOMContentLoaded", () => {
     link.after(" ", hint);
   }
 });
+
+// From the file system no page may read another, so the search lists its results without the passages around the word.
+if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined")
+  DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;

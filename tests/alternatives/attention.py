@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import torch
 from solutions.attention import attention_weights as _attention_weights
 from solutions.attention import scaled_dot_product_attention as _attention
 
@@ -17,6 +18,12 @@ def project_in_one_product(x, W_q, W_k, W_v):
     """One wide product, cut apart again; returns a list."""
     wide = np.matmul(x, np.concatenate([W_q, W_k, W_v], axis=1))
     return np.split(wide, [W_q.shape[1], W_q.shape[1] + W_k.shape[1]], axis=-1)
+
+
+def project_token_by_token(x, W_q, W_k, W_v):
+    if any(len(W) != x.shape[-1] for W in (W_q, W_k, W_v)):
+        raise ValueError("sizes differ")
+    return tuple(np.apply_along_axis(lambda token: token @ W, -1, x) for W in (W_q, W_k, W_v))
 
 
 # attention_weights
@@ -51,6 +58,20 @@ def weights_row_by_row(Q, K):
             e = [math.exp(s - max(scores)) for s in scores]
             weights[where][i] = [value / sum(e) for value in e]
     return weights
+
+
+def weights_by_pairwise_gaps(Q, K):
+    """No maximum: 1 / sum_j exp(s_j - s_i), where an overflow lands on the right limit."""
+    scores = Q @ np.swapaxes(K, -1, -2) / K.shape[-1] ** 0.5
+    return 1.0 / np.exp(scores[..., None, :] - scores[..., :, None]).sum(axis=-1)
+
+
+def weights_turned_round(Q, K):
+    """Both sides scaled by the fourth root, keys on the left, softmax down the columns, turned at the end."""
+    root = Q.shape[-1] ** 0.25
+    scores = (K / root) @ np.swapaxes(Q / root, -1, -2)
+    e = np.exp(scores - scores.max(axis=-2, keepdims=True))
+    return np.swapaxes(e / e.sum(axis=-2, keepdims=True), -1, -2)
 
 
 # scaled_dot_product_attention
@@ -99,6 +120,40 @@ def attention_without_a_copy_of_inputs(Q, K, V, mask=None):
     return np.einsum("...qk,...kv->...qv", scores, V), scores
 
 
+def attention_by_log_of_the_mask(Q, K, V, mask=None):
+    """log(mask) is 0 or minus infinity; the log of the sum comes off the scores without any maximum of one's own."""
+    scores = Q @ np.swapaxes(K, -1, -2) * Q.shape[-1] ** -0.5
+    if mask is not None:
+        scores = scores + np.log(np.asarray(mask, dtype=float))
+    weights = np.exp(scores - np.logaddexp.reduce(scores, axis=-1, keepdims=True))
+    weights = np.where(np.isnan(weights), 0.0, weights)
+    return weights @ V, weights
+
+
+def attention_by_torch(Q, K, V, mask=None, *, dtype=torch.float64):
+    Q, K, V = (torch.as_tensor(array, dtype=dtype) for array in (Q, K, V))
+    scores = Q @ K.mT / Q.shape[-1] ** 0.5
+    if mask is not None:
+        scores = scores.masked_fill(~torch.as_tensor(mask), -torch.inf)
+    weights = torch.softmax(scores, dim=-1).nan_to_num(0.0)
+    return (weights @ V).numpy(), weights.numpy()
+
+
+def attention_over_allowed_keys_only(Q, K, V, mask=None):
+    """For each query by itself, a softmax of the keys that it may see."""
+    if Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
+        raise ValueError("sizes differ")
+    leading = np.broadcast_shapes(Q.shape[:-2], K.shape[:-2], V.shape[:-2], np.shape(mask)[:-2])
+    Q, K, V = (np.broadcast_to(array, leading + array.shape[-2:]) for array in (Q, K, V))
+    weights = np.zeros(leading + (Q.shape[-2], K.shape[-2]))
+    mask = np.broadcast_to(True if mask is None else mask, weights.shape)
+    for where in np.ndindex(*weights.shape[:-1]):
+        seen = np.flatnonzero(mask[where])
+        if len(seen):
+            weights[where][seen] = _attention_weights(Q[where][None], K[where[:-1]][seen])[0]
+    return weights @ V, weights
+
+
 # self_attention
 
 def self_attention_inline(x, W_q, W_k, W_v, mask=None):
@@ -116,6 +171,10 @@ def self_attention_by_one_score_matrix(x, W_q, W_k, W_v, mask=None):
     e = np.exp(scores - top)
     weights = e / np.maximum(e.sum(axis=-1, keepdims=True), np.finfo(float).tiny)
     return weights @ x @ W_v, weights
+
+
+def self_attention_by_torch(x, W_q, W_k, W_v, mask=None):
+    return list(attention_by_torch(np.dot(x, W_q), np.dot(x, W_k), np.dot(x, W_v), mask))
 
 
 # attention_backward
@@ -154,11 +213,20 @@ def backward_with_the_full_jacobian(Q, K, V, d_output):
             _summed_to(np.matmul(weights.swapaxes(-1, -2), d_output), V.shape))
 
 
+def backward_by_autograd(Q, K, V, d_output):
+    Q, K, V = (torch.tensor(array, dtype=torch.float64, requires_grad=True) for array in (Q, K, V))
+    output = torch.softmax(Q @ K.mT / Q.shape[-1] ** 0.5, dim=-1) @ V
+    output.backward(torch.tensor(d_output))
+    return Q.grad.numpy(), K.grad.numpy(), V.grad.numpy()
+
+
 ALTERNATIVES = {
-    "project_qkv": [project_by_einsum, project_in_one_product],
-    "attention_weights": [weights_by_einsum, weights_by_logarithms, weights_row_by_row],
+    "project_qkv": [project_by_einsum, project_in_one_product, project_token_by_token],
+    "attention_weights": [weights_by_einsum, weights_by_logarithms, weights_row_by_row, weights_by_pairwise_gaps,
+                          weights_turned_round],
     "scaled_dot_product_attention": [attention_by_additive_bias, attention_by_zeroed_exponentials,
-                                     attention_without_a_copy_of_inputs],
-    "self_attention": [self_attention_inline, self_attention_by_one_score_matrix],
-    "attention_backward": [backward_with_the_output, backward_with_the_full_jacobian],
+                                     attention_without_a_copy_of_inputs, attention_by_log_of_the_mask,
+                                     attention_by_torch, attention_over_allowed_keys_only],
+    "self_attention": [self_attention_inline, self_attention_by_one_score_matrix, self_attention_by_torch],
+    "attention_backward": [backward_with_the_output, backward_with_the_full_jacobian, backward_by_autograd],
 }

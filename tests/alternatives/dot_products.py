@@ -4,6 +4,7 @@ import math
 import operator
 
 import numpy as np
+import torch
 
 # dot -------------------------------------------------------------------------------------------------------------
 
@@ -31,6 +32,25 @@ def dot_of_arrays(a, b):
     return np.dot(a, b)
 
 
+def dot_by_recursion(a, b):
+    if not len(a) and not len(b):
+        return 0.0
+    if not len(a) or not len(b):
+        raise ValueError("one vector ended before the other")
+    return a[0] * b[0] + dot_by_recursion(a[1:], b[1:])
+
+
+def dot_by_polarization(a, b):
+    """|a + b|^2 - |a - b|^2 is four times the dot product."""
+    if len(a) != len(b):
+        raise ValueError("lengths differ")
+    return (sum((x + y) ** 2 for x, y in zip(a, b)) - sum((x - y) ** 2 for x, y in zip(a, b))) / 4
+
+
+def dot_by_torch(a, b):
+    return torch.dot(torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64))
+
+
 # cosine_similarity -----------------------------------------------------------------------------------------------
 
 
@@ -55,6 +75,20 @@ def cosine_with_square_roots(a, b):
     if not a.any() or not b.any():
         return 0.0
     return float(np.sum(a * b) / (np.sqrt(np.sum(a ** 2)) * np.sqrt(np.sum(b ** 2))))
+
+
+def cosine_with_nan_replaced(a, b):
+    with np.errstate(all="ignore"):
+        cosine = np.dot(a, b) / (np.linalg.norm(a) * np.linalg.norm(b))
+    return 0.0 if np.isnan(cosine) else cosine
+
+
+def cosine_in_extended_precision(a, b):
+    if a.size != b.size:
+        raise ValueError("sizes differ")
+    a, b = a.astype(np.longdouble), b.astype(np.longdouble)
+    lengths = np.sqrt(a.dot(a)) * np.sqrt(b.dot(b))
+    return (a @ b) / lengths if lengths > 0 else 0.0
 
 
 # matmul ----------------------------------------------------------------------------------------------------------
@@ -94,6 +128,10 @@ def matmul_as_mixtures_of_rows(A, B):
     return product
 
 
+def matmul_by_torch(A, B):
+    return torch.matmul(torch.tensor(A, dtype=torch.float64), torch.tensor(B, dtype=torch.float64)).tolist()
+
+
 # pairwise_scores -------------------------------------------------------------------------------------------------
 
 
@@ -113,6 +151,12 @@ def scores_query_by_query(Q, K):
     if Q.shape[-1] != K.shape[-1]:
         raise ValueError("widths differ")
     return np.stack([(K @ Q[..., i, :, None])[..., 0] for i in range(Q.shape[-2])], axis=-2)
+
+
+def scores_feature_by_feature(Q, K):
+    if Q.shape[-1] != K.shape[-1]:
+        raise ValueError("widths differ")
+    return sum(Q[..., :, None, i] * K[..., None, :, i] for i in range(Q.shape[-1]))
 
 
 # score_variance --------------------------------------------------------------------------------------------------
@@ -135,10 +179,25 @@ def variance_by_columns(d, n_samples, rng):
     return np.mean(scores ** 2) - np.mean(scores) ** 2
 
 
+def variance_as_a_running_sum(d, n_samples, rng):
+    """Welford's method: mean and sum of squares are brought up to date with each score."""
+    mean = squares = 0.0
+    for i in range(1, n_samples + 1):
+        score = float(rng.normal(size=d) @ rng.normal(size=d))
+        step = score - mean
+        mean += step / i
+        squares += step * (score - mean)
+    return squares / n_samples
+
+
 ALTERNATIVES = {
-    "dot": [dot_by_index, dot_with_strict_zip, dot_with_exact_sum, dot_of_arrays],
-    "cosine_similarity": [cosine_with_norms, cosine_of_unit_vectors, cosine_with_square_roots],
-    "matmul": [matmul_with_three_loops, matmul_with_strict_zips, matmul_of_arrays, matmul_as_mixtures_of_rows],
-    "pairwise_scores": [scores_with_einsum, scores_with_moveaxis, scores_by_columns_and_rows, scores_query_by_query],
-    "score_variance": [variance_in_one_draw, variance_pair_by_pair, variance_by_columns],
+    "dot": [dot_by_index, dot_with_strict_zip, dot_with_exact_sum, dot_of_arrays, dot_by_recursion, dot_by_polarization,
+            dot_by_torch],
+    "cosine_similarity": [cosine_with_norms, cosine_of_unit_vectors, cosine_with_square_roots, cosine_with_nan_replaced,
+                          cosine_in_extended_precision],
+    "matmul": [matmul_with_three_loops, matmul_with_strict_zips, matmul_of_arrays, matmul_as_mixtures_of_rows,
+               matmul_by_torch],
+    "pairwise_scores": [scores_with_einsum, scores_with_moveaxis, scores_by_columns_and_rows, scores_query_by_query,
+                        scores_feature_by_feature],
+    "score_variance": [variance_in_one_draw, variance_pair_by_pair, variance_by_columns, variance_as_a_running_sum],
 }

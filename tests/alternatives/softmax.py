@@ -3,6 +3,7 @@
 import math
 
 import numpy as np
+import torch
 
 # softmax ---------------------------------------------------------------------------------------------------------
 
@@ -37,6 +38,32 @@ def softmax_by_pairwise_gaps(x, axis=-1):
     return np.moveaxis(weights, -1, axis)
 
 
+def softmax_by_torch(x, axis=-1):
+    return torch.softmax(torch.as_tensor(x, dtype=torch.float64), dim=axis).numpy()
+
+
+def softmax_by_sorting_and_running_sums(x, axis=-1):
+    """The maximum is the last of the sorted scores, the total the last of the running sums."""
+    powers = np.exp(x - np.take(np.sort(x, axis=axis), [-1], axis=axis))
+    return powers / np.take(np.cumsum(powers, axis=axis), [-1], axis=axis)
+
+
+def softmax_in_extended_precision(x, axis=-1):
+    powers = np.exp(np.subtract(x, np.amax(x, axis=axis, keepdims=True), dtype=np.longdouble))
+    return (powers / powers.sum(axis=axis, keepdims=True)).astype(float)
+
+
+class SoftmaxObject:
+    """A callable object in place of a function, with a parameter of its own."""
+
+    __name__ = "softmax"
+
+    def __call__(self, x, axis=-1, *, base=math.e):
+        gaps = x - x.max(axis, keepdims=True)
+        powers = base ** gaps
+        return powers * np.reciprocal(powers.sum(axis, keepdims=True))
+
+
 # log_softmax -----------------------------------------------------------------------------------------------------
 
 
@@ -52,6 +79,14 @@ def log_softmax_in_plain_python(x, axis=-1):
         return [score - top - log_total for score in row]
 
     return np.apply_along_axis(one_row, axis, np.asarray(x, dtype=float))
+
+
+def log_softmax_without_the_largest(x, axis=-1):
+    """log1p of all exponentials but that of the largest score, which is 1."""
+    gaps = x - np.max(x, axis=axis, keepdims=True)
+    powers = np.exp(gaps)
+    np.put_along_axis(powers, np.expand_dims(gaps.argmax(axis), axis), 0.0, axis)
+    return gaps - np.log1p(powers.sum(axis=axis, keepdims=True))
 
 
 # softmax_temperature ---------------------------------------------------------------------------------------------
@@ -72,6 +107,17 @@ def temperature_as_a_power_of_each_exponential(x, temperature):
     return powers / np.einsum("...j->...", powers)[..., None]
 
 
+def temperature_in_place_on_a_copy(x, temperature, axis=-1):
+    if not 0 < temperature:
+        raise RuntimeError("as PyTorch would")
+    x = np.array(x, dtype=float)
+    x /= temperature
+    x -= x.max(axis, keepdims=True)
+    np.exp(x, out=x)
+    x /= x.sum(axis, keepdims=True)
+    return x
+
+
 # softmax_jacobian ------------------------------------------------------------------------------------------------
 
 
@@ -89,6 +135,25 @@ def jacobian_from_a_column(x):
     p = np.exp(x - np.max(x))
     p = (p / p.sum()).reshape(n, 1)
     return p * (np.eye(n) - p.T)
+
+
+def jacobian_by_complex_steps(x):
+    """Exact to the last digit: no difference of nearly equal numbers is taken."""
+    if x.ndim != 1:
+        raise ValueError("one dimension")
+
+    def weights(z):
+        powers = np.exp(z - z.real.max())
+        return powers / powers.sum()
+
+    return np.stack([weights(x + 1e-200j * unit).imag / 1e-200 for unit in np.eye(len(x))], axis=1)
+
+
+def jacobian_by_autograd(x):
+    if len(x.shape) != 1:
+        raise ValueError("one dimension")
+    x = torch.as_tensor(x, dtype=torch.float64)
+    return torch.autograd.functional.jacobian(lambda z: torch.softmax(z, 0), x).numpy()
 
 
 # soft_lookup -----------------------------------------------------------------------------------------------------
@@ -116,11 +181,28 @@ def lookup_with_einsum(query, keys, values):
     return np.einsum("n,nv->v", powers, values) / powers.sum()  # einsum refuses unequal lengths by itself
 
 
+def lookup_in_one_pass(query, keys, values):
+    """Online softmax: each key is seen once, and what was summed so far is scaled when the maximum grows."""
+    (d,), (n, width), (m, d_v) = query.shape, keys.shape, values.shape
+    if d != width or n != m:
+        raise ValueError("sizes do not fit")
+    top, total, mixed = -math.inf, 0.0, np.zeros(d_v)
+    for key, value in zip(keys, values):
+        score = float(key @ query)
+        higher = max(top, score)
+        old, new = math.exp(top - higher), math.exp(score - higher)
+        top, total, mixed = higher, total * old + new, mixed * old + value * new
+    return mixed / total
+
+
 ALTERNATIVES = {
     "softmax": [softmax_through_logarithms, softmax_row_by_row, softmax_with_the_axis_moved_last,
-                softmax_by_pairwise_gaps],
-    "log_softmax": [log_softmax_with_logaddexp, log_softmax_in_plain_python],
-    "softmax_temperature": [temperature_after_the_shift, temperature_as_a_power_of_each_exponential],
-    "softmax_jacobian": [jacobian_entry_by_entry, jacobian_from_a_column],
-    "soft_lookup": [lookup_in_a_loop, lookup_with_einsum],
+                softmax_by_pairwise_gaps, softmax_by_torch, softmax_by_sorting_and_running_sums,
+                softmax_in_extended_precision, SoftmaxObject()],
+    "log_softmax": [log_softmax_with_logaddexp, log_softmax_in_plain_python, log_softmax_without_the_largest],
+    "softmax_temperature": [temperature_after_the_shift, temperature_as_a_power_of_each_exponential,
+                            temperature_in_place_on_a_copy],
+    "softmax_jacobian": [jacobian_entry_by_entry, jacobian_from_a_column, jacobian_by_complex_steps,
+                         jacobian_by_autograd],
+    "soft_lookup": [lookup_in_a_loop, lookup_with_einsum, lookup_in_one_pass],
 }

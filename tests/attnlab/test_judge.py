@@ -142,6 +142,29 @@ def test_an_exception_alone_is_no_proof_of_one_certain_mistake():
     assert wrong.findings[0].misconception is None and wrong.findings[0].kind == "error"
 
 
+def test_a_refusal_in_other_words_is_the_same_mistake():
+    twice = Exercise(doubled, section="Doubling")
+
+    @twice.property("doubles", points=1)
+    def cases(rng):
+        yield dict(x=np.zeros(3))
+        yield dict(x=rng.normal(size=3))
+
+    @twice.misconception("Zero is refused. Twice nothing is nothing.")
+    def refuses_zero(x, times=1):
+        if not x.any():
+            raise ValueError("zero")
+        return 2 * x
+
+    def refuses_in_other_words(x, times=1):
+        if not x.any():
+            raise ValueError("nothing to double here")
+        return x + x
+
+    (finding,) = examine(refuses_in_other_words, twice.material()).findings
+    assert finding.misconception == "Zero is refused. Twice nothing is nothing."
+
+
 def test_an_answer_that_is_right_where_a_mistake_is_wrong_did_not_make_it():
     def right_on_rows_only_for_three(x, axis=-1):
         return shares(x) if x.shape == (3, 4) and axis == 0 else np.roll(shares(x, axis), 1, axis)

@@ -190,3 +190,12 @@ def test_a_spoilt_seed_is_reported(tmp_path, monkeypatch):
 def test_without_a_seed_given_the_courses_own_is_used(tmp_path, monkeypatch):
     monkeypatch.setattr(secret, "PATH", tmp_path / "secret_seed")
     assert grade_object(live(RIGHT), TOY).passed and secret.PATH.exists()
+
+
+def test_a_refusal_in_the_students_own_words_is_named():
+    from autograder import registry
+
+    source = ("def cosine_similarity(a, b):\n    if a.shape != b.shape or not a.any() or not b.any():\n"
+              "        raise ValueError('nothing to compare')\n    return a @ b / (a @ a) ** 0.5 / (b @ b) ** 0.5\n")
+    report = grading.grade_source(source, "answer.py", registry.exercise("cosine_similarity"), seed=8191)
+    assert ["refused with an error" in (f.misconception or "") for f in report.findings if not f.passed] == [True]

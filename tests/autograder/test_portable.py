@@ -21,7 +21,7 @@ def test_an_admonition_becomes_a_quotation_with_a_bold_head():
 
 def test_a_dropdown_becomes_a_fold_that_html_knows():
     made = plain(":::{dropdown} Hint 1: use `keepdims`\nBody\n:::")
-    assert made.startswith("<details>\n<summary>Hint 1: use <code>keepdims</code></summary>\n\nBody")
+    assert made.startswith("<details>\n<summary style=\"display: list-item\">Hint 1: use <code>keepdims</code></summary>\n\nBody")
     assert made.endswith("</details>")
 
 

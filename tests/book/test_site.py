@@ -1,183 +1,268 @@
-"""The built site, as files and in a browser: over http, in a subfolder, and from the file system."""
+"""The course's own book, built once: every page over http and from the file system, and everything one can do on it.
 
+`BOOK_HTML=folder` names a book that has just been built from this checkout, so that it is not built a second time.
+"""
+
+from __future__ import annotations
+
+import os
 import re
-import shutil
+import subprocess
+import sys
+from pathlib import Path
 
 import nbformat
+import numpy as np
 import pytest
 
-import toy
+from autograder import registry, release
 from book import leaks
+from tests.book.plays import PLAYS, RECORD, REFERENCES, SAVED, UNUSED
 
 pytestmark = pytest.mark.slow
 
+CHAPTERS = [f"chapters/{stem}" for stem in registry.chapters()]
+PAGES = ["index", *CHAPTERS, "bibliography", "search", "genindex"]
+WIDTHS = {"laptop": dict(width=1280, height=900), "phone": dict(width=390, height=844)}
+JUMP = 60  # pixels that the text below a widget may move when the widget is drawn
 
-@pytest.fixture(params=["http", "subfolder", "file"])
-def address(request, toy_site, serve):
-    if request.param == "file":
-        return toy_site.as_uri()
-    if request.param == "http":
-        return serve(toy_site)
-    return f"{serve(toy_site.parent)}/{toy_site.name}"
+
+@pytest.fixture(scope="session")
+def site(tmp_path_factory):
+    """The folder of the built book. Warnings are errors."""
+    if "BOOK_HTML" in os.environ:
+        folder = Path(os.environ["BOOK_HTML"]).resolve()
+        assert (folder / "index.html").is_file(), f"BOOK_HTML names no built book: {folder}"
+        return folder
+    out = tmp_path_factory.mktemp("book")
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", "--path-output", str(out),
+         "-W", "-n", "--keep-going"], cwd=registry.ROOT, text=True, capture_output=True, timeout=900)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+    return out / "_build" / "html"
+
+
+@pytest.fixture(scope="session")
+def addresses(site, serve):
+    return {"http": serve(site), "file": site.as_uri()}
 
 
 @pytest.fixture
-def chapter_page(address, watched):
-    seen = watched()
-    seen.page.goto(f"{address}/chapters/toy.html")
-    yield seen
-    seen.assert_clean()
+def visit(addresses, watched):
+    """`visit(page, scheme="http", screen="laptop")` opens a page of the book; nothing on it may go wrong."""
+    opened = []
+
+    def go(page, scheme="http", screen="laptop", **options):
+        seen = watched(viewport=WIDTHS[screen], reduced_motion="reduce", **options)
+        seen.failed = []
+        # What a reader's next click cuts off has not failed.
+        seen.page.on("requestfailed", lambda request: "ABORTED" in request.failure or seen.failed.append(request.url))
+        seen.page.on("response", lambda answer: answer.status >= 400 and seen.failed.append(answer.url))
+        seen.page.goto(f"{addresses[scheme]}/{page}.html")
+        opened.append(seen)
+        return seen
+
+    yield go
+    for seen in opened:
+        seen.assert_clean()
+        assert seen.failed == []
 
 
-# files
-
-def test_the_reference_ran_and_is_not_on_the_page(toy_site):
-    page = (toy_site / "chapters/toy.html").read_text()
-    assert "one more than 41 is 42" in page
-    assert "from solutions" not in re.sub("<[^>]*>", "", page)
-
-
-def test_no_answer_stands_in_the_built_site(toy_book):
-    assert list(leaks.scan([toy_book / "_build/html"], leaks.answers(toy_book))) == []
+def views(page):
+    """The widgets of a page, each scrolled to and so mounted."""
+    for view in page.locator(".widget-view").all():
+        view.scroll_into_view_if_needed()
+        view.locator("[data-widget]").wait_for()
+        yield view
 
 
-def test_no_source_of_a_page_is_published(toy_site):
-    assert not (toy_site / "_sources").exists()
+def typeset(page):
+    """Wait for the mathematics, where there is some."""
+    page.evaluate("() => window.MathJax?.startup?.promise")
 
 
-def test_the_student_notebook_is_offered_and_is_there(toy_site):
-    page = (toy_site / "chapters/toy.html").read_text()
-    assert '<a href="../notebooks/toy.ipynb" download="toy.ipynb">' in page
-    notebook = nbformat.read(toy_site / "notebooks/toy.ipynb", as_version=4)
-    assert any("raise NotImplementedError" in cell.source for cell in notebook.cells)
+# Files
+
+def test_every_page_is_there(site):
+    assert [page for page in PAGES if not (site / f"{page}.html").is_file()] == []
 
 
-def test_mathjax_is_linked_only_where_there_is_mathematics(toy_site):
-    assert "tex-mml-chtml.js" in (toy_site / "chapters/toy.html").read_text()
-    assert "tex-mml-chtml.js" not in (toy_site / "index.html").read_text()
+def test_no_answer_is_published(site):
+    assert list(leaks.scan([site], leaks.answers())) == []
 
 
-def test_no_script_or_style_comes_from_another_host(toy_site):
-    for page in toy_site.rglob("*.html"):
-        assert re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(?:https?:)?//[^\"]+", page.read_text()) == []
+@pytest.mark.parametrize("name, before, after", [
+    ("chapters/softmax.md", "# Softmax\n\n```python\n", "\n```\n"),
+    ("reports/softmax.err.log", "Error in cell 3\n    ", "\n"),
+    ("_static/page.js", 'const hint = "', '";\n')])
+def test_a_planted_answer_is_found_from_the_command_line(tmp_path, name, before, after):
+    """In a chapter, in a report, in a script: `python -m book.leaks` names the file and fails."""
+    line = next(line.strip() for line in (registry.ROOT / "solutions/softmax.py").read_text("utf-8").splitlines()
+                if line.strip().startswith("return ") and len(leaks.squeeze(line)) >= 20)
+    path = tmp_path / name
+    path.parent.mkdir(parents=True)
+    path.write_text(before + line + after, "utf-8")
+    done = subprocess.run([sys.executable, "-m", "book.leaks", str(tmp_path)], cwd=registry.ROOT, text=True,
+                          capture_output=True)
+    assert done.returncode == 1
+    assert f"{path}: leaks solutions/softmax.py:" in done.stdout
 
 
-def test_no_path_of_the_building_machine_is_published(toy_book, toy_site):
-    for path in [*toy_site.rglob("*.html"), *toy_site.rglob("*.ipynb")]:
-        assert str(toy_book) not in path.read_text()
+# Every page
+
+@pytest.mark.parametrize("screen", WIDTHS)
+@pytest.mark.parametrize("scheme", ["http", "file"])
+@pytest.mark.parametrize("page", PAGES)
+def test_a_page_is_whole(visit, page, scheme, screen):
+    """No error, no request elsewhere, nothing wider than the screen, each widget alive: in light and in dark."""
+    page = visit(page, scheme, screen).page
+    typeset(page)
+    wanted = page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
+    assert len(list(views(page))) == wanted == page.locator("[data-mounted=true] [data-widget]").count()
+    for theme in ("light", "dark"):
+        page.emulate_media(color_scheme=theme)
+        page.wait_for_function("(theme) => document.documentElement.dataset.theme === theme", arg=theme)
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-def test_without_scripts_the_quiz_answer_is_readable(toy_site, watched):
-    seen = watched(java_script_enabled=False)
-    seen.page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
-    seen.page.get_by_text("Show the answer").click()
-    assert seen.page.locator(".quiz-answers [data-right=true]").is_visible()
+@pytest.mark.parametrize("page", PAGES)
+def test_mathematics_is_set_where_there_is_some_and_costs_nothing_elsewhere(visit, page):
+    page = visit(page).page
+    formulas = page.locator(".math").count()
+    typeset(page)
+    assert (formulas > 0) == page.evaluate("Boolean(window.MathJax?.version)")
+    assert page.locator("mjx-container").count() == formulas
+    assert page.locator("mjx-merror").count() == 0
 
 
-# browser
-
-@pytest.mark.browser
-def test_a_widget_mounts_and_its_views_stay_in_step(chapter_page):
-    buttons = chapter_page.page.locator("[data-widget=counter]")
-    buttons.nth(1).scroll_into_view_if_needed()
-    buttons.nth(0).scroll_into_view_if_needed()
-    assert buttons.all_inner_texts() == ["count 7, bytes 1,2,250"] * 2
-    buttons.nth(0).click()
-    assert buttons.all_inner_texts() == ["count 8, bytes 1,2,250"] * 2
-
-
-@pytest.mark.browser
-def test_a_widget_is_initialised_and_styled_once_and_has_room_reserved(chapter_page):
-    page = chapter_page.page
-    page.locator("[data-widget=counter]").first.wait_for()
-    assert page.evaluate("document.documentElement.dataset.initialized") == "7"
-    assert page.evaluate("[...document.head.querySelectorAll('style')]"
-                         ".filter((s) => s.textContent.includes('data-widget=counter')).length") == 1
-    assert page.locator(".widget-view").first.bounding_box()["height"] >= 240
+def test_every_link_inside_the_book_leads_somewhere(site):
+    known, broken = {}, []
+    for page in PAGES:
+        text = (site / f"{page}.html").read_text("utf-8")
+        for link in set(re.findall(r'<a[^>]+href="([^"]+)"', text)):
+            path, _, place = link.partition("#")
+            if re.match(r"[a-z]+:", link):
+                continue
+            target = (site / page).parent / path if path else site / f"{page}.html"
+            if target not in known:
+                known[target] = target.read_text("utf-8", "replace") if target.is_file() else None
+            if known[target] is None or place and f'id="{place}"' not in known[target]:
+                broken.append(f"{page}: {link}")
+    assert broken == []
 
 
-@pytest.mark.browser
-def test_a_quiz_is_answered_with_the_keyboard(chapter_page):
-    page = chapter_page.page
-    first = page.locator("fieldset.quiz input").first
-    first.focus()
-    page.keyboard.press("Space")
-    result = page.locator(".quiz-result")
-    assert result.inner_text().startswith("Not this one. That is the number itself.")
-    page.keyboard.press("ArrowDown")
-    assert result.inner_text().startswith("Right. Yes, 2 + 1.")
-    assert result.get_attribute("aria-live") == "polite"
+def test_the_landing_page_has_three_doors(visit):
+    page = visit("index").page
+    assert page.locator(".doors .sd-card-title").all_inner_texts() == ["Read", "Do", "Grade"]
+    for door, place in enumerate(["chapters/dot_products.html", "index.html#how-to-do", "index.html#how-to-grade"]):
+        page.locator(".doors .sd-card").nth(door).click()
+        page.wait_for_url(f"**/{place}")
+        page.go_back()
 
 
-@pytest.mark.browser
-def test_mathematics_is_rendered(chapter_page):
-    chapter_page.page.locator("mjx-container").first.wait_for()
-    assert chapter_page.page.locator("mjx-container").count() >= 3
+@pytest.mark.parametrize("scheme", ["http", "file"])
+def test_the_search_finds_a_word_of_a_chapter(visit, scheme):
+    """From the file system too: the index is a script. There the results stand without the passages around the word."""
+    page = visit("search", scheme).page
+    field = page.locator("form.bd-search input[name=q]").last
+    field.fill("temperature")
+    field.press("Enter")
+    result = page.locator("#search-results a[href*='chapters/softmax.html']").first
+    result.wait_for()
+    page.wait_for_function("!document.querySelector('#search-progress')?.textContent.includes('Searching')")
 
 
-@pytest.mark.browser
-def test_a_hint_opens_without_scripts(toy_site, watched):
-    seen = watched(java_script_enabled=False)
-    seen.page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
-    seen.page.get_by_text("Hint 1").click()
-    assert seen.page.get_by_text("Think of the number after it.").is_visible()
+# Chapters
+
+@pytest.mark.parametrize("page", CHAPTERS)
+def test_the_embedded_module_computes_what_pytorch_computes(visit, page):
+    page = visit(page).page
+    names = [view.locator("[data-widget]").get_attribute("data-widget") for view in views(page)]
+    for name, saved in zip(names, page.evaluate(SAVED), strict=True):
+        for what, (got, expected) in REFERENCES[name](saved["state"], saved["computed"]).items():
+            np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6, err_msg=f"{name}: {what}")
 
 
-@pytest.mark.browser
-def test_the_notebook_link_downloads_the_notebook(toy_site, serve, watched):
-    seen = watched(accept_downloads=True)
-    seen.page.goto(f"{serve(toy_site)}/chapters/toy.html")
-    with seen.page.expect_download() as download:
-        seen.page.get_by_text("download the notebook").click()
-    assert download.value.suggested_filename == "toy.ipynb"
+@pytest.mark.parametrize("scheme, screen", [("http", "laptop"), ("file", "phone")])
+@pytest.mark.parametrize("page", CHAPTERS)
+def test_every_control_of_every_widget_does_its_work(visit, page, scheme, screen):
+    page = visit(page, scheme, screen).page
+    typeset(page)
+    for view, saved in zip(list(views(page)), page.evaluate(SAVED), strict=True):
+        root = view.locator("[data-widget]")
+        root.evaluate(RECORD)
+        PLAYS[root.get_attribute("data-widget")](page, root, saved["state"])
+        assert root.evaluate(UNUSED) == []
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_nothing_is_wider_than_a_phone(toy_site, watched, scheme):
-    seen = watched(viewport={"width": 390, "height": 844}, color_scheme=scheme)
-    seen.page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
-    assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
-    assert seen.page.evaluate("document.documentElement.dataset.theme") == scheme
+@pytest.mark.parametrize("screen", WIDTHS)
+@pytest.mark.parametrize("page", CHAPTERS)
+def test_the_text_below_a_widget_does_not_jump(visit, page, screen):
+    """The room that is reserved is the room that the widget takes, a few lines more or less."""
+    page = visit(page, screen=screen).page
+    for view in views(page):
+        reserved, taken = view.evaluate("""(view) => {
+          const root = view.firstElementChild;
+          const reserved = parseFloat(view.style.minHeight);
+          view.style.minHeight = root.style.minHeight = "0";
+          return [reserved, view.getBoundingClientRect().height];
+        }""")
+        assert abs(reserved - taken) < JUMP, view.locator("[data-widget]").get_attribute("data-widget")
 
 
-# builds that must stop
-
-def broken(tmp_path, **texts):
-    root = toy.make(tmp_path, **texts)
-    done = toy.build(root)
-    return root, done.returncode, done.stdout + done.stderr
-
-
-def test_a_planted_answer_stops_the_build(tmp_path):
-    _, status, log = broken(tmp_path, **{"chapters/toy.md": toy.CHAPTER.replace(
-        "The end.", "The end. One could write `successor_of_x = x + 1`.")})
-    assert status != 0
-    assert "chapters/toy.html: leaks solutions/toy.py:6" in log
-
-
-def test_a_failing_reference_stops_the_build_and_prints_no_source(tmp_path):
-    secret = "    if x == 41:\n        return [][int(x * 0 + 7 * 3)]\n    return x + 1\n"
-    root, status, log = broken(tmp_path, **{
-        "solutions/toy.py": 'def add_one(x):\n    """One more than x."""\n' + secret})
-    assert status != 0
-    assert "the reference of add_one (solutions/toy.py) failed: IndexError: list index out of range" in log
-    assert "7 * 3" not in log
-    report = root / "_build/html/reports/chapters/toy.err.log"
-    assert report.read_text() == ("the reference of add_one (solutions/toy.py) failed: "
-                                  "IndexError: list index out of range\n")
+@pytest.mark.parametrize("page", CHAPTERS)
+def test_every_quiz_answers_every_choice(visit, page):
+    page = visit(page).page
+    quizzes = page.locator("fieldset.quiz").all()
+    assert len(quizzes) >= 3
+    for quiz in quizzes:
+        result, choices = quiz.locator(".quiz-result"), quiz.locator("input").all()
+        verdicts = []
+        for i, choice in enumerate(choices):
+            if i == 0:
+                choice.check()
+            else:  # the keyboard goes on from there
+                page.keyboard.press("ArrowDown")
+                assert choice.is_checked()
+            feedback = quiz.locator(f".quiz-answers [data-choice='{i}']")
+            named = feedback.locator(".quiz-named").text_content()
+            said = feedback.text_content().replace(named, "").split()
+            assert result.text_content().split() == said and len(said) > 3
+            verdicts.append(result.inner_text().split(".")[0])
+        assert sorted(verdicts) == ["Not this one"] * (len(choices) - 1) + ["Right"]
 
 
-def test_a_missing_reference_is_one_clear_line(tmp_path):
-    _, status, log = broken(tmp_path, **{"solutions/toy.py": "def add_two(x):\n    return x + 2\n"})
-    assert status != 0
-    assert "add_one" in log
+@pytest.mark.parametrize("page", CHAPTERS)
+def test_every_dropdown_opens_and_closes(visit, page):
+    page = visit(page, screen="phone").page
+    typeset(page)
+    dropdowns = page.locator(".bd-article details:visible").all()
+    titles = [dropdown.locator("summary").first.inner_text() for dropdown in dropdowns]
+    assert sum("Hint" in title for title in titles) >= 9 and sum("Reveal" in title for title in titles) >= 2
+    for dropdown in dropdowns:
+        inside, summary = dropdown.locator(":scope > :not(summary)").first, dropdown.locator("summary").first
+        assert not inside.is_visible()
+        summary.press("Enter")
+        assert inside.is_visible() and inside.inner_text().strip()
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0  # with all of them open
+    dropdowns[0].locator("summary").first.click()
+    assert not dropdowns[0].locator(":scope > :not(summary)").first.is_visible()
 
 
-def test_a_second_build_runs_nothing_and_a_changed_reference_runs_again(toy_book, tmp_path):
-    root = tmp_path / "again"
-    shutil.copytree(toy_book, root)
-    assert "Executing notebook" not in toy.build(root).stdout
-    solution = root / "solutions/toy.py"
-    solution.write_text(solution.read_text() + "\n# changed\n")
-    assert "Executing notebook" in toy.build(root).stdout
+@pytest.mark.parametrize("stem", registry.chapters())
+def test_the_link_gives_the_students_notebook_of_this_chapter(visit, stem, tmp_path):
+    page = visit(f"chapters/{stem}", accept_downloads=True).page
+    with page.expect_download() as download:
+        page.locator(".chapter-download a").click()
+    download.value.save_as(tmp_path / "got.ipynb")
+    assert download.value.suggested_filename == f"{stem}.ipynb"
+    notebook = nbformat.read(tmp_path / "got.ipynb", as_version=4)
+    nbformat.validate(notebook)
+    assert notebook == nbformat.reads(nbformat.writes(release.student_notebook(stem)), as_version=4)
+
+
+@pytest.mark.parametrize("page", CHAPTERS)
+def test_the_prints_of_a_cell_stand_in_one_box(site, page):
+    text = (site / f"{page}.html").read_text("utf-8")
+    cells = re.findall(r'<div class="cell_output.*?(?=<div class="cell |<section)', text, re.DOTALL)
+    assert cells and max(len(re.findall(r'<div class="output stream', cell)) for cell in cells) == 1

@@ -1,0 +1,183 @@
+"""The built site, as files and in a browser: over http, in a subfolder, and from the file system."""
+
+import re
+import shutil
+
+import nbformat
+import pytest
+
+import toy
+from book import leaks
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(params=["http", "subfolder", "file"])
+def address(request, toy_site, serve):
+    if request.param == "file":
+        return toy_site.as_uri()
+    if request.param == "http":
+        return serve(toy_site)
+    return f"{serve(toy_site.parent)}/{toy_site.name}"
+
+
+@pytest.fixture
+def chapter_page(address, watched):
+    seen = watched()
+    seen.page.goto(f"{address}/chapters/toy.html")
+    yield seen
+    seen.assert_clean()
+
+
+# files
+
+def test_the_reference_ran_and_is_not_on_the_page(toy_site):
+    page = (toy_site / "chapters/toy.html").read_text()
+    assert "one more than 41 is 42" in page
+    assert "from solutions" not in re.sub("<[^>]*>", "", page)
+
+
+def test_no_answer_stands_in_the_built_site(toy_book):
+    assert list(leaks.scan([toy_book / "_build/html"], leaks.answers(toy_book))) == []
+
+
+def test_no_source_of_a_page_is_published(toy_site):
+    assert not (toy_site / "_sources").exists()
+
+
+def test_the_student_notebook_is_offered_and_is_there(toy_site):
+    page = (toy_site / "chapters/toy.html").read_text()
+    assert '<a href="../notebooks/toy.ipynb" download="toy.ipynb">' in page
+    notebook = nbformat.read(toy_site / "notebooks/toy.ipynb", as_version=4)
+    assert any("raise NotImplementedError" in cell.source for cell in notebook.cells)
+
+
+def test_mathjax_is_linked_only_where_there_is_mathematics(toy_site):
+    assert "tex-mml-chtml.js" in (toy_site / "chapters/toy.html").read_text()
+    assert "tex-mml-chtml.js" not in (toy_site / "index.html").read_text()
+
+
+def test_no_script_or_style_comes_from_another_host(toy_site):
+    for page in toy_site.rglob("*.html"):
+        assert re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(?:https?:)?//[^\"]+", page.read_text()) == []
+
+
+def test_no_path_of_the_building_machine_is_published(toy_book, toy_site):
+    for path in [*toy_site.rglob("*.html"), *toy_site.rglob("*.ipynb")]:
+        assert str(toy_book) not in path.read_text()
+
+
+def test_without_scripts_the_quiz_answer_is_readable(toy_site, watched):
+    seen = watched(java_script_enabled=False)
+    seen.page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
+    seen.page.get_by_text("Show the answer").click()
+    assert seen.page.locator(".quiz-answers [data-right=true]").is_visible()
+
+
+# browser
+
+@pytest.mark.browser
+def test_a_widget_mounts_and_its_views_stay_in_step(chapter_page):
+    buttons = chapter_page.page.locator("[data-widget=counter]")
+    buttons.nth(1).scroll_into_view_if_needed()
+    buttons.nth(0).scroll_into_view_if_needed()
+    assert buttons.all_inner_texts() == ["count 7, bytes 1,2,250"] * 2
+    buttons.nth(0).click()
+    assert buttons.all_inner_texts() == ["count 8, bytes 1,2,250"] * 2
+
+
+@pytest.mark.browser
+def test_a_widget_is_initialised_and_styled_once_and_has_room_reserved(chapter_page):
+    page = chapter_page.page
+    page.locator("[data-widget=counter]").first.wait_for()
+    assert page.evaluate("document.documentElement.dataset.initialized") == "7"
+    assert page.evaluate("[...document.head.querySelectorAll('style')]"
+                         ".filter((s) => s.textContent.includes('data-widget=counter')).length") == 1
+    assert page.locator(".widget-view").first.bounding_box()["height"] >= 240
+
+
+@pytest.mark.browser
+def test_a_quiz_is_answered_with_the_keyboard(chapter_page):
+    page = chapter_page.page
+    first = page.locator("fieldset.quiz input").first
+    first.focus()
+    page.keyboard.press("Space")
+    result = page.locator(".quiz-result")
+    assert result.inner_text().startswith("Not this one. That is the number itself.")
+    page.keyboard.press("ArrowDown")
+    assert result.inner_text().startswith("Right. Yes, 2 + 1.")
+    assert result.get_attribute("aria-live") == "polite"
+
+
+@pytest.mark.browser
+def test_mathematics_is_rendered(chapter_page):
+    chapter_page.page.locator("mjx-container").first.wait_for()
+    assert chapter_page.page.locator("mjx-container").count() >= 3
+
+
+@pytest.mark.browser
+def test_a_hint_opens_without_scripts(toy_site, watched):
+    seen = watched(java_script_enabled=False)
+    seen.page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
+    seen.page.get_by_text("Hint 1").click()
+    assert seen.page.get_by_text("Think of the number after it.").is_visible()
+
+
+@pytest.mark.browser
+def test_the_notebook_link_downloads_the_notebook(toy_site, serve, watched):
+    seen = watched(accept_downloads=True)
+    seen.page.goto(f"{serve(toy_site)}/chapters/toy.html")
+    with seen.page.expect_download() as download:
+        seen.page.get_by_text("download the notebook").click()
+    assert download.value.suggested_filename == "toy.ipynb"
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_nothing_is_wider_than_a_phone(toy_site, watched, scheme):
+    seen = watched(viewport={"width": 390, "height": 844}, color_scheme=scheme)
+    seen.page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
+    assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
+    assert seen.page.evaluate("document.documentElement.dataset.theme") == scheme
+
+
+# builds that must stop
+
+def broken(tmp_path, **texts):
+    root = toy.make(tmp_path, **texts)
+    done = toy.build(root)
+    return root, done.returncode, done.stdout + done.stderr
+
+
+def test_a_planted_answer_stops_the_build(tmp_path):
+    _, status, log = broken(tmp_path, **{"chapters/toy.md": toy.CHAPTER.replace(
+        "The end.", "The end. One could write `successor_of_x = x + 1`.")})
+    assert status != 0
+    assert "chapters/toy.html: leaks solutions/toy.py:6" in log
+
+
+def test_a_failing_reference_stops_the_build_and_prints_no_source(tmp_path):
+    secret = "    if x == 41:\n        return [][int(x * 0 + 7 * 3)]\n    return x + 1\n"
+    root, status, log = broken(tmp_path, **{
+        "solutions/toy.py": 'def add_one(x):\n    """One more than x."""\n' + secret})
+    assert status != 0
+    assert "the reference of add_one (solutions/toy.py) failed: IndexError: list index out of range" in log
+    assert "7 * 3" not in log
+    report = root / "_build/html/reports/chapters/toy.err.log"
+    assert report.read_text() == ("the reference of add_one (solutions/toy.py) failed: "
+                                  "IndexError: list index out of range\n")
+
+
+def test_a_missing_reference_is_one_clear_line(tmp_path):
+    _, status, log = broken(tmp_path, **{"solutions/toy.py": "def add_two(x):\n    return x + 2\n"})
+    assert status != 0
+    assert "add_one" in log
+
+
+def test_a_second_build_runs_nothing_and_a_changed_reference_runs_again(toy_book, tmp_path):
+    root = tmp_path / "again"
+    shutil.copytree(toy_book, root)
+    assert "Executing notebook" not in toy.build(root).stdout
+    solution = root / "solutions/toy.py"
+    solution.write_text(solution.read_text() + "\n# changed\n")
+    assert "Executing notebook" in toy.build(root).stdout
