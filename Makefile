@@ -29,7 +29,6 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 book: $(READY)
-	$(BIN)/python -m autograder assemble >/dev/null
 	$(BIN)/jupyter-book build . -W -n --keep-going
 	@echo "Open _build/html/index.html, or run: make serve"
 

@@ -91,8 +91,8 @@ def source_notebook(stem: str) -> nbformat.NotebookNode:
     """The instructor's notebook of one chapter: solutions in place, graded cells locked, markdown made portable."""
     notebook = chapter.read(stem)
     where = f"chapters/{stem}.md"
-    exercises = {cells.stub: cells.name for cells in chapter.find_exercises(notebook, where)}
-    checks = {cells.check: cells.name for cells in chapter.find_exercises(notebook, where)}
+    found = chapter.find_exercises(notebook, where)
+    exercises, checks = {cells.stub: cells.name for cells in found}, {cells.check: cells.name for cells in found}
     made = []
     for i, cell in enumerate(notebook.cells):
         if i in exercises:

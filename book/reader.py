@@ -52,8 +52,8 @@ def with_references(notebook: nbformat.NotebookNode, stem: str, imports: str) ->
     `metadata.source_map` keeps one line number a cell. `imports` stands in the first cell's metadata: the execution
     cache compares cells, and would not see that an imported module has changed.
     """
-    exercises = {found.stub: found.name for found in chapter.find_exercises(notebook, f"chapters/{stem}.md")}
-    checks = {found.check for found in chapter.find_exercises(notebook, f"chapters/{stem}.md")}
+    found = chapter.find_exercises(notebook, f"chapters/{stem}.md")
+    exercises, checks = {cells.stub: cells.name for cells in found}, {cells.check for cells in found}
     cells, lines = [hidden_cell(FIRST_CELL, imports=imports)], [0]
     for index, (cell, line) in enumerate(zip(notebook.cells, notebook.metadata["source_map"], strict=True)):
         if index in checks:
