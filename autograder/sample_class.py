@@ -103,11 +103,16 @@ def run(course: Path | None = None) -> int:
     from nbgrader.api import Gradebook
 
     course = (course or assemble.course_folder().with_name("sample_class")).resolve()
+    marker = course / ".sample_class"
+    if course.exists() and any(course.iterdir()) and not marker.exists():
+        raise CourseError(f"{course} holds something else than an earlier sample class, which would be lost; "
+                          "name an empty folder")
     # A fresh gradebook each time: this is a demonstration, and nothing of a real course lies here.
     for name in ("source", "release", "submitted", "autograded", "feedback"):
         shutil.rmtree(course / name, ignore_errors=True)
     (course / "gradebook.db").unlink(missing_ok=True)
     course.mkdir(parents=True, exist_ok=True)
+    marker.touch()
     say("releasing")
     release.generate(course=course)
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:

@@ -10,6 +10,7 @@ import nbformat
 import pytest
 
 from autograder import registry, release, sample_class
+from autograder.errors import CourseError
 
 pytestmark = pytest.mark.slow
 
@@ -96,6 +97,15 @@ def test_written_answers_wait_for_a_human_and_no_answer_is_zero(rows):
     assert rows["ada", "written softmax"]["status"] == "to be graded by hand"
     assert rows["ada", "written softmax"]["points"] == ""
     assert float(rows["chiara", "written softmax"]["points"]) == 0
+
+
+def test_a_real_course_is_never_taken_for_the_sample_class(tmp_path):
+    submitted = tmp_path / "submitted" / "someone" / "softmax" / "softmax.ipynb"
+    submitted.parent.mkdir(parents=True)
+    submitted.write_text("{}")
+    with pytest.raises(CourseError, match="would be lost"):
+        sample_class.run(tmp_path)
+    assert submitted.read_text() == "{}"
 
 
 def test_the_summary_shows_every_student_and_what_the_sample_is_for(graded):
