@@ -3,7 +3,8 @@
 An outcome is one of
   {"value": {...}}                                   what the probe saw
   {"error": {"type", "message", "line", "code"}}     an exception in the student's code, and where
-  {"refused": "..."}                                 a result that is no plain data (an open file, a million lists)
+  {"refused": "..."}                                 a result that is no plain data (an open file, a million lists), or
+                                                     a class that lacks what the exercise names
 """
 
 from __future__ import annotations
@@ -23,21 +24,28 @@ def observe(target, probe: str, inputs: dict) -> dict:
 
     Warnings cost nothing and are not shown: an overflow is judged by what comes out.
     """
+    asked = probes.Built(target) if "init" in inputs else target
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            value = getattr(probes, probe)(target, **inputs)
+            value = getattr(probes, probe)(asked, **inputs)
     except KeyboardInterrupt:
         raise
-    except codec.CodecError as error:  # from a probe that looks at results
+    except probes.Unfit as error:
         return {"refused": str(error)}
+    except codec.CodecError as error:  # from a probe that looks at results
+        return _refused(error)
     except BaseException as error:  # SystemExit too: a student's exit() is an answer that failed, not ours to obey
         return {"error": describe_error(error, _source_file(target))}
     try:
         # A round trip through bytes: the same form as from a student's process, and no hold on the student's objects.
         return codec.unpack(codec.pack({"value": value}))
     except codec.CodecError as error:
-        return {"refused": str(error)}
+        return _refused(error)
+
+
+def _refused(error: codec.CodecError) -> dict:
+    return {"refused": f"{error}; return numbers, lists or arrays"}
 
 
 def describe_error(error: BaseException, own_file: str | None) -> dict:

@@ -3,6 +3,8 @@
 A probe holds no answer. The same probe runs on the student's object and on the reference, and the two outcomes are
 compared leaf by leaf. So a property such as "its input is left as it was" needs no test code of its own: the probe
 reports which inputs changed, and for the reference that list is empty.
+
+A case of an exercise on a class has an input `init`; then every probe gets the class as a function, see `Built`.
 """
 
 from __future__ import annotations
@@ -47,7 +49,7 @@ def discreet_phrase(part: str) -> str | None:
     """The same without anything that came from a student's process or from hidden inputs."""
     words = {"changed": "It altered its input", "about": "It came out too far from what it should be",
              "raises": "It accepted what it should refuse, or refused what it should accept"}
-    return words.get(part) or PHRASES.get(part)
+    return words.get(part) or ("A gradient is not right" if part.startswith("gradient") else PHRASES.get(part))
 
 
 def call(f, **inputs):
@@ -75,7 +77,7 @@ def error_of(f, **inputs):
     """
     try:
         result = f(**inputs)
-    except (NotImplementedError, RecursionError):
+    except (NotImplementedError, RecursionError, Unfit):
         raise
     except (ValueError, RuntimeError):
         return {"raises": "ValueError", "result": None}
@@ -191,6 +193,90 @@ def same(a, b) -> bool:
 
 
 PHRASES["about"] = "It came out at about {got}, where about {expected} was expected"
+
+
+def gradients(f, *, upstream, **inputs):
+    """Gradients of `sum((output * upstream).sum())` over the outputs of `f`, one part for each.
+
+    upstream: one tensor for each output
+    Differentiated are the inputs that are floating-point tensors and, of a class, the parameters in `weights`. Where
+    nothing depends on one of them its gradient is 0.
+    """
+    import torch
+
+    leaves = {name: value.clone().requires_grad_() for name, value in inputs.items()
+              if isinstance(value, torch.Tensor) and value.is_floating_point()}
+    called = {**inputs, **leaves}
+    if isinstance(f, Built):
+        made, named = f.make(called.pop("init"), called.pop("weights", {}))
+        leaves, f = leaves | named, made
+    outputs = f(**called)
+    if not isinstance(outputs, (tuple, list)):
+        outputs = (outputs,)
+    if len(outputs) != len(upstream) or not all(isinstance(output, torch.Tensor) for output in outputs):
+        came = ", ".join(type(output).__name__ for output in outputs)[:80]
+        wanted = "one tensor" if len(upstream) == 1 else f"{len(upstream)} tensors"
+        raise Unfit(f"the result should be {wanted}, to be differentiated; {came} came")
+    total = sum((output * weight).sum() for output, weight in zip(outputs, upstream))
+    if total.requires_grad:
+        total.backward()
+    return {f"gradient with respect to {name}": torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+            for name, leaf in leaves.items()}
+
+
+class Unfit(Exception):
+    """What was given to a probe cannot be asked at all; the message is a sentence for its author."""
+
+
+class Built:
+    """A class as a function of what it is made with and what it is then called on.
+
+    Called as `f(init=, weights=, **inputs)`: makes an object with the arguments `init`, loads `weights`, and returns
+    what the object returns for `inputs`; with no inputs, the names and shapes of its parameters.
+
+    weights: parameter name (`W_q.weight`) -> tensor; "*" stands for the only parameter, whatever its name. The object
+        is brought to the dtype of the weights. Parameters that are not named get fixed numbers other than 0 and 1: what
+        nobody asked for then shows, and shows the same each time.
+    """
+
+    def __init__(self, cls):
+        self.cls = cls
+
+    def make(self, init: dict, weights: dict):
+        """An object of the class with these weights, and the parameters that got them. Raises Unfit if none fit."""
+        import torch
+
+        name = str(getattr(self.cls, "__name__", "the answer"))[:60]
+        made = self.cls(**init)
+        if not isinstance(made, torch.nn.Module):
+            raise Unfit(f"{name} should be a class that extends nn.Module")
+        for weight in weights.values():
+            made = made.to(weight.dtype)
+        parameters = dict(made.named_parameters())
+        named = {key: parameters.get(key) for key in weights}
+        if "*" in weights:
+            if len(parameters) != 1:
+                raise Unfit(f"{name} should have one parameter; it has {len(parameters)}")
+            named = {"*": next(iter(parameters.values()))}
+        for key, parameter in named.items():
+            if parameter is None:
+                there = f"it has {', '.join(parameters)}"[:160] if parameters else "it has none at all"
+                raise Unfit(f"{name} has no parameter `{key}`; {there}")
+            if parameter.shape != weights[key].shape:
+                raise Unfit(f"the parameter `{key}` has shape {tuple(parameter.shape)} where "
+                            f"{tuple(weights[key].shape)} was expected")
+        with torch.no_grad():
+            for parameter in parameters.values():
+                parameter.copy_(torch.linspace(-0.7, 0.9, parameter.numel()).reshape(parameter.shape))
+            for key, parameter in named.items():
+                parameter.copy_(weights[key])
+        return made, named
+
+    def __call__(self, *, init, weights=None, **inputs):
+        made, _ = self.make(init, weights or {})
+        if not inputs:
+            return {name: list(parameter.shape) for name, parameter in made.named_parameters()}
+        return made(**inputs)
 
 
 def lands_in(f, *, seed, regions, **inputs):

@@ -85,7 +85,7 @@ def notes(report: Report):
             continue
         told.add(sentence)
         # A hint on how to get the numbers right is out of place where no numbers came at all.
-        astray = finding.kind in {"none", "type", "dtype"} or finding.kind == "error" and not any_passed
+        astray = finding.kind in {"none", "type", "dtype", "refused"} or finding.kind == "error" and not any_passed
         hint = [f"Hint: {finding.hint}"] if finding.hint and not finding.misconception and not astray else []
         yield finding, finding.title, [part for part in (sentence, *hint) if part], [] if shown else lines
         shown = shown or bool(lines)

@@ -10,6 +10,8 @@ import inspect
 
 import numpy as np
 import pytest
+import torch
+from torch import nn
 
 from attnlab.check import examine
 from autograder import registry
@@ -121,12 +123,49 @@ def idle_answers(name: str) -> dict:
     def recurses(*args, **kwargs):
         return recurses(*args, **kwargs)
 
-    answers = {f.__name__: f for f in (returns_none, refuses, refuses_as_pytorch_does, unfinished, returns_zero,
-                                       returns_an_empty_list, returns_its_first_argument, returns_all_arguments,
-                                       recurses)}
-    if inspect.isclass(EXERCISES[name].reference):
-        answers.pop("returns_its_first_argument"), answers.pop("returns_all_arguments")
-    return answers
+    functions = (returns_none, refuses, refuses_as_pytorch_does, unfinished, returns_zero, returns_an_empty_list,
+                 returns_its_first_argument, returns_all_arguments, recurses)
+    reference = EXERCISES[name].reference
+    if not inspect.isclass(reference):
+        return {f.__name__: f for f in functions}
+    return {"no_class": returns_none, "an_empty_module": lambda *args, **kwargs: nn.Module(), "unfinished": unfinished,
+            "refuses": refuses, "recurses": recurses}
+
+
+def idle_modules(name: str) -> dict:
+    """Subclasses of a reference that are made as it is and then do nothing of use when they are called."""
+    reference = EXERCISES[name].reference
+
+    def with_forward(forward):
+        return type(reference.__name__, (reference,), {"forward": lambda self, *args, **kwargs: forward(
+            [*args, *kwargs.values()])})
+
+    def raises(given):
+        raise ValueError
+
+    return {
+        "returns nothing": with_forward(lambda given: None),
+        "returns its first input": with_forward(lambda given: given[0]),
+        "returns its inputs": with_forward(tuple),
+        "returns zeros": with_forward(lambda given: torch.zeros_like(given[0])),
+        "returns zeros twice": with_forward(lambda given: (torch.zeros_like(given[0]), torch.zeros_like(given[0]))),
+        "refuses": with_forward(raises),
+    }
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_class_that_is_only_made_earns_nothing_by_being_called(name, seed):
+    if not inspect.isclass(EXERCISES[name].reference):
+        pytest.skip("no class")
+    made = {prop["title"] for prop in material(name, seed)["properties"]
+            if all(set(case) <= {"init", "weights"} for case in prop["cases"])}
+    earned = {}
+    for kind, answer in idle_modules(name).items():
+        report = examine(answer, material(name, seed))
+        titles = [finding.title for finding in report.findings if finding.passed and finding.title not in made]
+        if titles:
+            earned[kind] = titles
+    assert earned == {}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -142,17 +181,20 @@ def test_an_idle_answer_earns_nothing(name, seed):
 def test_a_number_slightly_off_is_not_given_a_name(name):
     """No mistake of the list makes results 1.3 % too large: naming one would be a guess."""
     reference = EXERCISES[name].reference
-    if inspect.isclass(reference):
-        pytest.skip("a class returns nothing by itself")
 
     def scaled(value):
         if isinstance(value, (list, tuple)):
             return type(value)(map(scaled, value))
-        is_float = isinstance(value, float) or isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind == "f"
+        is_float = (isinstance(value, float) or isinstance(value, torch.Tensor) and value.is_floating_point()
+                    or isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind == "f")
         return value * 1.013 if is_float else value
 
     def slightly_off(*args, **kwargs):
         return scaled(reference(*args, **kwargs))
+
+    if inspect.isclass(reference):
+        slightly_off = type(name, (reference,), {
+            "forward": lambda self, *args, **kwargs: scaled(reference.forward(self, *args, **kwargs))})
 
     report = examine(slightly_off, material(name, PUBLIC_SEED))
     named = {finding.misconception for finding in report.findings if finding.misconception}

@@ -1,0 +1,115 @@
+"""Probes on a class: it is made, given weights, and asked like a function."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import nn
+
+from attnlab.observe import observe
+
+
+class Scale(nn.Module):
+    """Multiplies by a matrix and by nothing else."""
+
+    def __init__(self, width, extra=0):
+        super().__init__()
+        if width < 1:
+            raise ValueError("width")
+        self.W = nn.Linear(width, width, bias=False)
+        self.extra = nn.Parameter(torch.randn(extra)) if extra else None
+
+    def forward(self, x, twice=None):
+        y = self.W(x)
+        return y if self.extra is None else y + self.extra.sum()
+
+
+W = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
+X = torch.tensor([[1.0, 10.0]], dtype=torch.float64)
+
+
+def seen(probe, cls, **inputs):
+    outcome = observe(cls, probe, inputs)
+    return outcome.get("value", outcome)
+
+
+def test_a_class_is_made_given_its_weights_and_called():
+    assert torch.equal(seen("call", Scale, init={"width": 2}, weights={"W.weight": W}, x=X)["result"], X @ W.T)
+
+
+def test_a_class_takes_the_dtype_of_its_weights():
+    made = seen("call", Scale, init={"width": 2}, weights={"W.weight": W.half()}, x=X.half())
+    assert made["result"].dtype == torch.float16
+
+
+def test_a_class_without_inputs_is_only_made():
+    assert seen("call", Scale, init={"width": 3}) == {"result": {"W.weight": [3, 3]}}
+    assert seen("error_of", Scale, init={"width": 0})["raises"] == "ValueError"
+
+
+def test_a_parameter_that_nobody_asked_for_shows_and_repeats():
+    case = dict(init={"width": 2, "extra": 3}, weights={"W.weight": W}, x=X)
+    first, second = (seen("call", Scale, **case)["result"] for _ in range(2))
+    assert torch.equal(first, second)
+    assert not torch.equal(first, X @ W.T)
+
+
+@pytest.mark.parametrize("weights, words", [
+    ({"U.weight": W}, "Scale has no parameter `U.weight`; it has W.weight"),
+    ({"W.weight": W[:1]}, "the parameter `W.weight` has shape (2, 2) where (1, 2) was expected"),
+])
+def test_weights_that_do_not_fit_are_told_in_words(weights, words):
+    assert seen("call", Scale, init={"width": 2}, weights=weights, x=X) == {"refused": words}
+    assert seen("error_of", Scale, init={"width": 2}, weights=weights, x=X) == {"refused": words}
+
+
+def test_what_is_no_module_is_told_in_words():
+    assert "extends nn.Module" in seen("call", lambda width: None, init={"width": 2}, x=X)["refused"]
+
+
+def test_the_only_parameter_needs_no_name():
+    assert torch.equal(seen("call", Scale, init={"width": 2}, weights={"*": W}, x=X)["result"], X @ W.T)
+    two = seen("call", Scale, init={"width": 2, "extra": 1}, weights={"*": W}, x=X)
+    assert two == {"refused": "Scale should have one parameter; it has 2"}
+
+
+def test_gradients_are_those_of_the_weighted_sum_of_the_outputs():
+    upstream = torch.tensor([[0.5, -1.0]], dtype=torch.float64)
+    got = seen("gradients", Scale, init={"width": 2}, weights={"W.weight": W}, x=X, upstream=[upstream])
+    assert got.keys() == {"gradient with respect to x", "gradient with respect to W.weight"}
+    assert torch.equal(got["gradient with respect to x"], upstream @ W)
+    assert torch.equal(got["gradient with respect to W.weight"], upstream.T @ X)
+
+
+def test_gradients_of_a_function_are_those_of_its_inputs():
+    got = seen("gradients", lambda x, n: (x * x, x.detach()), x=X, n=torch.tensor(3), upstream=[X, X])
+    assert list(got) == ["gradient with respect to x"]
+    assert torch.equal(got["gradient with respect to x"], 2 * X * X)
+
+
+def test_where_nothing_depends_on_an_input_its_gradient_is_zero():
+    got = seen("gradients", lambda x: x.detach(), x=X, upstream=[X])
+    assert torch.equal(got["gradient with respect to x"], torch.zeros_like(X))
+
+
+def test_a_result_that_cannot_be_differentiated_is_told_in_words():
+    assert seen("gradients", lambda x: (x, None), x=X, upstream=[X, X]) == {
+        "refused": "the result should be 2 tensors, to be differentiated; Tensor, NoneType came"}
+
+
+def test_a_module_that_alters_its_input_is_found_out():
+    class Alters(Scale):
+        def forward(self, x, twice=None):
+            return self.W(x.add_(1))
+
+    assert seen("unchanged", Alters, init={"width": 2}, weights={"W.weight": W}, x=X.clone())["changed"] == "x"
+
+
+def test_the_line_of_an_error_in_a_method_is_the_students_own():
+    class Fails(Scale):
+        def forward(self, x, twice=None):
+            return self.missing(x)
+
+    error = seen("call", Fails, init={"width": 2}, weights={"W.weight": W}, x=X)["error"]
+    assert error["type"] == "AttributeError"
+    assert error["code"] == "return self.missing(x)"
