@@ -3,11 +3,12 @@
 #   book     the static book, in _build/html              release  student notebooks and dist/attention-course.zip
 #   serve    the built book on http://127.0.0.1:8000      grade    the sample class, from release to feedback and CSV
 #   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too
-#   test     all tests, on the CPU                        formgrader  nbgrader's formgrader on COURSE_DIR
+#   test     all tests on the CPU, JOBS at a time         formgrader  nbgrader's formgrader on COURSE_DIR
 
 PYTHON ?= python3
 VENV   ?= .venv
 PORT   ?= 8000
+JOBS   ?= auto
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
@@ -41,7 +42,7 @@ lab: $(READY)
 	$(BIN)/jupyter lab --notebook-dir build/course/release
 
 test: $(READY)
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
 
 release: $(READY)
 	$(BIN)/python -m autograder release

@@ -19,6 +19,7 @@ REQUIREMENTS = """\
 # What the notebooks need. The wheel of attnlab lies beside this file.
 ./attnlab-{version}-py3-none-any.whl
 jupyterlab>=4.2,<5
+torch>=2.6,<3
 """
 ANSWER_HERE = "*Double-click here, and write your answer in place of this line.*"
 START = Path(__file__).with_name("START.md")
@@ -74,9 +75,15 @@ def bundle(dist: Path) -> Path:
                 archive.write(notebook, f"{NAME}/{notebook.name}")
             archive.write(wheel, f"{NAME}/{wheel.name}")
             archive.writestr(f"{NAME}/requirements.txt", REQUIREMENTS.format(version=attnlab.__version__))
-            archive.write(START, f"{NAME}/START.md")
+            archive.writestr(f"{NAME}/START.md", start_page())
         partial.replace(path)  # never half a bundle under the final name
     return path
+
+
+def start_page() -> str:
+    """The page a student starts from, with the notebooks in the order of the book."""
+    names = [f"`{stem}.ipynb`" for stem in registry.chapters()]
+    return START.read_text("utf-8").replace("{notebooks}", ", ".join(names))
 
 
 def _wheel(folder: Path) -> Path:

@@ -17,6 +17,9 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+import torch
+
+torch.set_num_threads(1)  # several tests run at once, each in a process of its own
 
 ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = {"127.0.0.1", "localhost"}

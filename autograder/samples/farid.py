@@ -2,6 +2,7 @@
 
 ABOUT = "errors: a cell that raises, a misspelt name, endless recursion"
 REFERENCES = "all"
+CHAPTERS = ["dot_products", "softmax", "attention"]
 
 
 def cosine_similarity(a, b):

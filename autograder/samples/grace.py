@@ -2,4 +2,5 @@
 
 ABOUT = "crash: the kernel dies in one notebook"
 REFERENCES = "all"
+CHAPTERS = ["dot_products", "softmax", "attention"]
 CELLS = {"softmax": "import os\n\nos._exit(1)"}

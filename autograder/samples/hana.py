@@ -2,6 +2,7 @@
 
 ABOUT = "noisy but right: prints and warnings cost nothing"
 REFERENCES = "all"
+CHAPTERS = ["dot_products", "softmax", "attention"]
 
 
 def softmax(x, axis=-1):

@@ -1,5 +1,6 @@
 """The student's bundle installs and runs where nothing of the course is."""
 
+import re
 import subprocess
 import sys
 import zipfile
@@ -39,6 +40,23 @@ def test_the_bundle_holds_notebooks_wheel_requirements_and_a_start_and_nothing_e
     wheel = next(home.glob("attnlab-*.whl")).name
     assert names == sorted([*(f"{s}.ipynb" for s in registry.chapters()), wheel, "requirements.txt", "START.md"])
     assert wheel in (home / "requirements.txt").read_text()
+
+
+def test_the_start_page_names_the_notebooks_in_their_order(bundle):
+    text = (bundle[0] / "START.md").read_text()
+    places = [text.index(f"`{stem}.ipynb`") for stem in registry.chapters()]
+    assert places == sorted(places) and "{" not in text
+
+
+def test_whatever_a_notebook_imports_is_required(bundle):
+    """By attnlab itself, or beside it: a student has nothing else."""
+    home, _ = bundle
+    asked = (home / "requirements.txt").read_text() + (registry.ROOT / "pyproject.toml").read_text()
+    for path in home.glob("*.ipynb"):
+        source = "\n".join(c.source for c in nbformat.read(path, as_version=4).cells if c.cell_type == "code")
+        imported = {name.split(".")[0] for name in re.findall(r"^(?:import|from) ([\w.]+)", source, re.MULTILINE)}
+        for name in imported - set(sys.stdlib_module_names) - {"attnlab"}:
+            assert re.search(rf"\b{name}\b[><=]", asked), f"{path.name} imports {name}"
 
 
 def test_the_wheel_holds_attnlab_alone_with_its_data(bundle):
