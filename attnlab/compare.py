@@ -63,7 +63,7 @@ def _dicts(expected, got, rtol, atol, place):
         found = difference(expected[key], got[key], rtol, atol, "the result" if key == "result" else f"`{key}`")
         if found:
             words = phrase(key, expected[key], got[key])
-            return replace(found, words=words or found.words, part=key)
+            return replace(found, words=words or found.words, part="parameters" if found.part == "parameters" else key)
     return None
 
 

@@ -290,6 +290,8 @@ def _error_words(error: dict) -> str:
     shown = f": `{code}`" if code else ""
     if error["type"] == "NotImplementedError" and code and "raise" not in code:
         return f"your code calls something that is not done yet{where}{shown}"
+    if error["type"] == "NotImplementedError" and code and not error["message"]:
+        return f"this part is not done yet{where}{shown}"
     message = f" ({' '.join(error['message'].split())})" if error["message"] else ""
     return f"your code raised {error['type']}{message}{where}{shown}"
 

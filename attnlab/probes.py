@@ -41,6 +41,8 @@ def phrase(part: str, expected, got) -> str | None:
         return f"It raised {str(got)[:60]} on input that it should accept"
     if part == "raises" and got == "nothing":
         return f"It raised nothing where {str(expected)[:60]} was to be raised"
+    if part == "parameters":
+        return f"Its parameters are {str(got)[:200] or 'none at all'}; asked for are {expected}"
     words = PHRASES.get(part)
     return words and words.format(got=str(got)[:60], expected=str(expected)[:60])
 
@@ -48,7 +50,8 @@ def phrase(part: str, expected, got) -> str | None:
 def discreet_phrase(part: str) -> str | None:
     """The same without anything that came from a student's process or from hidden inputs."""
     words = {"changed": "It altered its input", "about": "It came out too far from what it should be",
-             "raises": "It accepted what it should refuse, or refused what it should accept"}
+             "raises": "It accepted what it should refuse, or refused what it should accept",
+             "parameters": "Its parameters are not those that are asked for"}
     return words.get(part) or ("A gradient is not right" if part.startswith("gradient") else PHRASES.get(part))
 
 
@@ -275,7 +278,7 @@ class Built:
     def __call__(self, *, init, weights=None, **inputs):
         made, _ = self.make(init, weights or {})
         if not inputs:
-            return {name: list(parameter.shape) for name, parameter in made.named_parameters()}
+            return {"parameters": ", ".join(sorted(f"{name} {tuple(p.shape)}" for name, p in made.named_parameters()))}
         return made(**inputs)
 
 

@@ -6,7 +6,12 @@ import pytest
 import torch
 from torch import nn
 
+from attnlab import probes
+from attnlab.check import examine
 from attnlab.observe import observe
+from attnlab.report import as_text
+from autograder.draw import normal
+from autograder.exercise import Exercise
 
 
 class Scale(nn.Module):
@@ -43,7 +48,7 @@ def test_a_class_takes_the_dtype_of_its_weights():
 
 
 def test_a_class_without_inputs_is_only_made():
-    assert seen("call", Scale, init={"width": 3}) == {"result": {"W.weight": [3, 3]}}
+    assert seen("call", Scale, init={"width": 3}) == {"result": {"parameters": "W.weight (3, 3)"}}
     assert seen("error_of", Scale, init={"width": 0})["raises"] == "ValueError"
 
 
@@ -113,3 +118,69 @@ def test_the_line_of_an_error_in_a_method_is_the_students_own():
     error = seen("call", Fails, init={"width": 2}, weights={"W.weight": W}, x=X)["error"]
     assert error["type"] == "AttributeError"
     assert error["code"] == "return self.missing(x)"
+
+
+# What a student reads ------------------------------------------------------------------------------------------------
+
+def scale_exercise():
+    scale = Exercise(Scale, section="Scaling")
+
+    @scale.property("has one matrix", points=1, hint="One layer, no bias.")
+    def matrix(rng):
+        yield dict(init={"width": 2})
+        yield dict(init={"width": 5})
+
+    @scale.property("multiplies by it", points=2, hint="Call the layer.")
+    def product(rng):
+        yield dict(init={"width": 3}, weights={"W.weight": normal(rng, 3, 3)}, x=normal(rng, 2, 3))
+
+    @scale.property("has the right gradients", points=1, probe=probes.gradients, hint="Detach nothing.")
+    def slopes(rng):
+        yield dict(init={"width": 3}, weights={"W.weight": normal(rng, 3, 3)}, x=normal(rng, 2, 3),
+                   upstream=[normal(rng, 2, 3)])
+
+    return scale
+
+
+def told(cls, **options):
+    cls.__name__ = "Scale"
+    return as_text(examine(cls, scale_exercise().material(), **options))
+
+
+def test_other_parameters_than_asked_for_are_named():
+    class Biased(Scale):
+        def __init__(self, width, extra=0):
+            super().__init__(width)
+            self.W = nn.Linear(width, width)
+
+    words = " ".join(told(Biased).split())
+    assert "Its parameters are W.bias (2,), W.weight (2, 2); asked for are W.weight (2, 2)." in words
+    assert "Its parameters are not those that are asked for." in " ".join(told(Biased, show_cases=False).split())
+
+
+def test_a_detached_result_costs_the_gradients_and_nothing_else():
+    class Detached(Scale):
+        def forward(self, x, twice=None):
+            return self.W(x).detach()
+
+    words = told(Detached)
+    assert "2 of 3 passed" in words and "`gradient with respect to x` is 0 at" in words
+    assert "A gradient is not right." in told(Detached, show_cases=False)
+
+
+def test_a_method_that_is_left_out_is_told_as_not_done():
+    class Half(Scale):
+        def forward(self, x, twice=None):
+            raise NotImplementedError
+
+    words = told(Half)
+    assert "1 of 3 passed" in words and "This part is not done yet in line" in words
+
+
+def test_the_weights_are_not_among_the_inputs_shown():
+    class Twice(Scale):
+        def forward(self, x, twice=None):
+            return 2 * self.W(x)
+
+    words = told(Twice)
+    assert "made with = width: 3" in words and "W.weight" not in words
