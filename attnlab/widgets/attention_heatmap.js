@@ -2,49 +2,13 @@
 
 const TRAITS = ["data", "dtype", "shape", "tokens", "key_tokens", "layer", "head", "query"];
 
-// The number format of the bytes -> how to read one number of them.
-const READERS = {
-  float16: { size: 2, read: (view, at) => halfToNumber(view.getUint16(at, true)) },
-  float32: { size: 4, read: (view, at) => view.getFloat32(at, true) },
-};
-
-// IEEE 754 half precision: 1 bit of sign, 5 of exponent, 10 of fraction. (DataView.getFloat16 is too young to rely on.)
-function halfToNumber(bits) {
-  const sign = bits & 0x8000 ? -1 : 1;
-  const exponent = (bits >> 10) & 0x1f;
-  const fraction = (bits & 0x3ff) / 1024;
-  if (exponent === 0) return sign * fraction * 2 ** -14;
-  if (exponent === 31) return fraction ? NaN : sign * Infinity;
-  return sign * (1 + fraction) * 2 ** (exponent - 15);
-}
-
-// Bytes come as a DataView, in Jupyter and on a static page; plain arrays of bytes are taken too.
-function asView(data) {
-  return ArrayBuffer.isView(data) ? new DataView(data.buffer, data.byteOffset, data.byteLength) : new DataView(data);
-}
-
 // The map shown, (n_q, n_k), the sum of each row, and the keys of the selected row from most to least looked at.
 function compute({ data, dtype, shape, layer = 0, head = 0, query = 0 }) {
   const [, heads, n_q, n_k] = shape;
-  const view = asView(data);
-  const { size, read } = READERS[dtype];
-  const start = (layer * heads + head) * n_q * n_k;
-  const weights = Array.from({ length: n_q }, (_, i) =>
-    Array.from({ length: n_k }, (_, j) => read(view, (start + i * n_k + j) * size)));
+  const weights = readTable(data, dtype, (layer * heads + head) * n_q * n_k, n_q, n_k);
   const sums = weights.map((row) => row.reduce((total, weight) => total + weight, 0));
   const ranking = weights[query].map((_, j) => j).sort((a, b) => weights[query][b] - weights[query][a] || a - b);
   return { weights, sums, ranking, row: weights[query] };
-}
-
-// Two decimals, or three; "0" only for a weight that is exactly zero, as that of a masked key.
-function share(weight, digits = 2) {
-  const least = 10 ** -digits;
-  return weight === 0 ? "0" : weight < least / 2 ? `<${String(least).slice(1)}` : weight.toFixed(digits);
-}
-
-// The same in words.
-function spoken(weight) {
-  return share(weight).replace("<.", "less than 0.");
 }
 
 function render({ model, el }) {
@@ -52,11 +16,6 @@ function render({ model, el }) {
   let parts = null; // the elements, made anew only when a size or a name changes
   let at = null; // [row, column] of the one cell that Tab reaches
   let hovered = null; // the row under the pointer, shown in place of the selected one
-
-  const change = (values) => {
-    for (const [name, value] of Object.entries(values)) model.set(name, value);
-    model.save_changes();
-  };
 
   const read = () => {
     const state = {};
@@ -74,7 +33,7 @@ function render({ model, el }) {
 
   function chooser(label, name, size) {
     const select = h("select", { "data-go": name, "aria-label": label,
-      onchange: () => change({ [name]: Number(select.value) }) },
+      onchange: () => change(model, { [name]: Number(select.value) }) },
       ...Array.from({ length: size }, (_, i) => h("option", { value: i }, String(i))));
     parts[name] = select;
     return h("label", { class: "hm-choice", ...(size < 2 ? { hidden: true } : {}) }, label, select);
@@ -91,8 +50,8 @@ function render({ model, el }) {
     const header = h("div", { class: "hm-line", role: "row" },
       h("div", { class: "hm-corner", role: "columnheader" }, "looks at"), ...parts.columns);
     const lines = tokens.map((token, i) => {
-      parts.cells.push(key_tokens.map((_, j) => h("div", { class: "hm-cell", role: "gridcell", "data-cell": `${i}-${j}`,
-        onclick: () => visit(i, j), onfocus: () => visit(i, j),
+      parts.cells.push(key_tokens.map((_, j) => h("div", { class: "hm-cell aw-heat", role: "gridcell",
+        "data-cell": `${i}-${j}`, onclick: () => visit(i, j), onfocus: () => visit(i, j),
         onpointerenter: (event) => event.pointerType === "mouse" && hover(i, j),
       })));
       parts.rows.push(h("div", { class: "hm-token", role: "rowheader" }, h("span", { title: token }, token)));
@@ -103,11 +62,7 @@ function render({ model, el }) {
       style: `--keys: ${n_k}`, onkeydown: move, onpointerleave: () => hover(null) }, header, ...lines);
     if (n_k > 12) grid.classList.add("hm-tight");
 
-    const ticks = [0, 0.25, 0.5, 0.75, 1];
-    const ramp = Array.from({ length: 41 }, (_, i) => h("i", { style: `--weight: ${i / 40}` }));
-    const legend = h("div", { class: "hm-legend", role: "img", "aria-label": "Colour scale for weights from 0 to 1" },
-      h("span", { class: "hm-ramp" }, ...ramp),
-      h("span", { class: "hm-ticks" }, ...ticks.map((tick) => h("span", {}, String(tick)))));
+    const legend = h("div", { class: "hm-legend" }, heatScale());
 
     parts.title = h("p", { class: "hm-title" });
     parts.bars = key_tokens.map((token, j) => {
@@ -131,7 +86,7 @@ function render({ model, el }) {
   // Come to a cell: Tab will return to it, and its row becomes the selected one.
   function visit(i, j) {
     at = [i, j];
-    if (model.get("query") !== i) change({ query: i });
+    if (model.get("query") !== i) change(model, { query: i });
     else paint();
   }
 
@@ -180,11 +135,7 @@ function render({ model, el }) {
       row.forEach((cell, j) => {
         const weight = weights[i][j];
         cell.textContent = share(weight);
-        cell.style.setProperty("--weight", weight.toFixed(4));
-        // Where black on the colour is easier to read than white changes at another weight in each theme.
-        cell.classList.toggle("hm-deep", weight > 0.645);
-        cell.classList.toggle("hm-bright", weight > 0.43);
-        cell.classList.toggle("hm-zero", weight === 0);
+        heat(cell, weight);
         cell.setAttribute("aria-label", sentence(i, j));
         cell.setAttribute("aria-selected", String(i === query));
         cell.tabIndex = i === at[0] && j === at[1] ? 0 : -1;

@@ -116,11 +116,6 @@ function render({ model, el }) {
   let open = {}; // stage -> which of its numbers is opened
   let traced = null; // the number opened last: its ingredients are marked in Q, K and V
 
-  const change = (values) => {
-    for (const [name, value] of Object.entries(values)) model.set(name, value);
-    model.save_changes();
-  };
-
   const read = () => {
     const state = {};
     for (const name of TRAITS) state[name] = model.get(name);
@@ -132,7 +127,7 @@ function render({ model, el }) {
     return state;
   };
 
-  const go = (stage) => stage >= 0 && stage < STAGES.length && change({ stage });
+  const go = (stage) => stage >= 0 && stage < STAGES.length && change(model, { stage });
 
   function build({ Q, K, V, tokens }) {
     const nameOf = (letter, i) => {
@@ -147,7 +142,7 @@ function render({ model, el }) {
         numberField(`${letter}${i + 1}, entry ${c + 1}`, x, (number) => {
           const next = model.get(name).map((r) => [...r]);
           next[i][c] = number;
-          change({ [name]: next });
+          change(model, { [name]: next });
         }, { "data-field": `${name}-${i}-${c}`, min: -LARGEST, max: LARGEST, step: 0.5, onfocus: paint,
           onblur: paint })));
       parts.rows[name] = rows.map((_, i) => h("tr", {}, h("th", { scope: "row" }, ...nameOf(letter, i)),
@@ -158,7 +153,7 @@ function render({ model, el }) {
     };
 
     parts.queries = Q.map((_, i) => h("button", { type: "button", "data-query": i, onclick: () =>
-      change(model.get("guess") ? { query: i, seen: 0 } : { query: i }) }, ...nameOf("q", i)));
+      change(model, model.get("guess") ? { query: i, seen: 0 } : { query: i }) }, ...nameOf("q", i)));
     parts.back = h("button", { type: "button", "data-go": "back", onclick: () => go(model.get("stage") - 1) }, "Back");
     parts.next = h("button", { type: "button", "data-go": "next", class: "st-next",
       onclick: () => go(model.get("stage") + 1) }, "Next");
@@ -167,10 +162,10 @@ function render({ model, el }) {
       onclick: () => {
         open = {};
         traced = null;
-        change({ ...structuredClone(model.get("start")), stage: 0, seen: model.get("guess") ? 0 : 1 });
+        change(model, { ...structuredClone(model.get("start")), stage: 0, seen: model.get("guess") ? 0 : 1 });
       } }, "Reset");
     parts.guess = h("input", { type: "checkbox", "data-go": "guess", onchange: () =>
-      change({ guess: parts.guess.checked, seen: model.get("stage") + 1 }) });
+      change(model, { guess: parts.guess.checked, seen: model.get("stage") + 1 }) });
     parts.formula = Object.fromEntries(["scores", "scaled", "weights", "output"].map((stage) => [stage, h("span")]));
     parts.formula.scores.append(h("i", {}, "QK"), h("sup", {}, "T"));
     parts.formula.scaled.append("/√", h("i", {}, "d"), h("sub", {}, "k"));
@@ -213,7 +208,7 @@ function render({ model, el }) {
     const line = h("div", { class: "st-cells" }, ...cells);
     if (stage === "exponentials") cells.push(cell(names.length, "total"));
     const show = h("button", { type: "button", class: "st-show", "data-go": `show-${stage}`, onclick: () => {
-      change({ seen: index + 1 });
+      change(model, { seen: index + 1 });
       cells[0].focus();
     } }, "Show");
     const tab = h("button", { type: "button", class: "st-tab", "data-stage-tab": stage, onclick: () => go(index),

@@ -31,6 +31,74 @@ function fmt(x, digits = 2) {
   return text.replace(/^-(?=0(\.0*)?$)/, "").replace(/-/g, "−");
 }
 
+// Number formats of arrays that are sent as bytes -> how to read one number of them.
+const READERS = {
+  float16: { size: 2, read: (view, at) => halfToNumber(view.getUint16(at, true)) },
+  float32: { size: 4, read: (view, at) => view.getFloat32(at, true) },
+};
+
+// IEEE 754 half precision: 1 bit of sign, 5 of exponent, 10 of fraction. (DataView.getFloat16 is too young to rely on.)
+function halfToNumber(bits) {
+  const sign = bits & 0x8000 ? -1 : 1;
+  const exponent = (bits >> 10) & 0x1f;
+  const fraction = (bits & 0x3ff) / 1024;
+  if (exponent === 0) return sign * fraction * 2 ** -14;
+  if (exponent === 31) return fraction ? NaN : sign * Infinity;
+  return sign * (1 + fraction) * 2 ** (exponent - 15);
+}
+
+// Rows of numbers out of bytes, from number `start` on, last axis fastest.
+// Bytes come as a DataView, in Jupyter and on a static page; plain arrays of bytes are taken too.
+function readTable(data, dtype, start, rows, columns) {
+  const bytes = ArrayBuffer.isView(data) ? [data.buffer, data.byteOffset, data.byteLength] : [data];
+  const view = new DataView(...bytes);
+  const { size, read } = READERS[dtype];
+  return Array.from({ length: rows }, (_, i) =>
+    Array.from({ length: columns }, (_, j) => read(view, (start + i * columns + j) * size)));
+}
+
+// A weight in two decimals, or three; "0" only for one that is exactly zero, as that of a masked key.
+function share(weight, digits = 2) {
+  const least = 10 ** -digits;
+  return weight === 0 ? "0" : weight < least / 2 ? `<${String(least).slice(1)}` : weight.toFixed(digits);
+}
+
+// The same in words.
+function spoken(weight) {
+  return share(weight).replace("<.", "less than 0.");
+}
+
+// Tokens as they are shown: one that occurs more than once carries its position, and white space is made visible.
+// `text` and `sub` are for the eye, `name` has both in one string.
+function tellApart(tokens) {
+  const shown = tokens.map((token) =>
+    token.replace(/\n/g, "⏎").trim() || (token.includes("\n") ? "⏎" : "␣"));
+  return shown.map((text, i) => {
+    const sub = shown.indexOf(text) === shown.lastIndexOf(text) ? "" : String(i);
+    return { text, sub, name: text + sub.replace(/\d/g, (digit) => "₀₁₂₃₄₅₆₇₈₉"[digit]) };
+  });
+}
+
+// The same as an element; where there is little room, its text is cut short and its position stays.
+const tokenNode = ({ text, sub }) =>
+  h("span", { class: "aw-token" }, h("span", {}, text), sub ? h("sub", {}, sub) : null);
+
+// Colours a cell (class aw-heat) by its weight.
+function heat(cell, weight) {
+  cell.style.setProperty("--weight", Math.min(1, Math.max(0, weight)).toFixed(4));
+  // Where black on the colour is easier to read than white changes at another weight in each theme.
+  cell.classList.toggle("aw-deep", weight > 0.645);
+  cell.classList.toggle("aw-bright", weight > 0.43);
+  cell.classList.toggle("aw-zero", weight === 0);
+}
+
+// The scale of these colours, from 0 to 1.
+function heatScale() {
+  return h("div", { class: "aw-scale", role: "img", "aria-label": "Colour scale for weights from 0 to 1" },
+    h("span", { class: "aw-ramp" }, ...Array.from({ length: 41 }, (_, i) => h("i", { style: `--weight: ${i / 40}` }))),
+    h("span", { class: "aw-ticks" }, ...[0, 0.25, 0.5, 0.75, 1].map((tick) => h("span", {}, String(tick)))));
+}
+
 // The number in a text field, or null while what stands there is not one.
 function readNumber(text) {
   const cleaned = text.trim().replace(/−/g, "-").replace(",", ".");
@@ -87,6 +155,12 @@ function setNumber(input, value) {
   input.keep?.(value);
   input.setAttribute("aria-invalid", "false");
   if (readNumber(input.value) !== value && input.value !== fieldText(value)) input.value = fieldText(value);
+}
+
+// Sets several traits at once and sends them.
+function change(model, values) {
+  for (const [name, value] of Object.entries(values)) model.set(name, value);
+  model.save_changes();
 }
 
 // Calls `f` when any of the named traits changes, here or in Python. Returns the function that stops it.

@@ -1,6 +1,7 @@
-"""The recorded attention of a real model: what its loader promises."""
+"""The recorded attention of a real model: what its loaders promise."""
 
 import re
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,3 +88,202 @@ def test_provenance_says_which_model_file_and_script(recording):
 def test_provenance_holds_no_path_of_the_machine_that_recorded(recording):
     for key, value in recording.provenance.items():
         assert not value.startswith(("/", "~", "\\")), key
+
+
+# The heads, measured and taken out.
+
+# The weights of the second text are kept in float16, everything else in float32.
+HALF_PRECISION = 1e-3
+NAMED = ("induction", "previous", "first", "self")
+
+
+@pytest.fixture(scope="module")
+def heads():
+    return data.heads()
+
+
+def test_the_first_text_is_the_seven_token_recording(heads, recording):
+    assert heads.texts[0] == "The CEO announced record earnings on Friday"
+    assert heads.tokens[0] == recording.tokens
+    np.testing.assert_array_equal(heads.weights[0], recording.weights)
+
+
+def test_the_second_text_says_the_sentence_twice(heads):
+    assert heads.tokens[1] == [*heads.tokens[0], ".", *heads.tokens[0]]
+    assert heads.texts[1] == f"{heads.texts[0]}. {heads.texts[0]}"
+
+
+def test_there_is_one_map_per_layer_head_and_text(heads):
+    assert len(heads.texts) == len(heads.tokens) == len(heads.weights)
+    for tokens, weights in zip(heads.tokens, heads.weights):
+        assert weights.shape == (30, 9, len(tokens), len(tokens))
+        assert weights.dtype == np.float64
+
+
+def test_the_maps_are_causal_and_their_rows_sum_to_one(heads):
+    for weights in heads.weights:
+        later = np.triu(np.ones(weights.shape[-2:], dtype=bool), 1)
+        assert weights.min() >= 0
+        assert not weights[..., later].any()
+        np.testing.assert_allclose(weights.sum(-1), 1.0, rtol=0, atol=HALF_PRECISION)
+
+
+def test_a_causal_model_reads_the_first_sentence_alike_in_both_texts(heads):
+    """The second sentence comes later, so nothing in the first may change."""
+    np.testing.assert_allclose(heads.weights[1][..., :7, :7], heads.weights[0], rtol=0, atol=HALF_PRECISION)
+
+
+def test_every_measure_has_a_value_per_head_that_is_a_mean_weight(heads):
+    assert set(heads.measures) == {"previous", "first", "self", "induction", "duplicate", "induction_phrase"}
+    assert set(heads.by_text) == set(heads.measures)
+    for name, values in heads.measures.items():
+        assert values.shape == (30, 9), name
+        assert 0 <= values.min() and values.max() <= 1, name
+        np.testing.assert_allclose(values, heads.by_text[name].mean(0))
+
+
+def test_measures_are_taken_over_several_texts(heads):
+    assert {name: len(values) for name, values in heads.by_text.items()} == {
+        "previous": 8, "first": 8, "self": 8, "induction": 8, "duplicate": 8, "induction_phrase": 1}
+
+
+def test_measures_of_the_seven_tokens_follow_from_their_weights(heads):
+    W = heads.weights[0]
+    expected = {
+        "previous": W.diagonal(-1, 2, 3)[..., 1:].mean(-1),  # the diagonal begins with query 1
+        "first": W[:, :, 4:, 0].mean(-1),
+        "self": W.diagonal(0, 2, 3)[..., 1:].mean(-1),
+    }
+    for name, values in expected.items():
+        np.testing.assert_allclose(heads.by_text[name][0], values, rtol=0, atol=PRECISION, err_msg=name)
+
+
+def test_induction_on_the_phrase_follows_from_the_weights_of_the_second_text(heads):
+    W = heads.weights[1]
+    # "CEO" to "Friday" stand at 1 to 6 and again at 9 to 14; a query looks at what came next the first time.
+    expected = np.mean([W[:, :, query, query - 7] for query in range(9, 15)], axis=0)
+    np.testing.assert_allclose(heads.measures["induction_phrase"], expected, rtol=0, atol=HALF_PRECISION)
+
+
+def test_the_ranking_holds_every_head_once_and_the_largest_first(heads):
+    for name, values in heads.measures.items():
+        ranking = heads.ranked(name)
+        assert {(layer, head) for layer, head, _ in ranking} == {(i, j) for i in range(30) for j in range(9)}
+        assert [value for *_, value in ranking] == sorted((value for *_, value in ranking), reverse=True)
+        assert all(value == values[layer, head] for layer, head, value in ranking)
+        assert all(type(part) is kind for part, kind in zip(ranking[0], (int, int, float)))
+
+
+def test_a_measure_that_does_not_exist_is_refused_with_the_list_of_those_that_do(heads):
+    with pytest.raises(ValueError, match="previous, first, self"):
+        heads.ranked("syntax")
+
+
+def test_a_head_that_is_strong_on_random_tokens_is_strong_on_the_phrase_too(heads):
+    """Two texts with nothing in common but a repetition: the strongest induction head is the same."""
+    assert heads.ranked("induction")[0][:2] == heads.ranked("induction_phrase")[0][:2]
+
+
+def test_ablation_arrays_fit_the_prompts_the_heads_and_the_tokens(heads):
+    a = heads.ablation
+    p, t = len(a.prompts), 8
+    assert len(a.tokens) == len(a.answers) == p
+    assert all(len(tokens) == len(set(tokens)) == t for tokens in a.tokens)
+    assert a.baseline.shape == (p, t)
+    assert a.probabilities.shape == (p, 30, 9, t)
+    assert a.answer_baseline.shape == (p,)
+    assert a.answer_probabilities.shape == a.kl.shape == a.kl_mean.shape == (p, 30, 9)
+    for group in a.groups.values():
+        assert group.probabilities.shape == (p, t)
+        assert group.answer_probabilities.shape == group.kl.shape == group.kl_mean.shape == (p,)
+
+
+def test_the_next_tokens_of_the_whole_model_are_sorted_by_probability(heads):
+    baseline = heads.ablation.baseline
+    assert (np.diff(baseline, axis=1) <= 0).all()
+    assert (baseline.sum(1) <= 1).all() and baseline.min() > 0
+
+
+def test_probabilities_without_a_head_are_probabilities(heads):
+    a = heads.ablation
+    for probabilities in (a.probabilities, *(group.probabilities for group in a.groups.values())):
+        assert probabilities.min() >= 0
+        assert probabilities.sum(-1).max() <= 1 + PRECISION
+
+
+def test_an_answer_among_the_tokens_has_the_same_probabilities_there(heads):
+    a = heads.ablation
+    found = [p for p in range(len(a.prompts)) if a.answers[p] in a.tokens[p]]
+    assert len(found) >= 3
+    for p in found:
+        t = a.tokens[p].index(a.answers[p])
+        assert a.answer_baseline[p] == a.baseline[p, t]
+        np.testing.assert_array_equal(a.answer_probabilities[p], a.probabilities[p, :, :, t])
+        for group in a.groups.values():
+            assert group.answer_probabilities[p] == group.probabilities[p, t]
+
+
+def test_a_divergence_is_never_negative_and_at_least_what_the_top_tokens_show(heads):
+    """Lumping all other tokens together cannot raise a KL divergence, so the eight tokens give a lower bound."""
+    a = heads.ablation
+    P, Q = a.baseline[:, None, None], a.probabilities
+    rest_P, rest_Q = 1 - P.sum(-1), 1 - Q.sum(-1)
+    bound = (P * np.log(P / Q)).sum(-1) + rest_P * np.log(rest_P / rest_Q)
+    assert a.kl.min() >= 0 and a.kl_mean.min() >= 0
+    assert (a.kl >= bound - 1e-5).all()
+
+
+def test_named_groups_are_the_five_strongest_heads_by_their_measure(heads):
+    for name in NAMED:
+        assert heads.ablation.groups[name].heads == [(layer, head) for layer, head, _ in heads.ranked(name)[:5]]
+
+
+def test_control_groups_hold_five_heads_of_which_none_is_in_a_named_group(heads):
+    groups = heads.ablation.groups
+    strongest = {head for name in NAMED for head in groups[name].heads}
+    for kind in ("random", "same layers"):
+        for number in range(1, 21):
+            chosen = groups[f"{kind} {number}"].heads
+            assert len(set(chosen)) == 5
+            assert not strongest & set(chosen)
+            if kind == "same layers":
+                assert sorted(layer for layer, _ in chosen) == sorted(layer for layer, _ in groups["induction"].heads)
+    assert len(groups) == len(NAMED) + 40
+
+
+def test_a_head_changes_what_later_layers_look_at_but_not_earlier_ones_or_its_own(heads):
+    a = heads.ablation
+    for (layer, head), baseline, left in zip(a.groups["induction"].heads, a.induction_baseline, a.induction):
+        assert baseline == heads.by_text["induction"][0, layer, head]
+        assert left.shape == (30, 9)
+        np.testing.assert_allclose(left[layer:], baseline, rtol=0, atol=PRECISION)
+        assert (left[:layer] != baseline).any()
+
+
+def test_arrays_of_the_heads_cannot_be_changed_by_accident(heads):
+    for array in (heads.weights[1], heads.measures["self"], heads.ablation.kl, heads.ablation.groups["self"].kl):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 0.0
+
+
+def test_two_calls_for_the_heads_share_nothing(heads):
+    other = data.heads()
+    other.tokens[1].append("more")
+    other.ablation.prompts.clear()
+    other.provenance["model"] = "another"
+    assert len(heads.tokens[1]) == 15
+    assert heads.ablation.prompts
+    assert heads.provenance["model"] != "another"
+
+
+def test_the_heads_come_from_the_same_model_file_as_the_seven_tokens(heads, recording):
+    for key in ("model", "licence", "package", "package_version", "file", "sha256", "quantisation"):
+        assert heads.provenance[key] == recording.provenance[key]
+    assert heads.provenance["script"] == "scripts/record_heads.py"
+    assert heads.provenance["sentences"][0] == heads.texts[0]
+    assert set(heads.provenance["measures"]) == set(heads.measures)
+
+
+def test_the_recordings_are_small_enough_for_a_page_to_load():
+    folder = Path(data.__file__).parent
+    assert sum(path.stat().st_size for path in folder.glob("*.npz")) < 300_000

@@ -237,7 +237,7 @@ def test_the_text_on_every_colour_can_be_read(heatmap, theme):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_colours_are_ordered_in_lightness(heatmap, theme):
     page = heatmap(THREE, TOKENS, page=dict(theme=theme))
-    lightness = page.locator(".hm-ramp i").evaluate_all(
+    lightness = page.locator(".aw-ramp i").evaluate_all(
         "all => all.map((i) => Number(getComputedStyle(i).backgroundColor.match(/oklch.([0-9.]+)/)[1]))")
     steps = np.diff(lightness)
     assert np.all(steps < 0) if theme == "light" else np.all(steps > 0)

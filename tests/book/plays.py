@@ -111,6 +111,60 @@ def reference_attention_heatmap(state, computed):
                 row=(computed["row"], weights[state["query"]]))
 
 
+def reference_head_viewer(state, computed):
+    weights = maps(state)[state["head"]]
+    n, query = len(weights), state["query"]
+    lines = sorted(weights[(weights > 0) & (weights >= state["threshold"])])
+    expected = dict(weights=weights, sums=weights.sum(-1), row=weights[query] if query >= 0 else [])
+    if n > 1:
+        later = np.arange(1, n)
+        habits = [weights[later, 0], weights[later, later - 1], weights[later, later]]
+        computed["means"] = [computed["habits"][name] for name in ("first", "previous", "self")]
+        expected["means"] = np.mean(habits, axis=1)
+    computed["drawn"], expected["drawn"] = [weight for *_, weight in computed["lines"]], lines
+    return {name: (computed[name], value) for name, value in expected.items()}
+
+
+def alignment(state):
+    settings, weights, values = (torch.tensor(state[name], dtype=torch.float64)
+                                 for name in ("settings", "weights", "values"))
+    shares, recorded = F.normalize(settings, p=1, dim=-1), F.normalize(weights, p=1, dim=-1)
+    return dict(shares=shares, context=shares[state["query"]] @ values, recorded=recorded[state["query"]] @ values)
+
+
+def reference_alignment_viewer(state, computed):
+    return {name: (computed[name], value.numpy()) for name, value in alignment(state).items()}
+
+
+def masked_weights(state):
+    """Softmax over the allowed keys; a masked score becomes the fill, and a row of minus infinities weights of 0."""
+    mask = torch.tensor(state["mask"])
+    scores = torch.tensor(state["scores"], dtype=torch.float64).masked_fill(~mask, float(state["fill"]))
+    return scores.softmax(-1).nan_to_num(0.0).numpy()
+
+
+def reference_mask_painter(state, computed):
+    weights, mask = masked_weights(state), np.array(state["mask"])
+    return dict(weights=(computed["weights"], weights), sums=(computed["sums"], weights.sum(-1)),
+                count=(computed["count"], mask.sum()), future=(computed["leak"]["cells"], np.triu(mask, 1).sum()),
+                largest=(computed["leak"]["largest"], np.triu(weights, 1).max()))
+
+
+def sinusoids(state, positions):
+    """The encoding of these positions: sine in even columns, cosine in odd ones."""
+    column = np.arange(state["d_model"])
+    angles = np.asarray(positions)[:, None] / 10000 ** ((column - column % 2) / state["d_model"])
+    return np.where(column % 2, np.cos(angles), np.sin(angles))
+
+
+def reference_sinusoid_explorer(state, computed):
+    offsets = np.arange(-state["max_len"], state["max_len"] + 1)
+    here, there = sinusoids(state, [state["position"], state["position"] + state["offset"]])
+    return dict(encoding=(computed["encoding"], sinusoids(state, range(state["max_len"]))),
+                curve=(computed["curve"], sinusoids(state, state["position"] + offsets) @ here),
+                dot=(computed["dot"], here @ there))
+
+
 # Every control
 
 def play_dot_product(page, root, state):
@@ -299,6 +353,221 @@ def play_attention_heatmap(page, root, state):
     right(0, 0, 0)
     root.locator(".hm-cell[tabindex='0']").press("Control+Home")
     right(0, 0, 0)
+
+
+def play_head_viewer(page, root, state):
+    weights = maps(state)
+    heads, n, _ = weights.shape
+
+    def right(head, query):
+        """Lines, numbers and map are those of this head and, unless it is -1, of this query."""
+        table, least = weights[head], max(state["threshold"], 1e-12)
+        row = table[query] if query >= 0 else np.zeros(n)
+        texts = root.locator(".hv-number").all_inner_texts()
+        assert all(text == "" if w == 0 else 0 < w < 0.005 if text == "<.01" else agrees(text, w)
+                   for text, w in zip(texts, row, strict=True)), (texts, row)
+        assert root.locator(".hv-mine").count() == ((row if query >= 0 else table) >= least).sum()
+        assert root.locator(".hv-line").count() == (table >= least).sum()
+        texts = root.locator(".hv-cell").all_inner_texts()
+        assert all(w < 0.005 if text == "" else agrees(text, w) for text, w in zip(texts, table.ravel(), strict=True))
+
+    token = lambda i: root.locator(f"[data-query='query-{i}']")  # noqa: E731
+    head, query = state["head"], state["query"]
+    right(head, query)
+    for m in range(heads) if heads > 1 else ():
+        root.locator(f"[data-head='head-{m}']").check()
+        right(m, query)
+        head = m
+    if heads > 1:
+        root.locator(f"[data-head='head-{heads - 1}']").press("ArrowRight")
+        head = 0
+        right(head, query)
+    for i in range(n):
+        before = token(i).get_attribute("aria-pressed") == "true"
+        token(i).click()
+        right(head, i)  # pressed or let go, the pointer is still on it
+        assert token(i).get_attribute("aria-pressed") == str(not before).lower()
+    token(n - 1).press("Home")
+    right(head, 0)
+    if token(0).get_attribute("aria-pressed") == "false":
+        page.keyboard.press("Enter")
+    page.keyboard.press("ArrowDown")
+    right(head, min(1, n - 1))  # looked at, while the first stays pinned
+    root.locator(f"[data-cell='{n - 1}-0']").hover()
+    assert str(root.locator(".hv-read").inner_text()).strip()
+    right(head, n - 1)
+    page.mouse.move(0, 0)
+    everything = root.locator("[data-go=all]")
+    everything.press("Enter")
+    right(head, -1)
+    assert everything.get_attribute("aria-pressed") == "true"
+
+
+def play_alignment_viewer(page, root, state):
+    state = {name: state[name] for name in ("weights", "values", "settings", "query", "source", "target")}
+    press = lambda name: root.locator(f"[data-go={name}]").press("Enter")  # noqa: E731
+
+    def right():
+        expected, query = alignment(state), state["query"]
+        shares = expected["shares"].numpy()
+        texts = root.locator(".al-share").all_inner_texts()
+        assert all(0 < w < 0.005 if text == "<.01" else agrees(text, w)
+                   for text, w in zip(texts, shares[query], strict=True)), (texts, shares[query])
+        texts = root.locator(".al-cell").all_inner_texts()
+        assert all(w < 0.005 if text == "" else agrees(text, w) for text, w in zip(texts, shares.ravel(), strict=True))
+        for name in ("recorded", "context"):
+            shown(root.locator(f"[data-value^={name}]").all_inner_texts(), expected[name])
+        shown(root.locator("[data-value^=change]").all_inner_texts(), expected["context"] - expected["recorded"])
+
+    def put(row):
+        state["settings"] = [row if i == state["query"] else list(one) for i, one in enumerate(state["settings"])]
+        right()
+
+    n = len(state["source"])
+    right()
+    for i in range(len(state["target"])):
+        root.locator(f"[data-target='target-{i}']").check()
+        state["query"] = i
+        right()
+    largest = int(np.argmax(state["settings"][-1]))
+    press("hard")
+    put([float(j == largest) for j in range(n)])
+    press("even")
+    put([1 / n] * n)
+    for j in range(n):
+        root.locator(f"[data-slider='slider-{j}']").fill("0.4")
+        put([0.4] * (j + 1) + [1 / n] * (n - j - 1))
+        root.locator(f"[data-slider='slider-{j}']").press("ArrowRight")
+        put([0.41 if i == j else x for i, x in enumerate(state["settings"][-1])])
+        root.locator(f"[data-slider='slider-{j}']").fill("0.4")
+        put([0.4 if i == j else x for i, x in enumerate(state["settings"][-1])])
+    for j in range(n):
+        root.locator(f"[data-slider='slider-{j}']").press("Home")
+        put([0.0] * (j + 1) + [0.4] * (n - j - 1))
+    assert "nothing to share out" in root.inner_text()
+    press("reset")
+    put(list(state["weights"][-1]))
+
+
+def play_mask_painter(page, root, state):
+    state = {name: state[name] for name in ("tokens", "scores", "mask", "preset", "length", "window", "fill")}
+    first = dict(state, mask=[list(row) for row in state["mask"]])
+    n = len(state["tokens"])
+    back = np.arange(n)[:, None] - np.arange(n)
+    text = lambda name: root.locator(f"[data-value={name}]").inner_text()  # noqa: E731
+    go = lambda name: root.locator(f"[data-go={name}]")  # noqa: E731
+    slider = lambda name: root.locator(f"[data-slider={name}]")  # noqa: E731
+    cell = lambda i, j: root.locator(f"[data-cell='{i}-{j}']")  # noqa: E731
+
+    def right():
+        mask, weights = np.array(state["mask"]), masked_weights(state)
+        assert text("count") == f"{mask.sum()} of {n * n} cells allowed"
+        for (i, j), weight in np.ndenumerate(weights):
+            seen = cell(i, j).text_content()
+            assert seen == "" and weight == 0 or seen == ">0" and 0 < weight < 0.005 or agrees(seen, weight)
+        assert root.locator("[data-sum]").all_inner_texts() == [str(int(total)) for total in weights.sum(1).round()]
+        assert text("leak-cells") == f"{np.triu(mask, 1).sum()} of {n * (n - 1) // 2}"
+        assert np.isclose(number(text("leak-largest")), np.triu(weights, 1).max(), rtol=0.06, atol=0.0051)
+        notes = root.locator("[data-note]").all_inner_texts()
+        assert [bool(note) for note in notes] == (weights.sum(1) == 0).tolist()
+
+    right()
+    for name, mask in [("causal", back >= 0), ("full", back == back),
+                       ("window", (back >= 0) & (back < state["window"])),
+                       ("padding", np.arange(n) + 0 * back < state["length"])]:
+        go(name).press("Enter")
+        state["mask"] = mask.tolist()
+        right()
+        assert go(name).get_attribute("aria-pressed") == "true"
+    slider("length").press("Home")
+    state["mask"] = np.zeros((n, n), dtype=bool).tolist()
+    for fill in ("-10", "-1e9", "-inf"):
+        go("fill").select_option(fill)
+        state["fill"] = fill
+        right()
+    slider("window").press("Home")
+    state["mask"] = np.eye(n, dtype=bool).tolist()
+    right()
+    go("flip").press("Enter")
+    state["mask"] = (~np.eye(n, dtype=bool)).tolist()
+    right()
+    go("clear").press("Enter")
+    state["mask"] = np.zeros((n, n), dtype=bool).tolist()
+    right()
+    # By hand: a click, a drag, the keyboard.
+    cell(1, 1).click()
+    state["mask"][1][1] = True
+    right()
+    (x0, y), (x1, _) = ([box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
+                        for box in (cell(0, 0).bounding_box(), cell(0, n - 1).bounding_box()))
+    page.mouse.move(x0, y)
+    page.mouse.down()
+    page.mouse.move(x1, y, steps=3)
+    page.mouse.up()
+    state["mask"][0] = [True] * n
+    right()
+    root.locator(".mp-cell[tabindex='0']").press("Control+End")
+    page.keyboard.press("Space")
+    page.keyboard.press("Shift+ArrowUp")
+    state["mask"][n - 1][n - 1] = state["mask"][n - 2][n - 1] = True
+    right()
+    go("reset").press("Enter")
+    state.update(first)
+    right()
+
+
+def play_sinusoid_explorer(page, root, state):
+    state = {name: state[name] for name in ("max_len", "d_model", "position", "pair", "offset")}
+    first = dict(state)
+    text = lambda name: root.locator(f"[data-value={name}]").inner_text()  # noqa: E731
+    field = lambda name: root.locator(f"[data-field={name}]")  # noqa: E731
+    slider = lambda name: root.locator(f"[data-slider={name}]")  # noqa: E731
+    width = root.locator("[data-go=d_model]")
+
+    def right(**changes):
+        state.update(changes)
+        places = [state["position"], state["position"] + state["offset"]]
+        here, there = sinusoids(state, places)
+        label, _, dot = text("dot").rpartition(" = ")
+        assert label.replace("−", "-") == f"PE[{places[0]}] · PE[{places[1]}]"
+        shown([dot], [here @ there])
+        columns = slice(2 * state["pair"], 2 * state["pair"] + 2)
+        for hand, row in (("hand", here), ("other", there)):
+            shown([text(f"{hand}-sine"), text(f"{hand}-cosine")], row[columns])
+        frequency = 10000 ** (-2 * state["pair"] / state["d_model"])
+        shown([text("hand-angle"), text("wavelength").split()[0]], [places[0] * frequency, 2 * np.pi / frequency])
+        for name in ("position", "pair", "offset"):
+            assert number(field(name).input_value()) == number(slider(name).input_value()) == state[name]
+
+    right()
+    field("position").fill("3")
+    right(position=3)
+    slider("position").press("End")
+    right(position=state["max_len"] - 1)
+    field("pair").fill("0")
+    right(pair=0)
+    slider("pair").press("End")
+    right(pair=state["d_model"] // 2 - 1)
+    for k in (0, -5, 7):
+        field("offset").fill(str(k))
+        dot = text("dot").rpartition(" = ")[2]
+        right(offset=k)
+        slider("position").press("Home")
+        right(position=0)
+        assert text("dot").rpartition(" = ")[2] == dot  # it depends on the offset alone
+        slider("position").press("End")
+        right(position=state["max_len"] - 1)
+    slider("offset").press("Home")
+    right(offset=-state["max_len"])
+    width.select_option("4")
+    right(d_model=4, pair=1)
+    canvas = root.locator("canvas")
+    canvas.scroll_into_view_if_needed()
+    box = canvas.bounding_box()
+    page.mouse.click(box["x"] + 2, box["y"] + 2)
+    right(position=0, pair=0)
+    root.locator("[data-go=reset]").press("Enter")
+    right(**first)
 
 
 PLAYS = {name.removeprefix("play_"): play for name, play in list(globals().items()) if name.startswith("play_")}

@@ -1,0 +1,261 @@
+// Attention from a target to a source, with weights to change. `compute` holds the arithmetic; `render` draws it.
+
+const TRAITS = ["source", "target", "weights", "values", "settings", "query"];
+
+const addUp = (numbers) => numbers.reduce((total, x) => total + x, 0);
+
+// Numbers divided by their sum; zeros where there is nothing to divide.
+function normalised(row) {
+  const total = addUp(row);
+  return row.map((x) => (total > 0 ? x / total : 0));
+}
+
+// The index of the largest number above zero, the first of equals; -1 where there is none.
+function largestOf(row) {
+  const most = Math.max(...row);
+  return most > 0 ? row.indexOf(most) : -1;
+}
+
+// weights (recorded) and settings (the sliders): (n_t, n_s); values: (n_s, d_v). For every target token its shares and
+// total, and whether its sliders were moved; for the chosen one the contexts with recorded and with present weights.
+function compute({ weights, values, settings, query = 0 }) {
+  const shares = settings.map(normalised);
+  const totals = settings.map(addUp);
+  const moved = settings.map((row, i) => row.some((x, j) => x !== weights[i][j]));
+  const mix = (row) => values[0].map((_, c) => addUp(row.map((share, j) => share * values[j][c])));
+  const recorded = mix(normalised(weights[query]));
+  const context = mix(shares[query]);
+  const difference = context.map((x, c) => x - recorded[c]);
+  const distance = Math.hypot(...difference);
+  // Where all sliders stand at zero, the recorded weights still say which key mattered most.
+  const largest = totals[query] > 0 ? largestOf(settings[query]) : largestOf(weights[query]);
+  return { shares, totals, moved, recorded, context, difference, distance, largest };
+}
+
+// How entries of the values are written: three figures of the largest of them, and as many decimals for all.
+function writer(values) {
+  const reach = Math.max(...values.flat().map(Math.abs)) || 1;
+  const digits = Math.max(0, 2 - Math.floor(Math.log10(reach) + 0.5));
+  const long = digits > 6 || reach >= 1e5;
+  const number = (x) =>
+    (long ? x.toExponential(1).replace("+", "") : x.toFixed(digits)).replace(/^-(?=[0.]*$)/, "").replace(/-/g, "−");
+  // A change has its sign, and is "0" only where nothing changed.
+  const signed = (x) => (x === 0 ? "0" : (x < 0 ? "−" : "+") + number(Math.abs(x)));
+  return { reach, number, signed, vector: (numbers) => `(${numbers.map(number).join(", ")})` };
+}
+
+function summaryOf({ sources, targets, values, query }, { shares, totals, moved, context, distance }) {
+  const row = shares[query];
+  const where = `Target “${targets[query].name}”`;
+  if (!(totals[query] > 0)) {
+    return `${where}: no weight on any source token, so there is nothing to share out. Shares and context are all 0.`;
+  }
+  const looked = row.map((_, j) => j).filter((j) => row[j] > 0).sort((a, b) => row[b] - row[a] || a - b);
+  const top = looked.filter((j) => row[j] >= 0.05).slice(0, 3);
+  const rest = looked.slice(top.length);
+  const parts = top.map((j) => `${spoken(row[j])} on “${sources[j].name}”`);
+  const left = spoken(addUp(rest.map((j) => row[j])));
+  if (rest.length) parts.push(`${left} on ${rest.length === 1 ? "one other" : `${rest.length} others`}`);
+  const { number, vector } = writer(values);
+  const verdict = moved[query] ? `${number(distance)} away from the recorded one` : "as recorded";
+  return `${where}: ${parts.join(", ")}. Context ${vector(context)}, ${verdict}.`;
+}
+
+function render({ model, el }) {
+  const { root, summary, say } = frame(el, "alignment_viewer", "Alignment of a target with a source", model);
+  const id = `alignment-${Math.random().toString(36).slice(2)}`;
+  let parts = null; // the elements, made anew only when tokens or values change
+  let hovered = null; // [row, column] of the cell under the pointer, read out below the map
+
+  const read = () => {
+    const state = {};
+    for (const name of TRAITS) state[name] = model.get(name);
+    const { source, target, weights, values, settings } = state;
+    const fits = (table) => table.length === target.length && table.every((row) => row.length === source.length);
+    if (!source.length || values.length !== source.length || !fits(weights) || !fits(settings)) return null; // halfway
+    state.query = Math.min(state.query, target.length - 1);
+    state.sources = tellApart(source);
+    state.targets = tellApart(target);
+    return state;
+  };
+
+  // Sets the sliders of the chosen row.
+  const slide = (row) => {
+    const { settings, query } = read();
+    change(model, { settings: settings.map((one, i) => (i === query ? row : [...one])) });
+  };
+
+  function build({ sources, targets, values }) {
+    const [rows, columns, width] = [targets.length, sources.length, values[0].length];
+    const { number, vector } = writer(values);
+    parts = { cells: [], ...writer(values) }; // `reach`: the entry whose column takes all the room there is
+
+    parts.columns = sources.map((token) => h("span", { class: "al-column" }, tokenNode(token)));
+    parts.picks = targets.map((_, i) => h("input", { type: "radio", name: id, value: i,
+      "data-target": `target-${i}`, onchange: () => change(model, { query: i }) }));
+    parts.rows = targets.map((token, i) => {
+      parts.cells.push(sources.map((_, j) => h("span", { class: "al-cell aw-heat", "data-cell": `${i}-${j}`,
+        onclick: () => change(model, { query: i }),
+        onpointerenter: (event) => event.pointerType === "mouse" && hover([i, j]) })));
+      return h("div", { class: "al-row" }, h("label", { class: "al-target" },
+        parts.picks[i], h("span", { class: "al-moved", "aria-hidden": "true" }), tokenNode(token)), ...parts.cells[i]);
+    });
+    parts.read = h("p", { class: "al-read" });
+    const map = h("div", { class: "al-side" },
+      h("div", { class: "al-row al-columns" }, h("div", { class: "al-corner" },
+        h("span", { class: "aw-of-b" }, "source: is looked at"), h("span", { class: "aw-of-a" }, "target: looks")),
+      ...parts.columns),
+      h("div", { class: "al-rows aw-numbers", role: "radiogroup", "aria-label": "Target token",
+        onpointerleave: () => hover(null) }, ...parts.rows),
+      h("div", { class: "al-foot" }, heatScale(), parts.read));
+
+    parts.title = h("b", { class: "aw-of-a" });
+    const button = (name, text, title, row) => h("button", { type: "button", "data-go": name, title,
+      onclick: () => slide(row()) }, text);
+    const chosen = (table) => [...model.get(table)[read().query]];
+    const buttons = h("div", { class: "al-buttons", role: "group", "aria-label": "Weights of this target token" },
+      button("reset", "Reset", "Back to the recorded weights", () => chosen("weights")),
+      button("hard", "Hard", "All the weight on the largest", () => {
+        const { largest } = compute(read());
+        return chosen("settings").map((_, j) => (j === largest ? 1 : 0));
+      }),
+      button("even", "Even", "The same weight on all", () => chosen("settings").map(() => 1 / columns)));
+    parts.sliders = sources.map((_, j) => h("input", { type: "range", min: 0, max: 1, step: 0.01,
+      "data-slider": `slider-${j}`, oninput: ({ target }) => {
+        const row = chosen("settings");
+        row[j] = Number(target.value);
+        slide(row);
+      } }));
+    parts.shares = sources.map((_, j) => h("span", { class: "al-share aw-numbers", "data-share": j }));
+    parts.parcels = values.map((value) => value.map(() => h("i", { class: "al-solid" })));
+    parts.lines = sources.map((token, j) => h("li", { class: "al-line" },
+      h("span", { class: "al-name", title: token.name }, tokenNode(token)), parts.sliders[j], parts.shares[j],
+      h("span", { class: "al-values aw-numbers", role: "img", "aria-label": `value ${vector(values[j])}` },
+        ...values[j].map((x, c) => h("span", { class: "al-value", title: `entry ${c + 1}: ${number(x)}` },
+          h("span", { class: "al-chart" }, stand(h("i", { class: "al-pale" }), x), parts.parcels[j][c]),
+          width > 4 ? null : h("span", { class: "al-entry" }, number(x)))))));
+    parts.total = h("p", { class: "al-total aw-numbers" });
+    const panel = h("div", { class: "al-panel" },
+      h("div", { class: "al-top" }, h("p", { class: "al-title" }, parts.title, " takes"), buttons),
+      h("p", { class: "al-line al-names", "aria-hidden": "true" }, h("span"), h("span", {}, "slider"),
+        h("span", {}, "share"), h("span", {}, "value")),
+      h("ul", { class: "al-lines", style: `--width: ${width}` }, ...parts.lines),
+      h("div", { class: "al-below" }, h("p", { class: "al-legend" }, h("i", { class: "al-pale" }), "value ",
+        h("i", { class: "al-solid" }), "share × value"), parts.total));
+
+    for (const name of ["recorded", "context", "change"])
+      parts[name] = values[0].map((_, c) => h("td", { "data-value": `${name}-${c}` }));
+    parts.bars = values[0].map(() => [h("i", { class: "al-was" }), h("i", { class: "al-now" })]);
+    const entries = values[0].map((_, c) => c);
+    const half = width > 5 ? Math.ceil(width / 2) : width; // two tables, so that a phone can show one below the other
+    const result = h("div", { class: "al-result" },
+      h("p", { class: "al-title" }, h("b", {}, "Context"), " = shares × values, added up. ",
+        h("span", {}, "Each entry stays between the smallest and the largest value (pale band).")),
+      h("div", { class: "al-tables", style: `--width: ${half}` },
+        contextTable(entries.slice(0, half), values),
+        ...(half < width ? [contextTable(entries.slice(half), values)] : [])));
+
+    const held = root.contains(document.activeElement);
+    const size = `${columns <= 7 ? "al-few" : "al-many"}${width > 4 ? " al-wide" : ""}`;
+    root.replaceChildren(h("div", { class: `al-parts ${size}`, style:
+      `--sources: ${columns}; --targets: ${rows}; --width: ${width}; --letters: ${lettersOf(sources)}` }, map, panel),
+    result, summary);
+    if (held && !root.contains(document.activeElement)) parts.picks[0].focus();
+  }
+
+  // The longest name, which the height over the columns follows.
+  const lettersOf = (named) => Math.min(11, Math.max(...named.map(({ name }) => name.length)));
+
+  // Some entries of the context: columns, with recorded and present one side by side, and the numbers.
+  function contextTable(some, values) {
+    const row = (name, text, swatch) => h("tr", { class: `al-${name}` },
+      h("th", { scope: "row" }, swatch ? h("i", { class: swatch }) : null, text), ...some.map((c) => parts[name][c]));
+    const chart = (c) => {
+      const column = values.map((value) => value[c]);
+      const band = h("i", { class: "al-band" });
+      const place = (x) => 50 - (50 * x) / parts.reach;
+      band.style.top = `${place(Math.max(...column))}%`;
+      band.style.bottom = `${100 - place(Math.min(...column))}%`;
+      return h("td", {}, h("span", { class: "al-chart" }, band, ...parts.bars[c]));
+    };
+    return h("table", { class: "aw-plain al-table aw-numbers", style: `--entries: ${some.length}` },
+      h("thead", {}, h("tr", {}, h("th", { scope: "col" }, "entry"),
+        ...some.map((c) => h("th", { scope: "col" }, String(c + 1))))),
+      h("tbody", {}, h("tr", { "aria-hidden": "true" }, h("td"), ...some.map(chart)),
+        row("recorded", "recorded", "al-was"), row("context", "now", "al-now"), row("change", "change")));
+  }
+
+  function hover(place) {
+    hovered = place;
+    paint();
+  }
+
+  // Makes a column stand on the middle of its chart, or hang from it.
+  function stand(node, x) {
+    const size = (Math.min(1, Math.abs(x) / parts.reach) * 50).toFixed(2);
+    node.style.height = `${size}%`;
+    node.style.top = x < 0 ? "50%" : `${50 - size}%`;
+    return node;
+  }
+
+  function paint() {
+    const state = read();
+    if (!state) return;
+    const { sources, targets, values, settings, query } = state;
+    const made = JSON.stringify([state.source, state.target, values]);
+    if (parts?.made !== made) {
+      hovered = null;
+      build(state);
+      parts.made = made;
+    }
+    const result = compute(state);
+    const { shares, totals, moved, recorded, context, difference } = result;
+
+    parts.rows.forEach((row, i) => {
+      parts.picks[i].checked = i === query;
+      parts.picks[i].setAttribute("aria-label", targets[i].name + (moved[i] ? ", changed" : ""));
+      parts.rows[i].firstChild.title = targets[i].name + (moved[i] ? ": weights changed" : "");
+      row.classList.toggle("al-chosen", i === query);
+      row.classList.toggle("al-changed", moved[i]);
+      parts.cells[i].forEach((cell, j) => {
+        heat(cell, shares[i][j]);
+        cell.textContent = shares[i][j] >= 0.005 ? share(shares[i][j]) : "";
+      });
+    });
+    parts.columns.forEach((column, j) => column.classList.toggle("al-chosen", j === hovered?.[1]));
+    const [i, j] = hovered ?? [];
+    parts.read.textContent = hovered ? `${targets[i].name} looks at ${sources[j].name}: ${spoken(shares[i][j])}` : "";
+
+    parts.title.textContent = targets[query].name;
+    parts.sliders.forEach((slider, j) => {
+      slider.value = settings[query][j];
+      const now = shares[query][j];
+      slider.setAttribute("aria-label", `Weight on ${sources[j].name}`);
+      slider.setAttribute("aria-valuetext", `${spoken(settings[query][j])}, share ${spoken(now)}`);
+      parts.shares[j].textContent = share(now);
+      parts.lines[j].classList.toggle("al-nothing", now === 0);
+      parts.parcels[j].forEach((parcel, c) => stand(parcel, now * values[j][c]));
+    });
+    const total = totals[query];
+    parts.total.classList.toggle("al-none", !(total > 0));
+    parts.total.textContent = total > 0
+      ? `Sliders add up to ${fmt(total)}; share = slider / ${fmt(total)}.`
+      : "All sliders are at zero: nothing to share out.";
+
+    parts.bars.forEach(([was, now], c) => {
+      stand(was, recorded[c]);
+      stand(now, context[c]);
+      parts.context[c].textContent = parts.number(context[c]);
+      parts.recorded[c].textContent = parts.number(recorded[c]);
+      parts.change[c].textContent = parts.signed(difference[c]);
+      parts.change[c].classList.toggle("al-differs", difference[c] !== 0);
+    });
+    say(summaryOf(state, result));
+  }
+
+  paint();
+  return listen(model, TRAITS, paint);
+}
+
+export { compute };
+export default { render };

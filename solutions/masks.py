@@ -1,0 +1,82 @@
+"""Reference answers of the masks chapter: who may read what, and the loss that needs it, in NumPy.
+
+A mask is boolean and True means that the query (row) may attend to the key (column). Inputs are never changed. Sizes
+that do not fit raise ValueError. Sources: Vaswani et al., 2017, section 3.2.3 (causal mask); Beltagy et al., 2020
+(sliding window); Bengio et al., 2003 (the loss).
+"""
+
+import numpy as np
+
+
+def causal_mask(n_q: int, n_k: int | None = None) -> np.ndarray:
+    """(n_q, n_k) truth values, aligned to the bottom right: the last query sees every key, each one before it one
+    key fewer. With more queries than keys the first n_q - n_k rows allow nothing. n_k: as many as queries if None."""
+    n_k = n_q if n_k is None else n_k
+    return np.tril(np.ones((n_q, n_k), dtype=bool), k=n_k - n_q)
+
+
+def padding_mask(lengths: list[int] | np.ndarray, max_len: int) -> np.ndarray:
+    """(batch, 1, max_len) truth values: True on the first lengths[b] positions of sentence b, for every query."""
+    lengths = np.asarray(lengths)
+    if lengths.ndim != 1:
+        raise ValueError(f"one length per sentence is needed, not an array of shape {lengths.shape}")
+    if np.any(lengths < 0) or np.any(lengths > max_len):
+        raise ValueError(f"lengths must lie between 0 and max_len = {max_len}, got {lengths.tolist()}")
+    return np.arange(max_len) < lengths[:, None, None]
+
+
+def sliding_window_mask(n: int, window: int) -> np.ndarray:
+    """(n, n) truth values: each token sees itself and the window - 1 tokens before it, as far as there are any."""
+    if window < 1:
+        raise ValueError(f"window must be at least 1 (the token itself), got {window}")
+    steps_back = np.arange(n)[:, None] - np.arange(n)
+    return (steps_back >= 0) & (steps_back < window)
+
+
+def masked_softmax(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
+    """Softmax along the last axis over what the mask allows; the two broadcast.
+
+    scores: (..., n_q, n_k) or any shape; whole numbers too. A hidden entry gets exactly 0 and has no say, whatever
+    its score. A row in which nothing is allowed is all zeros.
+    """
+    visible = np.where(mask, scores, -np.inf)
+    # An empty row has maximum -inf and total 0. Replacing them by 0 and 1 leaves zeros and never meets -inf - -inf.
+    top = visible.max(axis=-1, keepdims=True, initial=-np.inf)
+    powers = np.exp(visible - np.where(top == -np.inf, 0.0, top))
+    total = powers.sum(axis=-1, keepdims=True)
+    return powers / np.where(total == 0.0, 1.0, total)
+
+
+def causal_attention(Q: np.ndarray, K: np.ndarray, V: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Output (..., n_q, d_v) and weights (..., n_q, n_k) of attention in which no query sees a later key.
+
+    Q (..., n_q, d_k), K (..., n_k, d_k), V (..., n_k, d_v); leading dimensions broadcast. The queries are the last
+    n_q of the n_k positions; a query before the first key has zeros in both results.
+    """
+    if Q.shape[-1] != K.shape[-1]:
+        raise ValueError(f"queries have width {Q.shape[-1]}, keys have width {K.shape[-1]}")
+    if K.shape[-2] != V.shape[-2]:
+        raise ValueError(f"{K.shape[-2]} keys, but {V.shape[-2]} values")
+    scores = Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])
+    weights = masked_softmax(scores, causal_mask(Q.shape[-2], K.shape[-2]))
+    return weights @ V, weights
+
+
+def next_token_loss(logits: np.ndarray, tokens: np.ndarray) -> float:
+    """Mean cross-entropy, in nats, of predicting tokens[:, 1:] from logits[:, :-1].
+
+    logits: (batch, n, vocab), any magnitude; tokens: (batch, n) whole numbers from 0 to vocab - 1
+    raises: ValueError if the shapes do not fit, if there is nothing to predict, or if an id is not in the vocabulary
+    """
+    logits, tokens = np.asarray(logits), np.asarray(tokens)
+    if logits.shape[:-1] != tokens.shape:
+        raise ValueError(f"logits of shape {logits.shape} do not fit tokens of shape {tokens.shape}")
+    if tokens[..., 1:].size == 0:
+        raise ValueError(f"tokens of shape {tokens.shape} leave nothing to predict: two are needed at least")
+    vocab = logits.shape[-1]
+    if np.any(tokens < 0) or np.any(tokens >= vocab):
+        raise ValueError(f"token ids must lie between 0 and {vocab - 1}, got {tokens.min()} to {tokens.max()}")
+    guesses, targets = logits[..., :-1, :], tokens[..., 1:, None]
+    guesses = guesses - guesses.max(axis=-1, keepdims=True)
+    log_total = np.log(np.exp(guesses).sum(axis=-1, keepdims=True))
+    return float((log_total - np.take_along_axis(guesses, targets, axis=-1)).mean())

@@ -1,0 +1,197 @@
+"""Correct answers to the cross-attention chapter, written in other ways. All must get full marks."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+
+def _check(module, x_q, x_kv):
+    if x_q.dim() != 3 or x_kv.dim() != 3:
+        raise ValueError("three dimensions are needed")
+    if x_q.size(0) != x_kv.size(0):
+        raise ValueError("batches differ")
+
+
+# CrossAttention
+
+class ByFusedAttention(nn.Module):
+    """PyTorch's own operation for the output; the weights from the same operation with one-hot values."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if n_heads <= 0 or d_model % n_heads != 0:
+            raise ValueError("heads do not fit")
+        self.h = n_heads
+        self.W_o, self.W_v, self.W_k, self.W_q = (nn.Linear(d_model, d_model, bias=False) for _ in range(4))
+
+    def forward(self, x_q, x_kv, kv_mask=None):
+        _check(self, x_q, x_kv)
+        q, k, v = (layer(x).unflatten(2, (self.h, -1)).transpose(1, 2)
+                   for layer, x in ((self.W_q, x_q), (self.W_k, x_kv), (self.W_v, x_kv)))
+        mask = None if kv_mask is None else kv_mask[:, None, None].expand(-1, self.h, x_q.size(1), -1)
+        one_hot = torch.eye(x_kv.size(1), dtype=v.dtype).expand(*v.shape[:2], -1, -1)
+        weights = F.scaled_dot_product_attention(q, k, one_hot, attn_mask=mask)
+        output = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        return self.W_o(output.transpose(1, 2).flatten(2)), weights
+
+
+class HeadByHead(nn.Module):
+    """A loop over heads, each with its own rows of the projections; the output is a sum of each head's share."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if n_heads not in [n for n in range(1, d_model + 1) if d_model % n == 0]:
+            raise ValueError("heads do not fit")
+        self.d_head = d_model // n_heads
+        for name in ("W_q", "W_k", "W_v", "W_o"):
+            self.add_module(name, nn.Linear(d_model, d_model, bias=False))
+
+    def forward(self, x_q, x_kv, kv_mask=None):
+        _check(self, x_q, x_kv)
+        output, maps = 0, []
+        for rows in torch.arange(self.W_q.in_features).split(self.d_head):
+            q, k, v = (F.linear(x, layer.weight[rows])
+                       for x, layer in ((x_q, self.W_q), (x_kv, self.W_k), (x_kv, self.W_v)))
+            scores = torch.bmm(q / math.sqrt(self.d_head), k.transpose(1, 2))
+            if kv_mask is None:
+                weights = torch.softmax(scores, -1)
+            else:
+                hidden = ~kv_mask.unsqueeze(1)
+                empty = hidden.all(-1, keepdim=True)
+                weights = torch.softmax(scores.masked_fill(hidden & ~empty, -math.inf), -1) * (~empty)
+                weights = torch.where(hidden, torch.zeros_like(weights), weights)
+            maps.append(weights)
+            output = output + F.linear(torch.bmm(weights, v), self.W_o.weight[:, rows])
+        return output, torch.stack(maps, dim=1)
+
+
+class ByEinsum(nn.Module):
+    """Einstein sums, and exponentials set to exactly zero where a token is padding."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if n_heads < 1:
+            raise ValueError("at least one head")
+        if d_model // n_heads * n_heads != d_model:
+            raise ValueError("heads do not fit")
+        self.n_heads = n_heads
+        self.W_q = nn.Linear(d_model, d_model, bias=False)
+        self.W_k = nn.Linear(d_model, d_model, bias=False)
+        self.W_v = nn.Linear(d_model, d_model, bias=False)
+        self.W_o = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x_q, x_kv, kv_mask=None):
+        _check(self, x_q, x_kv)
+        queries, keys, values = (
+            torch.einsum("bnd,hed->bhne", x, layer.weight.reshape(self.n_heads, -1, layer.in_features))
+            for x, layer in ((x_q, self.W_q), (x_kv, self.W_k), (x_kv, self.W_v)))
+        scores = torch.einsum("bhqe,bhke->bhqk", queries, keys) * keys.shape[-1] ** -0.5
+        real = torch.ones(x_kv.shape[:2], dtype=torch.bool) if kv_mask is None else kv_mask
+        real = real[:, None, None].expand_as(scores)
+        top = torch.where(real, scores, torch.finfo(scores.dtype).min).amax(-1, keepdim=True).detach()
+        # A hidden score above the visible ones must not overflow, or its gradient would be 0 times infinity.
+        e = torch.where(real, torch.where(real, scores - top, 0.0).exp(), 0.0)
+        total = e.sum(-1, keepdim=True)
+        weights = e / torch.where(total == 0, 1.0, total)
+        mixed = torch.einsum("bhqk,bhke->bqhe", weights, values)
+        return F.linear(mixed.reshape(x_q.shape), self.W_o.weight), weights
+
+
+class NanRepaired(ByEinsum):
+    """Lets the empty row become nan and repairs it; `torch.where` in front keeps the nan out of the gradient."""
+
+    def forward(self, x_q, x_kv, kv_mask=None):
+        _check(self, x_q, x_kv)
+        batch, n_kv, width = x_kv.shape
+        cut = [layer(x).reshape(batch, -1, self.n_heads, width // self.n_heads).permute(0, 2, 1, 3)
+               for layer, x in ((self.W_q, x_q), (self.W_k, x_kv), (self.W_v, x_kv))]
+        scores = torch.matmul(cut[0], cut[1].transpose(2, 3)).div(math.sqrt(width // self.n_heads))
+        if kv_mask is not None:
+            scores = torch.where(kv_mask.view(batch, 1, 1, n_kv), scores, -math.inf)
+        weights = torch.nan_to_num(F.softmax(scores, dim=3), nan=0.0)
+        return self.W_o(torch.matmul(weights, cut[2]).permute(0, 2, 1, 3).flatten(2)), weights
+
+
+class SentenceBySentence(nn.Module):
+    """Each source without its padding, one sentence after the other."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if n_heads < 1 or d_model % n_heads > 0:
+            raise ValueError("heads do not fit")
+        self.n_heads = n_heads
+        self.W_q = nn.Linear(d_model, d_model, bias=False)
+        self.W_k = nn.Linear(d_model, d_model, bias=False)
+        self.W_v = nn.Linear(d_model, d_model, bias=False)
+        self.W_o = nn.Linear(d_model, d_model, bias=False)
+
+    def forward(self, x_q, x_kv, kv_mask=None):
+        _check(self, x_q, x_kv)
+        outputs, maps = [], []
+        for i, (asking, source) in enumerate(zip(x_q, x_kv)):
+            kept = torch.arange(len(source)) if kv_mask is None else kv_mask[i].nonzero()[:, 0]
+            cut = [t.reshape(len(t), self.n_heads, asking.shape[-1] // self.n_heads).transpose(0, 1)
+                   for t in (self.W_q(asking), self.W_k(source[kept]), self.W_v(source[kept]))]
+            weights = (cut[0] @ cut[1].mT / cut[0].shape[-1] ** 0.5).softmax(-1)
+            outputs.append(self.W_o((weights @ cut[2]).transpose(0, 1).reshape(asking.shape)))
+            wide = weights.new_zeros(self.n_heads, len(asking), len(source))
+            maps.append(wide.index_copy(2, kept, weights))
+        return torch.stack(outputs), torch.stack(maps)
+
+
+# hard_alignment
+
+def alignment_by_sum(weights):
+    """A sum has its maximum where the mean has it."""
+    batch, _, _, _ = weights.shape
+    return torch.argmax(weights.sum(1), dim=2)
+
+
+def alignment_by_sorting(weights):
+    if weights.dim() != 4:
+        raise ValueError("four dimensions are needed")
+    return weights.mean(dim=1).sort(dim=-1, descending=True).indices[..., 0]
+
+
+def alignment_query_by_query(weights):
+    batch, n_heads, n_q, n_kv = weights.shape
+    found = torch.zeros(batch, n_q, dtype=torch.long)
+    for b in range(batch):
+        for q in range(n_q):
+            shares = [sum(float(weights[b, h, q, k]) for h in range(n_heads)) for k in range(n_kv)]
+            found[b, q] = shares.index(max(shares))
+    return found
+
+
+# attention_multiply_adds
+
+def multiply_adds_in_two_parts(n_q, n_kv, d_model):
+    for size in (n_q, n_kv, d_model):
+        if size < 0:
+            raise ValueError("negative size")
+    scores = n_q * n_kv * d_model
+    weighted_sum = n_q * d_model * n_kv
+    return scores + weighted_sum
+
+
+def multiply_adds_by_query(n_q, n_kv, d_model):
+    if any(size < 0 for size in (n_q, n_kv, d_model)):
+        raise ValueError("negative size")
+    return sum(2 * n_kv * d_model for _ in range(n_q))
+
+
+def multiply_adds_head_by_head(n_q, n_kv, d_model):
+    """As if each feature were a head of its own."""
+    if n_q < 0 or n_kv < 0 or d_model < 0:
+        raise ValueError("negative size")
+    return d_model * (n_q * n_kv * 1 + n_q * 1 * n_kv)
+
+
+ALTERNATIVES = {
+    "CrossAttention": [ByFusedAttention, HeadByHead, ByEinsum, NanRepaired,
+                       SentenceBySentence],
+    "hard_alignment": [alignment_by_sum, alignment_by_sorting, alignment_query_by_query],
+    "attention_multiply_adds": [multiply_adds_in_two_parts, multiply_adds_by_query, multiply_adds_head_by_head],
+}

@@ -1,0 +1,223 @@
+"""Correct answers to the masks chapter, written in other ways. All must get full marks."""
+
+import math
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+
+from solutions.masks import masked_softmax as _masked_softmax
+
+
+# causal_mask
+
+def causal_by_comparing_positions(n_q, n_k=None):
+    if n_k is None:
+        n_k = n_q
+    positions = np.arange(n_k - n_q, n_k)
+    return positions[:, None] >= np.arange(n_k)[None, :]
+
+
+def causal_by_torch(n_q, n_k=None):
+    n_k = n_q if n_k is None else n_k
+    return torch.ones(n_q, n_k, dtype=torch.bool).tril(diagonal=n_k - n_q).numpy()
+
+
+def causal_cell_by_cell(n_q, n_k=None):
+    n_k = n_q if n_k is None else n_k
+    mask = np.zeros((n_q, n_k), dtype=bool)
+    for back in range(n_q):  # from the last query up
+        for j in range(n_k - back):
+            mask[n_q - 1 - back, j] = True
+    return mask
+
+
+def causal_as_what_is_not_the_future(n_q, n_k=None):
+    n_k = n_q if n_k is None else n_k
+    return ~np.triu(np.ones((n_q, n_k)), k=1 + n_k - n_q).astype(bool)
+
+
+# padding_mask
+
+def padding_by_filling_rows(lengths, max_len):
+    mask = np.zeros((len(lengths), 1, max_len), dtype=bool)
+    for b, length in enumerate(lengths):
+        if not 0 <= length <= max_len:
+            raise ValueError(f"length {length}")
+        mask[b, 0, :length] = True
+    return mask
+
+
+def padding_by_outer_comparison(lengths, max_len):
+    if min(lengths) < 0 or max(lengths) > max_len:
+        raise ValueError("impossible lengths")
+    return np.greater.outer(np.array(lengths), np.arange(max_len)).reshape(len(lengths), 1, max_len)
+
+
+def padding_by_lists(lengths, max_len):
+    if any(length not in range(max_len + 1) for length in lengths):
+        raise ValueError("impossible lengths")
+    return np.array([[[True] * length + [False] * (max_len - length)] for length in map(int, lengths)])
+
+
+def padding_by_torch(lengths, max_len):
+    lengths = torch.as_tensor(lengths)
+    if (lengths < 0).any() or (lengths > max_len).any():
+        raise ValueError("impossible lengths")
+    return (torch.arange(max_len).expand(len(lengths), max_len) < lengths.unsqueeze(1)).unsqueeze(1).numpy()
+
+
+# sliding_window_mask
+
+def window_between_two_triangles(n, window):
+    if window <= 0:
+        raise ValueError("window")
+    ones = np.ones((n, n), dtype=bool)
+    return np.tril(ones) & ~np.tril(ones, -window)
+
+
+def window_as_a_sum_of_diagonals(n, window):
+    if window < 1:
+        raise ValueError("window")
+    return sum(np.eye(n, k=-step) for step in range(min(window, n))) > 0
+
+
+def window_row_by_row(n, window):
+    if window < 1:
+        raise ValueError("window")
+    return np.array([[max(0, i - window + 1) <= j <= i for j in range(n)] for i in range(n)])
+
+
+# masked_softmax
+
+def softmax_repaired_afterwards(scores, mask):
+    """nan only ever arises in rows with nothing allowed, and there every weight is to be 0."""
+    hidden = np.where(mask, scores, float("-inf"))
+    powers = np.exp(hidden - hidden.max(-1, keepdims=True))
+    return np.nan_to_num(powers / powers.sum(-1, keepdims=True), nan=0.0)
+
+
+def softmax_with_a_bias_of_infinities(scores, mask):
+    scores = scores + np.log(np.asarray(mask, dtype=float))
+    top = np.maximum(scores.max(axis=-1, keepdims=True), np.finfo(float).min)
+    powers = np.exp(scores - top)
+    total = powers.sum(axis=-1, keepdims=True)
+    return np.divide(powers, total, out=np.zeros_like(powers), where=total > 0)
+
+
+def softmax_by_torch(scores, mask):
+    scores = torch.as_tensor(scores).to(torch.float64).masked_fill(~torch.as_tensor(mask), -torch.inf)
+    return torch.softmax(scores, dim=-1).nan_to_num(0.0).numpy()
+
+
+def softmax_row_by_row(scores, mask):
+    scores, mask = np.broadcast_arrays(scores, mask)
+    weights = np.zeros(scores.shape)
+    for where in np.ndindex(scores.shape[:-1]):
+        allowed = mask[where]
+        if allowed.any():
+            seen = scores[where][allowed]
+            powers = np.exp(seen - seen.max())
+            weights[where][allowed] = powers / powers.sum()
+    return weights
+
+
+def softmax_of_what_is_left(scores, mask):
+    """NumPy's own `where`, in place of minus infinity."""
+    scores, mask = np.broadcast_arrays(np.asarray(scores, dtype=float), mask)
+    top = np.max(scores, axis=-1, keepdims=True, where=mask, initial=-1e300)
+    powers = np.exp(np.where(mask, scores - top, -np.inf))
+    return powers / np.maximum(powers.sum(-1, keepdims=True), np.finfo(float).tiny)
+
+
+# causal_attention
+
+def attention_by_torch(Q, K, V):
+    """The output of PyTorch's own; the weights from values that are the identity."""
+    mask = torch.ones(Q.shape[-2], K.shape[-2], dtype=torch.bool).tril(K.shape[-2] - Q.shape[-2])
+    Q, K, V = (torch.tensor(array, dtype=torch.float64) for array in (Q, K, V))
+    if K.shape[-2] != V.shape[-2]:
+        raise ValueError("values")
+    leading = torch.broadcast_shapes(Q.shape[:-2], K.shape[:-2])
+    Q, K = (x.expand(*leading, *x.shape[-2:]) for x in (Q, K))
+    eye = torch.eye(K.shape[-2], dtype=torch.float64).expand(*leading, -1, -1)
+    weights = F.scaled_dot_product_attention(Q, K, eye, attn_mask=mask)
+    return (weights @ V).numpy(), weights.numpy()
+
+
+def attention_prefix_by_prefix(Q, K, V):
+    """Each query with just the keys it may read, and no mask anywhere."""
+    n_q, n_k, d_k = Q.shape[-2], K.shape[-2], Q.shape[-1]
+    if K.shape[-1] != d_k or V.shape[-2] != n_k:
+        raise ValueError("sizes")
+    leading = np.broadcast_shapes(Q.shape[:-2], K.shape[:-2])
+    weights = np.zeros((*leading, n_q, n_k))
+    for i in range(n_q):
+        seen = i + n_k - n_q + 1
+        if seen > 0:
+            scores = np.einsum("...d,...kd->...k", Q[..., i, :], K[..., :seen, :]) / math.sqrt(d_k)
+            powers = np.exp(scores - scores.max(axis=-1, keepdims=True))
+            weights[..., i, :seen] = powers / powers.sum(axis=-1, keepdims=True)
+    return weights @ V, weights
+
+
+def attention_with_an_added_mask(Q, K, V):
+    if V.shape[-2] != K.shape[-2]:
+        raise ValueError("values")
+    n_q, n_k = Q.shape[-2], K.shape[-2]
+    bias = np.triu(np.full((n_q, n_k), -np.inf), k=n_k - n_q + 1)
+    scores = np.matmul(Q, K.swapaxes(-2, -1)) * Q.shape[-1] ** -0.5 + bias
+    weights = _masked_softmax(scores, np.isfinite(scores))
+    return np.matmul(weights, V), weights
+
+
+# next_token_loss
+
+def _refuse(logits, tokens):
+    if logits.ndim != tokens.ndim + 1 or logits.shape[:2] != tokens.shape or len(tokens[0]) < 2:
+        raise ValueError("shapes")
+    if not ((0 <= tokens) & (tokens < logits.shape[2])).all():
+        raise ValueError("ids")
+
+
+def loss_by_torch(logits, tokens):
+    _refuse(logits, tokens)
+    logits = torch.tensor(logits, dtype=torch.float64)[:, :-1]
+    targets = torch.tensor(tokens, dtype=torch.int64)[:, 1:]
+    return F.cross_entropy(logits.flatten(0, 1), targets.flatten()).item()
+
+
+def loss_guess_by_guess(logits, tokens):
+    _refuse(logits, tokens)
+    losses = []
+    for sentence, row in zip(logits, tokens):
+        for guess, target in zip(sentence[:-1], row[1:]):
+            top = max(guess)
+            losses.append(top + math.log(sum(math.exp(x - top) for x in guess)) - guess[target])
+    return sum(losses) / len(losses)
+
+
+def loss_by_one_hot_targets(logits, tokens):
+    _refuse(logits, tokens)
+    targets = np.eye(logits.shape[-1])[tokens[:, 1:]]
+    guesses = logits[:, :-1] - np.max(logits[:, :-1], axis=2)[:, :, None]
+    logs = guesses - np.log(np.sum(np.exp(guesses), axis=2))[:, :, None]
+    return -np.sum(targets * logs) / targets[..., 0].size
+
+
+def loss_by_logaddexp(logits, tokens):
+    _refuse(logits, tokens)
+    batch, n = np.indices((tokens.shape[0], tokens.shape[1] - 1))
+    return np.mean(np.logaddexp.reduce(logits, axis=-1)[:, :-1] - logits[batch, n, tokens[:, 1:]])
+
+
+ALTERNATIVES = {
+    "causal_mask": [causal_by_comparing_positions, causal_by_torch, causal_cell_by_cell,
+                    causal_as_what_is_not_the_future],
+    "padding_mask": [padding_by_filling_rows, padding_by_outer_comparison, padding_by_lists, padding_by_torch],
+    "sliding_window_mask": [window_between_two_triangles, window_as_a_sum_of_diagonals, window_row_by_row],
+    "masked_softmax": [softmax_repaired_afterwards, softmax_with_a_bias_of_infinities, softmax_by_torch,
+                       softmax_row_by_row, softmax_of_what_is_left],
+    "causal_attention": [attention_by_torch, attention_prefix_by_prefix, attention_with_an_added_mask],
+    "next_token_loss": [loss_by_torch, loss_guess_by_guess, loss_by_one_hot_targets, loss_by_logaddexp],
+}

@@ -1,0 +1,180 @@
+"""Correct answers to the positions chapter, written in other ways. All must get full marks."""
+
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+
+# sinusoidal_encoding
+
+def encoding_entry_by_entry(max_len, d_model):
+    """Plain Python over every entry."""
+    if d_model % 2:
+        raise ValueError("odd width")
+    encoding = np.zeros((max_len, d_model))
+    for position in range(max_len):
+        for column in range(d_model):
+            angle = position / 10000 ** (2 * (column // 2) / d_model)
+            encoding[position, column] = math.cos(angle) if column % 2 else math.sin(angle)
+    return encoding
+
+
+def encoding_by_complex_exponentials(max_len, d_model):
+    """Each pair is one complex number on the unit circle."""
+    if max_len < 0 or d_model % 2 != 0:
+        raise ValueError("sizes")
+    hands = np.exp(1j * np.arange(max_len)[:, None] * np.logspace(0, -4, d_model // 2, endpoint=False))
+    return np.stack([hands.imag, hands.real], axis=-1).reshape(max_len, d_model)
+
+
+def encoding_by_logarithms(max_len, d_model):
+    """The rates as exponentials of logarithms, as in many tutorials."""
+    assert isinstance(max_len, int)
+    if d_model % 2 == 1:
+        raise ValueError("odd width")
+    encoding = np.zeros((max_len, d_model))
+    rates = np.exp(np.arange(0, d_model, 2) * -(math.log(10000.0) / d_model))
+    encoding[:, ::2] = np.sin(np.arange(max_len)[:, np.newaxis] * rates)
+    encoding[:, 1::2] = np.cos(np.arange(max_len)[:, np.newaxis] * rates)
+    return encoding
+
+
+def encoding_by_sines_alone(max_len, d_model):
+    """A cosine is a sine a quarter turn ahead; one frequency per column, each twice."""
+    if max_len < 0 or d_model % 2:
+        raise ValueError("sizes")
+    rates = 1.0 / np.power(10000.0, np.repeat(np.arange(d_model // 2), 2) * 2.0 / max(d_model, 1))
+    return np.sin(np.arange(max_len).reshape(-1, 1) * rates + np.tile([0.0, np.pi / 2], d_model // 2))
+
+
+# shift_matrix
+
+def shift_by_kronecker(offset, d_model):
+    """A sum over pairs: a unit matrix that picks the pair, times its rotation."""
+    if d_model % 2:
+        raise ValueError("odd width")
+    shift = np.zeros((d_model, d_model))
+    for pair in range(d_model // 2):
+        turn = offset / 10000 ** (2 * pair / d_model)
+        where = np.diag(np.arange(d_model // 2) == pair).astype(float)
+        shift += np.kron(where, np.array([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]]))
+    return shift
+
+
+def shift_by_three_diagonals(offset, d_model):
+    if d_model % 2:
+        raise ValueError("odd width")
+    turns = offset * np.power(10000.0, -np.arange(0, d_model, 2) / d_model)
+    beside = np.ravel(np.column_stack([np.sin(turns), np.zeros_like(turns)]))[:-1]
+    return np.diag(np.repeat(np.cos(turns), 2)) + np.diag(beside, 1) - np.diag(beside, -1)
+
+
+def shift_by_one_step_repeated(offset, d_model):
+    """One step, to the power of the offset; a step back is the transpose."""
+    if d_model % 2:
+        raise ValueError("odd width")
+    step = shift_by_three_diagonals(1, d_model)
+    return np.linalg.matrix_power(step if offset >= 0 else step.T, abs(offset))
+
+
+def shift_by_fancy_indices(offset, d_model):
+    if d_model % 2:
+        raise ValueError("odd width")
+    even = np.arange(0, d_model, 2)
+    hand = np.exp(1j * offset * np.exp(-math.log(10000.0) * even / d_model))
+    shift = np.zeros((d_model, d_model))
+    shift[even, even] = shift[even + 1, even + 1] = hand.real
+    shift[even, even + 1], shift[even + 1, even] = hand.imag, -hand.imag
+    return shift
+
+
+# LearnedPositions
+
+class PositionsByEmbedding(nn.Module):
+    """A lookup of the positions in nn.Embedding, whose own check of the index is too late to count on."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.max_len = max_len
+        self.embedding = nn.Embedding(max_len, d_model)
+
+    def forward(self, x):
+        if x.size(1) > self.max_len or x.size(-1) != self.embedding.embedding_dim:
+            raise ValueError("does not fit")
+        return x + self.embedding(torch.arange(x.size(1), device=x.device))
+
+
+class PositionsByExpanding(nn.Module):
+    """The rows are repeated for the batch; torch.add refuses a width that does not fit."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.weight = nn.Parameter(torch.zeros(max_len, d_model))
+
+    def forward(self, x):
+        batch, n, width = x.shape
+        if n > len(self.weight):
+            raise ValueError("too long")
+        rows = self.weight.narrow(0, 0, n).unsqueeze(0).expand(batch, n, -1)
+        if rows.shape != x.shape:
+            raise ValueError("widths differ")
+        return torch.add(rows, x)
+
+
+class PositionsBySelection(nn.Module):
+    """A product with the first rows of the identity picks the rows."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.p = nn.Parameter(torch.randn(max_len, d_model))
+
+    def forward(self, x):
+        chosen = torch.eye(len(self.p), dtype=self.p.dtype)[:x.shape[1]]
+        if len(chosen) < x.shape[1]:
+            raise ValueError("too long")
+        return x + (chosen @ self.p).reshape(1, *x.shape[1:])
+
+
+# alibi_bias
+
+def alibi_with_loops(n_heads, n):
+    if n_heads <= 0 or n < 0:
+        raise ValueError("sizes")
+    bias = np.full((n_heads, n, n), -math.inf)
+    for h in range(1, n_heads + 1):
+        for i in range(n):
+            for j in range(i + 1):
+                bias[h - 1, i, j] = -(2 ** (-8 * h / n_heads)) * (i - j)
+    return bias
+
+
+def alibi_by_a_mask_added(n_heads, n):
+    """Distances everywhere, then minus infinity on top of the upper triangle."""
+    if n_heads < 1:
+        raise ValueError("no head")
+    slopes = np.exp2(-8 / n_heads) ** np.arange(1, n_heads + 1)
+    i, j = np.mgrid[:n, :n] if n >= 0 else np.empty((2, n, n))
+    future = np.zeros((n, n))
+    future[np.triu_indices(n, k=1)] = -np.inf
+    return np.multiply.outer(slopes, j - i) + future
+
+
+def alibi_in_torch(n_heads, n):
+    if min(n_heads - 1, n) < 0:
+        raise ValueError("sizes")
+    slopes = torch.logspace(-8 / n_heads, -8, n_heads, base=2, dtype=torch.float64)
+    places = torch.arange(n, dtype=torch.float64)
+    bias = -(places[:, None] - places) * slopes.reshape(-1, 1, 1)
+    return bias.masked_fill(torch.ones(n, n, dtype=torch.bool).triu(1), -torch.inf).numpy()
+
+
+ALTERNATIVES = {
+    "sinusoidal_encoding": [encoding_entry_by_entry, encoding_by_complex_exponentials, encoding_by_logarithms,
+                            encoding_by_sines_alone],
+    "shift_matrix": [shift_by_kronecker, shift_by_three_diagonals, shift_by_one_step_repeated,
+                     shift_by_fancy_indices],
+    "LearnedPositions": [PositionsByEmbedding, PositionsByExpanding, PositionsBySelection],
+    "alibi_bias": [alibi_with_loops, alibi_by_a_mask_added, alibi_in_torch],
+}

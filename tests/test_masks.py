@@ -1,0 +1,308 @@
+"""The masks chapter's reference answers against PyTorch's own operations in float64, and the chapter's facts."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch.nn.attention.bias import causal_lower_right
+
+from attnlab import data
+from solutions.masks import (causal_attention, causal_mask, masked_softmax, next_token_loss, padding_mask,
+                             sliding_window_mask)
+
+SEED = 40_041
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(SEED)
+
+
+def torch_attention(Q, K, V, mask=None, is_causal=False):
+    mask = None if mask is None else torch.from_numpy(mask)
+    return F.scaled_dot_product_attention(*map(torch.from_numpy, (Q, K, V)), attn_mask=mask,
+                                          is_causal=is_causal).numpy()
+
+
+def close(actual, expected):
+    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-14)
+
+
+# masks
+
+@pytest.mark.parametrize("n_q, n_k", [(1, 1), (4, 4), (2, 5), (1, 6), (5, 2), (3, 0), (0, 3), (0, 0)])
+def test_a_query_sees_a_key_unless_its_position_counted_from_the_end_is_earlier(n_q, n_k):
+    mask = causal_mask(n_q, n_k)
+    assert mask.shape == (n_q, n_k) and mask.dtype == bool
+    for i in range(n_q):
+        for j in range(n_k):
+            assert mask[i, j] == (n_k - 1 - j >= n_q - 1 - i)
+
+
+def test_a_square_causal_mask_is_pytorchs_is_causal(rng):
+    Q, K, V = rng.normal(size=(3, 1, 2, 7, 4))
+    close(torch_attention(Q, K, V, causal_mask(7)), torch_attention(Q, K, V, is_causal=True))
+
+
+def test_with_more_keys_than_queries_pytorchs_is_causal_is_aligned_to_the_other_corner(rng):
+    Q, K, V = rng.normal(size=(1, 1, 2, 4)), rng.normal(size=(1, 1, 5, 4)), rng.normal(size=(1, 1, 5, 3))
+    close(torch_attention(Q, K, V, is_causal=True), torch_attention(Q, K, V, np.tri(2, 5, dtype=bool)))
+    assert np.abs(torch_attention(Q, K, V, is_causal=True) - torch_attention(Q, K, V, causal_mask(2, 5))).max() > 0.1
+
+
+def test_it_is_pytorchs_causal_lower_right_bias(rng):
+    Q, K = rng.normal(size=(1, 1, 3, 4)), rng.normal(size=(1, 1, 8, 4))
+    theirs = F.scaled_dot_product_attention(*map(torch.from_numpy, (Q, K, K)), attn_mask=causal_lower_right(3, 8))
+    close(theirs.numpy(), torch_attention(Q, K, K, causal_mask(3, 8)))
+
+
+def test_with_more_queries_than_keys_the_first_rows_are_empty():
+    assert causal_mask(5, 2).any(axis=1).tolist() == [False, False, False, True, True]
+
+
+def test_negative_sizes_raise_value_error():
+    with pytest.raises(ValueError):
+        causal_mask(-1)
+
+
+@pytest.mark.parametrize("kind", [list, np.array, tuple])
+def test_padding_keeps_as_many_keys_as_the_sentence_has_tokens(kind):
+    mask = padding_mask(kind([3, 0, 5]), 5)
+    assert mask.shape == (3, 1, 5) and mask.dtype == bool
+    assert mask.sum(axis=-1).ravel().tolist() == [3, 0, 5]
+    assert mask[0, 0].tolist() == [True, True, True, False, False]
+
+
+@pytest.mark.parametrize("lengths", [[2, -1], [2, 6], [[2, 1]], 3])
+def test_impossible_lengths_are_refused(lengths):
+    with pytest.raises(ValueError, match="length"):
+        padding_mask(lengths, 5)
+
+
+def test_padding_makes_a_batch_agree_with_its_sentences_alone(rng):
+    x, lengths = rng.normal(size=(3, 6, 4)), [6, 2, 3]
+    weights = masked_softmax(x @ np.swapaxes(x, 1, 2), padding_mask(lengths, 6))
+    for sentence, row, length in zip(x, weights, lengths):
+        alone = sentence[:length]
+        close((row @ sentence)[:length], torch.softmax(torch.from_numpy(alone @ alone.T), -1).numpy() @ alone)
+
+
+@pytest.mark.parametrize("n, window", [(6, 3), (5, 1), (4, 4), (3, 9), (1, 1)])
+def test_a_window_is_the_causal_mask_less_what_is_window_or_more_steps_back(n, window):
+    assert np.array_equal(sliding_window_mask(n, window), causal_mask(n) & ~np.tri(n, k=-window, dtype=bool))
+    assert sliding_window_mask(n, window).dtype == bool
+
+
+@pytest.mark.parametrize("window", [0, -3])
+def test_a_window_below_one_is_refused(window):
+    with pytest.raises(ValueError, match=str(window)):
+        sliding_window_mask(4, window)
+
+
+# masked softmax
+
+@pytest.mark.filterwarnings("error")
+def test_masked_softmax_agrees_with_pytorch_with_empty_rows_set_to_zero(rng):
+    scores, mask = 3 * rng.normal(size=(2, 4, 5)), rng.random(size=(2, 4, 5)) < 0.5
+    mask[0, 2] = False
+    expected = torch.from_numpy(scores).masked_fill(torch.from_numpy(~mask), -torch.inf).softmax(dim=-1)
+    close(masked_softmax(scores, mask), expected.nan_to_num(0.0).numpy())
+
+
+@pytest.mark.filterwarnings("error")
+def test_hidden_scores_have_no_say_however_large_and_visible_ones_may_be_very_low():
+    weights = masked_softmax(np.array([[-1e150, -1e150, 1e150], [1e150, 0.0, -1e150]]), np.array([True, True, False]))
+    assert np.array_equal(weights, [[0.5, 0.5, 0.0], [1.0, 0.0, 0.0]])
+
+
+@pytest.mark.filterwarnings("error")
+def test_whole_numbers_and_masks_of_fewer_or_more_axes_are_taken(rng):
+    scores = rng.integers(-3, 4, size=(3, 5))
+    mask = rng.random(size=(2, 3, 5)) < 0.6
+    weights = masked_softmax(scores, mask)
+    assert weights.shape == (2, 3, 5) and weights.dtype == np.float64
+    close(weights[1], masked_softmax(scores.astype(float), mask[1]))
+    assert np.array_equal(masked_softmax(scores, np.zeros(5, dtype=bool)), np.zeros((3, 5)))
+
+
+def test_without_any_key_the_weights_are_empty():
+    assert masked_softmax(np.zeros((3, 0)), np.zeros((3, 0), dtype=bool)).shape == (3, 0)
+
+
+def test_a_mask_that_does_not_fit_is_refused(rng):
+    with pytest.raises(ValueError):
+        masked_softmax(rng.normal(size=(3, 5)), np.ones((3, 4), dtype=bool))
+
+
+# causal attention
+
+@pytest.mark.parametrize("n_q, n_k", [(5, 5), (2, 6), (1, 4)])
+def test_causal_attention_agrees_with_pytorch(rng, n_q, n_k):
+    Q, K, V = rng.normal(size=(2, 3, n_q, 8)), rng.normal(size=(2, 3, n_k, 8)), rng.normal(size=(2, 3, n_k, 7))
+    output, weights = causal_attention(Q, K, V)
+    close(output, torch_attention(Q, K, V, causal_mask(n_q, n_k)))
+    assert weights.shape == (2, 3, n_q, n_k)
+
+
+@pytest.mark.filterwarnings("error")
+def test_more_queries_than_keys_agree_with_pytorch_whose_empty_rows_are_zero(rng):
+    Q, K, V = rng.normal(size=(5, 4)), rng.normal(size=(2, 4)), rng.normal(size=(2, 3))
+    output, weights = causal_attention(Q, K, V)
+    close(output, torch_attention(Q, K, V, causal_mask(5, 2)))
+    assert not output[:3].any() and not weights[:3].any()
+
+
+def test_leading_dimensions_broadcast(rng):
+    Q, K, V = rng.normal(size=(6, 3, 7)), rng.normal(size=(2, 1, 4, 7)), rng.normal(size=(4, 5))
+    output, weights = causal_attention(Q, K, V)
+    assert output.shape == (2, 6, 3, 5) and weights.shape == (2, 6, 3, 4)
+    close(output[1, 4], causal_attention(Q[4], K[1, 0], V)[0])
+
+
+def test_a_later_token_moves_no_bit_of_an_earlier_output(rng):
+    x = rng.normal(size=(6, 4))
+    changed = x.copy()
+    changed[4] = 1e100
+    moved = (causal_attention(x, x, x)[0] != causal_attention(changed, changed, changed)[0]).any(axis=-1)
+    assert moved.tolist() == [False, False, False, False, True, True]
+
+
+@pytest.mark.parametrize("k, v, words", [((5, 3), (5, 2), "width 4.*width 3"), ((5, 4), (6, 2), "5 keys.*6 values")])
+def test_sizes_that_do_not_fit_are_named(rng, k, v, words):
+    with pytest.raises(ValueError, match=words):
+        causal_attention(rng.normal(size=(3, 4)), rng.normal(size=k), rng.normal(size=v))
+
+
+def test_inputs_keep_every_bit(rng):
+    arrays = [rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), rng.normal(size=(3, 2)), rng.normal(size=(2, 3, 5)),
+              rng.integers(0, 5, size=(2, 3)), np.array([2, 1]), rng.random(size=(3, 4)) < 0.5]
+    copies = [a.copy() for a in arrays]
+    Q, K, V, logits, tokens, lengths, mask = arrays
+    causal_attention(Q, K, V)
+    masked_softmax(Q, mask)
+    next_token_loss(logits, tokens)
+    padding_mask(lengths, 4)
+    assert all(np.array_equal(a, b) for a, b in zip(arrays, copies))
+
+
+# the loss
+
+@pytest.mark.parametrize("scale", [1.0, 1000.0])
+def test_the_loss_is_pytorchs_cross_entropy_of_shifted_targets(rng, scale):
+    logits, tokens = scale * rng.normal(size=(3, 5, 7)), rng.integers(0, 7, size=(3, 5))
+    expected = F.cross_entropy(torch.from_numpy(logits[:, :-1]).flatten(0, 1),
+                               torch.from_numpy(tokens[:, 1:]).flatten())
+    assert next_token_loss(logits, tokens) == pytest.approx(expected.item(), rel=1e-12)
+    assert type(next_token_loss(logits, tokens)) is float
+
+
+def test_the_last_logits_and_the_first_token_do_not_matter(rng):
+    logits, tokens = rng.normal(size=(2, 4, 5)), np.array([[0, 3, 1, 2], [4, 2, 2, 0]])
+    before = next_token_loss(logits, tokens)
+    logits[:, -1], tokens[:, 0] = 1e9, 1
+    assert next_token_loss(logits, tokens) == before
+
+
+def test_one_sentence_without_a_batch_and_lists_are_taken_too(rng):
+    logits, tokens = rng.normal(size=(4, 5)), [0, 3, 1, 2]
+    assert next_token_loss(logits, tokens) == next_token_loss(logits[None], [tokens])
+
+
+@pytest.mark.parametrize("shape, tokens, words", [
+    ((1, 1, 5), [[2]], "two"), ((1, 0, 5), np.zeros((1, 0), dtype=int), "two"), ((0, 3, 5), np.zeros((0, 3), int), "two"),
+    ((1, 3, 5), [[0, 5, 1]], "between 0 and 4"), ((1, 3, 5), [[0, 1, -1]], "between 0 and 4"),
+    ((1, 3, 5), [[7, 1, 1]], "between 0 and 4"), ((1, 4, 5), [[0, 1, 2]], "do not fit"),
+    ((2, 3, 5), [[0, 1, 2]], "do not fit"), ((3, 5), [[0, 1, 2]], "do not fit")])
+def test_what_leaves_no_prediction_or_does_not_fit_is_refused(rng, shape, tokens, words):
+    with pytest.raises(ValueError, match=words):
+        next_token_loss(rng.normal(size=shape), np.asarray(tokens))
+
+
+# the chapter's facts
+
+X = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
+
+
+def test_the_cat_sat_under_a_causal_mask_agrees_with_the_paper_calculation():
+    output, weights = causal_attention(X, X, X)
+    assert np.round(weights, 3).tolist() == [[1.0, 0.0, 0.0], [0.269, 0.731, 0.0], [0.274, 0.274, 0.452]]
+    assert np.round(output[1], 3).tolist() == [0.269, 0.731, 0.269, 0.731]
+    close(output[2], torch_attention(X, X, X)[2])
+
+
+def test_every_head_of_the_real_model_uses_28_of_49_entries():
+    recording = data.seven_tokens()
+    assert causal_mask(7).sum() == 28
+    assert np.array_equal(recording.weights > 0, np.broadcast_to(causal_mask(7), recording.weights.shape))
+    np.testing.assert_allclose(masked_softmax(recording.scores, causal_mask(7)), recording.weights, atol=1e-5)
+
+
+def test_the_loss_of_the_cat_sat_by_hand():
+    logits = np.log([[[1.0, 2.0, 1.0], [1.0, 1.0, 6.0], [5.0, 1.0, 2.0]]])
+    assert next_token_loss(logits, np.array([[0, 1, 2]])) == pytest.approx((math.log(2) + math.log(4 / 3)) / 2)
+
+
+def test_one_pass_gives_the_predictions_of_all_beginnings(rng):
+    x = rng.normal(size=(7, 4))
+    one_pass = causal_attention(x, x, x)[0]
+    for t in range(1, 8):
+        close(one_pass[t - 1], causal_attention(x[:t], x[:t], x[:t])[0][-1])
+
+
+def test_new_queries_against_kept_keys_continue_one_pass(rng):
+    x = rng.normal(size=(7, 4))
+    close(causal_attention(x[5:], x, x)[0], causal_attention(x, x, x)[0][5:])
+
+
+def test_pytorchs_two_attentions_disagree_on_what_true_means(rng):
+    x = torch.from_numpy(rng.normal(size=(1, 4, 6)))
+    module = torch.nn.MultiheadAttention(6, 1, batch_first=True, bias=False).double()
+    mask = torch.from_numpy(causal_mask(4))
+    weights = module(x, x, x, attn_mask=~mask)[1][0].detach()
+    assert torch.equal(weights > 0, mask)
+    eye = torch.eye(4, dtype=torch.float64)[None]
+    assert torch.equal(F.scaled_dot_product_attention(x, x, eye, attn_mask=mask)[0] > 0, mask)
+
+
+def test_pytorchs_softmax_gives_nan_for_an_empty_row_and_its_attention_gives_zeros(rng):
+    assert torch.softmax(torch.full((3,), -torch.inf), dim=-1).isnan().all()
+    Q = rng.normal(size=(1, 2, 4))
+    assert not torch_attention(Q, Q, Q, np.array([[False, False], [True, True]]))[0, 0].any()
+
+
+def empty_row_gradients(weights_of):
+    """Names of Q, K and V whose gradient holds nan, when the second of three rows is empty and not used."""
+    mask = torch.tensor([[True, False, False], [False, False, False], [True, True, False]])
+    q, k, v = (part.clone().requires_grad_()
+               for part in torch.from_numpy(np.random.default_rng(SEED).normal(size=(3, 3, 2))))
+    output = weights_of(q @ k.T, mask) @ v
+    output[[0, 2]].sum().backward()
+    return "".join(name for name, part in zip("QKV", (q, k, v)) if part.grad.isnan().any())
+
+
+def test_a_forward_repair_of_an_added_mask_still_gives_nan_gradients():
+    def repaired(scores, mask):
+        return (scores + torch.zeros(3, 3).masked_fill(~mask, -torch.inf)).softmax(-1).nan_to_num(0.0)
+
+    assert empty_row_gradients(repaired) == "QK"
+
+
+def test_opening_the_empty_row_before_the_softmax_gives_finite_gradients():
+    def opened(scores, mask):
+        hidden = scores.masked_fill(~mask, -torch.inf)
+        return hidden.masked_fill(~mask.any(-1, keepdim=True), 0.0).softmax(-1).masked_fill(~mask, 0.0)
+
+    assert empty_row_gradients(opened) == ""
+
+
+def test_half_precision_cannot_hold_minus_a_thousand_million():
+    assert torch.tensor(-1e9).half() == -torch.inf
+    with pytest.raises(RuntimeError, match="overflow"):
+        torch.zeros(1).half().masked_fill(torch.tensor([True]), -1e9)
+
+
+def test_a_window_reaches_one_window_less_one_further_with_each_layer():
+    reach = np.linalg.matrix_power(sliding_window_mask(12, 4).astype(int), 3) > 0
+    assert reach[-1].sum() == 1 + 3 * 3

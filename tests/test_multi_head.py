@@ -1,0 +1,268 @@
+"""The multi-head chapter's reference answers against PyTorch's own operations, and the chapter's facts."""
+
+import math
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from solutions.multi_head import MultiHeadAttention, attention_parameters, merge_heads, split_heads
+
+SEED = 50_051
+MAPS = ("W_q", "W_k", "W_v")
+
+
+@pytest.fixture
+def draw():
+    generator = torch.Generator().manual_seed(SEED)
+    return lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+@pytest.fixture
+def layer(draw):
+    """d_model 12 in three heads, float64, with drawn weights."""
+    made = MultiHeadAttention(12, 3).double()
+    with torch.no_grad():
+        for parameter in made.parameters():
+            parameter.copy_(draw(*parameter.shape) / 12 ** 0.5)
+    return made
+
+
+def close(actual, expected):
+    torch.testing.assert_close(actual, expected, rtol=1e-11, atol=1e-13)
+
+
+def pytorch_twin(layer):
+    """PyTorch's own module with the weights of ours: three maps one below the other, and the fourth."""
+    d_model = layer.W_q.in_features
+    twin = nn.MultiheadAttention(d_model, layer.n_heads, bias=False, batch_first=True, dtype=torch.float64)
+    with torch.no_grad():
+        twin.in_proj_weight.copy_(torch.cat([getattr(layer, name).weight for name in MAPS]))
+        twin.out_proj.weight.copy_(layer.W_o.weight)
+    return twin
+
+
+def lower(n):
+    return torch.ones(n, n, dtype=torch.bool).tril()
+
+
+# splitting and merging
+
+def test_a_head_is_a_run_of_neighbouring_numbers_of_every_token(draw):
+    x = draw(2, 5, 12)
+    heads = split_heads(x, 3)
+    assert heads.shape == (2, 3, 5, 4)
+    for h in range(3):
+        assert torch.equal(heads[:, h], x[:, :, 4 * h:4 * h + 4])
+
+
+@pytest.mark.parametrize("n_heads", [1, 2, 3, 4, 6, 12])
+def test_merging_undoes_splitting(draw, n_heads):
+    x = draw(2, 5, 12)
+    assert torch.equal(merge_heads(split_heads(x, n_heads)), x)
+
+
+def test_merging_takes_what_attention_leaves_in_any_memory_order(draw):
+    heads = draw(2, 5, 3, 4).transpose(1, 2)
+    assert torch.equal(merge_heads(heads), torch.cat(heads.unbind(1), dim=-1))
+
+
+def test_splitting_and_merging_leave_the_input_and_its_gradient_alone(draw):
+    x = draw(2, 5, 12).requires_grad_()
+    before, upstream = x.detach().clone(), draw(2, 5, 12)
+    (merge_heads(split_heads(x, 4)) * upstream).sum().backward()
+    assert torch.equal(x.detach(), before)
+    assert torch.equal(x.grad, upstream)
+
+
+@pytest.mark.parametrize("n_heads", [5, 0, -3, 24])
+def test_splitting_names_the_sizes_that_do_not_divide(draw, n_heads):
+    with pytest.raises(ValueError, match=f"12.*{n_heads}"):
+        split_heads(draw(2, 5, 12), n_heads)
+
+
+@pytest.mark.parametrize("shape", [(5, 12), (1, 2, 5, 12), (12,)])
+def test_splitting_names_the_number_of_dimensions(draw, shape):
+    with pytest.raises(ValueError, match=f"{len(shape)} dimensions"):
+        split_heads(draw(*shape), 3)
+
+
+@pytest.mark.parametrize("shape", [(3, 5, 4), (1, 2, 3, 5, 4)])
+def test_merging_names_the_number_of_dimensions(draw, shape):
+    with pytest.raises(ValueError, match=f"{len(shape)} dimensions"):
+        merge_heads(draw(*shape))
+
+
+# the layer against PyTorch's module and PyTorch's fused operation
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_output_weights_and_all_gradients_agree_with_pytorch_s_module(layer, draw, masked):
+    """Its mask has the opposite meaning, and its weights are averaged unless told otherwise."""
+    mask = lower(5) if masked else None
+    twin = pytorch_twin(layer)
+    ours, theirs = (draw(2, 5, 12).requires_grad_() for _ in range(2))
+    with torch.no_grad():
+        theirs.copy_(ours)
+    output, weights = layer(ours, mask)
+    expected, expected_weights = twin(theirs, theirs, theirs, attn_mask=~mask if masked else None,
+                                      average_attn_weights=False)
+    close(output, expected)
+    close(weights, expected_weights)
+
+    upstream = draw(2, 5, 12), draw(2, 3, 5, 5)
+    for results in ((output, weights), (expected, expected_weights)):
+        sum((result * up).sum() for result, up in zip(results, upstream)).backward()
+    close(ours.grad, theirs.grad)
+    close(torch.cat([getattr(layer, name).weight.grad for name in MAPS]), twin.in_proj_weight.grad)
+    close(layer.W_o.weight.grad, twin.out_proj.weight.grad)
+
+
+def test_pytorch_s_module_averages_the_heads_unless_told_otherwise(layer, draw):
+    x = draw(2, 5, 12)
+    close(layer(x)[1].mean(dim=1), pytorch_twin(layer)(x, x, x)[1])
+
+
+@pytest.mark.parametrize("shape", [(5, 5), (2, 1, 5), (2, 5, 5), (2, 1, 1, 5), (2, 1, 5, 5), (2, 3, 1, 5),
+                                   (2, 3, 5, 5)])
+def test_every_shape_of_mask_agrees_with_the_fused_operation_forward_and_backward(layer, draw, shape):
+    mask = draw(*shape) < 0.4
+    mask[..., 0] = True
+    full = (mask[:, None] if mask.ndim == 3 else mask).expand(2, 3, 5, 5)
+    upstream, gradients = draw(2, 5, 12), []
+
+    def fused(x):
+        q, k, v = (split_heads(getattr(layer, name)(x), 3) for name in MAPS)
+        return layer.W_o(merge_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=full)))
+
+    data = draw(2, 5, 12)
+    for run in (lambda x: layer(x, mask)[0], fused):
+        x = data.clone().requires_grad_()
+        layer.zero_grad()
+        output = run(x)
+        (output * upstream).sum().backward()
+        gradients.append([output.detach(), x.grad, *(p.grad.clone() for p in layer.parameters())])
+    for one, other in zip(*gradients):
+        close(one, other)
+
+
+@pytest.mark.parametrize("batch", [2, 3])
+def test_a_mask_of_three_dimensions_is_per_batch_entry_also_where_it_could_be_per_head(layer, draw, batch):
+    x, mask = draw(batch, 5, 12), draw(batch, 5, 5) < 0.5
+    output, weights = layer(x, mask)
+    for b in range(batch):
+        alone = layer(x[b:b + 1], mask[b])
+        close(output[b], alone[0][0])
+        close(weights[b], alone[1][0])
+
+
+def test_heads_do_not_see_one_another_before_the_last_map(layer, draw):
+    """Changing the rows of one head in the three maps changes that head's map of weights and no other."""
+    x = draw(2, 5, 12)
+    before = layer(x)[1]
+    with torch.no_grad():
+        for name in MAPS:
+            getattr(layer, name).weight[4:8] += draw(4, 12)
+    moved = (layer(x)[1] != before).any(dim=-1).any(dim=-1).any(dim=0)
+    assert moved.tolist() == [False, True, False]
+
+
+def test_the_layer_is_a_sum_over_its_heads(layer, draw):
+    x, total = draw(2, 5, 12), 0.0
+    output, weights = layer(x)
+    for h in range(3):
+        rows = slice(4 * h, 4 * h + 4)
+        total = total + weights[:, h] @ (x @ layer.W_v.weight[rows].T) @ layer.W_o.weight[:, rows].T
+    close(output, total)
+
+
+# empty rows, precision, errors
+
+@pytest.mark.parametrize("shape", [(5, 5), (2, 5, 5), (2, 3, 5, 5)])
+def test_a_token_that_may_read_nothing_gets_zeros_and_finite_gradients(layer, draw, shape):
+    mask = torch.ones(shape, dtype=torch.bool)
+    mask[..., 2, :] = False
+    x = draw(2, 5, 12).requires_grad_()
+    output, weights = layer(x, mask)
+    assert not weights[:, :, 2].any() and not output[:, 2].any()
+    others = [0, 1, 3, 4]
+    close(weights[:, :, others].sum(dim=-1), torch.ones(2, 3, 4, dtype=torch.float64))
+
+    (output * draw(2, 5, 12)).sum().backward()
+    assert x.grad.isfinite().all()
+    assert all(parameter.grad.isfinite().all() for parameter in layer.parameters())
+
+
+def test_a_row_that_is_empty_in_one_head_only_is_fused_attention_s_zero(layer, draw):
+    mask = torch.ones(2, 3, 5, 5, dtype=torch.bool)
+    mask[1, 2, 3] = False
+    x = draw(2, 5, 12)
+    q, k, v = (split_heads(getattr(layer, name)(x), 3) for name in MAPS)
+    expected = layer.W_o(merge_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=mask)))
+    close(layer(x, mask)[0], expected)
+
+
+def test_hidden_tokens_move_no_bit_under_a_causal_mask(layer, draw):
+    x = draw(2, 5, 12)
+    changed = x.clone()
+    changed[:, 3:] += 100.0
+    before, after = (layer(rows, lower(5)) for rows in (x, changed))
+    assert torch.equal(before[0][:, :3], after[0][:, :3])
+    assert torch.equal(before[1][:, :, :3], after[1][:, :, :3])
+
+
+def test_single_precision_is_the_default_and_stays(draw):
+    layer = MultiHeadAttention(8, 2)
+    output, weights = layer(draw(1, 3, 8).float(), lower(3))
+    assert output.dtype == weights.dtype == torch.float32
+
+
+def test_the_parameters_are_four_square_maps_without_bias():
+    shapes = {name: tuple(parameter.shape) for name, parameter in MultiHeadAttention(12, 4).named_parameters()}
+    assert shapes == {f"{name}.weight": (12, 12) for name in (*MAPS, "W_o")}
+
+
+def test_tokens_and_mask_keep_every_bit(layer, draw):
+    x, mask = draw(2, 5, 12), lower(5).expand(2, 5, 5).clone()
+    copies = x.clone(), mask.clone()
+    layer(x, mask)
+    assert torch.equal(x, copies[0]) and torch.equal(mask, copies[1])
+
+
+@pytest.mark.parametrize("d_model, n_heads", [(10, 4), (8, 0), (6, -2), (4, 8)])
+def test_heads_that_do_not_divide_the_width_are_named(d_model, n_heads):
+    for refuse in (MultiHeadAttention, attention_parameters):
+        with pytest.raises(ValueError, match=f"{d_model}.*{n_heads}"):
+            refuse(d_model, n_heads)
+
+
+@pytest.mark.parametrize("shape", [(2, 5, 8), (5, 12), (1, 2, 5, 12)])
+def test_tokens_that_do_not_fit_are_named(layer, draw, shape):
+    with pytest.raises(ValueError, match=r"\(batch, n, 12\)"):
+        layer(draw(*shape))
+
+
+@pytest.mark.parametrize("shape, words", [((5,), r"\(5,\)"), ((4, 4), r"\(4, 4\)"), ((3, 5, 5), r"\(3, 5, 5\)"),
+                                          ((2, 2, 5, 5), r"\(2, 2, 5, 5\)"), ((1, 2, 3, 5, 5), r"\(1, 2, 3, 5, 5\)")])
+def test_masks_that_do_not_fit_are_named(layer, draw, shape, words):
+    with pytest.raises(ValueError, match=words):
+        layer(draw(2, 5, 12), torch.ones(shape, dtype=torch.bool))
+
+
+# counting
+
+@pytest.mark.parametrize("d_model, n_heads, bias", [(12, 3, False), (12, 3, True), (10, 1, True), (8, 8, False)])
+def test_the_count_is_that_of_pytorch_s_module(d_model, n_heads, bias):
+    module = nn.MultiheadAttention(d_model, n_heads, bias=bias)
+    assert attention_parameters(d_model, n_heads, bias) == sum(p.numel() for p in module.parameters())
+
+
+@pytest.mark.parametrize("n_heads", [1, 2, 16, 64])
+def test_the_number_of_heads_changes_no_count(n_heads):
+    assert attention_parameters(64, n_heads) == attention_parameters(64, 1) == 4 * 64 ** 2
+
+
+@pytest.mark.parametrize("name, d_model, n_heads, d_head", [("original", 512, 8, 64), ("GPT-3", 12_288, 96, 128)])
+def test_the_published_sizes_fit_together(name, d_model, n_heads, d_head):
+    assert n_heads * d_head == d_model
+    assert attention_parameters(d_model, n_heads) == 4 * d_model ** 2
