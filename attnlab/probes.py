@@ -100,7 +100,7 @@ def moved(f, *, name, replacement, **inputs):
 
 
 def _first_output(out):
-    out = out[0] if isinstance(out, tuple) else out
+    out = out[0] if isinstance(out, tuple) or isinstance(out, list) and hasattr(out[0], "shape") else out
     return out.detach().cpu().numpy() if hasattr(out, "detach") else np.asarray(out)
 
 

@@ -34,9 +34,8 @@ from record_attention import SENTENCE, Shape
 
 TARGET = model.TARGET.with_name("heads.npz")
 
-# Texts whose attention weights are kept. Those of the sentence itself are in seven_tokens.npz already.
+# The text whose attention weights are kept. Those of the sentence said once are in seven_tokens.npz already.
 TWICE = f"{SENTENCE}. {SENTENCE}"
-TEXTS = [TWICE]
 
 # Ordinary sentences, over which the patterns that any text shows are measured.
 SENTENCES = [
@@ -347,13 +346,13 @@ def provenance() -> str:
 
 
 def record(lm: Model) -> dict[str, np.ndarray]:
-    """All arrays of the file. p prompts, t top tokens, g groups of s heads; see attnlab.data.Heads for the rest."""
+    """All arrays of the file. What they mean is told in attnlab/data/__init__.py, by the names of its dataclasses."""
     by_text = measure_heads(lm)
     groups = groups_of_heads({name: values.mean(0) for name, values in by_text.items()})
     return {
-        "texts": np.array(TEXTS),
-        "tokens": np.array([lm.tokens(text) for text in TEXTS]),
-        "weights": torch.stack([lm.attention(lm.ids(text)) for text in TEXTS]).numpy().astype(np.float16),
+        "text": np.array(TWICE),
+        "tokens": np.array(lm.tokens(TWICE)),
+        "weights": lm.attention(lm.ids(TWICE)).numpy().astype(np.float16),
         **{f"measure_{name}": values.numpy().astype(np.float32) for name, values in by_text.items()},
         "prompts": np.array([prompt for prompt, _ in PROMPTS]),
         "answers": np.array([answer.strip() for _, answer in PROMPTS]),
@@ -397,8 +396,7 @@ def verify(path: Path, target: Path) -> None:
 
     with np.load(target, allow_pickle=False) as file:
         recorded = dict(file)
-    largest = max(np.abs(torch.stack(run(text).attentions)[:, 0].numpy() - recorded["weights"][i]).max()
-                  for i, text in enumerate(TEXTS))
+    largest = np.abs(torch.stack(run(TWICE).attentions)[:, 0].numpy() - recorded["weights"]).max()
     print(f"largest difference of a weight (kept in float16): {largest:.1e}")
     differences = {"probability": 0.0, "answer": 0.0, "kl": 0.0}
     for p, (prompt, answer) in enumerate(PROMPTS):

@@ -211,7 +211,8 @@ def test_one_sentence_without_a_batch_and_lists_are_taken_too(rng):
 
 
 @pytest.mark.parametrize("shape, tokens, words", [
-    ((1, 1, 5), [[2]], "two"), ((1, 0, 5), np.zeros((1, 0), dtype=int), "two"), ((0, 3, 5), np.zeros((0, 3), int), "two"),
+    ((1, 1, 5), [[2]], "two"), ((1, 0, 5), np.zeros((1, 0), int), "two"),
+    ((0, 3, 5), np.zeros((0, 3), int), "two"),
     ((1, 3, 5), [[0, 5, 1]], "between 0 and 4"), ((1, 3, 5), [[0, 1, -1]], "between 0 and 4"),
     ((1, 3, 5), [[7, 1, 1]], "between 0 and 4"), ((1, 4, 5), [[0, 1, 2]], "do not fit"),
     ((2, 3, 5), [[0, 1, 2]], "do not fit"), ((3, 5), [[0, 1, 2]], "do not fit")])

@@ -1,12 +1,12 @@
 """The multi-head chapter's reference answers against PyTorch's own operations, and the chapter's facts."""
 
-import math
-
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 from torch import nn
 
+from attnlab import data
 from solutions.multi_head import MultiHeadAttention, attention_parameters, merge_heads, split_heads
 
 SEED = 50_051
@@ -266,3 +266,101 @@ def test_the_number_of_heads_changes_no_count(n_heads):
 def test_the_published_sizes_fit_together(name, d_model, n_heads, d_head):
     assert n_heads * d_head == d_model
     assert attention_parameters(d_model, n_heads) == 4 * d_model ** 2
+
+
+# the chapter's facts
+
+CAT_SAT = torch.tensor([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
+
+
+def test_no_blend_of_the_cat_sat_comes_nearer_than_half_and_half():
+    """The chapter searches a grid; the nearest point of a triangle to a target is also where no corner is downhill."""
+    wish, blend = torch.tensor([1.0, 0.0, 0.0, 1.0]), torch.tensor([0.5, 0.5, 0.0]) @ CAT_SAT
+    assert torch.dist(blend, wish) == 1.0
+    assert all(torch.dot(blend - wish, corner - blend) >= 0 for corner in CAT_SAT)
+
+
+def test_sat_reads_the_three_tokens_by_hand_in_head_0_and_everybody_alike_in_head_1():
+    layer = MultiHeadAttention(4, 2)
+    with torch.no_grad():
+        for parameter in layer.parameters():
+            parameter.copy_(torch.eye(4))
+        weights = layer(CAT_SAT[None])[1][0, :, 2]
+    assert weights.numpy().round(3).tolist() == [pytest.approx([0.248, 0.248, 0.503]), pytest.approx([0.333] * 3)]
+
+
+def test_reporting_two_words_from_one_blend_misses_half_of_each_on_average(draw):
+    """With shares a and b, the best multiple of a c1 + b c2 misses b^2 / (a^2 + b^2) of c1, and the rest of c2."""
+    first, second = draw(2, 100_000)
+    for a in (0.1, 0.5, 0.8):
+        blend = a * first + (1 - a) * second
+        misses = [(((blend * word).mean() / (blend * blend).mean() * blend - word) ** 2).mean()
+                  for word in (first, second)]
+        assert sum(misses) / 2 == pytest.approx(0.5, abs=0.01)
+
+
+@pytest.fixture(scope="module")
+def heads():
+    return data.heads()
+
+
+def test_few_heads_are_strong_in_a_pattern_but_most_rest_on_the_first_token(heads):
+    for pattern in ("previous", "self", "induction"):
+        assert np.median(heads.measures[pattern]) < 0.1 < 0.79 < heads.ranked(pattern)[0][2]
+    assert np.median(heads.measures["first"]) > 0.6
+
+
+def test_the_best_induction_heads_rest_on_the_first_token_where_nothing_is_repeated(heads):
+    best = heads.ranked("induction")[:5]
+    assert all(layer >= 15 and heads.measures["first"][layer, head] > 0.8 for layer, head, _ in best)
+
+
+def test_the_best_induction_head_reads_what_came_next_the_last_time(heads):
+    layer, head, _ = heads.ranked("induction")[0]
+    words, weights = heads.tokens[1], heads.weights[1][layer, head]
+    assert words[weights[10].argmax()] == "record" and words[10] == "announced" and weights[10].argmax() == 3
+    assert words[weights[14].argmax()] == "." and words[14] == "Friday"
+    assert weights[2].argmax() == weights[6].argmax() == 0
+
+
+def test_no_head_reads_friday_from_announced_and_the_one_that_reads_ceo_does_not_look_one_step_back(heads):
+    words, weights = heads.tokens[0], heads.weights[0]
+    row = weights[:, :, words.index("announced")]
+    assert row[:, :, words.index("Friday")].max() == 0.0
+    best = np.unravel_index(row[:, :, words.index("CEO")].argmax(), (30, 9))
+    assert row[best][words.index("CEO")] == pytest.approx(0.97, abs=0.005)
+    assert weights[best][words.index("earnings"), words.index("record")] < 0.05
+
+
+def prompt(heads, answer, start):
+    found = [p for p, text in enumerate(heads.ablation.prompts)
+             if heads.ablation.answers[p] == answer and text.startswith(start) and len(text) >= len(start)]
+    return max(found, key=lambda p: len(heads.ablation.prompts[p]))
+
+
+def test_without_the_five_induction_heads_copying_suffers_more_than_without_any_other_five(heads):
+    ablation = heads.ablation
+    others = [group for name, group in ablation.groups.items() if name.startswith(("random", "same layers"))]
+    assert len(others) == 40
+    five = ablation.groups["induction"].answer_probabilities
+    for answer in ("record", "Friday"):
+        p = prompt(heads, answer, "The CEO")
+        assert five[p] < 0.7 * min(group.answer_probabilities[p] for group in others)
+    paris = prompt(heads, "Paris", "The capital")
+    assert five[paris] > 0.9 * ablation.answer_baseline[paris]
+
+
+def test_one_of_three_previous_heads_is_what_four_of_the_five_induction_heads_need(heads):
+    ablation, best = heads.ablation, [place[:2] for place in heads.ranked("previous")[:3]]
+    assert best == [(1, 2), (16, 0), (11, 1)]
+    left = {place: ablation.induction[:, *place] / ablation.induction_baseline for place in best}
+    assert (left[16, 0] < 0.25).sum() == 4 and (left[16, 0] < 0.5).all()
+    assert (left[1, 2] > 0.85).all() and (left[11, 1] > 0.85).all()
+
+
+def test_most_heads_can_be_off_with_little_harm_and_the_most_harmful_one_is_no_induction_head(heads):
+    p, paris = prompt(heads, "record", "The CEO"), prompt(heads, "Paris", "The capital")
+    assert all((heads.ablation.kl[one] < 0.01).sum() > 135 for one in (p, paris))
+    worst = np.unravel_index(heads.ablation.kl[p].argmax(), (30, 9))
+    assert tuple(map(int, worst)) == (8, 1)
+    assert heads.measures["induction"][worst] < 0.05 and heads.measures["first"][worst] > 0.8

@@ -94,8 +94,9 @@ class Ablation:
     kl_mean: (p, layers, heads) the same by mean ablation, for comparison: instead of zeros, the head hands W_O its
         mean output over ordinary sentences, so that what it always gives stays and only what it finds is lost
     groups: name -> Group. "induction", "previous", "first" and "self" are the five heads that rank highest by that
-        measure. To compare with: "random 1" to "random 20" are five heads drawn from all that are in none of those
-        four; "same layers 1" to "same layers 20" are such heads too, each from the layer of one induction head.
+        measure; a head may be in two of them. To compare with: "random 1" to "random 20" are five heads drawn from
+        all that are in none of those four; "same layers 1" to "same layers 20" are such heads too, each from the
+        layer of one induction head.
     induction_baseline: (5,) the "induction" weight of each of the five heads in groups["induction"].heads, in that
         order, on the first of the random sequences that are said twice (see Heads)
     induction: (5, layers, heads) the same weight when that one head is out: does this head need the other one?
@@ -134,7 +135,7 @@ class Heads:
     "self"       the weight on the query's own token, over queries from position 1 on
 
     Over eight sequences of 25 different random tokens, each said twice, where the query is a token of the second half
-    (a head that looks everywhere alike would get about 0.026):
+    (a head that looks everywhere alike would get about 0.027):
 
     "induction"  the weight on the token that came next after the query token's earlier occurrence
     "duplicate"  the weight on that earlier occurrence
@@ -184,9 +185,9 @@ def heads() -> Heads:
         for g, name in enumerate(arrays["group_names"])
     }
     return Heads(
-        texts=[sentence.provenance["sentence"], *arrays["texts"].tolist()],
-        tokens=[sentence.tokens, *arrays["tokens"].tolist()],
-        weights=[sentence.weights, *arrays["weights"]],
+        texts=[sentence.provenance["sentence"], str(arrays["text"])],
+        tokens=[sentence.tokens, arrays["tokens"].tolist()],
+        weights=[sentence.weights, arrays["weights"]],
         measures={name: _frozen(values.mean(0)) for name, values in by_text.items()},
         by_text=by_text,
         ablation=Ablation(

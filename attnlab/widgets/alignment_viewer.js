@@ -88,6 +88,7 @@ function render({ model, el }) {
   function build({ sources, targets, values }) {
     const [rows, columns, width] = [targets.length, sources.length, values[0].length];
     const { number, vector } = writer(values);
+    const digits = width <= 4 && columns <= 10; // whether there is room for the values in figures
     parts = { cells: [], ...writer(values) }; // `reach`: the entry whose column takes all the room there is
 
     parts.columns = sources.map((token) => h("span", { class: "al-column" }, tokenNode(token)));
@@ -106,6 +107,7 @@ function render({ model, el }) {
         h("span", { class: "aw-of-b" }, "source: is looked at"), h("span", { class: "aw-of-a" }, "target: looks")),
       ...parts.columns),
       h("div", { class: "al-rows aw-numbers", role: "radiogroup", "aria-label": "Target token",
+        onkeydown: (event) => stepRadios(event, parts.picks),
         onpointerleave: () => hover(null) }, ...parts.rows),
       h("div", { class: "al-foot" }, heatScale(), parts.read));
 
@@ -133,7 +135,7 @@ function render({ model, el }) {
       h("span", { class: "al-values aw-numbers", role: "img", "aria-label": `value ${vector(values[j])}` },
         ...values[j].map((x, c) => h("span", { class: "al-value", title: `entry ${c + 1}: ${number(x)}` },
           h("span", { class: "al-chart" }, stand(h("i", { class: "al-pale" }), x), parts.parcels[j][c]),
-          width > 4 ? null : h("span", { class: "al-entry" }, number(x)))))));
+          !digits ? null : h("span", { class: "al-entry" }, number(x)))))));
     parts.total = h("p", { class: "al-total aw-numbers" });
     const panel = h("div", { class: "al-panel" },
       h("div", { class: "al-top" }, h("p", { class: "al-title" }, parts.title, " takes"), buttons),
@@ -156,7 +158,7 @@ function render({ model, el }) {
         ...(half < width ? [contextTable(entries.slice(half), values)] : [])));
 
     const held = root.contains(document.activeElement);
-    const size = `${columns <= 7 ? "al-few" : "al-many"}${width > 4 ? " al-wide" : ""}`;
+    const size = `${columns <= 7 ? "al-few" : "al-many"}${digits ? " al-numbers" : ""}`;
     root.replaceChildren(h("div", { class: `al-parts ${size}`, style:
       `--sources: ${columns}; --targets: ${rows}; --width: ${width}; --letters: ${lettersOf(sources)}` }, map, panel),
     result, summary);

@@ -169,12 +169,43 @@ function listen(model, names, f) {
   return () => names.forEach((name) => model.off?.(`change:${name}`, f));
 }
 
+// Arrow keys in a group of radio buttons, as browsers do it; JupyterLab keeps them from doing it by themselves.
+function stepRadios(event, radios) {
+  const at = radios.indexOf(event.target);
+  const step = { ArrowUp: -1, ArrowLeft: -1, ArrowDown: 1, ArrowRight: 1 }[event.key];
+  if (at < 0 || !step || event.altKey || event.ctrlKey || event.metaKey) return;
+  event.preventDefault();
+  const next = radios[(at + step + radios.length) % radios.length];
+  next.focus();
+  next.click();
+}
+
+// The keys of a slider, for the same reason.
+function stepSlider(event) {
+  const slider = event.target;
+  if (!slider.matches?.("input[type=range]") || event.defaultPrevented) return;
+  if (event.altKey || event.ctrlKey || event.metaKey) return;
+  const [min, max] = [Number(slider.min || 0), Number(slider.max || 100)];
+  const step = Number(slider.step || 1) || (max - min) / 100;
+  const leap = Math.max(step, (max - min) / 10);
+  const by = { ArrowUp: step, ArrowRight: step, ArrowDown: -step, ArrowLeft: -step, PageUp: leap, PageDown: -leap,
+    Home: -Infinity, End: Infinity }[event.key];
+  if (!by) return;
+  event.preventDefault();
+  const before = slider.value;
+  slider.value = Math.min(max, Math.max(min, Number(before) + by));
+  if (slider.value === before) return;
+  for (const kind of ["input", "change"]) slider.dispatchEvent(new Event(kind, { bubbles: true }));
+}
+
 // Empties `el`, marks the root with the widget's name, and gives it a title and a live text summary.
 // Returns {root, say}: draw into root; say(text) announces the state (also to screen readers, politely).
 function frame(el, name, label, model) {
   el.replaceChildren();
   const summary = h("p", { class: "aw-summary", role: "status", "aria-live": "polite" });
-  const root = h("section", { class: "aw", "data-widget": name, "aria-label": label });
+  // JupyterLab would take arrows, Enter and letters for itself: in a widget they belong to its controls.
+  const root = h("section", { class: "aw", "data-widget": name, "aria-label": label,
+    "data-lm-suppress-shortcuts": "true", onkeydown: stepSlider });
   root.style.minHeight = `${model.get("min_height") ?? 0}px`;
   el.append(root);
   let timer = null;

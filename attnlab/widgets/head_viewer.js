@@ -86,6 +86,7 @@ function render({ model, el }) {
     const long = Math.max(...names.map((name) => name.length)) > 6 ? " hv-long" : "";
     const many = (most) => Math.ceil(heads / Math.ceil(heads / most));
     const thumbs = h("div", { class: `hv-thumbs${long}`, role: "radiogroup", "aria-label": "Head",
+      onkeydown: (event) => stepRadios(event, parts.heads),
       style: `--wide: ${many(6)}; --narrow: ${many(3)}` }, ...parts.labels);
 
     parts.title = h("b");

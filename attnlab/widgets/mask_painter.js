@@ -122,18 +122,18 @@ function render({ model, el }) {
   const buttons = {};
   const button = (preset, label) => (buttons[preset] = h("button",
     { type: "button", "data-go": preset, "aria-pressed": "false", onclick: () => choose(preset) }, label));
-  const slider = (preset, name, label, least) => {
+  const slider = (preset, name, label, short, least) => {
     const input = h("input", { type: "range", min: least, step: 1, "data-slider": name, "aria-label": label,
       oninput: () => choose(preset, { [name]: Number(input.value) }) });
     const value = h("span", { class: "mp-value aw-numbers", "data-value": name });
-    const line = h("div", { class: "mp-slider" }, h("span", { class: "mp-what" }, label, " ", value), input);
+    const line = h("div", { class: "mp-slider" }, h("span", { class: "mp-what" }, short, " ", value), input);
     return { input, value, line };
   };
-  const length = slider("padding", "length", "real tokens", 0);
-  const span = slider("window", "window", "width", 1);
+  const length = slider("padding", "length", "real tokens", "tokens", 0);
+  const span = slider("window", "window", "width of the window", "width", 1);
   const presets = h("div", { class: "mp-presets", role: "group", "aria-label": "Presets" },
     h("div", { class: "mp-preset" }, button("causal", "Causal"), button("full", "Full")),
-    h("div", { class: "mp-preset" }, button("window", "Sliding window"), span.line),
+    h("div", { class: "mp-preset" }, button("window", "Window"), span.line),
     h("div", { class: "mp-preset" }, button("padding", "Padding"), length.line));
 
   // Under the grid: what the marks mean, and what acts on all cells.
@@ -162,15 +162,15 @@ function render({ model, el }) {
   const level = h("span", { class: "mp-level" });
   const verdict = h("p", { class: "mp-verdict", "data-value": "verdict" });
   const [cells, largest, answers] = ["cells", "largest", "answers"].map((name) =>
-    h("dd", { class: "aw-numbers", "data-value": `leak-${name}` }));
-  const fact = (text, value) => h("div", {}, h("dt", {}, text), value);
+    h("span", { class: "aw-numbers", "data-value": `leak-${name}` }));
+  const fact = (text, value) => h("li", {}, h("span", { class: "mp-label" }, text), value);
   const meter = h("section", { class: "mp-meter", "aria-label": "Cheating meter" },
-    h("p", { class: "mp-heading" }, h("b", {}, "Cheating meter"), ", for a model that predicts the next token"),
+    h("p", { class: "mp-heading" }, h("b", {}, "Cheating meter"), " for a model that predicts the next token"),
     h("div", { class: "mp-track", "aria-hidden": "true" }, level),
     h("div", { class: "mp-ticks aw-numbers", "aria-hidden": "true" },
       ["0", "0.5", "1"].map((text) => h("span", {}, text))),
-    h("dl", {}, fact("Later tokens allowed", cells), fact("Most weight on one", largest),
-      fact("See the token they must predict", answers)),
+    h("ul", { class: "mp-facts" }, fact("Later tokens allowed", cells), fact("Most weight on one", largest),
+      fact("See the token to predict", answers)),
     verdict);
   const reading = h("p", { class: "mp-reading", "data-value": "reading" });
   const board = h("div", { class: "mp-board" });
@@ -178,7 +178,7 @@ function render({ model, el }) {
     h("div", { class: "mp-map" }, board, reading, legend, tools, hint),
     h("div", { class: "mp-side" },
       h("p", { class: "mp-count" }, title, h("br"), count),
-      h("label", { class: "mp-fill" }, "a masked score becomes", filled),
+      h("label", { class: "mp-fill" }, "masked scores become", filled),
       meter)), summary);
 
   function build(tokens) {
@@ -201,6 +201,8 @@ function render({ model, el }) {
       h("div", { class: "mp-corner", role: "columnheader" }, "reads"), columns,
       h("div", { class: "mp-sum mp-sum-head", role: "columnheader" }, "sum")),
     tokens.map((_, i) => h("div", { class: "mp-line", role: "row" }, heads[i], cells[i], sums[i], notes[i])));
+    grid.classList.toggle("mp-tight", n > 6);
+    grid.classList.toggle("mp-tiny", n > 8);
     board.replaceChildren(grid);
     parts = { made: JSON.stringify(tokens), grid, columns, cells, heads, sums, notes };
     at = [0, 0];

@@ -116,7 +116,7 @@ function render({ model, el }) {
   }
   const controls = {
     position: control("position", "Position p"),
-    pair: control("pair", "Pair i", " of columns"),
+    pair: control("pair", "Pair i"),
     offset: control("offset", "Offset k", " to the second hand"),
   };
   const width = h("select", { "data-go": "d_model", onchange: () => {
@@ -167,8 +167,8 @@ function render({ model, el }) {
     note(R + 5, 4, "sine", "start"), note(R + 5, 18, "1", "start"),
     parts.arc, parts.sine, parts.cosine, parts.other, parts.hand, parts.otherTip, parts.tip);
   const cell = (name) => h("td", { class: "aw-numbers", "data-value": name });
-  const names = ["angle", "turns", "sine", "cosine"];
-  const heads = ["", "radians", "turns", "sine", "cosine"];
+  const names = ["angle", "sine", "cosine"];
+  const heads = ["", "angle, rad", "sine", "cosine"];
   const row = (kind, text) => {
     const head = h("th", { scope: "row", class: kind }, text);
     const cells = names.map((name) => cell(`${kind}-${name}`));
@@ -178,12 +178,12 @@ function render({ model, el }) {
   const table = h("table", { class: "aw-plain se-table" },
     h("thead", {}, h("tr", {}, heads.map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))),
     h("tbody", {}, here.line, there.line));
-  const fact = (name) => h("dd", { class: "aw-numbers", "data-value": name });
+  const fact = (name) => h("span", { class: "aw-numbers", "data-value": name });
   const facts = { columns: fact("columns"), frequency: fact("frequency"), wavelength: fact("wavelength"),
     between: fact("between") };
-  const list = h("dl", { class: "se-facts" }, [["Columns", facts.columns], ["Frequency", facts.frequency],
-    ["Wavelength", facts.wavelength], ["Hands apart: k × frequency", facts.between]].map(([text, value]) =>
-    h("div", {}, h("dt", {}, text), value)));
+  const list = h("ul", { class: "se-facts" }, [["Columns", facts.columns], ["Frequency", facts.frequency],
+    ["Wavelength", facts.wavelength], ["Hands apart", facts.between]].map(([text, value]) =>
+    h("li", {}, h("span", { class: "se-remark" }, text), value)));
 
   // The dot product against the offset.
   const [H, LEFT, RIGHT, TOP, BOTTOM] = [190, 40, 14, 12, 30];
@@ -350,14 +350,12 @@ function render({ model, el }) {
     clock.setAttribute("aria-label", `Pair ${pair}: the hand stands at ${figures(hand.angle, 2)} radians`);
     for (const [{ head, cells }, one, text] of [[here, hand, "p = "], [there, other, "p + k = "]]) {
       head.textContent = text + plain(one.position);
-      [one.angle, one.angle / TURN, one.sine, one.cosine].forEach((value, i) => {
-        cells[i].textContent = figures(value, i === 0 ? 2 : 3);
-      });
+      [one.angle, one.sine, one.cosine].forEach((value, i) => (cells[i].textContent = figures(value, i ? 3 : 2)));
     }
     facts.columns.textContent = `${2 * pair} (sine) and ${2 * pair + 1} (cosine)`;
     facts.frequency.textContent = `${frequency.toFixed(frequency < 0.001 ? 6 : 4)} rad a token`;
     facts.wavelength.textContent = `${figures(wavelength, 2)} tokens a turn`;
-    facts.between.textContent = `${figures(between, 2)} rad`;
+    facts.between.textContent = `k × frequency = ${figures(between, 2)} rad`;
     headline.textContent = `PE[${position}] · PE[${plain(second)}] = ${figures(dot)}`;
     remark.textContent = `At most d_model / 2 = ${plain(d_model / 2)}, at k = 0. Pair ${pair} adds `
       + `cos(${figures(between, 2)}) = ${figures(own)}.`;

@@ -54,14 +54,19 @@ class SinusoidExplorer(CourseWidget):
 
     @traitlets.validate("max_len", "d_model", "position", "pair", "offset")
     def _in_range(self, proposal):
-        name, value = proposal["trait"].name, proposal["value"]
+        # The size of the table comes first: what is wrong with it is said, and not what follows from it.
+        for name in ("max_len", "d_model"):
+            self._check(name, getattr(self, name))
+        self._check(proposal["trait"].name, proposal["value"])
+        return proposal["value"]
+
+    def _check(self, name, value):
         least, most = {"max_len": (8, LONGEST), "d_model": (2, WIDEST), "position": (0, self.max_len - 1),
                        "pair": (0, self.d_model // 2 - 1), "offset": (-self.max_len, self.max_len)}[name]
         if not least <= value <= most:
             raise traitlets.TraitError(f"{name} must lie between {least} and {most}, got {value}")
         if name == "d_model" and value % 2:
             raise traitlets.TraitError(f"d_model must be even, one sine and one cosine a pair; got {value}")
-        return value
 
     def _bring_back(self, change):
         self.position = min(self.position, self.max_len - 1)
@@ -71,6 +76,7 @@ class SinusoidExplorer(CourseWidget):
     def picture(self):
         """The table, the clock of the chosen pair, and the dot product against the offset."""
         from matplotlib.figure import Figure
+        from matplotlib.patches import Circle
 
         speeds = BASE ** (-np.arange(0, self.d_model, 2) / self.d_model)  # radians a token, one for each pair
         turns = np.arange(self.max_len)[:, None] * speeds
@@ -83,24 +89,17 @@ class SinusoidExplorer(CourseWidget):
         strip.axvspan(2 * self.pair - 0.5, 2 * self.pair + 1.5, fill=False, edgecolor="black", lw=1.2)
         strip.set(xlabel="dimension", ylabel="position")
         figure.colorbar(drawn, ax=strip)
-        clock.add_patch(_ring())
-        for place, color, name in [(self.position + self.offset, "#b35900", "position + offset"),
-                                   (self.position, "#0a6ed1", "position")]:
+        clock.add_patch(Circle((0, 0), 1, fill=False, edgecolor="#8a939c"))
+        for place, color in [(self.position + self.offset, "#b35900"), (self.position, "#0a6ed1")]:
             angle = place * speeds[self.pair]
-            clock.plot([0, np.sin(angle)], [0, np.cos(angle)], color=color, lw=2, label=f"{name} = {place}")
-        clock.set(xlim=(-1.15, 1.15), ylim=(-1.15, 1.15), aspect="equal",
+            clock.plot([0, np.sin(angle)], [0, np.cos(angle)], color=color, lw=2)
+            clock.text(1.2 * np.sin(angle), 1.2 * np.cos(angle), place, color=color, ha="center", va="center")
+        clock.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), xticks=[-1, 0, 1], yticks=[-1, 0, 1], aspect="equal",
                   title=f"pair {self.pair}: {math.tau / speeds[self.pair]:.4g} tokens a turn")
-        clock.set_xlabel("across: sine, up: cosine")
-        clock.legend(fontsize=8, loc="lower center")
+        clock.set_xlabel("sine across, cosine up")
         likeness = np.cos(offsets[:, None] * speeds).sum(-1)
         curve.plot(offsets, likeness, color="#0a6ed1")
         chosen = likeness[self.offset + self.max_len]
         curve.plot(self.offset, chosen, "o", color="#b35900")
         curve.set(xlabel="offset", ylabel="dot product", title=f"offset {self.offset}: {chosen:.3f}, at any position")
         return figure
-
-
-def _ring():
-    from matplotlib.patches import Circle
-
-    return Circle((0, 0), 1, fill=False, edgecolor="#8a939c")

@@ -14,7 +14,7 @@ from autograder.draw import normal, projections
 from autograder.exercise import Exercise, Written
 from solutions import cross_attention as solutions
 
-ROLES = "Exercise: cross-attention"
+ROLES = "One asks, the other answers"
 PADDING = "Who needs a mask here?"
 CAT_SAT = torch.tensor([[[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]]], dtype=torch.float64)
 TWO_TOKENS = torch.tensor([[[2, 0, 2, 0], [0, 1, 0, 1]]], dtype=torch.float64)
@@ -93,10 +93,9 @@ def empty_source(rng):
     hint="A nan that is replaced afterwards can still be in the gradient. Safe is a row that never gets there: give an empty "
          "row other scores before the softmax, and set its weights to 0 after it.")
 def right_gradients(rng):
-    for mask in (None, _mask("0000000", "1101000")):
-        yield dict(init=dict(d_model=12, n_heads=3), weights=projections(rng, 12), x_q=normal(rng, 2, 5, 12),
-                   x_kv=normal(rng, 2, 7, 12), kv_mask=mask,
-                   upstream=[normal(rng, 2, 5, 12), normal(rng, 2, 3, 5, 7)])
+    for mask in (None, _mask("00000", "11010")):
+        yield dict(init=dict(d_model=6, n_heads=3), weights=projections(rng, 6), x_q=normal(rng, 2, 4, 6),
+                   x_kv=normal(rng, 2, 5, 6), kv_mask=mask, upstream=[normal(rng, 2, 4, 6), normal(rng, 2, 3, 4, 5)])
 
 
 @CrossAttention.property(

@@ -320,8 +320,8 @@ def axis_in_front(lengths, max_len):
 
 
 @padding_mask.misconception(
-    "True and False are exchanged: your mask marks the padding, as PyTorch's key_padding_mask does. Here True means may "
-    "attend.",
+    "True and False are exchanged: your mask marks the padding, as PyTorch's key_padding_mask does. Here True means "
+    "may attend.",
     section=CONVENTIONS)
 def marks_padding(lengths, max_len):
     return ~_padding(lengths, max_len)
@@ -663,7 +663,8 @@ def empty_rows(rng):
     # Whole numbers survive the rounding of a big finite bias, so that mistake gives the same numbers every time.
     scores = rng.permutation(np.arange(20.0)).reshape(4, 5) / 4
     yield dict(scores=scores, mask=np.concatenate([SOME, np.zeros((1, 5), dtype=bool)])[[0, 3, 1, 2]])
-    yield dict(scores=rng.integers(-3, 4, size=(2, 3, 5)) + np.arange(5.0), mask=np.array([True, False]).reshape(2, 1, 1))
+    yield dict(scores=rng.integers(-3, 4, size=(2, 3, 5)) + np.arange(5.0),
+               mask=np.array([True, False]).reshape(2, 1, 1))
 
 
 @masked_softmax.property(
@@ -797,8 +798,8 @@ def small_finite_bias(scores, mask):
 
 
 @masked_softmax.misconception(
-    "A row with nothing allowed reads all keys equally: either hidden scores are finite, if ever so low, or its nan was "
-    "replaced by equal shares. It must read nothing; its weights are 0.",
+    "A row with nothing allowed reads all keys equally: either hidden scores are finite, if ever so low, or its nan "
+    "was replaced by equal shares. It must read nothing; its weights are 0.",
     section=EMPTY)
 def lowest_number(scores, mask):
     return _softmax(np.where(mask, scores, np.finfo(float).min))
@@ -1091,7 +1092,8 @@ def next_one_visible(Q, K, V):
 
 
 @causal_attention.misconception(
-    "With more queries than keys, the first queries see a key that comes after them. They come before every key: zeros.",
+    "With more queries than keys, the first queries see a key that comes after them. They come before every "
+    "key: zeros.",
     section=LAST_QUERY)
 def early_queries_read(Q, K, V):
     scores = _scores(Q, K)
@@ -1549,8 +1551,8 @@ def negative_ids_pass(logits, tokens):
 
 
 @next_token_loss.misconception(
-    "Ids are not checked. One beyond the vocabulary raises IndexError, which is the wrong exception, and a negative one "
-    "passes: NumPy counts it from the end. Raise ValueError for both.")
+    "Ids are not checked. One beyond the vocabulary raises IndexError, which is the wrong exception, and a negative "
+    "one passes: NumPy counts it from the end. Raise ValueError for both.")
 def ids_unchecked(logits, tokens):
     _checked_loss(logits, np.zeros_like(tokens))
     return float(-_pick(_log_softmax(logits[:, :-1]), tokens[:, 1:]).mean())
@@ -1580,8 +1582,8 @@ def loss_in_place(logits, tokens):
     return float(_losses(logits, tokens).mean())
 
 
-_LOG_EPSILON = ("Something small keeps the logarithm away from 0. It moves every loss a little, and a token that seemed "
-                "impossible costs far too little. Use the log softmax; it never meets log of 0.")
+_LOG_EPSILON = ("Something small keeps the logarithm away from 0. It moves every loss a little, and a token that "
+                "seemed impossible costs far too little. Use the log softmax; it never meets log of 0.")
 
 
 def _loss_with_epsilon(keep):
@@ -1614,14 +1616,15 @@ written = Written(
    at generation; it has learned to copy and not to predict. More training does not help, since the loss has no reason
    to fall any other way.
 
-Model answer: "A loss of 0.02 nats means that the right token gets 98 % on average. No model of English can know the next
-word that well, so this one must see it. I would take one text, change its seventh token, and compare the logits at
+Model answer: "A loss of 0.02 nats means that the right token gets 98 % on average. No model of English can know the
+next word that well, so this one must see it. I would take one text, change its seventh token, and compare the logits at
 positions 0 to 5 before and after: with a causal mask not one bit may differ. If some do, the mask is missing, turned
 round or shifted by one. If none do, I would look at the targets: without the shift a position is asked for the token it
 has just read, which needs no attention at all. When the model generates, the token it learned to copy is not there yet,
 so its guesses are worthless, and training longer only makes it a better copier."
 
 Common half answers: "overfitting" (a model that has learned its training text by heart also has a low loss, but then
-text from the training set would come out well, and the loss on new text would be high; here it is low on new text, too);
+text from the training set would come out well, and the loss on new text would be high; here it is low on new text,
+too);
 "too little data".""",
 )

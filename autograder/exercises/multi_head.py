@@ -1132,7 +1132,7 @@ One point each:
    when other heads are turned off; with the remark that other heads may do the same job, so that no effect is no proof
    either. Half a point for an intervention without a comparison.
 
-Model answer. "The head was chosen as the best of 270 on this very sentence, so a weight of 0.9 is what luck looks like
+Model answer. "The head was chosen as the best of 270 on this very sentence, so a weight of 0.97 is what luck looks like
 too. And in this sentence the subject is also the only noun before the verb. I would take 200 sentences with subjects at
 several distances, some with another noun in between, choose the head on one half, and count on the other how often
 its largest weight from the verb lies on the subject, beside the rule 'always the nearest noun'. Then I would zero its

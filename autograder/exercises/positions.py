@@ -739,7 +739,7 @@ def any_heads(rng):
 
 
 @alibi_bias.property(
-    "works for one token and for none", points=1,
+    "works for short texts, down to one token and to none", points=1,
     hint="One token: (n_heads, 1, 1), all 0. No token: (n_heads, 0, 0).")
 def short_text(rng):
     yield dict(n_heads=int(rng.integers(3, 7)), n=1)
@@ -934,9 +934,9 @@ One point each:
    the mean next-token loss at positions 900 to 1024 against 3000 to 4000, or a question whose answer stands 3000 tokens
    back. An average over the whole text, or text that merely looks fluent, earns half a point.
 
-Model answer. "The table model stops: it has no row 1024. If one adds rows they are untrained. The sinusoidal model runs,
-but its slow hands point to where they never pointed in training, so what its projections make of them is not known; I
-would expect it to get worse. ALiBi adds nothing new except larger distances, which lower weights towards zero; I would
-expect it to stay as good as it was but not to use the far text. I would plot the loss by position on long texts, and
-ask for a name that stood only in the first hundred tokens."
+Model answer. "The table model stops: it has no row 1024. If one adds rows they are untrained. The sinusoidal model
+runs, but its slow hands point to where they never pointed in training, so what its projections make of them is not
+known; I would expect it to get worse. ALiBi adds nothing new except larger distances, which lower weights towards zero;
+I would expect it to stay as good as it was but not to use the far text. I would plot the loss by position on long
+texts, and ask for a name that stood only in the first hundred tokens."
 """)

@@ -329,7 +329,8 @@ def test_arrays_lists_and_tensors_are_taken():
     for mask in (lists, np.array(lists), torch.tensor(lists), np.array(lists).astype(int)):
         widget = MaskPainter(["a", "b"], torch.zeros(2, 2), mask)
         assert (widget.mask, widget.preset, widget.scores) == (lists, "causal", [[0.0, 0.0], [0.0, 0.0]])
-    assert MaskPainter(["a", "b", "c"], np.zeros((3, 3)), np.array([[True, True, False]])).mask == [[True, True, False]] * 3
+    padding = np.array([[True, True, False]])
+    assert MaskPainter(["a", "b", "c"], np.zeros((3, 3)), padding).mask == [[True, True, False]] * 3
     assert MaskPainter(["a", "b"], np.zeros((2, 2)), fill=-math.inf, length=np.int64(1)).fill == "-inf"
 
 
@@ -355,7 +356,8 @@ def test_mask_and_preset_follow_each_other_in_python():
     ({"mask": [[True]]}, r"mask must be \(3, 3\)"), ({"mask": np.ones((1, 3, 3), dtype=bool)}, "mask must be"),
     ({"preset": "casual"}, "preset must be one of causal"), ({"length": 4}, "length must lie between 0 and 3"),
     ({"window": 0}, "window must lie between 1 and 3"), ({"window": 1.5}, "window"), ({"fill": "-5"}, "fill"),
-    ({"tokens": "abc"}, "one string"), ({"tokens": list("abcdefghijk"), "scores": np.zeros((11, 11))}, "2 to 10 tokens"),
+    ({"tokens": "abc"}, "one string"),
+    ({"tokens": list("abcdefghijk"), "scores": np.zeros((11, 11))}, "2 to 10 tokens"),
     ({"tokens": ["a"], "scores": [[0]]}, "2 to 10 tokens")])
 def test_what_cannot_be_shown_is_refused_with_the_reason(wrong, said):
     with pytest.raises(traitlets.TraitError, match=said):

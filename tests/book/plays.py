@@ -437,13 +437,11 @@ def play_alignment_viewer(page, root, state):
     for j in range(n):
         root.locator(f"[data-slider='slider-{j}']").fill("0.4")
         put([0.4] * (j + 1) + [1 / n] * (n - j - 1))
-        root.locator(f"[data-slider='slider-{j}']").press("ArrowRight")
-        put([0.41 if i == j else x for i, x in enumerate(state["settings"][-1])])
-        root.locator(f"[data-slider='slider-{j}']").fill("0.4")
-        put([0.4 if i == j else x for i, x in enumerate(state["settings"][-1])])
+    root.locator(f"[data-slider='slider-{n - 1}']").press("ArrowLeft")
+    put([0.4] * (n - 1) + [0.39])
     for j in range(n):
         root.locator(f"[data-slider='slider-{j}']").press("Home")
-        put([0.0] * (j + 1) + [0.4] * (n - j - 1))
+        put([0.0] * (j + 1) + state["settings"][-1][j + 1:])
     assert "nothing to share out" in root.inner_text()
     press("reset")
     put(list(state["weights"][-1]))

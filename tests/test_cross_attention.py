@@ -1,0 +1,350 @@
+"""The cross-attention chapter's reference answers against PyTorch's own operations, and the chapter's facts."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from solutions.cross_attention import CrossAttention, attention_multiply_adds, hard_alignment
+
+SEED = 60_061
+CHAPTER = (Path(__file__).parent.parent / "chapters" / "cross_attention.md").read_text("utf-8")
+BATCH, HEADS, ASKING, SOURCE, WIDTH = 2, 3, 5, 7, 12
+MASK = torch.tensor([[True] * 7, [True, True, False, True, False, False, False]])
+
+
+@pytest.fixture
+def draw():
+    return torch.Generator().manual_seed(SEED)
+
+
+@pytest.fixture
+def layer():
+    return made(SEED)
+
+
+def made(seed, width=WIDTH, heads=HEADS):
+    torch.manual_seed(seed)
+    return CrossAttention(width, heads).double()
+
+
+def sequences(draw, batch=BATCH, n_q=ASKING, n_kv=SOURCE, width=WIDTH):
+    return (torch.randn(batch, n_q, width, generator=draw, dtype=torch.float64),
+            torch.randn(batch, n_kv, width, generator=draw, dtype=torch.float64))
+
+
+def pytorch_layer(layer, heads=HEADS):
+    """nn.MultiheadAttention with the same weights: it stacks the three projections, queries first."""
+    theirs = nn.MultiheadAttention(layer.W_q.in_features, heads, bias=False, batch_first=True).double()
+    with torch.no_grad():
+        theirs.in_proj_weight.copy_(torch.cat([layer.W_q.weight, layer.W_k.weight, layer.W_v.weight]))
+        theirs.out_proj.weight.copy_(layer.W_o.weight)
+    return theirs
+
+
+def fused(layer, x_q, x_kv, mask=None):
+    """The same layer by PyTorch's scaled_dot_product_attention."""
+    q, k, v = (F.linear(x, W.weight).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+               for x, W in ((x_q, layer.W_q), (x_kv, layer.W_k), (x_kv, layer.W_v)))
+    attn_mask = None if mask is None else mask[:, None, None].expand(-1, HEADS, x_q.shape[1], -1)
+    heads = F.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask)
+    return F.linear(heads.transpose(1, 2).flatten(-2), layer.W_o.weight)
+
+
+def close(actual, expected, rtol=1e-10, atol=1e-12):
+    torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol)
+
+
+# against PyTorch
+
+@pytest.mark.parametrize("mask", [None, MASK])
+def test_output_and_weights_agree_with_multihead_attention_whose_mask_means_the_opposite(layer, draw, mask):
+    x_q, x_kv = sequences(draw)
+    theirs = pytorch_layer(layer)(x_q, x_kv, x_kv, key_padding_mask=None if mask is None else ~mask,
+                                  average_attn_weights=False)
+    for ours, expected in zip(layer(x_q, x_kv, mask), theirs):
+        close(ours, expected)
+
+
+@pytest.mark.parametrize("mask", [None, MASK])
+def test_gradients_of_inputs_and_projections_agree_with_multihead_attention(layer, draw, mask):
+    x_q, x_kv = (x.requires_grad_() for x in sequences(draw))
+    theirs = pytorch_layer(layer)
+    up_output, up_weights = sequences(draw)[0], torch.randn(BATCH, HEADS, ASKING, SOURCE, generator=draw)
+    gradients = []
+    for output, weights in (layer(x_q, x_kv, mask),
+                            theirs(x_q, x_kv, x_kv, key_padding_mask=None if mask is None else ~mask,
+                                   average_attn_weights=False)):
+        x_q.grad = x_kv.grad = None
+        ((output * up_output).sum() + (weights * up_weights).sum()).backward()
+        gradients.append([x_q.grad, x_kv.grad])
+    for ours, expected in zip(*gradients):
+        close(ours, expected)
+    stacked = torch.cat([layer.W_q.weight.grad, layer.W_k.weight.grad, layer.W_v.weight.grad])
+    close(stacked, theirs.in_proj_weight.grad)
+    close(layer.W_o.weight.grad, theirs.out_proj.weight.grad)
+
+
+def test_output_agrees_with_fused_attention_also_where_a_source_is_empty(layer, draw):
+    x_q, x_kv = sequences(draw)
+    for mask in (None, MASK, MASK & torch.tensor([[True], [False]])):
+        close(layer(x_q, x_kv, mask)[0], fused(layer, x_q, x_kv, mask))
+
+
+def test_gradients_agree_with_fused_attention_also_where_a_source_is_empty(layer, draw):
+    x_q, x_kv = sequences(draw)
+    mask, upstream = MASK & torch.tensor([[False], [True]]), sequences(draw)[0]
+    found = [torch.autograd.grad((output * upstream).sum(), list(layer.parameters()))
+             for output in (layer(x_q, x_kv, mask)[0], fused(layer, x_q, x_kv, mask))]
+    for ours, expected in zip(*found):
+        assert ours.isfinite().all()
+        close(ours, expected)
+
+
+def test_gradients_agree_with_finite_differences(layer, draw):
+    x_q, x_kv = (x.requires_grad_() for x in sequences(draw))
+    mask = MASK & torch.tensor([[True], [False]])
+    assert torch.autograd.gradcheck(lambda *x: layer(*x, mask), (x_q, x_kv))
+
+
+def test_single_precision_stays_single_and_agrees(draw):
+    layer = made(SEED)
+    x_q, x_kv = sequences(draw)
+    exact = layer(x_q, x_kv, MASK)
+    for ours, expected in zip(layer.float()(x_q.float(), x_kv.float(), MASK), exact):
+        assert ours.dtype == torch.float32
+        close(ours.double(), expected, rtol=1e-4, atol=1e-6)
+
+
+# masks
+
+def test_a_source_without_a_real_token_gives_exact_zeros(layer, draw):
+    x_q, x_kv = sequences(draw)
+    output, weights = layer(x_q, x_kv, torch.zeros(BATCH, SOURCE, dtype=torch.bool))
+    assert not output.any() and not weights.any()
+
+
+def test_padding_changes_no_bit_and_gets_no_gradient(layer, draw):
+    x_q, x_kv = sequences(draw)
+    before = layer(x_q, x_kv, MASK)
+    changed = torch.where(MASK[..., None], x_kv, torch.full_like(x_kv, 1e6)).requires_grad_()
+    after = layer(x_q, changed, MASK)
+    for first, second in zip(before, after):
+        assert torch.equal(first, second)
+    after[0].sum().backward()
+    assert not changed.grad[~MASK].any() and changed.grad[MASK].any()
+
+
+def test_a_padded_batch_agrees_with_each_source_alone(layer, draw):
+    x_q, x_kv = sequences(draw)
+    output, weights = layer(x_q, x_kv, MASK)
+    for i in range(BATCH):
+        alone, its_weights = layer(x_q[i:i + 1], x_kv[i:i + 1, MASK[i]])
+        close(output[i:i + 1], alone)
+        close(weights[i:i + 1][..., MASK[i]], its_weights)
+
+
+def test_a_changed_query_moves_its_own_row_alone(layer, draw):
+    x_q, x_kv = sequences(draw)
+    changed = x_q.clone()
+    changed[1, 3] += 1.0
+    moved = (layer(changed, x_kv)[0] != layer(x_q, x_kv)[0]).any(-1)
+    assert moved.nonzero().tolist() == [[1, 3]]
+
+
+def test_the_order_of_the_source_does_not_matter(layer, draw):
+    x_q, x_kv = sequences(draw)
+    order = torch.randperm(SOURCE, generator=draw)
+    output, weights = layer(x_q, x_kv)
+    shuffled_output, shuffled_weights = layer(x_q, x_kv[:, order])
+    close(shuffled_output, output)
+    close(shuffled_weights, weights[..., order])
+
+
+def test_with_one_source_token_each_query_brings_home_its_value(layer, draw):
+    x_q, x_kv = sequences(draw, n_kv=1)
+    close(layer(x_q, x_kv)[0], layer.W_o(layer.W_v(x_kv)).expand(-1, ASKING, -1))
+
+
+# sizes
+
+@pytest.mark.parametrize("d_model, n_heads", [(10, 3), (12, 0), (12, -3), (3, 4)])
+def test_heads_that_do_not_divide_the_width_are_refused(d_model, n_heads):
+    with pytest.raises(ValueError, match=f"{n_heads} heads.*width of {d_model}"):
+        CrossAttention(d_model, n_heads)
+
+
+@pytest.mark.parametrize("size_q, size_kv, words", [
+    ((2, 5, 9), (2, 7, 12), r"x_q.*\(2, 5, 9\).*12"), ((2, 5, 12), (2, 7, 9), r"x_kv.*\(2, 7, 9\).*12"),
+    ((5, 12), (2, 7, 12), r"x_q.*\(5, 12\)"), ((2, 5, 12), (1, 2, 7, 12), "x_kv"),
+    ((1, 5, 12), (2, 7, 12), "1 sequences.*2"),
+])
+def test_inputs_that_do_not_fit_are_named(layer, size_q, size_kv, words):
+    with pytest.raises(ValueError, match=words):
+        layer(torch.ones(size_q, dtype=torch.float64), torch.ones(size_kv, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("shape", [(2, 5), (1, 7), (7,), (2, 5, 7)])
+def test_a_mask_of_another_shape_is_refused(layer, draw, shape):
+    with pytest.raises(ValueError, match="kv_mask"):
+        layer(*sequences(draw), torch.ones(shape, dtype=torch.bool))
+
+
+def test_there_are_four_square_projections_and_nothing_else(layer):
+    assert {name: tuple(p.shape) for name, p in layer.named_parameters()} == {
+        f"W_{name}.weight": (WIDTH, WIDTH) for name in "qkvo"}
+
+
+# alignment and cost
+
+def test_alignment_averages_before_it_chooses():
+    weights = torch.tensor([[0.5, 0.1, 0.4], [0.5, 0.1, 0.4], [0.0, 0.1, 0.9]])[None, :, None]
+    assert hard_alignment(weights).tolist() == [[2]]
+
+
+def test_alignment_of_averaged_weights_is_refused():
+    with pytest.raises(ValueError, match="3 dimensions"):
+        hard_alignment(torch.ones(2, 5, 7))
+
+
+def test_the_count_is_what_pytorch_counts_for_the_two_products():
+    from torch.utils.flop_counter import FlopCounterMode
+
+    q, k, v = (torch.ones(HEADS, n, WIDTH // HEADS) for n in (ASKING, SOURCE, SOURCE))
+    with FlopCounterMode(display=False) as counter:
+        (q @ k.mT) @ v
+    assert attention_multiply_adds(ASKING, SOURCE, WIDTH) == counter.get_total_flops() // 2
+
+
+@pytest.mark.parametrize("sizes", [(-1, 7, 64), (13, -7, 64), (13, 7, -64), (-13, -7, 64)])
+def test_a_negative_size_is_refused(sizes):
+    with pytest.raises(ValueError, match="negative"):
+        attention_multiply_adds(*sizes)
+
+
+# the chapter's facts
+
+def test_the_two_tokens_by_hand_bring_home_what_the_chapter_prints():
+    layer = CrossAttention(4, 1)
+    with torch.no_grad():
+        for W in layer.parameters():
+            W.copy_(torch.eye(4))
+    source = torch.tensor([[[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]]])
+    output, weights = layer(torch.tensor([[[2.0, 0, 2, 0], [0, 1, 0, 1]]]), source)
+    close(weights[0, 0], torch.tensor([[2.0, 0, 1], [0, 1, 0.5]]).softmax(-1), rtol=1e-6, atol=1e-6)
+    assert hard_alignment(weights).tolist() == [[0, 1]]
+    close(output[0], weights[0, 0] @ source[0], rtol=1e-6, atol=1e-6)
+
+
+def test_thirteen_syllables_read_seven_words():
+    output, weights = CrossAttention(64, 4)(torch.ones(1, 13, 64), torch.ones(1, 7, 64))
+    assert output.shape == (1, 13, 64) and weights.shape == (1, 4, 13, 7)
+
+
+@pytest.mark.parametrize("n_q, n_kv", [(13, 7), (7, 13), (20, 20), (1, 900)])
+def test_one_long_sequence_costs_one_rectangle_more_than_the_three_maps_and_at_most_a_third_more(n_q, n_kv):
+    def cost(a, b):
+        return attention_multiply_adds(a, b, 64)
+
+    three = cost(n_kv, n_kv) + cost(n_q, n_q) + cost(n_q, n_kv)
+    assert cost(n_q + n_kv, n_q + n_kv) - three == cost(n_q, n_kv)
+    assert three >= 0.75 * cost(n_q + n_kv, n_q + n_kv)
+
+
+def cell_with(text):
+    """The code cell of the chapter that holds these words."""
+    cells = re.findall(r"^```\{code-cell\}\n(.*?)^```$", CHAPTER, re.DOTALL | re.MULTILINE)
+    found = [cell for cell in cells if text in cell]
+    assert len(found) == 1
+    return re.sub(r"^:tags:.*\n", "", found[0])
+
+
+@pytest.fixture(scope="module")
+def lomi():
+    """The chapter's dictionary and rules."""
+    names = {}
+    exec(cell_with("DICTIONARY = {").partition("EXAMPLES = ")[0], names)
+    return names
+
+
+def test_the_translation_follows_the_three_rules(lomi):
+    english, words, links = lomi["translate"](dict(
+        subject=["the", "old", "cat"], verb=["followed"], object=["a", "small", "bird"], adverb=["today"]))
+    assert " ".join(english) == "the old cat followed a small bird today"
+    assert " ".join(words) == "hode lo miru vesa un pipo nika segu"
+    assert links == [7, 0, 2, 1, 4, 6, 5, 3]
+
+
+def test_one_word_becomes_two_and_both_are_linked_to_it(lomi):
+    _, words, links = lomi["translate"](dict(subject=["the", "cat"], verb=["sat"], object=[], adverb=[]))
+    assert words == ["lo", "miru", "ka", "sedu"] and links == [0, 1, 2, 2]
+
+
+def test_no_lomi_word_has_two_meanings(lomi):
+    words = [word for words in lomi["LEXICON"].values() for word in words]
+    assert len(set(words)) == len(words)
+    assert [english for english, words in lomi["LEXICON"].items() if "ka" in words] == ["sat"]
+
+
+def test_the_dictionary_links_of_the_vietnamese_sentence_leave_out_the_article():
+    names = {}
+    exec(re.search(r'^seven = .*?^dictionary = .*?$', CHAPTER, re.DOTALL | re.MULTILINE).group(), names)
+    assert (len(names["seven"]), len(names["thirteen"]), len(names["dictionary"])) == (7, 13, 13)
+    assert set(names["dictionary"]) == {1, 2, 3, 4, 5, 6}
+    assert [names["seven"][i] for i in names["dictionary"][6:10]] == ["earnings", "earnings", "record", "record"]
+
+
+@pytest.fixture(scope="module")
+def trained(lomi):
+    """The chapter's own cells, run from the language to the trained translator."""
+    import numpy as np
+
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    names = {**lomi, "np": np, "torch": torch, "nn": nn, "F": F, "CrossAttention": CrossAttention,
+             "hard_alignment": hard_alignment}
+    examples = cell_with("DICTIONARY = {")
+    exec(examples[examples.index("EXAMPLES = "):examples.index("fig, panels")], names)
+    for text in ("held_out = [", "class Translator", "def batch_of"):
+        exec(cell_with(text), names)
+    judge = cell_with("def judged(")
+    exec(judge[:judge.index("marks = [")], names)
+    names["model"] = names["new_model"](0)
+    names["losses"] = names["train"](names["model"], 0)
+    yield names
+    torch.set_num_threads(threads)
+
+
+def test_training_is_judged_on_sentences_it_never_saw(trained):
+    held_out = {" ".join(english) for english, _, _ in trained["held_out"]}
+    assert len(trained["held_out"]) > 400
+    assert held_out.isdisjoint(trained["seen"]) and held_out.isdisjoint(trained["shown"])
+
+
+def test_the_translator_learns_to_translate_and_to_align(trained):
+    marks = trained["judged"](trained["model"])
+    assert trained["losses"][0] > 3.5 and trained["losses"][-1] < 0.05
+    assert marks["sentences"] > 0.95
+    assert marks["all words"] > 0.9 > 0.5 > trained["same_place"]
+
+
+def test_rows_compared_with_the_word_fed_look_broken(trained):
+    source, fed, _, links = trained["batch_of"](trained["held_out"])
+    with torch.no_grad():
+        found = hard_alignment(trained["model"](source, fed)[1])
+    off_by_one = (found[:, 1:] == links[:, :-1])[links[:, :-1] >= 0]
+    assert off_by_one.double().mean() < 0.2
+
+
+def test_where_source_tokens_read_each_other_a_verb_may_be_read_from_another_place(trained):
+    """Same seed, same sentences; only the encoder's self-attention differs."""
+    marks = {}
+    for mixing in (True, False):
+        model = trained["new_model"](1, mixing=mixing)
+        trained["train"](model, 1)
+        marks[mixing] = trained["judged"](model)
+    assert min(m["sentences"] for m in marks.values()) > 0.95
+    assert marks[True]["verb"] < 0.5 < 0.9 < marks[False]["verb"]
