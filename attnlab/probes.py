@@ -223,6 +223,8 @@ def gradients(f, *, upstream, **inputs):
     total = sum((output * weight).sum() for output, weight in zip(outputs, upstream))
     if total.requires_grad:
         total.backward()
+    if "*" in leaves:
+        leaves["the parameter"] = leaves.pop("*")
     return {f"gradient with respect to {name}": torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
             for name, leaf in leaves.items()}
 

@@ -95,7 +95,7 @@ function render({ model, el }) {
       onclick: () => change(model, { query: model.get("query") < 0 ? stop : -1 }) }, "All tokens");
     const longest = Math.max(0, ...notes.map((note) => note.length));
     const about = h("div", { class: "hv-about" }, h("p", { class: "hv-note", style:
-      `--wide-lines: ${Math.ceil((longest + 12) / 78)}; --narrow-lines: ${Math.ceil((longest + 12) / 36)}` },
+      `--wide-lines: ${Math.ceil((longest + 12) / 70)}; --narrow-lines: ${Math.ceil((longest + 12) / 36)}` },
       parts.title, " ", parts.note), parts.all);
 
     const textOf = (token) => h("span", { class: "hv-text", "data-name": token.name }, tokenNode(token));
