@@ -45,8 +45,8 @@ def asks_and_reads(rng):
     yield dict(init=dict(d_model=4, n_heads=1), weights=eye, x_q=TWO_TOKENS, x_kv=CAT_SAT)
     yield dict(init=dict(d_model=12, n_heads=3), weights=projections(rng, 12), x_q=normal(rng, 2, 5, 12),
                x_kv=normal(rng, 2, 7, 12))
-    yield dict(init=dict(d_model=8, n_heads=2), weights=projections(rng, 8), x_q=normal(rng, 3, 5, 8),
-               x_kv=normal(rng, 3, 5, 8))
+    yield dict(init=dict(d_model=4, n_heads=2), weights=projections(rng, 4), x_q=normal(rng, 3, 5, 4),
+               x_kv=normal(rng, 3, 5, 4))
 
 
 @CrossAttention.property(
@@ -55,12 +55,12 @@ def asks_and_reads(rng):
          "kv_mask[:, None, None, :] stands in its place for every head and every query. Where it is False the score "
          "becomes minus infinity, before the softmax.")
 def padded_tokens(rng):
-    yield dict(init=dict(d_model=12, n_heads=3), weights=projections(rng, 12), x_q=normal(rng, 2, 5, 12),
-               x_kv=normal(rng, 2, 7, 12), kv_mask=_mask("1111111", "1101000"))
-    yield dict(init=dict(d_model=8, n_heads=2), weights=projections(rng, 8), x_q=normal(rng, 3, 5, 8),
-               x_kv=normal(rng, 3, 5, 8), kv_mask=_mask("11110", "11111", "01100"))
-    yield dict(init=dict(d_model=12, n_heads=3), weights=projections(rng, 12), x_q=normal(rng, 3, 6, 12),
-               x_kv=normal(rng, 3, 5, 12), kv_mask=_mask("11000", "11111", "11110"))
+    yield dict(init=dict(d_model=9, n_heads=3), weights=projections(rng, 9), x_q=normal(rng, 2, 4, 9),
+               x_kv=normal(rng, 2, 6, 9), kv_mask=_mask("111111", "110100"))
+    yield dict(init=dict(d_model=4, n_heads=2), weights=projections(rng, 4), x_q=normal(rng, 3, 5, 4),
+               x_kv=normal(rng, 3, 5, 4), kv_mask=_mask("11110", "11111", "01100"))
+    yield dict(init=dict(d_model=6, n_heads=3), weights=projections(rng, 6), x_q=normal(rng, 3, 4, 6),
+               x_kv=normal(rng, 3, 5, 6), kv_mask=_mask("11000", "11111", "11110"))
 
 
 @CrossAttention.property(
@@ -80,8 +80,8 @@ def hidden_for_good(rng):
     hint="The softmax of nothing but minus infinity is nan. Give such a row other scores first, and set its weights to "
          "0 after the softmax; the output is then 0 by itself.")
 def empty_source(rng):
-    yield dict(init=dict(d_model=12, n_heads=3), weights=projections(rng, 12), x_q=normal(rng, 2, 4, 12),
-               x_kv=normal(rng, 2, 5, 12), kv_mask=_mask("00000", "11100"))
+    yield dict(init=dict(d_model=6, n_heads=3), weights=projections(rng, 6), x_q=normal(rng, 2, 4, 6),
+               x_kv=normal(rng, 2, 5, 6), kv_mask=_mask("00000", "11100"))
     yield dict(init=dict(d_model=6, n_heads=2), weights=projections(rng, 6), x_q=normal(rng, 1, 4, 6),
                x_kv=normal(rng, 1, 4, 6), kv_mask=_mask("0000"))
 
@@ -90,8 +90,8 @@ def empty_source(rng):
     "sends the right gradients to inputs and projections, also from an empty source", points=2,
     rtol=1e-8, atol=1e-11,
     probe=probes.gradients,
-    hint="A nan that is replaced afterwards can still be in the gradient. Safe is a row that never gets there: give an empty "
-         "row other scores before the softmax, and set its weights to 0 after it.")
+    hint="A nan that is replaced afterwards can still be in the gradient. Safe is a row that never gets there: give "
+         "an empty row other scores before the softmax, and set its weights to 0 after it.")
 def right_gradients(rng):
     for mask in (None, _mask("00000", "11010")):
         yield dict(init=dict(d_model=6, n_heads=3), weights=projections(rng, 6), x_q=normal(rng, 2, 4, 6),
@@ -145,8 +145,8 @@ def refuses(rng):
     "leaves its inputs as they were", points=1, probe=probes.unchanged,
     hint="`masked_fill_`, `/=` and other operations in place write into the caller's tensor. Make a new one.")
 def inputs_stay(rng):
-    yield dict(init=dict(d_model=12, n_heads=3), weights=projections(rng, 12), x_q=normal(rng, 2, 4, 12),
-               x_kv=normal(rng, 2, 5, 12), kv_mask=_mask("11100", "11111"))
+    yield dict(init=dict(d_model=6, n_heads=3), weights=projections(rng, 6), x_q=normal(rng, 2, 4, 6),
+               x_kv=normal(rng, 2, 5, 6), kv_mask=_mask("11100", "11111"))
 
 
 class _Parts(solutions.CrossAttention):
@@ -191,8 +191,8 @@ def _zero_where_hidden(scores, visible):
 
 
 @CrossAttention.misconception(
-    "The keys are made from x_q, the sequence that asks. Then it is compared with itself and never looks at the source: "
-    "keys and values both come from x_kv.")
+    "The keys are made from x_q, the sequence that asks. Then it is compared with itself and never looks at the "
+    "source: keys and values both come from x_kv.")
 class KeysFromTheDecoder(_Parts):
     def sources(self, x_q, x_kv):
         return self.W_q(x_q), self.W_k(x_q), self.W_v(x_kv)
@@ -291,8 +291,8 @@ class RootOfSourceLength(_Parts):
 
 
 @CrossAttention.misconception(
-    "The softmax runs over the queries: your columns sum to one. Each query shares out a weight of one among the source "
-    "tokens, which are the last axis.")
+    "The softmax runs over the queries: your columns sum to one. Each query shares out a weight of one among the "
+    "source tokens, which are the last axis.")
 class OverTheQueries(_Parts):
     def weigh(self, scores, kv_mask):
         if kv_mask is not None:
@@ -328,8 +328,8 @@ class SplitWithoutTranspose(_Parts):
 
 
 @CrossAttention.misconception(
-    "Heads are put together without a transpose: they are still sorted by head when the reshape merges them. Swap heads "
-    "and tokens back, then merge the last two axes.")
+    "Heads are put together without a transpose: they are still sorted by head when the reshape merges them. Swap "
+    "heads and tokens back, then merge the last two axes.")
 class MergedWithoutTranspose(_Parts):
     def merge(self, heads):
         return heads.reshape(len(heads), heads.shape[2], -1)
@@ -443,8 +443,8 @@ class OneMaskOfAll(_Parts):
 
 
 @CrossAttention.misconception(
-    "The mask is applied after the softmax, so the share of the padding is lost and rows sum to less than one. Hide the "
-    "scores, then take the softmax.",
+    "The mask is applied after the softmax, so the share of the padding is lost and rows sum to less than one. Hide "
+    "the scores, then take the softmax.",
     section=PADDING)
 class AfterTheSoftmax(_Parts):
     def weigh(self, scores, kv_mask):
@@ -466,7 +466,8 @@ class SharedOutAgain(_Parts):
 
 
 @CrossAttention.misconception(
-    "Hidden scores are multiplied by 0. A score of 0 is an ordinary score and gets weight; hidden means minus infinity.",
+    "Hidden scores are multiplied by 0. A score of 0 is an ordinary score and gets weight; hidden means minus "
+    "infinity.",
     section=PADDING)
 class ZeroScore(_Parts):
     def weigh(self, scores, kv_mask):
@@ -514,9 +515,9 @@ class NanOnEmptySource(_Parts):
 
 
 @CrossAttention.misconception(
-    "Minus infinity is added to the scores, and the nan of an empty source is replaced by 0 afterwards. Going forward that "
-    "looks right; going back, the gradient passes through the nan and spoils every parameter. Give the empty row other "
-    "scores before the softmax.",
+    "Minus infinity is added to the scores, and the nan of an empty source is replaced by 0 afterwards. Going "
+    "forward that looks right; going back, the gradient passes through the nan and spoils every parameter. Give the "
+    "empty row other scores before the softmax.",
     section=PADDING)
 class NanReplacedAfterwards(_Parts):
     def weigh(self, scores, kv_mask):
@@ -553,7 +554,8 @@ for _size in (1e-5, 1e-6, 1e-7, 1e-8):
 
 
 @CrossAttention.misconception(
-    "The layers have biases. Pass bias=False to all four: the projections of this course are matrices and nothing else.")
+    "The layers have biases. Pass bias=False to all four: the projections of this course are matrices and nothing "
+    "else.")
 class Biases(_Parts):
     def __init__(self, d_model, n_heads):
         super().__init__(d_model, n_heads)
@@ -635,7 +637,8 @@ def one_for_each_query(rng):
 
 @hard_alignment.property(
     "refuses weights that have not four dimensions", points=1, probe=probes.error_of,
-    hint="Raise ValueError unless weights.ndim is 4. Averaged weights look alike, and their dimension 1 is the queries.")
+    hint="Raise ValueError unless weights.ndim is 4. Averaged weights look alike, and their dimension 1 is the "
+         "queries.")
 def four_dimensions(rng):
     yield dict(weights=_weights(rng, 3, 5, 7))
     yield dict(weights=_weights(rng, 5, 7))
@@ -743,7 +746,8 @@ def smallest(weights):
 
 
 @hard_alignment.misconception(
-    "The heads are multiplied. A single head that looks away then vetoes a token; the average over heads was asked for.")
+    "The heads are multiplied. A single head that looks away then vetoes a token; the average over heads was asked "
+    "for.")
 def heads_multiplied(weights):
     _four(weights)
     return weights.log().sum(1).argmax(-1)
@@ -804,8 +808,8 @@ def _sensible(*sizes):
 
 
 @attention_multiply_adds.misconception(
-    "Only one of the two products is counted. There are the scores, and there is the weighted sum of the values: equally "
-    "many multiply-adds each.")
+    "Only one of the two products is counted. There are the scores, and there is the weighted sum of the values: "
+    "equally many multiply-adds each.")
 def half(n_q, n_kv, d_model):
     _sensible(n_q, n_kv, d_model)
     return n_q * n_kv * d_model
@@ -858,7 +862,8 @@ def with_softmax(n_q, n_kv, d_model):
 
 
 @attention_multiply_adds.misconception(
-    "You count entries of the map and not the work in each. Every score sums d_model products, over all heads together.")
+    "You count entries of the map and not the work in each. Every score sums d_model products, over all heads "
+    "together.")
 def entries_only(n_q, n_kv, d_model):
     _sensible(n_q, n_kv, d_model)
     return 2 * n_q * n_kv
@@ -879,7 +884,8 @@ def sum_of_lengths(n_q, n_kv, d_model):
 
 
 @attention_multiply_adds.misconception(
-    "Negative sizes are accepted, and two of them even give a plausible count. Raise ValueError if any size is below 0.")
+    "Negative sizes are accepted, and two of them even give a plausible count. Raise ValueError if any size is below "
+    "0.")
 def negative_accepted(n_q, n_kv, d_model):
     return 2 * n_q * n_kv * d_model
 
