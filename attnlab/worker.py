@@ -2,12 +2,14 @@
 
 It speaks in frames (eight bytes of length, then a value packed by `attnlab.codec`) over the descriptors it was given
 as standard input and output. The student's code gets /dev/null in their place. It knows no expected value, and the
-course's other packages are not on its path: only `attnlab` is loaded, by its location.
+course's other packages are not on its path: only `attnlab` is loaded, by its location. Libraries named on the command
+line are imported before it says that it has started, since that time is not the student's.
 
   from the grader: {"source", "filename", "name"}, then {"probe", "inputs"} as often as wanted
   to the grader:   {"started": True}, then {"loaded": {...parameters}} or {"failed": {...}}, then one outcome each
 """
 
+import importlib
 import importlib.util
 import linecache
 import os
@@ -46,6 +48,8 @@ def main():
     from attnlab import frames
     from attnlab.observe import describe_error, observe
 
+    for library in sys.argv[1:]:
+        importlib.import_module(library)
     frames.write(outgoing, {"started": True})
     job = frames.read(incoming)
     target, reply = _define(job, describe_error)

@@ -20,9 +20,7 @@ from pathlib import Path
 from attnlab import codec
 
 WORKER = Path(codec.__file__).with_name("worker.py")
-START_SECONDS = 60.0  # for the interpreter and NumPy; the student's time starts after it
-
-
+START_SECONDS = 60.0  # for the interpreter, NumPy and PyTorch; the student's time starts after it
 NO_FORM = "the answer was not in the form it must have"
 
 
@@ -41,12 +39,13 @@ class StudentProcess:
         """deadline: on the clock of time.monotonic, once the process has started; `seconds` is for messages."""
         self._job = {"source": source, "filename": filename, "name": name}
         self._deadline, self._seconds = deadline, seconds
+        self._libraries = ["torch"] if "torch" in source else []  # slow to import, and not by the student's fault
 
     def __enter__(self):
         self._folder = tempfile.TemporaryDirectory(prefix="attempt-", ignore_cleanup_errors=True)
         self._mark = f"ATTEMPT={secrets.token_hex(16)}"  # what its descendants are known by, in any session
         self._process = subprocess.Popen(
-            [sys.executable, "-I", "-B", str(WORKER)], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            [sys.executable, "-I", "-B", str(WORKER), *self._libraries], stdin=subprocess.PIPE, stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL, cwd=self._folder.name, start_new_session=True,
             env={"PATH": os.defpath, "HOME": self._folder.name, "MPLBACKEND": "agg", "OMP_NUM_THREADS": "1",
                  "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1",

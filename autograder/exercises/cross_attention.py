@@ -132,12 +132,12 @@ def structure(rng):
     hint="Raise ValueError when n_heads is below 1 or does not divide d_model, when an input has not three dimensions "
          "or another width, and when the batches differ. PyTorch would silently broadcast a batch of one.")
 def refuses(rng):
-    made, weights = dict(d_model=12, n_heads=3), projections(rng, 12)
+    made, weights = dict(d_model=6, n_heads=3), projections(rng, 6)
     for d_model, n_heads in ((10, 3), (12, 0), (12, -3)):
         yield dict(init=dict(d_model=d_model, n_heads=n_heads))
-    for size_q, size_kv in (((2, 5, 12), (2, 7, 9)), ((2, 5, 9), (2, 7, 12)), ((1, 5, 12), (2, 7, 12)),
-                            ((2, 5, 12), (1, 7, 12)), ((5, 12), (7, 12)), ((2, 5, 12), (7, 12)),
-                            ((1, 2, 5, 12), (1, 2, 7, 12)), ((2, 5, 12), (2, 7, 12))):
+    for size_q, size_kv in (((2, 4, 6), (2, 5, 9)), ((2, 4, 9), (2, 5, 6)), ((1, 4, 6), (2, 5, 6)),
+                            ((2, 4, 6), (1, 5, 6)), ((4, 6), (5, 6)), ((2, 4, 6), (5, 6)),
+                            ((1, 2, 4, 6), (1, 2, 5, 6)), ((2, 4, 6), (2, 5, 6))):
         yield dict(init=made, weights=weights, x_q=normal(rng, *size_q), x_kv=normal(rng, *size_kv))
 
 

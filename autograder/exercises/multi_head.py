@@ -367,13 +367,13 @@ def batch_masks(rng):
 
 
 @MultiHeadAttention.property(
-    "keeps the future out under a causal mask", points=1, probe=probes.moved,
-    hint="Replace the last tokens: no earlier row may move, not by a single bit.")
+    "keeps the future out under a causal mask, and lets the past in", points=1, probe=probes.moved,
+    hint="Replace one token: no earlier row may move, not by a single bit, and every row from there on must.")
 def future(rng):
     for d_model, n_heads, n in ((6, 3, 4), (4, 2, 5)):
         case = _layer(rng, d_model=d_model, n_heads=n_heads, batch=2, n=n)
         changed = case["x"].clone()
-        changed[:, -2:] = normal(rng, 2, 2, d_model)
+        changed[:, n - 3] = normal(rng, 2, d_model)
         yield dict(**case, mask=_lower(n), name="x", replacement=changed)
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from autograder.grading import grade_source
+from autograder.student_process import StudentProcess
 from tests.autograder.toy_exercise import RIGHT, make
 
 SEED = 77
@@ -264,3 +265,11 @@ def test_memory_is_limited():
 def test_a_big_file_cannot_be_written():
     report = grade(body("with open('big', 'wb') as f:", "    for _ in range(64): f.write(bytes(1 << 20))"))
     assert report.points == 0
+
+
+def test_the_time_that_pytorch_takes_to_load_is_not_the_students():
+    """Well over a tenth of a second, which is all that this file gets from the moment it runs."""
+    source = "import torch\n\ndef double(x):\n    return torch.as_tensor(2 * x)\n"
+    with StudentProcess(source, "a.py", "double", time.monotonic() + 0.5, 0.5) as process:
+        assert process.load() == {"loaded": [["x", "POSITIONAL_OR_KEYWORD", False]]}
+        assert process.outcome("call", {"x": 3.0})["value"]["result"] == 6
