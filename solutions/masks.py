@@ -29,6 +29,8 @@ def sliding_window_mask(n: int, window: int) -> np.ndarray:
     """(n, n) truth values: each token sees itself and the window - 1 tokens before it, as far as there are any."""
     if window < 1:
         raise ValueError(f"window must be at least 1 (the token itself), got {window}")
+    if n < 0:
+        raise ValueError(f"n must not be negative, got {n}")
     steps_back = np.arange(n)[:, None] - np.arange(n)
     return (steps_back >= 0) & (steps_back < window)
 

@@ -64,5 +64,5 @@ def alibi_bias(n_heads: int, n: int) -> np.ndarray:
     if n_heads < 1 or n < 0:
         raise ValueError(f"needs n_heads >= 1 and n >= 0, got {n_heads} and {n}")
     slopes = 2.0 ** (-8.0 * np.arange(1, n_heads + 1) / n_heads)
-    distance = np.arange(n)[:, None] - np.arange(n)[None, :]
-    return np.where(distance >= 0, -slopes[:, None, None] * distance, -np.inf)
+    ahead = np.arange(n)[None, :] - np.arange(n)[:, None]  # of the query; minus the distance back
+    return np.where(ahead <= 0, slopes[:, None, None] * ahead, -np.inf)

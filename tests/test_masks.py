@@ -62,9 +62,15 @@ def test_with_more_queries_than_keys_the_first_rows_are_empty():
     assert causal_mask(5, 2).any(axis=1).tolist() == [False, False, False, True, True]
 
 
-def test_negative_sizes_raise_value_error():
+@pytest.mark.parametrize("mask", [lambda: causal_mask(-1), lambda: causal_mask(2, -1), lambda: padding_mask([0], -1),
+                                  lambda: sliding_window_mask(-1, 2)])
+def test_negative_sizes_raise_value_error(mask):
     with pytest.raises(ValueError):
-        causal_mask(-1)
+        mask()
+
+
+def test_no_tokens_make_an_empty_window_mask():
+    assert sliding_window_mask(0, 3).shape == (0, 0)
 
 
 @pytest.mark.parametrize("kind", [list, np.array, tuple])

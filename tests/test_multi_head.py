@@ -348,6 +348,32 @@ def test_without_the_five_induction_heads_copying_suffers_more_than_without_any_
         assert five[p] < 0.7 * min(group.answer_probabilities[p] for group in others)
     paris = prompt(heads, "Paris", "The capital")
     assert five[paris] > 0.9 * ablation.answer_baseline[paris]
+    assert sum(group.answer_probabilities[paris] < 0.2 for group in others) == 2
+
+
+def test_the_harm_of_the_five_does_not_hang_on_zeros_but_the_order_of_single_heads_does(heads):
+    ablation, p = heads.ablation, prompt(heads, "record", "The CEO")
+    others = [group for name, group in ablation.groups.items() if name.startswith(("random", "same layers"))]
+    five = ablation.groups["induction"]
+    assert five.kl[p] > max(group.kl[p] for group in others)
+    assert five.kl_mean[p] > max(group.kl_mean[p] for group in others)
+    assert ablation.kl[p, 8, 1] > ablation.kl[p, 16, 0] and ablation.kl_mean[p, 8, 1] < ablation.kl_mean[p, 16, 0]
+
+
+def test_record_is_copied_from_the_sentence_said_before(heads):
+    ablation = heads.ablation
+    said, alone = (ablation.prompts.index(text) for text in (f"{heads.texts[0]}. The CEO announced", "The CEO announced"))
+    assert ablation.answers[said] == ablation.answers[alone] == "record"
+    assert ablation.answer_baseline[said] > 0.6 and ablation.answer_baseline[alone] < 1e-5
+
+
+def test_two_of_the_five_induction_heads_hardly_find_the_phrase(heads):
+    phrase = [heads.measures["induction_phrase"][layer, head] for layer, head, _ in heads.ranked("induction")[:5]]
+    assert sum(weight < 0.2 for weight in phrase) == 2 and sum(weight > 0.6 for weight in phrase) == 3
+
+
+def test_the_middle_head_looks_less_for_a_repetition_than_one_that_looks_everywhere_alike(heads):
+    assert np.median(heads.measures["induction"]) < np.mean(1 / np.arange(26, 51)) == pytest.approx(0.027, abs=0.0005)
 
 
 def test_one_of_three_previous_heads_is_what_four_of_the_five_induction_heads_need(heads):
@@ -356,6 +382,14 @@ def test_one_of_three_previous_heads_is_what_four_of_the_five_induction_heads_ne
     left = {place: ablation.induction[:, *place] / ablation.induction_baseline for place in best}
     assert (left[16, 0] < 0.25).sum() == 4 and (left[16, 0] < 0.5).all()
     assert (left[1, 2] > 0.85).all() and (left[11, 1] > 0.85).all()
+
+
+def test_no_head_is_needed_more_by_the_induction_heads_and_the_next_has_no_pattern(heads):
+    mean = heads.ablation.induction.mean(axis=0)
+    first, second = (divmod(int(place), 9) for place in np.argsort(mean, axis=None)[:2])
+    assert (first, second) == ((16, 0), (1, 5))
+    assert mean[first] < 0.11 < mean[second] < 0.2 and 0.69 < heads.ablation.induction_baseline.mean() < 0.7
+    assert all(heads.measures[pattern][second] < 0.3 for pattern in ("previous", "first", "self", "induction"))
 
 
 def test_most_heads_can_be_off_with_little_harm_and_the_most_harmful_one_is_no_induction_head(heads):

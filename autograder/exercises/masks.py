@@ -154,6 +154,23 @@ def shifted_the_wrong_way(n_q, n_k=None):
     return np.tril(np.ones((n_q, n_k), dtype=bool), k=n_q - n_k)
 
 
+_KEPT_KEYS = ("The keys from before the first query are hidden, so the new tokens see only one another. Those keys are "
+              "the past: with n_k - n_q more keys than queries, every query sees that many columns more.")
+
+
+@causal_mask.misconception(_KEPT_KEYS)
+def kept_keys_hidden(n_q, n_k=None):
+    n_k = n_q if n_k is None else n_k
+    return (_steps_back(n_q, n_k) >= 0) & (np.arange(n_k) >= n_k - n_q)
+
+
+@causal_mask.misconception(_KEPT_KEYS)
+def square_beside_nothing(n_q, n_k=None):
+    n_k = n_q if n_k is None else n_k
+    square = np.tril(np.ones((n_q, n_q), dtype=bool))[:, :n_k]
+    return np.concatenate([np.zeros((n_q, max(0, n_k - n_q)), dtype=bool), square], axis=1)
+
+
 @causal_mask.misconception(
     "The shift stops at zero, so with more queries than keys the first query still sees the first key. Let "
     "n_k - n_q go below zero: those queries come before every key and see none.")
@@ -545,6 +562,25 @@ def future_open(n, window):
 
 
 @sliding_window_mask.misconception(
+    "Everything is allowed: each cell meets one of the two conditions at least. Both must hold, so join them with `&` "
+    "and not with `|`.",
+    section=MINUS_INFINITY)
+def one_condition_is_enough(n, window):
+    steps = _steps_back(n, n)
+    return (steps >= 0) | (steps < _window(window))
+
+
+@sliding_window_mask.misconception(
+    "A slice that begins below 0 counts from the end, so the first rows come out empty. Begin at 0 there: "
+    "max(0, i - window + 1).")
+def slice_begins_below_zero(n, window):
+    mask = np.zeros((n, n), dtype=bool)
+    for i in range(n):
+        mask[i, i - _window(window) + 1:i + 1] = True
+    return mask
+
+
+@sliding_window_mask.misconception(
     "The window has no effect: this is the plain causal mask. Steps of window or more are to be hidden as well.")
 def no_limit(n, window):
     return (_steps_back(n, n) >= 0) & (_window(window) > 0)
@@ -564,6 +600,14 @@ def window_polarity(n, window):
 def blocks(n, window):
     block = np.arange(n) // _window(window)
     return (_steps_back(n, n) >= 0) & (block[:, None] == block)
+
+
+@sliding_window_mask.misconception(
+    "The text is cut into blocks, and each token sees its own block and the one before. How far that reaches "
+    "depends on where in its block a token stands; a sliding window reaches as far for every token.")
+def two_blocks(n, window):
+    block = np.arange(n) // _window(window)
+    return (_steps_back(n, n) >= 0) & (block[:, None] - block <= 1)
 
 
 @sliding_window_mask.misconception(
@@ -664,7 +708,7 @@ def empty_rows(rng):
     scores = rng.permutation(np.arange(20.0)).reshape(4, 5) / 4
     yield dict(scores=scores, mask=np.concatenate([SOME, np.zeros((1, 5), dtype=bool)])[[0, 3, 1, 2]])
     yield dict(scores=rng.integers(-3, 4, size=(2, 3, 5)) + np.arange(5.0),
-               mask=np.array([True, False]).reshape(2, 1, 1))
+               mask=np.repeat([True, False], 15).reshape(2, 3, 5))
 
 
 @masked_softmax.property(
@@ -672,8 +716,10 @@ def empty_rows(rng):
     hint="Minus infinity is below every score; a big finite number is not. And a hidden score must not decide which "
          "maximum is subtracted.")
 def hidden_for_good(rng):
-    # At scores of -4e12 even a right answer may round at 5e-4, hence the wide tolerance.
-    for scores in ([-4e12, -4e12 - 1.0, 7.0], [2.0, 1.0, 5e3], [-4e3, -4e3 - 1.0, 7.0], [-1e5, -1e5 - 2.0, 3.0]):
+    # At scores of -4e12 even a right answer may round at 5e-4, hence the wide tolerance. -1e140 is below every fill but
+    # the very lowest.
+    for scores in ([-4e12, -4e12 - 1.0, 7.0], [2.0, 1.0, 5e3], [-4e3, -4e3 - 1.0, 7.0], [-1e5, -1e5 - 2.0, 3.0],
+                   [-1e140, -2e140, 7.0]):
         yield dict(scores=np.array([scores]), mask=np.array([[True, True, False]]))
 
 
@@ -757,12 +803,17 @@ def shared_out_again_with_care(scores, mask):
     return weights / np.where(total > 0, total, 1.0)
 
 
-@masked_softmax.misconception(
-    "A hidden score becomes a big finite number. A visible score can be lower still, and a row with nothing allowed "
-    "then reads all keys equally. Use minus infinity.",
-    section=FINITE)
-def finite_fill(scores, mask):
-    return _softmax(np.where(mask, scores, -1e9))
+def _filled(number):
+    def finite_fill(scores, mask):
+        return _softmax(np.where(mask, scores, number))
+    return finite_fill
+
+
+for _number in (-1e9, -1e30):
+    masked_softmax.misconception(
+        "A hidden score becomes a big finite number. A visible score can be lower still, and a row with nothing "
+        "allowed then reads all keys equally. Use minus infinity.",
+        section=FINITE)(_filled(_number))
 
 
 @masked_softmax.misconception(
@@ -773,12 +824,17 @@ def small_finite_fill(scores, mask):
     return _softmax(np.where(mask, scores, -1e4))
 
 
-@masked_softmax.misconception(
-    "A hidden score becomes a finite number, and its weight is set to 0 afterwards. Where a visible score is lower "
-    "still, the hidden key takes everything first. Use minus infinity.",
-    section=FINITE)
-def finite_fill_then_zero(scores, mask):
-    return _softmax(np.where(mask, scores, -1e9)) * mask
+def _filled_then_zero(number):
+    def finite_fill_then_zero(scores, mask):
+        return _softmax(np.where(mask, scores, number)) * mask
+    return finite_fill_then_zero
+
+
+for _number in (-1e4, -1e9, -1e30):
+    masked_softmax.misconception(
+        "A hidden score becomes a finite number, and its weight is set to 0 afterwards. Where a visible score is lower "
+        "still, the hidden key takes everything first. Use minus infinity.",
+        section=FINITE)(_filled_then_zero(_number))
 
 
 @masked_softmax.misconception(
@@ -870,7 +926,8 @@ def mask_as_index(scores, mask):
 
 
 @masked_softmax.misconception(
-    "Minus infinity is written into the caller's scores. Make a new array: np.where does.")
+    "The caller's scores are written into: minus infinity, or what is left after a subtraction. Make a new array: "
+    "np.where does.")
 def in_place(scores, mask):
     if scores.dtype.kind == "f" and scores.shape == mask.shape:
         scores[~mask] = -np.inf
@@ -978,10 +1035,21 @@ def attention_leading(rng):
          "maximum is subtracted.")
 def hidden_future(rng):
     V = rng.normal(size=(3, 2))
-    for past, future in [(-4e12, 7.0), (1.0, 5e3), (-8e3, 7.0), (-4e4, 7.0)]:
+    for scores in [(-4e12, -4e12 - 1.0, 7.0), (1.0, 0.0, 5e3), (-8e3, -8001.0, 7.0), (-4e4, -40001.0, 7.0),
+                   (-1e140, -2e140, 7.0)]:
         K = np.zeros((3, 4))
-        K[:, 0] = past, past - 1.0, future  # with these queries, the scaled scores
-        yield dict(Q=np.array([[2.0, 0.0, 0.0, 0.0], [2.0, 0.0, 0.0, 0.0]]), K=K, V=V)
+        K[:, 0] = scores  # scaled, with these queries
+        yield dict(Q=np.array([[2.0, 0.0, 0.0, 0.0]] * 3), K=K, V=V)
+
+
+@causal_attention.property(
+    "accepts whole numbers", points=1, rtol=NEARLY,
+    hint="Weights are fractions, so an array of whole numbers cannot hold them. Make results from the values you "
+         "computed, not with the inputs' kind of number.")
+def attention_whole_numbers(rng):
+    yield dict(Q=CAT_SAT.astype(int), K=CAT_SAT.astype(int), V=CAT_SAT.astype(int))
+    Q, K = rng.integers(-2, 3, size=(4, 3)), rng.integers(-2, 3, size=(4, 3))
+    yield dict(Q=Q, K=K, V=rng.integers(-9, 10, size=(4, 2)))
 
 
 @causal_attention.property(
@@ -1132,13 +1200,45 @@ def attention_shared_out_again(Q, K, V):
 
 
 @causal_attention.misconception(
-    "Future scores become a big finite number. A visible score can be lower still, and a query with nothing to read "
-    "then reads all keys equally. Use minus infinity.",
+    "The weights are masked after the softmax and shared out again, with care for the empty row. One difference to "
+    "masking first remains: a huge score in the future takes everything, and the visible ones vanish.",
     section=FINITE)
-def attention_finite_fill(Q, K, V):
+def attention_shared_out_with_care(Q, K, V):
     scores = _scores(Q, K)
-    weights = _softmax(np.where(_before(scores), scores, -1e9))
+    weights = shared_out_again_with_care(scores, _before(scores))
     return weights @ V, weights
+
+
+def _with_weights(weights_of):
+    """Attention whose weights come from a masked softmax that is wrong."""
+    def attention_finite_fill(Q, K, V):
+        scores = _scores(Q, K)
+        weights = weights_of(scores, _before(scores))
+        return weights @ V, weights
+    return attention_finite_fill
+
+
+for _number in (-1e9, -1e30):
+    causal_attention.misconception(
+        "Future scores become a big finite number. A visible score can be lower still, and a query with nothing to "
+        "read then reads all keys equally. Use minus infinity.",
+        section=FINITE)(_with_weights(_filled(_number)))
+
+causal_attention.misconception(
+    "Future scores become a finite number that is not even low: visible scores reach it, and a query with nothing to "
+    "read reads all keys equally. Use minus infinity.",
+    section=FINITE)(_with_weights(_filled(-1e4)))
+
+causal_attention.misconception(
+    "A query with nothing to read reads all keys equally: either future scores are finite, if ever so low, or its nan "
+    "was replaced by equal shares. It must read nothing; its weights are 0.",
+    section=EMPTY)(_with_weights(_filled(np.finfo(float).min)))
+
+for _number in (-1e4, -1e9, -1e30):
+    causal_attention.misconception(
+        "Future scores become a finite number, and their weights are set to 0 afterwards. Where a visible score is "
+        "lower still, the future takes everything first. Use minus infinity.",
+        section=FINITE)(_with_weights(_filled_then_zero(_number)))
 
 
 @causal_attention.misconception(
@@ -1237,10 +1337,36 @@ def reversed_axes(Q, K, V):
 
 
 @causal_attention.misconception(
-    "Your code scales the caller's queries in place. Write the scaled values into a new array.")
+    "Your code scales the caller's queries in place. Write the scaled values into a new array; in place it also "
+    "fails for whole numbers.")
 def scales_in_place(Q, K, V):
     Q /= np.sqrt(Q.shape[-1])
     return _attend(Q @ _t(K), V)
+
+
+@causal_attention.misconception(
+    "Your code scales the caller's queries in place. Write the scaled values into a new array.")
+def scales_floats_in_place(Q, K, V):
+    if Q.dtype.kind != "f":
+        Q = Q.astype(float)
+    Q /= np.sqrt(Q.shape[-1])
+    return _attend(Q @ _t(K), V)
+
+
+_INPUTS_KIND = ("Results are written into an array of the inputs' kind, as np.zeros_like makes one. Whole numbers then "
+                "lose every fraction, and weights are fractions.")
+
+
+@causal_attention.misconception(_INPUTS_KIND)
+def weights_of_the_inputs_kind(Q, K, V):
+    weights = _attend(_scores(Q, K), V)[1].astype(Q.dtype)
+    return weights @ V, weights
+
+
+@causal_attention.misconception(_INPUTS_KIND)
+def output_of_the_values_kind(Q, K, V):
+    output, weights = _attend(_scores(Q, K), V)
+    return output.astype(V.dtype), weights
 
 
 def _attention_with_epsilon(size):
@@ -1593,7 +1719,7 @@ def _loss_with_epsilon(keep):
     return loss_with_epsilon
 
 
-for _size in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12):
+for _size in (1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15):
     next_token_loss.misconception(_LOG_EPSILON)(_loss_with_epsilon(lambda p, size=_size: p + size))
     next_token_loss.misconception(_LOG_EPSILON)(_loss_with_epsilon(lambda p, size=_size: np.maximum(p, size)))
 

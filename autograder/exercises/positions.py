@@ -54,7 +54,7 @@ def short(rng):
     "stays right far along", points=1, atol=1e-10,
     hint="Compute angles in float64 from the position itself; nothing is cut off or taken modulo anything.")
 def far_along(rng):
-    yield dict(max_len=int(rng.integers(260, 300)), d_model=4)
+    yield dict(max_len=int(rng.integers(60, 70)), d_model=4)  # ten turns; short, as every mistake is stored
 
 
 @sinusoidal_encoding.property(
@@ -212,13 +212,36 @@ def turned(max_len, d_model):
     return _encoding(max_len, d_model).T
 
 
+def _lone_sine(max_len, d_model):
+    """The formula column by column, which does not ask whether the width is even."""
+    columns = np.arange(d_model)
+    angles = np.arange(max_len)[:, None] * 10000.0 ** (-(columns - columns % 2) / d_model)
+    return np.where(columns % 2, np.cos(angles), np.sin(angles))
+
+
 @sinusoidal_encoding.misconception(
     "An odd width passes. Its last sine would stand without a cosine, and a lone sine cannot be shifted by a "
     "rotation: raise ValueError.")
 def odd_accepted(max_len, d_model):
     if max_len < 0:
         raise ValueError("negative")
-    return _encoding(max_len, d_model + d_model % 2)[:, :d_model]
+    return _lone_sine(max_len, d_model)
+
+
+@sinusoidal_encoding.misconception(
+    "A width of 1 passes. NumPy refuses the other odd widths for you, as the cosines do not fit. For width 1 there is "
+    "one speed and no odd column, and one fits into none without a word. Check the width yourself: raise ValueError.")
+def width_one_passes(max_len, d_model):
+    if max_len < 0 or d_model % 2 and d_model > 1:
+        raise ValueError("sizes")
+    return _lone_sine(max_len, d_model)
+
+
+@sinusoidal_encoding.misconception(
+    "Nothing is refused: an odd width passes, and so does a negative length, as `np.arange` of it is empty. Check both "
+    "and raise ValueError.")
+def nothing_refused(max_len, d_model):
+    return _lone_sine(max(max_len, 0), d_model)
 
 
 @sinusoidal_encoding.misconception(
@@ -407,6 +430,21 @@ def shift_multiplied(offset, d_model):
 
 
 @shift_matrix.misconception(
+    "The angles were turned from degrees into radians first. Offset times speed is in radians already, as in the "
+    "encoding.", section=BY_HAND)
+def shift_in_degrees(offset, d_model):
+    return _blocks(offset, d_model, speeds=lambda d: _speeds(d) * np.pi / 180)
+
+
+@shift_matrix.misconception(
+    "A negative offset is refused. It is a step back, which is as good a rotation as a step forward.")
+def negative_refused(offset, d_model):
+    if offset < 0:
+        raise ValueError("negative")
+    return _blocks(offset, d_model)
+
+
+@shift_matrix.misconception(
     "Angles were computed in single precision. Use float64, NumPy's default.")
 def shift_single_precision(offset, d_model):
     return _blocks(offset, d_model, number=np.float32)
@@ -415,7 +453,10 @@ def shift_single_precision(offset, d_model):
 @shift_matrix.misconception(
     "An odd width passes. There is no encoding of odd width to shift: raise ValueError.")
 def shift_odd_accepted(offset, d_model):
-    return _blocks(offset, d_model + d_model % 2)[:d_model, :d_model]
+    shift = np.zeros((d_model, d_model))  # the last column has no partner and stays empty
+    even = d_model - d_model % 2
+    shift[:even, :even] = _blocks(offset, even, speeds=lambda _: _speeds(d_model)[:even // 2])
+    return shift
 
 
 # LearnedPositions ----------------------------------------------------------------------------------------------------
@@ -600,6 +641,14 @@ class Detached(_Positions):
 
 
 @LearnedPositions.misconception(
+    "The result is cut off from everything: under `torch.no_grad()`, or after `.detach()`, neither the table nor the "
+    "tokens get a gradient. Add without it.")
+class ResultDetached(_Positions):
+    def place(self, x):
+        return (x + self.rows(x)).detach()
+
+
+@LearnedPositions.misconception(
     "A text longer than the table gets the last row again and again, so its end has no order. Raise ValueError.",
     section="Past the last row")
 class Clamped(solutions.LearnedPositions):
@@ -713,6 +762,11 @@ class BatchAxis(solutions.LearnedPositions):
 class OnItsSide(solutions.LearnedPositions):
     def __init__(self, max_len, d_model):
         super().__init__(d_model, max_len)
+
+
+# What is said about missing parameters holds the name of the class, so that of a mistake must be a student's.
+for _mistake in (TwoParameters, NoParameter):
+    _mistake.__name__ = LearnedPositions.name
 
 
 # alibi_bias ----------------------------------------------------------------------------------------------------------
@@ -860,10 +914,18 @@ def future_zero(n_heads, n):
     return _bias(n_heads, n, future=0.0)
 
 
+for _number in (-1e9, -1e4, -1e6, -1e12, -1e30, np.finfo(np.float32).min, np.finfo(np.float64).min):
+    @alibi_bias.misconception(
+        "The future gets a large finite number. Some score may be lower still: use minus infinity.")
+    def future_finite(n_heads, n, number=float(_number)):
+        return _bias(n_heads, n, future=number)
+
+
 @alibi_bias.misconception(
-    "The future gets a large finite number. Some score may be lower still: use minus infinity.")
-def future_finite(n_heads, n):
-    return _bias(n_heads, n, future=-1e9)
+    "A mask of zeros and ones was multiplied by infinity, and 0 times infinity is nan. Choose between the two with "
+    "`np.where`.")
+def zero_times_infinity(n_heads, n):
+    return _bias(n_heads, n, future=None) + np.where(np.tri(n, dtype=bool), np.nan, -np.inf)
 
 
 @alibi_bias.misconception(
@@ -909,6 +971,21 @@ def heads_last(n_heads, n):
     "Zero heads, or fewer, pass and give an empty bias. Raise ValueError.")
 def no_head_passes(n_heads, n):
     return _bias(n_heads, n) if n_heads > 0 else np.zeros((0, n, n))
+
+
+@alibi_bias.misconception(
+    "Nothing is refused: fewer than one head and a negative length pass, as `np.arange` of them is empty. Check both "
+    "and raise ValueError.")
+def no_size_refused(n_heads, n):
+    return _bias(n_heads, max(n, 0)) if n_heads > 0 else np.zeros((0, max(n, 0), max(n, 0)))
+
+
+@alibi_bias.misconception(
+    "A text of no tokens is refused. Nothing is wrong with it: its bias has the shape (n_heads, 0, 0).")
+def no_token_refused(n_heads, n):
+    if n < 1:
+        raise ValueError("no token")
+    return _bias(n_heads, n)
 
 
 @alibi_bias.misconception(

@@ -6,4 +6,12 @@ WRITTEN = {
     "softmax": "exp turns differences of scores into ratios of weights; adding a constant multiplies every exponential "
                "by the same factor, which cancels in the division.",
     "attention": "Without the division the scores spread as sqrt(d_k), softmax saturates, and almost no gradient flows.",
+    "masks": "With the mask, position i is computed from tokens 0 to i alone, so all n predictions of one pass are honest. "
+             "Without it the next token is an input, and the loss falls by copying.",
+    "multi_head": "A head has one softmax, so one set of weights per token. Several heads look at several things at once, "
+                  "and W_o mixes what they found.",
+    "cross_attention": "The queries come from the translation so far, keys and values from the source. So the weights are "
+                       "rectangular and padding is masked on the side of the source.",
+    "positions": "Attention without positions gives the same rows in another order. A sinusoid makes an offset a rotation, "
+                 "the same one wherever it starts.",
 }

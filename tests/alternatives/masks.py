@@ -37,6 +37,11 @@ def causal_as_what_is_not_the_future(n_q, n_k=None):
     return ~np.triu(np.ones((n_q, n_k)), k=1 + n_k - n_q).astype(bool)
 
 
+def causal_by_turning_round(n_q, n_k=None):
+    """Read from the end, both ways, the mask is an upper triangle that begins in the corner."""
+    return np.triu(np.ones((n_q, n_q if n_k is None else n_k), dtype=bool))[::-1, ::-1]
+
+
 # padding_mask
 
 def padding_by_filling_rows(lengths, max_len):
@@ -65,6 +70,13 @@ def padding_by_torch(lengths, max_len):
     if (lengths < 0).any() or (lengths > max_len).any():
         raise ValueError("impossible lengths")
     return (torch.arange(max_len).expand(len(lengths), max_len) < lengths.unsqueeze(1)).unsqueeze(1).numpy()
+
+
+def padding_by_a_table_of_all_lengths(lengths, max_len):
+    lengths = np.array(lengths)
+    if not np.array_equal(lengths, lengths.clip(0, max_len)):
+        raise ValueError("impossible lengths")
+    return np.tri(max_len + 1, max_len, -1, dtype=bool)[lengths][:, None]
 
 
 # sliding_window_mask
@@ -130,6 +142,26 @@ def softmax_of_what_is_left(scores, mask):
     return powers / np.maximum(powers.sum(-1, keepdims=True), np.finfo(float).tiny)
 
 
+def softmax_by_log_sum_exp(scores, mask):
+    visible = np.where(mask, scores, -np.inf)
+    log_total = np.logaddexp.reduce(visible, axis=-1, keepdims=True)
+    return np.where(mask, np.exp(visible - np.where(log_total == -np.inf, 0.0, log_total)), 0.0)
+
+
+def softmax_with_empty_rows_opened(scores, mask):
+    """As in PyTorch with a gradient: an empty row sees all before the softmax and nothing after it."""
+    opened = np.where(mask | ~mask.any(axis=-1, keepdims=True), scores, -np.inf)
+    powers = np.exp(opened - opened.max(axis=-1, keepdims=True))
+    return np.where(mask, powers / powers.sum(axis=-1, keepdims=True), 0.0)
+
+
+def softmax_by_a_masked_array(scores, mask):
+    scores, mask = np.broadcast_arrays(scores, mask)
+    visible = np.ma.array(scores.astype(float), mask=~mask)
+    powers = np.ma.exp(visible - visible.max(axis=-1, keepdims=True))
+    return np.asarray((powers / powers.sum(axis=-1, keepdims=True)).filled(0.0))
+
+
 # causal_attention
 
 def attention_by_torch(Q, K, V):
@@ -169,6 +201,29 @@ def attention_with_an_added_mask(Q, K, V):
     scores = np.matmul(Q, K.swapaxes(-2, -1)) * Q.shape[-1] ** -0.5 + bias
     weights = _masked_softmax(scores, np.isfinite(scores))
     return np.matmul(weights, V), weights
+
+
+def attention_with_a_scale_on_each_side(Q, K, V):
+    if (Q.shape[-1], V.shape[-2]) != K.shape[:-3:-1]:
+        raise ValueError("sizes")
+    root = Q.shape[-1] ** -0.25
+    scores = np.einsum("...id,...jd->...ij", root * Q, root * K)
+    n_q, n_k = scores.shape[-2:]
+    weights = _masked_softmax(scores, np.tri(n_q, n_k, n_k - n_q, dtype=bool))
+    return [np.einsum("...ij,...jd->...id", weights, V), weights]
+
+
+def attention_divided_at_the_end(Q, K, V):
+    if Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
+        raise ValueError("sizes")
+    scores = Q @ np.moveaxis(K, -1, -2) / Q.shape[-1] ** 0.5
+    future = np.arange(K.shape[-2]) > np.arange(Q.shape[-2])[:, None] + K.shape[-2] - Q.shape[-2]
+    scores[..., future] = -np.inf
+    top = scores.max(axis=-1, keepdims=True)
+    powers = np.exp(scores - np.where(np.isinf(top), 0.0, top))
+    total = powers.sum(axis=-1, keepdims=True)
+    total[total == 0] = 1.0
+    return powers @ V / total, powers / total
 
 
 # next_token_loss
@@ -211,13 +266,43 @@ def loss_by_logaddexp(logits, tokens):
     return np.mean(np.logaddexp.reduce(logits, axis=-1)[:, :-1] - logits[batch, n, tokens[:, 1:]])
 
 
+def loss_that_checks_what_it_uses(logits, tokens):
+    """The first token is no target, so nothing ever looks at it."""
+    if logits.shape[:-1] != tokens.shape:
+        raise ValueError("shapes")
+    targets, vocab = tokens[:, 1:].reshape(-1), logits.shape[-1]
+    if len(targets) == 0 or set(targets.tolist()) - set(range(vocab)):
+        raise ValueError("targets")
+    logs = torch.log_softmax(torch.tensor(logits, dtype=torch.float64)[:, :-1].reshape(-1, vocab), dim=-1)
+    return float(-logs.numpy()[np.arange(len(targets)), targets].mean())
+
+
+def loss_by_gaps_to_the_right_token(logits, tokens):
+    """The loss of a guess is the log of the sum of exponentials of its gaps to the token that came."""
+    _refuse(logits, tokens)
+    gaps = logits[:, :-1] - np.take_along_axis(logits[:, :-1], tokens[:, 1:, None], axis=-1)
+    return np.logaddexp.reduce(gaps, axis=-1).mean()
+
+
+def loss_with_the_last_target_ignored(logits, tokens):
+    _refuse(logits, tokens)
+    targets = torch.tensor(tokens, dtype=torch.int64).roll(-1, dims=1)
+    targets[:, -1] = -100
+    return F.cross_entropy(torch.tensor(logits, dtype=torch.float64).transpose(1, 2), targets).item()
+
+
 ALTERNATIVES = {
     "causal_mask": [causal_by_comparing_positions, causal_by_torch, causal_cell_by_cell,
-                    causal_as_what_is_not_the_future],
-    "padding_mask": [padding_by_filling_rows, padding_by_outer_comparison, padding_by_lists, padding_by_torch],
+                    causal_as_what_is_not_the_future, causal_by_turning_round],
+    "padding_mask": [padding_by_filling_rows, padding_by_outer_comparison, padding_by_lists, padding_by_torch,
+                     padding_by_a_table_of_all_lengths],
     "sliding_window_mask": [window_between_two_triangles, window_as_a_sum_of_diagonals, window_row_by_row],
     "masked_softmax": [softmax_repaired_afterwards, softmax_with_a_bias_of_infinities, softmax_by_torch,
-                       softmax_row_by_row, softmax_of_what_is_left],
-    "causal_attention": [attention_by_torch, attention_prefix_by_prefix, attention_with_an_added_mask],
-    "next_token_loss": [loss_by_torch, loss_guess_by_guess, loss_by_one_hot_targets, loss_by_logaddexp],
+                       softmax_row_by_row, softmax_of_what_is_left, softmax_by_log_sum_exp,
+                       softmax_with_empty_rows_opened, softmax_by_a_masked_array],
+    "causal_attention": [attention_by_torch, attention_prefix_by_prefix, attention_with_an_added_mask,
+                         attention_with_a_scale_on_each_side, attention_divided_at_the_end],
+    "next_token_loss": [loss_by_torch, loss_guess_by_guess, loss_by_one_hot_targets, loss_by_logaddexp,
+                        loss_that_checks_what_it_uses, loss_by_gaps_to_the_right_token,
+                        loss_with_the_last_target_ignored],
 }

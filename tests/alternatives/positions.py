@@ -49,6 +49,25 @@ def encoding_by_sines_alone(max_len, d_model):
     return np.sin(np.arange(max_len).reshape(-1, 1) * rates + np.tile([0.0, np.pi / 2], d_model // 2))
 
 
+def encoding_turned_step_by_step(max_len, d_model):
+    """Each row is the one before, turned by one step."""
+    if d_model % 2:
+        raise ValueError("odd width")
+    hand = np.tile([0.0, 1.0], d_model // 2)
+    encoding = np.zeros((max_len, d_model))
+    for p in range(max_len):
+        encoding[p] = hand
+        hand = shift_by_three_diagonals(1, d_model) @ hand
+    return encoding
+
+
+def encoding_in_torch(max_len, d_model):
+    if max_len < 0 or d_model % 2:
+        raise ValueError("sizes")
+    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1).numpy()
+
+
 # shift_matrix
 
 def shift_by_kronecker(offset, d_model):
@@ -87,6 +106,26 @@ def shift_by_fancy_indices(offset, d_model):
     shift = np.zeros((d_model, d_model))
     shift[even, even] = shift[even + 1, even + 1] = hand.real
     shift[even, even + 1], shift[even + 1, even] = hand.imag, -hand.imag
+    return shift
+
+
+def shift_by_a_matrix_exponential(offset, d_model):
+    """A rotation is the exponential of its angular velocity."""
+    if d_model % 2:
+        raise ValueError("odd width")
+    velocity = torch.zeros(d_model, d_model, dtype=torch.float64)
+    for column in range(0, d_model, 2):
+        velocity[column, column + 1] = 10000 ** (-column / d_model)
+        velocity[column + 1, column] = -velocity[column, column + 1]
+    return torch.matrix_exp(offset * velocity).numpy()
+
+
+def shift_that_numpy_checks(offset, d_model):
+    """At an odd width the last block does not fit, and NumPy raises ValueError by itself."""
+    shift = np.zeros((d_model, d_model))
+    for i in range(0, d_model, 2):
+        a = offset / 10000 ** (i / d_model)
+        shift[i:i + 2, i:i + 2] = [[math.cos(a), math.sin(a)], [-math.sin(a), math.cos(a)]]
     return shift
 
 
@@ -137,6 +176,19 @@ class PositionsBySelection(nn.Module):
         return x + (chosen @ self.p).reshape(1, *x.shape[1:])
 
 
+class PositionsTokenByToken(nn.Module):
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.longest = max_len
+        self.places = nn.Linear(max_len, d_model, bias=False)
+        self.places.weight = nn.Parameter(torch.zeros(max_len, d_model))
+
+    def forward(self, x):
+        if not x.shape[1] <= self.longest or x.shape[2:] != self.places.weight.shape[1:]:
+            raise ValueError("does not fit")
+        return torch.stack([x[:, p] + self.places.weight[p] for p in range(x.shape[1])], dim=1)
+
+
 # alibi_bias
 
 def alibi_with_loops(n_heads, n):
@@ -170,11 +222,20 @@ def alibi_in_torch(n_heads, n):
     return bias.masked_fill(torch.ones(n, n, dtype=torch.bool).triu(1), -torch.inf).numpy()
 
 
+def alibi_by_infinite_distances(n_heads, n):
+    """The future is infinitely far away; slopes are a running product."""
+    if n_heads < 1 or n < 0:
+        raise ValueError("sizes")
+    distance = np.subtract.outer(np.arange(n), np.arange(n)).astype(float)
+    distance[distance < 0] = np.inf
+    return np.stack([-slope * distance for slope in np.cumprod(np.full(n_heads, 2 ** (-8 / n_heads)))])
+
+
 ALTERNATIVES = {
     "sinusoidal_encoding": [encoding_entry_by_entry, encoding_by_complex_exponentials, encoding_by_logarithms,
-                            encoding_by_sines_alone],
+                            encoding_by_sines_alone, encoding_turned_step_by_step, encoding_in_torch],
     "shift_matrix": [shift_by_kronecker, shift_by_three_diagonals, shift_by_one_step_repeated,
-                     shift_by_fancy_indices],
-    "LearnedPositions": [PositionsByEmbedding, PositionsByExpanding, PositionsBySelection],
-    "alibi_bias": [alibi_with_loops, alibi_by_a_mask_added, alibi_in_torch],
+                     shift_by_fancy_indices, shift_by_a_matrix_exponential, shift_that_numpy_checks],
+    "LearnedPositions": [PositionsByEmbedding, PositionsByExpanding, PositionsBySelection, PositionsTokenByToken],
+    "alibi_bias": [alibi_with_loops, alibi_by_a_mask_added, alibi_in_torch, alibi_by_infinite_distances],
 }

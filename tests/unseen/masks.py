@@ -10,6 +10,150 @@ from tests.unseen.parts import attend, scores_of, weights_of
 def own_error(kind):
     raise kind("my own words")
 
+
+def first_rows_of_a_large_square(n_q, n_k=None):
+    n = max(n_q, n_k or n_q)
+    return np.tri(n, dtype=bool)[:n_q, :n_k or n_q]
+
+
+def square_put_behind_nothing(n_q, n_k=None):
+    mask = np.zeros((n_q, max(n_q, n_k or n_q)), dtype=bool)
+    mask[:, -n_q:] = np.tri(n_q, dtype=bool)
+    return mask[:, :n_k or n_q]
+
+
+def length_of_the_first_checked(lengths, max_len):
+    if not 0 <= lengths[0] <= max_len:
+        own_error(ValueError)
+    return np.arange(max_len) < np.reshape(lengths, (-1, 1, 1))
+
+
+def real_positions_by_index(lengths, max_len):
+    return np.tri(max_len + 1, max_len, -1, dtype=bool)[np.asarray(lengths)][:, None]
+
+
+def rows_by_slices(n, window):
+    if window < 1:
+        own_error(ValueError)
+    mask = np.zeros((n, n), dtype=bool)
+    for i, row in enumerate(mask):
+        row[i + 1 - window:i + 1] = True
+    return mask
+
+
+def one_window_at_least(n, window):
+    return np.tril(np.triu(np.ones((n, n), dtype=bool), 1 - max(window, 1)))
+
+
+def own_chunk_and_the_last(n, window):
+    if window < 1:
+        own_error(ValueError)
+    mask = np.tri(n, dtype=bool)
+    for i in range(n):
+        mask[i, :max(0, (i // window - 1) * window)] = False
+    return mask
+
+
+def all_zeros_if_any_row_is_empty(scores, mask):
+    weights = weights_of(np.where(mask, scores, -np.inf))
+    return np.zeros_like(weights) if np.isnan(weights).any() else weights
+
+
+def shifts_the_callers_scores(scores, mask):
+    if scores.dtype.kind == "f":
+        scores -= scores.max(axis=-1, keepdims=True)
+    visible = np.where(mask, scores, -np.inf)
+    top = np.nan_to_num(visible.max(axis=-1, keepdims=True), neginf=0)
+    powers = np.exp(visible - top)
+    return powers / np.maximum(powers.sum(axis=-1, keepdims=True), 1e-300)
+
+
+def before(Q, K):
+    return np.tri(Q.shape[-2], K.shape[-2], K.shape[-2] - Q.shape[-2], dtype=bool)
+
+
+def careful(scores):
+    return np.nan_to_num(weights_of(scores), nan=0.0)
+
+
+def fitting(Q, K, V):
+    if Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
+        own_error(ValueError)
+
+
+def attention_filled(number, then_zero=False):
+    def answer(Q, K, V):
+        fitting(Q, K, V)
+        weights = weights_of(np.where(before(Q, K), scores_of(Q, K), number))
+        weights = weights * before(Q, K) if then_zero else weights
+        return weights @ V, weights
+    return answer
+
+
+def attention_into_an_array_like_the_values(Q, K, V):
+    fitting(Q, K, V)
+    weights = careful(np.where(before(Q, K), scores_of(Q, K), -np.inf))
+    output = np.zeros((weights @ V).shape, dtype=V.dtype)
+    output[...] = weights @ V
+    return output, weights
+
+
+def attention_masked_in_squares_only(Q, K, V):
+    fitting(Q, K, V)
+    scores = scores_of(Q, K)
+    if Q.shape[-2] == K.shape[-2]:
+        scores = np.where(before(Q, K), scores, -np.inf)
+    return careful(scores) @ V, careful(scores)
+
+
+def attention_that_shows_other_weights(Q, K, V):
+    fitting(Q, K, V)
+    scores = scores_of(Q, K)
+    return careful(np.where(before(Q, K), scores, -np.inf)) @ V, careful(scores)
+
+
+def logs_of(logits):
+    gaps = logits - logits.max(-1, keepdims=True)
+    return gaps - np.log(np.exp(gaps).sum(-1, keepdims=True))
+
+
+def right_sizes_and_ids(logits, tokens):
+    if logits.shape[:2] != tokens.shape or tokens.shape[1] < 2:
+        own_error(ValueError)
+    if tokens.min() < 0 or tokens.max() >= logits.shape[2]:
+        own_error(ValueError)
+
+
+def loss_of_kept_probabilities(logits, tokens):
+    right_sizes_and_ids(logits, tokens)
+    probabilities = np.clip(weights_of(logits[:, :-1]), 1e-15, 1.0)
+    return -np.log(np.take_along_axis(probabilities, tokens[:, 1:, None], -1)).mean()
+
+
+def loss_across_the_sentences(logits, tokens):
+    right_sizes_and_ids(logits, tokens)
+    ids = tokens.ravel()
+    return -logs_of(logits.reshape(len(ids), -1))[np.arange(len(ids) - 1), ids[1:]].mean()
+
+
+def loss_of_a_second_softmax(logits, tokens):
+    right_sizes_and_ids(logits, tokens)
+    return -np.take_along_axis(logs_of(weights_of(logits[:, :-1])), tokens[:, 1:, None], -1).mean()
+
+
+def loss_of_what_zip_leaves(logits, tokens):
+    if tokens.min() < 0 or tokens.max() >= logits.shape[2] or tokens.shape[1] < 2:
+        own_error(ValueError)
+    return np.mean([-logs_of(row)[target] for guesses, ids in zip(logits, tokens)
+                    for row, target in zip(guesses[:-1], ids[1:])])
+
+
+def loss_with_room_for_one_id_more(logits, tokens):
+    if logits.shape[:2] != tokens.shape or tokens.shape[1] < 2 or tokens.min() < 0 or tokens.max() > logits.shape[2]:
+        own_error(ValueError)
+    return -np.take_along_axis(logs_of(logits[:, :-1]), tokens[:, 1:, None], -1).mean()
+
+
 # exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "causal_mask": [
@@ -17,21 +161,33 @@ UNSEEN = {
         (lambda n_q, n_k=None: np.triu(np.ones((n_q, n_q)), 1) == 0, "n_k is ignored"),
         (lambda n_q, n_k=None: np.tril(np.ones((n_q, n_k or n_q), dtype=int), (n_k or n_q) - n_q), "numbers 0 and 1"),
         (lambda n_q, n_k=None: np.triu(np.full((n_q, n_k or n_q), -1e9), 1 + (n_k or n_q) - n_q), None),
+        (lambda n_q, n_k=None: np.tri(n_q, n_k or n_q, abs((n_k or n_q) - n_q), dtype=bool), None),
+        (first_rows_of_a_large_square, "top left"),
+        (square_put_behind_nothing, "keys from before the first query"),
     ],
     "padding_mask": [
         (lambda lengths, max_len: np.arange(max_len)[None] < np.reshape(lengths, (-1, 1)), "axis for the queries"),
         (lambda lengths, max_len: np.arange(max_len) < np.clip(lengths, 0, max_len)[:, None, None], "without a word"),
         (lambda lengths, max_len: (np.arange(max_len) < np.reshape(lengths, (-1, 1, 1))) if max(lengths) <= max_len
          else own_error(ValueError), "Negative lengths pass"),
+        (length_of_the_first_checked, None),
+        (real_positions_by_index, None),
     ],
     "sliding_window_mask": [
         (lambda n, window: np.tril(np.ones((n, n), bool)) & ~np.tril(np.ones((n, n), bool), -window - 1),
          "does not count the token itself"),
         (lambda n, window: np.triu(np.tril(np.ones((n, n), bool)), 1 - window), "A window below 1 passes"),
+        (rows_by_slices, "slice that begins below 0"),
+        (one_window_at_least, None),
+        (own_chunk_and_the_last, "its own block and the one before"),
     ],
     "masked_softmax": [
         *[(lambda scores, mask, number=number: weights_of(np.where(mask, scores, number)), "finite")
-          for number in (-1e4, -1e6, -1e12)],
+          for number in (-1e4, -1e6, -1e12, -1e20, np.finfo(np.float32).min)],
+        *[(lambda scores, mask, number=number: weights_of(scores + (1.0 - mask) * number) * mask, "set to 0 afterwards")
+          for number in (-1e9, -1e18)],
+        (all_zeros_if_any_row_is_empty, None),
+        (shifts_the_callers_scores, "written into"),
         (lambda scores, mask: weights_of(np.where(mask, scores, -math.inf)), "gives nan"),
         (lambda scores, mask: np.nan_to_num(weights_of(np.where(mask, scores, -math.inf)),
                                             nan=1 / scores.shape[-1]), "reads all keys equally"),
@@ -44,11 +200,24 @@ UNSEEN = {
          "top left"),
         (lambda Q, K, V: attend(np.where(np.tril(np.ones((Q.shape[-2], K.shape[-2])), K.shape[-2] - Q.shape[-2]),
                                          scores_of(Q, K), -1e7), V), "big finite number"),
+        (attention_filled(-1e4), "not even low"),
+        (attention_filled(-1e25), "big finite number"),
+        (attention_filled(-np.finfo(float).max), "reads all keys equally"),
+        (attention_filled(-1e20, then_zero=True), "set to 0 afterwards"),
+        (attention_into_an_array_like_the_values, "lose every fraction"),
+        (attention_masked_in_squares_only, None),
+        (attention_that_shows_other_weights, None),
     ],
     "next_token_loss": [
         (lambda logits, tokens: -np.log(weights_of(logits[:, :-1])[
-            np.arange(len(tokens))[:, None], np.arange(tokens.shape[1] - 1), tokens[:, 1:]]).mean(), "Ids are not checked"),
+            np.arange(len(tokens))[:, None], np.arange(tokens.shape[1] - 1), tokens[:, 1:]]).mean(),
+         "Ids are not checked"),
         (lambda logits, tokens: np.square(weights_of(logits[:, :-1]) - np.eye(logits.shape[-1])[tokens[:, 1:]]).mean(),
          None),
+        (loss_of_kept_probabilities, "keeps the logarithm away from 0"),
+        (loss_across_the_sentences, None),
+        (loss_of_a_second_softmax, None),
+        (loss_of_what_zip_leaves, None),
+        (loss_with_room_for_one_id_more, None),
     ],
 }

@@ -1,0 +1,185 @@
+"""Wrong answers to the positions chapter that its list of misconceptions does not hold in these words."""
+
+import math
+
+import numpy as np
+import torch
+from torch import nn
+
+
+def refuse_unless(fits):
+    if not fits:
+        raise ValueError("my own words")
+
+
+def encoding(entry):
+    """An encoding from a function of place, column and width; sizes are checked."""
+    def answer(max_len, d_model):
+        refuse_unless(max_len >= 0 and d_model % 2 == 0)
+        rows = [[entry(p, column, d_model) for column in range(d_model)] for p in range(max_len)]
+        return np.array(rows).reshape(max_len, d_model)
+    return answer
+
+
+def wave(angle, column):
+    return math.cos(angle) if column % 2 else math.sin(angle)
+
+
+def shift(block):
+    """A block diagonal from a function of the angle; the width is checked."""
+    def answer(offset, d_model):
+        refuse_unless(d_model % 2 == 0)
+        angles = [offset / 10000 ** (column / d_model) for column in range(0, d_model, 2)]
+        return torch.block_diag(*[torch.from_numpy(np.array(block(a))) for a in angles]).numpy()
+    return answer
+
+
+class Lookup(nn.Module):
+    """Positions by nn.Embedding, without a check of sizes."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.rows = nn.Embedding(max_len, d_model)
+
+    def forward(self, x):
+        return x + self.rows(torch.arange(x.shape[1]))
+
+
+class Checked(Lookup):
+    """The same with its sizes checked."""
+
+    def forward(self, x):
+        refuse_unless(x.shape[1] <= self.rows.num_embeddings and x.shape[2] == self.rows.embedding_dim)
+        return self.place(x)
+
+
+class CountsFromOne(Checked):
+    def place(self, x):
+        return x + self.rows(torch.arange(1, x.shape[1] + 1))
+
+
+class HalfAsLoud(Checked):
+    def place(self, x):
+        return x + self.rows(torch.arange(x.shape[1])) / 2
+
+
+class NumberOfTheText(Checked):
+    def place(self, x):
+        return x + self.rows(torch.arange(x.shape[0])).unsqueeze(1)
+
+
+class WithoutGradients(Checked):
+    def place(self, x):
+        with torch.no_grad():
+            return x + self.rows(torch.arange(x.shape[1]))
+
+
+class LengthOfTheBatch(Checked):
+    """It checks the number of texts where the number of tokens was meant."""
+
+    def forward(self, x):
+        refuse_unless(len(x) <= self.rows.num_embeddings and x.shape[2] == self.rows.embedding_dim)
+        return x + self.rows.weight[:x.shape[1]]
+
+
+class WidthUnchecked(Lookup):
+    def forward(self, x):
+        refuse_unless(x.shape[1] <= self.rows.num_embeddings)
+        return super().forward(x)
+
+
+class PlainTensor(nn.Module):
+    """A tensor as an attribute is not a parameter."""
+
+    def __init__(self, max_len, d_model):
+        super().__init__()
+        self.rows = torch.zeros(max_len, d_model)
+
+    def forward(self, x):
+        return x + self.rows[:x.shape[1]]
+
+
+PlainTensor.__name__ = "LearnedPositions"  # as a student's would be; the words on missing parameters hold it
+
+
+def linear_bias(slope, future=-math.inf):
+    """A bias from a function of the head, counted from 1, and the number of heads; sizes are checked."""
+    def answer(n_heads, n):
+        refuse_unless(n_heads >= 1 and n >= 0)
+        return np.array([[[slope(h, n_heads) * (j - i) if j <= i else future for j in range(n)] for i in range(n)]
+                         for h in range(1, n_heads + 1)]).reshape(n_heads, n, n)
+    return answer
+
+
+def interleaved(max_len, d_model):
+    """The usual program, which leaves all checks to NumPy."""
+    table = np.zeros((max_len, d_model))
+    angles = np.outer(np.arange(max_len), np.exp(-math.log(10000) * np.arange(0, d_model, 2) / d_model))
+    table[:, 0::2], table[:, 1::2] = np.sin(angles), np.cos(angles)
+    return table
+
+
+def lone_column(offset, d_model):
+    """Pairs from a floor division: an odd column is left alone."""
+    table = np.eye(d_model)
+    for pair in range(d_model // 2):
+        angle = offset / 10000 ** (2 * pair / d_model)
+        table[2 * pair:2 * pair + 2, 2 * pair:2 * pair + 2] = turn(angle)
+    return table
+
+
+def turn(angle):
+    return np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
+
+
+def forward_only(offset, d_model):
+    refuse_unless(offset >= 0)
+    return shift(turn)(offset, d_model)
+
+
+def unchecked_bias(n_heads, n):
+    places = np.arange(n)
+    slopes = 2.0 ** (-8 * np.arange(1, n_heads + 1) / n_heads)
+    return np.where(np.tri(len(places), dtype=bool), slopes[:, None, None] * (places - places[:, None]), -math.inf)
+
+
+def multiplied_mask(n_heads, n):
+    with np.errstate(invalid="ignore"):
+        return linear_bias(lambda h, m: 256 ** (-h / m), 0.0)(n_heads, n) + np.triu(np.ones((n, n)), 1) * -math.inf
+
+
+# exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
+UNSEEN = {
+    "sinusoidal_encoding": [
+        (encoding(lambda p, c, d: wave(p / 10000 ** (2 * (c - c % 2) / d), c)), "exponent is twice"),
+        (encoding(lambda p, c, d: wave(p * math.exp(math.log(10000) * (c - c % 2) / d), c)), "is multiplied"),
+        (encoding(lambda p, c, d: wave(p * math.exp(-math.log(1000) * (c - c % 2) / d), c)), "base is 1000 here"),
+        (encoding(lambda p, c, d: wave(p / 10000 ** (c / d), c)), "speed of its own"),
+        (encoding(lambda p, c, d: wave((p + 1) / 10000 ** (2 * (c - c % 2) / d), c)), None),
+        (encoding(lambda p, c, d: wave(p / 10000 ** ((c - c % 2) / d), c) / 2), None),
+        (encoding(lambda p, c, d: wave(p // 10000 ** ((c - c % 2) / d), c)), None),
+        (interleaved, "width of 1 passes"),
+        (lambda max_len, d_model: interleaved(max_len, d_model).astype(np.float32), None),
+    ],
+    "shift_matrix": [
+        (shift(lambda a: [[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]]), "turns the other way"),
+        (shift(lambda a: [[math.cos(a), math.sin(a)], [math.sin(a), math.cos(a)]]), "same sign"),
+        (shift(lambda a: [[math.cos(a), math.sin(a)], [math.sin(a), -math.cos(a)]]), None),
+        (shift(lambda a: turn(a / 2)), None), (shift(lambda a: turn(math.radians(a))), "degrees"),
+        (lone_column, None), (forward_only, "negative offset is refused"),
+    ],
+    "LearnedPositions": [
+        (Lookup, "IndexError"), (CountsFromOne, "begin at 1"), (NumberOfTheText, "number in the batch"),
+        (HalfAsLoud, None), (WithoutGradients, "cut off from everything"), (LengthOfTheBatch, None),
+        (WidthUnchecked, "width 1 are broadcast"), (PlainTensor, "no parameter"),
+    ],
+    "alibi_bias": [
+        (linear_bias(lambda h, m: 0.5 ** h), "eight heads only"),
+        (linear_bias(lambda h, m: 256 ** (-h / m), 0.0), "np.tril"),
+        (linear_bias(lambda h, m: 256 ** (-h / m), -1e7), None),
+        (linear_bias(lambda h, m: 256 ** ((1 - h) / m)), "counted from 0"),
+        (linear_bias(lambda h, m: 256 ** (-h / m) / 2), None),
+        (linear_bias(lambda h, m: 2 ** (-1 - 7 * (h - 1) / max(m - 1, 1))), None),
+        (multiplied_mask, "0 times infinity"), (unchecked_bias, "Nothing is refused"),
+    ],
+}
