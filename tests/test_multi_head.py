@@ -362,7 +362,8 @@ def test_the_harm_of_the_five_does_not_hang_on_zeros_but_the_order_of_single_hea
 
 def test_record_is_copied_from_the_sentence_said_before(heads):
     ablation = heads.ablation
-    said, alone = (ablation.prompts.index(text) for text in (f"{heads.texts[0]}. The CEO announced", "The CEO announced"))
+    begin = "The CEO announced"
+    said, alone = (ablation.prompts.index(text) for text in (f"{heads.texts[0]}. {begin}", begin))
     assert ablation.answers[said] == ablation.answers[alone] == "record"
     assert ablation.answer_baseline[said] > 0.6 and ablation.answer_baseline[alone] < 1e-5
 

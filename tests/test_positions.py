@@ -166,6 +166,11 @@ def test_the_bias_depends_on_the_distance_alone():
     assert np.array_equal(alibi_bias(4, 30)[:, :9, :9], bias)
 
 
+def test_a_token_has_no_penalty_on_itself_and_no_minus_before_its_zero():
+    own = np.diagonal(alibi_bias(3, 5), axis1=1, axis2=2)
+    assert not own.any() and not np.signbit(own).any()
+
+
 @pytest.mark.parametrize("n", [0, 1])
 def test_short_texts_have_a_bias_of_their_size(n):
     assert np.array_equal(alibi_bias(3, n), np.zeros((3, n, n)))

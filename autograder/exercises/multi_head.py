@@ -669,6 +669,23 @@ class RootOfTheHeads(_Steps):
 
 
 @MultiHeadAttention.misconception(
+    "The scale uses the number of tokens. What a dot product sums over is the width of one head, d_head: after the "
+    "split the last entry of the shape, not the one before.",
+    section=LAYER)
+class RootOfTheTokens(_Steps):
+    def score(self, q, k):
+        return q @ k.mT / math.sqrt(q.shape[-2])
+
+
+@MultiHeadAttention.misconception(
+    "The scores are multiplied by the square root of d_head. They spread too much already: divide.",
+    section=LAYER)
+class TimesTheRoot(_Steps):
+    def score(self, q, k):
+        return q @ k.mT * math.sqrt(q.shape[-1])
+
+
+@MultiHeadAttention.misconception(
     "The scores are not scaled. Divide them by the square root of d_head.",
     section=LAYER)
 class Unscaled(_Steps):
@@ -710,8 +727,8 @@ class OverQueries(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The weights are averaged over the heads. Return the map of each head, (batch, n_heads, n, n); the average hides "
-    "what heads are for.",
+    "One map of weights comes back for all heads, averaged or added up. Return the map of each head, (batch, n_heads, "
+    "n, n); one for all hides what heads are for.",
     section="The same layer in PyTorch")
 class AveragedWeights(_Steps):
     def forward(self, x, mask=None):
@@ -749,15 +766,6 @@ class Polarity(_Steps):
 class PolarityAndNan(Polarity):
     def share(self, scores, mask):
         return torch.softmax(_filled(scores, mask, -torch.inf), dim=-1)
-
-
-@MultiHeadAttention.misconception(
-    "The mask is turned round, and what it hides gets a finite number. True means that the query may attend to the "
-    "key, and a hidden score is minus infinity.",
-    section="The same layer in PyTorch")
-class PolarityAndFiniteFill(Polarity):
-    def share(self, scores, mask):
-        return torch.softmax(_filled(scores, mask, -1e9), dim=-1)
 
 
 @MultiHeadAttention.misconception(
@@ -834,8 +842,8 @@ class FiniteFillThenZero(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "Hidden scores get the lowest number of their type. A query with no key allowed then sees equal scores and reads "
-    "all keys alike; its weights must be 0.",
+    "A query with no key allowed reads all keys alike. That happens when its scores become one and the same number, such "
+    "as the lowest of their type, or its nan becomes 1/n. Its weights must be 0.",
     section=MASKS)
 class LowestNumber(_Steps):
     def share(self, scores, mask):

@@ -39,7 +39,19 @@ def split_by_einsum(x, n_heads):
     return torch.einsum("bnw,whd->bhnd", x, table)
 
 
+def split_on_its_side(x, n_heads):
+    """With the width in front of the tokens one cut suffices; then every head is turned back."""
+    batch, n, width = x.shape
+    if n_heads < 1 or width % n_heads:
+        raise ValueError("widths do not divide")
+    return x.mT.reshape(batch, n_heads, -1, n).mT
+
+
 # merge_heads
+
+def merge_by_named_axes(x):
+    return torch.einsum("bhnd->bnhd", x).flatten(-2)
+
 
 def merge_by_concatenation(x):
     if x.ndim != 4:
@@ -174,6 +186,46 @@ class HeadsInTheBatch(_FourMaps):
         return self.W_o(output), weights.unflatten(0, (self.heads, batch)).transpose(0, 1)
 
 
+class SentenceBySentence(_FourMaps):
+    """No batch at all: one sentence after the other, each with its own entry of the mask; a list in place of a tuple.
+
+    An empty row is left open before the softmax, where all its scores are finite, and closed after it.
+    """
+
+    def forward(self, x, mask=None):
+        if x.dim() != 3:
+            raise ValueError("(batch, n, d_model), please")
+        results = [self.read(one, mask if mask is None or mask.dim() == 2 else mask[b]) for b, one in enumerate(x)]
+        return [torch.stack(parts) for parts in zip(*results)]
+
+    def read(self, x, mask):
+        q, k, v = (W(x).reshape(-1, self.heads, self.width).movedim(0, 1) for W in (self.W_q, self.W_k, self.W_v))
+        scores = q.matmul(k.mT).div(self.width ** 0.5)
+        if mask is not None:
+            scores = scores.masked_fill(~mask & mask.any(dim=-1, keepdim=True), -math.inf)
+        weights = torch.exp(scores - scores.logsumexp(dim=-1, keepdim=True))
+        weights = weights if mask is None else weights * mask
+        return self.W_o((weights @ v).movedim(0, 1).flatten(1)), weights
+
+
+class AddedMask(_FourMaps):
+    """The mask as numbers to add, 0 or minus infinity, with 0 in empty rows; the scale in a buffer."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__(d_model, n_heads)
+        self.register_buffer("scale", torch.tensor(self.width, dtype=torch.float64).rsqrt())
+
+    def forward(self, x, mask=None):
+        q, k, v = (W(x).unflatten(2, (self.heads, -1)).swapaxes(1, 2) for W in (self.W_q, self.W_k, self.W_v))
+        if mask is None:
+            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
+        mask = mask[:, None] if mask.ndim == 3 else mask
+        added = torch.zeros(mask.shape, dtype=x.dtype).masked_fill(~mask, -torch.inf)
+        added = torch.where(mask.sum(-1, keepdim=True) == 0, torch.zeros((), dtype=x.dtype), added)
+        weights = torch.softmax(q @ k.swapaxes(2, 3) * self.scale.to(x) + added, dim=-1) * mask
+        return self.W_o((weights @ v).swapaxes(1, 2).flatten(2)), weights
+
+
 # attention_parameters
 
 def parameters_by_building(d_model, n_heads, bias=False):
@@ -203,8 +255,9 @@ def parameters_by_cases(d_model, n_heads, bias=False):
 
 
 ALTERNATIVES = {
-    "split_heads": [split_by_slices, split_by_unflatten, split_by_tensor_split, split_by_einsum],
-    "merge_heads": [merge_by_concatenation, merge_by_contiguous_view, merge_into_an_empty_tensor],
-    "MultiHeadAttention": [ByEinsum, HeadByHead, PackedProjections, FusedOutput, HeadsInTheBatch],
+    "split_heads": [split_by_slices, split_by_unflatten, split_by_tensor_split, split_by_einsum, split_on_its_side],
+    "merge_heads": [merge_by_concatenation, merge_by_contiguous_view, merge_into_an_empty_tensor, merge_by_named_axes],
+    "MultiHeadAttention": [ByEinsum, HeadByHead, PackedProjections, FusedOutput, HeadsInTheBatch, SentenceBySentence,
+                           AddedMask],
     "attention_parameters": [parameters_by_building, parameters_head_by_head, parameters_by_cases],
 }
