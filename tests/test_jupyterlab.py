@@ -45,7 +45,7 @@ def test_widgets_come_alive_and_every_check_passes_on_the_answers(lab, watched, 
     page = watched().page
     run_all(page, lab, f"{stem}_solved")
     count = len(registry.exercises_of(stem))
-    page.locator(".attn-check").nth(count - 1).wait_for(timeout=90_000)
+    page.locator(".attn-check").nth(count - 1).wait_for(timeout=300_000)
     for report in page.locator(".attn-check").all():
         words = report.inner_text()
         passed, of = re.search(r"(\d+) of (\d+) passed", words).groups()

@@ -346,8 +346,8 @@ class NoOutputProjection(_Parts):
 
 
 @CrossAttention.misconception(
-    "The weights are averaged over the heads. Return them head by head, (batch, n_heads, n_q, n_kv); who wants an "
-    "average can take it.")
+    "The maps of all heads are put into one. Return the weights head by head, (batch, n_heads, n_q, n_kv); who wants "
+    "an average can take it.")
 class WeightsAveraged(_Parts):
     def results(self, merged, weights):
         return self.W_o(merged), weights.mean(1)
@@ -421,8 +421,7 @@ class MaskOnTheHeads(_Parts):
 
 
 @CrossAttention.misconception(
-    "The mask of the first sequence is used for the whole batch. Each source has its own length and its own row of "
-    "kv_mask.",
+    "The mask of one sequence is used for the whole batch. Each source has its own length and its own row of kv_mask.",
     section=PADDING)
 class FirstMaskForAll(_Parts):
     def weigh(self, scores, kv_mask):
@@ -630,14 +629,14 @@ def four_dimensions(rng):
     yield dict(weights=_weights(rng, 3, 5, 7))
     yield dict(weights=_weights(rng, 5, 7))
     yield dict(weights=_weights(rng, 1, 2, 3, 5, 7))
-    yield dict(weights=_weights(rng, 2, 3, 5, 7))
+    yield dict(weights=_weights(rng, 2, 3, 6, 4))
 
 
 @hard_alignment.property(
     "leaves its input as it was", points=1, probe=probes.unchanged,
     hint="Make new tensors; write nothing into the weights.")
 def weights_stay(rng):
-    yield dict(weights=_weights(rng, 2, 3, 5, 7))
+    yield dict(weights=_weights(rng, 3, 4, 6, 5))
 
 
 def _four(weights):

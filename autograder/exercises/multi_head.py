@@ -842,8 +842,8 @@ class FiniteFillThenZero(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "A query with no key allowed reads all keys alike. That happens when its scores become one and the same number, such "
-    "as the lowest of their type, or its nan becomes 1/n. Its weights must be 0.",
+    "A query with no key allowed reads all keys alike. That happens when its scores become one and the same number, "
+    "such as the lowest of their type, or its nan becomes 1/n. Its weights must be 0.",
     section=MASKS)
 class LowestNumber(_Steps):
     def share(self, scores, mask):

@@ -141,6 +141,50 @@ class SentenceBySentence(nn.Module):
         return torch.stack(outputs), torch.stack(maps)
 
 
+class ByPytorchsOwnLayer(nn.Module):
+    """The function behind nn.MultiheadAttention; an empty source is opened for it, and its results set to 0."""
+
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if n_heads < 1 or d_model % n_heads:
+            raise ValueError("heads do not fit")
+        self.width, self.n_heads = d_model, n_heads
+        self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(d_model, d_model, bias=False) for _ in "qkvo")
+
+    def forward(self, x_q, x_kv, kv_mask=None):
+        _check(self, x_q, x_kv)
+        if x_q.size(2) != self.width or x_kv.size(2) != self.width:
+            raise ValueError("widths differ")
+        real = torch.ones(x_kv.shape[:2], dtype=torch.bool) if kv_mask is None else kv_mask
+        empty = real.logical_not().all(1)
+        output, weights = F.multi_head_attention_forward(
+            x_q.transpose(0, 1), x_kv.transpose(0, 1), x_kv.transpose(0, 1), self.width, self.n_heads,
+            in_proj_weight=None, in_proj_bias=None, bias_k=None, bias_v=None, add_zero_attn=False, dropout_p=0.0,
+            out_proj_weight=self.W_o.weight, out_proj_bias=None, average_attn_weights=False,
+            key_padding_mask=~real & ~empty[:, None], use_separate_proj_weight=True,
+            q_proj_weight=self.W_q.weight, k_proj_weight=self.W_k.weight, v_proj_weight=self.W_v.weight)
+        return (output.transpose(0, 1).masked_fill(empty[:, None, None], 0.0),
+                weights.masked_fill(empty[:, None, None, None], 0.0))
+
+
+class HeadsInTheBatch(ByEinsum):
+    """Heads folded into the batch, the mask repeated for each; results come as a list."""
+
+    def forward(self, x_q, x_kv, kv_mask=None):
+        _check(self, x_q, x_kv)
+        q, k, v = (torch.cat(layer(x).chunk(self.n_heads, dim=-1))
+                   for layer, x in ((self.W_q, x_q), (self.W_k, x_kv), (self.W_v, x_kv)))
+        scores = torch.baddbmm(q.new_zeros(1, 1, 1), q, k.mT, alpha=q.size(-1) ** -0.5)
+        if kv_mask is not None:
+            visible = kv_mask.repeat(self.n_heads, 1).unsqueeze(1)
+            scores = scores + torch.zeros_like(scores).masked_fill(~visible & visible.any(-1, keepdim=True), -math.inf)
+        weights = scores.log_softmax(-1).exp()
+        if kv_mask is not None:
+            weights = weights * visible
+        output = torch.cat(torch.bmm(weights, v).chunk(self.n_heads), dim=-1)
+        return [self.W_o(output), torch.stack(weights.chunk(self.n_heads), dim=1)]
+
+
 # hard_alignment
 
 def alignment_by_sum(weights):
@@ -153,6 +197,12 @@ def alignment_by_sorting(weights):
     if weights.dim() != 4:
         raise ValueError("four dimensions are needed")
     return weights.mean(dim=1).sort(dim=-1, descending=True).indices[..., 0]
+
+
+def alignment_by_numpy(weights):
+    if len(weights.shape) != 4:
+        raise ValueError("four dimensions are needed")
+    return torch.from_numpy(weights.numpy().mean(axis=1).argmax(axis=-1)).int()
 
 
 def alignment_query_by_query(weights):
@@ -191,7 +241,7 @@ def multiply_adds_head_by_head(n_q, n_kv, d_model):
 
 ALTERNATIVES = {
     "CrossAttention": [ByFusedAttention, HeadByHead, ByEinsum, NanRepaired,
-                       SentenceBySentence],
-    "hard_alignment": [alignment_by_sum, alignment_by_sorting, alignment_query_by_query],
+                       SentenceBySentence, ByPytorchsOwnLayer, HeadsInTheBatch],
+    "hard_alignment": [alignment_by_sum, alignment_by_sorting, alignment_by_numpy, alignment_query_by_query],
     "attention_multiply_adds": [multiply_adds_in_two_parts, multiply_adds_by_query, multiply_adds_head_by_head],
 }

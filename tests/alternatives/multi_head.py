@@ -216,9 +216,10 @@ class AddedMask(_FourMaps):
         self.register_buffer("scale", torch.tensor(self.width, dtype=torch.float64).rsqrt())
 
     def forward(self, x, mask=None):
+        _, n, _ = x.shape
         q, k, v = (W(x).unflatten(2, (self.heads, -1)).swapaxes(1, 2) for W in (self.W_q, self.W_k, self.W_v))
         if mask is None:
-            mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool)
+            mask = torch.ones(n, n, dtype=torch.bool)
         mask = mask[:, None] if mask.ndim == 3 else mask
         added = torch.zeros(mask.shape, dtype=x.dtype).masked_fill(~mask, -torch.inf)
         added = torch.where(mask.sum(-1, keepdim=True) == 0, torch.zeros((), dtype=x.dtype), added)
