@@ -251,24 +251,24 @@ class Built:
         """An object of the class with these weights, and the parameters that got them. Raises Unfit if none fit."""
         import torch
 
-        name = str(getattr(self.cls, "__name__", "the answer"))[:60]
         made = self.cls(**init)
         if not isinstance(made, torch.nn.Module):
-            raise Unfit(f"{name} should be a class that extends nn.Module")
+            raise Unfit("it should be a class that extends nn.Module")
         for weight in weights.values():
             made = made.to(weight.dtype)
         parameters = dict(made.named_parameters())
         named = {key: parameters.get(key) for key in weights}
         if "*" in weights:
             if len(parameters) != 1:
-                raise Unfit(f"{name} should have one parameter; it has {len(parameters)}")
+                raise Unfit(f"it should have one parameter; it has {len(parameters)}")
             named = {"*": next(iter(parameters.values()))}
         for key, parameter in named.items():
             if parameter is None:
                 there = f"it has {', '.join(parameters)}"[:160] if parameters else "it has none at all"
-                raise Unfit(f"{name} has no parameter `{key}`; {there}")
+                raise Unfit(f"it has no parameter `{key}`; {there}")
             if parameter.shape != weights[key].shape:
-                raise Unfit(f"the parameter `{key}` has shape {tuple(parameter.shape)} where "
+                which = "its parameter" if key == "*" else f"its parameter `{key}`"
+                raise Unfit(f"{which} has shape {tuple(parameter.shape)} where "
                             f"{tuple(weights[key].shape)} was expected")
         with torch.no_grad():
             for parameter in parameters.values():

@@ -1,6 +1,7 @@
 """The cross-attention chapter's reference answers against PyTorch's own operations, and the chapter's facts."""
 
 import re
+import time
 from pathlib import Path
 
 import pytest
@@ -304,7 +305,7 @@ def page(lomi):
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    names = {**lomi, "np": np, "torch": torch, "nn": nn, "F": F, "CrossAttention": CrossAttention,
+    names = {**lomi, "np": np, "time": time, "torch": torch, "nn": nn, "F": F, "CrossAttention": CrossAttention,
              "hard_alignment": hard_alignment}
 
     def run(text, first=None, end=None):

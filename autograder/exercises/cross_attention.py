@@ -887,8 +887,8 @@ def zero_refused(n_q, n_kv, d_model):
 # the written question ------------------------------------------------------------------------------------------------
 
 written = Written(points=4, rubric="""
-1 point: in the row of the second target word the largest weight lies on the neighbour of the right word; this is what
-was measured, and it says where values were read, not what the model knows or needs.
+1 point: in nearly every row of the map, the largest weight lies on the neighbour of the right word; this is what was
+measured, and it says where values were read, not what the model knows or needs.
 1 point: an encoder with self-attention moves information between source positions, so the vector at the neighbour may
 carry the word that is needed (or: the right word may also come from the decoder's own context, or from elimination).
 1 point: a row of weights belongs to the word that is predicted, not to the word that is fed in; comparing it with the

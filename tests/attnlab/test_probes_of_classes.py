@@ -60,8 +60,8 @@ def test_a_parameter_that_nobody_asked_for_shows_and_repeats():
 
 
 @pytest.mark.parametrize("weights, words", [
-    ({"U.weight": W}, "Scale has no parameter `U.weight`; it has W.weight"),
-    ({"W.weight": W[:1]}, "the parameter `W.weight` has shape (2, 2) where (1, 2) was expected"),
+    ({"U.weight": W}, "it has no parameter `U.weight`; it has W.weight"),
+    ({"W.weight": W[:1]}, "its parameter `W.weight` has shape (2, 2) where (1, 2) was expected"),
 ])
 def test_weights_that_do_not_fit_are_told_in_words(weights, words):
     assert seen("call", Scale, init={"width": 2}, weights=weights, x=X) == {"refused": words}
@@ -75,7 +75,7 @@ def test_what_is_no_module_is_told_in_words():
 def test_the_only_parameter_needs_no_name():
     assert torch.equal(seen("call", Scale, init={"width": 2}, weights={"*": W}, x=X)["result"], X @ W.T)
     two = seen("call", Scale, init={"width": 2, "extra": 1}, weights={"*": W}, x=X)
-    assert two == {"refused": "Scale should have one parameter; it has 2"}
+    assert two == {"refused": "it should have one parameter; it has 2"}
 
 
 def test_gradients_are_those_of_the_weighted_sum_of_the_outputs():
