@@ -764,11 +764,6 @@ class OnItsSide(solutions.LearnedPositions):
         super().__init__(d_model, max_len)
 
 
-# What is said about missing parameters holds the name of the class, so that of a mistake must be a student's.
-for _mistake in (TwoParameters, NoParameter):
-    _mistake.__name__ = LearnedPositions.name
-
-
 # alibi_bias ----------------------------------------------------------------------------------------------------------
 
 alibi_bias = Exercise(solutions.alibi_bias, section=ALIBI)
