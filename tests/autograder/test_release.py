@@ -88,7 +88,7 @@ def test_check_says_not_done_on_every_stub_and_all_passed_on_every_reference(bun
     notebook = nbformat.read(home / f"{stem}.ipynb", as_version=4)
     names = list(registry.exercises_of(stem))
     stubs = [c.source for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") in names]
-    code = "import math, numpy as np\nfrom attnlab import check\n" + "\n\n".join(stubs)
+    code = "import math, numpy as np, torch\nfrom torch import nn\nfrom attnlab import check\n" + "\n\n".join(stubs)
     out = run(bundle, code + "".join(f"\ncheck({name})" for name in names))
     assert out.count("not done yet") == len(names)
     references = (registry.ROOT / "solutions" / f"{stem}.py").read_text("utf-8")
