@@ -129,7 +129,7 @@ def _first_entry(left, right, close, expected, got, place):
     words = f"{place} is {second}{at} where {first} was expected"
     if left.dtype.kind == "f" and right.dtype.kind in "iu" and right.ndim:
         words += f". It came as {right.dtype}, which cannot hold fractions"
-    elif left.dtype.kind == "f" and right.dtype in (np.float32, np.float16):
+    elif left.dtype.kind == right.dtype.kind == "f" and right.dtype.itemsize < left.dtype.itemsize:
         words += f". It came as {right.dtype}, which holds fewer digits than {left.dtype}"
     return Difference("value", words, expected, got)
 
