@@ -8,7 +8,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 PORT   ?= 8000
-JOBS   ?= auto
+JOBS   ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
@@ -42,7 +42,7 @@ lab: $(READY)
 	$(BIN)/jupyter lab --notebook-dir build/course/release
 
 test: $(READY)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
 
 release: $(READY)
 	$(BIN)/python -m autograder release

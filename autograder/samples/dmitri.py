@@ -1,4 +1,4 @@
 ABOUT = "late: complete, two days after the deadline"
 REFERENCES = "all"
-CHAPTERS = ["dot_products", "softmax", "attention"]
+CHAPTERS = ["softmax"]
 LATE_HOURS = 48.0

@@ -2,7 +2,7 @@
 
 ABOUT = "noisy but right: prints and warnings cost nothing"
 REFERENCES = "all"
-CHAPTERS = ["dot_products", "softmax", "attention"]
+CHAPTERS = ["softmax"]
 
 
 def softmax(x, axis=-1):

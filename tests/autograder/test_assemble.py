@@ -87,9 +87,11 @@ def test_the_students_notebook_holds_no_solution_no_hidden_test_and_no_rubric(st
     for word in ("autograder", "HIDDEN", "MARK SCHEME", "BEGIN SOLUTION", "solutions", "source_map"):
         assert word not in text
     for name in registry.exercises_of(stem):
-        for line in assemble._body_lines(*_solution(stem, name), given=0):
-            if len(line.strip()) >= 12 and not line.strip().startswith("#"):
-                assert line.strip() not in text, f"{name}: {line}"
+        definition, source = _solution(stem, name)
+        for _, function in assemble._functions(definition):
+            for line in assemble._body_lines(function, source, given=0):
+                if len(line.strip()) >= 12 and not line.strip().startswith("#") and line.strip() != "super().__init__()":
+                    assert line.strip() not in text, f"{name}: {line}"
 
 
 def _solution(stem, name):
@@ -120,7 +122,7 @@ def test_there_is_one_data_file_for_each_exercise_and_none_besides():
 def test_the_checks_data_are_data_and_small(name):
     data = (CHECKS / f"{name}.npz").read_bytes()
     assert codec.unpack(data)["name"] == name
-    assert len(data) < 300_000
+    assert len(data) < 500_000
 
 
 @pytest.mark.parametrize("name", registry.all_exercises())

@@ -58,7 +58,7 @@ def test_somebody_hands_in_every_chapter_complete_and_somebody_with_mistakes():
 
 
 def test_partial_work_gets_what_was_done(rows):
-    for name in EXERCISES:
+    for name in handed_in("boris"):
         done = name in sample_class.read_sample(sample_class.SAMPLES / "boris.py").references
         assert points(rows, "boris", name) == (registry.exercise(name).points if done else 0), name
 
