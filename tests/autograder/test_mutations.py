@@ -1,6 +1,6 @@
 """Every exercise of the course: mistakes fail and are named, right answers in other words pass, idleness earns nothing.
 
-The same holds on the public cases and on hidden ones, here drawn from two seeds that stand for any.
+The same holds on the public cases and on hidden ones, here drawn from a seed that stands for any.
 """
 
 from __future__ import annotations
@@ -17,8 +17,7 @@ from attnlab.check import examine
 from autograder import registry
 from autograder.exercise import PUBLIC_SEED
 
-HIDDEN_SEEDS = (8191, 131071)
-SEEDS = (PUBLIC_SEED, *HIDDEN_SEEDS)
+SEEDS = (PUBLIC_SEED, 8191)
 
 EXERCISES = registry.all_exercises()
 MISTAKES = [pytest.param(name, i, id=f"{name}-{m.wrong.__name__}")
