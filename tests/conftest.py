@@ -16,10 +16,12 @@ import urllib.request
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pytest
-import torch
+# Several tests run at once, and each starts kernels of its own: threads that wait for each other would take the cores
+# from all of them. Set before NumPy and PyTorch are loaded, and inherited by every process.
+for _library in ("OMP", "OPENBLAS", "MKL"):
+    os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
-torch.set_num_threads(1)  # several tests run at once, each in a process of its own
+import pytest  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = {"127.0.0.1", "localhost"}
