@@ -10,6 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.small_llama import small_weights
+
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "scripts" / "record_attention.py"
 
@@ -27,24 +29,6 @@ script = load_script()
 # A small Llama with sizes that all differ: 2 layers, 6 heads on 3 key/value heads of width 8, model width 20, 5 tokens.
 SHAPE = script.Shape(n_layers=2, n_heads=6, n_kv_heads=3, base=1000.0, eps=1e-3)
 D_HEAD, WIDTH, HIDDEN, VOCABULARY, IDS = 8, 20, 28, 11, [3, 0, 10, 7, 3]
-
-
-def small_weights(seed=0) -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(seed)
-
-    def draw(*size):
-        return torch.randn(*size, generator=generator, dtype=torch.float64) / size[-1] ** 0.5
-
-    weights = {"token_embd": draw(VOCABULARY, WIDTH), "output_norm": 1 + draw(WIDTH)}
-    for layer in range(SHAPE.n_layers):
-        sizes = {
-            "attn_norm": (WIDTH,), "ffn_norm": (WIDTH,),
-            "attn_q": (SHAPE.n_heads * D_HEAD, WIDTH), "attn_output": (WIDTH, SHAPE.n_heads * D_HEAD),
-            "attn_k": (SHAPE.n_kv_heads * D_HEAD, WIDTH), "attn_v": (SHAPE.n_kv_heads * D_HEAD, WIDTH),
-            "ffn_gate": (HIDDEN, WIDTH), "ffn_up": (HIDDEN, WIDTH), "ffn_down": (WIDTH, HIDDEN),
-        }
-        weights |= {f"blk.{layer}.{name}": 3 * draw(*size) for name, size in sizes.items()}
-    return weights
 
 
 def half_split(x):
@@ -100,13 +84,13 @@ def test_rms_norm_is_pytorchs():
 
 
 def test_the_forward_pass_agrees_with_an_independent_one():
-    weights = small_weights()
+    weights = small_weights(SHAPE, D_HEAD, WIDTH, HIDDEN, VOCABULARY)
     logits, _, _ = script.forward(IDS, weights.__getitem__, SHAPE)
     torch.testing.assert_close(logits, reference_logits(weights), rtol=1e-10, atol=1e-10)
 
 
 def test_the_scores_are_scaled_and_the_weights_their_causal_softmax():
-    weights = small_weights()
+    weights = small_weights(SHAPE, D_HEAD, WIDTH, HIDDEN, VOCABULARY)
     _, attention, scores = script.forward(IDS, weights.__getitem__, SHAPE)
     assert attention.shape == scores.shape == (2, 6, 5, 5)
     later = torch.ones(5, 5, dtype=torch.bool).triu(1)

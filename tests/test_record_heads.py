@@ -10,6 +10,8 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from tests.small_llama import small_weights
+
 ROOT = Path(__file__).resolve().parent.parent
 SCRIPT = ROOT / "scripts" / "record_heads.py"
 
@@ -37,21 +39,7 @@ D_HEAD, WIDTH, HIDDEN, VOCABULARY, IDS = 6, 20, 28, 11, [3, 0, 10, 7, 3]
 
 @pytest.fixture(scope="module")
 def weights() -> dict[str, torch.Tensor]:
-    generator = torch.Generator().manual_seed(0)
-
-    def draw(*size):
-        return torch.randn(*size, generator=generator, dtype=torch.float64) / size[-1] ** 0.5
-
-    weights = {"token_embd": draw(VOCABULARY, WIDTH), "output_norm": 1 + draw(WIDTH)}
-    for layer in range(SHAPE.n_layers):
-        sizes = {
-            "attn_norm": (WIDTH,), "ffn_norm": (WIDTH,),
-            "attn_q": (SHAPE.n_heads * D_HEAD, WIDTH), "attn_output": (WIDTH, SHAPE.n_heads * D_HEAD),
-            "attn_k": (SHAPE.n_kv_heads * D_HEAD, WIDTH), "attn_v": (SHAPE.n_kv_heads * D_HEAD, WIDTH),
-            "ffn_gate": (HIDDEN, WIDTH), "ffn_up": (HIDDEN, WIDTH), "ffn_down": (WIDTH, HIDDEN),
-        }
-        weights |= {f"blk.{layer}.{name}": 3 * draw(*size) for name, size in sizes.items()}
-    return weights
+    return small_weights(SHAPE, D_HEAD, WIDTH, HIDDEN, VOCABULARY)
 
 
 def without_columns(weights, removed):

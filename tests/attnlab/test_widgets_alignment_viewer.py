@@ -9,7 +9,7 @@ import traitlets
 from torch.nn import functional as F
 
 from attnlab.widgets import AlignmentViewer
-from tests.attnlab.widget_page import evaluate_compute, faint_texts, load_widget, scrolls_sideways, small_targets
+from tests.attnlab.widget_page import evaluate_compute, faint_texts, load_widget, said, scrolls_sideways, small_targets
 
 SOURCE = ["le", "chat", "noir", "le"]
 TARGET = ["the", "black", "cat"]
@@ -27,20 +27,6 @@ def softmaxed(seed, n_t, n_s, d_v):
 
 def viewer(**options):
     return AlignmentViewer(**{**dict(source=SOURCE, target=TARGET, weights=WEIGHTS, values=VALUES), **options})
-
-
-@pytest.fixture
-def shown(watched):
-    """`shown(widget)` draws it and returns its page; no console error, no outside request."""
-    opened = []
-
-    def draw(widget, **page):
-        opened.append(load_widget(watched, widget, reduced_motion="reduce", **page))
-        return opened[-1].page
-
-    yield draw
-    for seen in opened:
-        seen.assert_clean()
 
 
 def slider(page, j):
@@ -62,11 +48,6 @@ def shares(page):
 def vector(page, name):
     texts = page.locator(f"[data-value^='{name}-']").all_inner_texts()
     return [float(text.replace("−", "-")) for text in texts]
-
-
-def said(page):
-    page.wait_for_timeout(200)  # the live region speaks once the state rests
-    return page.get_by_role("status").text_content()
 
 
 # The numbers

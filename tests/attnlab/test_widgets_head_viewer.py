@@ -11,7 +11,7 @@ from torch.nn import functional as F
 
 from attnlab import data
 from attnlab.widgets import HeadViewer
-from tests.attnlab.widget_page import faint_texts, load_widget, scrolls_sideways, small_targets
+from tests.attnlab.widget_page import faint_texts, load_widget, said, scrolls_sideways, small_targets
 
 # Sent to the page as bytes, decoded there as the widget would find them.
 COMPUTE = """({ bytes, ...state }) => window.compute({ ...state,
@@ -44,20 +44,6 @@ def viewer(**options):
     return HeadViewer(**{**dict(tokens=TOKENS, weights=three(), names=NAMES, notes=NOTES), **options})
 
 
-@pytest.fixture
-def shown(watched):
-    """`shown(widget)` draws it and returns its page; no console error, no outside request."""
-    opened = []
-
-    def draw(widget, **page):
-        opened.append(load_widget(watched, widget, reduced_motion="reduce", **page))
-        return opened[-1].page
-
-    yield draw
-    for seen in opened:
-        seen.assert_clean()
-
-
 def query(page, i):
     return page.locator(f"[data-query='query-{i}']")
 
@@ -72,11 +58,6 @@ def strong_lines(page):
 
 def numbers(page):
     return page.locator(".hv-number").all_inner_texts()
-
-
-def said(page):
-    page.wait_for_timeout(200)  # the live region speaks once the state rests
-    return page.get_by_role("status").text_content()
 
 
 # The numbers

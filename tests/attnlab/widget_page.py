@@ -138,3 +138,9 @@ def scrolls_sideways(seen):
     """Whether the page, or the widget on it, is wider than it has room for."""
     return seen.page.evaluate("""() => [document.documentElement, document.querySelector(".aw")]
         .some((node) => node.scrollWidth > node.clientWidth)""")
+
+
+def said(page):
+    """What the widget on the page announces, once it rests."""
+    page.wait_for_timeout(200)  # the live region speaks once the state rests
+    return page.get_by_role("status").text_content()
