@@ -30,7 +30,7 @@ def check(answer):
     returns: the points on these public cases; hidden tests use other inputs of the same kinds
     Raises TypeError or ValueError, in words, when `answer` is not an exercise of the course.
     """
-    return show(examine(answer, _material(_exercise_name(answer))))
+    return show(examine(answer, material_of(_exercise_name(answer))))
 
 
 def examine(answer, material: dict, show_cases: bool = True) -> Report:
@@ -127,27 +127,29 @@ def exercises() -> list[str]:
     return sorted(path.stem for path in CHECKS.glob("*.npz"))
 
 
-def _material(name: str) -> dict:
+def material_of(name: str) -> dict:
     """The data of one exercise. Where a misconception gives the right result, the file holds None for it."""
-    material = codec.unpack((CHECKS / f"{name}.npz").read_bytes())
-    for m in material["misconceptions"]:
+    made = codec.unpack((CHECKS / f"{name}.npz").read_bytes())
+    for m in made["misconceptions"]:
         m["outcomes"] = [[right if wrong is None else wrong for right, wrong in zip(p["expected"], row)]
-                         for p, row in zip(material["properties"], m["outcomes"])]
-    return material
+                         for p, row in zip(made["properties"], m["outcomes"])]
+    return made
 
 
-class _InWords:
+class InWords:
     """An exception that a notebook shows as one line: no traceback says more than its words."""
 
+    speaker = "check"
+
     def _render_traceback_(self):
-        return [f"check: {self}"]
+        return [f"{self.speaker}: {self}"]
 
 
-class WrongKind(_InWords, TypeError):
+class WrongKind(InWords, TypeError):
     """What was given to `check` is no function or class."""
 
 
-class NoSuchExercise(_InWords, ValueError):
+class NoSuchExercise(InWords, ValueError):
     """No exercise of the course has the name of what was given to `check`."""
 
 

@@ -2,7 +2,7 @@
 
 `material` is what an exercise is judged by, as plain data (see `autograder.exercise`):
 
-  name, signature, section, bonus
+  name, signature, parameters, chapter, section, bonus
   properties     list of {title, points, probe, hint, rtol, atol, cases, expected}
                  cases: list of inputs; expected: the reference's outcome for each
   misconceptions list of {text, section, outcomes}; outcomes[p][c]: what this mistake gives on case c of property p

@@ -30,6 +30,14 @@ PHRASES = {
     "repeats": "Equal seeds of `rng` gave different results",
     "varies": "Another seed of `rng` gave the same result",
     "global_untouched": "It drew from NumPy's global random state and not from `rng`",
+    "generator_repeats": "Equal seeds of `generator` gave different results",
+    "generator_varies": "Another seed of `generator` gave the same result",
+    "torch_untouched": "It drew from PyTorch's global random state and not from `generator`",
+    "possible": "Which tokens can be drawn at all is not right",
+    "frequencies": "The tokens are drawn with other probabilities than they should be",
+    "agrees": "With a cache it wrote something else than without, from the same random numbers",
+    "fed_again": "With a cache, tokens that were read before were fed again",
+    "caches": "Each call of the model should get one cache for each block, the same ones from call to call",
 }
 # Observations that tell a right answer from a wrong one but not one mistake from another.
 NO_SYMPTOM = {"after"}
@@ -284,6 +292,138 @@ class Built:
         return made(**inputs)
 
 
+def steps(f, *, init, steps):
+    """What an object does when its methods are called one after another; `f` is its class.
+
+    steps: list of {"do": method's name, or "len", and the method's arguments by name}
+    A ValueError (or PyTorch's RuntimeError) is a result like any other, and the next step follows. Each result is taken
+    down as it is when it comes.
+    """
+    made = f.cls(**init)
+    seen, changed = {}, []
+    for number, step in enumerate(steps, start=1):
+        arguments = {name: value for name, value in step.items() if name != "do"}
+        before = copy.deepcopy(arguments)
+        try:
+            result = len(made) if step["do"] == "len" else getattr(made, step["do"])(**arguments)
+        except (NotImplementedError, RecursionError):
+            raise
+        except (ValueError, RuntimeError):
+            result = "ValueError"
+        except (AttributeError, TypeError) as error:
+            if number == 1:
+                raise
+            result = type(error).__name__
+        seen[f"step {number}, {step['do']}"] = _plain(result)
+        changed += [name for name in arguments if not same(arguments[name], before[name])]
+    return {**seen, "changed": ", ".join(changed)}
+
+
+def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
+    """The output of a module that reads its input in chunks with a cache, the chunks' outputs put together.
+
+    inputs: the one that is cut, (batch, n, ...), and others that stay as they are; the first one given is cut
+    cuts: where along n a new chunk begins, ascending; none means one pass with an empty cache
+    beside: another input like the first, of other batch size if wanted, cut alike and read in between with a cache of
+        its own: what it gives must not depend on the company
+    A class whose forward takes `caches` gets one for each of its `blocks`.
+    """
+    import inspect
+
+    import torch
+    from attnlab.stand_ins import Room
+
+    made, _ = f.make(init, weights or {})
+    plural = "caches" in inspect.signature(made.forward).parameters
+    name = next(iter(inputs))
+    streams = [value for value in (inputs.pop(name), beside) if value is not None]
+
+    def cache(tokens):
+        if not plural:
+            return {"cache": Room(tokens)}
+        return {"caches": [Room(tokens) for _ in made.blocks]}
+
+    # Room for more than there is: tokens that are fed twice should show in the numbers and not in an exception.
+    caches = [cache(4 * stream.shape[1]) for stream in streams]
+    outputs = [[] for _ in streams]
+    for start, end in zip([0, *cuts], [*cuts, None]):
+        for stream, held, output in zip(streams, caches, outputs):
+            output.append(made(**{name: stream[:, start:end]}, **inputs, **held).detach().clone())
+    joined = [torch.cat(output, dim=1) for output in outputs]
+    return {"result": joined[0] if beside is None else joined}
+
+
+def frequencies(f, *, seed, draws, logits, **inputs):
+    """How often each token is drawn from `logits` (..., vocab_size), and which are drawn at all.
+
+    draws: how many there are of each row. Compare with an `atol` several times `1 / sqrt(draws)`, and let no possible
+    token be so rare that it might not come.
+    """
+    import torch
+
+    rows = logits.expand(draws, *logits.shape).clone()
+    ids = f(logits=rows, generator=torch.Generator().manual_seed(seed), **inputs)
+    if not isinstance(ids, torch.Tensor) or ids.is_floating_point() or ids.shape != rows.shape[:-1]:
+        raise Unfit(f"for logits {tuple(rows.shape)} the result should be whole numbers in a tensor "
+                    f"{tuple(rows.shape[:-1])}; {_shape_of(ids)} came")
+    share = torch.nn.functional.one_hot(ids.long().clamp(0, logits.shape[-1] - 1), logits.shape[-1]).double().mean(0)
+    return {"possible": share > 0, "frequencies": share}
+
+
+def _shape_of(value) -> str:
+    return f"{value.dtype} {tuple(value.shape)}" if hasattr(value, "shape") else type(value).__name__
+
+
+def generator_seeded(f, *, seed, **inputs):
+    """Whether `f` draws from its `generator` alone and leaves its inputs as they were."""
+    import torch
+
+    before, state = copy.deepcopy(inputs), torch.get_rng_state()
+    try:
+        torch.manual_seed(_SEED)
+        untouched = torch.get_rng_state()
+        first = _plain(f(**inputs, generator=torch.Generator().manual_seed(seed)))
+        untouched = torch.equal(untouched, torch.get_rng_state())
+        torch.manual_seed(_SEED + 1)
+        again = _plain(f(**inputs, generator=torch.Generator().manual_seed(seed)))
+        other = _plain(f(**inputs, generator=torch.Generator().manual_seed(seed + 1)))
+    finally:
+        torch.set_rng_state(state)
+    changed = ", ".join(name for name in inputs if not same(inputs[name], before[name]))
+    return {"generator_repeats": same(first, again), "generator_varies": not same(first, other),
+            "torch_untouched": untouched, "changed": changed}
+
+
+def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=True, temperature=0.0, seed=None):
+    """What `f(model, ids, ...)` writes with a model that is known, and how it goes about it.
+
+    The model is `attnlab.stand_ins.Oracle`. With a seed, drawn text is compared with and without a cache, since which
+    tokens are drawn depends on PyTorch's random streams; without one, the text itself is the result. Called twice: the
+    second time nothing may be left of the first.
+    """
+    import torch
+
+    from attnlab.stand_ins import Oracle
+
+    def text(use_cache, later=0):
+        model = Oracle(vocab_size, n_blocks)
+        chosen = {} if seed is None else {"temperature": temperature,
+                                          "generator": torch.Generator().manual_seed(seed + later)}
+        return model, f(model=model, ids=ids.clone(), max_new_tokens=max_new_tokens, use_cache=use_cache, **chosen)
+
+    text(use_cache)
+    model, result = text(use_cache)
+    seen = {"fed_again": use_cache and sum(model.fed) > ids.shape[1] + max_new_tokens,
+            "caches": not use_cache or all(len(set(given)) == n_blocks and given == model.given[0]
+                                           for given in model.given) and bool(model.given)}
+    if seed is None:
+        return {"result": result, **seen}
+    return {"generator_repeats": same(result, text(use_cache)[1]),
+            "generator_varies": not same(result, text(use_cache, later=1)[1]),
+            "agrees": same(result, text(not use_cache)[1]), "prompt": result[:, :ids.shape[1]],
+            "length": result.shape[1], **seen}
+
+
 def lands_in(f, *, seed, regions, **inputs):
     """Where the number that `f` draws with an `rng` of that seed lands: the name of the first region that holds it.
 
@@ -298,3 +438,18 @@ def lands_in(f, *, seed, regions, **inputs):
         return {"about": "the same number with every rng"}
     number = float(value)
     return {"about": next((name for name, (low, high) in regions.items() if low <= number <= high), number)}
+
+
+PHRASES["steady"] = "Called again on the same input, it gave another result"
+
+
+def repeated(f, *, init, weights=None, **inputs):
+    """Whether a module gives the same bits at every call, switched to evaluation and in training; and its result.
+
+    Three comparisons of each kind, evaluation first: dropout that is left on shows in the last three alone.
+    """
+    made, _ = f.make(init, weights or {})
+    results = {training: [_plain(made.train(training)(**copy.deepcopy(inputs))) for _ in range(4)]
+               for training in (False, True)}
+    steady = [same(first, again) for first, *others in results.values() for again in others]
+    return {"steady": np.array(steady), "result": results[False][0]}

@@ -5,7 +5,7 @@ as standard input and output. The student's code gets /dev/null in their place. 
 course's other packages are not on its path: only `attnlab` is loaded, by its location. Libraries named on the command
 line are imported before it says that it has started, since that time is not the student's.
 
-  from the grader: {"source", "filename", "name"}, then {"probe", "inputs"} as often as wanted
+  from the grader: {"source", "filename", "name", "lent"}, then {"probe", "inputs"} as often as wanted
   to the grader:   {"started": True}, then {"loaded": {...parameters}} or {"failed": {...}}, then one outcome each
 """
 
@@ -71,6 +71,8 @@ def _define(job, describe_error):
     """Run the file as a module of its own; returns (the exercise's function or class or None, the reply)."""
     import types
 
+    if job["lent"]:
+        _lend(**job["lent"])
     module = types.ModuleType("submission")
     module.__file__ = job["filename"]
     sys.modules["submission"] = module
@@ -85,6 +87,24 @@ def _define(job, describe_error):
         what = "does not define" if target is None else "defines as something that cannot be called"
         return None, {"failed": {"type": "missing", "message": what, "line": None, "code": None}}
     return target, {"loaded": _parameters(target)}
+
+
+def _lend(setting, sources):
+    """Let `attnlab.mine` find the references that the grader lends: modules of a package that is nowhere on disk."""
+    import importlib.abc
+
+    class Lender(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+        def find_spec(self, name, path=None, target=None):
+            package, _, module = name.partition(".")
+            if package == "solutions" and (not module or module in sources):
+                return importlib.util.spec_from_loader(name, self, is_package=not module)
+            return None
+
+        def exec_module(self, module):
+            exec(compile(sources.get(module.__name__.partition(".")[2], ""), module.__name__, "exec"), vars(module))
+
+    os.environ["ATTNLAB_MINE"] = setting
+    sys.meta_path.append(Lender())
 
 
 def _parameters(target):

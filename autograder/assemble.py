@@ -18,7 +18,7 @@ import numpy as np
 from attnlab import codec
 from attnlab.check import CHECKS
 from attnlab.compare import agree
-from autograder import chapter, portable, registry
+from autograder import chapter, lent, portable, registry
 from autograder.errors import CourseError
 
 
@@ -91,6 +91,7 @@ def _alike(a, b) -> bool:
 def source_notebook(stem: str) -> nbformat.NotebookNode:
     """The instructor's notebook of one chapter: solutions in place, graded cells locked, markdown made portable."""
     notebook = chapter.read(stem)
+    lent.names(stem)  # an import from a later chapter is told here
     where = f"chapters/{stem}.md"
     found = chapter.find_exercises(notebook, where)
     exercises, checks = {cells.stub: cells.name for cells in found}, {cells.check: cells.name for cells in found}

@@ -98,7 +98,8 @@ class Exercise:
                                  parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()])
         made = {
             "name": self.name, "signature": str(bare), "parameters": list(signature.parameters),
-            "section": self.section, "bonus": self.bonus, "misconceptions": [],
+            "chapter": self.reference.__module__.rpartition(".")[2], "section": self.section, "bonus": self.bonus,
+            "misconceptions": [],
             "properties": [self._property_material(p, _stream(seed, self.name, p.title)) for p in self.properties],
         }
         if misconceptions:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from attnlab.check import outcomes_of, parameter_problem, signature_problem
 from attnlab.judge import Report, judge, no_answer
-from autograder import secret
+from autograder import lent, registry, secret
 from autograder.exercise import Exercise
 from autograder.student_process import NoAnswer, OutOfTime, StudentProcess
 
@@ -58,12 +58,13 @@ def grade_source(source: str, filename: str, exercise: Exercise, seed: int | Non
     """
     material = _material(exercise, seed)
     outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in material["properties"]]
+    loans = _loans(material["chapter"]) if "attnlab" in source else None
     reason, next_property, deadline = None, 0, time.monotonic() + seconds
     # A process that dies takes its property with it and no other: the rest go to a new one, in what time is left.
     while next_property < len(outcomes):
         loaded = False
         try:
-            with StudentProcess(source, filename, exercise.name, deadline, seconds) as process:
+            with StudentProcess(source, filename, exercise.name, deadline, seconds, loans) as process:
                 problem = _load_problem(process.load(), material)
                 deadline = process.deadline
                 if problem and next_property == 0:
@@ -89,6 +90,13 @@ def grade_source(source: str, filename: str, exercise: Exercise, seed: int | Non
     report = _judge_and_explain(exercise, material, outcomes)
     report.reason = report.reason or reason
     return report
+
+
+def _loans(stem: str) -> dict | None:
+    """What `attnlab.mine` may give to a file; None for an exercise that stands in no chapter."""
+    if stem not in registry.chapters():
+        return None
+    return {"setting": lent.setting(stem), "sources": lent.sources(stem)}
 
 
 def grade_object(answer, exercise: Exercise, seed: int | None = None) -> Report:

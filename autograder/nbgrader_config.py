@@ -30,7 +30,7 @@ c.GenerateFeedback.preprocessors = [
 
 # A stretch exercise is worth nothing in its cell and is booked as extra credit.
 c.Autograde.autograde_preprocessors = [
-    "nbgrader.preprocessors.Execute",
+    "autograder.preprocessors.ExecuteWithLoans",
     "nbgrader.preprocessors.IgnorePattern",
     "nbconvert.preprocessors.ClearMetadataPreprocessor",
     "nbgrader.preprocessors.LimitOutput",
@@ -38,9 +38,9 @@ c.Autograde.autograde_preprocessors = [
     "nbgrader.preprocessors.AssignLatePenalties",
     "nbgrader.preprocessors.CheckCellMetadata",
 ]
-c.Execute.timeout = 60  # seconds a cell
+c.Execute.timeout = 180  # seconds a cell; a chapter may train a small model
 c.Execute.error_on_timeout = {
-    "ename": "TimeoutError", "evalue": "this cell took longer than a minute", "traceback": ["TimeoutError"]}
+    "ename": "TimeoutError", "evalue": "this cell took longer than three minutes", "traceback": ["TimeoutError"]}
 
 # `nbgrader zip_collect` reads names as learning platforms give them to downloads: the student first, the chapter last,
 # as in ada_12345_assignsubmission_file_softmax.ipynb (Moodle), ada_98_76_softmax-1.ipynb (Canvas),

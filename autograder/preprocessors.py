@@ -3,10 +3,21 @@
 from __future__ import annotations
 
 from nbgrader import utils
-from nbgrader.preprocessors import SaveAutoGrades
+from nbgrader.preprocessors import Execute, SaveAutoGrades
 
-from autograder import registry
+from autograder import lent, registry
 from autograder.hidden import MIMETYPE
+
+
+class ExecuteWithLoans(Execute):
+    """Runs a notebook as nbgrader does; `attnlab.mine` gives it the references of the chapters it builds on."""
+
+    def preprocess(self, nb, resources, *args, **kwargs):
+        stem = resources["nbgrader"]["notebook"]
+        if stem not in registry.chapters():  # an assignment of the instructor's own
+            return super().preprocess(nb, resources, *args, **kwargs)
+        with lent.to(stem):
+            return super().preprocess(nb, resources, *args, **kwargs)
 
 
 class SaveGrades(SaveAutoGrades):

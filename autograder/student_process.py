@@ -35,11 +35,15 @@ class OutOfTime(NoAnswer):
 class StudentProcess:
     """One run of one student's file. Use as a context manager."""
 
-    def __init__(self, source: str, filename: str, name: str, deadline: float, seconds: float):
-        """deadline: on the clock of time.monotonic, once the process has started; `seconds` is for messages."""
-        self._job = {"source": source, "filename": filename, "name": name}
+    def __init__(self, source: str, filename: str, name: str, deadline: float, seconds: float,
+                 lent: dict | None = None):
+        """deadline: on the clock of time.monotonic, once the process has started; `seconds` is for messages.
+
+        lent: {"setting": ..., "sources": ...}, the references that `attnlab.mine` gives; see `autograder.lent`
+        """
+        self._job = {"source": source, "filename": filename, "name": name, "lent": lent}
         self._deadline, self._seconds = deadline, seconds
-        self._libraries = ["torch"] if "torch" in source else []  # slow to import, and not by the student's fault
+        self._libraries = ["torch"] if "torch" in source or lent and lent["sources"] else []  # slow to import, and not by the student's fault
 
     def __enter__(self):
         self._folder = tempfile.TemporaryDirectory(prefix="attempt-", ignore_cleanup_errors=True)

@@ -14,7 +14,8 @@ from pathlib import Path
 import nbformat
 from docutils import nodes
 
-from autograder import assemble, chapter, registry
+from attnlab.mine import PROVIDED
+from autograder import assemble, chapter, lent, registry
 from autograder.errors import CourseError
 from book import quiet
 
@@ -37,6 +38,7 @@ def read_chapter(text: str, stem: str) -> nbformat.NotebookNode:
     """
     try:
         notebook = chapter.read(stem)
+        lent.names(stem)  # an import from a later chapter is told here
         for found in chapter.find_exercises(notebook, f"chapters/{stem}.md"):
             # Made and thrown away: this says at once where a stub and its reference do not fit together.
             assemble.splice(notebook.cells[found.stub].source, assemble.solution_source(stem, found.name),
@@ -106,6 +108,7 @@ def configure(app, config) -> None:
         raise ChapterError(f"{type(error).__name__}: {error}") from None
     paths = [str(registry.ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
+    os.environ[PROVIDED] = "solutions"  # `attnlab.mine` gives the references
     os.environ["IPYTHONDIR"] = own_profile(Path(app.doctreedir).resolve())
 
 

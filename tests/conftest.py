@@ -62,6 +62,19 @@ def browser():
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def smollm2_file():
+    """The model file. Tests that need it are skipped where it is not, except where REQUIRE_MODEL=1."""
+    from attnlab import smollm2
+
+    path = smollm2.find()
+    if path is None:
+        if os.environ.get("REQUIRE_MODEL") == "1":
+            pytest.fail("REQUIRE_MODEL=1, but SmolLM2-135M is not there: make model")
+        pytest.skip("SmolLM2-135M is not there: tests that run it are skipped (make model)")
+    return path
+
+
 class Watched:
     """A page together with what went wrong on it: console errors, uncaught exceptions, requests to other hosts."""
 

@@ -1,0 +1,70 @@
+"""What one definition needs: the statements of a notebook or a module without which a function or class would not run.
+
+`attnlab.mine` runs an earlier answer without running the rest of its notebook; a grader lends a later chapter the
+references it builds on, and nothing else.
+"""
+
+from __future__ import annotations
+
+import ast
+import symtable
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+
+
+@dataclass(frozen=True, eq=False)
+class Statement:
+    """One statement at the top level. `binds` are the names it gives a value to, `needs` those it makes use of."""
+
+    node: ast.stmt
+    filename: str
+    binds: frozenset[str] = field(repr=False)
+    needs: frozenset[str] = field(repr=False)
+
+
+def statements(source: str, filename: str) -> list[Statement]:
+    """The top-level statements of Python source. Raises SyntaxError."""
+    return [Statement(node, filename, *_names(node)) for node in ast.parse(source, filename).body]
+
+
+def needed(found: list[Statement], names: Iterable[str], only: dict[str, Collection[int]] | None = None) -> list[int]:
+    """Indices, in order, of the statements that `names` need, and what those need in turn, and so on.
+
+    only: name -> the indices that may bind it; where a name is not in it, every statement that binds it counts.
+    A star import binds names that nobody can read off, so it is always among them. Names that nothing binds are left
+    to Python's builtins.
+    """
+    only = only or {}
+    chosen = {i for i, statement in enumerate(found) if "*" in statement.binds}
+    wanted, seen = list(names), set()
+    while wanted:
+        name = wanted.pop()
+        if name in seen:
+            continue
+        seen.add(name)
+        for i, statement in enumerate(found):
+            if name in statement.binds and i in only.get(name, (i,)):
+                chosen.add(i)
+                wanted += statement.needs
+    return sorted(chosen)
+
+
+def excerpt(source: str, filename: str, names: Iterable[str]) -> str:
+    """The part of a module's source that `names` need, as source. Comments are not kept."""
+    found = statements(source, filename)
+    return "\n\n".join(ast.unparse(found[i].node) for i in needed(found, names)) + "\n"
+
+
+def _names(node: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
+    """The names that a statement binds, and the global names that it uses, also inside of functions and classes."""
+    if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
+        return frozenset({"*"}), frozenset()
+    table = symtable.symtable(ast.unparse(node), "<statement>", "exec")
+    binds = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
+    needs = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
+    inner = list(table.get_children())
+    while inner:
+        scope = inner.pop()
+        needs |= {symbol.get_name() for symbol in scope.get_symbols() if symbol.is_global()}
+        inner += scope.get_children()
+    return frozenset(binds), frozenset(needs)

@@ -1,0 +1,207 @@
+"""Your own earlier answers, for a later chapter to build on.
+
+    from attnlab.mine import split_heads, MultiHeadAttention
+
+takes both from your notebook `multi_head.ipynb`, which lies beside this one (or in a folder `multi_head` beside this
+one's), as it was last saved. Only what the answer needs is run: imports, and your own functions that it calls. It must pass
+its check first; where it does not, you get one line that says what to do. `parts()` shows where everything came from.
+
+While the book is built, and while a chapter is graded, the course's own answers stand in: the environment variable
+ATTNLAB_MINE then names a package that holds them, and after a colon, if not all, which of them may be had.
+"""
+
+from __future__ import annotations
+
+import ast
+import difflib
+import html
+import importlib
+import json
+import linecache
+import os
+import types
+from dataclasses import dataclass
+from pathlib import Path
+
+from attnlab import excerpt
+from attnlab.check import CHECKS, InWords, examine, exercises, material_of
+
+PROVIDED = "ATTNLAB_MINE"
+
+
+class NotThere(InWords, ImportError):
+    """An earlier answer that cannot be had; the message says why, and what to do."""
+
+    speaker = "mine"
+
+
+@dataclass(frozen=True)
+class Part:
+    """One answer that was taken: its name, its chapter, and where it came from."""
+
+    name: str
+    chapter: str
+    origin: str
+    own: bool
+
+
+class Parts(tuple):
+    """Parts, shown as a table."""
+
+    def __repr__(self) -> str:
+        width = max((len(part.name) for part in self), default=0)
+        return "\n".join(f"{part.name:<{width}}  {part.origin}" for part in self) or "nothing was taken yet"
+
+    def _repr_html_(self) -> str:
+        rows = "".join(f"<tr><td><code>{html.escape(part.name)}</code></td><td>{html.escape(part.chapter)}</td>"
+                       f"<td>{html.escape(part.origin)}</td></tr>" for part in self)
+        return f"<table><thead><tr><th>part</th><th>chapter</th><th>comes from</th></tr></thead>{rows}</table>"
+
+
+_taken: dict[str, Part] = {}
+_notebooks: dict[Path, _Notebook] = {}
+
+
+def __getattr__(name: str):
+    """`from attnlab.mine import name`. Raises NotThere."""
+    if name.startswith("__"):
+        raise AttributeError(name)
+    chapter = _chapter_of(name)
+    package, _, listed = os.environ.get(PROVIDED, "").partition(":")
+    if package:
+        return _provided(name, chapter, package, listed)
+    return _own(name, chapter)
+
+
+def parts(*here) -> Parts:
+    """Everything that was taken so far, in the order of taking, and where it came from.
+
+    here: functions and classes of the notebook at hand, to be listed with the rest
+    """
+    from_here = [Part(item.__name__, "this one", "this notebook", own=True) for item in here]
+    return Parts([*_taken.values(), *from_here])
+
+
+def _chapter_of(name: str) -> str:
+    if not (CHECKS / f"{name}.npz").is_file():
+        near = difflib.get_close_matches(name, exercises(), n=1, cutoff=0.6)
+        raise NotThere(f"no exercise is called {name}." + (f" Did you mean {near[0]}?" if near else ""))
+    return material_of(name)["chapter"]
+
+
+def _provided(name: str, chapter: str, package: str, listed: str):
+    if listed and name not in listed.split(","):
+        raise NotThere(f"{name} is not among the earlier answers that this chapter builds on")
+    value = getattr(importlib.import_module(f"{package}.{chapter}"), name)
+    _taken[name] = Part(name, chapter, "the course's reference", own=False)
+    return value
+
+
+def _own(name: str, chapter: str):
+    path = _find(name, chapter)
+    stamp = path.stat().st_mtime_ns
+    notebook = _notebooks.get(path)
+    if notebook is None or notebook.stamp != stamp:
+        notebook = _notebooks[path] = _Notebook(path, stamp)
+    value = notebook.take(name)
+    for needed in notebook.answers_behind(name):
+        _taken[needed] = Part(needed, chapter, f"your {path.name}", own=True)
+    return value
+
+
+def _find(name: str, chapter: str) -> Path:
+    """The notebook of a chapter: beside this one, or in its own folder as nbgrader hands assignments out."""
+    here = Path.cwd()
+    for path in (here / f"{chapter}.ipynb", here.parent / chapter / f"{chapter}.ipynb"):
+        if path.is_file():
+            return path
+    raise NotThere(f"{name} is an exercise of {chapter}.ipynb, and that notebook is not beside this one (this one runs "
+                   f"in {here}). Put it there, with your answers in it")
+
+
+class _Notebook:
+    """A student's notebook, of which only what an answer needs is run."""
+
+    def __init__(self, path: Path, stamp: int):
+        self.path, self.stamp = path, stamp
+        self.module = types.ModuleType(f"mine.{path.stem}")
+        self.module.__file__ = str(path)
+        self.statements: list[excerpt.Statement] = []
+        self.answers: dict[str, list[int]] = {}  # exercise -> the statements of its cell
+        self.broken: dict[str, str] = {}  # exercise -> why its cell cannot be read
+        self._run: set[int] = set()
+        self._passed: set[str] = set()
+        for number, cell in enumerate(self._cells(), start=1):
+            self._read(cell, number)
+
+    def _cells(self) -> list[dict]:
+        try:
+            cells = json.loads(self.path.read_text("utf-8"))["cells"]
+            return [cell for cell in cells if cell["cell_type"] == "code"]
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise NotThere(f"{self.path.name} cannot be read as a notebook ({type(error).__name__})") from None
+
+    def _read(self, cell: dict, number: int) -> None:
+        source = _python("".join(cell["source"]))
+        marked = cell.get("metadata", {}).get("nbgrader", {})
+        answer = marked.get("grade_id") if marked.get("solution") else None
+        filename = f"{self.path.name}, code cell {number}"
+        try:
+            found = excerpt.statements(source, filename)
+        except SyntaxError as error:
+            if answer:
+                self.broken[answer] = f"line {error.lineno} of its cell is no Python: {error.msg}"
+            return
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)  # for tracebacks
+        if answer:
+            self.answers[answer] = list(range(len(self.statements), len(self.statements) + len(found)))
+        self.statements += found
+
+    def take(self, name: str):
+        """The function or class of that name, once it passes its check. Raises NotThere."""
+        if name in self.broken:
+            raise NotThere(f"{name} in {self.path.name}: {self.broken[name]}")
+        indices = excerpt.needed(self.statements, [name], only=self.answers)
+        if not any(name in self.statements[i].binds for i in indices):
+            raise NotThere(f"{self.path.name} does not define {name}. Is its cell still there?")
+        for i in indices:
+            if i not in self._run:
+                self._execute(name, self.statements[i])
+                self._run.add(i)
+        value = vars(self.module)[name]
+        if name not in self._passed:
+            self._examine(name, value)
+            self._passed.add(name)
+        return value
+
+    def _execute(self, name: str, statement: excerpt.Statement) -> None:
+        code = compile(ast.Module([statement.node], type_ignores=[]), statement.filename, "exec")
+        try:
+            exec(code, vars(self.module))
+        except NotThere:
+            raise
+        except Exception as error:
+            raise NotThere(f"{name} needs a line that fails ({statement.filename}, line {statement.node.lineno}): "
+                           f"{type(error).__name__}: {error}") from None
+
+    def _examine(self, name: str, value) -> None:
+        report = examine(value, material_of(name))
+        if report.passed:
+            return
+        if report.not_done:
+            raise NotThere(f"{name} is not done yet. Write it in {self.path.name}, save, and run this cell again")
+        failed = [finding.title for finding in report.findings if not finding.passed]
+        done = len(report.findings) - len(failed)
+        raise NotThere(f"{name} passes {done} of {len(report.findings)} parts of its check; the first that fails: "
+                       f"{failed[0]}. Mend it in {self.path.name}, save, and run this cell again")
+
+    def answers_behind(self, name: str) -> list[str]:
+        """The exercises of this notebook that an answer is made of, itself last."""
+        indices = set(excerpt.needed(self.statements, [name], only=self.answers))
+        others = [other for other, cell in self.answers.items() if other != name and indices & set(cell)]
+        return [*others, name]
+
+
+def _python(source: str) -> str:
+    """A cell's source without IPython's own syntax (`%matplotlib inline`, `!ls`), line for line."""
+    return "\n".join("pass" if line[:1] in "%!" and line else line for line in source.split("\n"))

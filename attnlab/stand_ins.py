@@ -1,0 +1,61 @@
+"""What probes put in the place of a cache or a model, to see how a student's code deals with one.
+
+They are made for one run each and answer no exercise.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import nn
+
+
+class Room:
+    """A cache with room for a fixed number of tokens. It neither grows nor looks at what it is given."""
+
+    def __init__(self, tokens: int):
+        self.tokens, self.held, self.rows = tokens, 0, None
+
+    def __len__(self) -> int:
+        return self.held
+
+    def reset(self) -> None:
+        self.held, self.rows = 0, None
+
+    def append(self, k, v):
+        """Writes (batch, heads, n, d) behind what is there; returns views of all that is held."""
+        if self.rows is None:
+            self.rows = [new.new_zeros(*new.shape[:2], self.tokens, new.shape[3]) for new in (k, v)]
+        first, self.held = self.held, self.held + k.shape[2]
+        for row, new in zip(self.rows, (k, v)):
+            row.narrow(2, first, new.shape[2]).copy_(new.detach())
+        return tuple(row.narrow(2, 0, self.held) for row in self.rows)
+
+
+class Oracle(nn.Module):
+    """A language model without weights: its logits follow from the ids read so far by arithmetic alone.
+
+    It reads the past from the caches it is given, all of them, so a stale, a shared or a missing one changes what it
+    says. `fed` counts the tokens that it was given, call by call.
+    """
+
+    def __init__(self, vocab_size: int, n_blocks: int):
+        super().__init__()
+        self.vocab_size, self.fed, self.given = vocab_size, [], []
+        self.blocks = nn.ModuleList(nn.Identity() for _ in range(n_blocks))
+        self.embedding = nn.Embedding(vocab_size, 1)  # whoever asks a model for its device or dtype finds one
+
+    def forward(self, ids, caches=None):
+        """ids (batch, n) -> logits (batch, n, vocab_size), float32."""
+        self.fed.append(ids.shape[1])
+        past = ids
+        if caches is not None:
+            caches = list(caches)
+            self.given.append([id(cache) for cache in caches])
+            row = ids[:, None, :, None].float()
+            read = [cache.append(row, row.clone())[0][:, 0, :, 0] for cache in caches]
+            past = torch.stack(read).sum(0) / max(1, len(self.blocks))
+        past = past.double()
+        places = torch.arange(1, past.shape[1] + 1, dtype=torch.float64)
+        story = (past * places.sqrt()).cumsum(-1)[:, -ids.shape[1]:]
+        tokens = torch.arange(self.vocab_size, dtype=torch.float64)
+        return (4 * torch.sin(story[..., None] * (1 + tokens.sqrt()) + tokens)).float()

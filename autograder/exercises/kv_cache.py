@@ -1,0 +1,986 @@
+"""Exercises of the caching chapter: what must hold, on which inputs, and what people get wrong.
+
+Angles are float32 by contract, whatever the dtype of x, and right answers may compute them in several ways. So whatever
+is rotated is compared to about five digits, and the mistakes here are off by far more.
+"""
+
+import math
+
+import torch
+from torch import nn
+
+from attnlab import probes
+from autograder.draw import normal
+from autograder.exercise import Exercise, Written
+from solutions import kv_cache as solutions
+from solutions.multi_head import merge_heads, split_heads
+from solutions.rope import apply_rope, apply_rope_interleaved
+
+ROTATED = dict(rtol=1e-4, atol=1e-5)
+REPEAT = "Fewer keys and values than queries"
+CACHE = "A place for what was computed"
+LAYER = "The layer with a cache"
+POSITIONS = "Where do the new tokens stand?"
+MASK = "Which keys may a chunk see?"
+MEMORY = "What a cache weighs"
+
+
+def _numbered(*shape):
+    """0, 1, 2, ... in that shape: where an entry went can be read off."""
+    return torch.arange(math.prod(shape), dtype=torch.float64).reshape(shape)
+
+
+# repeat_kv -----------------------------------------------------------------------------------------------------------
+
+repeat_kv = Exercise(solutions.repeat_kv, section=REPEAT)
+
+
+@repeat_kv.property(
+    "repeats each head next to itself", points=2,
+    hint="With n_rep = 3, heads 0, 1 and 2 of the result are the first head of x, heads 3, 4 and 5 the second. Nothing "
+         "else changes: (batch, n_kv_heads * n_rep, n, d).")
+def next_to_itself(rng):
+    yield dict(x=_numbered(1, 2, 1, 2), n_rep=2)
+    yield dict(x=_numbered(1, 2, 3, 1), n_rep=3)
+    yield dict(x=normal(rng, 2, 3, 5, 4), n_rep=2)
+
+
+@repeat_kv.property(
+    "serves one head for all, and one for each", points=1,
+    hint="n_rep = 1 gives x again. A single head is repeated n_rep times.")
+def repeat_extremes(rng):
+    yield dict(x=normal(rng, 2, 1, 3, 4), n_rep=5)
+    yield dict(x=normal(rng, 2, 3, 4, 2), n_rep=1)
+
+
+@repeat_kv.property(
+    "adds up the gradients of the copies", points=1, probe=probes.gradients,
+    hint="Stay with operations of tensors: `.detach()`, `.data`, NumPy and lists of numbers cut the gradient.")
+def repeat_gradients(rng):
+    yield dict(x=normal(rng, 1, 2, 3, 2), n_rep=3, upstream=[normal(rng, 1, 6, 3, 2)])
+
+
+@repeat_kv.property(
+    "refuses anything but four dimensions, and less than one copy", points=1, probe=probes.error_of,
+    hint="Raise ValueError unless x.ndim is 4 and n_rep is at least 1.")
+def repeat_refuses(rng):
+    yield dict(x=normal(rng, 2, 3, 4), n_rep=2)
+    yield dict(x=normal(rng, 1, 2, 2, 3, 4), n_rep=2)
+    yield dict(x=normal(rng, 1, 2, 3, 4), n_rep=0)
+    yield dict(x=normal(rng, 1, 2, 3, 4), n_rep=-1)
+    yield dict(x=normal(rng, 1, 2, 3, 4), n_rep=2)
+
+
+def _repeat(x, n_rep):
+    """Right, for misconceptions that go wrong elsewhere."""
+    if x.ndim != 4 or n_rep < 1:
+        raise ValueError("four dimensions and at least one copy")
+    return torch.stack([x] * n_rep, dim=2).flatten(1, 2)
+
+
+def _tile(x, n_rep):
+    return torch.cat([x] * n_rep, dim=1)
+
+
+@repeat_kv.misconception(
+    "All heads are laid down one after the other, and then all again: 0 1 0 1. That is what `repeat`, `tile` and `cat` "
+    "do. Neighbouring query heads share a head: 0 0 1 1, as `repeat_interleave` has it.")
+def tiled(x, n_rep):
+    _repeat(x, n_rep)
+    return _tile(x, n_rep)
+
+
+@repeat_kv.misconception(
+    "The tokens are repeated. The heads are the second axis, dim=1.")
+def tokens_repeated(x, n_rep):
+    _repeat(x, n_rep)
+    return x.repeat_interleave(n_rep, dim=2)
+
+
+@repeat_kv.misconception(
+    "The batch is repeated. The heads are the second axis, dim=1.")
+def batch_repeated(x, n_rep):
+    _repeat(x, n_rep)
+    return x.repeat_interleave(n_rep, dim=0)
+
+
+@repeat_kv.misconception(
+    "The width of the heads is repeated. The heads are the second axis, dim=1.")
+def width_repeated(x, n_rep):
+    _repeat(x, n_rep)
+    return x.repeat_interleave(n_rep, dim=3)
+
+
+@repeat_kv.misconception(
+    "Without `dim`, `repeat_interleave` flattens everything first and repeats single numbers. Say dim=1.")
+def flattened(x, n_rep):
+    _repeat(x, n_rep)
+    return x.repeat_interleave(n_rep)
+
+
+@repeat_kv.misconception(
+    "Nothing is repeated: x comes back with as many heads as it had. It should have n_rep times as many.")
+def not_repeated(x, n_rep):
+    _repeat(x, n_rep)
+    return x
+
+
+@repeat_kv.misconception(
+    "The copies have an axis of their own, (batch, n_kv_heads, n_rep, n, d). Join it with the heads.")
+def copies_apart(x, n_rep):
+    _repeat(x, n_rep)
+    return torch.stack([x] * n_rep, dim=2)
+
+
+@repeat_kv.misconception(
+    "n_rep is how many copies there are of each head, itself included. Your result has one copy more.")
+def one_copy_more(x, n_rep):
+    return _repeat(x, n_rep + 1) if n_rep > 0 else _repeat(x, n_rep)
+
+
+@repeat_kv.misconception(
+    "n_rep is taken as the number of heads of the result. It is how many copies of each head there are.")
+def as_many_as_n_rep(x, n_rep):
+    return _repeat(x, n_rep)[:, :n_rep]
+
+
+@repeat_kv.misconception(
+    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a history.")
+def repeat_detached(x, n_rep):
+    return _repeat(x, n_rep).detach()
+
+
+@repeat_kv.misconception(
+    "Any number of dimensions is let through. Here x has exactly four; raise ValueError for anything else.")
+def repeat_any_dimensions(x, n_rep):
+    if n_rep < 1:
+        raise ValueError("at least one copy")
+    return x.repeat_interleave(n_rep, dim=1)
+
+
+@repeat_kv.misconception(
+    "n_rep below 1 is accepted. No copy of a head is no head; raise ValueError.")
+def no_copies(x, n_rep):
+    if x.ndim != 4:
+        raise ValueError("four dimensions")
+    return x.repeat_interleave(max(0, n_rep), dim=1)
+
+
+@repeat_kv.misconception(
+    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
+def repeat_asserted(x, n_rep):
+    assert x.ndim == 4 and n_rep >= 1
+    return _repeat(x, n_rep)
+
+
+# KVCache -------------------------------------------------------------------------------------------------------------
+
+KVCache = Exercise(solutions.KVCache, section=CACHE)
+
+
+def _append(rng, *shape, dtype=torch.float64):
+    return dict(do="append", k=normal(rng, *shape, dtype=dtype), v=normal(rng, *shape, dtype=dtype))
+
+
+def _pattern(n, first):
+    """n tokens, one head of width one, small whole numbers: much to hold and little to store."""
+    row = (torch.arange(n, dtype=torch.float64) % 7 + first).reshape(1, 1, n, 1)
+    return dict(do="append", k=row, v=row + 10)
+
+
+@KVCache.property(
+    "gives back everything so far, new tokens last", points=2, probe=probes.steps,
+    hint="Tokens are the third axis of (batch, n_kv_heads, n, d): join old and new there, keys with keys and values "
+         "with values, keep the result and return both.")
+def so_far(rng):
+    yield dict(init={}, steps=[_append(rng, 1, 1, 1, 2), _append(rng, 1, 1, 1, 2)])
+    yield dict(init={}, steps=[_append(rng, 2, 3, 4, 5), _append(rng, 2, 3, 1, 5), _append(rng, 2, 3, 2, 5)])
+    yield dict(init={}, steps=[_append(rng, 2, 2, 2, 2), _append(rng, 2, 2, 2, 2)])
+
+
+@KVCache.property(
+    "says how many tokens it holds", points=1, probe=probes.steps,
+    hint="0 when new, then the size of the third axis of what is kept: tokens, not calls of `append`.")
+def counted(rng):
+    yield dict(init={}, steps=[dict(do="len"), _append(rng, 2, 3, 4, 5), dict(do="len"), _append(rng, 2, 3, 6, 5),
+                               dict(do="len")])
+    yield dict(init={}, steps=[dict(do="len"), _append(rng, 3, 2, 5, 1), dict(do="len")])
+
+
+@KVCache.property(
+    "is empty after reset, and ready for another batch", points=1, probe=probes.steps,
+    hint="After `reset()` it is as new: length 0, and the next `append` may bring other sizes.")
+def starts_anew(rng):
+    yield dict(init={}, steps=[_append(rng, 2, 3, 2, 4), dict(do="reset"), dict(do="len"), _append(rng, 2, 3, 1, 4),
+                               dict(do="len")])
+    yield dict(init={}, steps=[dict(do="reset"), _append(rng, 2, 1, 2, 3), dict(do="reset"), _append(rng, 1, 2, 3, 4),
+                               dict(do="len")])
+
+
+@KVCache.property(
+    "grows as long as the text does", points=1, probe=probes.steps,
+    hint="Nobody said how long the text will be. If you set room aside, make more when it is full.")
+def grows(rng):
+    first = int(rng.integers(1, 5))
+    yield dict(init={}, steps=[_pattern(1, first), _pattern(600, first), _pattern(5000, first), _pattern(1, first),
+                               dict(do="len")])
+
+
+@KVCache.property(
+    "keeps the kind of number", points=1, probe=probes.steps,
+    hint="float32 in, float32 out, and float64 for float64. Whoever makes tensors of their own takes the dtype of k.")
+def kinds(rng):
+    yield dict(init={}, steps=[_append(rng, 1, 2, 2, 3, dtype=torch.float32),
+                               _append(rng, 1, 2, 1, 3, dtype=torch.float32)])
+    yield dict(init={}, steps=[_append(rng, 1, 2, 1, 3), _append(rng, 1, 2, 2, 3)])
+
+
+@KVCache.property(
+    "refuses what does not continue what it holds, and stays as it was", points=1, probe=probes.steps,
+    hint="Check before you change anything: four dimensions, k and v with the same batch, heads and tokens, and batch, "
+         "heads and width as in what is held. Only the number of tokens may differ from call to call.")
+def refuses(rng):
+    for other in ((1, 3, 1, 4), (2, 1, 1, 4), (2, 3, 1, 1), (2, 3, 1, 5), (3, 1, 4)):
+        yield dict(init={}, steps=[_append(rng, 2, 3, 2, 4), _append(rng, *other), dict(do="len"),
+                                   _append(rng, 2, 3, 1, 4)])
+    values_of_another_width = dict(_append(rng, 2, 3, 2, 4), v=normal(rng, 2, 3, 2, 5))
+    yield dict(init={}, steps=[_append(rng, 2, 3, 1, 4), values_of_another_width, dict(do="len"),
+                               _append(rng, 2, 3, 1, 4)])
+    more_keys_than_values = dict(_append(rng, 2, 3, 2, 4), v=normal(rng, 2, 3, 1, 4))
+    yield dict(init={}, steps=[_append(rng, 2, 3, 1, 4), more_keys_than_values, dict(do="len")])
+    yield dict(init={}, steps=[more_keys_than_values, dict(do="len"), _append(rng, 2, 3, 1, 4)])
+
+
+class _Cache:
+    """Right, in steps that a misconception can replace one by one."""
+
+    def __init__(self):
+        self.k = self.v = None
+
+    def append(self, k, v):
+        self.look(k, v)
+        if self.k is None:
+            self.k, self.v = k.clone(), v.clone()
+        else:
+            self.k, self.v = self.join(self.k, k), self.join(self.v, v)
+        return self.give(k, v)
+
+    def look(self, k, v):
+        if k.ndim != 4 or v.ndim != 4 or k.shape[:3] != v.shape[:3]:
+            raise ValueError("these do not belong together")
+        self.compare(k, v)
+
+    def compare(self, k, v):
+        for old, new in ((self.k, k), (self.v, v)):
+            if old is not None and (old.shape[:2] != new.shape[:2] or old.shape[-1] != new.shape[-1]):
+                raise ValueError("this does not continue what is there")
+
+    def join(self, old, new):
+        return torch.cat([old, new], dim=2)
+
+    def give(self, k, v):
+        return self.k, self.v
+
+    def __len__(self):
+        return 0 if self.k is None else self.k.shape[2]
+
+    def reset(self):
+        self.k = self.v = None
+
+
+def _cache_without(**parts):
+    return type("KVCache", (_Cache,), parts)
+
+
+KVCache.misconception(
+    "Old and new are joined along the heads (dim=1). Each token brings keys for the same heads: join along the tokens, "
+    "dim=2.")(_cache_without(join=lambda self, old, new: torch.cat([old, new], dim=1)))
+KVCache.misconception(
+    "Old and new are joined along the width (dim=3 or -1). A key keeps its width: join along the tokens, dim=2.")(
+    _cache_without(join=lambda self, old, new: torch.cat([old, new], dim=-1)))
+KVCache.misconception(
+    "Old and new are joined along the batch, which is where `torch.cat` joins unless told otherwise. Join along the "
+    "tokens, dim=2.")(_cache_without(join=lambda self, old, new: torch.cat([old, new])))
+KVCache.misconception(
+    "The new tokens stand before the old ones. Order is position: old first.")(
+    _cache_without(join=lambda self, old, new: torch.cat([new, old], dim=2)))
+KVCache.misconception(
+    "Only the new keys and values come back. They are kept, but attention needs everything so far: return what is "
+    "held.")(_cache_without(give=lambda self, k, v: (k, v)))
+KVCache.misconception(
+    "The new keys and values replace the old ones. A cache remembers: join them to what is there.")(
+    _cache_without(join=lambda self, old, new: new))
+KVCache.misconception(
+    "The current tokens are missing from what comes back. A token attends to itself too: join first, then return.")(
+    _cache_without(give=lambda self, k, v: (self.k[:, :, :-k.shape[2]], self.v[:, :, :-k.shape[2]])))
+KVCache.misconception(
+    "Nothing comes back from `append`. Keep the joined tensors and return both.")(
+    _cache_without(give=lambda self, k, v: None))
+KVCache.misconception(
+    "Keys and values come back in the wrong order. Keys first.")(
+    _cache_without(give=lambda self, k, v: (self.v, self.k)))
+KVCache.misconception(
+    "The length counts something else than tokens: it is the size of the first axis, the batch. Tokens are the third "
+    "axis.")(_cache_without(__len__=lambda self: 0 if self.k is None else len(self.k)))
+KVCache.misconception(
+    "The length counts heads. Tokens are the third axis, shape[2].")(
+    _cache_without(__len__=lambda self: 0 if self.k is None else self.k.shape[1]))
+KVCache.misconception(
+    "The length is the width of a head. Tokens are the third axis, shape[2].")(
+    _cache_without(__len__=lambda self: 0 if self.k is None else self.k.shape[3]))
+KVCache.misconception(
+    "The length of an empty cache fails. When nothing is held yet, it is 0.")(
+    _cache_without(__len__=lambda self: self.k.shape[2]))
+KVCache.misconception(
+    "`reset` leaves everything as it was. The next text would be read as the end of this one.")(
+    _cache_without(reset=lambda self: None))
+KVCache.misconception(
+    "`reset` returns a new cache and leaves this one as it was. Whoever holds this cache goes on holding it: empty it.")(
+    _cache_without(reset=lambda self: [0.5]))
+
+
+@KVCache.misconception(
+    "The length counts calls of `append`. A prefill brings many tokens in one call.")
+class Calls(_Cache):
+    calls = 0
+
+    def append(self, k, v):
+        joined = super().append(k, v)
+        self.calls += 1
+        return joined
+
+    def __len__(self):
+        return self.calls
+
+    def reset(self):
+        super().reset()
+        self.calls = 0
+
+
+@KVCache.misconception(
+    "The length goes on counting after `reset`. An empty cache holds 0 tokens.")
+class CountsOn(_Cache):
+    count = 0
+
+    def append(self, k, v):
+        joined = super().append(k, v)
+        self.count += k.shape[2]
+        return joined
+
+    def __len__(self):
+        return self.count
+
+
+@KVCache.misconception(
+    "The values are not kept, only the keys. Both are needed for every later token.")
+class KeysOnly(_Cache):
+    def append(self, k, v):
+        keys, _ = super().append(k, v)
+        return keys, v
+
+
+@KVCache.misconception(
+    "The room is limited, and a longer text does not fit or loses its beginning. Make more room when it is full.")
+class Limited(_Cache):
+    def append(self, k, v):
+        if len(self) + k.shape[2] > 4096:
+            raise ValueError("full")
+        return super().append(k, v)
+
+
+@KVCache.misconception(
+    "The room is limited, and a longer text does not fit or loses its beginning. Make more room when it is full.")
+class Window(_Cache):
+    def join(self, old, new):
+        return torch.cat([old, new], dim=2)[:, :, -4096:]
+
+
+@KVCache.misconception(
+    "A batch, a number of heads or a width of 1 is stretched to the size of what is held: that is broadcasting, which "
+    "assigning to a slice does without a word. Compare the sizes and raise ValueError.")
+class Broadcast(_Cache):
+    def look(self, k, v):
+        super().look(k, v)
+
+    def compare(self, k, v):
+        for old, new in ((self.k, k), (self.v, v)):
+            if old is not None and any(size not in (1, full) for size, full in
+                                       zip((*new.shape[:2], new.shape[3]), (*old.shape[:2], old.shape[3]))):
+                raise ValueError("this does not continue what is there")
+
+    def join(self, old, new):
+        return torch.cat([old, new.expand(*old.shape[:2], new.shape[2], old.shape[3])], dim=2)
+
+
+@KVCache.misconception(
+    "k and v may have different numbers of tokens. Each token brings one key and one value; raise ValueError.")
+class NotTogether(_Cache):
+    def look(self, k, v):
+        if k.ndim != 4 or v.ndim != 4:
+            raise ValueError("four dimensions")
+        self.compare(k, v)
+
+
+@KVCache.misconception(
+    "When the values do not fit, the keys have been joined already: after the ValueError the cache holds a key without "
+    "its value. Join both, then keep both; or check first.")
+class HalfChanged(_Cache):
+    def look(self, k, v):
+        if k.ndim != 4 or v.ndim != 4 or k.shape[:3] != v.shape[:3]:
+            raise ValueError("these do not belong together")
+
+    def append(self, k, v):
+        self.look(k, v)
+        if self.k is None:
+            self.k, self.v = k, v
+        else:
+            self.k = self.join(self.k, k)
+            self.v = self.join(self.v, v)
+        return self.k, self.v
+
+
+@KVCache.misconception(
+    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
+class CacheAsserts(_Cache):
+    def look(self, k, v):
+        try:
+            super().look(k, v)
+        except ValueError:
+            raise AssertionError from None
+
+
+@KVCache.misconception(
+    "What is kept has another dtype than what came. A tensor made with `torch.zeros` or `torch.empty` is float32 "
+    "unless told; take the dtype of k.")
+class InFloat32(_Cache):
+    def append(self, k, v):
+        return super().append(k.float(), v.float())
+
+
+# GroupedQueryAttention -----------------------------------------------------------------------------------------------
+
+GroupedQueryAttention = Exercise(solutions.GroupedQueryAttention, section=LAYER)
+
+
+def _layer(rng, d_model, n_heads, n_kv_heads, batch, n, names="qkvo", dtype=torch.float64, **init):
+    """A layer, weights of variance 1 / d_model for the maps named, and tokens."""
+    narrow = n_kv_heads * (d_model // n_heads)
+    rows = dict(q=d_model, k=narrow, v=narrow, o=d_model)
+    weights = {f"W_{name}.weight": normal(rng, rows[name], d_model, dtype=dtype) * 1.5 / d_model ** 0.5
+               for name in names}
+    return dict(init=dict(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads, **init), weights=weights,
+                x=normal(rng, batch, n, d_model, dtype=dtype))
+
+
+@GroupedQueryAttention.property(
+    "has narrow maps for keys and values, and no bias", points=1,
+    hint="W_q and W_o are nn.Linear(d_model, d_model, bias=False). W_k and W_v have n_kv_heads * d_head outputs.")
+def structure(rng):
+    yield dict(init=dict(d_model=12, n_heads=6, n_kv_heads=2))
+    yield dict(init=dict(d_model=16, n_heads=4, n_kv_heads=1, base=500.0))
+
+
+@GroupedQueryAttention.property(
+    "without a cache, is causal attention with rotated queries and keys", points=3, **ROTATED,
+    hint="Project, split, rotate q and k at positions 0 to n - 1 with self.base, repeat keys and values, scores over "
+         "the square root of d_head, hide later keys, softmax, times the values, merge, W_o.")
+def one_pass(rng):
+    yield _layer(rng, d_model=4, n_heads=1, n_kv_heads=1, batch=1, n=3)
+    yield _layer(rng, d_model=8, n_heads=2, n_kv_heads=2, batch=2, n=5)
+    yield _layer(rng, d_model=12, n_heads=3, n_kv_heads=1, batch=2, n=4, base=30.0)
+
+
+@GroupedQueryAttention.property(
+    "lets neighbouring query heads share a key and a value", points=2, **ROTATED,
+    hint="`repeat_kv` by n_heads // n_kv_heads, for keys and values alike.")
+def shared(rng):
+    yield _layer(rng, d_model=8, n_heads=4, n_kv_heads=2, batch=1, n=3)
+    yield _layer(rng, d_model=12, n_heads=6, n_kv_heads=2, batch=2, n=4)
+
+
+@GroupedQueryAttention.property(
+    "keeps the future out, and lets the past in", points=1, probe=probes.moved,
+    hint="Replace one token: no earlier row may move, not by a single bit, and every row from there on must.")
+def future(rng):
+    case = _layer(rng, d_model=8, n_heads=4, n_kv_heads=2, batch=2, n=5)
+    changed = case["x"].clone()
+    changed[:, 2] = normal(rng, 2, 8)
+    yield dict(**case, name="x", replacement=changed)
+
+
+@GroupedQueryAttention.property(
+    "reads token by token with a cache what it reads in one pass", points=2, probe=probes.in_chunks, **ROTATED,
+    hint="Ask `len(cache)` before you append: that is the position of the first new token. Rotate, append, and go on "
+         "with what `append` returns. An empty cache is a cache too: ask `cache is not None`.")
+def token_by_token(rng):
+    yield dict(**_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, batch=1, n=3), cuts=[1, 2])
+    yield dict(**_layer(rng, d_model=8, n_heads=2, n_kv_heads=1, batch=2, n=6), cuts=[3, 4, 5])
+
+
+@GroupedQueryAttention.property(
+    "reads in chunks what it reads in one pass", points=2, probe=probes.in_chunks, **ROTATED,
+    hint="In a chunk of several tokens, the first must not see the second. Token i of the chunk stands at len(cache) "
+         "+ i and sees every key up to there: the mask is (n_new, n_all), and its last row is all True.")
+def in_chunks(rng):
+    yield dict(**_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, batch=1, n=4), cuts=[2])
+    yield dict(**_layer(rng, d_model=8, n_heads=4, n_kv_heads=2, batch=2, n=7, base=50.0), cuts=[1, 4])
+    yield dict(**_layer(rng, d_model=8, n_heads=2, n_kv_heads=1, batch=3, n=5), cuts=[])
+
+
+@GroupedQueryAttention.property(
+    "keeps two texts with two caches apart", points=1, probe=probes.in_chunks, **ROTATED,
+    hint="One layer may serve many texts in turn. All that it remembers of a text belongs in the cache that it is "
+         "given, and not in `self`.")
+def apart(rng):
+    yield dict(**_layer(rng, d_model=4, n_heads=2, n_kv_heads=1, batch=1, n=4), cuts=[2, 3],
+               beside=normal(rng, 1, 5, 4))
+    yield dict(**_layer(rng, d_model=4, n_heads=2, n_kv_heads=2, batch=1, n=4), cuts=[1, 2],
+               beside=normal(rng, 2, 4, 4))
+
+
+@GroupedQueryAttention.property(
+    "has the right gradients", points=1, probe=probes.gradients, rtol=1e-4, atol=1e-5,
+    hint="Stay with operations of tensors; detach nothing.")
+def right_gradients(rng):
+    yield dict(**_layer(rng, d_model=4, n_heads=2, n_kv_heads=1, batch=1, n=3, names="kv"),
+               upstream=[normal(rng, 1, 3, 4)])
+
+
+@GroupedQueryAttention.property(
+    "works in single precision, also in chunks", points=1, probe=probes.in_chunks, rtol=1e-3, atol=1e-4,
+    hint="Weights and tokens in float32 give float32. Make new tensors with the dtype of those you have.")
+def single_precision(rng):
+    yield dict(**_layer(rng, d_model=8, n_heads=2, n_kv_heads=1, batch=1, n=4, dtype=torch.float32), cuts=[2])
+
+
+@GroupedQueryAttention.property(
+    "refuses sizes that do not fit", points=1, probe=probes.error_of, **ROTATED,
+    hint="ValueError in __init__ when n_heads or n_kv_heads is below 1, when n_heads does not divide d_model or "
+         "n_kv_heads does not divide n_heads, and when d_head is odd; in forward when x is not (batch, n, d_model).")
+def sizes(rng):
+    for d_model, n_heads, n_kv_heads in ((10, 4, 2), (12, 6, 4), (8, 2, 4), (8, 0, 1), (8, 4, 0), (8, 4, -2),
+                                         (12, 4, 2)):
+        yield dict(init=dict(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads))
+    case = _layer(rng, d_model=8, n_heads=4, n_kv_heads=2, batch=1, n=2)
+    for shape in ((2, 3, 6), (3, 8), (1, 2, 3, 8)):
+        yield dict(case, x=normal(rng, *shape))
+    yield case
+
+
+@GroupedQueryAttention.property(
+    "leaves its tokens as they were", points=1, probe=probes.unchanged, **ROTATED,
+    hint="Operations whose name ends in an underscore, and `+=`, write into their tensor. Use them on none that came "
+         "from outside.")
+def layer_is_new(rng):
+    yield _layer(rng, d_model=4, n_heads=2, n_kv_heads=1, batch=1, n=3, names="q")
+
+
+class _Steps(solutions.GroupedQueryAttention):
+    """Right, in steps that a misconception can replace one by one."""
+
+    def forward(self, x, cache=None):
+        if x.ndim != 3:
+            raise ValueError("wrong number of dimensions")
+        cache = self.open(cache)
+        past = 0 if cache is None else self.past(cache)
+        q, k, v = self.project(x)
+        q, k = self.rotate(q, k, past)
+        new = k.shape[2]
+        v = self.turn_values(v, past)
+        if cache is not None:
+            k, v = self.remember(cache, k, v, past)
+        allowed = self.allowed(new, k.shape[2], cache, past, x.device)
+        k, v = self.share(k), self.share(v)
+        scores = self.score(q, k)
+        if allowed is not None:
+            scores = torch.where(allowed, scores, -torch.inf)
+        return self.finish(self.weigh(scores) @ v)
+
+    def open(self, cache):
+        return cache
+
+    def past(self, cache):
+        return len(cache)
+
+    def project(self, x):
+        return (split_heads(self.W_q(x), self.n_heads), split_heads(self.W_k(x), self.n_kv_heads),
+                split_heads(self.W_v(x), self.n_kv_heads))
+
+    def at(self, x, first):
+        """x turned as tokens that stand at first, first + 1, ..."""
+        return apply_rope(x, torch.arange(first, first + x.shape[2]), self.base)
+
+    def rotate(self, q, k, past):
+        return self.at(q, past), self.at(k, past)
+
+    def turn_values(self, v, past):
+        return v
+
+    def remember(self, cache, k, v, past):
+        return cache.append(k, v)
+
+    def allowed(self, new, total, cache, past, device):
+        return torch.ones(new, total, dtype=torch.bool).tril(total - new)
+
+    def share(self, heads):
+        return _repeat(heads, self.n_heads // self.n_kv_heads)
+
+    def score(self, q, k):
+        return q @ k.mT / math.sqrt(q.shape[-1])
+
+    def weigh(self, scores):
+        return torch.softmax(scores, dim=-1)
+
+    def finish(self, heads):
+        return self.W_o(merge_heads(heads))
+
+
+def _layer_without(**parts):
+    return type("GroupedQueryAttention", (_Steps,), parts)
+
+
+GroupedQueryAttention.misconception(
+    "The key/value heads are laid down one after the other, 0 1 0 1, and query heads meet the wrong ones. Each serves "
+    "its neighbours, 0 0 1 1: use `repeat_kv`.", section=REPEAT)(
+    _layer_without(share=lambda self, heads: _tile(heads, self.n_heads // self.n_kv_heads)))
+GroupedQueryAttention.misconception(
+    "The scores are divided by the square root of d_model. A dot product runs over one head, d_head numbers.")(
+    _layer_without(score=lambda self, q, k: q @ k.mT / math.sqrt(self.W_q.in_features)))
+GroupedQueryAttention.misconception(
+    "The scores are not scaled. Divide them by the square root of d_head.")(
+    _layer_without(score=lambda self, q, k: q @ k.mT))
+GroupedQueryAttention.misconception(
+    "The scores are divided by d_head itself. Use its square root.")(
+    _layer_without(score=lambda self, q, k: q @ k.mT / q.shape[-1]))
+GroupedQueryAttention.misconception(
+    "The values are rotated too. A position should decide who is looked at and not what is brought home: rotate "
+    "queries and keys only.", section=POSITIONS)(
+    _layer_without(turn_values=lambda self, v, past: self.at(v, past)))
+GroupedQueryAttention.misconception(
+    "The keys are not rotated. Only where both are turned does a score depend on the distance.", section=POSITIONS)(
+    _layer_without(rotate=lambda self, q, k, past: (self.at(q, past), k)))
+GroupedQueryAttention.misconception(
+    "The queries are not rotated. Only where both are turned does a score depend on the distance.",
+    section=POSITIONS)(_layer_without(rotate=lambda self, q, k, past: (q, self.at(k, past))))
+GroupedQueryAttention.misconception(
+    "Nothing is rotated, so the layer does not know in which order the tokens came. Apply RoPE to queries and keys.",
+    section=POSITIONS)(_layer_without(rotate=lambda self, q, k, past: (q, k)))
+GroupedQueryAttention.misconception(
+    "`base` is not handed on, so RoPE turns by its own default. Keep it in __init__ and give it to `apply_rope`.",
+    section=POSITIONS)(
+    _layer_without(at=lambda self, x, first: apply_rope(x, torch.arange(first, first + x.shape[2]))))
+GroupedQueryAttention.misconception(
+    "The pairs are neighbours (2i, 2i + 1). This course stores the half-split pairs: `apply_rope`.",
+    section=POSITIONS)(_layer_without(at=lambda self, x, first: apply_rope_interleaved(
+        x, torch.arange(first, first + x.shape[2]), self.base)))
+GroupedQueryAttention.misconception(
+    "The position starts at 0 for every chunk. The first new token stands behind those in the cache, at len(cache).",
+    section=POSITIONS)(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 0), self.at(k, 0))))
+GroupedQueryAttention.misconception(
+    "The queries of each chunk start at position 0, the keys do not. Both stand at len(cache) and after.",
+    section=POSITIONS)(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 0), self.at(k, past))))
+GroupedQueryAttention.misconception(
+    "The tokens of the cache are counted twice: the new positions start at twice len(cache). They start at len(cache), "
+    "once.", section=POSITIONS)(
+    _layer_without(rotate=lambda self, q, k, past: (self.at(q, 2 * past), self.at(k, 2 * past))))
+GroupedQueryAttention.misconception(
+    "All tokens of a chunk stand at one position. The first stands at len(cache), each next one further.",
+    section=POSITIONS)(_layer_without(at=lambda self, x, first: apply_rope(
+        x, torch.full((x.shape[2],), first), self.base)))
+GroupedQueryAttention.misconception(
+    "Keys that were rotated before they went into the cache are rotated again when they are read. Once is enough: a "
+    "key's position never changes.", section=POSITIONS)(
+    _layer_without(remember=lambda self, cache, k, v, past: [
+        turn(kept) for turn, kept in zip((lambda keys: self.at(keys, 0), lambda values: values), cache.append(k, v))]))
+GroupedQueryAttention.misconception(
+    "No key is hidden: a token sees those after it. Without a cache too, the layer is causal.", section=MASK)(
+    _layer_without(allowed=lambda self, *given: None))
+GroupedQueryAttention.misconception(
+    "The mask is aligned to the top left, so new tokens see only the oldest keys. `is_causal=True` does the same. "
+    "Token i of a chunk stands at len(cache) + i: with n_k keys, shift the diagonal by n_k - n_q.", section=MASK)(
+    _layer_without(allowed=lambda self, new, total, cache, past, device: torch.ones(new, total).tril().bool()))
+GroupedQueryAttention.misconception(
+    "The mask is aligned to the top left, so new tokens see only the oldest keys. `is_causal=True` does the same. "
+    "Token i of a chunk stands at len(cache) + i: with n_k keys, shift the diagonal by n_k - n_q.", section=MASK)(
+    _layer_without(allowed=lambda self, new, total, cache, past, device: torch.ones(new, total).tril().bool()
+                   if new > 1 else None))
+_UNMASKED = ("With a cache there is no mask, so a token sees those that came in the same chunk after it. That is right "
+             "for a chunk of one token only.")
+GroupedQueryAttention.misconception(_UNMASKED, section=MASK)(
+    _layer_without(allowed=lambda self, new, total, cache, past, device: None if cache is not None
+                   else torch.ones(new, total).tril().bool()))
+GroupedQueryAttention.misconception(_UNMASKED, section=MASK)(
+    _layer_without(allowed=lambda self, new, total, cache, past, device: None if past
+                   else torch.ones(new, total).tril().bool()))
+GroupedQueryAttention.misconception(
+    "A token does not see itself, and the first sees nothing at all, which gives nan. Hide the keys that stand later, "
+    "not the token's own.", section=MASK)(
+    _layer_without(allowed=lambda self, new, total, cache, past, device:
+                   torch.ones(new, total).tril(total - new - 1).bool()))
+GroupedQueryAttention.misconception(
+    "The mask lets one key too many through: each token sees the one after it.", section=MASK)(
+    _layer_without(allowed=lambda self, new, total, cache, past, device:
+                   torch.ones(new, total).tril(total - new + 1).bool()))
+GroupedQueryAttention.misconception(
+    "Each chunk is read as if nothing had come before it: what the cache holds does not reach the scores. Three ways "
+    "to get there: `if cache:` is False for an empty cache, whose length is 0, so ask `cache is not None`; what "
+    "`append` returns is not used; or the layer resets the cache.", section=CACHE)(
+    _layer_without(open=lambda self, cache: None))
+GroupedQueryAttention.misconception(
+    "What comes back from `append` is taken in the wrong order: keys first, then values.", section=CACHE)(
+    _layer_without(remember=lambda self, cache, k, v, past: cache.append(k, v)[::-1]))
+GroupedQueryAttention.misconception(
+    "The softmax runs over the queries (dim=-2). Each query shares out its own weight: the keys are the last axis.")(
+    _layer_without(weigh=lambda self, scores: torch.softmax(scores, dim=-2)))
+GroupedQueryAttention.misconception(
+    "W_o is missing: the merged heads are returned as they are.")(
+    _layer_without(finish=lambda self, heads: merge_heads(heads)))
+
+
+@GroupedQueryAttention.misconception(
+    "The keys go into the cache before they are rotated, and come back unrotated. Rotate first, or rotate all that "
+    "comes back, each at its own position.", section=POSITIONS)
+class CachedUnrotated(_Steps):
+    def rotate(self, q, k, past):
+        self.unrotated = k
+        return super().rotate(q, k, past)
+
+    def remember(self, cache, k, v, past):
+        return cache.append(self.unrotated, v)
+
+
+@GroupedQueryAttention.misconception(
+    "The queries are rotated after `append`, when `len(cache)` counts the new tokens already: they stand too far back "
+    "by a whole chunk. Ask for the length before you append.", section=POSITIONS)
+class LengthAfterAppend(_Steps):
+    def forward(self, x, cache=None):
+        self.with_cache = cache is not None
+        return super().forward(x, cache)
+
+    def rotate(self, q, k, past):
+        return self.at(q, past + self.with_cache * q.shape[2]), self.at(k, past)
+
+
+@GroupedQueryAttention.misconception(
+    "The layer keeps keys and values in itself and not in the cache that it is given. Two texts that are read in turn "
+    "then get mixed up. All memory of a text belongs in its cache.", section=CACHE)
+class OwnCache(_Steps):
+    def open(self, cache):
+        if cache is not None and not hasattr(self, "kept"):
+            self.kept = _Cache()
+        return None if cache is None else self.kept
+
+
+@GroupedQueryAttention.misconception(
+    "The layer counts positions in itself. Another text with a cache of its own starts at 0 again, and only len(cache) "
+    "knows.", section=POSITIONS)
+class OwnCounter(_Steps):
+    seen = 0
+
+    def past(self, cache):
+        return self.seen
+
+    def remember(self, cache, k, v, past):
+        self.seen += k.shape[2]
+        return super().remember(cache, k, v, past)
+
+    def allowed(self, new, total, cache, past, device):
+        return super().allowed(new, total, cache, past, device)
+
+
+@GroupedQueryAttention.misconception(
+    "The maps of keys and values are as wide as that of the queries. They make n_kv_heads * d_head numbers; to make "
+    "more and throw some away would save nothing.", section=REPEAT)
+class WideMaps(_Steps):
+    def __init__(self, d_model, n_heads, n_kv_heads, base=10000.0):
+        super().__init__(d_model, n_heads, n_kv_heads, base)
+        self.W_k, self.W_v = (nn.Linear(d_model, d_model, bias=False) for _ in range(2))
+
+
+@GroupedQueryAttention.misconception(
+    "The maps have biases. nn.Linear adds one unless you say bias=False.")
+class Biases(_Steps):
+    def __init__(self, d_model, n_heads, n_kv_heads, base=10000.0):
+        super().__init__(d_model, n_heads, n_kv_heads, base)
+        narrow = self.W_k.out_features
+        self.W_q, self.W_o = nn.Linear(d_model, d_model), nn.Linear(d_model, d_model)
+        self.W_k, self.W_v = nn.Linear(d_model, narrow), nn.Linear(d_model, narrow)
+
+
+@GroupedQueryAttention.misconception(
+    "Weights come back beside the output. Here forward returns the output alone.")
+class WithWeights(_Steps):
+    def forward(self, x, cache=None):
+        output = super().forward(x, cache)
+        return output, output.new_zeros(x.shape[0], self.n_heads, x.shape[1], x.shape[1])
+
+
+@GroupedQueryAttention.misconception(
+    "No gradient arrives: the layer works under `torch.no_grad()` or on detached tensors, and could never be trained.")
+class NoGradient(_Steps):
+    def forward(self, x, cache=None):
+        with torch.no_grad():
+            return super().forward(x, cache)
+
+
+def _made(check):
+    """The layer with other checks in __init__; where nothing fits, it is made of the nearest sizes that do."""
+    class Checked(_Steps):
+        def __init__(self, d_model, n_heads, n_kv_heads, base=10000.0):
+            check(d_model, n_heads, n_kv_heads)
+            d_head = d_model // n_heads
+            super().__init__(max(2, d_head - d_head % 2) * n_heads, n_heads,
+                             n_kv_heads if n_heads % n_kv_heads == 0 else 1, base)
+    return Checked
+
+
+@GroupedQueryAttention.misconception(
+    "n_kv_heads need not divide n_heads here. Each key/value head serves a group of equal size; raise ValueError.",
+    section=REPEAT)
+@_made
+def any_groups(d_model, n_heads, n_kv_heads):
+    if min(n_heads, n_kv_heads) < 1 or d_model % n_heads or d_model // n_heads % 2:
+        raise ValueError("these sizes do not fit")
+
+
+@GroupedQueryAttention.misconception(
+    "A head of odd width is accepted. RoPE turns pairs of numbers; raise ValueError in __init__, where the sizes are "
+    "chosen.", section=POSITIONS)
+@_made
+def odd_width(d_model, n_heads, n_kv_heads):
+    if min(n_heads, n_kv_heads) < 1 or d_model % n_heads or n_heads % n_kv_heads:
+        raise ValueError("these sizes do not fit")
+
+
+@GroupedQueryAttention.misconception(
+    "0 heads end in ZeroDivisionError, since the remainder is taken first. Check that there is at least 1 before you "
+    "divide.")
+@_made
+def divided_by_zero(d_model, n_heads, n_kv_heads):
+    if d_model % n_heads or n_heads % n_kv_heads or d_model // n_heads % 2 or n_kv_heads < 0:
+        raise ValueError("these sizes do not fit")
+
+
+@GroupedQueryAttention.misconception(
+    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
+@_made
+def layer_asserts(d_model, n_heads, n_kv_heads):
+    assert min(n_heads, n_kv_heads) >= 1
+    assert d_model % n_heads == 0 and n_heads % n_kv_heads == 0 and d_model // n_heads % 2 == 0
+
+
+@GroupedQueryAttention.misconception(
+    "x is accepted with any number of dimensions. Here it has exactly three, (batch, n, d_model); raise ValueError for "
+    "a text without its batch.")
+class AnyDimensions(_Steps):
+    def forward(self, x, cache=None):
+        if x.ndim == 2:
+            return super().forward(x[None], cache)[0]
+        return super().forward(x.flatten(0, -3), cache).reshape(x.shape)
+
+
+# kv_cache_bytes ------------------------------------------------------------------------------------------------------
+
+kv_cache_bytes = Exercise(solutions.kv_cache_bytes, section=MEMORY)
+
+
+@kv_cache_bytes.property(
+    "counts a key and a value for each layer, head and token", points=1,
+    hint="Each token leaves one key and one value, d_head numbers each, for each key/value head of each layer.")
+def counts(rng):
+    yield dict(n_layers=1, n_kv_heads=1, d_head=4, seq_len=3)
+    yield dict(n_layers=32, n_kv_heads=8, d_head=128, seq_len=8192)
+    for _ in range(3):
+        layers, heads, width, tokens = (int(size) for size in rng.integers((2, 2, 3, 5), (40, 17, 130, 3000)))
+        yield dict(n_layers=layers, n_kv_heads=heads, d_head=width, seq_len=tokens)
+
+
+@kv_cache_bytes.property(
+    "counts bytes of other numbers, and a batch", points=1,
+    hint="Every text of the batch has a cache of its own. float32 has 4 bytes, float16 and bfloat16 have 2.")
+def counts_batches(rng):
+    yield dict(n_layers=30, n_kv_heads=3, d_head=64, seq_len=7, bytes_per_element=4)
+    yield dict(n_layers=2, n_kv_heads=3, d_head=5, seq_len=7, bytes_per_element=1, batch=11)
+    yield dict(n_layers=3, n_kv_heads=2, d_head=8, seq_len=int(rng.integers(10, 1000)), batch=int(rng.integers(2, 40)))
+
+
+@kv_cache_bytes.property(
+    "weighs nothing before the first token, and refuses sizes that cannot be", points=1, probe=probes.error_of,
+    hint="seq_len may be 0, not less. All others are at least 1. Otherwise raise ValueError.")
+def counts_refuses(rng):
+    layers, heads = (int(size) for size in rng.integers((2, 2), (40, 17)))
+    fine = dict(n_layers=layers, n_kv_heads=heads, d_head=6, seq_len=10)
+    yield dict(fine, seq_len=0)
+    yield dict(fine, seq_len=-1)
+    yield dict(fine, n_layers=0)
+    yield dict(fine, n_kv_heads=0)
+    yield dict(fine, d_head=-2)
+    yield dict(fine, bytes_per_element=0)
+    yield dict(fine, batch=0)
+    yield fine
+
+
+def _bytes(count):
+    def with_checks(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
+        if min(n_layers, n_kv_heads, d_head, bytes_per_element, batch) < 1 or seq_len < 0:
+            raise ValueError("these sizes cannot be")
+        return count(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch)
+    return with_checks
+
+
+def _wrong_bytes(text, count):
+    kv_cache_bytes.misconception(text)(_bytes(count))
+
+
+_wrong_bytes("The 2 is missing: a token leaves a key and a value.",
+             lambda layers, heads, width, tokens, size, batch: layers * heads * width * tokens * size * batch)
+_wrong_bytes("The layers are missing. Each has a cache of its own.",
+             lambda layers, heads, width, tokens, size, batch: 2 * heads * width * tokens * size * batch)
+_wrong_bytes("The key/value heads are missing. Each has keys and values of its own.",
+             lambda layers, heads, width, tokens, size, batch: 2 * layers * width * tokens * size * batch)
+_wrong_bytes("The width is missing: a key is d_head numbers.",
+             lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * tokens * size * batch)
+_wrong_bytes("The tokens enter squared. The scores are n by n, but they are not kept; a cache grows by one row a token.",
+             lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens ** 2 * size * batch)
+_wrong_bytes("`batch` is not looked at. Every text of the batch has a cache of its own.",
+             lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size)
+_wrong_bytes("`bytes_per_element` is not looked at; you count 2 bytes for every number.",
+             lambda layers, heads, width, tokens, size, batch: 4 * layers * heads * width * tokens * batch)
+_wrong_bytes("This counts numbers. Multiply by the bytes of a number.",
+             lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * batch)
+_wrong_bytes("This counts bits. A byte is eight of them, and bytes are asked for.",
+             lambda layers, heads, width, tokens, size, batch: 16 * layers * heads * width * tokens * size * batch)
+_wrong_bytes("This is in kibibytes, rounded down. Bytes are asked for, all of them.",
+             lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size * batch // 1024)
+_wrong_bytes("The token that is being written is counted on top. seq_len is all that the cache holds.",
+             lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * (tokens + 1) * size * batch)
+_wrong_bytes("The 2 for key and value is there twice. bytes_per_element stands for the size of a number and nothing else.",
+             lambda layers, heads, width, tokens, size, batch: 4 * layers * heads * width * tokens * size * batch)
+
+
+@kv_cache_bytes.misconception(
+    "Sizes that cannot be are accepted. There is no model without layers and no text of length -1; raise ValueError.")
+def any_sizes(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
+    return 2 * n_layers * n_kv_heads * d_head * seq_len * bytes_per_element * batch
+
+
+@kv_cache_bytes.misconception(
+    "A cache without tokens is refused. Before the first token it is empty: 0 bytes.")
+def no_tokens_refused(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
+    if min(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch) < 1:
+        raise ValueError("these sizes cannot be")
+    return any_sizes(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch)
+
+
+@kv_cache_bytes.misconception(
+    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
+def bytes_asserted(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
+    assert min(n_layers, n_kv_heads, d_head, bytes_per_element, batch) >= 1 and seq_len >= 0
+    return any_sizes(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch)
+
+
+# The question graded by hand -----------------------------------------------------------------------------------------
+
+written = Written(points=3, rubric="""
+To be written.
+""")

@@ -1,0 +1,1084 @@
+"""Exercises of the chapter on the whole model: what must hold, on which inputs, and what people get wrong.
+
+The models are small, seven words and eight numbers each, and their heads are four numbers wide: with two, RoPE has one
+pair only, and one pair turns alike whatever the base.
+"""
+
+import torch
+from torch import nn
+
+from attnlab import probes
+from autograder.draw import normal
+from autograder.exercise import Exercise, Written
+from solutions import language_model as solutions
+from solutions.kv_cache import KVCache
+from solutions.transformer_block import LayerNorm, LlamaBlock, RMSNorm
+
+WHOLE = "The whole model, shape by shape"
+CHOOSE = "Which token to take"
+WRITE = "One token after another"
+ROPE = dict(rtol=1e-5, atol=1e-6)  # angles of RoPE are float32, also in a model of float64
+OFTEN = dict(rtol=0.0, atol=0.02)  # shares among 20,000 draws: one part in 20,000 ** 0.5 is 0.007
+
+
+# LanguageModel -------------------------------------------------------------------------------------------------------
+
+LanguageModel = Exercise(solutions.LanguageModel, section=WHOLE)
+
+SIZES = dict(vocab_size=7, d_model=8, n_layers=2, n_heads=2, n_kv_heads=1, d_ff=5)
+
+
+def _ids(rng, *shape, vocab_size=7):
+    return torch.from_numpy(rng.integers(0, vocab_size, size=shape))
+
+
+def _weights(rng, init, dtype=torch.float64):
+    """Weights for a model of those sizes: norms around 1, maps of variance 1 / inputs, an embedding of variance 1."""
+    width, hidden = init["d_model"], init["d_ff"]
+    shared = width // init["n_heads"] * init["n_kv_heads"]
+    maps = {"attention.W_q": (width, width), "attention.W_k": (shared, width), "attention.W_v": (shared, width),
+            "attention.W_o": (width, width), "feed_forward.W_gate": (hidden, width), "feed_forward.W_up": (hidden, width),
+            "feed_forward.W_down": (width, hidden)}
+    weights = {"embedding.weight": normal(rng, init["vocab_size"], width, dtype=dtype)}
+    for layer in range(init["n_layers"]):
+        for norm in ("norm_1", "norm_2"):
+            weights[f"blocks.{layer}.{norm}.weight"] = 1 + 0.3 * normal(rng, width, dtype=dtype)
+        for name, size in maps.items():
+            weights[f"blocks.{layer}.{name}.weight"] = normal(rng, *size, dtype=dtype) * 1.5 / size[1] ** 0.5
+    return weights | {"norm.weight": 1 + 0.3 * normal(rng, width, dtype=dtype)}
+
+
+def _model(rng, *shape, dtype=torch.float64, **sizes):
+    """A case: a model and ids of that shape."""
+    init = SIZES | sizes
+    return dict(init=init, weights=_weights(rng, init, dtype), ids=_ids(rng, *shape, vocab_size=init["vocab_size"]))
+
+
+@LanguageModel.property(
+    "has an embedding, blocks and a norm, and no head of its own", points=1,
+    hint="nn.Embedding(vocab_size, d_model), an nn.ModuleList of n_layers LlamaBlocks, and an RMSNorm, under the names "
+         "embedding, blocks and norm. The head is the embedding's weight once more.")
+def structure(rng):
+    yield dict(init=SIZES)
+    yield dict(init=dict(vocab_size=5, d_model=12, n_layers=3, n_heads=3, n_kv_heads=3, d_ff=4))
+
+
+@LanguageModel.property(
+    "turns ids into logits", points=3, **ROPE,
+    hint="Look the ids up, let every block read what the one before it wrote, norm, then a dot product with every row "
+         "of the embedding: norm(x) @ embedding.weight.T.")
+def forward(rng):
+    yield _model(rng, 1, 4)
+    yield _model(rng, 2, 5)
+    yield _model(rng, 2, 3, vocab_size=6, d_model=12, n_layers=1, n_heads=3, n_kv_heads=3, d_ff=4)
+
+
+@LanguageModel.property(
+    "hands base and eps on", points=1, **ROPE,
+    hint="Each block takes base and eps, and the last norm takes eps. Left out, they fall back to 10000 and 1e-5.")
+def settings(rng):
+    yield dict(**_model(rng, 1, 5, base=7.0, n_layers=1))
+    yield dict(**_model(rng, 1, 4, eps=0.3, n_layers=1))
+
+
+@LanguageModel.property(
+    "keeps the future out, and lets the past in", points=1, probe=probes.moved,
+    hint="Replace one id: no earlier row of logits may move, not by a single bit, and every row from there on must.")
+def future(rng):
+    for n in (4, 5):
+        case = _model(rng, 2, n, n_layers=1)
+        changed = case["ids"].clone()
+        changed[:, n - 3] = (changed[:, n - 3] + 1) % 7
+        yield dict(**case, name="ids", replacement=changed)
+
+
+@LanguageModel.property(
+    "reads in pieces, with one cache for each block, what it reads at once", points=2, probe=probes.in_chunks, **ROPE,
+    hint="Give block number l the cache number l. Positions are the caches' business: do not count them here.")
+def chunks(rng):
+    yield dict(**_model(rng, 1, 5), cuts=[3, 4])
+    yield dict(**_model(rng, 2, 6), cuts=[1, 2, 5], beside=_ids(rng, 1, 4))
+
+
+@LanguageModel.property(
+    "has the right gradients, also those of the embedding in both of its places", points=1, probe=probes.gradients,
+    rtol=1e-4, atol=1e-6,
+    hint="The embedding's weight gets a gradient from the look-up and another one from the head. A copy of it, "
+         "`.detach()` or `.data` lose one of them.")
+def right_gradients(rng):
+    yield dict(**_model(rng, 1, 3, n_layers=1), upstream=[normal(rng, 1, 3, 7)])
+
+
+@LanguageModel.property(
+    "works in single precision", points=1, rtol=1e-3, atol=1e-4,
+    hint="Weights in float32 give logits in float32. Make no tensors of another type on the way.")
+def single_precision(rng):
+    yield _model(rng, 2, 4, dtype=torch.float32)
+
+
+@LanguageModel.property(
+    "refuses ids that are not in the vocabulary", points=1, probe=probes.error_of, **ROPE,
+    hint="ValueError when an id is below 0 or not below vocab_size. PyTorch's own answer is IndexError, and indexing "
+         "takes -1 for the last row without a word. ids must be (batch, n).")
+def refuses(rng):
+    small = dict(init=SIZES | dict(n_layers=1, d_ff=2))
+    yield dict(**small, ids=torch.tensor([[2, 7, 3]]))
+    yield dict(**small, ids=torch.tensor([[0, 1], [4, -1]]))
+    yield dict(**small, ids=torch.tensor([[4 + int(rng.integers(4, 90)), 1]]))
+    yield dict(**small, ids=torch.tensor([1, 3, 2]))
+    yield _model(rng, 1, 2, n_layers=1)
+    yield dict(**small, ids=torch.tensor([[0, 6, 2]]))
+
+
+@LanguageModel.property(
+    "leaves the ids as they were", points=1, probe=probes.unchanged, **ROPE,
+    hint="An operation whose name ends in an underscore writes into its tensor. Use none on ids.")
+def ids_stay(rng):
+    yield _model(rng, 2, 3, n_layers=1)
+
+
+class _Steps(nn.Module):
+    """Right, in steps that a misconception can replace one by one."""
+
+    def __init__(self, vocab_size, d_model, n_layers, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
+        super().__init__()
+        self.vocab_size = vocab_size
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.blocks = self.stack([self.block(d_model, n_heads, n_kv_heads, d_ff, base, eps) for _ in range(n_layers)])
+        self.norm = self.last_norm(d_model, eps)
+
+    def stack(self, blocks):
+        return nn.ModuleList(blocks)
+
+    def block(self, *sizes):
+        return LlamaBlock(*sizes)
+
+    def last_norm(self, d_model, eps):
+        return RMSNorm(d_model, eps)
+
+    def forward(self, ids, caches=None):
+        self.inspect(ids)
+        return self.read_out(self.norm(self.run(self.look_up(ids), caches)))
+
+    def inspect(self, ids):
+        if ids.ndim != 2 or bool(((ids < 0) | (ids >= self.vocab_size)).any()):
+            raise ValueError("ids do not fit")
+
+    def look_up(self, ids):
+        return self.embedding.weight[ids]
+
+    def run(self, x, caches):
+        for number, block in enumerate(self.blocks):
+            x = block(x, None if caches is None else caches[number])
+        return x
+
+    def read_out(self, x):
+        return nn.functional.linear(x, self.embedding.weight)
+
+
+@LanguageModel.misconception(
+    "The last norm is missing. What comes out of the blocks has whatever length it has; the head expects rows of root "
+    "mean square 1.")
+class NoLastNorm(_Steps):
+    def forward(self, ids, caches=None):
+        self.inspect(ids)
+        return self.read_out(self.run(self.look_up(ids), caches))
+
+
+@LanguageModel.misconception(
+    "The last norm is a LayerNorm, which subtracts the mean and has a bias. A Llama has an RMSNorm there, as in its "
+    "blocks.")
+class LastLayerNorm(_Steps):
+    def last_norm(self, d_model, eps):
+        return LayerNorm(d_model, eps)
+
+
+@LanguageModel.misconception(
+    "The norm comes before the blocks. Each block norms its own input already; what nobody norms is the output of the "
+    "last one.")
+class NormFirst(_Steps):
+    def forward(self, ids, caches=None):
+        self.inspect(ids)
+        return self.read_out(self.run(self.norm(self.look_up(ids)), caches))
+
+
+@LanguageModel.misconception(
+    "The norm is applied after every block. Between blocks the residual stream is left alone; only the last output is "
+    "normed.")
+class NormEverywhere(_Steps):
+    def run(self, x, caches):
+        for number, block in enumerate(self.blocks):
+            x = block(x if number == 0 else self.norm(x), None if caches is None else caches[number])
+        return x
+
+
+@LanguageModel.misconception(
+    "The head has a weight of its own. Here it is tied: the embedding's weight is used a second time, so the model has "
+    "no other parameter for it.")
+class UntiedHead(_Steps):
+    def __init__(self, *sizes, **named):
+        super().__init__(*sizes, **named)
+        self.head = nn.Linear(self.norm.weight.shape[0], self.vocab_size, bias=False)
+
+    def read_out(self, x):
+        return self.head(x)
+
+
+@LanguageModel.misconception(
+    "The embedding is multiplied by the square root of d_model. The paper of 2017 does that; a Llama does not.")
+class ScaledEmbedding(_Steps):
+    def look_up(self, ids):
+        return super().look_up(ids) * self.norm.weight.shape[0] ** 0.5
+
+
+@LanguageModel.misconception(
+    "Sinusoids are added to the embedding. RoPE inside of each block knows the positions already; nothing is added "
+    "here.")
+class SinusoidsAdded(_Steps):
+    def look_up(self, ids):
+        x = super().look_up(ids)
+        place, pair = torch.arange(x.shape[1])[:, None], torch.arange(0, x.shape[2], 2)
+        angle = place / 10000.0 ** (pair / x.shape[2])
+        return x + torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2).to(x.dtype)
+
+
+@LanguageModel.misconception(
+    "A softmax stands at the end. The model returns logits; sampling and the loss take their own softmax.")
+class SoftmaxAtTheEnd(_Steps):
+    def read_out(self, x):
+        return super().read_out(x).softmax(dim=-1)
+
+
+@LanguageModel.misconception(
+    "A log-softmax stands at the end. The model returns the logits as they are.")
+class LogSoftmaxAtTheEnd(_Steps):
+    def read_out(self, x):
+        return super().read_out(x).log_softmax(dim=-1)
+
+
+@LanguageModel.misconception(
+    "Only the last position comes out. Training needs the logits of all positions, (batch, n, vocab_size).")
+class LastPositionOnly(_Steps):
+    def read_out(self, x):
+        return super().read_out(x[:, -1:])
+
+
+@LanguageModel.misconception(
+    "Every block reads the embedding. Block after block must read what the one before it wrote, so that they build on "
+    "one another.")
+class NotStacked(_Steps):
+    def run(self, x, caches):
+        out = x
+        for number, block in enumerate(self.blocks):
+            out = block(x, None if caches is None else caches[number])
+        return out
+
+
+@LanguageModel.misconception(
+    "What the blocks return is added to their input once more. A block has its residual connections inside.")
+class ResidualTwice(_Steps):
+    def run(self, x, caches):
+        for number, block in enumerate(self.blocks):
+            x = x + block(x, None if caches is None else caches[number])
+        return x
+
+
+@LanguageModel.misconception(
+    "It is one block, used n_layers times: `[block] * n_layers` repeats the same object. Make a new one each time.")
+class OneBlockRepeated(_Steps):
+    def stack(self, blocks):
+        return nn.ModuleList(blocks[:1] * len(blocks))
+
+
+@LanguageModel.misconception(
+    "The blocks stand in a plain list, so their parameters do not count as the model's: an optimiser would never see "
+    "them. Use nn.ModuleList.")
+class PlainList(_Steps):
+    def stack(self, blocks):
+        return blocks
+
+
+@LanguageModel.misconception(
+    "The caches are not used. The blocks then see the new piece alone, and count its positions from 0.")
+class CachesIgnored(_Steps):
+    def run(self, x, caches):
+        return super().run(x, None)
+
+
+@LanguageModel.misconception(
+    "All blocks share the first cache. Each has keys and values of its own, so block number l needs cache number l.")
+class OneCacheForAll(_Steps):
+    def run(self, x, caches):
+        return super().run(x, None if caches is None else [caches[0]] * len(self.blocks))
+
+
+@LanguageModel.misconception(
+    "Only the first block gets its cache. The later ones forget everything between two pieces.")
+class FirstBlockOnly(_Steps):
+    def run(self, x, caches):
+        return super().run(x, None if caches is None else [caches[0]] + [None] * (len(self.blocks) - 1))
+
+
+@LanguageModel.misconception(
+    "The caches are emptied at each call. They hold what was read before; whoever makes them says when a text begins.")
+class CachesEmptied(_Steps):
+    def run(self, x, caches):
+        for cache in caches or []:
+            cache.reset()
+        return super().run(x, caches)
+
+
+@LanguageModel.misconception(
+    "`base` is not handed on to the blocks, so they turn with 10000 whatever was asked for. SmolLM2 needs 100000.")
+class BaseForgotten(_Steps):
+    def block(self, d_model, n_heads, n_kv_heads, d_ff, base, eps):
+        return LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, eps=eps)
+
+
+@LanguageModel.misconception(
+    "`eps` is not handed on to the blocks, so their norms use 1e-5 whatever was asked for.")
+class EpsForgottenInBlocks(_Steps):
+    def block(self, d_model, n_heads, n_kv_heads, d_ff, base, eps):
+        return LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, base)
+
+
+@LanguageModel.misconception(
+    "`eps` is not handed on to the last norm, which uses 1e-5 whatever was asked for.")
+class EpsForgottenAtTheEnd(_Steps):
+    def last_norm(self, d_model, eps):
+        return RMSNorm(d_model)
+
+
+@LanguageModel.misconception(
+    "`eps` is handed on neither to the blocks nor to the last norm: all of them use 1e-5.")
+class EpsForgotten(EpsForgottenInBlocks, EpsForgottenAtTheEnd):
+    pass
+
+
+@LanguageModel.misconception(
+    "`base` and `eps` are handed on in each other's place. Pass them by name, and the order cannot matter.")
+class BaseAndEpsExchanged(_Steps):
+    def block(self, d_model, n_heads, n_kv_heads, d_ff, base, eps):
+        return LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, eps, base)
+
+
+@LanguageModel.misconception(
+    "The head is detached: a copy of the embedding's weight is used. Its numbers are right, but no gradient of the head "
+    "arrives at the embedding.")
+class DetachedHead(_Steps):
+    def read_out(self, x):
+        return x @ self.embedding.weight.detach().T
+
+
+@LanguageModel.misconception(
+    "An id outside of the vocabulary ends in IndexError, which is what nn.Embedding says (on a GPU it ends the whole "
+    "process). Look at the smallest and the largest id first, and raise ValueError.")
+class IndexErrorComes(_Steps):
+    def inspect(self, ids):
+        if ids.ndim != 2:
+            raise ValueError("ids do not fit")
+
+    def look_up(self, ids):
+        return self.embedding(ids)
+
+
+@LanguageModel.misconception(
+    "Negative ids are let through: only the upper end is tested. Indexing takes -1 for the last row without a word, and "
+    "nn.Embedding answers with IndexError.")
+class NegativeIds(_Steps):
+    def inspect(self, ids):
+        if ids.ndim != 2 or bool((ids >= self.vocab_size).any()):
+            raise ValueError("ids do not fit")
+
+
+@LanguageModel.misconception(
+    "The id vocab_size itself is let through. Ids run from 0 to vocab_size - 1.")
+class OneIdTooMany(_Steps):
+    def inspect(self, ids):
+        if ids.ndim != 2 or bool(((ids < 0) | (ids > self.vocab_size)).any()):
+            raise ValueError("ids do not fit")
+
+
+@LanguageModel.misconception(
+    "Ids outside of the vocabulary are moved to its ends by `clamp`. The model then reads another text than it was "
+    "given; raise ValueError.")
+class IdsClamped(_Steps):
+    def inspect(self, ids):
+        if ids.ndim != 2:
+            raise ValueError("ids do not fit")
+
+    def look_up(self, ids):
+        return super().look_up(ids.clamp(0, self.vocab_size - 1))
+
+
+# sample --------------------------------------------------------------------------------------------------------------
+
+sample = Exercise(solutions.sample, section=CHOOSE)
+
+DRAWS = 20_000
+# Shares 0.40, 0.06, 0.24, 0.10, 0.20: out of order, and far enough apart to be told from one another by counting.
+UNEQUAL = torch.tensor([0.40, 0.06, 0.24, 0.10, 0.20]).log()
+
+
+def _shares(rng, *shares):
+    """Logits with these shares, in an order that is drawn, raised by a number that is drawn."""
+    logits = torch.tensor(shares).log()[torch.from_numpy(rng.permutation(len(shares)))]
+    return logits + float(rng.normal())
+
+
+def _often(rng, logits, **inputs):
+    return dict(seed=int(rng.integers(1, 10_000)), draws=DRAWS, logits=logits, **inputs)
+
+
+@sample.property(
+    "takes the most likely token at temperature 0, for each row of any leading axes", points=1,
+    hint="argmax along the last axis; the result has the shape of logits without that axis. Do not divide by 0.")
+def greedy(rng):
+    yield dict(logits=normal(rng, 6, dtype=torch.float32), temperature=0.0)
+    yield dict(logits=normal(rng, 3, 5, dtype=torch.float32), temperature=0.0)
+    yield dict(logits=normal(rng, 2, 4, 5, dtype=torch.float32), temperature=0.0, top_k=3, top_p=0.5)
+
+
+@sample.property(
+    "draws each token as often as the softmax says, whatever the size of the logits", points=2,
+    probe=probes.frequencies, **OFTEN,
+    hint="softmax along the last axis, then torch.multinomial, which takes two axes at most: make the leading axes one, "
+         "and give them back afterwards.")
+def draws(rng):
+    yield _often(rng, UNEQUAL)
+    yield _often(rng, _shares(rng, 0.45, 0.15, 0.25, 0.1, 0.05) + 900.0)
+    yield _often(rng, torch.stack([_shares(rng, 0.5, 0.3, 0.2), _shares(rng, 0.7, 0.2, 0.1)]))
+
+
+@sample.property(
+    "divides the logits by the temperature", points=1, probe=probes.frequencies, **OFTEN,
+    hint="Above 1 the shares come closer to one another, below 1 they move apart.")
+def temperature(rng):
+    yield _often(rng, _shares(rng, 0.6, 0.3, 0.1), temperature=2.0)
+    yield _often(rng, _shares(rng, 0.4, 0.3, 0.2, 0.1), temperature=0.5)
+
+
+@sample.property(
+    "draws from the top_k most likely tokens", points=1, probe=probes.frequencies, **OFTEN,
+    hint="All others get a share of 0, and those that stay share 1 among them. top_k may be larger than the "
+         "vocabulary: then all stay.")
+def top_k(rng):
+    yield _often(rng, UNEQUAL, top_k=2)
+    yield _often(rng, _shares(rng, 0.35, 0.25, 0.2, 0.12, 0.08), top_k=3)
+    yield _often(rng, _shares(rng, 0.5, 0.3, 0.2), top_k=9)
+    yield _often(rng, torch.stack([_shares(rng, 0.5, 0.3, 0.2), _shares(rng, 0.6, 0.3, 0.1)]), top_k=2)
+
+
+@sample.property(
+    "draws from the fewest tokens that together reach top_p", points=2, probe=probes.frequencies, **OFTEN,
+    hint="Sort by share, largest first. A token stays if the shares before it have not reached top_p: the one that "
+         "crosses the line stays, and so does the first one, always.")
+def top_p(rng):
+    yield _often(rng, UNEQUAL, top_p=0.6)
+    yield _often(rng, _shares(rng, 0.35, 0.25, 0.2, 0.12, 0.08), top_p=0.7)
+    yield _often(rng, _shares(rng, 0.5, 0.3, 0.2), top_p=0.1)
+    yield _often(rng, _shares(rng, 0.4, 0.35, 0.25), top_p=1.0)
+    yield _often(rng, torch.stack([_shares(rng, 0.5, 0.3, 0.2), _shares(rng, 0.7, 0.2, 0.1)]), top_p=0.6)
+
+
+@sample.property(
+    "applies temperature, then top-k, then top-p over what is left", points=1, probe=probes.frequencies, **OFTEN,
+    hint="top_p looks at shares after the temperature, and after those that top_k left share 1 among them.")
+def order(rng):
+    yield _often(rng, _shares(rng, 0.40, 0.22, 0.16, 0.12, 0.10), top_k=3, top_p=0.6)
+    yield _often(rng, _shares(rng, 0.6, 0.25, 0.1, 0.05), temperature=2.0, top_p=0.7)
+    yield _often(rng, _shares(rng, 0.36, 0.28, 0.2, 0.16), temperature=0.5, top_k=3, top_p=0.8)
+
+
+@sample.property(
+    "draws from `generator` alone", points=1, probe=probes.generator_seeded,
+    hint="Hand `generator` on to torch.multinomial. Seeding anything yourself would repeat the same token for ever.")
+def own_generator(rng):
+    yield dict(seed=int(rng.integers(1, 10_000)), logits=normal(rng, 40, 5, dtype=torch.float32), top_k=4)
+    yield dict(seed=int(rng.integers(1, 10_000)), logits=normal(rng, 2, 30, 6, dtype=torch.float32), top_p=0.9)
+
+
+@sample.property(
+    "leaves the logits as they were", points=1, probe=probes.unchanged,
+    hint="Writing minus infinity into logits[...] or dividing with /= changes the caller's tensor. Make a new one.")
+def logits_stay(rng):
+    for number, dtype in ((2, torch.float32), (3, torch.float64)):
+        yield dict(logits=normal(rng, number, 5, dtype=dtype), temperature=0.5, top_k=1, top_p=0.5)
+    yield dict(logits=normal(rng, 6), temperature=1.0, top_p=0.01)
+
+
+@sample.property(
+    "refuses a negative temperature, and limits that leave no token", points=1, probe=probes.error_of,
+    hint="ValueError for temperature below 0, top_k below 1, and top_p that is not above 0 and at most 1.")
+def sample_refuses(rng):
+    logits = normal(rng, 5)
+    for limits in (dict(temperature=-0.5), dict(top_k=0), dict(top_k=-2), dict(top_p=0.0), dict(top_p=1.5),
+                   dict(top_p=-0.3)):
+        yield dict(logits=logits, **limits)
+    yield dict(logits=normal(rng, 2, 5), temperature=0.0)
+    yield dict(logits=normal(rng, 2, 4), top_k=1)
+
+
+class _Draw:
+    """Right, in steps that a misconception can replace one by one: shares in the vocabulary's own order."""
+
+    def __call__(self, logits, temperature=1.0, top_k=None, top_p=None, generator=None):
+        self.refuse(temperature, top_k, top_p)
+        if temperature == 0:
+            return self.at_zero(logits)
+        return self.draw(self.shares(logits, temperature, top_k, top_p), generator)
+
+    def refuse(self, temperature, top_k, top_p):
+        if temperature < 0 or top_k is not None and top_k < 1 or top_p is not None and not 0 < top_p <= 1:
+            raise ValueError("limits")
+
+    def at_zero(self, logits):
+        return logits.max(dim=-1).indices
+
+    def shares(self, logits, temperature, top_k, top_p):
+        shares = self.softmax(self.cool(logits, temperature))
+        if top_k is not None:
+            shares = self.share_out(self.few(shares, top_k))
+        if top_p is not None:
+            shares = self.nucleus(shares, top_p)
+        return shares
+
+    def cool(self, logits, temperature):
+        return logits / temperature
+
+    def softmax(self, logits):
+        return logits.softmax(dim=-1)
+
+    def few(self, shares, top_k):
+        return shares * (self.rank(shares) < top_k)
+
+    def rank(self, shares):
+        """How many tokens are more likely."""
+        return shares.argsort(dim=-1, descending=True).argsort(dim=-1)
+
+    def share_out(self, shares):
+        return shares / shares.sum(dim=-1, keepdim=True)
+
+    def before(self, shares):
+        """What the tokens that are more likely have together."""
+        larger = shares[..., None, :] > shares[..., :, None]
+        return (shares[..., None, :] * larger).sum(dim=-1)
+
+    def nucleus(self, shares, top_p):
+        return shares * (self.before(shares) < top_p)
+
+    def draw(self, shares, generator):
+        flat = shares.reshape(-1, shares.shape[-1])
+        return torch.multinomial(flat, 1, generator=generator).reshape(shares.shape[:-1])
+
+
+def _wrong_draw(text, section=None):
+    """Declares a class of wrong steps as the misconception that its object is, under the class's name."""
+    def declare(steps):
+        made = steps()
+
+        def wrong(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
+            return made(logits, temperature, top_k, top_p, generator)
+        wrong.__name__ = steps.__name__
+        sample.misconception(text, section=section)(wrong)
+        return steps
+    return declare
+
+
+@_wrong_draw("The logits are multiplied by the temperature. Divide: a high temperature makes them smaller, and the shares "
+             "more alike.")
+class _Multiplied(_Draw):
+    def cool(self, logits, temperature):
+        return logits * temperature
+
+
+@_wrong_draw("The temperature is not used. Divide the logits by it before anything else.")
+class _TemperatureIgnored(_Draw):
+    def cool(self, logits, temperature):
+        return logits
+
+
+@_wrong_draw("The shares are divided by the temperature, not the logits. Once they share 1 among them again, nothing has "
+             "changed.")
+class _SharesDivided(_Draw):
+    def cool(self, logits, temperature):
+        return logits
+
+    def softmax(self, logits):
+        return super().softmax(logits) * 1.0
+
+    def shares(self, logits, temperature, top_k, top_p):
+        shares = self.softmax(logits) / temperature
+        if top_k is not None:
+            shares = self.few(shares, top_k)
+        if top_p is not None:
+            shares = self.nucleus(shares, top_p)
+        return shares
+
+
+@_wrong_draw("It always takes the most likely token. That is temperature 0; above it, draw.")
+class _AlwaysGreedy(_Draw):
+    def draw(self, shares, generator):
+        return shares.argmax(dim=-1)
+
+
+@_wrong_draw("At temperature 0 it divides by 0. Take the argmax there, before any division.")
+class _DividedByZero(_Draw):
+    def at_zero(self, logits):
+        return self.draw((logits / 0.0).softmax(dim=-1), None)
+
+
+@_wrong_draw("At temperature 0 the token is drawn instead of taken: an `if temperature` or a smallest temperature stands "
+             "in for the argmax in the wrong way, for the least likely one comes out.")
+class _LeastLikelyAtZero(_Draw):
+    def at_zero(self, logits):
+        return logits.argmin(dim=-1)
+
+
+@_wrong_draw("top_k is not used. All but the top_k most likely tokens get a share of 0.")
+class _TopKIgnored(_Draw):
+    def few(self, shares, top_k):
+        return shares
+
+
+@_wrong_draw("One token more than top_k stays. Compare the ranks, counted from 0, with `<`.")
+class _OneMore(_Draw):
+    def few(self, shares, top_k):
+        return shares * (self.rank(shares) <= top_k)
+
+
+@_wrong_draw("The top_k least likely tokens stay: the order is turned round.")
+class _LeastLikely(_Draw):
+    def few(self, shares, top_k):
+        return shares * (self.rank(-shares) < top_k)
+
+
+@_wrong_draw("The first top_k tokens of the vocabulary stay, whatever their shares. Sort, or use torch.topk.")
+class _FirstOfTheVocabulary(_Draw):
+    def few(self, shares, top_k):
+        return shares * (torch.arange(shares.shape[-1]) < top_k)
+
+
+@_wrong_draw("top_k larger than the vocabulary fails: torch.topk wants at most as many as there are. Take the smaller of "
+             "the two.")
+class _KTooLarge(_Draw):
+    def few(self, shares, top_k):
+        return shares * (shares >= shares.topk(top_k, dim=-1).values[..., -1:])
+
+
+@_wrong_draw("The line for top_k is taken from the whole batch. Each row has its own top_k tokens.")
+class _OneLineForAll(_Draw):
+    def few(self, shares, top_k):
+        rows = shares.reshape(-1, shares.shape[-1])
+        line = rows[0].topk(min(top_k, rows.shape[-1])).values[-1]
+        return torch.where(shares >= line, shares, torch.zeros_like(shares)) + 1e-12
+
+
+@_wrong_draw("top_p is not used. Only the fewest tokens that together reach it may be drawn.")
+class _TopPIgnored(_Draw):
+    def nucleus(self, shares, top_p):
+        return shares
+
+
+@_wrong_draw("The token that crosses top_p is dropped. It belongs to those that stay: without it they do not reach top_p. "
+             "Look at the shares *before* a token, not up to it.")
+class _CrossingDropped(_Draw):
+    def nucleus(self, shares, top_p):
+        kept = shares * (self.before(shares) + shares <= top_p)
+        return torch.where(self.before(shares) == 0, shares, kept)
+
+
+@_wrong_draw("The token that crosses top_p is dropped, and where it is the first one no token is left at all. It belongs "
+             "to those that stay.")
+class _CrossingDroppedToo(_Draw):
+    def nucleus(self, shares, top_p):
+        return shares * (self.before(shares) + shares <= top_p)
+
+
+@_wrong_draw("One token too many stays under top_p: the one after that which crosses it.")
+class _OneAfterCrossing(_Draw):
+    def nucleus(self, shares, top_p):
+        inside = self.before(shares) < top_p
+        count = inside.sum(dim=-1, keepdim=True)
+        return shares * (self.rank(shares) <= count)
+
+
+@_wrong_draw("The shares are added up in the order of the vocabulary. Sort them first, largest first.")
+class _NotSorted(_Draw):
+    def before(self, shares):
+        return shares.cumsum(dim=-1) - shares
+
+
+@_wrong_draw("The shares are sorted the wrong way: the least likely tokens stay until they reach top_p. Largest first.")
+class _SortedUpwards(_Draw):
+    def before(self, shares):
+        smaller = shares[..., None, :] < shares[..., :, None]
+        return (shares[..., None, :] * smaller).sum(dim=-1)
+
+
+@_wrong_draw("top_p is used as a limit for single tokens: those with a share below it are dropped. It is about what the "
+             "most likely tokens have together.")
+class _LimitForEach(_Draw):
+    def nucleus(self, shares, top_p):
+        kept = shares * (shares >= top_p)
+        return torch.where(self.before(shares) == 0, shares, kept)
+
+
+@_wrong_draw("top_p comes before top_k. First top_k, then top_p over what it left.")
+class _PFirst(_Draw):
+    def shares(self, logits, temperature, top_k, top_p):
+        shares = self.softmax(self.cool(logits, temperature))
+        if top_p is not None:
+            shares = self.nucleus(shares, top_p)
+        return shares if top_k is None else self.few(shares, top_k)
+
+
+@_wrong_draw("After top_k the shares do not add up to 1, and top_p is measured on them. Let those that are left share 1 "
+             "first: filling their logits with minus infinity and taking the softmax again does it.")
+class _NotSharedOut(_Draw):
+    def share_out(self, shares):
+        return shares
+
+
+@_wrong_draw("top_p is measured on the shares without the temperature. Divide first, then decide who stays.")
+class _LimitsBeforeTemperature(_Draw):
+    def shares(self, logits, temperature, top_k, top_p):
+        plain = super().shares(logits, 1.0, top_k, top_p)
+        return (logits / temperature).masked_fill(plain == 0, -torch.inf).softmax(dim=-1)
+
+
+@_wrong_draw("Those that stay do not share 1 among them: what the dropped ones had falls to the last token. Divide by the "
+             "sum of what is left.")
+class _RestToTheLast(_Draw):
+    def draw(self, shares, generator):
+        flat = shares.reshape(-1, shares.shape[-1]).double()
+        u = torch.rand(len(flat), 1, generator=generator, dtype=torch.float64)
+        return (flat.cumsum(-1) <= u).sum(-1).clamp(max=flat.shape[-1] - 1).reshape(shares.shape[:-1])
+
+    def share_out(self, shares):
+        return shares
+
+
+@_wrong_draw("The result is a place in the sorted order and not a token: after sorting, place 0 is the most likely token, "
+             "whichever that is. Look up which token stood there.")
+class _PlacesForTokens(_Draw):
+    def draw(self, shares, generator):
+        return super().draw(shares.sort(dim=-1, descending=True).values, generator)
+
+
+@_wrong_draw("All tokens that stay are drawn alike. They keep their shares, in proportion.")
+class _AllAlike(_Draw):
+    def draw(self, shares, generator):
+        return super().draw((shares > 0).to(shares.dtype), generator)
+
+
+@_wrong_draw("The softmax runs along the first axis, which is the batch. Each row of logits is a distribution of its own: "
+             "dim=-1.")
+class _AlongTheBatch(_Draw):
+    def softmax(self, logits):
+        return logits.softmax(dim=0)
+
+
+@_wrong_draw("The exponentials overflow: no maximum is subtracted. Use softmax.")
+class _PlainExponentials(_Draw):
+    def softmax(self, logits):
+        return self.share_out(torch.exp(logits))
+
+
+@_wrong_draw("The result has an axis of size 1 at its end, as torch.multinomial returns it. Give the shape of logits without "
+             "the last axis.")
+class _OneAxisMore(_Draw):
+    def draw(self, shares, generator):
+        return super().draw(shares, generator)[..., None]
+
+    def at_zero(self, logits):
+        return super().at_zero(logits)[..., None]
+
+
+@_wrong_draw("`generator` is not handed on, so the token comes from PyTorch's global random state.")
+class _GlobalState(_Draw):
+    def draw(self, shares, generator):
+        return super().draw(shares, None)
+
+
+@_wrong_draw("The generator is seeded inside of the function. Each call then repeats the same draw.")
+class _SeededInside(_Draw):
+    def draw(self, shares, generator):
+        return super().draw(shares, torch.Generator().manual_seed(0))
+
+
+@_wrong_draw("The caller's logits are changed: minus infinity or a quotient is written into them. Make a new tensor.")
+class _InPlace(_Draw):
+    def cool(self, logits, temperature):
+        return logits.div_(temperature)
+
+
+@_wrong_draw("A negative temperature is let through; it turns the order round. Raise ValueError.")
+class _NegativeTemperature(_Draw):
+    def refuse(self, temperature, top_k, top_p):
+        super().refuse(max(0, temperature), top_k, top_p)
+
+
+@_wrong_draw("top_k below 1 and top_p of 0 leave no token, and top_p above 1 means nothing. Raise ValueError for them.")
+class _AnyLimits(_Draw):
+    def refuse(self, temperature, top_k, top_p):
+        super().refuse(temperature, None, None)
+
+    def few(self, shares, top_k):
+        return super().few(shares, max(1, top_k))
+
+    def nucleus(self, shares, top_p):
+        return super().nucleus(shares, max(1e-9, top_p))
+
+
+@_wrong_draw("0 counts as None: `if top_k:` and `if top_p:` skip a limit of 0 in place of refusing it. Ask `is not None`.")
+class _ZeroIsNone(_Draw):
+    def refuse(self, temperature, top_k, top_p):
+        super().refuse(temperature, top_k or None, top_p or None)
+
+    def shares(self, logits, temperature, top_k, top_p):
+        return super().shares(logits, temperature, top_k or None, top_p or None)
+
+
+# generate ------------------------------------------------------------------------------------------------------------
+
+generate = Exercise(solutions.generate, section=WRITE)
+
+
+def _prompt(rng, batch, n, max_new_tokens, n_blocks=2, vocab_size=11, **inputs):
+    return dict(vocab_size=vocab_size, n_blocks=n_blocks, ids=_ids(rng, batch, n, vocab_size=vocab_size),
+                max_new_tokens=max_new_tokens, **inputs)
+
+
+@generate.property(
+    "writes prompt and continuation, reading the whole text each time", points=2, probe=probes.written,
+    hint="Ask the model for logits, take those of the last position, sample, append, and go on. Without a cache the model "
+         "gets the whole text each time.")
+def whole_text(rng):
+    yield _prompt(rng, 1, 3, 4, use_cache=False)
+    yield _prompt(rng, 3, 2, 5, use_cache=False)
+
+
+@generate.property(
+    "writes the same with caches, and feeds nothing twice", points=2, probe=probes.written,
+    hint="First the prompt, then one token at a time, always with the same list of caches: one new KVCache for each of "
+         "model.blocks, made when generate is called.")
+def with_caches(rng):
+    yield _prompt(rng, 1, 3, 4, use_cache=True)
+    yield _prompt(rng, 2, 4, 6, n_blocks=3, use_cache=True)
+
+
+@generate.property(
+    "writes as many tokens as asked for, also none", points=1, probe=probes.written,
+    hint="The result is (batch, n + max_new_tokens). For 0 it is the prompt.")
+def how_many(rng):
+    yield _prompt(rng, 2, 3, 0, use_cache=False)
+    yield _prompt(rng, 2, 3, 1, use_cache=False)
+    yield _prompt(rng, 1, 1, 2, use_cache=False)
+
+
+@generate.property(
+    "draws with `temperature` and `generator`, the same with caches and without", points=2, probe=probes.written,
+    hint="Hand both on to sample. One draw per step from the same generator gives the same text with caches and without.")
+def drawn(rng):
+    for use_cache in (True, False):
+        yield _prompt(rng, 2, 3, 8, use_cache=use_cache, temperature=1.0, seed=int(rng.integers(1, 10_000)))
+    yield _prompt(rng, 1, 3, 6, use_cache=True, temperature=1e-5, seed=int(rng.integers(1, 10_000)))
+
+
+class _Writer:
+    """Right, in steps that a misconception can replace one by one."""
+
+    def __call__(self, model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
+        text, caches = ids, self.caches(model) if use_cache else None
+        for number in range(self.count(max_new_tokens)):
+            logits = self.ask(model, text, number, ids.shape[1], caches)
+            token = self.choose(logits, temperature, generator)
+            text = torch.cat([text, token[:, None]], dim=1)
+        return self.give(text, ids.shape[1])
+
+    def caches(self, model):
+        return [KVCache() for _ in range(len(model.blocks))]
+
+    def count(self, max_new_tokens):
+        return max_new_tokens
+
+    def ask(self, model, text, number, n, caches):
+        """The logits (batch, vocab_size) for the next token; `number` counts those written, n is the prompt's length."""
+        new = text if caches is None or number == 0 else text[:, -1:]
+        return self.position(model(new, caches), n)
+
+    def position(self, logits, n):
+        return logits[:, -1, :]
+
+    def choose(self, logits, temperature, generator):
+        return solutions.sample(logits, temperature=temperature, generator=generator)
+
+    def give(self, text, n):
+        return text
+
+
+def _wrong_writer(text):
+    def declare(steps):
+        def wrong(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
+            return steps()(model, ids, max_new_tokens, temperature, generator, use_cache)
+        wrong.__name__ = steps.__name__
+        generate.misconception(text)(wrong)
+        return steps
+    return declare
+
+
+@_wrong_writer("With a cache the whole text is fed again at each step. The cache holds it already, so the model reads a text "
+               "that begins anew each time, and the speed is gone too. Feed what is new.")
+class _WholeTextAgain(_Writer):
+    def ask(self, model, text, number, n, caches):
+        return self.position(model(text, caches), n)
+
+
+@_wrong_writer("`use_cache=True` changes nothing: the whole text is read at each step, without caches. The text is right, and "
+               "each token costs more than the one before.")
+class _CacheNeverUsed(_Writer):
+    def caches(self, model):
+        return None
+
+
+@_wrong_writer("Caches are left over from the call before. Make new ones each time generate is called; a default value such "
+               "as `caches=[]` is made only once.")
+class _StaleCaches(_Writer):
+    kept = {}
+
+    def caches(self, model):
+        return self.kept.setdefault(len(model.blocks), super().caches(model))
+
+
+@_wrong_writer("New caches are made at each step, so the model sees nothing but the last token. Make them once, before the "
+               "loop.")
+class _CachesEachStep(_Writer):
+    def ask(self, model, text, number, n, caches):
+        return super().ask(model, text, number, n, caches and self.caches(model))
+
+
+@_wrong_writer("All blocks get the same cache: `[KVCache()] * n` repeats one object. Make one for each block.")
+class _OneCache(_Writer):
+    def caches(self, model):
+        return [KVCache()] * len(model.blocks)
+
+
+@_wrong_writer("The prompt is not read into the caches: only its last token is fed. Read the whole prompt first.")
+class _LastOfThePrompt(_Writer):
+    def ask(self, model, text, number, n, caches):
+        return self.position(model(text if caches is None else text[:, -1:], caches), n)
+
+
+@_wrong_writer("The last token of the prompt is fed twice: once with the prompt and once as if it were new. What the model "
+               "says after the prompt is the first new token already.")
+class _LastPromptTokenTwice(_Writer):
+    def ask(self, model, text, number, n, caches):
+        if caches is not None and number == 0:
+            model(text, caches)
+            return self.position(model(text[:, -1:], caches), n)
+        return super().ask(model, text, number, n, caches)
+
+
+@_wrong_writer("Without a cache only the last token is fed, so the model forgets the text. What has not been kept must be read "
+               "again: feed all of it.")
+class _ForgetsWithoutCache(_Writer):
+    def ask(self, model, text, number, n, caches):
+        new = text if number == 0 else text[:, -1:]
+        return self.position(model(new, caches), n)
+
+
+@_wrong_writer("The prompt is missing. The result is prompt and continuation, (batch, n + max_new_tokens).")
+class _PromptMissing(_Writer):
+    def give(self, text, n):
+        return text[:, n:]
+
+
+@_wrong_writer("One token too many is written. max_new_tokens counts the new ones, and the first comes right after the prompt.")
+class _OneTooMany(_Writer):
+    def count(self, max_new_tokens):
+        return max_new_tokens + 1
+
+
+@_wrong_writer("One token too few is written.")
+class _OneTooFew(_Writer):
+    def count(self, max_new_tokens):
+        return max(0, max_new_tokens - 1)
+
+
+@_wrong_writer("max_new_tokens is taken for the length of the whole text. It counts the new tokens only.")
+class _WholeLength(_Writer):
+    def __call__(self, model, ids, max_new_tokens, *rest):
+        return super().__call__(model, ids, max(0, max_new_tokens - ids.shape[1]), *rest)
+
+
+@_wrong_writer("The logits of the first position are used: what follows the first token. The next token of the text is told by "
+               "the last position, [:, -1].")
+class _FirstPosition(_Writer):
+    def position(self, logits, n):
+        return logits[:, 0]
+
+
+@_wrong_writer("The logits of the last but one position are used, so the model writes its own last token again. The next token "
+               "is told by the last position, [:, -1].")
+class _LastButOne(_Writer):
+    def position(self, logits, n):
+        return logits[:, -2] if logits.shape[1] > 1 else logits[:, -1]
+
+
+@_wrong_writer("The logits are those at the end of the prompt, position n - 1, however long the text has become. Take the last "
+               "position.")
+class _EndOfThePrompt(_Writer):
+    def position(self, logits, n):
+        return logits[:, min(n, logits.shape[1]) - 1]
+
+
+@_wrong_writer("All rows of the batch get the token of the first row. Each text goes its own way.")
+class _FirstRowForAll(_Writer):
+    def choose(self, logits, temperature, generator):
+        return super().choose(logits, temperature, generator)[:1].expand(len(logits))
+
+
+@_wrong_writer("It is always greedy: `temperature` is not handed on to sample.")
+class _GreedyAlways(_Writer):
+    def choose(self, logits, temperature, generator):
+        return logits.argmax(dim=-1)
+
+
+@_wrong_writer("`generator` is not handed on to sample, so equal seeds give different texts.")
+class _GeneratorForgotten(_Writer):
+    def choose(self, logits, temperature, generator):
+        return super().choose(logits, temperature, None)
+
+
+@_wrong_writer("`temperature` is only asked whether it is 0; otherwise the token is drawn at temperature 1. Hand the number "
+               "on.")
+class _TemperatureOne(_Writer):
+    def choose(self, logits, temperature, generator):
+        return super().choose(logits, float(temperature > 0), generator)
+
+
+# The question graded by hand -----------------------------------------------------------------------------------------
+
+written = Written(points=3, rubric="""
+One point each:
+
+1. **What text cannot show.** Greedy text is a list of argmaxes. An error that shifts logits without changing the winner
+   leaves it as it is, often for many tokens: in the chapter logits move by several units while the text stays. And a
+   fluent text does not show that it is *this* model's text.
+2. **A comparison that can.** The logits of both implementations on the same ids, with a tolerance that is written down
+   and justified (the rounding of float32, some 1e-4 here), on texts long enough for late positions to matter, from
+   several places and not from the last token alone; with a cache in pieces and in one pass. Half a point for "compare
+   the logits" alone.
+3. **Where to look.** A way to find the cause from the shape of the difference: none at position 0 but growing later
+   points to positions or pairing; from position 0 on points to norms, head order or the head; only with a cache points
+   to offset, mask or the caches. Or: compare block by block and find the first one that differs. The other
+   implementation must be independent: sharing the code that loads the weights shares its errors.
+
+Model answer. "Greedy text shows only which logit is largest. In the chapter a wrong offset moves logits by units while the
+words stay the same, so equal text is weak evidence. I would run both on the same 200 ids, several texts, and compare all
+logits at all positions, once in one pass and once in pieces with caches, asking for a difference below 1e-3: float32
+rounding over 30 layers makes about 1e-4, and a real error makes units. If they differ, I look at position 0 first: there
+RoPE turns nothing, so a difference there lies in norms, heads or weights. If it starts at position 1 it is RoPE. If only
+the pieces differ it is the cache. Then I compare the output of each block and take the first that is off."
+""")

@@ -1,0 +1,981 @@
+"""Exercises of the rotary chapter: what must hold, on which inputs, and what people get wrong.
+
+Angles are float32 by contract, and a right answer may compute its speeds in more than one way, so tolerances allow for
+an angle that is off by about a millionth of itself. Every relative-position property holds for both pairings and for
+both directions of turning: only numbers decide, so nearly all cases are golden values.
+"""
+
+import math
+
+import torch
+
+from attnlab import probes
+from autograder.draw import normal
+from autograder.exercise import Exercise, Written
+from solutions import rope as solutions
+
+SPEEDS = "All pairs, each at its own speed"
+ANGLES = "A table of angles"
+TURN = "Turn queries and keys"
+PAIRS = "Two ways to pair"
+CONVERT = "From one pairing to the other"
+PRECISION = "Angles want float32"
+CAT_SAT = torch.tensor([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
+CLOSE = dict(rtol=1e-5, atol=1e-5)  # float32 angles of a few hundred radians at most
+FAR = dict(rtol=1e-5, atol=2e-3)  # up to some thousand
+
+
+def _width(rng, low=3, high=7):
+    """An even width from 6 on."""
+    return 2 * int(rng.integers(low, high))
+
+
+def _whole(*numbers):
+    return torch.tensor(numbers, dtype=torch.int64)
+
+
+def _places(rng, n, low=-40, high=60):
+    """n whole numbers in no order, some of them negative."""
+    return torch.from_numpy(rng.choice(range(low, high), size=n, replace=False))
+
+
+def _single(rng, *shape):
+    return normal(rng, *shape, dtype=torch.float32)
+
+
+# Right answers with parts to replace, for misconceptions that go wrong in one of them ---------------------------------
+
+def _speeds(d_head, base=10000.0):
+    if d_head < 2 or d_head % 2:
+        raise ValueError("width")
+    return torch.exp(-math.log(base) * torch.arange(0, d_head, 2, dtype=torch.float64) / d_head).to(torch.float32)
+
+
+def _angles(positions, d_head, base=10000.0):
+    if positions.ndim != 1:
+        raise ValueError("positions")
+    return positions.to(torch.float32)[:, None] * _speeds(d_head, base)
+
+
+def _pair_up(x, interleaved):
+    """The two members of each pair: (..., d/2) twice."""
+    half = x.shape[-1] // 2
+    return (x[..., ::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
+
+
+def _put_back(first, second, interleaved):
+    return torch.stack([first, second], -1).flatten(-2) if interleaved else torch.cat([first, second], -1)
+
+
+def _fits(x, positions):
+    if x.ndim < 2 or len(positions) != x.shape[-2]:
+        raise ValueError("positions do not fit")
+
+
+def _turn(x, positions, base, interleaved, angles=_angles, back=None, keep_dtype=True, checked=True):
+    """The right turn with one part replaced: angles(positions, d_head, base), or where the pairs are put back."""
+    if checked:
+        _fits(x, positions)
+    table = angles(positions, x.shape[-1], base)
+    a, b = _pair_up(x, interleaved)
+    out = _put_back(a * table.cos() - b * table.sin(), b * table.cos() + a * table.sin(),
+                    interleaved if back is None else back)
+    return out.to(x.dtype) if keep_dtype else out
+
+
+# rope_frequencies ----------------------------------------------------------------------------------------------------
+
+rope_frequencies = Exercise(solutions.rope_frequencies, section=SPEEDS)
+
+
+@rope_frequencies.property(
+    "falls from 1 in equal ratios, one speed for each pair", points=2, rtol=1e-5, atol=1e-9,
+    hint="Pair i has the speed base ** (-2 i / d_head), i from 0 to d_head / 2 - 1. For d_head 4: 1 and 0.01.")
+def closed_form(rng):
+    yield dict(d_head=4)
+    yield dict(d_head=_width(rng))
+    yield dict(d_head=64)
+
+
+@rope_frequencies.property(
+    "follows the base", points=1, rtol=1e-5, atol=1e-9,
+    hint="10000 is only the default. Use the argument `base`.")
+def other_bases(rng):
+    yield dict(d_head=8, base=500000.0)
+    yield dict(d_head=_width(rng), base=float(rng.integers(20, 3000)))
+
+
+@rope_frequencies.property(
+    "works for a single pair", points=1, rtol=1e-5, atol=1e-9,
+    hint="With d_head 2 there is one pair, and its speed is 1.")
+def one_pair(rng):
+    yield dict(d_head=2)
+    yield dict(d_head=2, base=float(rng.integers(20, 3000)))
+    yield dict(d_head=6, base=100.0)
+
+
+@rope_frequencies.property(
+    "refuses a width without pairs", points=1, probe=probes.error_of, rtol=1e-5, atol=1e-9,
+    hint="Raise ValueError when d_head is odd or below 2.")
+def no_pairs(rng):
+    yield dict(d_head=7)
+    yield dict(d_head=_width(rng) + 1, base=500.0)
+    yield dict(d_head=_width(rng))
+    yield dict(d_head=0)
+    yield dict(d_head=-4)
+
+
+def _wrong_speeds(text):
+    """Declares a misconception about the speeds: wrong(i, d_head, base) with i = 0, 1, ... in float64."""
+    def declare(wrong):
+        def speeds(d_head, base=10000.0):
+            _speeds(d_head)
+            return wrong(torch.arange(d_head // 2, dtype=torch.float64), d_head, base).to(torch.float32)
+        speeds.__name__ = wrong.__name__
+        rope_frequencies.misconception(text)(speeds)
+        return wrong
+    return declare
+
+
+DOUBLED = ("The exponent is twice too large. `torch.arange(0, d_head, 2)` already is 2 i: divide it by d_head, and "
+           "neither double it again nor divide it by d_head / 2.")
+HALVED = ("The exponent is half of what it should be: pair i has 2 i / d_head, so that the speeds of all pairs reach "
+          "almost down to 1 / base, and not to its root.")
+FIXED_BASE = "The base is fixed at 10000. It is an argument: models with long contexts have other bases."
+
+
+@_wrong_speeds(DOUBLED)
+def doubled_exponent(i, d, base):
+    return base ** (-4 * i / d)
+
+
+@_wrong_speeds(HALVED)
+def halved_exponent(i, d, base):
+    return base ** (-i / d)
+
+
+@_wrong_speeds("The speeds grow: the minus of the exponent is missing. Pair 0 is the fastest, with speed 1, and every "
+               "other is slower.")
+def rising(i, d, base):
+    return base ** (2 * i / d)
+
+
+@_wrong_speeds("These are wavelengths, in tokens for one turn. Asked for are speeds, in radians per token: 2 pi divided "
+               "by the wavelength.")
+def wavelengths(i, d, base):
+    return 2 * math.pi * base ** (2 * i / d)
+
+
+@_wrong_speeds("These are turns per token. Asked for are radians per token; a turn has 2 pi of them.")
+def turns_per_token(i, d, base):
+    return base ** (-2 * i / d) / (2 * math.pi)
+
+
+@_wrong_speeds(FIXED_BASE)
+def base_fixed(i, d, base):
+    return 10000.0 ** (-2 * i / d)
+
+
+@_wrong_speeds("Pairs are counted from 1, so the fastest is missing. Pair 0 has speed base ** 0 = 1.")
+def pairs_from_one(i, d, base):
+    return base ** (-2 * (i + 1) / d)
+
+
+@_wrong_speeds("The slowest pair stands first. Pair 0 is the fastest.")
+def slowest_first(i, d, base):
+    return (base ** (-2 * i / d)).flip(0)
+
+
+@_wrong_speeds("The last speed is exactly 1 / base. The exponents go in steps of 2 / d_head, so the last one is "
+               "(d_head - 2) / d_head, just below 1; `linspace(0, 1, ...)` spaces them too far apart.")
+def down_to_one_over_base(i, d, base):
+    return base ** -torch.linspace(0, 1, d // 2, dtype=torch.float64)
+
+
+@_wrong_speeds("The speeds are powers of e: the base is not there at all. `base ** y` is `exp(y * log(base))`.")
+def powers_of_e(i, d, base):
+    return torch.exp(-2 * i / d)
+
+
+@_wrong_speeds("The speeds fall by equal steps. They fall by equal ratios: each pair is slower than the one before by "
+               "the same factor.")
+def straight_line(i, d, base):
+    return 1 - 2 * i / d * (1 - 1 / base)
+
+
+@_wrong_speeds("There is one number for each column, d_head in all, each with an exponent of its own. Both members of a "
+               "pair turn together: one speed for each pair, d_head / 2 in all.")
+def one_per_column(i, d, base):
+    return base ** (-torch.arange(d, dtype=torch.float64) / d)
+
+
+@_wrong_speeds("Each speed comes twice, for both columns of its pair. Return it once: d_head / 2 numbers.")
+def each_twice(i, d, base):
+    return (base ** (-2 * i / d)).repeat_interleave(2)
+
+
+@_wrong_speeds("The row of speeds comes twice, once for each half of the columns. Return it once: d_head / 2 numbers.")
+def row_twice(i, d, base):
+    return (base ** (-2 * i / d)).repeat(2)
+
+
+@rope_frequencies.misconception(
+    "The numbers are right and come as float64. Return float32, as all of the course's PyTorch does unless told "
+    "otherwise.")
+def speeds_in_double(d_head, base=10000.0):
+    _speeds(d_head)
+    return base ** (-torch.arange(0, d_head, 2, dtype=torch.float64) / d_head)
+
+
+@rope_frequencies.misconception(
+    "An odd width passes. Its last column has no partner; raise ValueError.")
+def odd_passes(d_head, base=10000.0):
+    if d_head < 2:
+        raise ValueError("width")
+    return base ** (-torch.arange(0, d_head, 2, dtype=torch.float32) / d_head)
+
+
+@rope_frequencies.misconception(
+    "A width of 0 passes and gives no speeds: 0 is even. A head must have at least one pair; raise ValueError below 2.")
+def nothing_passes(d_head, base=10000.0):
+    if d_head < 0 or d_head % 2:
+        raise ValueError("width")
+    return _speeds(d_head, base) if d_head else torch.zeros(0)
+
+
+@rope_frequencies.misconception(
+    "`assert` raises AssertionError, and with `python -O` nothing at all. Sizes that a caller may get wrong want "
+    "`raise ValueError(...)`.")
+def speeds_asserted(d_head, base=10000.0):
+    assert d_head >= 2 and d_head % 2 == 0
+    return _speeds(d_head, base)
+
+
+# rope_angles ---------------------------------------------------------------------------------------------------------
+
+rope_angles = Exercise(solutions.rope_angles, section=ANGLES)
+
+
+@rope_angles.property(
+    "multiplies every position by every speed", points=2, rtol=1e-5, atol=1e-7,
+    hint="Row = position, column = pair. A column of positions times a row of speeds broadcasts to (n, d_head / 2).")
+def products(rng):
+    yield dict(positions=_whole(0, 1, 2), d_head=4)
+    yield dict(positions=torch.arange(7), d_head=_width(rng))
+    yield dict(positions=torch.arange(int(rng.integers(8, 11))), d_head=6)
+
+
+@rope_angles.property(
+    "takes positions as they are: in any order, negative, repeated", points=1, rtol=1e-5, atol=1e-7,
+    hint="Positions need not be 0 to n - 1. Use the numbers in `positions`, not their count.")
+def any_positions(rng):
+    yield dict(positions=_whole(4, 5, 6, 7, 8), d_head=6)
+    yield dict(positions=_places(rng, 5), d_head=8)
+    yield dict(positions=_whole(-3, 2, 2, -3), d_head=_width(rng))
+    yield dict(positions=torch.tensor([9, 4, 11], dtype=torch.int32), d_head=4)
+
+
+@rope_angles.property(
+    "follows the base", points=1, rtol=1e-5, atol=1e-7,
+    hint="Pass `base` on to the speeds.")
+def angles_of_other_bases(rng):
+    yield dict(positions=_whole(0, 3, 20), d_head=8, base=500000.0)
+    yield dict(positions=_places(rng, 4), d_head=_width(rng), base=float(rng.integers(20, 3000)))
+
+
+@rope_angles.property(
+    "tells far positions apart, in float32", points=1, rtol=1e-5, atol=1e-7,
+    hint="Multiply in float32 from whole numbers. bfloat16 has no 257: it rounds to 256.")
+def far_positions(rng):
+    yield dict(positions=_whole(256, 257, 300, 301), d_head=4)
+    yield dict(positions=2 * torch.from_numpy(rng.choice(range(500, 4000), size=3, replace=False)) + 1, d_head=6)
+
+
+@rope_angles.property(
+    "refuses an odd width, and positions that are no single row", points=1, probe=probes.error_of, rtol=1e-5, atol=1e-7,
+    hint="Raise ValueError when positions.ndim is not 1. The odd width is refused by the speeds.")
+def angle_refusals(rng):
+    yield dict(positions=torch.arange(3), d_head=5)
+    yield dict(positions=torch.arange(6).reshape(2, 3), d_head=6)
+    yield dict(positions=_places(rng, 3), d_head=_width(rng))
+    yield dict(positions=torch.tensor(4), d_head=6)
+    yield dict(positions=torch.arange(0), d_head=6)
+
+
+def _wrong_angles(text, *, section=None):
+    """Declares a misconception about the table: wrong(positions, d_head, base), checked before."""
+    def declare(wrong):
+        def table(positions, d_head, base=10000.0):
+            _angles(positions, d_head)
+            return wrong(positions, d_head, base)
+        table.__name__ = wrong.__name__
+        rope_angles.misconception(text, section=section)(table)
+        return wrong
+    return declare
+
+
+IGNORED = ("The positions are ignored: only how many there are is used, as if they were 0 to n - 1. With a cache the "
+           "first new token stands at a later position.")
+OFF_BY_ONE = "Every position is one too large. Positions count from 0, and position 0 is not turned at all."
+FROM_THE_FIRST = ("Positions are counted from the first one of them. Use them as they are: keys that were turned earlier "
+                  "keep their angles, so all must be counted from the same 0.")
+HALF_PRECISION = ("Somewhere positions, speeds or angles are rounded to half precision. bfloat16 has 8 significant bits: "
+                  "from 257 on it cannot tell neighbours apart. Compute the angles in float32, whatever the dtype of x.")
+DEGREES = "Speeds are in radians per token. Nothing is to be converted from or to degrees."
+
+
+@_wrong_angles(OFF_BY_ONE)
+def angle_off_by_one(positions, d_head, base):
+    return _angles(positions + 1, d_head, base)
+
+
+@_wrong_angles(IGNORED)
+def angle_positions_ignored(positions, d_head, base):
+    return _angles(torch.arange(len(positions)), d_head, base)
+
+
+@_wrong_angles(FROM_THE_FIRST)
+def angle_from_the_first(positions, d_head, base):
+    return _angles(positions - positions[:1], d_head, base)
+
+
+@_wrong_angles("Negative positions lose their sign. A token in front of 0 is turned backwards.")
+def angle_unsigned(positions, d_head, base):
+    return _angles(positions.abs(), d_head, base)
+
+
+@_wrong_angles(FIXED_BASE, section=SPEEDS)
+def angle_base_fixed(positions, d_head, base):
+    return _angles(positions, d_head)
+
+
+@_wrong_angles("The table lies on its side: rows are positions, columns are pairs, (n, d_head / 2).")
+def angle_transposed(positions, d_head, base):
+    return _angles(positions, d_head, base).T
+
+
+@_wrong_angles("The table is d_head wide. Both members of a pair share one angle, which stands here once: "
+               "(n, d_head / 2).")
+def angle_twice(positions, d_head, base):
+    return _angles(positions, d_head, base).repeat(1, 2)
+
+
+@_wrong_angles("The table is d_head wide, each angle beside itself. Both members of a pair share one angle, which stands "
+               "here once: (n, d_head / 2).")
+def angle_beside_itself(positions, d_head, base):
+    return _angles(positions, d_head, base).repeat_interleave(2, dim=1)
+
+
+@_wrong_angles("The position is divided by the speed. Angle is speed times position; the slow pairs have small angles.")
+def angle_divided(positions, d_head, base):
+    return positions.float()[:, None] / _speeds(d_head, base)
+
+
+@_wrong_angles(DEGREES)
+def angle_in_degrees(positions, d_head, base):
+    return _angles(positions, d_head, base).rad2deg()
+
+
+@_wrong_angles(DEGREES)
+def angle_from_degrees(positions, d_head, base):
+    return _angles(positions, d_head, base).deg2rad()
+
+
+@_wrong_angles(DOUBLED, section=SPEEDS)
+def angle_doubled_exponent(positions, d_head, base):
+    return _angles(positions, d_head, base * base)
+
+
+@_wrong_angles(HALVED, section=SPEEDS)
+def angle_halved_exponent(positions, d_head, base):
+    return _angles(positions, d_head, math.sqrt(base))
+
+
+@_wrong_angles("Whole turns are taken off the angles. Sines and cosines would not mind, but asked for is the plain "
+               "product.")
+def angle_modulo(positions, d_head, base):
+    return _angles(positions, d_head, base) % (2 * math.pi)
+
+
+@_wrong_angles("These are the cosines already. Asked for are the angles themselves; sine and cosine come later.")
+def angle_cosines(positions, d_head, base):
+    return _angles(positions, d_head, base).cos()
+
+
+@_wrong_angles("The angles come as float64. Return float32, whatever the dtype of model and positions.")
+def angle_in_double(positions, d_head, base):
+    return positions.double()[:, None] * base ** (-torch.arange(0, d_head, 2, dtype=torch.float64) / d_head)
+
+
+for _rounded in (torch.bfloat16, torch.float16):
+    @_wrong_angles(HALF_PRECISION, section=PRECISION)
+    def angle_half(positions, d_head, base, dtype=_rounded):
+        return (positions.to(dtype)[:, None] * _speeds(d_head, base).to(dtype)).float()
+
+    @_wrong_angles(HALF_PRECISION, section=PRECISION)
+    def angle_product_half(positions, d_head, base, dtype=_rounded):
+        return _angles(positions, d_head, base).to(dtype).float()
+
+
+@_wrong_angles(HALF_PRECISION, section=PRECISION)
+def angle_positions_half(positions, d_head, base):
+    return _angles(positions.bfloat16(), d_head, base)
+
+
+@rope_angles.misconception(
+    "Positions of two dimensions, or of none, pass. Here they are one row of whole numbers, (n,); raise ValueError.")
+def angle_any_dimensions(positions, d_head, base=10000.0):
+    return positions.float()[..., None] * _speeds(d_head, base)
+
+
+@rope_angles.misconception(
+    "Positions of any shape are strung together into one row. Raise ValueError unless they are (n,).")
+def angle_flattened(positions, d_head, base=10000.0):
+    return _angles(positions.reshape(-1), d_head, base)
+
+
+# apply_rope and apply_rope_interleaved -------------------------------------------------------------------------------
+
+apply_rope = Exercise(solutions.apply_rope, section=TURN)
+apply_rope_interleaved = Exercise(solutions.apply_rope_interleaved, section=PAIRS)
+
+
+@apply_rope.property(
+    "turns number i together with number i + d_head / 2", points=3, **CLOSE,
+    hint="Cut each row into a left and a right half, a and b. The new halves are a cos - b sin and a sin + b cos, put "
+         "side by side again.")
+def half_split(rng):
+    yield dict(x=CAT_SAT.clone(), positions=_whole(0, 1, 2))
+    yield dict(x=_single(rng, 5, 8), positions=torch.arange(5))
+    yield dict(x=_single(rng, 4, _width(rng)), positions=torch.arange(4))
+
+
+@apply_rope_interleaved.property(
+    "turns number 2i together with number 2i + 1", points=3, **CLOSE,
+    hint="Neighbours are a pair: every other column from 0 on, and every other from 1 on. Put the results back where "
+         "they came from.")
+def neighbours(rng):
+    yield dict(x=CAT_SAT.clone(), positions=_whole(0, 1, 2))
+    yield dict(x=_single(rng, 5, 8), positions=torch.arange(5))
+    yield dict(x=_single(rng, 4, _width(rng)), positions=torch.arange(4))
+
+
+@apply_rope.property(
+    "leaves position 0 alone, and takes every other as it is", points=1, **CLOSE,
+    hint="Positions need not be 0 to n - 1: use the numbers given. At 0 nothing turns; a negative position turns "
+         "backwards.")
+@apply_rope_interleaved.property(
+    "leaves position 0 alone, and takes every other as it is", points=1, **CLOSE,
+    hint="Positions need not be 0 to n - 1: use the numbers given. At 0 nothing turns; a negative position turns "
+         "backwards.")
+def places(rng):
+    yield dict(x=_single(rng, 1, 6), positions=_whole(0))
+    yield dict(x=_single(rng, 3, 6), positions=_whole(7, 8, 9))
+    yield dict(x=_single(rng, 4, 8), positions=_places(rng, 4))
+    yield dict(x=_single(rng, 3, _width(rng)), positions=_whole(-2, 0, -2))
+
+
+@apply_rope.property(
+    "follows the base", points=1, **CLOSE,
+    hint="Pass `base` on to the angles.")
+@apply_rope_interleaved.property(
+    "follows the base", points=1, **CLOSE,
+    hint="Pass `base` on to the angles.")
+def turned_by_other_bases(rng):
+    yield dict(x=_single(rng, 3, 6), positions=_whole(1, 2, 12), base=500000.0)
+    yield dict(x=_single(rng, 4, 8), positions=_places(rng, 4), base=float(rng.integers(20, 3000)))
+
+
+@apply_rope.property(
+    "takes any leading dimensions, and tokens on the last axis but one", points=1, **CLOSE,
+    hint="(n, d_head / 2) broadcasts against (..., n, d_head / 2) by itself. Use negative numbers for axes.")
+@apply_rope_interleaved.property(
+    "takes any leading dimensions, and tokens on the last axis but one", points=1, **CLOSE,
+    hint="(n, d_head / 2) broadcasts against (..., n, d_head / 2) by itself. Use negative numbers for axes.")
+def leading(rng):
+    yield dict(x=_single(rng, 2, 4, 6), positions=_places(rng, 4))
+    yield dict(x=_single(rng, 2, 3, 3, 6), positions=_whole(2, 3, 4))  # as many heads as tokens, on purpose
+    yield dict(x=_single(rng, 2, 1, 2, 3, 4), positions=_places(rng, 3))
+
+
+@apply_rope.property(
+    "stays right far along", points=1, **FAR,
+    hint="Compute the angles in float32 from the whole numbers in `positions`.")
+@apply_rope_interleaved.property(
+    "stays right far along", points=1, **FAR,
+    hint="Compute the angles in float32 from the whole numbers in `positions`.")
+def far_along(rng):
+    yield dict(x=_single(rng, 4, 6), positions=_whole(300, 301, 1003, 4099))
+    yield dict(x=_single(rng, 3, 8), positions=2 * torch.from_numpy(rng.integers(150, 2000, size=3)) + 1)
+
+
+@apply_rope.property(
+    "keeps the dtype of x, and its angles in float32", points=2, rtol=0.02, atol=0.03,
+    hint="Whatever the dtype of x, compute the angles in float32; turn the result back with `.to(x.dtype)`.")
+@apply_rope_interleaved.property(
+    "keeps the dtype of x, and its angles in float32", points=1, rtol=0.02, atol=0.03,
+    hint="Whatever the dtype of x, compute the angles in float32; turn the result back with `.to(x.dtype)`.")
+def half_precision(rng):
+    yield dict(x=normal(rng, 4, 6, dtype=torch.bfloat16), positions=_whole(3, 300, 301, 1003))
+    yield dict(x=normal(rng, 2, 3, 8, dtype=torch.bfloat16),
+               positions=2 * torch.from_numpy(rng.integers(150, 900, size=3)) + 1)
+    yield dict(x=normal(rng, 3, 6, dtype=torch.float16), positions=_whole(301, 1003, 4099))
+    yield dict(x=normal(rng, 3, 6), positions=_whole(301, 1003, 4099))
+
+
+@apply_rope.property(
+    "leaves x and positions as they were", points=1, probe=probes.unchanged, **CLOSE,
+    hint="A slice of x is a view: writing to it writes into x. Make new tensors and join them.")
+@apply_rope_interleaved.property(
+    "leaves x and positions as they were", points=1, probe=probes.unchanged, **CLOSE,
+    hint="A slice of x is a view: writing to it writes into x. Make new tensors and put them together.")
+def untouched(rng):
+    yield dict(x=_single(rng, 2, 3, 6), positions=_whole(1, 2, 5))
+
+
+@apply_rope.property(
+    "lets gradients through", points=1, probe=probes.gradients, **CLOSE,
+    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.")
+@apply_rope_interleaved.property(
+    "lets gradients through", points=1, probe=probes.gradients, **CLOSE,
+    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.")
+def turned_gradients(rng):
+    yield dict(x=_single(rng, 2, 3, 6), positions=_whole(1, 4, 9), upstream=[_single(rng, 2, 3, 6)])
+
+
+@apply_rope.property(
+    "refuses sizes that do not fit", points=1, probe=probes.error_of, **CLOSE,
+    hint="Raise ValueError when there is not one position for each token, when d_head is odd, and when x has fewer than "
+         "two dimensions. One position for three tokens would broadcast without a word.")
+@apply_rope_interleaved.property(
+    "refuses sizes that do not fit", points=1, probe=probes.error_of, **CLOSE,
+    hint="Raise ValueError when there is not one position for each token, when d_head is odd, and when x has fewer than "
+         "two dimensions. One position for three tokens would broadcast without a word.")
+def turn_refusals(rng):
+    yield dict(x=_single(rng, 3, 6), positions=torch.arange(4))
+    yield dict(x=_single(rng, 3, 6), positions=_whole(5))
+    yield dict(x=_single(rng, 1, 6), positions=torch.arange(3))
+    yield dict(x=_single(rng, 3, 6), positions=_whole(2, 5, 3))
+    yield dict(x=_single(rng, 3, 5), positions=torch.arange(3))
+    yield dict(x=_single(rng, 6), positions=torch.arange(6))
+
+
+def _turned(text, *, section=None):
+    """Declares one mistake for both pairings: wrong(x, positions, base, interleaved)."""
+    def declare(wrong):
+        for exercise, interleaved in ((apply_rope, False), (apply_rope_interleaved, True)):
+            def turned(x, positions, base=10000.0, interleaved=interleaved):
+                return wrong(x, positions, base, interleaved)
+            turned.__name__ = wrong.__name__
+            exercise.misconception(text, section=section)(turned)
+        return wrong
+    return declare
+
+
+@apply_rope.misconception(
+    "The pairing is the other one: neighbours (2i, 2i + 1) are turned together. Here number i goes with number "
+    "i + d_head / 2, as Llama's weights in the Hugging Face layout want it.", section=PAIRS)
+def neighbours_for_halves(x, positions, base=10000.0):
+    return _turn(x, positions, base, interleaved=True)
+
+
+@apply_rope_interleaved.misconception(
+    "The pairing is the other one: number i is turned with number i + d_head / 2. Here neighbours (2i, 2i + 1) go "
+    "together.")
+def halves_for_neighbours(x, positions, base=10000.0):
+    return _turn(x, positions, base, interleaved=False)
+
+
+@apply_rope_interleaved.misconception(
+    "The right numbers are turned and then put back in the wrong places: all first members, then all second ones. "
+    "`torch.stack` on a new last axis and `flatten(-2)` make neighbours of them again.")
+def left_in_halves(x, positions, base=10000.0):
+    return _turn(x, positions, base, interleaved=True, back=False)
+
+
+@apply_rope.misconception(
+    "Halves are turned together, and then put back as neighbours. Join them with `torch.cat`: all first members, then "
+    "all second ones.")
+def halves_put_back_as_neighbours(x, positions, base=10000.0):
+    return _turn(x, positions, base, interleaved=False, back=True)
+
+
+def _table_of_the_other_pairing(x, positions, base, interleaved):
+    """Full-width angles in the order of one pairing, the turn in the order of the other."""
+    _fits(x, positions)
+    angles = _angles(positions, x.shape[-1], base)
+    full = angles.repeat(1, 2) if interleaved else angles.repeat_interleave(2, dim=-1)
+    a, b = _pair_up(x, interleaved)
+    return (x * full.cos() + _put_back(-b, a, interleaved) * full.sin()).to(x.dtype)
+
+
+@apply_rope.misconception(
+    "Two pairings are mixed: the halves are exchanged, but the angles are repeated for neighbours. Halves need the row "
+    "of angles twice, `torch.cat([angles, angles], dim=-1)`.", section=PAIRS)
+def neighbours_angles(x, positions, base=10000.0):
+    return _table_of_the_other_pairing(x, positions, base, interleaved=False)
+
+
+@apply_rope_interleaved.misconception(
+    "Two pairings are mixed: neighbours are exchanged, but the row of angles is repeated as for halves. Neighbours need "
+    "each angle twice in a row, `repeat_interleave(2, dim=-1)`.")
+def halves_angles(x, positions, base=10000.0):
+    return _table_of_the_other_pairing(x, positions, base, interleaved=True)
+
+
+@_turned("It turns the other way: the minus stands at the wrong sine. The new first member is a cos - b sin, the second "
+         "a sin + b cos. Scores would be the same, since q and k would both turn backwards; weights that were trained "
+         "with the other direction would not work.")
+def other_way(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: -_angles(p, d, base))
+
+
+@_turned("No minus anywhere: a cos + b sin beside a sin + b cos is no rotation, and it changes the length of a row. The "
+         "first member gets a cos - b sin.")
+def no_minus(x, positions, base, interleaved):
+    _fits(x, positions)
+    angles = _angles(positions, x.shape[-1], base)
+    a, b = _pair_up(x, interleaved)
+    return _put_back(a * angles.cos() + b * angles.sin(), a * angles.sin() + b * angles.cos(), interleaved).to(x.dtype)
+
+
+@_turned("Sine and cosine have changed places. At position 0 the cosine is 1 and the sine 0, and nothing moves.")
+def sine_for_cosine(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: math.pi / 2 - _angles(p, d, base))
+
+
+@_turned("The second member is computed from a first member that has been overwritten already. Compute both from the old "
+         "numbers, then put them in place.")
+def overwritten(x, positions, base, interleaved):
+    _fits(x, positions)
+    angles = _angles(positions, x.shape[-1], base)
+    a, b = _pair_up(x, interleaved)
+    a = a * angles.cos() - b * angles.sin()
+    return _put_back(a, a * angles.sin() + b * angles.cos(), interleaved).to(x.dtype)
+
+
+@_turned("The two members of each pair come back exchanged. What was the first, a cos - b sin, stays the first.")
+def members_exchanged(x, positions, base, interleaved):
+    turned = _turn(x, positions, base, interleaved)
+    return _put_back(*_pair_up(turned, interleaved)[::-1], interleaved)
+
+
+@_turned(OFF_BY_ONE)
+def off_by_one(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p + 1, d, base))
+
+
+@_turned(IGNORED)
+def positions_ignored(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(torch.arange(len(p)), d, base))
+
+
+@_turned(FROM_THE_FIRST)
+def from_the_first(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p - p[0], d, base))
+
+
+@_turned(FIXED_BASE, section=SPEEDS)
+def turned_base_fixed(x, positions, base, interleaved):
+    return _turn(x, positions, 10000.0, interleaved)
+
+
+@_turned(DOUBLED, section=SPEEDS)
+def turned_doubled_exponent(x, positions, base, interleaved):
+    return _turn(x, positions, base * base, interleaved)
+
+
+@_turned(HALVED, section=SPEEDS)
+def turned_halved_exponent(x, positions, base, interleaved):
+    return _turn(x, positions, math.sqrt(base), interleaved)
+
+
+@_turned("The slowest pair stands first. Pair 0 is the fastest, with one radian per token.", section=SPEEDS)
+def turned_slowest_first(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base).flip(-1))
+
+
+@_turned("All pairs turn at the speed of the first. Each has its own column of the table of angles.", section=SPEEDS)
+def one_speed_for_all(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base)[:, :1].expand(-1, d // 2))
+
+
+@_turned(DEGREES)
+def turned_from_degrees(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base).deg2rad())
+
+
+@_turned(DEGREES)
+def turned_in_degrees(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base).rad2deg())
+
+
+@_turned("Heads are taken for tokens: the angles run along the last axis but two. Here x is (..., n, d_head), tokens on "
+         "the last axis but one, heads before them.")
+def tokens_before_heads(x, positions, base, interleaved):
+    if x.ndim < 3:
+        return _turn(x, positions, base, interleaved)
+    return _turn(x.transpose(-2, -3), positions, base, interleaved).transpose(-2, -3)
+
+
+def _in_dtype_of(x, where):
+    """Angles that are rounded to the dtype of x, if that is a half precision, in one of three places."""
+    def rounded(positions, d_head, base):
+        dtype = x.dtype if x.dtype.itemsize == 2 else torch.float32
+        if where == "positions":
+            return _angles(positions.to(dtype), d_head, base)
+        if where == "angles":
+            return _angles(positions, d_head, base).to(dtype).float()
+        return positions.to(dtype)[:, None] * _speeds(d_head, base).to(dtype)
+    return rounded
+
+
+for _where in ("everything", "angles", "positions"):
+    @_turned(HALF_PRECISION, section=PRECISION)
+    def rounded_angles(x, positions, base, interleaved, where=_where):
+        return _turn(x, positions, base, interleaved, angles=_in_dtype_of(x, where))
+
+
+@_turned(HALF_PRECISION, section=PRECISION)
+def always_bfloat16(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base).bfloat16().float())
+
+
+@_turned("The result came in float32 where x is in half precision. Cosines in float32 lift the product to float32; turn "
+         "the result back with `.to(x.dtype)`.", section=PRECISION)
+def not_cast_back(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved, keep_dtype=False)
+
+
+@_turned("The result is float32 whatever x is. Angles are float32, the result has the dtype of x.", section=PRECISION)
+def always_single(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved).float()
+
+
+@_turned("The numbers are right, but x itself was written over. A slice is a view of its tensor; make new tensors, or "
+         "work on `x.clone()`.")
+def in_place(x, positions, base, interleaved):
+    turned = _turn(x, positions, base, interleaved)
+    return x.copy_(turned)
+
+
+@_turned("The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a history; "
+         "turn the tensor itself.")
+def turned_detached(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved).detach()
+
+
+@_turned("Any number of positions passes as long as it broadcasts: one position for three tokens turns all three alike. "
+         "Compare len(positions) with x.shape[-2] and raise ValueError.")
+def any_number_of_positions(x, positions, base, interleaved):
+    if x.ndim < 2:
+        raise ValueError("dimensions")
+    return _turn(x, positions, base, interleaved, checked=False)
+
+
+@_turned("Nothing is checked. Some sizes that do not fit broadcast without a word: one position for three tokens, or a "
+         "single token without its axis. Raise ValueError for both.")
+def turned_unchecked(x, positions, base, interleaved):
+    return _turn(x, positions, base, interleaved, checked=False)
+
+
+@_turned("`assert` raises AssertionError, and with `python -O` nothing at all. Sizes that a caller may get wrong want "
+         "`raise ValueError(...)`.")
+def turned_asserted(x, positions, base, interleaved):
+    assert x.ndim >= 2 and len(positions) == x.shape[-2]
+    return _turn(x, positions, base, interleaved)
+
+
+# interleaved_to_half -------------------------------------------------------------------------------------------------
+
+interleaved_to_half = Exercise(solutions.interleaved_to_half, section=CONVERT)
+
+
+def _rows(rng, n_heads, d_head, d_model):
+    return _single(rng, n_heads * d_head, d_model)
+
+
+def _tagged(rows, columns=1):
+    """Row r holds r, r + 0.1, ...: where it went can be read off."""
+    return torch.arange(rows, dtype=torch.float32)[:, None] + torch.arange(columns) / 10
+
+
+@interleaved_to_half.property(
+    "puts the first members of all pairs before the second ones", points=2,
+    hint="Row 2i of a head goes to place i, row 2i + 1 to place i + d_head / 2. For d_head 6 the new order is 0, 2, 4, "
+         "1, 3, 5.")
+def one_head(rng):
+    yield dict(w=_tagged(6, 2), n_heads=1)
+    yield dict(w=_tagged(8), n_heads=1)
+    yield dict(w=_rows(rng, 1, 2 * _width(rng, 2, 5), 3), n_heads=1)
+
+
+@interleaved_to_half.property(
+    "reorders each head by itself", points=2,
+    hint="Head h owns rows h * d_head to (h + 1) * d_head - 1, and keeps them. Cut the rows into (n_heads, d_head / 2, 2) "
+         "first.")
+def each_head(rng):
+    yield dict(w=_tagged(12, 2), n_heads=2)
+    yield dict(w=_rows(rng, 3, 6, 5), n_heads=3)
+    yield dict(w=_rows(rng, 2, 8, 7), n_heads=2)
+    yield dict(w=_rows(rng, 3, 2, 4), n_heads=3)
+
+
+@interleaved_to_half.property(
+    "leaves w as it was", points=1, probe=probes.unchanged,
+    hint="Make a new tensor. `reshape` may give a view of w, so nothing is to be written into it.")
+def weight_untouched(rng):
+    yield dict(w=_rows(rng, 2, 6, 3), n_heads=2)
+
+
+@interleaved_to_half.property(
+    "lets gradients through", points=1, probe=probes.gradients,
+    hint="Stay with operations of tensors: indexing, reshape and transpose all pass gradients on.")
+def weight_gradients(rng):
+    yield dict(w=_rows(rng, 2, 6, 3), n_heads=2, upstream=[_single(rng, 12, 3)])
+
+
+@interleaved_to_half.property(
+    "refuses rows that cannot be cut into heads of pairs", points=1, probe=probes.error_of,
+    hint="Raise ValueError when w has not two dimensions, when n_heads is below 1, or when 2 * n_heads does not divide "
+         "the number of rows.")
+def weight_refusals(rng):
+    yield dict(w=_rows(rng, 2, 3, 4), n_heads=2)
+    yield dict(w=_rows(rng, 1, 8, 4), n_heads=3)
+    yield dict(w=_rows(rng, 1, 6, 4), n_heads=0)
+    yield dict(w=_rows(rng, 1, 6, 4), n_heads=-1)
+    yield dict(w=_single(rng, 12), n_heads=2)
+    yield dict(w=_single(rng, 2, 6, 4), n_heads=1)
+    yield dict(w=_rows(rng, 2, 6, 4), n_heads=2)
+
+
+def _order(n_rows, n_heads):
+    """Where each new row comes from."""
+    d_head = n_rows // n_heads
+    inside = [*range(0, d_head, 2), *range(1, d_head, 2)]
+    return torch.tensor([h * d_head + row for h in range(n_heads) for row in inside])
+
+
+def _checked_rows(w, n_heads):
+    if w.ndim != 2 or n_heads < 1 or w.shape[0] % (2 * n_heads):
+        raise ValueError("rows")
+
+
+def _wrong_order(text, *, section=None):
+    """Declares a misconception that checks its sizes and then goes wrong: wrong(w, n_heads)."""
+    def declare(wrong):
+        def reordered(w, n_heads):
+            _checked_rows(w, n_heads)
+            return wrong(w, n_heads)
+        reordered.__name__ = wrong.__name__
+        interleaved_to_half.misconception(text, section=section)(reordered)
+        return wrong
+    return declare
+
+
+@_wrong_order("The rows of all heads are sorted together, so heads are mixed. Each head keeps its own rows and reorders "
+              "them by itself.")
+def heads_mixed(w, n_heads):
+    return w[_order(len(w), 1)]
+
+
+@_wrong_order("This is the way back, from halves to neighbours. For d_head 4 the two orders are the same; for 6 the rows "
+              "must come as 0, 2, 4, 1, 3, 5.")
+def way_back(w, n_heads):
+    return w[_order(len(w), n_heads).argsort()]
+
+
+@_wrong_order("The second members stand first. Even rows are the first members, and they go to the left half.")
+def odd_first(w, n_heads):
+    return torch.cat([torch.cat([head[1::2], head[::2]]) for head in w.chunk(n_heads)])
+
+
+@_wrong_order("The columns are reordered. Rows of a projection weight are outputs, and it is those that are turned.")
+def columns_reordered(w, n_heads):
+    return w[:, _order(w.shape[1], 1)]
+
+
+@_wrong_order("w came back as it was. `reshape` to pairs and back again moves nothing; the two axes must be exchanged "
+              "in between.")
+def nothing_moved(w, n_heads):
+    return w.clone()
+
+
+@_wrong_order("n_heads is used as the width of a head. It is how many heads there are; a head has len(w) // n_heads rows.")
+def number_as_width(w, n_heads):
+    return w.reshape(-1, n_heads, 1, w.shape[1]).transpose(0, 1).reshape(w.shape)
+
+
+@_wrong_order("The two members of each pair have changed places. They do not swap: all first members come before all "
+              "second ones.")
+def members_swapped(w, n_heads):
+    return w.reshape(-1, 2, w.shape[1]).flip(1).reshape(w.shape)
+
+
+@_wrong_order("The rows are right, but still in heads: (n_heads, d_head, d_model). Join the first two axes again.")
+def left_in_heads(w, n_heads):
+    return w[_order(len(w), n_heads)].unflatten(0, (n_heads, -1))
+
+
+@_wrong_order("The numbers are right, but w itself was written over. Return a new tensor.")
+def weight_in_place(w, n_heads):
+    return w.copy_(w[_order(len(w), n_heads)])
+
+
+@_wrong_order("The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
+              "history; index or reshape the tensor itself.")
+def weight_detached(w, n_heads):
+    return w[_order(len(w), n_heads)].detach()
+
+
+@interleaved_to_half.misconception(
+    "Rows that cannot be paired within a head pass: with three rows in a head one is without partner. 2 * n_heads must "
+    "divide the number of rows; raise ValueError.")
+def odd_head_passes(w, n_heads):
+    if w.ndim != 2 or n_heads < 1 or w.shape[0] % n_heads:
+        raise ValueError("rows")
+    return w[_order(len(w), n_heads)]
+
+
+@interleaved_to_half.misconception(
+    "n_heads = 0 ends in ZeroDivisionError, since the remainder is taken first. Check that n_heads is at least 1 before "
+    "you divide.")
+def remainder_by_zero(w, n_heads):
+    if w.ndim != 2 or w.shape[0] % (2 * n_heads) or n_heads < 1:
+        raise ValueError("rows")
+    return w[_order(len(w), n_heads)]
+
+
+@interleaved_to_half.misconception(
+    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
+def weight_asserted(w, n_heads):
+    assert w.ndim == 2 and n_heads >= 1 and w.shape[0] % (2 * n_heads) == 0
+    return w[_order(len(w), n_heads)]
+
+
+# The question graded by hand -----------------------------------------------------------------------------------------
+
+written = Written(points=3, rubric="""
+One point each:
+
+1. **Why the tests pass.** In both pairings and for both directions a query and a key are turned alike, so with weights
+   that are random (or trained with that very code) scores depend on the distance alone, lengths are kept and position 0
+   is unchanged. All those tests ask for relative position, which a wrong pairing has too.
+2. **Why the loaded model fails, and how far.** Trained weights know which rows are a pair. With the other pairing,
+   numbers that never belonged together are turned together, at speeds they were not trained with; the first token
+   (position 0) and the scores of a token with itself come out right, everything else drifts with the distance. So short
+   texts may look almost fluent. Half a point for "the weights expect the other pairing" without a consequence that could
+   be seen.
+3. **A test and a repair.** A test with numbers: a row turned by hand, or scores or logits of a known implementation on the
+   same weights, at positions other than 0 (several, far ones too). A repair: use the pairing of the file, or reorder the
+   rows of W_q and W_k (not W_v, not W_o) head by head. One of the two gives half a point.
+
+Model answer. "The tests ask for things that hold for any consistent pairing: turn q and k by the same rule and only the
+distance is left. The weights in the file, however, were trained with neighbours as pairs. If the code turns i with
+i + 32 instead, each pair gets one number that it was not trained with, and the angles between q and k are not those that
+the model learned to use. At distance 0 nothing is turned relative to each other, so the very first token is right and
+the error grows with the distance: text that begins well and soon loses the thread. I would compare the scores of one
+head of layer 0 with those of the library the weights came from, for ten tokens, to 1e-4; agreement at position 0 alone
+proves nothing. To repair it, I would reorder the rows of W_q and W_k within each head so that the even ones come first,
+or call the interleaved version."
+""")

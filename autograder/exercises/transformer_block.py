@@ -1,0 +1,1338 @@
+"""Exercises of the chapter on blocks: what must hold, on which inputs, and what people get wrong.
+
+Sizes all differ wherever they can. Widths are small, since every misconception's numbers travel with the check.
+"""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from attnlab import probes
+from autograder.draw import normal
+from autograder.exercise import Exercise, Written
+from solutions import transformer_block as solutions
+
+LAYER_NORM = "Every token its own scale: LayerNorm"
+RMS_NORM = "Only the size: RMSNorm"
+GELU = "A soft switch: GELU"
+FEED_FORWARD = "Each token alone: the feed-forward network"
+SWIGLU = "A gate: SwiGLU"
+STREAM = "The stream that everything is added to"
+ENCODER = "The encoder block"
+DECODER = "The decoder block"
+LLAMA = "The Llama block"
+ORDER = "Norm first or norm last?"
+
+CAT_SAT = torch.tensor([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]], dtype=torch.float64)
+ROTATED = dict(rtol=1e-5, atol=1e-6)  # angles are float32 by contract, and may be computed in several ways
+SINGLE = dict(rtol=1e-4, atol=1e-5)
+
+
+def _other_token(rng, x, token):
+    """x with one token of every sentence replaced."""
+    changed = x.clone()
+    changed[:, token] = normal(rng, x.shape[0], x.shape[-1])
+    return changed
+
+
+# layer_norm ----------------------------------------------------------------------------------------------------------
+
+layer_norm = Exercise(solutions.layer_norm, section=LAYER_NORM)
+
+
+def _scale_and_shift(rng, width):
+    return dict(weight=normal(rng, width), bias=normal(rng, width))
+
+
+@layer_norm.property(
+    "gives every token mean 0 and variance 1", points=2,
+    hint="Subtract the mean of the last axis, keepdim=True. The variance is the mean of the squares of what is left, "
+         "divided by d and not by d - 1. Divide by the root of variance plus eps.")
+def standard_tokens(rng):
+    plain = dict(weight=torch.ones(4, dtype=torch.float64), bias=torch.zeros(4, dtype=torch.float64))
+    yield dict(x=CAT_SAT.clone(), **plain)
+    yield dict(x=5.0 * normal(rng, 2, 3, 4) + 2.0, **plain)
+
+
+@layer_norm.property(
+    "scales by the weight and then shifts by the bias", points=1,
+    hint="Each of the d numbers has its own weight and its own bias: normed * weight + bias.")
+def scaled_and_shifted(rng):
+    yield dict(x=normal(rng, 3, 4), **_scale_and_shift(rng, 4))
+    yield dict(x=normal(rng, 2, 3, 5), **_scale_and_shift(rng, 5))
+
+
+@layer_norm.property(
+    "has eps inside the root, as large as asked for", points=1,
+    hint="sqrt(variance + eps). With equal numbers the variance is 0, and eps alone keeps the division alive.")
+def large_eps(rng):
+    yield dict(x=normal(rng, 3, 4), **_scale_and_shift(rng, 4), eps=0.1)
+    yield dict(x=torch.zeros(2, 5, dtype=torch.float64), **_scale_and_shift(rng, 5))
+
+
+@layer_norm.property(
+    "takes one token, or any leading dimensions", points=1,
+    hint="Count the axis from the end: dim=-1.")
+def any_leading_dimensions(rng):
+    yield dict(x=normal(rng, 5), **_scale_and_shift(rng, 5))
+    yield dict(x=normal(rng, 2, 3, 2, 4), **_scale_and_shift(rng, 4))
+
+
+@layer_norm.property(
+    "moves no other token when one is changed", points=1, probe=probes.moved,
+    hint="Mean and variance belong to one token. An average over tokens or over the batch would couple them, and "
+         "would let the future leak into the past.")
+def tokens_apart(rng):
+    x = normal(rng, 2, 4, 5)
+    yield dict(x=x, **_scale_and_shift(rng, 5), name="x", replacement=_other_token(rng, x, 2))
+
+
+@layer_norm.property(
+    "stays right when the mean is large, in single precision", points=1, rtol=4e-3, atol=4e-3,
+    hint="Subtract the mean first and square what is left. The mean of squares minus the square of the mean is a "
+         "small difference of two large numbers.")
+def large_mean(rng):
+    yield dict(x=normal(rng, 2, 3, 6, dtype=torch.float32) + 3000.0, weight=torch.ones(6), bias=torch.zeros(6))
+
+
+@layer_norm.property(
+    "sends the right gradients to x, weight and bias", points=1, probe=probes.gradients, rtol=1e-7, atol=1e-10,
+    hint="Mean and variance depend on x too. Detach nothing.")
+def layer_norm_gradients(rng):
+    yield dict(x=normal(rng, 2, 3, 4), **_scale_and_shift(rng, 4), upstream=[normal(rng, 2, 3, 4)])
+
+
+@layer_norm.property(
+    "refuses a weight or a bias that does not fit", points=1, probe=probes.error_of,
+    hint="Raise ValueError unless weight and bias have the shape (d,). PyTorch would broadcast a single number.")
+def layer_norm_refuses(rng):
+    for x, weight, bias in (((3, 4), 1, 4), ((3, 4), 4, 1), ((3, 1), 4, 4), ((3, 4), 3, 3)):
+        yield dict(x=normal(rng, *x), weight=normal(rng, weight), bias=normal(rng, bias))
+    yield dict(x=normal(rng, 3, 4), **_scale_and_shift(rng, 4))
+
+
+@layer_norm.property(
+    "leaves its input as it was", points=1, probe=probes.unchanged,
+    hint="`x -= mean` writes into the caller's tensor. Make a new one.")
+def layer_norm_leaves(rng):
+    yield dict(x=normal(rng, 2, 3), **_scale_and_shift(rng, 3))
+
+
+def _centred(x, dim=-1):
+    return x - x.mean(dim=dim, keepdim=True)
+
+
+def _variance(x, dim=-1):
+    return _centred(x, dim).square().mean(dim=dim, keepdim=True)
+
+
+def _vectors_of_width(x, *vectors):
+    if any(vector.shape != x.shape[-1:] for vector in vectors):
+        raise ValueError("widths differ")
+
+
+def _wrong_layer_norm(text):
+    """Declares a wrong answer that still checks its sizes."""
+    def declare(f):
+        def checked(x, weight, bias, eps=1e-5):
+            _vectors_of_width(x, weight, bias)
+            return f(x, weight, bias, eps)
+        checked.__name__ = f.__name__
+        layer_norm.misconception(text)(checked)
+        return f
+    return declare
+
+
+@_wrong_layer_norm("The variance is the unbiased one, divided by d - 1. `torch.var` and `torch.std` do that unless "
+                   "told correction=0. At d = 4 the spread is off by 15 percent; divide by d.")
+def unbiased(x, weight, bias, eps):
+    return _centred(x) / torch.sqrt(x.var(dim=-1, keepdim=True) + eps) * weight + bias
+
+
+@_wrong_layer_norm("eps is added outside of the root: std + eps. Where tokens hardly vary that is another number. The "
+                   "definition is sqrt(variance + eps).")
+def eps_outside(x, weight, bias, eps):
+    return _centred(x) / (_variance(x).sqrt() + eps) * weight + bias
+
+
+@_wrong_layer_norm("You divide by `x.std() + eps`. That is two slips: `std` divides by d - 1 unless told correction=0, "
+                   "and eps belongs inside the root.")
+def unbiased_and_outside(x, weight, bias, eps):
+    return _centred(x) / (x.std(dim=-1, keepdim=True) + eps) * weight + bias
+
+
+@_wrong_layer_norm("eps is not used. A token of equal numbers is then 0/0, which is nan.")
+def no_eps(x, weight, bias, eps):
+    return _centred(x) / _variance(x).sqrt() * weight + bias
+
+
+@_wrong_layer_norm("eps is fixed in the code. Use the one that is passed: models differ, from 1e-12 to 1e-5.")
+def fixed_eps(x, weight, bias, eps):
+    return _centred(x) / torch.sqrt(_variance(x) + 1e-5) * weight + bias
+
+
+@_wrong_layer_norm("Mean and variance run over the tokens. Each token is normed by itself, over its own numbers: "
+                   "dim=-1.")
+def over_the_tokens(x, weight, bias, eps):
+    dim = max(x.ndim - 2, 0) - x.ndim
+    return _centred(x, dim) / torch.sqrt(_variance(x, dim) + eps) * weight + bias
+
+
+@_wrong_layer_norm("One mean and one variance are taken for the whole array. Each token has its own: dim=-1, "
+                   "keepdim=True.")
+def over_everything(x, weight, bias, eps):
+    return (x - x.mean()) / torch.sqrt(x.var(correction=0) + eps) * weight + bias
+
+
+@_wrong_layer_norm("The mean is not subtracted: that is RMSNorm without its name, or a division by the spread alone. "
+                   "LayerNorm centres each token first.")
+def not_centred(x, weight, bias, eps):
+    return x / torch.sqrt(_variance(x) + eps) * weight + bias
+
+
+@_wrong_layer_norm("You divide by the variance. Its root is the spread; divide by that.")
+def by_variance(x, weight, bias, eps):
+    return _centred(x) / (_variance(x) + eps) * weight + bias
+
+
+@_wrong_layer_norm("The bias is added before the weight multiplies, so it is scaled as well. Scale first, then shift.")
+def bias_scaled(x, weight, bias, eps):
+    return (_centred(x) / torch.sqrt(_variance(x) + eps) + bias) * weight
+
+
+@_wrong_layer_norm("The variance is taken as the mean of squares minus the square of the mean. On paper that is the "
+                   "same; with a large mean and single precision nothing is left of it. Subtract the mean first.")
+def difference_of_large_numbers(x, weight, bias, eps):
+    variance = x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()
+    return _centred(x) / torch.sqrt(variance + eps) * weight + bias
+
+
+@_wrong_layer_norm("Mean and variance are detached. They depend on x, and the gradient must go through them.")
+def statistics_detached(x, weight, bias, eps):
+    mean, variance = x.mean(-1, keepdim=True).detach(), _variance(x).detach()
+    return (x - mean) / torch.sqrt(variance + eps) * weight + bias
+
+
+@_wrong_layer_norm("The mean is subtracted in place, and the caller's tokens are changed. Write x - mean.")
+def centred_in_place(x, weight, bias, eps):
+    with torch.no_grad():
+        mean = x.mean(-1, keepdim=True)
+    x -= mean if not x.requires_grad else 0.0
+    return solutions.layer_norm(x, weight, bias, eps)
+
+
+@layer_norm.misconception("A weight or bias of another width is broadcast without a word. Compare its shape with the "
+                          "width of x and raise ValueError.")
+def widths_not_compared(x, weight, bias, eps=1e-5):
+    return _centred(x) / torch.sqrt(_variance(x) + eps) * weight + bias
+
+
+# rms_norm ------------------------------------------------------------------------------------------------------------
+
+rms_norm = Exercise(solutions.rms_norm, section=RMS_NORM)
+
+
+@rms_norm.property(
+    "gives every token a root mean square of 1, then scales", points=2,
+    hint="Square, mean over the last axis with keepdim=True, plus eps, root. Divide x by that and multiply by weight.")
+def standard_size(rng):
+    yield dict(x=CAT_SAT.clone(), weight=torch.ones(4, dtype=torch.float64))
+    yield dict(x=3.0 * normal(rng, 2, 3, 5) + 1.0, weight=normal(rng, 5))
+    yield dict(x=normal(rng, 2, 3, 2, 4), weight=normal(rng, 4))
+
+
+@rms_norm.property(
+    "has eps inside the root, as large as asked for", points=1,
+    hint="sqrt(mean of squares + eps). For a token of zeros eps alone keeps the division alive.")
+def rms_eps(rng):
+    yield dict(x=normal(rng, 3, 4), weight=normal(rng, 4), eps=0.1)
+    yield dict(x=torch.zeros(2, 5, dtype=torch.float64), weight=normal(rng, 5))
+
+
+@rms_norm.property(
+    "moves no other token when one is changed", points=1, probe=probes.moved,
+    hint="Each token has its own root mean square: dim=-1.")
+def rms_tokens_apart(rng):
+    x = normal(rng, 2, 4, 5)
+    yield dict(x=x, weight=normal(rng, 5), name="x", replacement=_other_token(rng, x, 1))
+
+
+@rms_norm.property(
+    "sends the right gradients to x and weight, also at a token of zeros", points=1, probe=probes.gradients, rtol=1e-7,
+    atol=1e-10,
+    hint="The root mean square depends on x too: detach nothing. And take one root, of the sum with eps: the root of 0 "
+         "has an infinite slope.")
+def rms_gradients(rng):
+    x = normal(rng, 2, 3, 4)
+    yield dict(x=x, weight=normal(rng, 4), upstream=[normal(rng, 2, 3, 4)])
+    x = normal(rng, 1, 3, 4)
+    x[0, 1] = 0.0
+    yield dict(x=x, weight=normal(rng, 4), eps=0.1, upstream=[normal(rng, 1, 3, 4)])
+
+
+@rms_norm.property(
+    "works in single precision", points=1, **SINGLE,
+    hint="float32 in, float32 out. Make no tensor of a fixed dtype.")
+def rms_single(rng):
+    yield dict(x=normal(rng, 2, 3, 5, dtype=torch.float32), weight=normal(rng, 5, dtype=torch.float32))
+
+
+@rms_norm.property(
+    "refuses a weight that does not fit, and leaves x alone", points=1, probe=probes.error_of,
+    hint="Raise ValueError unless weight has the shape (d,).")
+def rms_refuses(rng):
+    for x, weight in (((3, 4), 1), ((3, 1), 4), ((3, 4), 3)):
+        yield dict(x=normal(rng, *x), weight=normal(rng, weight))
+    yield dict(x=normal(rng, 3, 4), weight=normal(rng, 4))
+
+
+@rms_norm.property(
+    "leaves its input as it was", points=1, probe=probes.unchanged,
+    hint="`x /= ...` and `x.pow_(2)` write into the caller's tensor.")
+def rms_leaves(rng):
+    yield dict(x=normal(rng, 2, 3), weight=normal(rng, 3))
+
+
+def _wrong_rms_norm(text):
+    def declare(f):
+        def checked(x, weight, eps=1e-5):
+            _vectors_of_width(x, weight)
+            return f(x, weight, eps)
+        checked.__name__ = f.__name__
+        rms_norm.misconception(text)(checked)
+        return f
+    return declare
+
+
+def _mean_square(x, dim=-1):
+    return x.square().mean(dim=dim, keepdim=True)
+
+
+@_wrong_rms_norm("The mean is subtracted: that is LayerNorm. RMSNorm leaves the mean where it is and only divides by "
+                 "the size.")
+def mean_subtracted(x, weight, eps):
+    return _centred(x) / torch.sqrt(_variance(x) + eps) * weight
+
+
+@_wrong_rms_norm("You divide by the standard deviation, which is measured from the mean. The root mean square is "
+                 "measured from 0.")
+def by_deviation(x, weight, eps):
+    return x / torch.sqrt(_variance(x) + eps) * weight
+
+
+@_wrong_rms_norm("eps is added outside of the root. The definition is sqrt(mean of squares + eps).")
+def rms_eps_outside(x, weight, eps):
+    return x / (_mean_square(x).sqrt() + eps) * weight
+
+
+@_wrong_rms_norm("eps is not used. A token of zeros is then 0/0, which is nan.")
+def rms_no_eps(x, weight, eps):
+    return x / _mean_square(x).sqrt() * weight
+
+
+@_wrong_rms_norm("eps is fixed in the code. Use the one that is passed: Llama 2 has 1e-5, others 1e-6.")
+def rms_fixed_eps(x, weight, eps):
+    return x / torch.sqrt(_mean_square(x) + 1e-5) * weight
+
+
+@_wrong_rms_norm("The squares are summed and not averaged: you divide by the length of the vector. The root mean "
+                 "square is smaller by sqrt(d), so that a number stays near 1 whatever the width.")
+def by_length(x, weight, eps):
+    return x / torch.sqrt(x.square().sum(-1, keepdim=True) + eps) * weight
+
+
+@_wrong_rms_norm("The root is missing: you divide by the mean of the squares.")
+def by_mean_square(x, weight, eps):
+    return x / (_mean_square(x) + eps) * weight
+
+
+@_wrong_rms_norm("You divide by the mean of the absolute values. Square, mean, root.")
+def by_mean_absolute(x, weight, eps):
+    return x / (x.abs().mean(-1, keepdim=True) + eps) * weight
+
+
+@_wrong_rms_norm("One root mean square is taken for the whole array. Each token has its own: dim=-1, keepdim=True.")
+def rms_over_everything(x, weight, eps):
+    return x / torch.sqrt(x.square().mean() + eps) * weight
+
+
+@_wrong_rms_norm("The mean runs over the tokens. Each token is normed by itself, over its own numbers: dim=-1.")
+def rms_over_the_tokens(x, weight, eps):
+    return x / torch.sqrt(_mean_square(x, -2) + eps) * weight
+
+
+@_wrong_rms_norm("The weight is used as 1 + weight. Some models store it so (Gemma does); here weight itself "
+                 "multiplies.")
+def one_plus_weight(x, weight, eps):
+    return x / torch.sqrt(_mean_square(x) + eps) * (1 + weight)
+
+
+@_wrong_rms_norm("The weight multiplies twice, or squared. Once suffices.")
+def weight_squared(x, weight, eps):
+    return x / torch.sqrt(_mean_square(x) + eps) * weight ** 2
+
+
+@_wrong_rms_norm("The root mean square is detached. It depends on x, and the gradient must go through it.")
+def rms_detached(x, weight, eps):
+    return x / torch.sqrt(_mean_square(x).detach() + eps) * weight
+
+
+@rms_norm.misconception("A weight of another width is broadcast without a word. Compare its shape with the width of x "
+                        "and raise ValueError.")
+def rms_widths_not_compared(x, weight, eps=1e-5):
+    return x / torch.sqrt(_mean_square(x) + eps) * weight
+
+
+# gelu and gelu_tanh --------------------------------------------------------------------------------------------------
+
+gelu = Exercise(solutions.gelu, section=GELU)
+gelu_tanh = Exercise(solutions.gelu_tanh, section=GELU)
+
+
+def _declare_activation(exercise, hint):
+    """The same four properties for both."""
+
+    @exercise.property("is right from far below 0 to far above, to ten places", points=2, hint=hint)
+    def along_the_line(rng):
+        yield dict(x=torch.linspace(-6.0, 6.0, 25, dtype=torch.float64))
+        yield dict(x=2.0 * normal(rng, 2, 3, 4))
+
+    @exercise.property("survives numbers of a thousand", points=1,
+                       hint="Far above 0 the result is x, far below it is 0. Use torch.erf or torch.tanh, which do not "
+                            "overflow.")
+    def thousands(rng):
+        yield dict(x=torch.tensor([-1000.0, -30.0, 0.0, 30.0, 1000.0], dtype=torch.float64))
+        yield dict(x=1000.0 * normal(rng, 2, 3))
+
+    @exercise.property("has the right slope", points=1, probe=probes.gradients, rtol=1e-7, atol=1e-10,
+                       hint="Stay with operations of tensors; detach nothing.")
+    def slope(rng):
+        yield dict(x=torch.linspace(-4.0, 4.0, 9, dtype=torch.float64), upstream=[torch.ones(9, dtype=torch.float64)])
+        yield dict(x=normal(rng, 2, 3), upstream=[normal(rng, 2, 3)])
+
+    @exercise.property("leaves its input as it was, in single precision too", points=1, probe=probes.unchanged,
+                       rtol=1e-5, atol=1e-6, hint="Write nothing into x, and make no tensor of a fixed dtype.")
+    def leaves(rng):
+        yield dict(x=normal(rng, 2, 5, dtype=torch.float32))
+
+    def declare(text):
+        return exercise.misconception(text)
+
+    @declare("That is ReLU, the hard switch: 0 below 0. GELU weighs x by the share of a standard normal below it.")
+    def relu(x):
+        return x.clamp(min=0.0)
+
+    @declare("That is x * sigmoid(x), SiLU. GELU weighs x by another curve, which rises faster.")
+    def silu(x):
+        return x * torch.sigmoid(x)
+
+    @declare("That is the approximation with a sigmoid, x * sigmoid(1.702 x). It is off by up to 0.02.")
+    def sigmoid_approximation(x):
+        return x * torch.sigmoid(1.702 * x)
+
+    @declare("The share is not multiplied by x. GELU is x times the share, not the share alone.")
+    def share_alone(x):
+        return exercise.reference(x) / x
+
+    @declare("The factor one half is missing: the share must run from 0 to 1, and 1 + erf or 1 + tanh run from 0 to 2.")
+    def not_halved(x):
+        return 2.0 * exercise.reference(x)
+
+    @declare("The 1 is missing: erf and tanh run from -1 to 1, and a share from 0 to 1.")
+    def without_one(x):
+        return exercise.reference(x) - 0.5 * x
+
+    @declare("The input is written over. Operations whose name ends in an underscore, and `x *= ...`, change the "
+             "caller's tensor.")
+    def in_place(x):
+        result = exercise.reference(x)
+        if not x.requires_grad:
+            x.copy_(result)
+        return result
+
+    @declare("The gradient is cut. A detour over NumPy, `.data` or `.detach()` gives numbers without a history.")
+    def detached(x):
+        return exercise.reference(x).detach()
+
+
+_declare_activation(gelu, "0.5 * x * (1 + erf(x / sqrt(2))): the share of a standard normal below x, times x.")
+_declare_activation(gelu_tanh, "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))). The cube and its factor "
+                               "are inside of the brackets.")
+
+
+@gelu.misconception("That is the approximation with tanh. It is off by up to 5e-4; here the exact one is asked for, "
+                    "with erf.")
+def tanh_for_exact(x):
+    return solutions.gelu_tanh(x)
+
+
+@gelu.misconception("x goes into erf as it is. erf belongs to a normal of variance 1/2: divide x by sqrt(2) first.")
+def root_of_two_missing(x):
+    return 0.5 * x * (1 + torch.erf(x))
+
+
+@gelu.misconception("x is divided by 2 inside of erf, and not by sqrt(2).")
+def half_for_root(x):
+    return 0.5 * x * (1 + torch.erf(x / 2))
+
+
+@gelu_tanh.misconception("That is the exact GELU, with erf. Models that were trained with the approximation want the "
+                         "approximation.")
+def exact_for_tanh(x):
+    return solutions.gelu(x)
+
+
+@gelu_tanh.misconception("The factor sqrt(2 / pi) multiplies x alone. It belongs in front of the brackets that hold "
+                         "both x and the cube.")
+def factor_on_x_alone(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * x + 0.044715 * x ** 3))
+
+
+@gelu_tanh.misconception("The cubic term is left out. Without 0.044715 x ** 3 the curve is off by up to 0.02.")
+def no_cube(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * x))
+
+
+@gelu_tanh.misconception("x is squared where it should be cubed. A square makes both sides bend the same way.")
+def square_for_cube(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 2)))
+
+
+@gelu_tanh.misconception("The root is missing or upside down: the factor is sqrt(2 / pi), about 0.798.")
+def factor_upside_down(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(math.pi / 2) * (x + 0.044715 * x ** 3)))
+
+
+# FeedForward ---------------------------------------------------------------------------------------------------------
+
+FeedForward = Exercise(solutions.FeedForward, section=FEED_FORWARD)
+
+
+def _two_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
+    """Weights of a feed-forward network, so large that activations leave the middle of their curve."""
+    shapes = {"W_1.weight": (d_ff, d_model), "W_1.bias": (d_ff,), "W_2.weight": (d_model, d_ff), "W_2.bias": (d_model,)}
+    return {prefix + name: normal(rng, *shape, dtype=dtype) for name, shape in shapes.items()}
+
+
+def _network(rng, d_model, d_ff, batch, n, weights=_two_maps, dtype=torch.float64):
+    return dict(init=dict(d_model=d_model, d_ff=d_ff), weights=weights(rng, d_model, d_ff, dtype=dtype),
+                x=normal(rng, batch, n, d_model, dtype=dtype))
+
+
+def _declare_network(exercise, weights, structure_hint, forward_hint):
+    """The properties that both networks share."""
+
+    @exercise.property("has the parameters that are asked for", points=1, hint=structure_hint)
+    def structure(rng):
+        yield dict(init=dict(d_model=4, d_ff=7))
+        yield dict(init=dict(d_model=5, d_ff=3))
+
+    @exercise.property("gives the right output", points=2, hint=forward_hint)
+    def forward(rng):
+        yield _network(rng, 4, 7, 1, 3, weights)
+        yield _network(rng, 5, 3, 2, 4, weights)
+
+    @exercise.property("treats each token alone", points=1, probe=probes.moved,
+                       hint="Nothing in here may mix tokens: maps and activations work along the last axis.")
+    def alone(rng):
+        case = _network(rng, 4, 6, 2, 3, weights)
+        yield dict(case, name="x", replacement=_other_token(rng, case["x"], 1))
+
+    @exercise.property("sends the right gradients to x and all parameters", points=1, probe=probes.gradients,
+                       rtol=1e-7, atol=1e-10, hint="Stay with operations of tensors; detach nothing.")
+    def gradients(rng):
+        yield dict(**_network(rng, 3, 4, 1, 2, weights), upstream=[normal(rng, 1, 2, 3)])
+
+    @exercise.property("works in single precision, and leaves x as it was", points=1, probe=probes.unchanged, **SINGLE,
+                       hint="float32 in, float32 out; write nothing into x.")
+    def single(rng):
+        yield _network(rng, 3, 5, 1, 2, weights, torch.float32)
+
+
+_declare_network(FeedForward, _two_maps,
+                 "W_1 = nn.Linear(d_model, d_ff) and W_2 = nn.Linear(d_ff, d_model), both with bias.",
+                 "W_2 of the exact gelu of W_1 of x. No residual: the block adds it.")
+
+
+def _wrong_feed_forward(text):
+    """Declares a network whose forward is `f(self, x)`."""
+    def declare(f):
+        wrong = type(f.__name__, (solutions.FeedForward,), {"forward": f})
+        FeedForward.misconception(text)(wrong)
+        return f
+    return declare
+
+
+@_wrong_feed_forward("GELU is the approximation with tanh here. The contract asks for the exact one.")
+def tanh_inside(self, x):
+    return self.W_2(solutions.gelu_tanh(self.W_1(x)))
+
+
+@_wrong_feed_forward("The switch is ReLU. The original transformer had it; here, as in BERT and GPT-2, it is GELU.")
+def relu_inside(self, x):
+    return self.W_2(torch.relu(self.W_1(x)))
+
+
+@_wrong_feed_forward("The switch is SiLU, x * sigmoid(x). Here it is GELU.")
+def silu_inside(self, x):
+    return self.W_2(F.silu(self.W_1(x)))
+
+
+@_wrong_feed_forward("There is no activation between the two maps. Two linear maps in a row are one linear map.")
+def nothing_between(self, x):
+    return self.W_2(self.W_1(x))
+
+
+@_wrong_feed_forward("The activation comes after W_2. It belongs between the maps, where d_ff numbers are switched.")
+def switched_last(self, x):
+    return solutions.gelu(self.W_2(self.W_1(x)))
+
+
+@_wrong_feed_forward("There is a second activation after W_2. What goes back to the stream is a plain linear map, "
+                     "which may also take away.")
+def switched_twice(self, x):
+    return solutions.gelu(self.W_2(solutions.gelu(self.W_1(x))))
+
+
+@_wrong_feed_forward("x is added inside. The residual belongs to the block, or it is added twice.")
+def residual_inside(self, x):
+    return x + self.W_2(solutions.gelu(self.W_1(x)))
+
+
+@_wrong_feed_forward("x is switched before the first map. First W_1, then the activation.")
+def switched_first(self, x):
+    return self.W_2(self.W_1(solutions.gelu(x)))
+
+
+@FeedForward.misconception("W_1 and W_2 have no bias. In this network both have one (the projections of attention and "
+                           "SwiGLU do without).")
+class WithoutBias(solutions.FeedForward):
+    def __init__(self, d_model, d_ff):
+        super().__init__(d_model, d_ff)
+        self.W_1, self.W_2 = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_ff, d_model, bias=False)
+
+
+@FeedForward.misconception("The result is detached, so nothing before it can learn.")
+class NetworkDetached(solutions.FeedForward):
+    def forward(self, x):
+        return super().forward(x).detach()
+
+
+# SwiGLU --------------------------------------------------------------------------------------------------------------
+
+SwiGLU = Exercise(solutions.SwiGLU, section=SWIGLU)
+
+
+def _three_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
+    return {f"{prefix}W_gate.weight": normal(rng, d_ff, d_model, dtype=dtype),
+            f"{prefix}W_up.weight": normal(rng, d_ff, d_model, dtype=dtype),
+            f"{prefix}W_down.weight": normal(rng, d_model, d_ff, dtype=dtype)}
+
+
+_declare_network(SwiGLU, _three_maps, "W_gate and W_up are nn.Linear(d_model, d_ff, bias=False), W_down is "
+                 "nn.Linear(d_ff, d_model, bias=False).",
+                 "W_down of silu(W_gate of x) times W_up of x, where silu(a) = a * sigmoid(a).")
+
+
+def _wrong_swiglu(text):
+    def declare(f):
+        wrong = type(f.__name__, (solutions.SwiGLU,), {"forward": f})
+        SwiGLU.misconception(text)(wrong)
+        return f
+    return declare
+
+
+@_wrong_swiglu("Gate and up are swapped: SiLU goes over W_gate of x. Trained weights then sit in the wrong places.")
+def gate_and_up_swapped(self, x):
+    return self.W_down(F.silu(self.W_up(x)) * self.W_gate(x))
+
+
+@_wrong_swiglu("SiLU is forgotten: the two maps are multiplied as they are. The gate is silu(W_gate of x).")
+def no_silu(self, x):
+    return self.W_down(self.W_gate(x) * self.W_up(x))
+
+
+@_wrong_swiglu("The gate is a sigmoid. That is GLU, the older one; in SwiGLU it is SiLU, a * sigmoid(a).")
+def sigmoid_gate(self, x):
+    return self.W_down(torch.sigmoid(self.W_gate(x)) * self.W_up(x))
+
+
+@_wrong_swiglu("The gate is GELU. That is GEGLU; in SwiGLU it is SiLU.")
+def gelu_gate(self, x):
+    return self.W_down(F.gelu(self.W_gate(x)) * self.W_up(x))
+
+
+@_wrong_swiglu("The gate is ReLU. That is ReGLU; in SwiGLU it is SiLU.")
+def relu_gate(self, x):
+    return self.W_down(torch.relu(self.W_gate(x)) * self.W_up(x))
+
+
+@_wrong_swiglu("SiLU goes over the product. It goes over the gate alone, before the product.")
+def silu_of_the_product(self, x):
+    return self.W_down(F.silu(self.W_gate(x) * self.W_up(x)))
+
+
+@_wrong_swiglu("SiLU goes over both maps. W_up of x stays as it is.")
+def silu_of_both(self, x):
+    return self.W_down(F.silu(self.W_gate(x)) * F.silu(self.W_up(x)))
+
+
+@_wrong_swiglu("Gate and up are added. A gate multiplies: at 0 it closes.")
+def added(self, x):
+    return self.W_down(F.silu(self.W_gate(x)) + self.W_up(x))
+
+
+@_wrong_swiglu("W_up is not used. Without it this is the plain feed-forward network with SiLU.")
+def no_up(self, x):
+    return self.W_down(F.silu(self.W_gate(x)))
+
+
+@_wrong_swiglu("x is added inside. The residual belongs to the block, or it is added twice.")
+def swiglu_residual(self, x):
+    return x + self.W_down(F.silu(self.W_gate(x)) * self.W_up(x))
+
+
+@SwiGLU.misconception("The maps have a bias. In SwiGLU none of the three has one.")
+class SwigluBias(solutions.SwiGLU):
+    def __init__(self, d_model, d_ff):
+        super().__init__(d_model, d_ff)
+        self.W_gate, self.W_up = nn.Linear(d_model, d_ff), nn.Linear(d_model, d_ff)
+        self.W_down = nn.Linear(d_ff, d_model)
+
+
+# Blocks --------------------------------------------------------------------------------------------------------------
+
+def _square_maps(rng, prefix, d_model, names="qkvo", d_kv=None, dtype=torch.float64):
+    """Weights of an attention layer inside of a block; keys and values d_kv wide."""
+    rows = {"k": d_kv or d_model, "v": d_kv or d_model}
+    return {f"{prefix}.W_{name}.weight": normal(rng, rows.get(name, d_model), d_model, dtype=dtype) / d_model ** 0.5
+            for name in names}
+
+
+def _lower(n):
+    return torch.ones(n, n, dtype=torch.bool).tril()
+
+
+class _Flicker:
+    """Dropout without chance: half of the entries are lost, others at each call, while the module is in training."""
+
+    calls = 0
+
+    def drop(self, x):
+        if not self.training:
+            return x
+        self.calls += 1
+        places = torch.arange(x.numel()).reshape(x.shape)
+        return x * (2.0 * ((places + self.calls) % 2)).to(x.dtype)
+
+
+# EncoderBlock --------------------------------------------------------------------------------------------------------
+
+EncoderBlock = Exercise(solutions.EncoderBlock, section=ENCODER)
+ENCODER_SIZES = dict(d_model=6, n_heads=2, d_ff=5)
+
+
+def _encoder(rng, batch, n, dtype=torch.float64, **init):
+    """A case in which every parameter but the norms' (fixed numbers will do) is drawn."""
+    init = ENCODER_SIZES | init
+    weights = (_square_maps(rng, "attention", init["d_model"], dtype=dtype)
+               | _two_maps(rng, init["d_model"], init["d_ff"], "feed_forward.", dtype=dtype))
+    return dict(init=init, weights=weights, x=normal(rng, batch, n, init["d_model"], dtype=dtype))
+
+
+@EncoderBlock.property(
+    "has the parts that are asked for", points=1,
+    hint="norm_1 and norm_2 are LayerNorm(d_model), attention is MultiHeadAttention(d_model, n_heads), feed_forward is "
+         "FeedForward(d_model, d_ff). Two norms, since each learns its own scale.")
+def encoder_structure(rng):
+    yield dict(init=dict(ENCODER_SIZES))
+    yield dict(init=dict(d_model=4, n_heads=1, d_ff=7))
+
+
+@EncoderBlock.property(
+    "norms, attends, adds; norms, thinks, adds", points=3, rtol=1e-8, atol=1e-10,
+    hint="x = x + attention(norm_1(x)), then x + feed_forward(norm_2(x)). The attention returns two things.")
+def encoder_forward(rng):
+    yield _encoder(rng, 1, 3)
+    yield _encoder(rng, 3, 4, d_model=4, d_ff=7)
+
+
+@EncoderBlock.property(
+    "passes the mask on", points=1, rtol=1e-8, atol=1e-10,
+    hint="Whatever shape it has: attention knows what to do with it.")
+def encoder_masks(rng):
+    yield dict(**_encoder(rng, 1, 3), mask=_lower(3))
+    padding = torch.tensor([[[True, True, False, False]], [[True, True, True, True]]])
+    yield dict(**_encoder(rng, 2, 4), mask=padding)
+
+
+@EncoderBlock.property(
+    "leaves the stream alone when its parts say nothing", points=1, rtol=1e-8, atol=1e-10,
+    hint="With W_o, W_2 and its bias at 0, both parts give 0, and x must come out as it went in: nothing may stand in "
+         "the way of the stream itself.")
+def encoder_identity(rng):
+    case = _encoder(rng, 2, 3)
+    for silent in ("attention.W_o.weight", "feed_forward.W_2.weight", "feed_forward.W_2.bias"):
+        case["weights"][silent] = torch.zeros_like(case["weights"][silent])
+    yield case
+    case = _encoder(rng, 2, 3)
+    case["weights"]["attention.W_o.weight"] = torch.zeros(6, 6, dtype=torch.float64)
+    yield case
+
+
+@EncoderBlock.property(
+    "keeps the future out under a causal mask", points=1, probe=probes.moved,
+    hint="Only attention may mix tokens, and it must get the mask.")
+def encoder_future(rng):
+    case = _encoder(rng, 2, 4)
+    yield dict(case, mask=_lower(4), name="x", replacement=_other_token(rng, case["x"], 2))
+
+
+@EncoderBlock.property(
+    "gives the same again, in training too", points=1, probe=probes.repeated, rtol=1e-8, atol=1e-10,
+    hint="No dropout: nothing in this block is left to chance.")
+def encoder_again(rng):
+    yield _encoder(rng, 2, 5)
+
+
+@EncoderBlock.property(
+    "sends the right gradients to x and all parameters", points=1, probe=probes.gradients, rtol=1e-6, atol=1e-9,
+    hint="Detach nothing; write nothing in place.")
+def encoder_gradients(rng):
+    yield dict(**_encoder(rng, 1, 3, d_model=4, d_ff=3), upstream=[normal(rng, 1, 3, 4)])
+
+
+@EncoderBlock.property(
+    "works in single precision, and leaves x as it was", points=1, probe=probes.unchanged, **SINGLE,
+    hint="`x += ...` writes into the caller's tensor. Write x = x + ...")
+def encoder_single(rng):
+    yield _encoder(rng, 1, 3, torch.float32)
+
+
+POST_NORM = ("That is post-norm: the norm stands on the stream itself, after the sum. Here each part reads a normed "
+             "copy, and the stream is only added to: x + part(norm(x)).")
+FROM_NORMED = ("The residual starts from the normed x. Then the stream itself is lost at every block: add to x, not to "
+               "norm(x).")
+SHARED_NORM = ("One norm serves both parts. Each has its own weights; use norm_2 for the second.")
+DROPOUT = ("Two calls give two results: dropout is on. This block has none; and `nn.Dropout` is active until "
+           "somebody calls .eval().")
+NO_SECOND_RESIDUAL = "The last part's result is returned as it is. Add it to the stream, as the others."
+NO_FIRST_RESIDUAL = ("What attention says replaces the stream. Add it: x = x + ..., or the token forgets what it was.")
+PARALLEL = ("Both parts read the same x. The second reads the stream after the first has written to it (some models do "
+            "run them side by side, but this block does not).")
+NOT_NORMED = "A part reads the stream as it is. Each part reads a normed copy: its own norm first."
+NORM_OF_PART = ("A part's result is normed before it is added. The norm goes before the part, over the stream, not "
+                "behind it.")
+
+
+def _encoder_mistake(text, section=ORDER):
+    """Declares a block whose forward is `f(self, x, attend)`, with attend(x) what attention makes of x."""
+    def declare(f):
+        def forward(self, x, mask=None):
+            return f(self, x, lambda y: self.attention(y, mask)[0])
+        wrong = type(f.__name__, (_Flicker, solutions.EncoderBlock), {"forward": forward})
+        EncoderBlock.misconception(text, section=section)(wrong)
+        return f
+    return declare
+
+
+@_encoder_mistake(POST_NORM)
+def encoder_post_norm(self, x, attend):
+    x = self.norm_1(x + attend(x))
+    return self.norm_2(x + self.feed_forward(x))
+
+
+@_encoder_mistake(FROM_NORMED, STREAM)
+def encoder_from_normed(self, x, attend):
+    x = self.norm_1(x)
+    x = self.norm_2(x + attend(x))
+    return x + self.feed_forward(x)
+
+
+@_encoder_mistake(NO_FIRST_RESIDUAL, STREAM)
+def encoder_first_forgotten(self, x, attend):
+    x = attend(self.norm_1(x))
+    return x + self.feed_forward(self.norm_2(x))
+
+
+@_encoder_mistake(NO_SECOND_RESIDUAL, STREAM)
+def encoder_second_forgotten(self, x, attend):
+    x = x + attend(self.norm_1(x))
+    return self.feed_forward(self.norm_2(x))
+
+
+@_encoder_mistake("Neither part's result is added to the stream: each replaces it. Write x = x + ... twice.", STREAM)
+def encoder_no_residual(self, x, attend):
+    return self.feed_forward(self.norm_2(attend(self.norm_1(x))))
+
+
+@_encoder_mistake(SHARED_NORM, ENCODER)
+def encoder_shared_norm(self, x, attend):
+    x = x + attend(self.norm_1(x))
+    return x + self.feed_forward(self.norm_1(x))
+
+
+@_encoder_mistake(PARALLEL, ENCODER)
+def encoder_parallel(self, x, attend):
+    return x + attend(self.norm_1(x)) + self.feed_forward(self.norm_2(x))
+
+
+@_encoder_mistake(NOT_NORMED)
+def encoder_second_not_normed(self, x, attend):
+    x = x + attend(self.norm_1(x))
+    return x + self.feed_forward(x)
+
+
+@_encoder_mistake(NORM_OF_PART)
+def encoder_norm_of_part(self, x, attend):
+    x = x + self.norm_1(attend(x))
+    return x + self.norm_2(self.feed_forward(x))
+
+
+@_encoder_mistake("The second sum starts from the x that came in, so what attention added is lost from the stream.",
+                  STREAM)
+def encoder_old_stream(self, x, attend):
+    y = x + attend(self.norm_1(x))
+    return x + self.feed_forward(self.norm_2(y))
+
+
+@_encoder_mistake("A third norm stands at the end, on the stream. In a pre-norm model one follows the last block; it "
+                  "is not part of the block.")
+def encoder_final_norm(self, x, attend):
+    x = x + attend(self.norm_1(x))
+    return self.norm_2(x + self.feed_forward(self.norm_2(x)))
+
+
+@_encoder_mistake(DROPOUT, ENCODER)
+def encoder_dropout(self, x, attend):
+    x = x + self.drop(attend(self.norm_1(x)))
+    return x + self.drop(self.feed_forward(self.norm_2(x)))
+
+
+@EncoderBlock.misconception("The mask is not passed on: padding is read, and the future with it. Call "
+                            "attention(norm_1(x), mask).")
+class MaskNotPassedOn(solutions.EncoderBlock):
+    def forward(self, x, mask=None):
+        return super().forward(x)
+
+
+@EncoderBlock.misconception("The stream is added to in place, `x += ...`, so the caller's tokens change. Write "
+                            "x = x + ...", section=STREAM)
+class AddedInPlace(solutions.EncoderBlock):
+    def forward(self, x, mask=None):
+        with torch.no_grad():
+            first = super().forward(x, mask) if x.requires_grad else None
+        if first is not None:
+            return super().forward(x, mask)
+        x += self.attention(self.norm_1(x), mask)[0]
+        return x + self.feed_forward(self.norm_2(x))
+
+
+# DecoderBlock --------------------------------------------------------------------------------------------------------
+
+DecoderBlock = Exercise(solutions.DecoderBlock, section=DECODER)
+
+
+def _decoder(rng, batch, n, n_memory, dtype=torch.float64, **init):
+    init = ENCODER_SIZES | init
+    width = init["d_model"]
+    weights = (_square_maps(rng, "self_attention", width, dtype=dtype)
+               | _square_maps(rng, "cross_attention", width, dtype=dtype)
+               | _two_maps(rng, width, init["d_ff"], "feed_forward.", dtype=dtype))
+    return dict(init=init, weights=weights, x=normal(rng, batch, n, width, dtype=dtype),
+                memory=3.0 * normal(rng, batch, n_memory, width, dtype=dtype) + 1.0)
+
+
+@DecoderBlock.property(
+    "has the parts that are asked for", points=1,
+    hint="norm_1, self_attention (MultiHeadAttention), norm_2, cross_attention (CrossAttention), norm_3, feed_forward.")
+def decoder_structure(rng):
+    yield dict(init=dict(ENCODER_SIZES))
+
+
+@DecoderBlock.property(
+    "reads itself, reads the memory, thinks, and adds each", points=3, rtol=1e-8, atol=1e-10,
+    hint="Three times x = x + part(norm(x)). The memory goes to the cross-attention as it comes.")
+def decoder_forward(rng):
+    yield _decoder(rng, 1, 3, 2, d_model=4, d_ff=3)
+    yield _decoder(rng, 2, 3, 3)
+    yield _decoder(rng, 2, 4, 5)
+
+
+@DecoderBlock.property(
+    "reads no padding of the memory", points=1, rtol=1e-8, atol=1e-10,
+    hint="memory_mask goes to the cross-attention, and nowhere else.")
+def decoder_memory_mask(rng):
+    yield dict(**_decoder(rng, 2, 3, 4, d_model=4, d_ff=3),
+               memory_mask=torch.tensor([[True, True, False, False], [True, True, True, True]]))
+    yield dict(**_decoder(rng, 2, 3, 3, d_model=4, d_ff=3),
+               memory_mask=torch.tensor([[True, False, True], [False, False, False]]))
+
+
+@DecoderBlock.property(
+    "writes without seeing the future, and reads all of the memory", points=2, probe=probes.moved,
+    hint="The self-attention needs a causal mask, also when nobody passes one. The memory has no future.")
+def decoder_future(rng):
+    case = _decoder(rng, 2, 4, 3, d_model=4, d_ff=3)
+    yield dict(case, name="x", replacement=_other_token(rng, case["x"], 2))
+    yield dict(case, name="memory", replacement=_other_token(rng, case["memory"], 2))
+
+
+@DecoderBlock.property(
+    "leaves the stream alone when its parts say nothing", points=1, rtol=1e-8, atol=1e-10,
+    hint="With W_o of both attentions, W_2 and its bias at 0, x must come out as it went in.")
+def decoder_identity(rng):
+    case = _decoder(rng, 2, 3, 4)
+    for silent in ("self_attention.W_o.weight", "cross_attention.W_o.weight", "feed_forward.W_2.weight",
+                   "feed_forward.W_2.bias"):
+        case["weights"][silent] = torch.zeros_like(case["weights"][silent])
+    yield case
+
+
+@DecoderBlock.property(
+    "gives the same again, in training too", points=1, probe=probes.repeated, rtol=1e-8, atol=1e-10,
+    hint="No dropout: nothing in this block is left to chance.")
+def decoder_again(rng):
+    yield _decoder(rng, 2, 5, 3)
+
+
+@DecoderBlock.property(
+    "sends the right gradients to x, memory and all parameters", points=1, probe=probes.gradients, rtol=1e-6, atol=1e-9,
+    hint="Detach nothing, the memory neither: the encoder learns through it.")
+def decoder_gradients(rng):
+    yield dict(**_decoder(rng, 1, 3, 2, d_model=4, d_ff=3), upstream=[normal(rng, 1, 3, 4)])
+
+
+@DecoderBlock.property(
+    "works in single precision, and leaves its inputs as they were", points=1, probe=probes.unchanged, **SINGLE,
+    hint="Write x = x + ..., not x += ...; let the mask be boolean.")
+def decoder_single(rng):
+    yield _decoder(rng, 1, 3, 2, torch.float32, d_model=4, d_ff=3)
+
+
+def _decoder_mistake(text, section=DECODER):
+    """Declares a block whose forward is `f(self, x, memory, attend, read)`: attend(x) is causal self-attention, and
+    read(x, memory) cross-attention with the memory's mask."""
+    def declare(f):
+        def forward(self, x, memory, memory_mask=None):
+            return f(self, x, memory, lambda y: self.self_attention(y, _lower(y.shape[1]))[0],
+                     lambda y, m: self.cross_attention(y, m, memory_mask)[0])
+        wrong = type(f.__name__, (_Flicker, solutions.DecoderBlock), {"forward": forward})
+        DecoderBlock.misconception(text, section=section)(wrong)
+        return f
+    return declare
+
+
+def _decoder_parts(text, section=DECODER, **parts):
+    """Declares a block that is right except for the parts given: masks(n) for the self-attention, or what is read."""
+    def forward(self, x, memory, memory_mask=None):
+        hide = parts.get("hide", lambda n, mask: _lower(n))
+        x = x + self.self_attention(self.norm_1(x), hide(x.shape[1], memory_mask))[0]
+        seen = parts.get("seen", lambda mask: mask)(memory_mask)
+        asked, source = parts.get("roles", lambda y, m: (y, m))(self.norm_2(x), memory)
+        x = x + self.cross_attention(asked, source, seen)[0]
+        return x + self.feed_forward(self.norm_3(x))
+    DecoderBlock.misconception(text, section=section)(
+        type("Decoder" + "".join(parts).title(), (solutions.DecoderBlock,), {"forward": forward}))
+
+
+_decoder_parts("The self-attention has no causal mask: a token sees those that it is to be asked for next. The decoder "
+               "makes its own mask, whatever it is given.", hide=lambda n, mask: None)
+_decoder_parts("The causal mask hides the token itself too. On the diagonal it is allowed.",
+               hide=lambda n, mask: torch.ones(n, n, dtype=torch.bool).tril(-1))
+_decoder_parts("The mask of the self-attention is the wrong way round: each token sees itself and what comes later. "
+               "True means that it may be seen.", hide=lambda n, mask: _lower(n).T)
+_decoder_parts("memory_mask is not used, so the padding of the memory is read. Pass it to the cross-attention.",
+               seen=lambda mask: None)
+_decoder_parts("Query and source of the cross-attention are exchanged. The stream asks, the memory answers: "
+               "cross_attention(norm_2(x), memory).", roles=lambda y, m: (m, y))
+_decoder_parts("The cross-attention reads the decoder's own stream. Its keys and values come from the memory.",
+               roles=lambda y, m: (y, y), seen=lambda mask: None)
+
+
+@DecoderBlock.misconception("memory_mask is given to the self-attention. It says which tokens of the memory are real, "
+                            "so it belongs to the cross-attention alone.")
+class MemoryMaskInSelfAttention(solutions.DecoderBlock):
+    def forward(self, x, memory, memory_mask=None):
+        mask = _lower(x.shape[1])
+        x = x + self.self_attention(self.norm_1(x), mask if memory_mask is None else mask & memory_mask[:, None])[0]
+        x = x + self.cross_attention(self.norm_2(x), memory, memory_mask)[0]
+        return x + self.feed_forward(self.norm_3(x))
+
+
+@_decoder_mistake("The memory is normed as well, by the decoder's own norm. It comes finished from the encoder; only "
+                  "the stream is normed here.")
+def memory_normed(self, x, memory, attend, read):
+    x = x + attend(self.norm_1(x))
+    x = x + read(self.norm_2(x), self.norm_2(memory))
+    return x + self.feed_forward(self.norm_3(x))
+
+
+@_decoder_mistake("The memory is read before the self-attention. First the token reads its own text, then it asks the "
+                  "memory.")
+def memory_first(self, x, memory, attend, read):
+    x = x + read(self.norm_2(x), memory)
+    x = x + attend(self.norm_1(x))
+    return x + self.feed_forward(self.norm_3(x))
+
+
+@_decoder_mistake(POST_NORM, ORDER)
+def decoder_post_norm(self, x, memory, attend, read):
+    x = self.norm_1(x + attend(x))
+    x = self.norm_2(x + read(x, memory))
+    return self.norm_3(x + self.feed_forward(x))
+
+
+@_decoder_mistake(FROM_NORMED, STREAM)
+def decoder_from_normed(self, x, memory, attend, read):
+    x = self.norm_1(x)
+    x = self.norm_2(x + attend(x))
+    x = self.norm_3(x + read(x, memory))
+    return x + self.feed_forward(x)
+
+
+@_decoder_mistake("What the memory says replaces the stream. Add it: the token must not forget what it was.", STREAM)
+def cross_replaces(self, x, memory, attend, read):
+    x = x + attend(self.norm_1(x))
+    x = read(self.norm_2(x), memory)
+    return x + self.feed_forward(self.norm_3(x))
+
+
+@_decoder_mistake(NO_FIRST_RESIDUAL, STREAM)
+def self_replaces(self, x, memory, attend, read):
+    x = attend(self.norm_1(x))
+    x = x + read(self.norm_2(x), memory)
+    return x + self.feed_forward(self.norm_3(x))
+
+
+@_decoder_mistake("One norm serves several parts. There are three, each with weights of its own.")
+def decoder_shared_norm(self, x, memory, attend, read):
+    x = x + attend(self.norm_1(x))
+    x = x + read(self.norm_1(x), memory)
+    return x + self.feed_forward(self.norm_1(x))
+
+
+@_decoder_mistake(DROPOUT)
+def decoder_dropout(self, x, memory, attend, read):
+    x = x + self.drop(attend(self.norm_1(x)))
+    x = x + self.drop(read(self.norm_2(x), memory))
+    return x + self.drop(self.feed_forward(self.norm_3(x)))
+
+
+# LlamaBlock ----------------------------------------------------------------------------------------------------------
+
+LlamaBlock = Exercise(solutions.LlamaBlock, section=LLAMA)
+LLAMA_SIZES = dict(d_model=8, n_heads=2, n_kv_heads=1, d_ff=5)
+
+
+def _llama(rng, batch, n, dtype=torch.float64, size=1.0, **init):
+    init = LLAMA_SIZES | init
+    width = init["d_model"]
+    d_kv = width // init["n_heads"] * init["n_kv_heads"]
+    weights = (_square_maps(rng, "attention", width, d_kv=d_kv, dtype=dtype)
+               | _three_maps(rng, width, init["d_ff"], "feed_forward.", dtype=dtype))
+    return dict(init=init, weights=weights, x=size * normal(rng, batch, n, width, dtype=dtype))
+
+
+@LlamaBlock.property(
+    "has the parts that are asked for", points=1,
+    hint="norm_1 and norm_2 are RMSNorm(d_model, eps), attention is GroupedQueryAttention(d_model, n_heads, "
+         "n_kv_heads, base), feed_forward is SwiGLU(d_model, d_ff).")
+def llama_structure(rng):
+    yield dict(init=dict(LLAMA_SIZES))
+    yield dict(init=dict(d_model=12, n_heads=3, n_kv_heads=3, d_ff=7))
+
+
+@LlamaBlock.property(
+    "norms, attends, adds; norms, thinks, adds", points=2, **ROTATED,
+    hint="As the encoder block: x = x + part(norm(x)), twice. This attention returns one thing.")
+def llama_forward(rng):
+    yield _llama(rng, 1, 3)
+    yield _llama(rng, 2, 5, n_heads=4, n_kv_heads=2)
+
+
+@LlamaBlock.property(
+    "hands base and eps to its parts", points=1, **ROTATED,
+    hint="base goes to the attention, eps to both norms.")
+def llama_settings(rng):
+    yield _llama(rng, 1, 6, base=50.0)
+    yield _llama(rng, 1, 3, eps=0.1, size=0.3)
+
+
+@LlamaBlock.property(
+    "reads in chunks with a cache as in one pass", points=2, probe=probes.in_chunks, **ROTATED,
+    hint="Give the cache to the attention each time. A new cache is empty and its length is 0: compare with None, do "
+         "not write `if cache:`.")
+def llama_chunks(rng):
+    for cuts in ([3], [1, 2, 4]):
+        yield dict(**_llama(rng, 2, 5), cuts=cuts)
+
+
+@LlamaBlock.property(
+    "keeps the future out", points=1, probe=probes.moved,
+    hint="The attention is causal by itself. Nothing else may mix tokens.")
+def llama_future(rng):
+    case = _llama(rng, 2, 4)
+    yield dict(case, name="x", replacement=_other_token(rng, case["x"], 2))
+
+
+@LlamaBlock.property(
+    "leaves the stream alone when its parts say nothing", points=1, **ROTATED,
+    hint="With W_o and W_down at 0, x must come out as it went in.")
+def llama_identity(rng):
+    case = _llama(rng, 2, 3)
+    for silent in ("attention.W_o.weight", "feed_forward.W_down.weight"):
+        case["weights"][silent] = torch.zeros_like(case["weights"][silent])
+    yield case
+
+
+@LlamaBlock.property(
+    "gives the same again, in training too", points=1, probe=probes.repeated, **ROTATED,
+    hint="No dropout: nothing in this block is left to chance.")
+def llama_again(rng):
+    yield _llama(rng, 2, 5)
+
+
+@LlamaBlock.property(
+    "sends the right gradients to x and all parameters", points=1, probe=probes.gradients, rtol=1e-4, atol=1e-5,
+    hint="Detach nothing; write nothing in place.")
+def llama_gradients(rng):
+    yield dict(**_llama(rng, 1, 3, d_model=4, d_ff=3), upstream=[normal(rng, 1, 3, 4)])
+
+
+@LlamaBlock.property(
+    "works in single precision, and leaves x as it was", points=1, probe=probes.unchanged, rtol=1e-3, atol=1e-4,
+    hint="Write x = x + ..., not x += ...")
+def llama_single(rng):
+    yield _llama(rng, 1, 3, torch.float32)
+
+
+def _llama_mistake(text, section=ORDER):
+    """Declares a block whose forward is `f(self, x, attend)`, with attend(x) what attention makes of x."""
+    def declare(f):
+        def forward(self, x, cache=None):
+            return f(self, x, lambda y: self.attention(y, cache))
+        wrong = type(f.__name__, (_Flicker, solutions.LlamaBlock), {"forward": forward})
+        LlamaBlock.misconception(text, section=section)(wrong)
+        return f
+    return declare
+
+
+@_llama_mistake(POST_NORM)
+def llama_post_norm(self, x, attend):
+    x = self.norm_1(x + attend(x))
+    return self.norm_2(x + self.feed_forward(x))
+
+
+@_llama_mistake(FROM_NORMED, STREAM)
+def llama_from_normed(self, x, attend):
+    x = self.norm_1(x)
+    x = self.norm_2(x + attend(x))
+    return x + self.feed_forward(x)
+
+
+@_llama_mistake(NO_FIRST_RESIDUAL, STREAM)
+def llama_first_forgotten(self, x, attend):
+    x = attend(self.norm_1(x))
+    return x + self.feed_forward(self.norm_2(x))
+
+
+@_llama_mistake(NO_SECOND_RESIDUAL, STREAM)
+def llama_second_forgotten(self, x, attend):
+    x = x + attend(self.norm_1(x))
+    return self.feed_forward(self.norm_2(x))
+
+
+@_llama_mistake(SHARED_NORM, LLAMA)
+def llama_shared_norm(self, x, attend):
+    x = x + attend(self.norm_1(x))
+    return x + self.feed_forward(self.norm_1(x))
+
+
+@_llama_mistake(PARALLEL, LLAMA)
+def llama_parallel(self, x, attend):
+    return x + attend(self.norm_1(x)) + self.feed_forward(self.norm_2(x))
+
+
+@_llama_mistake("A third norm stands at the end, on the stream. In a Llama model one follows the last block; it is not "
+                "part of the block.")
+def llama_final_norm(self, x, attend):
+    x = x + attend(self.norm_1(x))
+    return self.norm_2(x + self.feed_forward(self.norm_2(x)))
+
+
+@_llama_mistake(DROPOUT, LLAMA)
+def llama_dropout(self, x, attend):
+    x = x + self.drop(attend(self.norm_1(x)))
+    return x + self.drop(self.feed_forward(self.norm_2(x)))
+
+
+@LlamaBlock.misconception("The cache is not handed on, so each chunk is read as if nothing came before it: "
+                          "attention(norm_1(x), cache).")
+class CacheNotPassedOn(solutions.LlamaBlock):
+    def forward(self, x, cache=None):
+        return super().forward(x)
+
+
+@LlamaBlock.misconception("An empty cache is taken for none: its length is 0, and `if cache:` asks for the length. The "
+                          "first chunk is then never kept. Hand it on as it is, or compare with None.")
+class EmptyCacheDropped(solutions.LlamaBlock):
+    def forward(self, x, cache=None):
+        return super().forward(x, cache if cache else None)
+
+
+@LlamaBlock.misconception("The cache is emptied before each chunk. Whoever begins a new text resets it, not the block.")
+class CacheReset(solutions.LlamaBlock):
+    def forward(self, x, cache=None):
+        if cache is not None:
+            cache.reset()
+        return super().forward(x, cache)
+
+
+@LlamaBlock.misconception("base is not handed to the attention, so RoPE turns with 10000 whatever the model was "
+                          "trained with.")
+class BaseNotPassedOn(solutions.LlamaBlock):
+    def __init__(self, d_model, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
+        super().__init__(d_model, n_heads, n_kv_heads, d_ff, eps=eps)
+
+
+@LlamaBlock.misconception("eps is not handed to the norms. Each model has its own; RMSNorm(d_model, eps).")
+class EpsNotPassedOn(solutions.LlamaBlock):
+    def __init__(self, d_model, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
+        super().__init__(d_model, n_heads, n_kv_heads, d_ff, base=base)
+
+
+@LlamaBlock.misconception("The norms subtract the mean. Llama's norm is RMSNorm, which only divides by the size.",
+                          section=RMS_NORM)
+class LayerNormInside(solutions.LlamaBlock):
+    def __init__(self, d_model, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
+        super().__init__(d_model, n_heads, n_kv_heads, d_ff, base, eps)
+        self.norm_1, self.norm_2 = (nn.LayerNorm(d_model, eps, bias=False) for _ in range(2))
+
+
+# The question graded by hand -----------------------------------------------------------------------------------------
+
+written = Written(points=3, rubric="""
+One point each:
+
+1. **What was measured.** At initialisation the gradient of a post-norm stack is large near the output and shrinks
+   towards the input (or: its sizes differ widely from layer to layer), while that of a pre-norm stack is of like size
+   everywhere; deep post-norm stacks did not train at a rate at which the pre-norm ones did. One setting, one width, a
+   toy task, few steps.
+2. **What follows and what does not.** It follows that pre-norm is easier to start with; it does not follow that
+   post-norm cannot be trained (the original transformer and BERT were, with warm-up), nor that the trained pre-norm
+   model is the better one. Full marks for naming one concrete thing that could reverse the judgement: warm-up, a
+   smaller rate, another initialisation, more steps.
+3. **A fair comparison.** Each order gets the rate (and warm-up) that suits it best, chosen on other data; several
+   seeds; the same number of parameters and steps (pre-norm's final norm counted); a measure fixed beforehand, such as
+   the loss on held-out text. Half a point for "more seeds" alone.
+
+Model answer. "With one learning rate for both, the experiment compares that rate as much as the order of the norms.
+In post-norm every layer's output is rescaled, the sum too, so the signal that goes back to layer 1 has been through a
+norm at each layer; in pre-norm there is a path that meets none. So I expect pre-norm to stand larger rates. To say
+that it is better I would try five rates and warm-up or none for each, pick by validation loss, run the winners with
+five seeds on the same data, and report the mean and the spread of the test loss at 12 and 48 blocks. If post-norm
+with warm-up is as good, then the claim was about comfort and not about quality."
+""")

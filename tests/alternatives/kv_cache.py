@@ -1,0 +1,242 @@
+"""Correct answers to the caching chapter, written in other ways. All must get full marks."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from solutions import kv_cache as solutions
+from solutions.rope import apply_rope
+
+
+# repeat_kv
+
+def repeat_by_expand(x, n_rep):
+    """As Llama's own code does: a new axis, stretched without copying, then joined with the heads."""
+    batch, n_kv_heads, n, d = x.shape
+    if n_rep < 1:
+        raise ValueError("at least one copy")
+    return x[:, :, None].expand(batch, n_kv_heads, n_rep, n, d).reshape(batch, n_kv_heads * n_rep, n, d)
+
+
+def repeat_by_index(x, n_rep):
+    """Query head h reads head h // n_rep."""
+    if x.dim() != 4 or n_rep <= 0:
+        raise ValueError("sizes do not fit")
+    return x[:, torch.arange(x.shape[1] * n_rep) // n_rep]
+
+
+def repeat_in_a_loop(x, n_rep):
+    _, n_kv_heads, _, _ = x.shape
+    if n_rep < 1:
+        raise ValueError("at least one copy")
+    return torch.cat([x[:, h:h + 1] for h in range(n_kv_heads) for _ in range(n_rep)], dim=1)
+
+
+# KVCache
+
+def fit(k, v, batch=None, heads=None, width=None):
+    """Raises ValueError unless both are (batch, heads, n, width), with the sizes that are given."""
+    if k.dim() != 4 or v.dim() != 4 or k.shape[:3] != v.shape[:3]:
+        raise ValueError("keys and values do not belong together")
+    for size, wanted in zip((k.shape[0], k.shape[1], k.shape[3], v.shape[3]), (batch, heads, width, width)):
+        if wanted is not None and size != wanted:
+            raise ValueError("this does not continue what is there")
+
+
+class ListOfChunks:
+    """Chunks are kept as they came and joined when asked for."""
+
+    def __init__(self):
+        self.reset()
+
+    def reset(self):
+        self.chunks = []
+
+    def append(self, k, v):
+        sizes = () if not self.chunks else (self.chunks[0][0].shape[i] for i in (0, 1, 3))
+        fit(k, v, *sizes)
+        self.chunks.append((k, v))
+        keys, values = zip(*self.chunks)
+        return torch.cat(keys, dim=-2), torch.cat(values, dim=-2)
+
+    def __len__(self):
+        return sum(k.size(2) for k, _ in self.chunks)
+
+
+class RoomThatDoubles:
+    """Room is set aside and doubled when it is full, so that most appends copy the new tokens only."""
+
+    def __init__(self):
+        self.held, self.rows = 0, None
+
+    def __len__(self):
+        return self.held
+
+    def reset(self):
+        self.held, self.rows = 0, None
+
+    def append(self, k, v):
+        if self.rows is None:
+            fit(k, v)
+            self.rows = [t.new_empty(*t.shape[:2], 4, t.shape[3]) for t in (k, v)]
+        batch, heads, room, width = self.rows[0].shape
+        fit(k, v, batch, heads, width)
+        end = self.held + k.shape[2]
+        while room < end:
+            self.rows, room = [torch.cat([row, torch.empty_like(row)], dim=2) for row in self.rows], 2 * room
+        for row, new in zip(self.rows, (k, v)):
+            row[:, :, self.held:end] = new
+        self.held = end
+        return [row[:, :, :end] for row in self.rows]
+
+
+class TokensInFront(nn.Module):
+    """Also a module; tokens are kept on the first axis, where a tensor grows most simply, and turned back on the way
+    out. Nothing is kept before both were joined."""
+
+    def __init__(self):
+        super().__init__()
+        self.k = self.v = None
+
+    def append(self, k, v):
+        fit(k, v)
+        rows = [t.permute(2, 0, 1, 3) for t in (k, v)]
+        if self.k is not None:
+            rows = [torch.cat([old, new]) for old, new in zip((self.k, self.v), rows)]
+        self.k, self.v = rows
+        return tuple(row.permute(1, 2, 0, 3) for row in rows)
+
+    def __len__(self):
+        return 0 if self.k is None else len(self.k)
+
+    def reset(self):
+        self.k = self.v = None
+
+
+# GroupedQueryAttention
+
+class _FourMaps(nn.Module):
+    """The maps that the contract names, and nothing else."""
+
+    def __init__(self, d_model, n_heads, n_kv_heads, base=10000.0):
+        super().__init__()
+        if n_heads < 1 or n_kv_heads < 1:
+            raise ValueError("too few heads")
+        if d_model % n_heads or n_heads % n_kv_heads or d_model // n_heads % 2:
+            raise ValueError("widths do not divide")
+        self.heads, self.groups, self.width, self.base = n_heads, n_kv_heads, d_model // n_heads, base
+        self.W_q = nn.Linear(d_model, d_model, bias=False)
+        self.W_k = nn.Linear(d_model, n_kv_heads * self.width, bias=False)
+        self.W_v = nn.Linear(d_model, n_kv_heads * self.width, bias=False)
+        self.W_o = nn.Linear(d_model, d_model, bias=False)
+
+    def heads_of(self, x):
+        if x.dim() != 3:
+            raise ValueError("(batch, n, d_model), please")
+        return [W(x).unflatten(-1, (-1, self.width)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v)]
+
+
+class RotatedOnReading(_FourMaps):
+    """The cache holds unrotated keys; all of them are turned whenever they are read."""
+
+    def forward(self, x, cache=None):
+        q, k, v = self.heads_of(x)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        places = torch.arange(k.shape[2])
+        q, k = apply_rope(q, places[-q.shape[2]:], self.base), apply_rope(k, places, self.base)
+        n_q, n_k = q.shape[2], k.shape[2]
+        mask = torch.ones(n_q, n_k, dtype=torch.bool).tril(n_k - n_q)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+        return self.W_o(out.transpose(1, 2).flatten(2))
+
+
+class GroupByGroup(_FourMaps):
+    """Nothing is repeated: the query heads of a group have an axis of their own."""
+
+    def forward(self, x, cache=None):
+        batch, n, d_model = x.shape
+        start = len(cache) if cache is not None else 0
+        where = torch.arange(start, start + n)
+        q, k, v = self.heads_of(x)
+        q, k = apply_rope(q, where, self.base), apply_rope(k, where, self.base)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        q = q.unflatten(1, (self.groups, -1))
+        scores = torch.einsum("bgrid,bgjd->bgrij", q, k) * self.width ** -0.5
+        scores = scores + torch.full((n, k.shape[2]), -math.inf, dtype=x.dtype).triu(start + 1)
+        out = torch.einsum("bgrij,bgjd->bigrd", scores.softmax(-1), v)
+        return self.W_o(out.reshape(batch, n, d_model))
+
+
+class ComplexRotation(_FourMaps):
+    """RoPE as multiplication by complex numbers in double precision, and a loop over heads and over new tokens."""
+
+    def turn(self, t, start):
+        half = self.width // 2
+        speeds = torch.exp(-math.log(self.base) * torch.arange(half, dtype=torch.float64) / half)
+        angles = torch.arange(start, start + t.shape[2], dtype=torch.float64)[:, None] * speeds
+        z = torch.complex(t[..., :half], t[..., half:]) * torch.polar(torch.ones_like(angles), angles).to(
+            torch.complex64 if t.dtype == torch.float32 else torch.complex128)
+        return torch.cat([z.real, z.imag], dim=-1)
+
+    def forward(self, x, cache=None):
+        q, k, v = self.heads_of(x)
+        first = 0
+        if cache is not None:
+            first = len(cache)
+        q, k = self.turn(q, first), self.turn(k, first)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        rows = []
+        for i in range(x.shape[1]):
+            heads = []
+            for h in range(self.heads):
+                keys, values = (t[:, h * self.groups // self.heads, :first + i + 1] for t in (k, v))
+                weights = torch.softmax(keys @ q[:, h, i, :, None] / self.width ** 0.5, dim=1)
+                heads.append((weights * values).sum(dim=1))
+            rows.append(torch.cat(heads, dim=-1))
+        return self.W_o(torch.stack(rows, dim=1))
+
+
+class OnTheReference(solutions.GroupedQueryAttention):
+    """Without a cache, reads with one that is thrown away."""
+
+    def forward(self, x, cache=None):
+        return super().forward(x, solutions.KVCache() if cache is None else cache)
+
+
+# kv_cache_bytes
+
+def bytes_by_counting_tensors(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
+    """What the keys of one layer take, on a device that stores nothing."""
+    for size in (n_layers, n_kv_heads, d_head, bytes_per_element, batch):
+        if size < 1:
+            raise ValueError("too small")
+    keys = torch.empty(batch, n_kv_heads, seq_len, d_head, device="meta")
+    return 2 * n_layers * keys.numel() * bytes_per_element
+
+
+def bytes_per_token_first(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
+    sizes = [n_layers, n_kv_heads, d_head, bytes_per_element, batch]
+    if any(size <= 0 for size in sizes) or seq_len < 0:
+        raise ValueError("these sizes cannot be")
+    per_token = (n_kv_heads * d_head + n_kv_heads * d_head) * n_layers * bytes_per_element
+    return per_token * seq_len * batch
+
+
+def bytes_by_product(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
+    factors = (2, n_layers, n_kv_heads, d_head, bytes_per_element, batch)
+    if min(factors) < 1 or seq_len not in range(0, 10 ** 12):
+        raise ValueError("these sizes cannot be")
+    return math.prod(factors) * seq_len
+
+
+ALTERNATIVES = {
+    "repeat_kv": [repeat_by_expand, repeat_by_index, repeat_in_a_loop],
+    "KVCache": [ListOfChunks, RoomThatDoubles, TokensInFront],
+    "GroupedQueryAttention": [RotatedOnReading, GroupByGroup, ComplexRotation, OnTheReference],
+    "kv_cache_bytes": [bytes_by_counting_tensors, bytes_per_token_first, bytes_by_product],
+}

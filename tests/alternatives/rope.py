@@ -1,0 +1,204 @@
+"""Correct answers to the rotary chapter, written in other ways. All must get full marks."""
+
+import math
+
+import numpy as np
+import torch
+
+
+# rope_frequencies
+
+def frequencies_by_powers_in_double(d_head, base=10000.0):
+    """1 / base ** (2i / d) in float64, rounded at the end, as many libraries have it."""
+    if d_head % 2 != 0 or d_head <= 0:
+        raise ValueError("an even width, please")
+    return (1.0 / base ** (torch.arange(0, d_head, 2, dtype=torch.int64).double() / d_head)).float()
+
+
+def frequencies_by_exponential(d_head, base=10000.0):
+    if d_head % 2 != 0 or d_head <= 0:
+        raise ValueError("an even width, please")
+    return torch.exp(torch.arange(0, d_head, 2).float() * (-math.log(base) / d_head))
+
+
+def frequencies_by_ratio(d_head, base=10000.0):
+    """Each pair from the one before."""
+    if d_head < 1 or d_head % 2:
+        raise ValueError("an even width, please")
+    ratio, found = base ** (-2.0 / d_head), [1.0]
+    while len(found) < d_head // 2:
+        found.append(found[-1] * ratio)
+    return torch.tensor(found, dtype=torch.float32)
+
+
+def frequencies_in_numpy(d_head, base=10000.0):
+    if d_head not in range(2, 1 << 20, 2):
+        raise ValueError("an even width, please")
+    speeds = np.power(base, -np.linspace(0, 1, d_head // 2, endpoint=False))
+    return torch.from_numpy(speeds.astype(np.float32))
+
+
+# rope_angles
+
+def angles_by_einsum(positions, d_head, base=10000.0):
+    if positions.dim() != 1:
+        raise ValueError("one row of positions, please")
+    return torch.einsum("n,p->np", positions.float(), frequencies_by_powers_in_double(d_head, base))
+
+
+def angles_by_promotion(positions, d_head, base=10000.0):
+    """Whole numbers times float32 are float32."""
+    (n,) = positions.shape
+    return positions.view(n, 1) * frequencies_by_exponential(d_head, base)
+
+
+def angles_in_double_rounded_once(positions, d_head, base=10000.0):
+    if positions.ndim != 1:
+        raise ValueError("one row of positions, please")
+    if d_head < 2 or d_head & 1:
+        raise ValueError("an even width, please")
+    speeds = base ** -(torch.arange(d_head // 2).double() / (d_head // 2))
+    return torch.outer(positions.double(), speeds).to(torch.float32)
+
+
+def angles_number_by_number(positions, d_head, base=10000.0):
+    if len(positions.shape) != 1:
+        raise ValueError("one row of positions, please")
+    speeds = frequencies_by_ratio(d_head, base)
+    table = torch.empty(len(positions), d_head // 2)
+    for row, position in enumerate(positions.tolist()):
+        table[row] = position * speeds
+    return table
+
+
+# apply_rope
+
+def _check(x, positions):
+    if x.dim() < 2 or positions.numel() != x.size(-2):
+        raise ValueError("one position for each token, please")
+
+
+def rope_as_hugging_face(x, positions, base=10000.0):
+    """Cosines as wide as the head, rounded to the dtype of x before they meet it; halves exchanged, one negated."""
+    _check(x, positions)
+    angles = angles_by_einsum(positions, x.shape[-1], base)
+    emb = torch.cat((angles, angles), dim=-1)
+    cos, sin = emb.cos().to(x.dtype), emb.sin().to(x.dtype)
+    x1, x2 = x[..., : x.shape[-1] // 2], x[..., x.shape[-1] // 2:]
+    return x * cos + torch.cat((-x2, x1), dim=-1) * sin
+
+
+def rope_by_complex_numbers(x, positions, base=10000.0):
+    _check(x, positions)
+    angles = angles_by_promotion(positions, x.size(-1), base)
+    a, b = x.double().chunk(2, dim=-1)
+    turned = torch.complex(a, b) * torch.polar(torch.ones_like(angles), angles)
+    return torch.cat([turned.real, turned.imag], dim=-1).to(x.dtype)
+
+
+def rope_by_matrices(x, positions, base=10000.0):
+    """One matrix for each position; slow and plain."""
+    _check(x, positions)
+    d = x.shape[-1]
+    angles = angles_in_double_rounded_once(positions, d, base)
+    pair = torch.arange(d // 2)
+    turn = torch.zeros(len(positions), d, d)
+    turn[:, pair, pair] = angles.cos()
+    turn[:, pair + d // 2, pair + d // 2] = angles.cos()
+    turn[:, pair, pair + d // 2] = -angles.sin()
+    turn[:, pair + d // 2, pair] = angles.sin()
+    return torch.einsum("nij,...nj->...ni", turn, x.float()).to(x.dtype)
+
+
+def rope_token_by_token(x, positions, base=10000.0):
+    _check(x, positions)
+    half = x.shape[-1] // 2
+    angles = angles_number_by_number(positions, x.shape[-1], base)
+    rows = []
+    for row, angle in zip(x.float().unbind(-2), angles):
+        a, b = row[..., :half], row[..., half:]
+        rows.append(torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], dim=-1))
+    return torch.stack(rows, dim=-2).type(x.dtype)
+
+
+def rope_into_an_empty_tensor(x, positions, base=10000.0):
+    _check(x, positions)
+    half = x.shape[-1] // 2
+    angles = angles_by_einsum(positions, x.shape[-1], base)
+    out = torch.empty_like(x)
+    out[..., :half] = x[..., :half] * angles.cos() - x[..., half:] * angles.sin()
+    out[..., half:] = x[..., :half] * angles.sin() + x[..., half:] * angles.cos()
+    return out
+
+
+# apply_rope_interleaved
+
+def interleaved_by_complex_numbers(x, positions, base=10000.0):
+    """As the first Llama's published code: neighbours are the real and the imaginary part of one number."""
+    _check(x, positions)
+    angles = angles_by_promotion(positions, x.size(-1), base)
+    numbers = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
+    return torch.view_as_real(numbers * torch.polar(torch.ones_like(angles), angles)).flatten(-2).type_as(x)
+
+
+def interleaved_by_sorting_twice(x, positions, base=10000.0):
+    """To halves, turned there, and back."""
+    d = x.shape[-1]
+    order = torch.cat([torch.arange(0, d, 2), torch.arange(1, d, 2)])
+    return rope_as_hugging_face(x[..., order], positions, base)[..., order.argsort()]
+
+
+def interleaved_by_matrices(x, positions, base=10000.0):
+    _check(x, positions)
+    angles = angles_by_einsum(positions, x.shape[-1], base)
+    turn = torch.stack([torch.stack([angles.cos(), -angles.sin()], -1), torch.stack([angles.sin(), angles.cos()], -1)],
+                       -2)
+    return (turn @ x.float().unflatten(-1, (-1, 2)).unsqueeze(-1)).squeeze(-1).flatten(-2).to(x.dtype)
+
+
+def interleaved_with_a_sign(x, positions, base=10000.0):
+    _check(x, positions)
+    angles = angles_in_double_rounded_once(positions, x.shape[-1], base).repeat_interleave(2, dim=1)
+    partner = torch.stack([-x[..., 1::2], x[..., ::2]], dim=-1).reshape(x.shape)
+    return (x * angles.cos() + partner * angles.sin()).to(x.dtype)
+
+
+# interleaved_to_half
+
+def rows_by_index(w, n_heads):
+    if w.dim() != 2 or n_heads <= 0 or len(w) % (2 * n_heads) != 0:
+        raise ValueError("rows of whole pairs, please")
+    d_head = len(w) // n_heads
+    order = [h * d_head + 2 * i + member for h in range(n_heads) for member in (0, 1) for i in range(d_head // 2)]
+    return w[order]
+
+
+def rows_head_by_head(w, n_heads):
+    rows, columns = w.shape
+    if n_heads < 1 or rows % n_heads or rows // n_heads % 2:
+        raise ValueError("rows of whole pairs, please")
+    return torch.cat([torch.cat([head[0::2], head[1::2]]) for head in w.split(rows // n_heads)])
+
+
+def rows_by_a_matrix(w, n_heads):
+    """A table of zeros and ones, applied from the left."""
+    rows, columns = w.shape
+    if n_heads < 1 or rows % (n_heads * 2) > 0:
+        raise ValueError("rows of whole pairs, please")
+    half = rows // n_heads // 2
+    one = torch.zeros(2 * half, 2 * half, dtype=w.dtype)
+    one[torch.arange(half), 2 * torch.arange(half)] = 1
+    one[half + torch.arange(half), 2 * torch.arange(half) + 1] = 1
+    return torch.block_diag(*[one] * n_heads) @ w
+
+
+ALTERNATIVES = {
+    "rope_frequencies": [frequencies_by_powers_in_double, frequencies_by_exponential, frequencies_by_ratio,
+                         frequencies_in_numpy],
+    "rope_angles": [angles_by_einsum, angles_by_promotion, angles_in_double_rounded_once, angles_number_by_number],
+    "apply_rope": [rope_as_hugging_face, rope_by_complex_numbers, rope_by_matrices, rope_token_by_token,
+                   rope_into_an_empty_tensor],
+    "apply_rope_interleaved": [interleaved_by_complex_numbers, interleaved_by_sorting_twice, interleaved_by_matrices,
+                               interleaved_with_a_sign],
+    "interleaved_to_half": [rows_by_index, rows_head_by_head, rows_by_a_matrix],
+}

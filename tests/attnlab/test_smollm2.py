@@ -1,0 +1,272 @@
+"""SmolLM2-135M in the course's own modules, against an independent implementation that loads the same file.
+
+The model is the grader of last resort: what every property of an exercise lets through, its logits do not.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+import torch
+from torch import nn
+
+from attnlab import smollm2
+from solutions import kv_cache, transformer_block
+from solutions.kv_cache import KVCache
+from solutions.language_model import LanguageModel, generate
+from solutions.rope import apply_rope, apply_rope_interleaved
+
+PROMPTS = [
+    "The capital of France is",
+    "The CEO announced record earnings on Friday",
+    "Once upon a time, there was a little",
+    "def fibonacci(n):\n    ",
+    "12 + 30 = 42, and 7 times 8 is",
+    "Der Himmel ist blau, und",
+]
+AGREES = 1e-3  # in logits, which go from about -20 to 30
+BROKEN = 0.5
+
+
+@pytest.fixture(scope="module")
+def ours(smollm2_file):
+    return smollm2.load(LanguageModel)
+
+
+@pytest.fixture(scope="module")
+def theirs(smollm2_file):
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("transformers is not installed: make model")
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging
+
+    logging.disable_progress_bar()
+    return AutoModelForCausalLM.from_pretrained(
+        str(smollm2_file.parent), gguf_file=smollm2_file.name, dtype=torch.float32).eval()
+
+
+@pytest.fixture(scope="module")
+def tokenizer(smollm2_file):
+    return smollm2.tokenizer()
+
+
+@pytest.fixture(scope="module")
+def ids(tokenizer):
+    return {text: torch.tensor([tokenizer.encode(text)]) for text in PROMPTS}
+
+
+@pytest.fixture(scope="module")
+def logits(theirs, ids):
+    with torch.no_grad():
+        return {text: theirs(row).logits for text, row in ids.items()}
+
+
+def caches(model):
+    return [KVCache() for _ in model.blocks]
+
+
+def in_chunks(model, row, cuts):
+    held = caches(model)
+    with torch.no_grad():
+        return torch.cat([model(row[:, a:b], held) for a, b in zip([0, *cuts], [*cuts, None])], dim=1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", PROMPTS)
+def test_logits_agree_with_transformers_on_the_same_file(ours, ids, logits, text):
+    with torch.no_grad():
+        torch.testing.assert_close(ours(ids[text]), logits[text], rtol=0, atol=AGREES)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("text", PROMPTS)
+def test_greedy_continuations_of_thirty_tokens_are_those_of_transformers(ours, theirs, ids, text):
+    expected = theirs.generate(ids[text], max_new_tokens=30, do_sample=False, pad_token_id=0, eos_token_id=None)
+    assert generate(ours, ids[text], 30).tolist() == expected.tolist()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("cuts", [[], [1], [3, 5], [2, 3, 4, 6]])
+def test_logits_with_a_cache_are_those_without_however_the_prompt_is_cut(ours, ids, cuts):
+    row = ids[PROMPTS[1]]
+    with torch.no_grad():
+        torch.testing.assert_close(in_chunks(ours, row, cuts), ours(row), rtol=0, atol=1e-4)
+
+
+@pytest.mark.slow
+def test_two_prompts_in_a_batch_do_not_disturb_each_other(ours, ids):
+    rows = [ids[text][:, :5] for text in PROMPTS[:3]]
+    with torch.no_grad():
+        together = in_chunks(ours, torch.cat(rows), [2, 3])
+        for row, got in zip(rows, together):
+            torch.testing.assert_close(got[None], ours(row), rtol=0, atol=1e-4)
+
+
+# Wrong parts, each of which still writes fluent text or passes its own properties.
+
+def one_further_on(x, positions, base=10000.0):
+    """Queries (nine heads) stand one place too far on, keys do not."""
+    return apply_rope(x, positions + (x.shape[-3] == 9), base)
+
+
+def turned_the_other_way(x, positions, base=10000.0):
+    return apply_rope(x, -positions, base)
+
+
+def default_base(x, positions, base=10000.0):
+    return apply_rope(x, positions)
+
+
+def one_head_after_the_other(x, n_rep):
+    return torch.cat([x] * n_rep, dim=1)
+
+
+def mean_taken_off(x, weight, eps=1e-5):
+    return nn.functional.layer_norm(x, x.shape[-1:], weight, None, eps)
+
+
+def without_its_weight(x, weight, eps=1e-5):
+    return nn.functional.rms_norm(x, x.shape[-1:], None, eps)
+
+
+def eps_of_another_model(x, weight, eps=1e-5):
+    return nn.functional.rms_norm(x, x.shape[-1:], weight, 1e-2)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("module, name, wrong", [
+    (kv_cache, "apply_rope", apply_rope_interleaved),
+    (kv_cache, "apply_rope", one_further_on),
+    (kv_cache, "apply_rope", turned_the_other_way),
+    (kv_cache, "apply_rope", default_base),
+    (kv_cache, "repeat_kv", one_head_after_the_other),
+    (transformer_block, "rms_norm", mean_taken_off),
+    (transformer_block, "rms_norm", without_its_weight),
+    (transformer_block, "rms_norm", eps_of_another_model),
+], ids=lambda value: getattr(value, "__name__", value))
+def test_a_wrong_part_breaks_the_agreement(ours, ids, logits, monkeypatch, module, name, wrong):
+    text = PROMPTS[1]
+    monkeypatch.setattr(module, name, wrong)
+    with torch.no_grad():
+        assert (ours(ids[text]) - logits[text]).abs().max() > BROKEN
+
+
+def restarting(cache):
+    """Positions that begin at 0 in every chunk."""
+    return 0
+
+
+def counted_twice(cache):
+    return 2 * len(cache)
+
+
+def off_by_one(cache):
+    return max(0, len(cache) - 1)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("start", [restarting, counted_twice, off_by_one], ids=lambda f: f.__name__)
+def test_a_wrong_offset_breaks_the_agreement_once_there_is_a_cache(ours, ids, logits, monkeypatch, start):
+    text, held = PROMPTS[1], {}
+
+    def shifted(x, positions, base=10000.0):
+        first = start(held["cache"])
+        return apply_rope(x, torch.arange(first, first + x.shape[-2]), base)
+
+    attend = kv_cache.GroupedQueryAttention.forward
+
+    def forward(self, x, cache=None):
+        held["cache"] = list(range(len(cache)))  # as long as it was before this call
+        return attend(self, x, cache)
+
+    monkeypatch.setattr(kv_cache, "apply_rope", shifted)
+    monkeypatch.setattr(kv_cache.GroupedQueryAttention, "forward", forward)
+    assert (in_chunks(ours, ids[text], [4, 5]) - logits[text]).abs().max() > BROKEN
+
+
+@pytest.mark.slow
+def test_the_tokenizer_is_that_of_transformers_and_gives_texts_back(smollm2_file, tokenizer):
+    transformers = pytest.importorskip("transformers")
+    other = transformers.AutoTokenizer.from_pretrained(str(smollm2_file.parent), gguf_file=smollm2_file.name)
+    for text in [*PROMPTS, "Ça va ? 1234567 \t tabs\n\nand – dashes 🙂"]:
+        found = tokenizer.encode(text)
+        assert found == other(text, add_special_tokens=False)["input_ids"]
+        assert tokenizer.decode(torch.tensor(found)) == text
+
+
+def test_the_shape_is_that_of_the_paper(smollm2_file):
+    assert smollm2.config() == {
+        "vocab_size": 49152, "d_model": 576, "n_layers": 30, "n_heads": 9, "n_kv_heads": 3, "d_ff": 1536,
+        "base": 100000.0, "eps": pytest.approx(1e-5)}
+
+
+# Without the model.
+
+def test_nothing_is_found_where_the_setting_is_empty_or_names_no_file(monkeypatch, tmp_path):
+    for value in ("", str(tmp_path / "none.gguf")):
+        monkeypatch.setenv(smollm2.SETTING, value)
+        assert smollm2.find() is None
+    with pytest.raises(smollm2.NoModel, match="make model"):
+        smollm2.load(LanguageModel)
+
+
+def test_another_file_is_refused(monkeypatch, tmp_path):
+    wrong = tmp_path / smollm2.FILE_NAME
+    wrong.write_bytes(b"GGUF, but not the right one")
+    with pytest.raises(smollm2.NoModel, match="is another file"):
+        smollm2.check_hash(wrong)
+
+
+SMALL = dict(vocab_size=11, d_model=8, n_layers=2, n_heads=2, n_kv_heads=1, d_ff=12, base=100.0, eps=1e-5)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """Weights of a small model in the place of the file's."""
+    torch.manual_seed(5)
+    given = {name: torch.randn_like(value) for name, value in LanguageModel(**SMALL).named_parameters()}
+    monkeypatch.setattr(smollm2, "config", lambda path=None: SMALL)
+    monkeypatch.setattr(smollm2, "weights", lambda path=None: dict(given))
+    return given
+
+
+def test_every_parameter_is_filled(small):
+    model = smollm2.load(LanguageModel)
+    for name, value in model.named_parameters():
+        assert torch.equal(value, small[name]) and not value.requires_grad
+    assert not model.training
+
+
+class WithHead(LanguageModel):
+    """The head as a module of its own that shares the embedding's weight, and a buffer."""
+
+    def __init__(self, **sizes):
+        super().__init__(**sizes)
+        self.head = nn.Linear(sizes["d_model"], sizes["vocab_size"], bias=False)
+        self.head.weight = self.embedding.weight
+        self.register_buffer("mask", torch.ones(3, 3).tril())
+
+
+def test_a_head_that_shares_the_embedding_still_shares_it_and_buffers_stay(small):
+    model = smollm2.load(WithHead)
+    assert model.head.weight is model.embedding.weight
+    assert torch.equal(model.head.weight, small["embedding.weight"])
+    assert torch.equal(model.mask, torch.ones(3, 3).tril())
+
+
+def test_other_parameters_are_named(small):
+    class Renamed(LanguageModel):
+        def __init__(self, **sizes):
+            super().__init__(**sizes)
+            self.final_norm = self.norm
+            del self.norm
+
+    with pytest.raises(ValueError, match="missing are norm.weight; not asked for are final_norm.weight"):
+        smollm2.load(Renamed)
+
+
+def test_another_shape_is_named(small):
+    small["blocks.1.feed_forward.W_up.weight"] = torch.zeros(3, 8)
+    with pytest.raises(ValueError, match="W_up.weight has shape"):
+        smollm2.load(LanguageModel)

@@ -1,0 +1,3 @@
+"""Wrong answers to the caching chapter that its list of misconceptions does not hold in these words."""
+
+UNSEEN = {}
