@@ -64,7 +64,7 @@ _notebooks: dict[Path, _Notebook] = {}
 
 def __getattr__(name: str):
     """`from attnlab.mine import name`. Raises NotThere."""
-    if name.startswith("__"):
+    if name.startswith("_"):
         raise AttributeError(name)
     chapter = _chapter_of(name)
     package, _, listed = os.environ.get(PROVIDED, "").partition(":")

@@ -36,6 +36,7 @@ PHRASES = {
     "possible": "Which tokens can be drawn at all is not right",
     "frequencies": "The tokens are drawn with other probabilities than they should be",
     "agrees": "With a cache it wrote something else than without, from the same random numbers",
+    "again": "Called again it wrote something else: something was left of the call before",
     "fed_again": "With a cache, tokens that were read before were fed again",
     "caches": "Each call of the model should get one cache for each block, the same ones from call to call",
 }
@@ -411,14 +412,14 @@ def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=True, tem
                                           "generator": torch.Generator().manual_seed(seed + later)}
         return model, f(model=model, ids=ids.clone(), max_new_tokens=max_new_tokens, use_cache=use_cache, **chosen)
 
-    text(use_cache)
+    _, first = text(use_cache)
     model, result = text(use_cache)
     seen = {"fed_again": use_cache and sum(model.fed) > ids.shape[1] + max_new_tokens,
             "caches": not use_cache or all(len(set(given)) == n_blocks and given == model.given[0]
                                            for given in model.given) and bool(model.given)}
     if seed is None:
-        return {"result": result, **seen}
-    return {"generator_repeats": same(result, text(use_cache)[1]),
+        return {"again": same(first, result), "result": result, **seen}
+    return {"generator_repeats": same(first, result),
             "generator_varies": not same(result, text(use_cache, later=1)[1]),
             "agrees": same(result, text(not use_cache)[1]), "prompt": result[:, :ids.shape[1]],
             "length": result.shape[1], **seen}

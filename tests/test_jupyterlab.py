@@ -13,17 +13,19 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="session")
 def lab(jupyter, tmp_path_factory):
-    """JupyterLab on a folder with every chapter twice: as released, and with the answers filled in."""
+    """JupyterLab on every chapter twice: `released`, and `solved` with the answers filled in."""
     folder = tmp_path_factory.mktemp("lab")
     settings = folder / "settings" / "@jupyterlab" / "notebook-extension"
     settings.mkdir(parents=True)
     # All cells in the page at once, so that a test can look at any of them.
     (settings / "tracker.jupyterlab-settings").write_text(json.dumps({"windowingMode": "none"}))
+    complete = sample_class.Sample("complete", "", references="all")
+    for name in ("released", "solved"):
+        (folder / name).mkdir()
     for stem in registry.chapters():
         released = release.student_notebook(stem)
-        nbformat.write(released, folder / f"{stem}.ipynb")
-        solved = sample_class.submission(sample_class.Sample("x", "", references="all"), stem, released)
-        nbformat.write(solved, folder / f"{stem}_solved.ipynb")
+        nbformat.write(released, folder / "released" / f"{stem}.ipynb")
+        nbformat.write(sample_class.submission(complete, stem, released), folder / "solved" / f"{stem}.ipynb")
     return jupyter("lab", folder, "lab", PYTHONPATH="", JUPYTERLAB_SETTINGS_DIR=str(folder / "settings"),
                    JUPYTERLAB_WORKSPACES_DIR=str(folder / "workspaces"))
 
@@ -43,7 +45,7 @@ def run_all(page, address, name):
 @pytest.mark.parametrize("stem", registry.chapters())
 def test_widgets_come_alive_and_every_check_passes_on_the_answers(lab, watched, stem):
     page = watched().page
-    run_all(page, lab, f"{stem}_solved")
+    run_all(page, lab, f"solved/{stem}")
     count = len(registry.exercises_of(stem))
     page.locator(".attn-check").nth(count - 1).wait_for(timeout=300_000)
     for report in page.locator(".attn-check").all():
@@ -51,12 +53,13 @@ def test_widgets_come_alive_and_every_check_passes_on_the_answers(lab, watched, 
         passed, of = re.search(r"(\d+) of (\d+) passed", words).groups()
         assert passed == of, words
     page.locator("[data-widget]").first.wait_for(timeout=30_000)
-    assert page.locator(".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.error']").count() == 0
+    for kind in ("error", "stderr"):
+        assert page.locator(f".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.{kind}']").count() == 0
 
 
 def test_a_stub_is_told_kindly_that_it_is_not_done(lab, watched):
     page = watched().page
-    open_notebook(page, lab, "softmax")
+    open_notebook(page, lab, "released/softmax")
     for text in ("from attnlab import check", "def softmax(", "check(softmax)"):
         cell = page.locator(".jp-CodeCell").filter(has_text=text).first
         cell.locator(".cm-content").click()

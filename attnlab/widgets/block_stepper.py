@@ -133,8 +133,8 @@ class BlockStepper(CourseWidget):
         """CSS pixels on a page of the book, on a wide screen and on a phone; the numbers are the style sheet's."""
         steps = STEPS[self.kind]
         lines = sum(map(bool, self.code.get(self.kind, ["x"] * steps)))
-        wide = 322 + ROW * steps
-        narrow = 460 + ROW * steps + LINE * lines
+        wide = 292 + ROW * steps + (22 if self.kind == "decoder" else 0)
+        narrow = {"encoder": 418, "decoder": 480, "llama": 440}[self.kind] + ROW * steps + LINE * lines
         self.min_height, self.narrow_extra = wide, narrow - wide
 
     def picture(self):

@@ -313,8 +313,7 @@ function render({ model, el }) {
     facts.wavelength.textContent = `${figures(wavelengths[pair], 2)} tokens a turn`;
     facts.between.textContent = `(m − n) θ = ${figures(between[pair], 2)} rad`;
     facts.training.textContent = `0 to ${share(reached / TURN)} turns`;
-    turns.textContent = `${fullTurns} of ${d_head / 2} ${d_head === 2 ? "pair finishes" : "pairs finish"} a turn within `
-      + `the ${trained} tokens of training.`;
+    turns.textContent = `${fullTurns} of ${d_head / 2} ${d_head === 2 ? "pair finishes" : "pairs finish"} a turn in training.`;
     headline.textContent = `score = ${figures(score)} at offset ${plain(offset)}`;
     remark.textContent = `The offset is m − n. At most ${plain(d_head / 2)}, at offset 0. Pair ${pair} adds `
       + `cos(${figures(between[pair], 2)}) = ${figures(shares[pair])}.`;

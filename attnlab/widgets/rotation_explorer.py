@@ -85,7 +85,8 @@ class RotationExplorer(CourseWidget):
     def _reserve(self):
         """The heights of the style sheet: the table grows with the pairs, up to eight rows of them."""
         rows = min(self.d_head // 2, ROWS)
-        self.min_height, self.narrow_extra = 900 + 0 * rows, 400 + 27 * rows
+        wide, narrow = max(929, 734 + 27 * rows), 1398 + 27 * rows
+        self.min_height, self.narrow_extra = wide, narrow - wide
 
     def picture(self):
         """The clock of the chosen pair beside the score against the offset."""

@@ -12,6 +12,8 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from solutions.transformer_block import DecoderBlock, EncoderBlock, LlamaBlock
+
 STAGES = ["scores", "scaled", "exponentials", "weights", "output"]
 
 # The saved widgets of a page, in the order of their views: what was saved, and what the embedded module computes of it.
@@ -163,6 +165,40 @@ def reference_sinusoid_explorer(state, computed):
     return dict(encoding=(computed["encoding"], sinusoids(state, range(state["max_len"]))),
                 curve=(computed["curve"], sinusoids(state, state["position"] + offsets) @ here),
                 dot=(computed["dot"], here @ there))
+
+
+def turned(state, position):
+    """Ones and then zeros, the pairs (i, i + d_head / 2) taken as complex numbers and turned by the position."""
+    speeds = state["base"] ** (-torch.arange(0, state["d_head"], 2, dtype=torch.float64) / state["d_head"])
+    pairs = torch.polar(torch.ones_like(speeds), position * speeds)
+    return torch.cat([pairs.real, pairs.imag])
+
+
+def reference_rotation_explorer(state, computed):
+    q, k = (turned(state, state[name]) for name in ("query", "key"))
+    curve = [turned(state, state["key"] + offset) @ k for offset in computed["offsets"]]
+    return dict(query=(computed["rotated"]["query"], q.numpy()), key=(computed["rotated"]["key"], k.numpy()),
+                score=(computed["score"], (q @ k).item()), moved=(computed["further"]["score"], (q @ k).item()),
+                shares=(computed["shares"], (q * k).reshape(2, -1).sum(0).numpy()), curve=(computed["curve"], curve))
+
+
+def transformer_block(state):
+    """The real block of this kind and size, and what it gives for its inputs, in shape."""
+    widths = state["d_model"], state["n_heads"]
+    kinds = dict(encoder=lambda: EncoderBlock(*widths, state["d_ff"]), decoder=lambda: DecoderBlock(*widths, state["d_ff"]),
+                 llama=lambda: LlamaBlock(*widths, state["n_kv_heads"], state["d_ff"]))
+    block = kinds[state["kind"]]().to("meta")  # shapes without numbers, however large
+    tokens = [state["n"], state["n_memory"]] if state["kind"] == "decoder" else [state["n"]]
+    with torch.no_grad():
+        out = block(*(torch.empty(state["batch"], n, state["d_model"], device="meta") for n in tokens))
+    return block, out.shape
+
+
+def reference_block_stepper(state, computed):
+    block, out = transformer_block(state)
+    counts = [sum(parameter.numel() for parameter in part.parameters()) for part in block.children()]
+    return dict(parameters=([part["parameters"] for part in computed["parts"]], counts),
+                total=(computed["total"], sum(counts)), out=(computed["nodes"][-1]["out"][0]["shape"], out))
 
 
 # Every control
@@ -566,6 +602,108 @@ def play_sinusoid_explorer(page, root, state):
     right(position=0, pair=0)
     root.locator("[data-go=reset]").press("Enter")
     right(**first)
+
+
+def play_rotation_explorer(page, root, state):
+    state = {name: state[name] for name in ("d_head", "base", "query", "key", "pair", "trained")}
+    first, last, half = dict(state), 2 * state["trained"] - 1, state["d_head"] // 2
+    text = lambda name: root.locator(f"[data-value={name}]").inner_text()  # noqa: E731
+    field = lambda name: root.locator(f"[data-field={name}]")  # noqa: E731
+    slider = lambda name: root.locator(f"[data-slider={name}]")  # noqa: E731
+
+    def right(**changes):
+        state.update(changes)
+        q, k = turned(state, state["query"]), turned(state, state["key"])
+        score, offset = text("score").removeprefix("score = ").split(" at offset ")
+        shown([score, offset, text("sum")], [q @ k, state["query"] - state["key"], q @ k])
+        pair = state["pair"]
+        speed = state["base"] ** (-2 * pair / state["d_head"])
+        assert text("numbers") == f"x[{pair}] and x[{pair + half}]"
+        shown([text(f"{name}-{pair}") for name in ("query", "key", "between", "share")],
+              [*(speed * n for n in (state["query"], state["key"], state["query"] - state["key"])),
+               q[pair] * k[pair] + q[pair + half] * k[pair + half]])
+        shown([text(f"wavelength-{pair}")], [2 * np.pi / speed])
+        for name in ("query", "key", "pair"):
+            assert number(field(name).input_value()) == number(slider(name).input_value()) == state[name]
+        earlier = min(state["query"], state["key"])
+        assert number(field("both").input_value()) == number(slider("both").input_value()) == earlier
+
+    right()
+    field("query").fill("4")
+    right(query=4)
+    field("key").fill("1")
+    right(key=1)
+    # Both together: from one end to the other the score stays.
+    score = text("score")
+    slider("both").press("End")
+    right(query=last, key=last - 3)
+    field("both").fill("2")
+    right(query=5, key=2)
+    assert text("score") == score
+    slider("query").press("Home")  # now the key comes later
+    right(query=0)
+    slider("both").press("ArrowRight")
+    right(query=1, key=3)
+    slider("key").press("Home")
+    right(key=0)
+    slider("query").press("End")
+    right(query=last)
+    for pair in range(half):
+        field("pair").fill(str(pair))
+        right(pair=pair)
+    slider("pair").press("Home")
+    right(pair=0)
+    field("base").fill("500000")
+    right(base=500000)
+    slider("base").press("Home")
+    right(base=2)
+    slider("pair").press("End")
+    right(pair=half - 1)
+    root.locator("[data-go=reset]").press("Enter")
+    right(**first)
+
+
+def play_block_stepper(page, root, state):
+    go = lambda name: root.locator(f"[data-go={name}]")  # noqa: E731
+    nodes, lines = root.locator("[data-node]"), root.locator("[data-line]")
+
+    def at(step):
+        """This step is shown: in the diagram, among the code, and in the words above."""
+        assert nodes.nth(step).get_attribute("aria-current") == "step"
+        assert root.locator("[data-node][aria-current]").count() == root.locator("[data-line][aria-current]").count() == 1
+        assert root.locator(".bs-line").inner_text() == root.locator("[data-line][aria-current]").inner_text()
+        assert [nodes.nth(i).get_attribute("data-now") for i in (0, nodes.count() - 1)] == [
+            "done" if step else "now", "later" if step < nodes.count() - 1 else "now"]
+
+    at(state["step"])
+    for kind in sorted(("encoder", "decoder", "llama"), key=lambda kind: kind == state["kind"]):
+        root.locator(f"[data-kind={kind}]").press("Enter")
+        block, out = transformer_block({**state, "kind": kind})
+        last = nodes.count() - 1
+        at(0)
+        for name, part in block.named_children():
+            count = root.locator(f"[data-value='parameters-{name}']").inner_text().replace(",", "")
+            assert int(count) == sum(parameter.numel() for parameter in part.parameters())
+        for step in range(1, last + 1):
+            go("step").press("Enter")
+            at(step)
+        assert root.locator("[data-shape]").last.text_content() == f"x {tuple(out)}"
+        go("back").press("Enter")
+        at(last - 1)
+        go("start").press("Enter")
+        at(0)
+        go("end").press("Enter")
+        at(last)
+        for i in range(lines.count()):
+            lines.nth(i).click()
+            assert lines.nth(i).get_attribute("aria-current") == "step"
+        for step in range(last + 1):
+            nodes.nth(step).click()
+            at(step)
+        page.keyboard.press("Home")
+        at(0)
+        page.keyboard.press("ArrowDown")
+        at(1)
 
 
 PLAYS = {name.removeprefix("play_"): play for name, play in list(globals().items()) if name.startswith("play_")}

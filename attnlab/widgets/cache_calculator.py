@@ -1,0 +1,151 @@
+"""How large the key/value cache of a model gets, and how large it were with keys and values for every head.
+
+The sizes are those of the papers and of the `config.json` that was published with the weights:
+
+- SmolLM2-135M: Ben Allal et al., 2025, arXiv:2502.02737; 30 layers, 3 of 9 heads, width 64
+- Llama-2-7B: Touvron et al., 2023, arXiv:2307.09288; 32 layers, all 32 heads, width 128
+- Mistral-7B: Jiang et al., 2023, arXiv:2310.06825, Table 1; 32 layers, 8 of 32 heads, width 128, window 4096
+- Llama-3-8B and Llama-3-70B: Grattafiori et al., 2024, arXiv:2407.21783, Table 3; 32 and 80 layers, 8 of 32 and 8 of
+  64 heads, width 128
+- DeepSeek-V2: DeepSeek-AI, 2024, arXiv:2405.04434, section 3.1.2; 60 layers, 128 heads of width 128, of which a latent
+  row of 512 numbers and a rotated key of 64 are kept
+- GPT-3: Brown et al., 2020, arXiv:2005.14165, Table 2.1, the model of 175 billion parameters; 96 layers, all 96 heads,
+  width 128
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import traitlets
+
+from attnlab.widgets._base import CourseWidget, module, style
+
+PRESETS = [
+    dict(name="SmolLM2-135M", n_layers=30, n_heads=9, n_kv_heads=3, d_head=64, source="arXiv:2502.02737"),
+    dict(name="Llama-2-7B", n_layers=32, n_heads=32, n_kv_heads=32, d_head=128, source="arXiv:2307.09288"),
+    dict(name="Mistral-7B", n_layers=32, n_heads=32, n_kv_heads=8, d_head=128, window=4096, source="arXiv:2310.06825"),
+    dict(name="Llama-3-8B", n_layers=32, n_heads=32, n_kv_heads=8, d_head=128, source="arXiv:2407.21783"),
+    dict(name="Llama-3-70B", n_layers=80, n_heads=64, n_kv_heads=8, d_head=128, source="arXiv:2407.21783"),
+    dict(name="DeepSeek-V2", n_layers=60, n_heads=128, d_head=128, latent=512, rope=64, source="arXiv:2405.04434"),
+    dict(name="GPT-3 175B", n_layers=96, n_heads=96, n_kv_heads=96, d_head=128, source="arXiv:2005.14165"),
+]
+NEEDED = ("name", "n_layers", "n_heads", "d_head")
+OPTIONAL = ("n_kv_heads", "latent", "rope", "window", "source")
+MOST_MODELS, LARGEST = 8, 4096
+LONGEST, WIDEST = 2**20, 512
+WIDTHS = (1, 2, 4)
+
+
+def checked(presets):
+    """The presets with every entry there and every size a plain int. Raises ValueError with what is wrong."""
+    if not 1 <= len(presets) <= MOST_MODELS:
+        raise ValueError(f"presets must hold 1 to {MOST_MODELS} models, got {len(presets)}")
+    whole = []
+    for given in presets:
+        unknown = set(given) - {*NEEDED, *OPTIONAL}
+        missing = [name for name in NEEDED if name not in given]
+        if missing or unknown:
+            raise ValueError(f"a preset has {', '.join(NEEDED)} and may have {', '.join(OPTIONAL)}; missing: {missing}, "
+                             f"unknown: {sorted(unknown)}")
+        name = str(given["name"])
+        preset = dict(name=name, source=str(given.get("source", "")))
+        for size in ("n_layers", "n_heads", "d_head", "n_kv_heads", "latent", "rope", "window"):
+            value = given.get(size)
+            if value is None and size not in NEEDED:
+                preset[size] = 0
+            elif isinstance(value, bool) or not isinstance(value, int | np.integer) or not 1 <= value <= LARGEST * 256:
+                raise ValueError(f"{size} of {name} must be a whole number of at least 1, got {value!r}")
+            else:
+                preset[size] = int(value)
+        if bool(preset["latent"]) == bool(preset["n_kv_heads"]):
+            raise ValueError(f"{name} needs either n_kv_heads or, for MLA, latent")
+        if preset["n_kv_heads"] and preset["n_heads"] % preset["n_kv_heads"]:
+            raise ValueError(f"n_kv_heads of {name} must divide its {preset['n_heads']} heads")
+        whole.append(preset)
+    names = [preset["name"] for preset in whole]
+    if len(set(names)) < len(names):
+        raise ValueError(f"every preset needs a name of its own, got {names}")
+    return whole
+
+
+class CacheCalculator(CourseWidget):
+    """The key/value cache of real models, in bytes, for a context, a batch and a number format.
+
+    What one learns by moving what:
+
+    - the context and the batch: the cache grows with both, one times as fast as the other;
+    - the bytes per element: halving the width of a number halves the cache;
+    - the model: how much grouped-query attention, a window, or one latent row saves against keys and values for
+      every head and every token, which the hollow part of each bar shows;
+    - the units: 10^9 bytes are a GB, 2^30 bytes a GiB, and the second is the smaller number.
+
+    presets: 1 to 8 models, dicts with name, n_layers, n_heads, d_head and n_kv_heads, or for MLA latent and rope
+        instead; a window, in tokens, bounds the tokens kept; source says where the sizes are from. Left out, seven
+        models whose sizes are published.
+    preset: name of the model chosen. context: 1 to 2^20 tokens. batch: 1 to 512 sequences.
+    bytes_per_element: 1, 2 or 4.
+    Raises ValueError or TraitError, with the reason, for anything else.
+    """
+
+    _esm = module("cache_calculator")
+    _css = style("cache_calculator")
+
+    presets = traitlets.List(traitlets.Dict(), read_only=True, help="models to choose from").tag(sync=True)
+    preset = traitlets.Unicode("", help="name of the model chosen").tag(sync=True)
+    context = traitlets.Int(8192, help="tokens in the context").tag(sync=True)
+    batch = traitlets.Int(1, help="sequences at once").tag(sync=True)
+    bytes_per_element = traitlets.Int(2, help="bytes a number takes: 1, 2 or 4").tag(sync=True)
+
+    def __init__(self, presets=None, *, preset=None, context=8192, batch=1, bytes_per_element=2, **kwargs):
+        models = checked(PRESETS if presets is None else presets)
+        if preset is None:
+            preset = "Llama-3-8B" if presets is None else models[0]["name"]
+        super().__init__(**kwargs)
+        with self.hold_sync():
+            self.set_trait("presets", models)
+            self.preset = preset
+            self.context, self.batch, self.bytes_per_element = int(context), int(batch), int(bytes_per_element)
+            self.min_height, self.narrow_extra = 474 + 37 * len(models), 258 + 12 * len(models)
+
+    @traitlets.validate("preset", "context", "batch", "bytes_per_element")
+    def _possible(self, proposal):
+        name, value = proposal["trait"].name, proposal["value"]
+        names = [preset["name"] for preset in self.presets]
+        if name == "preset" and names and value not in names:
+            raise traitlets.TraitError(f"preset must be one of {', '.join(names)}; got {value!r}")
+        most = {"context": LONGEST, "batch": WIDEST}.get(name)
+        if most and not 1 <= value <= most:
+            raise traitlets.TraitError(f"{name} must lie between 1 and {most}, got {value}")
+        if name == "bytes_per_element" and value not in WIDTHS:
+            raise traitlets.TraitError(f"bytes_per_element must be 1, 2 or 4, got {value}")
+        return value
+
+    def sizes(self):
+        """For each model: bytes of its cache, and of one with keys and values for every head and every token."""
+        found = []
+        for model in self.presets:
+            full = 2 * model["n_heads"] * model["d_head"]
+            row = model["latent"] + model["rope"] if model["latent"] else 2 * model["n_kv_heads"] * model["d_head"]
+            kept = min(self.context, model["window"] or self.context)
+            each = model["n_layers"] * self.batch * self.bytes_per_element
+            found.append((row * kept * each, full * self.context * each))
+        return found
+
+    def picture(self):
+        """A bar for each model: its cache, and hollow what plain multi-head attention would need."""
+        from matplotlib.figure import Figure
+
+        own, plain = (np.array(sizes) / 1e9 for sizes in zip(*self.sizes()))
+        names = [model["name"] for model in self.presets]
+        figure = Figure(figsize=(8.2, 0.36 * len(names) + 1.2), layout="constrained")
+        ax = figure.subplots()
+        ax.barh(names, plain, fill=False, edgecolor="#b35900", label="as plain multi-head attention")
+        ax.barh(names, own, color="#0a6ed1", label="as it is")
+        for i, (size, name) in enumerate(zip(own, names)):
+            ax.text(plain[i], i, f" {size:.3g} GB", va="center", weight="bold" if name == self.preset else "normal")
+        ax.invert_yaxis()
+        ax.margins(x=0.15)
+        ax.set(xlabel="GB (10⁹ bytes)", title=f"{self.context:,} tokens, batch {self.batch}, "
+                                              f"{self.bytes_per_element} bytes a number")
+        ax.legend(loc="lower right", fontsize=8)
+        return figure

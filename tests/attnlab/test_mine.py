@@ -1,0 +1,209 @@
+"""A student's earlier answers in a later notebook: taken from the file, once they pass, with clear words if not."""
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from attnlab import mine
+
+SPLIT = '''\
+def split_heads(x, n_heads):
+    if x.ndim != 3 or n_heads < 1 or x.shape[-1] % n_heads:
+        raise ValueError("no")
+    return cut(x, n_heads).transpose(1, 2)
+'''
+HELPER = "def cut(x, n_heads):\n    return x.unflatten(-1, (n_heads, -1))\n"
+MERGE = '''\
+def merge_heads(x):
+    if x.ndim != 4:
+        raise ValueError("no")
+    return x.transpose(1, 2).flatten(2)
+'''
+STUB = "def merge_heads(x):\n    raise NotImplementedError"
+LAYER = '''\
+class MultiHeadAttention(nn.Module):
+    def __init__(self, d_model, n_heads):
+        super().__init__()
+        if n_heads < 1 or d_model % n_heads:
+            raise ValueError("no")
+        self.n_heads = n_heads
+        self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(d_model, d_model, bias=False) for _ in range(4))
+
+    def forward(self, x, mask=None):
+        if x.ndim != 3 or x.shape[-1] != self.W_q.in_features:
+            raise ValueError("no")
+        q, k, v = (split_heads(W(x), self.n_heads) for W in (self.W_q, self.W_k, self.W_v))
+        scores = q @ k.mT / q.shape[-1] ** 0.5
+        allowed = torch.ones_like(scores, dtype=torch.bool)
+        if mask is not None:
+            mask = mask[:, None] if mask.ndim == 3 else mask
+            if mask.ndim not in (2, 4) or any(m not in (1, s) for m, s in zip(mask.shape[::-1], scores.shape[::-1])):
+                raise ValueError("no")
+            allowed = mask.expand_as(scores)
+        some = allowed.any(-1, keepdim=True)
+        weights = scores.masked_fill(~allowed & some, float("-inf")).softmax(-1) * allowed
+        return self.W_o(merge_heads(weights @ v)), weights
+'''
+IMPORTS = "import torch\nfrom torch import nn"
+
+
+def answer(name, source):
+    return new_code_cell(source, metadata={"nbgrader": {"grade_id": name, "solution": True, "grade": False}})
+
+
+def notebook(folder, *cells, stem="multi_head"):
+    path = folder / f"{stem}.ipynb"
+    nbformat.write(new_notebook(cells=[cell if not isinstance(cell, str) else new_code_cell(cell)
+                                       for cell in cells]), path)
+    return path
+
+
+@pytest.fixture
+def folder(tmp_path, monkeypatch):
+    """The folder of a student's notebooks, in which a later one runs."""
+    monkeypatch.delenv(mine.PROVIDED, raising=False)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(mine, "_taken", {})
+    monkeypatch.setattr(mine, "_notebooks", {})
+    return tmp_path
+
+
+def complete(folder, **changed):
+    cells = {"split_heads": SPLIT, "merge_heads": MERGE, "MultiHeadAttention": LAYER} | changed
+    return notebook(folder, IMPORTS, "raise RuntimeError('the rest of the notebook must not run')", HELPER,
+                    *(answer(name, source) for name, source in cells.items()))
+
+
+def refusal(name):
+    with pytest.raises(ImportError) as caught:
+        getattr(mine, name)
+    words = str(caught.value)
+    assert caught.value._render_traceback_() == [f"mine: {words}"]
+    return words
+
+
+def test_an_answer_comes_from_the_notebook_beside_with_the_functions_it_calls(folder):
+    complete(folder)
+    from attnlab.mine import MultiHeadAttention
+
+    import torch
+
+    output, weights = MultiHeadAttention(6, 2)(torch.randn(1, 3, 6))
+    assert output.shape == (1, 3, 6) and weights.shape == (1, 2, 3, 3)
+    assert MultiHeadAttention.__module__ == "mine.multi_head"
+
+
+def test_an_assignments_own_folder_beside_this_one_is_looked_into_too(folder, monkeypatch):
+    (folder / "multi_head").mkdir()
+    (folder / "rope").mkdir()
+    complete(folder / "multi_head")
+    monkeypatch.chdir(folder / "rope")
+    assert mine.merge_heads.__name__ == "merge_heads"
+
+
+def test_the_table_says_whose_each_part_is(folder):
+    complete(folder)
+    mine.MultiHeadAttention
+
+    def generate():
+        pass
+
+    parts = mine.parts(generate)
+    assert [(part.name, part.origin, part.own) for part in parts] == [
+        ("split_heads", "your multi_head.ipynb", True), ("merge_heads", "your multi_head.ipynb", True),
+        ("MultiHeadAttention", "your multi_head.ipynb", True), ("generate", "this notebook", True)]
+    assert "your multi_head.ipynb" in parts._repr_html_() and "split_heads" in repr(parts)
+
+
+def test_a_stub_is_told_to_be_not_done_yet(folder):
+    complete(folder, merge_heads=STUB)
+    words = refusal("merge_heads")
+    assert words.startswith("merge_heads is not done yet") and "multi_head.ipynb" in words
+
+
+def test_an_answer_that_fails_its_check_is_refused_with_the_part_that_fails(folder):
+    complete(folder, merge_heads="def merge_heads(x):\n    return x.flatten(2)")
+    words = refusal("merge_heads")
+    assert "passes 0 of 4 parts" in words and "puts the pieces of each token side by side" in words
+
+
+def test_an_answer_mended_and_saved_is_taken_the_next_time(folder):
+    path = complete(folder, merge_heads=STUB)
+    refusal("merge_heads")
+    complete(folder)
+    import os
+
+    os.utime(path, (1, 1))
+    assert mine.merge_heads.__name__ == "merge_heads"
+
+
+def test_a_class_that_calls_an_unfinished_function_is_refused(folder):
+    complete(folder, merge_heads=STUB)
+    assert "MultiHeadAttention" in refusal("MultiHeadAttention")
+
+
+@pytest.mark.parametrize("source, words", [
+    ("def merge_heads(x:", "no Python"),
+    ("def other(x):\n    return x", "does not define merge_heads"),
+    ("merge_heads = made_up(3)", "NameError"),
+])
+def test_a_cell_that_does_not_work_is_told_in_words(folder, source, words):
+    complete(folder, merge_heads=source)
+    assert words in refusal("merge_heads")
+
+
+def test_a_missing_notebook_is_told_with_its_name(folder):
+    words = refusal("merge_heads")
+    assert "multi_head.ipynb" in words and "not beside this one" in words
+
+
+def test_a_file_that_is_no_notebook_is_told(folder):
+    (folder / "multi_head.ipynb").write_text("{]")
+    assert "cannot be read as a notebook" in refusal("merge_heads")
+
+
+def test_an_unknown_name_is_told_with_the_nearest(folder):
+    assert "Did you mean merge_heads?" in refusal("merge_head")
+
+
+def test_magics_are_passed_over(folder):
+    notebook(folder, "%matplotlib inline\n!ls\n" + IMPORTS, answer("merge_heads", "%%time\n" + MERGE))
+    assert mine.merge_heads.__name__ == "merge_heads"
+
+
+def test_without_marks_the_cell_that_defines_the_name_is_found(folder):
+    notebook(folder, IMPORTS, MERGE)
+    assert mine.merge_heads.__name__ == "merge_heads"
+
+
+def test_a_demonstration_of_the_same_name_does_not_stand_in_for_the_answer(folder):
+    notebook(folder, IMPORTS, "def merge_heads(x):\n    return None", answer("merge_heads", MERGE),
+             "def merge_heads(x):\n    return 3")
+    assert mine.merge_heads.__name__ == "merge_heads"
+
+
+def test_an_error_in_an_answer_shows_the_line_of_the_notebook(folder):
+    import linecache
+
+    complete(folder)
+    name = mine.merge_heads.__code__.co_filename
+    assert name.startswith("multi_head.ipynb, code cell")
+    assert "def merge_heads" in linecache.getline(name, mine.merge_heads.__code__.co_firstlineno)
+
+
+def test_the_references_stand_in_where_a_package_is_named(folder, monkeypatch):
+    from solutions.multi_head import merge_heads
+
+    monkeypatch.setenv(mine.PROVIDED, "solutions")
+    assert mine.merge_heads is merge_heads
+    assert [part.origin for part in mine.parts()] == ["the course's reference"]
+
+
+def test_only_the_listed_ones_can_be_had(folder, monkeypatch):
+    monkeypatch.setenv(mine.PROVIDED, "solutions:split_heads")
+    assert mine.split_heads
+    assert "not among the earlier answers" in refusal("merge_heads")
+
+
+def test_the_module_has_no_other_hidden_names():
+    assert not hasattr(mine, "__path__")

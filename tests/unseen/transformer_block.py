@@ -1,0 +1,151 @@
+"""Wrong answers to the chapter on blocks that its lists of misconceptions do not hold in these words."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from solutions import transformer_block as right
+
+
+def widths(f):
+    """A norm that refuses what does not fit, and else is `f`."""
+    def checked(x, weight, *rest, **named):
+        if weight.shape != x.shape[-1:] or any(r.shape != weight.shape for r in rest[:1] if torch.is_tensor(r)) or (
+                torch.is_tensor(named.get("bias")) and named["bias"].shape != weight.shape):
+            raise ValueError("my own words")
+        return f(x, weight, *rest, **named)
+    return checked
+
+
+def numpy_habit(x, weight, bias, eps=1e-5):
+    """As on paper, with torch's std in place of NumPy's."""
+    mean, std = x.mean(-1, keepdim=True), x.std(-1, keepdim=True)
+    return weight * (x - mean) / (std + eps) + bias
+
+
+def bessel(x, weight, bias, eps=1e-5):
+    left = x - x.mean(-1, keepdim=True)
+    return left * ((left ** 2).sum(-1, keepdim=True) / (x.shape[-1] - 1) + eps) ** -0.5 * weight + bias
+
+
+def two_epsilons(x, weight, bias, eps=1e-5):
+    return F.layer_norm(x, x.shape[-1:], weight, bias, 2 * eps)
+
+
+def last_two_axes(x, weight, bias, eps=1e-5):
+    return F.layer_norm(x, x.shape[-2:], None, None, eps) * weight + bias
+
+
+def rms_by_norm(x, weight, eps=1e-5):
+    """The length times sqrt(d), which multiplies where it should divide."""
+    return x / (x.norm(dim=-1, keepdim=True) * math.sqrt(x.shape[-1]) + eps) * weight
+
+
+def rms_clamped(x, weight, eps=1e-5):
+    return x / x.square().mean(-1, keepdim=True).sqrt().clamp(min=eps) * weight
+
+
+def with_forward(base, forward, **others):
+    return type(base.__name__, (base,), {"forward": forward, **others})
+
+
+class PytorchsEncoder(nn.Module):
+    """PyTorch's own layer, wrapped: none of the names that are asked for."""
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__()
+        self.layer = nn.TransformerEncoderLayer(d_model, n_heads, d_ff, 0.0, "gelu", batch_first=True, norm_first=True)
+
+    def forward(self, x, mask=None):
+        return self.layer(x, None if mask is None else ~mask)
+
+
+class RealDropout(right.EncoderBlock):
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__(d_model, n_heads, d_ff)
+        self.dropout = nn.Dropout(0.3)
+
+    def forward(self, x, mask=None):
+        x = x + self.dropout(self.attention(self.norm_1(x), mask)[0])
+        return x + self.dropout(self.feed_forward(self.norm_2(x)))
+
+
+def doubled(self, x, mask=None):
+    x = x + self.attention(self.norm_1(x), mask)[0]
+    return 2 * x + self.feed_forward(self.norm_2(x))
+
+
+def both_returned(self, x, mask=None):
+    heard, weights = self.attention(self.norm_1(x), mask)
+    x = x + heard
+    return x + self.feed_forward(self.norm_2(x)), weights
+
+
+def original_order(self, x, memory, memory_mask=None):
+    """The paper of 2017: add, then norm."""
+    n = x.shape[1]
+    x = F.layer_norm(x + self.self_attention(x, torch.ones(n, n).tril().bool())[0], x.shape[-1:], self.norm_1.weight,
+                     self.norm_1.bias)
+    x = self.norm_2(x + self.cross_attention(x, memory, memory_mask)[0])
+    return self.norm_3(self.feed_forward(x) + x)
+
+
+def peeking(self, x, memory, memory_mask=None):
+    x = x + self.self_attention(self.norm_1(x))[0]
+    x = x + self.cross_attention(self.norm_2(x), memory, memory_mask)[0]
+    return x + self.feed_forward(self.norm_3(x))
+
+
+def memory_ignored(self, x, memory, memory_mask=None):
+    n = x.shape[1]
+    x = x + self.self_attention(self.norm_1(x), torch.ones(n, n).tril().bool())[0]
+    return x + self.feed_forward(self.norm_3(x))
+
+
+def without_eps(self, d_model, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
+    right.LlamaBlock.__init__(self, d_model, n_heads, n_kv_heads, d_ff, base)
+
+
+def norm_without_eps(self, d_model, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
+    """PyTorch's RMSNorm takes the machine's epsilon unless told."""
+    right.LlamaBlock.__init__(self, d_model, n_heads, n_kv_heads, d_ff, base)
+    self.norm_1, self.norm_2 = nn.RMSNorm(d_model), nn.RMSNorm(d_model)
+
+
+def truthful(self, x, cache=None):
+    x = x + (self.attention(self.norm_1(x), cache) if cache else self.attention(self.norm_1(x)))
+    return x + self.feed_forward(self.norm_2(x))
+
+
+# exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
+UNSEEN = {
+    "layer_norm": [(widths(numpy_habit), "two slips"), (widths(bessel), "unbiased"), (widths(two_epsilons), None),
+                   (widths(last_two_axes), None)],
+    "rms_norm": [(widths(rms_by_norm), None), (widths(rms_clamped), None),
+                 (widths(lambda x, weight, eps=1e-5: F.layer_norm(x, x.shape[-1:], weight, None, eps)),
+                  "The mean is subtracted")],
+    "gelu": [(lambda x: F.gelu(x, approximate="tanh"), "approximation with tanh"),
+             (lambda x: x * torch.sigmoid(1.702 * x), "sigmoid(1.702 x)"), (lambda x: F.silu(x), "SiLU"),
+             (lambda x: x * torch.sigmoid(1.6 * x), None)],
+    "gelu_tanh": [(lambda x: F.gelu(x), "exact GELU"), (lambda x: F.relu(x), "ReLU"),
+                  (lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.04 * x ** 3))), None)],
+    "FeedForward": [(with_forward(right.FeedForward, lambda self, x: self.W_2(F.gelu(self.W_1(x), approximate="tanh"))),
+                     "approximation with tanh"),
+                    (with_forward(right.FeedForward, lambda self, x: self.W_2(torch.tanh(self.W_1(x)))), None)],
+    "SwiGLU": [(with_forward(right.SwiGLU, lambda self, x: self.W_down(self.W_gate(x) * F.silu(self.W_up(x)))),
+                "swapped"),
+               (with_forward(right.SwiGLU, lambda self, x: self.W_down(torch.tanh(self.W_gate(x)) * self.W_up(x))),
+                None)],
+    "EncoderBlock": [(PytorchsEncoder, None), (RealDropout, "dropout is on"),
+                     (with_forward(right.EncoderBlock, doubled), None),
+                     (with_forward(right.EncoderBlock, both_returned), None)],
+    "DecoderBlock": [(with_forward(right.DecoderBlock, original_order), "post-norm"),
+                     (with_forward(right.DecoderBlock, peeking), "no causal mask"),
+                     (with_forward(right.DecoderBlock, memory_ignored), None)],
+    "LlamaBlock": [(with_forward(right.LlamaBlock, truthful), "if cache:"),
+                   (with_forward(right.LlamaBlock, right.LlamaBlock.forward, __init__=without_eps),
+                    "eps is not handed"),
+                   (with_forward(right.LlamaBlock, right.LlamaBlock.forward, __init__=norm_without_eps), None)],
+}
