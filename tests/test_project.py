@@ -24,11 +24,11 @@ def test_workflows_are_valid_and_run_what_ci_runs():
 
 def test_ci_calls_the_readmes_test_command_with_a_browser_required():
     script = (ROOT / ".ci" / "run").read_text()
-    assert "make test" in script and "REQUIRE_BROWSER=1" in script
+    assert "make test" in script and "REQUIRE_BROWSER=1" in script and "REQUIRE_MODEL=1" in script
     assert "make test" in (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("target", ["book", "test", "release", "grade", "serve", "lab", "formgrader", "clean"])
+@pytest.mark.parametrize("target", ["book", "test", "model", "release", "grade", "serve", "lab", "formgrader", "clean"])
 def test_every_promised_target_is_there(target):
     done = subprocess.run(["make", "--dry-run", target, "VENV=/nonexistent/.venv"], cwd=ROOT, capture_output=True,
                           text=True)

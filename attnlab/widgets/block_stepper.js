@@ -48,7 +48,7 @@ function attentionSteps(part, name, { size, causal = false, memory = false, grou
       "Queries and keys are turned by their tokens' positions, values are not. From here a cache keeps k and v.", split));
     steps.push(step("repeat", "repeat k, v", "k, v ← one copy per query head",
       times === 1 ? "There are as many key heads as query heads already, so nothing is repeated."
-        : `Each key head and each value head serves ${times} query heads, so it is repeated ${times} times.`,
+        : `Each key head and each value head serves ${times} query heads, so there are ${times} copies of it.`,
       [["q, k, v", headsOf("n")]]));
   }
   const whom = causal ? "itself and earlier ones; later ones get 0"

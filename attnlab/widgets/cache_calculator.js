@@ -1,7 +1,7 @@
 // The size of a key/value cache. `compute` multiplies the sizes of each model; `render` draws them.
 
 const TRAITS = ["presets", "preset", "context", "batch", "bytes_per_element"];
-const LONGEST = 2 ** 20; // tokens; with the batch below, every count of bytes stays an exact whole number
+const LONGEST = 2 ** 19; // tokens; with the batch below, every count of bytes stays an exact whole number
 const WIDEST = 512;
 const WIDTHS = { 4: "float32", 2: "float16, bfloat16", 1: "int8, float8" };
 

@@ -32,7 +32,7 @@ PRESETS = [
 NEEDED = ("name", "n_layers", "n_heads", "d_head")
 OPTIONAL = ("n_kv_heads", "latent", "rope", "window", "source")
 MOST_MODELS, LARGEST = 8, 4096
-LONGEST, WIDEST = 2**20, 512
+LONGEST, WIDEST = 2**19, 512
 WIDTHS = (1, 2, 4)
 
 
@@ -82,7 +82,7 @@ class CacheCalculator(CourseWidget):
     presets: 1 to 8 models, dicts with name, n_layers, n_heads, d_head and n_kv_heads, or for MLA latent and rope
         instead; a window, in tokens, bounds the tokens kept; source says where the sizes are from. Left out, seven
         models whose sizes are published.
-    preset: name of the model chosen. context: 1 to 2^20 tokens. batch: 1 to 512 sequences.
+    preset: name of the model chosen. context: 1 to 2^19 tokens. batch: 1 to 512 sequences.
     bytes_per_element: 1, 2 or 4.
     Raises ValueError or TraitError, with the reason, for anything else.
     """
@@ -105,7 +105,7 @@ class CacheCalculator(CourseWidget):
             self.set_trait("presets", models)
             self.preset = preset
             self.context, self.batch, self.bytes_per_element = int(context), int(batch), int(bytes_per_element)
-            self.min_height, self.narrow_extra = 474 + 37 * len(models), 258 + 12 * len(models)
+            self.min_height, self.narrow_extra = 472 + 37 * len(models), 274 + 12 * len(models)
 
     @traitlets.validate("preset", "context", "batch", "bytes_per_element")
     def _possible(self, proposal):

@@ -3,6 +3,7 @@
 const TRAITS = ["data", "vocab_size", "tokens", "prompt", "temperature", "top_k", "top_p", "seed", "drawn"];
 const HOTTEST = 5;
 const SHOWN = 12;
+const LONG = 15; // letters of a token in a sentence
 const MOST_DRAWS = 10000;
 const MOST_SEED = 2 ** 32 - 1;
 const STEPS = [...Array.from({ length: 20 }, (_, i) => i + 1), 25, 30, 40, 50, 75, 100, 200, 500, 1000, 2000, 5000, 10000,
@@ -123,11 +124,8 @@ function render({ model, el }) {
         field), slider, note);
     return { block, note };
   }
-  const range = (name, label, limits, take) => {
-    const slider = h("input", { type: "range", ...limits, "aria-label": `${label}, slider`, "data-slider": name,
-      oninput: () => take(Number(slider.value)) });
-    return slider;
-  };
+  const range = (name, label, limits, take) => h("input", { type: "range", ...limits,
+    "aria-label": `${label}, slider`, "data-slider": name, oninput: (event) => take(Number(event.target.value)) });
   const hotField = numberField("Temperature", temperature, (value) => edit({ temperature: value }),
     { min: 0, max: HOTTEST, step: 0.1, "data-field": "temperature" });
   const hotSlider = range("temperature", "Temperature", { min: 0, max: HOTTEST, step: 0.1 },
@@ -135,7 +133,8 @@ function render({ model, el }) {
   const hot = step(1, "Temperature", hotField, hotSlider);
   const kField = wholeField("Top-k", "top_k", (value) => edit({ top_k: value }));
   const stopsOf = (n) => STEPS.filter((k) => k < n);
-  const kSlider = range("top_k", "Top-k", { min: 0, step: 1 }, (at) => edit({ top_k: stopsOf(logits.length)[at] ?? null }));
+  const kSlider = range("top_k", "Top-k", { min: 0, step: 1 },
+    (at) => edit({ top_k: stopsOf(logits.length)[at] ?? null }));
   const cutK = step(2, "Top-k", kField.field, kSlider);
   const pField = numberField("Top-p", top_p, (value) => edit({ top_p: value }),
     { min: 0.001, max: 1, step: 0.01, "data-field": "top_p" });
@@ -178,8 +177,8 @@ function render({ model, el }) {
     table, legend,
     h("div", { class: "sa-parts" },
       h("div", {}, h("p", { class: "sa-title" }, "Draw the next token"), text,
-        h("div", { class: "sa-tools" }, one, hundred, clear, h("label", {}, h("b", {}, "Seed"), seedField.field)), count,
-        h("div", { class: "sa-tools" }, again)),
+        h("div", { class: "sa-tools" }, one, hundred, clear), count,
+        h("div", { class: "sa-tools" }, h("label", {}, h("b", {}, "Seed"), seedField.field), again)),
       h("div", {}, h("p", { class: "sa-title" }, "What is left"), numbersTable)),
     summary);
 
@@ -197,15 +196,15 @@ function render({ model, el }) {
       drawn === null ? null : h("i", { class: "sa-mark", style: `left: ${(100 * drawn.share).toFixed(3)}%` }));
     return h("tr", { class: kept === null ? "sa-cut" : null },
       h("th", { scope: "row", title }, name), h("td", { class: "sa-wide" }, lane),
-      h("td", { class: "aw-numbers" }, share(before, 3)), h("td", { class: "aw-numbers" }, kept === null ? cut : share(kept, 3)),
-      h("td", { class: "aw-numbers" }, drawn === null ? "" : whole(drawn.times)));
+      [share(before, 3), kept === null ? cut : share(kept, 3), drawn === null ? "" : whole(drawn.times)].map((shown) =>
+        h("td", { class: "aw-numbers" }, shown)));
   }
 
-  function paintTable({ tokens, temperature: heat_, drawn }, { before, kept, tally, byTopK }) {
+  function paintTable({ tokens, temperature: divisor, drawn }, { before, kept, tally, byTopK }) {
     const n = before.length;
     const rows = Math.min(n, SHOWN);
     const times = (of) => (drawn === 0 ? null : { times: of, share: of / drawn });
-    const reason = (rank) => (heat_ === 0 ? "greedy" : rank >= byTopK ? "top-k" : "top-p");
+    const reason = (rank) => (divisor === 0 ? "greedy" : rank >= byTopK ? "top-k" : "top-p");
     body.replaceChildren(...Array.from({ length: rows }, (_, rank) => {
       const stays = rank < kept.length;
       return rowOf(tokenNode(nameOf(tokens, rank)), { before: before[rank], kept: stays ? kept[rank] : null,
@@ -213,21 +212,24 @@ function render({ model, el }) {
     }));
     if (n === rows) return;
     const stays = kept.length > rows;
-    body.append(rowOf(`${whole(n - rows)} others`, { before: sum(before.slice(rows)),
+    body.append(rowOf(h("span", { class: "sa-more" }, `${whole(n - rows)} more`), { before: sum(before.slice(rows)),
       kept: stays ? sum(kept.slice(rows)) : null, drawn: stays ? times(sum(tally.slice(rows))) : null, cut: reason(rows),
       title: stays ? `${whole(kept.length - rows)} of them kept` : null }));
   }
 
-  const quoted = (tokens, rank) => `“${nameOf(tokens, rank).name}”`;
+  const quoted = (tokens, rank) => {
+    const { name } = nameOf(tokens, rank);
+    return `“${name.length > LONG ? `${name.slice(0, LONG)}…` : name}”`;
+  };
 
-  function notes({ tokens, temperature: heat_, top_k: k, top_p: p }, { count: left, byTopK, massOfTopK, reached }) {
+  function notes({ tokens, temperature: divisor, top_k: k, top_p: p }, { count: left, byTopK, massOfTopK, reached }) {
     const n = logits.length;
-    hot.note.textContent = heat_ === 0 ? "Greedy: the most likely token takes all."
-      : heat_ === 1 ? "Logits as they are." : `Gaps between logits × ${plain(1 / heat_)}.`;
-    cutK.note.textContent = heat_ === 0 ? "One token is left already."
+    hot.note.textContent = divisor === 0 ? "Greedy: the most likely token takes all."
+      : divisor === 1 ? "Logits as they are." : `Gaps between logits × ${plain(1 / divisor)}.`;
+    cutK.note.textContent = divisor === 0 ? "One token is left already."
       : byTopK === n ? `Off: all ${whole(n)} go on.`
       : `The first ${byTopK === 1 ? "one goes" : `${whole(byTopK)} go`} on, with ${share(massOfTopK, 3)} of the mass.`;
-    cutP.note.textContent = heat_ === 0 ? "One token is left already."
+    cutP.note.textContent = divisor === 0 ? "One token is left already."
       : p >= 1 ? `Off: all ${whole(byTopK)} stay.`
       : `${quoted(tokens, left - 1)} stays: with it the sum is ${share(reached, 3)}, and ${plain(p)} is reached.`;
   }

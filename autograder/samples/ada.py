@@ -14,4 +14,12 @@ WRITTEN = {
                        "rectangular and padding is masked on the side of the source.",
     "positions": "Attention without positions gives the same rows in another order. A sinusoid makes an offset a rotation, "
                  "the same one wherever it starts.",
+    "rope": "Query and key are turned by their own positions, and a dot product only sees the difference of two turns. So "
+            "the score depends on the offset, and the values, which are not compared, are left alone.",
+    "kv_cache": "Under a causal mask a token's key and value never depend on what comes later, so they can be kept. The "
+                "query is needed once, for the token at hand.",
+    "transformer_block": "Each sublayer reads a normed copy and adds to the stream, so the stream itself runs through "
+                         "untouched and gradients reach the first block.",
+    "language_model": "The model gives logits; temperature and the cuts decide which of them can be drawn. None of them "
+                      "changes what the model has read.",
 }

@@ -262,7 +262,8 @@ def test_a_line_of_code_is_gone_to_when_it_is_pressed(shown):
 
 @pytest.mark.browser
 def test_a_line_for_several_steps_goes_to_the_first_and_stays_marked(shown):
-    page = shown(BlockStepper(code=["in", "h = n(x)", "a = attention(h)", "", "", "", "x = x + a", "h", "f", "", "out"]))
+    lines = ["in", "h = n(x)", "a = attention(h)", "", "", "", "x = x + a", "h", "f", "", "out"]
+    page = shown(BlockStepper(code=lines))
     line(page, 2).click()
     assert step(page) == 2
     for _ in range(4):
@@ -337,7 +338,7 @@ def test_an_addition_is_said_to_replace_nothing(shown):
 
 @pytest.mark.browser
 @pytest.mark.parametrize("n_kv_heads, words", [
-    (1, "serves 4 query heads, so it is repeated 4 times"), (2, "serves 2 query heads"), (4, "nothing is repeated")])
+    (1, "serves 4 query heads, so there are 4 copies"), (2, "serves 2 query heads"), (4, "nothing is repeated")])
 def test_it_says_how_many_query_heads_share_a_key_head(shown, n_kv_heads, words):
     assert words in said(shown(BlockStepper("llama", d_model=8, n_heads=4, n_kv_heads=n_kv_heads, step=4)))
 

@@ -96,8 +96,8 @@ def test_a_token_of_a_published_model(computing, name, kind, token_bytes):
 
 
 def test_the_largest_cache_is_still_counted_exactly(computing):
-    found = computing(context=2**20, batch=512, bytes_per_element=4)["models"]
-    assert found[-1]["bytes"] == 2 * 96 * 96 * 128 * 4 * 2**20 * 512
+    found = computing(context=2**19, batch=512, bytes_per_element=4)["models"]
+    assert found[-1]["bytes"] == 2 * 96 * 96 * 128 * 4 * 2**19 * 512
 
 
 def test_the_picture_for_print_has_the_same_sizes(computing):
@@ -141,7 +141,7 @@ def test_every_model_has_its_size_and_a_bar_as_long(shown):
     room = page.locator(".cc-bar").first.bounding_box()["width"]
     for i, (own, plain) in enumerate(expected):
         bars = [page.locator(f".cc-bar .{kind}").nth(i).bounding_box()["width"] for kind in ("cc-own", "cc-mha")]
-        assert bars == pytest.approx([room * own / most, room * plain / most], abs=1)
+        assert bars == pytest.approx([max(2, room * size / most) for size in (own, plain)], abs=0.5)
         shown_size = page.locator(".cc-size").nth(i).inner_text().removesuffix(" GB")
         assert float(shown_size) == pytest.approx(own / 1e9, rel=0.006)
 
@@ -160,7 +160,7 @@ def test_the_summary_is_announced_politely_and_gives_the_reason(shown):
 
 # Controls
 
-@pytest.mark.parametrize("name, most", [("context", 2**20), ("batch", 512)])
+@pytest.mark.parametrize("name, most", [("context", 2**19), ("batch", 512)])
 def test_a_field_and_its_slider_move_together(shown, name, most):
     page = shown(CacheCalculator())
     slider(page, name).press("End")
@@ -285,7 +285,7 @@ def test_every_text_can_be_read(watched, theme):
 
 
 def test_a_phone_shows_it_without_scrolling_sideways_and_fingers_hit_its_controls(watched):
-    for options in ({}, dict(preset="GPT-3 175B", context=2**20, batch=512, bytes_per_element=4)):
+    for options in ({}, dict(preset="GPT-3 175B", context=2**19, batch=512, bytes_per_element=4)):
         seen = load_widget(watched, CacheCalculator(**options), width=390)
         assert not scrolls_sideways(seen)
         assert small_targets(seen) == []

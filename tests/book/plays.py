@@ -185,9 +185,9 @@ def reference_rotation_explorer(state, computed):
 def transformer_block(state):
     """The real block of this kind and size, and what it gives for its inputs, in shape."""
     widths = state["d_model"], state["n_heads"]
-    kinds = dict(encoder=lambda: EncoderBlock(*widths, state["d_ff"]), decoder=lambda: DecoderBlock(*widths, state["d_ff"]),
-                 llama=lambda: LlamaBlock(*widths, state["n_kv_heads"], state["d_ff"]))
-    block = kinds[state["kind"]]().to("meta")  # shapes without numbers, however large
+    with torch.device("meta"):  # shapes without numbers, however large
+        block = (LlamaBlock(*widths, state["n_kv_heads"], state["d_ff"]) if state["kind"] == "llama" else
+                 {"encoder": EncoderBlock, "decoder": DecoderBlock}[state["kind"]](*widths, state["d_ff"]))
     tokens = [state["n"], state["n_memory"]] if state["kind"] == "decoder" else [state["n"]]
     with torch.no_grad():
         out = block(*(torch.empty(state["batch"], n, state["d_model"], device="meta") for n in tokens))
@@ -669,11 +669,13 @@ def play_block_stepper(page, root, state):
 
     def at(step):
         """This step is shown: in the diagram, among the code, and in the words above."""
-        assert nodes.nth(step).get_attribute("aria-current") == "step"
-        assert root.locator("[data-node][aria-current]").count() == root.locator("[data-line][aria-current]").count() == 1
-        assert root.locator(".bs-line").inner_text() == root.locator("[data-line][aria-current]").inner_text()
-        assert [nodes.nth(i).get_attribute("data-now") for i in (0, nodes.count() - 1)] == [
-            "done" if step else "now", "later" if step < nodes.count() - 1 else "now"]
+        when, text, marked = root.evaluate("""(root) => {
+          const all = (where, f) => [...root.querySelectorAll(where)].map(f);
+          return [all("[data-node]", (node) => node.dataset.now), root.querySelector(".bs-line").textContent,
+            all("[data-line][aria-current]", (line) => line.textContent)];
+        }""")
+        assert when == ["done"] * step + ["now"] + ["later"] * (len(when) - step - 1)
+        assert [text] == marked
 
     at(state["step"])
     for kind in sorted(("encoder", "decoder", "llama"), key=lambda kind: kind == state["kind"]):

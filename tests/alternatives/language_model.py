@@ -1,0 +1,197 @@
+"""Correct answers to the chapter on the whole model, written in other ways. All must get full marks."""
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from solutions import language_model as solutions
+from solutions.kv_cache import KVCache
+from solutions.transformer_block import LlamaBlock, RMSNorm
+
+
+# LanguageModel
+
+class HeadAsALayer(nn.Module):
+    """The head is a module of its own that shares the embedding's weight, as Hugging Face has it."""
+
+    def __init__(self, vocab_size, d_model, n_layers, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.blocks = nn.ModuleList()
+        for _ in range(n_layers):
+            self.blocks.append(LlamaBlock(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads, d_ff=d_ff,
+                                          base=base, eps=eps))
+        self.norm = RMSNorm(d_model, eps)
+        self.head = nn.Linear(d_model, vocab_size, bias=False)
+        self.head.weight = self.embedding.weight
+
+    def forward(self, ids, caches=None):
+        if (ids < 0).any() or (ids >= self.embedding.num_embeddings).any():
+            raise ValueError("ids outside of the vocabulary")
+        x = self.embedding(ids)
+        for i, block in enumerate(self.blocks):
+            x = block(x) if caches is None else block(x, caches[i])
+        return self.head(self.norm(x))
+
+
+class HandMade(nn.Module):
+    """The look-up as a product with ones and zeros, PyTorch's own norm, einsum for the head; a buffer of its own."""
+
+    def __init__(self, vocab_size, d_model, n_layers, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, d_model)
+        self.blocks = nn.Sequential(*[LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, base, eps)
+                                      for _ in range(n_layers)])
+        self.norm = nn.RMSNorm(d_model, eps=eps)
+        self.register_buffer("vocabulary", torch.arange(vocab_size))
+
+    def forward(self, ids, caches=None):
+        batch, n = ids.shape
+        known = (ids[..., None] == self.vocabulary).any(-1)
+        if not known.all():
+            raise ValueError("ids outside of the vocabulary")
+        x = F.one_hot(ids, len(self.vocabulary)).to(self.embedding.weight.dtype) @ self.embedding.weight
+        for block, cache in zip(self.blocks, caches or [None] * len(self.blocks)):
+            x = block(x, cache)
+        return torch.einsum("bnd,vd->bnv", self.norm(x), self.embedding.weight)
+
+
+class CaughtIndexError(solutions.LanguageModel):
+    """PyTorch's own look-up finds ids that do not fit; indexing would take negative ones, `F.embedding` does not."""
+
+    def forward(self, ids, caches=None):
+        _, _ = ids.shape
+        try:
+            x = F.embedding(ids, self.embedding.weight)
+        except IndexError as error:
+            raise ValueError(str(error)) from None
+        caches = iter(caches) if caches else None
+        for block in self.blocks:
+            x = block(x, next(caches) if caches else None)
+        return F.linear(self.norm(x), self.embedding.weight)
+
+
+# sample
+
+def sample_by_filling(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
+    """As it is often written: what is out gets minus infinity, and one softmax at the end shares out."""
+    if temperature < 0 or (top_k is not None and top_k <= 0) or (top_p is not None and (top_p <= 0 or top_p > 1)):
+        raise ValueError("limits")
+    if temperature == 0:
+        return torch.argmax(logits, dim=-1)
+    logits = logits / temperature
+    if top_k is not None:
+        smallest = torch.topk(logits, min(top_k, logits.size(-1))).values[..., -1, None]
+        logits = logits.masked_fill(logits < smallest, float("-inf"))
+    if top_p is not None:
+        ordered, places = torch.sort(logits, descending=True)
+        out = F.softmax(ordered, dim=-1).cumsum(-1) > top_p
+        out[..., 1:] = out[..., :-1].clone()
+        out[..., 0] = False
+        logits = logits.masked_fill(torch.zeros_like(out).scatter(-1, places, out), float("-inf"))
+    flat = F.softmax(logits, dim=-1).flatten(0, -2) if logits.dim() > 1 else F.softmax(logits, dim=-1)[None]
+    return torch.multinomial(flat, num_samples=1, generator=generator).view(logits.shape[:-1])
+
+
+def sample_by_gumbel(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
+    """The largest of logits plus Gumbel noise is a draw from their softmax; limits by rank, in double precision."""
+    if not temperature >= 0:
+        raise ValueError("temperature")
+    if top_k is not None and top_k < 1:
+        raise ValueError("top_k")
+    if top_p is not None and not 0 < top_p <= 1:
+        raise ValueError("top_p")
+    if temperature == 0:
+        return logits.max(-1).indices
+    scaled = logits.double() / temperature
+    order = scaled.argsort(dim=-1, descending=True)
+    scaled = scaled.gather(-1, order)
+    stays = torch.ones_like(scaled, dtype=torch.bool)
+    if top_k is not None:
+        stays &= torch.arange(scaled.shape[-1]) < top_k
+    if top_p is not None:
+        shares = scaled.masked_fill(~stays, -torch.inf).softmax(-1)
+        upto = shares.cumsum(-1)
+        stays &= torch.cat([torch.zeros_like(upto[..., :1]), upto[..., :-1]], dim=-1) < top_p
+    noise = torch.rand(scaled.shape, generator=generator, dtype=torch.float64)
+    noisy = (scaled - (-noise.log()).log()).masked_fill(~stays, -torch.inf)
+    return order.gather(-1, noisy.argmax(-1, keepdim=True)).squeeze(-1)
+
+
+def sample_by_steps_on_a_line(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
+    """Shares laid end to end, and one number from 0 to their total for each row; in a list of rows."""
+    if temperature < 0:
+        raise ValueError("below zero")
+    if top_k is not None and top_k < 1 or top_p is not None and not 0.0 < top_p <= 1.0:
+        raise ValueError("nothing left")
+    rows = logits.reshape(-1, logits.shape[-1])
+    if temperature == 0:
+        return rows.argmax(1).reshape(logits.shape[:-1])
+    shares = ((rows - rows.max(1, keepdim=True).values) / temperature).double().exp()
+    best = shares.sort(1, descending=True)
+    kept = best.values.clone()
+    if top_k is not None:
+        kept[:, top_k:] = 0
+    if top_p is not None:
+        total = kept.sum(1, keepdim=True)
+        reached = (kept.cumsum(1) - kept) >= top_p * total
+        kept[reached] = 0
+    line = kept.cumsum(1)
+    point = torch.rand(len(rows), 1, generator=generator, dtype=torch.float64) * line[:, -1:]
+    place = torch.searchsorted(line, point, right=True).clamp(max=rows.shape[1] - 1)
+    return best.indices.gather(1, place).reshape(logits.shape[:-1])
+
+
+# generate
+
+def generate_prompt_first(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
+    """The prompt on its own, then the rest; tokens in a list until the end."""
+    if max_new_tokens == 0:
+        return ids
+    caches = [KVCache() for _ in range(len(model.blocks))] if use_cache else None
+    with torch.inference_mode():
+        pieces = [ids]
+        logits = model(ids, caches) if use_cache else model(ids)
+        while True:
+            pieces.append(solutions.sample(logits[:, -1, :], temperature, generator=generator).unsqueeze(1))
+            if len(pieces) == max_new_tokens + 1:
+                return torch.cat(pieces, dim=1)
+            logits = model(pieces[-1], caches) if use_cache else model(torch.cat(pieces, dim=1))
+
+
+@torch.no_grad()
+def generate_into_a_table(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
+    """A table with room for everything; what is unread is a slice of it. It asks the caches how much they hold."""
+    batch, n = ids.shape
+    table = torch.zeros(batch, n + max_new_tokens, dtype=ids.dtype)
+    table[:, :n] = ids
+    caches = None
+    if use_cache:
+        caches = []
+        for _ in model.blocks:
+            caches.append(KVCache())
+    for end in range(n, n + max_new_tokens):
+        begin = len(caches[0]) if use_cache else 0
+        last = model(table[:, begin:end], caches=caches)[:, -1]
+        table[:, end] = last.argmax(-1) if temperature == 0 else solutions.sample(
+            last, temperature=temperature, generator=generator)
+    return table
+
+
+def generate_by_recursion(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
+    def go_on(text, caches, left):
+        if left == 0:
+            return text
+        started = caches is not None and len(caches[0]) > 0
+        logits = model(text[:, -1:] if started else text, caches)
+        token = solutions.sample(logits[:, -1:], temperature=temperature, generator=generator)
+        return go_on(torch.hstack([text, token]), caches, left - 1)
+
+    return go_on(ids.clone(), [KVCache() for _ in model.blocks] if use_cache else None, max_new_tokens)
+
+
+ALTERNATIVES = {
+    "LanguageModel": [HeadAsALayer, HandMade, CaughtIndexError],
+    "sample": [sample_by_filling, sample_by_gumbel, sample_by_steps_on_a_line],
+    "generate": [generate_prompt_first, generate_into_a_table, generate_by_recursion],
+}
