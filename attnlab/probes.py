@@ -38,6 +38,7 @@ PHRASES = {
     "agrees": "With a cache it wrote something else than without, from the same random numbers",
     "again": "Called again it wrote something else: something was left of the call before",
     "fed_again": "With a cache, tokens that were read before were fed again",
+    "kept heads": "The cache was given another number of key/value heads than there are",
     "caches": "Each call of the model should get one cache for each block, the same ones from call to call",
 }
 # Observations that tell a right answer from a wrong one but not one mistake from another.
@@ -321,7 +322,8 @@ def steps(f, *, init, steps):
 
 
 def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
-    """The output of a module that reads its input in chunks with a cache, the chunks' outputs put together.
+    """The output of a module that reads its input in chunks with a cache, the chunks' outputs put together; and how many
+    heads each cache was given.
 
     inputs: the one that is cut, (batch, n, ...), and others that stay as they are; the first one given is cut
     cuts: where along n a new chunk begins, ascending; none means one pass with an empty cache
@@ -349,9 +351,13 @@ def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
     outputs = [[] for _ in streams]
     for start, end in zip([0, *cuts], [*cuts, None]):
         for stream, held, output in zip(streams, caches, outputs):
-            output.append(made(**{name: stream[:, start:end]}, **inputs, **held).detach().clone())
+            result = made(**{name: stream[:, start:end]}, **inputs, **held)
+            if not isinstance(result, torch.Tensor):
+                raise Unfit(f"the result should be one tensor; {type(result).__name__} came")
+            output.append(result.detach().clone())
     joined = [torch.cat(output, dim=1) for output in outputs]
-    return {"result": joined[0] if beside is None else joined}
+    given = [room for room in caches[0].values() for room in (room if plural else [room])]
+    return {"result": joined[0] if beside is None else joined, "kept heads": [room.heads for room in given]}
 
 
 def frequencies(f, *, seed, draws, logits, **inputs):
@@ -367,7 +373,11 @@ def frequencies(f, *, seed, draws, logits, **inputs):
     if not isinstance(ids, torch.Tensor) or ids.is_floating_point() or ids.shape != rows.shape[:-1]:
         raise Unfit(f"for logits {tuple(rows.shape)} the result should be whole numbers in a tensor "
                     f"{tuple(rows.shape[:-1])}; {_shape_of(ids)} came")
-    share = torch.nn.functional.one_hot(ids.long().clamp(0, logits.shape[-1] - 1), logits.shape[-1]).double().mean(0)
+    first, last = int(ids.min()), int(ids.max())
+    if first < 0 or last >= logits.shape[-1]:
+        raise Unfit(f"for {logits.shape[-1]} logits the result should be tokens from 0 to {logits.shape[-1] - 1}; "
+                    f"some from {first} to {last} came")
+    share = torch.nn.functional.one_hot(ids.long(), logits.shape[-1]).double().mean(0)
     return {"possible": share > 0, "frequencies": share}
 
 

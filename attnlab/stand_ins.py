@@ -18,6 +18,10 @@ class Room:
     def __len__(self) -> int:
         return self.held
 
+    @property
+    def heads(self) -> int:
+        return 0 if self.rows is None else self.rows[0].shape[1]
+
     def reset(self) -> None:
         self.held, self.rows = 0, None
 

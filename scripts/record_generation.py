@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import platform
 import sys
 import time
@@ -235,7 +236,7 @@ def provenance() -> str:
 def record(path: Path, target: Path) -> None:
     """Run everything and write the file."""
     torch.set_num_threads(1)
-    model, text = smollm2.load(LanguageModel, path), smollm2.tokenizer(path)
+    model, text = smollm2.load(LanguageModel), smollm2.tokenizer()
     prompts, written = continuations(model, text)
     for prompt, ids in zip(PROMPTS, written):
         print(prompt, "|", text.decode(ids), flush=True)
@@ -243,8 +244,7 @@ def record(path: Path, target: Path) -> None:
     arrays = {
         "prompts": np.array(PROMPTS),
         "prompt_lengths": np.array([len(ids) for ids in prompts]),
-        "ids": np.array([prompt + [-1] * (max(map(len, prompts)) - len(prompt)) + new
-                         for prompt, new in zip(prompts, written)]),
+        "ids": np.array(written),
         "texts": np.array([text.decode(ids) for ids in written]),
         "timed_prompt": np.array(TIMED),
         "seconds_with": np.array(seconds_per_token(model, timed, True)),
@@ -289,10 +289,11 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--verify", action="store_true", help="compare the npz file with transformers, write nothing")
     options = parser.parse_args(arguments)
 
-    path = options.model or smollm2.find()
-    if path is None or not path.is_file():
-        sys.exit(f"no such model file. {smollm2.HOW_TO_GET}")
-    smollm2.check_hash(path)
+    if options.model is not None:
+        os.environ[smollm2.SETTING] = str(options.model)
+    path = smollm2.find()
+    if path is None:
+        sys.exit(f"no such model file, or gguf and tokenizers are missing. {smollm2.HOW_TO_GET}")
     return verify(path, options.output) if options.verify else record(path, options.output)
 
 

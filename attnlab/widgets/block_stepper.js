@@ -39,13 +39,15 @@ function attentionSteps(part, name, { size, causal = false, memory = false, grou
   const times = size.n_heads / size.n_kv_heads;
   const steps = [step("qkv", "W_q, W_k, W_v", `q, k, v ← W_q h, W_k ${from}, W_v ${from}`,
     memory ? "Queries come from the stream, keys and values from the memory."
-      : grouped ? `Three maps, cut into ${each}: ${size.n_heads} for queries, ${size.n_kv_heads} for keys and for values.`
+      : grouped
+        ? `Three maps, cut into ${each}: ${size.n_heads} for queries, ${size.n_kv_heads} for keys and for values.`
         : `Three maps make queries, keys and values; each token's row is cut into ${size.n_heads} ${each}.`,
     split, [...linear(`${part}.W_q`, "d_model", "d_model"), ...linear(`${part}.W_k`, kv, "d_model"),
       ...linear(`${part}.W_v`, kv, "d_model")])];
   if (grouped) {
     steps.push(step("rope", "RoPE", "q, k ← turn(q), turn(k)",
-      "Queries and keys are turned by their tokens' positions, values are not. From here a cache keeps k and v.", split));
+      "Queries and keys are turned by their tokens' positions, values are not. From here a cache keeps k and v.",
+      split));
     steps.push(step("repeat", "repeat k, v", "k, v ← one copy per query head",
       times === 1 ? "There are as many key heads as query heads already, so nothing is repeated."
         : `Each key head and each value head serves ${times} query heads, so there are ${times} copies of it.`,
@@ -55,9 +57,10 @@ function attentionSteps(part, name, { size, causal = false, memory = false, grou
     : memory ? "the tokens of the memory" : "all tokens, itself included";
   steps.push(
     step("weights", "softmax", `weights ← softmax(${causal ? "causal " : ""}q kᵀ / √d_head)`,
-      `In each head, each token shares out a total of one among ${whom}.`, [["weights", ["batch", "n_heads", "n", keys]]]),
+      `In each head, each token shares out a total of one among ${whom}.`,
+      [["weights", ["batch", "n_heads", "n", keys]]]),
     step("mix", "weights · v", "mixed ← weights v",
-      `Each head averages its values with these shares: again one row for each token of x.`,
+      "Each head averages its values with these shares: again one row for each token of x.",
       [["mixed", headsOf("n")]]),
     step("W_o", "W_o", `${name} ← W_o (heads side by side)`,
       "The heads are put side by side, and one map mixes them: the width of the stream again.",
@@ -332,7 +335,8 @@ function render({ model, el }) {
       element.classList.toggle("bs-here", element.dataset.part === node.part);
 
     parts.line.textContent = flow.lines[node.line];
-    parts.shapes.replaceChildren(...node.out.map(({ name, axes }) => h("span", {}, h("b", {}, `${name} `), tuple(axes))));
+    parts.shapes.replaceChildren(...node.out.map(({ name, axes }) =>
+      h("span", {}, h("b", {}, `${name} `), tuple(axes))));
     parts.learns.textContent = learnsText(node);
     const where = `Step ${at + 1} of ${nodes.length}${node.part ? `, ${node.part}` : ""}`;
     say(`${where}: ${node.says} Out: ${shapesText(node.out)}.`);

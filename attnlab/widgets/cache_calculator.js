@@ -55,9 +55,8 @@ function render({ model, el }) {
       slider.value = Math.round(Math.log2(value));
       slider.setAttribute("aria-valuetext", grouped(value));
     };
-    const block = h("div", { class: "cc-control" },
-      h("div", { class: "cc-head" }, h("span", {}, h("b", {}, label), " ", h("span", { class: "cc-remark" }, unit)), field),
-      slider);
+    const heading = h("span", {}, h("b", {}, label), " ", h("span", { class: "cc-remark" }, unit));
+    const block = h("div", { class: "cc-control" }, h("div", { class: "cc-head" }, heading, field), slider);
     return { block, show };
   }
   const controls = {
@@ -104,8 +103,8 @@ function render({ model, el }) {
         h("b", {}, name), " ", kind);
       const [mha, own] = [h("i", { class: "cc-mha" }), h("i", { class: "cc-own" })];
       const value = h("span", { class: "cc-size aw-numbers", "data-size": name });
-      const line = h("div", { class: "cc-model" }, choose, h("span", { class: "cc-bar", "aria-hidden": "true" }, mha, own),
-        value);
+      const bar = h("span", { class: "cc-bar", "aria-hidden": "true" }, mha, own);
+      const line = h("div", { class: "cc-model" }, choose, bar, value);
       return { choose, kind, mha, own, value, line };
     });
     list.replaceChildren(...lines.map(({ line }) => line));

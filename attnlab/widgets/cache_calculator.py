@@ -45,8 +45,8 @@ def checked(presets):
         unknown = set(given) - {*NEEDED, *OPTIONAL}
         missing = [name for name in NEEDED if name not in given]
         if missing or unknown:
-            raise ValueError(f"a preset has {', '.join(NEEDED)} and may have {', '.join(OPTIONAL)}; missing: {missing}, "
-                             f"unknown: {sorted(unknown)}")
+            raise ValueError(f"a preset has {', '.join(NEEDED)} and may have {', '.join(OPTIONAL)}; "
+                             f"missing: {missing}, unknown: {sorted(unknown)}")
         name = str(given["name"])
         preset = dict(name=name, source=str(given.get("source", "")))
         for size in ("n_layers", "n_heads", "d_head", "n_kv_heads", "latent", "rope", "window"):
@@ -105,7 +105,7 @@ class CacheCalculator(CourseWidget):
             self.set_trait("presets", models)
             self.preset = preset
             self.context, self.batch, self.bytes_per_element = int(context), int(batch), int(bytes_per_element)
-            self.min_height, self.narrow_extra = 472 + 37 * len(models), 274 + 12 * len(models)
+            self.min_height, self.narrow_extra = 472 + 37 * len(models), 276 + 12 * len(models)
 
     @traitlets.validate("preset", "context", "batch", "bytes_per_element")
     def _possible(self, proposal):

@@ -144,10 +144,11 @@ function render({ model, el }) {
       parts.sides[side] = rows;
       const ticks = continuation.map((_, index) => h("span", { "data-tick": index }, String(index + 1)));
       const kinds = h("span", { class: "ds-kinds" });
-      const note = h("span", { class: "ds-note aw-numbers", "data-value": `note-${side}` });
-      Object.assign(rows, { kinds, ticks, note });
+      const [note, held] = ["note", "held"].map((name) =>
+        h("span", { class: "ds-note aw-numbers", "data-value": `${name}-${side}` }));
+      Object.assign(rows, { kinds, ticks, note, held });
       return h("table", { class: "aw-plain ds-panel", "data-side": side, style: `--passes: ${continuation.length}` },
-        h("caption", {}, h("b", {}, side === "cached" ? "With a cache" : "Without a cache"), note),
+        h("caption", {}, h("b", {}, side === "cached" ? "With a cache" : "Without a cache"), note, held),
         h("thead", {}, h("tr", {}, h("td"), h("th", { scope: "col" }, kinds), h("th", { scope: "col" }, "rows"),
           h("th", { scope: "col", class: "ds-history" }, h("span", { class: "ds-ticks" }, ticks)))),
         h("tbody", {}, rows.map(({ line }) => line)));
@@ -183,7 +184,9 @@ function render({ model, el }) {
       rows.kinds.replaceChildren(...(scheme === "mla" ? [h("span", {}, "latent")]
         : [h("span", { class: "ds-k" }, "K"), h("span", { class: "ds-v" }, "V")]));
       const bytes = side === "cached" ? n.held_bytes[scheme] : 0;
-      rows.note.textContent = `${plural(n.passes[step][side].tokens, "token")} processed, ${plural(bytes, "byte")} held`;
+      const { tokens, rows_so_far } = n.passes[step][side];
+      rows.note.textContent = `${plural(tokens, "token")} processed, ${rows_so_far} so far`;
+      rows.held.textContent = `${plural(bytes, "byte")} held`;
       rows.ticks.forEach((tick, index) => tick.classList.toggle("ds-current", index === step));
       rows.forEach(({ line, word, squares }, place) => {
         const now = n.rows[side][place];

@@ -159,7 +159,7 @@ function render({ model, el }) {
   // Every pair, one row each.
   const body = h("tbody");
   const table = h("table", { class: "aw-plain ro-table" },
-    h("thead", {}, h("tr", {}, [["pair i", ""], ["tokens a turn", ""], ["m θ", "ro-of-query"], ["n θ", "ro-of-key"],
+    h("thead", {}, h("tr", {}, [["pair", ""], ["tokens a turn", ""], ["m θ", "ro-of-query"], ["n θ", "ro-of-key"],
       ["(m − n) θ", ""], ["cosine", ""]].map(([text, kind]) => h("th", { scope: "col", class: kind }, text)))), body);
   const turns = h("p", { class: "ro-note aw-numbers", "data-value": "turns" });
 
@@ -313,12 +313,13 @@ function render({ model, el }) {
     facts.wavelength.textContent = `${figures(wavelengths[pair], 2)} tokens a turn`;
     facts.between.textContent = `(m − n) θ = ${figures(between[pair], 2)} rad`;
     facts.training.textContent = `0 to ${share(reached / TURN)} turns`;
-    turns.textContent = `${fullTurns} of ${d_head / 2} ${d_head === 2 ? "pair finishes" : "pairs finish"} a turn in training.`;
+    turns.textContent = `${fullTurns} of ${d_head / 2} ${d_head === 2 ? "pair finishes" : "pairs finish"} a turn in `
+      + "training.";
     headline.textContent = `score = ${figures(score)} at offset ${plain(offset)}`;
     remark.textContent = `The offset is m − n. At most ${plain(d_head / 2)}, at offset 0. Pair ${pair} adds `
       + `cos(${figures(between[pair], 2)}) = ${figures(shares[pair])}.`;
-    say(`Query at ${query}, key at ${key}: score ${figures(score)}. Move both on by ${FURTHER}, to ${further.query} and `
-      + `${further.key}: ${figures(further.score)} again. Only the offset ${plain(offset)} counts. `
+    say(`Query at ${query}, key at ${key}: score ${figures(score)}. Move both on by ${FURTHER}, to ${further.query} `
+      + `and ${further.key}: ${figures(further.score)} again. Only the offset ${plain(offset)} counts. `
       + reach(state, numbers));
   }
 

@@ -6,8 +6,9 @@ const SHOWN = 12;
 const LONG = 15; // letters of a token in a sentence
 const MOST_DRAWS = 10000;
 const MOST_SEED = 2 ** 32 - 1;
-const STEPS = [...Array.from({ length: 20 }, (_, i) => i + 1), 25, 30, 40, 50, 75, 100, 200, 500, 1000, 2000, 5000, 10000,
-  20000, 50000, 100000]; // where the top-k slider stops, before it keeps all
+// Where the top-k slider stops, before it keeps all.
+const STEPS = [...Array.from({ length: 20 }, (_, i) => i + 1), 25, 30, 40, 50, 75, 100, 200, 500, 1000, 2000, 5000,
+  10000, 20000, 50000, 100000];
 
 // All numbers shown. Tokens are known by their rank, the most likely is 0.
 export function compute({ data, vocab_size, ...settings }) {
@@ -213,8 +214,8 @@ function render({ model, el }) {
     if (n === rows) return;
     const stays = kept.length > rows;
     body.append(rowOf(h("span", { class: "sa-more" }, `${whole(n - rows)} more`), { before: sum(before.slice(rows)),
-      kept: stays ? sum(kept.slice(rows)) : null, drawn: stays ? times(sum(tally.slice(rows))) : null, cut: reason(rows),
-      title: stays ? `${whole(kept.length - rows)} of them kept` : null }));
+      kept: stays ? sum(kept.slice(rows)) : null, drawn: stays ? times(sum(tally.slice(rows))) : null,
+      cut: reason(rows), title: stays ? `${whole(kept.length - rows)} of them kept` : null }));
   }
 
   const quoted = (tokens, rank) => {
@@ -266,7 +267,7 @@ function render({ model, el }) {
 
     const show = (name, ...values) => values.forEach((value, i) => (facts[name][i].textContent = value));
     show("tokens", whole(n), whole(left));
-    show("mass", "1", share(mass, 3));
+    show("mass", "1", left === n ? "1" : share(mass, 3));
     show("nats", entropyBefore.toFixed(3), entropyNow.toFixed(3));
     show("bits", (entropyBefore / Math.LN2).toFixed(3), (entropyNow / Math.LN2).toFixed(3));
     show("choices", Math.exp(entropyBefore).toFixed(2), Math.exp(entropyNow).toFixed(2));
@@ -278,9 +279,11 @@ function render({ model, el }) {
     one.disabled = hundred.disabled = drawn >= MOST_DRAWS;
     clear.disabled = drawn === 0;
     count.textContent = drawn === 0 ? `No draw yet from seed ${state.seed}.`
-      : `${several(drawn, "draw")} from seed ${state.seed}: ${several(tally.filter((times) => times > 0).length, "token")} `
-        + `of ${whole(left)} seen.`;
-    say(`${several(left, "token")} of ${whole(n)} left, with ${share(mass, 3)} of the mass. ${quoted(tokens, 0)} has `
+      : `${several(drawn, "draw")} from seed ${state.seed}: `
+        + `${several(tally.filter((times) => times > 0).length, "token")} of ${whole(left)} seen.`;
+    const remaining = left === n ? `All ${whole(n)} tokens are left.`
+      : `${several(left, "token")} of ${whole(n)} left, with ${share(mass, 3)} of the mass.`;
+    say(`${remaining} ${quoted(tokens, 0)} has `
       + `${share(kept[0], 3)}, before the cuts ${share(before[0], 3)}. Entropy ${entropyNow.toFixed(2)} nats, like `
       + `${Math.exp(entropyNow).toFixed(1)} equal choices. ` + (drawn === 0 ? "No draw yet."
         : `Draw ${whole(drawn)}: ${quoted(tokens, last)}, drawn ${whole(tally[last])} of ${several(drawn, "time")}.`));

@@ -39,8 +39,8 @@ class SamplingExplorer(CourseWidget):
     top_k: tokens kept, 1 or more; None keeps all.
     top_p: above 0, up to 1; 1 or None keeps all.
     seed: whole number from 0 to 2**32 - 1.
-    Tokens and logits that do not fit raise ValueError, a setting out of range `TraitError`. Assigning to a setting moves
-    the widget and clears the tally. `put` brings another prompt.
+    Tokens and logits that do not fit raise ValueError, a setting out of range `TraitError`. Assigning to a setting
+    moves the widget and clears the tally. `put` brings another prompt.
 
     The logits travel once as bytes, the largest first: float32, little-endian, 4 bytes a token. The page of a whole
     vocabulary of 50,000 grows by a quarter of a megabyte; the thousand most likely tokens cost next to nothing.
@@ -94,7 +94,7 @@ class SamplingExplorer(CourseWidget):
             self.data, self.vocab_size = sent[order].tobytes(), len(numbers)
             self.tokens, self.prompt = [tokens[i] for i in order[:NAMED]], str(prompt)
             rows = min(len(numbers), SHOWN) + (len(numbers) > SHOWN)
-            self.min_height, self.narrow_extra = 480 + 28 * rows, 300
+            self.min_height, self.narrow_extra = 492 + 28 * rows, 485
 
     @traitlets.validate("temperature", "top_k", "top_p", "seed", "drawn")
     def _in_range(self, proposal):

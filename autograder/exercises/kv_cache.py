@@ -679,7 +679,8 @@ GroupedQueryAttention.misconception(
     "The position starts at 0 for every chunk. The first new token stands behind those in the cache, at len(cache).",
     section=POSITIONS)(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 0), self.at(k, 0))))
 GroupedQueryAttention.misconception(
-    "The queries of each chunk start at position 0, the keys do not. Both stand at len(cache) and after.",
+    "The queries stand too far back, by as much as the cache holds: they start at position 0 in each chunk, or else all "
+    "keys that come back are turned from len(cache) on. Key j stands at j, and new token i at len(cache) + i.",
     section=POSITIONS)(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 0), self.at(k, past))))
 GroupedQueryAttention.misconception(
     "The tokens of the cache are counted twice: the new positions start at twice len(cache). They start at len(cache), "
@@ -752,7 +753,7 @@ class CachedUnrotated(_Steps):
 
 
 @GroupedQueryAttention.misconception(
-    "The queries are rotated after `append`, when `len(cache)` counts the new tokens already: they stand too far back "
+    "The queries are rotated after `append`, when `len(cache)` counts the new tokens already: they stand too far on "
     "by a whole chunk. Ask for the length before you append.", section=POSITIONS)
 class LengthAfterAppend(_Steps):
     def forward(self, x, cache=None):

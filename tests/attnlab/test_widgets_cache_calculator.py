@@ -22,7 +22,7 @@ FORMATS = {1: torch.int8, 2: torch.bfloat16, 4: torch.float32}
 
 
 def made(preset, context, batch, bytes_per_element, plain=False):
-    """Bytes of the arrays that a cache holds once a context was read token by token; `plain`: of multi-head attention."""
+    """Bytes of the arrays that a cache holds once the context was read; `plain`: that of multi-head attention."""
     dtype, total = FORMATS[bytes_per_element], 0
     for _ in range(preset["n_layers"]):
         kept = []
@@ -142,7 +142,7 @@ def test_every_model_has_its_size_and_a_bar_as_long(shown):
     for i, (own, plain) in enumerate(expected):
         bars = [page.locator(f".cc-bar .{kind}").nth(i).bounding_box()["width"] for kind in ("cc-own", "cc-mha")]
         assert bars == pytest.approx([max(2, room * size / most) for size in (own, plain)], abs=0.5)
-        shown_size = page.locator(".cc-size").nth(i).inner_text().removesuffix(" GB")
+        shown_size = page.locator(".cc-size").nth(i).inner_text().removesuffix(" GB").replace("−", "-")
         assert float(shown_size) == pytest.approx(own / 1e9, rel=0.006)
 
 

@@ -138,20 +138,21 @@ def idle_answers(name: str) -> dict:
 def idle_modules(name: str) -> dict:
     """Subclasses of a reference that are made as it is and then do nothing of use when they are called."""
     reference = EXERCISES[name].reference
+    methods = [method for method in vars(reference) if not method.startswith("__")] or ["forward"]
 
     def with_forward(forward):
-        return type(reference.__name__, (reference,), {"forward": lambda self, *args, **kwargs: forward(
-            [*args, *kwargs.values()])})
+        return type(reference.__name__, (reference,), dict.fromkeys(
+            methods, lambda self, *args, **kwargs: forward([*args, *kwargs.values()])))
 
     def raises(given):
         raise ValueError
 
     return {
         "returns nothing": with_forward(lambda given: None),
-        "returns its first input": with_forward(lambda given: given[0]),
+        "returns its first input": with_forward(lambda given: given[0] if given else None),
         "returns its inputs": with_forward(tuple),
-        "returns zeros": with_forward(lambda given: torch.zeros_like(given[0])),
-        "returns zeros twice": with_forward(lambda given: (torch.zeros_like(given[0]), torch.zeros_like(given[0]))),
+        "returns zeros": with_forward(lambda given: torch.zeros_like(given[0]) if given else 0),
+        "returns zeros twice": with_forward(lambda given: tuple(torch.zeros_like(row) for row in given[:1] * 2)),
         "refuses": with_forward(raises),
     }
 

@@ -201,6 +201,79 @@ def reference_block_stepper(state, computed):
                 total=(computed["total"], sum(counts)), out=(computed["nodes"][-1]["out"][0]["shape"], out))
 
 
+def sampled(state):
+    """(before, kept), the most likely token first: the temperature, the k largest, as many of them as reach p."""
+    logits = torch.tensor(np.frombuffer(base64.b64decode(state["data"]), dtype="<f4").astype(float))
+    if state["temperature"] == 0:
+        return (F.one_hot(logits.argmax(), len(logits)).double(),) * 2
+    before = (logits / state["temperature"]).softmax(0)
+    k = min(state["top_k"] or len(logits), len(logits))
+    left = before[:k] / before[:k].sum()
+    size = k if state["top_p"] == 1 else min(k, 1 + int((left.cumsum(0) < state["top_p"]).sum()))
+    kept = torch.where(torch.arange(len(logits)) < size, before, 0.0)
+    return before, kept / kept.sum()
+
+
+def reference_sampling_explorer(state, computed):
+    before, kept = sampled(state)
+    count = computed["count"]
+    nats = torch.special.entr(kept).sum().item()
+    return dict(before=(computed["before"], before.numpy()), kept=(computed["kept"], kept[:count].numpy()),
+                rest=(0.0, kept[count:].sum().item()), mass=(computed["mass"], before[:count].sum().item()),
+                entropy=(computed["entropy"], nats))
+
+
+def decoding(state):
+    """Each pass with a cache and without, by writing the continuation: tokens read, keys, multiply-adds; bytes held."""
+    width, layers = state["d_model"], state["n_layers"]
+    heads = dict(mha=state["n_heads"], gqa=state["n_kv_heads"], mqa=1).get(state["scheme"])
+    p, written = len(state["prompt"]), len(state["continuation"])
+    sides = {}
+    for side in ("cached", "full"):
+        keys = p + np.arange(written)
+        tokens = np.where(np.arange(written), 1, p) if side == "cached" else keys
+        # Each projection as the matrix it is: W_q and W_o, W_k and W_v.
+        entries = sum(np.zeros((width, columns * state["d_head"])).size
+                      for columns in [state["n_heads"]] * 2 + [heads] * 2) if heads else np.nan
+        projections, scores = tokens * entries, 2 * tokens * keys * width * (1 if heads else np.nan)
+        sides[side] = dict(tokens=tokens, rows_so_far=tokens.cumsum(), projections=projections, attention=scores,
+                           total=layers * (projections + scores), so_far=(layers * (projections + scores)).cumsum())
+    kept = dict(mha=2 * width, gqa=2 * width * state["n_kv_heads"] // state["n_heads"], mqa=2 * state["d_head"],
+                mla=state["latent"] + state["rope"])
+    held = {name: numbers * layers * state["bytes_per_element"] * (p + state["step"]) for name, numbers in kept.items()}
+    return sides, held
+
+
+def reference_decode_stepper(state, computed):
+    sides, held = decoding(state)
+    pairs = {f"held by {name}": (computed["held_bytes"][name], value) for name, value in held.items()}
+    for side, counts in sides.items():
+        for name, values in counts.items():
+            got = np.array([one[side][name] for one in computed["passes"]], dtype=float)
+            pairs[f"{side}: {name}"] = (got, values)
+    return pairs
+
+
+def caches(state):
+    """Bytes of the cache of each model, and of one with keys and values for every head and token."""
+    settings = state["batch"] * state["bytes_per_element"]
+    own, plain = [], []
+    for model in state["presets"]:
+        row = model["latent"] + model["rope"] or 2 * model["n_kv_heads"] * model["d_head"]
+        tokens = min(state["context"], model["window"] or np.inf)
+        own.append(settings * model["n_layers"] * row * tokens)
+        plain.append(settings * model["n_layers"] * 2 * model["n_heads"] * model["d_head"] * state["context"])
+    return np.array(own, dtype=float), np.array(plain, dtype=float)
+
+
+def reference_cache_calculator(state, computed):
+    own, plain = caches(state)
+    models = computed["models"]
+    return dict(own=([one["bytes"] for one in models], own), plain=([one["mha"]["bytes"] for one in models], plain),
+                gb=([one["gb"] for one in models], own / 1e9), gib=([one["gib"] for one in models], own / 2**30),
+                chosen=(models[computed["chosen"]]["name"] == state["preset"], True))
+
+
 # Every control
 
 def play_dot_product(page, root, state):
@@ -696,16 +769,184 @@ def play_block_stepper(page, root, state):
         at(0)
         go("end").press("Enter")
         at(last)
-        for i in range(lines.count()):
-            lines.nth(i).click()
-            assert lines.nth(i).get_attribute("aria-current") == "step"
-        for step in range(last + 1):
-            nodes.nth(step).click()
-            at(step)
-        page.keyboard.press("Home")
-        at(0)
-        page.keyboard.press("ArrowDown")
-        at(1)
+    # The block that the page began with.
+    for i in range(lines.count()):
+        lines.nth(i).click()
+        assert lines.nth(i).get_attribute("aria-current") == "step"
+    for step in range(nodes.count()):
+        nodes.nth(step).click()
+        at(step)
+    page.keyboard.press("Home")
+    at(0)
+    page.keyboard.press("ArrowDown")
+    at(1)
+
+
+def play_sampling_explorer(page, root, state):
+    state = {name: state[name] for name in ("data", "temperature", "top_k", "top_p", "seed", "drawn")}
+    first = dict(state, drawn=0)
+    text = lambda name: root.locator(f"[data-value={name}]").inner_text()  # noqa: E731
+    field = lambda name: root.locator(f"[data-field={name}]")  # noqa: E731
+    slider = lambda name: root.locator(f"[data-slider={name}]")  # noqa: E731
+    press = lambda name: root.locator(f"[data-go={name}]").press("Enter")  # noqa: E731
+    whole = lambda seen: int(seen.replace(",", ""))  # noqa: E731
+
+    def right(**changes):
+        """Rows, sums and tally are those of the state; a change of a setting clears the tally."""
+        state.update({"drawn": 0, **changes})
+        before, kept = sampled(state)
+        cells = root.locator(".sa-table tbody td.aw-numbers").all_inner_texts()
+        rows = [cells[at:at + 3] for at in range(0, len(cells), 3)]
+        single = min(len(before), 12)
+        parts = [slice(i, i + 1) for i in range(single)] + [slice(single, None)][:len(rows) - single]
+        for (softmax, left, _), part in zip(rows, parts, strict=True):
+            for seen, p in ((softmax, before[part].sum()), (left, kept[part].sum())):
+                cut = seen in ("greedy", "top-k", "top-p")
+                assert p == 0 if cut else p < 0.0005 if seen == "<.001" else agrees(seen, p), (rows, before, kept)
+        count = int((kept > 0).sum())
+        assert whole(text("tokens-after")) == count
+        nats = [torch.special.entr(shares).sum() for shares in (before, kept)]
+        shown([text("mass-after"), text("nats-before"), text("nats-after")], [before[:count].sum(), *nats])
+        drawn = [whole(tally) if tally else 0 for *_, tally in rows]
+        assert sum(drawn) == state["drawn"]
+        if state["drawn"] >= 1000:  # five standard deviations
+            expected = np.array([float(kept[part].sum()) for part in parts])
+            error = np.abs(np.array(drawn) / state["drawn"] - expected)
+            assert (error <= 5 * np.sqrt(expected * (1 - expected) / state["drawn"]) + 1e-9).all()
+        if state["top_k"] is not None:
+            assert whole(field("top_k").input_value()) == min(state["top_k"], len(before))
+
+    right(drawn=state["drawn"])
+    press("reset")
+    right(**first)
+    field("temperature").fill("0.7")
+    right(temperature=0.7)
+    slider("temperature").press("Home")
+    right(temperature=0)
+    press("one")
+    assert text("text").endswith(root.locator(".sa-text mark").inner_text())
+    right(drawn=1)
+    slider("temperature").press("End")
+    right(temperature=5)
+    field("top_k").fill("4")
+    right(top_k=4)
+    slider("top_k").press("ArrowLeft")
+    right(top_k=3)
+    field("top_p").fill("0.55")
+    right(top_p=0.55)
+    slider("top_p").press("End")
+    right(top_p=1)
+    slider("top_k").press("End")
+    right(top_k=None)
+    field("temperature").fill("1")
+    right(temperature=1)
+    for _ in range(10):
+        press("hundred")
+    right(drawn=1000)
+    tally = root.locator(".sa-table").inner_text()
+    field("seed").fill("77")
+    right(seed=77)
+    field("seed").fill(str(first["seed"]))
+    for _ in range(10):
+        press("hundred")
+    right(seed=first["seed"], drawn=1000)
+    assert root.locator(".sa-table").inner_text() == tally
+    press("clear")
+    right()
+    press("reset")
+    right(**first)
+
+
+def play_decode_stepper(page, root, state):
+    first = {name: state[name] for name in ("scheme", "step")}
+    text = lambda name: root.locator(f"[data-value='{name}']").inner_text()  # noqa: E731
+    press = lambda name: root.locator(f"[data-go={name}]").press("Enter")  # noqa: E731
+    scales = {"million": 1e6, "billion": 1e9, "trillion": 1e12}
+    p, last = len(state["prompt"]), len(state["continuation"]) - 1
+
+    def counted(shown_text, expected):
+        figure, _, unit = shown_text.replace(",", "").partition(" ")
+        assert agrees(figure, expected / scales.get(unit, 1)), (shown_text, expected)
+
+    def right(**changes):
+        state.update(changes)
+        sides, held = decoding(state)
+        step = state["step"]
+        assert text("title").startswith(f"Pass {step + 1} of {last + 1} reads")
+        for side, counts in sides.items():
+            words = root.locator(f"[data-side={side}] [data-word]").all_inner_texts()
+            old = {"cached": "read", "full": "again"}[side]
+            known = ["new"] * p if step == 0 else [old] * (p + step - 1) + ["new"]
+            assert words == [*known, "next", *[""] * (last - step)]
+            assert text(f"note-{side}").replace("tokens", "token") == (
+                f"{counts['tokens'][step]} token processed, {counts['rows_so_far'][step]} so far")
+            for name in ("projections", "attention", "total", "so_far"):
+                if state["scheme"] == "mla":
+                    assert text(f"{name}-{side}") == "not counted"
+                else:
+                    counted(text(f"{name}-{side}"), counts[name][step])
+                    ratio = sides["full"][name][step] / sides["cached"][name][step]
+                    shown([text(f"{name}-ratio")], [ratio])
+        assert text("held-cached") == f"{held[state['scheme']]:,} bytes held"
+        assert [text(f"held-{name}") for name in held] == [f"{size:,} bytes" for size in held.values()]
+
+    right()
+    for scheme in ("mha", "gqa", "mqa", "mla", "gqa"):
+        root.locator(f"[data-scheme={scheme}]").press("Enter")
+        right(scheme=scheme)
+        assert root.locator("[data-scheme][aria-pressed=true]").get_attribute("data-scheme") == scheme
+    for step in range(state["step"] + 1, last + 1):
+        press("next")
+        right(step=step)
+    press("next")  # there is no pass after the last
+    right()
+    for step in reversed(range(last)):
+        press("back")
+        right(step=step)
+    press("reset")
+    right(**first)
+
+
+def play_cache_calculator(page, root, state):
+    first = {name: state[name] for name in ("preset", "context", "batch", "bytes_per_element")}
+    text = lambda name: root.locator(f"[data-value='{name}']").inner_text()  # noqa: E731
+    field = lambda name: root.locator(f"[data-field={name}]")  # noqa: E731
+    slider = lambda name: root.locator(f"[data-slider={name}]")  # noqa: E731
+    three = lambda got, expected: np.isclose(number(got.replace(",", "")), expected, rtol=0.0051)  # noqa: E731
+
+    def right(**changes):
+        state.update(changes)
+        own, plain = caches(state)
+        at = [model["name"] for model in state["presets"]].index(state["preset"])
+        sizes = root.locator("[data-size]").all_inner_texts()
+        assert len(sizes) == len(own) and all(map(three, [size.removesuffix(" GB") for size in sizes], own / 1e9))
+        assert text("headline").startswith(state["preset"] + ": ")
+        assert text("formula").endswith(f"= {int(own[at]):,} bytes")
+        for name, unit in (("gb", 1e9), ("gib", 2**30)):
+            assert three(text(f"{name}-own"), own[at] / unit) and three(text(f"{name}-mha"), plain[at] / unit)
+            shown([text(f"{name}-ratio")], [plain[at] / own[at]])
+        assert root.locator("[data-model][aria-pressed=true]").get_attribute("data-model") == state["preset"]
+        for name in ("context", "batch"):
+            assert number(field(name).input_value()) == state[name]
+
+    right()
+    for model in state["presets"]:
+        root.locator(f"[data-model='{model['name']}']").press("Enter")
+        right(preset=model["name"])
+    for width in (1, 4, 2):
+        root.locator(f"[data-bytes='{width}']").press("Enter")
+        right(bytes_per_element=width)
+    for name, most in (("context", 2**19), ("batch", 512)):
+        field(name).fill("96")
+        right(**{name: 96})
+        slider(name).press("End")
+        right(**{name: most})
+        slider(name).press("ArrowLeft")
+        right(**{name: most // 2})
+        field(name).press("ArrowDown")
+        right(**{name: most // 2 - 1})
+    root.locator("[data-go=reset]").press("Enter")
+    right(**first)
 
 
 PLAYS = {name.removeprefix("play_"): play for name, play in list(globals().items()) if name.startswith("play_")}

@@ -1,3 +1,278 @@
 """Wrong answers to the caching chapter that its list of misconceptions does not hold in these words."""
 
-UNSEEN = {}
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from solutions import kv_cache as solutions
+from solutions.rope import apply_rope
+
+
+def own_error(kind):
+    raise kind("my own words")
+
+
+def four(x, n_rep):
+    if x.dim() != 4 or n_rep < 1:
+        own_error(ValueError)
+    return x
+
+
+class Cache:
+    """A right cache in parts, for answers that get one of them wrong."""
+
+    def __init__(self):
+        self.rows = []
+
+    def append(self, k, v):
+        for new, old in zip((k, v), self.rows[-1] if self.rows else (k, v)):
+            if new.ndim != 4 or k.shape[:3] != v.shape[:3] or (*new.shape[:2], new.shape[3]) != (
+                    *old.shape[:2], old.shape[3]):
+                own_error(ValueError)
+        self.keep(k, v)
+        return tuple(self.join(rows) for rows in zip(*self.rows))
+
+    def keep(self, k, v):
+        self.rows.append((k, v))
+
+    def join(self, rows):
+        return torch.cat(rows, 2)
+
+    def __len__(self):
+        return sum(k.shape[2] for k, _ in self.rows)
+
+    def reset(self):
+        self.rows = []
+
+
+def cache_but(**parts):
+    return type("KVCache", (Cache,), parts)
+
+
+class NoChecks:
+    """The shortest cache that works when all is well."""
+
+    def __init__(self):
+        self.k = None
+
+    def append(self, k, v):
+        if self.k is not None:
+            k, v = torch.cat([self.k, k], 2), torch.cat([self.v, v], 2)
+        self.k, self.v = k, v
+        return k, v
+
+    def __len__(self):
+        return 0 if self.k is None else self.k.shape[2]
+
+    def reset(self):
+        self.k = None
+
+
+class EmptyAtFirst(NoChecks):
+    """Begins with an empty tensor of shape (0,), which `torch.cat` lets through whatever comes; so does its length."""
+
+    def __init__(self):
+        self.k = self.v = torch.empty(0)
+
+    def __len__(self):
+        return self.k.shape[-2] if self.k.numel() else 0
+
+
+class Parts(nn.Module):
+    """A right layer in parts, for answers that get one of them wrong."""
+
+    def __init__(self, d_model, n_heads, n_kv_heads, base=10000.0):
+        super().__init__()
+        if n_heads < 1 or n_kv_heads < 1 or d_model % n_heads or n_heads % n_kv_heads or d_model // n_heads % 2:
+            own_error(ValueError)
+        self.heads, self.shared, self.width, self.base = n_heads, n_kv_heads, d_model // n_heads, base
+        for role, outputs in zip("qkvo", (n_heads, n_kv_heads, n_kv_heads, n_heads)):
+            setattr(self, f"W_{role}", nn.Linear(d_model, outputs * self.width, bias=False))
+
+    def forward(self, x, cache=None):
+        if x.ndim != 3:
+            own_error(ValueError)
+        q, k, v = (W(x).unflatten(-1, (-1, self.width)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v))
+        q, k, v, before = self.place_and_keep(q, k, v, cache)
+        k, v = self.spread(k), self.spread(v)
+        out = self.attend(q, k, v, before)
+        return self.W_o(out.transpose(1, 2).flatten(2))
+
+    def place_and_keep(self, q, k, v, cache):
+        before = 0 if cache is None else len(cache)
+        q, k = self.turn(q, before), self.turn(k, before)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        return q, k, v, before
+
+    def turn(self, x, first):
+        return apply_rope(x, torch.arange(first, first + x.shape[2]), self.base)
+
+    def spread(self, t):
+        return t.repeat_interleave(self.heads // self.shared, dim=1)
+
+    def attend(self, q, k, v, before):
+        mask = torch.arange(k.shape[2]) <= before + torch.arange(q.shape[2])[:, None]
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+def but(**parts):
+    """The layer with some of its parts replaced."""
+    return type("GroupedQueryAttention", (Parts,), parts)
+
+
+def if_cache(self, q, k, v, cache):
+    before = len(cache) if cache else 0
+    q, k = self.turn(q, before), self.turn(k, before)
+    if cache:
+        k, v = cache.append(k, v)
+    return q, k, v, before
+
+
+def result_dropped(self, q, k, v, cache):
+    before = 0 if cache is None else len(cache)
+    q, k = self.turn(q, before), self.turn(k, before)
+    if cache is not None:
+        cache.append(k, v)
+    return q, k, v, 0
+
+
+def length_after(self, q, k, v, cache):
+    if cache is not None:
+        k, v = cache.append(self.turn(k, len(cache)), v)
+        return self.turn(q, len(cache)), k, v, len(cache) - q.shape[2]
+    return self.turn(q, 0), self.turn(k, 0), v, 0
+
+
+def all_at_the_start(self, q, k, v, cache):
+    before = 0 if cache is None else len(cache)
+    q, k = self.turn(q, 0), self.turn(k, 0)
+    if cache is not None:
+        k, v = cache.append(k, v)
+    return q, k, v, before
+
+
+def reset_first(self, q, k, v, cache):
+    if cache is not None:
+        cache.reset()
+    return Parts.place_and_keep(self, q, k, v, cache)
+
+
+def turned_once_more(self, q, k, v, cache):
+    q, k, v, before = Parts.place_and_keep(self, q, k, v, cache)
+    return q, self.turn(k, 0) if cache is not None else k, v, before
+
+
+def turned_from_the_end(self, q, k, v, cache):
+    """Unrotated keys are kept and turned on reading, but from the chunk's own position on."""
+    before = 0 if cache is None else len(cache)
+    if cache is not None:
+        k, v = cache.append(k, v)
+    return self.turn(q, before), self.turn(k, before), v, before
+
+
+def fused_causal(self, q, k, v, before):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=True)
+
+
+def causal_if_several(self, q, k, v, before):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=q.shape[2] > 1)
+
+
+def causal_if_first(self, q, k, v, before):
+    return F.scaled_dot_product_attention(q, k, v, is_causal=before == 0)
+
+
+def scaled_by_the_model(self, q, k, v, before):
+    return Parts.attend(self, q * math.sqrt(self.width / self.W_q.in_features), k, v, before)
+
+
+class ShiftsByOne(Parts):
+    """New tokens stand one too far whenever a cache is not empty."""
+
+    def place_and_keep(self, q, k, v, cache):
+        before = 0 if cache is None else len(cache)
+        shift = before + (before > 0)
+        q, k = self.turn(q, shift), self.turn(k, shift)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        return q, k, v, before
+
+
+class NeedsItsOwnKind(Parts):
+    """Looks into the cache, where only `append`, `len` and `reset` are to be relied upon."""
+
+    def place_and_keep(self, q, k, v, cache):
+        before = 0 if cache is None or cache.kept is None else cache.kept[0].shape[2]
+        q, k = self.turn(q, before), self.turn(k, before)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        return q, k, v, before
+
+
+def checked(count):
+    def with_checks(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
+        solutions.kv_cache_bytes(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch)
+        return count(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch)
+    return with_checks
+
+
+# exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
+UNSEEN = {
+    "repeat_kv": [
+        (lambda x, n_rep: four(x, n_rep).repeat(1, n_rep, 1, 1), "0 1 0 1"),
+        (lambda x, n_rep: four(x, n_rep)[:, None].expand(-1, n_rep, -1, -1, -1).flatten(1, 2), "0 1 0 1"),
+        (lambda x, n_rep: four(x, n_rep).repeat_interleave(n_rep, -2), "The tokens are repeated"),
+        (lambda x, n_rep: four(x, n_rep)[:, :, None].expand(-1, -1, n_rep, -1, -1), "an axis of their own"),
+        (lambda x, n_rep: torch.repeat_interleave(x, n_rep, 1) if n_rep > 0 else own_error(ValueError),
+         "Any number of dimensions"),
+        (lambda x, n_rep: four(x, n_rep).repeat_interleave(n_rep, dim=1).flip(1), None),
+        (lambda x, n_rep: torch.tensor(four(x, n_rep).tolist(), dtype=x.dtype).repeat_interleave(n_rep, 1),
+         "The gradient is cut"),
+    ],
+    "KVCache": [
+        (cache_but(join=lambda self, rows: torch.cat(rows, 1)), "along the heads"),
+        (cache_but(join=lambda self, rows: torch.cat(rows, 3)), "along the width"),
+        (cache_but(join=lambda self, rows: torch.cat(rows[::-1], 2)), "before the old ones"),
+        (cache_but(join=lambda self, rows: rows[-1]), "Only the new keys"),
+        (cache_but(reset=lambda self: self.rows.copy().clear()), "`reset` leaves everything"),
+        (cache_but(__len__=lambda self: len(self.rows)), "calls of `append`"),
+        (cache_but(join=lambda self, rows: torch.stack(rows)), None),
+        (NoChecks, None),
+        (EmptyAtFirst, None),
+        (cache_but(keep=lambda self, k, v: self.rows.append((k, k))), None),
+        (dict, None),
+    ],
+    "GroupedQueryAttention": [
+        (but(place_and_keep=if_cache), "`if cache:`"),
+        (but(place_and_keep=result_dropped), "`if cache:`"),
+        (but(place_and_keep=reset_first), "`if cache:`"),
+        (but(place_and_keep=length_after), "rotated after `append`"),
+        (but(place_and_keep=all_at_the_start), "starts at 0 for every chunk"),
+        (but(place_and_keep=turned_once_more), "rotated again"),
+        (but(spread=lambda self, t: t.repeat(1, self.heads // self.shared, 1, 1)), "0 1 0 1"),
+        (but(attend=fused_causal), "top left"),
+        (but(attend=causal_if_several), "top left"),
+        (but(attend=causal_if_first), "With a cache there is no mask"),
+        (but(attend=scaled_by_the_model), "square root of d_model"),
+        (but(turn=lambda self, x, first: apply_rope(x, first + torch.arange(x.shape[2]))), "`base` is not handed on"),
+        (but(turn=lambda self, x, first: apply_rope(x, -torch.arange(first, first + x.shape[2]), self.base)), None),
+        (but(place_and_keep=turned_from_the_end), "all keys that come back"),
+        (ShiftsByOne, None),
+        (NeedsItsOwnKind, None),
+    ],
+    "kv_cache_bytes": [
+        (lambda n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1:
+         2 * bytes_per_element * batch * n_layers * n_kv_heads * d_head * seq_len, "Sizes that cannot be"),
+        (checked(lambda layers, heads, width, tokens, size, batch: math.prod((layers, heads, width, tokens, size, batch))),
+         "a key and a value"),
+        (checked(lambda layers, heads, width, tokens, size, batch: 4 * layers * heads * width * tokens * batch),
+         "`bytes_per_element` is not looked at"),
+        (checked(lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size + batch),
+         None),
+        (checked(lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size * batch
+                 // 1000), None),
+    ],
+}

@@ -124,12 +124,12 @@ def with_a_list_that_stays(model, ids, max_new_tokens, temperature=0.0, generato
 UNSEEN = {
     "LanguageModel": [
         (but(leave=lambda self, x: F.linear(x, self.embedding.weight)), "last norm is missing"),
-        (but(leave=lambda self, x: Parts.leave(self, x)[:, -1]), None),
+        (but(leave=lambda self, x: Parts.leave(self, x)[:, -1]), "Only the last position"),
         (but(leave=lambda self, x: F.softmax(Parts.leave(self, x), -1)), "A softmax stands at the end"),
         (but(enter=lambda self, x: x * x.shape[-1] ** 0.5), "square root of d_model"),
         (but(cache=lambda self, caches, i: None), "caches are not used"),
         (but(cache=lambda self, caches, i: caches[0] if caches else None), "share the first cache"),
-        (but(cache=lambda self, caches, i: caches[-1 - i] if caches else None), None),
+        (but(cache=lambda self, caches, i: caches[i] if caches and i else None), None),
         (but(order=lambda self: reversed(self.blocks)), None),
         (but(make=lambda self, d, h, kv, ff, base, eps: LlamaBlock(d, h, kv, ff, base=base)),
          "not handed on to the blocks"),
@@ -145,7 +145,7 @@ UNSEEN = {
         (drawing(keep=limits(shift=1)), "One token more than top_k"),
         (drawing(keep=lambda shares, k, p: right(shares, k, None)), "top_p is not used"),
         (drawing(keep=lambda shares, k, p: right(shares, None, p)), "top_k is not used"),
-        (drawing(), None),
+        (drawing(), "is not used"),
         (drawing(keep=right, pick=lambda shares, generator: shares.argmax(-1)), "always takes the most likely"),
         (drawing(keep=lambda shares, k, p: right(shares, k, None if p is None else p / 2)), None),
         (drawing(change=lambda logits, t: logits / t ** 2, keep=right), None),
@@ -154,7 +154,7 @@ UNSEEN = {
     ],
     "generate": [
         (writing(feed=lambda text, step, caches: text), "whole text is fed again"),
-        (writing(feed=lambda text, step, caches: text[:, -1:]), None),
+        (writing(feed=lambda text, step, caches: text[:, -1:]), "only its last token is fed"),
         (writing(end=lambda text, n: text[:, n:]), "prompt is missing"),
         (writing(extra=1), "One token too many"),
         (writing(take=0), "logits of the first position"),

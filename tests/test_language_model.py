@@ -1,0 +1,299 @@
+"""The reference answers of the chapter on the whole model against PyTorch's own operations, and the chapter's facts."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from attnlab import data
+from solutions.kv_cache import KVCache
+from solutions.language_model import LanguageModel, generate, sample
+
+SEED = 110_211
+# Sizes that all differ: 13 words, 5 tokens, 24 wide, 3 blocks, 6 heads of 4 on 2 key/value heads, 20 hidden.
+SIZES = dict(vocab_size=13, d_model=24, n_layers=3, n_heads=6, n_kv_heads=2, d_ff=20, base=500.0, eps=1e-3)
+
+
+@pytest.fixture
+def draw():
+    generator = torch.Generator().manual_seed(SEED)
+    return lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+@pytest.fixture
+def ids():
+    return torch.tensor([[3, 12, 0, 7, 3], [1, 1, 9, 4, 11]])
+
+
+@pytest.fixture
+def model(draw):
+    made = LanguageModel(**SIZES).double()
+    with torch.no_grad():
+        for name, parameter in made.named_parameters():
+            drawn = draw(*parameter.shape)
+            parameter.copy_(1 + 0.3 * drawn if "norm" in name else drawn / parameter.shape[-1] ** 0.5)
+    return made
+
+
+def by_fused_operations(model, ids):
+    """The same model from its weights alone, with PyTorch's fused attention and norm, and RoPE on complex numbers."""
+    weights = dict(model.named_parameters())
+    batch, n = ids.shape
+    speeds = 500.0 ** (-torch.arange(0, 4, 2, dtype=torch.float64) / 4)
+    turns = torch.exp(1j * torch.arange(n)[:, None] * speeds)
+
+    def rotated(x):
+        pairs = torch.complex(*x.chunk(2, dim=-1)) * turns
+        return torch.cat([pairs.real, pairs.imag], dim=-1)
+
+    x = F.embedding(ids, weights["embedding.weight"])
+    for layer in range(3):
+        def weight(name):
+            return weights[f"blocks.{layer}.{name}.weight"]
+        y = F.rms_norm(x, (24,), weight("norm_1"), 1e-3)
+        q, k, v = (F.linear(y, weight(f"attention.W_{name}")).view(batch, n, -1, 4).transpose(1, 2) for name in "qkv")
+        heads = F.scaled_dot_product_attention(rotated(q), rotated(k), v, is_causal=True, enable_gqa=True)
+        x = x + F.linear(heads.transpose(1, 2).flatten(2), weight("attention.W_o"))
+        y = F.rms_norm(x, (24,), weight("norm_2"), 1e-3)
+        gate = F.silu(F.linear(y, weight("feed_forward.W_gate")))
+        x = x + F.linear(gate * F.linear(y, weight("feed_forward.W_up")), weight("feed_forward.W_down"))
+    return F.linear(F.rms_norm(x, (24,), weights["norm.weight"], 1e-3), weights["embedding.weight"])
+
+
+def close(actual, expected):
+    """As close as angles in float32 allow."""
+    torch.testing.assert_close(actual, expected, rtol=1e-5, atol=1e-6)
+
+
+# the model
+
+def test_logits_and_gradients_agree_with_pytorch_s_fused_operations(model, ids, draw):
+    upstream, gradients = draw(2, 5, 13), []
+    for run in (model, lambda ids: by_fused_operations(model, ids)):
+        model.zero_grad()
+        logits = run(ids)
+        (logits * upstream).sum().backward()
+        gradients.append([logits.detach(), *(p.grad.clone() for p in model.parameters())])
+    for one, other in zip(*gradients):
+        close(one, other)
+
+
+@pytest.mark.parametrize("cuts", [[], [1], [4], [2, 3], [1, 2, 3, 4]])
+def test_reading_in_pieces_with_caches_equals_one_pass(model, ids, cuts):
+    caches = [KVCache() for _ in model.blocks]
+    edges = [0, *cuts, 5]
+    pieces = [model(ids[:, start:end], caches) for start, end in zip(edges, edges[1:])]
+    close(torch.cat(pieces, dim=1), model(ids))
+    assert [len(cache) for cache in caches] == [5, 5, 5]
+
+
+def test_later_ids_move_no_bit_of_earlier_logits(model, ids):
+    changed = ids.clone()
+    changed[:, 3] = 5
+    moved = (model(ids) != model(changed)).any(dim=-1)
+    assert moved.tolist() == [[False, False, False, True, True]] * 2
+
+
+def test_the_head_is_the_embedding_and_has_no_parameter(model):
+    names = [name for name, _ in model.named_parameters()]
+    assert [name for name in names if not name.startswith("blocks.")] == ["embedding.weight", "norm.weight"]
+    assert len({name.split(".")[1] for name in names if name.startswith("blocks.")}) == 3
+
+
+@pytest.mark.parametrize("bad", [13, -1, 400])
+def test_an_id_outside_of_the_vocabulary_is_named(model, ids, bad):
+    ids[1, 2] = bad
+    with pytest.raises(ValueError, match=f"{bad}.*13"):
+        model(ids)
+
+
+@pytest.mark.parametrize("shape", [(5,), (1, 2, 5), ()])
+def test_ids_without_a_batch_are_named(model, shape):
+    with pytest.raises(ValueError, match=r"\(batch, n\)"):
+        model(torch.zeros(shape, dtype=torch.long))
+
+
+@pytest.mark.parametrize("number", [2, 4])
+def test_a_wrong_number_of_caches_is_named(model, ids, number):
+    with pytest.raises(ValueError, match=f"{number} caches for 3 blocks"):
+        model(ids, [KVCache() for _ in range(number)])
+
+
+def test_smollm2_has_the_parameters_of_its_name():
+    with torch.device("meta"):
+        model = LanguageModel(vocab_size=49152, d_model=576, n_layers=30, n_heads=9, n_kv_heads=3, d_ff=1536)
+    assert sum(p.numel() for p in model.parameters()) == 134_515_008
+
+
+# sampling
+
+def shares_of(logits, draws=40_000, **limits):
+    """How often each token is drawn."""
+    rows = logits.expand(draws, -1)
+    ids = sample(rows, generator=torch.Generator().manual_seed(SEED), **limits)
+    return torch.bincount(ids, minlength=logits.shape[-1]) / draws
+
+
+def expected_shares(logits, temperature=1.0, top_k=None, top_p=None):
+    """By a loop over tokens, in plain Python."""
+    odds = {i: math.exp(x / temperature) for i, x in enumerate(logits.tolist())}
+    order = sorted(odds, key=odds.get, reverse=True)[:top_k]
+    total, reached, kept = sum(odds[i] for i in order), 0.0, []
+    for i in order:
+        kept.append(i)
+        reached += odds[i] / total
+        if top_p is not None and reached >= top_p:
+            break
+    total = sum(odds[i] for i in kept)
+    return torch.tensor([odds[i] / total if i in kept else 0.0 for i in range(len(odds))])
+
+
+@pytest.mark.parametrize("limits", [
+    {}, {"temperature": 0.5}, {"temperature": 3.0}, {"top_k": 1}, {"top_k": 4}, {"top_k": 99}, {"top_p": 1e-9},
+    {"top_p": 0.6}, {"top_p": 0.95}, {"top_p": 1.0}, {"top_k": 3, "top_p": 0.7}, {"top_k": 5, "top_p": 0.8,
+                                                                                   "temperature": 1.7}])
+def test_tokens_are_drawn_with_the_shares_that_a_loop_computes(draw, limits):
+    logits = draw(7)
+    shares, expected = shares_of(logits, **limits), expected_shares(logits, **limits)
+    assert torch.equal(shares > 0, expected > 0)
+    torch.testing.assert_close(shares, expected, rtol=0, atol=0.012)
+
+
+def test_any_leading_axes_give_one_token_each(draw):
+    logits = draw(2, 3, 4, 7)
+    assert torch.equal(sample(logits, temperature=0), logits.argmax(-1))
+    assert torch.equal(sample(logits, top_k=1), logits.argmax(-1))
+    assert sample(draw(7)).shape == () and sample(draw(3, 7)).shape == (3,) and sample(logits).shape == (2, 3, 4)
+
+
+@pytest.mark.parametrize("temperature", [1e-4, 1e-30])
+def test_a_tiny_temperature_is_greedy_and_does_not_overflow(draw, temperature):
+    logits = (1000 * draw(50, 7)).float()
+    assert torch.equal(sample(logits, temperature), logits.argmax(-1))
+
+
+def test_a_token_with_a_logit_of_minus_infinity_is_never_drawn(draw):
+    logits = draw(7)
+    logits[2] = -math.inf
+    assert shares_of(logits)[2] == 0
+
+
+def test_equal_generators_repeat_and_the_global_state_is_left_alone(draw):
+    logits, state = draw(30, 7), torch.get_rng_state()
+    first, again = (sample(logits, top_p=0.9, generator=torch.Generator().manual_seed(3)) for _ in range(2))
+    assert torch.equal(first, again)
+    assert torch.equal(torch.get_rng_state(), state)
+
+
+def test_sampling_leaves_the_logits_as_they_were(draw):
+    logits = draw(3, 7)
+    before = logits.clone()
+    sample(logits, temperature=0.3, top_k=2, top_p=0.5)
+    assert torch.equal(logits, before)
+
+
+@pytest.mark.parametrize("limits, word", [({"temperature": -0.1}, "-0.1"), ({"top_k": 0}, "top_k 0"),
+                                          ({"top_p": 0.0}, "top_p 0.0"), ({"top_p": 1.01}, "top_p 1.01")])
+def test_limits_that_mean_nothing_are_named(draw, limits, word):
+    with pytest.raises(ValueError, match=word):
+        sample(draw(7), **limits)
+
+
+# writing
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_greedy_writing_is_the_argmax_of_one_pass_over_the_result(model, ids, use_cache):
+    text = generate(model, ids, 6, use_cache=use_cache)
+    assert text.shape == (2, 11) and torch.equal(text[:, :5], ids)
+    assert torch.equal(model(text)[:, 4:-1].argmax(-1), text[:, 5:])
+
+
+def test_drawn_text_is_the_same_with_caches_and_without_and_differs_by_seed(model, ids):
+    def text(seed, use_cache):
+        return generate(model, ids, 12, 1.5, torch.Generator().manual_seed(seed), use_cache)
+    assert torch.equal(text(1, True), text(1, False))
+    assert not torch.equal(text(1, True), text(2, True))
+
+
+def test_with_caches_each_token_is_fed_once(model, ids):
+    fed = []
+    model.register_forward_pre_hook(lambda module, inputs: fed.append(inputs[0].shape[1]))
+    generate(model, ids, 4)
+    generate(model, ids, 3, use_cache=False)
+    assert fed == [5, 1, 1, 1, 5, 6, 7]
+
+
+def test_writing_nothing_gives_the_prompt_and_leaves_it_alone(model, ids):
+    before = ids.clone()
+    assert torch.equal(generate(model, ids, 0), before)
+    generate(model, ids, 2)
+    assert torch.equal(ids, before)
+
+
+def test_what_is_written_can_be_trained_on(model, ids):
+    text = generate(model, ids, 3)
+    F.cross_entropy(model(text)[:, :-1].transpose(1, 2), text[:, 1:]).backward()
+    assert model.embedding.weight.grad.isfinite().all()
+
+
+# the chapter's facts
+
+def test_a_tied_model_without_blocks_says_each_word_of_the_table_again():
+    table = torch.tensor([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0], [0, 0, 1, 1], [0, 1, 1, 0]])
+    model = LanguageModel(5, 4, 0, 1, 1, 4)
+    with torch.no_grad():
+        model.embedding.weight.copy_(table)
+        assert model(torch.arange(5)[None])[0].argmax(-1).tolist() == [0, 1, 2, 3, 4]
+
+
+def test_large_embeddings_make_an_untrained_model_sure_and_small_ones_make_it_guess():
+    torch.manual_seed(SEED)
+    model, ids = LanguageModel(26, 32, 2, 2, 1, 64), torch.randperm(26)[None]
+    with torch.no_grad():
+        sure = F.cross_entropy(model(ids)[0, :-1], ids[0, 1:])
+        model.embedding.weight.mul_(0.02)
+        guess = F.cross_entropy(model(ids)[0, :-1], ids[0, 1:])
+    assert sure > 15 and abs(guess - math.log(26)) < 0.1
+
+
+@pytest.mark.parametrize("period", [3, 4, 5])
+def test_the_floor_of_repeated_rows_is_the_loss_of_who_knows_the_rule(period):
+    """On a smaller alphabet: 6 letters, periods 3 to 5, 11 long. The best guess weighs all texts that begin alike."""
+    from itertools import permutations
+    texts = {np.resize(row, 11).astype(int).tobytes(): 1 / 3 / math.perm(6, p)
+             for p in (3, 4, 5) for row in permutations(range(6), p)}
+    text = np.resize(np.arange(period), 11).astype(int)
+    loss = 0.0
+    for n in range(1, 11):
+        begins = [sum(p for other, p in texts.items() if other.startswith(text[:m].tobytes())) for m in (n, n + 1)]
+        loss -= math.log(begins[1] / begins[0])
+    assert loss == pytest.approx(math.log(3) + sum(math.log(6 - t) for t in range(1, period)))
+
+
+@pytest.fixture(scope="module")
+def written():
+    return data.generation()
+
+
+def test_the_story_begins_and_the_capital_is_paris(written):
+    assert written.texts[written.prompts.index("The capital of France is")].startswith(" Paris")
+    assert written.texts[written.prompts.index("Once upon a time")].startswith(", the city of")
+
+
+def test_steps_with_a_cache_stay_alike_and_without_one_grow(written):
+    with_cache, without = (np.median(times.reshape(-1, 10)[1:], axis=1)
+                           for times in (written.seconds_with, written.seconds_without))
+    assert with_cache[-1] < 2 * with_cache[0] and without[-1] > 1.5 * without[0]
+    assert written.seconds_without.sum() > 2 * written.seconds_with.sum()
+
+
+def test_an_error_of_positions_shows_from_the_second_token_on_and_one_of_the_cache_after_the_prompt(written):
+    n = written.prompt_lengths[0]
+    for name in ("base 10,000", "pairs of neighbours"):
+        assert written.breaks[name].first[0] < 1e-3 < 0.1 < written.breaks[name].first[1]
+    assert (written.breaks["one position too far"].first[:n] < 1e-3).all()
+    assert written.breaks["one position too far"].first[n:].max() > 0.5
+    assert written.breaks["heads dealt round"].first[0] > 0.5

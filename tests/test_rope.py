@@ -1,0 +1,229 @@
+"""The rotary chapter's reference answers against complex numbers in float64, and the chapter's facts."""
+
+import math
+
+import numpy as np
+import pytest
+import torch
+
+from attnlab import data
+from solutions.positions import shift_matrix
+from solutions.rope import apply_rope, apply_rope_interleaved, interleaved_to_half, rope_angles, rope_frequencies
+
+SEED = 80_081
+WAYS = {"halves": apply_rope, "neighbours": apply_rope_interleaved}
+CAT_SAT = torch.tensor([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
+
+
+@pytest.fixture
+def draw():
+    generator = torch.Generator().manual_seed(SEED)
+    return lambda *shape, dtype=torch.float32: torch.randn(*shape, generator=generator, dtype=torch.float64).to(dtype)
+
+
+@pytest.fixture(params=WAYS)
+def way(request):
+    return request.param
+
+
+@pytest.fixture
+def turn(way):
+    return WAYS[way]
+
+
+def as_complex(x, way):
+    """The pairs of the last axis as complex128 numbers."""
+    x = x.double()
+    half = x.shape[-1] // 2
+    return torch.complex(x[..., :half], x[..., half:]) if way == "halves" else torch.complex(x[..., ::2], x[..., 1::2])
+
+
+def expected(x, positions, way, base=10000.0):
+    """Pairs times exp(i angle), the angles in float64."""
+    speeds = torch.logspace(0, -1, x.shape[-1] // 2 + 1, base=base, dtype=torch.float64)[:-1]
+    return as_complex(x, way) * torch.exp(1j * torch.outer(positions.double(), speeds))
+
+
+def close(actual, wanted, atol=1e-5):
+    torch.testing.assert_close(actual, wanted, rtol=1e-5, atol=atol, check_dtype=False)
+
+
+# speeds and angles
+
+@pytest.mark.parametrize("d_head, base", [(2, 10000.0), (4, 10000.0), (64, 100000.0), (128, 500000.0)])
+def test_speeds_fall_from_one_in_equal_ratios(d_head, base):
+    speeds = rope_frequencies(d_head, base)
+    assert speeds.shape == (d_head // 2,) and speeds.dtype == torch.float32
+    close(speeds, torch.logspace(0, -1, d_head // 2 + 1, base=base, dtype=torch.float64)[:-1], atol=0)
+
+
+@pytest.mark.parametrize("d_head", [-2, 0, 1, 7])
+def test_a_width_without_pairs_is_named(d_head):
+    with pytest.raises(ValueError, match=str(d_head)):
+        rope_frequencies(d_head)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.int16])
+def test_angles_are_float32_for_any_whole_positions(dtype):
+    table = rope_angles(torch.tensor([5, -3, 300], dtype=dtype), 4)
+    assert table.dtype == torch.float32
+    close(table, torch.tensor([[5, 0.05], [-3, -0.03], [300, 3.0]]))
+
+
+def test_no_position_gives_an_empty_table_of_the_right_width():
+    assert rope_angles(torch.arange(0), 6).shape == (0, 3)
+
+
+@pytest.mark.parametrize("positions", [torch.tensor(3), torch.arange(6).reshape(2, 3)])
+def test_positions_that_are_no_row_are_named(positions):
+    with pytest.raises(ValueError, match=f"{positions.ndim} dimensions"):
+        rope_angles(positions, 4)
+
+
+# turning
+
+@pytest.mark.parametrize("base", [10000.0, 500000.0])
+@pytest.mark.parametrize("shape", [(5, 8), (2, 5, 6), (2, 3, 5, 4), (1, 5, 64)])
+def test_turning_is_multiplying_pairs_by_complex_numbers(turn, way, draw, shape, base):
+    x, positions = draw(*shape), torch.tensor([0, 1, -7, 30, 300])
+    close(as_complex(turn(x, positions, base), way), expected(x, positions, way, base), atol=3e-4)
+
+
+def test_scores_depend_on_the_distance_alone(turn, draw):
+    q, k = draw(2, 6, 16)
+    where = torch.arange(6)
+    close(turn(q, where) @ turn(k, where).T, turn(q, where + 77) @ turn(k, where + 77).T, atol=2e-4)
+
+
+def test_lengths_are_kept_and_position_0_is_left_alone(turn, draw):
+    x = draw(3, 4, 8)
+    turned = turn(x, torch.tensor([0, 9, 99, 999]))
+    close(turned.norm(dim=-1), x.norm(dim=-1))
+    assert torch.equal(turned[:, 0], x[:, 0])
+
+
+def test_a_turn_back_undoes_a_turn(turn, draw):
+    x, where = draw(4, 8), torch.tensor([3, 11, 200, 5])
+    close(turn(turn(x, where), -where), x, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype, atol", [(torch.bfloat16, 0.03), (torch.float16, 0.004), (torch.float64, 1e-3)])
+def test_angles_stay_exact_whatever_the_dtype_of_x(turn, way, draw, dtype, atol):
+    x, where = draw(4, 16, dtype=dtype), torch.tensor([257, 301, 1003, 4099])
+    turned = turn(x, where)
+    assert turned.dtype == dtype
+    assert (as_complex(turned, way) - expected(x, where, way)).abs().max() < atol
+
+
+def test_x_and_positions_keep_every_bit(turn, draw):
+    x, where = draw(2, 3, 6), torch.tensor([4, 5, 6])
+    copies = x.clone(), where.clone()
+    turn(x, where)
+    assert torch.equal(x, copies[0]) and torch.equal(where, copies[1])
+
+
+def test_the_gradient_of_a_turn_is_the_turn_back(turn, draw):
+    x, upstream, where = draw(3, 8).requires_grad_(), draw(3, 8), torch.tensor([2, 50, 7])
+    turn(x, where).backward(upstream)
+    close(x.grad, turn(upstream, -where), atol=1e-4)
+
+
+@pytest.mark.parametrize("shape, n", [((3, 6), 4), ((3, 6), 1), ((1, 6), 3), ((6,), 6)])
+def test_positions_that_do_not_fit_are_named(turn, draw, shape, n):
+    with pytest.raises(ValueError, match=rf"\({shape[0]},.*{n} positions"):
+        turn(draw(*shape), torch.arange(n))
+
+
+def test_neighbours_are_turned_by_the_shift_matrix_of_the_positions_chapter(draw):
+    x = draw(1, 8, dtype=torch.float64)
+    close(apply_rope_interleaved(x, torch.tensor([5]))[0], torch.from_numpy(shift_matrix(-5, 8)) @ x[0])
+
+
+# from one pairing to the other
+
+@pytest.mark.parametrize("n_heads, d_head", [(1, 8), (3, 6), (2, 2), (2, 64)])
+def test_reordered_rows_give_the_same_scores_with_halves_as_before_with_neighbours(draw, n_heads, d_head):
+    tokens, where = draw(5, 12, dtype=torch.float64), torch.tensor([0, 1, 2, 40, 41])
+    w_q, w_k = draw(2, n_heads * d_head, 12, dtype=torch.float64)
+
+    def scores(turn, *weights):
+        q, k = (turn((tokens @ w.T).unflatten(1, (n_heads, d_head)).transpose(0, 1), where) for w in weights)
+        return q @ k.mT
+
+    before = scores(apply_rope_interleaved, w_q, w_k)
+    after = scores(apply_rope, interleaved_to_half(w_q, n_heads), interleaved_to_half(w_k, n_heads))
+    torch.testing.assert_close(after, before, rtol=1e-10, atol=1e-10)
+    if d_head > 2:
+        assert (scores(apply_rope, w_q, w_k) - before).abs().max() > 0.1
+
+
+def test_rows_stay_in_their_head():
+    w = torch.arange(12.0)[:, None]
+    assert interleaved_to_half(w, 2)[:, 0].tolist() == [0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]
+
+
+@pytest.mark.parametrize("shape, n_heads", [((6, 4), 2), ((8, 4), 3), ((8, 4), 0), ((8, 4), -2), ((8,), 1), ((2, 8, 4), 1)])
+def test_rows_that_make_no_pairs_are_named(draw, shape, n_heads):
+    with pytest.raises(ValueError, match=rf"\({shape[0]},.*{n_heads} heads"):
+        interleaved_to_half(draw(*shape), n_heads)
+
+
+# the chapter's facts
+
+def test_the_cat_sat_by_hand(draw):
+    turned = apply_rope(CAT_SAT, torch.arange(3))
+    assert (turned @ turned[2]).tolist() == pytest.approx(
+        [math.cos(2) + math.sin(2), math.cos(0.01) + math.sin(0.01), 2], abs=1e-5)
+
+
+def test_a_wrong_pairing_passes_every_test_of_relative_position_and_gives_other_scores(draw):
+    q, k, where = draw(6, 8), draw(6, 8), torch.arange(6)
+    halves, neighbours = (turn(q, where) @ turn(k, where).T for turn in WAYS.values())
+    assert torch.equal(halves.diagonal().round(decimals=4), neighbours.diagonal().round(decimals=4))
+    assert (halves - neighbours).abs().max() > 1
+
+
+def test_bfloat16_loses_its_first_whole_number_at_257_and_float16_at_2049():
+    numbers = torch.arange(4000)
+    for dtype, first in ((torch.bfloat16, 257), (torch.float16, 2049)):
+        lost = numbers[numbers.to(dtype).long() != numbers]
+        assert lost[0] == first
+
+
+@pytest.mark.parametrize("d_head, base, context, pairs", [(128, 1e4, 4096, 18), (128, 5e5, 8192, 29), (64, 1e5, 8192, 12),
+                                                          (64, 1e4, 8192, 7), (64, 5e5, 8192, 14)])
+def test_a_larger_base_leaves_more_pairs_without_a_full_turn(d_head, base, context, pairs):
+    wavelengths = [2 * math.pi * base ** (2 * i / d_head) for i in range(d_head // 2)]
+    assert sum(w > context for w in wavelengths) == pairs
+
+
+def test_the_larger_base_slows_the_last_pair_exactly_by_the_stretch():
+    stretched = rope_frequencies(8, 10000.0 * 3 ** (8 / 6))
+    ratio = rope_frequencies(8) / stretched
+    close(ratio[[0, -1]], torch.tensor([1.0, 3.0]))
+    assert (ratio.diff() > 0).all()
+
+
+def test_random_keys_are_as_loud_far_away_as_near(draw):
+    q, k = draw(2, 2000, 64)
+    sizes = [(apply_rope(q, torch.full((2000,), d)) * k).sum(1).abs().mean() / 8 for d in (0, 1, 10, 100, 1000)]
+    assert all(size == pytest.approx(math.sqrt(2 / math.pi), abs=0.05) for size in sizes)
+
+
+def test_in_layer_0_of_the_real_model_scores_are_the_same_eight_places_on():
+    """Ratios of weights of one row are differences of scores: the sum of the row cancels."""
+    weights = data.heads().weights[1]
+
+    def change(layer):
+        logs = [(np.log(weights[layer, :, i, 1:i + 1]), np.log(weights[layer, :, i + 8, 9:i + 9])) for i in range(2, 7)]
+        return max(np.abs((late - late[:, -1:]) - (early - early[:, -1:])).max() for early, late in logs)
+
+    assert change(0) < 0.002 and change(1) > 1
+
+
+def test_scores_of_heads_that_look_one_back_follow_the_wave_of_the_fastest_hands():
+    scores, offsets = data.seven_tokens().scores[:, :, 1:, 1:], np.arange(-5, 6)
+    for layer, head, _ in data.heads().ranked("previous")[:3]:
+        mean = np.array([np.diag(scores[layer, head], -k).mean() for k in offsets])
+        assert offsets[mean.argmax()] == 1 and offsets[6:][mean[6:].argmin()] == 4
+        assert offsets[:6][mean[:6].argmin()] in (-2, -3)
