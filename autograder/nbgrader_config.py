@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # The graded cells import `autograder`; kernels inherit this environment.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
+os.environ["ATTNLAB_MODEL"] = ""  # no grade depends on the real model, and loading it takes time
 sys.path.insert(0, str(ROOT))
 from autograder import registry, release  # noqa: E402 - importing it also puts the environment's commands on the PATH
 

@@ -26,7 +26,8 @@ def lab(jupyter, tmp_path_factory):
         released = release.student_notebook(stem)
         nbformat.write(released, folder / "released" / f"{stem}.ipynb")
         nbformat.write(sample_class.submission(complete, stem, released), folder / "solved" / f"{stem}.ipynb")
-    return jupyter("lab", folder, "lab", PYTHONPATH="", JUPYTERLAB_SETTINGS_DIR=str(folder / "settings"),
+    return jupyter("lab", folder, "lab", PYTHONPATH="", ATTNLAB_MODEL="",  # the recorded results
+                   JUPYTERLAB_SETTINGS_DIR=str(folder / "settings"),
                    JUPYTERLAB_WORKSPACES_DIR=str(folder / "workspaces"))
 
 

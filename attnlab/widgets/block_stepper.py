@@ -140,31 +140,35 @@ class BlockStepper(CourseWidget):
     def picture(self):
         """The residual stream with its sub-layers, their parameters, and the shape on each edge of the stream."""
         from matplotlib.figure import Figure
+        from matplotlib.patches import Rectangle
 
         parts, shape = self.parameters, f"({self.batch}, {self.n}, {self.d_model})"
-        names = [name for name in parts if not name.startswith("norm")]
-        figure = Figure(figsize=(6.4, 1 + 1.1 * len(names)))
+        norms = [name for name in parts if name.startswith("norm")]
+        names = [name for name in parts if name not in norms]
+        figure = Figure(figsize=(6.6, 0.8 + 1.2 * len(names)))
         ax = figure.subplots()
-        ax.set(xlim=(-0.6, 6.6), ylim=(-len(names) - 0.25, 0.55))
+        ax.set(xlim=(-0.3, 6.3), ylim=(-len(names) - 0.3, 0.5))
         ax.axis("off")
-        ax.annotate("", xy=(0, -len(names) - 0.2), xytext=(0, 0.4),
-                    arrowprops=dict(arrowstyle="->", lw=3, color="#0a6ed1"))
-        ax.text(0.1, 0.32, f"x {shape}", fontsize=9)
-        for i, (norm, name) in enumerate(zip([name for name in parts if name.startswith("norm")], names)):
-            out, back = -i - 0.15, -i - 0.75
-            for x, width, part in ((0.8, 1.5, norm), (3.1, 2.3, name)):
-                ax.text(x + width / 2, out, f"{part}\n{parts[part]:,} parameters", fontsize=8, ha="center", va="center",
-                        bbox=dict(boxstyle="round", facecolor="white", edgecolor="0.4"))
-            arrow = dict(arrowstyle="->", color="0.3")
-            ax.annotate("", xy=(0.85, out), xytext=(0, out), arrowprops=arrow)
-            ax.annotate("", xy=(3.2, out), xytext=(2.3, out), arrowprops=arrow)
-            ax.plot([5.3, 5.9, 5.9], [out, out, back], color="0.3", lw=1)
-            ax.annotate("", xy=(0.1, back), xytext=(5.9, back), arrowprops=arrow)
+
+        def arrow(start, end, **how):
+            ax.annotate("", xy=end, xytext=start, arrowprops=dict(arrowstyle="->", shrinkA=0, shrinkB=0, **how))
+
+        arrow((0, 0.45), (0, -len(names) - 0.3), lw=3, color="#0a6ed1")
+        ax.text(0.1, 0.36, f"x {shape}", fontsize=8)
+        for i, (norm, name) in enumerate(zip(norms, names)):
+            out, back = -i - 0.1, -i - 0.65
+            arrow((0, out), (0.7, out), color="0.3")
+            arrow((2.4, out), (3, out), color="0.3")
+            ax.plot([5, 5.4, 5.4], [out, out, back], color="0.3", lw=1)
+            arrow((5.4, back), (0.12, back), color="0.3")
+            for x, width, part in ((0.7, 1.7, norm), (3, 2, name)):
+                ax.add_patch(Rectangle((x, out - 0.22), width, 0.44, facecolor="white", edgecolor="0.3"))
+                ax.text(x + width / 2, out, f"{part}\n{parts[part]:,} parameters", fontsize=8, ha="center", va="center")
             ax.text(0, back, "+", ha="center", va="center", fontsize=12,
                     bbox=dict(boxstyle="circle", facecolor="white", edgecolor="#0a6ed1"))
-            ax.text(0.25, back - 0.18, f"x {shape}", fontsize=8)
+            ax.text(0.2, back - 0.2, f"x {shape}", fontsize=8)
             if name == "cross_attention":
-                ax.text(6.5, out + 0.32, f"memory ({self.batch}, {self.n_memory}, {self.d_model})", fontsize=8,
-                        ha="right")
+                ax.text(4.1, out + 0.4, f"memory ({self.batch}, {self.n_memory}, {self.d_model})", fontsize=8)
+                arrow((4, out + 0.5), (4, out + 0.22), color="0.3")
         ax.set_title(f"{self.kind} block, {sum(parts.values()):,} parameters", fontsize=10)
         return figure

@@ -87,10 +87,8 @@ function render({ model, el }) {
 
   root.append(
     h("div", { class: "cc-controls" }, controls.context.block, controls.batch.block,
-      h("div", { class: "cc-control" },
-        h("div", { class: "cc-head" }, h("b", {}, "Bytes per element"),
-          h("div", { class: "cc-group", role: "group", "aria-label": "Bytes per element" }, widths)),
-        h("div", { class: "cc-head" }, format, reset))),
+      h("div", { class: "cc-tools" }, h("b", {}, "Bytes per element"),
+        h("div", { class: "cc-group", role: "group", "aria-label": "Bytes per element" }, widths), format, reset)),
     list,
     h("p", { class: "cc-legend", "aria-hidden": "true" }, h("span", {}, h("i", { class: "cc-own" }), "its cache"),
       h("span", {}, h("i", { class: "cc-mha" }), "as plain MHA: every head, every token")),

@@ -228,7 +228,8 @@ function render({ model, el }) {
     const rows = `With a cache it computes ${plural(cached.tokens, kind)}${none ? "" : " of K and V"}`
       + `${step ? ` and reads ${n.held - 1}` : ""}; without one it computes `
       + `${step ? `${full.tokens}, ${full.tokens - 1} of them again` : "as many"}.`;
-    const so = none ? "" : ` So far it is ${n.ratio_so_far.toFixed(2)} times the multiply-adds without a cache.`;
+    const so = none ? "" : step === 0 ? " So far both cost the same."
+      : ` So far the multiply-adds without a cache are ${n.ratio_so_far.toFixed(2)} times as many.`;
     say(`Pass ${step + 1} of ${continuation.length}, ${writes}. ${rows}${so} `
       + `${scheme.toUpperCase()} holds ${plural(n.held_bytes[scheme], "byte")} for ${plural(n.held, "token")}.`);
   }

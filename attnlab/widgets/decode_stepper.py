@@ -89,7 +89,7 @@ class DecodeStepper(CourseWidget):
                 self.set_trait(name, words)
             self.scheme, self.step = scheme, step
             rows = len(prompt) + len(continuation)
-            self.min_height, self.narrow_extra = 648 + 26 * rows, 484 + 26 * rows
+            self.min_height, self.narrow_extra = 648 + 26 * rows, 465 + 26 * rows
 
     @traitlets.validate("step")
     def _pass_exists(self, proposal):

@@ -312,7 +312,8 @@ function render({ model, el }) {
     facts.frequency.textContent = `${frequency < 1e-4 ? fmt(frequency, 4) : frequency.toFixed(4)} rad a token`;
     facts.wavelength.textContent = `${figures(wavelengths[pair], 2)} tokens a turn`;
     facts.between.textContent = `(m − n) θ = ${figures(between[pair], 2)} rad`;
-    facts.training.textContent = `0 to ${share(reached / TURN)} turns`;
+    facts.training.textContent = reached < TURN / 4 ? `0 to ${figures((360 * reached) / TURN, 1)} degrees`
+      : `0 to ${figures(reached / TURN, 2)} turns`;
     turns.textContent = `${fullTurns} of ${d_head / 2} ${d_head === 2 ? "pair finishes" : "pairs finish"} a turn in `
       + "training.";
     headline.textContent = `score = ${figures(score)} at offset ${plain(offset)}`;

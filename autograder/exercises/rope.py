@@ -962,10 +962,10 @@ One point each:
    that are random (or trained with that very code) scores depend on the distance alone, lengths are kept and position 0
    is unchanged. All those tests ask for relative position, which a wrong pairing has too.
 2. **Why the loaded model fails, and how far.** Trained weights know which rows are a pair. With the other pairing,
-   numbers that never belonged together are turned together, at speeds they were not trained with; the first token
-   (position 0) and the scores of a token with itself come out right, everything else drifts with the distance. So short
-   texts may look almost fluent. Half a point for "the weights expect the other pairing" without a consequence that could
-   be seen.
+   numbers that never belonged together are turned together, at speeds they were not trained with. Scores at distance 0
+   come out right, so a text of one token does too (it reads only itself anyway); with more tokens there are distances,
+   and the scores are wrong there. Half a point for "the weights expect the other pairing" without a word on why the
+   first word is right.
 3. **A test and a repair.** A test with numbers: a row turned by hand, or scores or logits of a known implementation on the
    same weights, at positions other than 0 (several, far ones too). A repair: use the pairing of the file, or reorder the
    rows of W_q and W_k (not W_v, not W_o) head by head. One of the two gives half a point.
@@ -973,8 +973,8 @@ One point each:
 Model answer. "The tests ask for things that hold for any consistent pairing: turn q and k by the same rule and only the
 distance is left. The weights in the file, however, were trained with neighbours as pairs. If the code turns i with
 i + 32 instead, each pair gets one number that it was not trained with, and the angles between q and k are not those that
-the model learned to use. At distance 0 nothing is turned relative to each other, so the very first token is right and
-the error grows with the distance: text that begins well and soon loses the thread. I would compare the scores of one
+the model learned to use. At distance 0 query and key are turned alike, so a text of one token comes out right; from the second
+on there are other distances, and more of them with every word. I would compare the scores of one
 head of layer 0 with those of the library the weights came from, for ten tokens, to 1e-4; agreement at position 0 alone
 proves nothing. To repair it, I would reorder the rows of W_q and W_k within each head so that the even ones come first,
 or call the interleaved version."

@@ -206,8 +206,8 @@ def test_the_summary_is_announced_politely(shown):
     assert page.get_by_role("status").get_attribute("aria-live") == "polite"
     assert said(page) == (
         "Pass 2 of 5, writes “the₄”. With a cache it computes 1 row of K and V and reads 3; without one it computes 4, "
-        "3 of them again. So far it is 1.75 times the multiply-adds without a cache. GQA holds 92,160 bytes for 4 "
-        "tokens.")
+        "3 of them again. So far the multiply-adds without a cache are 1.75 times as many. GQA holds 92,160 bytes for "
+        "4 tokens.")
 
 
 # Controls

@@ -171,6 +171,13 @@ def test_the_clock_names_the_two_numbers_of_a_half_split_pair(watched):
     assert value(seen, "numbers") == "x[4] and x[10]"
 
 
+def test_what_a_pair_turned_through_in_training_is_given_in_turns_or_degrees(watched):
+    seen = load_widget(watched, RotationExplorer(pair=0))
+    assert value(seen, "training") == f"0 to {31 / math.tau:.2f} turns"
+    field(seen, "pair").fill("3")
+    assert value(seen, "training") == f"0 to {math.degrees(31 * 10000 ** (-6 / 8)):.1f} degrees"
+
+
 def test_moving_both_changes_no_score_and_no_curve(watched):
     seen = load_widget(watched, RotationExplorer(query=12, key=5))
     found, curves, hands = set(), set(), set()

@@ -1,5 +1,6 @@
 """The student's bundle installs and runs where nothing of the course is."""
 
+import os
 import re
 import subprocess
 import sys
@@ -8,6 +9,8 @@ import zipfile
 import nbformat
 import pytest
 
+from attnlab import data
+from attnlab.mine import PROVIDED
 from autograder import registry, release
 
 pytestmark = pytest.mark.slow
@@ -104,3 +107,27 @@ def test_data_and_widgets_come_with_the_wheel(bundle):
                       "print(data.seven_tokens().weights.shape, data.heads().measures['first'].shape)\n"
                       "print(all(getattr(widgets, name)._esm for name in widgets.__all__))")
     assert out == "(30, 9, 7, 7) (30, 9)\nTrue\n"
+
+
+def test_a_complete_copy_runs_the_real_model_on_its_own_code(bundle, smollm2_file, tmp_path):
+    """Every exercise solved, in the bundle's layout: from the first cell to generated text, no reference in reach."""
+    from autograder import sample_class
+
+    home, python = bundle
+    complete = sample_class.Sample("complete", "", references="all")
+    for path in home.glob("*.ipynb"):
+        solved = sample_class.submission(complete, path.stem, nbformat.read(path, as_version=4))
+        nbformat.write(solved, tmp_path / path.name)
+    done = subprocess.run([python, "-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--output", "ran",
+                           "language_model.ipynb"], cwd=tmp_path, capture_output=True, text=True, timeout=600,
+                          env={name: value for name, value in os.environ.items() if name not in {PROVIDED, "PYTHONPATH"}})
+    assert done.returncode == 0, done.stderr[-3000:]
+    outputs = [o for c in nbformat.read(tmp_path / "ran.ipynb", as_version=4).cells for o in c.get("outputs", [])]
+    assert [o for o in outputs if o.get("name") == "stderr"] == []
+    (parts,) = [o.data["text/plain"] for o in outputs if "this notebook" in o.get("data", {}).get("text/plain", "")]
+    for stem in ("multi_head", "rope", "kv_cache", "transformer_block"):
+        assert f"your {stem}.ipynb" in parts
+    assert "reference" not in parts
+    printed = "".join(o.text for o in outputs if o.get("name") == "stdout")
+    assert printed.count("your model: 100% of the tokens are the same") == len(data.generation().prompts)
+    assert "recorded results stand in" not in printed
