@@ -302,10 +302,9 @@ def steps(f, *, init, steps):
     down as it is when it comes.
     """
     made = f.cls(**init)
-    seen, changed = {}, []
+    seen, before = {}, copy.deepcopy(steps)
     for number, step in enumerate(steps, start=1):
         arguments = {name: value for name, value in step.items() if name != "do"}
-        before = copy.deepcopy(arguments)
         try:
             result = len(made) if step["do"] == "len" else getattr(made, step["do"])(**arguments)
         except (NotImplementedError, RecursionError):
@@ -317,7 +316,8 @@ def steps(f, *, init, steps):
                 raise
             result = type(error).__name__
         seen[f"step {number}, {step['do']}"] = _plain(result)
-        changed += [name for name in arguments if not same(arguments[name], before[name])]
+    # Looked at in the end: what was given in the first step may be altered in the last.
+    changed = [name for now, then in zip(steps, before) for name in now if not same(now[name], then[name])]
     return {**seen, "changed": ", ".join(changed)}
 
 
@@ -420,7 +420,10 @@ def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=True, tem
         model = Oracle(vocab_size, n_blocks)
         chosen = {} if seed is None else {"temperature": temperature,
                                           "generator": torch.Generator().manual_seed(seed + later)}
-        return model, f(model=model, ids=ids.clone(), max_new_tokens=max_new_tokens, use_cache=use_cache, **chosen)
+        result = f(model=model, ids=ids.clone(), max_new_tokens=max_new_tokens, use_cache=use_cache, **chosen)
+        if not isinstance(result, torch.Tensor) or result.ndim != 2:
+            raise Unfit(f"the result should be ids in one tensor (batch, n); {_shape_of(result)} came")
+        return model, result
 
     _, first = text(use_cache)
     model, result = text(use_cache)

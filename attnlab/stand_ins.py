@@ -45,7 +45,7 @@ class Oracle(nn.Module):
     def __init__(self, vocab_size: int, n_blocks: int):
         super().__init__()
         self.vocab_size, self.fed, self.given, self.held = vocab_size, [], [], []
-        self.blocks = nn.ModuleList(nn.Identity() for _ in range(n_blocks))
+        self.add_module("blocks", nn.ModuleList([nn.Identity()] * n_blocks))
         self.embedding = nn.Embedding(vocab_size, 1)  # whoever asks a model for its device or dtype finds one
 
     def forward(self, ids, caches=None):

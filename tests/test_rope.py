@@ -162,7 +162,8 @@ def test_rows_stay_in_their_head():
     assert interleaved_to_half(w, 2)[:, 0].tolist() == [0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]
 
 
-@pytest.mark.parametrize("shape, n_heads", [((6, 4), 2), ((8, 4), 3), ((8, 4), 0), ((8, 4), -2), ((8,), 1), ((2, 8, 4), 1)])
+@pytest.mark.parametrize("shape, n_heads", [((6, 4), 2), ((8, 4), 3), ((8, 4), 0), ((8, 4), -2), ((8,), 1),
+                                            ((2, 8, 4), 1)])
 def test_rows_that_make_no_pairs_are_named(draw, shape, n_heads):
     with pytest.raises(ValueError, match=rf"\({shape[0]},.*{n_heads} heads"):
         interleaved_to_half(draw(*shape), n_heads)
@@ -190,8 +191,8 @@ def test_bfloat16_loses_its_first_whole_number_at_257_and_float16_at_2049():
         assert lost[0] == first
 
 
-@pytest.mark.parametrize("d_head, base, context, pairs", [(128, 1e4, 4096, 18), (128, 5e5, 8192, 29), (64, 1e5, 8192, 12),
-                                                          (64, 1e4, 8192, 7), (64, 5e5, 8192, 14)])
+@pytest.mark.parametrize("d_head, base, context, pairs", [
+    (128, 1e4, 4096, 18), (128, 5e5, 8192, 29), (64, 1e5, 8192, 12), (64, 1e4, 8192, 7), (64, 5e5, 8192, 14)])
 def test_a_larger_base_leaves_more_pairs_without_a_full_turn(d_head, base, context, pairs):
     wavelengths = [2 * math.pi * base ** (2 * i / d_head) for i in range(d_head // 2)]
     assert sum(w > context for w in wavelengths) == pairs

@@ -145,9 +145,9 @@ class BlockStepper(CourseWidget):
         parts, shape = self.parameters, f"({self.batch}, {self.n}, {self.d_model})"
         norms = [name for name in parts if name.startswith("norm")]
         names = [name for name in parts if name not in norms]
-        figure = Figure(figsize=(6.6, 0.8 + 1.2 * len(names)))
+        figure = Figure(figsize=(7.2, 0.8 + 1.2 * len(names)))
         ax = figure.subplots()
-        ax.set(xlim=(-0.3, 6.3), ylim=(-len(names) - 0.3, 0.5))
+        ax.set(xlim=(-0.3, 7), ylim=(-len(names) - 0.3, 0.5))
         ax.axis("off")
 
         def arrow(start, end, **how):
@@ -168,7 +168,8 @@ class BlockStepper(CourseWidget):
                     bbox=dict(boxstyle="circle", facecolor="white", edgecolor="#0a6ed1"))
             ax.text(0.2, back - 0.2, f"x {shape}", fontsize=8)
             if name == "cross_attention":
-                ax.text(4.1, out + 0.4, f"memory ({self.batch}, {self.n_memory}, {self.d_model})", fontsize=8)
-                arrow((4, out + 0.5), (4, out + 0.22), color="0.3")
+                memory = f"memory ({self.batch}, {self.n_memory}, {self.d_model})"
+                ax.text(5.6, out + 0.1, memory, fontsize=8)
+                arrow((6.9, out + 0.06), (5, out + 0.06), color="0.3")
         ax.set_title(f"{self.kind} block, {sum(parts.values()):,} parameters", fontsize=10)
         return figure

@@ -893,8 +893,7 @@ kv_cache_bytes = Exercise(solutions.kv_cache_bytes, section=MEMORY)
 def counts(rng):
     yield dict(n_layers=1, n_kv_heads=1, d_head=4, seq_len=3)
     yield dict(n_layers=32, n_kv_heads=8, d_head=128, seq_len=8192)
-    for _ in range(3):
-        layers, heads, width, tokens = (int(size) for size in rng.integers((2, 2, 3, 5), (40, 17, 130, 3000)))
+    for layers, heads, width, tokens in rng.integers((2, 2, 3, 5), (40, 17, 130, 3000), size=(3, 4)).tolist():
         yield dict(n_layers=layers, n_kv_heads=heads, d_head=width, seq_len=tokens)
 
 

@@ -160,8 +160,8 @@ def rising(i, d, base):
     return base ** (2 * i / d)
 
 
-@_wrong_speeds("These are wavelengths, in tokens for one turn. Asked for are speeds, in radians per token: 2 pi divided "
-               "by the wavelength.")
+@_wrong_speeds("These are wavelengths, in tokens for one turn. Asked for are speeds, in radians per token: 2 pi "
+               "divided by the wavelength.")
 def wavelengths(i, d, base):
     return 2 * math.pi * base ** (2 * i / d)
 
@@ -203,8 +203,8 @@ def straight_line(i, d, base):
     return 1 - 2 * i / d * (1 - 1 / base)
 
 
-@_wrong_speeds("There is one number for each column, d_head in all, each with an exponent of its own. Both members of a "
-               "pair turn together: one speed for each pair, d_head / 2 in all.")
+@_wrong_speeds("There is one number for each column, d_head in all, each with an exponent of its own. Both members of "
+               "a pair turn together: one speed for each pair, d_head / 2 in all.")
 def one_per_column(i, d, base):
     return base ** (-torch.arange(d, dtype=torch.float64) / d)
 
@@ -317,10 +317,11 @@ def _wrong_angles(text, *, section=None):
 IGNORED = ("The positions are ignored: only how many there are is used, as if they were 0 to n - 1. With a cache the "
            "first new token stands at a later position.")
 OFF_BY_ONE = "Every position is one too large. Positions count from 0, and position 0 is not turned at all."
-FROM_THE_FIRST = ("Positions are counted from the first one of them. Use them as they are: keys that were turned earlier "
-                  "keep their angles, so all must be counted from the same 0.")
-HALF_PRECISION = ("Somewhere positions, speeds or angles are rounded to half precision. bfloat16 has 8 significant bits: "
-                  "from 257 on it cannot tell neighbours apart. Compute the angles in float32, whatever the dtype of x.")
+FROM_THE_FIRST = ("Positions are counted from the first one of them. Use them as they are: keys that were turned "
+                  "earlier keep their angles, so all must be counted from the same 0.")
+HALF_PRECISION = ("Somewhere positions, speeds or angles are rounded to half precision. bfloat16 has 8 significant "
+                  "bits: from 257 on it cannot tell neighbours apart. Compute the angles in float32, whatever the "
+                  "dtype of x.")
 DEGREES = "Speeds are in radians per token. Nothing is to be converted from or to degrees."
 
 
@@ -360,8 +361,8 @@ def angle_twice(positions, d_head, base):
     return _angles(positions, d_head, base).repeat(1, 2)
 
 
-@_wrong_angles("The table is d_head wide, each angle beside itself. Both members of a pair share one angle, which stands "
-               "here once: (n, d_head / 2).")
+@_wrong_angles("The table is d_head wide, each angle beside itself. Both members of a pair share one angle, which "
+               "stands here once: (n, d_head / 2).")
 def angle_beside_itself(positions, d_head, base):
     return _angles(positions, d_head, base).repeat_interleave(2, dim=1)
 
@@ -545,12 +546,12 @@ def turned_gradients(rng):
 
 @apply_rope.property(
     "refuses sizes that do not fit", points=1, probe=probes.error_of, **CLOSE,
-    hint="Raise ValueError when there is not one position for each token, when d_head is odd, and when x has fewer than "
-         "two dimensions. One position for three tokens would broadcast without a word.")
+    hint="Raise ValueError when there is not one position for each token, when d_head is odd, and when x has fewer "
+         "than two dimensions. One position for three tokens would broadcast without a word.")
 @apply_rope_interleaved.property(
     "refuses sizes that do not fit", points=1, probe=probes.error_of, **CLOSE,
-    hint="Raise ValueError when there is not one position for each token, when d_head is odd, and when x has fewer than "
-         "two dimensions. One position for three tokens would broadcast without a word.")
+    hint="Raise ValueError when there is not one position for each token, when d_head is odd, and when x has fewer "
+         "than two dimensions. One position for three tokens would broadcast without a word.")
 def turn_refusals(rng):
     yield dict(x=_single(rng, 3, 6), positions=torch.arange(4))
     yield dict(x=_single(rng, 3, 6), positions=_whole(5))
@@ -617,21 +618,21 @@ def neighbours_angles(x, positions, base=10000.0):
 
 
 @apply_rope_interleaved.misconception(
-    "Two pairings are mixed: neighbours are exchanged, but the row of angles is repeated as for halves. Neighbours need "
-    "each angle twice in a row, `repeat_interleave(2, dim=-1)`.")
+    "Two pairings are mixed: neighbours are exchanged, but the row of angles is repeated as for halves. Neighbours "
+    "need each angle twice in a row, `repeat_interleave(2, dim=-1)`.")
 def halves_angles(x, positions, base=10000.0):
     return _table_of_the_other_pairing(x, positions, base, interleaved=True)
 
 
-@_turned("It turns the other way: the minus stands at the wrong sine. The new first member is a cos - b sin, the second "
-         "a sin + b cos. Scores would be the same, since q and k would both turn backwards; weights that were trained "
-         "with the other direction would not work.")
+@_turned("It turns the other way: the minus stands at the wrong sine. The new first member is a cos - b sin, the "
+         "second a sin + b cos. Scores would be the same, since q and k would both turn backwards; weights that were "
+         "trained with the other direction would not work.")
 def other_way(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, angles=lambda p, d, base: -_angles(p, d, base))
 
 
-@_turned("No minus anywhere: a cos + b sin beside a sin + b cos is no rotation, and it changes the length of a row. The "
-         "first member gets a cos - b sin.")
+@_turned("No minus anywhere: a cos + b sin beside a sin + b cos is no rotation, and it changes the length of a row. "
+         "The first member gets a cos - b sin.")
 def no_minus(x, positions, base, interleaved):
     _fits(x, positions)
     angles = _angles(positions, x.shape[-1], base)
@@ -644,8 +645,8 @@ def sine_for_cosine(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, angles=lambda p, d, base: math.pi / 2 - _angles(p, d, base))
 
 
-@_turned("The second member is computed from a first member that has been overwritten already. Compute both from the old "
-         "numbers, then put them in place.")
+@_turned("The second member is computed from a first member that has been overwritten already. Compute both from the "
+         "old numbers, then put them in place.")
 def overwritten(x, positions, base, interleaved):
     _fits(x, positions)
     angles = _angles(positions, x.shape[-1], base)
@@ -697,7 +698,9 @@ def turned_slowest_first(x, positions, base, interleaved):
 
 @_turned("All pairs turn at the speed of the first. Each has its own column of the table of angles.", section=SPEEDS)
 def one_speed_for_all(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base)[:, :1].expand(-1, d // 2))
+    def first_column(p, d, base):
+        return _angles(p, d, base)[:, :1].expand(-1, d // 2)
+    return _turn(x, positions, base, interleaved, angles=first_column)
 
 
 @_turned(DEGREES)
@@ -710,8 +713,8 @@ def turned_in_degrees(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base).rad2deg())
 
 
-@_turned("Heads are taken for tokens: the angles run along the last axis but two. Here x is (..., n, d_head), tokens on "
-         "the last axis but one, heads before them.")
+@_turned("Heads are taken for tokens: the angles run along the last axis but two. Here x is (..., n, d_head), tokens "
+         "on the last axis but one, heads before them.")
 def tokens_before_heads(x, positions, base, interleaved):
     if x.ndim < 3:
         return _turn(x, positions, base, interleaved)
@@ -741,8 +744,8 @@ def always_bfloat16(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base).bfloat16().float())
 
 
-@_turned("The result came in float32 where x is in half precision. Cosines in float32 lift the product to float32; turn "
-         "the result back with `.to(x.dtype)`.", section=PRECISION)
+@_turned("The result came in float32 where x is in half precision. Cosines in float32 lift the product to float32; "
+         "turn the result back with `.to(x.dtype)`.", section=PRECISION)
 def not_cast_back(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, keep_dtype=False)
 
@@ -759,14 +762,14 @@ def in_place(x, positions, base, interleaved):
     return x.copy_(turned)
 
 
-@_turned("The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a history; "
-         "turn the tensor itself.")
+@_turned("The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
+         "history; turn the tensor itself.")
 def turned_detached(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved).detach()
 
 
-@_turned("Any number of positions passes as long as it broadcasts: one position for three tokens turns all three alike. "
-         "Compare len(positions) with x.shape[-2] and raise ValueError.")
+@_turned("Any number of positions passes as long as it broadcasts: one position for three tokens turns all three "
+         "alike. Compare len(positions) with x.shape[-2] and raise ValueError.")
 def any_number_of_positions(x, positions, base, interleaved):
     if x.ndim < 2:
         raise ValueError("dimensions")
@@ -812,8 +815,8 @@ def one_head(rng):
 
 @interleaved_to_half.property(
     "reorders each head by itself", points=2,
-    hint="Head h owns rows h * d_head to (h + 1) * d_head - 1, and keeps them. Cut the rows into (n_heads, d_head / 2, 2) "
-         "first.")
+    hint="Head h owns rows h * d_head to (h + 1) * d_head - 1, and keeps them. Cut the rows into (n_heads, d_head / 2, "
+         "2) first.")
 def each_head(rng):
     yield dict(w=_tagged(12, 2), n_heads=2)
     yield dict(w=_rows(rng, 3, 6, 5), n_heads=3)
@@ -873,14 +876,14 @@ def _wrong_order(text, *, section=None):
     return declare
 
 
-@_wrong_order("The rows of all heads are sorted together, so heads are mixed. Each head keeps its own rows and reorders "
-              "them by itself.")
+@_wrong_order("The rows of all heads are sorted together, so heads are mixed. Each head keeps its own rows and "
+              "reorders them by itself.")
 def heads_mixed(w, n_heads):
     return w[_order(len(w), 1)]
 
 
-@_wrong_order("This is the way back, from halves to neighbours. For d_head 4 the two orders are the same; for 6 the rows "
-              "must come as 0, 2, 4, 1, 3, 5.")
+@_wrong_order("This is the way back, from halves to neighbours. For d_head 4 the two orders are the same; for 6 the "
+              "rows must come as 0, 2, 4, 1, 3, 5.")
 def way_back(w, n_heads):
     return w[_order(len(w), n_heads).argsort()]
 
@@ -901,7 +904,8 @@ def nothing_moved(w, n_heads):
     return w.clone()
 
 
-@_wrong_order("n_heads is used as the width of a head. It is how many heads there are; a head has len(w) // n_heads rows.")
+@_wrong_order("n_heads is used as the width of a head. It is how many heads there are; a head has len(w) // n_heads "
+              "rows.")
 def number_as_width(w, n_heads):
     return w.reshape(-1, n_heads, 1, w.shape[1]).transpose(0, 1).reshape(w.shape)
 
@@ -938,8 +942,8 @@ def odd_head_passes(w, n_heads):
 
 
 @interleaved_to_half.misconception(
-    "n_heads = 0 ends in ZeroDivisionError, since the remainder is taken first. Check that n_heads is at least 1 before "
-    "you divide.")
+    "n_heads = 0 ends in ZeroDivisionError, since the remainder is taken first. Check that n_heads is at least 1 "
+    "before you divide.")
 def remainder_by_zero(w, n_heads):
     if w.ndim != 2 or w.shape[0] % (2 * n_heads) or n_heads < 1:
         raise ValueError("rows")
@@ -966,16 +970,16 @@ One point each:
    come out right, so a text of one token does too (it reads only itself anyway); with more tokens there are distances,
    and the scores are wrong there. Half a point for "the weights expect the other pairing" without a word on why the
    first word is right.
-3. **A test and a repair.** A test with numbers: a row turned by hand, or scores or logits of a known implementation on the
-   same weights, at positions other than 0 (several, far ones too). A repair: use the pairing of the file, or reorder the
-   rows of W_q and W_k (not W_v, not W_o) head by head. One of the two gives half a point.
+3. **A test and a repair.** A test with numbers: a row turned by hand, or scores or logits of a known implementation on
+   the same weights, at positions other than 0 (several, far ones too). A repair: use the pairing of the file, or
+   reorder the rows of W_q and W_k (not W_v, not W_o) head by head. One of the two gives half a point.
 
 Model answer. "The tests ask for things that hold for any consistent pairing: turn q and k by the same rule and only the
 distance is left. The weights in the file, however, were trained with neighbours as pairs. If the code turns i with
-i + 32 instead, each pair gets one number that it was not trained with, and the angles between q and k are not those that
-the model learned to use. At distance 0 query and key are turned alike, so a text of one token comes out right; from the second
-on there are other distances, and more of them with every word. I would compare the scores of one
-head of layer 0 with those of the library the weights came from, for ten tokens, to 1e-4; agreement at position 0 alone
-proves nothing. To repair it, I would reorder the rows of W_q and W_k within each head so that the even ones come first,
-or call the interleaved version."
+i + 32 instead, each pair gets one number that it was not trained with, and the angles between q and k are not those
+that the model learned to use. At distance 0 query and key are turned alike, so a text of one token comes out right;
+from the second on there are other distances, and more of them with every word. I would compare the scores of one head
+of layer 0 with those of the library the weights came from, for ten tokens, to 1e-4; agreement at position 0 alone
+proves nothing. To repair it, I would reorder the rows of W_q and W_k within each head so that the even ones come
+first."
 """)

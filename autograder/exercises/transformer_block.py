@@ -1320,10 +1320,11 @@ class LayerNormInside(solutions.LlamaBlock):
 written = Written(points=3, rubric="""
 One point each:
 
-1. **What was measured.** At initialisation the gradient of a post-norm stack is large near the output and shrinks
-   towards the input (or: its sizes differ widely from layer to layer), while that of a pre-norm stack is of like size
-   everywhere; deep post-norm stacks did not train at a rate at which the pre-norm ones did. One setting, one width, a
-   toy task, few steps.
+1. **What was measured.** In fresh towers of 24 blocks: post-norm keeps less of the input (cosine about 0.45 against
+   0.75) and makes tokens more alike, and its gradients are about twice as large on every floor, not vanishing. In
+   training: at one rate without warm-up, 24 pre-norm blocks learned to reverse eight digits in 100 steps and 24
+   post-norm blocks did not leave the level of guessing; with two blocks both learned. One width, one rate, one seed,
+   a toy task, few steps. Naming both results and two of these limits suffices.
 2. **What follows and what does not.** It follows that pre-norm is easier to start with; it does not follow that
    post-norm cannot be trained (the original transformer and BERT were, with warm-up), nor that the trained pre-norm
    model is the better one. Full marks for naming one concrete thing that could reverse the judgement: warm-up, a
@@ -1332,10 +1333,12 @@ One point each:
    seeds; the same number of parameters and steps (pre-norm's final norm counted); a measure fixed beforehand, such as
    the loss on held-out text. Half a point for "more seeds" alone.
 
-Model answer. "With one learning rate for both, the experiment compares that rate as much as the order of the norms.
-In post-norm every layer's output is rescaled, the sum too, so the signal that goes back to layer 1 has been through a
-norm at each layer; in pre-norm there is a path that meets none. So I expect pre-norm to stand larger rates. To say
-that it is better I would try five rates and warm-up or none for each, pick by validation loss, run the winners with
-five seeds on the same data, and report the mean and the spread of the test loss at 12 and 48 blocks. If post-norm
-with warm-up is as good, then the claim was about comfort and not about quality."
+Model answer. "The first experiment shows that fresh post-norm towers lose more of their input and send back larger
+gradients; the second, that at a rate of 0.003 and with no warm-up 24 of them do not learn a toy task in 100 steps.
+With one rate for both, that compares the rate as much as the order of the norms: a rate that suits gradients half as
+large may simply be too high. Two blocks learned either way, and the models of 2017 and 2018 were trained with post-
+norm and warm-up, so 'does not work' is refuted already. To say which is better I would try five rates, with warm-up
+and without, for each order, choose by the loss on validation texts, run the winners with five seeds on the same data
+and the same number of steps and parameters, and report the mean and the spread of the test loss at 12 and at 48
+blocks. If post-norm with warm-up is as good, then the figure was about comfort and not about quality."
 """)

@@ -446,15 +446,19 @@ def test_the_reserved_height_is_the_height_it_takes(shown, kind, width):
 def test_stepping_moves_nothing(shown, kind, width):
     page = shown(BlockStepper(kind), width=width)
     page.evaluate("document.querySelector('.aw').style.minHeight = 0")
-    places = set()
-    for at in range(STEPS[kind]):
-        page.evaluate("(at) => model.set('step', at)", at)
-        said(page)
-        places.add(page.evaluate("""() => [".aw", ".bs-diagram", ".bs-parameters"].map((where) => {
+    places = page.evaluate("""async (steps) => {
+      const places = [];
+      for (let at = 0; at < steps; at++) {
+        model.set("step", at);
+        await new Promise((resolve) => setTimeout(resolve, 140)); // the summary speaks once the state rests
+        places.push([".aw", ".bs-diagram", ".bs-parameters"].map((where) => {
           const box = document.querySelector(where).getBoundingClientRect();
           return `${Math.round(box.top)} ${Math.round(box.height)}`;
-        }).join()"""))
-    assert len(places) == 1
+        }).join());
+      }
+      return places;
+    }""", STEPS[kind])
+    assert len(places) == STEPS[kind] and len(set(places)) == 1
 
 
 @pytest.mark.browser
