@@ -1,7 +1,8 @@
 """Reference answers of the caching chapter: keys and values that are kept, and heads that share them, in PyTorch.
 
-Shapes follow the course: x (batch, n, d_model), keys and values (batch, n_kv_heads, n, d). Inputs are never changed. Sizes
-that do not fit raise ValueError. Sources: Shazeer, 2019, "Fast Transformer Decoding" (MQA); Ainslie et al., 2023 (GQA).
+Shapes follow the course: x (batch, n, d_model), keys and values (batch, n_kv_heads, n, d). Inputs are never changed.
+Sizes that do not fit raise ValueError.
+Sources: Shazeer, 2019, "Fast Transformer Decoding" (MQA); Ainslie et al., 2023, "GQA".
 """
 
 import math

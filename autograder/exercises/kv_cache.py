@@ -337,7 +337,8 @@ KVCache.misconception(
     "`reset` leaves everything as it was. The next text would be read as the end of this one.")(
     _cache_without(reset=lambda self: None))
 KVCache.misconception(
-    "`reset` returns a new cache and leaves this one as it was. Whoever holds this cache goes on holding it: empty it.")(
+    "`reset` returns a new cache and leaves this one as it was. Whoever holds this cache goes on holding it: empty "
+    "it.")(
     _cache_without(reset=lambda self: [0.5]))
 
 
@@ -516,13 +517,14 @@ def future(rng):
          "with what `append` returns. An empty cache is a cache too: ask `cache is not None`.")
 def token_by_token(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, batch=1, n=3), cuts=[1, 2])
-    yield dict(**_layer(rng, d_model=8, n_heads=2, n_kv_heads=1, batch=2, n=4), cuts=[2, 3])
+    yield dict(**_layer(rng, d_model=8, n_heads=2, n_kv_heads=2, batch=2, n=4), cuts=[2, 3])
 
 
 @GroupedQueryAttention.property(
     "reads in chunks what it reads in one pass", points=2, probe=probes.in_chunks, **ROTATED,
     hint="In a chunk of several tokens, the first must not see the second. Token i of the chunk stands at len(cache) "
-         "+ i and sees every key up to there: the mask is (n_new, n_all), and its last row is all True.")
+         "+ i and sees every key up to there: the mask is (n_new, n_all), and its last row is all True. The cache is "
+         "given n_kv_heads heads; repeat what it gives back.")
 def in_chunks(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, batch=1, n=4), cuts=[2])
     yield dict(**_layer(rng, d_model=8, n_heads=2, n_kv_heads=1, batch=1, n=6, base=50.0), cuts=[1, 4])
@@ -534,7 +536,7 @@ def in_chunks(rng):
     hint="One layer may serve many texts in turn. All that it remembers of a text belongs in the cache that it is "
          "given, and not in `self`.")
 def apart(rng):
-    yield dict(**_layer(rng, d_model=4, n_heads=2, n_kv_heads=1, batch=1, n=4), cuts=[2, 3],
+    yield dict(**_layer(rng, d_model=4, n_heads=2, n_kv_heads=2, batch=1, n=4), cuts=[2, 3],
                beside=normal(rng, 1, 5, 4))
     yield dict(**_layer(rng, d_model=4, n_heads=2, n_kv_heads=2, batch=1, n=4), cuts=[1, 2],
                beside=normal(rng, 2, 4, 4))
@@ -552,7 +554,7 @@ def right_gradients(rng):
     "works in single precision, also in chunks", points=1, probe=probes.in_chunks, rtol=1e-3, atol=1e-4,
     hint="Weights and tokens in float32 give float32. Make new tensors with the dtype of those you have.")
 def single_precision(rng):
-    yield dict(**_layer(rng, d_model=8, n_heads=2, n_kv_heads=1, batch=1, n=4, dtype=torch.float32), cuts=[2])
+    yield dict(**_layer(rng, d_model=8, n_heads=2, n_kv_heads=2, batch=1, n=4, dtype=torch.float32), cuts=[2])
 
 
 @GroupedQueryAttention.property(
@@ -679,8 +681,8 @@ GroupedQueryAttention.misconception(
     "The position starts at 0 for every chunk. The first new token stands behind those in the cache, at len(cache).",
     section=POSITIONS)(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 0), self.at(k, 0))))
 GroupedQueryAttention.misconception(
-    "The queries stand too far back, by as much as the cache holds: they start at position 0 in each chunk, or else all "
-    "keys that come back are turned from len(cache) on. Key j stands at j, and new token i at len(cache) + i.",
+    "The queries stand too far back, by as much as the cache holds: they start at position 0 in each chunk, or else "
+    "all keys that come back are turned from len(cache) on. Key j stands at j, and new token i at len(cache) + i.",
     section=POSITIONS)(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 0), self.at(k, past))))
 GroupedQueryAttention.misconception(
     "The tokens of the cache are counted twice: the new positions start at twice len(cache). They start at len(cache), "
@@ -725,10 +727,19 @@ GroupedQueryAttention.misconception(
     _layer_without(allowed=lambda self, new, total, cache, past, device:
                    torch.ones(new, total).tril(total - new + 1).bool()))
 GroupedQueryAttention.misconception(
-    "Each chunk is read as if nothing had come before it: what the cache holds does not reach the scores. Three ways "
-    "to get there: `if cache:` is False for an empty cache, whose length is 0, so ask `cache is not None`; what "
-    "`append` returns is not used; or the layer resets the cache.", section=CACHE)(
+    "The cache stays empty, so each chunk is read as if nothing had come before it. `if cache:` is False for a new "
+    "cache, since its length is 0: ask `cache is not None`, and append to it.", section=CACHE)(
     _layer_without(open=lambda self, cache: None))
+GroupedQueryAttention.misconception(
+    "Each chunk is read as if nothing had come before it, though its keys go into the cache. Either what `append` "
+    "returns is not used, and that is everything so far; or the layer resets the cache, which only the caller may do.",
+    section=CACHE)(_layer_without(remember=lambda self, cache, k, v, past: (cache.append(k, v), (k, v))[1]))
+GroupedQueryAttention.misconception(
+    "The key/value heads are repeated before they go into the cache. The numbers are right, but every head is kept "
+    "n_heads / n_kv_heads times, and nothing is saved. Append first, then repeat what comes back.", section=LAYER)(
+    _layer_without(remember=lambda self, cache, k, v, past: [
+        kept[:, ::self.n_heads // self.n_kv_heads] for kept in cache.append(*(
+            _repeat(new, self.n_heads // self.n_kv_heads) for new in (k, v)))]))
 GroupedQueryAttention.misconception(
     "What comes back from `append` is taken in the wrong order: keys first, then values.", section=CACHE)(
     _layer_without(remember=lambda self, cache, k, v, past: cache.append(k, v)[::-1]))
@@ -942,7 +953,7 @@ _wrong_bytes("The key/value heads are missing. Each has keys and values of its o
              lambda layers, heads, width, tokens, size, batch: 2 * layers * width * tokens * size * batch)
 _wrong_bytes("The width is missing: a key is d_head numbers.",
              lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * tokens * size * batch)
-_wrong_bytes("The tokens enter squared. The scores are n by n, but they are not kept; a cache grows by one row a token.",
+_wrong_bytes("The tokens enter squared. The scores are n by n, but they are not kept; a cache grows by a row a token.",
              lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens ** 2 * size * batch)
 _wrong_bytes("`batch` is not looked at. Every text of the batch has a cache of its own.",
              lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size)
@@ -953,10 +964,11 @@ _wrong_bytes("This counts numbers. Multiply by the bytes of a number.",
 _wrong_bytes("This counts bits. A byte is eight of them, and bytes are asked for.",
              lambda layers, heads, width, tokens, size, batch: 16 * layers * heads * width * tokens * size * batch)
 _wrong_bytes("This is in kibibytes, rounded down. Bytes are asked for, all of them.",
-             lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size * batch // 1024)
+             lambda layers, heads, width, tokens, size, batch:
+             2 * layers * heads * width * tokens * size * batch // 1024)
 _wrong_bytes("The token that is being written is counted on top. seq_len is all that the cache holds.",
              lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * (tokens + 1) * size * batch)
-_wrong_bytes("The 2 for key and value is there twice. bytes_per_element stands for the size of a number and nothing else.",
+_wrong_bytes("The 2 for key and value is there twice. bytes_per_element is the size of a number and nothing else.",
              lambda layers, heads, width, tokens, size, batch: 4 * layers * heads * width * tokens * size * batch)
 
 
@@ -986,8 +998,8 @@ def bytes_asserted(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, b
 written = Written(points=3, rubric="""
 One point each:
 
-1. **The common beginning is exact.** Under the causal mask the keys and values of the 2000 tokens depend on these tokens
-   and their positions alone, in every layer, whatever follows. Every conversation has them at the same positions, so a
+1. **The common beginning is exact.** Under the causal mask the keys and values of the 2000 tokens depend on these
+   tokens and their positions alone, in every layer, whatever follows. Every conversation has them at the same positions, so a
    copy of the caches is what reading would give. Half a point if the argument stops at the first layer.
 2. **Joined documents are not, for two reasons.** Positions: each document was read from position 0, so its keys are
    rotated as if it stood first, and several tokens stand at one position. Contents: from the second layer on, keys and

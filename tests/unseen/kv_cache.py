@@ -165,6 +165,10 @@ def turned_once_more(self, q, k, v, cache):
     return q, self.turn(k, 0) if cache is not None else k, v, before
 
 
+def repeated_at_once(self, q, k, v, cache):
+    return Parts.place_and_keep(self, q, Parts.spread(self, k), Parts.spread(self, v), cache)
+
+
 def turned_from_the_end(self, q, k, v, cache):
     """Unrotated keys are kept and turned on reading, but from the chunk's own position on."""
     before = 0 if cache is None else len(cache)
@@ -247,11 +251,12 @@ UNSEEN = {
     ],
     "GroupedQueryAttention": [
         (but(place_and_keep=if_cache), "`if cache:`"),
-        (but(place_and_keep=result_dropped), "`if cache:`"),
-        (but(place_and_keep=reset_first), "`if cache:`"),
+        (but(place_and_keep=result_dropped), "`append` returns is not used"),
+        (but(place_and_keep=reset_first), "resets the cache"),
         (but(place_and_keep=length_after), "rotated after `append`"),
         (but(place_and_keep=all_at_the_start), "starts at 0 for every chunk"),
         (but(place_and_keep=turned_once_more), "rotated again"),
+        (but(place_and_keep=repeated_at_once, spread=lambda self, t: t), "nothing is saved"),
         (but(spread=lambda self, t: t.repeat(1, self.heads // self.shared, 1, 1)), "0 1 0 1"),
         (but(attend=fused_causal), "top left"),
         (but(attend=causal_if_several), "top left"),
@@ -266,7 +271,8 @@ UNSEEN = {
     "kv_cache_bytes": [
         (lambda n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1:
          2 * bytes_per_element * batch * n_layers * n_kv_heads * d_head * seq_len, "Sizes that cannot be"),
-        (checked(lambda layers, heads, width, tokens, size, batch: math.prod((layers, heads, width, tokens, size, batch))),
+        (checked(lambda layers, heads, width, tokens, size, batch:
+                 math.prod((layers, heads, width, tokens, size, batch))),
          "a key and a value"),
         (checked(lambda layers, heads, width, tokens, size, batch: 4 * layers * heads * width * tokens * batch),
          "`bytes_per_element` is not looked at"),
