@@ -60,9 +60,13 @@ def _dicts(expected, got, rtol, atol, place):
     if not isinstance(got, dict) or got.keys() != expected.keys():
         return Difference("type", f"{place} should have the parts {', '.join(expected)}", expected, got)
     for key in expected:
-        found = difference(expected[key], got[key], rtol, atol, "the result" if key == "result" else f"`{key}`")
+        is_step = key.startswith("step ")
+        place = "the result" if is_step or key == "result" else f"`{key}`"
+        found = difference(expected[key], got[key], rtol, atol, place)
         if found:
-            words = phrase(key, expected[key], got[key])
+            if is_step and isinstance(got[key], str):  # an error; a student wants to see on what
+                found = replace(found, kind="value")
+            words = phrase(key, expected[key], got[key], found.words)
             return replace(found, words=words or found.words, part="parameters" if found.part == "parameters" else key)
     return None
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
+import re
 import threading
 import time
 
@@ -45,20 +46,53 @@ PHRASES = {
 NO_SYMPTOM = {"after"}
 
 
-def phrase(part: str, expected, got) -> str | None:
-    """The words on a part of an outcome that is not as it should be; None where its name says all there is."""
+def phrase(part: str, expected, got, words: str = "") -> str | None:
+    """The words on a part of an outcome that is not as it should be; None where its name says all there is.
+
+    words: those on the first difference within the part
+    """
+    if part.startswith("step "):
+        return _step_phrase(part, expected, got, words)
     if part == "raises" and expected == "nothing":
         return f"It raised {str(got)[:60]} on input that it should accept"
     if part == "raises" and got == "nothing":
         return f"It raised nothing where {str(expected)[:60]} was to be raised"
     if part == "parameters":
-        return f"Its parameters are {str(got)[:200] or 'none at all'}; asked for are {expected}"
+        return _parameters_phrase(str(expected), str(got))
     words = PHRASES.get(part)
     return words and words.format(got=str(got)[:60], expected=str(expected)[:60])
 
 
+def _parameters_phrase(expected: str, got: str) -> str:
+    """The words on parameters that are not those asked for; where there are many, on those that differ alone."""
+    if len(got) <= 200:
+        return f"Its parameters are {got or 'none at all'}; asked for are {expected}"
+    asked, there = (re.findall(r"\S+ \([^)]*\)", text) for text in (expected, got))
+    missing = [name for name in asked if name not in there]
+    strange = [name for name in there if name not in asked]
+    return "Of its parameters, " + "; ".join(f"{words} {', '.join(names)[:200]}" for words, names in (
+        ("missing are", missing), ("not asked for are", strange)) if names)
+
+
+def _step_phrase(part, expected, got, words):
+    """The words on one call of several, see `steps`. Errors are results there, written as the name of their type."""
+    number, method = part.split(", ")
+    if isinstance(expected, str):
+        words = f"it raised {got} where {expected} was to be raised" if _is_error(got) else (
+            f"it should have raised {expected}, and it returned something")
+    elif _is_error(got):
+        words = f"it raised {got} on what it should accept"
+    return f"In {number} ({method}): {words}"
+
+
+def _is_error(got) -> bool:
+    return isinstance(got, str) and got.endswith("Error")
+
+
 def discreet_phrase(part: str) -> str | None:
     """The same without anything that came from a student's process or from hidden inputs."""
+    if part.startswith("step "):
+        return "One of several calls after one another did not do what it should"
     words = {"changed": "It altered its input", "about": "It came out too far from what it should be",
              "raises": "It accepted what it should refuse, or refused what it should accept",
              "parameters": "Its parameters are not those that are asked for"}
@@ -266,7 +300,7 @@ class Built:
             raise Unfit("it should be a class that extends nn.Module")
         for weight in weights.values():
             made = made.to(weight.dtype)
-        parameters = dict(made.named_parameters())
+        parameters = _parameters_of(made, weights)
         named = {key: parameters.get(key) for key in weights}
         if "*" in weights:
             if len(parameters) != 1:
@@ -288,10 +322,21 @@ class Built:
         return made, named
 
     def __call__(self, *, init, weights=None, **inputs):
-        made, _ = self.make(init, weights or {})
         if not inputs:
-            return {"parameters": ", ".join(sorted(f"{name} {tuple(p.shape)}" for name, p in made.named_parameters()))}
+            made, _ = self.make(init, {})
+            named = _parameters_of(made, weights or {})
+            return {"parameters": ", ".join(sorted(f"{name} {tuple(p.shape)}" for name, p in named.items()))}
+        made, _ = self.make(init, weights or {})
         return made(**inputs)
+
+
+def _parameters_of(module, wanted) -> dict:
+    """The parameters of a module, each once. One with several names (`W_1.weight` is also `layers.0.weight`) goes by
+    the name that is wanted, or else by the one that lies least deep."""
+    names = {}
+    for name, parameter in module.named_parameters(remove_duplicate=False):
+        names.setdefault(parameter, []).append(name)
+    return {min(each, key=lambda name: (name not in wanted, name.count("."))): p for p, each in names.items()}
 
 
 def steps(f, *, init, steps):
@@ -322,8 +367,8 @@ def steps(f, *, init, steps):
 
 
 def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
-    """The output of a module that reads its input in chunks with a cache, the chunks' outputs put together; and how many
-    heads each cache was given.
+    """The output of a module that reads its input in chunks with a cache, the chunks' outputs put together; and how
+    many heads each cache was given.
 
     inputs: the one that is cut, (batch, n, ...), and others that stay as they are; the first one given is cut
     cuts: where along n a new chunk begins, ascending; none means one pass with an empty cache

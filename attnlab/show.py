@@ -82,6 +82,8 @@ def _lines(value, width: int, digits: int = 5) -> list[str]:
         lines = []
         for item in value:
             lines += _array_lines(item, width, digits)
+    elif isinstance(value, (list, tuple)) and value and all(isinstance(item, dict) and "do" in item for item in value):
+        lines = [f"{number}. {_step(item)}" for number, item in enumerate(value, start=1)]
     elif isinstance(value, (list, tuple)):
         lines = textwrap.wrap(repr(_rounded(value, digits + 1)), width)
     elif isinstance(value, dict):
@@ -90,6 +92,13 @@ def _lines(value, width: int, digits: int = 5) -> list[str]:
         lines = textwrap.wrap(short(value), width)
     lines = [line if len(line) <= width else line[: width - 4] + " ..." for line in lines] or ["(nothing)"]
     return lines if len(lines) <= MOST_LINES else [*lines[: MOST_LINES - 1], "..."]
+
+
+def _step(step: dict) -> str:
+    """A call of `attnlab.probes.steps` on one line: its method and, of arrays, the shapes."""
+    arguments = [f"{name} of shape {tuple(value.shape)}" if hasattr(value, "shape") else f"{name} = {short(value, 40)}"
+                 for name, value in step.items() if name != "do"]
+    return " ".join([step["do"], ", ".join(arguments)]).strip()
 
 
 def _array_lines(value, width: int, digits: int) -> list[str]:

@@ -256,8 +256,9 @@ class Generation:
     seconds_with, seconds_without: (n,) processor time on one thread for each token after `timed_prompt`, with caches
         and without; the first is the prompt's
     choices: what may come after three prompts
-    compared_ids: the tokens of a text; compared_logits: (n, every 64th token) its logits by another program, in float64
-    compared_spread: the standard deviation of all those logits
+    compared_ids: the tokens of a text; compared_logits: (n, every 128th token) its logits by another program, in float64
+    compared_largest, compared_spread: the largest difference of the course's logits from all of those, and their
+        standard deviation
     breaks: name of an error -> what it does
     """
 
@@ -271,6 +272,7 @@ class Generation:
     choices: list[Choice] = field(repr=False)
     compared_ids: np.ndarray = field(repr=False)
     compared_logits: np.ndarray = field(repr=False)
+    compared_largest: float
     compared_spread: float
     breaks: dict[str, Break] = field(repr=False)
     provenance: dict = field(repr=False)
@@ -297,6 +299,7 @@ def generation() -> Generation:
             arrays["choice_prompts"], arrays["choice_tokens"], arrays["choice_logits"], arrays["choice_logsumexp"])],
         compared_ids=arrays["compared_ids"],
         compared_logits=arrays["compared_logits"],
+        compared_largest=float(arrays["compared_largest"]),
         compared_spread=float(arrays["compared_spread"]),
         breaks={str(name): Break(arrays["broken_difference"][b], arrays["broken_kl"][b], arrays["broken_first"][b],
                                  arrays["broken_ids"][b], arrays["broken_texts"][b].tolist())

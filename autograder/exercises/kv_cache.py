@@ -689,7 +689,8 @@ GroupedQueryAttention.misconception(
     "once.", section=POSITIONS)(
     _layer_without(rotate=lambda self, q, k, past: (self.at(q, 2 * past), self.at(k, 2 * past))))
 GroupedQueryAttention.misconception(
-    "All tokens of a chunk stand at one position. The first stands at len(cache), each next one further.",
+    "All tokens of a chunk stand at one position. The first stands at len(cache), each next one further. For "
+    "`apply_rope` the axis before the last is that of the tokens: split and transpose first, then rotate.",
     section=POSITIONS)(_layer_without(at=lambda self, x, first: apply_rope(
         x, torch.full((x.shape[2],), first), self.base)))
 GroupedQueryAttention.misconception(
@@ -999,8 +1000,8 @@ written = Written(points=3, rubric="""
 One point each:
 
 1. **The common beginning is exact.** Under the causal mask the keys and values of the 2000 tokens depend on these
-   tokens and their positions alone, in every layer, whatever follows. Every conversation has them at the same positions, so a
-   copy of the caches is what reading would give. Half a point if the argument stops at the first layer.
+   tokens and their positions alone, in every layer, whatever follows. Every conversation has them at the same
+   positions, so a copy of the caches is what reading would give. Half a point if the argument stops at the first layer.
 2. **Joined documents are not, for two reasons.** Positions: each document was read from position 0, so its keys are
    rotated as if it stood first, and several tokens stand at one position. Contents: from the second layer on, keys and
    values were made from tokens that had read the documents before them, and these documents were read alone; for the

@@ -251,6 +251,20 @@ def speeds_asserted(d_head, base=10000.0):
     return _speeds(d_head, base)
 
 
+SPEEDS_UNCHECKED = ("Widths are not checked. 7 or 0 columns cannot be cut into pairs; raise ValueError when d_head is "
+                    "odd or below 2.")
+
+
+@rope_frequencies.misconception(SPEEDS_UNCHECKED)
+def unchecked_in_steps(d_head, base=10000.0):
+    return base ** (-torch.arange(0, d_head, 2, dtype=torch.float32) / d_head)
+
+
+@rope_frequencies.misconception(SPEEDS_UNCHECKED)
+def unchecked_by_halves(d_head, base=10000.0):
+    return base ** (-2 * torch.arange(d_head // 2, dtype=torch.float32) / d_head)
+
+
 # rope_angles ---------------------------------------------------------------------------------------------------------
 
 rope_angles = Exercise(solutions.rope_angles, section=ANGLES)
@@ -299,7 +313,6 @@ def angle_refusals(rng):
     yield dict(positions=torch.arange(6).reshape(2, 3), d_head=6)
     yield dict(positions=_places(rng, 3), d_head=_width(rng))
     yield dict(positions=torch.tensor(4), d_head=6)
-    yield dict(positions=torch.arange(0), d_head=6)
 
 
 def _wrong_angles(text, *, section=None):
@@ -610,6 +623,29 @@ def _table_of_the_other_pairing(x, positions, base, interleaved):
     return (x * full.cos() + _put_back(-b, a, interleaved) * full.sin()).to(x.dtype)
 
 
+def _exchange_of_the_other_pairing(x, positions, base, interleaved):
+    """Full-width angles in the order of one pairing, members exchanged in the order of the other."""
+    _fits(x, positions)
+    angles = _angles(positions, x.shape[-1], base)
+    full = angles.repeat_interleave(2, dim=-1) if interleaved else angles.repeat(1, 2)
+    a, b = _pair_up(x, not interleaved)
+    return (x * full.cos() + _put_back(-b, a, not interleaved) * full.sin()).to(x.dtype)
+
+
+@apply_rope.misconception(
+    "Two pairings are mixed: the row of angles is repeated for halves, but neighbours are exchanged. Halves need the "
+    "right half, negated, and then the left half.", section=PAIRS)
+def neighbours_exchanged(x, positions, base=10000.0):
+    return _exchange_of_the_other_pairing(x, positions, base, interleaved=False)
+
+
+@apply_rope_interleaved.misconception(
+    "Two pairings are mixed: each angle is repeated for neighbours, but the halves are exchanged. Here every number "
+    "meets its neighbour: -x1, x0, -x3, x2, ...")
+def halves_exchanged(x, positions, base=10000.0):
+    return _exchange_of_the_other_pairing(x, positions, base, interleaved=True)
+
+
 @apply_rope.misconception(
     "Two pairings are mixed: the halves are exchanged, but the angles are repeated for neighbours. Halves need the row "
     "of angles twice, `torch.cat([angles, angles], dim=-1)`.", section=PAIRS)
@@ -638,6 +674,15 @@ def no_minus(x, positions, base, interleaved):
     angles = _angles(positions, x.shape[-1], base)
     a, b = _pair_up(x, interleaved)
     return _put_back(a * angles.cos() + b * angles.sin(), a * angles.sin() + b * angles.cos(), interleaved).to(x.dtype)
+
+
+@_turned("One minus too many: a cos - b sin beside a sin - b cos is a reflection, and at position 0 it turns the sign "
+         "of the second member. That one gets a sin + b cos.")
+def reflected(x, positions, base, interleaved):
+    _fits(x, positions)
+    angles = _angles(positions, x.shape[-1], base)
+    a, b = _pair_up(x, interleaved)
+    return _put_back(a * angles.cos() - b * angles.sin(), a * angles.sin() - b * angles.cos(), interleaved).to(x.dtype)
 
 
 @_turned("Sine and cosine have changed places. At position 0 the cosine is 1 and the sine 0, and nothing moves.")
@@ -755,11 +800,24 @@ def always_single(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved).float()
 
 
-@_turned("The numbers are right, but x itself was written over. A slice is a view of its tensor; make new tensors, or "
-         "work on `x.clone()`.")
+WRITTEN_OVER = ("The numbers are right, but x itself was written over. A slice is a view of its tensor; make new "
+                "tensors, or work on `x.clone()`.")
+
+
+@_turned(WRITTEN_OVER)
 def in_place(x, positions, base, interleaved):
     turned = _turn(x, positions, base, interleaved)
     return x.copy_(turned)
+
+
+@_turned(WRITTEN_OVER)
+def in_place_through_slices(x, positions, base, interleaved):
+    turned = _pair_up(_turn(x, positions, base, interleaved), interleaved)
+    half = x.shape[-1] // 2
+    columns = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(0, half), slice(half, None))
+    for where, member in zip(columns, turned):
+        x[..., where] = member
+    return x
 
 
 @_turned("The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
@@ -773,6 +831,22 @@ def turned_detached(x, positions, base, interleaved):
 def any_number_of_positions(x, positions, base, interleaved):
     if x.ndim < 2:
         raise ValueError("dimensions")
+    return _turn(x, positions, base, interleaved, checked=False)
+
+
+@_turned("More positions than tokens pass: those left over are dropped. Which are the right ones, nobody knows; "
+         "compare len(positions) with x.shape[-2] and raise ValueError.")
+def positions_left_over(x, positions, base, interleaved):
+    if x.ndim < 2 or len(positions) < x.shape[-2]:
+        raise ValueError("positions")
+    return _turn(x, positions[:x.shape[-2]], base, interleaved)
+
+
+@_turned("A single token without its axis ends in IndexError, since it has no x.shape[-2]. Check first that x.ndim is "
+         "at least 2, and raise ValueError.")
+def axis_taken_for_granted(x, positions, base, interleaved):
+    if x.shape[-2] != len(positions):
+        raise ValueError("positions")
     return _turn(x, positions, base, interleaved, checked=False)
 
 
@@ -904,8 +978,16 @@ def nothing_moved(w, n_heads):
     return w.clone()
 
 
-@_wrong_order("n_heads is used as the width of a head. It is how many heads there are; a head has len(w) // n_heads "
-              "rows.")
+NUMBER_AS_WIDTH = ("n_heads is used as the width of a head. It is how many heads there are; a head has "
+                   "len(w) // n_heads rows.")
+
+
+@_wrong_order(NUMBER_AS_WIDTH)
+def split_by_number(w, n_heads):
+    return torch.cat([torch.cat([rows[::2], rows[1::2]]) for rows in w.split(n_heads)])
+
+
+@_wrong_order(NUMBER_AS_WIDTH)
 def number_as_width(w, n_heads):
     return w.reshape(-1, n_heads, 1, w.shape[1]).transpose(0, 1).reshape(w.shape)
 

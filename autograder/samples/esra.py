@@ -2,8 +2,7 @@
 
 ABOUT = "wrong in named ways: each mistake is one the feedback explains"
 REFERENCES = "all"
-CHAPTERS = ["dot_products", "softmax", "attention", "masks", "multi_head", "cross_attention", "positions", "rope",
-            "kv_cache", "transformer_block"]
+CHAPTERS = ["dot_products", "softmax", "attention", "masks", "multi_head", "rope", "kv_cache"]
 
 
 def dot(a, b):
@@ -39,16 +38,6 @@ def merge_heads(x):
     return x.reshape(batch, n, n_heads * d_head)
 
 
-def attention_multiply_adds(n_q, n_kv, d_model):
-    return n_q * n_kv * d_model
-
-
-def alibi_bias(n_heads, n):
-    slopes = 2.0 ** (-8.0 * np.arange(n_heads) / n_heads)
-    i, j = np.arange(n)[:, None], np.arange(n)
-    return np.where(j > i, -np.inf, -slopes[:, None, None] * (i - j))
-
-
 def apply_rope(x, positions, base=10000.0):
     angles = rope_angles(positions, x.shape[-1], base)
     cosine, sine = angles.cos(), angles.sin()
@@ -58,7 +47,3 @@ def apply_rope(x, positions, base=10000.0):
 
 def repeat_kv(x, n_rep):
     return x.repeat(1, n_rep, 1, 1)
-
-
-def gelu(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 3)))

@@ -34,6 +34,16 @@ def repeat_in_a_loop(x, n_rep):
     return torch.cat([x[:, h:h + 1] for h in range(n_kv_heads) for _ in range(n_rep)], dim=1)
 
 
+def repeat_into_slices(x, n_rep):
+    """Every n_rep-th head of the result is a head of x."""
+    if x.ndim != 4 or n_rep < 1:
+        raise ValueError("sizes do not fit")
+    out = x.new_empty(x.shape[0], x.shape[1] * n_rep, *x.shape[2:])
+    for first in range(n_rep):
+        out[:, first::n_rep] = x
+    return out
+
+
 # KVCache
 
 def fit(k, v, batch=None, heads=None, width=None):
@@ -113,6 +123,50 @@ class TokensInFront(nn.Module):
 
     def reset(self):
         self.k = self.v = None
+
+
+class KeysAndValuesInOne:
+    """Both in one tensor with an axis more; whatever does not fit is PyTorch's own error, before anything is kept."""
+
+    def __init__(self):
+        self.both = None
+
+    def append(self, k, v):
+        if k.ndim != 4:
+            raise ValueError("four dimensions")
+        new = torch.stack([k, v])
+        self.both = new if self.both is None else torch.cat([self.both, new], dim=3)
+        return self.both[0], self.both[1]
+
+    def __len__(self):
+        return 0 if self.both is None else self.both.shape[-2]
+
+    def reset(self):
+        del self.both
+        self.__init__()
+
+
+class TokenByToken:
+    """A list of single tokens: their number is the length. Detached, since nobody asked for gradients through it."""
+
+    def __init__(self):
+        self.keys, self.values = [], []
+
+    def append(self, k, v):
+        fit(k, v)
+        for held, new in ((self.keys, k), (self.values, v)):
+            if held and held[0].shape != new[:, :, 0].shape:
+                raise ValueError("this does not continue what is there")
+        self.keys += k.detach().unbind(dim=2)
+        self.values += v.detach().unbind(dim=2)
+        return [torch.stack(self.keys, dim=2), torch.stack(self.values, dim=2)]
+
+    def __len__(self):
+        return len(self.keys)
+
+    def reset(self):
+        self.keys.clear()
+        self.values.clear()
 
 
 # GroupedQueryAttention
@@ -201,6 +255,44 @@ class ComplexRotation(_FourMaps):
         return self.W_o(torch.stack(rows, dim=1))
 
 
+class OneTokenAtATime(_FourMaps):
+    """Needs no mask: even a whole text is read token by token, with a list where no cache is given."""
+
+    def forward(self, x, cache=None):
+        held, rows = ([], []), []
+        if x.ndim != 3:
+            raise ValueError("(batch, n, d_model)")
+        for i, token in enumerate(x.split(1, dim=1)):
+            where = torch.tensor([i if cache is None else len(cache)])
+            q, k, v = self.heads_of(token)
+            q, k = apply_rope(q, where, self.base), apply_rope(k, where, self.base)
+            if cache is None:
+                for rows_so_far, new in zip(held, (k, v)):
+                    rows_so_far.append(new)
+                k, v = (torch.cat(rows_so_far, dim=2) for rows_so_far in held)
+            else:
+                k, v = cache.append(k, v)
+            out = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+            rows.append(self.W_o(out.transpose(1, 2).flatten(2)))
+        return torch.cat(rows, dim=1)
+
+
+class HiddenByTheSmallestNumber(_FourMaps):
+    """Later keys get the smallest number that the dtype holds: as every token sees itself, that hides them as well."""
+
+    def forward(self, x, cache=None):
+        q, k, v = self.heads_of(x)
+        start = len(cache) if cache is not None and len(cache) else 0
+        where = torch.arange(x.shape[1]) + start
+        q, k = apply_rope(q, where, self.base), apply_rope(k, where, self.base)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        k, v = (t[:, torch.arange(self.heads) * self.groups // self.heads] for t in (k, v))
+        scores = q @ k.transpose(2, 3) / self.width ** 0.5
+        scores[..., torch.arange(k.shape[2]) > where[:, None]] = torch.finfo(scores.dtype).min
+        return self.W_o((scores.softmax(dim=3) @ v).permute(0, 2, 1, 3).reshape(x.shape))
+
+
 class OnTheReference(solutions.GroupedQueryAttention):
     """Without a cache, reads with one that is thrown away."""
 
@@ -235,8 +327,9 @@ def bytes_by_product(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2,
 
 
 ALTERNATIVES = {
-    "repeat_kv": [repeat_by_expand, repeat_by_index, repeat_in_a_loop],
-    "KVCache": [ListOfChunks, RoomThatDoubles, TokensInFront],
-    "GroupedQueryAttention": [RotatedOnReading, GroupByGroup, ComplexRotation, OnTheReference],
+    "repeat_kv": [repeat_by_expand, repeat_by_index, repeat_in_a_loop, repeat_into_slices],
+    "KVCache": [ListOfChunks, RoomThatDoubles, TokensInFront, KeysAndValuesInOne, TokenByToken],
+    "GroupedQueryAttention": [RotatedOnReading, GroupByGroup, ComplexRotation, OneTokenAtATime,
+                              HiddenByTheSmallestNumber, OnTheReference],
     "kv_cache_bytes": [bytes_by_counting_tensors, bytes_per_token_first, bytes_by_product],
 }

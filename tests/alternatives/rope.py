@@ -38,6 +38,13 @@ def frequencies_in_numpy(d_head, base=10000.0):
     return torch.from_numpy(speeds.astype(np.float32))
 
 
+def frequencies_on_a_log_scale(d_head, base=10000.0):
+    """The base is left to logspace, the way from 0 to -1 is cut into equal parts."""
+    if d_head < 2 or d_head % 2:
+        raise ValueError("an even width, please")
+    return torch.logspace(0, -(d_head - 2) / d_head, d_head // 2, base=base)
+
+
 # rope_angles
 
 def angles_by_einsum(positions, d_head, base=10000.0):
@@ -69,6 +76,13 @@ def angles_number_by_number(positions, d_head, base=10000.0):
     for row, position in enumerate(positions.tolist()):
         table[row] = position * speeds
     return table
+
+
+def angles_row_by_row(positions, d_head, base=10000.0):
+    if positions.dim() != 1:
+        raise ValueError("one row of positions, please")
+    speeds = frequencies_on_a_log_scale(d_head, base)
+    return torch.stack([position * speeds for position in positions])
 
 
 # apply_rope
@@ -129,6 +143,34 @@ def rope_into_an_empty_tensor(x, positions, base=10000.0):
     out[..., :half] = x[..., :half] * angles.cos() - x[..., half:] * angles.sin()
     out[..., half:] = x[..., :half] * angles.sin() + x[..., half:] * angles.cos()
     return out
+
+
+def rope_from_a_table_of_every_place(x, positions, base=10000.0):
+    """A table from the lowest to the highest position, looked up."""
+    _check(x, positions)
+    lowest = int(positions.min())
+    angles = angles_by_einsum(torch.arange(lowest, int(positions.max()) + 1), x.shape[-1], base)
+    cos, sin = angles.cos()[positions - lowest], angles.sin()[positions - lowest]
+    a, b = x.tensor_split(2, -1)
+    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x)
+
+
+def rope_by_matrix_exponential(x, positions, base=10000.0):
+    """Each turn is the exponential of the angles in a skew-symmetric matrix, in float64."""
+    _check(x, positions)
+    d = x.shape[-1]
+    angles, a = angles_in_double_rounded_once(positions, d, base).double(), torch.arange(d // 2)
+    skew = torch.zeros(len(positions), d, d, dtype=torch.float64)
+    skew[:, a + d // 2, a] = angles
+    return (torch.linalg.matrix_exp(skew - skew.mT) @ x.double().unsqueeze(-1)).squeeze(-1).to(x.dtype)
+
+
+def rope_in_two_steps(x, positions, base=10000.0):
+    """Turned by the hundreds first, then by the rest: turns add up."""
+    _check(x, positions)
+    rest = positions % 100
+    by_hundreds = rope_by_complex_numbers(x.double(), positions - rest, base)
+    return rope_by_complex_numbers(by_hundreds, rest, base).to(x.dtype)
 
 
 # apply_rope_interleaved
@@ -192,13 +234,28 @@ def rows_by_a_matrix(w, n_heads):
     return torch.block_diag(*[one] * n_heads) @ w
 
 
+def rows_left_to_reshape(w, n_heads):
+    """Where heads of pairs do not fit, reshape says so."""
+    rows, columns = w.shape
+    return w.reshape(n_heads, -1, 2, columns).permute(0, 2, 1, 3).reshape(rows, columns)
+
+
+def rows_sorted(w, n_heads):
+    if w.ndim != 2 or n_heads < 1 or w.shape[0] % (2 * n_heads):
+        raise ValueError("rows of whole pairs, please")
+    d_head = len(w) // n_heads
+    return w[sorted(range(len(w)), key=lambda row: (row // d_head, row % 2, row))]
+
+
 ALTERNATIVES = {
     "rope_frequencies": [frequencies_by_powers_in_double, frequencies_by_exponential, frequencies_by_ratio,
-                         frequencies_in_numpy],
-    "rope_angles": [angles_by_einsum, angles_by_promotion, angles_in_double_rounded_once, angles_number_by_number],
+                         frequencies_in_numpy, frequencies_on_a_log_scale],
+    "rope_angles": [angles_by_einsum, angles_by_promotion, angles_in_double_rounded_once, angles_number_by_number,
+                    angles_row_by_row],
     "apply_rope": [rope_as_hugging_face, rope_by_complex_numbers, rope_by_matrices, rope_token_by_token,
-                   rope_into_an_empty_tensor],
+                   rope_into_an_empty_tensor, rope_from_a_table_of_every_place, rope_by_matrix_exponential,
+                   rope_in_two_steps],
     "apply_rope_interleaved": [interleaved_by_complex_numbers, interleaved_by_sorting_twice, interleaved_by_matrices,
                                interleaved_with_a_sign],
-    "interleaved_to_half": [rows_by_index, rows_head_by_head, rows_by_a_matrix],
+    "interleaved_to_half": [rows_by_index, rows_head_by_head, rows_by_a_matrix, rows_left_to_reshape, rows_sorted],
 }

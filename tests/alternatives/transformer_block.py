@@ -45,7 +45,20 @@ def layer_norm_in_double(x, weight, bias, eps=1e-5):
     return (wide / (wide.pow(2).mean(-1, keepdim=True) + eps).sqrt() * weight + bias).to(x.dtype)
 
 
+def layer_norm_in_single(x, weight, bias, eps=1e-5):
+    """Everything in float32, whatever comes."""
+    return F.layer_norm(x.float(), x.shape[-1:], weight.float(), bias.float(), eps).to(x.dtype)
+
+
 # rms_norm
+
+def rms_norm_as_llama_does(x, weight, eps=1e-5):
+    """In float32, whatever comes; only the weight multiplies in the dtype of x."""
+    if weight.shape != x.shape[-1:]:
+        raise ValueError("widths differ")
+    single = x.float()
+    return (single * torch.rsqrt(single.pow(2).mean(-1, keepdim=True) + eps)).type_as(x) * weight
+
 
 def rms_norm_by_pytorch(x, weight, eps=1e-5):
     return F.rms_norm(x, x.shape[-1:], weight, eps)
@@ -77,6 +90,15 @@ def gelu_by_the_normal(x):
 def gelu_by_the_complement(x):
     """erfc keeps digits far below 0, where 1 + erf loses them."""
     return 0.5 * x * torch.special.erfc(-x * math.sqrt(0.5))
+
+
+def gelu_with_a_root_in_single(x):
+    """The root is a float32 number, as torch.tensor makes it."""
+    return 0.5 * x * (1 + torch.erf(x / torch.sqrt(torch.tensor(2.0))))
+
+
+def gelu_tanh_with_a_root_in_single(x):
+    return 0.5 * x * (1 + torch.tanh(torch.sqrt(torch.tensor(2.0 / torch.pi)) * (x + 0.044715 * torch.pow(x, 3))))
 
 
 def gelu_tanh_by_pytorch(x):
@@ -122,6 +144,30 @@ class FeedForwardTokenByToken(FeedForwardByModules):
         return torch.stack([super(FeedForwardTokenByToken, self).forward(x[:, i]) for i in range(x.shape[1])], dim=1)
 
 
+class FeedForwardUnderTwoNames(nn.Module):
+    """The maps stand in a sequence, and go by the names that are asked for as well."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(d_model, d_ff), nn.GELU(), nn.Linear(d_ff, d_model))
+        self.W_1, _, self.W_2 = self.layers
+
+    def forward(self, x):
+        return self.layers(x)
+
+
+class FeedForwardRenamed(nn.Module):
+    """Names from elsewhere, with those that are asked for beside them; the root is computed in single precision."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.fc1, self.fc2 = nn.Linear(d_model, d_ff), nn.Linear(d_ff, d_model)
+        self.W_1, self.W_2 = self.fc1, self.fc2
+
+    def forward(self, x):
+        return self.fc2(gelu_with_a_root_in_single(self.fc1(x)))
+
+
 class SwigluByPytorch(nn.Module):
     def __init__(self, d_model, d_ff):
         super().__init__()
@@ -140,6 +186,19 @@ class SwigluPacked(SwigluByPytorch):
         both = F.linear(x, torch.cat([self.W_up.weight, self.W_gate.weight]))
         up, gate = both.chunk(2, dim=-1)
         return F.linear(up * gate / (1 + torch.exp(-gate)), self.W_down.weight)
+
+
+class SwigluUnderTwoNames(nn.Module):
+    """The gate is a sequence with its SiLU, and its map goes by the name that is asked for as well."""
+
+    def __init__(self, d_model, d_ff):
+        super().__init__()
+        self.gate = nn.Sequential(nn.Linear(d_model, d_ff, bias=False), nn.SiLU())
+        self.W_gate = self.gate[0]
+        self.W_up, self.W_down = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_ff, d_model, bias=False)
+
+    def forward(self, x):
+        return self.W_down(self.gate(x) * self.W_up(x))
 
 
 class SwigluAsASum(SwigluByPytorch):
@@ -203,6 +262,26 @@ class EncoderByPytorchsLayer(EncoderWithPytorchsNorms):
         return torch.func.functional_call(twin, state, (x, mask))
 
 
+class EncoderOverALoop(nn.Module):
+    """Norms in a list under second names; a dropout of 0; the mask by its name."""
+
+    def __init__(self, d_model, n_heads, d_ff, dropout=0.0):
+        super().__init__()
+        self.norms = nn.ModuleList(nn.LayerNorm(d_model) for _ in range(2))
+        self.norm_1, self.norm_2 = self.norms
+        self.attention = MultiHeadAttention(d_model, n_heads)
+        self.feed_forward = FeedForwardUnderTwoNames(d_model, d_ff)
+        self.dropout = nn.Dropout(dropout)
+
+    def forward(self, x, mask=None):
+        def attend(y):
+            return self.attention(x=y, mask=mask)[0]
+
+        for norm, part in zip(self.norms, (attend, self.feed_forward)):
+            x = x + self.dropout(part(norm(x)))
+        return x
+
+
 # DecoderBlock
 
 class DecoderWithPytorchsNorms(nn.Module):
@@ -240,6 +319,25 @@ class DecoderAsASum(nn.Module):
         written.append(self.cross_attention(self.norm_2(sum(written)), x_kv=memory, kv_mask=memory_mask)[0])
         written.append(self.feed_forward(self.norm_3(sum(written))))
         return sum(written)
+
+
+class DecoderWithAStoredMask(DecoderWithPytorchsNorms):
+    """The mask is a buffer of ones and zeros, larger than any text here; norms in single precision."""
+
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__(d_model, n_heads, d_ff)
+        self.register_buffer("mask", torch.tril(torch.ones(1, 1, 128, 128)))
+
+    def forward(self, x, memory, memory_mask=None):
+        def normed(y, norm):
+            return layer_norm_in_single(y, norm.weight, norm.bias)
+
+        n = x.shape[1]
+        if memory_mask is None:
+            memory_mask = torch.ones(memory.shape[:2], dtype=torch.bool)
+        x = x + self.self_attention(normed(x, self.norm_1), self.mask[..., :n, :n] == 1)[0]
+        x = x + self.cross_attention(x_q=normed(x, self.norm_2), x_kv=memory, kv_mask=memory_mask)[0]
+        return x + self.feed_forward(normed(x, self.norm_3))
 
 
 class DecoderSentenceBySentence(DecoderWithPytorchsNorms):
@@ -289,14 +387,65 @@ class LlamaNormedByFunctions(LlamaByCases):
         return x + self.feed_forward(normed(x, self.norm_2))
 
 
+class AttentionWithTables(nn.Module):
+    """Grouped attention of another make: tables of cosines and sines in float32, and PyTorch's own attention."""
+
+    def __init__(self, d_model, n_heads, n_kv_heads, base=10000.0):
+        super().__init__()
+        d_head = d_model // n_heads
+        self.W_q, self.W_o = nn.Linear(d_model, d_model, bias=False), nn.Linear(d_model, d_model, bias=False)
+        self.W_k, self.W_v = (nn.Linear(d_model, n_kv_heads * d_head, bias=False) for _ in range(2))
+        turns = torch.outer(torch.arange(256.0), 1.0 / base ** (torch.arange(0, d_head, 2).float() / d_head))
+        self.d_head = d_head
+        self.register_buffer("cos", turns.cos().repeat(1, 2))
+        self.register_buffer("sin", turns.sin().repeat(1, 2))
+
+    def forward(self, x, cache=None):
+        start, n = 0 if cache is None else len(cache), x.shape[1]
+        q, k, v = (W(x).unflatten(-1, (-1, self.d_head)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v))
+        q, k = (t * self.cos[start:start + n]
+                + torch.cat([-t[..., self.d_head // 2:], t[..., :self.d_head // 2]], -1) * self.sin[start:start + n]
+                for t in (q, k))
+        if cache is not None:
+            k, v = cache.append(k, v)
+        seen = torch.ones(n, k.shape[2], dtype=torch.bool).tril(k.shape[2] - n)
+        heads = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
+        return self.W_o(heads.transpose(1, 2).flatten(2))
+
+
+class RMSNormAsLlamaDoes(nn.Module):
+    def __init__(self, d_model, eps):
+        super().__init__()
+        self.weight, self.variance_epsilon = nn.Parameter(torch.ones(d_model)), eps
+
+    def forward(self, x):
+        return rms_norm_as_llama_does(x, self.weight, self.variance_epsilon)
+
+
+class LlamaOfOtherParts(nn.Module):
+    """Every part of another make than the course's."""
+
+    def __init__(self, d_model, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
+        super().__init__()
+        self.norm_1, self.norm_2 = RMSNormAsLlamaDoes(d_model, eps), RMSNormAsLlamaDoes(d_model, eps)
+        self.attention = AttentionWithTables(d_model, n_heads, n_kv_heads, base)
+        self.feed_forward = SwigluUnderTwoNames(d_model, d_ff)
+
+    def forward(self, x, cache=None):
+        x = x + self.attention(self.norm_1(x), cache)
+        return x + self.feed_forward(self.norm_2(x))
+
+
 ALTERNATIVES = {
-    "layer_norm": [layer_norm_by_pytorch, layer_norm_by_var, layer_norm_token_by_token, layer_norm_in_double],
-    "rms_norm": [rms_norm_by_pytorch, rms_norm_by_division, rms_norm_by_einsum],
-    "gelu": [gelu_by_pytorch, gelu_by_the_normal, gelu_by_the_complement],
-    "gelu_tanh": [gelu_tanh_by_pytorch, gelu_tanh_by_a_sigmoid, gelu_tanh_by_steps],
-    "FeedForward": [FeedForwardByModules, FeedForwardByProducts, FeedForwardTokenByToken],
-    "SwiGLU": [SwigluByPytorch, SwigluPacked, SwigluAsASum],
-    "EncoderBlock": [EncoderWithPytorchsNorms, EncoderInOneExpression, EncoderByPytorchsLayer],
-    "DecoderBlock": [DecoderWithPytorchsNorms, DecoderAsASum, DecoderSentenceBySentence],
-    "LlamaBlock": [LlamaWithPytorchsNorms, LlamaByCases, LlamaNormedByFunctions],
+    "layer_norm": [layer_norm_by_pytorch, layer_norm_by_var, layer_norm_token_by_token, layer_norm_in_double,
+                   layer_norm_in_single],
+    "rms_norm": [rms_norm_by_pytorch, rms_norm_by_division, rms_norm_by_einsum, rms_norm_as_llama_does],
+    "gelu": [gelu_by_pytorch, gelu_by_the_normal, gelu_by_the_complement, gelu_with_a_root_in_single],
+    "gelu_tanh": [gelu_tanh_by_pytorch, gelu_tanh_by_a_sigmoid, gelu_tanh_by_steps, gelu_tanh_with_a_root_in_single],
+    "FeedForward": [FeedForwardByModules, FeedForwardByProducts, FeedForwardTokenByToken, FeedForwardUnderTwoNames,
+                    FeedForwardRenamed],
+    "SwiGLU": [SwigluByPytorch, SwigluPacked, SwigluAsASum, SwigluUnderTwoNames],
+    "EncoderBlock": [EncoderWithPytorchsNorms, EncoderInOneExpression, EncoderByPytorchsLayer, EncoderOverALoop],
+    "DecoderBlock": [DecoderWithPytorchsNorms, DecoderAsASum, DecoderSentenceBySentence, DecoderWithAStoredMask],
+    "LlamaBlock": [LlamaWithPytorchsNorms, LlamaByCases, LlamaNormedByFunctions, LlamaOfOtherParts],
 }

@@ -287,3 +287,46 @@ def test_the_heads_come_from_the_same_model_file_as_the_seven_tokens(heads, reco
 def test_the_recordings_are_small_enough_for_a_page_to_load():
     folder = Path(data.__file__).parent
     assert sum(path.stat().st_size for path in folder.glob("*.npz")) < 300_000
+
+
+# what the model writes
+
+@pytest.fixture(scope="module")
+def generation():
+    return data.generation()
+
+
+def test_each_prompt_has_a_continuation_of_thirty_tokens(generation):
+    assert generation.ids.shape == (4, 30) and generation.ids.dtype.kind == "i"
+    assert len(generation.prompts) == len(generation.texts) == len(generation.prompt_lengths) == 4
+    assert generation.ids.min() >= 0 and generation.ids.max() < 49152
+
+
+def test_choices_have_their_most_likely_token_first_and_keep_a_part_of_the_probability(generation):
+    for choice in generation.choices:
+        assert len(choice.tokens) == len(choice.logits) == 200
+        assert (np.diff(choice.logits) <= 0).all()
+        assert 0.5 < np.exp(choice.logits - choice.logsumexp).sum() < 1
+    assert generation.choices[0].tokens[0] == " Paris"
+
+
+def test_each_break_has_a_change_for_every_written_token(generation):
+    assert list(generation.breaks) == [
+        "one position too far", "base 10,000", "pairs of neighbours", "heads dealt round"]
+    for broken in generation.breaks.values():
+        assert broken.difference.shape == broken.kl.shape == broken.ids.shape == (4, 30)
+        assert (broken.kl > -1e-4).all() and len(broken.texts) == 4
+        assert len(broken.first) == generation.prompt_lengths[0] + 30
+
+
+def test_the_course_s_logits_are_those_of_the_other_program_up_to_rounding(generation):
+    assert generation.compared_logits.shape == (7, 384)
+    assert generation.compared_largest < 1e-3 < generation.compared_spread
+
+
+def test_the_recording_of_generation_is_small_read_only_and_says_where_it_is_from(generation):
+    assert Path(data.__file__).with_name("generation.npz").stat().st_size < 200_000
+    with pytest.raises(ValueError):
+        generation.compared_logits[0, 0] = 1.0
+    assert re.fullmatch("[0-9a-f]{64}", generation.provenance["sha256"])
+    assert generation.provenance["script"] == "scripts/record_generation.py"

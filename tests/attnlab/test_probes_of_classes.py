@@ -184,3 +184,39 @@ def test_the_weights_are_not_among_the_inputs_shown():
 
     words = told(Twice)
     assert "made with = width: 3" in words and "W.weight" not in words
+
+
+class TwoNames(nn.Module):
+    """One map that is held twice: in a sequence, which comes first, and by itself."""
+
+    def __init__(self, width):
+        super().__init__()
+        self.layers = nn.Sequential(nn.Linear(width, width, bias=False), nn.Tanh())
+        self.W = self.layers[0]
+        self.A = self.W
+
+    def forward(self, x):
+        return self.W(x)
+
+
+@pytest.mark.parametrize("name", ["W.weight", "A.weight", "layers.0.weight"])
+def test_a_parameter_with_several_names_can_be_asked_for_by_each(name):
+    assert torch.equal(seen("call", TwoNames, init={"width": 2}, weights={name: W}, x=X)["result"], X @ W.T)
+    listed = seen("call", TwoNames, init={"width": 2}, weights={name: W})
+    assert listed == {"result": {"parameters": f"{name} (2, 2)"}}
+
+
+def test_a_parameter_with_several_names_goes_by_the_least_deep_if_none_is_asked_for():
+    assert seen("call", TwoNames, init={"width": 2}) == {"result": {"parameters": "W.weight (2, 2)"}}
+
+
+def test_a_parameter_can_not_stand_for_two():
+    both = {"W.weight": W, "A.weight": W}
+    assert "it has no parameter `A.weight`" in seen("call", TwoNames, init={"width": 2}, weights=both, x=X)["refused"]
+
+
+def test_of_many_parameters_those_that_differ_are_named():
+    asked = ", ".join(f"part.W_{i}.weight (12, 12)" for i in range(9))
+    words = probes.phrase("parameters", asked, asked.replace("W_8", "W_x").replace("W_0.weight (12", "W_0.weight (3"))
+    assert words == ("Of its parameters, missing are part.W_0.weight (12, 12), part.W_8.weight (12, 12); "
+                     "not asked for are part.W_0.weight (3, 12), part.W_x.weight (12, 12)")

@@ -8,8 +8,13 @@ import pytest
 import torch
 from torch import nn
 
+from attnlab.check import examine
+from attnlab.compare import difference
 from attnlab.observe import observe
+from attnlab.probes import steps
+from attnlab.show import table
 from attnlab.stand_ins import Oracle, Room
+from autograder.exercise import Exercise
 
 
 def seen(probe, target, **inputs):
@@ -91,6 +96,61 @@ def test_an_argument_that_a_step_alters_is_named():
 
 def test_where_no_argument_is_altered_none_is_named():
     assert tally({"do": "add", "x": ONES})["changed"] == ""
+
+
+def told(*steps, expected):
+    """What a student reads whose first differing step should have given `expected`, in the last step."""
+    got = tally(*steps)
+    last = [key for key in got if key != "changed"][-1]
+    return difference({**got, last: expected}, got).words
+
+
+def test_a_wrong_number_is_told_with_its_step():
+    assert told({"do": "add", "x": ONES}, {"do": "len"}, expected=3) == (
+        "In step 2 (len): the result is 1 where 3 was expected")
+
+
+def test_one_of_several_values_is_told_with_its_step():
+    first, other = ({"step 1, append": (torch.ones(2), torch.ones(n)), "changed": ""} for n in (2, 3))
+    assert difference(first, other).words == (
+        "In step 1 (append): value 2 of 2 has shape (3,) where (2,) was expected")
+
+
+def test_a_step_that_fails_and_should_not_is_told_by_its_error():
+    assert told({"do": "add", "x": torch.ones(3)}, expected=ONES) == (
+        "In step 1 (add): it raised ValueError on what it should accept")
+
+
+def test_a_step_that_fails_and_should_not_is_told_with_all_steps():
+    exercise = Exercise(Tally, section="Steps")
+
+    @exercise.property("adds up", points=1, hint="Add.", probe=steps)
+    def adds_up(rng):
+        yield dict(init={"width": 2}, steps=[{"do": "len"}, {"do": "add", "x": ONES}])
+
+    class Refuses(Tally):
+        def add(self, x):
+            raise ValueError
+
+    assert examine(Refuses, exercise.material(1)).findings[0].detail.splitlines()[:4] == [
+        "In step 2 (add): it raised ValueError on what it should accept.", "made with = width: 2",
+        "steps     = 1. len", "            2. add x of shape (2,)"]
+
+
+def test_a_step_that_should_have_failed_is_told_as_such():
+    assert told({"do": "add", "x": ONES}, expected="ValueError") == (
+        "In step 1 (add): it should have raised ValueError, and it returned something")
+
+
+def test_a_step_that_fails_with_another_error_is_told_by_both():
+    assert told({"do": "len"}, {"do": "reset"}, expected="ValueError") == (
+        "In step 2 (reset): it raised AttributeError where ValueError was to be raised")
+
+
+def test_steps_are_shown_one_a_line_with_the_shapes_of_what_they_are_given():
+    assert table({"steps": [{"do": "append", "k": torch.ones(2, 3), "v": torch.ones(2, 1)}, {"do": "len"},
+                            {"do": "view", "shape": [3]}]}) == [
+        "steps = 1. append k of shape (2, 3), v of shape (2, 1)", "        2. len", "        3. view shape = [3]"]
 
 
 # in_chunks: a module and its cache
@@ -456,3 +516,47 @@ def test_a_text_without_its_prompt_shows():
     got = written(lambda ids, **inputs: writes(ids=ids, **inputs)[:, ids.shape[1]:], temperature=1.5, seed=3)
     assert got["length"] == 6
     assert not torch.equal(got["prompt"], IDS)
+
+
+# repeated: a module that leaves nothing to chance
+
+class Drops(nn.Module):
+    """A map, and a dropout that is written in one of several ways."""
+
+    def __init__(self, width, how):
+        super().__init__()
+        self.W, self.how, self.calls = nn.Linear(width, width, bias=False), how, 0
+
+    def forward(self, x, scale=1.0):
+        self.calls += 1
+        y = scale * self.W(x)
+        if self.how == "counts":
+            return y * self.calls
+        if self.how == "in place":
+            x.zero_()
+        return nn.functional.dropout(y, 0.5, self.how == "always" or self.how == "in training" and self.training)
+
+
+def again(how, **inputs):
+    torch.manual_seed(4)
+    return seen("repeated", Drops, init={"width": WIDTH, "how": how}, weights=WEIGHT, x=X, **inputs)
+
+
+@pytest.mark.parametrize("how, steady", [("never", [True] * 6), ("in training", [True] * 3 + [False] * 3),
+                                         ("always", [False] * 6), ("counts", [False] * 6)])
+def test_dropout_shows_in_training_or_wherever_it_is_on(how, steady):
+    assert again(how)["steady"].tolist() == steady
+
+
+@pytest.mark.parametrize("how", ["never", "in training", "in place"])
+def test_the_result_of_a_repeated_call_is_that_of_evaluation(how):
+    torch.testing.assert_close(again(how)["result"], X @ WEIGHT["W.weight"].T)
+
+
+def test_other_inputs_of_a_repeated_call_are_passed_on():
+    torch.testing.assert_close(again("never", scale=2.0)["result"], 2 * X @ WEIGHT["W.weight"].T)
+
+
+def test_a_repeated_call_on_a_module_that_lacks_a_parameter_is_told():
+    got = seen("repeated", Drops, init={"width": WIDTH, "how": "never"}, weights={"V.weight": X}, x=X)
+    assert "has no parameter `V.weight`" in got["refused"]

@@ -53,9 +53,16 @@ def test_complete_work_gets_full_marks_late_or_noisy_too(rows, student):
         assert points(rows, student, name) == registry.exercise(name).points, name
 
 
+@pytest.mark.parametrize("stem", STEMS)
+def test_no_cell_of_a_complete_notebook_raises_or_warns(graded, stem):
+    notebook = nbformat.read(graded[0] / "autograded" / "ada" / stem / f"{stem}.ipynb", as_version=4)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"] == []
+
+
 def test_somebody_hands_in_every_chapter_complete_and_somebody_with_mistakes():
     assert CHAPTERS["ada"] == STEMS
-    assert set(STEMS) - set(CHAPTERS["esra"]) <= {"language_model"}  # which trains a model: once is enough
+    assert len(CHAPTERS["esra"]) > len(STEMS) / 2  # the longest notebooks run once, which is enough
 
 
 def test_partial_work_gets_what_was_done(rows):
@@ -70,7 +77,7 @@ def test_an_empty_submission_gets_nothing(rows):
 
 def test_named_mistakes_cost_their_properties_and_nothing_else(rows):
     wrong = {"dot", "softmax", "softmax_temperature", "attention_weights", "causal_mask", "merge_heads",
-             "attention_multiply_adds", "alibi_bias", "apply_rope", "repeat_kv", "gelu"}
+             "apply_rope", "repeat_kv"}
     for name in handed_in("esra"):
         full = registry.exercise(name).points
         if name in wrong:

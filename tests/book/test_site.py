@@ -24,6 +24,7 @@ pytestmark = pytest.mark.slow
 CHAPTERS = [f"chapters/{stem}" for stem in registry.chapters()]
 PAGES = ["index", *CHAPTERS, "bibliography", "search", "genindex"]
 WIDTHS = {"laptop": dict(width=1280, height=900), "phone": dict(width=390, height=844)}
+BOTH_WAYS = [("http", "laptop"), ("file", "phone")]
 JUMP = 60  # pixels that the text below a widget may move when the widget is drawn
 
 
@@ -110,8 +111,7 @@ def test_a_planted_answer_is_found_from_the_command_line(tmp_path, name, before,
 
 # Every page
 
-@pytest.mark.parametrize("screen", WIDTHS)
-@pytest.mark.parametrize("scheme", ["http", "file"])
+@pytest.mark.parametrize("scheme, screen", BOTH_WAYS)
 @pytest.mark.parametrize("page", PAGES)
 def test_a_page_is_whole(visit, page, scheme, screen):
     """No error, no request elsewhere, nothing wider than the screen, each widget alive: in light and in dark."""
@@ -183,7 +183,7 @@ def test_the_embedded_module_computes_what_pytorch_computes(visit, page):
             np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6, err_msg=f"{name}: {what}")
 
 
-@pytest.mark.parametrize("scheme, screen", [("http", "laptop"), ("file", "phone")])
+@pytest.mark.parametrize("scheme, screen", BOTH_WAYS)
 @pytest.mark.parametrize("page", CHAPTERS)
 def test_every_control_of_every_widget_does_its_work(visit, page, scheme, screen):
     page = visit(page, scheme, screen).page

@@ -80,6 +80,40 @@ class EmptyAtFirst(NoChecks):
         return self.k.shape[-2] if self.k.numel() else 0
 
 
+class SharedByAll(Cache):
+    """What is kept belongs to the class: a new cache begins where the last one ended."""
+    rows = []
+
+    def __init__(self):
+        pass
+
+
+class JoinedTooLate(Cache):
+    """What does not fit is noticed while joining, when it has been kept already."""
+
+    def append(self, k, v):
+        self.rows.append((k, v))
+        return tuple(torch.cat(rows, 2) for rows in zip(*self.rows))
+
+
+class KeptTwice(Cache):
+    def append(self, k, v):
+        joined = super().append(k, v)
+        self.keep(k, v)
+        return joined
+
+
+class RoomForSo(Cache):
+    def append(self, k, v):
+        if len(self) + k.shape[2] > 2048:
+            own_error(RuntimeError)
+        return super().append(k, v)
+
+
+def forget(self):
+    self.rows = None
+
+
 class Parts(nn.Module):
     """A right layer in parts, for answers that get one of them wrong."""
 
@@ -177,6 +211,52 @@ def turned_from_the_end(self, q, k, v, cache):
     return self.turn(q, before), self.turn(k, before), v, before
 
 
+def appended_twice(self, q, k, v, cache):
+    placed = Parts.place_and_keep(self, q, k, v, cache)
+    if cache is not None:
+        cache.append(*(kept[:, :, -q.shape[2]:] for kept in placed[1:3]))
+    return placed
+
+
+def reset_by_a_chunk(self, q, k, v, cache):
+    """Takes several tokens for a new prompt."""
+    if cache is not None and q.shape[2] > 1:
+        cache.reset()
+    return Parts.place_and_keep(self, q, k, v, cache)
+
+
+def placed_if_single(self, q, k, v, cache):
+    before = 0 if cache is None else len(cache)
+    first = before if q.shape[2] == 1 else 0
+    q, k = self.turn(q, first), self.turn(k, first)
+    if cache is not None:
+        k, v = cache.append(k, v)
+    return q, k, v, before
+
+
+def heads_numbered(self, x, first):
+    """The axis before the last is that of the heads."""
+    return apply_rope(x.transpose(1, 2), torch.arange(first, first + x.shape[1]), self.base).transpose(1, 2)
+
+
+def hidden_after_the_softmax(self, q, k, v, before):
+    visible = torch.arange(k.shape[2]) <= before + torch.arange(q.shape[2])[:, None]
+    return ((q @ k.mT / math.sqrt(self.width)).softmax(dim=-1) * visible) @ v
+
+
+def mask_of_numbers(self, q, k, v, before):
+    """Ones and zeros are added to the scores where True and False were to choose among them."""
+    visible = torch.arange(k.shape[2]) <= before + torch.arange(q.shape[2])[:, None]
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=visible.to(q.dtype))
+
+
+class LastTokenOnly(Parts):
+    """With a cache, reads the last of the tokens that it is given."""
+
+    def forward(self, x, cache=None):
+        return super().forward(x[:, -1:] if cache is not None and len(cache) else x, cache)
+
+
 def fused_causal(self, q, k, v, before):
     return F.scaled_dot_product_attention(q, k, v, is_causal=True)
 
@@ -233,6 +313,9 @@ UNSEEN = {
         (lambda x, n_rep: torch.repeat_interleave(x, n_rep, 1) if n_rep > 0 else own_error(ValueError),
          "Any number of dimensions"),
         (lambda x, n_rep: four(x, n_rep).repeat_interleave(n_rep, dim=1).flip(1), None),
+        (lambda x, n_rep: four(x, n_rep).repeat_interleave(n_rep, -1).reshape(len(x), -1, *x.shape[2:]), None),
+        (lambda x, n_rep: torch.from_numpy(four(x, n_rep).detach().numpy().repeat(n_rep, axis=1)),
+         "The gradient is cut"),
         (lambda x, n_rep: torch.tensor(four(x, n_rep).tolist(), dtype=x.dtype).repeat_interleave(n_rep, 1),
          "The gradient is cut"),
     ],
@@ -247,6 +330,13 @@ UNSEEN = {
         (NoChecks, None),
         (EmptyAtFirst, None),
         (cache_but(keep=lambda self, k, v: self.rows.append((k, k))), None),
+        (SharedByAll, None),
+        (JoinedTooLate, None),
+        (KeptTwice, None),
+        (RoomForSo, "The room is limited"),
+        (cache_but(reset=forget), None),
+        (cache_but(join=list), None),
+        (cache_but(join=lambda self, rows: torch.cat(rows, 2).float()), "another dtype"),
         (dict, None),
     ],
     "GroupedQueryAttention": [
@@ -265,6 +355,13 @@ UNSEEN = {
         (but(turn=lambda self, x, first: apply_rope(x, first + torch.arange(x.shape[2]))), "`base` is not handed on"),
         (but(turn=lambda self, x, first: apply_rope(x, -torch.arange(first, first + x.shape[2]), self.base)), None),
         (but(place_and_keep=turned_from_the_end), "all keys that come back"),
+        (but(turn=heads_numbered), "at one position"),
+        (but(place_and_keep=appended_twice), None),
+        (but(place_and_keep=reset_by_a_chunk), None),
+        (but(place_and_keep=placed_if_single), None),
+        (but(attend=hidden_after_the_softmax), None),
+        (but(attend=mask_of_numbers), None),
+        (LastTokenOnly, None),
         (ShiftsByOne, None),
         (NeedsItsOwnKind, None),
     ],
@@ -276,6 +373,11 @@ UNSEEN = {
          "a key and a value"),
         (checked(lambda layers, heads, width, tokens, size, batch: 4 * layers * heads * width * tokens * batch),
          "`bytes_per_element` is not looked at"),
+        (checked(lambda layers, heads, width, tokens, size, batch: 2 * layers * width * tokens * size * batch),
+         "The key/value heads are missing"),
+        (lambda n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1:
+         own_error(ValueError) if min(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch) < 0 else
+         2 * n_layers * n_kv_heads * d_head * seq_len * bytes_per_element * batch, None),
         (checked(lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size + batch),
          None),
         (checked(lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size * batch

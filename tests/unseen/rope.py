@@ -61,6 +61,45 @@ def table_in_the_dtype_of_x(x, positions, base=10000.0):
     return x * t.cos() + rotated_half(x) * t.sin()
 
 
+def with_shape_of_four(x, positions, base=10000.0):
+    batch, heads, n, d_head = x.shape
+    if positions.shape != (n,):
+        raise ValueError("my own words")
+    t = angles(positions, d_head, base).repeat(1, 2)
+    return (x * t.cos() + rotated_half(x) * t.sin()).to(x.dtype)
+
+
+def rotated_with(exchange, table):
+    """x * cos + exchange(x) * sin, with angles as wide as the head."""
+    def turn(x, positions, base=10000.0):
+        if x.dim() < 2 or x.shape[-2] != positions.numel():
+            raise ValueError("my own words")
+        t = table(angles(positions, x.shape[-1], base))
+        return (x * t.cos() + exchange(x) * t.sin()).to(x.dtype)
+    return turn
+
+
+def neighbours_exchanged(x):
+    return torch.stack([-x[..., 1::2], x[..., 0::2]], dim=-1).flatten(-2)
+
+
+def no_look_at_ndim(x, positions, base=10000.0):
+    if x.shape[-2] != positions.numel():
+        raise ValueError("my own words")
+    return by_matrices(angles, False)(x, positions, base)
+
+
+def cut_to_length(x, positions, base=10000.0):
+    if x.dim() < 2:
+        raise ValueError("my own words")
+    return by_matrices(angles, False)(x, positions[: x.shape[-2]], base)
+
+
+def into_its_own_columns(x, positions, base=10000.0):
+    x[..., :] = by_matrices(angles, True)(x, positions, base)
+    return x
+
+
 def whole_rows(w, n_heads):
     if w.dim() != 2 or n_heads < 1 or len(w) % (2 * n_heads):
         raise ValueError("my own words")
@@ -76,6 +115,9 @@ UNSEEN = {
          else speeds(d_head, base), "exactly 1 / base"),
         (lambda d_head, base=10000.0: torch.cat([speeds(d_head, base)] * 2), "comes twice"),
         (lambda d_head, base=10000.0: speeds(d_head, base).double(), "come as float64"),
+        (lambda d_head, base=10000.0: base ** (torch.arange(0, d_head, 2) / -d_head), "Widths are not checked"),
+        (lambda d_head, base=10000.0: speeds(d_head, base, lambda i, d: -(2 * i + 1) / d), None),
+        (lambda d_head, base=10000.0: speeds(d_head, base).bfloat16().float(), None),
         (lambda d_head, base=10000.0: speeds(d_head, base).tolist(), None),
         (lambda d_head, base=10000.0: speeds(d_head, base).sqrt().flip(0), None),
     ],
@@ -90,6 +132,8 @@ UNSEEN = {
         (lambda positions, d_head, base=10000.0: angles(positions, d_head, base).sin(), None),
         (lambda positions, d_head, base=10000.0: angles(positions.clamp(min=0), d_head, base), None),
         (lambda positions, d_head, base=10000.0: angles(positions % 256, d_head, base), None),
+        (lambda positions, d_head, base=10000.0: angles(positions, d_head, base).long().float(), None),
+        (lambda positions, d_head, base=10000.0: angles(positions.sort().values, d_head, base), None),
     ],
     "apply_rope": [
         (by_matrices(angles, True), "pairing is the other one"),
@@ -100,6 +144,11 @@ UNSEEN = {
         (by_matrices(lambda p, d, base: angles(p, d, base).bfloat16(), False), "half precision"),
         (table_in_the_dtype_of_x, "half precision"),
         (written_into_slices, "overwritten already"),
+        (rotated_with(lambda x: -rotated_half(x), lambda t: t.repeat(1, 2)), "turns the other way"),
+        (rotated_with(neighbours_exchanged, lambda t: t.repeat(1, 2)), "neighbours are exchanged"),
+        (no_look_at_ndim, "ends in IndexError"),
+        (cut_to_length, "left over are dropped"),
+        (with_shape_of_four, None),
         (by_matrices(lambda p, d, base: angles(p, d, base) * 2 * math.pi, False), None),
         (by_matrices(lambda p, d, base: angles(p.abs(), d, base), False), None),
         (by_matrices(lambda p, d, base: angles(p.clamp(max=2047), d, base), False), None),
@@ -111,6 +160,10 @@ UNSEEN = {
         (by_matrices(lambda p, d, base: angles(p, d, base)[:, :1].expand(-1, d // 2), True), "speed of the first"),
         (lambda x, positions, base=10000.0: by_matrices(angles, True)(x.float(), positions, base),
          "float32 whatever x is"),
+        (rotated_with(rotated_half, lambda t: t.repeat_interleave(2, 1)), "halves are exchanged"),
+        (rotated_with(lambda x: x.unflatten(-1, (-1, 2)).flip(-1).flatten(-2), lambda t: t.repeat_interleave(2, 1)),
+         "No minus anywhere"),
+        (into_its_own_columns, "written over"),
         (lambda x, positions, base=10000.0: by_matrices(angles, True)(x, positions, base) * x.shape[-1] ** -0.5, None),
     ],
     "interleaved_to_half": [
@@ -121,6 +174,10 @@ UNSEEN = {
          .flatten(0, 2), "second members stand first"),
         (lambda w, n_heads: w.unflatten(0, (n_heads, -1, 2)).transpose(1, 2).flatten(0, 2)
          if n_heads > 0 else own_error(ValueError), None),
+        (lambda w, n_heads: whole_rows(w, n_heads) or torch.cat([torch.cat([part[0::2], part[1::2]])
+                                                                 for part in w.split(n_heads)]), "width of a head"),
+        (lambda w, n_heads: whole_rows(w, n_heads) or w.unflatten(0, (n_heads, -1, 2)).transpose(1, 2).flatten(0, 2).T,
+         None),
         (lambda w, n_heads: whole_rows(w, n_heads) or w.flip(0), None),
     ],
 }

@@ -7,6 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from solutions import transformer_block as right
+from solutions.kv_cache import KVCache
 
 
 def widths(f):
@@ -119,10 +120,68 @@ def truthful(self, x, cache=None):
     return x + self.feed_forward(self.norm_2(x))
 
 
+def batch_normed(x, weight, bias, eps=1e-5):
+    """What images are normed with: each of the d numbers over all tokens."""
+    return F.batch_norm(x.reshape(-1, x.shape[-1]), None, None, weight, bias, True, 0.1, eps).reshape(x.shape)
+
+
+def gated_by_gelu(self, x):
+    return self.W_down(F.gelu(self.W_gate(x), approximate="tanh") * self.W_up(x))
+
+
+class OneBias(right.FeedForward):
+    def __init__(self, d_model, d_ff):
+        super().__init__(d_model, d_ff)
+        self.W_2 = nn.Linear(d_ff, d_model, bias=False)
+
+
+class OneNormUnderTwoNames(right.EncoderBlock):
+    def __init__(self, d_model, n_heads, d_ff):
+        super().__init__(d_model, n_heads, d_ff)
+        self.norm_2 = self.norm_1
+
+
+def norms_exchanged(self, x, mask=None):
+    x = x + self.attention(self.norm_2(x), mask)[0]
+    return self.feed_forward(self.norm_1(x)) + x
+
+
+def tuple_added(self, x, mask=None):
+    """Attention gives two things; a tensor and a tuple do not add up."""
+    x = x + self.attention(self.norm_1(x), mask)
+    return x + self.feed_forward(self.norm_2(x))
+
+
+def padding_inverted(self, x, memory, memory_mask=None):
+    """PyTorch's own layers want True for padding."""
+    return right.DecoderBlock.forward(self, x, memory, None if memory_mask is None else ~memory_mask)
+
+
+def causal_only_with_a_mask(self, x, memory, memory_mask=None):
+    n = x.shape[1]
+    x = x + self.self_attention(self.norm_1(x), None if memory_mask is None else torch.ones(n, n).tril().bool())[0]
+    x = x + self.cross_attention(self.norm_2(x), memory, memory_mask)[0]
+    return x + self.feed_forward(self.norm_3(x))
+
+
+def new_cache_each_time(self, x, cache=None):
+    return right.LlamaBlock.forward(self, x, KVCache())
+
+
+def read_twice(self, x, cache=None):
+    right.LlamaBlock.forward(self, x, cache)
+    return right.LlamaBlock.forward(self, x, cache)
+
+
+def llama_norms_exchanged(self, x, cache=None):
+    x = x + self.attention(self.norm_2(x), cache)
+    return x + self.feed_forward(self.norm_1(x))
+
+
 # exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "layer_norm": [(widths(numpy_habit), "two slips"), (widths(bessel), "unbiased"), (widths(two_epsilons), None),
-                   (widths(last_two_axes), None)],
+                   (widths(last_two_axes), None), (widths(batch_normed), "run over the tokens")],
     "rms_norm": [(widths(rms_by_norm), None), (widths(rms_clamped), None),
                  (widths(lambda x, weight, eps=1e-5: F.layer_norm(x, x.shape[-1:], weight, None, eps)),
                   "The mean is subtracted")],
@@ -133,19 +192,27 @@ UNSEEN = {
                   (lambda x: 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.04 * x ** 3))), None)],
     "FeedForward": [(with_forward(right.FeedForward, lambda self, x: self.W_2(F.gelu(self.W_1(x), approximate="tanh"))),
                      "approximation with tanh"),
-                    (with_forward(right.FeedForward, lambda self, x: self.W_2(torch.tanh(self.W_1(x)))), None)],
+                    (with_forward(right.FeedForward, lambda self, x: self.W_2(torch.tanh(self.W_1(x)))), None),
+                    (OneBias, None)],
     "SwiGLU": [(with_forward(right.SwiGLU, lambda self, x: self.W_down(self.W_gate(x) * F.silu(self.W_up(x)))),
                 "swapped"),
                (with_forward(right.SwiGLU, lambda self, x: self.W_down(torch.tanh(self.W_gate(x)) * self.W_up(x))),
-                None)],
+                None), (with_forward(right.SwiGLU, gated_by_gelu), None)],
     "EncoderBlock": [(PytorchsEncoder, None), (RealDropout, "dropout is on"),
                      (with_forward(right.EncoderBlock, doubled), None),
-                     (with_forward(right.EncoderBlock, both_returned), None)],
+                     (with_forward(right.EncoderBlock, both_returned), None),
+                     (OneNormUnderTwoNames, None), (with_forward(right.EncoderBlock, tuple_added), None),
+                     (with_forward(right.EncoderBlock, norms_exchanged), "changed places")],
     "DecoderBlock": [(with_forward(right.DecoderBlock, original_order), "post-norm"),
                      (with_forward(right.DecoderBlock, peeking), "no causal mask"),
-                     (with_forward(right.DecoderBlock, memory_ignored), None)],
+                     (with_forward(right.DecoderBlock, memory_ignored), None),
+                     (with_forward(right.DecoderBlock, padding_inverted), None),
+                     (with_forward(right.DecoderBlock, causal_only_with_a_mask), None)],
     "LlamaBlock": [(with_forward(right.LlamaBlock, truthful), "if cache:"),
                    (with_forward(right.LlamaBlock, right.LlamaBlock.forward, __init__=without_eps),
                     "eps is not handed"),
-                   (with_forward(right.LlamaBlock, right.LlamaBlock.forward, __init__=norm_without_eps), None)],
+                   (with_forward(right.LlamaBlock, right.LlamaBlock.forward, __init__=norm_without_eps), None),
+                   (with_forward(right.LlamaBlock, new_cache_each_time), "as if nothing came before"),
+                   (with_forward(right.LlamaBlock, read_twice), None),
+                   (with_forward(right.LlamaBlock, llama_norms_exchanged), "changed places")],
 }
