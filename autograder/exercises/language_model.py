@@ -878,8 +878,8 @@ def how_many(rng):
     hint="Hand both on to sample. One draw per step from the same generator gives the same text with caches and "
          "without.")
 def drawn(rng):
-    for use_cache in (True, False):
-        yield _prompt(rng, 2, 3, 8, use_cache=use_cache, temperature=1.0, seed=int(rng.integers(1, 10_000)))
+    for cached in (True, False):
+        yield _prompt(rng, 2, 3, 8, use_cache=cached, temperature=1.0, seed=int(rng.integers(1, 10_000)))
     yield _prompt(rng, 1, 3, 6, use_cache=True, temperature=1e-5, seed=int(rng.integers(1, 10_000)))
 
 
