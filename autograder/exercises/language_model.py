@@ -989,7 +989,7 @@ class _OneTooMany(_Writer):
         return max_new_tokens + 1
 
 
-@_wrong_writer("One token too few is written.")
+@_wrong_writer("One token too few is written. max_new_tokens counts the new ones, all of them.")
 class _OneTooFew(_Writer):
     def count(self, max_new_tokens):
         return max(0, max_new_tokens - 1)

@@ -122,3 +122,33 @@ def test_alone_it_fails_on_a_leak_and_on_a_missing_folder(course, monkeypatch, c
 def test_the_courses_own_sources_hold_no_answer():
     folders = [leaks.ROOT / name for name in leaks.PUBLISHED_SOURCES]
     assert list(leaks.scan(folders, leaks.answers())) == []
+
+
+GIVEN = '''\
+```{code-cell}
+class Scale(nn.Module):
+    def forward(self, x):
+        return double(x, self.factor_of_this_layer)
+```
+
+```{code-cell}
+:tags: [exercise]
+def double(x, factor=2):
+    raise NotImplementedError
+```
+
+```{code-cell}
+def double(x, factor=2):
+    return "a naive one, shown before the exercise"
+```
+'''
+
+
+def test_what_the_chapter_itself_defines_is_no_answer_but_an_exercise_always_is(course):
+    (course / "chapters").mkdir()
+    (course / "chapters/double.md").write_text(GIVEN)
+    (course / "solutions/double.py").write_text(
+        SOLUTION + "\n\nclass Scale(nn.Module):\n    def forward(self, x):\n"
+                   "        return double(x, self.factor_of_this_layer)\n")
+    assert findings(course, "page.html", "return double(x, self.factor_of_this_layer)") == []
+    assert findings(course, "page.html", LINE) == ["solutions/double.py:7"]
