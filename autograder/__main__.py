@@ -22,6 +22,7 @@ def main(arguments: list[str] | None = None) -> int:
     release.add_argument("--dist", type=Path, default=Path("dist"), help="folder for the bundle (default: dist)")
 
     grade = commands.add_parser("grade", help="grade the sample class from release to feedback and CSV")
+    grade.add_argument("chapter", nargs="*", help="stems such as softmax; all chapters if none is named")
     grade.add_argument("--course", type=Path, default=None, help="course folder (default: build/course)")
 
     attempt = commands.add_parser("try", help="grade stand-alone Python files against one exercise")
@@ -55,7 +56,7 @@ def _release(options) -> int:
 def _grade(options) -> int:
     from autograder import sample_class
 
-    return sample_class.run(options.course)
+    return sample_class.run(options.course, options.chapter)
 
 
 def _try(options) -> int:

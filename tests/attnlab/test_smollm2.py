@@ -11,7 +11,7 @@ import pytest
 import torch
 from torch import nn
 
-from attnlab import smollm2
+from attnlab import data, smollm2
 from solutions import kv_cache, transformer_block
 from solutions.kv_cache import KVCache
 from solutions.language_model import LanguageModel, generate
@@ -193,6 +193,29 @@ def test_the_tokenizer_is_that_of_transformers_and_gives_texts_back(smollm2_file
         found = tokenizer.encode(text)
         assert found == other(text, add_special_tokens=False)["input_ids"]
         assert tokenizer.decode(torch.tensor(found)) == text
+
+
+@pytest.mark.slow
+def test_the_shipped_recording_is_what_the_modules_write(ours, tokenizer):
+    """Texts, and the logits of the independent program that the page compares with."""
+    recorded = data.generation()
+    for prompt, expected in zip(recorded.prompts, recorded.ids):
+        row = torch.tensor([tokenizer.encode(prompt)])
+        assert generate(ours, row, len(expected))[0, row.shape[1]:].tolist() == expected.tolist()
+    with torch.no_grad():
+        found = ours(torch.tensor(recorded.compared_ids)[None])[0, :, ::128]
+    torch.testing.assert_close(found, torch.tensor(recorded.compared_logits).float(), rtol=0, atol=AGREES)
+
+
+@pytest.mark.slow
+def test_the_recorded_choices_are_the_most_likely_tokens(ours, tokenizer):
+    for choice in data.generation().choices:
+        with torch.no_grad():
+            logits = ours(torch.tensor([tokenizer.encode(choice.prompt)]))[0, -1]
+        best = logits.topk(len(choice.tokens))
+        torch.testing.assert_close(best.values, torch.tensor(choice.logits).float(), rtol=0, atol=AGREES)
+        assert logits.logsumexp(-1).item() == pytest.approx(choice.logsumexp, abs=AGREES)
+        assert tokenizer.decode(best.indices[:1]) == choice.tokens[0]
 
 
 def test_the_shape_is_that_of_the_paper(smollm2_file):

@@ -151,6 +151,8 @@ UNSEEN = {
         (drawing(change=lambda logits, t: logits / t ** 2, keep=right), None),
         (lambda logits, temperature=1.0, top_k=None, top_p=None, generator=None: solutions.sample(
             logits, temperature, top_k, top_p), "global random state"),
+        (lambda logits, temperature=1.0, top_k=None, top_p=None, generator=None: solutions.sample(
+            logits, temperature or 0.05, top_k, top_p, generator), None),
     ],
     "generate": [
         (writing(feed=lambda text, step, caches: text), "whole text is fed again"),
