@@ -58,7 +58,8 @@ def grade_source(source: str, filename: str, exercise: Exercise, seed: int | Non
     """
     material = _material(exercise, seed)
     outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in material["properties"]]
-    loans = _loans(material["chapter"]) if "attnlab" in source else None
+    builds_on = "attnlab" in source or "solutions" in source  # the references themselves import what they build on
+    loans = _loans(material["chapter"]) if builds_on else None
     reason, next_property, deadline = None, 0, time.monotonic() + seconds
     # A process that dies takes its property with it and no other: the rest go to a new one, in what time is left.
     while next_property < len(outcomes):
