@@ -27,6 +27,11 @@ def statements(source: str, filename: str) -> list[Statement]:
     return [Statement(node, filename, *_names(node)) for node in ast.parse(source, filename).body]
 
 
+def without_magics(source: str) -> str:
+    """A cell's source without IPython's own syntax (`%matplotlib inline`, `!ls`), line for line."""
+    return "\n".join("pass" if line[:1] in {"%", "!"} else line for line in source.split("\n"))
+
+
 def needed(found: list[Statement], names: Iterable[str], only: dict[str, Collection[int]] | None = None) -> list[int]:
     """Indices, in order, of the statements that `names` need, and what those need in turn, and so on.
 

@@ -66,11 +66,11 @@ def __getattr__(name: str):
     """`from attnlab.mine import name`. Raises NotThere."""
     if name.startswith("_"):
         raise AttributeError(name)
-    chapter = _chapter_of(name)
+    material = _material(name)
     package, _, listed = os.environ.get(PROVIDED, "").partition(":")
     if package:
-        return _provided(name, chapter, package, listed)
-    return _own(name, chapter)
+        return _provided(name, material["chapter"], package, listed)
+    return _own(name, material)
 
 
 def parts(*here) -> Parts:
@@ -82,11 +82,11 @@ def parts(*here) -> Parts:
     return Parts([*_taken.values(), *from_here])
 
 
-def _chapter_of(name: str) -> str:
+def _material(name: str) -> dict:
     if not (CHECKS / f"{name}.npz").is_file():
         near = difflib.get_close_matches(name, exercises(), n=1, cutoff=0.6)
         raise NotThere(f"no exercise is called {name}." + (f" Did you mean {near[0]}?" if near else ""))
-    return material_of(name)["chapter"]
+    return material_of(name)
 
 
 def _provided(name: str, chapter: str, package: str, listed: str):
@@ -97,13 +97,14 @@ def _provided(name: str, chapter: str, package: str, listed: str):
     return value
 
 
-def _own(name: str, chapter: str):
+def _own(name: str, material: dict):
+    chapter = material["chapter"]
     path = _find(name, chapter)
     stamp = path.stat().st_mtime_ns
     notebook = _notebooks.get(path)
     if notebook is None or notebook.stamp != stamp:
         notebook = _notebooks[path] = _Notebook(path, stamp)
-    value = notebook.take(name)
+    value = notebook.take(name, material)
     for needed in notebook.answers_behind(name):
         _taken[needed] = Part(needed, chapter, f"your {path.name}", own=True)
     return value
@@ -142,7 +143,7 @@ class _Notebook:
             raise NotThere(f"{self.path.name} cannot be read as a notebook ({type(error).__name__})") from None
 
     def _read(self, cell: dict, number: int) -> None:
-        source = _python("".join(cell["source"]))
+        source = excerpt.without_magics("".join(cell["source"]))
         marked = cell.get("metadata", {}).get("nbgrader", {})
         answer = marked.get("grade_id") if marked.get("solution") else None
         filename = f"{self.path.name}, code cell {number}"
@@ -157,7 +158,7 @@ class _Notebook:
             self.answers[answer] = list(range(len(self.statements), len(self.statements) + len(found)))
         self.statements += found
 
-    def take(self, name: str):
+    def take(self, name: str, material: dict):
         """The function or class of that name, once it passes its check. Raises NotThere."""
         if name in self.broken:
             raise NotThere(f"{name} in {self.path.name}: {self.broken[name]}")
@@ -170,7 +171,7 @@ class _Notebook:
                 self._run.add(i)
         value = vars(self.module)[name]
         if name not in self._passed:
-            self._examine(name, value)
+            self._examine(name, value, material)
             self._passed.add(name)
         return value
 
@@ -184,8 +185,8 @@ class _Notebook:
             raise NotThere(f"{name} needs a line that fails ({statement.filename}, line {statement.node.lineno}): "
                            f"{type(error).__name__}: {error}") from None
 
-    def _examine(self, name: str, value) -> None:
-        report = examine(value, material_of(name))
+    def _examine(self, name: str, value, material: dict) -> None:
+        report = examine(value, material)
         if report.passed:
             return
         if report.not_done:
@@ -200,8 +201,3 @@ class _Notebook:
         indices = set(excerpt.needed(self.statements, [name], only=self.answers))
         others = [other for other, cell in self.answers.items() if other != name and indices & set(cell)]
         return [*others, name]
-
-
-def _python(source: str) -> str:
-    """A cell's source without IPython's own syntax (`%matplotlib inline`, `!ls`), line for line."""
-    return "\n".join("pass" if line[:1] in "%!" and line else line for line in source.split("\n"))

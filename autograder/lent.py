@@ -33,9 +33,8 @@ def names(stem: str) -> tuple[str, ...]:
 
 def taken_in(source: str, where: str) -> list[str]:
     """The names that a cell imports from `attnlab.mine`."""
-    lines = [line for line in source.split("\n") if line[:1] not in {"%", "!"}]
     try:
-        tree = ast.parse("\n".join(lines))
+        tree = ast.parse(excerpt.without_magics(source))
     except SyntaxError as error:
         raise CourseError(f"{where}: a code cell has a syntax error: {error.msg}") from None
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) and node.module == "attnlab.mine"]

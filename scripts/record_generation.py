@@ -208,8 +208,7 @@ def broken(model, prompts, written) -> dict[str, np.ndarray]:
 
 def compared(model, path: Path, text) -> dict[str, np.ndarray]:
     """The other program's logits of COMPARED, every EVERY-th token, and how far the course's are from all of them."""
-    from gguf import GGUFReader
-    reader = GGUFReader(path)
+    reader = smollm2.reader(path)
     ids = text.encode(COMPARED)
     theirs, _, _ = other.forward(ids, other.weight_reader(reader), other.read_shape(reader))
     with torch.no_grad():

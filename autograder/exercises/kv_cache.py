@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from attnlab import probes
-from autograder.draw import normal
+from autograder.draw import normal, numbered
 from autograder.exercise import Exercise, Written
 from solutions import kv_cache as solutions
 from solutions.multi_head import merge_heads, split_heads
@@ -25,11 +25,6 @@ MASK = "Which keys may a chunk see?"
 MEMORY = "What a cache weighs"
 
 
-def _numbered(*shape):
-    """0, 1, 2, ... in that shape: where an entry went can be read off."""
-    return torch.arange(math.prod(shape), dtype=torch.float64).reshape(shape)
-
-
 # repeat_kv -----------------------------------------------------------------------------------------------------------
 
 repeat_kv = Exercise(solutions.repeat_kv, section=REPEAT)
@@ -40,8 +35,8 @@ repeat_kv = Exercise(solutions.repeat_kv, section=REPEAT)
     hint="With n_rep = 3, heads 0, 1 and 2 of the result are the first head of x, heads 3, 4 and 5 the second. Nothing "
          "else changes: (batch, n_kv_heads * n_rep, n, d).")
 def next_to_itself(rng):
-    yield dict(x=_numbered(1, 2, 1, 2), n_rep=2)
-    yield dict(x=_numbered(1, 2, 3, 1), n_rep=3)
+    yield dict(x=numbered(1, 2, 1, 2), n_rep=2)
+    yield dict(x=numbered(1, 2, 3, 1), n_rep=3)
     yield dict(x=normal(rng, 2, 3, 5, 4), n_rep=2)
 
 

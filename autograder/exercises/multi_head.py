@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from attnlab import probes
-from autograder.draw import normal, projections
+from autograder.draw import normal, numbered, projections
 from autograder.exercise import Exercise, Written
 from solutions import multi_head as solutions
 
@@ -21,11 +21,6 @@ MERGE = "And back: one row per token"
 LAYER = "The whole layer, shape by shape"
 COST = "What do more heads cost?"
 MASKS = "A mask for every head"
-
-
-def _numbered(*shape):
-    """0, 1, 2, ... in that shape: where an entry went can be read off."""
-    return torch.arange(math.prod(shape), dtype=torch.float64).reshape(shape)
 
 
 # split_heads ---------------------------------------------------------------------------------------------------------
@@ -39,7 +34,7 @@ split_heads = Exercise(solutions.split_heads, section=SPLIT)
          "(n_heads, d_head), then exchange the axes of tokens and heads.")
 def pieces(rng):
     yield dict(x=CAT_SAT.clone(), n_heads=2)
-    yield dict(x=_numbered(1, 2, 6), n_heads=3)
+    yield dict(x=numbered(1, 2, 6), n_heads=3)
     yield dict(x=normal(rng, 2, 5, 12), n_heads=3)
 
 
@@ -192,7 +187,7 @@ merge_heads = Exercise(solutions.merge_heads, section=MERGE)
     "puts the pieces of each token side by side, head after head", points=2,
     hint="Undo the split in reverse: exchange heads and tokens first, then join the last two axes.")
 def joins(rng):
-    yield dict(x=_numbered(1, 2, 3, 2))
+    yield dict(x=numbered(1, 2, 3, 2))
     yield dict(x=normal(rng, 2, 3, 5, 4))
     yield dict(x=normal(rng, 3, 2, 4, 5))
 
