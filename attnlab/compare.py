@@ -113,9 +113,8 @@ def _numbers(expected, got, rtol, atol, place):
             return Difference("dtype", f"{place} holds {came} where {wanted} were expected", expected, got)
     if left.dtype.kind == right.dtype.kind == "f" and left.ndim and left.dtype != right.dtype:
         return Difference("dtype", f"{place} came as {right.dtype} where {left.dtype} was expected", expected, got)
-    if left.dtype.kind == "b":
-        close = left == right
-    else:
+    close = left == right
+    if left.dtype.kind != "b" and not close.all():  # most are equal to the last bit, and that is soon seen
         with np.errstate(all="ignore"):
             close = np.isclose(right, left, rtol=rtol, atol=atol, equal_nan=True)
     if close.all():

@@ -183,8 +183,8 @@ def _suspects(material, outcomes, differences) -> list[_Suspect]:
         explains, telling = set(), set()
         for p, prop in enumerate(material["properties"]):
             fails, follows, tells = False, True, False
-            for expected, wrong, got, differs in zip(prop["expected"], m["outcomes"][p], outcomes[p], differences[p]):
-                is_wrong = _differs(prop, expected, wrong) is not None
+            for expected, wrong, is_wrong, got, differs in zip(
+                    prop["expected"], m["outcomes"][p], _wrong_where(material, m)[p], outcomes[p], differences[p]):
                 if is_wrong and differs is None:
                     break
                 same = _same(prop, wrong, got) if differs else not is_wrong
@@ -205,6 +205,14 @@ def _suspects(material, outcomes, differences) -> list[_Suspect]:
                 alike = parting == missed == 0
                 found.append(_Suspect(m, explains, telling, alike, (not alike, -agreeing, parting)))
     return sorted(found, key=lambda suspect: suspect.rank)  # of equals, the one declared first
+
+
+def _wrong_where(material: dict, m: dict) -> list[list[bool]]:
+    """Where a misconception gives something else than it should; found once, and kept beside its outcomes."""
+    if "wrong" not in m:
+        m["wrong"] = [[_differs(prop, expected, wrong) is not None for expected, wrong in zip(prop["expected"], row)]
+                      for prop, row in zip(material["properties"], m["outcomes"])]
+    return m["wrong"]
 
 
 def _explanation(suspects: list[_Suspect], p: int) -> dict | None:

@@ -42,24 +42,45 @@ def student_notebook(stem: str):
 
 def nbgrader(*arguments: str, course: Path | None = None, check: bool = True) -> subprocess.CompletedProcess:
     """Run a stock nbgrader command with this course's configuration."""
-    folder = registry.ROOT / "autograder"
-    done = subprocess.run(
-        [sys.executable, "-m", "nbgrader", *arguments], cwd=folder, text=True, capture_output=True,
-        env={**os.environ, "COURSE_DIR": str(course or assemble.course_folder())})
+    done = _in_course(["-m", "nbgrader", *arguments], course)
     if check and done.returncode:
         raise CourseError(f"nbgrader {' '.join(arguments)} failed: {done.stderr.strip().splitlines()[-1]}")
     return done
+
+
+def nbgrader_python(code: str, *arguments: str, course: Path | None = None) -> None:
+    """Run Python code that uses nbgrader's API, in a process of its own: the configuration alters the environment."""
+    done = _in_course(["-c", code, *arguments], course)
+    if done.returncode:
+        raise CourseError(f"nbgrader failed: {done.stderr.strip().splitlines()[-1]}")
+
+
+def _in_course(command: list[str], course: Path | None) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, *command], cwd=registry.ROOT / "autograder", text=True, capture_output=True,
+                          env={**os.environ, "COURSE_DIR": str(course or assemble.course_folder())})
 
 
 def generate(stems=(), course: Path | None = None) -> list[Path]:
     """Run `nbgrader generate_assignment` for each chapter; returns the student notebooks' paths."""
     course = course or assemble.course_folder()
     assemble.write_all(stems, course)
-    made = []
-    for stem in stems or registry.chapters():
-        nbgrader("generate_assignment", stem, "--create", "--force", course=course)
-        made.append(course / "release" / stem / f"{stem}.ipynb")
-    return made
+    stems = stems or registry.chapters()
+    # One process for all: to start nbgrader takes longer than to make an assignment.
+    nbgrader_python(_GENERATE, *stems, course=course)
+    return [course / "release" / stem / f"{stem}.ipynb" for stem in stems]
+
+
+_GENERATE = """
+import sys
+from nbgrader.apps import NbGraderAPI
+from traitlets.config import PyFileConfigLoader
+
+api = NbGraderAPI(config=PyFileConfigLoader("nbgrader_config.py").load_config())
+for stem in sys.argv[1:]:
+    done = api.generate_assignment(stem, force=True, create=True)
+    if not done["success"]:
+        sys.exit(done.get("error") or done.get("log"))
+"""
 
 
 def bundle(dist: Path) -> Path:

@@ -33,14 +33,15 @@ def answers(root: Path = ROOT) -> dict[str, str]:
     """What must not appear: text without white space -> where it stands, as `solutions/softmax.py:12`."""
     found = dict(MARKERS)
     for path in sorted((root / "solutions").glob("*.py")):
-        given = _given_away(root / "chapters" / f"{path.stem}.md")
+        given, lines = _given_away(root / "chapters" / f"{path.stem}.md"), _without_comments(path)
         for definition in _definitions(ast.parse(path.read_text("utf-8")).body):
             if definition.name not in given:
-                _collect(definition, path, root, found)
+                _collect(definition, lines, path.relative_to(root).as_posix(), found)
     for path in sorted((root / "autograder" / "exercises").glob("*.py")):
+        lines = _without_comments(path)
         for definition in _definitions(ast.parse(path.read_text("utf-8")).body):
             if any(".property(" in ast.unparse(mark) for mark in definition.decorator_list):
-                _collect(definition, path, root, found)
+                _collect(definition, lines, path.relative_to(root).as_posix(), found)
     return found
 
 
@@ -103,10 +104,8 @@ def _definitions(body) -> Iterator[ast.FunctionDef | ast.ClassDef]:
     return (node for node in body if isinstance(node, (ast.FunctionDef, ast.ClassDef)))
 
 
-def _collect(definition, path: Path, root: Path, found: dict[str, str]) -> None:
+def _collect(definition, lines: list[str], origin: str, found: dict[str, str]) -> None:
     """Add each line and each statement of a definition's body; not its signature, docstrings and comments."""
-    lines = _without_comments(path)
-    origin = path.relative_to(root).as_posix()
     for statement in _statements(definition):
         last = statement.body[0].lineno - 1 if hasattr(statement, "body") else statement.end_lineno
         span = range(statement.lineno, max(last, statement.lineno) + 1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import functools
 import http.server
 import os
@@ -28,8 +29,8 @@ LOOPBACK = {"127.0.0.1", "localhost"}
 
 
 # The longest files, longest first. Files are dealt out in order, and one that is begun last would be waited for alone.
-LONGEST = ["test_sample_class", "test_jupyterlab", "test_mutations", "test_site", "test_release", "test_smollm2",
-           "test_toy_book", "test_unseen_answers"]
+LONGEST = ["test_sample_class", "test_site", "test_release", "test_mutations", "test_smollm2", "test_unseen_answers",
+           "test_try", "test_toy_book", "test_jupyterlab", "test_assemble", "test_bad_input"]
 
 
 def pytest_collection_modifyitems(items):
@@ -72,6 +73,37 @@ def browser():
         )
         yield chromium
         chromium.close()
+
+
+HIDDEN_SEED = 8191  # stands for any
+
+
+@pytest.fixture(scope="session")
+def material(tmp_path_factory):
+    """`material(name, seed)`: what an answer to an exercise is judged by. On the public seed it is what ships; on the
+    hidden one it is made once for all tests, whichever process they run in."""
+    from attnlab import codec
+    from attnlab.check import material_of
+    from autograder import registry
+    from autograder.exercise import PUBLIC_SEED
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "material"
+    folder.mkdir(exist_ok=True)
+
+    @functools.cache
+    def get(name: str, seed: int) -> dict:
+        if seed == PUBLIC_SEED:
+            return material_of(name)
+        assert seed == HIDDEN_SEED
+        path = folder / f"{name}.npz"
+        with open(folder / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                path.write_bytes(codec.pack(registry.exercise(name).material(seed)))
+        return codec.unpack(path.read_bytes())
+
+    return get
 
 
 @pytest.fixture(scope="session")

@@ -77,3 +77,19 @@ def test_a_reference_that_fails_is_an_error_that_names_the_property():
 def test_misconceptions_are_run_only_when_asked_for():
     assert make().material(5, misconceptions=False)["misconceptions"] == []
     assert len(make().material(5)["misconceptions"]) == 4
+
+
+def test_two_names_for_one_array_in_a_case_become_two_arrays():
+    """An answer gets its inputs as bytes; a mistake that writes into them must be recorded on inputs of that kind."""
+    def adds(a, b):
+        return a + b
+
+    exercise = Exercise(adds, section="Here")
+
+    @exercise.property("adds", points=1)
+    def of_one_array(rng):
+        x = rng.normal(size=3)
+        yield dict(a=x, b=x)
+
+    (case,) = exercise.material(5)["properties"][0]["cases"]
+    assert case["a"] is not case["b"]

@@ -15,7 +15,7 @@ from autograder.errors import CourseError
 pytestmark = pytest.mark.slow
 
 # Plain Python, NumPy, a stretch exercise, classes, and a chapter that builds on earlier ones.
-STEMS = ("dot_products", "softmax", "attention", "multi_head", "kv_cache")
+STEMS = ("dot_products", "softmax", "attention", "kv_cache")
 
 
 @pytest.fixture(scope="session")

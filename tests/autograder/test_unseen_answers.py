@@ -13,20 +13,18 @@ import pytest
 from attnlab.check import examine
 from autograder import registry
 from autograder.exercise import PUBLIC_SEED
+from tests.conftest import HIDDEN_SEED
 
-SEEDS = (PUBLIC_SEED, 524287)
+SEEDS = (PUBLIC_SEED, HIDDEN_SEED)
 UNSEEN = {name: answers for stem in registry.chapters()
           for name, answers in importlib.import_module(f"tests.unseen.{stem}").UNSEEN.items()}
-_made: dict = {}
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 @pytest.mark.parametrize("name, i", [(name, i) for name, answers in UNSEEN.items() for i in range(len(answers))])
-def test_an_unseen_wrong_answer_loses_points_and_is_named_rightly_or_not_at_all(name, i, seed):
+def test_an_unseen_wrong_answer_loses_points_and_is_named_rightly_or_not_at_all(material, name, i, seed):
     answer, words = UNSEEN[name][i]
-    if (name, seed) not in _made:
-        _made[name, seed] = registry.exercise(name).material(seed)
-    report = examine(answer, _made[name, seed], show_cases=seed == PUBLIC_SEED)
+    report = examine(answer, material(name, seed), show_cases=seed == PUBLIC_SEED)
     assert report.points < report.max_points
     named = {finding.misconception for finding in report.findings if not finding.passed and finding.misconception}
     assert bool(named) == (words is not None), named
