@@ -72,7 +72,7 @@ def _define(job, describe_error):
     import types
 
     if job["lent"]:
-        _lend(**job["lent"])
+        lend(**job["lent"])
     module = types.ModuleType("submission")
     module.__file__ = job["filename"]
     sys.modules["submission"] = module
@@ -86,10 +86,10 @@ def _define(job, describe_error):
     if not callable(target):
         what = "does not define" if target is None else "defines as something that cannot be called"
         return None, {"failed": {"type": "missing", "message": what, "line": None, "code": None}}
-    return target, {"loaded": _parameters(target)}
+    return target, {"loaded": parameters(target)}
 
 
-def _lend(setting, sources):
+def lend(setting, sources):
     """Let `attnlab.mine` find the references that the grader lends: modules of a package that is nowhere on disk."""
     import importlib.abc
 
@@ -107,7 +107,7 @@ def _lend(setting, sources):
     sys.meta_path.append(Lender())
 
 
-def _parameters(target):
+def parameters(target):
     """The names of the parameters, for a clear word about a changed signature."""
     import inspect
 

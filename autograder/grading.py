@@ -10,7 +10,8 @@ from attnlab.check import outcomes_of, parameter_problem, signature_problem
 from attnlab.judge import Report, judge, no_answer
 from autograder import lent, registry, secret
 from autograder.exercise import Exercise
-from autograder.student_process import NoAnswer, OutOfTime, StudentProcess
+from autograder.channel import NoAnswer, OutOfTime
+from autograder.student_process import StudentProcess
 
 SECONDS = 10.0  # one file, all cases together
 MAX_SOURCE = 1 << 20
@@ -56,7 +57,7 @@ def grade_source(source: str, filename: str, exercise: Exercise, seed: int | Non
 
     filename: what tracebacks call it. Give the bare name: the student's code can read it.
     """
-    material = _material(exercise, seed)
+    material = material_of(exercise, seed)
     outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in material["properties"]]
     builds_on = "attnlab" in source or "solutions" in source  # the references themselves import what they build on
     loans = _loans(material["chapter"]) if builds_on else None
@@ -66,7 +67,7 @@ def grade_source(source: str, filename: str, exercise: Exercise, seed: int | Non
         loaded = False
         try:
             with StudentProcess(source, filename, exercise.name, deadline, seconds, loans) as process:
-                problem = _load_problem(process.load(), material)
+                problem = load_problem(process.load(), material)
                 deadline = process.deadline
                 if problem and next_property == 0:
                     return no_answer(material, problem)
@@ -88,7 +89,7 @@ def grade_source(source: str, filename: str, exercise: Exercise, seed: int | Non
                 break
     if reason and not any(outcome for row in outcomes for outcome in row):
         return no_answer(material, reason)
-    report = _judge_and_explain(exercise, material, outcomes)
+    report = judge_and_explain(exercise, material, outcomes)
     report.reason = report.reason or reason
     return report
 
@@ -102,17 +103,17 @@ def _loans(stem: str) -> dict | None:
 
 def grade_object(answer, exercise: Exercise, seed: int | None = None) -> Report:
     """Grade a live object in this process, as the hidden tests do under stock nbgrader."""
-    material = _material(exercise, seed)
+    material = material_of(exercise, seed)
     problem = signature_problem(answer, material)
     if problem:
         return no_answer(material, problem)
-    return _judge_and_explain(exercise, material, outcomes_of(answer, material))
+    return judge_and_explain(exercise, material, outcomes_of(answer, material))
 
 
 _made: dict[tuple[int, int], tuple[Exercise, dict]] = {}
 
 
-def _material(exercise: Exercise, seed: int | None) -> dict:
+def material_of(exercise: Exercise, seed: int | None) -> dict:
     """The hidden material, made once for all answers that this process grades."""
     key = id(exercise), secret.seed() if seed is None else seed
     if key not in _made:
@@ -120,7 +121,7 @@ def _material(exercise: Exercise, seed: int | None) -> dict:
     return _made[key][1]
 
 
-def _judge_and_explain(exercise: Exercise, material: dict, outcomes) -> Report:
+def judge_and_explain(exercise: Exercise, material: dict, outcomes) -> Report:
     report = judge(material, outcomes, show_cases=False)
     # Only an answer that failed needs explaining, and the mistakes are run once for all of them.
     if any(finding.kind for finding in report.findings) and not material["misconceptions"]:
@@ -140,14 +141,14 @@ def as_record(report: Report, file: str) -> dict:
     }
 
 
-def _load_problem(reply: dict, material: dict) -> str | None:
-    """What kept the file from being asked anything, in words, or None."""
+def load_problem(reply: dict, material: dict, what: str = "the file") -> str | None:
+    """What kept an answer from being asked anything, in words, or None. It was to come from `what`."""
     failed = reply.get("failed")
     if isinstance(failed, dict):
         if failed.get("type") == "missing":
-            return f"the file {failed.get('message')}: {material['name']}"
+            return f"{what} {str(failed.get('message'))[:60]}: {material['name']}"
         line = f" in line {failed['line']}" if isinstance(failed.get("line"), int) else ""
-        return f"the file raised {str(failed.get('type'))[:80]}{line}: {str(failed.get('message'))[:300]}"
+        return f"{what} raised {str(failed.get('type'))[:80]}{line}: {str(failed.get('message'))[:300]}"
     parameters = reply.get("loaded")
     if not isinstance(parameters, list):
         return None

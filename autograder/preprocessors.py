@@ -1,4 +1,4 @@
-"""What this course adds to nbgrader's own steps."""
+"""What this course adds to nbgrader's own steps where they are compared with (AUTOGRADER_STOCK=1)."""
 
 from __future__ import annotations
 

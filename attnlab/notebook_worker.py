@@ -1,0 +1,293 @@
+"""The student's side of grading a notebook: runs its cells, then answers probes. Run as a script inside the jail.
+
+It speaks in frames (see `attnlab.frames`) over the descriptors it was given as standard input and output; the cells get
+streams of their own. It knows no expected value. Whatever it says may be forged by the code it runs: the grader takes
+outputs for show, and results only as numbers to compare.
+
+  from the grader: {"answers": [names], "channels": [[control, data]], "lent": ...}, then any of
+                   {"cell": source, "seconds": s}   run one cell
+                   {"hold": name}                   keep the state as it is now, for that answer
+  to the grader:   {"started": True}, then {"outputs": [...], "error": bool} for a cell, {"held": bool} for a state
+
+A state is held in a forked copy of the process, which waits at sockets of its own. So an exercise is judged as the
+notebook stood at its check, and no input reaches a process whose output is still to be shown. A copy never runs the
+student's code itself: it forks a process that does, and ends it when the grader says so.
+"""
+
+import base64
+import contextlib
+import importlib
+import io
+import os
+import select
+import signal
+import sys
+
+if "attnlab" not in sys.modules:  # run as a script, by its location: only the package it stands in is loaded
+    sys.path[0:1] = []
+    import importlib.util
+    from pathlib import Path
+
+    _here = Path(__file__).resolve().parent
+    _spec = importlib.util.spec_from_file_location("attnlab", _here / "__init__.py",
+                                                   submodule_search_locations=[str(_here)])
+    sys.modules["attnlab"] = importlib.util.module_from_spec(_spec)
+    _spec.loader.exec_module(sys.modules["attnlab"])
+
+from attnlab import frames, worker  # noqa: E402
+from attnlab.observe import describe_error, observe  # noqa: E402
+
+MAX_TEXT = 400_000  # characters a cell may print
+MAX_DATA = 2_000_000  # characters of all that a cell shows besides
+TOO_MUCH = "\n[The rest of this output was too much to keep.]\n"
+
+
+class Outputs(list):
+    """What one cell has shown so far, in the form of a notebook, and no more than is worth keeping."""
+
+    def __init__(self):
+        super().__init__()
+        self.text = self.data = 0
+
+    def stream(self, name: str, text: str) -> None:
+        if self.text > MAX_TEXT:
+            return
+        self.text += len(text)
+        if self.text > MAX_TEXT:
+            text = text[:max(0, len(text) - (self.text - MAX_TEXT))] + TOO_MUCH
+        if self and self[-1].get("name") == name:
+            self[-1]["text"] += text
+        else:
+            self.append({"output_type": "stream", "name": name, "text": text})
+
+    def show(self, kind: str, data: dict, metadata: dict, **more) -> None:
+        plain = {}
+        for mime, value in data.items():
+            value = base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
+            self.data += len(str(value))
+            if self.data > MAX_DATA:
+                plain = {"text/plain": TOO_MUCH.strip()}
+                break
+            plain[str(mime)] = value
+        if self.data - MAX_DATA < 100_000:  # said once or twice, not for each of a thousand figures
+            self.append({"output_type": kind, "data": plain, "metadata": dict(metadata or {}), **more})
+
+
+class Stream(io.TextIOBase):
+    """What `print` writes to."""
+
+    encoding, errors = "utf-8", "replace"
+
+    def __init__(self, name: str, shell):
+        self.name, self._shell = name, shell
+
+    def write(self, text) -> int:
+        if not isinstance(text, str):
+            raise TypeError(f"write() argument must be str, not {type(text).__name__}")
+        self._shell.shown.stream(self.name, text)
+        return len(text)
+
+    def writable(self) -> bool:
+        return True
+
+    def isatty(self) -> bool:
+        return False
+
+
+def make_shell():
+    """An IPython shell that puts everything it shows into `shell.shown`."""
+    from IPython.core.displayhook import DisplayHook
+    from IPython.core.displaypub import DisplayPublisher
+    from IPython.core.interactiveshell import InteractiveShell
+    from traitlets.config import Config
+
+    class Hook(DisplayHook):
+        def write_output_prompt(self):
+            pass
+
+        def write_format_data(self, format_dict, md_dict=None):
+            self.shell.shown.show("execute_result", format_dict, md_dict, execution_count=self.prompt_count)
+
+        def finish_displayhook(self):
+            pass
+
+    class Publisher(DisplayPublisher):
+        def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **kwargs):
+            if not update:  # an update of what stands in an earlier cell is not followed
+                self.shell.shown.show("display_data", data, metadata)
+
+        def clear_output(self, wait=False):
+            self.shell.shown.clear()
+
+    class Shell(InteractiveShell):
+        def enable_gui(self, gui=None):
+            pass
+
+        def _showtraceback(self, etype, evalue, stb):
+            self.shown.append({"output_type": "error", "ename": str(getattr(etype, "__name__", etype))[:200],
+                               "evalue": _words_of(evalue)[:2000], "traceback": [str(line)[:4000] for line in stb[-60:]]})
+
+        def raw_input(self, prompt=""):
+            raise RuntimeError("a graded notebook cannot be asked for input")
+
+    config = Config()
+    config.HistoryManager.enabled = False
+    config.InteractiveShell.displayhook_class = Hook
+    config.InteractiveShell.display_pub_class = Publisher
+    Shell.displayhook_class, Shell.display_pub_class = Hook, Publisher
+    shell = Shell.instance(config=config)
+    InteractiveShell._instance = shell
+    shell.shown = Outputs()
+    return shell
+
+
+def _words_of(error) -> str:
+    try:
+        return str.__str__(str(error))
+    except BaseException:  # an exception of the student's own may not even print
+        return ""
+
+
+class OutOfTime(BaseException):
+    """This cell took longer than it may."""
+
+
+def run_cell(shell, source: str, seconds: float) -> dict:
+    shell.shown = Outputs()
+    sys.stdout, sys.stderr = Stream("stdout", shell), Stream("stderr", shell)
+
+    def late(*_):
+        raise OutOfTime(f"this cell took longer than {seconds:g} seconds")
+
+    signal.signal(signal.SIGALRM, late)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    error = None
+    try:
+        result = shell.run_cell(source, store_history=True, silent=False)
+        error = result.error_before_exec or result.error_in_exec
+    except BaseException as escaped:  # what IPython lets through
+        error = escaped
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+    shown = shell.shown
+    if error is not None and not any(output["output_type"] == "error" for output in shown):
+        shown.append({"output_type": "error", "ename": type(error).__name__, "evalue": _words_of(error)[:2000],
+                      "traceback": [f"{type(error).__name__}: {_words_of(error)[:2000]}"]})
+    return {"outputs": [_plain(output) for output in shown], "error": error is not None}
+
+
+def _plain(value, depth=0):
+    """Outputs as JSON knows them, whatever a display method gave."""
+    if value is None or type(value) in (bool, int, float, str):
+        return value
+    if isinstance(value, dict) and depth < 8:
+        return {str(key): _plain(item, depth + 1) for key, item in value.items()}
+    if isinstance(value, (list, tuple)) and depth < 8:
+        return [_plain(item, depth + 1) for item in value]
+    return str(value)
+
+
+def answer_probes(shell, incoming, outgoing) -> None:
+    """Serve one exercise's probes until the channel ends."""
+    nothing = io.StringIO()
+    nothing.write = len
+    sys.stdout = sys.stderr = nothing
+    shell.shown = Outputs()
+    name = frames.read(incoming)["answer"]
+    target = shell.user_ns.get(name)
+    if not callable(target):
+        what = "does not define" if target is None else "defines as something that cannot be called"
+        frames.write(outgoing, {"failed": {"type": "missing", "message": what, "line": None, "code": None}})
+        return
+    frames.write(outgoing, {"loaded": worker.parameters(target)})
+    while (request := frames.read(incoming)) is not None:
+        try:
+            outcome = observe(target, request["probe"], request["inputs"])
+        except BaseException as error:  # no one presses Ctrl-C here: KeyboardInterrupt is the student's own
+            outcome = {"error": describe_error(error, None)}
+        frames.write(outgoing, outcome)
+
+
+def hold(shell, control: int, data: int, others: list[int]) -> bool:
+    """Fork a copy that waits. Returns, in the original, whether there is one."""
+    try:
+        child = os.fork()
+    except OSError:
+        return False
+    if child:
+        os.close(control)
+        os.close(data)
+        return True
+    try:
+        for other in others:
+            os.close(other)
+        wait_for_orders(shell, control, data)
+    finally:
+        os._exit(0)
+
+
+def wait_for_orders(shell, control: int, data: int) -> None:
+    """In a copy: make a process that answers (`?`), end it (`k`), and say when it ended (`k`, or `d` by itself)."""
+    child, ended = None, None
+    while True:
+        poll = select.poll()
+        poll.register(control, select.POLLIN)
+        if ended is not None:
+            poll.register(ended, select.POLLIN)
+        ready = [descriptor for descriptor, _ in poll.poll()]
+        if ended in ready:
+            child, ended = _bury(child, ended)
+            os.write(control, b"d")
+        if control not in ready:
+            continue
+        order = os.read(control, 1)
+        if order == b"?":
+            child = os.fork()
+            if not child:
+                os.close(control)
+                try:
+                    answer_probes(shell, os.fdopen(data, "rb"), os.fdopen(os.dup(data), "wb"))
+                finally:
+                    os._exit(0)
+            ended = os.pidfd_open(child)
+        elif order == b"k":
+            if child:
+                os.kill(child, signal.SIGKILL)
+                child, ended = _bury(child, ended)
+            os.write(control, b"k")
+        else:
+            return
+
+
+def _bury(child: int, ended: int) -> tuple[None, None]:
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(child, 0)
+    os.close(ended)
+    return None, None
+
+
+def main():
+    incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
+    nothing = os.open(os.devnull, os.O_RDWR)
+    for descriptor in (0, 1, 2):
+        os.dup2(nothing, descriptor)
+    shell = make_shell()
+    for library in sys.argv[1:]:
+        importlib.import_module(library)
+    frames.write(outgoing, {"started": True})
+    job = frames.read(incoming)
+    if job["lent"]:
+        worker.lend(**job["lent"])
+    channels = {name: tuple(pair) for name, pair in zip(job["answers"], job["channels"])}
+    while (request := frames.read(incoming)) is not None:
+        if "cell" in request:
+            frames.write(outgoing, run_cell(shell, request["cell"], request["seconds"]))
+        else:
+            control, data = channels.pop(request["hold"])
+            others = [*(end for pair in channels.values() for end in pair), incoming.fileno(), outgoing.fileno()]
+            frames.write(outgoing, {"held": hold(shell, control, data, others)})
+    os._exit(0)  # whatever threads the student's code left behind
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,117 @@
+"""The grader's end of a channel to student code: packed values in frames, of which nothing is trusted.
+
+Frames are capped in size and time, decoded without pickle and checked for their form.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import select
+import time
+
+from attnlab import codec
+
+NO_FORM = "the answer was not in the form it must have"
+
+
+class NoAnswer(Exception):
+    """No usable answer came; the message says why, in a student's words."""
+
+
+class OutOfTime(NoAnswer):
+    """No answer came in the time there was."""
+
+
+class Died(NoAnswer):
+    """The process at the other end has ended."""
+
+
+class Channel:
+    """Asks and hears over two descriptors, which may be one. Deadlines are on the clock of time.monotonic.
+
+    alarm: a descriptor that can be read when the other end has died
+    """
+
+    def __init__(self, reads: int, writes: int, alarm: int | None = None):
+        self._reads, self._writes, self._alarm = reads, writes, alarm
+        os.set_blocking(reads, False)
+        os.set_blocking(writes, False)
+
+    def ask(self, message: dict, deadline: float) -> dict:
+        """Raises OutOfTime, Died, or NoAnswer for an answer that is none."""
+        self.send(message, deadline)
+        return self.receive(deadline)
+
+    def send(self, message: dict, deadline: float) -> None:
+        data = codec.pack(message)
+        frame, sent = len(data).to_bytes(8, "little") + data, 0
+        while sent < len(frame):
+            self._wait(self._writes, select.POLLOUT, deadline)
+            try:
+                sent += os.write(self._writes, frame[sent:sent + 65536])
+            except BlockingIOError:
+                pass
+            except (BrokenPipeError, ConnectionResetError):
+                raise Died("the process closed its channel before it answered") from None
+
+    def receive(self, deadline: float) -> dict:
+        length = int.from_bytes(self._exactly(8, deadline), "little")
+        if length > codec.MAX_PACKED:
+            raise NoAnswer("the answer is too large")
+        try:
+            value = codec.unpack(self._exactly(length, deadline))
+        except codec.CodecError:
+            raise NoAnswer(NO_FORM) from None
+        if not isinstance(value, dict):
+            raise NoAnswer(NO_FORM)
+        return value
+
+    def drain(self) -> None:
+        """Forget what was sent and not read."""
+        with contextlib.suppress(OSError):
+            while os.read(self._reads, 1 << 20):
+                pass
+
+    def _exactly(self, count: int, deadline: float) -> bytes:
+        chunks, have = [], 0
+        while have < count:
+            self._wait(self._reads, select.POLLIN, deadline)
+            try:
+                chunk = os.read(self._reads, min(1 << 20, count - have))
+            except BlockingIOError:
+                continue
+            except ConnectionResetError:
+                chunk = b""
+            if not chunk:
+                raise Died("the process ended before it answered")
+            chunks.append(chunk)
+            have += len(chunk)
+        return b"".join(chunks)
+
+    def _wait(self, descriptor: int, event: int, deadline: float) -> None:
+        poll, left = select.poll(), deadline - time.monotonic()
+        poll.register(descriptor, event)
+        if self._alarm is not None:
+            poll.register(self._alarm, select.POLLIN)
+        ready = dict(poll.poll(left * 1000)) if left > 0 else {}
+        if descriptor in ready:  # an answer that came before the end counts
+            return
+        if self._alarm is not None and self._alarm in ready:
+            raise Died("the process ended before it answered")
+        raise OutOfTime("no answer came in time")
+
+
+def checked_outcome(reply: dict) -> dict:
+    """An outcome of the form that `attnlab.observe` describes. Raises NoAnswer."""
+    if set(reply) == {"error"}:
+        error = reply["error"]
+        fits = isinstance(error, dict) and set(error) == {"type", "message", "line", "code"} and all(
+            isinstance(error[key], (str, type(None))) for key in ("type", "message", "code"))
+        if fits and isinstance(error["type"], str) and isinstance(error["line"], (int, type(None))):
+            return {"error": {**error, "type": error["type"][:80], "message": (error["message"] or "")[:500]}}
+    elif set(reply) == {"refused"} and isinstance(reply["refused"], str):
+        return {"refused": reply["refused"][:300]}
+    elif set(reply) == {"value"}:
+        return reply
+    raise NoAnswer(NO_FORM)

@@ -1,0 +1,345 @@
+"""Run one reassembled notebook in the jail and judge its exercises from outside.
+
+Cells run in order in one process. At each check the process is copied, and the copy waits. When the last cell has
+shown what it shows, the copies are asked: inputs go in and arrays come out, a case at a time, in an order nobody can
+foresee; what is right is computed here. So a check sees the notebook as it stood there, and no hidden input can reach
+an output.
+
+Whatever ends or hangs costs what it was asked for, and no more: a cell that does is left out, and the others run
+again; a copy that does is made anew, and asked the rest.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import random
+import secrets
+import socket
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from attnlab import codec
+from attnlab.compare import agree
+from attnlab.judge import Report, no_answer
+from autograder import jail
+from autograder.channel import Channel, Died, NoAnswer, OutOfTime, checked_outcome
+from autograder.exercise import Exercise
+from autograder.grading import judge_and_explain, load_problem, material_of
+
+WORKER = Path(codec.__file__).with_name("notebook_worker.py")
+START_SECONDS = 90.0  # for the interpreter and its libraries; not the student's time
+GRACE = 5.0  # for a cell that was told to stop
+SLOW = 10.0  # a cell of the chapter's own that took longer is not run a second time
+LIVES = 24
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of wall time."""
+
+    cell: float = 180.0
+    case: float = 15.0
+    submission: float = 1500.0
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A code cell, known by its place in the notebook. `check` names the exercise that is judged here."""
+
+    place: int
+    source: str
+    solution: bool = False
+    check: str | None = None
+
+
+@dataclass
+class Evaluated:
+    """What became of one notebook: outputs and seconds by place, reports by exercise, and what a human should see."""
+
+    outputs: dict[int, list[dict]] = field(default_factory=dict)
+    seconds: dict[int, float] = field(default_factory=dict)
+    reports: dict[str, Report] = field(default_factory=dict)
+    flags: list[str] = field(default_factory=list)
+
+
+class _Lost(Exception):
+    """The notebook's process is gone, or does not answer. `cell` is the place of the cell that did it."""
+
+    def __init__(self, reason: str, cell: int | None = None):
+        super().__init__(reason)
+        self.cell = cell
+
+
+def evaluate(cells: Sequence[Cell], exercises: dict[str, Exercise], *, loans: dict | None = None,
+             files: dict[str, Path] | None = None, times: Times = Times(), seed: int | None = None) -> Evaluated:
+    """Run the cells and judge the exercises that they check.
+
+    exercises: by name; loans: what `attnlab.mine` may give; files: name -> file that lies beside the notebook
+    Raises jail.NoJail where student code cannot be confined.
+    """
+    return _Evaluation(cells, exercises, loans, files or {}, times, seed).run()
+
+
+class _Evaluation:
+    def __init__(self, cells, exercises, loans, files, times, seed):
+        self.cells, self.loans, self.files, self.times = cells, loans, files, times
+        self.jailed = jail.ensure()
+        self.answers = {cell.check: _Answer(exercises[cell.check], seed, times) for cell in cells if cell.check}
+        self.done = Evaluated()
+        self.left_out: dict[int, str] = {}  # place of a cell that ended or hung its process -> why
+        self.deadline = time.monotonic() + times.submission
+        sources = "\n".join(cell.source for cell in cells)
+        builds_on = loans and loans["sources"]
+        self.libraries = [name for name in ("torch", "matplotlib.pyplot") if name.split(".")[0] in sources or builds_on]
+
+    def run(self) -> Evaluated:
+        for _ in range(LIVES):
+            try:
+                with _Life(list(self.answers), self) as life:
+                    held = self._run_cells(life)
+                    self._ask_all(life, held)
+                break
+            except _Lost as lost:
+                if lost.cell is not None:
+                    self.left_out[lost.cell] = str(lost)
+                    self.done.outputs[lost.cell] = [_error_output("Stopped", str(lost))]
+                    self.done.flags.append(f"a cell was left out: {lost}")
+            if time.monotonic() > self.deadline:
+                break
+        late = "the time for this notebook was used up"
+        for cell in self.cells:
+            if not cell.check and cell.place not in self.done.outputs:
+                self.done.outputs[cell.place] = [_error_output("Stopped", late)]
+        for cell in self.cells:
+            if cell.check:
+                self._report(cell, late)
+        return self.done
+
+    def _run_cells(self, life: "_Life") -> list[str]:
+        """Run or replay every cell that may run; returns the exercises whose state is held."""
+        held = []
+        for cell in self.cells:
+            if cell.check:
+                answer = self.answers[cell.check]
+                if answer.open and life.hold(cell.check):
+                    held.append(cell.check)
+                continue
+            known = cell.place in self.done.outputs
+            slow = known and not cell.solution and self.done.seconds.get(cell.place, 0) > SLOW
+            if cell.place in self.left_out or slow:
+                continue
+            begin = time.monotonic()
+            seconds = min(self.times.cell, self.deadline - begin)
+            if seconds <= 0:
+                break
+            outputs = life.run_cell(cell, seconds)
+            if not known:
+                self.done.outputs[cell.place] = outputs
+                self.done.seconds[cell.place] = time.monotonic() - begin
+        return held
+
+    def _ask_all(self, life: "_Life", held: list[str]) -> None:
+        for name in random.SystemRandom().sample(held, len(held)):
+            if time.monotonic() < self.deadline:
+                self.answers[name].ask(life.copies[name], self.deadline)
+
+    def _report(self, cell: Cell, late: str) -> None:
+        answer = self.answers[cell.check]
+        report = answer.report()
+        if report is None:
+            report = no_answer(answer.material, late)
+        ended = [why for place, why in self.left_out.items() if place < cell.place]
+        if ended and not report.not_done and not any(finding.passed for finding in report.findings):
+            report.reason = f"a cell before it was stopped: {ended[-1]}"
+        self.done.reports[cell.check] = report
+        self.done.flags += [f"{cell.check}: {flag}" for flag in answer.flags]
+
+
+def _error_output(name: str, words: str) -> dict:
+    return {"output_type": "error", "ename": name, "evalue": words, "traceback": [f"{name}: {words}"]}
+
+
+class _Life:
+    """One process of the notebook, with the copies it leaves at its checks."""
+
+    def __init__(self, names: list[str], evaluation: _Evaluation):
+        self._names, self._evaluation = names, evaluation
+
+    def __enter__(self):
+        work = self._evaluation
+        with contextlib.ExitStack() as stack:
+            self.copies, ends = {}, []
+            for name in self._names:
+                control, control_end = socket.socketpair()
+                data, data_end = socket.socketpair()
+                self.copies[name] = stack.enter_context(_Copy(control, data))
+                ends += [control_end, data_end]
+            program = [sys.executable, "-I", "-B", str(WORKER), *work.libraries]
+            confine = jail.Jail if work.jailed else jail.Unconfined
+            descriptors = [end.fileno() for end in ends]
+            self._jail = stack.enter_context(confine(program, files=work.files, pass_fds=tuple(descriptors)))
+            for end in ends:
+                end.close()
+            process = self._jail.process
+            self._channel = Channel(process.stdout.fileno(), process.stdin.fileno())
+            try:
+                self._channel.receive(time.monotonic() + START_SECONDS)
+                pairs = list(zip(descriptors[::2], descriptors[1::2]))
+                self._channel.send({"answers": self._names, "channels": [list(pair) for pair in pairs],
+                                    "lent": work.loans}, time.monotonic() + START_SECONDS)
+            except NoAnswer:
+                said = self._jail.last_words()
+                raise jail.NoJail(f"the process that runs notebooks could not be started: {said}") from None
+            self._stack = stack.pop_all()
+        return self
+
+    def __exit__(self, *exc):
+        self._stack.close()
+
+    def run_cell(self, cell: Cell, seconds: float) -> list[dict]:
+        """The outputs of one cell. Raises _Lost if the process ends, or does not stop when it is told to."""
+        try:
+            reply = self._channel.ask({"cell": cell.source, "seconds": seconds},
+                                      time.monotonic() + seconds + GRACE)
+        except OutOfTime:
+            raise _Lost(f"it took longer than {seconds:.0f} seconds", cell.place) from None
+        except Died:
+            used_up = self._jail.used_up()
+            raise _Lost(f"it used more {used_up} than there is" if used_up else "it ended the process",
+                        cell.place) from None
+        except NoAnswer:
+            raise _Lost("it disturbed the process it ran in", cell.place) from None
+        outputs = reply.get("outputs")
+        if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
+            raise _Lost("it disturbed the process it ran in", cell.place)
+        return outputs
+
+    def hold(self, name: str) -> bool:
+        try:
+            reply = self._channel.ask({"hold": name}, time.monotonic() + GRACE)
+        except NoAnswer:
+            raise _Lost("the process could not be asked") from None
+        return reply.get("held") is True
+
+
+class _Copy:
+    """The copy of a notebook's process that waits at a check: asked over `data`, started and ended over `control`."""
+
+    def __init__(self, control: socket.socket, data: socket.socket):
+        self._control, self._data = control, data
+        control.settimeout(GRACE)
+        self.channel = Channel(data.fileno(), data.fileno(), alarm=control.fileno())
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self._control.close()
+        self._data.close()
+
+    def start(self) -> None:
+        """Let it make a process that answers. Raises _Lost."""
+        self._order(b"?")
+
+    def end(self) -> None:
+        """End that process, whatever it does. Raises _Lost."""
+        self._order(b"k")
+        with contextlib.suppress(OSError):
+            while self._control.recv(1) not in (b"k", b""):  # b"d" stands for one that ended by itself
+                pass
+        self.channel.drain()
+
+    def _order(self, order: bytes) -> None:
+        try:
+            self._control.send(order)
+        except OSError:
+            raise _Lost("the copy of the process is gone") from None
+
+
+class _Answer:
+    """What is known about one exercise's answer."""
+
+    def __init__(self, exercise: Exercise, seed: int | None, times: Times):
+        self.exercise, self.times = exercise, times
+        self.material = material_of(exercise, seed)
+        properties = self.material["properties"]
+        self.outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in properties]
+        self.left = [(p, c) for p, prop in enumerate(properties) for c in range(len(prop["cases"]))]
+        random.SystemRandom().shuffle(self.left)
+        self.reason: str | None = None
+        self.problem: str | None = None
+        self.asked = False
+        self.flags: list[str] = []
+
+    @property
+    def open(self) -> bool:
+        """Whether there is something to ask still."""
+        return bool(self.left) and self.problem is None
+
+    def ask(self, copy: _Copy, deadline: float) -> None:
+        """Ask everything that is left. Raises _Lost when the copy is gone; what was lost with it is not asked again."""
+        while self.open and time.monotonic() < deadline:
+            try:
+                copy.start()
+                self._load(copy, deadline)
+                self._canaries(copy, deadline)
+                while self.left:
+                    p, c = self.left[-1]
+                    prop = self.material["properties"][p]
+                    limit = min(time.monotonic() + self.times.case, deadline)
+                    reply = copy.channel.ask({"probe": prop["probe"], "inputs": prop["cases"][c]}, limit)
+                    self.outcomes[p][c] = checked_outcome(reply)
+                    self.left.pop()
+            except NoAnswer as lost:
+                self._give_up(str(lost) if not isinstance(lost, OutOfTime) else
+                              f"no answer within {self.times.case:g} seconds")
+            except _Lost as lost:
+                self._give_up(str(lost))
+                raise
+            with contextlib.suppress(*() if self.open else (_Lost,)):  # it has said all, and may be gone
+                copy.end()
+
+    def _load(self, copy: _Copy, deadline: float) -> None:
+        reply = copy.channel.ask({"answer": self.exercise.name}, min(time.monotonic() + self.times.case, deadline))
+        self.asked = True
+        problem = load_problem(reply, self.material, "the notebook")
+        if problem:
+            self.problem = problem
+            self.left.clear()
+
+    def _give_up(self, reason: str) -> None:
+        """The case that was asked last gave nothing: its property is lost, and no other."""
+        self.reason = reason
+        if self.left:
+            lost = self.left[-1][0]
+            self.left = [(p, c) for p, c in self.left if p != lost]
+
+    def _canaries(self, copy: _Copy, deadline: float) -> None:
+        """Questions with no right answer. Whoever answers them makes results up, or swallows errors."""
+        if self.flags or not self.left:
+            return
+        limit = min(time.monotonic() + self.times.case, deadline)
+        word = f"q{secrets.token_hex(4)}"
+        with contextlib.suppress(NoAnswer):
+            if "value" in checked_outcome(copy.channel.ask({"probe": word, "inputs": {}}, limit)):
+                self.flags.append("answered a question that does not exist, so its answers are made up")
+        plain = [case for prop in self.material["properties"] if prop["probe"] == "call" for case in prop["cases"]]
+        if plain:
+            with contextlib.suppress(NoAnswer):
+                reply = copy.channel.ask({"probe": "call", "inputs": {**plain[0], word: 0}}, limit)
+                if "value" in checked_outcome(reply):
+                    self.flags.append("accepts an argument that it does not have, so it may swallow errors")
+
+    def report(self) -> Report | None:
+        """The report, or None if nothing was asked."""
+        if self.problem:
+            return no_answer(self.material, self.problem)
+        came = any(outcome for row in self.outcomes for outcome in row)
+        if not came:
+            return no_answer(self.material, self.reason) if self.reason else None
+        report = judge_and_explain(self.exercise, self.material, self.outcomes)
+        report.reason = report.reason or self.reason
+        return report

@@ -1,0 +1,60 @@
+"""Exercises are to be written from their parts: calls that would do the whole work are found and told of.
+
+The list is one for the course; what an exercise's own reference calls is allowed there. A hit never costs a point: a
+human decides.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import inspect
+
+from attnlab import excerpt
+from autograder.exercise import Exercise
+
+# Names in PyTorch, SciPy and the libraries around them that do at once what a chapter builds up.
+WHOLE = {
+    "softmax", "log_softmax", "Softmax", "LogSoftmax", "logsumexp", "scaled_dot_product_attention",
+    "MultiheadAttention", "multi_head_attention_forward", "Transformer", "TransformerEncoder", "TransformerDecoder",
+    "TransformerEncoderLayer", "TransformerDecoderLayer", "layer_norm", "LayerNorm", "rms_norm", "RMSNorm",
+    "cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "cosine_similarity", "CosineSimilarity", "cdist",
+    "flex_attention", "apply_rotary_emb", "apply_rotary_pos_emb", "DynamicCache", "AutoModelForCausalLM",
+}
+
+
+def forbidden_calls(source: str, exercise: Exercise) -> list[str]:
+    """What of the list an answer calls, as sentences. Source that is no Python has none."""
+    try:
+        used = _used(ast.parse(excerpt.without_magics(source)), exercise.name)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+    return [f"{exercise.name} uses {name} in line {line}, which does the whole work"
+            for name, line in sorted(used.items()) if name not in _allowed(exercise)]
+
+
+@functools.cache
+def _names_in_reference(reference) -> frozenset[str]:
+    return frozenset(_used(ast.parse(inspect.getsource(inspect.getmodule(reference))), ""))
+
+
+def _allowed(exercise: Exercise) -> frozenset[str]:
+    return _names_in_reference(exercise.reference)
+
+
+def _used(tree: ast.AST, own: str) -> dict[str, int]:
+    """Names of the list that are taken from a module or an object, or imported from a library, with their lines."""
+    found: dict[str, int] = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute) and node.attr in WHOLE:
+            found.setdefault(node.attr, node.lineno)
+        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] != "attnlab":
+            for alias in node.names:
+                if alias.name in WHOLE:
+                    found.setdefault(alias.name, node.lineno)
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
+            for argument in node.args[1:2]:
+                if isinstance(argument, ast.Constant) and argument.value in WHOLE:
+                    found.setdefault(argument.value, node.lineno)
+    found.pop(own, None) if own not in WHOLE else None
+    return found
