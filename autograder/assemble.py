@@ -7,6 +7,7 @@ student's `check`. One assignment per chapter, named after it.
 from __future__ import annotations
 
 import ast
+import fcntl
 import hashlib
 import inspect
 import os
@@ -49,22 +50,30 @@ def write_checks(stems) -> list[Path]:
 
     It takes long to make them, so nothing is done where nothing they depend on has changed.
     """
-    touched = []
     CHECKS.mkdir(exist_ok=True)
-    everything, stamp = set(stems) == set(registry.chapters()), registry.ROOT / "build" / "checks_stamp"
-    if stamp.is_file() and stamp.read_text("ascii") == _fingerprint():
-        return touched
+    touched, everything = [], set(stems) == set(registry.chapters())
+    stamp = registry.ROOT / "build" / "checks_stamp"
+    stamp.parent.mkdir(exist_ok=True)
+    with stamp.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second finds it done
+        if not (stamp.is_file() and stamp.read_text("ascii") == _fingerprint()):
+            touched = _make_checks(stems)
+            if everything:
+                stamp.write_text(_fingerprint(), "ascii")
+    return touched
+
+
+def _make_checks(stems) -> list[Path]:
+    touched = []
     for stem in stems:
         for name, exercise in registry.exercises_of(stem).items():
             path, material = CHECKS / f"{name}.npz", compact(exercise.material())
             if not (path.exists() and is_current(path, material)):
                 path.write_bytes(codec.pack(material))
                 touched.append(path)
-    if everything:
+    if set(stems) == set(registry.chapters()):
         for stray in set(CHECKS.glob("*.npz")) - {CHECKS / f"{name}.npz" for name in registry.all_exercises()}:
             stray.unlink()
-        stamp.parent.mkdir(exist_ok=True)
-        stamp.write_text(_fingerprint(), "ascii")
     return touched
 
 
@@ -72,7 +81,8 @@ def _fingerprint() -> str:
     """A hash of all that the data of the checks is made from, and of the data."""
     found = hashlib.sha256()
     for folder, pattern in (("attnlab", "*.py"), ("attnlab", "data/*.npz"), ("attnlab", "checks/*.npz"),
-                            ("solutions", "*.py"), ("autograder", "*.py"), ("autograder/exercises", "*.py")):
+                            ("solutions", "*.py"), ("autograder/exercises", "*.py"), ("autograder", "exercise.py"),
+                            ("autograder", "assemble.py")):
         for path in sorted((registry.ROOT / folder).glob(pattern)):
             found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()

@@ -126,8 +126,11 @@ class Watched:
         self.page = page
         self.errors: list[str] = []
         self.outside: list[str] = []
-        page.on("console", lambda message: message.type == "error" and self.errors.append(message.text))
-        page.on("pageerror", lambda error: self.errors.append(str(error)))
+        self._listeners = {
+            "console": lambda message: message.type == "error" and self.errors.append(message.text),
+            "pageerror": lambda error: self.errors.append(str(error))}
+        for event, listener in self._listeners.items():
+            page.on(event, listener)
         page.route("**/*", self._allow_only_loopback)
 
     def _allow_only_loopback(self, route):
@@ -142,21 +145,50 @@ class Watched:
         assert self.outside == []
         assert self.errors == []
 
+    def release(self):
+        """Leave an empty page behind, as it was before it was watched."""
+        for event, listener in self._listeners.items():
+            self.page.remove_listener(event, listener)
+        self.page.unroute("**/*")
+        self.page.goto("about:blank")
+
+
+@pytest.fixture(scope="session")
+def _pages(browser):
+    """Empty pages to be used again, by the options of their contexts: to make one takes longer than most tests."""
+    pages: dict[str, list] = {}
+    yield pages
+    for page in (page for kept in pages.values() for page in kept):
+        page.context.close()
+
 
 @pytest.fixture
-def watched(browser):
-    """`watched(**context)` opens a page that blocks every other host and records errors."""
-    contexts = []
+def watched(browser, _pages):
+    """`watched(**context)` opens a page that blocks every other host and records errors.
 
-    def open_page(**options) -> Watched:
-        context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **options})
-        context.set_default_timeout(15_000)
-        contexts.append(context)
-        return Watched(context.new_page())
+    reuse: take a page that a former test has left, for what is written into an empty page and keeps nothing
+    """
+    in_use = []
+
+    def open_page(reuse: bool = False, **options) -> Watched:
+        options = {"viewport": {"width": 1280, "height": 900}, **options}
+        key = repr(sorted(options.items())) if reuse else ""
+        if reuse and _pages.get(key):
+            page = _pages[key].pop()
+        else:
+            context = browser.new_context(**options)
+            context.set_default_timeout(15_000)
+            page = context.new_page()
+        in_use.append((key, Watched(page)))
+        return in_use[-1][1]
 
     yield open_page
-    for context in contexts:
-        context.close()
+    for key, seen in in_use:
+        if key and len(seen.page.context.pages) == 1:
+            seen.release()
+            _pages.setdefault(key, []).append(seen.page)
+        else:
+            seen.page.context.close()
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):

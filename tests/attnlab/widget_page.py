@@ -72,7 +72,7 @@ def load_widget(watched, widget, *, theme="light", width=1280, height=900, **con
     `watched` is the fixture of that name; `theme` is "light" or "dark", the attribute that the book sets on <html>;
     `width`, `height` in CSS pixels; further options go to Playwright's `new_context` (`has_touch`, `reduced_motion`).
     """
-    seen = watched(viewport={"width": width, "height": height}, **context)
+    seen = watched(reuse=True, viewport={"width": width, "height": height}, **context)
     seen.page.set_content(PAGE.format(theme=theme))
     state = {name: {"__bytes__": base64.b64encode(value).decode()} if isinstance(value, (bytes, memoryview)) else value
              for name, value in widget.get_state().items()
