@@ -10,7 +10,6 @@ import ast
 import fcntl
 import hashlib
 import inspect
-import os
 import textwrap
 from pathlib import Path
 
@@ -24,11 +23,6 @@ from autograder import chapter, lent, portable, registry
 from autograder.errors import CourseError
 
 
-def course_folder() -> Path:
-    """Where the instructor's course lives: COURSE_DIR, or build/course in this checkout."""
-    return Path(os.environ.get("COURSE_DIR") or registry.ROOT / "build" / "course").resolve()
-
-
 def write_all(stems: list[str] | tuple[str, ...] = (), course: Path | None = None) -> list[Path]:
     """Write source notebooks and check data for the chapters named (all, if none is); returns the notebooks' paths."""
     unknown = [stem for stem in stems if stem not in registry.chapters()]
@@ -37,7 +31,7 @@ def write_all(stems: list[str] | tuple[str, ...] = (), course: Path | None = Non
     written = []
     for stem in stems or registry.chapters():
         notebook = source_notebook(stem)
-        path = (course or course_folder()) / "source" / stem / f"{stem}.ipynb"
+        path = (course or registry.course_folder()) / "source" / stem / f"{stem}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
         _write_if_changed(path, nbformat.writes(notebook).encode("utf-8"))
         written.append(path)

@@ -60,14 +60,32 @@ def problem() -> str | None:
     """Why there is no jail on this machine, in words that say what to do, or None."""
     bwrap = shutil.which("bwrap")
     if bwrap is None:
-        return ("bubblewrap is not installed (Debian: apt-get install bubblewrap), so student code could read and change "
-                "what it likes")
+        return ("bubblewrap is not installed (Debian: apt-get install bubblewrap), so student code could read and "
+                "change what it likes")
     with Jail([sys.executable, "-I", "-S", "-c", "print('confined')"]) as jail:
         out, err = jail.process.communicate(timeout=60)
     if out.strip() != b"confined":
-        said = err.decode("utf-8", "replace").strip().splitlines()
-        return f"bubblewrap is installed but cannot confine a process here: {said[-1] if said else 'it said nothing'}"
+        said = (err.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
+        return f"bubblewrap is installed but cannot confine a process here: {said} ({_advice(said)})"
     return None
+
+
+def _advice(said: str) -> str:
+    """What to do about bubblewrap that does not start."""
+    def setting(name: str) -> str:
+        path = Path("/proc/sys") / name
+        return path.read_text().strip() if path.exists() else ""
+
+    if "nknown option" in said:
+        return "version 0.8 or newer is needed"
+    if setting("kernel/apparmor_restrict_unprivileged_userns") == "1":
+        return "Ubuntu: sudo sysctl -w kernel.apparmor_restrict_unprivileged_userns=0"
+    if setting("kernel/unprivileged_userns_clone") == "0":
+        return "sudo sysctl -w kernel.unprivileged_userns_clone=1"
+    if setting("user/max_user_namespaces") == "0":
+        return "sudo sysctl -w user.max_user_namespaces=10000"
+    return ("user namespaces must be allowed; in Docker: --security-opt seccomp=unconfined "
+            "--security-opt apparmor=unconfined")
 
 
 def ensure() -> bool:
@@ -75,7 +93,7 @@ def ensure() -> bool:
     if not required():
         return False
     if problem():
-        raise NoJail(f"{problem()}. To grade without a jail, and only code that you trust: --no-jail, or {NO_JAIL}=1")
+        raise NoJail(f"{problem()}. To grade without a jail, and only code that you trust, set {NO_JAIL}=1")
     return True
 
 
@@ -161,12 +179,16 @@ def _limit_arguments(limits: Limits) -> list[str]:
 
 def bubblewrap(files: dict[str, Path], limits: Limits, environment: dict[str, str]) -> list[str]:
     """The command line of bubblewrap: what is mounted, what is set, and nothing else."""
-    command = ["bwrap", "--unshare-all", "--unshare-user", "--disable-userns", "--die-with-parent", "--new-session", "--clearenv",
+    command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--unshare-user", "--disable-userns",
+               "--die-with-parent", "--new-session", "--clearenv",
                "--uid", str(USER), "--gid", str(USER), "--hostname", "jail"]
     for folder in system_folders():
-        command += ["--symlink", os.readlink(folder), folder] if os.path.islink(folder) else ["--ro-bind", folder, folder]
-    command += ["--proc", "/proc", "--dev", "/dev", "--size", str(limits.scratch), "--tmpfs", "/dev/shm",
-                "--remount-ro", "/dev", "--size", str(limits.scratch), "--tmpfs", "/tmp",
+        link = os.path.islink(folder)
+        command += ["--symlink", os.readlink(folder), folder] if link else ["--ro-bind", folder, folder]
+    # Read-only: who grades as root is root to /proc/sys in any namespace, and /proc/1/mem is writable to its owner.
+    command += ["--proc", "/proc", "--remount-ro", "/proc",
+                "--dev", "/dev", "--size", str(limits.scratch), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
+                "--size", str(limits.scratch), "--tmpfs", "/tmp",
                 "--size", str(limits.scratch), "--tmpfs", HOME]
     for path in python_folders():
         command += ["--ro-bind", path, path]
@@ -190,7 +212,8 @@ def inner_environment() -> dict[str, str]:
 
 def system_folders() -> list[str]:
     """The folders of the system that programs and libraries are read from."""
-    wanted = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts"]
+    wanted = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32",
+              "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts"]
     return [folder for folder in wanted if os.path.lexists(folder)]
 
 
@@ -233,7 +256,8 @@ class _Group:
                                             "pids.max": limits.processes})
             else:
                 if (CGROUPS / "memory").is_dir():
-                    group._add(CGROUPS / "memory" / name, {"memory.limit_in_bytes": limits.memory})
+                    group._add(CGROUPS / "memory" / name, {"memory.limit_in_bytes": limits.memory,
+                                                            "memory.memsw.limit_in_bytes": limits.memory})
                 if (CGROUPS / "pids").is_dir():
                     group._add(CGROUPS / "pids" / name, {"pids.max": limits.processes})
         return group
@@ -265,6 +289,10 @@ class _Group:
     def remove(self) -> None:
         for folder in self.folders:
             for _ in range(50):  # its processes are dead, but may not have been buried yet
+                with contextlib.suppress(OSError):
+                    for pid in map(int, (folder / "cgroup.procs").read_text().split()):
+                        if pid:  # 0 would be this process and its group
+                            os.kill(pid, signal.SIGKILL)
                 with contextlib.suppress(OSError):
                     folder.rmdir()
                     break

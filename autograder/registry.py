@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import os
 from pathlib import Path
 
 import yaml
@@ -20,6 +21,11 @@ def chapters() -> tuple[str, ...]:
     toc = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
     entries = [c for part in toc.get("parts", [toc]) for c in part.get("chapters", [])]
     return tuple(Path(e["file"]).name for e in entries if str(e.get("file", "")).startswith("chapters/"))
+
+
+def course_folder() -> Path:
+    """Where the instructor's course lives: COURSE_DIR, or build/course in this checkout."""
+    return Path(os.environ.get("COURSE_DIR") or ROOT / "build" / "course").resolve()
 
 
 def chapter_path(stem: str) -> Path:

@@ -57,12 +57,12 @@ def nbgrader_python(code: str, *arguments: str, course: Path | None = None) -> N
 
 def _in_course(command: list[str], course: Path | None) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, *command], cwd=registry.ROOT / "autograder", text=True, capture_output=True,
-                          env={**os.environ, "COURSE_DIR": str(course or assemble.course_folder())})
+                          env={**os.environ, "COURSE_DIR": str(course or registry.course_folder())})
 
 
 def generate(stems=(), course: Path | None = None) -> list[Path]:
     """Run `nbgrader generate_assignment` for each chapter; returns the student notebooks' paths."""
-    course = course or assemble.course_folder()
+    course = course or registry.course_folder()
     assemble.write_all(stems, course)
     stems = stems or registry.chapters()
     # One process for all: to start nbgrader takes longer than to make an assignment.

@@ -108,7 +108,7 @@ def run(course: Path | None = None, stems: Sequence[str] = ()) -> int:
     """
     from nbgrader.api import Gradebook
 
-    course = (course or assemble.course_folder().with_name("sample_class")).resolve()
+    course = (course or registry.course_folder().with_name("sample_class")).resolve()
     marker = course / ".sample_class"
     if course.exists() and any(course.iterdir()) and not marker.exists():
         raise CourseError(f"{course} holds something else than an earlier sample class, which would be lost; "

@@ -159,10 +159,10 @@ def test_a_doubtful_escape_in_the_source_is_silent(tmp_path, recwarn):
 
 
 def test_the_answer_does_not_learn_where_its_file_stands(tmp_path):
-    path, note = tmp_path / "answer.py", tmp_path / "note"
-    path.write_text(f"open({str(note)!r}, 'w').write(__file__ + __name__)\n{RIGHT}")
-    grade_file(path, TOY, seed=SEED)
-    assert note.read_text() == "answer.pysubmission"
+    path = tmp_path / "answer.py"
+    path.write_text("raise ValueError(f'it is {__file__} {__name__}')")
+    reason = grade_file(path, TOY, seed=SEED).reason
+    assert "it is answer.py submission" in reason and str(tmp_path) not in reason
 
 
 def test_names_that_python_reserves_for_scripts_do_not_run(tmp_path):

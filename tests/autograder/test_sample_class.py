@@ -96,9 +96,10 @@ def test_errors_in_some_cells_leave_the_others_unharmed(rows):
         assert points(rows, "farid", name) == registry.exercise(name).points
 
 
-def test_a_dead_kernel_is_reported_and_does_not_stop_the_batch(rows):
-    assert rows["grace", "softmax"]["status"] == "could not be graded: 0"
-    assert points(rows, "grace", "softmax") == 0
+def test_a_cell_that_ends_the_process_costs_what_builds_on_it_and_nothing_else(rows):
+    assert rows["grace", "softmax"]["status"] == "graded"
+    assert points(rows, "grace", "softmax") == points(rows, "grace", "softmax_temperature") == 0
+    assert points(rows, "grace", "log_softmax") == registry.exercise("log_softmax").points
     assert points(rows, "grace", "dot") == registry.exercise("dot").points
     assert points(rows, "hana", "softmax") == registry.exercise("softmax").points  # graded after grace
 

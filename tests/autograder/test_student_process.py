@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import secrets
 import time
 from pathlib import Path
 
 import pytest
 
+from autograder import jail
 from autograder.grading import grade_source
 from autograder.student_process import StudentProcess
 from tests.autograder.toy_exercise import RIGHT, make
@@ -19,6 +21,18 @@ pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX p
 
 def grade(source: str, seconds: float = 10.0):
     return grade_source(source, "answer.py", TOY, seed=SEED, seconds=seconds)
+
+
+@pytest.fixture
+def no_jail(monkeypatch):
+    """Without the jail a file can leave notes on this machine."""
+    monkeypatch.setenv(jail.NO_JAIL, "1")
+
+
+@pytest.fixture(params=["needs_jail", "no_jail"])
+def either_way(request):
+    request.getfixturevalue(request.param)
+    return request.param
 
 
 def body(*lines: str, before: str = "") -> str:
@@ -89,19 +103,26 @@ def test_what_was_answered_before_a_hang_counts():
     assert report.reason == "no answer within 1.5 seconds"
 
 
-def test_a_file_that_dies_only_when_it_is_loaded_again_does_not_loop(tmp_path):
+def test_a_file_that_dies_only_when_it_is_loaded_again_does_not_loop(no_jail, tmp_path):
     marker = tmp_path / "been here"
     report = grade(f"import os\nif os.path.exists({str(marker)!r}): os._exit(5)\n"
                    + body("if times == 3:", f"    open({str(marker)!r}, 'w').close(); os._exit(4)"))
     assert report.points == 0 and "exit code 5" in report.reason
 
 
-def test_what_a_second_load_says_is_not_passed_on(tmp_path):
+def test_what_a_second_load_says_is_not_passed_on(no_jail, tmp_path):
     """It may have been told the inputs by the first."""
     note = tmp_path / "note"
     report = grade(f"import os\nif os.path.exists({str(note)!r}): raise ValueError(open({str(note)!r}).read())\n"
                    + body("if times == 3:", f"    open({str(note)!r}, 'w').write('secret ' + str(x)); os._exit(4)"))
     assert report.points == 0 and "secret" not in str(report)
+
+
+def test_in_the_jail_a_second_load_finds_nothing_of_the_first(needs_jail):
+    notes = "notes = [folder + '/been here' for folder in ('/tmp', '/dev/shm', os.environ['HOME'])]"
+    report = grade(f"import os\n{notes}\nif any(map(os.path.exists, notes)): os._exit(5)\n"
+                   + body("if times == 3:", "    for note in notes: open(note, 'w').close()", "    os._exit(4)"))
+    assert [finding.passed for finding in report.findings] == [False, True, True] and "exit code 4" in report.reason
 
 
 @pytest.mark.parametrize("line", ["sys.exit()", "sys.exit('bye')", "raise KeyboardInterrupt", "raise SystemExit(0)",
@@ -211,25 +232,28 @@ def test_threads_that_stay_do_not_keep_the_process():
     assert time.monotonic() - start < 30
 
 
-def alive(pid: int) -> bool:
-    """Whether a process runs; one that ended and was not yet collected does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
-    except OSError:
-        return False
+def running(mark: str) -> list[str]:
+    """The processes of this machine that have this word on their command line; one that ended has none."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            found += [str(path)] if mark.encode() in path.read_bytes().split(b"\0") else []
+        except OSError:
+            pass
+    return found
 
 
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
 @pytest.mark.parametrize("session", [False, True])
-def test_a_child_process_does_not_outlive_its_file(tmp_path, session):
-    note = tmp_path / "pid"
-    start = ("import subprocess", f"child = subprocess.Popen(['sleep', '50'], start_new_session={session})",
-             f"open({str(note)!r}, 'w').write(str(child.pid))")
-    grade("\n".join(start) + RIGHT)
-    pid, deadline = int(note.read_text()), time.monotonic() + 5
-    while alive(pid) and time.monotonic() < deadline:
+def test_a_child_process_does_not_outlive_its_file(either_way, session):
+    mark = f"child-{secrets.token_hex(8)}"
+    start = ("import subprocess, sys", f"sleep = [sys.executable, '-S', '-c', 'import time; time.sleep(50)', {mark!r}]",
+             f"subprocess.Popen(sleep, start_new_session={session})")
+    assert grade("\n".join(start) + RIGHT).passed
+    deadline = time.monotonic() + 5
+    while running(mark) and time.monotonic() < deadline:
         time.sleep(0.02)
-    assert not alive(pid)
+    assert running(mark) == []
 
 
 def test_the_grader_and_the_solutions_cannot_be_imported():
@@ -242,19 +266,18 @@ def test_attnlab_can_be_imported_as_in_the_notebook():
     assert grade(f"from attnlab import check\n{RIGHT}").passed
 
 
-def test_it_runs_in_an_empty_folder_of_its_own_that_is_gone_afterwards(tmp_path):
-    note = tmp_path / "seen"
-    grade(f"import os\nopen({str(note)!r}, 'w').write(os.getcwd() + '|' + ','.join(os.listdir('.')))\n"
-          f"open('left behind', 'w').close()\n{RIGHT}")
-    folder, _, listing = note.read_text().partition("|")
-    assert listing == "" and not os.path.exists(folder)
+def test_it_runs_in_an_empty_folder_of_its_own_that_is_gone_afterwards(either_way):
+    tell = "import os\nseen = os.getcwd() + '|' + ','.join(os.listdir('.')) + '|'\nopen('left behind', 'w').close()\n"
+    for _ in range(2):
+        folder, listing, _ = grade(tell + "raise ValueError('|' + seen)").reason.partition("|")[2].split("|")
+        assert listing in ("", ".cache") and not os.path.exists(folder)  # the list of fonts lies in .cache
+        assert (folder == jail.HOME) == (either_way == "needs_jail")
 
 
-def test_the_graders_environment_is_not_passed_on(tmp_path, monkeypatch):
+def test_the_graders_environment_is_not_passed_on(either_way, monkeypatch):
     monkeypatch.setenv("A_TOKEN_OF_THE_GRADER", "x")
-    note = tmp_path / "seen"
-    grade(f"import os\nopen({str(note)!r}, 'w').write(' '.join(os.environ))\n{RIGHT}")
-    assert "A_TOKEN_OF_THE_GRADER" not in note.read_text() and "PATH" in note.read_text()
+    report = grade("import os\nraise ValueError(' '.join(sorted(os.environ)))")
+    assert "A_TOKEN_OF_THE_GRADER" not in report.reason and "HOME" in report.reason
 
 
 def test_memory_is_limited():

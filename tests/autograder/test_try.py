@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 
 import pytest
 
-from autograder import registry
+from autograder import jail, registry
 from autograder.grading import grade_file
 
 RIGHT = """import numpy as np
@@ -23,8 +24,9 @@ def softmax(x, axis=-1):
 
 
 def attempt(*arguments, timeout: float = 120):
+    unconfined = {jail.NO_JAIL: "1"} if jail.problem() else {}  # otherwise a line says that there is no jail
     return subprocess.run([sys.executable, "-m", "autograder", "try", *map(str, arguments)], cwd=registry.ROOT,
-                          capture_output=True, text=True, timeout=timeout)
+                          capture_output=True, text=True, timeout=timeout, env={**os.environ, **unconfined})
 
 
 def records(run) -> list[dict]:
