@@ -1,4 +1,4 @@
-"""The grader's command line: `python -m autograder assemble | release | grade | try | doctor`."""
+"""The grader's command line: `python -m autograder assemble | release | grade | report | try | doctor`."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ def main(arguments: list[str] | None = None) -> int:
     grade.add_argument("--course", type=Path, default=None, help="course folder (default: build/course)")
     grade.add_argument("--no-jail", action="store_true", help="run the samples with your rights, outside the jail")
 
+    report = commands.add_parser("report", help="scores, mistakes and what to look at, of a whole class")
+    report.add_argument("assignment", help="its name in the gradebook, such as softmax")
+    report.add_argument("--course", type=Path, default=None, metavar="FOLDER",
+                        help="course folder (default: build/course)")
+    report.add_argument("--csv", type=Path, metavar="FILE", help="write one row per student and exercise")
+    report.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone, with plots")
+
     attempt = commands.add_parser("try", help="grade stand-alone Python files against one exercise")
     attempt.add_argument("name", help="the exercise, such as softmax")
     attempt.add_argument("files", nargs="+", type=Path, metavar="FILE")
@@ -41,6 +48,9 @@ def main(arguments: list[str] | None = None) -> int:
     except CourseError as error:
         print(f"autograder: {error}", file=sys.stderr)
         return 2
+    except BrokenPipeError:  # whoever read this has seen enough, as in `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
 
 
 def _assemble(options) -> int:
@@ -63,6 +73,12 @@ def _grade(options) -> int:
 
     _jail_or_say_so(options, "the samples are this course's own, so they are graded without a jail")
     return sample_class.run(options.course, options.chapter)
+
+
+def _report(options) -> int:
+    from autograder import class_report
+
+    return class_report.run(options.assignment, options.course, options.csv, options.html)
 
 
 def _try(options) -> int:

@@ -8,6 +8,7 @@ converter where nbgrader looks for its own; `nbgrader_config.py` calls it.
 from __future__ import annotations
 
 import fnmatch
+import glob
 import json
 import math
 import os
@@ -58,6 +59,14 @@ class TrustedAutograde(Autograde):
             self._stop(str(error))
         super().start()
 
+    def init_notebooks(self) -> None:
+        """Find the submissions. One without a notebook is one too: what an earlier one earned must not stay."""
+        pattern = self._format_source(self.coursedir.assignment_id, self.coursedir.student_id)
+        self.assignments = {folder: glob.glob(os.path.join(glob.escape(folder), f"{self.coursedir.notebook_id}.ipynb"))
+                            for folder in glob.glob(pattern)}
+        if not self.assignments:
+            self._stop(f"there are no submissions at {pattern}")
+
     def convert_notebooks(self) -> None:
         failed = []
         for assignment in sorted(self.assignments):
@@ -105,7 +114,7 @@ class TrustedAutograde(Autograde):
         """Grade one student's submission of one assignment, and put the result in place in one step."""
         notes: list[str] = []
         folder = Path(self._format_source(assignment_id, student_id))
-        timestamp = self._timestamp(folder, notes)
+        timestamp = None if folder.is_symlink() else self._timestamp(folder, notes)
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
             self._admit(gradebook, assignment_id, student_id, timestamp)
             official = {notebook.name: _official_cells(notebook) for notebook in
@@ -159,7 +168,8 @@ class TrustedAutograde(Autograde):
     def _copy_files(self, folder: Path, draft: Path, notes: list[str]) -> None:
         """Keep the files that may be kept. Links, devices and folders are told of, and left where they are."""
         if folder.is_symlink() or not folder.is_dir():
-            raise NbGraderException(f"{folder} is no folder")
+            notes.append("what was handed in is a link, or no folder; nothing in it was looked at")
+            return
         for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
             if entry.name.endswith(".ipynb") and entry.is_file(follow_symlinks=False):
                 continue
@@ -177,7 +187,7 @@ class TrustedAutograde(Autograde):
     def _grade_notebook(self, name, official, folder, source, given, notes) -> "_Work":
         path = folder / f"{name}.ipynb"
         work = _Work(official)
-        if not os.path.lexists(path):
+        if folder.is_symlink() or not os.path.lexists(path):
             work.missing = True
             self.log.warning("No submitted file: %s", path)
             return work

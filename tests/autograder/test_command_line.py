@@ -25,5 +25,5 @@ def test_unknown_names_are_one_line_and_not_zero(arguments, words):
 def test_help_lists_the_commands():
     done = run("--help")
     assert done.returncode == 0
-    for command in ("assemble", "release", "grade", "try", "doctor"):
+    for command in ("assemble", "release", "grade", "report", "try", "doctor"):
         assert command in done.stdout
