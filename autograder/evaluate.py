@@ -126,6 +126,8 @@ class _Evaluation:
                 answer = self.answers[cell.check]
                 if answer.open and life.hold(cell.check):
                     held.append(cell.check)
+                elif answer.open:
+                    answer.reason = "its process could not be copied: it had used up what processes it may have"
                 continue
             known = cell.place in self.done.outputs
             slow = known and not cell.solution and self.done.seconds.get(cell.place, 0) > SLOW
@@ -142,6 +144,8 @@ class _Evaluation:
         return held
 
     def _ask_all(self, life: "_Life", held: list[str]) -> None:
+        for name in held:
+            self.answers[name].hear(life.copies[name], self.deadline)
         for name in random.SystemRandom().sample(held, len(held)):
             if time.monotonic() < self.deadline:
                 self.answers[name].ask(life.copies[name], self.deadline)
@@ -247,9 +251,11 @@ class _Copy:
     def end(self) -> None:
         """End that process, whatever it does. Raises _Lost."""
         self._order(b"k")
-        with contextlib.suppress(OSError):
+        try:
             while self._control.recv(1) not in (b"k", b""):  # b"d" stands for one that ended by itself
                 pass
+        except OSError:
+            raise _Lost("the copy of the process does not answer") from None
         self.channel.drain()
 
     def _order(self, order: bytes) -> None:
@@ -271,7 +277,7 @@ class _Answer:
         random.SystemRandom().shuffle(self.left)
         self.reason: str | None = None
         self.problem: str | None = None
-        self.asked = False
+        self.heard = False
         self.flags: list[str] = []
 
     @property
@@ -284,7 +290,8 @@ class _Answer:
         while self.open and time.monotonic() < deadline:
             try:
                 copy.start()
-                self._load(copy, deadline)
+                if self._load(copy, deadline):
+                    raise NoAnswer("it was not the same when it was asked again")
                 self._canaries(copy, deadline)
                 while self.left:
                     p, c = self.left[-1]
@@ -302,13 +309,23 @@ class _Answer:
             with contextlib.suppress(*() if self.open else (_Lost,)):  # it has said all, and may be gone
                 copy.end()
 
-    def _load(self, copy: _Copy, deadline: float) -> None:
+    def hear(self, copy: _Copy, deadline: float) -> None:
+        """Let the answer say what parameters it has, or why there is none. Raises _Lost when the copy is gone.
+
+        This comes before any question of the same jail: what was said later could be made of the inputs of another
+        answer, or of this one before it died.
+        """
+        if self.heard:
+            return
+        self.heard = True
+        copy.start()
+        with contextlib.suppress(NoAnswer):
+            self.problem = self._load(copy, deadline)
+        copy.end()
+
+    def _load(self, copy: _Copy, deadline: float) -> str | None:
         reply = copy.channel.ask({"answer": self.exercise.name}, min(time.monotonic() + self.times.case, deadline))
-        self.asked = True
-        problem = load_problem(reply, self.material, "the notebook")
-        if problem:
-            self.problem = problem
-            self.left.clear()
+        return load_problem(reply, self.material, "the notebook")
 
     def _give_up(self, reason: str) -> None:
         """The case that was asked last gave nothing: its property is lost, and no other."""

@@ -1,0 +1,79 @@
+"""A class of attackers in a course folder: released, handed in, graded with nbgrader's own command, and looked at."""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import json
+import shutil
+import socket
+from pathlib import Path
+
+import nbformat
+from nbgrader.api import Gradebook
+
+from autograder import assemble, release, sample_class
+from tests.red_team import attacks
+from tests.red_team.attacks import STEM, Attack, Kit
+
+HONEST = ("aaa_honest", "zzz_honest")  # the first and the last to be graded
+SHORT = ("--TrustedAutograde.cell_seconds=3", "--TrustedAutograde.case_seconds=2")
+SUBMITTED = datetime.datetime(2026, 9, 1, 12, tzinfo=datetime.timezone.utc)
+
+
+def make(course: Path) -> None:
+    """Release the chapter, and make its assignment."""
+    release.generate([STEM], course)
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        gradebook.update_or_create_assignment(STEM, duedate=sample_class.DUE.replace(tzinfo=None))
+
+
+def right_notebook(course: Path) -> dict:
+    """The released notebook with right answers, and none of the cells that are not graded."""
+    released = nbformat.read(course / "release" / STEM / f"{STEM}.ipynb", as_version=4)
+    notebook = sample_class.submission(sample_class.Sample("", "", references="all"), STEM, released)
+    notebook.cells = [cell for cell in notebook.cells if "nbgrader" in cell.metadata]
+    notebook.cells.insert(0, nbformat.v4.new_code_cell("import numpy as np\nfrom attnlab import check"))
+    return json.loads(nbformat.writes(notebook))
+
+
+def student(attack: Attack) -> str:
+    return f"m_{attack.name}"
+
+
+def hand_in(course: Path, name: str, alter, kit: Kit, hours: int = 0) -> None:
+    folder = course / "submitted" / name / STEM
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    when = SUBMITTED + datetime.timedelta(hours=hours)
+    (folder / "timestamp.txt").write_text(when.strftime("%Y-%m-%d %H:%M:%S UTC"), "ascii")
+    attacks.hand_in(folder, alter(folder, kit))
+
+
+def grade(course: Path, *options: str):
+    return release.nbgrader("autograde", STEM, *SHORT, *options, course=course, check=False)
+
+
+def points(course: Path, name: str) -> dict | None:
+    """Exercise -> points, or None where the gradebook has none."""
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        with contextlib.suppress(Exception):
+            found = {g.name.removeprefix("check-"): g for n in gradebook.find_submission(STEM, name).notebooks
+                     for g in n.grades if g.name.startswith("check-")}
+            return {e: None if found[e].score is None else found[e].score for e in attacks.FULL}
+    return None
+
+
+@contextlib.contextmanager
+def listener():
+    """A socket that listens on a port of loopback."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(0.1)
+        yield server
+
+
+def came(server) -> bool:
+    with contextlib.suppress(TimeoutError):
+        server.accept()[0].close()
+        return True
+    return False
