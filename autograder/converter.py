@@ -30,12 +30,11 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import AssignLatePenalties
 from traitlets import Bool, Float, List, Unicode
 
-from autograder import clean, intake, jail, lent, registry, scratch
+from autograder import clean, feedback, intake, jail, lent, registry, scratch
 from autograder.evaluate import Cell, Evaluated, Times, evaluate
+from autograder.feedback import RESULTS
 from autograder.grading import as_record
 from autograder.hidden import MIMETYPE
-
-RESULTS = "results.json"  # beside the autograded notebooks: what gradebook and notebook do not hold
 
 
 class TrustedAutograde(Autograde):
@@ -132,7 +131,9 @@ class TrustedAutograde(Autograde):
                       for name, cells in official.items()}
             self._enter(assignment_id, student_id, graded)
             for name, work in graded.items():
-                self._write(draft, name, work, assignment_id, student_id)
+                if not work.missing:
+                    feedback.tell_grader(work.notebook, notes + work.notes + work.evaluated.flags)
+                    self._write(draft, name, work, assignment_id, student_id)
             (draft / RESULTS).write_text(json.dumps(_record(graded, notes), indent=1), "utf-8")
             self._put_in_place(draft, Path(self._format_dest(assignment_id, student_id)))
         finally:
@@ -216,7 +217,7 @@ class TrustedAutograde(Autograde):
             if cell.solution and not cell.check:
                 found = exercises.get(work.notebook.cells[cell.place].metadata.nbgrader.grade_id)
                 work.notes += scratch.forbidden_calls(cell.source, found) if found else []
-        _fill_in(work)
+        _fill_in(work, plain)
         return work
 
     # Results
@@ -245,8 +246,6 @@ class TrustedAutograde(Autograde):
                                                  "db_url": self.coursedir.db_url}}
 
     def _write(self, draft: Path, name: str, work: "_Work", assignment_id: str, student_id: str) -> None:
-        if work.missing:
-            return
         self._sanitizing = False  # this chooses the preprocessors, and the folder to read from
         self._init_preprocessors()
         self._sanitizing = True
@@ -359,21 +358,37 @@ def _cells(notebook, exercises) -> list[Cell]:
     return cells
 
 
-def _fill_in(work: _Work) -> None:
-    """Put outputs into the notebook: the students' own, cleaned, and at each check what was found."""
-    count = 0
+def _fill_in(work: _Work, given: frozenset[str]) -> None:
+    """Put outputs into the notebook: the students' own, cleaned, and at each check what was found.
+
+    given: sources of the instructor's plain cells, which are shown as they are
+    """
+    count, room = 0, clean.Room()
     for place, cell in enumerate(work.notebook.cells):
-        name = cell.metadata.get("nbgrader", {}).get("grade_id", "").removeprefix("check-")
+        mark = cell.metadata.get("nbgrader", {})
+        name = mark.get("grade_id", "").removeprefix("check-")
+        as_released = mark and mark.get("checksum") == utils.compute_checksum(cell)
+        if not mark and cell.source.strip() in given:
+            cell.metadata["given"] = True  # metadata is the grader's; a student's is not read
+        elif not mark.get("locked") and not as_released:
+            cell.source = _shown_source(cell, room)
         if cell.cell_type == "markdown":
-            if not cell.metadata.get("nbgrader", {}).get("locked"):
-                cell.source = clean.markdown(cell.source)
             continue
         count += 1
         cell.execution_count = count
         if cell.metadata.get("nbgrader", {}).get("grade") and name in work.evaluated.reports:
             cell.outputs = report_outputs(work.evaluated.reports[name], count)
         else:
-            cell.outputs = clean.outputs(work.evaluated.outputs.get(place, []), count)
+            cell.outputs = clean.outputs(work.evaluated.outputs.get(place, []), count, room)
+
+
+def _shown_source(cell, room: clean.Room) -> str:
+    """What a student wrote, as it is shown."""
+    markdown = cell.cell_type == "markdown"
+    source = clean.markdown(cell.source) if markdown else clean.code(cell.source)
+    if room.take(markup=len(source)):
+        return source
+    return clean.TOO_LONG if markdown else f"# {clean.TOO_LONG}"
 
 
 def report_outputs(report, count: int) -> list:
@@ -392,9 +407,11 @@ def _record(graded: dict[str, _Work], notes: list[str]) -> dict:
 
 
 def install() -> None:
-    """Let nbgrader's command and formgrader's button use this converter."""
+    """Let nbgrader's commands and formgrader's buttons use this converter, and the one for feedback."""
     from nbgrader import converters
-    from nbgrader.apps import api, autogradeapp
+    from nbgrader.apps import api, autogradeapp, generatefeedbackapp
 
     for module in (converters, api, autogradeapp):
         module.Autograde = TrustedAutograde
+    for module in (converters, api, generatefeedbackapp):
+        module.GenerateFeedback = feedback.TrustedFeedback

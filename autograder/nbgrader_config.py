@@ -23,11 +23,14 @@ c.CourseDirectory.root = os.environ.get("COURSE_DIR") or str(ROOT / "build" / "c
 c.ClearMarkScheme.enforce_metadata = False
 c.ClearSolutions.text_stub = release.ANSWER_HERE
 c.GenerateFeedback.preprocessors = [
+    "autograder.preprocessors.DropGradersNote",
     "nbgrader.preprocessors.GetGrades",
     "nbgrader.preprocessors.ClearMarkScheme",
     "nbgrader.preprocessors.ClearHiddenTests",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
+# In formgrader and in feedback, what students wrote is cleaned where it becomes HTML.
+c.HTMLExporter.filters = {"markdown2html": "autograder.clean.rendered"}
 
 if os.environ.get("AUTOGRADER_STOCK") == "1":
     # nbgrader's own way, to compare with: student code runs with your rights, beside the hidden tests.

@@ -1,12 +1,21 @@
-"""What this course adds to nbgrader's own steps where they are compared with (AUTOGRADER_STOCK=1)."""
+"""Steps that this course adds to nbgrader's own: one for feedback, and two for where nbgrader's own way of grading is
+compared with (AUTOGRADER_STOCK=1)."""
 
 from __future__ import annotations
 
 from nbgrader import utils
-from nbgrader.preprocessors import Execute, SaveAutoGrades
+from nbgrader.preprocessors import Execute, NbGraderPreprocessor, SaveAutoGrades
 
-from autograder import lent, registry
+from autograder import feedback, lent, registry
 from autograder.hidden import MIMETYPE
+
+
+class DropGradersNote(NbGraderPreprocessor):
+    """Leaves out of a student's feedback what is said to the grader alone."""
+
+    def preprocess(self, nb, resources):
+        nb.cells = [cell for cell in nb.cells if not feedback.is_graders_note(cell)]
+        return nb, resources
 
 
 class ExecuteWithLoans(Execute):

@@ -677,8 +677,7 @@ attack("daemon_left_behind", "a process in a session of its own that would outli
 
 attack("files_searched", "gradebook, solutions, seed and other submissions are looked for", beside("""
     import os
-    wanted = {"gradebook.db", "secret_seed", "nbgrader_config.py", "submitted", "autograded", "solutions",
-              "evaluate.py"}
+    wanted = {"gradebook.db", "secret_seed", "nbgrader_config.py", "submitted", "autograded", "solutions"}
     for folder, folders, files in os.walk("/"):
         folders[:] = [f for f in folders if f not in ("proc", "sys", "site-packages", "dist-packages", "share")]
         for name in wanted & {*folders, *files}: print("FO" + "UND", folder, name)
