@@ -173,8 +173,8 @@ def test_all_outputs_of_a_notebook_together_stay_small():
     room = clean.Room()
     many = [{"output_type": "stream", "name": "stdout", "text": "x" * 300_000},
             {"output_type": "error", "ename": "E", "evalue": "e", "traceback": ["y" * 10_000] * 100},
-            {"output_type": "display_data", "data": {"text/html": "<p>z</p>" * 10_000}}] * 500
-    shown = [output for _ in range(4) for output in clean.outputs(many, 1, room)]
+            {"output_type": "display_data", "data": {"text/html": "<p>z</p>" * 200}}] * 60
+    shown = clean.outputs(many, 1, room)
     assert len(repr(shown)) < 1.2 * clean.MAX_SHOWN
     assert clean.TOO_MUCH in shown[-1].text
 
