@@ -7,6 +7,8 @@ converter where nbgrader looks for its own; `nbgrader_config.py` calls it.
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import fnmatch
 import glob
 import json
@@ -119,26 +121,35 @@ class TrustedAutograde(Autograde):
             official = {notebook.name: _official_cells(notebook) for notebook in
                         gradebook.find_assignment(assignment_id).notebooks}
         source = Path(self.coursedir.format_path(self.coursedir.source_directory, ".", assignment_id))
-        workshop = Path(self.coursedir.root) / ".grading"
-        workshop.mkdir(exist_ok=True)
-        draft = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=workshop))
-        try:
+        place = Path(self._format_dest(assignment_id, student_id))
+        with _workshop(Path(self.coursedir.root)) as workshop:
+            draft = workshop / "draft"
+            draft.mkdir()
             self._copy_files(folder, draft, notes)
             given = _ordinary_files(source, self.coursedir.ignore)
             for path in given:
                 shutil.copy(path, draft / path.name)
             graded = {name: self._grade_notebook(name, cells, folder, source, given, notes)
                       for name, cells in official.items()}
-            self._enter(assignment_id, student_id, graded)
             for name, work in graded.items():
                 if not work.missing:
                     feedback.tell_grader(work.notebook, notes + work.notes + work.evaluated.flags)
                     self._write(draft, name, work, assignment_id, student_id)
             (draft / RESULTS).write_text(json.dumps(_record(graded, notes), indent=1), "utf-8")
-            self._put_in_place(draft, Path(self._format_dest(assignment_id, student_id)))
-        finally:
-            shutil.rmtree(draft, ignore_errors=True)
+            self._permit(draft)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            # While gradebook and folder say different things nothing is in place: cut short here, it is graded again.
+            if place.exists():
+                place.rename(workshop / "old")
+            self._enter(assignment_id, student_id, graded)
+            draft.rename(place)
         self.set_permissions(assignment_id, student_id)
+
+    def _permit(self, draft: Path) -> None:
+        """Give files and folder the rights they are to have, before anybody sees them."""
+        for path in draft.iterdir():
+            path.chmod(int(str(self.permissions), 8))
+        draft.chmod(0o2775 if self.coursedir.groupshared else 0o755)
 
     # What was handed in
 
@@ -228,6 +239,7 @@ class TrustedAutograde(Autograde):
             submission = gradebook.find_submission(assignment_id, student_id)
             for notebook in submission.notebooks:
                 work = graded[notebook.name]
+                notebook.late_submission_penalty = None  # a new one is found below; a missing notebook has none
                 for grade in notebook.grades:
                     score, extra = work.score(grade.name)
                     grade.auto_score, grade.extra_credit = score, extra if extra is not None else grade.extra_credit
@@ -252,16 +264,32 @@ class TrustedAutograde(Autograde):
         text, _ = self.exporter.from_notebook_node(work.notebook, self._resources(name, assignment_id, student_id))
         (draft / f"{name}.ipynb").write_text(text, "utf-8")
 
-    def _put_in_place(self, draft: Path, place: Path) -> None:
-        place.parent.mkdir(parents=True, exist_ok=True)
-        if place.exists():
-            old = Path(tempfile.mkdtemp(prefix=f"{os.getpid()}-", dir=draft.parent)) / "old"
-            place.rename(old)
-            draft.rename(place)
-            utils.rmtree(str(old.parent))
-        else:
-            draft.rename(place)
-        os.chmod(place, 0o755)
+
+@contextlib.contextmanager
+def _workshop(course: Path):
+    """A folder of one grading's own, which ends with it. Those of graders that were killed are swept out first."""
+    shared = course / ".grading"
+    shared.mkdir(exist_ok=True)
+    with contextlib.ExitStack() as held:
+        with _locked(shared):
+            for left in shared.iterdir():
+                with contextlib.suppress(OSError), _locked(left, wait=False):  # nobody works in it any more
+                    shutil.rmtree(left)
+            own = Path(tempfile.mkdtemp(dir=shared))
+            held.enter_context(_locked(own))
+        held.callback(shutil.rmtree, own, ignore_errors=True)
+        yield own
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, wait: bool = True):
+    """Hold a folder; a grader that is killed lets go. Raises BlockingIOError if somebody else holds it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(descriptor)
 
 
 class _Work:
@@ -280,6 +308,8 @@ class _Work:
         """The points of a graded cell, None where a human must look; and extra credit, None where it has none."""
         if self.missing or self.refused:
             return 0.0, 0.0 if self._exercise(name) else None
+        if self.official[name].task:
+            return None, None  # a human's to grade, whatever was done
         report = self._report(name)
         if report is not None:
             return (0.0, report.points) if report.bonus else (report.points, None)
@@ -287,8 +317,11 @@ class _Work:
 
     def _score_as_nbgrader(self, name: str) -> float | None:
         cell = next(c for c in self.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
+        quiet = nbformat.from_dict(cell)  # a warning is no failure
+        if cell.cell_type == "code":
+            quiet.outputs = [output for output in quiet.outputs if output.get("name") != "stderr"]
         try:
-            score, most = utils.determine_grade(cell)
+            score, most = utils.determine_grade(quiet)
         except (ValueError, KeyError, TypeError):
             return 0.0
         return score if score is None or math.isfinite(score) and 0 <= score <= most else 0.0

@@ -6,7 +6,8 @@ foresee; what is right is computed here. So a check sees the notebook as it stoo
 an output.
 
 Whatever ends or hangs costs what it was asked for, and no more: a cell that does is left out, and the others run
-again; a copy that does is made anew, and asked the rest.
+again; a copy that does is made anew, and asked the rest. From here a process that ended itself looks like one that was
+killed by somebody else (an administrator, a machine out of memory), so nothing is lost before it ended twice.
 """
 
 from __future__ import annotations
@@ -34,6 +35,7 @@ START_SECONDS = 90.0  # for the interpreter and its libraries; not the student's
 GRACE = 5.0  # for a cell that was told to stop
 SLOW = 10.0  # a cell of the chapter's own that took longer is not run a second time
 LIVES = 24
+STARTS = 3  # in a row that may fail before the machine is to blame
 
 
 @dataclass(frozen=True)
@@ -65,12 +67,19 @@ class Evaluated:
     flags: list[str] = field(default_factory=list)
 
 
-class _Lost(Exception):
-    """The notebook's process is gone, or does not answer. `cell` is the place of the cell that did it."""
+class _NotStarted(Exception):
+    """The process that runs notebooks did not come up; the message is the last that it said."""
 
-    def __init__(self, reason: str, cell: int | None = None):
+
+class _Lost(Exception):
+    """The notebook's process is gone, or does not answer.
+
+    cell: the place of the cell that ran; died: whether the process ended, by whatever hand
+    """
+
+    def __init__(self, reason: str, cell: int | None = None, died: bool = False):
         super().__init__(reason)
-        self.cell = cell
+        self.cell, self.died = cell, died
 
 
 def evaluate(cells: Sequence[Cell], exercises: dict[str, Exercise], *, loans: dict | None = None,
@@ -90,20 +99,29 @@ class _Evaluation:
         self.answers = {cell.check: _Answer(exercises[cell.check], seed, times) for cell in cells if cell.check}
         self.done = Evaluated()
         self.left_out: dict[int, str] = {}  # place of a cell that ended or hung its process -> why
+        self.doubted: set[int] = set()  # places of cells whose process ended once, so that they run a second time
         self.deadline = time.monotonic() + times.submission
         sources = "\n".join(cell.source for cell in cells)
         builds_on = loans and loans["sources"]
         self.libraries = [name for name in ("torch", "matplotlib.pyplot") if name.split(".")[0] in sources or builds_on]
 
     def run(self) -> Evaluated:
+        failed = 0
         for _ in range(LIVES):
             try:
                 with _Life(list(self.answers), self) as life:
+                    failed = 0
                     held = self._run_cells(life)
                     self._ask_all(life, held)
                 break
+            except _NotStarted as said:
+                failed += 1
+                if failed == STARTS:
+                    raise jail.NoJail(f"the process that runs notebooks could not be started: {said}") from None
             except _Lost as lost:
-                if lost.cell is not None:
+                if lost.died and lost.cell not in self.doubted:
+                    self.doubted.add(lost.cell)
+                elif lost.cell is not None:
                     self.left_out[lost.cell] = str(lost)
                     self.done.outputs[lost.cell] = [_error_output("Stopped", str(lost))]
                     self.done.flags.append(f"a cell was left out: {lost}")
@@ -195,8 +213,7 @@ class _Life:
                 self._channel.send({"answers": self._names, "channels": [list(pair) for pair in pairs],
                                     "lent": work.loans}, time.monotonic() + START_SECONDS)
             except NoAnswer:
-                said = self._jail.last_words()
-                raise jail.NoJail(f"the process that runs notebooks could not be started: {said}") from None
+                raise _NotStarted(self._jail.last_words()) from None
             self._stack = stack.pop_all()
         return self
 
@@ -213,7 +230,7 @@ class _Life:
         except Died:
             used_up = self._jail.used_up()
             raise _Lost(f"it used more {used_up} than there is" if used_up else "it ended the process",
-                        cell.place) from None
+                        cell.place, died=not used_up) from None
         except NoAnswer:
             raise _Lost("it disturbed the process it ran in", cell.place) from None
         outputs = reply.get("outputs")
@@ -275,6 +292,7 @@ class _Answer:
         self.outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in properties]
         self.left = [(p, c) for p, prop in enumerate(properties) for c in range(len(prop["cases"]))]
         random.SystemRandom().shuffle(self.left)
+        self.doubted: set[int] = set()  # properties at which a process ended once, so that they are asked again
         self.reason: str | None = None
         self.problem: str | None = None
         self.heard = False
@@ -286,7 +304,7 @@ class _Answer:
         return bool(self.left) and self.problem is None
 
     def ask(self, copy: _Copy, deadline: float) -> None:
-        """Ask everything that is left. Raises _Lost when the copy is gone; what was lost with it is not asked again."""
+        """Ask everything that is left. Raises _Lost when the copy is gone; what is lost twice is not asked again."""
         while self.open and time.monotonic() < deadline:
             try:
                 copy.start()
@@ -300,11 +318,14 @@ class _Answer:
                     reply = copy.channel.ask({"probe": prop["probe"], "inputs": prop["cases"][c]}, limit)
                     self.outcomes[p][c] = checked_outcome(reply)
                     self.left.pop()
+            except OutOfTime:
+                self._give_up(f"no answer within {self.times.case:g} seconds")
+            except Died as lost:
+                self._doubt(str(lost))
             except NoAnswer as lost:
-                self._give_up(str(lost) if not isinstance(lost, OutOfTime) else
-                              f"no answer within {self.times.case:g} seconds")
-            except _Lost as lost:
                 self._give_up(str(lost))
+            except _Lost as lost:
+                self._doubt(str(lost))
                 raise
             with contextlib.suppress(*() if self.open else (_Lost,)):  # it has said all, and may be gone
                 copy.end()
@@ -326,6 +347,13 @@ class _Answer:
     def _load(self, copy: _Copy, deadline: float) -> str | None:
         reply = copy.channel.ask({"answer": self.exercise.name}, min(time.monotonic() + self.times.case, deadline))
         return load_problem(reply, self.material, "the notebook")
+
+    def _doubt(self, reason: str) -> None:
+        """A process ended at a question: the first time somebody else may have ended it."""
+        if self.left and self.left[-1][0] not in self.doubted:
+            self.doubted.add(self.left[-1][0])
+        else:
+            self._give_up(reason)
 
     def _give_up(self, reason: str) -> None:
         """The case that was asked last gave nothing: its property is lost, and no other."""

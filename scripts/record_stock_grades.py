@@ -1,0 +1,52 @@
+"""Grade the honest submissions of the parity test with stock nbgrader, and keep what it enters.
+
+    python scripts/record_stock_grades.py      # writes tests/autograder/stock_grades.json; takes some minutes
+
+Stock nbgrader runs student code with your rights. The code is this repository's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+
+import nbgrader  # noqa: E402
+
+from autograder import release  # noqa: E402
+from tests.autograder import honest, small_course  # noqa: E402
+
+
+def main() -> None:
+    os.environ["AUTOGRADER_STOCK"] = "1"
+    students = list(honest.submissions())
+    with tempfile.TemporaryDirectory() as folder:
+        course = Path(folder) / "course"
+        small_course.make(course, honest.notebooks(), students)
+        # What may stop a batch is graded alone, after the others.
+        alone = [student for student in students if student.startswith("different-")]
+        honest.hand_in(course, set(students) - set(alone))
+        grade(course)
+        for student in alone:
+            honest.hand_in(course, {student})
+            grade(course, f"--student={student}")
+        record = {"nbgrader": nbgrader.__version__, "submissions": honest.fingerprint(course),
+                  "grades": small_course.grades(course)}
+    honest.RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", "utf-8")
+    print(f"{len(record['grades'])} submissions: {honest.RECORD.relative_to(ROOT)}")
+
+
+def grade(course: Path, *more: str) -> None:
+    done = release.nbgrader("autograde", small_course.ASSIGNMENT, honest.PENALTY, *more, course=course, check=False)
+    print(f"{' '.join(more) or 'all'}: exit code {done.returncode}", flush=True)
+    if done.returncode and not more:
+        sys.exit(done.stderr[-2000:])
+
+
+if __name__ == "__main__":
+    main()
