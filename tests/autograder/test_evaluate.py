@@ -77,8 +77,7 @@ def test_an_endless_loop_that_can_be_stopped_loses_no_state():
 
 
 @pytest.mark.parametrize("line, left", [
-    ("if np.size(x) == 4: os._exit(1)", 3), ("while np.size(x) == 4: pass", 3), ("while True: pass", 0),
-    ("os.kill(os.getppid(), 9)", 0), ("if np.size(x) == 4: os.kill(os.getppid(), 9)", 3)])
+    ("if np.size(x) == 4: os._exit(1)", 3), ("while np.size(x) == 4: pass", 3), ("while True: pass", 0)])
 def test_a_call_that_dies_or_hangs_costs_its_property_alone(line, left):
     """The toy exercise gives four points; the property with four numbers is worth one, and the last tests a refusal."""
     report = run(IMPORT, body(line), "check").reports["doubled"]
