@@ -9,7 +9,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 PORT   ?= 8000
-JOBS   ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 1)')
+JOBS   ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 

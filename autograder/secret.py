@@ -11,10 +11,16 @@ from autograder.errors import CourseError
 from autograder.registry import ROOT
 
 PATH = ROOT / "autograder" / "secret_seed"
+GIVEN = "AUTOGRADER_SEED"
 
 
 def seed() -> int:
-    """The course's seed, made on first use. It is readable by its owner alone and ignored by git."""
+    """The course's seed, made on first use. It is readable by its owner alone and ignored by git.
+
+    AUTOGRADER_SEED, a whole number, stands in for it where gradings of different checkouts are compared.
+    """
+    if os.environ.get(GIVEN, "").isdecimal():
+        return int(os.environ[GIVEN])
     if not PATH.exists():
         _make()
     text = PATH.read_text("ascii", errors="replace").strip()

@@ -14,6 +14,7 @@ from nbgrader.api import Gradebook
 from autograder import assemble, release, sample_class
 
 ASSIGNMENT = "basics"
+SEED = "6305137816202098926"  # what some wrong answers earn depends on it
 KEPT = {"dot_products": ("dot", "cosine_similarity"), "attention": ("attention_weights", "attention_backward")}
 HEAVY = ("matplotlib", "widgets", "plt.", "plot")  # lines of the import cell that the cut chapter does without
 

@@ -12,7 +12,7 @@ import nbgrader
 import nbformat
 import pytest
 
-from autograder import release
+from autograder import release, secret
 from tests.autograder import honest, small_course
 
 pytestmark = pytest.mark.slow
@@ -96,7 +96,15 @@ def noisy(template: str) -> str:
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory, needs_jail) -> Path:
+def seed():
+    """The seed of the record, in place of this checkout's own."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv(secret.GIVEN, small_course.SEED)
+        yield
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory, needs_jail, seed) -> Path:
     """The released course, with nothing handed in."""
     made = tmp_path_factory.mktemp("parity") / "course"
     made.mkdir()
