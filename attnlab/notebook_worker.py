@@ -7,7 +7,7 @@ outputs for show, and results only as numbers to compare.
   from the grader: {"answers": [names], "channels": [[control, data]], "lent": ...}, then any of
                    {"cell": source, "seconds": s}   run one cell
                    {"hold": name}                   keep the state as it is now, for that answer
-  to the grader:   {"started": True}, then {"outputs": [...], "error": bool} for a cell, {"held": bool} for a state
+  to the grader:   {"started": True}, then {"outputs": [...]} for a cell, {"held": bool} for a state
 
 A state is held in a forked copy of the process, which waits at sockets of its own. So an exercise is judged as the
 notebook stood at its check, and no input reaches a process whose output is still to be shown. A copy never runs the
@@ -173,7 +173,7 @@ def run_cell(shell, source: str, seconds: float) -> dict:
     if error is not None and not any(output["output_type"] == "error" for output in shown):
         shown.append({"output_type": "error", "ename": type(error).__name__, "evalue": _words_of(error)[:2000],
                       "traceback": [f"{type(error).__name__}: {_words_of(error)[:2000]}"]})
-    return {"outputs": [_plain(output) for output in shown], "error": error is not None}
+    return {"outputs": [_plain(output) for output in shown]}
 
 
 def _plain(value, depth=0):

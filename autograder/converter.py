@@ -16,7 +16,6 @@ import math
 import os
 import re
 import shutil
-import stat
 import tempfile
 import time
 from pathlib import Path
@@ -221,7 +220,7 @@ class TrustedAutograde(Autograde):
         work.evaluated = evaluate(
             cells, exercises, files={path.name: path for path in given if any(
                 fnmatch.fnmatchcase(path.name, pattern) for pattern in self.given_files)},
-            loans={"setting": lent.setting(name), "sources": lent.sources(name)} if exercises else None,
+            loans=lent.loans(name),
             times=Times(self.cell_seconds, self.case_seconds, self.submission_seconds))
         work.seconds = time.monotonic() - begin
         for cell in cells:

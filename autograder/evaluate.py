@@ -23,7 +23,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from attnlab import codec
-from attnlab.compare import agree
 from attnlab.judge import Report, no_answer
 from autograder import jail
 from autograder.channel import Channel, Died, NoAnswer, OutOfTime, checked_outcome

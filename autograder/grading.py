@@ -8,9 +8,9 @@ from pathlib import Path
 
 from attnlab.check import outcomes_of, parameter_problem, signature_problem
 from attnlab.judge import Report, judge, no_answer
-from autograder import lent, registry, secret
-from autograder.exercise import Exercise
+from autograder import lent, secret
 from autograder.channel import NoAnswer, OutOfTime
+from autograder.exercise import Exercise
 from autograder.student_process import StudentProcess
 
 SECONDS = 10.0  # one file, all cases together
@@ -60,7 +60,7 @@ def grade_source(source: str, filename: str, exercise: Exercise, seed: int | Non
     material = material_of(exercise, seed)
     outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in material["properties"]]
     builds_on = "attnlab" in source or "solutions" in source  # the references themselves import what they build on
-    loans = _loans(material["chapter"]) if builds_on else None
+    loans = lent.loans(material["chapter"]) if builds_on else None
     reason, next_property, deadline = None, 0, time.monotonic() + seconds
     # A process that dies takes its property with it and no other: the rest go to a new one, in what time is left.
     while next_property < len(outcomes):
@@ -92,13 +92,6 @@ def grade_source(source: str, filename: str, exercise: Exercise, seed: int | Non
     report = judge_and_explain(exercise, material, outcomes)
     report.reason = report.reason or reason
     return report
-
-
-def _loans(stem: str) -> dict | None:
-    """What `attnlab.mine` may give to a file; None for an exercise that stands in no chapter."""
-    if stem not in registry.chapters():
-        return None
-    return {"setting": lent.setting(stem), "sources": lent.sources(stem)}
 
 
 def grade_object(answer, exercise: Exercise, seed: int | None = None) -> Report:

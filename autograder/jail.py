@@ -111,12 +111,13 @@ class Jail:
         self._group = _Group.make(limits)
         self._command = [*self._group.enter(), *bubblewrap(files or {}, limits, environment or {}), "--",
                          *limited(limits), *program]
-        self._pass_fds = pass_fds
+        self._pass_fds, self._cwd = pass_fds, "/"
+        self._environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}  # bubblewrap's own; inside it is another
 
     def __enter__(self):
         self.process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd="/",
-            pass_fds=self._pass_fds, start_new_session=True, env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"})
+            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self._cwd,
+            pass_fds=self._pass_fds, start_new_session=True, env=self._environment)
         return self
 
     def __exit__(self, *exc):
@@ -144,17 +145,12 @@ class Unconfined(Jail):
     def __init__(self, program, *, files=None, pass_fds=(), limits=Limits(), environment=None):
         self.limits, self._group, self._pass_fds = limits, _Group(), pass_fds
         self._folder = tempfile.TemporaryDirectory(prefix="attempt-", ignore_cleanup_errors=True)
+        self._cwd = self._folder.name
         for name, path in (files or {}).items():
             shutil.copy(path, Path(self._folder.name) / name)
         self._mark = {"ATTEMPT": secrets.token_hex(16)}  # what its descendants are known by, in any session
         self._environment = {**inner_environment(), "HOME": self._folder.name, **(environment or {}), **self._mark}
         self._command = [*limited(limits), *program]
-
-    def __enter__(self):
-        self.process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self._folder.name,
-            pass_fds=self._pass_fds, start_new_session=True, env=self._environment)
-        return self
 
     def __exit__(self, *exc):
         with contextlib.suppress(ProcessLookupError, PermissionError):

@@ -70,6 +70,11 @@ def setting(stem: str) -> str:
     return f"solutions:{','.join(names(stem)) or '-'}"
 
 
+def loans(stem: str) -> dict[str, str | dict[str, str]] | None:
+    """All of it, as a student's process is told; None for what stands in no chapter."""
+    return {"setting": setting(stem), "sources": sources(stem)} if stem in registry.chapters() else None
+
+
 @contextlib.contextmanager
 def to(stem: str) -> Iterator[None]:
     """Kernels that start inside get the references of this chapter from `attnlab.mine`."""

@@ -26,23 +26,20 @@ WHOLE = {
 def forbidden_calls(source: str, exercise: Exercise) -> list[str]:
     """What of the list an answer calls, as sentences. Source that is no Python has none."""
     try:
-        used = _used(ast.parse(excerpt.without_magics(source)), exercise.name)
+        used = _used(ast.parse(excerpt.without_magics(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     return [f"{exercise.name} uses {name} in line {line}, which does the whole work"
-            for name, line in sorted(used.items()) if name not in _allowed(exercise)]
+            for name, line in sorted(used.items()) if name not in _allowed(inspect.getmodule(exercise.reference))]
 
 
 @functools.cache
-def _names_in_reference(reference) -> frozenset[str]:
-    return frozenset(_used(ast.parse(inspect.getsource(inspect.getmodule(reference))), ""))
+def _allowed(solutions) -> frozenset[str]:
+    """What the references of a chapter call themselves."""
+    return frozenset(_used(ast.parse(inspect.getsource(solutions))))
 
 
-def _allowed(exercise: Exercise) -> frozenset[str]:
-    return _names_in_reference(exercise.reference)
-
-
-def _used(tree: ast.AST, own: str) -> dict[str, int]:
+def _used(tree: ast.AST) -> dict[str, int]:
     """Names of the list that are taken from a module or an object, or imported from a library, with their lines."""
     found: dict[str, int] = {}
     for node in ast.walk(tree):
@@ -56,5 +53,4 @@ def _used(tree: ast.AST, own: str) -> dict[str, int]:
             for argument in node.args[1:2]:
                 if isinstance(argument, ast.Constant) and argument.value in WHOLE:
                     found.setdefault(argument.value, node.lineno)
-    found.pop(own, None) if own not in WHOLE else None
     return found

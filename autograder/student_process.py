@@ -15,6 +15,7 @@ from autograder import jail
 from autograder.channel import NO_FORM, Channel, Died, NoAnswer, OutOfTime, checked_outcome
 
 WORKER = Path(codec.__file__).with_name("worker.py")
+LIMITS = jail.Limits(mapped=8192 * jail.MB, file_size=16 * jail.MB)
 START_SECONDS = 60.0  # for the interpreter, NumPy and PyTorch; the student's time starts after it
 
 
@@ -32,7 +33,7 @@ class StudentProcess:
         needs_torch = "torch" in source or lent and lent["sources"]  # slow to import, and not by the student's fault
         program = [sys.executable, "-I", "-B", str(WORKER), *(["torch"] if needs_torch else [])]
         confine = jail.Jail if jail.required() and not jail.problem() else jail.Unconfined
-        self._jail = confine(program, environment={"MPLBACKEND": "agg"})
+        self._jail = confine(program, limits=LIMITS, environment={"MPLBACKEND": "agg"})
 
     def __enter__(self):
         self._process = self._jail.__enter__().process
