@@ -266,14 +266,17 @@ def _bury(child: int, ended: int) -> tuple[None, None]:
     return None, None
 
 
-def main():
+def take_over():
+    """The streams to and from the grader. In place of standard input and output the cells get nothing."""
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
-    shell = make_shell()
-    for library in sys.argv[1:]:
-        importlib.import_module(library)
+    return incoming, outgoing
+
+
+def serve(shell, incoming, outgoing) -> None:
+    """Do one notebook's work, and end the process."""
     frames.write(outgoing, {"started": True})
     job = frames.read(incoming)
     if job["lent"]:
@@ -287,6 +290,14 @@ def main():
             others = [*(end for pair in channels.values() for end in pair), incoming.fileno(), outgoing.fileno()]
             frames.write(outgoing, {"held": hold(shell, control, data, others)})
     os._exit(0)  # whatever threads the student's code left behind
+
+
+def main():
+    streams = take_over()
+    shell = make_shell()
+    for library in sys.argv[1:]:
+        importlib.import_module(library)
+    serve(shell, *streams)
 
 
 if __name__ == "__main__":

@@ -38,6 +38,9 @@ from autograder.grading import as_record
 from autograder.hidden import MIMETYPE
 
 
+MANY = 3  # submissions, for which a process to fork others from is worth its start
+
+
 class TrustedAutograde(Autograde):
     """Autograding that takes nothing from a submission but what a student may decide."""
 
@@ -221,7 +224,8 @@ class TrustedAutograde(Autograde):
             cells, exercises, files={path.name: path for path in given if any(
                 fnmatch.fnmatchcase(path.name, pattern) for pattern in self.given_files)},
             loans=lent.loans(name),
-            times=Times(self.cell_seconds, self.case_seconds, self.submission_seconds))
+            times=Times(self.cell_seconds, self.case_seconds, self.submission_seconds),
+            many=len(self.assignments) >= MANY)
         work.seconds = time.monotonic() - begin
         for cell in cells:
             if cell.solution and not cell.check:

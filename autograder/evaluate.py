@@ -24,7 +24,7 @@ from pathlib import Path
 
 from attnlab import codec
 from attnlab.judge import Report, no_answer
-from autograder import jail
+from autograder import jail, warm
 from autograder.channel import Channel, Died, NoAnswer, OutOfTime, checked_outcome
 from autograder.exercise import Exercise
 from autograder.grading import judge_and_explain, load_problem, material_of
@@ -82,19 +82,22 @@ class _Lost(Exception):
 
 
 def evaluate(cells: Sequence[Cell], exercises: dict[str, Exercise], *, loans: dict | None = None,
-             files: dict[str, Path] | None = None, times: Times = Times(), seed: int | None = None) -> Evaluated:
+             files: dict[str, Path] | None = None, times: Times = Times(), seed: int | None = None,
+             many: bool = False) -> Evaluated:
     """Run the cells and judge the exercises that they check.
 
     exercises: by name; loans: what `attnlab.mine` may give; files: name -> file that lies beside the notebook
+    many: more notebooks will come, so that a warm process to fork from is worth its start
     Raises jail.NoJail where student code cannot be confined.
     """
-    return _Evaluation(cells, exercises, loans, files or {}, times, seed).run()
+    return _Evaluation(cells, exercises, loans, files or {}, times, seed, many).run()
 
 
 class _Evaluation:
-    def __init__(self, cells, exercises, loans, files, times, seed):
+    def __init__(self, cells, exercises, loans, files, times, seed, many):
         self.cells, self.loans, self.files, self.times = cells, loans, files, times
         self.jailed = jail.ensure()
+        self.warm = self.jailed and many and warm.wanted()
         self.answers = {cell.check: _Answer(exercises[cell.check], seed, times) for cell in cells if cell.check}
         self.done = Evaluated()
         self.left_out: dict[int, str] = {}  # place of a cell that ended or hung its process -> why
@@ -198,17 +201,14 @@ class _Life:
                 data, data_end = socket.socketpair()
                 self.copies[name] = stack.enter_context(_Copy(control, data))
                 ends += [control_end, data_end]
-            program = [sys.executable, "-I", "-B", str(WORKER), *work.libraries]
-            confine = jail.Jail if work.jailed else jail.Unconfined
-            descriptors = [end.fileno() for end in ends]
-            self._jail = stack.enter_context(confine(program, files=work.files, pass_fds=tuple(descriptors)))
+            self._jail = stack.enter_context(self._started(tuple(end.fileno() for end in ends)))
             for end in ends:
                 end.close()
             process = self._jail.process
             self._channel = Channel(process.stdout.fileno(), process.stdin.fileno())
             try:
                 self._channel.receive(time.monotonic() + START_SECONDS)
-                pairs = list(zip(descriptors[::2], descriptors[1::2]))
+                pairs = list(zip(self._jail.passed[::2], self._jail.passed[1::2]))
                 self._channel.send({"answers": self._names, "channels": [list(pair) for pair in pairs],
                                     "lent": work.loans}, time.monotonic() + START_SECONDS)
             except NoAnswer:
@@ -218,6 +218,24 @@ class _Life:
 
     def __exit__(self, *exc):
         self._stack.close()
+
+    @contextlib.contextmanager
+    def _started(self, descriptors: tuple[int, ...]):
+        """The jail with the process in it: forked from a warm one, or started cold where that cannot be."""
+        work = self._evaluation
+        with contextlib.ExitStack() as stack:
+            confined = None
+            if work.warm:
+                try:
+                    confined = stack.enter_context(warm.WarmJail([], files=work.files, pass_fds=descriptors))
+                except warm.NotWarm:
+                    warm.give_up()
+                    work.warm = False
+            if confined is None:
+                program = [sys.executable, "-I", "-B", str(WORKER), *work.libraries]
+                confine = jail.Jail if work.jailed else jail.Unconfined
+                confined = stack.enter_context(confine(program, files=work.files, pass_fds=descriptors))
+            yield confined
 
     def run_cell(self, cell: Cell, seconds: float) -> list[dict]:
         """The outputs of one cell. Raises _Lost if the process ends, or does not stop when it is told to."""

@@ -102,22 +102,22 @@ class Jail:
 
     program: the command line, of paths that are the same inside
     files: name in the home folder -> path of a file to be read there
-    pass_fds: descriptors that go to the program
+    pass_fds: descriptors that go to the program; `passed` has the numbers they have there
     """
 
     def __init__(self, program: list[str], *, files: dict[str, Path] | None = None, pass_fds: tuple[int, ...] = (),
                  limits: Limits = Limits(), environment: dict[str, str] | None = None):
         self.limits = limits
-        self._group = _Group.make(limits)
+        self._group = Group.make(limits)
         self._command = [*self._group.enter(), *bubblewrap(files or {}, limits, environment or {}), "--",
                          *limited(limits), *program]
-        self._pass_fds, self._cwd = pass_fds, "/"
+        self.passed, self._cwd = pass_fds, "/"
         self._environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}  # bubblewrap's own; inside it is another
 
     def __enter__(self):
         self.process = subprocess.Popen(
             self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self._cwd,
-            pass_fds=self._pass_fds, start_new_session=True, env=self._environment)
+            pass_fds=self.passed, start_new_session=True, env=self._environment)
         return self
 
     def __exit__(self, *exc):
@@ -143,7 +143,7 @@ class Unconfined(Jail):
     """The same without a jail, for code that is trusted: same limits on each process, same environment."""
 
     def __init__(self, program, *, files=None, pass_fds=(), limits=Limits(), environment=None):
-        self.limits, self._group, self._pass_fds = limits, _Group(), pass_fds
+        self.limits, self._group, self.passed = limits, Group(), pass_fds
         self._folder = tempfile.TemporaryDirectory(prefix="attempt-", ignore_cleanup_errors=True)
         self._cwd = self._folder.name
         for name, path in (files or {}).items():
@@ -165,24 +165,28 @@ class Unconfined(Jail):
 
 def limited(limits: Limits) -> list[str]:
     """What to put before a command so that it runs under limits."""
-    return [sys.executable, "-I", "-S", str(LIMITED), *_limit_arguments(limits)]
+    return [sys.executable, "-I", "-S", str(LIMITED), *limit_arguments(limits)]
 
 
-def _limit_arguments(limits: Limits) -> list[str]:
+def limit_arguments(limits: Limits) -> list[str]:
+    """The numbers that `limited.py` takes."""
     return [str(value) for value in (limits.mapped, limits.processes, limits.open_files, limits.file_size,
                                      limits.cpu_seconds)]
 
 
-def bubblewrap(files: dict[str, Path], limits: Limits, environment: dict[str, str]) -> list[str]:
-    """The command line of bubblewrap: what is mounted, what is set, and nothing else."""
-    command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--unshare-user", "--disable-userns",
-               "--die-with-parent", "--new-session", "--clearenv",
+def bubblewrap(files: dict[str, Path], limits: Limits, environment: dict[str, str], server: bool = False) -> list[str]:
+    """The command line of bubblewrap: what is mounted, what is set, and nothing else.
+
+    server: for the grader's own program that makes jails inside of it, see `fork_server.py`
+    """
+    command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--unshare-user",
+               *([] if server else ["--disable-userns"]), "--die-with-parent", "--new-session", "--clearenv",
                "--uid", str(USER), "--gid", str(USER), "--hostname", "jail"]
     for folder in system_folders():
         link = os.path.islink(folder)
         command += ["--symlink", os.readlink(folder), folder] if link else ["--ro-bind", folder, folder]
     # Read-only: who grades as root is root to /proc/sys in any namespace, and /proc/1/mem is writable to its owner.
-    command += ["--proc", "/proc", "--remount-ro", "/proc",
+    command += ["--proc", "/proc", *([] if server else ["--remount-ro", "/proc"]),
                 "--dev", "/dev", "--size", str(limits.scratch), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
                 "--size", str(limits.scratch), "--tmpfs", "/tmp",
                 "--size", str(limits.scratch), "--tmpfs", HOME]
@@ -236,14 +240,14 @@ def font_cache() -> tuple[Path, ...]:
 
 
 @dataclass
-class _Group:
+class Group:
     """A control group, which bounds memory and processes together. Root can make one; for anyone else, and where there
     is none, the limits of each process must do (the kernel holds them against all of a user but root)."""
 
     folders: list[Path] = field(default_factory=list)
 
     @classmethod
-    def make(cls, limits: Limits) -> "_Group":
+    def make(cls, limits: Limits) -> "Group":
         group, name = cls(), f"attention-{os.getpid()}-{time.monotonic_ns()}"
         both = CGROUPS / "cgroup.subtree_control"
         with contextlib.suppress(OSError):
@@ -272,6 +276,11 @@ class _Group:
             return []
         into = "".join(f"echo $$ > {folder}/cgroup.procs; " for folder in self.folders)
         return ["/bin/sh", "-c", f'{into}exec "$@"', "sh"]
+
+    def take_in(self, pid: int) -> None:
+        """Put a process that runs already inside. Raises OSError."""
+        for folder in self.folders:
+            (folder / "cgroup.procs").write_text(str(pid))
 
     def used_up(self) -> str | None:
         for folder in self.folders:

@@ -1,0 +1,203 @@
+"""A warm process in a jail of its own, from which the process of each submission is forked, in fresh namespaces.
+
+Run as `fork_server.py ATTNLAB LIMITED CONTROL SECONDS`: where the package and `limited.py` lie, the socket that orders
+come by, and for how long nobody may want anything before it ends. It loads what notebooks import, and never runs a
+student's code itself. An order is JSON with descriptors: {"program", "environment", "limits", "scratch", "files"}, and
+the sockets and pipes of the new process: announce, standard input and output, the files, and what is passed on to it.
+
+A new process has namespaces of its own (users, mounts, processes, network, IPC, host name, control groups) inside of
+those of the server's jail, which is the wall behind the wall. It says over `announce` that it is there, by which the
+grader learns its number; waits until the grader has put it into its control group; gives up every right; sets the
+limits; says that all of it was done; and becomes the program, or, where none is named, goes on as `attnlab/notebook_worker.py` with everything loaded.
+"""
+
+import ctypes
+import errno
+import fcntl
+import importlib
+import importlib.util
+import io
+import json
+import os
+import random
+import select
+import socket
+import struct
+import sys
+
+MAX_ORDER, MAX_DESCRIPTORS = 65536, 200
+HIGH = 256  # descriptors wait here while those below are put in order
+LIBRARIES = ["torch", "torch.nn.functional", "matplotlib.pyplot", "attnlab.check", "attnlab.mine", "attnlab.data",
+             "attnlab.widgets"]
+# unshare: mounts, control groups, host name, IPC, users, processes, network
+NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
+READ_ONLY, NO_SUID, NO_DEVICES, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
+LINUX = ctypes.CDLL(None, use_errno=True)
+
+
+def main(attnlab: str, limited: str, control: str, seconds: str) -> None:
+    control = socket.socket(fileno=int(control))
+    _load("attnlab", f"{attnlab}/__init__.py")
+    limits = _load("limited", limited)
+    notebook_worker = importlib.import_module("attnlab.notebook_worker")
+    shell = warm_up(notebook_worker)
+    control.send(b"ready")
+    while select.select([control], [], [], float(seconds))[0]:
+        order, descriptors, *_ = socket.recv_fds(control, MAX_ORDER, MAX_DESCRIPTORS)
+        if not order:
+            break
+        child = os.fork()
+        if not child:
+            try:
+                descriptors = _in_order(descriptors)
+                start(json.loads(order), descriptors, limits, lambda: notebook_worker.serve(shell, *notebook_worker.take_over()))
+            except BaseException as error:  # the grader starts another process the slow way
+                os.write(descriptors[0], f"!{error}"[:200].encode("utf-8", "replace"))
+            finally:
+                os._exit(1)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        os.waitpid(child, 0)
+
+
+def _load(name: str, path: str):
+    """A module or package by its location: no folder is put on the path."""
+    folders = [os.path.dirname(path)] if path.endswith("__init__.py") else None
+    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=folders)
+    sys.modules[name] = module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def warm_up(notebook_worker):
+    """Load what notebooks import, draw a figure, and make the shell that cells will run in. No thread is started."""
+    sys.path[0:1] = []  # the folder of this script
+    shell = notebook_worker.make_shell()
+    for library in LIBRARIES:
+        importlib.import_module(library)
+    import torch
+
+    torch.set_num_threads(1)
+    pyplot = sys.modules["matplotlib.pyplot"]
+    figure, axes = pyplot.subplots()
+    axes.imshow([[0.0, 1.0]])
+    axes.set_title("$x^2$")
+    figure.savefig(io.BytesIO(), format="png")  # fonts and colours are looked up once
+    pyplot.close(figure)
+    return shell
+
+
+def start(order: dict, descriptors: list[int], limits, go_on) -> None:
+    """In a fork of the server: make the namespaces, and in them the first process, which makes the program's."""
+    announce = descriptors[0]
+    user, group = os.getuid(), os.getgid()
+    _must(LINUX.unshare(NEW), "unshare")
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with open(f"/proc/self/{name}", "w") as file:
+            file.write(text)
+    if os.fork():
+        os._exit(0)
+    os.setsid()
+    os.write(announce, b".")
+    if os.read(announce, 1) != b".":  # nobody waits for it any more
+        os._exit(1)
+    files = dict(zip(order["files"], descriptors[3:]))
+    home = os.environ["HOME"]
+    _mount_own_folders(home, int(order["scratch"]), files)
+    _raise_loopback()
+    _give_up_rights()
+    limits.limit([int(value) for value in order["limits"]])
+    if not limits.refuse_calls():
+        raise OSError("no filter of system calls")
+    os.chdir(home)
+    os.write(announce, b".")
+    child = os.fork()
+    if child:
+        _wait_as_first(child, descriptors)
+    passed = descriptors[3 + len(files):]
+    for number, descriptor in enumerate([descriptors[1], descriptors[2], os.open(os.devnull, os.O_WRONLY), *passed]):
+        os.dup2(descriptor, number, inheritable=True)
+    os.closerange(3 + len(passed), os.sysconf("SC_OPEN_MAX"))
+    os.environ.update(order["environment"])
+    if order["program"]:
+        os.execv(order["program"][0], order["program"])
+    _draw_new_seeds()
+    go_on()
+
+
+def _in_order(descriptors: list[int]) -> list[int]:
+    """The descriptors from HIGH on, and none besides them that somebody could find."""
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, HIGH + number, inheritable=True)
+    os.closerange(3, HIGH)
+    return [HIGH + number for number in range(len(descriptors))]
+
+
+def _must(result: int, what: str) -> None:
+    if result < 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def _mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
+    _must(LINUX.mount(*(text.encode() or None for text in (source, target, kind)), ctypes.c_ulong(flags),
+                      data.encode() or None), f"mount {target}")
+
+
+def _mount_own_folders(home: str, scratch: int, files: dict[str, int]) -> None:
+    """Fresh folders in memory in place of the server's, and the given files in the home folder, not to be changed."""
+    _mount("none", "/", flags=RECURSIVE | PRIVATE)
+    for folder in ("/tmp", "/dev/shm", home):
+        _mount("tmpfs", folder, "tmpfs", NO_SUID | NO_DEVICES, f"size={scratch},mode=0755")
+    for name, descriptor in files.items():
+        path = f"{home}/{name}"
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(descriptor, "rb", closefd=False) as given, open(path, "wb") as copy:
+            while block := os.pread(given.fileno(), 1 << 20, copy.tell()):  # the place in it is shared with others
+                copy.write(block)
+        _mount(path, path, flags=BIND)
+        _mount("", path, flags=REMOUNT | BIND | READ_ONLY | NO_SUID | NO_DEVICES)
+    # Who grades as root owns /proc/sys in any namespace, and /proc/1/mem is writable to its owner.
+    _mount("", "/proc", flags=REMOUNT | BIND | READ_ONLY | NO_SUID | NO_DEVICES | 8)
+
+
+def _raise_loopback() -> None:
+    """A network of its own has no loopback until somebody raises it."""
+    with socket.socket() as any_socket:
+        fcntl.ioctl(any_socket, 0x8914, struct.pack("16sH14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
+
+
+def _give_up_rights() -> None:
+    """Nothing is left that this process was allowed in its own namespaces, and nothing can be had by a program."""
+    LINUX.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    LINUX.prctl(47, 4, 0, 0, 0)  # PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL
+    for right in range(64):
+        if LINUX.prctl(24, right, 0, 0, 0) < 0:  # PR_CAPBSET_DROP
+            if ctypes.get_errno() != errno.EINVAL:
+                _must(-1, "giving up rights")
+            break  # past the last that this kernel knows
+    _must(LINUX.capset(struct.pack("Ii", 0x20080522, 0), struct.pack("6I", *[0] * 6)), "giving up rights")
+
+
+def _wait_as_first(child: int, descriptors: list[int]) -> None:
+    """Be the first process of the namespace: bury the others, and end, and all with it, when the program's ended."""
+    for descriptor in descriptors:
+        os.close(descriptor)
+    while True:
+        ended, _ = os.wait()
+        if ended == child:
+            os._exit(0)
+
+
+def _draw_new_seeds() -> None:
+    """No two submissions draw the same numbers, and none draws what it would have drawn from the server's state."""
+    import numpy
+    import torch
+
+    random.seed()
+    numpy.random.seed()
+    torch.seed()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
