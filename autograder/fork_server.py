@@ -31,7 +31,9 @@ LIBRARIES = ["torch", "torch.nn.functional", "matplotlib.pyplot", "attnlab.check
              "attnlab.widgets"]
 # unshare: mounts, control groups, host name, IPC, users, processes, network
 NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
-READ_ONLY, NO_SUID, NO_DEVICES, REMOUNT, BIND, RECURSIVE, PRIVATE = 1, 2, 4, 32, 4096, 16384, 1 << 18
+READ_ONLY, NO_SUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
+REMOUNT, BIND, RECURSIVE, PRIVATE = 32, 4096, 16384, 1 << 18
+NOBODY = 65534
 LINUX = ctypes.CDLL(None, use_errno=True)
 
 
@@ -41,6 +43,7 @@ def main(attnlab: str, limited: str, control: str, seconds: str) -> None:
     limits = _load("limited", limited)
     notebook_worker = importlib.import_module("attnlab.notebook_worker")
     shell = warm_up(notebook_worker)
+    uncover_proc()
     control.send(b"ready")
     while select.select([control], [], [], float(seconds))[0]:
         order, descriptors, *_ = socket.recv_fds(control, MAX_ORDER, MAX_DESCRIPTORS)
@@ -87,12 +90,20 @@ def warm_up(notebook_worker):
     return shell
 
 
+def uncover_proc() -> None:
+    """Take away what bubblewrap has mounted over parts of /proc: where parts are hidden, nobody may mount another."""
+    with open("/proc/self/mountinfo") as file:
+        covers = [line.split()[4] for line in file if line.split()[4].startswith("/proc/")]
+    for place in reversed(covers):
+        _must(LINUX.umount2(place.encode(), 0), f"umount {place}")
+
+
 def start(order: dict, descriptors: list[int], limits, go_on) -> None:
     """In a fork of the server: make the namespaces, and in them the first process, which makes the program's."""
     announce = descriptors[0]
     user, group = os.getuid(), os.getgid()
     _must(LINUX.unshare(NEW), "unshare")
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+    for name, text in (("setgroups", "deny"), ("uid_map", f"{NOBODY} {user} 1"), ("gid_map", f"{NOBODY} {group} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
     if os.fork():
@@ -157,8 +168,8 @@ def _mount_own_folders(home: str, scratch: int, files: dict[str, int]) -> None:
                 copy.write(block)
         _mount(path, path, flags=BIND)
         _mount("", path, flags=REMOUNT | BIND | READ_ONLY | NO_SUID | NO_DEVICES)
-    # Who grades as root owns /proc/sys in any namespace, and /proc/1/mem is writable to its owner.
-    _mount("", "/proc", flags=REMOUNT | BIND | READ_ONLY | NO_SUID | NO_DEVICES | 8)
+    # Read-only: who grades as root owns /proc/sys in any namespace, and /proc/1/mem is writable to its owner.
+    _mount("proc", "/proc", "proc", READ_ONLY | NO_SUID | NO_DEVICES | NO_PROGRAMS)
 
 
 def _raise_loopback() -> None:

@@ -179,9 +179,10 @@ def bubblewrap(files: dict[str, Path], limits: Limits, environment: dict[str, st
 
     server: for the grader's own program that makes jails inside of it, see `fork_server.py`
     """
+    user = str(0 if server else USER)
     command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--unshare-user",
-               *([] if server else ["--disable-userns"]), "--die-with-parent", "--new-session", "--clearenv",
-               "--uid", str(USER), "--gid", str(USER), "--hostname", "jail"]
+               *(["--cap-add", "CAP_SYS_ADMIN"] if server else ["--disable-userns"]),  # in its own namespaces alone
+               "--die-with-parent", "--new-session", "--clearenv", "--uid", user, "--gid", user, "--hostname", "jail"]
     for folder in system_folders():
         link = os.path.islink(folder)
         command += ["--symlink", os.readlink(folder), folder] if link else ["--ro-bind", folder, folder]
