@@ -31,6 +31,8 @@ NO_JAIL = "AUTOGRADER_NO_JAIL"
 MB = 1 << 20
 CGROUPS = Path("/sys/fs/cgroup")
 LIMITED = Path(__file__).with_name("limited.py")
+# To make namespaces in which a user of its own stands for nobody. They hold in its own namespaces alone.
+SERVER_RIGHTS = ["--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETFCAP"]
 
 
 class NoJail(CourseError):
@@ -181,7 +183,7 @@ def bubblewrap(files: dict[str, Path], limits: Limits, environment: dict[str, st
     """
     user = str(0 if server else USER)
     command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--unshare-user",
-               *(["--cap-add", "CAP_SYS_ADMIN"] if server else ["--disable-userns"]),  # in its own namespaces alone
+               *(SERVER_RIGHTS if server else ["--disable-userns"]),
                "--die-with-parent", "--new-session", "--clearenv", "--uid", user, "--gid", user, "--hostname", "jail"]
     for folder in system_folders():
         link = os.path.islink(folder)
