@@ -55,7 +55,7 @@ release: $(READY)
 	$(BIN)/python -m autograder release
 
 grade: $(READY)
-	$(BIN)/python -m autograder grade
+	$(BIN)/python -m autograder sample
 
 formgrader: $(READY)
 	@test -f "$(COURSE_DIR)/gradebook.db" || { echo "No gradebook in $(COURSE_DIR): release first, or name another COURSE_DIR."; exit 1; }

@@ -1,4 +1,4 @@
-"""The grader's command line: `python -m autograder assemble | release | grade | report | try | doctor`."""
+"""The grader's command line: `python -m autograder assemble | release | sample | grade | report | export | try | doctor`."""
 
 from __future__ import annotations
 
@@ -22,10 +22,24 @@ def main(arguments: list[str] | None = None) -> int:
     release = commands.add_parser("release", help="make the student notebooks and the bundle in dist/")
     release.add_argument("--dist", type=Path, default=Path("dist"), help="folder for the bundle (default: dist)")
 
-    grade = commands.add_parser("grade", help="grade the sample class from release to feedback and CSV")
-    grade.add_argument("chapter", nargs="*", help="stems such as softmax; all chapters if none is named")
-    grade.add_argument("--course", type=Path, default=None, help="course folder (default: build/course)")
-    grade.add_argument("--no-jail", action="store_true", help="run the samples with your rights, outside the jail")
+    sample = commands.add_parser("sample", help="grade the sample class from release to feedback and CSV")
+    sample.add_argument("chapter", nargs="*", help="stems such as softmax; all chapters if none is named")
+    sample.add_argument("--course", type=Path, default=None, metavar="FOLDER",
+                        help="an empty folder (default: build/sample_class)")
+    sample.add_argument("--no-jail", action="store_true", help="run the samples with your rights, outside the jail")
+
+    grade = commands.add_parser("grade", help="grade what was handed in, several submissions at a time")
+    grade.add_argument("assignment", nargs="+", help="its name in the gradebook, such as softmax")
+    grade.add_argument("--course", type=Path, default=None, metavar="FOLDER",
+                       help="course folder (default: build/course)")
+    grade.add_argument("--student", metavar="ID", help="this student alone")
+    grade.add_argument("--force", action="store_true", help="again, what is graded already")
+    grade.add_argument("--watch", action="store_true", help="go on, and grade what arrives")
+    grade.add_argument("--workers", type=_positive, metavar="N", help="processes (default: one for each core)")
+    grade.add_argument("--scheduler", metavar="ADDRESS", help="a running Dask scheduler, such as tls://host:8786")
+    for name, what in (("ca", "certificate of the authority"), ("cert", "own certificate"), ("key", "own key")):
+        grade.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=f"{what}, for a scheduler")
+    grade.add_argument("--no-jail", action="store_true", help="with your rights: only submissions you trust")
 
     report = commands.add_parser("report", help="scores, mistakes and what to look at, of a whole class")
     report.add_argument("assignment", help="its name in the gradebook, such as softmax")
@@ -68,11 +82,28 @@ def _release(options) -> int:
     return 0
 
 
-def _grade(options) -> int:
+def _positive(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of processes")
+    return int(text)
+
+
+def _sample(options) -> int:
     from autograder import sample_class
 
     _jail_or_say_so(options, "the samples are this course's own, so they are graded without a jail")
     return sample_class.run(options.course, options.chapter)
+
+
+def _grade(options) -> int:
+    from autograder import grade, jail
+
+    if options.no_jail:
+        os.environ[jail.NO_JAIL] = "1"  # workers inherit it
+    files = {name: getattr(options, f"tls_{name}") for name in ("ca", "cert", "key")}
+    return grade.run(options.assignment, options.course, workers=options.workers, scheduler=options.scheduler,
+                     tls={name: path for name, path in files.items() if path}, force=options.force,
+                     student=options.student, watch=options.watch)
 
 
 def _report(options) -> int:

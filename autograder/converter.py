@@ -1,44 +1,39 @@
-"""nbgrader's autograding, with this course's trust: `nbgrader autograde` and formgrader's button both come here.
+"""nbgrader's autograding, with this course's trust: `nbgrader autograde`, formgrader's button and `python -m autograder
+grade` all come here.
 
-A submission is read as text, put together anew from the gradebook's record, run in the jail, judged from outside, and
-entered in one step. Whatever it does, the batch goes on, and what is lost is zero with a reason. `install()` puts the
+A submission is read as bytes, graded by `work` in this process or in others, and entered in one step by the one
+writer. Whatever a submission does, the batch goes on, and what is lost is zero with a reason. `install()` puts the
 converter where nbgrader looks for its own; `nbgrader_config.py` calls it.
 """
 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import fcntl
 import fnmatch
 import glob
-import json
-import math
 import os
 import re
 import shutil
 import tempfile
-import time
+from dataclasses import dataclass
 from pathlib import Path
 
 import nbformat
 import sqlalchemy
-from attnlab.check import Points
-from attnlab.report import as_html, as_text
 from nbgrader import utils
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import MissingEntry
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import AssignLatePenalties
-from traitlets import Bool, Float, List, Unicode
+from traitlets import Any, Bool, Float, List, Unicode
 
-from autograder import clean, feedback, intake, jail, lent, registry, scratch
-from autograder.evaluate import Cell, Evaluated, Times, evaluate
-from autograder.feedback import RESULTS
-from autograder.grading import as_record
-from autograder.hidden import MIMETYPE
+from autograder import feedback, intake, jail, parcel, pools, secret, work
+from autograder.errors import CourseError
+from autograder.writer import Writer
 
-
-MANY = 3  # submissions, for which a process to fork others from is worth its start
+MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every process that grades is handed
 
 
 class TrustedAutograde(Autograde):
@@ -54,45 +49,130 @@ class TrustedAutograde(Autograde):
     submission_seconds = Float(1500.0, help="Wall time of one notebook.").tag(config=True)
     autograde_preprocessors = List([
         "nbgrader.preprocessors.IgnorePattern", "nbgrader.preprocessors.LimitOutput"]).tag(config=True)
+    pool = Any(pools.InThisProcess(), help="What runs the grading; see `autograder.pools`.")
 
     def start(self) -> None:
         try:
             jail.ensure()  # said before anything is touched
         except jail.NoJail as error:
             self._stop(str(error))
-        super().start()
+        todo = self.due()
+        if not todo and not self.assignments:
+            self._stop(f"there are no submissions at {self._pattern()}")
+        self.grade(todo)
 
-    def init_notebooks(self) -> None:
-        """Find the submissions. One without a notebook is one too: what an earlier one earned must not stay."""
-        pattern = self._format_source(self.coursedir.assignment_id, self.coursedir.student_id)
+    def _pattern(self) -> str:
+        return self._format_source(self.coursedir.assignment_id, self.coursedir.student_id)
+
+    def due(self) -> list[tuple[str, str]]:
+        """The submissions to be graded now, by assignment and student.
+
+        A submission without a notebook is one too: what an earlier one earned must not stay.
+        """
         self.assignments = {folder: glob.glob(os.path.join(glob.escape(folder), f"{self.coursedir.notebook_id}.ipynb"))
-                            for folder in glob.glob(pattern)}
-        if not self.assignments:
-            self._stop(f"there are no submissions at {pattern}")
-
-    def convert_notebooks(self) -> None:
-        failed = []
-        for assignment in sorted(self.assignments):
-            self.notebooks = sorted(self.assignments[assignment])
-            found = re.match(self._format_source("(?P<assignment_id>.*)", "(?P<student_id>.*)", escape=True), assignment)
+                            for folder in glob.glob(self._pattern())}
+        todo = []
+        for folder in sorted(self.assignments):
+            found = re.match(self._format_source("(?P<assignment_id>.*)", "(?P<student_id>.*)", escape=True), folder)
             if found is None:
-                self._stop(f"{assignment} is not where submissions are")
+                self._stop(f"{folder} is not where submissions are")
             names = found["assignment_id"], found["student_id"]
-            try:
-                if self.init_destination(*names):
-                    self.run_pre_convert_hook()
-                    self.grade_submission(*names)
-                    self.run_post_convert_hook()
-            except sqlalchemy.exc.OperationalError as error:
-                self._stop(f"the gradebook cannot be used ({error.orig}); after an update of nbgrader, back it up and run "
-                           "`nbgrader db upgrade`")
-            except jail.NoJail as error:
-                self._stop(str(error))
-            except Exception:
-                self.log.exception("%s of %s could not be graded", *names)
-                failed.append(names)
+            if self.init_destination(*names):
+                todo.append(names)
+        return todo
+
+    def grade(self, todo: list[tuple[str, str]]) -> None:
+        """Grade submissions and enter each as soon as it is done. Raises NbGraderException with a line that says why."""
+        if not todo:
+            return
+        try:
+            failed = self.grade_all(todo)
+        except sqlalchemy.exc.OperationalError as error:
+            self._stop(f"the gradebook cannot be used ({error.orig}); after an update of nbgrader, back it up and run "
+                       "`nbgrader db upgrade`")
+        except (CourseError, MissingEntry) as error:
+            self._stop(str(error))
         if failed:
             self._stop("could not be graded: " + ", ".join(f"{a} of {s}" for a, s in failed))
+
+    def grade_all(self, todo: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Grade submissions, by assignment and student; returns those that could not be graded."""
+        failed: list[tuple[str, str]] = []
+        self._names: dict[str, list[str]] = {}  # of the notebooks, by assignment
+        with Writer(self.coursedir.db_url, self.coursedir.course_id, self._late()) as writer:
+            common = {name: self._common(writer, name) for name in dict.fromkeys(name for name, _ in todo)}
+            handed_in: dict[tuple[str, str], _HandedIn] = {}
+
+            def jobs():
+                for names in todo:
+                    try:
+                        self._run_hook(self.run_pre_convert_hook, *names)
+                        writer.admit(names[1], self.create_student)
+                        handed_in[names] = self._handed_in(*names)
+                        yield names, common[names[0]], handed_in[names].packed
+                    except MissingEntry as error:
+                        self.log.error("%s of %s: %s", *names, error)
+                        failed.append(names)
+                    except OSError:
+                        self.log.exception("%s of %s could not be read", *names)
+                        failed.append(names)
+
+            for names, result in self.pool.graded(jobs(), len(todo)):
+                try:
+                    if isinstance(result, Exception):
+                        raise result
+                    self._put_in_place(writer, *names, handed_in.pop(names), result)
+                    self._run_hook(self.run_post_convert_hook, *names)
+                except (sqlalchemy.exc.OperationalError, jail.NoJail):
+                    raise
+                except Exception:
+                    self.log.exception("%s of %s could not be graded", *names)
+                    failed.append(names)
+                self.progress(names, names in failed)
+        return failed
+
+    def _run_hook(self, hook, assignment_id: str, student_id: str) -> None:
+        """Run a hook of the instructor's configuration, which is told of one submission."""
+        self.notebooks = sorted(self.assignments.get(self._format_source(assignment_id, student_id), []))
+        hook()
+
+    def progress(self, names: tuple[str, str], failed: bool) -> None:
+        """Called after each submission."""
+
+    def _late(self):
+        """What gives the penalty of a late notebook, by the plugin that nbgrader's configuration names."""
+        step = AssignLatePenalties(parent=self)
+        step.init_plugin()
+
+        def penalty(student: str, notebook, seconds: float) -> float | None:
+            self.log.warning("%s is %s seconds late", student, seconds)
+            found = step.plugin_inst.late_submission_penalty(student, notebook.score, seconds)
+            return None if found is None else step._check_late_penalty(notebook, found)
+
+        return penalty
+
+    def _common(self, writer: Writer, assignment_id: str) -> bytes:
+        """What all submissions of an assignment have in common, packed."""
+        source = self._source_folder(assignment_id)
+        plans: dict[str, work.Plan] = {}
+        for name, official in writer.official(assignment_id).items():
+            order, plain = _source_order(source / f"{name}.ipynb")
+            plans[name] = work.Plan(sorted(official, key=lambda cell: order.get(cell.name, len(order))), order, plain)
+        self._names[assignment_id] = list(plans)
+        given = [path for path in _ordinary_files(source, self.coursedir.ignore)
+                 if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in self.given_files)]
+        if sum(path.stat().st_size for path in given) > MAX_GIVEN:
+            self._stop(f"the files in {source} are more than {MAX_GIVEN >> 20} MB; name those that code may read in "
+                       "TrustedAutograde.given_files")
+        kinds = [step.rpartition(".")[2] for step in self.autograde_preprocessors]
+        settings = work.Settings(
+            secret.seed(Path(self.coursedir.root)), self.extra_cells, self.cell_seconds, self.case_seconds,
+            self.submission_seconds, tuple(self.autograde_preprocessors),
+            {kind: dict(self.config[kind]) for kind in kinds if kind in self.config})
+        return work.pack_assignment(plans, settings, {path.name: path.read_bytes() for path in given})
+
+    def _source_folder(self, assignment_id: str) -> Path:
+        return Path(self.coursedir.format_path(self.coursedir.source_directory, ".", assignment_id))
 
     def _stop(self, words: str):
         """End the command with one line that says why."""
@@ -113,37 +193,45 @@ class TrustedAutograde(Autograde):
         self.log.info("Skipping existing assignment: %s", done)
         return False
 
-    def grade_submission(self, assignment_id: str, student_id: str) -> None:
-        """Grade one student's submission of one assignment, and put the result in place in one step."""
+    def _handed_in(self, assignment_id: str, student_id: str) -> "_HandedIn":
+        """Read a submission's folder, and trust nothing in it with more than bytes."""
         notes: list[str] = []
         folder = Path(self._format_source(assignment_id, student_id))
         timestamp = None if folder.is_symlink() else self._timestamp(folder, notes)
-        with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
-            self._admit(gradebook, assignment_id, student_id, timestamp)
-            official = {notebook.name: _official_cells(notebook) for notebook in
-                        gradebook.find_assignment(assignment_id).notebooks}
-        source = Path(self.coursedir.format_path(self.coursedir.source_directory, ".", assignment_id))
+        kept, notebooks, refused = self._files(folder, notes), {}, {}
+        for name in self._names[assignment_id]:
+            path = folder / f"{name}.ipynb"
+            if folder.is_symlink() or not os.path.lexists(path):
+                self.log.warning("No submitted file: %s", path)
+                continue
+            try:
+                notebooks[name] = intake.read_bytes(path)
+            except intake.Refused as error:
+                refused[name] = str(error)
+                self.log.warning("%s: %s", path, error)
+        packed = work.pack_submission(assignment_id, student_id, notes, refused, notebooks)
+        return _HandedIn(timestamp, kept, packed)
+
+    def _put_in_place(self, writer: Writer, assignment_id: str, student_id: str, handed_in: "_HandedIn",
+                      result: bytes) -> None:
+        """Enter a result and put its folder in place: cut short anywhere, it is graded again."""
+        record, files = parcel.unwrap(result)
         place = Path(self._format_dest(assignment_id, student_id))
         with _workshop(Path(self.coursedir.root)) as workshop:
             draft = workshop / "draft"
             draft.mkdir()
-            self._copy_files(folder, draft, notes)
-            given = _ordinary_files(source, self.coursedir.ignore)
-            for path in given:
+            for name, data in handed_in.kept.items():
+                (draft / name).write_bytes(data)
+            for path in _ordinary_files(self._source_folder(assignment_id), self.coursedir.ignore):
                 shutil.copy(path, draft / path.name)
-            graded = {name: self._grade_notebook(name, cells, folder, source, given, notes)
-                      for name, cells in official.items()}
-            for name, work in graded.items():
-                if not work.missing:
-                    feedback.tell_grader(work.notebook, notes + work.notes + work.evaluated.flags)
-                    self._write(draft, name, work, assignment_id, student_id)
-            (draft / RESULTS).write_text(json.dumps(_record(graded, notes), indent=1), "utf-8")
+            for name, data in files.items():
+                (draft / name).write_bytes(data)
             self._permit(draft)
             place.parent.mkdir(parents=True, exist_ok=True)
-            # While gradebook and folder say different things nothing is in place: cut short here, it is graded again.
+            # While gradebook and folder say different things nothing is in place.
             if place.exists():
                 place.rename(workshop / "old")
-            self._enter(assignment_id, student_id, graded)
+            writer.enter(assignment_id, student_id, handed_in.timestamp, record["notebooks"])
             draft.rename(place)
         self.set_permissions(assignment_id, student_id)
 
@@ -166,24 +254,12 @@ class TrustedAutograde(Autograde):
             self.log.warning("%s holds no time", path)
             return None
 
-    def _admit(self, gradebook, assignment_id, student_id, timestamp) -> None:
-        if self.create_student:
-            gradebook.update_or_create_student(student_id)
-        try:
-            gradebook.find_student(student_id)
-            gradebook.find_assignment(assignment_id)
-        except MissingEntry as error:
-            raise NbGraderException(str(error)) from None
-        when = {} if timestamp is None else {"timestamp": timestamp}
-        submission = gradebook.update_or_create_submission(assignment_id, student_id, **when)
-        if submission.total_seconds_late > 0:
-            self.log.warning("%s is %s seconds late", submission, submission.total_seconds_late)
-
-    def _copy_files(self, folder: Path, draft: Path, notes: list[str]) -> None:
-        """Keep the files that may be kept. Links, devices and folders are told of, and left where they are."""
+    def _files(self, folder: Path, notes: list[str]) -> dict[str, bytes]:
+        """The files that may be kept. Links, devices and folders are told of, and left where they are."""
+        kept: dict[str, bytes] = {}
         if folder.is_symlink() or not folder.is_dir():
             notes.append("what was handed in is a link, or no folder; nothing in it was looked at")
-            return
+            return kept
         for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
             if entry.name.endswith(".ipynb") and entry.is_file(follow_symlinks=False):
                 continue
@@ -192,80 +268,19 @@ class TrustedAutograde(Autograde):
                 notes.append(f"the file {entry.name[:100]!r} was left out")
                 continue
             try:
-                (draft / entry.name).write_bytes(intake.read_bytes(Path(entry.path)))
+                kept[entry.name] = intake.read_bytes(Path(entry.path))
             except intake.Refused as error:
                 notes.append(f"left out: {error}")
+        return kept
 
-    # Grading
 
-    def _grade_notebook(self, name, official, folder, source, given, notes) -> "_Work":
-        path = folder / f"{name}.ipynb"
-        work = _Work(official)
-        if folder.is_symlink() or not os.path.lexists(path):
-            work.missing = True
-            self.log.warning("No submitted file: %s", path)
-            return work
-        order, plain = _source_order(source / f"{name}.ipynb")
-        official.sort(key=lambda cell: order.get(cell.name, len(order)))
-        exercises = registry.exercises_of(name) if name in registry.chapters() else {}
-        try:
-            submitted = intake.cells_of(intake.read_bytes(path))
-        except intake.Refused as error:
-            work.refused = str(error)
-            work.notebook = intake.reassemble([], official).notebook
-            work.notes.append(f"the notebook could not be read: {error}")
-            self.log.warning("%s: %s", path, error)
-            return work
-        made = intake.reassemble(submitted, official, plain, self.extra_cells)
-        work.notebook, work.notes = made.notebook, made.notes
-        begin = time.monotonic()
-        cells = _cells(made.notebook, exercises)
-        work.evaluated = evaluate(
-            cells, exercises, files={path.name: path for path in given if any(
-                fnmatch.fnmatchcase(path.name, pattern) for pattern in self.given_files)},
-            loans=lent.loans(name),
-            times=Times(self.cell_seconds, self.case_seconds, self.submission_seconds),
-            many=len(self.assignments) >= MANY)
-        work.seconds = time.monotonic() - begin
-        for cell in cells:
-            if cell.solution and not cell.check:
-                found = exercises.get(work.notebook.cells[cell.place].metadata.nbgrader.grade_id)
-                work.notes += scratch.forbidden_calls(cell.source, found) if found else []
-        _fill_in(work, plain)
-        return work
+@dataclass(frozen=True)
+class _HandedIn:
+    """One submission as it was read: when, the files to keep, and what is graded, packed."""
 
-    # Results
-
-    def _enter(self, assignment_id: str, student_id: str, graded: dict[str, "_Work"]) -> None:
-        """Enter all scores and comments of a submission in one transaction. What is not scored now is scored zero."""
-        with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
-            submission = gradebook.find_submission(assignment_id, student_id)
-            for notebook in submission.notebooks:
-                work = graded[notebook.name]
-                notebook.late_submission_penalty = None  # a new one is found below; a missing notebook has none
-                for grade in notebook.grades:
-                    score, extra = work.score(grade.name)
-                    grade.auto_score, grade.extra_credit = score, extra if extra is not None else grade.extra_credit
-                    grade.needs_manual_grade = not work.missing and (
-                        grade.manual_score is not None or score is None or work.is_suspect(grade.name))
-                for comment in notebook.comments:
-                    comment.auto_comment = work.comment(comment.name)
-            gradebook.db.commit()
-        for name, work in graded.items():
-            if not work.missing:
-                AssignLatePenalties(parent=self).preprocess(
-                    work.notebook, self._resources(name, assignment_id, student_id))
-
-    def _resources(self, name: str, assignment_id: str, student_id: str) -> dict:
-        return {"unique_key": name, "nbgrader": {"student": student_id, "assignment": assignment_id, "notebook": name,
-                                                 "db_url": self.coursedir.db_url}}
-
-    def _write(self, draft: Path, name: str, work: "_Work", assignment_id: str, student_id: str) -> None:
-        self._sanitizing = False  # this chooses the preprocessors, and the folder to read from
-        self._init_preprocessors()
-        self._sanitizing = True
-        text, _ = self.exporter.from_notebook_node(work.notebook, self._resources(name, assignment_id, student_id))
-        (draft / f"{name}.ipynb").write_text(text, "utf-8")
+    timestamp: datetime.datetime | None
+    kept: dict[str, bytes]
+    packed: bytes
 
 
 @contextlib.contextmanager
@@ -295,76 +310,6 @@ def _locked(folder: Path, wait: bool = True):
         os.close(descriptor)
 
 
-class _Work:
-    """What became of one notebook of a submission."""
-
-    def __init__(self, official: list[intake.Official]):
-        self.official = {cell.name: cell for cell in official}
-        self.notebook: nbformat.NotebookNode | None = None
-        self.evaluated = Evaluated()
-        self.missing = False
-        self.refused: str | None = None
-        self.notes: list[str] = []
-        self.seconds = 0.0
-
-    def score(self, name: str) -> tuple[float | None, float | None]:
-        """The points of a graded cell, None where a human must look; and extra credit, None where it has none."""
-        if self.missing or self.refused:
-            return 0.0, 0.0 if self._exercise(name) else None
-        if self.official[name].task:
-            return None, None  # a human's to grade, whatever was done
-        report = self._report(name)
-        if report is not None:
-            return (0.0, report.points) if report.bonus else (report.points, None)
-        return self._score_as_nbgrader(name), None
-
-    def _score_as_nbgrader(self, name: str) -> float | None:
-        cell = next(c for c in self.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
-        quiet = nbformat.from_dict(cell)  # a warning is no failure
-        if cell.cell_type == "code":
-            quiet.outputs = [output for output in quiet.outputs if output.get("name") != "stderr"]
-        try:
-            score, most = utils.determine_grade(quiet)
-        except (ValueError, KeyError, TypeError):
-            return 0.0
-        return score if score is None or math.isfinite(score) and 0 <= score <= most else 0.0
-
-    def comment(self, name: str) -> str | None:
-        """What nbgrader says beside a solution cell."""
-        if self.missing:
-            return None
-        if self.refused:
-            return f"{clean.plain(self.refused)} This counts as zero."
-        cell = next((c for c in self.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name), None)
-        report = self._report(f"check-{name}")
-        if cell is not None and not cell.metadata.nbgrader.get("locked") \
-                and cell.metadata.nbgrader.get("checksum") == utils.compute_checksum(cell):
-            return "No response."
-        if report is not None and report.reason and not report.not_done:
-            return clean.plain(report.reason)
-        return None
-
-    def is_suspect(self, name: str) -> bool:
-        """Whether a human should look at this score."""
-        return any(flag.startswith(f"{name.removeprefix('check-')}: answered") for flag in self.evaluated.flags)
-
-    def _report(self, name: str):
-        return self.evaluated.reports.get(name.removeprefix("check-")) if name.startswith("check-") else None
-
-    def _exercise(self, name: str) -> bool:
-        return name.startswith("check-")
-
-
-def _official_cells(notebook) -> list[intake.Official]:
-    """The gradebook's record of a notebook's cells."""
-    grades = {cell.name: cell for cell in notebook.grade_cells}
-    solutions, tasks = ({cell.name for cell in cells} for cells in (notebook.solution_cells, notebook.task_cells))
-    points = {cell.name: cell.max_score for cell in [*notebook.grade_cells, *notebook.task_cells]}
-    return [intake.Official(cell.name, cell.cell_type, cell.source or "", bool(cell.locked), cell.name in solutions,
-                            cell.name in grades, cell.name in tasks, points.get(cell.name), cell.checksum)
-            for cell in notebook.source_cells]
-
-
 def _source_order(path: Path) -> tuple[dict[str, int], frozenset[str]]:
     """The order of the instructor's notebook, by cell name, and the sources of its plain cells."""
     if not path.is_file():
@@ -381,65 +326,6 @@ def _ordinary_files(folder: Path, ignore) -> list[Path]:
         return []
     return [path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix != ".ipynb"
             and not any(fnmatch.fnmatch(path.name, pattern) for pattern in ignore)]
-
-
-def _cells(notebook, exercises) -> list[Cell]:
-    cells = []
-    for place, cell in enumerate(notebook.cells):
-        if cell.cell_type == "code":
-            mark = cell.metadata.get("nbgrader", {})
-            name = mark.get("grade_id", "").removeprefix("check-")
-            checks = mark.get("grade") and not mark.get("solution") and name in exercises
-            cells.append(Cell(place, cell.source, bool(mark.get("solution")), name if checks else None))
-    return cells
-
-
-def _fill_in(work: _Work, given: frozenset[str]) -> None:
-    """Put outputs into the notebook: the students' own, cleaned, and at each check what was found.
-
-    given: sources of the instructor's plain cells, which are shown as they are
-    """
-    count, room = 0, clean.Room()
-    for place, cell in enumerate(work.notebook.cells):
-        mark = cell.metadata.get("nbgrader", {})
-        name = mark.get("grade_id", "").removeprefix("check-")
-        as_released = mark and mark.get("checksum") == utils.compute_checksum(cell)
-        if not mark and cell.source.strip() in given:
-            cell.metadata["given"] = True  # metadata is the grader's; a student's is not read
-        elif not mark.get("locked") and not as_released:
-            cell.source = _shown_source(cell, room)
-        if cell.cell_type == "markdown":
-            continue
-        count += 1
-        cell.execution_count = count
-        if cell.metadata.get("nbgrader", {}).get("grade") and name in work.evaluated.reports:
-            cell.outputs = report_outputs(work.evaluated.reports[name], count)
-        else:
-            cell.outputs = clean.outputs(work.evaluated.outputs.get(place, []), count, room)
-
-
-def _shown_source(cell, room: clean.Room) -> str:
-    """What a student wrote, as it is shown."""
-    markdown = cell.cell_type == "markdown"
-    source = clean.markdown(cell.source) if markdown else clean.code(cell.source)
-    if room.take(markup=len(source)):
-        return source
-    return clean.TOO_LONG if markdown else f"# {clean.TOO_LONG}"
-
-
-def report_outputs(report, count: int) -> list:
-    """A report as a notebook shows it: the table, and the points as nbgrader reads them."""
-    shown = nbformat.v4.new_output("display_data", {"text/html": as_html(report), "text/plain": as_text(report)})
-    bundle = {**Points(report)._repr_mimebundle_(), MIMETYPE: as_record(report, "notebook")}
-    return [shown, nbformat.v4.new_output("execute_result", bundle, execution_count=count)]
-
-
-def _record(graded: dict[str, _Work], notes: list[str]) -> dict:
-    return {"notes": notes, "notebooks": {name: {
-        "missing": work.missing, "refused": work.refused, "seconds": round(work.seconds, 3), "notes": work.notes,
-        "flags": work.evaluated.flags,
-        "exercises": [as_record(report, name) for report in work.evaluated.reports.values()]}
-        for name, work in graded.items()}}
 
 
 def install() -> None:

@@ -161,7 +161,7 @@ class _Outside:
             self.special = {
                 "home": {"paths": self._paths(Path.home())},
                 "course": {"paths": self._paths(beside_course, course / "gradebook.db", course / "submitted")},
-                "seed": {"paths": self._paths(secret.PATH.parent, secret.PATH)},
+                "seed": {"paths": self._paths(beside_course, secret.path())},
                 "solutions": {"paths": self._paths(None, *sorted((ROOT / "solutions").glob("*.py")),
                                                    Path(__file__), ROOT / "tests" / "conftest.py")}}
             server = self._stack.enter_context(socket.create_server(("127.0.0.1", 0)))

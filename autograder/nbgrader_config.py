@@ -17,6 +17,8 @@ from autograder import converter, registry, release  # noqa: E402 - importing it
 c = get_config()  # noqa: F821 - given by traitlets
 c.CourseDirectory.course_id = "attention"
 c.CourseDirectory.root = os.environ.get("COURSE_DIR") or str(ROOT / "build" / "course")
+if os.environ.get("GRADEBOOK_URL"):  # PostgreSQL, such as postgresql+psycopg://grader@127.0.0.1/attention
+    c.CourseDirectory.db_url = os.environ["GRADEBOOK_URL"]
 
 # The rubric stands in the locked question cell, between mark-scheme lines. Students never get it: it is cut on
 # release, restored for the instructor when grading, and cut again from the feedback.

@@ -1,4 +1,4 @@
-"""The secret seed of a course: hidden inputs are drawn from it, and it never leaves this checkout."""
+"""The secret seed of a course: hidden inputs are drawn from it, and it never leaves the course's folder."""
 
 from __future__ import annotations
 
@@ -6,36 +6,44 @@ import contextlib
 import os
 import secrets
 import tempfile
+from pathlib import Path
 
 from autograder.errors import CourseError
-from autograder.registry import ROOT
+from autograder.registry import course_folder
 
-PATH = ROOT / "autograder" / "secret_seed"
+NAME = "secret_seed"
 GIVEN = "AUTOGRADER_SEED"
 
 
-def seed() -> int:
-    """The course's seed, made on first use. It is readable by its owner alone and ignored by git.
+def path(course: Path | None = None) -> Path:
+    """Where the seed of a course lies: in its folder, beside the gradebook. `course_folder()` if none is named."""
+    return (course or course_folder()) / NAME
 
-    AUTOGRADER_SEED, a whole number, stands in for it where gradings of different checkouts are compared.
+
+def seed(course: Path | None = None) -> int:
+    """The course's seed, made on first use. It is readable by its owner alone.
+
+    AUTOGRADER_SEED, a whole number, stands in for it where gradings of different courses are compared.
     """
     if os.environ.get(GIVEN, "").isdecimal():
         return int(os.environ[GIVEN])
-    if not PATH.exists():
-        _make()
-    text = PATH.read_text("ascii", errors="replace").strip()
+    place = path(course)
+    if not place.exists():
+        _make(place)
+    text = place.read_text("ascii", errors="replace").strip()
     if not text.isdecimal():
-        raise CourseError(f"{PATH.name} does not hold a whole number; delete it and a new one is made")
+        raise CourseError(f"{place} does not hold a whole number; delete it and a new one is made")
     return int(text)
 
 
-def _make() -> None:
+def _make(place: Path) -> None:
     """Write a new seed in one step: whoever comes at the same time finds none or a whole one, and all the same."""
-    descriptor, draft = tempfile.mkstemp(dir=PATH.parent, prefix=PATH.name)  # readable by its owner alone
+    place.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, draft = tempfile.mkstemp(dir=place.parent, prefix=place.name)  # readable by its owner alone
     try:
         with os.fdopen(descriptor, "w") as file:
             file.write(str(secrets.randbits(64)))
         with contextlib.suppress(FileExistsError):  # another process was first
-            os.link(draft, PATH)
+            os.link(draft, place)
     finally:
         os.unlink(draft)

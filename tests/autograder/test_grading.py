@@ -173,23 +173,23 @@ def test_names_that_python_reserves_for_scripts_do_not_run(tmp_path):
 
 
 def test_the_seed_is_made_once_and_is_its_owners_alone(tmp_path, monkeypatch):
-    monkeypatch.setattr(secret, "PATH", tmp_path / "secret_seed")
+    monkeypatch.setenv("COURSE_DIR", str(tmp_path))
     first = secret.seed()
     assert secret.seed() == first and first >= 0
-    assert stat.S_IMODE(secret.PATH.stat().st_mode) == 0o600
+    assert stat.S_IMODE(secret.path().stat().st_mode) == 0o600
     assert [path.name for path in tmp_path.iterdir()] == ["secret_seed"]
 
 
 def test_a_spoilt_seed_is_reported(tmp_path, monkeypatch):
-    monkeypatch.setattr(secret, "PATH", tmp_path / "secret_seed")
-    secret.PATH.write_text("")
+    monkeypatch.setenv("COURSE_DIR", str(tmp_path))
+    secret.path().write_text("")
     with pytest.raises(CourseError, match="delete it"):
         secret.seed()
 
 
 def test_without_a_seed_given_the_courses_own_is_used(tmp_path, monkeypatch):
-    monkeypatch.setattr(secret, "PATH", tmp_path / "secret_seed")
-    assert grade_object(live(RIGHT), TOY).passed and secret.PATH.exists()
+    monkeypatch.setenv("COURSE_DIR", str(tmp_path))
+    assert grade_object(live(RIGHT), TOY).passed and secret.path().exists()
 
 
 def test_a_refusal_in_the_students_own_words_is_named():

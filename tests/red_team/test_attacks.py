@@ -73,13 +73,13 @@ def _command_lines() -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def hidden_numbers():
+def hidden_numbers(graded):
     """The first digits of every number that is drawn from the secret seed, as a page would show it."""
     def drawn(seed):
         materials = [exercise.material(seed, misconceptions=False) for exercise in registry.exercises_of(STEM).values()]
         return set(_numbers(materials))
 
-    return drawn(secret.seed()) - drawn(PUBLIC_SEED)
+    return drawn(secret.seed(graded.course)) - drawn(PUBLIC_SEED)
 
 
 def _numbers(value):
@@ -137,7 +137,7 @@ def _look_for_leaks(graded, attack, name, hidden_numbers):
     if page.exists():
         texts["page"] = page.read_text("utf-8")
     for where, text in texts.items():
-        for words in (*attack.absent, str(secret.seed()), str(graded.course / "source")):
+        for words in (*attack.absent, str(secret.seed(graded.course)), str(graded.course / "source")):
             assert words not in text, (where, words)
         seen = hidden_numbers & set(re.findall(_LONG_NUMBER, text))
         assert not seen, (where, seen)

@@ -1,0 +1,78 @@
+"""`python -m autograder grade ASSIGNMENT...`: grade what was handed in, several submissions at a time."""
+
+from __future__ import annotations
+
+import logging
+import os
+import sys
+import time
+from pathlib import Path
+
+from autograder import jail, pools, registry
+from autograder.errors import CourseError
+
+CONFIG = Path(__file__).with_name("nbgrader_config.py")
+LOOK_SECONDS = 5.0  # between two looks of --watch
+
+
+def run(assignments: list[str], course: Path | None, *, workers: int | None = None, scheduler: str | None = None,
+        tls: dict[str, Path] | None = None, force: bool = False, student: str | None = None,
+        watch: bool = False) -> int:
+    """Grade each assignment's submissions that are new, or all of them if forced; 0 if every one could be graded."""
+    jail.ensure()
+    course = (course or registry.course_folder()).resolve()
+    if not (course / "gradebook.db").exists() and not os.environ.get("GRADEBOOK_URL"):
+        raise CourseError(f"no gradebook in {course}: release an assignment first, or name the course with --course")
+    graders = {name: _grader(name, course, force, student) for name in assignments}
+    status = 0
+    with pools.pool(workers, scheduler, tls) as pool:
+        while True:
+            for name, grader in graders.items():
+                grader.pool = pool
+                todo = grader.due()
+                if todo:
+                    status = max(status, _grade(name, grader, todo))
+                elif not watch:
+                    print(f"{name}: {'nothing new' if grader.assignments else 'nothing was handed in'}", file=sys.stderr)
+            if not watch:
+                return status
+            try:
+                time.sleep(LOOK_SECONDS)
+            except KeyboardInterrupt:
+                return status
+
+
+def _grade(name: str, grader, todo: list[tuple[str, str]]) -> int:
+    from nbgrader.converters.base import NbGraderException
+    from tqdm import tqdm
+
+    failures = []
+    with tqdm(total=len(todo), desc=name, unit="", file=sys.stderr, mininterval=0.5) as bar:
+        def progress(names, failed: bool) -> None:
+            failures.extend([names] if failed else [])
+            bar.set_postfix_str(f"{len(failures)} failed" if failures else "", refresh=False)
+            bar.update()
+
+        grader.progress = progress
+        try:
+            grader.grade(todo)
+        except NbGraderException as error:
+            bar.close()
+            print(f"autograder: {error}", file=sys.stderr)
+            return 1
+    return 0
+
+
+def _grader(assignment: str, course: Path, force: bool, student: str | None):
+    """nbgrader's converter, configured as its command is in this course."""
+    from nbgrader.coursedir import CourseDirectory
+    from traitlets.config.loader import PyFileConfigLoader
+
+    os.environ["COURSE_DIR"] = str(course)  # the configuration reads it
+    config = PyFileConfigLoader(CONFIG.name, path=str(CONFIG.parent)).load_config()
+    from autograder.converter import TrustedAutograde
+
+    folder = CourseDirectory(config=config, assignment_id=assignment, **({"student_id": student} if student else {}))
+    grader = TrustedAutograde(coursedir=folder, config=config, force=force)
+    grader.log = logging.getLogger("autograder.grade")
+    return grader

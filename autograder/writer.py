@@ -1,0 +1,172 @@
+"""The one writer: enters what was graded into nbgrader's gradebook, a submission in one transaction.
+
+One connection serves a whole run. Rows are found by keys that have an index, so a gradebook of ten thousand students
+is as fast as an empty one. To enter a result again changes nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field
+
+import sqlalchemy
+from nbgrader.api import (
+    Comment, Grade, Gradebook, MissingEntry, Student, SubmittedAssignment, SubmittedNotebook)
+
+from autograder import intake
+
+# nbgrader looks grades and comments up by their notebook, and its tables have no index for it: each look would read
+# the whole table. An index changes no row, and nbgrader's own pages become quicker by it, too.
+INDEXES = [("grade", "notebook_id"), ("comment", "notebook_id"), ("submitted_notebook", "assignment_id"),
+           ("submitted_assignment", "student_id")]
+
+
+@dataclass(frozen=True)
+class _Notebook:
+    """What the gradebook has of one notebook of an assignment: ids by the names of the cells."""
+
+    id: str
+    grades: dict[str, str]
+    comments: dict[str, str]
+
+
+@dataclass
+class _Assignment:
+    id: str
+    notebooks: dict[str, _Notebook] = field(default_factory=dict)
+
+
+class Writer:
+    """Use as a context manager. late: `late(student, score, seconds)` gives the penalty of a notebook, or None."""
+
+    def __init__(self, db_url: str, course_id: str, late=None):
+        self._gradebook = Gradebook(db_url, course_id)
+        self._db, self._late = self._gradebook.db, late
+        self._assignments: dict[str, _Assignment] = {}
+        _make_indexes(self._gradebook.engine)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self._gradebook.close()
+
+    def official(self, assignment: str) -> dict[str, list[intake.Official]]:
+        """The record of an assignment's cells, by notebook. Raises MissingEntry."""
+        try:
+            return {notebook.name: _official_cells(notebook) for notebook in
+                    self._gradebook.find_assignment(assignment).notebooks}
+        finally:
+            self._forget()
+
+    def admit(self, student: str, create: bool) -> None:
+        """Make sure that the gradebook knows a student. Raises MissingEntry where it does not and shall not."""
+        known = self._db.query(Student.id).filter(Student.id == student).one_or_none()
+        self._forget()
+        if known is None and not create:
+            raise MissingEntry(f"No such student: {student}")
+        if known is None:
+            self._gradebook.update_or_create_student(student)
+            self._forget()
+
+    def enter(self, assignment: str, student: str, timestamp: datetime.datetime | None, notebooks: dict) -> None:
+        """Enter all scores, comments and penalties of a submission. Raises MissingEntry for an unknown assignment.
+
+        notebooks: by name, as `work.grade` gives them
+        """
+        try:
+            self._enter(self._known(assignment), student, timestamp, notebooks)
+            self._db.commit()
+        except BaseException:
+            self._db.rollback()
+            raise
+        finally:
+            self._forget()
+
+    def _enter(self, assignment: _Assignment, student: str, timestamp, notebooks: dict) -> None:
+        submission = self._db.query(SubmittedAssignment).filter(
+            SubmittedAssignment.assignment_id == assignment.id,
+            SubmittedAssignment.student_id == student).one_or_none()
+        if submission is None:
+            submission = SubmittedAssignment(assignment_id=assignment.id, student_id=student)
+            self._db.add(submission)
+        if timestamp is not None:
+            submission.timestamp = timestamp
+        self._db.flush()
+        for name, plan in assignment.notebooks.items():
+            result = notebooks[name]
+            entry = self._db.query(SubmittedNotebook).filter(
+                SubmittedNotebook.notebook_id == plan.id,
+                SubmittedNotebook.assignment_id == submission.id).one_or_none()
+            if entry is None:
+                entry = SubmittedNotebook(notebook_id=plan.id, assignment_id=submission.id)
+                self._db.add(entry)
+                self._db.flush()
+            self._enter_grades(entry, plan, result)
+            self._enter_comments(entry, plan, result)
+            entry.late_submission_penalty = None  # a new one is found below; a missing notebook has none
+            if self._late is not None and not result["missing"] and submission.total_seconds_late > 0:
+                self._db.flush()
+                self._db.refresh(entry, ["score"])
+                entry.late_submission_penalty = self._late(student, entry, submission.total_seconds_late)
+
+    def _enter_grades(self, entry, plan: _Notebook, result: dict) -> None:
+        have = {grade.cell_id: grade for grade in self._rows(Grade, entry, plan.grades)}
+        for name, cell in plan.grades.items():
+            grade = have.get(cell)
+            if grade is None:
+                grade = Grade(cell_id=cell, notebook_id=entry.id)
+                self._db.add(grade)
+            score, extra, suspect = result["grades"][name]
+            grade.auto_score, grade.extra_credit = score, extra if extra is not None else grade.extra_credit
+            grade.needs_manual_grade = not result["missing"] and (
+                grade.manual_score is not None or score is None or suspect)
+
+    def _enter_comments(self, entry, plan: _Notebook, result: dict) -> None:
+        have = {comment.cell_id: comment for comment in self._rows(Comment, entry, plan.comments)}
+        for name, cell in plan.comments.items():
+            comment = have.get(cell)
+            if comment is None:
+                comment = Comment(cell_id=cell, notebook_id=entry.id)
+                self._db.add(comment)
+            comment.auto_comment = result["comments"][name]
+
+    def _rows(self, table, entry, cells: dict[str, str]) -> list:
+        return self._db.query(table).filter(table.notebook_id == entry.id, table.cell_id.in_(cells.values())).all()
+
+    def _known(self, name: str) -> _Assignment:
+        if name not in self._assignments:
+            found = self._gradebook.find_assignment(name)
+            self._assignments[name] = _Assignment(found.id, {notebook.name: _Notebook(
+                notebook.id,
+                {cell.name: cell.id for cell in [*notebook.grade_cells, *notebook.task_cells]},
+                {cell.name: cell.id for cell in [*notebook.solution_cells, *notebook.task_cells]})
+                for notebook in found.notebooks})
+        return self._assignments[name]
+
+    def _forget(self) -> None:
+        """End the transaction that reading began, and keep no object: ten thousand would slow every flush."""
+        self._db.rollback()
+        self._db.expunge_all()
+
+
+def _make_indexes(engine) -> None:
+    """Add the indexes that are not there; where the gradebook may not be altered, it works without them."""
+    with engine.connect() as connection:
+        for table, column in INDEXES:
+            try:
+                connection.execute(sqlalchemy.text(
+                    f"CREATE INDEX IF NOT EXISTS attention_{table}_{column} ON {table} ({column})"))
+                connection.commit()
+            except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.ProgrammingError):
+                connection.rollback()
+
+
+def _official_cells(notebook) -> list[intake.Official]:
+    """The gradebook's record of a notebook's cells."""
+    grades = {cell.name: cell for cell in notebook.grade_cells}
+    solutions, tasks = ({cell.name for cell in cells} for cells in (notebook.solution_cells, notebook.task_cells))
+    points = {cell.name: cell.max_score for cell in [*notebook.grade_cells, *notebook.task_cells]}
+    return [intake.Official(cell.name, cell.cell_type, cell.source or "", bool(cell.locked), cell.name in solutions,
+                            cell.name in grades, cell.name in tasks, points.get(cell.name), cell.checksum)
+            for cell in notebook.source_cells]
