@@ -15,7 +15,7 @@ from autograder import jail, work
 from autograder.errors import CourseError
 
 Job = tuple[tuple[str, str], bytes, bytes]  # its names, what is common to the assignment, the submission
-MANY = 3  # submissions, for which a process to fork others from is worth its start
+MANY = 6  # submissions, for which a process to fork others from is worth its start
 AHEAD = 2  # jobs a worker has waiting
 RETRIES = 3  # of a job whose worker was lost
 

@@ -60,7 +60,7 @@ def make(course: Path, notebooks: dict[str, nbformat.NotebookNode], students=(),
         for number, cell in enumerate(notebook.cells):
             cell["id"] = f"{name.replace('_', '-')}-{number}"
         nbformat.write(notebook, source / f"{name}.ipynb")
-    # A file of the instructor's is mounted into each jail: by its path the jails of a course are found.
+    # A file of the instructor's, which code may read in the jail.
     (source / "words.txt").write_text("the cat sat\n")
     release.nbgrader("generate_assignment", assignment, course=course)
     with book(course) as gradebook:
@@ -103,16 +103,6 @@ def reference(stem: str, name: str) -> str:
     cell = next(cell for cell in assemble.source_notebook(stem).cells
                 if cell.metadata.get("nbgrader", {}).get("grade_id") == name)
     return "\n".join(line for line in cell.source.splitlines() if "### " not in line)
-
-
-def running_jails(course: Path) -> list[int]:
-    """The processes that bubblewrap runs for this course, now."""
-    found = []
-    for entry in Path("/proc").glob("[0-9]*/cmdline"):
-        with contextlib.suppress(OSError):
-            if f"{course}/source".encode() in entry.read_bytes():
-                found.append(int(entry.parent.name))
-    return found
 
 
 def grades(course: Path, assignment: str = ASSIGNMENT) -> dict[str, dict]:

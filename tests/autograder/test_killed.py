@@ -18,7 +18,7 @@ import pytest
 
 from autograder import channel, jail, registry
 from autograder.evaluate import Cell, evaluate
-from tests.autograder import small_course
+from tests.autograder import processes, small_course
 from tests.autograder.honest import PENALTY
 
 pytestmark = pytest.mark.slow
@@ -49,7 +49,7 @@ def grade(course: Path, arguments: tuple[str, ...] = (), die_at: str | None = No
 
 
 def _die_at(moment: str) -> None:
-    from autograder import converter
+    from autograder import converter, writer
 
     def die(*args, **kwargs):
         os.kill(os.getpid(), signal.SIGKILL)
@@ -57,15 +57,14 @@ def _die_at(moment: str) -> None:
     def then_die(act):
         return lambda *args, **kwargs: (act(*args, **kwargs), die())
 
-    class_ = converter.TrustedAutograde
     if moment == "before anything is entered":
-        class_._enter = die
-    elif moment == "between scores and penalties":
-        converter.AssignLatePenalties.preprocess = die
+        writer.Writer.enter = die
+    elif moment == "in the middle of the transaction":
+        writer.Writer._enter = then_die(writer.Writer._enter)
     elif moment == "before the folder is in place":
-        class_._enter = then_die(class_._enter)
+        writer.Writer.enter = then_die(writer.Writer.enter)
     elif moment == "after the folder is in place":
-        class_.set_permissions = die
+        converter.TrustedAutograde.set_permissions = die
     else:
         raise ValueError(moment)
 
@@ -90,24 +89,14 @@ class Run:
         if what == "the grader":
             return [self.process.pid]
         name = "bwrap" if what == "bubblewrap" else "python"
-        return [pid for pid in descendants(self.process.pid) if command(pid).startswith(name)]
+        return [pid for pid in processes.below(self.process.pid) if processes.command(pid).startswith(name)]
 
 
-def descendants(root: int) -> list[int]:
-    parents = {}
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
-    found = [root]
-    for pid in found:
-        found += [child for child, parent in parents.items() if parent == pid]
-    return found[1:]
-
-
-def command(pid: int) -> str:
-    with contextlib.suppress(OSError):
-        return (Path("/proc") / str(pid) / "comm").read_text()
-    return ""
+@pytest.fixture(scope="module", autouse=True)
+def reaper():
+    """What a killed grader leaves behind becomes a child of this process, and can be found."""
+    with processes.reaping():
+        yield
 
 
 @dataclass
@@ -169,7 +158,7 @@ def left_over(course: Path, pids: list[int]) -> list[str]:
     found += [str(path) for path in course.glob("gradebook.db-*")]
     for pid in pids:
         found += [str(path) for path in jail.CGROUPS.glob(f"**/attention-{pid}-*")]
-    return found + [f"process {pid}" for pid in small_course.running_jails(course)]
+    return found + [f"process {pid}" for pid in processes.jails()]
 
 
 def wait_until(true, what: str):
@@ -182,7 +171,7 @@ def wait_until(true, what: str):
 
 def finish(course: Path, expected: dict, *before: Run) -> None:
     """A second run, as anyone would start it, and what must be true after it."""
-    wait_until(lambda: not small_course.running_jails(course), "a jail outlived its grader")
+    wait_until(lambda: not processes.jails(), "a jail outlived its grader")
     second = Run(course)
     assert second.wait() == 0, (course / "log.txt").read_text()
     assert state(course) == expected
@@ -247,7 +236,7 @@ def test_a_cell_that_ends_its_process_itself_is_left_out_after_its_second_chance
     assert done.flags == ["a cell was left out: it ended the process"]
 
 
-@pytest.mark.parametrize("moment", ["before anything is entered", "between scores and penalties",
+@pytest.mark.parametrize("moment", ["before anything is entered", "in the middle of the transaction",
                                     "before the folder is in place", "after the folder is in place"])
 def test_killed_between_two_steps_of_entering_a_grade_a_second_run_completes(class_, tmp_path, moment):
     course = tmp_path / "course"

@@ -13,7 +13,7 @@ import nbformat
 import pytest
 
 from autograder import release, secret
-from tests.autograder import honest, small_course
+from tests.autograder import honest, processes, small_course
 
 pytestmark = pytest.mark.slow
 
@@ -191,7 +191,7 @@ def test_noise_costs_nothing(here, student):
 
 
 def test_no_process_outlives_the_grading(graded):
-    assert small_course.running_jails(graded) == []
+    assert processes.jails() == []
 
 
 def test_what_is_kept_of_five_megabytes_can_be_shown(graded):
