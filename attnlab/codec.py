@@ -20,8 +20,8 @@ import zipfile
 import numpy as np
 
 MAX_BYTES = 64 * 1024 * 1024  # of all arrays of one value
-MAX_PACKED = MAX_BYTES + (1 << 20)  # of its packed form
 MAX_TREE = 8 * 1024 * 1024  # of the JSON text that holds everything but the arrays
+MAX_PACKED = MAX_BYTES + MAX_TREE + (1 << 20)  # of its packed form
 MAX_DEPTH = 12
 MAX_NODES = 100_000
 MAX_ARRAYS = 10_000
@@ -38,7 +38,7 @@ class CodecError(ValueError):
     """A value that cannot be packed, or bytes that do not hold a packed value."""
 
 
-def pack(value) -> bytes:
+def pack(value, compressed: bool = True) -> bytes:
     """The bytes of `value`.
 
     Raises CodecError for anything but the types named above, for nesting deeper than MAX_DEPTH, for more than
@@ -50,7 +50,8 @@ def pack(value) -> bytes:
         if len(text) > MAX_TREE:
             raise CodecError("a value that large cannot be taken as a result")
         buffer = io.BytesIO()
-        np.savez_compressed(buffer, tree=np.frombuffer(text, dtype=np.uint8), **arrays)
+        save = np.savez_compressed if compressed else np.savez
+        save(buffer, tree=np.frombuffer(text, dtype=np.uint8), **arrays)
     except CodecError:
         raise
     except Exception as error:  # whatever an object that pretends to be something else provokes

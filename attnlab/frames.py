@@ -6,7 +6,7 @@ from attnlab import codec
 
 
 def write(stream, value) -> None:
-    data = codec.pack(value)
+    data = codec.pack(value, compressed=False)  # it goes no further than this machine
     stream.write(len(data).to_bytes(8, "little") + data)
     stream.flush()
 

@@ -44,7 +44,7 @@ class Channel:
         return self.receive(deadline)
 
     def send(self, message: dict, deadline: float) -> None:
-        data = codec.pack(message)
+        data = codec.pack(message, compressed=False)
         frame, sent = len(data).to_bytes(8, "little") + data, 0
         while sent < len(frame):
             self._wait(self._writes, select.POLLOUT, deadline)

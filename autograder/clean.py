@@ -24,6 +24,7 @@ import nbformat
 from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
+from autograder import nodes
 from autograder.registry import ROOT
 
 MAX_TEXT = 400_000  # characters of one output
@@ -101,7 +102,7 @@ def outputs(found: list[dict], count: int, room: Room | None = None) -> list:
             continue
         kept.append(shown)
     if full:
-        kept.append(nbformat.v4.new_output("stream", name="stdout", text=f"{TOO_MUCH}\n"))
+        kept.append(nodes.output("stream", name="stdout", text=f"{TOO_MUCH}\n"))
     return kept
 
 
@@ -113,18 +114,18 @@ def _output(output: dict, count: int, room: Room):
     if kind == "stream":
         name = "stderr" if output.get("name") == "stderr" else "stdout"
         shown = _text(output.get("text"))
-        return nbformat.v4.new_output("stream", name=name, text=shown) if room.take(len(shown)) else FULL
+        return nodes.output("stream", name=name, text=shown) if room.take(len(shown)) else FULL
     if kind == "error":
         traceback = output.get("traceback") if isinstance(output.get("traceback"), list) else []
         lines = [_text(line)[:10_000] for line in traceback[:100]]
         if not room.take(sum(map(len, lines))):
             return FULL
-        return nbformat.v4.new_output("error", ename=_text(output.get("ename"))[:200],
+        return nodes.output("error", ename=_text(output.get("ename"))[:200],
                                       evalue=_text(output.get("evalue"))[:2000], traceback=lines)
     if kind in ("display_data", "execute_result") and isinstance(output.get("data"), dict):
         data = _data(output["data"], room)
         more = {"execution_count": count} if kind == "execute_result" else {}
-        return FULL if data is None else nbformat.v4.new_output(kind, data=data, metadata={}, **more) if data else None
+        return FULL if data is None else nodes.output(kind, data=data, metadata={}, **more) if data else None
     return None
 
 

@@ -10,11 +10,10 @@ import html
 import re
 from pathlib import Path
 
-import nbformat
 from nbgrader import utils
 from nbgrader.converters import GenerateFeedback
 
-from autograder import clean
+from autograder import clean, nodes
 
 NOTE = "for-the-grader"  # name of the cell; no student's cell has a name
 MAX_NOTES = 30
@@ -34,7 +33,7 @@ def tell_grader(notebook, notes: list[str]) -> None:
     told = [*notes[:MAX_NOTES], *([f"and {len(notes) - MAX_NOTES} more, in results.json"] if len(notes) > MAX_NOTES else [])]
     lines = "".join(f"<li>{html.escape(clean.plain(note))}</li>" for note in told)
     # HTML without an empty line, so that Markdown leaves it alone, and TeX too.
-    cell = nbformat.v4.new_markdown_cell(f'<div class="tex2jax_ignore"><b>For the grader:</b><ul>{lines}</ul></div>', id=NOTE)
+    cell = nodes.markdown_cell(f'<div class="tex2jax_ignore"><b>For the grader:</b><ul>{lines}</ul></div>', id=NOTE)
     cell.metadata["nbgrader"] = {"grade_id": NOTE, "grade": False, "solution": False, "locked": True, "task": False,
                                  "schema_version": 3, "cell_type": "markdown"}
     cell.metadata.nbgrader["checksum"] = utils.compute_checksum(cell)

@@ -14,6 +14,7 @@ limits; says that all of it was done; and becomes the program, or, where none is
 import ctypes
 import errno
 import fcntl
+import gc
 import importlib
 import importlib.util
 import io
@@ -87,6 +88,8 @@ def warm_up(notebook_worker):
     axes.set_title("$x^2$")
     figure.savefig(io.BytesIO(), format="png")  # fonts and colours are looked up once
     pyplot.close(figure)
+    gc.collect()
+    gc.freeze()  # what is here now is never garbage: forks need not look at it, nor copy it for that
     return shell
 
 

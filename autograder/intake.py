@@ -16,6 +16,8 @@ from pathlib import Path
 import nbformat
 import numpy as np
 
+from autograder import nodes
+
 MAX_NOTEBOOK = 32 << 20  # bytes; outputs, which are not looked at, are most of a large one
 MAX_SOURCE = 1 << 20  # characters of one cell
 MAX_CELLS = 2000
@@ -172,7 +174,7 @@ def reassemble(submitted: list[Submitted], official: list[Official], given: froz
         cells += [_own(own) for own in after.get(cell.name, [])]
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
-    notebook = nbformat.v4.new_notebook(cells=cells, metadata={
+    notebook = nodes.notebook(cells, {
         "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"},
         "language_info": {"name": "python"}})
     return Reassembled(notebook, notes)
@@ -184,8 +186,7 @@ def _first_line(source: str) -> str:
 
 
 def _own(cell: Submitted):
-    make = nbformat.v4.new_code_cell if cell.kind == "code" else nbformat.v4.new_markdown_cell
-    return make(cell.source)
+    return nodes.cell(cell.kind, cell.source)
 
 
 def _official(cell: Official, theirs: str | None):
@@ -193,5 +194,4 @@ def _official(cell: Official, theirs: str | None):
             "task": cell.task, "schema_version": 3, "cell_type": cell.cell_type, "checksum": cell.checksum}
     if cell.points is not None:
         mark["points"] = cell.points
-    make = nbformat.v4.new_code_cell if cell.cell_type == "code" else nbformat.v4.new_markdown_cell
-    return make(cell.source if theirs is None else theirs, metadata={"nbgrader": mark})
+    return nodes.cell(cell.cell_type, cell.source if theirs is None else theirs, {"nbgrader": mark})

@@ -20,7 +20,7 @@ from attnlab.report import as_html, as_text
 from nbgrader import utils
 from traitlets.config import Config
 
-from autograder import clean, feedback, intake, lent, parcel, registry, scratch
+from autograder import clean, feedback, intake, lent, nodes, parcel, registry, scratch
 from autograder.evaluate import Cell, Evaluated, Times, evaluate
 from autograder.feedback import RESULTS
 from autograder.grading import as_record
@@ -291,6 +291,6 @@ def _shown_source(cell, room: clean.Room) -> str:
 
 def report_outputs(report, count: int) -> list:
     """A report as a notebook shows it: the table, and the points as nbgrader reads them."""
-    shown = nbformat.v4.new_output("display_data", {"text/html": as_html(report), "text/plain": as_text(report)})
+    shown = nodes.output("display_data", data={"text/html": as_html(report), "text/plain": as_text(report)}, metadata={})
     bundle = {**Points(report)._repr_mimebundle_(), MIMETYPE: as_record(report, "notebook")}
-    return [shown, nbformat.v4.new_output("execute_result", bundle, execution_count=count)]
+    return [shown, nodes.output("execute_result", data=bundle, metadata={}, execution_count=count)]
