@@ -76,7 +76,7 @@ def _fingerprint() -> str:
     found = hashlib.sha256()
     for folder, pattern in (("attnlab", "*.py"), ("attnlab", "data/*.npz"), ("attnlab", "checks/*.npz"),
                             ("solutions", "*.py"), ("autograder/exercises", "*.py"), ("autograder", "exercise.py"),
-                            ("autograder", "assemble.py")):
+                            ("autograder", "draw.py"), ("autograder", "assemble.py")):
         for path in sorted((registry.ROOT / folder).glob(pattern)):
             found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()

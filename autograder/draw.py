@@ -1,4 +1,4 @@
-"""Tensors for the cases of an exercise, most of them drawn from a NumPy generator.
+"""Tensors and arrays for the cases of an exercise, most of them drawn from a NumPy generator.
 
 PyTorch's own random streams differ between versions and devices; NumPy's are fixed.
 """
@@ -14,6 +14,28 @@ import torch
 def normal(rng: np.random.Generator, *shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
     """Standard normal numbers in a tensor of that shape."""
     return torch.from_numpy(rng.normal(size=shape)).to(dtype)
+
+
+def disagreeing(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
+    """Two vectors of n normal numbers, n at least 2, with products of both signs that add up to less than zero.
+
+    Their cosine is clearly negative and their lengths are moderate, so that a lost sign shows, and a small number in a
+    denominator shows always or never.
+    """
+    while True:
+        a, b = rng.normal(size=n), rng.normal(size=n)
+        length_a, length_b = np.linalg.norm(a), np.linalg.norm(b)
+        if min(length_a, length_b) > 0.5 and max(length_a, length_b) < 2.5 and (a * b).max() > 0.05:
+            if -0.9 < a @ b / (length_a * length_b) < -0.2:
+                return a, b
+
+
+def both_signs(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    """Normal numbers in an array of that shape; every row along the last axis holds positive and negative ones."""
+    while True:
+        x = rng.normal(size=shape)
+        if (x.max(axis=-1) > 0.1).all() and (x.min(axis=-1) < -0.1).all():
+            return x
 
 
 def numbered(*shape: int) -> torch.Tensor:

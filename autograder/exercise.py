@@ -100,7 +100,7 @@ class Exercise:
             "name": self.name, "signature": str(bare), "parameters": list(signature.parameters),
             "chapter": self.reference.__module__.rpartition(".")[2], "section": self.section, "bonus": self.bonus,
             "misconceptions": [],
-            "properties": [self._property_material(p, _stream(seed, self.name, p.title)) for p in self.properties],
+            "properties": [self._property_material(p, seed) for p in self.properties],
         }
         if misconceptions:
             self.explain(made)
@@ -113,9 +113,13 @@ class Exercise:
             for m in self.misconceptions]
         return material
 
-    def _property_material(self, prop: Property, rng: np.random.Generator) -> dict:
-        # As bytes and back, as an answer will get them: two names for one array become two arrays.
-        cases = [codec.unpack(codec.pack(case)) for case in prop.cases(rng)]
+    def inputs(self, prop: Property, seed) -> list[bytes]:
+        """The inputs of each case of one property of this exercise, drawn from `seed`, packed by `attnlab.codec`."""
+        return [codec.pack(case) for case in prop.cases(_stream(seed, self.name, prop.title))]
+
+    def _property_material(self, prop: Property, seed) -> dict:
+        # From bytes, as an answer will get them: two names for one array become two arrays.
+        cases = [codec.unpack(packed) for packed in self.inputs(prop, seed)]
         reference = prop.reference or self.reference
         expected = [observe(reference, prop.probe.__name__, copy.deepcopy(case)) for case in cases]
         for case, outcome in zip(cases, expected):

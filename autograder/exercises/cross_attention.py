@@ -122,8 +122,8 @@ def single_precision(rng):
     "has the projections W_q, W_k, W_v, W_o and no bias", points=1,
     hint="Four layers nn.Linear(d_model, d_model, bias=False), under these names and no others.")
 def structure(rng):
-    yield dict(init=dict(d_model=12, n_heads=3))
-    yield dict(init=dict(d_model=int(rng.integers(2, 9)), n_heads=1))
+    for n_heads in (int(rng.integers(2, 6)), 1):
+        yield dict(init=dict(d_model=n_heads * int(rng.integers(2, 12)), n_heads=n_heads))
 
 
 @CrossAttention.property(

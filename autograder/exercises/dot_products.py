@@ -5,6 +5,7 @@ import math
 import numpy as np
 
 from attnlab import probes
+from autograder.draw import disagreeing
 from autograder.exercise import Exercise, Written
 from solutions import dot_products as solutions
 
@@ -22,28 +23,33 @@ def multiply_and_add(rng):
     yield dict(a=[1, 0, 1, 0], b=[1, 1, 0, 0])
     yield dict(a=[1, 2, 3], b=[4, 5, 6])
     yield dict(a=[2.5], b=[-3.0])
-    yield dict(a=rng.normal(size=5).tolist(), b=rng.normal(size=5).tolist())
+    a, b = disagreeing(rng, 5)
+    yield dict(a=a.tolist(), b=b.tolist())
 
 
 @dot.property("gives 0.0 for two empty vectors", points=1,
               hint="A sum of no products is 0. Start from 0 and the empty case needs no line of its own.")
 def empty(rng):
     yield dict(a=[], b=[])
+    # And one entry, the least that is not empty: the only pair of empty vectors would be easily learned by heart.
+    yield dict(a=rng.uniform(2, 9, size=1).tolist(), b=rng.uniform(2, 9, size=1).tolist())
 
 
 @dot.property("refuses vectors of different lengths", points=2, probe=probes.error_of,
               hint="Compare the two lengths first, and raise ValueError if they differ.")
 def lengths_differ(rng):
-    yield dict(a=[1.0, 2.0, 3.0], b=[4.0, 5.0])
-    yield dict(a=[4.0, 5.0], b=[1.0, 2.0, 3.0])
-    yield dict(a=[], b=[1.0])
+    short, long = rng.normal(size=2).tolist(), rng.normal(size=3).tolist()
+    yield dict(a=long, b=short)
+    yield dict(a=short, b=long)
+    yield dict(a=[], b=rng.normal(size=1).tolist())
 
 
 @dot.property("leaves its inputs as they were", points=1, probe=probes.unchanged,
               hint="Read the entries by index or in a loop. `pop`, `sort` and assignments such as `a[i] = ...` write "
                    "into the caller's list.")
 def dot_is_pure(rng):
-    yield dict(a=rng.normal(size=4).tolist(), b=rng.normal(size=4).tolist())
+    a, b = disagreeing(rng, 4)
+    yield dict(a=a.tolist(), b=b.tolist())
 
 
 @dot.misconception("Vectors of different lengths get a number, because entries without a partner do not count: `zip` "
@@ -267,7 +273,8 @@ cosine_similarity = Exercise(solutions.cosine_similarity, section="Direction wit
 def angle(rng):
     yield dict(a=np.array([3.0, 4.0]), b=np.array([2.0, 0.0]))
     yield dict(a=np.array([1, 2, 2]), b=np.array([-4, 0, 3]))
-    yield dict(a=rng.normal(size=5), b=rng.normal(size=5))
+    a, b = disagreeing(rng, 5)
+    yield dict(a=a, b=b)
     yield dict(a=3 * rng.normal(size=7), b=rng.normal(size=7) - 2)
 
 
@@ -284,7 +291,7 @@ def zero_vectors(rng):
                             hint="Take the square root of each sum of squares by itself, compare lengths with exactly "
                                  "0, and add nothing to the denominator.")
 def any_length(rng):
-    a, b = rng.normal(size=4), rng.normal(size=4)
+    a, b = disagreeing(rng, 4)
     yield dict(a=1e100 * a, b=1e100 * b)
     yield dict(a=1e-100 * a, b=1e-100 * b)
     yield dict(a=1e100 * a, b=1e-100 * b)
@@ -301,7 +308,8 @@ def cosine_lengths_differ(rng):
 @cosine_similarity.property("leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=1e-11,
                             hint="`a /= ...` writes into the caller's array. `a = a / ...` makes a new one.")
 def cosine_is_pure(rng):
-    yield dict(a=rng.normal(size=3), b=rng.normal(size=3))
+    a, b = disagreeing(rng, 3)
+    yield dict(a=a, b=b)
 
 
 def _divided(a, b, denominator, numerator=None):
@@ -585,9 +593,9 @@ def sizes_do_not_fit(rng):
 @matmul.property("refuses rows of different lengths", points=1, probe=probes.error_of,
                  hint="Compare the length of every row, in A and in B, with that of the first.")
 def ragged(rng):
-    yield dict(A=[[1.0, 2.0], [3.0]], B=[[1.0, 2.0], [3.0, 4.0]])
-    yield dict(A=[[1.0, 2.0], [3.0, 4.0]], B=[[1.0, 2.0, 3.0], [4.0, 5.0]])
-    yield dict(A=[[1.0, 2.0], [3.0, 4.0]], B=[[1.0, 2.0], [3.0, 4.0, 5.0]])
+    for lengths_A, lengths_B in (((2, 1), (2, 2)), ((2, 2), (3, 2)), ((2, 2), (2, 3))):
+        yield dict(A=[rng.normal(size=n).tolist() for n in lengths_A],
+                   B=[rng.normal(size=n).tolist() for n in lengths_B])
 
 
 @matmul.property("leaves its inputs as they were", points=1, probe=probes.unchanged,
@@ -794,7 +802,7 @@ def leading_dimensions(rng):
 @pairwise_scores.property("scores 2000 queries with 2000 keys in under two seconds", points=1, probe=probes.in_time,
                           hint="No Python loop. One matrix product computes all four million scores.")
 def fast(rng):
-    yield dict(seconds=2.0, seed=2000, shapes={"Q": [2000, 64], "K": [2000, 64]})
+    yield dict(seconds=2.0, seed=int(rng.integers(2**31)), shapes={"Q": [2000, 64], "K": [2000, 64]})
 
 
 @pairwise_scores.property("refuses queries and keys of different widths", points=1, probe=probes.error_of,

@@ -216,8 +216,8 @@ def starts_anew(rng):
     "grows as long as the text does", points=1, probe=probes.steps,
     hint="Nobody said how long the text will be. If you set room aside, make more when it is full.")
 def grows(rng):
-    first = int(rng.integers(1, 5))
-    yield dict(init={}, steps=[_pattern(1, first), _pattern(600, first), _pattern(5000, first), _pattern(1, first),
+    first, some, many = int(rng.integers(1, 5)), int(rng.integers(600, 700)), int(rng.integers(5000, 6000))
+    yield dict(init={}, steps=[_pattern(1, first), _pattern(some, first), _pattern(many, first), _pattern(1, first),
                                dict(do="len")])
 
 
@@ -474,8 +474,10 @@ def _layer(rng, d_model, n_heads, n_kv_heads, batch, n, names="qkvo", dtype=torc
     "has narrow maps for keys and values, and no bias", points=1,
     hint="W_q and W_o are nn.Linear(d_model, d_model, bias=False). W_k and W_v have n_kv_heads * d_head outputs.")
 def structure(rng):
-    yield dict(init=dict(d_model=12, n_heads=6, n_kv_heads=2))
-    yield dict(init=dict(d_model=16, n_heads=4, n_kv_heads=1, base=500.0))
+    for n_kv_heads, base in ((2, {}), (1, dict(base=500.0))):
+        n_heads = n_kv_heads * int(rng.integers(2, 5))
+        d_model = 2 * n_heads * int(rng.integers(1, 5))
+        yield dict(init=dict(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads, **base))
 
 
 @GroupedQueryAttention.property(

@@ -4,6 +4,7 @@ The models are small, seven words and eight numbers each, and their heads are fo
 pair only, and one pair turns alike whatever the base.
 """
 
+import numpy as np
 import torch
 from torch import nn
 
@@ -59,8 +60,9 @@ def _model(rng, *shape, dtype=torch.float64, **sizes):
     hint="nn.Embedding(vocab_size, d_model), an nn.ModuleList of n_layers LlamaBlocks, and an RMSNorm, under the "
          "names embedding, blocks and norm. The head is the embedding's weight once more.")
 def structure(rng):
-    yield dict(init=SIZES)
-    yield dict(init=dict(vocab_size=5, d_model=12, n_layers=3, n_heads=3, n_kv_heads=3, d_ff=4))
+    vocab_size, d_ff = (int(size) for size in rng.choice([5, 6, 7, 9, 10, 11], size=2, replace=False))
+    yield dict(init=SIZES | dict(vocab_size=vocab_size, d_ff=d_ff))
+    yield dict(init=dict(vocab_size=d_ff, d_model=12, n_layers=3, n_heads=3, n_kv_heads=3, d_ff=4))
 
 
 @LanguageModel.property(
@@ -415,15 +417,24 @@ DRAWS = 20_000
 UNEQUAL = torch.tensor([0.40, 0.06, 0.24, 0.10, 0.20]).log()
 
 
-def _shares(rng, *shares):
-    """Logits with these shares, in an order that is drawn, raised by a number that is drawn."""
-    logits = torch.tensor(shares).log()[torch.from_numpy(rng.permutation(len(shares)))]
-    return logits + float(rng.normal())
+def _shares(rng, *shares, behind=0):
+    """Logits with these shares, the largest given first, in an order that is drawn, raised by a number that is drawn.
+    The largest is none of the first `behind` tokens of the vocabulary."""
+    order = rng.permutation(len(shares))
+    while order.argmin() < behind:
+        order = rng.permutation(len(shares))
+    return torch.tensor(shares).log()[torch.from_numpy(order)] + float(rng.normal())
 
 
-def _clear(rng, vocab_size, dtype=torch.float32):
-    """Logits so far apart that the most likely token is as good as certain: no luck is in a draw."""
-    return 50.0 * torch.from_numpy(rng.permutation(vocab_size)).to(dtype)
+def _clear(rng, vocab_size, token, dtype=torch.float32):
+    """Logits so far apart that this token, the most likely one, is as good as certain: no luck is in a draw."""
+    others = rng.permutation(vocab_size - 1)
+    return 50.0 * torch.from_numpy(np.insert(others, token, vocab_size - 1)).to(dtype)
+
+
+def _two_tokens(rng, *tokens):
+    """Two different ones of these, so that no answer that is right gives the same result everywhere."""
+    return rng.choice(tokens, size=2, replace=False)
 
 
 def _often(rng, logits, **inputs):
@@ -486,7 +497,7 @@ def top_p(rng):
     "applies temperature, then top-k, then top-p over what is left", points=1, probe=probes.frequencies, **OFTEN,
     hint="top_p looks at shares after the temperature, and after those that top_k left share 1 among them.")
 def order(rng):
-    yield _often(rng, _shares(rng, 0.40, 0.22, 0.16, 0.12, 0.10), top_k=3, top_p=0.5)
+    yield _often(rng, _shares(rng, 0.40, 0.22, 0.16, 0.12, 0.10, behind=3), top_k=3, top_p=0.5)
     yield _often(rng, _shares(rng, 0.6, 0.25, 0.1, 0.05), temperature=2.0, top_p=0.75)
     yield _often(rng, _shares(rng, 0.36, 0.28, 0.2, 0.16), temperature=0.5, top_k=3, top_p=0.8)
 
@@ -503,20 +514,22 @@ def own_generator(rng):
     "leaves the logits as they were", points=1, probe=probes.unchanged,
     hint="Writing minus infinity into logits[...] or dividing with /= changes the caller's tensor. Make a new one.")
 def logits_stay(rng):
-    yield dict(logits=_clear(rng, 5), temperature=0.5, top_k=2, top_p=0.5)
-    yield dict(logits=_clear(rng, 6, dtype=torch.float64), temperature=2.0, top_p=0.9)
+    first, second = _two_tokens(rng, 2, 3, 4)  # neither is one of the first top_k of the vocabulary
+    yield dict(logits=_clear(rng, 5, first), temperature=0.5, top_k=2, top_p=0.5)
+    yield dict(logits=_clear(rng, 6, second, dtype=torch.float64), temperature=2.0, top_p=0.9)
 
 
 @sample.property(
     "refuses a negative temperature, and limits that leave no token", points=1, probe=probes.error_of,
     hint="ValueError for temperature below 0, top_k below 1, and top_p that is not above 0 and at most 1.")
 def sample_refuses(rng):
-    logits = _clear(rng, 5)
+    first, second = _two_tokens(rng, 1, 2, 3)
+    logits = _clear(rng, 5, first)
     for limits in (dict(temperature=-0.5), dict(top_k=0), dict(top_k=-2), dict(top_p=0.0), dict(top_p=1.5),
                    dict(top_p=-0.3)):
         yield dict(logits=logits, **limits)
-    yield dict(logits=_clear(rng, 4), temperature=0.0)
-    yield dict(logits=_clear(rng, 6), top_k=1, top_p=1.0)
+    yield dict(logits=_clear(rng, 4, first), temperature=0.0)
+    yield dict(logits=_clear(rng, 6, second), top_k=1, top_p=1.0)
 
 
 class _Draw:
@@ -872,6 +885,7 @@ def how_many(rng):
     yield _prompt(rng, 2, 3, 0, use_cache=False)
     yield _prompt(rng, 2, 3, 1, use_cache=False)
     yield _prompt(rng, 1, 1, 2, use_cache=False)
+    yield _prompt(rng, 3, 2, 5, use_cache=False)  # long enough for no wrong text to be right by luck
 
 
 @generate.property(

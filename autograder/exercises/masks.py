@@ -55,8 +55,9 @@ causal_mask = Exercise(solutions.causal_mask, section=LAST_QUERY)
 def square(rng):
     yield dict(n_q=3)
     yield dict(n_q=1)
-    yield dict(n_q=int(rng.integers(5, 9)))
-    yield dict(n_q=4, n_k=4)
+    yield dict(n_q=int(rng.integers(5, 13)))
+    n = int(rng.integers(2, 11))
+    yield dict(n_q=n, n_k=n)
 
 
 @causal_mask.property(
@@ -66,8 +67,9 @@ def square(rng):
 def more_keys(rng):
     yield dict(n_q=2, n_k=5)
     yield dict(n_q=1, n_k=4)
-    n_q = int(rng.integers(3, 6))
-    yield dict(n_q=n_q, n_k=n_q + int(rng.integers(2, 5)))
+    for _ in range(2):
+        n_q = int(rng.integers(3, 8))
+        yield dict(n_q=n_q, n_k=n_q + int(rng.integers(2, 9)))
 
 
 @causal_mask.property(
@@ -76,8 +78,9 @@ def more_keys(rng):
          "until none is left.")
 def more_queries(rng):
     yield dict(n_q=5, n_k=2)
-    n_k = int(rng.integers(2, 5))
-    yield dict(n_q=n_k + int(rng.integers(2, 4)), n_k=n_k)
+    for _ in range(2):
+        n_k = int(rng.integers(2, 8))
+        yield dict(n_q=n_k + int(rng.integers(2, 8)), n_k=n_k)
 
 
 @causal_mask.misconception(
@@ -254,6 +257,7 @@ def real_tokens(rng):
 def lists(rng):
     yield dict(lengths=[3, 1], max_len=4)
     yield dict(lengths=[int(rng.integers(2, 6))], max_len=6)
+    yield dict(lengths=rng.permutation([1, 2, 4, 5]).tolist(), max_len=int(rng.integers(6, 10)))
 
 
 @padding_mask.property(
@@ -272,14 +276,14 @@ def impossible_lengths(rng):
     yield dict(lengths=np.array([2, -1]), max_len=5)
     yield dict(lengths=np.array([4, int(rng.integers(7, 20)), 0]), max_len=6)
     yield dict(lengths=np.array([-int(rng.integers(1, 9)), 3]), max_len=4)
-    yield dict(lengths=np.array([2, 0, 5]), max_len=5)
+    yield dict(lengths=rng.permutation([2, 0, 5, 3]), max_len=5)
 
 
 @padding_mask.property(
     "leaves the lengths as they were", points=1, probe=probes.unchanged,
     hint="Make a new array; do not clip or sort the one you were given.")
 def lengths_stay(rng):
-    yield dict(lengths=rng.permutation(np.array([1, 3, 4])), max_len=5)
+    yield dict(lengths=rng.permutation(np.array([1, 2, 3, 4, 5])), max_len=int(rng.integers(6, 9)))
 
 
 def _checked(lengths, max_len):
@@ -474,8 +478,8 @@ sliding_window_mask = Exercise(solutions.sliding_window_mask, section=WINDOW)
 def band(rng):
     yield dict(n=6, window=3)
     yield dict(n=7, window=2)
-    n = int(rng.integers(8, 12))
-    yield dict(n=n, window=int(rng.integers(3, 6)))
+    for low in (4, 8):
+        yield dict(n=low + int(rng.integers(6)), window=int(rng.integers(3, low)))
 
 
 @sliding_window_mask.property(
@@ -484,7 +488,7 @@ def band(rng):
 def narrow_and_wide(rng):
     yield dict(n=4, window=1)
     yield dict(n=4, window=4)
-    yield dict(n=3, window=int(rng.integers(5, 20)))
+    yield dict(n=int(rng.integers(2, 5)), window=int(rng.integers(6, 20)))
 
 
 @sliding_window_mask.property(
@@ -494,7 +498,7 @@ def no_window(rng):
     yield dict(n=5, window=0)
     yield dict(n=5, window=-int(rng.integers(1, 9)))
     yield dict(n=5, window=1)
-    yield dict(n=4, window=2)
+    yield dict(n=int(rng.integers(5, 10)), window=int(rng.integers(2, 5)))
 
 
 def _window(window):
@@ -718,9 +722,10 @@ def empty_rows(rng):
 def hidden_for_good(rng):
     # At scores of -4e12 even a right answer may round at 5e-4, hence the wide tolerance. -1e140 is below every fill but
     # the very lowest.
-    for scores in ([-4e12, -4e12 - 1.0, 7.0], [2.0, 1.0, 5e3], [-4e3, -4e3 - 1.0, 7.0], [-1e5, -1e5 - 2.0, 3.0],
-                   [-1e140, -2e140, 7.0]):
-        yield dict(scores=np.array([scores]), mask=np.array([[True, True, False]]))
+    for visible, hidden in (((-4e12, -4e12 - 1.0), 7.0), ((2.0, 1.0), 5e3), ((-4e3, -4e3 - 1.0), 7.0),
+                            ((-1e5, -1e5 - 2.0), 3.0), ((-1e140, -2e140), 7.0)):
+        order, scores = rng.permutation(3), np.array([[*visible, hidden + rng.uniform()]])
+        yield dict(scores=scores[:, order], mask=np.array([[True, True, False]])[:, order])
 
 
 @masked_softmax.property(
@@ -996,10 +1001,11 @@ def before_only(rng):
     hint="Change a later token and compare the earlier outputs bit by bit. If one moves, the mask lets something "
          "through, or comes too late.")
 def no_leak(rng):
-    Q, K, V = rng.normal(size=(5, 4)), rng.normal(size=(5, 4)), rng.normal(size=(5, 3))
+    # Enough rows for a mistake that shows in the last bit of some numbers alone to show in one of them.
+    Q, K, V = rng.normal(size=(8, 4)), rng.normal(size=(8, 4)), rng.normal(size=(8, 3))
     for name, array in [("K", K), ("V", V)]:
         changed = array.copy()
-        changed[3:] = rng.normal(size=changed[3:].shape)
+        changed[6:] = rng.normal(size=changed[6:].shape)
         yield dict(name=name, replacement=changed, Q=Q, K=K, V=V)
 
 
@@ -1392,15 +1398,17 @@ next_token_loss = Exercise(solutions.next_token_loss, section=LOSS)
          "token that came, change the sign, and average over all guesses.")
 def every_next_token(rng):
     yield dict(logits=np.log([[[1.0, 2.0, 1.0], [1.0, 1.0, 6.0], [5.0, 1.0, 2.0]]]), tokens=np.array([[0, 1, 2]]))
-    yield dict(logits=rng.normal(size=(2, 4, 6)), tokens=_ids(rng, 2, 4, 6))
-    yield dict(logits=rng.normal(size=(3, 5, 4)), tokens=_ids(rng, 3, 5, 4))
+    # No token is so unlikely that 1e-12 beside its probability would show.
+    yield dict(logits=rng.uniform(-1, 1, size=(2, 4, 6)), tokens=_ids(rng, 2, 4, 6))
+    yield dict(logits=rng.uniform(-1, 1, size=(3, 5, 4)), tokens=_ids(rng, 3, 5, 4))
 
 
 def _ids(rng, batch, n, vocab):
-    """Tokens of which no sentence equals another and none begins as it ends."""
+    """Tokens of which no sentence equals another, none begins as it ends, and not all go on as the first does."""
     while True:
         ids = rng.integers(0, vocab, size=(batch, n))
-        if len({tuple(row) for row in ids}) == batch and np.all(ids[:, 0] != ids[:, -1]):
+        differ = batch == 1 or n == 1 or np.any(ids[1:, 1:] != ids[0, 1:])
+        if differ and len({tuple(row) for row in ids}) == batch and np.all(ids[:, 0] != ids[:, -1]):
             return ids
 
 

@@ -15,7 +15,9 @@ from autograder.exercise import Exercise, Written
 from solutions import multi_head as solutions
 
 CAT_SAT = torch.tensor([[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]]], dtype=torch.float64)
-NEARLY = 1e-4  # lets a small number in a denominator pass, so that it costs one property and not all of them
+# Lets a small number in a denominator pass, so that it costs one property and not all of them. Absolute too: where the
+# heads nearly cancel, what is off by little is off by much of what is left.
+NEARLY = dict(rtol=1e-4, atol=1e-4)
 SPLIT = "Cut each row into heads"
 MERGE = "And back: one row per token"
 LAYER = "The whole layer, shape by shape"
@@ -311,10 +313,14 @@ def _lower(n):
 
 
 def _some(rng, *shape):
-    """A random mask in which every query sees the first key at least, and not all see all."""
-    mask = torch.from_numpy(rng.random(size=shape) < 0.6)
-    mask[..., 0], mask[..., 0, -1] = True, False
-    return mask
+    """A random mask in which every query sees the first key at least, and not all see all. The first query of all sees
+    the key behind it, if there are three, so the mask is not causal. Entries of the batch are not all alike then."""
+    while True:
+        mask = torch.from_numpy(rng.random(size=shape) < 0.6)
+        mask[..., 0], mask[..., 0, -1] = True, False
+        mask.view(-1, shape[-1])[0, 1:-1] = True
+        if shape[0] == 1 or shape[-1] < 3 or (mask != mask[0]).any():
+            return mask
 
 
 def _layer(rng, d_model, n_heads, batch, n, names="qkvo", dtype=torch.float64):
@@ -327,8 +333,8 @@ def _layer(rng, d_model, n_heads, batch, n, names="qkvo", dtype=torch.float64):
     "has four square maps, W_q, W_k, W_v and W_o, and no bias", points=1,
     hint="Four times nn.Linear(d_model, d_model, bias=False), as attributes of these names. All heads share them.")
 def structure(rng):
-    yield dict(init=dict(d_model=12, n_heads=3))
-    yield dict(init=dict(d_model=10, n_heads=1))
+    for n_heads in (int(rng.integers(2, 6)), 1):
+        yield dict(init=dict(d_model=n_heads * int(rng.integers(2, 12)), n_heads=n_heads))
 
 
 @MultiHeadAttention.property(
@@ -342,7 +348,7 @@ def forward(rng):
 
 
 @MultiHeadAttention.property(
-    "takes a mask for all heads, and one for each head", points=1, rtol=NEARLY,
+    "takes a mask for all heads, and one for each head", points=1, **NEARLY,
     hint="(n_q, n_k) and (batch, n_heads or 1, n_q or 1, n_k) broadcast against the scores by themselves.")
 def masks(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=2, batch=1, n=3), mask=_lower(3))
@@ -351,7 +357,7 @@ def masks(rng):
 
 
 @MultiHeadAttention.property(
-    "takes a mask for each entry of the batch", points=1, rtol=NEARLY,
+    "takes a mask for each entry of the batch", points=1, **NEARLY,
     hint="A mask of three dimensions is (batch, n_q or 1, n_k). Left as it is, its batch meets the heads: give it an "
          "axis of size 1 in second place.")
 def batch_masks(rng):
@@ -371,7 +377,7 @@ def future(rng):
 
 
 @MultiHeadAttention.property(
-    "gives a token that may read nothing zeros, in weights and output", points=1, rtol=NEARLY,
+    "gives a token that may read nothing zeros, in weights and output", points=1, **NEARLY,
     hint="A row of minus infinity only is nan after the softmax. Find such rows, and make sure that their weights "
          "become 0.")
 def empty_rows(rng):
@@ -397,7 +403,7 @@ def whatever(rng):
 
 
 @MultiHeadAttention.property(
-    "has the right gradients, of output and weights", points=1, probe=probes.gradients, rtol=NEARLY, atol=1e-9,
+    "has the right gradients, of output and weights", points=1, probe=probes.gradients, **NEARLY,
     hint="Stay with operations of tensors, and return the weights as they are, not detached.")
 def right_gradients(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=2, batch=1, n=3),
@@ -407,7 +413,7 @@ def right_gradients(rng):
 
 
 @MultiHeadAttention.property(
-    "has finite gradients where a token may read nothing", points=1, probe=probes.gradients, rtol=NEARLY, atol=1e-9,
+    "has finite gradients where a token may read nothing", points=1, probe=probes.gradients, **NEARLY,
     hint="A weight of nan that is replaced by 0 afterwards can still send nan backwards. Give the empty row finite "
          "scores before the softmax, and set its weights to 0 after it.")
 def empty_gradients(rng):
@@ -425,7 +431,7 @@ def single_precision(rng):
 
 
 @MultiHeadAttention.property(
-    "refuses sizes that do not fit", points=1, probe=probes.error_of, rtol=NEARLY,
+    "refuses sizes that do not fit", points=1, probe=probes.error_of, **NEARLY,
     hint="ValueError when n_heads is below 1 or leaves a remainder (in __init__), and when x is not (batch, n, "
          "d_model). nn.Linear looks at the width alone.")
 def sizes(rng):
@@ -438,7 +444,7 @@ def sizes(rng):
 
 
 @MultiHeadAttention.property(
-    "leaves tokens and mask as they were", points=1, probe=probes.unchanged, rtol=NEARLY,
+    "leaves tokens and mask as they were", points=1, probe=probes.unchanged, **NEARLY,
     hint="Operations whose name ends in an underscore write into their tensor. Use them on none that came from "
          "outside.")
 def layer_is_new(rng):

@@ -35,8 +35,11 @@ def _whole(*numbers):
 
 
 def _places(rng, n, low=-40, high=60):
-    """n whole numbers in no order, some of them negative."""
-    return torch.from_numpy(rng.choice(range(low, high), size=n, replace=False))
+    """n whole numbers in no order, some of them negative and some not."""
+    while True:
+        places = rng.choice(range(low, high), size=n, replace=False)
+        if places.min() < 0 <= places.max():
+            return torch.from_numpy(places)
 
 
 def _single(rng, *shape):
@@ -94,7 +97,7 @@ rope_frequencies = Exercise(solutions.rope_frequencies, section=SPEEDS)
 def closed_form(rng):
     yield dict(d_head=4)
     yield dict(d_head=_width(rng))
-    yield dict(d_head=64)
+    yield dict(d_head=_width(rng, 24, 40))
 
 
 @rope_frequencies.property(
@@ -119,8 +122,8 @@ def one_pair(rng):
     hint="Raise ValueError when d_head is odd or below 2.")
 def no_pairs(rng):
     yield dict(d_head=7)
-    yield dict(d_head=_width(rng) + 1, base=500.0)
-    yield dict(d_head=_width(rng))
+    yield dict(d_head=_width(rng) + 1, base=float(rng.integers(20, 3000)))
+    yield dict(d_head=_width(rng), base=float(rng.integers(20, 3000)))
     yield dict(d_head=0)
     yield dict(d_head=-4)
 
@@ -275,8 +278,8 @@ rope_angles = Exercise(solutions.rope_angles, section=ANGLES)
     hint="Row = position, column = pair. A column of positions times a row of speeds broadcasts to (n, d_head / 2).")
 def products(rng):
     yield dict(positions=_whole(0, 1, 2), d_head=4)
-    yield dict(positions=torch.arange(7), d_head=_width(rng))
-    yield dict(positions=torch.arange(int(rng.integers(8, 11))), d_head=6)
+    yield dict(positions=torch.arange(int(rng.integers(5, 8))), d_head=_width(rng))
+    yield dict(positions=torch.arange(int(rng.integers(8, 14))), d_head=6)
 
 
 @rope_angles.property(

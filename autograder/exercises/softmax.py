@@ -3,6 +3,7 @@
 import numpy as np
 
 from attnlab import probes
+from autograder.draw import both_signs
 from autograder.exercise import Exercise, Written
 from solutions import softmax as solutions
 
@@ -21,7 +22,7 @@ softmax = Exercise(solutions.softmax, section="Why subtract the maximum")
                   hint="Exponentiate every score, then divide by the sum of these exponentials and by nothing else.")
 def one_row(rng):
     yield dict(x=np.array([3.0, 1.0]))
-    yield dict(x=rng.normal(size=5))
+    yield dict(x=both_signs(rng, 5))
 
 
 @softmax.property("normalizes along any axis", points=2, rtol=NEARLY,
@@ -31,7 +32,7 @@ def any_axis(rng):
     yield dict(x=rng.normal(size=(3, 5)), axis=0)
     yield dict(x=rng.normal(size=(2, 3, 4)), axis=1)
     yield dict(x=rng.normal(size=(2, 3, 4)), axis=-3)
-    yield dict(x=rng.normal(size=(3, 3)))
+    yield dict(x=rng.uniform(-2.5, -1.5, size=(3, 3)))  # low enough for 1e-4 in the denominator to show
 
 
 @softmax.property("survives scores of a thousand", points=2, rtol=NEARLY,
@@ -60,7 +61,7 @@ def whole_numbers(rng):
 @softmax.property("leaves its input as it was", points=1, probe=probes.unchanged, rtol=NEARLY,
                   hint="If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.")
 def pure(rng):
-    yield dict(x=rng.normal(size=(2, 3)))
+    yield dict(x=both_signs(rng, 2, 3))
 
 
 @softmax.misconception("No maximum is subtracted. Large scores then overflow and give inf/inf, very negative ones "
@@ -362,7 +363,7 @@ log_softmax = Exercise(solutions.log_softmax, section="Logarithms of weights")
 def log_rows(rng):
     yield dict(x=np.array([3.0, 1.0]))
     yield dict(x=rng.normal(size=(3, 5)))
-    yield dict(x=rng.integers(-9, 9, size=4))
+    yield dict(x=rng.permutation([-9, 8, *rng.integers(-3, 6, size=2)]))  # one of them far below the others
 
 
 @log_softmax.property("works along any axis", points=1, rtol=EXACT,
@@ -370,7 +371,7 @@ def log_rows(rng):
 def log_any_axis(rng):
     yield dict(x=rng.normal(size=(3, 5)), axis=0)
     yield dict(x=rng.normal(size=(2, 3, 4)), axis=-2)
-    yield dict(x=rng.normal(size=(3, 3)))
+    yield dict(x=rng.normal(size=(3, 3)) + np.array([6.0, 0.0, 0.0]))  # some weights are small
 
 
 @log_softmax.property("is accurate at scores of plus and minus a thousand", points=2, rtol=EXACT,
@@ -384,7 +385,7 @@ def log_large(rng):
 @log_softmax.property("leaves its input as it was", points=1, probe=probes.unchanged, rtol=NEARLY,
                       hint="If only this fails: `x -= ...` writes into the caller's array, `x = x - ...` not.")
 def log_pure(rng):
-    yield dict(x=rng.normal(size=(2, 3)))
+    yield dict(x=rng.uniform(-0.7, 0.7, size=(2, 3)))  # no weight is small: that belongs to the other properties
 
 
 @log_softmax.misconception("This is the logarithm of the finished weights. Where a weight has rounded to 0, its "
@@ -573,15 +574,16 @@ def sharpens(rng):
 @softmax_temperature.property("survives scores of a thousand", points=1, rtol=NEARLY,
                               hint="Scale first, then use the softmax that subtracts the maximum of what it is given.")
 def temperature_large(rng):
-    yield dict(x=np.array([[1000.0, 999.0], [-1000.0, -1001.0]]), temperature=0.5)
-    yield dict(x=np.array([1000.0, 0.0, -1000.0]), temperature=500.0)
-    yield dict(x=np.array([2.0, 1.0, 1.5]), temperature=0.001)
+    scores = np.array([[1000.0, 999.0], [-1000.0, -1001.0]])
+    yield dict(x=rng.permuted(scores, axis=1) + rng.uniform(-5, 5, size=(2, 1)), temperature=0.5)
+    yield dict(x=rng.permutation([1000.0, 0.0, -1000.0]) + rng.uniform(-5, 5), temperature=500.0)
+    yield dict(x=rng.permutation([2.0, 1.0, 1.5]) + rng.uniform(), temperature=0.001)
 
 
 @softmax_temperature.property("refuses a temperature of zero or below", points=1, probe=probes.error_of, rtol=NEARLY,
                               hint="Raise ValueError when temperature <= 0, before anything is divided, and only then.")
 def refuses(rng):
-    yield dict(x=rng.normal(size=4), temperature=0.01)
+    yield dict(x=rng.permutation(4) + rng.uniform(-0.2, 0.2, size=4), temperature=0.01)  # one takes everything
     yield dict(x=rng.normal(size=4), temperature=0.0)
     yield dict(x=rng.normal(size=4), temperature=-1.0)
     yield dict(x=rng.normal(size=(2, 3)), temperature=0)
@@ -802,8 +804,8 @@ def derivatives(rng):
 @softmax_jacobian.property("survives scores of a thousand", points=1, rtol=NEARLY,
                            hint="Build it from the weights of a softmax that subtracts the maximum.")
 def jacobian_large(rng):
-    yield dict(x=np.array([1000.0, 999.0, 998.0]))
-    yield dict(x=np.array([-1000.0, -1000.5]))
+    yield dict(x=rng.permutation([1000.0, 999.0, 998.0]) + rng.uniform(-5, 5))
+    yield dict(x=rng.permutation([-1000.0, -1000.5]) + rng.uniform(-5, 5))
 
 
 @softmax_jacobian.property("refuses scores that are not one row", points=1, probe=probes.error_of, rtol=NEARLY,

@@ -50,6 +50,14 @@ def _scale_and_shift(rng, width):
     return dict(weight=normal(rng, width), bias=normal(rng, width))
 
 
+def _tokens(rng, *shape):
+    """Tokens with numbers so large and so different that eps hides behind them, whether it stands right or wrong."""
+    while True:
+        x = 20.0 * normal(rng, *shape)
+        if x.std(dim=-1, correction=0).min() > 10.0:
+            return x
+
+
 @layer_norm.property(
     "gives every token mean 0 and variance 1", points=2, **MIXED,
     hint="Subtract the mean of the last axis, keepdim=True. The variance is the mean of the squares of what is left, "
@@ -64,8 +72,8 @@ def standard_tokens(rng):
     "scales by the weight and then shifts by the bias", points=1, **MIXED,
     hint="Each of the d numbers has its own weight and its own bias: normed * weight + bias.")
 def scaled_and_shifted(rng):
-    yield dict(x=normal(rng, 2, 3, 4), **_scale_and_shift(rng, 4))
-    yield dict(x=normal(rng, 3, 5), **_scale_and_shift(rng, 5))
+    yield dict(x=_tokens(rng, 2, 3, 4), **_scale_and_shift(rng, 4))
+    yield dict(x=_tokens(rng, 3, 5), **_scale_and_shift(rng, 5))
 
 
 @layer_norm.property(
@@ -81,8 +89,8 @@ def large_eps(rng):
     "takes one token, or any leading dimensions", points=1, **MIXED,
     hint="Count the axis from the end: dim=-1.")
 def any_leading_dimensions(rng):
-    yield dict(x=normal(rng, 5), **_scale_and_shift(rng, 5))
-    yield dict(x=normal(rng, 2, 3, 2, 4), **_scale_and_shift(rng, 4))
+    yield dict(x=_tokens(rng, 5), **_scale_and_shift(rng, 5))
+    yield dict(x=_tokens(rng, 2, 3, 2, 4), **_scale_and_shift(rng, 4))
 
 
 @layer_norm.property(
@@ -106,7 +114,7 @@ def large_mean(rng):
     "sends the right gradients to x, weight and bias", points=1, probe=probes.gradients, **MIXED_GRADIENTS,
     hint="Mean and variance depend on x too. Detach nothing.")
 def layer_norm_gradients(rng):
-    yield dict(x=normal(rng, 2, 3, 4), **_scale_and_shift(rng, 4), upstream=[normal(rng, 2, 3, 4)])
+    yield dict(x=_tokens(rng, 2, 3, 4) / 10.0, **_scale_and_shift(rng, 4), upstream=[normal(rng, 2, 3, 4)])
 
 
 @layer_norm.property(
@@ -115,14 +123,14 @@ def layer_norm_gradients(rng):
 def layer_norm_refuses(rng):
     for x, weight, bias in (((3, 4), 1, 4), ((3, 4), 4, 1), ((3, 1), 4, 4), ((3, 4), 3, 3)):
         yield dict(x=normal(rng, *x), weight=normal(rng, weight), bias=normal(rng, bias))
-    yield dict(x=normal(rng, 2, 3, 4), **_scale_and_shift(rng, 4))
+    yield dict(x=_tokens(rng, 2, 3, 4), **_scale_and_shift(rng, 4))
 
 
 @layer_norm.property(
     "leaves its input as it was", points=1, probe=probes.unchanged, **MIXED,
     hint="`x -= mean` writes into the caller's tensor. Make a new one.")
 def layer_norm_leaves(rng):
-    yield dict(x=normal(rng, 2, 2, 3), **_scale_and_shift(rng, 3))
+    yield dict(x=_tokens(rng, 2, 2, 3), **_scale_and_shift(rng, 3))
 
 
 def _centred(x, dim=-1):
@@ -244,8 +252,8 @@ rms_norm = Exercise(solutions.rms_norm, section=RMS_NORM)
     hint="Square, mean over the last axis with keepdim=True, plus eps, root. Divide x by that and multiply by weight.")
 def standard_size(rng):
     yield dict(x=CAT_SAT.clone(), weight=torch.ones(4, dtype=torch.float64))
-    yield dict(x=3.0 * normal(rng, 2, 3, 5) + 1.0, weight=normal(rng, 5))
-    yield dict(x=normal(rng, 2, 3, 2, 4), weight=normal(rng, 4))
+    yield dict(x=_tokens(rng, 2, 3, 5) + 5.0, weight=normal(rng, 5))
+    yield dict(x=_tokens(rng, 2, 3, 2, 4), weight=normal(rng, 4))
 
 
 @rms_norm.property(
@@ -291,14 +299,14 @@ def rms_single(rng):
 def rms_refuses(rng):
     for x, weight in (((3, 4), 1), ((3, 1), 4), ((3, 4), 3)):
         yield dict(x=normal(rng, *x), weight=normal(rng, weight))
-    yield dict(x=normal(rng, 3, 4), weight=normal(rng, 4))
+    yield dict(x=_tokens(rng, 3, 4), weight=normal(rng, 4))
 
 
 @rms_norm.property(
     "leaves its input as it was", points=1, probe=probes.unchanged, **MIXED,
     hint="`x /= ...` and `x.pow_(2)` write into the caller's tensor.")
 def rms_leaves(rng):
-    yield dict(x=normal(rng, 2, 3), weight=normal(rng, 3))
+    yield dict(x=_tokens(rng, 2, 3), weight=normal(rng, 3))
 
 
 def _wrong_rms_norm(text):
@@ -544,7 +552,10 @@ def _declare_network(exercise, weights, structure_hint, forward_hint):
     @exercise.property("treats each token alone", points=1, probe=probes.moved,
                        hint="Nothing in here may mix tokens: maps and activations work along the last axis.")
     def alone(rng):
-        case = _network(rng, 4, 6, 2, 3, weights)
+        # Small weights, so that no GELU is shut to the last bit, and so many that not all are shut if they are ReLUs:
+        # what was changed shows everywhere in its token.
+        case = _network(rng, 4, 16, 2, 3, lambda *sizes, **kind: {
+            name: 0.3 * weight for name, weight in weights(*sizes, **kind).items()})
         yield dict(case, name="x", replacement=_other_number(rng, case["x"], 1))
 
     @exercise.property("sends the right gradients to x and all parameters", points=1, probe=probes.gradients,
@@ -555,7 +566,7 @@ def _declare_network(exercise, weights, structure_hint, forward_hint):
     @exercise.property("works in single precision, and leaves x as it was", points=1, probe=probes.unchanged, **SINGLE,
                        hint="float32 in, float32 out; write nothing into x.")
     def single(rng):
-        yield _network(rng, 3, 5, 1, 2, weights, torch.float32)
+        yield _network(rng, 3, 5, 2, 4, weights, torch.float32)
 
 
 _declare_network(FeedForward, _two_maps,

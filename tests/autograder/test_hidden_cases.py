@@ -1,0 +1,35 @@
+"""What a secret seed draws: cases that nobody has learned by heart, on which a mistake costs what it always does."""
+
+from __future__ import annotations
+
+import pytest
+
+from attnlab.judge import judge
+from autograder import registry
+from autograder.exercise import PUBLIC_SEED
+from tests.conftest import HIDDEN_SEED
+
+EXERCISES = registry.all_exercises()
+
+
+@pytest.mark.parametrize("seed", (HIDDEN_SEED, 271828))
+@pytest.mark.parametrize("name", EXERCISES)
+def test_no_property_is_earned_by_a_table_of_the_public_cases(name, seed):
+    """Bit for bit: a property whose hidden cases are all public ones is passed by who has looked up their answers."""
+    exercise = EXERCISES[name]
+    learned = [prop.title for prop in exercise.properties
+               if set(exercise.inputs(prop, seed)) <= set(exercise.inputs(prop, PUBLIC_SEED))]
+    assert learned == []
+
+
+@pytest.mark.parametrize("name", ("dot", "cosine_similarity", "self_attention"))
+def test_a_mistake_loses_the_same_properties_whatever_the_seed(name):
+    """Those that lost a sign, or dropped a mask, once got away with it where no case held the thing that shows it."""
+    lost = {}
+    for seed in (PUBLIC_SEED, 1, 6, 7):
+        material = EXERCISES[name].material(seed)
+        for mistake, made in zip(EXERCISES[name].misconceptions, material["misconceptions"]):
+            findings = judge(material, made["outcomes"], show_cases=False).findings
+            failed = tuple(finding.title for finding in findings if not finding.passed)
+            lost.setdefault((mistake.wrong.__name__, mistake.wrong), set()).add(failed)
+    assert [(mistake, kinds) for (mistake, _), kinds in lost.items() if len(kinds) > 1] == []
