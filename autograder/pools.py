@@ -51,7 +51,8 @@ class OnDask:
     def graded(self, jobs: Iterable[Job], count: int) -> Iterator[tuple[tuple[str, str], bytes | Exception]]:
         from distributed import CancelledError, as_completed
 
-        waiting, names_of, common_of, jobs = as_completed(), {}, {}, iter(jobs)
+        waiting = as_completed(loop=self._client.loop)
+        names_of, common_of, jobs = {}, {}, iter(jobs)
 
         def fill() -> None:
             while len(names_of) < AHEAD * self.workers:
