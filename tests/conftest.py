@@ -153,6 +153,12 @@ class Watched:
         self.page.goto("about:blank")
 
 
+def new_page(browser, **options):
+    context = browser.new_context(**options)
+    context.set_default_timeout(15_000)
+    return context.new_page()
+
+
 @pytest.fixture(scope="session")
 def _pages(browser):
     """Empty pages to be used again, by the options of their contexts: to make one takes longer than most tests."""
@@ -176,9 +182,7 @@ def watched(browser, _pages):
         if reuse and _pages.get(key):
             page = _pages[key].pop()
         else:
-            context = browser.new_context(**options)
-            context.set_default_timeout(15_000)
-            page = context.new_page()
+            page = new_page(browser, **options)
         in_use.append((key, Watched(page)))
         return in_use[-1][1]
 

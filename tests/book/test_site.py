@@ -9,7 +9,8 @@ import os
 import re
 import subprocess
 import sys
-from pathlib import Path
+from pathlib import Path, PurePosixPath
+from urllib.parse import urlsplit
 
 import nbformat
 import numpy as np
@@ -17,6 +18,7 @@ import pytest
 
 from autograder import registry, release
 from book import leaks
+from tests.conftest import Watched, new_page
 from tests.book.plays import PLAYS, RECORD, REFERENCES, SAVED, UNUSED
 
 pytestmark = pytest.mark.slow
@@ -24,7 +26,7 @@ pytestmark = pytest.mark.slow
 CHAPTERS = [f"chapters/{stem}" for stem in registry.chapters()]
 PAGES = ["index", *CHAPTERS, "bibliography", "search", "genindex"]
 WIDTHS = {"laptop": dict(width=1280, height=900), "phone": dict(width=390, height=844)}
-BOTH_WAYS = [("http", "laptop"), ("file", "phone")]
+LAPTOP, PHONE = BOTH_WAYS = [("http", "laptop"), ("file", "phone")]
 JUMP = 60  # pixels that the text below a widget may move when the widget is drawn
 
 
@@ -48,25 +50,66 @@ def addresses(site, serve):
     return {"http": serve(site), "file": site.as_uri()}
 
 
+def begin(page, address):
+    """Open an address on an empty page, and note what goes wrong from here on."""
+    seen = Watched(page)
+    seen.failed = []
+    # What a reader's next click cuts off has not failed.
+    page.on("requestfailed", lambda request: "ABORTED" in request.failure or seen.failed.append(request.url))
+    page.on("response", lambda answer: answer.status >= 400 and seen.failed.append(answer.url))
+    page.goto(address)
+    return seen
+
+
+def nothing_went_wrong(seen):
+    seen.assert_clean()
+    assert seen.failed == []
+
+
 @pytest.fixture
-def visit(addresses, watched):
-    """`visit(page, scheme="http", screen="laptop")` opens a page of the book; nothing on it may go wrong."""
+def visit(addresses, browser):
+    """`visit(page, scheme="http")` opens a page of the book for one test alone; nothing on it may go wrong."""
     opened = []
 
-    def go(page, scheme="http", screen="laptop", **options):
-        seen = watched(viewport=WIDTHS[screen], reduced_motion="reduce", **options)
-        seen.failed = []
-        # What a reader's next click cuts off has not failed.
-        seen.page.on("requestfailed", lambda request: "ABORTED" in request.failure or seen.failed.append(request.url))
-        seen.page.on("response", lambda answer: answer.status >= 400 and seen.failed.append(answer.url))
-        seen.page.goto(f"{addresses[scheme]}/{page}.html")
-        opened.append(seen)
-        return seen
+    def go(page, scheme="http"):
+        page_of_its_own = new_page(browser, viewport=WIDTHS["laptop"], reduced_motion="reduce")
+        opened.append(begin(page_of_its_own, f"{addresses[scheme]}/{page}.html"))
+        return page_of_its_own
 
     yield go
     for seen in opened:
-        seen.assert_clean()
-        assert seen.failed == []
+        seen.page.context.close()
+        nothing_went_wrong(seen)
+
+
+@pytest.fixture(scope="module")
+def reading(request, addresses, browser):
+    """A page of the book, opened once for all tests that look at it in the same way: pytest puts them together."""
+    page, scheme, screen = request.param
+    seen = begin(new_page(browser, viewport=WIDTHS[screen], reduced_motion="reduce"), f"{addresses[scheme]}/{page}.html")
+    typeset(seen.page)
+    yield seen
+    seen.page.context.close()
+
+
+@pytest.fixture
+def page(reading):
+    """The page that is open; nothing may go wrong on it. A test may use it, and leaves its look as it was."""
+    yield reading.page
+    try:
+        nothing_went_wrong(reading)
+    finally:  # the next test is not to answer for this one
+        for noted in (reading.errors, reading.outside, reading.failed):
+            noted.clear()
+
+
+def on(pages, *ways):
+    """Run a test on the open `page`, for each of these pages and ways."""
+    return opened((page, *way) for page in pages for way in ways)
+
+
+def opened(readings):
+    return pytest.mark.parametrize("reading", list(readings), indirect=True, ids="-".join)
 
 
 def views(page):
@@ -111,25 +154,20 @@ def test_a_planted_answer_is_found_from_the_command_line(tmp_path, name, before,
 
 # Every page
 
-@pytest.mark.parametrize("scheme, screen", BOTH_WAYS)
-@pytest.mark.parametrize("page", PAGES)
-def test_a_page_is_whole(visit, page, scheme, screen):
+@on(PAGES, *BOTH_WAYS)
+def test_a_page_is_whole(page):
     """No error, no request elsewhere, nothing wider than the screen, each widget alive: in light and in dark."""
-    page = visit(page, scheme, screen).page
-    typeset(page)
     wanted = page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
     assert len(list(views(page))) == wanted == page.locator("[data-mounted=true] [data-widget]").count()
-    for theme in ("light", "dark"):
+    for theme in ("light", "dark", "light"):  # and as it was
         page.emulate_media(color_scheme=theme)
         page.wait_for_function("(theme) => document.documentElement.dataset.theme === theme", arg=theme)
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
 
 
-@pytest.mark.parametrize("page", PAGES)
-def test_mathematics_is_set_where_there_is_some_and_costs_nothing_elsewhere(visit, page):
-    page = visit(page).page
+@on(PAGES, LAPTOP)
+def test_mathematics_is_set_where_there_is_some_and_costs_nothing_elsewhere(page):
     formulas = page.locator(".math").count()
-    typeset(page)
     assert (formulas > 0) == page.evaluate("Boolean(window.MathJax?.version)")
     assert page.locator("mjx-container").count() == formulas
     assert page.locator("mjx-merror").count() == 0
@@ -152,7 +190,7 @@ def test_every_link_inside_the_book_leads_somewhere(site):
 
 
 def test_the_landing_page_has_three_doors(visit):
-    page = visit("index").page
+    page = visit("index")
     assert page.locator(".doors .sd-card-title").all_inner_texts() == ["Read", "Do", "Grade"]
     for door, place in enumerate(["chapters/dot_products.html", "index.html#how-to-do", "index.html#how-to-grade"]):
         page.locator(".doors .sd-card").nth(door).click()
@@ -163,7 +201,7 @@ def test_the_landing_page_has_three_doors(visit):
 @pytest.mark.parametrize("scheme", ["http", "file"])
 def test_the_search_finds_a_word_of_a_chapter(visit, scheme):
     """From the file system too: the index is a script. There the results stand without the passages around the word."""
-    page = visit("search", scheme).page
+    page = visit("search", scheme)
     field = page.locator("form.bd-search input[name=q]").last
     field.fill("temperature")
     field.press("Enter")
@@ -174,20 +212,32 @@ def test_the_search_finds_a_word_of_a_chapter(visit, scheme):
 
 # Chapters
 
-@pytest.mark.parametrize("page", CHAPTERS)
-def test_the_embedded_module_computes_what_pytorch_computes(visit, page):
-    page = visit(page).page
+@on(CHAPTERS, LAPTOP)
+def test_the_embedded_module_computes_what_pytorch_computes(page):
     names = [view.locator("[data-widget]").get_attribute("data-widget") for view in views(page)]
     for name, saved in zip(names, page.evaluate(SAVED), strict=True):
         for what, (got, expected) in REFERENCES[name](saved["state"], saved["computed"]).items():
             np.testing.assert_allclose(got, expected, rtol=0, atol=1e-6, err_msg=f"{name}: {what}")
 
 
-@pytest.mark.parametrize("page, scheme, screen", [(page, *BOTH_WAYS[i % 2]) for i, page in enumerate(CHAPTERS)])
-def test_every_control_of_every_widget_does_its_work(visit, page, scheme, screen):
+@on(CHAPTERS, *BOTH_WAYS)
+def test_the_text_below_a_widget_does_not_jump(page):
+    """The room that is reserved is the room that the widget takes, a few lines more or less."""
+    for view in views(page):
+        reserved, taken = view.evaluate("""(view) => {
+          const parts = [view, view.firstElementChild];
+          const before = parts.map((part) => part.style.minHeight);
+          for (const part of parts) part.style.minHeight = "0";
+          const taken = view.getBoundingClientRect().height;
+          parts.forEach((part, i) => (part.style.minHeight = before[i]));
+          return [parseFloat(before[0]), taken];
+        }""")
+        assert abs(reserved - taken) < JUMP, view.locator("[data-widget]").get_attribute("data-widget")
+
+
+@opened((page, *BOTH_WAYS[i % 2]) for i, page in enumerate(CHAPTERS))
+def test_every_control_of_every_widget_does_its_work(page):
     """Each page one of the two ways, in turn: widgets by themselves are tested at every width."""
-    page = visit(page, scheme, screen).page
-    typeset(page)
     for view, saved in zip(list(views(page)), page.evaluate(SAVED), strict=True):
         root = view.locator("[data-widget]")
         root.evaluate(RECORD)
@@ -195,24 +245,8 @@ def test_every_control_of_every_widget_does_its_work(visit, page, scheme, screen
         assert root.evaluate(UNUSED) == []
 
 
-@pytest.mark.parametrize("screen", WIDTHS)
-@pytest.mark.parametrize("page", CHAPTERS)
-def test_the_text_below_a_widget_does_not_jump(visit, page, screen):
-    """The room that is reserved is the room that the widget takes, a few lines more or less."""
-    page = visit(page, screen=screen).page
-    for view in views(page):
-        reserved, taken = view.evaluate("""(view) => {
-          const root = view.firstElementChild;
-          const reserved = parseFloat(view.style.minHeight);
-          view.style.minHeight = root.style.minHeight = "0";
-          return [reserved, view.getBoundingClientRect().height];
-        }""")
-        assert abs(reserved - taken) < JUMP, view.locator("[data-widget]").get_attribute("data-widget")
-
-
-@pytest.mark.parametrize("page", CHAPTERS)
-def test_every_quiz_answers_every_choice(visit, page):
-    page = visit(page).page
+@on(CHAPTERS, LAPTOP)
+def test_every_quiz_answers_every_choice(page):
     quizzes = page.locator("fieldset.quiz").all()
     assert len(quizzes) >= 3
     for quiz in quizzes:
@@ -241,10 +275,8 @@ OPEN_ALL = """() => [...document.querySelectorAll(".bd-article details")].filter
 }).map((one) => one.querySelector("summary").textContent)"""
 
 
-@pytest.mark.parametrize("page", CHAPTERS)
-def test_every_dropdown_opens_and_closes(visit, page):
-    page = visit(page, screen="phone").page
-    typeset(page)
+@on(CHAPTERS, PHONE)
+def test_every_dropdown_opens_and_closes(page):
     dropdowns = page.locator(".bd-article details:visible").all()
     titles = [dropdown.locator("summary").first.inner_text() for dropdown in dropdowns]
     assert sum("Hint" in title for title in titles) >= 9 and sum("Reveal" in title for title in titles) >= 2
@@ -258,9 +290,9 @@ def test_every_dropdown_opens_and_closes(visit, page):
     assert not dropdowns[0].locator(":scope > :not(summary)").first.is_visible()
 
 
-@pytest.mark.parametrize("stem", registry.chapters())
-def test_the_link_gives_the_students_notebook_of_this_chapter(visit, stem, tmp_path):
-    page = visit(f"chapters/{stem}", accept_downloads=True).page
+@on(CHAPTERS, LAPTOP)
+def test_the_link_gives_the_students_notebook_of_this_chapter(page, tmp_path):
+    stem = PurePosixPath(urlsplit(page.url).path).stem
     with page.expect_download() as download:
         page.locator(".chapter-download a").click()
     download.value.save_as(tmp_path / "got.ipynb")
