@@ -179,31 +179,28 @@ def _suspects(material, outcomes, differences) -> list[_Suspect]:
     """
     found = []
     for m in material["misconceptions"]:
+        if any(is_wrong and differs is None for wrong, row in zip(_wrong_where(material, m), differences)
+               for is_wrong, differs in zip(wrong, row)):
+            continue
         agreeing = parting = missed = 0
         explains, telling = set(), set()
         for p, prop in enumerate(material["properties"]):
             fails, follows, tells = False, True, False
             for expected, wrong, is_wrong, got, differs in zip(
                     prop["expected"], m["outcomes"][p], _wrong_where(material, m)[p], outcomes[p], differences[p]):
-                if is_wrong and differs is None:
-                    break
                 same = _same(prop, wrong, got) if differs else not is_wrong
                 agreeing += is_wrong and same
                 parting += is_wrong and not same
                 missed += not is_wrong and not same
                 fails, follows = fails or is_wrong, follows and same
                 tells = tells or is_wrong and same and _tells(expected, wrong)
-            else:
-                if fails and follows:
-                    explains.add(p)
-                    if tells:
-                        telling.add(p)
-                continue
-            break  # contradicted
-        else:
-            if agreeing:
-                alike = parting == missed == 0
-                found.append(_Suspect(m, explains, telling, alike, (not alike, -agreeing, parting)))
+            if fails and follows:
+                explains.add(p)
+                if tells:
+                    telling.add(p)
+        if agreeing:
+            alike = parting == missed == 0
+            found.append(_Suspect(m, explains, telling, alike, (not alike, -agreeing, parting)))
     return sorted(found, key=lambda suspect: suspect.rank)  # of equals, the one declared first
 
 
