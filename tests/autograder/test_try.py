@@ -6,9 +6,11 @@ import json
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import pytest
 
+from autograder import __main__ as command_line
 from autograder import jail, registry
 from autograder.grading import grade_file
 
@@ -27,6 +29,21 @@ def attempt(*arguments, timeout: float = 120):
     unconfined = {jail.NO_JAIL: "1"} if jail.problem() else {}  # otherwise a line says that there is no jail
     return subprocess.run([sys.executable, "-m", "autograder", "try", *map(str, arguments)], cwd=registry.ROOT,
                           capture_output=True, text=True, timeout=timeout, env={**os.environ, **unconfined})
+
+
+@pytest.fixture
+def attempt_here(capfd, monkeypatch):
+    """The same command in this process, which has imported everything. The file is run in one of its own as ever."""
+    if jail.problem():
+        monkeypatch.setenv(jail.NO_JAIL, "1")
+
+    def run(*arguments):
+        capfd.readouterr()
+        status = command_line.main(["try", *map(str, arguments)])
+        said = capfd.readouterr()
+        return SimpleNamespace(returncode=status, stdout=said.out, stderr=said.err)
+
+    return run
 
 
 def records(run) -> list[dict]:
@@ -74,9 +91,10 @@ def test_without_json_it_prints_a_table_a_file(file):
 @pytest.mark.parametrize("name, content, words", [
     ("broken.py", "def softmax(:\n", "broken.py, line 1: syntax error: "),
     ("latin.py", b"x = '\xe9'\n", "latin.py: not a text file in UTF-8"), (None, None, "absent.py: no such file")])
-def test_a_file_that_cannot_be_read_is_one_line_and_a_status_and_the_next_goes_on(file, tmp_path, name, content, words):
+def test_a_file_that_cannot_be_read_is_one_line_and_a_status_and_the_next_goes_on(
+        file, tmp_path, attempt_here, name, content, words):
     bad = file(name, content) if name else tmp_path / "absent.py"
-    run = attempt("softmax", bad, file("right.py", RIGHT), "--json")
+    run = attempt_here("softmax", bad, file("right.py", RIGHT), "--json")
     assert run.returncode != 0
     assert run.stderr.count("\n") == 1 and words in run.stderr and "Traceback" not in run.stderr
     first, second = records(run)
@@ -90,28 +108,28 @@ def test_an_unknown_exercise_is_one_line_and_a_status(file):
     assert run.stderr.count("\n") == 1 and "'sofmax'" in run.stderr and "softmax" in run.stderr
 
 
-def test_an_answer_that_prints_does_not_disturb_the_json(file):
+def test_an_answer_that_prints_does_not_disturb_the_json(file, attempt_here):
     noisy = "print('{')\nimport os\nos.write(1, b'noise')\nos.write(2, b'noise')\n"
     noisy += RIGHT.replace("    e =", "    print(x); e =")
-    run = attempt("softmax", file("noisy.py", noisy), "--json")
+    run = attempt_here("softmax", file("noisy.py", noisy), "--json")
     assert run.stderr == "" and records(run)[0]["points"] == registry.exercise("softmax").points
 
 
 @pytest.mark.slow
-def test_a_file_that_hangs_gets_a_reason_after_ten_seconds_and_the_next_goes_on(file):
+def test_a_file_that_hangs_gets_a_reason_after_ten_seconds_and_the_next_goes_on(file, attempt_here):
     hangs = file("hangs.py", "def softmax(x, axis=-1):\n    while True: pass\n")
-    run = attempt("softmax", hangs, file("right.py", RIGHT), "--json")
+    run = attempt_here("softmax", hangs, file("right.py", RIGHT), "--json")
     first, second = records(run)
     assert first["points"] == 0 and first["reason"] == "no answer within 10 seconds"
     assert second["points"] == second["max_points"] and run.returncode == 0
 
 
-def test_nothing_hidden_is_in_the_output(file):
+def test_nothing_hidden_is_in_the_output(file, attempt_here):
     tell = "def softmax(x, axis=-1):\n    raise type('E' + repr(x.tolist()), (ValueError,), {})(repr(x.tolist()))\n"
+    hidden = registry.exercise("softmax").material(_seed(), misconceptions=False)
     for path in (file("tell.py", tell), file("same.py", "def softmax(x, axis=-1):\n    return x * 1.5\n")):
         for flags in ([], ["--json"]):
-            run = attempt("softmax", path, *flags)
-            hidden = registry.exercise("softmax").material(_seed(), misconceptions=False)
+            run = attempt_here("softmax", path, *flags)
             for prop in hidden["properties"]:
                 for case in prop["cases"]:
                     for number in case["x"].ravel().tolist():
