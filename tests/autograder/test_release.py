@@ -26,13 +26,15 @@ def bundle(tmp_path_factory):
         opened.extractall(folder)
     home = folder / release.NAME
     # The environment sees this one's third-party packages, to spare a download; the course itself is not among them.
-    subprocess.run([sys.executable, "-m", "venv", str(folder / "env")], check=True)
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "env")], check=True)
     python = folder / "env" / "bin" / "python"
     site = subprocess.run([python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True,
                           text=True, check=True).stdout.strip()
     here = subprocess.run([sys.executable, "-c", "import site; print(site.getsitepackages()[0])"],
                           capture_output=True, text=True, check=True).stdout.strip()
-    subprocess.run([python, "-m", "pip", "install", "-q", "--no-deps", *home.glob("*.whl")], check=True)
+    # By this one's pip: to install another takes longer than all the rest.
+    subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", *home.glob("*.whl")],
+                   check=True)
     with open(f"{site}/third_party.pth", "w") as file:
         file.write(here + "\n")
     return home, python
