@@ -145,6 +145,10 @@ class Watched:
         assert self.outside == []
         assert self.errors == []
 
+    def forget(self):
+        self.errors.clear()
+        self.outside.clear()
+
     def release(self):
         """Leave an empty page behind, as it was before it was watched."""
         for event, listener in self._listeners.items():

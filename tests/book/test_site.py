@@ -99,8 +99,8 @@ def page(reading):
     try:
         nothing_went_wrong(reading)
     finally:  # the next test is not to answer for this one
-        for noted in (reading.errors, reading.outside, reading.failed):
-            noted.clear()
+        reading.forget()
+        reading.failed.clear()
 
 
 def on(pages, *ways):

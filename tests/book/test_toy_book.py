@@ -8,25 +8,29 @@ import pytest
 
 import toy
 from book import leaks
+from tests.conftest import Watched, new_page
 
 pytestmark = pytest.mark.slow
 
 
-@pytest.fixture(params=["http", "subfolder", "file"])
-def address(request, toy_site, serve):
-    if request.param == "file":
-        return toy_site.as_uri()
-    if request.param == "http":
-        return serve(toy_site)
-    return f"{serve(toy_site.parent)}/{toy_site.name}"
+@pytest.fixture(scope="module", params=["http", "subfolder", "file"])
+def opened(request, toy_site, serve, browser):
+    """The chapter's page, opened once for each way, for all tests that look at it."""
+    address = {"http": lambda: serve(toy_site), "subfolder": lambda: f"{serve(toy_site.parent)}/{toy_site.name}",
+               "file": toy_site.as_uri}[request.param]()
+    seen = Watched(new_page(browser, viewport={"width": 1280, "height": 900}))
+    seen.page.goto(f"{address}/chapters/toy.html")
+    yield seen
+    seen.page.context.close()
 
 
 @pytest.fixture
-def chapter_page(address, watched):
-    seen = watched()
-    seen.page.goto(f"{address}/chapters/toy.html")
-    yield seen
-    seen.assert_clean()
+def chapter_page(opened):
+    yield opened
+    try:
+        opened.assert_clean()
+    finally:  # the next test is not to answer for this one
+        opened.forget()
 
 
 # files
