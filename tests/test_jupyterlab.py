@@ -2,6 +2,7 @@
 
 import ast
 import json
+import os
 import re
 
 import nbformat
@@ -44,7 +45,8 @@ def lab(jupyter, tmp_path_factory):
     nbformat.write(released, folder / "softmax.ipynb")
     nbformat.write(sample_class.submission(complete, "softmax", released), folder / "solved.ipynb")
     nbformat.write(gallery(), folder / "gallery.ipynb")
-    return jupyter("lab", folder, "lab", PYTHONPATH=str(registry.ROOT), ATTNLAB_MINE="solutions",
+    packages = os.pathsep.join([str(registry.ROOT), os.environ["PYTHONPATH"]])
+    return jupyter("lab", folder, "lab", PYTHONPATH=packages, ATTNLAB_MINE="solutions",
                    JUPYTERLAB_SETTINGS_DIR=str(folder / "settings"),
                    JUPYTERLAB_WORKSPACES_DIR=str(folder / "workspaces"))
 

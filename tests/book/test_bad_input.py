@@ -1,6 +1,5 @@
 """Mistakes of an author: the book says in one line which file is wrong and why, and shows nothing of its own code."""
 
-import os
 import subprocess
 import sys
 
@@ -33,7 +32,7 @@ def test_a_broken_chapter_is_named_in_one_line(tmp_path, name, text, said):
     if text is None:
         (root / name).unlink()
     done = subprocess.run([sys.executable, "-c", READ], cwd=root, text=True, capture_output=True,
-                          env={**os.environ, "PYTHONPATH": str(root)})
+                          env=toy.before(root))
     assert done.stdout.startswith(said), done.stdout + done.stderr
     assert done.stdout.count("\n") == 1 and done.stderr == ""
 

@@ -162,8 +162,13 @@ def make(folder: Path, **texts: str) -> Path:
     return folder
 
 
+def before(folder: Path) -> dict[str, str]:
+    """An environment in which that folder's packages come before all others."""
+    return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))}
+
+
 def build(folder: Path, *options: str) -> subprocess.CompletedProcess:
     """Run `jupyter-book build` there, with that folder's packages before this checkout's."""
     return subprocess.run(
         [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", *options], cwd=folder, text=True,
-        capture_output=True, timeout=300, env={**os.environ, "PYTHONPATH": str(folder)})
+        capture_output=True, timeout=300, env=before(folder))
