@@ -86,7 +86,8 @@ def visit(addresses, browser):
 def reading(request, addresses, browser):
     """A page of the book, opened once for all tests that look at it in the same way: pytest puts them together."""
     page, scheme, screen = request.param
-    seen = begin(new_page(browser, viewport=WIDTHS[screen], reduced_motion="reduce"), f"{addresses[scheme]}/{page}.html")
+    empty = new_page(browser, viewport=WIDTHS[screen], reduced_motion="reduce")
+    seen = begin(empty, f"{addresses[scheme]}/{page}.html")
     typeset(seen.page)
     yield seen
     seen.page.context.close()
