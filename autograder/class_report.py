@@ -19,7 +19,7 @@ import sqlalchemy
 from nbgrader.api import Gradebook, MissingEntry
 
 from autograder import intake, registry
-from autograder.converter import RESULTS
+from autograder.feedback import RESULTS
 from autograder.errors import CourseError
 
 GRADED, NOT_GRADED, NOT_HANDED_IN = "graded", "not graded", "not handed in"

@@ -20,7 +20,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autograder import jail, registry, secret
+from autograder import jail, registry, secret, warm
 from autograder.jail import MB, Limits
 from autograder.registry import ROOT
 
@@ -92,12 +92,30 @@ def run() -> int:
             print(f"ok       {finding.probe.title}")
         else:
             print(f"MISSING  {finding.probe.title}: student code {finding.came}. {finding.probe.advice}")
-    failed = sum(finding.came is not None for finding in findings)
+    failed = sum(finding.came is not None for finding in findings) + _examine_warm()
     if not jail.required():
         print(f"MISSING  the jail is switched off: {jail.NO_JAIL}=1 is set. Unset it")
         failed += 1
     print("Student code is confined here." if not failed else f"Student code is not confined here: {failed} missing.")
     return 1 if failed else 0
+
+
+def _examine_warm() -> int:
+    """The same in jails forked from a warm process; prints one line, or one for each that was not held."""
+    try:
+        warm.server()
+        missing = [finding for finding in examine(warm.WarmJail) if finding.came is not None]
+    except warm.NotWarm as error:
+        print(f"slow     no jail can be forked from a warm process ({error}): each is started for itself")
+        return 0
+    finally:
+        warm.give_up()
+    for finding in missing:
+        print(f"MISSING  forked from a warm process: {finding.probe.title}: student code {finding.came}. "
+              f"Set {warm.COLD}=1 to do without such jails")
+    if not missing:
+        print("ok       all of this holds in a jail that is forked from a warm process, too")
+    return len(missing)
 
 
 def examine(confine=jail.Jail) -> list[Finding]:

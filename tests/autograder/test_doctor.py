@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder import doctor, jail
+from autograder import doctor, jail, warm
 from autograder.registry import ROOT
 
 KEYS = [probe.key for probes in doctor.ROUNDS for probe in probes]
@@ -30,12 +30,38 @@ def can_group() -> bool:
 def test_it_finds_nothing_missing_where_the_jail_holds(needs_jail):
     done = command()
     *lines, last = done.stdout.splitlines()
-    assert done.stderr == "" and len(lines) == len(KEYS)
+    assert done.stderr == "" and len(lines) == len(KEYS) + 1
     if can_group():
         assert done.returncode == 0 and all(line.startswith("ok ") for line in lines), done.stdout
         assert last == "Student code is confined here."
     else:  # nothing else bounds the memory of all processes together
         assert done.returncode == 1 and all("control group" in line for line in lines if not line.startswith("ok "))
+
+
+@pytest.mark.parametrize("line, key", [
+    ('limits.limit([int(value) for value in order["limits"]])', "limits"),
+    ('_mount("proc", "/proc", "proc", READ_ONLY | NO_SUID | NO_DEVICES | NO_PROGRAMS)', "kernel")])
+def test_a_hole_in_forked_jails_alone_is_found_and_named(needs_jail, monkeypatch, tmp_path, capsys, line, key):
+    if key in ROOTS and os.geteuid():
+        pytest.skip("only root can")
+    source = warm.SERVER.read_text("utf-8")
+    broken = tmp_path / warm.SERVER.name
+    broken.write_text(source.replace(f"    {line}\n", "    pass\n"))
+    assert broken.read_text() != source
+    probes = [probe for probe in doctor.ROUNDS[0] if probe.key in (key, "home")]
+    monkeypatch.setattr(doctor, "ROUNDS", [probes])
+    monkeypatch.setattr(warm, "SERVER", broken)
+    assert doctor._examine_warm() == 1
+    (said,) = capsys.readouterr().out.splitlines()
+    assert said.startswith("MISSING ") and next(p.title for p in probes if p.key == key) in said
+
+
+def test_where_no_jail_can_be_forked_it_says_so(needs_jail, monkeypatch, tmp_path, capsys):
+    broken = tmp_path / warm.SERVER.name
+    broken.write_text("raise SystemExit")
+    monkeypatch.setattr(warm, "SERVER", broken)
+    assert doctor._examine_warm() == 0
+    assert capsys.readouterr().out.startswith("slow ")
 
 
 def test_where_bubblewrap_is_hidden_it_says_so_in_one_line(tmp_path):
@@ -99,7 +125,7 @@ SIZE = str(doctor.SMALL.scratch)
 
 @pytest.mark.parametrize("change, keys", [
     (before_the_end("--share-net"), {"loopback", "unix_socket"}),
-    (before_the_end("--ro-bind", str(ROOT), str(ROOT)), {"seed", "solutions"}),
+    (before_the_end("--ro-bind", str(ROOT), str(ROOT)), {"solutions"}),
     (before_the_end("--bind", str(ROOT / "attnlab"), str(ROOT / "attnlab")), {"write"}),
     (without("--size", SIZE), {"disk"}),
     (without("--remount-ro", "/proc"), {"kernel"}),
@@ -119,7 +145,7 @@ def test_limits_that_are_not_set_are_found(needs_jail, monkeypatch):
 
 
 def test_groups_that_are_not_made_are_found(needs_jail, monkeypatch):
-    monkeypatch.setattr(jail._Group, "make", classmethod(lambda group, limits: group()))
+    monkeypatch.setattr(jail.Group, "make", classmethod(lambda group, limits: group()))
     # The kernel holds no limit of processes against root, and holds it against all others.
     assert found(monkeypatch, {"fork", "memory", "home"}) == ({"memory"} if os.geteuid() else {"fork", "memory"})
 

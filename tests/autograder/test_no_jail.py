@@ -38,17 +38,17 @@ def test_autograde_refuses_in_one_line_before_anything_is_touched(tmp_path, monk
 
 
 def test_the_sample_class_is_graded_without_a_jail_and_a_line_says_so(hidden, graded, capsys):
-    assert main(["grade"]) == 0 and graded == [False]
+    assert main(["sample"]) == 0 and graded == [False]
     (line,) = capsys.readouterr().err.splitlines()
     assert "without a jail" in line and "there is no jail today" in line
 
 
 def test_the_sample_class_is_graded_in_the_jail_where_there_is_one(hidden, graded, monkeypatch, capsys):
     monkeypatch.setattr(jail, "problem", lambda: None)
-    assert main(["grade"]) == 0 and graded == [True] and capsys.readouterr().err == ""
+    assert main(["sample"]) == 0 and graded == [True] and capsys.readouterr().err == ""
 
 
-@pytest.mark.parametrize("arguments", [["grade", "--no-jail"], ["try", "softmax", "FILE", "--no-jail"]])
+@pytest.mark.parametrize("arguments", [["sample", "--no-jail"], ["try", "softmax", "FILE", "--no-jail"]])
 def test_who_says_no_jail_gets_none_and_no_line(hidden, graded, tmp_path, capsys, arguments):
     (tmp_path / "right.py").write_text(RIGHT)
     assert main([str(tmp_path / "right.py") if word == "FILE" else word for word in arguments]) == 0
