@@ -48,6 +48,13 @@ def main(arguments: list[str] | None = None) -> int:
     report.add_argument("--csv", type=Path, metavar="FILE", help="write one row per student and exercise")
     report.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone, with plots")
 
+    export = commands.add_parser("export", help="grades for a spreadsheet, or for the gradebook of a learning platform")
+    export.add_argument("format", choices=["by-exercise", "canvas", "moodle"])
+    export.add_argument("assignment", nargs="*", help="all of them if none is named")
+    export.add_argument("--course", type=Path, default=None, metavar="FOLDER",
+                        help="course folder (default: build/course)")
+    export.add_argument("--to", type=Path, required=True, metavar="FILE")
+
     attempt = commands.add_parser("try", help="grade stand-alone Python files against one exercise")
     attempt.add_argument("name", help="the exercise, such as softmax")
     attempt.add_argument("files", nargs="+", type=Path, metavar="FILE")
@@ -110,6 +117,12 @@ def _report(options) -> int:
     from autograder import class_report
 
     return class_report.run(options.assignment, options.course, options.csv, options.html)
+
+
+def _export(options) -> int:
+    from autograder import export
+
+    return export.run(options.format, options.assignment, options.course, options.to)
 
 
 def _try(options) -> int:

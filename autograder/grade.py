@@ -21,8 +21,7 @@ def run(assignments: list[str], course: Path | None, *, workers: int | None = No
     """Grade each assignment's submissions that are new, or all of them if forced; 0 if every one could be graded."""
     jail.ensure()
     course = (course or registry.course_folder()).resolve()
-    if not (course / "gradebook.db").exists() and not os.environ.get("GRADEBOOK_URL"):
-        raise CourseError(f"no gradebook in {course}: release an assignment first, or name the course with --course")
+    registry.gradebook_url(course)
     graders = {name: _grader(name, course, force, student) for name in assignments}
     status = 0
     with pools.pool(workers, scheduler, tls) as pool:

@@ -59,6 +59,15 @@ def chapter_of(name: str) -> str:
     raise CourseError(f"unknown exercise {name!r}; there are: {', '.join(all_exercises())}")
 
 
+def gradebook_url(course: Path) -> str:
+    """The address of a course's gradebook: GRADEBOOK_URL, or the file in its folder. Raises CourseError for none."""
+    if os.environ.get("GRADEBOOK_URL"):
+        return os.environ["GRADEBOOK_URL"]
+    if not (course / "gradebook.db").is_file():
+        raise CourseError(f"no gradebook in {course}: release an assignment first, or name the course with --course")
+    return f"sqlite:///{course / 'gradebook.db'}"
+
+
 def exercise(name: str) -> Exercise:
     """The exercise of that name."""
     return exercises_of(chapter_of(name))[name]
