@@ -40,6 +40,7 @@ LINUX = ctypes.CDLL(None, use_errno=True)
 
 def main(attnlab: str, limited: str, control: str, seconds: str) -> None:
     control = socket.socket(fileno=int(control))
+    sys.path[0:1] = []  # the folder of this script
     _load("attnlab", f"{attnlab}/__init__.py")
     limits = _load("limited", limited)
     notebook_worker = importlib.import_module("attnlab.notebook_worker")
@@ -75,7 +76,6 @@ def _load(name: str, path: str):
 
 def warm_up(notebook_worker):
     """Load what notebooks import, draw a figure, and make the shell that cells will run in. No thread is started."""
-    sys.path[0:1] = []  # the folder of this script
     shell = notebook_worker.make_shell()
     for library in LIBRARIES:
         importlib.import_module(library)

@@ -74,14 +74,18 @@ class Writer:
 
         notebooks: by name, as `work.grade` gives them
         """
+        known = self._known(assignment)
         try:
-            self._enter(self._known(assignment), student, timestamp, notebooks)
+            self._enter_whole(known, student, timestamp, notebooks)
+        except sqlalchemy.exc.IntegrityError:  # somebody else made the same rows in between: now they are there
+            self._enter_whole(known, student, timestamp, notebooks)
+
+    def _enter_whole(self, assignment: _Assignment, student: str, timestamp, notebooks: dict) -> None:
+        try:
+            self._enter(assignment, student, timestamp, notebooks)
             self._db.commit()
-        except BaseException:
-            self._db.rollback()
-            raise
         finally:
-            self._forget()
+            self._forget()  # what was not committed is not there
 
     def _enter(self, assignment: _Assignment, student: str, timestamp, notebooks: dict) -> None:
         submission = self._db.query(SubmittedAssignment).filter(

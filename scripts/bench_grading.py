@@ -1,0 +1,339 @@
+"""How fast grading is, side by side: `make bench`.
+
+One class is graded by stock nbgrader, by stock nbgrader with its students dealt out over the cores, and by
+`python -m autograder grade`, in one run on this machine; the grades must be equal. Then it looks at growth: workers,
+and the writer with up to ten thousand students. CPU time is that of the whole machine, so nothing else should run.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+from nbgrader.api import Gradebook
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT))
+from autograder import grade, jail, registry, release, sample_class, warm  # noqa: E402
+from autograder.writer import Writer  # noqa: E402
+
+STEMS = ("dot_products", "softmax", "attention", "masks")
+SEED = "20260921"  # of the hidden inputs, so that all contenders judge by the same
+CORES = len(os.sched_getaffinity(0))
+MB = 1 << 20
+
+
+# The class --------------------------------------------------------------------------------------------------------
+
+
+def students(count: int) -> list[str]:
+    """Names whose first letter deals them out over the cores."""
+    return [f"{chr(97 + number % CORES)}{number:02}" for number in range(count)]
+
+
+def make_class(course: Path, count: int) -> None:
+    """A released course with `count` students in each chapter. Honest work: most answers right, some wrong, some not
+    begun, some that raise. One student in eight is late."""
+    release.generate(STEMS, course)
+    wrong = {name: source for student in ("esra", "farid")
+             for name, source in sample_class.read_sample(sample_class.SAMPLES / f"{student}.py").definitions.items()}
+    draw = random.Random(1)
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
+        for stem in STEMS:
+            gradebook.update_or_create_assignment(stem, duedate=sample_class.DUE.replace(tzinfo=None))
+        for name in students(count):
+            gradebook.update_or_create_student(name)
+    class_ = []
+    for number, name in enumerate(students(count)):
+        sample = sample_class.Sample(name, "", late_hours=30 if number % 8 == 7 else -24)
+        for exercise in registry.all_exercises():
+            fate = draw.random()
+            if exercise in wrong and fate < 0.3:
+                sample.definitions[exercise] = wrong[exercise]
+            elif fate < 0.9:
+                sample.references.append(exercise)
+        class_.append(sample)
+    sample_class.hand_in(course, class_, STEMS)
+
+
+def grades(course: Path) -> dict:
+    """Every score that a grader enters, and what lateness costs."""
+    found = {}
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
+        for stem in STEMS:
+            for submission in gradebook.find_assignment(stem).submissions:
+                for notebook in submission.notebooks:
+                    found[stem, submission.student_id] = (notebook.late_submission_penalty, {
+                        one.name: (one.auto_score, one.extra_credit) for one in notebook.grades})
+    return found
+
+
+# Measuring ----------------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Measured:
+    """Seconds of wall time, seconds of CPU time of the whole machine, and bytes of memory at the peak."""
+
+    wall: float
+    cpu: float
+    peak: int
+
+
+class measure:
+    """`with measure() as m: ...`, then `m.result`."""
+
+    def __enter__(self):
+        self._cpu, self._begin, self._peak, self._stop = busy(), time.monotonic(), 0, threading.Event()
+        self._thread = threading.Thread(target=self._watch, daemon=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *exc):
+        wall = time.monotonic() - self._begin
+        self._stop.set()
+        self._thread.join()
+        self.result = Measured(wall, busy() - self._cpu, self._peak)
+
+    def _watch(self):
+        while not self._stop.wait(0.5):
+            self._peak = max(self._peak, memory_below(os.getpid()))
+
+
+def busy() -> float:
+    """Seconds that all cores together have worked since this machine started."""
+    user, nice, system, _, _, irq, softirq, *_ = map(int, Path("/proc/stat").read_text().splitlines()[0].split()[1:])
+    return (user + nice + system + irq + softirq) / os.sysconf("SC_CLK_TCK")
+
+
+def memory_below(root: int) -> int:
+    """Bytes that the descendants of a process hold; what several share is counted once (PSS)."""
+    parents, total = {}, 0
+    for entry in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
+    found = [root]
+    for pid in found:
+        found += [child for child, parent in parents.items() if parent == pid]
+    for pid in found[1:]:
+        with contextlib.suppress(OSError, ValueError):
+            line = next(line for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() if line[:4] == "Pss:")
+            total += int(line.split()[1]) << 10
+    return total
+
+
+# The contenders -----------------------------------------------------------------------------------------------------
+
+
+def nbgrader(course: Path, *arguments: str) -> subprocess.Popen:
+    return subprocess.Popen(
+        [sys.executable, "-m", "nbgrader", *arguments], cwd=ROOT / "autograder", stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL, env={**os.environ, "COURSE_DIR": str(course), "AUTOGRADER_STOCK": "1"})
+
+
+def stock(course: Path) -> None:
+    for stem in STEMS:
+        nbgrader(course, "autograde", stem).wait()
+
+
+def sharded_stock(course: Path) -> None:
+    for stem in STEMS:
+        shards = [nbgrader(course, "autograde", stem, f"--student={chr(97 + core)}*") for core in range(CORES)]
+        for shard in shards:
+            shard.wait()
+
+
+def ours(course: Path, workers: int = CORES, *more: str) -> None:
+    done = subprocess.run([sys.executable, "-m", "autograder", "grade", *STEMS, "--course", str(course), "--force",
+                           "--workers", str(workers), *more], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+
+
+def own_code(course: Path) -> float:
+    """CPU seconds of the students' code alone: their cells, and every call that the hidden tests make of their answers,
+    each submission in a fork of one process that has loaded everything."""
+    program = Path(__file__).with_name("bench_own_code.py")
+    jobs = [str(path) for stem in STEMS for path in sorted((course / "submitted").glob(f"*/{stem}/{stem}.ipynb"))]
+    done = subprocess.run([sys.executable, str(program), *jobs], cwd=ROOT, capture_output=True, text=True)
+    if done.returncode:
+        raise SystemExit(done.stderr)
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def one_from_warm(course: Path) -> list[float]:
+    """Seconds from the command to the entered grade, of one submission after another, where the server is warm."""
+    os.environ["COURSE_DIR"] = str(course)
+    name, found = students(1)[0], []
+    graders = [grade._grader(stem, course, True, name) for stem in STEMS]
+    graders[0].pool._graded = 100  # as after a class: more will come
+    for turn in range(4):
+        for grader in graders:
+            grader.pool = graders[0].pool
+            begin = time.monotonic()
+            grader.grade(grader.due())
+            if turn:
+                found.append(time.monotonic() - begin)
+    warm.give_up()
+    return found
+
+
+# Growth ---------------------------------------------------------------------------------------------------------------
+
+
+def writer_rates(url: str, course: Path, sizes=(100, 1000, 10_000)) -> list[tuple[int, float, float]]:
+    """(students, results a second of the last hundred or thousand, of all) as one gradebook grows."""
+    plan = {}
+    with Writer(f"sqlite:///{course / 'gradebook.db'}", "attention") as writer:
+        official = writer.official(STEMS[1])
+    for name, cells in official.items():
+        plan[name] = {"missing": False,
+                      "grades": {cell.name: [1.0, None, False] for cell in cells if cell.grade or cell.task},
+                      "comments": {cell.name: None for cell in cells if cell.solution or cell.task}}
+    with Gradebook(url, "attention") as gradebook:
+        gradebook.add_assignment(STEMS[1])
+        for name, cells in official.items():
+            gradebook.add_notebook(name, STEMS[1])
+            for cell in cells:
+                if cell.grade:
+                    gradebook.add_grade_cell(cell.name, name, STEMS[1], max_score=cell.points, cell_type=cell.cell_type)
+                if cell.solution:
+                    gradebook.add_solution_cell(cell.name, name, STEMS[1])
+    found, done, begin = [], 0, time.monotonic()
+    with Writer(url, "attention") as writer:
+        for size in sizes:
+            last, mark = max(done, size - 1000), None
+            for number in range(done, size):
+                if number == last:
+                    mark = time.monotonic()
+                writer.admit(f"s{number:06}", create=True)
+                writer.enter(STEMS[1], f"s{number:06}", None, plan)
+            found.append((size, (size - last) / (time.monotonic() - mark), size / (time.monotonic() - begin)))
+            done = size
+    return found
+
+
+# The table --------------------------------------------------------------------------------------------------------------
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--students", type=int, default=16, help="in each of four chapters (default: 16)")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures, too")
+    parser.add_argument("--skip-growth", action="store_true", help="only the contenders")
+    options = parser.parse_args()
+    jail.ensure()
+    os.environ["AUTOGRADER_SEED"] = SEED
+    figures: dict = {"cores": CORES, "students": options.students, "chapters": list(STEMS)}
+    with tempfile.TemporaryDirectory(prefix="bench-") as folder:
+        fresh = Path(folder) / "fresh"
+        say(f"making a class of {options.students} students in {len(STEMS)} chapters")
+        make_class(fresh, options.students)
+        count = len(list((fresh / "submitted").glob("*/*/*.ipynb")))
+        figures["submissions"] = count
+        own = own_code(fresh)
+        figures["own_cpu_each"] = own / count
+        results = {}
+        for name, run in {"stock": stock, f"stock, {CORES} shards": sharded_stock, "this course": ours}.items():
+            say(f"grading with {name}")
+            course = Path(folder) / name.replace(" ", "_").replace(",", "")
+            shutil.copytree(fresh, course)
+            with measure() as measured:
+                run(course)
+            results[name] = measured.result, grades(course)
+        base = results["stock"][1]
+        for name, (_, found) in results.items():
+            if found != base:
+                different = [key for key in base if found.get(key) != base[key]]
+                raise SystemExit(f"{name} gave other grades than stock: {different[:5]}")
+        print(table(results, count, own))
+        figures["contenders"] = {name: vars(result) for name, (result, _) in results.items()}
+        say("one submission from a warm server")
+        times = one_from_warm(Path(folder) / "this_course")
+        figures["one_warm"] = {"median": sorted(times)[len(times) // 2], "max": max(times)}
+        print(f"\none submission from a warm server: median {figures['one_warm']['median']:.2f} s, "
+              f"at most {figures['one_warm']['max']:.2f} s")
+        if not options.skip_growth:
+            figures["growth"] = growth(Path(folder), fresh, count, own, results["this course"][0])
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=1) + "\n")
+
+
+def table(results: dict, count: int, own: float) -> str:
+    first = results["stock"][0]
+    shards = results[f"stock, {CORES} shards"][0]
+    lines = [f"{count} submissions, {CORES} cores, grades equal; students' own code: {own / count:.2f} s of CPU each", "",
+             f"{'':<18}{'seconds':>9}{'a second':>10}{'to stock':>10}{'to shards':>11}{'CPU s':>8}{'own code':>10}"
+             f"{'peak MB':>9}"]
+    for name, (result, _) in results.items():
+        lines.append(f"{name:<18}{result.wall:>9.1f}{count / result.wall:>10.2f}{first.wall / result.wall:>9.1f}x"
+                     f"{shards.wall / result.wall:>10.1f}x{result.cpu:>8.1f}{own / result.cpu:>10.0%}"
+                     f"{result.peak / MB:>9.0f}")
+    return "\n".join(lines)
+
+
+def growth(folder: Path, fresh: Path, count: int, own: float, full: Measured) -> dict:
+    found: dict = {"workers": {}, "writer": {}}
+    print("\nworkers   seconds   a second")
+    for workers in sorted({1, 2, CORES}):
+        course = folder / f"workers_{workers}"
+        shutil.copytree(fresh, course)
+        with measure() as measured:
+            ours(course, workers)
+        found["workers"][workers] = vars(measured.result)
+        print(f"{workers:>7}{measured.result.wall:>10.1f}{count / measured.result.wall:>11.2f}")
+    # What starting costs is paid once a run, so a class half as large tells it from what each submission costs.
+    course = folder / "half"
+    shutil.copytree(fresh, course)
+    for path in sorted((course / "submitted").iterdir())[::2]:
+        shutil.rmtree(path)
+    half = len(list((course / "submitted").glob("*/*/*.ipynb")))
+    own_half = own_code(course)
+    with measure() as measured:
+        ours(course)
+    each = (full.cpu - measured.result.cpu) / (count - half)
+    own_each = (own - own_half) / (count - half)
+    wall_each = (full.wall - measured.result.wall) / (count - half)
+    found["each"] = {"cpu": each, "own_cpu": own_each, "overhead_cpu": each - own_each, "wall": wall_each}
+    print(f"\neach further submission: {each:.2f} s of CPU, of which {own_each:.2f} s are the student's own code; "
+          f"overhead {each - own_each:.2f} s")
+    for name, url in databases(folder):
+        rates = writer_rates(url, fresh)
+        found["writer"][name] = rates
+        print(f"\nwriter on {name}\n{'students':>10}{'a second, lately':>18}{'in all':>9}")
+        for size, lately, overall in rates:
+            print(f"{size:>10}{lately:>18.0f}{overall:>9.0f}")
+    hours = 100_000 * wall_each / 3600
+    found["estimate_100000_hours"] = {"these cores": hours, "64 cores": hours * CORES / 64}
+    print(f"\n100,000 submissions like these: {hours:.1f} hours on these {CORES} cores, {hours * CORES / 64:.1f} on 64, if "
+          "workers add up as they do here (above)\nand the writer keeps its rate: "
+          f"{100_000 / found['writer']['SQLite'][-1][1] / 3600:.2f} hours of one core.")
+    return found
+
+
+def databases(folder: Path):
+    from tests.postgres import server  # noqa: PLC0415 - only where it is wanted
+
+    yield "SQLite", f"sqlite:///{folder / 'growth.db'}"
+    with server(folder / "postgres") as url:
+        if url:
+            yield "PostgreSQL", url
+
+
+def say(text: str) -> None:
+    print(f"... {text}", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,70 @@
+"""A PostgreSQL server of the tests' own, on a socket in a folder, where PostgreSQL is installed."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import pwd
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+
+def programs() -> Path | None:
+    """The folder of initdb and pg_ctl; Debian keeps them off the PATH."""
+    places = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
+    found = shutil.which("initdb")
+    places += [Path(found).parent] if found else []
+    return next((place for place in places if (place / "initdb").exists() and (place / "pg_ctl").exists()), None)
+
+
+def required() -> None:
+    """Fails where there must be one: REQUIRE_POSTGRES=1."""
+    if os.environ.get("REQUIRE_POSTGRES") == "1":
+        pytest.fail("REQUIRE_POSTGRES=1, but PostgreSQL is not installed")
+
+
+@contextlib.contextmanager
+def server(folder: Path) -> Iterator[str | None]:
+    """The address of an empty database on a server that ends with this, or None where there is no PostgreSQL.
+
+    PostgreSQL refuses to run as root: root starts it as the user that its package made, or as nobody.
+    """
+    place = programs()
+    if place is None:
+        yield None
+        return
+    folder.mkdir(parents=True)
+    sockets = Path(tempfile.mkdtemp(prefix="pg-"))  # the path of a socket must be short
+    start: dict = {"cwd": "/"}
+    if os.geteuid() == 0:
+        user = _user()
+        start |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+        os.chown(folder, user.pw_uid, user.pw_gid)
+        os.chown(sockets, user.pw_uid, user.pw_gid)
+        for parent in folder.parents:  # temporary folders are the owner's alone
+            if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001 and str(parent).startswith("/tmp"):
+                parent.chmod(parent.stat().st_mode | 0o011)
+    run = {"check": True, "capture_output": True, "timeout": 120, **start}
+    data = folder / "data"
+    subprocess.run([place / "initdb", "-D", data, "-U", "grader", "--auth=trust", "--no-sync", "-E", "UTF8"], **run)
+    options = f"-c listen_addresses='' -c unix_socket_directories='{sockets}' -c fsync=on"
+    control = [str(place / "pg_ctl"), "-D", str(data), "-w", "-l", str(folder / "log")]
+    subprocess.run([*control, "-o", options, "start"], **{**run, "capture_output": False,
+                   "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL})
+    try:
+        yield f"postgresql+psycopg://grader@/postgres?host={sockets}"
+    finally:
+        subprocess.run([*control, "-m", "immediate", "stop"], **run)
+        shutil.rmtree(sockets, ignore_errors=True)
+
+
+def _user() -> pwd.struct_passwd:
+    for name in ("postgres", "nobody"):
+        with contextlib.suppress(KeyError):
+            return pwd.getpwnam(name)
+    raise RuntimeError("no user to run PostgreSQL as")
