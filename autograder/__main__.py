@@ -69,6 +69,9 @@ def main(arguments: list[str] | None = None) -> int:
     except CourseError as error:
         print(f"autograder: {error}", file=sys.stderr)
         return 2
+    except KeyboardInterrupt:
+        print("autograder: interrupted; what is done is kept, and a second run does the rest", file=sys.stderr)
+        return 130
     except BrokenPipeError:  # whoever read this has seen enough, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1

@@ -117,6 +117,10 @@ class _Evaluation:
                     self._ask_all(life, held)
                 break
             except _NotStarted as said:
+                if self.warm:
+                    warm.give_up()
+                    self.warm = False
+                    continue
                 failed += 1
                 if failed == STARTS:
                     raise jail.NoJail(f"the process that runs notebooks could not be started: {said}") from None

@@ -95,10 +95,15 @@ def warm_up(notebook_worker):
 
 def uncover_proc() -> None:
     """Take away what bubblewrap has mounted over parts of /proc: where parts are hidden, nobody may mount another."""
-    with open("/proc/self/mountinfo") as file:
-        covers = [line.split()[4] for line in file if line.split()[4].startswith("/proc/")]
-    for place in reversed(covers):
+    for place in reversed(_mounted_below("/proc")):
         _must(LINUX.umount2(place.encode(), 0), f"umount {place}")
+
+
+def _mounted_below(folder: str) -> list[str]:
+    """Where something is mounted below a folder."""
+    with open("/proc/self/mountinfo") as file:  # it writes a space as \\040
+        places = [line.split()[4].encode().decode("unicode_escape").encode("latin1").decode() for line in file]
+    return [place for place in places if place.startswith(folder + "/")]
 
 
 def start(order: dict, descriptors: list[int], limits, go_on) -> None:
@@ -161,8 +166,17 @@ def _mount(source: str, target: str, kind: str = "", flags: int = 0, data: str =
 def _mount_own_folders(home: str, scratch: int, files: dict[str, int]) -> None:
     """Fresh folders in memory in place of the server's, and the given files in the home folder, not to be changed."""
     _mount("none", "/", flags=RECURSIVE | PRIVATE)
+    kept = [(place, os.open(place, os.O_PATH)) for place in _mounted_below("/tmp")]  # Python, if it lies there
     for folder in ("/tmp", "/dev/shm", home):
         _mount("tmpfs", folder, "tmpfs", NO_SUID | NO_DEVICES, f"size={scratch},mode=0755")
+    for place, held in kept:
+        if os.path.isdir(f"/proc/self/fd/{held}"):
+            os.makedirs(place, exist_ok=True)
+        else:
+            os.makedirs(os.path.dirname(place), exist_ok=True)
+            open(place, "wb").close()
+        _mount(f"/proc/self/fd/{held}", place, flags=BIND)  # read-only, as it was
+        os.close(held)
     for name, descriptor in files.items():
         path = f"{home}/{name}"
         os.makedirs(os.path.dirname(path), exist_ok=True)
