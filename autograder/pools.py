@@ -7,6 +7,7 @@ exception that kept it from one. Jobs are drawn one by one as there is room, so 
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -127,6 +128,7 @@ def _client(address: str, tls: dict[str, Path]):
         raise CourseError(f"{address} is not tls://..., and submissions do not leave this machine unencrypted")
     security = Security(require_encryption=True, tls_ca_file=str(tls["ca"]), tls_client_cert=str(tls["cert"]),
                         tls_client_key=str(tls["key"])) if tls else None
+    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is said once, in one line
     try:
         return Client(address, security=security, timeout="30s", set_as_default=False)
     except (OSError, TimeoutError) as error:
