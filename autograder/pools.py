@@ -148,10 +148,11 @@ def _cluster(workers: int):
 
     quiet = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False,
              "distributed.worker.memory.pause": False, "distributed.worker.memory.terminate": False,
-             "distributed.scheduler.allowed-failures": RETRIES, "distributed.worker.profile.enabled": False}
+             "distributed.scheduler.allowed-failures": RETRIES, "distributed.worker.profile.enabled": False,
+             "distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
     security = Security.temporary()
     with dask.config.set(quiet), LocalCluster(
             n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1", protocol="tls://",
-            dashboard_address=None, security=security, silence_logs=50) as cluster:
+            dashboard_address="127.0.0.1:0", security=security, silence_logs=50) as cluster:
         with Client(cluster, set_as_default=False) as client:
             yield client

@@ -7,6 +7,8 @@ import os
 import random
 import shutil
 import signal
+import socket
+import ssl
 import subprocess
 import sys
 import time
@@ -18,7 +20,6 @@ from distributed.security import Security
 
 from autograder import grade, pools, registry
 from autograder.__main__ import main
-from autograder.errors import CourseError
 from tests.autograder import processes, small_course
 
 pytestmark = pytest.mark.slow
@@ -311,8 +312,6 @@ def test_killed_again_and_again_each_of_a_hundred_is_graded_once(fresh, tmp_path
 
 
 def free_port() -> int:
-    import socket
-
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
@@ -355,13 +354,14 @@ def test_a_submission_that_ends_its_worker_is_named_and_the_others_are_graded(co
     assert graded(course) == [name for name in names if name != names[2]]
 
 
-def test_more_workers_than_one_is_a_pool_on_loopback_that_strangers_cannot_use():
-    from distributed import Client
-
+def test_more_workers_than_one_are_on_loopback_and_strangers_cannot_use_them():
     with pools.pool(2) as pool:
         address = pool._client.scheduler.address
         assert address.startswith("tls://127.0.0.1:") and pool.workers == 2
-        with pytest.raises((OSError, ValueError, TypeError)):
-            Client(address, timeout="3s", set_as_default=False)
-        with pytest.raises(CourseError, match="no scheduler answers"), pools.pool(scheduler=address.replace("tls", "tcp")):
-            pass
+        anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), 10) as plain, \
+                pytest.raises((ssl.SSLError, ConnectionError)), anybody.wrap_socket(plain) as secret:
+            secret.sendall(b"x" * 64)
+            while secret.recv(4096):  # with TLS 1.3 the refusal comes after the handshake
+                pass

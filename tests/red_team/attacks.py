@@ -543,9 +543,11 @@ attack("frame_without_end", "a cell announces an answer of 8 exabytes", beside("
         except OSError: pass
     """, RIGHT), points=HONEST, flag="a cell was left out")
 attack("outcomes_forged", "the worker's own parts are replaced by some that report success", beside("""
-    import gc, types
-    worker = next(thing.__globals__ for thing in gc.get_objects()
-                  if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")
+    import gc, sys, types
+    module = sys.modules.get("attnlab.notebook_worker")  # so it is in a fork of the warm process
+    worker = vars(module) if module else next(
+        thing.__globals__ for thing in gc.get_objects()
+        if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")
     worker["observe"] = lambda *a: {"value": {"result": np.zeros(2), "changed": "", "points": 5.0}}
     """), points=LATER_LOST, flag="answered a question", manual=True)
 attack("canaries_answered", "every question has an answer, also those that are none", beside("""
@@ -775,9 +777,11 @@ attack("leak_by_result", "inputs as the result, and as names and words in it", a
         return {"LEAK" + f"ED {np.asarray(x).tolist()}": "LEAK" + "ED", "result": np.asarray(x).tolist()}
     """), absent=LEAK, safe_unjailed=True)
 attack("leak_by_outcome", "inputs in an outcome's names and reasons", beside("""
-    import gc, types
-    worker = next(thing.__globals__ for thing in gc.get_objects()
-                  if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")
+    import gc, sys, types
+    module = sys.modules.get("attnlab.notebook_worker")  # so it is in a fork of the warm process
+    worker = vars(module) if module else next(
+        thing.__globals__ for thing in gc.get_objects()
+        if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")
     def forged(target, probe, inputs):
         words = "LEAK" + f"ED {inputs}"
         return {"refused": words} if len(words) % 2 else {"value": {words: words, "changed": words, "raises": words}}
