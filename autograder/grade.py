@@ -55,11 +55,18 @@ def _grade(name: str, grader, todo: list[tuple[str, str]]) -> int:
         grader.progress = progress
         try:
             grader.grade(todo)
-        except NbGraderException as error:
-            bar.close()
-            print(f"autograder: {error}", file=sys.stderr)
+        except NbGraderException:  # and said so
             return 1
     return 0
+
+
+class _BesideTheBar(logging.Handler):
+    """Errors, above the bar."""
+
+    def emit(self, record) -> None:
+        from tqdm import tqdm
+
+        tqdm.write(self.format(record), file=sys.stderr)
 
 
 def _grader(assignment: str, course: Path, force: bool, student: str | None):
@@ -73,5 +80,11 @@ def _grader(assignment: str, course: Path, force: bool, student: str | None):
 
     folder = CourseDirectory(config=config, assignment_id=assignment, **({"student_id": student} if student else {}))
     grader = TrustedAutograde(coursedir=folder, config=config, force=force)
-    grader.log = logging.getLogger("autograder.grade")
+    log = logging.getLogger("autograder.grade")
+    if not log.handlers:
+        log.addHandler(_BesideTheBar())
+        log.handlers[0].setFormatter(logging.Formatter("autograder: %(message)s"))
+        log.setLevel(logging.ERROR)
+        log.propagate = False
+    grader.log = log
     return grader

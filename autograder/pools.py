@@ -128,7 +128,8 @@ def _client(address: str, tls: dict[str, Path]):
         raise CourseError(f"{address} is not tls://..., and submissions do not leave this machine unencrypted")
     security = Security(require_encryption=True, tls_ca_file=str(tls["ca"]), tls_client_cert=str(tls["cert"]),
                         tls_client_key=str(tls["key"])) if tls else None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what is lost is said once, in one line
+    for name in ("distributed", "distributed.client"):  # what is lost is said once, in one line
+        logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         return Client(address, security=security, timeout="30s", set_as_default=False)
     except (OSError, TimeoutError) as error:
