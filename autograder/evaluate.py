@@ -34,6 +34,8 @@ START_SECONDS = 90.0  # for the interpreter and its libraries; not the student's
 GRACE = 5.0  # for a cell that was told to stop
 SLOW = 10.0  # a cell of the chapter's own that took longer is not run a second time
 LIVES = 24
+PATIENCE = 5  # times the seconds of a question about speed, which may try twice; more is odd
+MAX_FLAGS = 5  # of one answer
 STARTS = 3  # in a row that may fail before the machine is to blame
 
 
@@ -335,9 +337,11 @@ class _Answer:
                 while self.left:
                     p, c = self.left[-1]
                     prop = self.material["properties"][p]
-                    limit = min(time.monotonic() + self.times.case, deadline)
+                    begin = time.monotonic()
+                    limit = min(begin + self.times.case, deadline)
                     reply = copy.channel.ask({"probe": prop["probe"], "inputs": prop["cases"][c]}, limit)
-                    self.outcomes[p][c] = checked_outcome(reply)
+                    self.outcomes[p][c] = outcome = checked_outcome(reply)
+                    self._clock(prop["cases"][c].get("seconds"), outcome, time.monotonic() - begin)
                     self.left.pop()
             except OutOfTime:
                 self._give_up(f"no answer within {self.times.case:g} seconds")
@@ -398,6 +402,13 @@ class _Answer:
                 reply = copy.channel.ask({"probe": "call", "inputs": {**plain[0], word: 0}}, limit)
                 if "value" in checked_outcome(reply):
                     self.flags.append("accepts an argument that it does not have, so it may swallow errors")
+
+    def _clock(self, seconds, outcome: dict, took: float) -> None:
+        """The probe of speed looks at a clock in the student's process; this one cannot be set there."""
+        value = outcome.get("value")
+        if isinstance(seconds, float | int) and isinstance(value, dict) and value.get("in_time") is True \
+                and took > PATIENCE * seconds and len(self.flags) < MAX_FLAGS:
+            self.flags.append(f"answered after {took:.0f} seconds, and said that it took at most {seconds:g}")
 
     def report(self) -> Report | None:
         """The report, or None if nothing was asked."""
