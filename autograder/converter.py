@@ -40,6 +40,8 @@ class TrustedAutograde(Autograde):
     """Autograding that takes nothing from a submission but what a student may decide."""
 
     extra_cells = Bool(True, help="Run code in cells that students added. Either way they are told of.").tag(config=True)
+    run_all = Bool(False, help="Run the handout's own cells too where no answer depends on them, to show what they show; "
+                   "in most chapters they take ten times as long as the answers.").tag(config=True)
     allowed_files = List(Unicode(), ["timestamp.txt"], help="Patterns of file names that a submission may hold besides "
                          "its notebooks; they are kept, and the others are left out.").tag(config=True)
     given_files = List(Unicode(), ["*"], help="Patterns of the instructor's own files beside the source notebook that "
@@ -166,8 +168,8 @@ class TrustedAutograde(Autograde):
                        "TrustedAutograde.given_files")
         kinds = [step.rpartition(".")[2] for step in self.autograde_preprocessors]
         settings = work.Settings(
-            secret.seed(Path(self.coursedir.root)), self.extra_cells, self.cell_seconds, self.case_seconds,
-            self.submission_seconds, tuple(self.autograde_preprocessors),
+            secret.seed(Path(self.coursedir.root)), self.extra_cells, self.run_all, self.cell_seconds,
+            self.case_seconds, self.submission_seconds, tuple(self.autograde_preprocessors),
             {kind: dict(self.config[kind]) for kind in kinds if kind in self.config})
         return work.pack_assignment(plans, settings, {path.name: path.read_bytes() for path in given})
 

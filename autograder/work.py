@@ -20,7 +20,7 @@ from attnlab.report import as_html, as_text
 from nbgrader import utils
 from traitlets.config import Config
 
-from autograder import clean, feedback, intake, lent, nodes, parcel, registry, scratch
+from autograder import clean, feedback, intake, lent, needed, nodes, parcel, registry, scratch
 from autograder.evaluate import Cell, Evaluated, Times, evaluate
 from autograder.feedback import RESULTS
 from autograder.grading import as_record
@@ -45,6 +45,7 @@ class Settings:
 
     seed: int
     extra_cells: bool = True
+    run_all: bool = False
     cell_seconds: float = 180.0
     case_seconds: float = 15.0
     submission_seconds: float = 1500.0
@@ -136,6 +137,9 @@ def _grade_notebook(work: "_Work", name: str, plan: Plan, data: bytes, common: _
     work.notebook, work.notes = made.notebook, made.notes
     begin = time.monotonic()
     cells = _cells(made.notebook, exercises)
+    if not settings.run_all:
+        work.left_out = _left_out(cells, made.notebook, plan.plain, set(exercises))
+        cells = [cell for cell in cells if cell.place not in work.left_out]
     work.evaluated = evaluate(
         cells, exercises, files=common.given, loans=lent.loans(name), seed=settings.seed, many=many,
         times=Times(settings.cell_seconds, settings.case_seconds, settings.submission_seconds))
@@ -189,6 +193,7 @@ class _Work:
         self.missing = False
         self.refused: str | None = None
         self.notes: list[str] = []
+        self.left_out: set[int] = set()  # places of the handout's own cells that were not run
         self.seconds = 0.0
 
     def refuse(self, why: str) -> None:
@@ -256,6 +261,17 @@ def _cells(notebook, exercises) -> list[Cell]:
     return cells
 
 
+def _left_out(cells: list[Cell], notebook, plain: frozenset[str], names: set[str]) -> set[int]:
+    """The places of the handout's own cells that nothing graded depends on."""
+    own = {cell.place: cell.source for cell in cells
+           if "nbgrader" not in notebook.cells[cell.place].metadata and cell.source.strip() in plain}
+    others = [cell.source for cell in cells if cell.place not in own and not cell.check]
+    return own.keys() - needed.needed(own, others, names)
+
+
+NOT_RUN = "Not run while grading: no answer depends on this cell.\n"
+
+
 def _fill_in(work: _Work, given: frozenset[str]) -> None:
     """Put outputs into the notebook: the students' own, cleaned, and at each check what was found.
 
@@ -276,6 +292,8 @@ def _fill_in(work: _Work, given: frozenset[str]) -> None:
         cell.execution_count = count
         if cell.metadata.get("nbgrader", {}).get("grade") and name in work.evaluated.reports:
             cell.outputs = report_outputs(work.evaluated.reports[name], count)
+        elif place in work.left_out:
+            cell.outputs = [nodes.output("stream", name="stdout", text=NOT_RUN)]
         else:
             cell.outputs = clean.outputs(work.evaluated.outputs.get(place, []), count, room)
 
