@@ -162,8 +162,8 @@ def ours(course: Path, workers: int = CORES, *more: str) -> None:
 
 
 def own_code(course: Path) -> float:
-    """CPU seconds of the students' code alone: their cells, and every call that the hidden tests make of their answers,
-    each submission in a fork of one process that has loaded everything."""
+    """CPU seconds of the students' code alone: the cells they wrote, and every call that the hidden tests make of their
+    answers, each submission in a fork of one process that has loaded everything."""
     program = Path(__file__).with_name("bench_own_code.py")
     jobs = [str(path) for stem in STEMS for path in sorted((course / "submitted").glob(f"*/{stem}/{stem}.ipynb"))]
     done = subprocess.run([sys.executable, str(program), *jobs], cwd=ROOT, capture_output=True, text=True)
@@ -273,7 +273,7 @@ def main() -> None:
 def table(results: dict, count: int, own: float) -> str:
     first = results["stock"][0]
     shards = results[f"stock, {CORES} shards"][0]
-    lines = [f"{count} submissions, {CORES} cores, grades equal; students' own code: {own / count:.2f} s of CPU each", "",
+    lines = [f"{count} submissions, {CORES} cores, grades equal; students' own code: {own / count:.3f} s of CPU each", "",
              f"{'':<18}{'seconds':>9}{'a second':>10}{'to stock':>10}{'to shards':>11}{'CPU s':>8}{'own code':>10}"
              f"{'peak MB':>9}"]
     for name, (result, _) in results.items():
@@ -306,7 +306,7 @@ def growth(folder: Path, fresh: Path, count: int, own: float, full: Measured) ->
     own_each = (own - own_half) / (count - half)
     wall_each = (full.wall - measured.result.wall) / (count - half)
     found["each"] = {"cpu": each, "own_cpu": own_each, "overhead_cpu": each - own_each, "wall": wall_each}
-    print(f"\neach further submission: {each:.2f} s of CPU, of which {own_each:.2f} s are the student's own code; "
+    print(f"\neach further submission: {each:.2f} s of CPU, of which {own_each:.3f} s are the student's own code; "
           f"overhead {each - own_each:.2f} s")
     for name, url in databases(folder):
         rates = writer_rates(url, fresh)

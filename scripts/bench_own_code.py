@@ -1,7 +1,8 @@
 """CPU seconds of students' own code: `python scripts/bench_own_code.py NOTEBOOK...`, for `bench_grading.py`.
 
-Each notebook runs in a fork of this process, which has loaded everything: its cells, as they stand, then each answer
-with every hidden input. Nothing is judged, nothing is confined: only for submissions that you trust.
+Each notebook runs in a fork of this process, which has loaded everything: the cells that a student wrote, then each answer
+with every hidden input. What of the handout they need runs, too, and is not counted. Nothing is judged, nothing is
+confined: only for submissions that you trust.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+import time
 from pathlib import Path
 
 import nbformat
@@ -20,27 +22,36 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
     os.environ[f"{_library}_NUM_THREADS"] = "1"
 from attnlab import notebook_worker, worker  # noqa: E402
 from attnlab.observe import observe  # noqa: E402
-from autograder import fork_server, lent, registry  # noqa: E402
+from autograder import assemble, fork_server, lent, needed, registry  # noqa: E402
 from autograder.grading import material_of  # noqa: E402
 
 
-def run(path: Path, shell) -> None:
-    """One submission's cells and calls, in this process."""
-    stem = path.stem
+def run(path: Path, shell) -> float:
+    """Seconds of one submission's own cells and calls, in this process."""
+    stem, used = path.stem, 0.0
     loans = lent.loans(stem)
     if loans:
         worker.lend(**loans)
-    cells = nbformat.read(path, as_version=4).cells
-    for cell in cells:
-        name = cell.metadata.get("nbgrader", {}).get("grade_id", "")
-        if cell.cell_type == "code" and not name.startswith("check-"):
-            notebook_worker.run_cell(shell, cell.source, 180.0)
-    for name, exercise in registry.exercises_of(stem).items():
+    plain = {cell.source.strip() for cell in assemble.source_notebook(stem).cells if "nbgrader" not in cell.metadata}
+    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"
+             and not cell.metadata.get("nbgrader", {}).get("grade_id", "").startswith("check-")]
+    given = {place: cell.source for place, cell in enumerate(cells) if cell.source.strip() in plain}
+    exercises = registry.exercises_of(stem)
+    wanted = needed.needed(given, [cell.source for place, cell in enumerate(cells) if place not in given], set(exercises))
+    for place, cell in enumerate(cells):
+        if place in given.keys() - wanted:
+            continue
+        begin = time.process_time()
+        notebook_worker.run_cell(shell, cell.source, 180.0)
+        used += 0 if place in given else time.process_time() - begin
+    begin = time.process_time()
+    for name, exercise in exercises.items():
         answer = shell.user_ns.get(name)
         if callable(answer):
             for prop in material_of(exercise, None)["properties"]:
                 for case in prop["cases"]:
                     observe(answer, prop["probe"], case)
+    return used + time.process_time() - begin
 
 
 def main() -> None:
@@ -51,13 +62,16 @@ def main() -> None:
             material_of(exercise, None)  # the grader's own work, done before the forks
     total = 0.0
     for path in paths:
+        reads, writes = os.pipe()
         child = os.fork()
         if not child:
             os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-            run(path, shell)
+            os.write(writes, json.dumps(run(path, shell)).encode())
             os._exit(0)
-        _, _, used = os.wait4(child, 0)
-        total += used.ru_utime + used.ru_stime
+        os.close(writes)
+        with os.fdopen(reads) as said:
+            total += json.loads(said.read())
+        os.waitpid(child, 0)
     print(json.dumps(total))
 
 
