@@ -151,8 +151,8 @@ def test_a_clock_that_was_set_back_is_noticed_by_another(monkeypatch, forged):
     slow = ("import contextlib, time\nfrom attnlab import probes\nprobes.time.process_time = lambda: 0.0\n"
             "probes._time_limit = lambda seconds: contextlib.nullcontext()\n"
             "_quick = pairwise_scores\n"
-            "def pairwise_scores(queries, keys):\n"
-            "    if len(queries) > 1000:\n        time.sleep(3)\n    return _quick(queries, keys)")
+            "def pairwise_scores(Q, K):\n"
+            "    if len(Q) > 1000:\n        time.sleep(3)\n    return _quick(Q, K)")
     cells = [Cell(0, "import numpy as np"), Cell(1, right, solution=True), Cell(2, slow if forged else ""),
              Cell(3, "", check="pairwise_scores")]
     done = evaluate(cells, {"pairwise_scores": exercise}, seed=11)

@@ -602,7 +602,7 @@ attack("copies_killed", "a later cell kills the copies that wait at earlier chec
         if entry.isdigit() and int(entry) not in (1, os.getpid(), os.getppid()):
             try: os.kill(int(entry), signal.SIGKILL)
             except OSError: pass
-    """, RIGHT), points={"softmax": 0.0}, reason="the copy of the process is gone")
+    """, RIGHT), points={"softmax": 0.0}, reason="the process")
 attack("descriptors_closed", "a cell closes every descriptor", beside("import os; os.closerange(0, 500)", RIGHT),
        points=HONEST,
        flag="a cell was left out")
