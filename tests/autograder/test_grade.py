@@ -30,6 +30,15 @@ FEW = 8
 PATIENCE = 120.0
 
 
+@pytest.fixture(autouse=True)
+def environment():
+    """nbgrader's configuration alters the environment of the process that reads it: here, of the tests that follow."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
 def hand_in(course: Path, students: list[str]) -> None:
     """Every second right, the others wrong in their own way; a quarter is late."""
     right = small_course.reference("dot_products", "dot")
