@@ -8,7 +8,8 @@ the sockets and pipes of the new process: announce, standard input and output, t
 A new process has namespaces of its own (users, mounts, processes, network, IPC, host name, control groups) inside of
 those of the server's jail, which is the wall behind the wall. It says over `announce` that it is there, by which the
 grader learns its number; waits until the grader has put it into its control group; gives up every right; sets the
-limits; says that all of it was done; and becomes the program, or, where none is named, goes on as `attnlab/notebook_worker.py` with everything loaded.
+limits; says that all of it was done; and becomes the program, or, where none is named, goes on as
+`attnlab/notebook_worker.py` with everything loaded.
 """
 
 import ctypes
@@ -46,6 +47,10 @@ def main(attnlab: str, limited: str, control: str, seconds: str) -> None:
     notebook_worker = importlib.import_module("attnlab.notebook_worker")
     shell = warm_up(notebook_worker)
     uncover_proc()
+
+    def work_on_a_notebook() -> None:
+        notebook_worker.serve(shell, *notebook_worker.take_over())
+
     control.send(b"ready")
     while select.select([control], [], [], float(seconds))[0]:
         order, descriptors, *_ = socket.recv_fds(control, MAX_ORDER, MAX_DESCRIPTORS)
@@ -55,7 +60,7 @@ def main(attnlab: str, limited: str, control: str, seconds: str) -> None:
         if not child:
             try:
                 descriptors = _in_order(descriptors)
-                start(json.loads(order), descriptors, limits, lambda: notebook_worker.serve(shell, *notebook_worker.take_over()))
+                start(json.loads(order), descriptors, limits, work_on_a_notebook)
             except BaseException as error:  # the grader starts another process the slow way
                 os.write(descriptors[0], f"!{error}"[:200].encode("utf-8", "replace"))
             finally:

@@ -17,7 +17,6 @@ import struct
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 from attnlab import codec

@@ -115,28 +115,24 @@ class Writer:
                 entry.late_submission_penalty = self._late(student, entry, submission.total_seconds_late)
 
     def _enter_grades(self, entry, plan: _Notebook, result: dict) -> None:
-        have = {grade.cell_id: grade for grade in self._rows(Grade, entry, plan.grades)}
-        for name, cell in plan.grades.items():
-            grade = have.get(cell)
-            if grade is None:
-                grade = Grade(cell_id=cell, notebook_id=entry.id)
-                self._db.add(grade)
+        for name, grade in self._rows(Grade, entry, plan.grades):
             score, extra, suspect = result["grades"][name]
             grade.auto_score, grade.extra_credit = score, extra if extra is not None else grade.extra_credit
             grade.needs_manual_grade = not result["missing"] and (
                 grade.manual_score is not None or score is None or suspect)
 
     def _enter_comments(self, entry, plan: _Notebook, result: dict) -> None:
-        have = {comment.cell_id: comment for comment in self._rows(Comment, entry, plan.comments)}
-        for name, cell in plan.comments.items():
-            comment = have.get(cell)
-            if comment is None:
-                comment = Comment(cell_id=cell, notebook_id=entry.id)
-                self._db.add(comment)
+        for name, comment in self._rows(Comment, entry, plan.comments):
             comment.auto_comment = result["comments"][name]
 
-    def _rows(self, table, entry, cells: dict[str, str]) -> list:
-        return self._db.query(table).filter(table.notebook_id == entry.id, table.cell_id.in_(cells.values())).all()
+    def _rows(self, table, entry, cells: dict[str, str]) -> list[tuple]:
+        """The row of each cell with the cell's name; those that are not there are made."""
+        have = {row.cell_id: row for row in self._db.query(table).filter(
+            table.notebook_id == entry.id, table.cell_id.in_(cells.values()))}
+        for cell in set(cells.values()) - have.keys():
+            have[cell] = table(cell_id=cell, notebook_id=entry.id)
+            self._db.add(have[cell])
+        return [(name, have[cell]) for name, cell in cells.items()]
 
     def _known(self, name: str) -> _Assignment:
         if name not in self._assignments:

@@ -27,6 +27,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 from autograder import grade, jail, registry, release, sample_class, warm  # noqa: E402
 from autograder.writer import Writer  # noqa: E402
+from tests.autograder import processes  # noqa: E402
 
 STEMS = ("dot_products", "softmax", "attention", "masks")
 SEED = "20260921"  # of the hidden inputs, so that all contenders judge by the same
@@ -119,14 +120,8 @@ def busy() -> float:
 
 def memory_below(root: int) -> int:
     """Bytes that the descendants of a process hold; what several share is counted once (PSS)."""
-    parents, total = {}, 0
-    for entry in Path("/proc").glob("[0-9]*/stat"):
-        with contextlib.suppress(OSError):
-            parents[int(entry.parent.name)] = int(entry.read_text().rpartition(")")[2].split()[1])
-    found = [root]
-    for pid in found:
-        found += [child for child, parent in parents.items() if parent == pid]
-    for pid in found[1:]:
+    total = 0
+    for pid in processes.below(root):
         with contextlib.suppress(OSError, ValueError):
             line = next(line for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() if line[:4] == "Pss:")
             total += int(line.split()[1]) << 10
