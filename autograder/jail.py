@@ -64,8 +64,11 @@ def problem() -> str | None:
     if bwrap is None:
         return ("bubblewrap is not installed (Debian: apt-get install bubblewrap), so student code could read and "
                 "change what it likes")
-    with Jail([sys.executable, "-I", "-S", "-c", "print('confined')"]) as jail:
-        out, err = jail.process.communicate(timeout=60)
+    for _ in range(2):  # once more if somebody killed it: that says nothing about the machine
+        with Jail([sys.executable, "-I", "-S", "-c", "print('confined')"]) as jail:
+            out, err = jail.process.communicate(timeout=60)
+        if jail.process.returncode >= 0:
+            break
     if out.strip() != b"confined":
         said = (err.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
         return f"bubblewrap is installed but cannot confine a process here: {said} ({_advice(said)})"

@@ -12,23 +12,52 @@ def places(given: list[str], *others: str, names=frozenset()) -> list[int]:
 
 @pytest.mark.parametrize("given, other, wanted", [
     (["import numpy as np", "print(1)"], "np.sum(x)", [0]),
-    (["import numpy as np\nbase = 2", "scale = base + 1", "plot(scale)"], "return scale", [0, 1]),
+    (["import numpy as np\nbase = 2", "scale = base + 1", "plot(scale)"], "print(scale)", [0, 1]),
     (["def helper(): return deep()", "def deep(): return 1", "helper()"], "helper()", [0, 1]),
     (["class A: pass", "a = A()", "b = A()"], "a", [0, 1]),
     (["for i in range(3): total = i", "with open('f') as file: pass"], "total", [0]),
-    (["(x := 3)", "y: int = 1", "a, (b, *c) = z"], "c y", [1, 2]),
+    (["(x := 3)", "y: int = 1", "a, (b, *c) = z"], "c, y", [1, 2]),
     (["import numpy as np", "np.random.seed(0)", "np.ones(3)", "things = []", "things.append(1)"], "np.random", [0, 1, 2]),
     (["things = []", "things.append(1)", "things[0] = 2", "del things[0]", "other.append(1)"], "things", [0, 1, 2, 3]),
     (["box.size = 3", "box = make()", "show(box)"], "box", [0, 1]),
     (["%matplotlib inline", "!ls", "show()"], "x", [0, 1]),
     (["from math import *", "show()"], "x", [0]),
     (["import os.path", "show()"], "os.getcwd()", [0]),
-    (["value = 1", "show()"], "# value", [0]),
-    (["value = 1", "show()"], "return globals()['val' + 'ue']", [0, 1]),
+    (["value = 1", "show()"], "# value", []),
+    (["value = 1", "show()"], "print(globals()['val' + 'ue'])", [0, 1]),
+    (["value = 1", "f = lambda: eval('val' + 'ue')"], "f()", [0, 1]),
     (["value = 1", "show()"], "def f(:\n  value", [0]),
+    (["value = 1", "show()"], "%time value", [0]),
+    (["value = 1", "def count():\n    global value\n    value += 1"], "value", [0, 1]),
+    (["table = {}", "def put(x):\n    table[x] = 1", "def own():\n    table = {}\n    table[0] = 1"], "table", [0, 1]),
     (["value = 1"], "nothing", [])])
 def test_what_somebody_may_use_is_run(given, other, wanted):
     assert places(given, other) == wanted
+
+
+@pytest.mark.parametrize("source, used", [
+    ("def f(x, *rest, y=z, **more):\n    w = x + y\n    return w + v", {"z", "v"}),
+    ("lambda a: a + b", {"b"}), ("[i * s for i in row if i]", {"s", "row"}),
+    ("import a as b\nprint(b)", {"print"}),
+    ("import a as b\ndef f(): return b", {"b"}),  # by the time it runs another cell may have bound it again
+    ("for row in rows:\n    print(row)", {"rows", "print"}),
+    ("for row in rows:\n    pass\nrow", {"rows", "row"}),  # there may be no rows
+    ("if a:\n    b = 1\nb", {"a", "b"}), ("while a:\n    b = 1\nelse:\n    b", {"a", "b"}),
+    ("with a as b:\n    b", {"a"}), ("try:\n    a = 1\nexcept E as e:\n    e, a", {"E", "a"}),
+    ("match a:\n    case [b, *c] if b: d\n    case {'k': K.x, **e}: pass", {"a", "b", "d", "K"}),
+    ("a += 1", {"a"}), ("a = 1\na += b", {"b"}), ("a.b = c", {"a", "c"}), ("a and (b := c)\nb", {"a", "b", "c"}),
+    ("class A(B):\n    k = m\n    def f(self): return self.k + k", {"B", "m", "k"}),
+    ("@decorated\ndef f(a: int) -> float: return a", {"decorated", "int", "float"}),
+    ("def f():\n    def g(): return a\n    a = 1\n    return g", set()),
+    ("def f():\n    global a\n    a = b\n    return a", {"a", "b"}),
+    ("'a' # b", set()), ("f'{a:{b}}'", {"a", "b"})])
+def test_the_names_that_a_cell_uses(source, used):
+    assert needed._used(source) == used
+
+
+def test_code_that_nobody_can_follow_uses_every_word_in_it():
+    assert {"value", "x"} <= needed._used("(" * 5000 + "value" + ")" * 5000 + "\nx")
+    assert "value" in needed._used("-" * 50_000 + "value")
 
 
 def test_what_is_graded_itself_may_be_made_by_the_handout():
