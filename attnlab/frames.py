@@ -1,4 +1,4 @@
-"""Packed values over a pipe: eight bytes of length, then the value."""
+"""Values over a pipe: eight bytes of length, then the frame (see `attnlab.codec`)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from attnlab import codec
 
 
 def write(stream, value) -> None:
-    data = codec.pack(value, compressed=False)  # it goes no further than this machine
+    data = codec.frame(value)
     stream.write(len(data).to_bytes(8, "little") + data)
     stream.flush()
 
@@ -16,4 +16,4 @@ def read(stream):
     head = stream.read(8)
     if len(head) < 8:
         return None
-    return codec.unpack(stream.read(int.from_bytes(head, "little")))
+    return codec.unframe(stream.read(int.from_bytes(head, "little")))

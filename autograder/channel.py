@@ -44,7 +44,7 @@ class Channel:
         return self.receive(deadline)
 
     def send(self, message: dict, deadline: float) -> None:
-        data = codec.pack(message, compressed=False)
+        data = codec.frame(message)
         frame, sent = len(data).to_bytes(8, "little") + data, 0
         while sent < len(frame):
             self._wait(self._writes, select.POLLOUT, deadline)
@@ -60,7 +60,7 @@ class Channel:
         if length > codec.MAX_PACKED:
             raise NoAnswer("the answer is too large")
         try:
-            value = codec.unpack(self._exactly(length, deadline))
+            value = codec.unframe(self._exactly(length, deadline))
         except codec.CodecError:
             raise NoAnswer(NO_FORM) from None
         if not isinstance(value, dict):

@@ -233,7 +233,8 @@ class _Life:
             confined = None
             if work.warm:
                 try:
-                    confined = stack.enter_context(warm.WarmJail([], files=work.files, pass_fds=descriptors))
+                    confined = stack.enter_context(warm.WarmJail(
+                        [], files=work.files, pass_fds=descriptors, torch="torch" in work.libraries))
                 except warm.NotWarm:
                     warm.give_up()
                     work.warm = False
@@ -275,6 +276,7 @@ class _Copy:
     def __init__(self, control: socket.socket, data: socket.socket):
         self._control, self._data = control, data
         control.settimeout(GRACE)
+        self.loaded = False  # whether a process is there that has said what it answers for, and was asked nothing yet
         self.channel = Channel(data.fileno(), data.fileno(), alarm=control.fileno())
 
     def __enter__(self):
@@ -330,9 +332,7 @@ class _Answer:
         """Ask everything that is left. Raises _Lost when the copy is gone; what is lost twice is not asked again."""
         while self.open and time.monotonic() < deadline:
             try:
-                copy.start()
-                if self._load(copy, deadline):
-                    raise NoAnswer("it was not the same when it was asked again")
+                self._have(copy, deadline)
                 self._canaries(copy, deadline)
                 while self.left:
                     p, c = self.left[-1]
@@ -367,7 +367,17 @@ class _Answer:
         copy.start()
         with contextlib.suppress(NoAnswer):
             self.problem = self._load(copy, deadline)
-        copy.end()
+            copy.loaded = self.problem is None
+        if not copy.loaded:
+            copy.end()
+
+    def _have(self, copy: _Copy, deadline: float) -> None:
+        """See to a process that can be asked: the one that was heard, or else a new one. Raises NoAnswer, _Lost."""
+        if not copy.loaded:
+            copy.start()
+            if self._load(copy, deadline):
+                raise NoAnswer("it was not the same when it was asked again")
+        copy.loaded = False
 
     def _load(self, copy: _Copy, deadline: float) -> str | None:
         reply = copy.channel.ask({"answer": self.exercise.name}, min(time.monotonic() + self.times.case, deadline))

@@ -1,8 +1,8 @@
 """A warm process in a jail of its own, from which the process of each submission is forked, in fresh namespaces.
 
-Run as `fork_server.py ATTNLAB LIMITED CONTROL SECONDS`: where the package and `limited.py` lie, the socket that orders
-come by, and for how long nobody may want anything before it ends. It loads what notebooks import, and never runs a
-student's code itself. An order is JSON with descriptors: {"program", "environment", "limits", "scratch", "files"}, and
+Run as `fork_server.py ATTNLAB LIMITED CONTROL SECONDS LIBRARY...`: where the package and `limited.py` lie, the socket
+that orders come by, for how long nobody may want anything before it ends, and what to load. It never runs a student's
+code itself. An order is JSON with descriptors: {"program", "environment", "limits", "scratch", "files"}, and
 the sockets and pipes of the new process: announce, standard input and output, the files, and what is passed on to it.
 
 A new process has namespaces of its own (users, mounts, processes, network, IPC, host name, control groups) inside of
@@ -29,23 +29,23 @@ import sys
 
 MAX_ORDER, MAX_DESCRIPTORS = 65536, 200
 HIGH = 256  # descriptors wait here while those below are put in order
-LIBRARIES = ["torch", "torch.nn.functional", "matplotlib.pyplot", "attnlab.check", "attnlab.mine", "attnlab.data",
-             "attnlab.widgets"]
 # unshare: mounts, control groups, host name, IPC, users, processes, network
 NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 READ_ONLY, NO_SUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
 REMOUNT, BIND, RECURSIVE, PRIVATE = 32, 4096, 16384, 1 << 18
 NOBODY = 65534
+LARGE, COLLAPSE = 2 << 20, 25  # bytes of a large page; MADV_COLLAPSE
 LINUX = ctypes.CDLL(None, use_errno=True)
 
 
-def main(attnlab: str, limited: str, control: str, seconds: str) -> None:
+def main(attnlab: str, limited: str, control: str, seconds: str, *libraries: str) -> None:
     control = socket.socket(fileno=int(control))
     sys.path[0:1] = []  # the folder of this script
     _load("attnlab", f"{attnlab}/__init__.py")
     limits = _load("limited", limited)
     notebook_worker = importlib.import_module("attnlab.notebook_worker")
-    shell = warm_up(notebook_worker)
+    shell = warm_up(notebook_worker, libraries)
+    use_large_pages()
     uncover_proc()
 
     def work_on_a_notebook() -> None:
@@ -79,14 +79,13 @@ def _load(name: str, path: str):
     return module
 
 
-def warm_up(notebook_worker):
-    """Load what notebooks import, draw a figure, and make the shell that cells will run in. No thread is started."""
+def warm_up(notebook_worker, libraries):
+    """Load the libraries, draw a figure, and make the shell that cells will run in. No thread is started."""
     shell = notebook_worker.make_shell()
-    for library in LIBRARIES:
+    for library in libraries:
         importlib.import_module(library)
-    import torch
-
-    torch.set_num_threads(1)
+    if "torch" in sys.modules:
+        sys.modules["torch"].set_num_threads(1)
     pyplot = sys.modules["matplotlib.pyplot"]
     figure, axes = pyplot.subplots()
     axes.imshow([[0.0, 1.0]])
@@ -96,6 +95,17 @@ def warm_up(notebook_worker):
     gc.collect()
     gc.freeze()  # what is here now is never garbage: forks need not look at it, nor copy it for that
     return shell
+
+
+def use_large_pages() -> None:
+    """Gather what was loaded into pages of 2 MB where the kernel can (Linux 6.1): a fork copies the table of pages,
+    and a submission takes a dozen forks."""
+    with open("/proc/self/maps") as file:
+        maps = [line.split() for line in file]
+    for place, rights, _, _, inode, *_ in maps:
+        begin, end = (int(number, 16) for number in place.split("-"))
+        if rights == "rw-p" and inode == "0" and end - begin >= LARGE:
+            LINUX.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), COLLAPSE)
 
 
 def uncover_proc() -> None:
@@ -225,11 +235,11 @@ def _wait_as_first(child: int, descriptors: list[int]) -> None:
 def _draw_new_seeds() -> None:
     """No two submissions draw the same numbers, and none draws what it would have drawn from the server's state."""
     import numpy
-    import torch
 
     random.seed()
     numpy.random.seed()
-    torch.seed()
+    if "torch" in sys.modules:
+        sys.modules["torch"].seed()
 
 
 if __name__ == "__main__":

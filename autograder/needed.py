@@ -116,14 +116,23 @@ def _collect(node: ast.AST, own: frozenset[str], bound: set[str], found: set[str
             _collect(inside, own | _own_names(node), set(), found)
     elif isinstance(node, _COMPREHENSIONS):
         names = {name for part in node.generators for name in _bound_in(part.target)}
-        for child in ast.iter_child_nodes(node):
+        for child in _children(node):
             _collect(child, own | names, bound, found)
-    elif isinstance(node, ast.ClassDef):  # what its body binds is no name of the notebook
-        for child in ast.iter_child_nodes(node):
+    else:  # of a class, too: what its body binds is no name of the notebook
+        for child in _children(node):
             _collect(child, own, bound, found)
-    else:
-        for child in ast.iter_child_nodes(node):
-            _collect(child, own, bound, found)
+
+
+def _children(node: ast.AST) -> list[ast.AST]:
+    """What `ast.iter_child_nodes` gives, but for what has no names in it; most of the time goes here."""
+    found = []
+    for field in node._fields:
+        value = getattr(node, field, None)
+        if type(value) is list:
+            found += [item for item in value if isinstance(item, ast.AST)]
+        elif isinstance(value, ast.AST) and not isinstance(value, (ast.expr_context, ast.operator, ast.Constant)):
+            found.append(value)
+    return found
 
 
 def _outside(function: ast.AST) -> Iterator[ast.AST]:
@@ -146,14 +155,13 @@ def _arguments(function: ast.AST) -> list[ast.arg]:
 
 def _own_names(function: ast.AST) -> set[str]:
     """A function's own names: its arguments and what it binds, less what it declares to be the notebook's."""
-    inside = _inside(function)
-    shared = {name for part in inside for node in ast.walk(part) if isinstance(node, ast.Global) for name in node.names}
-    bound = {name for part in inside for name in _bound_in(part)}
+    shared: set[str] = set()
+    bound = {name for part in _inside(function) for name in _bound_in(part, shared)}
     return {arg.arg for arg in _arguments(function)} | bound - shared
 
 
-def _bound_in(node: ast.AST) -> set[str]:
-    """The names that code may bind in the scope it stands in."""
+def _bound_in(node: ast.AST, shared: set[str] | None = None) -> set[str]:
+    """The names that code may bind in the scope it stands in; those that it declares to be global go to `shared`."""
     found: set[str] = set()
     todo = [node]
     while todo:
@@ -174,7 +182,9 @@ def _bound_in(node: ast.AST) -> set[str]:
             found.add(node.name)
         elif isinstance(node, ast.MatchMapping) and node.rest:
             found.add(node.rest)
-        todo += ast.iter_child_nodes(node)
+        elif isinstance(node, ast.Global) and shared is not None:
+            shared |= set(node.names)
+        todo += _children(node)
     return found
 
 

@@ -1,7 +1,8 @@
 """Jails that are forked from a warm process: the same confinement as `jail.Jail`, without seconds of imports.
 
-One server for each grading process, started when it is first wanted. It holds nothing of any submission, so nothing
-can pass from one to the next. A server that does not do its work is given up, and a jail is started the slow way.
+A grading process has one server for notebooks that use PyTorch and one for those that do not, whose forks cost half as
+much; each is started when it is first wanted. They hold nothing of any submission, so nothing can pass from one to the
+next. A server that does not do its work is given up, and a jail is started the slow way.
 """
 
 from __future__ import annotations
@@ -31,19 +32,23 @@ FORKS = 500  # from one server; then comes a new one, whatever a library may hav
 MAX_FILES = 32 << 20  # bytes of given files that are copied into a jail
 
 
+PLAIN = ["matplotlib.pyplot", "attnlab.check", "attnlab.data", "attnlab.mine", "attnlab.widgets"]  # what notebooks import
+TORCH = ["torch", "torch.nn.functional", *PLAIN]
+
+
 class NotWarm(Exception):
     """No process could be forked; the message says why."""
 
 
 class Server:
-    """The warm process, in a jail of its own."""
+    """A warm process that has these libraries loaded, in a jail of its own."""
 
-    def __init__(self):
+    def __init__(self, libraries: list[str]):
         self.control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.forks = 0
         with other:
             program = [sys.executable, "-I", "-B", f"{HOME}/{SERVER.name}", str(Path(codec.__file__).parent), str(LIMITED),
-                       str(other.fileno()), str(IDLE_SECONDS)]
+                       str(other.fileno()), str(IDLE_SECONDS), *libraries]
             command = [*jail.bubblewrap({SERVER.name: SERVER}, Limits(), {}, server=True), "--", *program]
             self.process = subprocess.Popen(
                 command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
@@ -76,7 +81,7 @@ class Server:
         self.process.wait()
 
 
-_current: Server | None = None
+_servers: dict[bool, Server] = {}  # by whether it has PyTorch
 _one_at_a_time = threading.Lock()
 
 
@@ -85,55 +90,45 @@ def wanted() -> bool:
     return os.environ.get(COLD) != "1"
 
 
-def server() -> Server:
-    """This process's server, ready. Raises NotWarm."""
-    global _current
+def server(torch: bool = True) -> Server:
+    """This process's server with or without PyTorch, ready. Raises NotWarm."""
     with _one_at_a_time:
-        if _current is None or not _current.usable:
-            _close()
-            _current = Server()
+        if torch not in _servers or not _servers[torch].usable:
+            _close(torch)
+            _servers[torch] = Server(TORCH if torch else PLAIN)
             try:
-                _current.wait_until_ready()
+                _servers[torch].wait_until_ready()
             except NotWarm:
-                _close()
+                _close(torch)
                 raise
-        return _current
+        return _servers[torch]
 
 
-def _close() -> None:
-    global _current
-    if _current is not None:
-        _current.close()
-        _current = None
+def _close(torch: bool) -> None:
+    if torch in _servers:
+        _servers.pop(torch).close()
 
 
 def give_up() -> None:
-    """End the server. The next that is wanted is a new one."""
+    """End the servers. The next that is wanted is a new one."""
     with _one_at_a_time:
-        _close()
+        for torch in list(_servers):
+            _close(torch)
 
 
 atexit.register(give_up)
-
-
-def _forget() -> None:
-    """A fork of this process has no server: this one's ends with this one."""
-    global _current
-    _current = None
-
-
-os.register_at_fork(after_in_child=_forget)
+os.register_at_fork(after_in_child=_servers.clear)  # a fork of this process has none: they end with this one
 
 
 class WarmJail(jail.Jail):
     """A jail whose first process is forked from the server. Entering it raises NotWarm where there is none.
 
-    program: the command line, or [] for the process that runs notebooks
+    program: the command line, or [] for the process that runs notebooks; torch: whether that has PyTorch loaded
     """
 
     def __init__(self, program: list[str], *, files: dict[str, Path] | None = None, pass_fds: tuple[int, ...] = (),
-                 limits: Limits = Limits(), environment: dict[str, str] | None = None):
-        self.limits, self._files, self._pass_fds = limits, files or {}, pass_fds
+                 limits: Limits = Limits(), environment: dict[str, str] | None = None, torch: bool = True):
+        self._torch, self.limits, self._files, self._pass_fds = torch, limits, files or {}, pass_fds
         self.passed = tuple(range(3, 3 + len(pass_fds)))
         self._order = {"program": program, "environment": environment or {}, "scratch": limits.scratch,
                        "limits": jail.limit_arguments(limits)}
@@ -156,7 +151,7 @@ class WarmJail(jail.Jail):
             held.callback(process.close)
             held.callback(process.kill)
             announce.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            server().fork({**self._order, "files": list(files)},
+            server(self._torch).fork({**self._order, "files": list(files)},
                           [announce_end.fileno(), reads_in, writes_out, *(file.fileno() for file in files.values()),
                            *self._pass_fds])
             announce_end.close()

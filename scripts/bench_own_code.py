@@ -22,7 +22,7 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
     os.environ[f"{_library}_NUM_THREADS"] = "1"
 from attnlab import notebook_worker, worker  # noqa: E402
 from attnlab.observe import observe  # noqa: E402
-from autograder import assemble, fork_server, lent, needed, registry  # noqa: E402
+from autograder import assemble, fork_server, lent, needed, registry, warm  # noqa: E402
 from autograder.grading import material_of  # noqa: E402
 
 
@@ -55,7 +55,7 @@ def run(path: Path, shell) -> float:
 
 
 def main() -> None:
-    shell = fork_server.warm_up(notebook_worker)
+    shell = fork_server.warm_up(notebook_worker, warm.TORCH)
     paths = [Path(name) for name in sys.argv[1:]]
     for path in paths:
         for exercise in registry.exercises_of(path.stem).values():

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from attnlab import codec
-from attnlab.codec import CodecError, copied, pack, unpack
+from attnlab.codec import CodecError, copied, frame, pack, unframe, unpack
 
 
 def equal(a, b) -> bool:
@@ -49,9 +49,10 @@ def random_value(rng, depth=0):
     return [items, tuple(items), {f"k{i}": item for i, item in enumerate(items)}][kind - 9]
 
 
-@pytest.fixture(params=[lambda value: unpack(pack(value)), copied], ids=["as bytes", "copied"])
+@pytest.fixture(params=[lambda value: unpack(pack(value)), lambda value: unframe(frame(value)), copied],
+                ids=["packed", "framed", "copied"])
 def through(request):
-    """Both ways from a value to a fresh one: they give the same."""
+    """All ways from a value to a fresh one: they give the same."""
     return request.param
 
 
@@ -304,15 +305,54 @@ def test_a_directory_of_a_million_entries_is_refused_before_it_is_read():
         tracemalloc.stop()
 
 
-def test_more_bytes_than_allowed_are_refused_unread(monkeypatch):
+@pytest.mark.parametrize("read", [unpack, unframe])
+def test_more_bytes_than_allowed_are_refused_unread(monkeypatch, read):
     monkeypatch.setattr(codec, "MAX_PACKED", 1000)
     with pytest.raises(CodecError, match="larger"):
-        unpack(bytes(1001))
+        read(bytes(1001))
 
 
-def test_bits_flipped_at_random_give_a_value_or_a_refusal():
+def forged_frame(tree='["array","a0"]', headers='[["<f8",[2],false]]', body=bytes(16)) -> bytes:
+    text = f"[{tree},{headers}]".encode()
+    return len(text).to_bytes(4, "little") + text + body
+
+
+def test_the_helper_for_frames_can_make_good_ones():
+    assert np.array_equal(unframe(forged_frame()), [0.0, 0.0])
+    assert unframe(forged_frame('["array","a0"]', '[["<f8",[2,1],true]]')).flags.f_contiguous
+
+
+@pytest.mark.parametrize("bad", [
+    b"", b"abc", b"\0\0\0\0", b"\xff\xff\xff\xff", forged_frame()[:-1], forged_frame(body=bytes(17)), forged_frame(body=b""),
+    *(forged_frame(headers=headers) for headers in (
+        "[]", "3", "{}", '"ab"', "[[]]", '[["<f8",[2]]]', '[["<f8",2,false]]', '[["<f8",[2.0],false]]', '[["<f8",[true,2],false]]',
+        '[["<f8",[-2],false]]', '[["<f8",[-1,-2],false]]', '[["|O",[2],false]]', '[["<U4",[1],false]]', '[["<M8[D]",[2],false]]',
+        '[["f8,f8",[1],false]]', '[["<f99",[2],false]]', '[[["a","<f8"],[2],false]]', '[["<f8",[0,99999999999],false]]',
+        '[["<f8",[' + "1," * 64 + "2],false]]", '[["<f8",[' + "9" * 400 + "],false]]", '[["<f8",["2"],false]]',
+        '[["<f8",[1],false],["<f8",[2],false]]')),
+    *(forged_frame(tree) for tree in ("null", "[]", '["array","a1"]', '["list",[["array","a0"],["array","a0"]]]', "[" * 100_000)),
+    forged_frame('["none"]', "[" + '["|b1",[0],false],' * 20_000 + '["|b1",[0],false]]', b""),
+], ids=lambda bad: repr(bad[4:60]))
+def test_a_forged_frame_is_refused(bad):
+    with pytest.raises(CodecError):
+        unframe(bad)
+
+
+def test_a_frame_that_lies_about_its_arrays_takes_little_memory():
+    tracemalloc.start()
+    try:
+        for shape in ("[60000000]", "[60000000,60000000]"):
+            with pytest.raises(CodecError):
+                unframe(forged_frame(headers=f'[["<f8",{shape},false]]'))
+        assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("write, read", [(pack, unpack), (frame, unframe)])
+def test_bits_flipped_at_random_give_a_value_or_a_refusal(write, read):
     rng = np.random.default_rng(5)
-    good = pack({"result": [np.arange(6.0).reshape(2, 3), 1.5, "x", (True, None, 3)], "moved": np.ones(3, bool)})
+    good = write({"result": [np.arange(6.0).reshape(2, 3), 1.5, "x", (True, None, 3)], "moved": np.ones(3, bool)})
     for _ in range(1500):
         bad = bytearray(good)
         for _ in range(rng.integers(1, 4)):
@@ -320,7 +360,7 @@ def test_bits_flipped_at_random_give_a_value_or_a_refusal():
         if rng.random() < 0.2:
             del bad[rng.integers(len(bad)):]
         try:
-            unpack(bytes(bad))
+            read(bytes(bad))
         except CodecError:
             pass
 

@@ -159,7 +159,7 @@ def test_frames_forged_on_every_descriptor_earn_nothing(noise):
 
 
 def test_a_well_formed_forged_frame_is_an_answer_and_no_score():
-    forge = ("from attnlab import codec", "data = codec.pack({'value': {'result': 1.0, 'points': 4, 'passed': True}})",
+    forge = ("from attnlab import codec", "data = codec.frame({'value': {'result': 1.0, 'points': 4, 'passed': True}})",
              "for d in range(3, 64):", "    try: os.write(d, len(data).to_bytes(8, 'little') + data)",
              "    except OSError: pass")
     assert grade(body(*forge), seconds=3).points == 0

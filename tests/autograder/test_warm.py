@@ -38,7 +38,7 @@ def end():
 def printed(*sources: str) -> list[str]:
     """What each cell of a notebook printed, in a forked jail."""
     done = evaluate([Cell(place, source) for place, source in enumerate(sources)], {}, many=True)
-    assert warm._current is not None, "nothing was forked"
+    assert warm._servers, "nothing was forked"
     return ["".join(o.get("text", "") or "".join(o.get("traceback", [])) for o in done.outputs[place])
             for place in range(len(sources))]
 
@@ -51,9 +51,19 @@ def graded(*before: str):
 
 def test_a_right_answer_gets_full_marks_from_one_server_again_and_again():
     graded()
-    first, forks = warm._current, warm._current.forks
+    first, forks = warm._servers[False], warm._servers[False].forks
     assert [graded().reports["dot"].points for _ in range(3)] == [DOT.points] * 3
-    assert warm._current is first and first.forks == forks + 3
+    assert warm._servers[False] is first and first.forks == forks + 3
+
+
+def test_a_notebook_without_pytorch_is_forked_from_a_process_without_it(fresh):
+    graded()
+    assert list(warm._servers) == [False]
+    assert printed("import sys\nprint('tor' + 'ch' in sys.modules)") == ["False\n"]
+    assert printed("import torch\nprint(torch.ones(2).sum().item(), torch.get_num_threads())") == ["2.0 1\n"]
+    assert sorted(warm._servers) == [False, True]
+    late = "import importlib\ntorch = importlib.import_module('tor' + 'ch')\nprint(torch.ones(2).sum().item(), torch.get_num_threads())"
+    assert printed(late) == ["2.0 1\n"]
 
 
 def test_the_process_of_a_notebook_has_no_right_and_a_filter():
@@ -132,7 +142,7 @@ def test_where_the_server_does_not_start_a_jail_is_started_cold(fresh, monkeypat
     (tmp_path / "fork_server.py").write_text("raise SystemExit")
     monkeypatch.setattr(warm, "SERVER", tmp_path / "fork_server.py")
     assert graded().reports["dot"].points == DOT.points
-    assert warm._current is None
+    assert not warm._servers
 
 
 def test_where_a_fork_fails_a_jail_is_started_cold(fresh, monkeypatch, tmp_path):
@@ -140,13 +150,13 @@ def test_where_a_fork_fails_a_jail_is_started_cold(fresh, monkeypatch, tmp_path)
     broken.write_text(warm.SERVER.read_text("utf-8").replace("    _raise_loopback()\n    _give", "    1 / 0\n    _give"))
     monkeypatch.setattr(warm, "SERVER", broken)
     assert graded().reports["dot"].points == DOT.points
-    assert warm._current is None
+    assert not warm._servers
 
 
 def test_who_says_cold_gets_no_server(fresh, monkeypatch):
     monkeypatch.setenv(warm.COLD, "1")
     assert graded().reports["dot"].points == DOT.points
-    assert warm._current is None
+    assert not warm._servers
 
 
 def test_a_server_is_replaced_after_so_many_forks(fresh, monkeypatch):
@@ -154,16 +164,16 @@ def test_a_server_is_replaced_after_so_many_forks(fresh, monkeypatch):
     seen: list[int] = []
     for _ in range(3):
         graded()
-        seen.append(warm._current.process.pid)
+        seen.append(warm._servers[False].process.pid)
     assert seen[0] == seen[1] != seen[2]
 
 
 def test_a_server_that_was_killed_is_replaced():
     graded()
-    first = warm._current.process.pid
+    first = warm._servers[False].process.pid
     os.kill(first, signal.SIGKILL)
     assert graded().reports["dot"].points == DOT.points
-    assert warm._current.process.pid != first
+    assert warm._servers[False].process.pid != first
 
 
 @pytest.mark.parametrize("message", [1, 8])
@@ -174,8 +184,8 @@ def test_a_server_that_is_killed_in_the_middle_costs_no_point(monkeypatch, messa
 
     def kill_and_send(self, *args):
         if len(sent) == message:
-            warm._current.process.kill()
-            warm._current.process.wait()
+            warm._servers[False].process.kill()
+            warm._servers[False].process.wait()
         sent.append(args)
         return send(self, *args)
 
@@ -193,7 +203,7 @@ def test_a_server_that_nobody_wants_ends(fresh, monkeypatch):
 def test_nothing_is_left_when_it_is_given_up():
     with processes.reaping():
         graded()
-        below = processes.below(warm._current.process.pid)
+        below = processes.below(warm._servers[False].process.pid)
         assert below
         warm.give_up()
         deadline = time.monotonic() + 10

@@ -522,7 +522,7 @@ attack("frames_forged_by_function", "answers are written past the worker, into e
     import os, importlib
     codec = importlib.import_module("attnlab.codec")
     def log_softmax(x, axis=-1):
-        packed = codec.pack({"value": {"result": np.zeros(np.shape(x)), "changed": "", "points": 5.0}})
+        packed = codec.frame({"value": {"result": np.zeros(np.shape(x)), "changed": "", "points": 5.0}})
         for fd in range(3, 40):
             try: os.write(fd, len(packed).to_bytes(8, "little") + packed)
             except OSError: pass
@@ -531,7 +531,7 @@ attack("frames_forged_by_function", "answers are written past the worker, into e
 attack("frames_forged_by_cell", "a cell answers the grader itself, and again", beside("""
     import os, importlib
     codec = importlib.import_module("attnlab.codec")
-    packed = codec.pack({"outputs": [], "error": False, "held": True, "points": 5.0, "value": {"result": 5.0}})
+    packed = codec.frame({"outputs": [], "error": False, "held": True, "points": 5.0, "value": {"result": 5.0}})
     for fd in range(3, 40):
         try: os.write(fd, len(packed).to_bytes(8, "little") + packed)
         except OSError: pass
