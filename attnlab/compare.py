@@ -7,6 +7,7 @@ list, tuple and array for results of plain Python, Python float for NumPy scalar
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,13 +19,20 @@ from attnlab.show import apart, as_numpy, is_tensor, kind_of, short
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two values part. `kind` is one of none, type, shape, dtype, nan, value; `part` the probe's name for it."""
+    """Where two values part. `kind` is one of none, type, shape, dtype, nan, value; `part` the probe's name for it.
+
+    say: the words, or what makes them; most comparisons only want to know whether there is a difference
+    """
 
     kind: str
-    words: str
+    say: str | Callable[[], str]
     expected: Any
     got: Any
     part: str = ""
+
+    @property
+    def words(self) -> str:
+        return self.say if isinstance(self.say, str) else self.say()
 
 
 def difference(expected, got, rtol: float = 1e-9, atol: float = 1e-12, place: str = "the result") -> Difference | None:
@@ -66,9 +74,13 @@ def _dicts(expected, got, rtol, atol, place):
         if found:
             if is_step and isinstance(got[key], str):  # an error; a student wants to see on what
                 found = replace(found, kind="value")
-            words = phrase(key, expected[key], got[key], found.words)
-            return replace(found, words=words or found.words, part="parameters" if found.part == "parameters" else key)
+            return replace(found, say=_in_a_phrase(key, expected[key], got[key], found),
+                           part="parameters" if found.part == "parameters" else key)
     return None
+
+
+def _in_a_phrase(key, expected, got, found: Difference) -> Callable[[], str]:
+    return lambda: phrase(key, expected, got, found.words) or found.words
 
 
 def _sequences(expected, got, rtol, atol, place):
@@ -124,17 +136,23 @@ def _numbers(expected, got, rtol, atol, place):
 
 def _first_entry(left, right, close, expected, got, place):
     """The words on the first entry that is not close, and on the kind of number where that is to blame."""
-    where = tuple(int(i) for i in np.argwhere(~close)[0])
-    at = f" at {list(where)}" if where else ""
-    first, second = apart(left[where].item(), right[where].item())
-    if right.dtype.kind == "f" and np.isnan(right[where]):
-        return Difference("nan", f"{place} has nan{at} where {first} was expected", expected, got)
-    words = f"{place} is {second}{at} where {first} was expected"
-    if left.dtype.kind == "f" and right.dtype.kind in "iu" and right.ndim:
-        words += f". It came as {right.dtype}, which cannot hold fractions"
-    elif left.dtype.kind == right.dtype.kind == "f" and right.dtype.itemsize < left.dtype.itemsize:
-        words += f". It came as {right.dtype}, which holds fewer digits than {left.dtype}"
-    return Difference("value", words, expected, got)
+    where = np.unravel_index(np.argmin(close), close.shape)
+    first, second = left[where], right[where]
+    kind = "nan" if right.dtype.kind == "f" and np.isnan(second) else "value"
+
+    def words() -> str:
+        at = f" at {[int(i) for i in where]}" if where else ""
+        wanted, came = apart(first.item(), second.item())
+        if kind == "nan":
+            return f"{place} has nan{at} where {wanted} was expected"
+        said = f"{place} is {came}{at} where {wanted} was expected"
+        if left.dtype.kind == "f" and right.dtype.kind in "iu" and right.ndim:
+            said += f". It came as {right.dtype}, which cannot hold fractions"
+        elif left.dtype.kind == right.dtype.kind == "f" and right.dtype.itemsize < left.dtype.itemsize:
+            said += f". It came as {right.dtype}, which holds fewer digits than {left.dtype}"
+        return said
+
+    return Difference(kind, words, expected, got)
 
 
 def _not_numbers(expected, got, place):

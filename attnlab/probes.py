@@ -298,8 +298,8 @@ class Built:
         made = self.cls(**init)
         if not isinstance(made, torch.nn.Module):
             raise Unfit("it should be a class that extends nn.Module")
-        for weight in weights.values():
-            made = made.to(weight.dtype)
+        for dtype in dict.fromkeys(weight.dtype for weight in weights.values()):
+            made = made.to(dtype)
         parameters = _parameters_of(made, weights)
         named = {key: parameters.get(key) for key in weights}
         if "*" in weights:

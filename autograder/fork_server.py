@@ -92,6 +92,9 @@ def warm_up(notebook_worker, libraries):
     axes.set_title("$x^2$")
     figure.savefig(io.BytesIO(), format="png")  # fonts and colours are looked up once
     pyplot.close(figure)
+    for late in ("numpy.random", "IPython.core.logger"):  # what would be loaded in every fork
+        importlib.import_module(late)
+    shell.run_cell("1 / 0", store_history=False, silent=True)  # and for the first exception
     gc.collect()
     gc.freeze()  # what is here now is never garbage: forks need not look at it, nor copy it for that
     return shell
