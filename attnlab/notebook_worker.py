@@ -4,22 +4,20 @@ It speaks in frames (see `attnlab.frames`) over the descriptors it was given as 
 streams of their own. It knows no expected value. Whatever it says may be forged by the code it runs: the grader takes
 outputs for show, and results only as numbers to compare.
 
-  from the grader: {"answers": [names], "channels": [[control, data]], "lent": ...}, then any of
+  from the grader: {"answers": [names], "channels": [descriptors], "lent": ...}, then any of
                    {"cell": source, "seconds": s}   run one cell
                    {"hold": name}                   keep the state as it is now, for that answer
   to the grader:   {"started": True}, then {"outputs": [...]} for a cell, {"held": bool} for a state
 
-A state is held in a forked copy of the process, which waits at sockets of its own. So an exercise is judged as the
-notebook stood at its check, and no input reaches a process whose output is still to be shown. A copy never runs the
-student's code itself: it forks a process that does, and ends it when the grader says so.
+A state is held in a forked copy of the process, which waits at a socket of its own until it is asked: {"answer": name}
+for what its answer has as parameters, then one question after another. So an exercise is judged as the notebook stood
+at its check, and no input reaches a process whose output is still to be shown.
 """
 
 import base64
-import contextlib
 import importlib
 import io
 import os
-import select
 import signal
 import sys
 
@@ -193,14 +191,16 @@ def answer_probes(shell, incoming, outgoing) -> None:
     nothing.write = len
     sys.stdout = sys.stderr = nothing
     shell.shown = Outputs()
-    name = frames.read(incoming)["answer"]
-    target = shell.user_ns.get(name)
-    if not callable(target):
-        what = "does not define" if target is None else "defines as something that cannot be called"
-        frames.write(outgoing, {"failed": {"type": "missing", "message": what, "line": None, "code": None}})
-        return
-    frames.write(outgoing, {"loaded": worker.parameters(target)})
+    target = None
     while (request := frames.read(incoming)) is not None:
+        if "answer" in request:
+            target = shell.user_ns.get(request["answer"])
+            if not callable(target):
+                what = "does not define" if target is None else "defines as something that cannot be called"
+                frames.write(outgoing, {"failed": {"type": "missing", "message": what, "line": None, "code": None}})
+                return
+            frames.write(outgoing, {"loaded": worker.parameters(target)})
+            continue
         try:
             outcome = observe(target, request["probe"], request["inputs"])
         except BaseException as error:  # no one presses Ctrl-C here: KeyboardInterrupt is the student's own
@@ -208,62 +208,21 @@ def answer_probes(shell, incoming, outgoing) -> None:
         frames.write(outgoing, outcome)
 
 
-def hold(shell, control: int, data: int, others: list[int]) -> bool:
+def hold(shell, channel: int, others: list[int]) -> bool:
     """Fork a copy that waits. Returns, in the original, whether there is one."""
     try:
         child = os.fork()
     except OSError:
         return False
     if child:
-        os.close(control)
-        os.close(data)
+        os.close(channel)
         return True
     try:
         for other in others:
             os.close(other)
-        wait_for_orders(shell, control, data)
+        answer_probes(shell, os.fdopen(channel, "rb"), os.fdopen(os.dup(channel), "wb"))
     finally:
         os._exit(0)
-
-
-def wait_for_orders(shell, control: int, data: int) -> None:
-    """In a copy: make a process that answers (`?`), end it (`k`), and say when it ended (`k`, or `d` by itself)."""
-    child, ended = None, None
-    while True:
-        poll = select.poll()
-        poll.register(control, select.POLLIN)
-        if ended is not None:
-            poll.register(ended, select.POLLIN)
-        ready = [descriptor for descriptor, _ in poll.poll()]
-        if ended in ready:
-            child, ended = _bury(child, ended)
-            os.write(control, b"d")
-        if control not in ready:
-            continue
-        order = os.read(control, 1)
-        if order == b"?":
-            child = os.fork()
-            if not child:
-                os.close(control)
-                try:
-                    answer_probes(shell, os.fdopen(data, "rb"), os.fdopen(os.dup(data), "wb"))
-                finally:
-                    os._exit(0)
-            ended = os.pidfd_open(child)
-        elif order == b"k":
-            if child:
-                os.kill(child, signal.SIGKILL)
-                child, ended = _bury(child, ended)
-            os.write(control, b"k")
-        else:
-            return
-
-
-def _bury(child: int, ended: int) -> tuple[None, None]:
-    with contextlib.suppress(ChildProcessError):
-        os.waitpid(child, 0)
-    os.close(ended)
-    return None, None
 
 
 def take_over():
@@ -281,14 +240,14 @@ def serve(shell, incoming, outgoing) -> None:
     job = frames.read(incoming)
     if job["lent"]:
         worker.lend(**job["lent"])
-    channels = {name: tuple(pair) for name, pair in zip(job["answers"], job["channels"])}
+    channels = dict(zip(job["answers"], job["channels"]))
     while (request := frames.read(incoming)) is not None:
         if "cell" in request:
             frames.write(outgoing, run_cell(shell, request["cell"], request["seconds"]))
         else:
-            control, data = channels.pop(request["hold"])
-            others = [*(end for pair in channels.values() for end in pair), incoming.fileno(), outgoing.fileno()]
-            frames.write(outgoing, {"held": hold(shell, control, data, others)})
+            channel = channels.pop(request["hold"])
+            others = [*channels.values(), incoming.fileno(), outgoing.fileno()]
+            frames.write(outgoing, {"held": hold(shell, channel, others)})
     os._exit(0)  # whatever threads the student's code left behind
 
 

@@ -5,7 +5,6 @@ Frames are capped in size and time, decoded without pickle and checked for their
 
 from __future__ import annotations
 
-import contextlib
 import os
 import select
 import time
@@ -28,13 +27,10 @@ class Died(NoAnswer):
 
 
 class Channel:
-    """Asks and hears over two descriptors, which may be one. Deadlines are on the clock of time.monotonic.
+    """Asks and hears over two descriptors, which may be one. Deadlines are on the clock of time.monotonic."""
 
-    alarm: a descriptor that can be read when the other end has died
-    """
-
-    def __init__(self, reads: int, writes: int, alarm: int | None = None):
-        self._reads, self._writes, self._alarm = reads, writes, alarm
+    def __init__(self, reads: int, writes: int):
+        self._reads, self._writes = reads, writes
         os.set_blocking(reads, False)
         os.set_blocking(writes, False)
 
@@ -67,12 +63,6 @@ class Channel:
             raise NoAnswer(NO_FORM)
         return value
 
-    def drain(self) -> None:
-        """Forget what was sent and not read."""
-        with contextlib.suppress(OSError):
-            while os.read(self._reads, 1 << 20):
-                pass
-
     def _exactly(self, count: int, deadline: float) -> bytes:
         chunks, have = [], 0
         while have < count:
@@ -92,14 +82,8 @@ class Channel:
     def _wait(self, descriptor: int, event: int, deadline: float) -> None:
         poll, left = select.poll(), deadline - time.monotonic()
         poll.register(descriptor, event)
-        if self._alarm is not None:
-            poll.register(self._alarm, select.POLLIN)
-        ready = dict(poll.poll(left * 1000)) if left > 0 else {}
-        if descriptor in ready:  # an answer that came before the end counts
-            return
-        if self._alarm is not None and self._alarm in ready:
-            raise Died("the process ended before it answered")
-        raise OutOfTime("no answer came in time")
+        if left <= 0 or not poll.poll(left * 1000):
+            raise OutOfTime("no answer came in time")
 
 
 def checked_outcome(reply: dict) -> dict:

@@ -5,8 +5,9 @@ shown what it shows, the copies are asked: inputs go in and arrays come out, a c
 foresee; what is right is computed here. So a check sees the notebook as it stood there, and no hidden input can reach
 an output.
 
-Whatever ends or hangs costs what it was asked for, and no more: a cell that does is left out, and the others run
-again; a copy that does is made anew, and asked the rest. From here a process that ended itself looks like one that was
+Whatever ends or hangs costs what it was asked for, and no more: a cell that does is left out, a copy that does loses
+that question's property, and then the whole jail ends and the notebook runs again, for what is still to be asked. From
+here a process that ended itself looks like one that was
 killed by somebody else (an administrator, a machine out of memory), so nothing is lost before it ended twice.
 """
 
@@ -110,23 +111,27 @@ class _Evaluation:
         self.libraries = [name for name in ("torch", "matplotlib.pyplot") if name.split(".")[0] in sources or builds_on]
 
     def run(self) -> Evaluated:
-        failed = 0
-        for _ in range(LIVES):
+        failed = lives = 0
+        while lives < LIVES:
             try:
                 with _Life(list(self.answers), self) as life:
                     failed = 0
                     held = self._run_cells(life)
                     self._ask_all(life, held)
                 break
+            except _LostAnswer:  # no endless loop: each question is lost after two of them
+                if not any(answer.open for answer in self.answers.values()):
+                    break
             except _NotStarted as said:
                 if self.warm:
                     warm.give_up()
                     self.warm = False
                     continue
-                failed += 1
+                failed, lives = failed + 1, lives + 1
                 if failed == STARTS:
                     raise jail.NoJail(f"the process that runs notebooks could not be started: {said}") from None
             except _Lost as lost:
+                lives += 1
                 if lost.died and lost.cell not in self.doubted:
                     self.doubted.add(lost.cell)
                 elif lost.cell is not None:
@@ -173,7 +178,7 @@ class _Evaluation:
         for name in held:
             self.answers[name].hear(life.copies[name], self.deadline)
         for name in random.SystemRandom().sample(held, len(held)):
-            if time.monotonic() < self.deadline:
+            if self.answers[name].open and time.monotonic() < self.deadline:
                 self.answers[name].ask(life.copies[name], self.deadline)
 
     def _report(self, cell: Cell, late: str) -> None:
@@ -192,6 +197,10 @@ def _error_output(name: str, words: str) -> dict:
     return {"output_type": "error", "ename": name, "evalue": words, "traceback": [f"{name}: {words}"]}
 
 
+class _LostAnswer(Exception):
+    """A copy is gone, or does not answer: what it runs must be ended, and only its jail can be."""
+
+
 class _Life:
     """One process of the notebook, with the copies it leaves at its checks."""
 
@@ -203,10 +212,9 @@ class _Life:
         with contextlib.ExitStack() as stack:
             self.copies, ends = {}, []
             for name in self._names:
-                control, control_end = socket.socketpair()
-                data, data_end = socket.socketpair()
-                self.copies[name] = stack.enter_context(_Copy(control, data))
-                ends += [control_end, data_end]
+                own, other = socket.socketpair()
+                self.copies[name] = stack.enter_context(_Copy(own))
+                ends.append(other)
             self._jail = stack.enter_context(self._started(tuple(end.fileno() for end in ends)))
             for end in ends:
                 end.close()
@@ -214,9 +222,8 @@ class _Life:
             self._channel = Channel(process.stdout.fileno(), process.stdin.fileno())
             try:
                 self._channel.receive(time.monotonic() + START_SECONDS)
-                pairs = list(zip(self._jail.passed[::2], self._jail.passed[1::2]))
-                self._channel.send({"answers": self._names, "channels": [list(pair) for pair in pairs],
-                                    "lent": work.loans}, time.monotonic() + START_SECONDS)
+                self._channel.send({"answers": self._names, "channels": list(self._jail.passed), "lent": work.loans},
+                                   time.monotonic() + START_SECONDS)
             except NoAnswer:
                 raise _NotStarted(self._jail.last_words()) from None
             self._stack = stack.pop_all()
@@ -271,40 +278,17 @@ class _Life:
 
 
 class _Copy:
-    """The copy of a notebook's process that waits at a check: asked over `data`, started and ended over `control`."""
+    """The copy of a notebook's process that waits at a check. It ends when nobody is left to ask it."""
 
-    def __init__(self, control: socket.socket, data: socket.socket):
-        self._control, self._data = control, data
-        control.settimeout(GRACE)
-        self.loaded = False  # whether a process is there that has said what it answers for, and was asked nothing yet
-        self.channel = Channel(data.fileno(), data.fileno(), alarm=control.fileno())
+    def __init__(self, own: socket.socket):
+        self._own, self.channel = own, Channel(own.fileno(), own.fileno())
+        self.loaded = False  # whether it has said what it answers for
 
     def __enter__(self):
         return self
 
     def __exit__(self, *exc):
-        self._control.close()
-        self._data.close()
-
-    def start(self) -> None:
-        """Let it make a process that answers. Raises _Lost."""
-        self._order(b"?")
-
-    def end(self) -> None:
-        """End that process, whatever it does. Raises _Lost."""
-        self._order(b"k")
-        try:
-            while self._control.recv(1) not in (b"k", b""):  # b"d" stands for one that ended by itself
-                pass
-        except OSError:
-            raise _Lost("the copy of the process does not answer") from None
-        self.channel.drain()
-
-    def _order(self, order: bytes) -> None:
-        try:
-            self._control.send(order)
-        except OSError:
-            raise _Lost("the copy of the process is gone") from None
+        self._own.close()
 
 
 class _Answer:
@@ -320,7 +304,7 @@ class _Answer:
         self.doubted: set[int] = set()  # properties at which a process ended once, so that they are asked again
         self.reason: str | None = None
         self.problem: str | None = None
-        self.heard = False
+        self.heard = self.died_at_once = False
         self.flags: list[str] = []
 
     @property
@@ -329,55 +313,49 @@ class _Answer:
         return bool(self.left) and self.problem is None
 
     def ask(self, copy: _Copy, deadline: float) -> None:
-        """Ask everything that is left. Raises _Lost when the copy is gone; what is lost twice is not asked again."""
-        while self.open and time.monotonic() < deadline:
-            try:
-                self._have(copy, deadline)
-                self._canaries(copy, deadline)
-                while self.left:
-                    p, c = self.left[-1]
-                    prop = self.material["properties"][p]
-                    begin = time.monotonic()
-                    limit = min(begin + self.times.case, deadline)
-                    reply = copy.channel.ask({"probe": prop["probe"], "inputs": prop["cases"][c]}, limit)
-                    self.outcomes[p][c] = outcome = checked_outcome(reply)
-                    self._clock(prop["cases"][c].get("seconds"), outcome, time.monotonic() - begin)
-                    self.left.pop()
-            except OutOfTime:
-                self._give_up(f"no answer within {self.times.case:g} seconds")
-            except Died as lost:
-                self._doubt(str(lost))
-            except NoAnswer as lost:
-                self._give_up(str(lost))
-            except _Lost as lost:
-                self._doubt(str(lost))
-                raise
-            with contextlib.suppress(*() if self.open else (_Lost,)):  # it has said all, and may be gone
-                copy.end()
+        """Ask everything that is left. Raises _LostAnswer; what is lost twice is not asked again."""
+        try:
+            if not copy.loaded and self._load(copy, deadline):
+                raise NoAnswer("it was not the same when it was asked again")
+            self._canaries(copy, deadline)
+            while self.left and time.monotonic() < deadline:
+                p, c = self.left[-1]
+                prop = self.material["properties"][p]
+                begin = time.monotonic()
+                limit = min(begin + self.times.case, deadline)
+                reply = copy.channel.ask({"probe": prop["probe"], "inputs": prop["cases"][c]}, limit)
+                self.outcomes[p][c] = outcome = checked_outcome(reply)
+                self._clock(prop["cases"][c].get("seconds"), outcome, time.monotonic() - begin)
+                self.left.pop()
+        except OutOfTime:
+            self._give_up(f"no answer within {self.times.case:g} seconds")
+            raise _LostAnswer from None
+        except Died as lost:
+            self._doubt(str(lost))
+            raise _LostAnswer from None
+        except NoAnswer as lost:
+            self._give_up(str(lost))
+            raise _LostAnswer from None
+        copy.__exit__()
 
     def hear(self, copy: _Copy, deadline: float) -> None:
-        """Let the answer say what parameters it has, or why there is none. Raises _Lost when the copy is gone.
+        """Let the answer say what parameters it has, or why there is none. Raises _LostAnswer.
 
         This comes before any question of the same jail: what was said later could be made of the inputs of another
         answer, or of this one before it died.
         """
         if self.heard:
             return
-        self.heard = True
-        copy.start()
-        with contextlib.suppress(NoAnswer):
+        try:
             self.problem = self._load(copy, deadline)
-            copy.loaded = self.problem is None
-        if not copy.loaded:
-            copy.end()
-
-    def _have(self, copy: _Copy, deadline: float) -> None:
-        """See to a process that can be asked: the one that was heard, or else a new one. Raises NoAnswer, _Lost."""
-        if not copy.loaded:
-            copy.start()
-            if self._load(copy, deadline):
-                raise NoAnswer("it was not the same when it was asked again")
-        copy.loaded = False
+        except NoAnswer as lost:
+            late = isinstance(lost, OutOfTime)
+            if late or self.died_at_once:
+                self.heard, self.left = True, []
+                self.reason = f"no answer within {self.times.case:g} seconds" if late else str(lost)
+            self.died_at_once = True
+            raise _LostAnswer from None
+        self.heard = copy.loaded = True
 
     def _load(self, copy: _Copy, deadline: float) -> str | None:
         reply = copy.channel.ask({"answer": self.exercise.name}, min(time.monotonic() + self.times.case, deadline))

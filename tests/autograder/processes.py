@@ -43,6 +43,6 @@ def command(pid: int) -> str:
 
 
 def jails() -> list[int]:
-    """The processes of bubblewrap below this one, but for those of a fork server of its own."""
-    own = [warm._current.process.pid, *below(warm._current.process.pid)] if warm._current else []
+    """The processes of bubblewrap below this one, but for those of fork servers of its own."""
+    own = [pid for server in warm._servers.values() for pid in (server.process.pid, *below(server.process.pid))]
     return [pid for pid in below(os.getpid()) if command(pid).startswith("bwrap") and pid not in own]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import secrets
+import shutil
 import subprocess
 import sys
 import time
@@ -242,6 +243,17 @@ def test_bubblewrap_that_cannot_confine_is_quoted(path_with):
 def test_bubblewrap_that_is_too_old_is_named_so(path_with):
     path_with("echo 'bwrap: Unknown option --disable-userns' >&2; exit 1")
     assert "version 0.8 or newer is needed" in jail.problem()
+
+
+def test_a_self_test_that_somebody_killed_is_made_again(needs_jail, path_with, tmp_path):
+    real, mark = shutil.which("bwrap"), tmp_path / "killed"
+    path_with(f'test -e {mark} && exec {real} "$@"\n/usr/bin/touch {mark}\nkill -9 $$')
+    assert jail.problem() is None and mark.exists()
+
+
+def test_bubblewrap_that_is_always_killed_is_no_jail(path_with):
+    path_with("kill -9 $$")
+    assert "cannot confine" in jail.problem()
 
 
 def test_bubblewrap_that_does_nothing_is_no_jail(path_with):
