@@ -128,8 +128,12 @@ def exercises() -> list[str]:
 
 
 def material_of(name: str) -> dict:
-    """The data of one exercise. Where a misconception gives the right result, the file holds None for it."""
-    made = codec.unpack((CHECKS / f"{name}.npz").read_bytes())
+    """The data of one exercise."""
+    return filled_in(codec.unpack((CHECKS / f"{name}.npz").read_bytes()))
+
+
+def filled_in(made: dict) -> dict:
+    """Material as it was before it was stored: where a misconception gives the right result, a file holds None."""
     for m in made["misconceptions"]:
         m["outcomes"] = [[right if wrong is None else wrong for right, wrong in zip(p["expected"], row)]
                          for p, row in zip(made["properties"], m["outcomes"])]

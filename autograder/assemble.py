@@ -71,15 +71,23 @@ def _make_checks(stems) -> list[Path]:
     return touched
 
 
-def _fingerprint() -> str:
-    """A hash of all that the data of the checks is made from, and of the data."""
+# The code and the data that material is made from.
+MADE_FROM = (("attnlab", "*.py"), ("attnlab", "data/*.npz"), ("solutions", "*.py"), ("autograder/exercises", "*.py"),
+             ("autograder", "exercise.py"), ("autograder", "draw.py"))
+
+
+def fingerprint(sources) -> str:
+    """A hash of files, by folders and patterns."""
     found = hashlib.sha256()
-    for folder, pattern in (("attnlab", "*.py"), ("attnlab", "data/*.npz"), ("attnlab", "checks/*.npz"),
-                            ("solutions", "*.py"), ("autograder/exercises", "*.py"), ("autograder", "exercise.py"),
-                            ("autograder", "draw.py"), ("autograder", "assemble.py")):
+    for folder, pattern in sources:
         for path in sorted((registry.ROOT / folder).glob(pattern)):
             found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
     return found.hexdigest()
+
+
+def _fingerprint() -> str:
+    """Of all that the data of the checks is made from, and of the data."""
+    return fingerprint([*MADE_FROM, ("attnlab", "checks/*.npz"), ("autograder", "assemble.py")])
 
 
 def compact(material: dict) -> dict:

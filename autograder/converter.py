@@ -29,7 +29,7 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import AssignLatePenalties
 from traitlets import Any, Bool, Float, List, Unicode
 
-from autograder import feedback, intake, jail, parcel, pools, secret, work
+from autograder import feedback, intake, jail, kept, parcel, pools, registry, work
 from autograder.errors import CourseError
 from autograder.writer import Writer
 
@@ -168,10 +168,13 @@ class TrustedAutograde(Autograde):
                        "TrustedAutograde.given_files")
         kinds = [step.rpartition(".")[2] for step in self.autograde_preprocessors]
         settings = work.Settings(
-            secret.seed(Path(self.coursedir.root)), self.extra_cells, self.run_all, self.cell_seconds,
-            self.case_seconds, self.submission_seconds, tuple(self.autograde_preprocessors),
-            {kind: dict(self.config[kind]) for kind in kinds if kind in self.config})
-        return work.pack_assignment(plans, settings, {path.name: path.read_bytes() for path in given})
+            self.extra_cells, self.run_all, self.cell_seconds, self.case_seconds, self.submission_seconds,
+            tuple(self.autograde_preprocessors), {kind: dict(self.config[kind]) for kind in kinds if kind in self.config})
+        checks = {stem: {cell.name for cell in plan.official} for stem, plan in plans.items()}
+        hidden = {name: kept.packed(Path(self.coursedir.root), exercise)
+                  for stem in plans if stem in registry.chapters()
+                  for name, exercise in registry.exercises_of(stem).items() if f"check-{name}" in checks[stem]}
+        return work.pack_assignment(plans, settings, {path.name: path.read_bytes() for path in given}, hidden)
 
     def _source_folder(self, assignment_id: str) -> Path:
         return Path(self.coursedir.format_path(self.coursedir.source_directory, ".", assignment_id))

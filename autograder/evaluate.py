@@ -19,7 +19,7 @@ import secrets
 import socket
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -84,24 +84,27 @@ class _Lost(Exception):
         self.cell, self.died = cell, died
 
 
-def evaluate(cells: Sequence[Cell], exercises: dict[str, Exercise], *, loans: dict | None = None,
-             files: dict[str, Path] | None = None, times: Times = Times(), seed: int | None = None,
-             many: bool = False) -> Evaluated:
+def evaluate(cells: Sequence[Cell], exercises: dict[str, Exercise],
+             material: Callable[[str], dict] | None = None, *, loans: dict | None = None,
+             files: dict[str, Path] | None = None, times: Times = Times(), many: bool = False) -> Evaluated:
     """Run the cells and judge the exercises that they check.
 
-    exercises: by name; loans: what `attnlab.mine` may give; files: name -> file that lies beside the notebook
+    exercises: by name; material: gives what answers to the exercise of a name are judged by (if it is not said, what the
+        course of this process has); loans: what `attnlab.mine` may give; files: name -> file that lies beside the notebook
     many: more notebooks will come, so that a warm process to fork from is worth its start
     Raises jail.NoJail where student code cannot be confined.
     """
-    return _Evaluation(cells, exercises, loans, files or {}, times, seed, many).run()
+    material = material or (lambda name: material_of(exercises[name], None))
+    return _Evaluation(cells, exercises, material, loans, files or {}, times, many).run()
 
 
 class _Evaluation:
-    def __init__(self, cells, exercises, loans, files, times, seed, many):
+    def __init__(self, cells, exercises, material, loans, files, times, many):
         self.cells, self.loans, self.files, self.times = cells, loans, files, times
         self.jailed = jail.ensure()
         self.warm = self.jailed and many and warm.wanted()
-        self.answers = {cell.check: _Answer(exercises[cell.check], seed, times) for cell in cells if cell.check}
+        self.answers = {cell.check: _Answer(exercises[cell.check], material(cell.check), times)
+                        for cell in cells if cell.check}
         self.done = Evaluated()
         self.left_out: dict[int, str] = {}  # place of a cell that ended or hung its process -> why
         self.doubted: set[int] = set()  # places of cells whose process ended once, so that they run a second time
@@ -294,9 +297,8 @@ class _Copy:
 class _Answer:
     """What is known about one exercise's answer."""
 
-    def __init__(self, exercise: Exercise, seed: int | None, times: Times):
-        self.exercise, self.times = exercise, times
-        self.material = material_of(exercise, seed)
+    def __init__(self, exercise: Exercise, material: dict, times: Times):
+        self.exercise, self.material, self.times = exercise, material, times
         properties = self.material["properties"]
         self.outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in properties]
         self.left = [(p, c) for p, prop in enumerate(properties) for c in range(len(prop["cases"]))]
@@ -304,7 +306,7 @@ class _Answer:
         self.doubted: set[int] = set()  # properties at which a process ended once, so that they are asked again
         self.reason: str | None = None
         self.problem: str | None = None
-        self.heard = self.died_at_once = False
+        self.heard = self.died_at_once = self.tested = False
         self.flags: list[str] = []
 
     @property
@@ -376,20 +378,24 @@ class _Answer:
             self.left = [(p, c) for p, c in self.left if p != lost]
 
     def _canaries(self, copy: _Copy, deadline: float) -> None:
-        """Questions with no right answer. Whoever answers them makes results up, or swallows errors."""
-        if self.flags or not self.left:
+        """Questions with no right answer, once. Whoever answers them makes results up, or swallows errors; whoever hangs
+        or dies at them loses nothing. Raises _LostAnswer."""
+        if self.tested:
             return
-        limit = min(time.monotonic() + self.times.case, deadline)
-        word = f"q{secrets.token_hex(4)}"
-        with contextlib.suppress(NoAnswer):
-            if "value" in checked_outcome(copy.channel.ask({"probe": word, "inputs": {}}, limit)):
-                self.flags.append("answered a question that does not exist, so its answers are made up")
+        self.tested, word = True, f"q{secrets.token_hex(4)}"
+        if self._answers(copy, {"probe": word, "inputs": {}}, deadline):
+            self.flags.append("answered a question that does not exist, so its answers are made up")
         plain = [case for prop in self.material["properties"] if prop["probe"] == "call" for case in prop["cases"]]
-        if plain:
-            with contextlib.suppress(NoAnswer):
-                reply = copy.channel.ask({"probe": "call", "inputs": {**plain[0], word: 0}}, limit)
-                if "value" in checked_outcome(reply):
-                    self.flags.append("accepts an argument that it does not have, so it may swallow errors")
+        if plain and self._answers(copy, {"probe": "call", "inputs": {**plain[0], word: 0}}, deadline):
+            self.flags.append("accepts an argument that it does not have, so it may swallow errors")
+
+    def _answers(self, copy: _Copy, question: dict, deadline: float) -> bool:
+        try:
+            return "value" in checked_outcome(copy.channel.ask(question, min(time.monotonic() + self.times.case, deadline)))
+        except (OutOfTime, Died):  # its answer could come late, in place of another
+            raise _LostAnswer from None
+        except NoAnswer:
+            return False
 
     def _clock(self, seconds, outcome: dict, took: float) -> None:
         """The probe of speed looks at a clock in the student's process; this one cannot be set there."""

@@ -150,6 +150,9 @@ def _cluster(workers: int):
     quiet = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False,
              "distributed.worker.memory.pause": False, "distributed.worker.memory.terminate": False,
              "distributed.scheduler.allowed-failures": RETRIES, "distributed.worker.profile.enabled": False,
+             # What nobody looks at is not measured fifty times a second.
+             "distributed.admin.tick.interval": "1s", "distributed.admin.system-monitor.interval": "10s",
+             "distributed.scheduler.active-memory-manager.start": False,
              "distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
     security = Security.temporary()
     with dask.config.set(quiet), LocalCluster(

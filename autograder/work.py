@@ -20,7 +20,7 @@ from attnlab.report import as_html, as_text
 from nbgrader import utils
 from traitlets.config import Config
 
-from autograder import clean, feedback, intake, lent, needed, nodes, parcel, registry, scratch
+from autograder import clean, feedback, intake, kept, lent, needed, nodes, parcel, registry, scratch
 from autograder.evaluate import Cell, Evaluated, Times, evaluate
 from autograder.feedback import RESULTS
 from autograder.grading import as_record
@@ -43,7 +43,6 @@ class Plan:
 class Settings:
     """How to grade. Seconds are wall time; preprocessors are class names, called with `config`."""
 
-    seed: int
     extra_cells: bool = True
     run_all: bool = False
     cell_seconds: float = 180.0
@@ -53,14 +52,18 @@ class Settings:
     config: dict = field(default_factory=dict)
 
 
-def pack_assignment(plans: dict[str, Plan], settings: Settings, given: dict[str, bytes]) -> bytes:
+def pack_assignment(plans: dict[str, Plan], settings: Settings, given: dict[str, bytes],
+                    hidden: dict[str, bytes]) -> bytes:
     """What all submissions of an assignment have in common.
 
     given: the instructor's files beside the notebooks that code may read
+    hidden: what answers are judged by, by exercise, as `kept.packed` gives it
     """
     notebooks = {name: {"official": [asdict(cell) for cell in plan.official], "order": plan.order,
                         "plain": sorted(plan.plain)} for name, plan in plans.items()}
-    return parcel.wrap({"settings": asdict(settings), "notebooks": notebooks}, given)
+    files = {**{f"given/{name}": data for name, data in given.items()},
+             **{f"hidden/{name}": data for name, data in hidden.items()}}
+    return parcel.wrap({"settings": asdict(settings), "notebooks": notebooks}, files)
 
 
 def pack_submission(assignment: str, student: str, notes: list[str], refused: dict[str, str],
@@ -99,6 +102,14 @@ class _Assignment:
     settings: Settings
     given: dict[str, Path]
     folder: tempfile.TemporaryDirectory
+    hidden: dict[str, bytes]
+    materials: dict[str, dict] = field(default_factory=dict)  # unpacked, those that were wanted
+
+    def material(self, name: str) -> dict:
+        """What answers to an exercise are judged by."""
+        if name not in self.materials:
+            self.materials[name] = kept.unpacked(self.hidden[name])
+        return self.materials[name]
 
 
 _known: dict[bytes, _Assignment] = {}
@@ -119,10 +130,12 @@ def _unpacked(data: bytes) -> _Assignment:
     plans = {name: Plan([intake.Official(**cell) for cell in plan["official"]], plan["order"],
                         frozenset(plan["plain"])) for name, plan in record["notebooks"].items()}
     folder = tempfile.TemporaryDirectory(prefix="given-", ignore_cleanup_errors=True)
-    for name, content in files.items():
+    given, hidden = ({name.removeprefix(kind): content for name, content in files.items() if name.startswith(kind)}
+                     for kind in ("given/", "hidden/"))
+    for name, content in given.items():
         (Path(folder.name) / name).write_bytes(content)
     settings = {**record["settings"], "preprocessors": tuple(record["settings"]["preprocessors"])}
-    return _Assignment(plans, Settings(**settings), {name: Path(folder.name) / name for name in files}, folder)
+    return _Assignment(plans, Settings(**settings), {name: Path(folder.name) / name for name in given}, folder, hidden)
 
 
 def _grade_notebook(work: "_Work", name: str, plan: Plan, data: bytes, common: _Assignment, many: bool) -> None:
@@ -141,7 +154,7 @@ def _grade_notebook(work: "_Work", name: str, plan: Plan, data: bytes, common: _
         work.left_out = _left_out(cells, made.notebook, plan.plain, set(exercises))
         cells = [cell for cell in cells if cell.place not in work.left_out]
     work.evaluated = evaluate(
-        cells, exercises, files=common.given, loans=lent.loans(name), seed=settings.seed, many=many,
+        cells, exercises, common.material, files=common.given, loans=lent.loans(name), many=many,
         times=Times(settings.cell_seconds, settings.case_seconds, settings.submission_seconds))
     work.seconds = time.monotonic() - begin
     for cell in cells:

@@ -66,7 +66,7 @@ class Writer:
         if known is None and not create:
             raise MissingEntry(f"No such student: {student}")
         if known is None:
-            self._gradebook.update_or_create_student(student)
+            self._gradebook.add_student(student)
             self._forget()
 
     def enter(self, assignment: str, student: str, timestamp: datetime.datetime | None, notebooks: dict) -> None:
@@ -102,37 +102,49 @@ class Writer:
             entry = self._db.query(SubmittedNotebook).filter(
                 SubmittedNotebook.notebook_id == plan.id,
                 SubmittedNotebook.assignment_id == submission.id).one_or_none()
-            if entry is None:
+            is_new = entry is None
+            if is_new:
                 entry = SubmittedNotebook(notebook_id=plan.id, assignment_id=submission.id)
                 self._db.add(entry)
                 self._db.flush()
-            self._enter_grades(entry, plan, result)
-            self._enter_comments(entry, plan, result)
+            self._enter_grades(entry.id, is_new, plan.grades, result)
+            self._enter_comments(entry.id, is_new, plan.comments, result)
             entry.late_submission_penalty = None  # a new one is found below; a missing notebook has none
             if self._late is not None and not result["missing"] and submission.total_seconds_late > 0:
                 self._db.flush()
                 self._db.refresh(entry, ["score"])
                 entry.late_submission_penalty = self._late(student, entry, submission.total_seconds_late)
 
-    def _enter_grades(self, entry, plan: _Notebook, result: dict) -> None:
-        for name, grade in self._rows(Grade, entry, plan.grades):
+    def _enter_grades(self, notebook: str, is_new: bool, cells: dict[str, str], result: dict) -> None:
+        have, rows = {} if is_new else self._have(Grade, notebook), []
+        for name, cell in cells.items():
             score, extra, suspect = result["grades"][name]
-            grade.auto_score, grade.extra_credit = score, extra if extra is not None else grade.extra_credit
-            grade.needs_manual_grade = not result["missing"] and (
-                grade.manual_score is not None or score is None or suspect)
+            grade = have.get(cell)
+            look = not result["missing"] and (score is None or suspect)
+            if grade is None:
+                rows.append({"cell_id": cell, "notebook_id": notebook, "auto_score": score, "extra_credit": extra,
+                             "needs_manual_grade": look})
+            else:
+                grade.auto_score, grade.extra_credit = score, extra if extra is not None else grade.extra_credit
+                grade.needs_manual_grade = look or not result["missing"] and grade.manual_score is not None
+        self._insert(Grade, rows)
 
-    def _enter_comments(self, entry, plan: _Notebook, result: dict) -> None:
-        for name, comment in self._rows(Comment, entry, plan.comments):
-            comment.auto_comment = result["comments"][name]
+    def _enter_comments(self, notebook: str, is_new: bool, cells: dict[str, str], result: dict) -> None:
+        have, rows = {} if is_new else self._have(Comment, notebook), []
+        for name, cell in cells.items():
+            if cell in have:
+                have[cell].auto_comment = result["comments"][name]
+            else:
+                rows.append({"cell_id": cell, "notebook_id": notebook, "auto_comment": result["comments"][name]})
+        self._insert(Comment, rows)
 
-    def _rows(self, table, entry, cells: dict[str, str]) -> list[tuple]:
-        """The row of each cell with the cell's name; those that are not there are made."""
-        have = {row.cell_id: row for row in self._db.query(table).filter(
-            table.notebook_id == entry.id, table.cell_id.in_(cells.values()))}
-        for cell in set(cells.values()) - have.keys():
-            have[cell] = table(cell_id=cell, notebook_id=entry.id)
-            self._db.add(have[cell])
-        return [(name, have[cell]) for name, cell in cells.items()]
+    def _have(self, table, notebook: str) -> dict:
+        return {row.cell_id: row for row in self._db.query(table).filter(table.notebook_id == notebook)}
+
+    def _insert(self, table, rows: list[dict]) -> None:
+        """Rows as plain data: to make an object of each takes most of the time that entering takes."""
+        if rows:
+            self._db.execute(sqlalchemy.insert(table.__table__), rows)
 
     def _known(self, name: str) -> _Assignment:
         if name not in self._assignments:

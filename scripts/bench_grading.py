@@ -21,7 +21,8 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from nbgrader.api import Gradebook
+import sqlalchemy
+from nbgrader.api import Gradebook, Student
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
@@ -205,16 +206,19 @@ def writer_rates(url: str, course: Path, sizes=(100, 1000, 10_000)) -> list[tupl
                     gradebook.add_grade_cell(cell.name, name, STEMS[1], max_score=cell.points, cell_type=cell.cell_type)
                 if cell.solution:
                     gradebook.add_solution_cell(cell.name, name, STEMS[1])
-    found, done, begin = [], 0, time.monotonic()
+    found, done, used = [], 0, 0.0
     with Writer(url, "attention") as writer:
         for size in sizes:
-            last, mark = max(done, size - 1000), None
+            with Gradebook(url, "attention") as gradebook:
+                gradebook.db.execute(sqlalchemy.insert(Student.__table__), [{"id": f"s{n:06}"} for n in range(done, size)])
+                gradebook.db.commit()
+            last, begin = max(done, size - 1000), time.monotonic()
             for number in range(done, size):
                 if number == last:
                     mark = time.monotonic()
-                writer.admit(f"s{number:06}", create=True)
                 writer.enter(STEMS[1], f"s{number:06}", None, plan)
-            found.append((size, (size - last) / (time.monotonic() - mark), size / (time.monotonic() - begin)))
+            used += time.monotonic() - begin
+            found.append((size, (size - last) / (time.monotonic() - mark), size / used))
             done = size
     return found
 
@@ -260,7 +264,7 @@ def main() -> None:
         print(f"\none submission from a warm server: median {figures['one_warm']['median']:.2f} s, "
               f"at most {figures['one_warm']['max']:.2f} s")
         if not options.skip_growth:
-            figures["growth"] = growth(Path(folder), fresh, count, own, results["this course"][0])
+            figures["growth"] = growth(Path(folder), fresh, count, own)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1) + "\n")
 
@@ -278,31 +282,30 @@ def table(results: dict, count: int, own: float) -> str:
     return "\n".join(lines)
 
 
-def growth(folder: Path, fresh: Path, count: int, own: float, full: Measured) -> dict:
+def growth(folder: Path, fresh: Path, count: int, own: float) -> dict:
     found: dict = {"workers": {}, "writer": {}}
-    print("\nworkers   seconds   a second")
-    for workers in sorted({1, 2, CORES}):
-        course = folder / f"workers_{workers}"
-        shutil.copytree(fresh, course)
-        with measure() as measured:
-            ours(course, workers)
-        found["workers"][workers] = vars(measured.result)
-        print(f"{workers:>7}{measured.result.wall:>10.1f}{count / measured.result.wall:>11.2f}")
-    # What starting costs is paid once a run, so a class half as large tells it from what each submission costs.
-    course = folder / "half"
-    shutil.copytree(fresh, course)
-    for path in sorted((course / "submitted").iterdir())[::2]:
+    # What starting costs is paid once a run: a class half as large tells it from what each submission costs.
+    few = folder / "half"
+    shutil.copytree(fresh, few)
+    for path in sorted((few / "submitted").iterdir())[::2]:
         shutil.rmtree(path)
-    half = len(list((course / "submitted").glob("*/*/*.ipynb")))
-    own_half = own_code(course)
-    with measure() as measured:
-        ours(course)
-    each = (full.cpu - measured.result.cpu) / (count - half)
-    own_each = (own - own_half) / (count - half)
-    wall_each = (full.wall - measured.result.wall) / (count - half)
-    found["each"] = {"cpu": each, "own_cpu": own_each, "overhead_cpu": each - own_each, "wall": wall_each}
-    print(f"\neach further submission: {each:.2f} s of CPU, of which {own_each:.3f} s are the student's own code; "
-          f"overhead {each - own_each:.2f} s")
+    half = len(list((few / "submitted").glob("*/*/*.ipynb")))
+    own_each = (own - own_code(few)) / (count - half)
+    print(f"\nworkers{f'seconds for {half}':>17}{f'for {count}':>9}   each further one: seconds  a second  CPU s  overhead")
+    for workers in sorted({1, 2, CORES}):
+        results = []
+        for number, class_ in enumerate((few, fresh)):
+            course = folder / f"workers_{workers}_{number}"
+            shutil.copytree(class_, course)
+            with measure() as measured:
+                ours(course, workers)
+            results.append(measured.result)
+        less, more = results
+        wall_each, each = (more.wall - less.wall) / (count - half), (more.cpu - less.cpu) / (count - half)
+        found["workers"][workers] = {"seconds": {half: less.wall, count: more.wall}, "each": {
+            "wall": wall_each, "cpu": each, "own_cpu": own_each, "overhead_cpu": each - own_each}}
+        print(f"{workers:>7}{less.wall:>17.1f}{more.wall:>9.1f}{wall_each:>28.2f}{1 / wall_each:>10.2f}{each:>7.2f}"
+              f"{each - own_each:>10.2f}")
     for name, url in databases(folder):
         rates = writer_rates(url, fresh)
         found["writer"][name] = rates

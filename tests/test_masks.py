@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.nn.attention.bias import causal_lower_right
 
 from attnlab import data
 from solutions.masks import (causal_attention, causal_mask, masked_softmax, next_token_loss, padding_mask,
@@ -53,6 +52,8 @@ def test_with_more_keys_than_queries_pytorchs_is_causal_is_aligned_to_the_other_
 
 
 def test_it_is_pytorchs_causal_lower_right_bias(rng):
+    from torch.nn.attention.bias import causal_lower_right  # two seconds, which no other test needs
+
     Q, K = rng.normal(size=(1, 1, 3, 4)), rng.normal(size=(1, 1, 8, 4))
     theirs = F.scaled_dot_product_attention(*map(torch.from_numpy, (Q, K, K)), attn_mask=causal_lower_right(3, 8))
     close(theirs.numpy(), torch_attention(Q, K, K, causal_mask(3, 8)))

@@ -21,7 +21,7 @@ def run(*cells, times=QUICK, **options):
     """Grade cells; the string "check" stands for the check of the toy exercise."""
     made = [Cell(i, "", check="doubled") if source == "check" else Cell(i, source, solution="def doubled" in source)
             for i, source in enumerate(cells)]
-    return evaluate(made, {"doubled": make()}, times=times, seed=11, **options)
+    return evaluate(made, {"doubled": make()}, lambda name: make().material(11), times=times, **options)
 
 
 def points(done) -> float:
@@ -106,6 +106,21 @@ def test_swallowed_errors_are_told_of_and_cost_nothing():
     assert points(done) == 4 and any("swallow" in flag for flag in done.flags)
 
 
+@pytest.mark.parametrize("then", ["os._exit(1)", "time.sleep(600)"])
+def test_who_dies_or_hangs_at_a_question_without_an_answer_loses_nothing(then):
+    right = RIGHT.replace("(x, times=1)", "(x, times=1, **other)").split("\n")
+    done = run(IMPORT, "\n".join([right[0], f"    if other: {then}", *right[1:]]), "check")
+    assert points(done) == 4 and done.flags == []
+
+
+@pytest.mark.parametrize("dies, said", [("os._exit(1)", "ended before it answered"), ("time.sleep(600)", "no answer within")])
+def test_who_dies_or_hangs_before_the_first_question_is_given_up_soon(dies, said):
+    """What a class gives as its signature is code, too."""
+    odd = f"class Odd(type):\n    @property\n    def __signature__(cls):\n        {dies}\nclass doubled(metaclass=Odd): pass"
+    report = run(IMPORT, odd, "check").reports["doubled"]
+    assert report.points == 0 and said in report.reason
+
+
 def test_output_without_end_is_cut():
     done = run(IMPORT, "for i in range(200): print('x' * 300_000)", RIGHT, "check", times=Times(30, 2, 90))
     assert points(done) == 4 and len(text(done, 1)) < 500_000 and "too much" in text(done, 1)
@@ -130,7 +145,7 @@ def test_when_the_time_is_used_up_the_rest_is_said_to_be_lost():
 
 
 def test_questions_come_in_an_order_that_nobody_can_foresee():
-    orders = [tuple(evaluation._Answer(make(), 11, QUICK).left) for _ in range(8)]
+    orders = [tuple(evaluation._Answer(make(), make().material(11), QUICK).left) for _ in range(8)]
     assert len(set(orders)) > 1 and len({tuple(sorted(order)) for order in orders}) == 1
 
 
@@ -155,6 +170,6 @@ def test_a_clock_that_was_set_back_is_noticed_by_another(monkeypatch, forged):
             "    if len(Q) > 1000:\n        time.sleep(3)\n    return _quick(Q, K)")
     cells = [Cell(0, "import numpy as np"), Cell(1, right, solution=True), Cell(2, slow if forged else ""),
              Cell(3, "", check="pairwise_scores")]
-    done = evaluate(cells, {"pairwise_scores": exercise}, seed=11)
+    done = evaluate(cells, {"pairwise_scores": exercise}, lambda name: exercise.material(11))
     assert [flag for flag in done.flags if "and said that it took at most" in flag] == done.flags
     assert len(done.flags) == forged
