@@ -35,7 +35,7 @@ def main(arguments: list[str] | None = None) -> int:
     grade.add_argument("--student", metavar="ID", help="this student alone")
     grade.add_argument("--force", action="store_true", help="again, what is graded already")
     grade.add_argument("--watch", action="store_true", help="go on, and grade what arrives")
-    grade.add_argument("--workers", type=_positive, metavar="N", help="processes (default: one for each core)")
+    grade.add_argument("--workers", type=_positive, metavar="N", help="processes (default: as many as the class is worth, at most one for each core)")
     grade.add_argument("--scheduler", metavar="ADDRESS", help="a running Dask scheduler, such as tls://host:8786")
     for name, what in (("ca", "certificate of the authority"), ("cert", "own certificate"), ("key", "own key")):
         grade.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=f"{what}, for a scheduler")

@@ -1,19 +1,25 @@
 """Tensors and arrays for the cases of an exercise, most of them drawn from a NumPy generator.
 
-PyTorch's own random streams differ between versions and devices; NumPy's are fixed.
+PyTorch's own random streams differ between versions and devices; NumPy's are fixed. Chapters without PyTorch draw here,
+too, so it is loaded only where a tensor is wanted.
 """
 
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
+
+if TYPE_CHECKING:
+    import torch
 
 
-def normal(rng: np.random.Generator, *shape: int, dtype: torch.dtype = torch.float64) -> torch.Tensor:
-    """Standard normal numbers in a tensor of that shape."""
-    return torch.from_numpy(rng.normal(size=shape)).to(dtype)
+def normal(rng: np.random.Generator, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
+    """Standard normal numbers in a tensor of that shape, float64 if no dtype is named."""
+    import torch
+
+    return torch.from_numpy(rng.normal(size=shape)).to(dtype or torch.float64)
 
 
 def disagreeing(rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
@@ -40,11 +46,13 @@ def both_signs(rng: np.random.Generator, *shape: int) -> np.ndarray:
 
 def numbered(*shape: int) -> torch.Tensor:
     """0, 1, 2, ... in that shape: where an entry went can be read off."""
+    import torch
+
     return torch.arange(math.prod(shape), dtype=torch.float64).reshape(shape)
 
 
 def projections(rng: np.random.Generator, d_model: int, names: str = "qkvo",
-                dtype: torch.dtype = torch.float64) -> dict[str, torch.Tensor]:
+                dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
     """Weights of the projections W_q, W_k, W_v and W_o (or of those named), each (d_model, d_model).
 
     Entries have variance 1 / d_model, so that what is projected keeps its size.

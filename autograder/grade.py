@@ -24,6 +24,9 @@ def run(assignments: list[str], course: Path | None, *, workers: int | None = No
     registry.gradebook_url(course)
     graders = {name: _grader(name, course, force, student) for name in assignments}
     status = 0
+    if workers is None:
+        many = sys.maxsize if watch else sum(len(grader.due()) for grader in graders.values())
+        workers = pools.worth(many)
     with pools.pool(workers, scheduler, tls) as pool:
         while True:
             for name, grader in graders.items():

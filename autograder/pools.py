@@ -19,6 +19,12 @@ Job = tuple[tuple[str, str], bytes, bytes]  # its names, what is common to the a
 MANY = 6  # submissions, for which a process to fork others from is worth its start
 AHEAD = 2  # jobs a worker has waiting
 RETRIES = 3  # of a job whose worker was lost
+WORTH = 40  # submissions for which one more worker is worth its start
+
+
+def worth(submissions: int) -> int:
+    """How many workers of this machine so many submissions are worth: no more than there are cores."""
+    return min(len(os.sched_getaffinity(0)), 1 + submissions // WORTH)
 
 
 class InThisProcess:
@@ -100,17 +106,15 @@ def grade_there(common: bytes, submission: bytes) -> tuple[str, bytes]:
 
 
 @contextlib.contextmanager
-def pool(workers: int | None = None, scheduler: str | None = None, tls: dict[str, Path] | None = None):
+def pool(workers: int = 1, scheduler: str | None = None, tls: dict[str, Path] | None = None):
     """A pool of that many workers of this machine, or of those that a scheduler has.
 
-    workers: as many as there are cores, if it is not said
     scheduler: the address of a running one, such as tls://grader.example.org:8786; with `tls` ("ca", "cert", "key")
     """
     if scheduler:
         with _client(scheduler, tls or {}) as client:
             yield OnDask(client, max(1, len(client.scheduler_info(n_workers=-1)["workers"])))
         return
-    workers = workers or len(os.sched_getaffinity(0))
     if workers == 1:
         yield InThisProcess()
         return

@@ -363,6 +363,11 @@ def test_a_submission_that_ends_its_worker_is_named_and_the_others_are_graded(co
     assert graded(course) == [name for name in names if name != names[2]]
 
 
+def test_a_small_class_gets_one_worker_and_a_large_one_all_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(4))
+    assert [pools.worth(many) for many in (0, 1, 39, 40, 100, 10**6)] == [1, 1, 1, 2, 3, 4]
+
+
 def test_more_workers_than_one_are_on_loopback_and_strangers_cannot_use_them():
     with pools.pool(2) as pool:
         address = pool._client.scheduler.address

@@ -112,12 +112,11 @@ class Class:
 def class_(tmp_path_factory, needs_jail) -> Class:
     fresh = tmp_path_factory.mktemp("killed") / "course"
     fresh.mkdir()
-    students = ("ada", "boris", "dmitri")
+    students = ("ada", "boris")
     small_course.make(fresh, {"dot_products": small_course.thin("dot_products")}, students)
     dot, cosine = (small_course.reference("dot_products", name) for name in small_course.KEPT["dot_products"])
     work = {"ada": ({"dot": dot, "cosine_similarity": cosine, "written-dot_products": "Length."}, -24),
-            "boris": ({"dot": dot}, 30),
-            "dmitri": ({"dot": dot + "\n\nprint(open('words.txt').read())", "cosine_similarity": "1 / 0"}, -24)}
+            "boris": ({"dot": dot + "\n\nprint(open('words.txt').read())", "cosine_similarity": "1 / 0"}, 30)}
     for student, (answers, late) in work.items():
         notebook = small_course.answered(small_course.released(fresh, "dot_products"), answers)
         nbformat.write(notebook, small_course.folder(fresh, student, late) / "dot_products.ipynb")

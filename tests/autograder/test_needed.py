@@ -3,7 +3,8 @@
 import nbformat
 import pytest
 
-from autograder import assemble, kept, needed, registry, release, sample_class, work
+from attnlab import codec
+from autograder import assemble, needed, registry, release, sample_class, work
 
 
 def places(given: list[str], *others: str, names=frozenset()) -> list[int]:
@@ -66,7 +67,7 @@ def test_what_is_graded_itself_may_be_made_by_the_handout():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stem", ["masks", "rope", "transformer_block"])
-def test_right_answers_get_full_marks_without_the_cells_that_only_show(needs_jail, tmp_path, stem):
+def test_right_answers_get_full_marks_without_the_cells_that_only_show(needs_jail, stem):
     """Graded as a submission is, and most of the chapter's own cells are left out."""
     source = assemble.source_notebook(stem)
     released = release.student_notebook(stem)
@@ -74,7 +75,8 @@ def test_right_answers_get_full_marks_without_the_cells_that_only_show(needs_jai
     official = [cell_of(cell) for cell in source.cells if "nbgrader" in cell.metadata]
     plan = work.Plan(official, {}, frozenset(
         cell.source.strip() for cell in source.cells if "nbgrader" not in cell.metadata))
-    hidden = {name: kept.packed(tmp_path, exercise) for name, exercise in registry.exercises_of(stem).items()}
+    hidden = {name: codec.pack(exercise.material(5, misconceptions=False))
+              for name, exercise in registry.exercises_of(stem).items()}
     common = work.pack_assignment({stem: plan}, work.Settings(), {}, hidden)
     record, files = work.parcel.unwrap(work.grade(common, work.pack_submission(
         stem, "ada", [], {}, {stem: nbformat.writes(submitted).encode()})))
