@@ -22,6 +22,11 @@ from urllib.parse import urlsplit
 for _library in ("OMP", "OPENBLAS", "MKL"):
     os.environ.setdefault(f"{_library}_NUM_THREADS", "1")
 
+# An environment may be set not to keep compiled modules, as images of containers often are. Here hundreds of processes
+# import the same ones.
+sys.dont_write_bytecode = False
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
 # What costs every process two seconds and is never asked is left out, here and in every process that is started.
 WITHOUT = str(Path(__file__).resolve().parent / "without")
 sys.path.insert(0, WITHOUT)
