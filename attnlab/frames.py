@@ -6,7 +6,11 @@ from attnlab import codec
 
 
 def write(stream, value) -> None:
-    data = codec.frame(value)
+    send(stream, codec.frame(value))
+
+
+def send(stream, data: bytes) -> None:
+    """Write a frame that is made already."""
     stream.write(len(data).to_bytes(8, "little") + data)
     stream.flush()
 

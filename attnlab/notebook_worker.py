@@ -6,11 +6,11 @@ outputs for show, and results only as numbers to compare.
 
   from the grader: {"answers": [names], "channels": [descriptors], "lent": ...}, then any of
                    {"cell": source, "seconds": s}   run one cell
-                   {"hold": name}                   keep the state as it is now, for that answer
+                   {"hold": name, "last": bool}     keep the state as it is now, for that answer; no cell follows the last
   to the grader:   {"started": True}, then {"outputs": [...]} for a cell, {"held": bool} for a state
 
-A state is held in a forked copy of the process, which waits at a socket of its own until it is asked: {"answer": name}
-for what its answer has as parameters, then one question after another. So an exercise is judged as the notebook stood
+A state is held in a forked copy of the process (the last, in the process itself), which waits at a socket of its own
+until it is asked: {"answer": name} for what its answer has as parameters, then one question after another. So an exercise is judged as the notebook stood
 at its check, and no input reaches a process whose output is still to be shown.
 """
 
@@ -32,7 +32,7 @@ if "attnlab" not in sys.modules:  # run as a script, by its location: only the p
     sys.modules["attnlab"] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules["attnlab"])
 
-from attnlab import frames, worker  # noqa: E402
+from attnlab import codec, frames, worker  # noqa: E402
 from attnlab.observe import describe_error, observe  # noqa: E402
 
 MAX_TEXT = 400_000  # characters a cell may print
@@ -202,10 +202,10 @@ def answer_probes(shell, incoming, outgoing) -> None:
             frames.write(outgoing, {"loaded": worker.parameters(target)})
             continue
         try:
-            outcome = observe(target, request["probe"], request["inputs"])
+            outcome = observe(target, request["probe"], request["inputs"], codec.frame)
         except BaseException as error:  # no one presses Ctrl-C here: KeyboardInterrupt is the student's own
-            outcome = {"error": describe_error(error, None)}
-        frames.write(outgoing, outcome)
+            outcome = codec.frame({"error": describe_error(error, None)})
+        frames.send(outgoing, outcome)
 
 
 def hold(shell, channel: int, others: list[int]) -> bool:
@@ -246,6 +246,10 @@ def serve(shell, incoming, outgoing) -> None:
             frames.write(outgoing, run_cell(shell, request["cell"], request["seconds"]))
         else:
             channel = channels.pop(request["hold"])
+            if request["last"]:  # nothing will change the state any more; what comes after the answers is the end
+                frames.write(outgoing, {"held": True})
+                answer_probes(shell, os.fdopen(channel, "rb"), os.fdopen(os.dup(channel), "wb"))
+                continue
             others = [*channels.values(), incoming.fileno(), outgoing.fileno()]
             frames.write(outgoing, {"held": hold(shell, channel, others)})
     os._exit(0)  # whatever threads the student's code left behind

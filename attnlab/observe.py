@@ -19,10 +19,11 @@ import numpy as np
 from attnlab import codec, probes
 
 
-def observe(target, probe: str, inputs: dict) -> dict:
+def observe(target, probe: str, inputs: dict, form=codec.copied):
     """The outcome of the probe of that name on `target`. `inputs` should be fresh: the student's code may alter them.
 
-    Warnings cost nothing and are not shown: an overflow is judged by what comes out.
+    form: how the outcome is given back: as values with no hold on the student's objects, or as the bytes of
+    `codec.frame`. Warnings cost nothing and are not shown: an overflow is judged by what comes out.
     """
     asked = probes.Built(target) if "init" in inputs else target
     try:
@@ -32,16 +33,15 @@ def observe(target, probe: str, inputs: dict) -> dict:
     except KeyboardInterrupt:
         raise
     except probes.Unfit as error:
-        return {"refused": str(error)}
+        return form({"refused": str(error)})
     except codec.CodecError as error:  # from a probe that looks at results
-        return _refused(error)
+        return form(_refused(error))
     except BaseException as error:  # SystemExit too: a student's exit() is an answer that failed, not ours to obey
-        return {"error": describe_error(error, _source_file(target))}
+        return form({"error": describe_error(error, _source_file(target))})
     try:
-        # As if it had come as bytes: the same form as from a student's process, and no hold on the student's objects.
-        return codec.copied({"value": value})
+        return form({"value": value})
     except codec.CodecError as error:
-        return _refused(error)
+        return form(_refused(error))
 
 
 def _refused(error: codec.CodecError) -> dict:

@@ -33,7 +33,7 @@ def main():
     for descriptor in (0, 1, 2):
         os.dup2(nothing, descriptor)
     _load_attnlab()
-    from attnlab import frames
+    from attnlab import codec, frames
     from attnlab.observe import describe_error, observe
 
     for library in sys.argv[1:]:
@@ -47,10 +47,10 @@ def main():
         if request is None:
             break
         try:
-            outcome = observe(target, request["probe"], request["inputs"])
+            outcome = observe(target, request["probe"], request["inputs"], codec.frame)
         except BaseException as error:  # no one presses Ctrl-C here: KeyboardInterrupt is the student's own
-            outcome = {"error": describe_error(error, job["filename"])}
-        frames.write(outgoing, outcome)
+            outcome = codec.frame({"error": describe_error(error, job["filename"])})
+        frames.send(outgoing, outcome)
     outgoing.flush()
     os._exit(0)  # whatever threads the student's code left behind
 

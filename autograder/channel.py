@@ -34,13 +34,13 @@ class Channel:
         os.set_blocking(reads, False)
         os.set_blocking(writes, False)
 
-    def ask(self, message: dict, deadline: float) -> dict:
-        """Raises OutOfTime, Died, or NoAnswer for an answer that is none."""
+    def ask(self, message: dict | bytes, deadline: float) -> dict:
+        """message: a value, or the frame of one. Raises OutOfTime, Died, or NoAnswer for an answer that is none."""
         self.send(message, deadline)
         return self.receive(deadline)
 
-    def send(self, message: dict, deadline: float) -> None:
-        data = codec.frame(message)
+    def send(self, message: dict | bytes, deadline: float) -> None:
+        data = message if isinstance(message, bytes) else codec.frame(message)
         frame, sent = len(data).to_bytes(8, "little") + data, 0
         while sent < len(frame):
             self._wait(self._writes, select.POLLOUT, deadline)

@@ -158,7 +158,7 @@ class _Evaluation:
         for cell in self.cells:
             if cell.check:
                 answer = self.answers[cell.check]
-                if answer.open and life.hold(cell.check):
+                if answer.open and life.hold(cell.check, last=cell is self.cells[-1]):
                     held.append(cell.check)
                 elif answer.open:
                     answer.reason = "its process could not be copied: it had used up what processes it may have"
@@ -272,9 +272,10 @@ class _Life:
             raise _Lost("it disturbed the process it ran in", cell.place)
         return outputs
 
-    def hold(self, name: str) -> bool:
+    def hold(self, name: str, last: bool) -> bool:
+        """last: no cell will run after this"""
         try:
-            reply = self._channel.ask({"hold": name}, time.monotonic() + GRACE)
+            reply = self._channel.ask({"hold": name, "last": last}, time.monotonic() + GRACE)
         except NoAnswer:
             raise _Lost("the process could not be asked") from None
         return reply.get("held") is True
@@ -292,6 +293,14 @@ class _Copy:
 
     def __exit__(self, *exc):
         self._own.close()
+
+
+def _question(prop: dict, number: int) -> bytes:
+    """The frame of one question, made once for all answers that are judged by this material."""
+    frames = prop.setdefault("frames", {})
+    if number not in frames:
+        frames[number] = codec.frame({"probe": prop["probe"], "inputs": prop["cases"][number]})
+    return frames[number]
 
 
 class _Answer:
@@ -325,7 +334,7 @@ class _Answer:
                 prop = self.material["properties"][p]
                 begin = time.monotonic()
                 limit = min(begin + self.times.case, deadline)
-                reply = copy.channel.ask({"probe": prop["probe"], "inputs": prop["cases"][c]}, limit)
+                reply = copy.channel.ask(_question(prop, c), limit)
                 self.outcomes[p][c] = outcome = checked_outcome(reply)
                 self._clock(prop["cases"][c].get("seconds"), outcome, time.monotonic() - begin)
                 self.left.pop()

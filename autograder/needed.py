@@ -112,8 +112,9 @@ def _collect(node: ast.AST, own: frozenset[str], bound: set[str], found: set[str
     elif isinstance(node, _FUNCTIONS):
         for outside in _outside(node):
             _collect(outside, own, bound, found)
+        own = own | _own_names(node)
         for inside in _inside(node):
-            _collect(inside, own | _own_names(node), set(), found)
+            _collect(inside, own, set(), found)
     elif isinstance(node, _COMPREHENSIONS):
         names = {name for part in node.generators for name in _bound_in(part.target)}
         for child in _children(node):

@@ -548,7 +548,8 @@ attack("outcomes_forged", "the worker's own parts are replaced by some that repo
     worker = vars(module) if module else next(
         thing.__globals__ for thing in gc.get_objects()
         if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")
-    worker["observe"] = lambda *a: {"value": {"result": np.zeros(2), "changed": "", "points": 5.0}}
+    worker["observe"] = lambda *a: worker["codec"].frame(
+        {"value": {"result": np.zeros(2), "changed": "", "points": 5.0}})
     """), points=LATER_LOST, flag="answered a question", manual=True)
 attack("canaries_answered", "every question has an answer, also those that are none", beside("""
     import importlib
