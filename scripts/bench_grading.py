@@ -264,7 +264,7 @@ def main() -> None:
         print(f"\none submission from a warm server: median {figures['one_warm']['median']:.2f} s, "
               f"at most {figures['one_warm']['max']:.2f} s")
         if not options.skip_growth:
-            figures["growth"] = growth(Path(folder), fresh, count, own)
+            figures["growth"] = growth(Path(folder), 3 * options.students)
     if options.json:
         options.json.write_text(json.dumps(figures, indent=1) + "\n")
 
@@ -282,15 +282,17 @@ def table(results: dict, count: int, own: float) -> str:
     return "\n".join(lines)
 
 
-def growth(folder: Path, fresh: Path, count: int, own: float) -> dict:
+def growth(folder: Path, size: int) -> dict:
+    """Workers and the writer. A larger class than the contenders': what is looked for is a difference of two runs."""
     found: dict = {"workers": {}, "writer": {}}
+    fresh, few = folder / "whole", folder / "half"
+    make_class(fresh, size)
     # What starting costs is paid once a run: a class half as large tells it from what each submission costs.
-    few = folder / "half"
     shutil.copytree(fresh, few)
     for path in sorted((few / "submitted").iterdir())[::2]:
         shutil.rmtree(path)
-    half = len(list((few / "submitted").glob("*/*/*.ipynb")))
-    own_each = (own - own_code(few)) / (count - half)
+    count, half = (len(list((class_ / "submitted").glob("*/*/*.ipynb"))) for class_ in (fresh, few))
+    own_each = (own_code(fresh) - own_code(few)) / (count - half)
     print(f"\nworkers{f'seconds for {half}':>17}{f'for {count}':>9}   each further one: seconds  a second  CPU s  overhead")
     for workers in sorted({1, 2, CORES}):
         results = []
