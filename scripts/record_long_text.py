@@ -44,7 +44,7 @@ stopped. On Saturday the paper carried two lines about earnings and a long story
 
 
 def read(model, ids: list[int]) -> list[tuple[torch.Tensor, ...]]:
-    """For each layer queries and keys, turned, and values: (heads, n, d_head), with as many key heads as query heads."""
+    """For each layer queries and keys, turned, and values: (heads, n, d_head), as many key heads as query heads."""
     seen, hooks = [], []
     for block in model.blocks:
         found = {}

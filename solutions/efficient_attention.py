@@ -1,7 +1,7 @@
 """Reference answers of the last chapter: attention that never holds all scores at once, in PyTorch.
 
-Shapes follow the course: Q (..., n_q, d_k), K (..., n_k, d_k), V (..., n_k, d_v); leading dimensions broadcast. Inputs are
-never changed. Sizes that do not fit raise ValueError.
+Shapes follow the course: Q (..., n_q, d_k), K (..., n_k, d_k), V (..., n_k, d_v); leading dimensions broadcast. Inputs
+are never changed. Sizes that do not fit raise ValueError.
 Sources: Milakov and Gimelshein, 2018 (online softmax); Dao et al., 2022 (tiles); Katharopoulos et al., 2020 (linear
 attention); Beltagy et al., 2020 (sliding window).
 """

