@@ -256,7 +256,8 @@ class Generation:
     seconds_with, seconds_without: (n,) processor time on one thread for each token after `timed_prompt`, with caches
         and without; the first is the prompt's
     choices: what may come after three prompts
-    compared_ids: the tokens of a text; compared_logits: (n, every 128th token) its logits by another program, in float64
+    compared_ids: the tokens of a text; compared_logits: (n, every 128th token) its logits by another program, in
+        float64
     compared_largest, compared_spread: the largest difference of the course's logits from all of those, and their
         standard deviation
     breaks: name of an error -> what it does

@@ -62,7 +62,7 @@ class TileStepper(CourseWidget):
             self.block_size, self.causal = block_size, causal
             self.step = step
             self.min_height = 628
-            self.narrow_extra = 264 + 34 * len(scores)
+            self.narrow_extra = 294 + 34 * len(scores)
 
     @property
     def last(self) -> int:
