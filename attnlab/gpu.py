@@ -24,7 +24,7 @@ import torch.nn.functional as F
 from attnlab.meter import Meter
 
 FILE = Path(__file__).parent / "data" / "efficient_attention_gpu.json"
-NOT_YET = "No GPU run has been recorded yet, and there is no GPU here: no numbers to show."
+NOT_YET = "No GPU run has been recorded yet,\nand nothing can be measured here:\nthere are no numbers to show."
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384, 32768)
 HEADS, WIDTH = 16, 64
 PROMPT, NEW = 512, 128  # tokens that are read before the decoding, and tokens that are written
