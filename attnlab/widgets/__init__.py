@@ -13,9 +13,10 @@ from attnlab.widgets.rotation_explorer import RotationExplorer
 from attnlab.widgets.sampling_explorer import SamplingExplorer
 from attnlab.widgets.sinusoid_explorer import SinusoidExplorer
 from attnlab.widgets.softmax import SoftmaxExplorer
+from attnlab.widgets.tile_stepper import TileStepper
 
 __all__ = [
     "AlignmentViewer", "AttentionHeatmap", "AttentionStepper", "BlockStepper", "CacheCalculator", "DecodeStepper",
     "DotProductExplorer", "HeadViewer", "MaskPainter", "RotationExplorer", "SamplingExplorer", "SinusoidExplorer",
-    "SoftmaxExplorer",
+    "SoftmaxExplorer", "TileStepper",
 ]

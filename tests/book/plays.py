@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch.nn import functional as F
 
+from solutions.efficient_attention import online_softmax, tiled_attention
 from solutions.transformer_block import DecoderBlock, EncoderBlock, LlamaBlock
 
 STAGES = ["scores", "scaled", "exponentials", "weights", "output"]
@@ -275,6 +276,19 @@ def reference_cache_calculator(state, computed):
 
 
 # Every control
+
+def tiled(state):
+    """The output of each query of a tile stepper."""
+    scores = torch.tensor(state["scores"], dtype=torch.float64)
+    n_k = scores.shape[1]
+    # Keys that are the identity: the scaled scores are what stands in the queries, and scores count powers of two.
+    return tiled_attention(scores * np.log(2) * n_k ** 0.5, torch.eye(n_k, dtype=torch.float64),
+                           torch.tensor(state["values"], dtype=torch.float64), state["block_size"], state["causal"])
+
+
+def reference_tile_stepper(state, computed):
+    assert np.allclose(computed["outputs"], tiled(state), rtol=1e-12)
+
 
 def play_dot_product(page, root, state):
     fields = [root.locator(f"[data-field={name}]") for name in ("a1", "a2", "b1", "b2")]
@@ -947,6 +961,53 @@ def play_cache_calculator(page, root, state):
         right(**{name: most // 2 - 1})
     root.locator("[data-go=reset]").press("Enter")
     right(**first)
+
+
+def play_tile_stepper(page, root, state):
+    state = {name: state[name] for name in ("scores", "values", "block_size", "causal", "step")}
+    first, n_k = dict(state), len(state["scores"][0])
+    press = lambda name: root.locator(f"[data-go={name}]").press("Enter")  # noqa: E731
+    text = lambda name: root.locator(f"[data-value={name}]").inner_text()  # noqa: E731
+    count = lambda: int(text("title").split(" of ")[1].split(".")[0])  # noqa: E731
+
+    def after(number, steps):
+        """Running maxima and totals of the block that is shown are those of the stream so far."""
+        assert text("title").startswith(f"Step {number} of {steps}.")
+        queries = [int(card.get_attribute("data-query")) for card in root.locator("[data-query]").all()]
+        here = root.locator("[data-when=here], [data-when=hidden]").all()
+        for query in queries if here else []:
+            last = max(int(cell.get_attribute("data-cell").split("-")[1]) for cell in here)
+            row = np.array(state["scores"][query][:last + 1])
+            if state["causal"]:
+                row = row[:query + n_k - len(state["scores"]) + 1]
+            maximum, total = online_softmax([torch.tensor(row * np.log(2))])
+            shown([text(f"maximum-{query}").split("→")[-1].split()[0], text(f"total-{query}").split("=")[-1]],
+                  [maximum / np.log(2), total])
+
+    def through():
+        steps = count()
+        for number in range(1, steps + 1):
+            after(number, steps)
+            press("next")
+        for query, output in enumerate(tiled(state)):
+            shown(text(f"output-{query}").strip("()").split(","), output)
+
+    through()
+    for size in [int(choose.get_attribute("data-size")) for choose in root.locator("[data-size]").all()]:
+        root.locator(f"[data-size='{size}']").press("Enter")
+        state["block_size"] = size
+        through()
+    root.locator("[data-causal]").press("Enter")
+    state["causal"] = not state["causal"]
+    through()
+    press("back")
+    assert text("title").startswith(f"Step {count() - 1} of")
+    press("play")
+    assert root.locator("[data-go=play]").inner_text() == "Pause"
+    press("play")
+    press("reset")
+    state.update(first)
+    after(first["step"] + 1, count())
 
 
 PLAYS = {name.removeprefix("play_"): play for name, play in list(globals().items()) if name.startswith("play_")}

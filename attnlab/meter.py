@@ -1,0 +1,70 @@
+"""How much PyTorch code holds at once and how much it computes, counted operation by operation.
+
+    with Meter() as meter:
+        output = attend(Q, K, V)
+    meter.bytes      # at most so many bytes were held at once, by tensors that were made inside
+    meter.work       # multiply-adds of matrix products, and results of all other arithmetic
+
+Counting gives the same numbers on every machine. What an operation needs inside of itself and gives back before it
+ends is not seen, so a fused operation counts with its result alone. Work on the CPU and on a GPU is counted alike.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.multiprocessing.reductions import StorageWeakRef
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_iter
+
+_PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}  # name -> which tensor is the left factor
+# They move numbers or make room for them, and compute nothing.
+_MOVES = {"cat", "stack", "clone", "_unsafe_view", "scalar_tensor", "copy_", "_to_copy", "index", "index_select",
+          "index_put_", "gather", "scatter", "constant_pad_nd", "empty", "zeros", "ones", "full", "arange", "fill_",
+          "zero_", "new_zeros", "new_empty", "new_full", "new_ones", "zeros_like", "ones_like", "empty_like",
+          "full_like", "repeat", "flip", "roll"}
+
+
+class Meter(TorchDispatchMode):
+    """Counts while it is entered.
+
+    numbers: most entries held at once in tensors made inside; bytes: the same in bytes
+    work: one for each multiply-add of a matrix product, or of a fused attention, and for each entry that any other
+        operation computes
+    """
+
+    def __init__(self):
+        super().__init__()
+        self.numbers = self.bytes = self.work = 0
+        self._held: dict[int, tuple[StorageWeakRef, int, int]] = {}
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        result = func(*args, **(kwargs or {}))
+        given = [value for value in tree_iter((args, kwargs)) if isinstance(value, torch.Tensor)]
+        made = [value for value in tree_iter(result) if isinstance(value, torch.Tensor)]
+        if not func.is_view:
+            self.work += _work(func._schema.name.removeprefix("aten::"), given, made)
+        old = {value.untyped_storage()._cdata for value in given}
+        for value in made:
+            self._hold(value, old)
+        return result
+
+    def _hold(self, value: torch.Tensor, old: set[int]) -> None:
+        storage = value.untyped_storage()
+        if storage._cdata in old or storage._cdata in self._held:
+            return
+        self._held = {key: kept for key, kept in self._held.items() if not kept[0].expired()}
+        size = storage.nbytes()
+        self._held[storage._cdata] = (StorageWeakRef(storage), size // value.element_size(), size)
+        self.numbers = max(self.numbers, sum(kept[1] for kept in self._held.values()))
+        self.bytes = max(self.bytes, sum(kept[2] for kept in self._held.values()))
+
+
+def _work(name: str, given: list[torch.Tensor], made: list[torch.Tensor]) -> int:
+    if name in _PRODUCTS:
+        return made[0].numel() * given[_PRODUCTS[name]].shape[-1]
+    if name.startswith("_scaled_dot_product"):
+        queries, keys, values = given[:3]
+        return queries[..., 0].numel() * keys.shape[-2] * (keys.shape[-1] + values.shape[-1])
+    if name in _MOVES:
+        return 0
+    return max((value.numel() for value in made), default=0)

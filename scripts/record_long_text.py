@@ -1,0 +1,120 @@
+"""Record how the heads of SmolLM2-135M read a text of 128 tokens, and keep it as attnlab/data/long_text.npz.
+
+The chapter on efficient attention asks what is lost when a token reads its neighbours only, or a sum. For all 270 heads
+this keeps how far back their weight lies; for five of them the queries, keys and values themselves, so that anything
+else can be computed from them in the notebook.
+
+    make model
+    python scripts/record_long_text.py              # writes the file, in half a minute
+    python scripts/record_long_text.py --verify     # compares the weights with another program's instead
+
+The five heads are picked by the measures in attnlab/data/heads.npz and not by eye: the first in the ranking of
+"previous", "first", "self" and "induction", and the one in the middle of the ranking of "first".
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+
+import numpy as np
+import torch
+
+ROOT = Path(__file__).resolve().parent.parent
+sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+
+import record_attention as other  # noqa: E402
+
+from attnlab import data, smollm2  # noqa: E402
+from solutions.language_model import LanguageModel  # noqa: E402
+from solutions.multi_head import split_heads  # noqa: E402
+from solutions.rope import apply_rope  # noqa: E402
+
+TARGET = ROOT / "attnlab" / "data" / "long_text.npz"
+LENGTH = 128
+TEXT = """The CEO announced record earnings on Friday. Three reporters had waited in the rain since seven, and the one
+from the local paper had forgotten her umbrella. Inside, the coffee was cold and the chairs were wet. "We sold more
+boats than ever," said the CEO, "and most of them went north." Nobody asked why. The reporter from the local paper
+looked at the map behind him: a blue line ran from the harbour to a small island, and next to the island somebody had
+written the word soon. She asked about the island. The CEO smiled, put away his notes and said that the rain had
+stopped. On Saturday the paper carried two lines about earnings and a long story about an island."""
+
+
+def read(model, ids: list[int]) -> list[tuple[torch.Tensor, ...]]:
+    """For each layer queries and keys, turned, and values: (heads, n, d_head), as many key heads as query heads."""
+    seen, hooks = [], []
+    for block in model.blocks:
+        found = {}
+        seen.append(found)
+        for name in ("W_q", "W_k", "W_v"):
+            hooks.append(getattr(block.attention, name).register_forward_hook(
+                lambda module, given, out, name=name, found=found: found.update({name: out})))
+    model(torch.tensor([ids]))
+    for hook in hooks:
+        hook.remove()
+    settings, layers, places = smollm2.config(), [], torch.arange(len(ids))
+    n_heads, n_kv_heads = settings["n_heads"], settings["n_kv_heads"]
+    for found in seen:
+        q, k, v = (split_heads(found[name], heads)[0]
+                   for name, heads in (("W_q", n_heads), ("W_k", n_kv_heads), ("W_v", n_kv_heads)))
+        q, k = (apply_rope(x, places, settings["base"]) for x in (q, k))
+        layers.append((q, *(x.repeat_interleave(n_heads // n_kv_heads, dim=0) for x in (k, v))))
+    return layers
+
+
+def weights_of(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
+    """Causal attention weights (heads, n, n)."""
+    later = torch.ones(q.shape[-2], q.shape[-2], dtype=torch.bool).triu(1)
+    return (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(later, -math.inf).softmax(-1)
+
+
+def by_distance(weights: torch.Tensor) -> torch.Tensor:
+    """(heads, n / 2): mean weight that a query of the second half puts on the token so many places before it; on the
+    first token of the text, which lies further back, (heads,)."""
+    half = weights.shape[-1] // 2
+    rows = [weights[:, i, i - half + 1:i + 1].flip(-1) for i in range(half, 2 * half)]
+    return torch.stack(rows).mean(0)
+
+
+def chosen() -> dict[str, tuple[int, int]]:
+    """What a head is known for -> (layer, head)."""
+    heads = data.heads()
+    found = {name: heads.ranked(name)[0][:2] for name in ("previous", "first", "self", "induction")}
+    ranking = heads.ranked("first")
+    return found | {"ordinary": ranking[len(ranking) // 2][:2]}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--verify", action="store_true", help="compare with record_attention.py, and write nothing")
+    options = parser.parse_args(arguments)
+    text = smollm2.tokenizer()
+    ids = text.encode(TEXT.replace("\n", " "))[:LENGTH]
+    assert len(ids) == LENGTH, f"the text has {len(ids)} tokens only"
+    with torch.no_grad():
+        layers = read(smollm2.load(LanguageModel), ids)
+        weights = torch.stack([weights_of(q, k) for q, k, _ in layers])
+    if options.verify:
+        file = smollm2.reader()
+        _, theirs, _ = other.forward(ids, other.weight_reader(file), other.read_shape(file))
+        print(f"largest difference of a weight: {(weights - theirs).abs().max():.1e}")
+        return
+    heads = chosen()
+    rows = [[layers[layer][part][head] for layer, head in heads.values()] for part in range(3)]
+    queries, keys, values = (torch.stack(part).half().numpy() for part in rows)
+    half = LENGTH // 2
+    np.savez_compressed(
+        TARGET, tokens=np.array([text.decode([i]).strip() or "(newline)" for i in ids]),
+        by_distance=torch.stack([by_distance(layer) for layer in weights]).half().numpy(),
+        on_first=weights[:, :, half:, 0].mean(-1).float().numpy(),
+        names=np.array(list(heads)), heads=np.array(list(heads.values())), queries=queries, keys=keys, values=values,
+        provenance=json.dumps({**other.source_of_model(), "script": "scripts/record_long_text.py",
+                               "text": text.decode(ids)}))
+    print(f"{TARGET.name}: {TARGET.stat().st_size:,} bytes; heads {heads}")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,61 @@
+"""What the meter says of operations whose cost is known."""
+
+import torch
+import torch.nn.functional as F
+
+from attnlab import probes
+from attnlab.meter import Meter
+
+
+def test_a_product_costs_a_multiply_add_for_each_pair_of_numbers_that_meet():
+    with Meter() as meter:
+        torch.ones(3, 5) @ torch.ones(5, 7)
+        torch.ones(2, 3, 5) @ torch.ones(2, 5, 7)
+        F.linear(torch.ones(3, 5), torch.ones(7, 5), torch.ones(7))
+    assert meter.work == 4 * 3 * 5 * 7
+
+
+def test_other_arithmetic_costs_one_for_each_number_and_moving_costs_nothing():
+    x = torch.ones(4, 6)
+    with Meter() as meter:
+        x.T.reshape(3, 8).clone()
+        torch.cat([x, x])[2:].contiguous()
+        x.exp().sum(-1)
+    assert meter.work == 4 * 6 + 4
+
+
+def test_fused_attention_counts_as_its_two_products():
+    q, k = torch.ones(1, 2, 5, 8), torch.ones(1, 2, 7, 8)
+    with Meter() as meter:
+        F.scaled_dot_product_attention(q, k, k)
+    assert meter.work == 2 * 5 * 7 * 16
+
+
+def test_what_is_let_go_is_no_longer_held():
+    with Meter() as meter:
+        for _ in range(10):
+            torch.ones(100)
+    assert (meter.numbers, meter.bytes) == (100, 400)
+
+
+def test_what_is_kept_adds_up_and_views_take_nothing():
+    given = torch.ones(50)
+    with Meter() as meter:
+        kept = [torch.ones(100) for _ in range(3)]
+        views = [kept[0][:5], kept[1].view(10, 10), given[:3], given.add_(1)]
+        kept.append(torch.ones(7, dtype=torch.bool))
+    assert (meter.numbers, meter.bytes) == (307, 1207) and len(views) == 4
+
+
+def test_growth_tells_a_line_from_a_square():
+    case = dict(seed=3, n=40, shapes=dict(x=(0, 4)), watched=["memory", "work"])
+    line = probes.growth(lambda x: x * 2, **case)
+    square = probes.growth(lambda x: (x @ x.T).sum(0), **case)
+    assert (line["memory in step"], line["work in step"]) == (True, True)
+    assert (square["memory in step"], square["work in step"]) == (False, False)
+
+
+def test_a_stream_that_is_hoarded_is_told_from_one_that_is_not():
+    blocks = [torch.ones(6) for _ in range(20)]
+    assert probes.streamed(lambda blocks: sum(block.sum() for block in blocks), blocks=blocks)["hoarded"] is False
+    assert probes.streamed(lambda blocks: torch.cat(list(blocks)).sum(), blocks=blocks)["hoarded"] is True

@@ -1,0 +1,322 @@
+"""The last chapter's reference answers against PyTorch's own operations, and the chapter's facts."""
+
+import json
+import math
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+
+from attnlab import data, gpu
+from attnlab.meter import Meter
+from attnlab.widgets import TileStepper
+from scripts import record_gpu
+from solutions.efficient_attention import (
+    linear_attention, online_softmax, sliding_window_attention, tiled_attention)
+from solutions.masks import causal_mask, sliding_window_mask
+
+SEED = 120_121
+
+
+@pytest.fixture
+def draw():
+    generator = torch.Generator().manual_seed(SEED)
+    return lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
+
+
+def close(actual, expected, tolerance=1e-12):
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
+def elu_plus_one(x):
+    return F.elu(x) + 1
+
+
+def fused(Q, K, V, mask=None):
+    """PyTorch's own, with zeros where a query may see nothing."""
+    if mask is None:
+        return F.scaled_dot_product_attention(Q, K, V)
+    mask = torch.as_tensor(mask)
+    opened = mask | ~mask.any(-1, keepdim=True)
+    return F.scaled_dot_product_attention(Q, K, V, attn_mask=opened) * mask.any(-1, keepdim=True)
+
+
+def gradients(f, upstream, *inputs):
+    leaves = [x.clone().requires_grad_() for x in inputs]
+    (f(*leaves) * upstream).sum().backward()
+    return [leaf.grad for leaf in leaves]
+
+
+# online_softmax
+
+@pytest.mark.parametrize("sizes", [(10,), (1,) * 10, (3, 0, 4, 3), (7, 3)])
+def test_the_logarithm_of_the_stream_is_pytorchs_logsumexp(draw, sizes):
+    x = 5 * draw(10)
+    maximum, total = online_softmax(iter(x.split(list(sizes))))
+    assert maximum == x.max()
+    assert maximum + math.log(total) == pytest.approx(x.logsumexp(0).item(), rel=1e-14)
+
+
+@pytest.mark.parametrize("blocks", [[], [[]], [[-math.inf, -math.inf]], [[], [-math.inf]]])
+def test_a_stream_without_a_score_has_no_maximum_and_no_total(blocks):
+    assert online_softmax([torch.tensor(block) for block in blocks]) == (-math.inf, 0.0)
+
+
+def test_hidden_scores_count_nothing_wherever_they_come():
+    hidden, seen = torch.tensor([-math.inf] * 2), torch.tensor([1.0, -math.inf, 2.0])
+    for blocks in ([hidden, seen], [seen, hidden], [hidden, seen, hidden]):
+        assert online_softmax(blocks) == pytest.approx((2.0, 1 + math.exp(-1)))
+
+
+def test_numpy_rows_and_lists_are_blocks_too():
+    assert online_softmax([[0, 1], np.array([1.0])]) == pytest.approx((1.0, 2 + math.exp(-1)))
+
+
+def test_a_block_that_is_no_row_is_named(draw):
+    with pytest.raises(ValueError, match=r"\(2, 3\)"):
+        online_softmax([draw(2, 3)])
+
+
+# tiled_attention
+
+@pytest.mark.parametrize("block_size", [1, 2, 3, 5, 7, 100])
+@pytest.mark.parametrize("n_q, n_k, causal", [(5, 7, False), (7, 7, True), (3, 8, True), (6, 4, True), (1, 5, True)])
+def test_tiles_agree_with_fused_attention_forward_and_backward(draw, block_size, n_q, n_k, causal):
+    Q, K, V, upstream = 2 * draw(2, n_q, 4), 2 * draw(2, n_k, 4), draw(2, n_k, 3), draw(2, n_q, 3)
+    mask = causal_mask(n_q, n_k) if causal else None
+    close(tiled_attention(Q, K, V, block_size, causal), fused(Q, K, V, mask))
+    for ours, theirs in zip(gradients(lambda *x: tiled_attention(*x, block_size, causal), upstream, Q, K, V),
+                            gradients(lambda *x: fused(*x, mask), upstream, Q, K, V)):
+        close(ours, theirs)
+
+
+@pytest.mark.parametrize("leading", [((), (), ()), ((2, 3), (2, 3), (2, 3)), ((2, 1), (3,), (1,))])
+def test_leading_dimensions_broadcast(draw, leading):
+    Q, K, V = (draw(*lead, n, d) for lead, n, d in zip(leading, (5, 7, 7), (4, 4, 3)))
+    shape = torch.broadcast_shapes(*leading)
+    expected = fused(*(x.expand(*shape, *x.shape[-2:]) for x in (Q, K, V)))
+    close(tiled_attention(Q, K, V, 2), expected)
+    near = torch.as_tensor(sliding_window_mask(5, 2))
+    expected = fused(*(x[..., :5, :].expand(*shape, 5, x.shape[-1]) for x in (Q, K, V)), near)
+    close(sliding_window_attention(Q, K[..., :5, :], V[..., :5, :], 2), expected)
+    weights = elu_plus_one(Q) @ elu_plus_one(K).mT
+    close(linear_attention(Q, K, V, elu_plus_one), weights / weights.sum(-1, keepdim=True) @ V)
+
+
+def test_no_key_at_all_brings_home_zeros(draw):
+    close(tiled_attention(draw(1, 2, 4), draw(1, 0, 4), draw(1, 0, 3), 2), torch.zeros(1, 2, 3).double())
+
+
+def test_scores_of_a_thousand_in_single_precision_stay_finite():
+    Q, K = torch.tensor([[1000.0], [-1000.0]]), torch.tensor([[1.0], [0.5], [-1.0]])
+    output = tiled_attention(Q, K, torch.eye(3), 2)
+    assert output.dtype == torch.float32
+    close(output, torch.tensor([[1.0, 0, 0], [0, 0, 1.0]]), 1e-6)
+
+
+def test_tiles_beyond_the_diagonal_are_never_made(draw):
+    Q, K, V = draw(1, 64, 4), draw(1, 64, 4), draw(1, 64, 3)
+    with Meter() as all_tiles:
+        tiled_attention(Q, K, V, 8)
+    with Meter() as half:
+        tiled_attention(Q, K, V, 8, causal=True)
+    assert half.work < 0.75 * all_tiles.work
+
+
+@pytest.mark.parametrize("Q, K, V, block_size", [
+    ((2, 3, 4), (2, 5, 6), (2, 5, 3), 2), ((2, 3, 4), (2, 5, 4), (2, 6, 3), 2), ((2, 3, 4), (2, 5, 4), (2, 5, 3), 0)])
+def test_what_does_not_fit_in_tiles_is_named(draw, Q, K, V, block_size):
+    with pytest.raises(ValueError, match=r"\(2, 5|at least 1, got 0"):
+        tiled_attention(draw(*Q), draw(*K), draw(*V), block_size)
+
+
+# sliding_window_attention
+
+@pytest.mark.parametrize("n, window", [(1, 1), (7, 1), (7, 3), (40, 5), (40, 17), (40, 39), (40, 100)])
+def test_a_window_agrees_with_the_mask_forward_and_backward(draw, n, window):
+    Q, K, V, upstream = 2 * draw(2, n, 4), 2 * draw(2, n, 4), draw(2, n, 3), draw(2, n, 3)
+    mask = sliding_window_mask(n, window)
+    close(sliding_window_attention(Q, K, V, window), fused(Q, K, V, mask))
+    for ours, theirs in zip(gradients(lambda *x: sliding_window_attention(*x, window), upstream, Q, K, V),
+                            gradients(lambda *x: fused(*x, mask), upstream, Q, K, V)):
+        close(ours, theirs)
+
+
+@pytest.mark.parametrize("Q, K, V, window, words", [
+    ((1, 5, 4), (1, 5, 4), (1, 5, 3), 0, "got 0"), ((1, 4, 4), (1, 5, 4), (1, 5, 3), 2, "4 queries and 5 keys"),
+    ((1, 5, 4), (1, 5, 6), (1, 5, 3), 2, "do not fit"), ((1, 5, 4), (1, 5, 4), (1, 6, 3), 2, "do not fit")])
+def test_what_does_not_fit_in_a_window_is_named(draw, Q, K, V, window, words):
+    with pytest.raises(ValueError, match=words):
+        sliding_window_attention(draw(*Q), draw(*K), draw(*V), window)
+
+
+# linear_attention
+
+@pytest.mark.parametrize("feature_map", [elu_plus_one, torch.exp, lambda x: torch.cat([x.exp(), (-x).exp()], -1)])
+def test_a_sum_agrees_with_the_weights_written_out_forward_and_backward(draw, feature_map):
+    def written_out(Q, K, V):
+        weights = feature_map(Q) @ feature_map(K).mT
+        return weights / weights.sum(-1, keepdim=True) @ V
+
+    Q, K, V, upstream = draw(2, 5, 4), draw(2, 7, 4), draw(2, 7, 3), draw(2, 5, 3)
+    close(linear_attention(Q, K, V, feature_map), written_out(Q, K, V))
+    for ours, theirs in zip(gradients(lambda *x: linear_attention(*x, feature_map), upstream, Q, K, V),
+                            gradients(written_out, upstream, Q, K, V)):
+        close(ours, theirs)
+
+
+def test_enough_features_make_it_ordinary_attention():
+    """exp(q . k) of whole numbers from a short list is a product of features: one for each number on the list."""
+    listed = torch.arange(-3.0, 4.0).double()
+    Q = torch.tensor([[[1.0], [2.0]]]).double()
+    K = torch.tensor([[[-1.0], [3.0], [0.0]]]).double()
+    V = torch.eye(3).double()[None]
+
+    def ask(x):  # exp(x * each number on the list)
+        return torch.exp(x * listed)
+
+    def answer(x):  # which number on the list it is
+        return (x == listed).double()
+
+    def features(x):
+        return ask(x) if x.shape == Q.shape else answer(x)
+
+    close(linear_attention(Q, K, V, features), fused(Q, K, V))
+
+
+def test_a_query_whose_weights_are_all_zero_brings_home_zeros_and_finite_gradients(draw):
+    Q, K, V = torch.tensor([[[-1.0, -2.0], [1.0, 2.0]]]).double(), draw(1, 3, 2).abs(), draw(1, 3, 4)
+    output = linear_attention(Q, K, V, F.relu)
+    assert (output[0, 0] == 0).all() and (output[0, 1] != 0).all()
+    assert all(x.isfinite().all() for x in gradients(lambda *x: linear_attention(*x, F.relu), output, Q, K, V))
+
+
+@pytest.mark.parametrize("K, V", [((2, 5, 6), (2, 5, 3)), ((2, 5, 4), (2, 1, 3))])
+def test_what_does_not_fit_in_a_sum_is_named(draw, K, V):
+    with pytest.raises(ValueError, match="do not fit"):
+        linear_attention(draw(2, 3, 4), draw(*K), draw(*V), elu_plus_one)
+
+
+# What is held and computed
+
+def grown(f, draw):
+    """Memory and work for 512 tokens over those for 256."""
+    meters = []
+    for n in (256, 512):
+        Q, K, V = draw(1, n, 4), draw(1, n, 4), draw(1, n, 3)
+        with Meter() as meter:
+            f(Q, K, V)
+        meters.append(meter)
+    return meters[1].numbers / meters[0].numbers, meters[1].work / meters[0].work
+
+
+@pytest.mark.parametrize("f, memory, work", [
+    (gpu.naive, 4, 4), (lambda *x: tiled_attention(*x, 16), 2, 4), (lambda *x: sliding_window_attention(*x, 5), 2, 2),
+    (lambda *x: linear_attention(*x, elu_plus_one), 2, 2)], ids=["naive", "tiles", "window", "sum"])
+def test_memory_and_work_grow_as_they_should(draw, f, memory, work):
+    assert grown(f, draw) == pytest.approx((memory, work), rel=0.3)
+
+
+@pytest.mark.parametrize("window", [32, 64])
+def test_the_work_of_a_window_is_that_of_n_times_window(draw, window):
+    Q, K, V = draw(1, 512, 16), draw(1, 512, 16), draw(1, 512, 16)
+    with Meter() as meter:
+        sliding_window_attention(Q, K, V, window)
+    assert 2 * 512 * window * 16 * 0.9 < meter.work < 3 * 2 * 512 * window * 16
+
+
+# The chapter's facts
+
+def test_in_tiles_the_stepper_and_the_reference_agree():
+    scores, values = (torch.tensor(x, dtype=torch.float64) for x in (TileStepper.SCORES, TileStepper.VALUES))
+    # With keys that are the identity, the scaled scores are what stands in the queries.
+    Q = scores * math.log(2) * math.sqrt(scores.shape[1])
+    close(tiled_attention(Q, torch.eye(6).double(), values, 2), torch.softmax(scores * math.log(2), -1) @ values)
+
+
+@pytest.fixture(scope="module")
+def errors():
+    """Relative errors over the second half of the text: head -> window of 16, the same with the first token, sum,
+    average of the past."""
+    story, found = data.long_text(), {}
+    place = torch.arange(128)
+    past = place <= place[:, None]
+    near = past & (place > place[:, None] - 16)
+    for name in story.heads:
+        Q, K, V = (torch.tensor(part[name]) for part in (story.queries, story.keys, story.values))
+        exact = fused(Q, K, V, past)
+        weights = elu_plus_one(Q) @ elu_plus_one(K).mT * past
+        outputs = (fused(Q, K, V, near), fused(Q, K, V, near | (place == 0)),
+                   weights / weights.sum(-1, keepdim=True) @ V, past.double() / past.sum(-1, keepdim=True) @ V)
+        found[name] = [((out - exact)[64:].norm() / exact[64:].norm()).item() for out in outputs]
+    return found
+
+
+def test_a_window_serves_heads_that_look_near_and_the_first_token_those_that_rest_on_it(errors):
+    assert errors["previous"][0] < 0.2 and errors["self"][0] < 0.2
+    assert errors["first"][0] > 5 and errors["first"][1] < 0.01
+    assert errors["induction"][0] > 1 and errors["induction"][1] > 0.5
+
+
+def test_on_heads_trained_with_a_softmax_the_sum_is_no_better_than_an_average(errors):
+    for _, _, summed, average in errors.values():
+        assert summed == pytest.approx(average, rel=0.05)
+
+
+def test_the_recorded_heads_and_distances_fit_together():
+    story = data.long_text()
+    place = torch.arange(128)
+    for name, (layer, head) in story.heads.items():
+        Q, K = (torch.tensor(part[name]) for part in (story.queries, story.keys))
+        weights = (Q @ K.T / 8).masked_fill(place > place[:, None], -math.inf).softmax(-1)
+        rows = torch.stack([weights[i, i - 63:i + 1].flip(0) for i in range(64, 128)])
+        assert np.abs(rows.mean(0).numpy() - story.by_distance[layer, head]).max() < 5e-3
+        assert weights[64:, 0].mean().item() == pytest.approx(story.on_first[layer, head], abs=5e-3)
+    assert (story.by_distance.sum(-1) + story.on_first < 1.01).all()
+
+
+# The recording of a GPU
+
+@pytest.fixture(scope="module")
+def dry(tmp_path_factory):
+    """What a dry run on the CPU keeps."""
+    path = tmp_path_factory.mktemp("gpu") / "dry.json"
+    record_gpu.main(["--dry", "--to", str(path)])
+    return path
+
+
+def test_a_recording_says_what_it_was_made_with_and_can_be_shown(dry):
+    found = gpu.recorded(dry)
+    assert found["command"].startswith("python scripts/record_gpu.py --dry") and found["torch"] == torch.__version__
+    assert [row["n"] for row in found["attention"]] == [16, 32]
+    assert all(row[f"{name}_{unit}"] > 0 for row in found["attention"] for name in ("naive", "fused")
+               for unit in ("ms", "bytes"))
+    assert found["decoding"]["same_text"] is True
+    assert gpu.say_attention(found).count("\n") == 5 and "tokens a second" in gpu.say_decoding(found)
+    assert len(gpu.draw(found).axes) == 2
+
+
+def test_where_memory_did_not_suffice_the_row_says_so(dry):
+    found = json.loads(dry.read_text())
+    found["attention"][1] |= dict(naive_ms=None, naive_bytes=None)
+    assert gpu.say_attention(found).endswith("naive does not fit")
+    assert len(gpu.draw(found).axes[0].lines[0].get_xdata()) == 1
+
+
+def test_until_a_run_is_recorded_the_page_says_so(tmp_path):
+    assert gpu.recorded(tmp_path / "none.json") is None
+    assert gpu.say_attention(None) == gpu.say_decoding(None) == gpu.NOT_YET
+
+
+def test_what_is_kept_with_the_course_comes_from_a_gpu():
+    found = gpu.recorded()
+    assert found is None or found["cuda"] and not found["dry"] and found["device"] != "CPU"
+
+
+@pytest.mark.parametrize("arguments", [["--dry"], [] if not torch.cuda.is_available() else ["--dry"]])
+def test_a_dry_run_is_never_kept_with_the_course_and_without_cuda_there_is_no_other(arguments, capsys):
+    with pytest.raises(SystemExit):
+        record_gpu.main(arguments)
+    assert "dry" in capsys.readouterr().err
+    assert not gpu.FILE.exists() or not gpu.recorded()["dry"]
