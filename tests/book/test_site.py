@@ -24,7 +24,8 @@ from tests.book.plays import PLAYS, RECORD, REFERENCES, SAVED, UNUSED
 pytestmark = pytest.mark.slow
 
 CHAPTERS = [f"chapters/{stem}" for stem in registry.chapters()]
-PAGES = ["index", *CHAPTERS, "bibliography", "search", "genindex"]
+APPENDICES = ["appendices/languages", "appendices/notation", "appendices/where_next"]
+PAGES = ["index", *CHAPTERS, *APPENDICES, "bibliography", "search", "genindex"]
 WIDTHS = {"laptop": dict(width=1280, height=900), "phone": dict(width=390, height=844)}
 LAPTOP, PHONE = BOTH_WAYS = [("http", "laptop"), ("file", "phone")]
 JUMP = 60  # pixels that the text below a widget may move when the widget is drawn
