@@ -101,6 +101,9 @@ def _inline(line: str, where: str) -> str:
         text, target = re.match(r"^(.*?)\s*<([^<>]+)>$", content).groups() if content.endswith(">") else (None, content)
         if role in {"ref", "numref"}:
             return text or _title_of(target, where)
+        if role == "term":
+            name = _term(target, where)
+            return text or name
         if role == "doc":
             return text or target
         if role in {"cite:p", "cite:t", "cite"}:
@@ -129,6 +132,25 @@ def _labels() -> dict[str, str]:
         path = registry.chapter_path(stem)
         text = path.read_text("utf-8") if path.exists() else ""
         found.update(re.findall(r"^\(([\w-]+)\)=\n+#+ (.+)$", text, re.MULTILINE))
+    return found
+
+
+def _term(name: str, where: str) -> str:
+    if name.lower() not in glossary():
+        raise CourseError(f"{where}: the glossary in appendices/notation.md has no term {name!r}")
+    return name
+
+
+@functools.cache
+def glossary() -> dict[str, str]:
+    """term in lower case -> label of the section of appendices/notation.md it is in."""
+    path, found, section, inside = registry.ROOT / "appendices" / "notation.md", {}, "", False
+    for line in path.read_text("utf-8").splitlines() if path.is_file() else []:
+        section = _LABEL.match(line)[1] if _LABEL.match(line) else section
+        if line.startswith("```"):
+            inside = line == "```{glossary}"
+        elif inside and line and not line.startswith(" "):
+            found[line.lower()] = section
     return found
 
 

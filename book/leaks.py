@@ -21,7 +21,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 SHORTEST = 12  # characters without white space; shorter lines say nothing
-PUBLISHED_SOURCES = ("chapters", "attnlab")
+PUBLISHED_SOURCES = ("chapters", "appendices", "attnlab")
 PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".ico", ".webp", ".woff", ".woff2", ".ttf", ".eot", ".pyc"}
 ARCHIVES = {".zip", ".whl", ".npz"}
 MARKERS = {"###BEGINSOLUTION": "a solution's marker", "###BEGINHIDDENTESTS": "a hidden test's marker"}

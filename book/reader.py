@@ -20,6 +20,7 @@ from autograder.errors import CourseError
 from book import quiet
 
 FIRST_CELL = "from book import quiet\nquiet.install()"
+PAGES_WITH_FILES = ("appendices/languages",)  # the page's files are in the folder of its name
 IMPORTED = (("solutions", {".py"}), ("attnlab", {".py", ".js", ".css", ".npz", ".json"}), ("book", {".py"}))
 
 
@@ -46,6 +47,22 @@ def read_chapter(text: str, stem: str) -> nbformat.NotebookNode:
         return with_references(notebook, stem, imports_hash(registry.ROOT))
     except CourseError as error:
         raise ChapterError(str(error)) from None
+
+
+def read_page(text: str, folder: str) -> nbformat.NotebookNode:
+    """The notebook of a page that is no chapter and runs files of its own: again whenever one of them has changed.
+
+    text: the page's file, as Sphinx read it
+    folder: where the page's own files are, from the top of the checkout
+    """
+    try:
+        notebook = chapter.parse(text, f"{folder}.md")
+    except CourseError as error:
+        raise ChapterError(str(error)) from None
+    own_files = imports_hash(registry.ROOT, ((folder, {".py", ".txt"}),))
+    notebook.cells.insert(0, hidden_cell(FIRST_CELL, imports=own_files))
+    notebook.metadata["source_map"].insert(0, 0)
+    return notebook
 
 
 def with_references(notebook: nbformat.NotebookNode, stem: str, imports: str) -> nbformat.NotebookNode:
@@ -96,11 +113,14 @@ def imports_hash(root: Path, packages=IMPORTED) -> str:
 
 
 def configure(app, config) -> None:
-    """Send each chapter, and no other page, through `read_chapter`; let its kernel find `solutions` and `book`."""
+    """Send each chapter through `read_chapter`, each page that runs files of its own through `read_page`, and no other;
+    let their kernels find `solutions` and `book`."""
     try:
         for stem in registry.chapters():
             config.nb_custom_formats[f"chapters/{stem}.md"] = ["book.reader.read_chapter", {"stem": stem}, False]
             registry.exercises_of(stem)  # a missing or broken reference is one clear line, before anything runs
+        for page in PAGES_WITH_FILES:
+            config.nb_custom_formats[f"{page}.md"] = ["book.reader.read_page", {"folder": page}, False]
         refresh_checks(Path(app.doctreedir))
     except CourseError as error:
         raise ChapterError(str(error)) from None

@@ -28,6 +28,14 @@ def test_ci_calls_the_readmes_test_command_with_a_browser_required():
     assert "make test" in (ROOT / "README.md").read_text()
 
 
+def test_ci_has_the_compilers_of_the_appendix_and_requires_them():
+    script = (ROOT / ".ci" / "run").read_text()
+    assert "REQUIRE_COMPILERS=1" in script
+    for command, package in {"gcc": "gcc", "g++": "g++", "node": "nodejs", "javac": "default-jdk-headless",
+                             "go": "golang-go"}.items():
+        assert f"command -v {command} >/dev/null || compilers+=({package}" in script
+
+
 @pytest.mark.parametrize("target", ["book", "test", "model", "release", "grade", "serve", "lab", "formgrader", "clean"])
 def test_every_promised_target_is_there(target):
     done = subprocess.run(["make", "--dry-run", target, "VENV=/nonexistent/.venv"], cwd=ROOT, capture_output=True,

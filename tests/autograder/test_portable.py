@@ -54,6 +54,10 @@ def test_references_become_their_words_and_citations_author_and_year():
     assert plain("{cite:p}`vaswani2017attention`") == "(Vaswani et al., 2017)"
 
 
+def test_a_term_of_the_glossary_becomes_its_words():
+    assert plain("a **{term}`query`** asks **{term}`keys <key>`**.") == "a **query** asks **keys**."
+
+
 def test_a_reference_without_words_takes_the_title_of_its_target():
     assert "{" not in plain("{ref}`softmax`")
 
@@ -61,7 +65,7 @@ def test_a_reference_without_words_takes_the_title_of_its_target():
 @pytest.mark.parametrize("text, words", [
     (":::{figure} x.png\n:::", "no plain form"), (":::{note}\nnever closed", "never closed"),
     ("{frob}`x`", "role 'frob'"), ("{ref}`nowhere-at-all`", "nowhere-at-all"),
-    ("{cite:p}`nobody1900`", "nobody1900"), ("```{image} x.png\n```", "no plain form"), (":::\n", "opens no directive"),
+    ("{cite:p}`nobody1900`", "nobody1900"), ("{term}`words <nothing at all>`", "nothing at all"), ("```{image} x.png\n```", "no plain form"), (":::\n", "opens no directive"),
 ])
 def test_what_has_no_plain_form_is_an_error_that_names_it(text, words):
     with pytest.raises(CourseError, match=words):

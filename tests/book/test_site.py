@@ -24,7 +24,8 @@ from tests.book.plays import PLAYS, RECORD, REFERENCES, SAVED, UNUSED
 pytestmark = pytest.mark.slow
 
 CHAPTERS = [f"chapters/{stem}" for stem in registry.chapters()]
-PAGES = ["index", *CHAPTERS, "bibliography", "search", "genindex"]
+APPENDICES = ["appendices/languages", "appendices/notation", "appendices/where_next"]
+PAGES = ["index", *CHAPTERS, *APPENDICES, "bibliography", "search", "genindex"]
 WIDTHS = {"laptop": dict(width=1280, height=900), "phone": dict(width=390, height=844)}
 LAPTOP, PHONE = BOTH_WAYS = [("http", "laptop"), ("file", "phone")]
 JUMP = 60  # pixels that the text below a widget may move when the widget is drawn
@@ -209,6 +210,22 @@ def test_the_search_finds_a_word_of_a_chapter(visit, scheme):
     result = page.locator("#search-results a[href*='chapters/softmax.html']").first
     result.wait_for()
     page.wait_for_function("!document.querySelector('#search-progress')?.textContent.includes('Searching')")
+
+
+@on(["appendices/languages"], PHONE)
+def test_the_keyboard_goes_through_the_languages_and_every_set_of_tabs_follows(page):
+    programs, bug = page.locator(".sd-tab-set").all()
+    chosen = "input:checked + label"
+    names = programs.locator("label").all_inner_texts()
+    assert names == ["Pseudocode", "Python", "JavaScript", "C", "C++", "Java", "Go"]
+    programs.locator("input").first.focus()
+    for name in names:
+        assert programs.locator(chosen).inner_text() == name
+        text = programs.locator(".sd-tab-content:visible").inner_text()
+        assert name == "Pseudocode" or "attend" in text and "problem.txt" in text
+        assert bug.locator(chosen).inner_text() == (name if name in ("C++", "Java", "Go") else "C++")
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+        page.keyboard.press("ArrowRight")
 
 
 # Chapters
