@@ -6,8 +6,8 @@ def setup(app):
 
     Imports stay in here: the chapters' kernels import `book.quiet` without Sphinx.
     """
-    from book import downloads, leaks, lean, quiz, reader
+    from book import access, downloads, leaks, lean, quiz, reader
 
-    for part in (reader, quiz, downloads, lean, leaks):
+    for part in (reader, quiz, downloads, lean, access, leaks):
         part.setup(app)
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

@@ -50,6 +50,14 @@ def drop_weight(app, exception) -> None:
         source_map.unlink()
 
 
+def in_words(text: nodes.Node) -> str:
+    """What a widget's picture shows: the first line of the docstring of its class, whose name begins its plain form."""
+    from attnlab import widgets
+
+    kind = getattr(widgets, text.astext().strip().partition("(")[0], None)
+    return f"The widget as a still picture. {kind.__doc__.splitlines()[0] if kind else ''}".strip()
+
+
 class PictureWithoutScript(SphinxPostTransform):
     """A widget's picture, for a reader whose browser runs no scripts. With scripts it is not even loaded."""
 
@@ -63,7 +71,7 @@ class PictureWithoutScript(SphinxPostTransform):
             forms = {form["mime_type"]: form for form in bundle.children}
             pictures = list(forms["image/png"].findall(nodes.image)) if "image/png" in forms else []
             if WIDGET in forms and pictures:
-                pictures[0]["alt"] = "The widget as a still picture"
+                pictures[0]["alt"] = in_words(forms["text/plain"])
                 forms[WIDGET] += [nodes.raw("", "<noscript>", format="html"), pictures[0],
                                   nodes.raw("", "</noscript>", format="html")]
 

@@ -43,11 +43,12 @@ def exercise_at_fault(error: BaseException) -> str | None:
 
 
 def sharp_figures() -> None:
-    """Figures as SVG, the same bytes at every build."""
+    """Figures as SVG, the same bytes at every build, with the page behind them, be it light or dark."""
     try:
         import matplotlib
         from matplotlib_inline.backend_inline import set_matplotlib_formats
     except ImportError:  # a chapter without figures
         return
-    matplotlib.rcParams["svg.hashsalt"] = "attention"
+    clear = dict.fromkeys(["figure.facecolor", "axes.facecolor"], "none")
+    matplotlib.rcParams.update({"svg.hashsalt": "attention", "legend.facecolor": "white", **clear})
     set_matplotlib_formats("svg", metadata={"Date": None})

@@ -260,7 +260,7 @@ def cell_with(text):
     cells = re.findall(r"^```\{code-cell\}\n(.*?)^```$", CHAPTER, re.DOTALL | re.MULTILINE)
     found = [cell for cell in cells if text in cell]
     assert len(found) == 1
-    return re.sub(r"^:tags:.*\n", "", found[0])
+    return re.sub(r"\A(?::.*\n)+", "", found[0])
 
 
 @pytest.fixture(scope="module")

@@ -13,6 +13,32 @@ addEventListener("DOMContentLoaded", () => {
   }
 });
 
+// What scrolls in itself is a stop for the Tab key, as long as it has more to show than there is room.
+addEventListener("load", async () => {
+  await window.MathJax?.startup?.promise;
+  const observer = new ResizeObserver((entries) => entries.forEach(({ target }) =>
+    target.scrollWidth > target.clientWidth ? (target.tabIndex = 0) : target.removeAttribute("tabindex")));
+  for (const box of document.querySelectorAll(
+    ".bd-article :is(.pst-scrollable-table-container, pre, .text_html, div.math, mjx-container[display=true])"))
+    observer.observe(box);
+});
+
+// Paper is white and nothing on it opens: while a page is printed it is light, and all that is folded is open.
+{
+  const root = document.documentElement;
+  let before = null;
+  addEventListener("beforeprint", () => {
+    before ??= { theme: root.dataset.theme, folded: [...document.querySelectorAll("details:not([open])")] };
+    root.dataset.theme = "light";
+    for (const box of before.folded) box.open = true;
+  });
+  addEventListener("afterprint", () => {
+    root.dataset.theme = before.theme;
+    for (const box of before.folded) box.open = false;
+    before = null;
+  });
+}
+
 // From the file system a browser shows a notebook instead of saving it. Then the link says what to do.
 addEventListener("DOMContentLoaded", () => {
   if (location.protocol !== "file:") return;

@@ -117,7 +117,13 @@
       waiting.set(el, () => mount(el, id, saved));
       observer.observe(el);
     }
-    addEventListener("beforeprint", () => [...waiting.keys()].forEach(show));
+    // The others as soon as nothing else is to do: whoever prints the page gets all of them.
+    const idle = window.requestIdleCallback ?? ((f) => setTimeout(f, 200));
+    const next = () => idle(() => {
+      for (const el of [...waiting.keys()].slice(0, 1)) show(el), next();
+    });
+    if (document.readyState === "complete") next();
+    else addEventListener("load", next);
   }
 
   if (document.readyState === "loading") addEventListener("DOMContentLoaded", start);

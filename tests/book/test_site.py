@@ -1,86 +1,30 @@
-"""The course's own book, built once: every page over http and from the file system, and everything one can do on it.
-
-`BOOK_HTML=folder` names a book that has just been built from this checkout, so that it is not built a second time.
-"""
+"""The course's own book, built once: every page over http and from the file system, and everything one can do on it."""
 
 from __future__ import annotations
 
-import os
+import io
 import re
 import subprocess
 import sys
-from pathlib import Path, PurePosixPath
+from pathlib import PurePosixPath
 from urllib.parse import urlsplit
 
 import nbformat
 import numpy as np
 import pytest
+from PIL import Image
 
 from autograder import registry, release
 from book import leaks
-from tests.conftest import Watched, new_page
+from tests.book.pages import (CHAPTERS, COLOURS, PAGES, WIDTHS, begin, findings, in_theme, nothing_went_wrong, typeset,
+                              views, without_colours)
 from tests.book.plays import PLAYS, RECORD, REFERENCES, SAVED, UNUSED
+from tests.conftest import new_page
 
 pytestmark = pytest.mark.slow
 
-CHAPTERS = [f"chapters/{stem}" for stem in registry.chapters()]
-APPENDICES = ["appendices/languages", "appendices/notation", "appendices/where_next"]
-PAGES = ["index", *CHAPTERS, *APPENDICES, "bibliography", "search", "genindex"]
-WIDTHS = {"laptop": dict(width=1280, height=900), "phone": dict(width=390, height=844)}
 LAPTOP, PHONE = BOTH_WAYS = [("http", "laptop"), ("file", "phone")]
 JUMP = 60  # pixels that the text below a widget may move when the widget is drawn
-
-
-@pytest.fixture(scope="session")
-def site(tmp_path_factory):
-    """The folder of the built book. Warnings are errors."""
-    if "BOOK_HTML" in os.environ:
-        folder = Path(os.environ["BOOK_HTML"]).resolve()
-        assert (folder / "index.html").is_file(), f"BOOK_HTML names no built book: {folder}"
-        return folder
-    out = tmp_path_factory.mktemp("book")
-    done = subprocess.run(
-        [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", "--path-output", str(out),
-         "-W", "-n", "--keep-going"], cwd=registry.ROOT, text=True, capture_output=True, timeout=900)
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return out / "_build" / "html"
-
-
-@pytest.fixture(scope="session")
-def addresses(site, serve):
-    return {"http": serve(site), "file": site.as_uri()}
-
-
-def begin(page, address):
-    """Open an address on an empty page, and note what goes wrong from here on."""
-    seen = Watched(page)
-    seen.failed = []
-    # What a reader's next click cuts off has not failed.
-    page.on("requestfailed", lambda request: "ABORTED" in request.failure or seen.failed.append(request.url))
-    page.on("response", lambda answer: answer.status >= 400 and seen.failed.append(answer.url))
-    page.goto(address)
-    return seen
-
-
-def nothing_went_wrong(seen):
-    seen.assert_clean()
-    assert seen.failed == []
-
-
-@pytest.fixture
-def visit(addresses, browser):
-    """`visit(page, scheme="http")` opens a page of the book for one test alone; nothing on it may go wrong."""
-    opened = []
-
-    def go(page, scheme="http"):
-        page_of_its_own = new_page(browser, viewport=WIDTHS["laptop"], reduced_motion="reduce")
-        opened.append(begin(page_of_its_own, f"{addresses[scheme]}/{page}.html"))
-        return page_of_its_own
-
-    yield go
-    for seen in opened:
-        seen.page.context.close()
-        nothing_went_wrong(seen)
 
 
 @pytest.fixture(scope="module")
@@ -112,19 +56,6 @@ def on(pages, *ways):
 
 def opened(readings):
     return pytest.mark.parametrize("reading", list(readings), indirect=True, ids="-".join)
-
-
-def views(page):
-    """The widgets of a page, each scrolled to and so mounted."""
-    for view in page.locator(".widget-view").all():
-        view.scroll_into_view_if_needed()
-        view.locator("[data-widget]").wait_for()
-        yield view
-
-
-def typeset(page):
-    """Wait for the mathematics, where there is some."""
-    page.evaluate("() => window.MathJax?.startup?.promise")
 
 
 # Files
@@ -162,9 +93,62 @@ def test_a_page_is_whole(page):
     wanted = page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
     assert len(list(views(page))) == wanted == page.locator("[data-mounted=true] [data-widget]").count()
     for theme in ("light", "dark", "light"):  # and as it was
-        page.emulate_media(color_scheme=theme)
-        page.wait_for_function("(theme) => document.documentElement.dataset.theme === theme", arg=theme)
+        in_theme(page, theme)
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@on(PAGES, *BOTH_WAYS)
+def test_axe_finds_nothing_on_a_page(page):
+    """All rules of WCAG 2.2 up to AA and the best practices, unfolded; colours on the wide page, light and dark."""
+    list(views(page))
+    if page.viewport_size == WIDTHS["phone"]:
+        assert findings(page, **without_colours()) == []
+        return
+    assert findings(page) == []
+    in_theme(page, "dark")
+    assert findings(page, runOnly=COLOURS) == []
+    in_theme(page, "light")
+
+
+@on(CHAPTERS, LAPTOP)
+def test_figures_stand_on_the_page_itself_in_light_and_in_dark(page):
+    """Their ground is the page's; what is drawn on it is darker in the light and lighter in the dark."""
+    figure = page.locator(".cell_output > .output > img, .cell_output img").first
+    grounds = []
+    for theme in ("light", "dark", "light"):
+        in_theme(page, theme)
+        figure.scroll_into_view_if_needed()
+        grey = np.asarray(Image.open(io.BytesIO(figure.screenshot())).convert("L"), dtype=float)
+        ground = grey[1, 1]
+        assert abs(ground - luma(page.evaluate("getComputedStyle(document.body).backgroundColor"))) < 3
+        drawn = grey[abs(grey - ground) > 40]
+        assert len(drawn) and (drawn < ground).all() == (theme == "light") != (drawn > ground).all()
+        grounds.append(ground)
+    assert grounds[0] - grounds[1] > 150
+
+
+def luma(color):
+    red, green, blue = map(int, re.findall(r"\d+", color)[:3])
+    return 0.299 * red + 0.587 * green + 0.114 * blue
+
+
+# Controls of a widget that are no control to a screen reader, or show no ring when the keyboard gets there.
+RINGLESS = """(root) => [...root.querySelectorAll("button, select, input, a[href], [tabindex]:not([tabindex='-1'])")]
+  .filter((node) => node.checkVisibility() && !node.disabled)
+  .filter((node) => {
+    node.focus();
+    const rings = [node, ...node.querySelectorAll("*"), node.closest("label")].filter(Boolean).map(getComputedStyle);
+    const ring = rings.some((style) => style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1.5);
+    const native = node.matches("button, select, input, a[href]");
+    return !(ring && node.matches(":focus-visible") && (native || node.getAttribute("role")));
+  }).map((node) => node.outerHTML.slice(0, 150))"""
+
+
+@on(CHAPTERS, LAPTOP)
+def test_every_control_of_every_widget_has_a_role_and_shows_when_the_keyboard_is_there(page):
+    page.keyboard.press("Tab")  # from now on the browser shows where it is
+    for view in views(page):
+        assert view.evaluate(RINGLESS) == []
 
 
 @on(PAGES, LAPTOP)
