@@ -12,6 +12,7 @@ import logging
 import re
 from pathlib import Path
 
+import pydata_sphinx_theme
 from fontTools.subset import Options, Subsetter
 from fontTools.ttLib import TTFont
 
@@ -84,8 +85,12 @@ def narrow_radicals(font: TTFont) -> None:
 
 
 def keep_icons(static: Path, names: set[str]) -> None:
-    """Drop the other icons from the theme's font and style sheet, and the fonts that are left without any."""
-    style = (static / THEME).read_text("utf-8")
+    """Drop the other icons from the theme's font and style sheet, and the fonts that are left without any.
+
+    Both are read where the theme is installed: a build that has nothing to do does not copy them again.
+    """
+    theme = Path(pydata_sphinx_theme.__file__).parent / "theme" / "pydata_sphinx_theme" / "static"
+    style = (theme / THEME).read_text("utf-8")
     kept: set[int] = set()
 
     def rule(match: re.Match) -> str:
@@ -100,10 +105,9 @@ def keep_icons(static: Path, names: set[str]) -> None:
 
     style = FONT_FACE.sub(face, ICON_RULE.sub(rule, style))
     (static / THEME).write_text(style, "utf-8")
-    icons = TTFont(static / f"{ICONS}.ttf")
     for font in (static / ICONS).parent.iterdir():
         font.unlink()
-    write(subset(icons, kept), static / f"{ICONS}.woff")
+    write(subset(TTFont(theme / f"{ICONS}.ttf"), kept), static / f"{ICONS}.woff")
 
 
 def write(font: TTFont, path: Path) -> None:

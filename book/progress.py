@@ -10,7 +10,7 @@ from docutils import nodes
 
 from book import checks
 
-BAR = ('<div class="progress-bar pst-js-only" data-chapter="{stem}"><div role="progressbar" aria-valuemin="0" '
+BAR = ('<div class="chapter-progress pst-js-only" data-chapter="{stem}"><div role="progressbar" aria-valuemin="0" '
        'aria-valuemax="{total}" aria-valuenow="0" aria-label="Done of this chapter"><span></span></div>'
        '<span class="progress-text" aria-hidden="true">0 of {total} done</span></div>')
 DONE = ('<label class="exercise-done pst-js-only"><input type="checkbox" data-exercise="{name}" autocomplete="off"/> '

@@ -17,7 +17,7 @@ from sphinx.util import logging
 
 BUDGET = 500_000  # bytes
 PACKED = {".woff", ".woff2", ".png", ".jpg", ".jpeg", ".gif", ".webp"}  # no server packs them once more
-IN_STYLES = re.compile(r"""url\(\s*["']?([^"')]+)""")
+IN_STYLES = re.compile(r"""(?:url\(\s*|@import\s+(?!url))["']?([^"');\s]+)""")
 
 
 class References(HTMLParser):
@@ -78,7 +78,8 @@ def first_load(page: Path) -> dict[Path, int]:
             continue
         for address in named:
             parts = urlsplit(address)
-            if not parts.scheme and not parts.netloc and parts.path:  # data, and other hosts, which tests forbid
+            # Not data, not other hosts, which tests forbid, and not what 404.html asks for from the root.
+            if not parts.scheme and not parts.netloc and parts.path and not parts.path.startswith("/"):
                 waiting.append((path.parent / unquote(parts.path)).resolve())
     return weights
 

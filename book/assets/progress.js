@@ -27,7 +27,7 @@
   const words = (done, of) => `${done} of ${of} done`;
 
   // A chapter: its bar, its exercises' boxes, its quizzes.
-  const bar = document.querySelector(".progress-bar");
+  const bar = document.querySelector(".chapter-progress");
   const boxes = [...document.querySelectorAll(".exercise-done input")];
   const quizzes = bar ? [...document.querySelectorAll("fieldset.quiz")] : [];
   const names = [...boxes.map((box) => box.dataset.exercise), ...quizzes.map((quiz) => quiz.id)];
