@@ -33,6 +33,9 @@ def mathml(latex: str, display: bool = False) -> str:
     display: on a line of its own
     raises FormulaError where a command is not known
     """
+    bare = re.sub(r"\\.", "", latex, flags=re.DOTALL)
+    if bare.count("{") != bare.count("}"):
+        raise FormulaError(f"the formula {latex!r} cannot be set: its braces do not match")
     known = re.sub(r"\\(begin|end)\{(?:aligned|split)\}", r"\\\1{align*}", latex)
     try:
         tree = ElementTree.fromstring(converter.convert(known, display="block" if display else "inline"))
@@ -42,6 +45,8 @@ def mathml(latex: str, display: bool = False) -> str:
         element.tag = element.tag.removeprefix(NAMESPACE)
         if element.tag != "mtext" and re.search(r"\\|&", element.text or ""):
             raise FormulaError(f"the formula {latex!r} cannot be set: {element.text!r} is not known")
+    if [child.tag for child in tree] == ["mrow"]:
+        tree[:] = list(tree[0])
     for element in tree.iter():
         _name_operators(element)
     for element in tree.iter():
@@ -61,6 +66,8 @@ def _name_operators(element) -> None:
     if element.tag == "msub" and first is not None and first.text in BELOW:
         element.tag, first.tag = "munder", "mo"
         first.attrib.update(movablelimits="true", lspace="0", rspace="0")
+    if element.tag == "mi" and re.fullmatch("[Α-Ω]", element.text or ""):
+        element.set("mathvariant", "normal")  # as in print: small Greek letters lean, capitals stand
     if element.tag == "mspace" and element.get("width") in SPACES:
         element.set("width", SPACES[element.get("width")])
 

@@ -56,9 +56,13 @@ def test_the_student_notebook_is_offered_and_is_there(toy_site):
     assert any("raise NotImplementedError" in cell.source for cell in notebook.cells)
 
 
-def test_mathjax_is_linked_only_where_there_is_mathematics(toy_site):
-    assert "tex-mml-chtml.js" in (toy_site / "chapters/toy.html").read_text()
-    assert "tex-mml-chtml.js" not in (toy_site / "index.html").read_text()
+def test_a_page_loads_what_it_uses(toy_site):
+    chapter, index, search = ((toy_site / name).read_text() for name in ("chapters/toy.html", "index.html", "search.html"))
+    assert "host.js" in chapter and "copybutton.js" in chapter
+    for unused in ("fontawesome.js", "searchindex.js", "design-tabs.js"):
+        assert unused not in chapter + index
+    assert "host.js" not in index and "clipboard" not in index
+    assert "searchindex.js" in search
 
 
 def test_no_script_or_style_comes_from_another_host(toy_site):
@@ -114,9 +118,11 @@ def test_a_quiz_is_answered_with_the_keyboard(chapter_page):
 
 
 @pytest.mark.browser
-def test_mathematics_is_rendered(chapter_page):
-    chapter_page.page.locator("mjx-container").first.wait_for()
-    assert chapter_page.page.locator("mjx-container").count() >= 3
+def test_mathematics_is_drawn_in_the_sites_own_font(chapter_page):
+    page = chapter_page.page
+    assert page.locator("math").count() >= 3
+    assert page.locator("math").first.bounding_box()["width"] > 5
+    assert page.evaluate("document.fonts.ready.then(() => document.fonts.check('16px \"Book Mathematics\"', '𝑥'))")
 
 
 @pytest.mark.browser
