@@ -57,7 +57,8 @@ def add_tags(app, pagename, templatename, context, doctree) -> None:
     written += [f'<meta name="{key}" content="{escape(text)}"/>' for key, text in names.items() if text]
     written += [f'<meta name="theme-color" media="(prefers-color-scheme: {scheme})" content="{colour}"/>'
                 for scheme, colour in COLOURS.items()]
-    context["metatags"] = "\n    ".join([context.get("metatags", ""), *written])
+    own = re.sub(r'<meta content="[^"]*" name="viewport" />|<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
+    context["metatags"] = "\n    ".join([own, *written])
 
 
 def copy_picture(app, exception) -> None:

@@ -1,5 +1,6 @@
 """The built site, as files and in a browser: over http, in a subfolder, and from the file system."""
 
+import random
 import re
 import shutil
 
@@ -7,7 +8,7 @@ import nbformat
 import pytest
 
 import toy
-from book import leaks
+from book import leaks, weight
 from tests.conftest import Watched, new_page
 
 pytestmark = pytest.mark.slow
@@ -153,17 +154,21 @@ def test_nothing_is_wider_than_a_phone(toy_site, watched, scheme):
 
 # builds that must stop
 
-def broken(tmp_path, **texts):
+def broken(tmp_path, noise=0, **texts):
     root = toy.make(tmp_path, **texts)
+    if noise:
+        (root / "noise.png").write_bytes(random.Random(1).randbytes(noise))
     done = toy.build(root)
     return root, done.returncode, done.stdout + done.stderr
 
 
-def test_a_planted_answer_stops_the_build(tmp_path):
-    _, status, log = broken(tmp_path, **{"chapters/toy.md": toy.CHAPTER.replace(
-        "The end.", "The end. One could write `successor_of_x = x + 1`.")})
+def test_a_planted_answer_stops_the_build_and_too_heavy_a_page_is_a_warning(tmp_path):
+    _, status, log = broken(tmp_path, noise=weight.BUDGET, **{
+        "index.md": "# Heavy\n\n![noise](noise.png)\n",
+        "chapters/toy.md": toy.CHAPTER.replace("The end.", "The end. One could write `successor_of_x = x + 1`.")})
     assert status != 0
     assert "chapters/toy.html: leaks solutions/toy.py:6" in log
+    assert "WARNING: index.html transfers" in log and "heaviest files: _images/noise.png 500,000, " in log
 
 
 def test_a_failing_reference_stops_the_build_and_prints_no_source(tmp_path):
