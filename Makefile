@@ -1,6 +1,8 @@
 # The course: `make book` builds it, `make test` tests it. Each makes the environment it needs.
 #
 #   book     the static book, in _build/html              release  student notebooks and dist/attention-course.zip
+#            EDITION=self-study: with folded solutions, in _build/self-study
+#   zip      the built book as dist/attention-book.zip, to read without a network
 #   serve    the built book on http://127.0.0.1:8000      grade    the sample class, from release to feedback and CSV
 #   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too
 #   test     all tests on the CPU, JOBS at a time         formgrader  nbgrader's formgrader on COURSE_DIR
@@ -14,10 +16,15 @@ JOBS   ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 
+# The student's edition of the book, which holds no answer, or EDITION=self-study.
+export EDITION ?=
+OUTPUT := $(if $(filter self-study,$(EDITION)),_build/self-study,.)
+HTML   := $(OUTPUT)/_build/html
+
 # The instructor's course. nbgrader and formgrader read autograder/nbgrader_config.py, which takes it from here.
 export COURSE_DIR ?= $(CURDIR)/build/course
 
-.PHONY: book serve lab test bench model release grade formgrader clean
+.PHONY: book zip serve lab test bench model release grade formgrader clean
 .DELETE_ON_ERROR:
 
 # Made once, refreshed only when what is required changes. torch goes in first and alone, so that no other package
@@ -32,12 +39,16 @@ $(READY): requirements.txt pyproject.toml
 	@touch $@
 
 book: $(READY)
-	$(BIN)/jupyter-book build . -W -n --keep-going
-	@echo "Open _build/html/index.html, or run: make serve"
+	$(BIN)/python -m book.edition
+	$(BIN)/jupyter-book build . --path-output $(OUTPUT) -W -n --keep-going
+	@echo "Open $(HTML)/index.html, or run: make serve"
+
+zip: book
+	$(BIN)/python -m book.archive $(HTML)
 
 serve: $(READY)
-	@test -f _build/html/index.html || { echo "There is no book yet: run make book first."; exit 1; }
-	$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory _build/html
+	@test -f $(HTML)/index.html || { echo "There is no book yet: run make book first."; exit 1; }
+	$(BIN)/python -m http.server $(PORT) --bind 127.0.0.1 --directory $(HTML)
 
 lab: $(READY)
 	$(BIN)/python -m autograder release

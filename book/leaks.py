@@ -154,12 +154,22 @@ def _without_comments(path: Path) -> list[str]:
 
 
 def check_site(app, exception) -> None:
-    """Fail the build if an answer stands in the built site, or in the sources that anyone may read."""
+    """Fail the build if an answer stands in the built site, or in the sources that anyone may read.
+
+    In the edition for self-study the pages hold the solutions, but no hidden test, and its notebooks hold neither.
+    """
+    from book import edition
+
     if exception:
         return
-    out = Path(app.outdir)
-    folders = [out, out.parent / "jupyter_execute", *(ROOT / name for name in PUBLISHED_SOURCES)]
-    findings = [line.replace(f"{ROOT}/", "") for line in scan([f for f in folders if f.exists()], answers())]
+    out, wanted = Path(app.outdir), answers()
+    folders = [out.parent / "jupyter_execute", *(ROOT / name for name in PUBLISHED_SOURCES)]
+    if edition.current() == edition.STUDENT:
+        found = scan([f for f in [out, *folders] if f.exists()], wanted)
+    else:
+        tests = {text: origin for text, origin in wanted.items() if not origin.startswith("solutions/")}
+        found = [*scan([out], tests), *scan([f for f in [out / "notebooks", *folders] if f.exists()], wanted)]
+    findings = [line.replace(f"{ROOT}/", "") for line in found]
     if findings:
         raise SystemExit("an answer would be published:\n" + "\n".join(findings))
 

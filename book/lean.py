@@ -1,51 +1,40 @@
-"""The site's files: its own scripts and style, MathJax from the site itself, and nothing that asks another host."""
+"""A page loads what it uses: no search index, no icons by script, no widget host where nothing asks for them."""
 
 from __future__ import annotations
 
-import importlib.metadata
-import shutil
+import re
 from pathlib import Path
 
 from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-MATHJAX = ("tex-mml-chtml.js", "output/chtml/fonts/woff-v2")  # the script, and the fonts it looks for beside itself
+UNUSED = re.compile(r"[ \t]*<(?:script|link|meta)[^>]*(?:%s)[^>]*>(?:</script>)?\n?" % "|".join([
+    r"scripts/fontawesome\.js",           # the icons come from the style sheet's font
+    r'rel="preload"',                      # of scripts that the page asks for anyway
+    r'name="viewport"', r'name="docsearch:[a-z]+"']))
+SEARCH = re.compile(r"[ \t]*<script[^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>\n?")
 
 
-def copy_mathjax(app) -> None:
-    """Copy MathJax from the package that carries it. Before the pages are written, since they link it by its hash."""
-    if app.builder.format != "html":
-        return
-    target = Path(app.outdir, "_static", "mathjax")
-    for part in MATHJAX:
-        source, copy = mathjax_folder() / part, target / part
-        if not copy.exists():
-            copy.parent.mkdir(parents=True, exist_ok=True)
-            (shutil.copytree if source.is_dir() else shutil.copy)(source, copy)
-
-
-def mathjax_folder() -> Path:
-    """Where the installed `sphinx-mathjax-offline` keeps MathJax. Its name is no importable one."""
-    files = importlib.metadata.files("sphinx-mathjax-offline")
-    script = next(file for file in files if file.name == MATHJAX[0])
-    return Path(script.locate()).parent
-
-
-def mathjax_where_needed(app, pagename, templatename, context, doctree) -> None:
-    """Sphinx also loads MathJax where the table of contents leads to mathematics. Only the page itself counts here."""
-    domain = app.env.get_domain("math")
-    if not domain.data["has_equations"].get(pagename, False):
-        files = context["script_files"]
-        files[:] = [file for file in files if MATHJAX[0] not in str(getattr(file, "filename", file))]
+def lean_head(app, pagename, templatename, context, doctree) -> None:
+    """Give `book/templates/layout.html` the function that takes out of a page's head what the page does not use."""
+    context["lean"] = lambda head: SEARCH.sub("", UNUSED.sub("", head))
+    body = context.get("body", "")
+    unused = [name for name, sign in (("design-tabs.js", "sd-tab-set"), ("copybutton", "highlight"),
+                                      ("clipboard.min.js", "highlight"), ("host.js", "widget-view+json"))
+              if sign not in body]
+    for kind in ("script_files", "css_files"):
+        files = context[kind]
+        files[:] = [file for file in files
+                    if not any(name in str(getattr(file, "filename", file)) for name in unused)]
 
 
 def drop_weight(app, exception) -> None:
-    """Drop what the theme ships and no page needs: icons drawn by script (the style sheet has them), source maps."""
+    """Drop what the theme ships and no page needs: icons drawn by script, source maps."""
     static = Path(app.outdir, "_static")
     if exception or app.builder.format != "html":
         return
-    (static / "scripts" / "fontawesome.js").write_text("// The icons come from the style sheet's font.\n", "utf-8")
+    (static / "scripts" / "fontawesome.js").unlink(missing_ok=True)
     for source_map in static.rglob("*.map"):
         source_map.unlink()
 
@@ -78,7 +67,6 @@ class PictureWithoutScript(SphinxPostTransform):
 
 def setup(app) -> None:
     app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it, with or without the extension that reads it
-    app.connect("builder-inited", copy_mathjax)
-    app.connect("html-page-context", mathjax_where_needed, priority=900)
+    app.connect("html-page-context", lean_head, priority=900)
     app.connect("build-finished", drop_weight)
     app.add_post_transform(PictureWithoutScript)

@@ -21,7 +21,8 @@ from book import quiet
 
 FIRST_CELL = "from book import quiet\nquiet.install()"
 PAGES_WITH_FILES = ("appendices/languages",)  # the page's files are in the folder of its name
-IMPORTED = (("solutions", {".py"}), ("attnlab", {".py", ".js", ".css", ".npz", ".json"}), ("book", {".py"}))
+# What the cells of a chapter import: folders, and the endings or names of files in them.
+IMPORTED = (("solutions", {".py"}), ("attnlab", {".py", ".js", ".css", ".npz", ".json"}), ("book", {"quiet.py"}))
 
 
 class ChapterError(SystemExit):
@@ -107,7 +108,7 @@ def imports_hash(root: Path, packages=IMPORTED) -> str:
     digest = hashlib.sha256()
     for folder, suffixes in packages:
         for path in sorted((root / folder).rglob("*")):
-            if path.suffix in suffixes and path.is_file():
+            if suffixes & {path.suffix, path.name} and path.is_file():
                 digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
     return digest.hexdigest()
 

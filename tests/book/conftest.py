@@ -6,10 +6,15 @@
 from __future__ import annotations
 
 import fcntl
+import functools
+import gzip
+import http.server
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 
@@ -76,3 +81,49 @@ def visit(addresses, browser):
     for seen in opened:
         seen.page.context.close()
         nothing_went_wrong(seen)
+
+
+class _Packing(http.server.SimpleHTTPRequestHandler):
+    """A server as a book is published on: text is packed with gzip, and an unknown address gives 404.html."""
+
+    def __init__(self, *args, sent: dict[str, int], **kwargs):
+        self.sent = sent
+        super().__init__(*args, **kwargs)
+
+    def do_GET(self):
+        path = Path(self.translate_path(self.path))
+        path, status = (path / "index.html" if path.is_dir() else path), 200
+        if not path.is_file():
+            path, status = Path(self.directory, "404.html"), 404
+        content = path.read_bytes()
+        self.send_response(status)
+        if path.suffix not in {".woff", ".png"}:
+            content = gzip.compress(content, 6)
+            self.send_header("Content-Encoding", "gzip")
+        self.send_header("Content-Type", self.guess_type(str(path)))
+        self.send_header("Content-Length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+        name = urlsplit(self.path).path
+        self.sent[name] = self.sent.get(name, 0) + len(content)
+
+    def log_message(self, *args):
+        pass
+
+
+@pytest.fixture
+def serve_packed():
+    """`serve_packed(folder)` gives the address of such a server, and the bytes that it sends, by path."""
+    servers = []
+
+    def start(folder: Path) -> tuple[str, dict[str, int]]:
+        sent: dict[str, int] = {}
+        server = http.server.ThreadingHTTPServer(
+            ("127.0.0.1", 0), functools.partial(_Packing, directory=str(folder), sent=sent))
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return f"http://127.0.0.1:{server.server_port}", sent
+
+    yield start
+    for server in servers:
+        server.shutdown()

@@ -15,7 +15,7 @@ import pytest
 from PIL import Image
 
 from autograder import registry, release
-from book import leaks
+from book import leaks, weight
 from tests.book.pages import (CHAPTERS, COLOURS, PAGES, WIDTHS, begin, findings, in_theme, nothing_went_wrong, typeset,
                               views, without_colours)
 from tests.book.plays import PLAYS, RECORD, REFERENCES, SAVED, UNUSED
@@ -33,7 +33,6 @@ def reading(request, addresses, browser):
     page, scheme, screen = request.param
     empty = new_page(browser, viewport=WIDTHS[screen], reduced_motion="reduce")
     seen = begin(empty, f"{addresses[scheme]}/{page}.html")
-    typeset(seen.page)
     yield seen
     seen.page.context.close()
 
@@ -152,20 +151,24 @@ def test_every_control_of_every_widget_has_a_role_and_shows_when_the_keyboard_is
 
 
 @on(PAGES, LAPTOP)
-def test_mathematics_is_set_where_there_is_some_and_costs_nothing_elsewhere(page):
-    formulas = page.locator(".math").count()
-    assert (formulas > 0) == page.evaluate("Boolean(window.MathJax?.version)")
-    assert page.locator("mjx-container").count() == formulas
-    assert page.locator("mjx-merror").count() == 0
+def test_every_formula_is_drawn_and_nothing_of_it_is_cut_off(page):
+    assert page.locator("math").count() == page.locator(".math").count()
+    assert page.locator(".math code").count() == 0  # a formula that could not be set
+    sizes = page.locator("math:visible").evaluate_all("all => all.map((one) => one.getBoundingClientRect().width)")
+    assert all(width > 3 for width in sizes)
+    assert page.evaluate("""[...document.querySelectorAll("div.math")].filter((box) =>
+      box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight).map((box) => box.textContent)""") == []
 
 
-def test_every_link_inside_the_book_leads_somewhere(site):
+def test_every_link_leads_somewhere_in_the_book_or_is_a_sound_address(site):
     known, broken = {}, []
     for page in PAGES:
         text = (site / f"{page}.html").read_text("utf-8")
         for link in set(re.findall(r'<a[^>]+href="([^"]+)"', text)):
             path, _, place = link.partition("#")
             if re.match(r"[a-z]+:", link):
+                if not re.fullmatch(r"https://[a-z0-9-]+(\.[a-z0-9-]+)+(/[^\s<>\"]*)?", link):
+                    broken.append(f"{page}: {link}")
                 continue
             target = (site / page).parent / path if path else site / f"{page}.html"
             if target not in known:
@@ -185,15 +188,31 @@ def test_the_landing_page_has_three_doors(visit):
 
 
 @pytest.mark.parametrize("scheme", ["http", "file"])
-def test_the_search_finds_a_word_of_a_chapter(visit, scheme):
+def test_the_search_finds_words_and_the_names_of_exercises(visit, scheme):
     """From the file system too: the index is a script. There the results stand without the passages around the word."""
     page = visit("search", scheme)
-    field = page.locator("form.bd-search input[name=q]").last
-    field.fill("temperature")
-    field.press("Enter")
-    result = page.locator("#search-results a[href*='chapters/softmax.html']").first
-    result.wait_for()
-    page.wait_for_function("!document.querySelector('#search-progress')?.textContent.includes('Searching')")
+    for word, chapter in [("temperature", "softmax"), ("causal_mask", "masks"),
+                          ("scaled_dot_product_attention", "attention")]:
+        field = page.locator("form.bd-search input[name=q]").last
+        field.fill(word)
+        field.press("Enter")
+        page.wait_for_url(f"**/search.html?q={word}*")
+        page.locator(f"#search-results a[href*='chapters/{chapter}.html']").first.wait_for()
+        page.wait_for_function("!document.querySelector('#search-progress')?.textContent.includes('Searching')")
+
+
+def test_a_chapter_transfers_no_more_than_the_build_counted(site, serve_packed, browser):
+    """The heaviest chapter, scrolled to its end: every request of a real browser, to a server that packs."""
+    counted = {page: sum(weight.first_load(site / f"{page}.html").values()) for page in CHAPTERS}
+    heaviest = max(counted, key=counted.get)
+    address, sent = serve_packed(site)
+    page = new_page(browser, viewport=WIDTHS["laptop"])
+    page.goto(f"{address}/{heaviest}.html", wait_until="networkidle")
+    assert len(list(views(page))) > 0
+    page.wait_for_load_state("networkidle")
+    page.context.close()
+    assert {f"/{heaviest}.html", "/_static/basic.css", "/_static/fonts/mathematics.woff"} <= set(sent)
+    assert 0.9 * counted[heaviest] < sum(sent.values()) <= counted[heaviest] <= weight.BUDGET
 
 
 @on(["appendices/languages"], PHONE)

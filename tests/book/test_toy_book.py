@@ -1,5 +1,6 @@
 """The built site, as files and in a browser: over http, in a subfolder, and from the file system."""
 
+import random
 import re
 import shutil
 
@@ -7,7 +8,7 @@ import nbformat
 import pytest
 
 import toy
-from book import leaks
+from book import leaks, weight
 from tests.conftest import Watched, new_page
 
 pytestmark = pytest.mark.slow
@@ -56,9 +57,13 @@ def test_the_student_notebook_is_offered_and_is_there(toy_site):
     assert any("raise NotImplementedError" in cell.source for cell in notebook.cells)
 
 
-def test_mathjax_is_linked_only_where_there_is_mathematics(toy_site):
-    assert "tex-mml-chtml.js" in (toy_site / "chapters/toy.html").read_text()
-    assert "tex-mml-chtml.js" not in (toy_site / "index.html").read_text()
+def test_a_page_loads_what_it_uses(toy_site):
+    chapter, index, search = ((toy_site / name).read_text() for name in ("chapters/toy.html", "index.html", "search.html"))
+    assert "host.js" in chapter and "copybutton.js" in chapter
+    for unused in ("fontawesome.js", "searchindex.js", "design-tabs.js"):
+        assert unused not in chapter + index
+    assert "host.js" not in index and "clipboard" not in index
+    assert "searchindex.js" in search
 
 
 def test_no_script_or_style_comes_from_another_host(toy_site):
@@ -114,9 +119,11 @@ def test_a_quiz_is_answered_with_the_keyboard(chapter_page):
 
 
 @pytest.mark.browser
-def test_mathematics_is_rendered(chapter_page):
-    chapter_page.page.locator("mjx-container").first.wait_for()
-    assert chapter_page.page.locator("mjx-container").count() >= 3
+def test_mathematics_is_drawn_in_the_sites_own_font(chapter_page):
+    page = chapter_page.page
+    assert page.locator("math").count() >= 3
+    assert page.locator("math").first.bounding_box()["width"] > 5
+    assert page.evaluate("document.fonts.ready.then(() => document.fonts.check('16px \"Book Mathematics\"', '𝑥'))")
 
 
 @pytest.mark.browser
@@ -147,17 +154,21 @@ def test_nothing_is_wider_than_a_phone(toy_site, watched, scheme):
 
 # builds that must stop
 
-def broken(tmp_path, **texts):
+def broken(tmp_path, noise=0, **texts):
     root = toy.make(tmp_path, **texts)
+    if noise:
+        (root / "noise.png").write_bytes(random.Random(1).randbytes(noise))
     done = toy.build(root)
     return root, done.returncode, done.stdout + done.stderr
 
 
-def test_a_planted_answer_stops_the_build(tmp_path):
-    _, status, log = broken(tmp_path, **{"chapters/toy.md": toy.CHAPTER.replace(
-        "The end.", "The end. One could write `successor_of_x = x + 1`.")})
+def test_a_planted_answer_stops_the_build_and_too_heavy_a_page_is_a_warning(tmp_path):
+    _, status, log = broken(tmp_path, noise=weight.BUDGET, **{
+        "index.md": "# Heavy\n\n![noise](noise.png)\n",
+        "chapters/toy.md": toy.CHAPTER.replace("The end.", "The end. One could write `successor_of_x = x + 1`.")})
     assert status != 0
     assert "chapters/toy.html: leaks solutions/toy.py:6" in log
+    assert "WARNING: index.html transfers" in log and "heaviest files: _images/noise.png 500,000, " in log
 
 
 def test_a_failing_reference_stops_the_build_and_prints_no_source(tmp_path):

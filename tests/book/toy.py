@@ -152,7 +152,7 @@ def make(folder: Path, **texts: str) -> Path:
         stray.unlink()
     shutil.copy(ROOT / "_config.yml", folder)
     (folder / "references.bib").write_text("", "utf-8")
-    files = {"index.md": "# A toy book\n\nNo mathematics here.\n", "_toc.yml": TOC, "chapters/toy.md": CHAPTER,
+    files = {"index.md": "# A toy book\n\nNo mathematics here.\n\n1. {doc}`chapters/toy`\n", "_toc.yml": TOC, "chapters/toy.md": CHAPTER,
              "solutions/__init__.py": "", "solutions/toy.py": SOLUTION, "autograder/exercises/toy.py": EXERCISES,
              "toy_widgets.py": WIDGET}
     for name, text in {**files, **texts}.items():
@@ -167,8 +167,8 @@ def before(folder: Path) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))}
 
 
-def build(folder: Path, *options: str) -> subprocess.CompletedProcess:
+def build(folder: Path, *options: str, edition: str = "") -> subprocess.CompletedProcess:
     """Run `jupyter-book build` there, with that folder's packages before this checkout's."""
     return subprocess.run(
         [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", *options], cwd=folder, text=True,
-        capture_output=True, timeout=300, env=before(folder))
+        capture_output=True, timeout=300, env={**before(folder), "EDITION": edition})

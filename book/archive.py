@@ -1,0 +1,48 @@
+"""The built book as one file, to read without a network: `python -m book.archive` writes dist/attention-book.zip.
+
+Unpack it anywhere and open `index.html`. The same site gives the same bytes.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+NAME = "attention-book"
+LEFT_OUT = {".buildinfo", "objects.inv", "404.html"}  # for servers and for other builds
+
+
+def write(site: Path, target: Path) -> Path:
+    """Pack the folder of a built site below one folder. Raises FileNotFoundError if no book is there."""
+    if not (site / "index.html").is_file():
+        raise FileNotFoundError(f"there is no book in {site}: run make book first")
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+        for path in sorted(site.rglob("*")):
+            name = path.relative_to(site).as_posix()
+            if path.is_file() and name not in LEFT_OUT and not name.startswith("reports/"):
+                entry = zipfile.ZipInfo(f"{target.stem}/{name}", date_time=(2026, 1, 1, 0, 0, 0))
+                entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+                archive.writestr(entry, path.read_bytes())
+    return target
+
+
+def main(arguments: list[str]) -> int:
+    if len(arguments) > 1:
+        print("usage: python -m book.archive [FOLDER OF THE BUILT SITE]", file=sys.stderr)
+        return 2
+    site = Path(arguments[0]) if arguments else ROOT / "_build" / "html"
+    name = f"{NAME}-self-study" if "self-study" in site.parts else NAME
+    try:
+        path = write(site, ROOT / "dist" / f"{name}.zip")
+    except FileNotFoundError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(f"{path.relative_to(ROOT)}: {path.stat().st_size / 1e6:.1f} MB; unpack it and open {name}/index.html")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,104 @@
+// What the reader has done: kept in this browser and nowhere else. One entry of the local storage holds, for each
+// chapter, the names of what is done and how much there is. Where storage is blocked, it lasts as long as the page.
+(() => {
+  const KEY = "attention-progress";
+  let memory = "{}";
+
+  function load() {
+    try {
+      memory = localStorage.getItem(KEY) ?? "{}";
+    } catch {} // blocked
+    try {
+      const all = JSON.parse(memory);
+      return all && typeof all === "object" && !Array.isArray(all) ? all : {};
+    } catch {
+      return {}; // somebody else's entry, or a broken one
+    }
+  }
+
+  function save(all) {
+    memory = JSON.stringify(all);
+    try {
+      localStorage.setItem(KEY, memory);
+    } catch {}
+  }
+
+  const entry = (all, stem) => ({ of: Number(all[stem]?.of) || 0, done: [].concat(all[stem]?.done ?? []) });
+  const words = (done, of) => `${done} of ${of} done`;
+
+  // A chapter: its bar, its exercises' boxes, its quizzes.
+  const bar = document.querySelector(".chapter-progress");
+  const boxes = [...document.querySelectorAll(".exercise-done input")];
+  const quizzes = bar ? [...document.querySelectorAll("fieldset.quiz")] : [];
+  const names = [...boxes.map((box) => box.dataset.exercise), ...quizzes.map((quiz) => quiz.id)];
+
+  function doneHere(all) {
+    return names.filter((name) => entry(all, bar.dataset.chapter).done.includes(name));
+  }
+
+  function mark(name, done) {
+    const all = load();
+    const now = doneHere(all).filter((other) => other !== name);
+    if (done) now.push(name);
+    all[bar.dataset.chapter] = { of: names.length, done: now };
+    if (!now.length) delete all[bar.dataset.chapter];
+    save(all);
+    show();
+  }
+
+  function showChapter(all) {
+    const done = doneHere(all);
+    const meter = bar.firstElementChild;
+    meter.setAttribute("aria-valuemax", names.length);
+    meter.setAttribute("aria-valuenow", done.length);
+    meter.setAttribute("aria-valuetext", words(done.length, names.length));
+    meter.firstElementChild.style.width = `${names.length ? (100 * done.length) / names.length : 0}%`;
+    bar.querySelector(".progress-text").textContent = words(done.length, names.length);
+    for (const box of boxes) box.checked = done.includes(box.dataset.exercise);
+    for (const quiz of quizzes) quiz.classList.toggle("quiz-done", done.includes(quiz.id));
+  }
+
+  // Every page: a mark beside each link to a chapter, in the sidebar and in the first page's list.
+  const links = [...document.querySelectorAll(".bd-sidenav a.reference.internal, .bd-article ol > li > p > a.reference")];
+
+  function showLinks(all) {
+    for (const link of links) {
+      const stem = new URL(link.href).pathname.match(/\/chapters\/(\w+)\.html$/)?.[1];
+      const { of, done } = entry(all, stem);
+      link.querySelector(".progress-mark")?.remove();
+      if (!done.length) continue;
+      const sign = Object.assign(document.createElement("span"), { className: "progress-mark" });
+      sign.dataset.sign = done.length >= of ? "✓" : `${done.length}/${of}`;
+      const said = Object.assign(document.createElement("span"), { className: "visually-hidden" });
+      said.textContent = ` (${words(done.length, of)})`;
+      sign.append(said);
+      link.append(sign);
+    }
+  }
+
+  function show() {
+    const all = load();
+    if (bar) showChapter(all);
+    showLinks(all);
+    if (forget) forget.disabled = !Object.keys(all).length;
+  }
+
+  const forget = document.querySelector(".progress-forget button");
+  forget?.addEventListener("click", () => {
+    if (!confirm("Forget what you have done in all chapters?")) return;
+    memory = "{}";
+    try {
+      localStorage.removeItem(KEY);
+    } catch {}
+    show();
+  });
+  for (const box of boxes) box.addEventListener("change", () => mark(box.dataset.exercise, box.checked));
+  for (const quiz of quizzes)
+    quiz.addEventListener("change", ({ target }) => {
+      const right = quiz.querySelector(`.quiz-answers [data-choice="${target.value}"]`)?.dataset.right === "true";
+      if (right) mark(quiz.id, true);
+    });
+  addEventListener("storage", ({ key }) => (key === KEY || key === null) && show()); // another tab
+  addEventListener("pageshow", ({ persisted }) => persisted && show()); // back from another page
+  show();
+})();

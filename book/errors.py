@@ -1,0 +1,5 @@
+"""What stops a build with one line."""
+
+
+class ConfigurationError(SystemExit):
+    """A setting that cannot be used. Jupyter Book would print any other exception with a traceback."""

@@ -1,0 +1,122 @@
+"""The site's fonts: one for mathematics, one for the theme's icons, each with the glyphs that the book's pages show.
+
+STIX Two Math comes with the package `ziamath`, the icons (Font Awesome) with the theme. Both are under the SIL Open
+Font License, which lets them be cut down and shipped.
+"""
+
+from __future__ import annotations
+
+import html
+import importlib.metadata
+import logging
+import re
+from pathlib import Path
+
+import pydata_sphinx_theme
+from fontTools.subset import Options, Subsetter
+from fontTools.ttLib import TTFont
+
+MATHEMATICS = "fonts/mathematics.woff"
+ICONS = "vendor/fontawesome/webfonts/fa-solid-900"
+THEME = "styles/pydata-sphinx-theme.css"
+ICON = re.compile(r"\bfa-([a-z0-9-]+)")
+ICON_RULE = re.compile(r"((?:\.fa-[a-z0-9-]+:before,?)+)\{content:\"\\([0-9a-f]+)\"\}")
+FONT_FACE = re.compile(r"@font-face\{[^}]*\}")
+RADICAL = 0x221A
+
+
+def write_fonts(app, exception) -> None:
+    """Look at every page, and write the fonts and the theme's style sheet for what they show."""
+    if exception or app.builder.format != "html":
+        return
+    out = Path(app.outdir)
+    pages = [page.read_text("utf-8") for page in out.rglob("*.html")]
+    shown = set("".join(letters(page) for page in pages))
+    if shown:
+        write(mathematics(shown), out / "_static" / MATHEMATICS)
+    scripts = [script.read_text("utf-8") for script in (out / "_static" / "scripts").glob("*.js")]
+    keep_icons(out / "_static", {name for text in pages + scripts for name in ICON.findall(text)})
+
+
+def letters(page: str) -> str:
+    """The characters of a page's formulas, as they are drawn: a variable is drawn with slanted letters."""
+    text = html.unescape(re.sub(r"<[^>]*>", "", "".join(re.findall(r"<math.*?</math>", page, re.DOTALL))))
+    return text + "".join(map(slanted, text))
+
+
+def slanted(letter: str) -> str:
+    """The mathematical italic form that a browser draws for `<mi>x</mi>`."""
+    for first, last, start in (("A", "Z", 0x1D434), ("a", "z", 0x1D44E), ("Α", "Ω", 0x1D6E2), ("α", "ω", 0x1D6FC)):
+        if first <= letter <= last:
+            return "ℎ" if letter == "h" else chr(start + ord(letter) - ord(first))
+    return {"∂": "𝜕", "ϵ": "𝜖", "ϑ": "𝜗", "ϕ": "𝜙", "ϱ": "𝜚", "ϖ": "𝜛", "ı": "𝚤", "ȷ": "𝚥"}.get(letter, "")
+
+
+def mathematics(letters: set[str]) -> TTFont:
+    """STIX Two Math with these characters, in all the sizes it has for them."""
+    file = next(f for f in importlib.metadata.files("ziamath") if f.name == "STIXTwoMath-Regular.ttf")
+    font = subset(TTFont(file.locate()), {*map(ord, letters), RADICAL, *range(0x30, 0x3A)})
+    narrow_radicals(font)
+    return font
+
+
+def subset(font: TTFont, characters: set[int]) -> TTFont:
+    options = Options(hinting=False, layout_features=["ssty", "dtls", "flac"], name_IDs=[0, 1, 2, 5, 13, 14],
+                      notdef_outline=True)
+    work = Subsetter(options)
+    work.populate(unicodes=characters)
+    work.subset(font)
+    return font
+
+
+def narrow_radicals(font: TTFont) -> None:
+    """Make tall root signs as wide as the smallest. Chromium keeps room for the widest, and a gap would follow √2."""
+    base, variants = font.getBestCmap()[RADICAL], font["MATH"].table.MathVariants
+    tall = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(base)]
+    names = {record.VariantGlyph for record in tall.MathGlyphVariantRecord}
+    names |= {part.glyph for part in tall.GlyphAssembly.PartRecords}
+    width = font["hmtx"][base][0]
+    for name in names - {base}:
+        advance, bearing = font["hmtx"][name]
+        glyph = font["glyf"][name]
+        glyph.coordinates.scale((width / advance, 1))
+        glyph.recalcBounds(font["glyf"])
+        font["hmtx"][name] = (width, round(bearing * width / advance))
+
+
+def keep_icons(static: Path, names: set[str]) -> None:
+    """Drop the other icons from the theme's font and style sheet, and the fonts that are left without any.
+
+    Both are read where the theme is installed: a build that has nothing to do does not copy them again.
+    """
+    theme = Path(pydata_sphinx_theme.__file__).parent / "theme" / "pydata_sphinx_theme" / "static"
+    style = (theme / THEME).read_text("utf-8")
+    kept: set[int] = set()
+
+    def rule(match: re.Match) -> str:
+        own = [selector for selector in match[1].split(",") if ICON.search(selector)[1] in names]
+        kept.update([int(match[2], 16)] if own else [])
+        return f'{",".join(own)}{{content:"\\{match[2]}"}}' if own else ""
+
+    def face(match: re.Match) -> str:
+        if ICONS not in match[0]:
+            return ""
+        return re.sub(r"src:[^}]*", f'src:url(../{ICONS}.woff) format("woff")', match[0])
+
+    style = FONT_FACE.sub(face, ICON_RULE.sub(rule, style))
+    (static / THEME).write_text(style, "utf-8")
+    for font in (static / ICONS).parent.iterdir():
+        font.unlink()
+    write(subset(TTFont(theme / f"{ICONS}.ttf"), kept), static / f"{ICONS}.woff")
+
+
+def write(font: TTFont, path: Path) -> None:
+    """As WOFF, the same bytes for the same glyphs."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    font.flavor, font.recalcTimestamp = "woff", False
+    font.save(path)
+
+
+def setup(app) -> None:
+    logging.getLogger("fontTools").setLevel("WARNING")  # it tells of every table
+    app.connect("build-finished", write_fonts, priority=600)  # when the pages are written

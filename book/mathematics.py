@@ -1,0 +1,125 @@
+"""Formulas as MathML, set when the book is built: a page needs no script for them, and screen readers can read them.
+
+`latex2mathml` translates. What browsers leave out of MathML (MathML Core has no column alignment and no named spaces)
+and what it does not know is set right here; a command that it passes through untranslated is an error that names it.
+"""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree
+
+from docutils import nodes
+from latex2mathml import converter
+from sphinx.util import logging
+
+NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
+THIN = "0.167em"
+SPACES = {"negativethinmathspace": f"-{THIN}", "thinmathspace": THIN, "mediummathspace": "0.222em",
+          "thickmathspace": "0.278em"}
+ORDINARY = {"|", "/", "…"}  # signs that TeX sets without space, and MathML with
+CLOSING = {")", "]", "}", "|", "!", "…"}
+BELOW = {"max", "min", "argmax", "argmin", "lim", "sup", "inf"}  # in a displayed formula their index stands below
+
+
+class FormulaError(ValueError):
+    """A formula that cannot be set. The message says which part of it."""
+
+
+def mathml(latex: str, display: bool = False) -> str:
+    """A formula as a `<math>` element for an HTML page.
+
+    latex: TeX without the dollar signs
+    display: on a line of its own
+    raises FormulaError where a command is not known
+    """
+    bare = re.sub(r"\\.", "", latex, flags=re.DOTALL)
+    if bare.count("{") != bare.count("}"):
+        raise FormulaError(f"the formula {latex!r} cannot be set: its braces do not match")
+    known = re.sub(r"\\(begin|end)\{(?:aligned|split)\}", r"\\\1{align*}", latex)
+    try:
+        tree = ElementTree.fromstring(converter.convert(known, display="block" if display else "inline"))
+    except Exception as error:  # its own errors, and `&` outside of a table, which makes no tree
+        raise FormulaError(f"the formula {latex!r} cannot be set: {type(error).__name__} {error}".rstrip()) from None
+    for element in tree.iter():
+        element.tag = element.tag.removeprefix(NAMESPACE)
+        if element.tag != "mtext" and re.search(r"\\|&", element.text or ""):
+            raise FormulaError(f"the formula {latex!r} cannot be set: {element.text!r} is not known")
+    if [child.tag for child in tree] == ["mrow"]:
+        tree[:] = list(tree[0])
+    for element in tree.iter():
+        _name_operators(element)
+    for element in tree.iter():
+        _unwrap(element)
+        _space(element)
+    if not display:
+        tree.attrib.pop("display")
+    tree.set("alttext", " ".join(latex.split()))
+    return ElementTree.tostring(tree, "unicode")
+
+
+def _name_operators(element) -> None:
+    """A word is an upright name, not a sign with space on both sides; the index of a maximum stands below it."""
+    if element.tag == "mo" and re.fullmatch(r"[A-Za-z ]{2,}", element.text or ""):
+        element.tag = "mi"
+    first = element[0] if len(element) else None
+    if element.tag == "msub" and first is not None and first.text in BELOW:
+        element.tag, first.tag = "munder", "mo"
+        first.attrib.update(movablelimits="true", lspace="0", rspace="0")
+    if element.tag == "mi" and re.fullmatch("[Α-Ω]", element.text or ""):
+        element.set("mathvariant", "normal")  # as in print: small Greek letters lean, capitals stand
+    if element.tag == "mspace" and element.get("width") in SPACES:
+        element.set("width", SPACES[element.get("width")])
+
+
+def _unwrap(element) -> None:
+    """A group of one needs no group."""
+    for place, child in enumerate(element):
+        while child.tag == "mrow" and len(child) == 1 and not child.attrib:
+            child = child[0]
+        element[place] = child
+
+
+def _space(row) -> None:
+    """A thin space between a named function and what it is applied to, as in print: `log x`, but `log(x)`."""
+    if row.tag not in {"math", "mrow", "mtd", "msqrt", "mstyle"}:
+        return
+    for place, child in enumerate(row):
+        if child.tag == "mo" and child.text in ORDINARY:
+            child.attrib.update(lspace="0", rspace="0")
+        before = row[place - 1] if place else None
+        if child.tag == "mo" and child.text in {"−", "+"} and before is not None and before.tag == "mo" \
+                and before.text not in CLOSING:
+            child.set("form", "prefix")  # a sign, as in `= -1`, and no difference
+    for place in range(len(row) - 2, -1, -1):
+        if _is_name(row[place]) and _is_applied_to(row[place + 1]):
+            row.insert(place + 1, ElementTree.Element("mspace", width=THIN))
+        if _is_name(row[place + 1]) and row[place].tag in {"mi", "mn", "msub", "msup", "msubsup", "mfrac"}:
+            row.insert(place + 1, ElementTree.Element("mspace", width=THIN))
+
+
+def _is_name(element) -> bool:
+    base = element[0] if element.tag in {"msub", "msup", "msubsup", "munder"} else element
+    return base.tag in {"mi", "mo"} and bool(re.fullmatch(r"[A-Za-z ]{2,}", base.text or ""))
+
+
+def _is_applied_to(element) -> bool:
+    first = element[0] if element.tag == "mrow" and len(element) else element
+    return first.tag not in {"mo", "mspace"}
+
+
+def visit(self, node) -> None:
+    display = isinstance(node, nodes.math_block)
+    tag = "div" if display else "span"
+    try:
+        formula = mathml(node.astext(), display)
+    except FormulaError as error:
+        logging.getLogger(__name__).warning(str(error), location=node, type="book", subtype="mathematics")
+        formula = f"<code>{self.encode(node.astext())}</code>"
+    place = f' id="{node["ids"][0]}"' if display and node["ids"] else ""
+    self.body.append(f'<{tag} class="math notranslate nohighlight"{place}>{formula}</{tag}>')
+    raise nodes.SkipNode
+
+
+def setup(app) -> None:
+    app.add_html_math_renderer("mathml", (visit, None), (visit, None))

@@ -1,0 +1,72 @@
+"""What a page says of itself to search engines and to whoever shares its address.
+
+Addresses in it are absolute, or they are left out: they need `html: baseurl:` in `_config.yml`.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+from html import escape
+from pathlib import Path
+
+from docutils import nodes
+
+from book.errors import ConfigurationError
+
+PICTURE = "preview.png"  # drawn by scripts/draw_preview.py
+PICTURE_SIZE = (1200, 630)
+PICTURE_TEXT = "Attention weights of a trained model, seven tokens by seven"
+COLOURS = {"light": "#ffffff", "dark": "#14181e"}
+LONGEST = 200  # characters of a description
+
+
+def base_url(config) -> str:
+    """The site's address with a slash at its end, or "" if none is configured. Raises ConfigurationError."""
+    address = config.html_baseurl
+    if address and not re.fullmatch(r"https?://[\w.-]+(?::\d+)?(?:/[\w.~/-]*)?", address):
+        raise ConfigurationError(f"_config.yml: html.baseurl must be an address as https://example.org/attention/, "
+                                 f"not {address!r}")
+    return address and address.rstrip("/") + "/"
+
+
+def description(doctree) -> str:
+    """The first paragraphs that are words alone, up to the longest description, cut at a word's end."""
+    text = ""
+    for paragraph in doctree.findall(nodes.paragraph):
+        if isinstance(paragraph.parent, nodes.section) and not list(paragraph.findall(nodes.math)):
+            text = f"{text} {' '.join(paragraph.astext().split())}".strip()
+            if len(text) >= 60:
+                break
+    return text if len(text) <= LONGEST else text[:LONGEST - 1].rsplit(" ", 1)[0].rstrip(",.;:") + "…"
+
+
+def add_tags(app, pagename, templatename, context, doctree) -> None:
+    base, book = base_url(app.config), app.config.html_title or app.config.project
+    title = re.sub(r"<[^>]*>", "", context.get("title") or book)
+    about = description(doctree) if doctree is not None else ""
+    tags = {"og:title": title, "og:site_name": book, "og:type": "website" if doctree is None else "article",
+            "og:locale": "en_GB", "og:description": about}
+    names = {"description": "" if 'name="description"' in context.get("metatags", "") else about,
+             "twitter:card": "summary_large_image" if base else "summary"}
+    if base:
+        width, height = PICTURE_SIZE
+        tags |= {"og:url": base + app.builder.get_target_uri(pagename), "og:image": f"{base}_static/{PICTURE}",
+                 "og:image:width": str(width), "og:image:height": str(height), "og:image:alt": PICTURE_TEXT}
+    written = [f'<meta property="{key}" content="{escape(text)}"/>' for key, text in tags.items() if text]
+    written += [f'<meta name="{key}" content="{escape(text)}"/>' for key, text in names.items() if text]
+    written += [f'<meta name="theme-color" media="(prefers-color-scheme: {scheme})" content="{colour}"/>'
+                for scheme, colour in COLOURS.items()]
+    own = re.sub(r'<meta content="[^"]*" name="viewport" />|<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
+    context["metatags"] = "\n    ".join([own, *written])
+
+
+def copy_picture(app, exception) -> None:
+    if not exception and app.builder.format == "html" and base_url(app.config):
+        shutil.copy(Path(app.srcdir, "book", "images", PICTURE), Path(app.outdir, "_static", PICTURE))
+
+
+def setup(app) -> None:
+    app.connect("config-inited", lambda app, config: base_url(config) and None)
+    app.connect("html-page-context", add_tags)
+    app.connect("build-finished", copy_picture)

@@ -1,0 +1,42 @@
+"""A reader's progress, which only the reader's browser knows: a bar on top of each chapter, a box below each check.
+
+The keys are names that stay while a text is edited: the chapter's stem, the exercise's name, a quiz's place in the
+chapter. `assets/progress.js` does the rest; without scripts nothing of it is shown.
+"""
+
+from __future__ import annotations
+
+from docutils import nodes
+
+from book import checks
+
+BAR = ('<div class="chapter-progress pst-js-only" data-chapter="{stem}"><div role="progressbar" aria-valuemin="0" '
+       'aria-valuemax="{total}" aria-valuenow="0" aria-label="Done of this chapter"><span></span></div>'
+       '<span class="progress-text" aria-hidden="true">0 of {total} done</span></div>')
+DONE = ('<label class="exercise-done pst-js-only"><input type="checkbox" data-exercise="{name}" autocomplete="off"/> '
+        '<span>I have done <code>{name}</code></span></label>')
+FORGET = ('<p class="progress-forget pst-js-only">What you have done is marked in the list of chapters. '
+          'Only this browser knows it. <button type="button" disabled>Forget my progress</button></p>')
+
+
+def add_controls(app, doctree, docname) -> None:
+    if app.builder.format != "html":
+        return
+    stem = checks.chapter_of(docname)
+    if stem is not None:
+        exercises = list(checks.in_document(doctree))
+        for name, cell in exercises:
+            checks.put_after(cell, checks.raw(DONE.format(name=name)))
+        quizzes = sum(1 for node in doctree.findall() if node.__class__.__name__ == "quiz")
+        title = next(doctree.findall(nodes.title), None)
+        if title is not None:
+            bar = BAR.format(stem=stem, total=len(exercises) + quizzes)
+            title.parent.insert(title.parent.index(title) + 1, checks.raw(bar))
+    elif docname == app.config.root_doc:
+        for chapters in doctree.findall(nodes.enumerated_list):
+            chapters.parent.insert(chapters.parent.index(chapters) + 1, checks.raw(FORGET))
+            break
+
+
+def setup(app) -> None:
+    app.connect("doctree-resolved", add_controls, priority=600)  # below the title come the bar, then the links

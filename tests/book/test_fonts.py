@@ -1,0 +1,50 @@
+"""The site's fonts hold what the pages show, and little else."""
+
+import io
+
+import pytest
+from fontTools.ttLib import TTFont
+
+from book import fonts
+
+PAGE = '<p>Not this: ∫</p><math><mi>x</mi><mo>≤</mo><msqrt><mi>h</mi></msqrt><mi>α</mi></math><math><mn>&#x221E;</mn></math>'
+
+
+@pytest.fixture(scope="module")
+def font():
+    return fonts.mathematics(set(fonts.letters(PAGE)))
+
+
+def test_the_letters_of_formulas_are_kept_upright_and_slanted(font):
+    kept = set(map(chr, font.getBestCmap()))
+    assert set("x𝑥≤hℎα𝛼∞√0123456789") <= kept
+    assert not set("∫Q") & kept
+
+
+def test_root_signs_of_all_heights_are_there_and_as_wide_as_the_smallest(font):
+    base, variants = font.getBestCmap()[fonts.RADICAL], font["MATH"].table.MathVariants
+    tall = variants.VertGlyphConstruction[variants.VertGlyphCoverage.glyphs.index(base)]
+    names = [record.VariantGlyph for record in tall.MathGlyphVariantRecord]
+    names += [part.glyph for part in tall.GlyphAssembly.PartRecords]
+    assert len(names) > 4 and {font["hmtx"][name][0] for name in names} == {font["hmtx"][base][0]}
+
+
+def test_the_same_letters_give_the_same_bytes(font, tmp_path):
+    fonts.write(font, tmp_path / "a.woff")
+    fonts.write(fonts.mathematics(set(fonts.letters(PAGE))), tmp_path / "b.woff")
+    content = (tmp_path / "a.woff").read_bytes()
+    assert content == (tmp_path / "b.woff").read_bytes()
+    assert len(content) < 60_000
+
+
+def test_icons_that_no_page_shows_are_dropped_from_font_and_style(tmp_path):
+    (tmp_path / "styles").mkdir()
+    (tmp_path / "vendor/fontawesome/webfonts").mkdir(parents=True)
+    (tmp_path / "vendor/fontawesome/webfonts/fa-brands-400.ttf").write_bytes(b"")
+    fonts.keep_icons(tmp_path, {"bars", "moon"})
+    (kept,) = (tmp_path / "vendor/fontawesome/webfonts").iterdir()
+    assert kept.stat().st_size < 3_000
+    assert set(TTFont(io.BytesIO(kept.read_bytes())).getBestCmap()) == {0xF0C9, 0xF186}
+    style = (tmp_path / fonts.THEME).read_text("utf-8")
+    assert ".fa-moon:before" in style and ".fa-rocket:before" not in style
+    assert style.count("@font-face") == 1 and f"{fonts.ICONS}.woff)" in style

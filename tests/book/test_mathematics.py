@@ -1,0 +1,79 @@
+"""Formulas: what TeX says is what the MathML says, as it is printed, and what is not known is an error."""
+
+import re
+from xml.etree import ElementTree
+
+import pytest
+
+from autograder import registry
+from book import mathematics
+
+
+def tree(latex, display=False):
+    return ElementTree.fromstring(mathematics.mathml(latex, display))
+
+
+def tags(latex, display=False):
+    return [element.tag for element in tree(latex, display).iter()]
+
+
+@pytest.mark.parametrize("latex, text", [
+    (r"q \times k", "q×k"), (r"\alpha_{ij}", "αij"), (r"\operatorname{softmax}(x)", "softmax(x)"),
+    (r"d_{\text{model}}", "dmodel"), (r"K^\top", "K⊤"), (r"x \le \infty", "x≤∞"), (r"\mathbb{R}^n", "ℝn"),
+    (r"\tfrac12 - 0.5", "12−0.5")])
+def test_a_formula_says_what_its_tex_says(latex, text):
+    assert "".join(tree(latex).itertext()) == text
+
+
+def test_fractions_roots_and_sums_are_what_they_are():
+    assert tags(r"\frac{q k}{\sqrt{d_k}}") == ["math", "mfrac", "mrow", "mi", "mi", "msqrt", "msub", "mi", "mi"]
+    assert "munder" in tags(r"\sum_j a_j", display=True)
+
+
+def test_only_a_displayed_formula_has_a_line_of_its_own():
+    assert tree("x", display=True).get("display") == "block"
+    assert "display" not in tree("x").attrib
+
+
+def test_lines_are_aligned_at_their_sign():
+    rows = tree(r"\begin{aligned} a &= b \\ c &= d \end{aligned}", display=True).findall(".//mtr")
+    assert [[cell.get("columnalign") for cell in row] for row in rows] == [["right", "left"]] * 2
+
+
+def test_a_named_function_is_upright_and_apart_from_what_it_is_applied_to():
+    row = list(tree(r"\log x"))
+    assert [element.tag for element in row] == ["mi", "mspace", "mi"]
+    assert [element.tag for element in tree(r"\operatorname{gelu}(x)")][:2] == ["mi", "mo"]
+
+
+def test_a_sign_is_no_difference():
+    minus = [element for element in tree("a = -1").iter() if element.text == "−"]
+    assert [element.get("form") for element in minus] == ["prefix"]
+    assert all(element.get("form") is None for element in tree("a - 1").iter())
+
+
+def test_the_index_of_a_maximum_stands_below_it():
+    maximum = tree(r"\max_j s_j", display=True).find(".//munder")
+    assert maximum[0].text == "max" and maximum[1].text == "j"
+
+
+def test_capital_greek_letters_stand():
+    assert [element.get("mathvariant") for element in tree(r"\Delta\delta")] == ["normal", None]
+
+
+@pytest.mark.parametrize("latex, named", [(r"x + \attention{y}", r"\\attention"), (r"a & b", "a & b"),
+                                          (r"\frac{1", "braces")])
+def test_what_is_not_known_is_named(latex, named):
+    with pytest.raises(mathematics.FormulaError) as caught:
+        mathematics.mathml(latex)
+    assert named in str(caught.value)
+
+
+def test_every_formula_of_the_course_can_be_set():
+    found = 0
+    for stem in registry.chapters():
+        prose = re.sub(r"^```.*?^```$|`[^`\n]+`", "", registry.chapter_path(stem).read_text("utf-8"), flags=re.S | re.M)
+        for display, inline in re.findall(r"\$\$(.+?)\$\$|(?<![\\$])\$([^$]+)\$", prose, re.DOTALL):
+            mathematics.mathml(display or inline, bool(display))
+            found += 1
+    assert found > 300

@@ -1,0 +1,83 @@
+"""The reader's progress: remembered by this browser, shown everywhere, told to nobody, forgotten when asked."""
+
+import pytest
+
+from tests.conftest import Watched, new_page
+
+pytestmark = pytest.mark.browser
+SHIFTS = """new PerformanceObserver((list) => list.getEntries().forEach((entry) =>
+  (window.shift = (window.shift ?? 0) + entry.value))).observe({ type: "layout-shift", buffered: true });"""
+
+
+def bar(page):
+    meter = page.get_by_role("progressbar", name="Done of this chapter")
+    return meter.get_attribute("aria-valuetext")
+
+
+@pytest.fixture(params=["http", "file"])
+def site(request, toy_site, serve):
+    return serve(toy_site) if request.param == "http" else toy_site.as_uri()
+
+
+def test_what_is_done_survives_a_reload_is_marked_and_is_forgotten_when_asked(site, watched):
+    seen = watched()
+    page, requests = seen.page, []
+    page.goto(f"{site}/chapters/toy.html")
+    assert bar(page) == "0 of 2 done"
+    page.on("request", lambda request: requests.append(request.url))
+    box = page.get_by_role("checkbox", name="I have done add_one")
+    box.focus()
+    page.keyboard.press("Space")  # by keyboard
+    assert bar(page) == "1 of 2 done"
+    page.get_by_role("radio").first.check()  # a wrong choice is no answer
+    assert bar(page) == "1 of 2 done"
+    page.get_by_role("radio").nth(1).check()
+    assert bar(page) == "2 of 2 done" and requests == []
+    assert page.evaluate("JSON.parse(localStorage['attention-progress'])") \
+        == {"toy": {"of": 2, "done": ["add_one", "quiz-1"]}}
+
+    page.add_init_script(SHIFTS)
+    page.reload()
+    assert bar(page) == "2 of 2 done" and box.is_checked()
+    assert page.locator("fieldset.quiz-done").count() == 1
+    page.goto(page.url)  # from its top
+    page.wait_for_load_state("networkidle")
+    assert page.evaluate("window.shift ?? 0") < 0.01  # every mark has its room
+    box.uncheck()
+    assert bar(page) == "1 of 2 done"
+
+    page.goto(f"{site}/index.html")
+    assert page.locator("article .progress-mark").text_content() == " (1 of 2 done)"
+    assert page.locator(".bd-sidenav .progress-mark").get_attribute("data-sign") == "1/2"
+    button = page.get_by_role("button", name="Forget my progress")
+    page.once("dialog", lambda dialog: dialog.dismiss())
+    button.click()
+    assert page.locator(".progress-mark").count() == 2  # not yet
+    page.once("dialog", lambda dialog: dialog.accept())
+    button.click()
+    assert page.locator(".progress-mark").count() == 0 and button.is_disabled()
+    assert page.evaluate("localStorage.getItem('attention-progress')") is None
+    seen.assert_clean()
+
+
+@pytest.mark.parametrize("trouble", [
+    "Object.defineProperty(window, 'localStorage', { configurable: true, get() { throw new DOMException('no'); } });",
+    "localStorage.setItem('attention-progress', '{broken');",
+    "localStorage.setItem('attention-progress', '{\"toy\": {\"of\": \"many\", \"done\": [\"gone\", 3, null]}}');"],
+    ids=["blocked", "broken", "of an older text"])
+def test_where_nothing_or_nonsense_is_stored_the_page_works_and_complains_of_nothing(toy_site, browser, trouble):
+    seen = Watched(new_page(browser))
+    seen.page.add_init_script(trouble)
+    seen.page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
+    assert bar(seen.page) == "0 of 2 done"
+    seen.page.get_by_role("checkbox", name="I have done add_one").check()
+    assert bar(seen.page) == "1 of 2 done"
+    seen.page.context.close()
+    seen.assert_clean()
+
+
+def test_without_scripts_there_is_no_bar_that_never_moves(toy_site, watched):
+    seen = watched(java_script_enabled=False)
+    seen.page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
+    assert not seen.page.locator(".chapter-progress").is_visible()
+    assert not seen.page.locator(".exercise-done").is_visible()
