@@ -5,6 +5,7 @@
 #   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too
 #   test     all tests on the CPU, JOBS at a time         formgrader  nbgrader's formgrader on COURSE_DIR
 #   bench    grading beside stock nbgrader, for an idle machine
+#   draft    one CHAPTER as a page, in build/draft          publish-tree  the students' half, in build/publish
 #   model    SmolLM2-135M for the chapter language_model (93 MB), and an independent implementation to test against
 
 PYTHON ?= python3
@@ -17,7 +18,7 @@ READY  := $(VENV)/.ready
 # The instructor's course. nbgrader and formgrader read autograder/nbgrader_config.py, which takes it from here.
 export COURSE_DIR ?= $(CURDIR)/build/course
 
-.PHONY: book serve lab test bench model release grade formgrader clean
+.PHONY: book draft serve lab test bench model release publish-tree grade formgrader clean
 .DELETE_ON_ERROR:
 
 # Made once, refreshed only when what is required changes. torch goes in first and alone, so that no other package
@@ -34,6 +35,10 @@ $(READY): requirements.txt pyproject.toml
 book: $(READY)
 	$(BIN)/jupyter-book build . -W -n --keep-going
 	@echo "Open _build/html/index.html, or run: make serve"
+
+# While it is written: without the other chapters, so that it takes seconds, and without warnings about what is in them.
+draft: $(READY)
+	$(BIN)/python -m book.draft $(CHAPTER)
 
 serve: $(READY)
 	@test -f _build/html/index.html || { echo "There is no book yet: run make book first."; exit 1; }
@@ -57,6 +62,9 @@ model: $(READY)
 
 release: $(READY)
 	$(BIN)/python -m autograder release
+
+publish-tree: $(READY)
+	$(BIN)/python -m book.publish build/publish
 
 grade: $(READY)
 	$(BIN)/python -m autograder sample
