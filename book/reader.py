@@ -17,7 +17,7 @@ from docutils import nodes
 from attnlab.mine import PROVIDED
 from autograder import assemble, chapter, lent, registry
 from autograder.errors import CourseError
-from book import quiet
+from book import draft, quiet
 
 FIRST_CELL = "from book import quiet\nquiet.install()"
 IMPORTED = (("solutions", {".py"}), ("attnlab", {".py", ".js", ".css", ".npz", ".json"}), ("book", {".py"}))
@@ -98,7 +98,7 @@ def imports_hash(root: Path, packages=IMPORTED) -> str:
 def configure(app, config) -> None:
     """Send each chapter, and no other page, through `read_chapter`; let its kernel find `solutions` and `book`."""
     try:
-        for stem in registry.chapters():
+        for stem in draft.chapters():
             config.nb_custom_formats[f"chapters/{stem}.md"] = ["book.reader.read_chapter", {"stem": stem}, False]
             registry.exercises_of(stem)  # a missing or broken reference is one clear line, before anything runs
         refresh_checks(Path(app.doctreedir))
@@ -117,7 +117,7 @@ def refresh_checks(folder: Path) -> None:
     stamp, packages = folder / "checks.sha256", (*IMPORTED, ("autograder", {".py"}))
     if stamp.exists() and stamp.read_text() == imports_hash(registry.ROOT, packages):
         return
-    assemble.write_checks(registry.chapters())
+    assemble.write_checks(draft.chapters())
     folder.mkdir(parents=True, exist_ok=True)
     stamp.write_text(imports_hash(registry.ROOT, packages))
 
@@ -137,7 +137,7 @@ def outdated(app, env, added, changed, removed) -> list[str]:
     """All chapters, if something they import has changed since they were read."""
     now = imports_hash(registry.ROOT)
     before, env.course_imports = getattr(env, "course_imports", None), now
-    return [] if now == before else [f"chapters/{stem}" for stem in registry.chapters()]
+    return [] if now == before else [f"chapters/{stem}" for stem in draft.chapters()]
 
 
 def stop_on_failure(app, env) -> None:

@@ -6,7 +6,8 @@
     ```{code-block} with a :caption: that names a file   is written there; a `diff` is applied
 
 A line before a block may say what is different: `% until: words` (it serves until Ctrl+C, which is sent when the words
-have come), `% fails` (its status is not 0), `% not run: reason`.
+have come), `% fails` (its status is not 0), `% own: NAME` (the variable is set to what the test has for it, OWN_NAME in
+its environment), `% not run: reason`.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograder import assemble, registry
@@ -27,7 +28,7 @@ from tests.conftest import WITHOUT
 
 GUIDES = ROOT / "guides"
 PATIENCE = 120.0
-_FENCE = re.compile(r"^(?P<mark>(?:% .*\n)?)(?P<ticks>`{3,})(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=ticks)$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^(?P<mark>(?:% [^\n]*\n)?)(?P<ticks>`{3,})(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=ticks)$", re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def blocks(name: str) -> list[Block]:
         kind = "file" if caption else language
         assert kind in ("sh", "python", "text", "file"), f"{where}: what is to be done with a block of {match['info']!r}?"
         mark, _, words = match["mark"].removeprefix("% ").strip().partition(": ")
-        assert mark in ("", "until", "fails", "not run"), f"{where}: no mark is called {mark!r}"
+        assert mark in ("", "until", "fails", "own", "not run"), f"{where}: no mark is called {mark!r}"
         assert mark in ("", "fails") or words, f"{where}: {mark} is to be followed by words"
         if kind == "text":
             assert found and found[-1].kind in ("sh", "python"), f"{where}: whose output is this?"
@@ -72,12 +73,12 @@ def clone(folder: Path) -> Path:
             place.parent.mkdir(parents=True, exist_ok=True)
             place.write_bytes(source.read_bytes())
             place.chmod(source.stat().st_mode & 0o777)
-    # The environment that `make` would take minutes to make, and the note that the data of the checks is up to date.
-    (folder / ".venv").mkdir()
-    for path in Path(sys.prefix).iterdir():
-        if path.name != ".ready":
-            (folder / ".venv" / path.name).symlink_to(path)
-    (folder / ".venv" / ".ready").touch()
+    # The running environment stands in for the one that `make` would take minutes to make, as if it were up to date.
+    assert (Path(sys.prefix) / ".ready").exists(), "the environment is none that `make` has made: run `make test`"
+    (folder / ".venv").symlink_to(sys.prefix)
+    for name in ("requirements.txt", "pyproject.toml"):
+        os.utime(folder / name, (0, 0))
+    # So does the note that the data of the checks is up to date.
     assemble.write_checks(registry.chapters())
     (folder / "build").mkdir()
     (folder / "build" / "checks_stamp").write_bytes((ROOT / "build" / "checks_stamp").read_bytes())
@@ -91,6 +92,8 @@ class Session:
         self.scratch, self.output = scratch, ""
         self._cells, self._printed = "", ""
         scratch.mkdir(parents=True, exist_ok=True)
+        (scratch / "installed").mkdir()  # in editable form, as `make` does: this one's own is another checkout's
+        (scratch / "installed" / "attnlab").symlink_to(place / "attnlab")
         settings = scratch / "jupyter"  # what a test needs that a reader does not
         settings.mkdir()
         (settings / "jupyter_server_config.py").write_text(
@@ -101,7 +104,7 @@ class Session:
         self.environment = {
             **plain, "HOME": str(scratch), "JUPYTER_CONFIG_DIR": str(settings), "PIP_NO_INDEX": "1", "PYTHONUNBUFFERED": "1",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PATH": f"{Path(sys.prefix) / 'bin'}{os.pathsep}{plain.get('PATH', '')}",
-            "PYTHONPATH": os.pathsep.join([str(place), WITHOUT]), **environment}
+            "PYTHONPATH": os.pathsep.join([str(scratch / "installed"), WITHOUT]), **environment}
         self._state = scratch / "state"
         self._state.write_text(f"cd '{place}'\n")
         self._groups: list[int] = []
@@ -114,6 +117,13 @@ class Session:
         finally:
             self.end()
 
+    def run(self, commands: str) -> str:
+        """What further commands print, where the guide has come to."""
+        try:
+            return self._run(commands, Block("sh", commands, "the test"))
+        finally:
+            self.end()
+
     def end(self) -> None:
         """End what blocks have left in the background."""
         for group in self._groups:
@@ -123,6 +133,8 @@ class Session:
     def _block(self, block: Block) -> None:
         if block.mark == "not run":
             return
+        if block.mark == "own":
+            block = replace(block, text=f'export {block.words}="$OWN_{block.words}"')
         if block.kind == "text":
             assert shows(block.text, self.output), f"{block.where}: not in the output of the block above it:\n{self.output}"
         elif block.kind == "file":
