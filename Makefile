@@ -7,6 +7,7 @@
 #   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too
 #   test     all tests on the CPU, JOBS at a time         formgrader  nbgrader's formgrader on COURSE_DIR
 #   bench    grading beside stock nbgrader, for an idle machine
+#   draft    one CHAPTER as a page, in build/draft          publish-tree  the students' half, in build/publish
 #   model    SmolLM2-135M for the chapter language_model (93 MB), and an independent implementation to test against
 
 PYTHON ?= python3
@@ -24,7 +25,7 @@ HTML   := $(OUTPUT)/_build/html
 # The instructor's course. nbgrader and formgrader read autograder/nbgrader_config.py, which takes it from here.
 export COURSE_DIR ?= $(CURDIR)/build/course
 
-.PHONY: book zip serve lab test bench model release grade formgrader clean
+.PHONY: book zip draft serve lab test bench model release publish-tree grade formgrader clean
 .DELETE_ON_ERROR:
 
 # Made once, refreshed only when what is required changes. torch goes in first and alone, so that no other package
@@ -45,6 +46,10 @@ book: $(READY)
 
 zip: book
 	$(BIN)/python -m book.archive $(HTML)
+
+# While it is written: without the other chapters, so that it takes seconds, and without warnings about what is in them.
+draft: $(READY)
+	$(BIN)/python -m book.draft $(CHAPTER)
 
 serve: $(READY)
 	@test -f $(HTML)/index.html || { echo "There is no book yet: run make book first."; exit 1; }
@@ -68,6 +73,9 @@ model: $(READY)
 
 release: $(READY)
 	$(BIN)/python -m autograder release
+
+publish-tree: $(READY)
+	$(BIN)/python -m book.publish build/publish
 
 grade: $(READY)
 	$(BIN)/python -m autograder sample

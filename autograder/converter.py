@@ -42,7 +42,7 @@ class TrustedAutograde(Autograde):
     extra_cells = Bool(True, help="Run code in cells that students added. Either way they are told of.").tag(config=True)
     run_all = Bool(False, help="Run the handout's own cells too where no answer depends on them, to show what they show; "
                    "in most chapters they take ten times as long as the answers.").tag(config=True)
-    allowed_files = List(Unicode(), ["timestamp.txt"], help="Patterns of file names that a submission may hold besides "
+    allowed_files = List(Unicode(), ["timestamp.txt", "submission_secret.txt"], help="Patterns of file names that a submission may hold besides "
                          "its notebooks; they are kept, and the others are left out.").tag(config=True)
     given_files = List(Unicode(), ["*"], help="Patterns of the instructor's own files beside the source notebook that "
                        "code may read in the jail.").tag(config=True)

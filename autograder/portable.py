@@ -41,7 +41,7 @@ def _blocks(lines: list[str], where: str) -> list[str]:
             elif not fence:
                 if re.match(r"^\s*[`~]{3,}\{", line):
                     raise CourseError(f"{where}: the directive {line.strip()!r} has no plain form; "
-                                      f"use a colon fence from the list in CONTRIBUTING.md")
+                                      f"use a colon fence from the list in guides/authors.md")
                 fence = ticks.group(1)
             made.append(line)
         elif _LABEL.match(line):

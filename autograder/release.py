@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import calendar
+import io
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -10,19 +13,19 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-import attnlab
-from autograder import assemble, registry
+from autograder import assemble, portable, registry
 from autograder.errors import CourseError
 
 NAME = "attention-course"
 REQUIREMENTS = """\
-# What the notebooks need. The wheel of attnlab lies beside this file.
-./attnlab-{version}-py3-none-any.whl
+# What the notebooks need. attnlab lies beside this file.
+{attnlab}
 jupyterlab>=4.2,<5
 torch>=2.6,<3
 """
+EPOCH = (1980, 1, 1, 0, 0, 0)  # of all files in an archive: the same contents are the same bytes
 ANSWER_HERE = "*Double-click here, and write your answer in place of this line.*"
-START = Path(__file__).with_name("START.md")
+START = registry.ROOT / "guides" / "students.md"
 
 
 def student_notebook(stem: str):
@@ -85,26 +88,34 @@ for stem in sys.argv[1:]:
 
 def bundle(dist: Path) -> Path:
     """Write `dist/attention-course.zip`: notebooks, the attnlab wheel, requirements and a page to start from."""
-    notebooks = generate()
+    notebooks = {path.name: path.read_bytes() for path in generate()}
     dist.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory() as scratch:
-        wheel = _wheel(Path(scratch))
-        path = dist / f"{NAME}.zip"
-        partial = path.with_suffix(".part")
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
-            for notebook in notebooks:
-                archive.write(notebook, f"{NAME}/{notebook.name}")
-            archive.write(wheel, f"{NAME}/{wheel.name}")
-            archive.writestr(f"{NAME}/requirements.txt", REQUIREMENTS.format(version=attnlab.__version__))
-            archive.writestr(f"{NAME}/START.md", start_page())
-        partial.replace(path)  # never half a bundle under the final name
+    path = dist / f"{NAME}.zip"
+    partial = path.with_suffix(".part")
+    partial.write_bytes(packed(notebooks))
+    partial.replace(path)  # never half a bundle under the final name
     return path
 
 
+def packed(notebooks: dict[str, bytes]) -> bytes:
+    """The bundle with these notebooks, as a zip file. The same contents give the same bytes."""
+    buffer = io.BytesIO()
+    with tempfile.TemporaryDirectory() as scratch, zipfile.ZipFile(buffer, "w") as archive:
+        wheel = _wheel(Path(scratch))
+        members = {**notebooks, wheel.name: wheel.read_bytes(), "START.md": start_page().encode("utf-8"),
+                   "requirements.txt": REQUIREMENTS.format(attnlab=f"./{wheel.name}").encode("utf-8")}
+        for name, content in members.items():
+            member = zipfile.ZipInfo(f"{NAME}/{name}", EPOCH)
+            member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+            archive.writestr(member, content)
+    return buffer.getvalue()
+
+
 def start_page() -> str:
-    """The page a student starts from, with the notebooks in the order of the book."""
-    names = [f"`{stem}.ipynb`" for stem in registry.chapters()]
-    return START.read_text("utf-8").replace("{notebooks}", ", ".join(names))
+    """The page a student starts from: the students' guide, and the notebooks in the order of the book."""
+    guide = re.sub(r"^% .*\n", "", START.read_text("utf-8"), flags=re.MULTILINE)  # words for its test
+    names = [f"{number}. `{stem}.ipynb`" for number, stem in enumerate(registry.chapters(), 1)]
+    return "\n".join([portable.markdown(guide, "guides/students.md"), "", "## The notebooks, in their order", "", *names, ""])
 
 
 def _wheel(folder: Path) -> Path:
@@ -116,7 +127,8 @@ def _wheel(folder: Path) -> Path:
         if (registry.ROOT / name).exists():
             shutil.copy(registry.ROOT / name, source)
     done = subprocess.run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), "."],
-                          cwd=source, capture_output=True, text=True)
+                          cwd=source, capture_output=True, text=True,
+                          env={**os.environ, "SOURCE_DATE_EPOCH": str(calendar.timegm(EPOCH))})
     if done.returncode:
         raise CourseError(f"the attnlab wheel could not be built: {(done.stderr or done.stdout).strip()[-300:]}")
     return next(folder.glob("attnlab-*.whl"))

@@ -9,6 +9,7 @@ from docutils import nodes
 
 from autograder import registry, release
 from autograder.errors import CourseError
+from book import draft
 from book.reader import ChapterError
 
 FOLDER = "notebooks"
@@ -31,7 +32,7 @@ def write_notebooks(app, exception) -> None:
         return
     folder = Path(app.outdir, FOLDER)
     folder.mkdir(exist_ok=True)
-    for stem in registry.chapters():
+    for stem in draft.chapters():
         try:
             notebook = release.student_notebook(stem)
         except CourseError as error:

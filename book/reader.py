@@ -17,7 +17,7 @@ from docutils import nodes
 from attnlab.mine import PROVIDED
 from autograder import assemble, chapter, lent, registry
 from autograder.errors import CourseError
-from book import quiet
+from book import draft, quiet
 
 FIRST_CELL = "from book import quiet\nquiet.install()"
 PAGES_WITH_FILES = ("appendices/languages",)  # the page's files are in the folder of its name
@@ -117,7 +117,7 @@ def configure(app, config) -> None:
     """Send each chapter through `read_chapter`, each page that runs files of its own through `read_page`, and no other;
     let their kernels find `solutions` and `book`."""
     try:
-        for stem in registry.chapters():
+        for stem in draft.chapters():
             config.nb_custom_formats[f"chapters/{stem}.md"] = ["book.reader.read_chapter", {"stem": stem}, False]
             registry.exercises_of(stem)  # a missing or broken reference is one clear line, before anything runs
         for page in PAGES_WITH_FILES:
@@ -138,7 +138,7 @@ def refresh_checks(folder: Path) -> None:
     stamp, packages = folder / "checks.sha256", (*IMPORTED, ("autograder", {".py"}))
     if stamp.exists() and stamp.read_text() == imports_hash(registry.ROOT, packages):
         return
-    assemble.write_checks(registry.chapters())
+    assemble.write_checks(draft.chapters())
     folder.mkdir(parents=True, exist_ok=True)
     stamp.write_text(imports_hash(registry.ROOT, packages))
 
@@ -158,7 +158,7 @@ def outdated(app, env, added, changed, removed) -> list[str]:
     """All chapters, if something they import has changed since they were read."""
     now = imports_hash(registry.ROOT)
     before, env.course_imports = getattr(env, "course_imports", None), now
-    return [] if now == before else [f"chapters/{stem}" for stem in registry.chapters()]
+    return [] if now == before else [f"chapters/{stem}" for stem in draft.chapters()]
 
 
 def stop_on_failure(app, env) -> None:

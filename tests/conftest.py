@@ -118,6 +118,20 @@ def material(tmp_path_factory):
 
 
 @pytest.fixture(scope="session")
+def published(tmp_path_factory):
+    """The students' half of the course, as `make publish-tree` writes it, once for all tests."""
+    from book import publish
+
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "published"
+    with open(f"{folder}.lock", "w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not folder.exists():
+            publish.write(folder)
+    return folder
+
+
+@pytest.fixture(scope="session")
 def smollm2_file():
     """The model file. Tests that need it are skipped where it is not, except where REQUIRE_MODEL=1."""
     from attnlab import smollm2

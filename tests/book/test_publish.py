@@ -1,0 +1,170 @@
+"""The students' half: it installs and works by itself, and nothing private is in it."""
+
+import ast
+import filecmp
+import json
+import os
+import re
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import nbformat
+import pytest
+import yaml
+
+from attnlab.mine import PROVIDED
+from autograder import registry, release
+from autograder.errors import CourseError
+from autograder.registry import ROOT
+from book import leaks, publish
+
+pytestmark = pytest.mark.slow
+KEPT_OUT = ("solutions", "autograder", "tests", "book", "scripts", ".git", ".github", ".ci")
+
+
+@pytest.fixture(scope="module")
+def names(published):
+    return sorted(path.relative_to(published).as_posix() for path in published.rglob("*") if not path.is_dir())
+
+
+def test_the_tree_holds_chapters_notebooks_attnlab_and_the_bundle_and_nothing_that_is_not_listed(names):
+    outside = [name for name in names if not name.startswith("attnlab/")]
+    assert outside == sorted([".binder/environment.yml", ".binder/postBuild", ".gitignore", "LICENSE", "README.md",
+                              "attention-course.zip", "pyproject.toml", "requirements.txt",
+                              *(f"chapters/{stem}.md" for stem in registry.chapters()),
+                              *(f"notebooks/{stem}.ipynb" for stem in registry.chapters())])
+    assert {f"attnlab/checks/{name}.npz" for name in registry.all_exercises()} <= set(names)
+
+
+def test_no_file_of_the_private_folders_is_in_it_under_any_name(published, names):
+    assert [name for name in names if name.split("/")[0] in KEPT_OUT] == []
+    private = {path.read_bytes() for folder in ("solutions", "autograder", "tests") for path in (ROOT / folder).rglob("*")
+               if path.is_file() and path.stat().st_size > 0}
+    assert [name for name in names if (published / name).read_bytes() in private] == []
+    assert [path for path in published.rglob("*") if path.is_symlink()] == []
+    hidden = re.compile(r"secret_seed|\.hidden_tests|gradebook|\.db$|timestamp\.txt|(^|/)\.git(/|$)|__pycache__|\.sample_class")
+    assert [name for name in names if hidden.search(name)] == []
+
+
+def test_no_line_of_a_solution_and_of_a_hidden_test_is_in_it_and_one_would_be_found(published, tmp_path):
+    assert list(leaks.scan([published], leaks.answers())) == []
+    copy = tmp_path / "tree"
+    shutil.copytree(published / "notebooks", copy)
+    path = copy / "softmax.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells[-1].source += "\n" + ast.unparse(
+        ast.parse((ROOT / "solutions" / "softmax.py").read_text("utf-8")).body[-1].body[-1])
+    nbformat.write(notebook, path)
+    assert list(leaks.scan([copy], leaks.answers())) != []
+
+
+def test_neither_a_seed_of_this_checkout_nor_a_rubric_nor_a_path_of_this_machine_is_in_it(published, names):
+    seeds = [path.read_text().strip() for path in ROOT.glob("**/secret_seed") if path.stat().st_size]
+    rubrics = [line.strip() for stem in registry.chapters() for line in registry.written_of(stem).rubric.splitlines()
+               if len(line.strip()) > 40]
+    assert len(rubrics) >= len(registry.chapters())
+    for name in names:
+        text = (published / name).read_text("utf-8", errors="replace")
+        # The same words in a notebook's JSON, where quotes are escaped.
+        found = [words for words in [*seeds, *rubrics, str(ROOT)] if words in text or json.dumps(words)[1:-1] in text]
+        assert found == [], name
+
+
+def test_the_same_course_gives_the_same_bytes(published, tmp_path):
+    publish.write(tmp_path / "again")
+    compared = filecmp.dircmp(published, tmp_path / "again")
+
+    def differ(pair):
+        _, mismatch, errors = filecmp.cmpfiles(pair.left, pair.right, pair.common_files, shallow=False)
+        return [*pair.left_only, *pair.right_only, *mismatch, *errors, *(n for sub in pair.subdirs.values() for n in differ(sub))]
+
+    assert differ(compared) == []
+    assert os.access(published / ".binder" / "postBuild", os.X_OK)
+
+
+def test_the_bundle_in_it_holds_the_same_notebooks(published):
+    with zipfile.ZipFile(published / "attention-course.zip") as archive:
+        for stem in registry.chapters():
+            assert archive.read(f"{release.NAME}/{stem}.ipynb") == (published / f"notebooks/{stem}.ipynb").read_bytes()
+
+
+@pytest.fixture(scope="module")
+def installed(published, tmp_path_factory):
+    """The tree's package in a folder by itself, as pip would put it into an environment."""
+    folder = tmp_path_factory.mktemp("installed")
+    shutil.copytree(published, folder / "tree")
+    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index",
+                    "--disable-pip-version-check", "--target", folder / "site", "."], cwd=folder / "tree", check=True)
+    return folder / "site"
+
+
+def run_alone(site, folder, code):
+    """Python with that package and this environment's third-party ones; this checkout is not in reach."""
+    environment = {name: value for name, value in os.environ.items() if name != PROVIDED}
+    return subprocess.run([sys.executable, "-P", "-c", code], cwd=folder, capture_output=True, text=True,
+                          env={**environment, "PYTHONPATH": str(site), "MPLBACKEND": "agg"})
+
+
+def test_it_installs_and_the_first_cells_of_a_notebook_run_with_its_check(published, installed):
+    notebook = nbformat.read(published / "notebooks" / "dot_products.ipynb", as_version=4)
+    sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+    first = next(index for index, source in enumerate(sources) if source == "check(dot)")
+    code = "\n".join([*sources[:first + 1], "import attnlab, importlib.util", "print(attnlab.__file__)"])
+    done = run_alone(installed, published / "notebooks", code)
+    assert done.returncode == 0, done.stderr
+    assert "not done yet" in done.stdout and str(installed) in done.stdout
+
+
+def test_what_a_student_needs_is_required_and_binder_installs_it(published):
+    requirements = (published / "requirements.txt").read_text().splitlines()
+    assert "." in requirements and any(line.startswith("jupyterlab") for line in requirements)
+    assert "pip install --no-cache-dir -r requirements.txt" in (published / ".binder/postBuild").read_text()
+    environment = yaml.safe_load((published / ".binder/environment.yml").read_text())
+    assert any(str(wanted).startswith("python=3.") for wanted in environment["dependencies"])
+
+
+def test_relative_links_and_folders_that_the_readme_names_are_there(published):
+    text = (published / "README.md").read_text()
+    assert "{start}" not in text and text.count("\n# ") == 0 and "## For students" in text
+    for name in re.findall(r"^\| `([^`]+)`", text, re.MULTILINE):
+        assert (published / name).exists(), name
+
+
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path, monkeypatch):
+    (tmp_path / "notes.txt").write_text("mine")
+    with pytest.raises(CourseError, match="holds something else"):
+        publish.write(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["notes.txt"]
+
+
+def test_an_answer_stops_it_and_nothing_is_left_behind(tmp_path, monkeypatch):
+    line = leaks.answers()
+    answer = next(text for text, origin in line.items() if origin.startswith("solutions/"))
+    monkeypatch.setattr(publish, "files", lambda: iter([("chapters/softmax.md", answer.encode())]))
+    with pytest.raises(CourseError, match="chapters/softmax.md: leaks solutions/"):
+        publish.write(tmp_path / "tree")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_the_workflow_makes_the_public_repository_hold_the_tree_and_nothing_else(published, tmp_path):
+    """Its own commands, on a repository in a folder."""
+    def git(*arguments):
+        return subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@example.org", *arguments], cwd=tmp_path,
+                              capture_output=True, text=True, check=True).stdout
+
+    git("init", "--quiet", "--bare", "remote")
+    git("clone", "--quiet", "remote", "public")
+    (tmp_path / "public" / "solutions.py").write_text("left from an earlier time")
+    git("-C", "public", "add", "--all")
+    git("-C", "public", "commit", "--quiet", "-m", "before")
+    shutil.copytree(published, tmp_path / "tree")
+    steps = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text())["jobs"]["tree"]["steps"]
+    (commands,) = [step["run"] for step in steps if "run" in step]
+    for _ in range(2):  # the second time nothing has changed
+        subprocess.run(["bash", "-eo", "pipefail", "-c", commands], cwd=tmp_path, env={**os.environ, "VERSION": "v1"},
+                       capture_output=True, check=True)
+    pushed = git("-C", "remote", "ls-tree", "-r", "--name-only", "HEAD").split()
+    assert pushed == sorted(path.relative_to(published).as_posix() for path in published.rglob("*") if path.is_file())
+    assert git("-C", "remote", "rev-list", "--count", "HEAD").strip() == "2"

@@ -1,0 +1,28 @@
+"""The authors' guide, followed to the letter: a chapter, an exercise, misconceptions and a widget in a fresh clone."""
+
+import re
+
+import pytest
+
+from autograder.registry import ROOT
+from tests.guides import runner
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_guide_works_to_the_letter(fresh_clone, tmp_path):
+    session = runner.Session(fresh_clone, tmp_path / "scratch")
+    session.follow(runner.blocks("authors"))
+    page = (fresh_clone / "build/draft/_build/html/chapters/halves.html").read_text("utf-8")
+    assert "each gets [3.5 2. ]" in page and "half.js" not in page and "HalfExplorer" in page
+    assert "np.asarray(x)" not in re.sub("<[^>]*>", "", page)
+    # What the guide has made is the only thing that differs from the course as it was.
+    for name in ("chapters/softmax.md", "attnlab/checks/softmax.npz"):
+        assert (fresh_clone / name).read_bytes() == (ROOT / name).read_bytes()
+
+
+def test_the_files_it_shows_in_full_are_no_files_of_the_course():
+    """They are taken for an example, and are not looked for in what is published."""
+    for block in runner.blocks("authors"):
+        if block.kind == "file" and block.language != "diff":
+            assert not (ROOT / block.file).exists(), block.where

@@ -1,0 +1,20 @@
+"""The instructors' guide, followed to the letter, from a fresh clone to a student who is forgotten."""
+
+import pytest
+
+from tests import postgres
+from tests.guides import runner
+
+pytestmark = pytest.mark.slow
+
+
+def test_the_guide_works_to_the_letter(fresh_clone, tmp_path, needs_jail):
+    with postgres.server(tmp_path / "postgres") as gradebook:
+        if gradebook is None:
+            postgres.required()  # without one, that part runs on SQLite
+        session = runner.Session(fresh_clone, tmp_path / "scratch", OWN_GRADEBOOK_URL=gradebook or "")
+        session.follow(runner.blocks("instructors"))
+    left = [path.relative_to(fresh_clone) for path in (fresh_clone / "build/course").rglob("*") if "esra" in path.name]
+    assert left == []
+    gradebook_file = (fresh_clone / "build/course/gradebook.db").read_bytes()
+    assert b"Lovelace" in gradebook_file
