@@ -521,7 +521,7 @@ _tiled_wrong("The causal border is off by one: a token sees the next one.",
              later=lambda *tile: _later(*tile, shift=1))
 _tiled_wrong("The mask hides the past and shows the future.",
              later=lambda *tile: ~_later(*tile) & ~(_later(*tile, shift=-1) & ~_later(*tile)))
-_tiled_wrong("`causal` is ignored.", later=None)
+_tiled_wrong("`causal` is ignored: later keys are read all the same.", later=None)
 _tiled_wrong("The tile on the diagonal is skipped with those beyond it. Only a tile whose first key comes after the "
              "last query of the block may be skipped.",
              skip=lambda rows, keys, offset: keys.start >= rows.start + offset and keys.start > 0)

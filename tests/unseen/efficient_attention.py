@@ -112,7 +112,7 @@ def brackets_the_old_way(Q, K, V, feature_map):
 # name -> pairs of an answer and words of the misconception it should be told, or None where none is right
 UNSEEN = {
     "online_softmax": [(maximum_before_shrinking, "The old total is not rescaled"), (in_half_precision, None),
-                       (kept_in_a_list, "hold")],
+                       (kept_in_a_list, "everything is held at once")],
     "tiled_attention": [(fused_and_nothing_else, "top left"), (a_cube_instead_of_a_square, "a whole (n_q, n_k) matrix"),
                         (rescaled_only_from_the_third_block_on, "rescaled when the maximum grows")],
     "sliding_window_attention": [(rolled_keys, None), (window_by_a_mask, "all n x n scores are computed")],
