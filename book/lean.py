@@ -40,11 +40,11 @@ def drop_weight(app, exception) -> None:
 
 
 def in_words(text: nodes.Node) -> str:
-    """What a widget's picture shows: the first line of the docstring of its class, whose name begins its plain form."""
+    """What a widget's picture shows: the first line of the docstring of its class, which its plain form names."""
     from attnlab import widgets
 
-    kind = getattr(widgets, text.astext().strip().partition("(")[0], None)
-    return f"The widget as a still picture. {kind.__doc__.splitlines()[0] if kind else ''}".strip()
+    kind = re.match(r"<attnlab[\w.]*\.(\w+) object", text.astext().strip())
+    return f"The widget as a still picture. {getattr(widgets, kind[1]).__doc__.splitlines()[0] if kind else ''}".strip()
 
 
 class PictureWithoutScript(SphinxPostTransform):

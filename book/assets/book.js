@@ -13,15 +13,18 @@ addEventListener("DOMContentLoaded", () => {
   }
 });
 
-// What scrolls in itself is a stop for the Tab key, as long as it has more to show than there is room.
+// What scrolls in itself is a stop for the Tab key. The theme sees to it, but not for formulas and for what is unfolded.
 addEventListener("load", async () => {
   await window.MathJax?.startup?.promise;
-  const observer = new ResizeObserver((entries) => entries.forEach(({ target }) =>
-    target.scrollWidth > target.clientWidth ? (target.tabIndex = 0) : target.removeAttribute("tabindex")));
-  for (const box of document.querySelectorAll(
-    ".bd-article :is(.pst-scrollable-table-container, pre, .text_html, div.math, mjx-container[display=true])"))
-    observer.observe(box);
+  const observer = new ResizeObserver((entries) => {
+    for (const { target } of entries) if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+  });
+  const inside = "details :is(pre, .output, .pst-scrollable-table-container), div.math, mjx-container[display=true]";
+  for (const box of document.querySelectorAll(`.bd-article :is(${inside})`)) observer.observe(box);
 });
+
+// The theme lets go of these buttons once they are pressed. Who uses the keyboard may want to press them again.
+addEventListener("click", ({ target }) => target.closest(".theme-switch-button, .sidebar-toggle")?.focus());
 
 // Paper is white and nothing on it opens: while a page is printed it is light, and all that is folded is open.
 {

@@ -120,7 +120,10 @@
     // The others as soon as nothing else is to do: whoever prints the page gets all of them.
     const idle = window.requestIdleCallback ?? ((f) => setTimeout(f, 200));
     const next = () => idle(() => {
-      for (const el of [...waiting.keys()].slice(0, 1)) show(el), next();
+      const [el] = waiting.keys();
+      if (!el) return;
+      show(el);
+      next();
     });
     if (document.readyState === "complete") next();
     else addEventListener("load", next);

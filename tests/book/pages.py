@@ -11,9 +11,8 @@ from autograder import registry
 from tests.conftest import Watched
 
 CHAPTERS = [f"chapters/{stem}" for stem in registry.chapters()]
-CONTENTS = [entry["file"] for part in yaml.safe_load((registry.ROOT / "_toc.yml").read_text("utf-8"))["parts"]
-            for entry in part["chapters"]]
-PAGES = ["index", *CONTENTS, "search", "genindex"]
+TOC = yaml.safe_load((registry.ROOT / "_toc.yml").read_text("utf-8"))
+PAGES = [TOC["root"], *(page["file"] for part in TOC["parts"] for page in part["chapters"]), "search", "genindex"]
 WIDTHS = {"laptop": dict(width=1280, height=900), "phone": dict(width=390, height=844)}
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
 

@@ -176,7 +176,7 @@ ON_PAPER = """() => {
 
 @pytest.mark.slow
 def test_on_paper_a_page_is_light_and_open_and_nothing_is_cut_off(visit):
-    page = visit("chapters/softmax", "file")
+    page = visit("chapters/attention", "file")  # it has a link to another site
     typeset(page)
     in_theme(page, "dark")
     page.wait_for_function("""document.querySelectorAll('.widget-view').length ===

@@ -258,12 +258,14 @@ def test_the_text_below_a_widget_does_not_jump(page):
 
 @opened((page, *BOTH_WAYS[i % 2]) for i, page in enumerate(CHAPTERS))
 def test_every_control_of_every_widget_does_its_work(page):
-    """Each page one of the two ways, in turn: widgets by themselves are tested at every width."""
+    """Each page one of the two ways, in turn, the phone in the dark: widgets by themselves are tested at every width."""
+    in_theme(page, "light" if page.viewport_size == WIDTHS["laptop"] else "dark")
     for view, saved in zip(list(views(page)), page.evaluate(SAVED), strict=True):
         root = view.locator("[data-widget]")
         root.evaluate(RECORD)
         PLAYS[root.get_attribute("data-widget")](page, root, saved["state"])
         assert root.evaluate(UNUSED) == []
+    in_theme(page, "light")
 
 
 @on(CHAPTERS, LAPTOP)
