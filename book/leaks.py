@@ -74,7 +74,7 @@ def _scan_bytes(name: str, suffix: str, content: bytes, wanted: dict[str, str],
                                        beginnings)
     elif suffix not in PICTURES:
         views = [view for view in _views(content.decode("utf-8", errors="replace")) if _may_hold(view, beginnings)]
-        for text, origin in wanted.items():
+        for text, origin in wanted.items() if views else ():
             if any(text in view for view in views):
                 yield f"{name}: leaks {origin}"
 
