@@ -57,7 +57,7 @@ def add_tags(app, pagename, templatename, context, doctree) -> None:
     written += [f'<meta name="{key}" content="{escape(text)}"/>' for key, text in names.items() if text]
     written += [f'<meta name="theme-color" media="(prefers-color-scheme: {scheme})" content="{colour}"/>'
                 for scheme, colour in COLOURS.items()]
-    own = re.sub(r'<meta content="[^"]*" name="viewport" />|<meta name="viewport"[^>]*>', "", context.get("metatags", ""))
+    own = re.sub(r'<meta [^>]*name="viewport"[^>]*>', "", context.get("metatags", ""))  # the page's head has one
     context["metatags"] = "\n    ".join([own, *written])
 
 

@@ -33,8 +33,8 @@ def draw(target: Path = TARGET) -> None:
     with plt.rc_context({"font.family": "DejaVu Sans", "text.color": INK}):
         figure = plt.figure(figsize=(WIDTH / DPI, HEIGHT / DPI), dpi=DPI, facecolor=PAPER)
         figure.text(0.06, 0.70, "Attention", fontsize=52, fontweight="bold", color=ACCENT)
-        figure.text(0.06, 0.43, "From the dot product\nto a running language model,\none function at a time.", fontsize=22,
-                    linespacing=1.5)
+        figure.text(0.06, 0.43, "From the dot product\nto a running language model,\none function at a time.",
+                    fontsize=22, linespacing=1.5)
         figure.text(0.06, 0.08, f"Weights of layer {layer}, head {head} of SmolLM2-135M,\nrecorded and not touched up.",
                     fontsize=12, color="#5b6672", linespacing=1.4)
         axes = figure.add_axes((0.585, 0.06, 0.39, 0.39 * WIDTH / HEIGHT))
@@ -46,7 +46,7 @@ def draw(target: Path = TARGET) -> None:
         axes.set(xlim=(0, n), ylim=(n, 0), xticks=[], yticks=np.arange(n) + 0.5)
         axes.set_yticklabels(tokens, fontsize=15)
         for column, token in enumerate(tokens):
-            axes.text(column + 0.4, column - 0.12 if column else -0.12, token, fontsize=12, rotation=38, color="#5b6672")
+            axes.text(column + 0.4, column - 0.12, token, fontsize=12, rotation=38, color="#5b6672")
         axes.tick_params(length=0)
         axes.set_frame_on(False)
         figure.savefig(target, dpi=DPI, metadata={"Software": None})

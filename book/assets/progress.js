@@ -59,7 +59,8 @@
   }
 
   // Every page: a mark beside each link to a chapter, in the sidebar and in the first page's list.
-  const links = [...document.querySelectorAll(".bd-sidenav a.reference.internal, .bd-article ol > li > p > a.reference")];
+  const LISTS = ".bd-sidenav a.reference.internal, .bd-article ol > li > p > a.reference";
+  const links = [...document.querySelectorAll(LISTS)];
 
   function showLinks(all) {
     for (const link of links) {

@@ -58,8 +58,8 @@ def test_no_notebook_runs_a_second_time_and_the_other_edition_stays_as_it_was(se
 def test_the_default_edition_has_no_line_of_a_solution_and_neither_edition_has_one_in_a_notebook(self_study, site):
     root, _ = self_study
     wanted = leaks.answers(root)
-    assert list(leaks.scan([root / "_build/html", site / "notebooks", root / "_build/self-study/_build/jupyter_execute"],
-                           wanted)) == []
+    clean = [root / "_build/html", site / "notebooks", root / "_build/self-study/_build/jupyter_execute"]
+    assert list(leaks.scan(clean, wanted)) == []
     assert any("solutions/toy.py" in line for line in leaks.scan([site / "chapters"], wanted))
 
 

@@ -11,7 +11,8 @@ from book import metadata
 
 
 def meta(page):
-    return {key: unescape(text) for key, text in re.findall(r'<meta (?:name|property)="([^"]+)" content="([^"]*)"', page)}
+    found = re.findall(r'<meta (?:name|property)="([^"]+)" content="([^"]*)"', page)
+    return {key: unescape(text) for key, text in found}
 
 
 def test_a_page_has_a_title_and_a_description_of_its_own(toy_site):

@@ -58,7 +58,7 @@ def test_the_student_notebook_is_offered_and_is_there(toy_site):
 
 
 def test_a_page_loads_what_it_uses(toy_site):
-    chapter, index, search = ((toy_site / name).read_text() for name in ("chapters/toy.html", "index.html", "search.html"))
+    chapter, index, search = ((toy_site / f"{name}.html").read_text() for name in ("chapters/toy", "index", "search"))
     assert "host.js" in chapter and "copybutton.js" in chapter
     for unused in ("fontawesome.js", "searchindex.js", "design-tabs.js"):
         assert unused not in chapter + index

@@ -152,7 +152,8 @@ def make(folder: Path, **texts: str) -> Path:
         stray.unlink()
     shutil.copy(ROOT / "_config.yml", folder)
     (folder / "references.bib").write_text("", "utf-8")
-    files = {"index.md": "# A toy book\n\nNo mathematics here.\n\n1. {doc}`chapters/toy`\n", "_toc.yml": TOC, "chapters/toy.md": CHAPTER,
+    files = {"index.md": "# A toy book\n\nNo mathematics here.\n\n1. {doc}`chapters/toy`\n",
+             "_toc.yml": TOC, "chapters/toy.md": CHAPTER,
              "solutions/__init__.py": "", "solutions/toy.py": SOLUTION, "autograder/exercises/toy.py": EXERCISES,
              "toy_widgets.py": WIDGET}
     for name, text in {**files, **texts}.items():
