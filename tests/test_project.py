@@ -28,7 +28,8 @@ def test_ci_calls_the_readmes_test_command_with_a_browser_required():
     assert "make test" in (ROOT / "README.md").read_text()
 
 
-@pytest.mark.parametrize("target", ["book", "test", "model", "release", "grade", "serve", "lab", "formgrader", "clean"])
+@pytest.mark.parametrize("target", ["env", "book", "draft", "test", "model", "release", "publish-tree",
+                                    "grade", "serve", "lab", "formgrader", "clean"])
 def test_every_promised_target_is_there(target):
     done = subprocess.run(["make", "--dry-run", target, "VENV=/nonexistent/.venv"], cwd=ROOT, capture_output=True,
                           text=True)

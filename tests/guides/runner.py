@@ -153,13 +153,16 @@ class Session:
         with out.open("wb") as file:
             process = subprocess.Popen(["bash", str(script)], env=self.environment, stdin=subprocess.DEVNULL, stdout=file,
                                        stderr=subprocess.STDOUT, start_new_session=True)
-        self._groups.append(process.pid)
-        if block.mark == "until":
-            self._interrupt(process, out, block)
         try:
+            if block.mark == "until":
+                self._interrupt(process, out, block)
             status = process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{block.where}: did not end:\n{read(out)}") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, 0)  # somebody is left in the background
+                self._groups.append(process.pid)
         if block.mark != "until":
             assert (status != 0) == (block.mark == "fails"), f"{block.where}: ended with {status}:\n{read(out)}"
         return read(out)
