@@ -24,7 +24,8 @@ from tests.book.plays import PLAYS, RECORD, REFERENCES, SAVED, UNUSED
 pytestmark = pytest.mark.slow
 
 CHAPTERS = [f"chapters/{stem}" for stem in registry.chapters()]
-PAGES = ["index", *CHAPTERS, "bibliography", "search", "genindex"]
+GUIDES = [f"guides/{path.stem}" for path in (registry.ROOT / "guides").glob("*.md")]
+PAGES = ["index", *CHAPTERS, *GUIDES, "bibliography", "search", "genindex"]
 WIDTHS = {"laptop": dict(width=1280, height=900), "phone": dict(width=390, height=844)}
 LAPTOP, PHONE = BOTH_WAYS = [("http", "laptop"), ("file", "phone")]
 JUMP = 60  # pixels that the text below a widget may move when the widget is drawn
