@@ -7,6 +7,7 @@
 #   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too
 #   test     all tests on the CPU, JOBS at a time         formgrader  nbgrader's formgrader on COURSE_DIR
 #   bench    grading beside stock nbgrader, for an idle machine
+#   env      the environment alone, in .venv
 #   draft    one CHAPTER as a page, in build/draft          publish-tree  the students' half, in build/publish
 #   model    SmolLM2-135M for the chapter language_model (93 MB), and an independent implementation to test against
 
@@ -25,7 +26,7 @@ HTML   := $(OUTPUT)/_build/html
 # The instructor's course. nbgrader and formgrader read autograder/nbgrader_config.py, which takes it from here.
 export COURSE_DIR ?= $(CURDIR)/build/course
 
-.PHONY: book zip draft serve lab test bench model release publish-tree grade formgrader clean
+.PHONY: env book zip draft serve lab test bench model release publish-tree grade formgrader clean
 .DELETE_ON_ERROR:
 
 # Made once, refreshed only when what is required changes. torch goes in first and alone, so that no other package
@@ -38,6 +39,8 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet -r requirements.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@touch $@
+
+env: $(READY)
 
 book: $(READY)
 	$(BIN)/python -m book.edition

@@ -1,7 +1,7 @@
 """One chapter as a page, while it is written: `make draft CHAPTER=softmax`.
 
-The whole book runs every chapter again after any change to what chapters import. This runs one. Links into other chapters
-lead nowhere in it, so warnings do not stop it; an answer on the page does.
+The whole book runs every chapter again after any change to what chapters import. This runs one. Links into other
+chapters lead nowhere in it, so warnings do not stop it; an answer on the page does.
 """
 
 from __future__ import annotations
@@ -25,12 +25,14 @@ def chapters() -> tuple[str, ...]:
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] not in registry.chapters():
-        print(f"which chapter? make draft CHAPTER=softmax; _toc.yml names {', '.join(registry.chapters())}", file=sys.stderr)
+        print(f"which chapter, as in `make draft CHAPTER=softmax`? There are: {', '.join(registry.chapters())}",
+              file=sys.stderr)
         return 2
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / "_toc.yml").write_text(f"format: jb-book\nroot: chapters/{arguments[0]}\n", "utf-8")
-    done = subprocess.run([str(Path(sys.executable).with_name("jupyter-book")), "build", ".", "--toc", "build/draft/_toc.yml",
-                           "--path-output", "build/draft"], cwd=ROOT, env={**os.environ, VARIABLE: arguments[0]})
+    done = subprocess.run(
+        [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", "--toc", "build/draft/_toc.yml",
+         "--path-output", "build/draft"], cwd=ROOT, env={**os.environ, VARIABLE: arguments[0]})
     if done.returncode == 0:
         print(f"Open build/draft/_build/html/chapters/{arguments[0]}.html")
     return done.returncode

@@ -108,7 +108,7 @@ def _findings(name, suffix, content, wanted, beginnings, clean) -> Iterator[str]
 
 
 def _may_hold(view: str, beginnings: set[str]) -> bool:
-    """Whether anything that is wanted begins somewhere: one look at each place, rather than one for each line wanted."""
+    """Whether anything wanted begins somewhere: one look at each place, rather than one for each line wanted."""
     found = _marked(frozenset(beginnings))[_hashes(view)]
     return any(view[i:i + SHORTEST] in beginnings for i in np.flatnonzero(found).tolist())
 

@@ -2,9 +2,9 @@
 
     python -m book.publish FOLDER
 
-writes the chapters as text, the notebooks, `attnlab` with what it takes to install it, the bundle, and what Binder needs.
-Only what is listed here gets in; then the folder is searched for answers, and it is not left behind if one is found.
-The same course gives the same bytes.
+writes the chapters as text, the notebooks, `attnlab` with what it takes to install it, the bundle, and what Binder
+needs. Only what is listed here gets in; then the folder is searched for answers, and nothing is left behind if one is
+found. The same course gives the same bytes.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from book.downloads import FOLDER as NOTEBOOKS
 README = Path(__file__).with_name("PUBLIC.md")
 PACKAGE = {".py", ".js", ".css", ".npz", ".json"}  # what attnlab consists of; anything else in its folder is somebody's
 PROJECT = ("build-system", "project", "tool.setuptools")  # tables of pyproject.toml that are about installing
-# Binder takes conda's PyTorch, which has no CUDA in it: pip's would not fit. The rest is requirements.txt, in postBuild.
+# Binder takes conda's PyTorch, which has no CUDA in it: pip's would not fit. postBuild brings the rest.
 ENVIRONMENT = """\
 channels: [conda-forge]
 dependencies:

@@ -39,8 +39,9 @@ LOOPBACK = {"127.0.0.1", "localhost"}
 
 
 # The longest files, longest first. Files are dealt out in order, and one that is begun last would be waited for alone.
-LONGEST = ["test_killed", "test_attacks", "test_sample_class", "test_site", "test_parity", "test_grade", "test_release",
-           "test_mutations", "test_unseen_answers", "test_smollm2", "test_toy_book", "test_warm", "test_writer", "test_feedback",
+LONGEST = ["test_killed", "test_attacks", "test_instructors", "test_sample_class", "test_site", "test_parity",
+           "test_grade", "test_release", "test_authors", "test_publish", "test_students", "test_mutations",
+           "test_unseen_answers", "test_smollm2", "test_toy_book", "test_warm", "test_writer", "test_feedback",
            "test_student_process", "test_try", "test_jupyterlab", "test_assemble"]
 
 

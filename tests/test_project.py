@@ -36,7 +36,8 @@ def test_ci_has_the_compilers_of_the_appendix_and_requires_them():
         assert f"command -v {command} >/dev/null || compilers+=({package}" in script
 
 
-@pytest.mark.parametrize("target", ["book", "test", "model", "release", "grade", "serve", "lab", "formgrader", "clean"])
+@pytest.mark.parametrize("target", ["env", "book", "draft", "test", "model", "release", "publish-tree", "zip",
+                                    "grade", "serve", "lab", "formgrader", "clean"])
 def test_every_promised_target_is_there(target):
     done = subprocess.run(["make", "--dry-run", target, "VENV=/nonexistent/.venv"], cwd=ROOT, capture_output=True,
                           text=True)

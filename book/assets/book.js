@@ -14,8 +14,7 @@ addEventListener("DOMContentLoaded", () => {
 });
 
 // What scrolls in itself is a stop for the Tab key. The theme sees to it, but not for formulas and for what is unfolded.
-addEventListener("load", async () => {
-  await window.MathJax?.startup?.promise;
+addEventListener("load", () => {
   const observer = new ResizeObserver((entries) => {
     for (const { target } of entries) if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
   });

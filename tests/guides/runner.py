@@ -28,7 +28,8 @@ from tests.conftest import WITHOUT
 
 GUIDES = ROOT / "guides"
 PATIENCE = 120.0
-_FENCE = re.compile(r"^(?P<mark>(?:% [^\n]*\n)?)(?P<ticks>`{3,})(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=ticks)$", re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(r"^(?P<mark>(?:% [^\n]*\n)?)(?P<ticks>`{3,})(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=ticks)$",
+                    re.DOTALL | re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,7 @@ def blocks(name: str) -> list[Block]:
         caption = re.match(r"(?:^:\w+:.*\n)*?^:caption: (\S+)\n", match["body"], re.MULTILINE)
         body = re.sub(r"\A(?:^:\w+:.*\n)+\n?", "", match["body"], flags=re.MULTILINE) if directive else match["body"]
         kind = "file" if caption else language
-        assert kind in ("sh", "python", "text", "file"), f"{where}: what is to be done with a block of {match['info']!r}?"
+        assert kind in ("sh", "python", "text", "file"), f"{where}: what is to be done with {match['info']!r}?"
         mark, _, words = match["mark"].removeprefix("% ").strip().partition(": ")
         assert mark in ("", "until", "fails", "own", "not run"), f"{where}: no mark is called {mark!r}"
         assert mark in ("", "fails") or words, f"{where}: {mark} is to be followed by words"
@@ -64,7 +65,7 @@ def blocks(name: str) -> list[Block]:
 
 
 def clone(folder: Path) -> Path:
-    """This checkout as a clone would have it, what is not committed yet included, with the running environment in .venv."""
+    """This checkout as a clone would have it, what is not committed yet included; .venv is the running environment."""
     listed = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others",
                              "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
     for name in filter(None, listed.split("\0")):
@@ -102,8 +103,9 @@ class Session:
                  if not name.startswith(("ATTNLAB_", "AUTOGRADER_", "COURSE_DIR", "GRADEBOOK_URL", "JUPYTER_", "MAKE",
                                          "PYTEST_", "VIRTUAL_ENV"))}
         self.environment = {
-            **plain, "HOME": str(scratch), "JUPYTER_CONFIG_DIR": str(settings), "PIP_NO_INDEX": "1", "PYTHONUNBUFFERED": "1",
-            "PIP_DISABLE_PIP_VERSION_CHECK": "1", "PATH": f"{Path(sys.prefix) / 'bin'}{os.pathsep}{plain.get('PATH', '')}",
+            **plain, "HOME": str(scratch), "JUPYTER_CONFIG_DIR": str(settings), "PYTHONUNBUFFERED": "1",
+            "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            "PATH": os.pathsep.join([str(Path(sys.prefix) / "bin"), plain.get("PATH", "")]),
             "PYTHONPATH": os.pathsep.join([str(scratch / "installed"), WITHOUT]), **environment}
         self._state = scratch / "state"
         self._state.write_text(f"cd '{place}'\n")
@@ -136,7 +138,8 @@ class Session:
         if block.mark == "own":
             block = replace(block, text=f'export {block.words}="$OWN_{block.words}"')
         if block.kind == "text":
-            assert shows(block.text, self.output), f"{block.where}: not in the output of the block above it:\n{self.output}"
+            assert shows(block.text, self.output), (
+                f"{block.where}: not in the output of the block above it:\n{self.output}")
         elif block.kind == "file":
             self._write(block)
         elif block.kind == "python":
@@ -151,15 +154,18 @@ class Session:
         script.write_text(f"set -eo pipefail\n. '{self._state}'\n"
                           f"trap '{{ export -p; echo \"cd \\\"$PWD\\\"\"; }} > {self._state}' EXIT\n{commands}")
         with out.open("wb") as file:
-            process = subprocess.Popen(["bash", str(script)], env=self.environment, stdin=subprocess.DEVNULL, stdout=file,
-                                       stderr=subprocess.STDOUT, start_new_session=True)
-        self._groups.append(process.pid)
-        if block.mark == "until":
-            self._interrupt(process, out, block)
+            process = subprocess.Popen(["bash", str(script)], env=self.environment, stdin=subprocess.DEVNULL,
+                                       stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
         try:
+            if block.mark == "until":
+                self._interrupt(process, out, block)
             status = process.wait(PATIENCE)
         except subprocess.TimeoutExpired:
             raise AssertionError(f"{block.where}: did not end:\n{read(out)}") from None
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(process.pid, 0)  # somebody is left in the background
+                self._groups.append(process.pid)
         if block.mark != "until":
             assert (status != 0) == (block.mark == "fails"), f"{block.where}: ended with {status}:\n{read(out)}"
         return read(out)
@@ -168,7 +174,8 @@ class Session:
         """Wait for the words, then press Ctrl+C, as often as it takes."""
         patience = time.monotonic() + PATIENCE
         while block.words not in read(out):
-            assert process.poll() is None and time.monotonic() < patience, f"{block.where}: {block.words!r} did not come:\n{read(out)}"
+            assert process.poll() is None and time.monotonic() < patience, (
+                f"{block.where}: {block.words!r} did not come:\n{read(out)}")
             time.sleep(0.1)
         for _ in range(20):
             with contextlib.suppress(ProcessLookupError):
