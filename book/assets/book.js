@@ -18,7 +18,7 @@ addEventListener("load", () => {
   const observer = new ResizeObserver((entries) => {
     for (const { target } of entries) if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
   });
-  const inside = "details :is(pre, .output, .pst-scrollable-table-container), div.math, mjx-container[display=true]";
+  const inside = "details :is(pre, .output, .pst-scrollable-table-container), div.math";
   for (const box of document.querySelectorAll(`.bd-article :is(${inside})`)) observer.observe(box);
 });
 

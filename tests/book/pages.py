@@ -62,11 +62,6 @@ def views(page):
         yield view
 
 
-def typeset(page):
-    """Wait for the mathematics, where there is some."""
-    page.evaluate("() => window.MathJax?.startup?.promise")
-
-
 def in_theme(page, theme):
     """As the reader's system has it. The page follows."""
     page.emulate_media(color_scheme=theme)

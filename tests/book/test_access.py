@@ -9,7 +9,7 @@ import pytest
 from docutils import nodes, utils
 
 from book import access
-from tests.book.pages import CHAPTERS, PAGES, in_theme, typeset, views
+from tests.book.pages import CHAPTERS, PAGES, in_theme, views
 
 # Pictures in words
 
@@ -77,7 +77,6 @@ def press_until(page, key, selector, most=60):
 @pytest.fixture
 def softmax(visit):
     page = visit("chapters/softmax")
-    typeset(page)
     list(views(page))
     page.evaluate("scrollTo(0, 0)")
     return page
@@ -177,7 +176,6 @@ ON_PAPER = """() => {
 @pytest.mark.slow
 def test_on_paper_a_page_is_light_and_open_and_nothing_is_cut_off(visit):
     page = visit("chapters/attention", "file")  # it has a link to another site
-    typeset(page)
     in_theme(page, "dark")
     page.wait_for_function("""document.querySelectorAll('.widget-view').length ===
       document.querySelectorAll('.widget-view[data-mounted=true]').length""")  # the reader has not scrolled there

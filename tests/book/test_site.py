@@ -16,8 +16,8 @@ from PIL import Image
 
 from autograder import registry, release
 from book import leaks, weight
-from tests.book.pages import (CHAPTERS, COLOURS, PAGES, WIDTHS, begin, findings, in_theme, nothing_went_wrong, typeset,
-                              views, without_colours)
+from tests.book.pages import (CHAPTERS, COLOURS, PAGES, WIDTHS, begin, findings, in_theme, nothing_went_wrong, views,
+                              without_colours)
 from tests.book.plays import PLAYS, RECORD, REFERENCES, SAVED, UNUSED
 from tests.conftest import new_page
 
