@@ -229,6 +229,16 @@ def test_a_bug_of_the_page_fails_on_the_inputs_shown_and_on_no_other(program, tm
             assert np.isnan(output).any()
 
 
+def test_a_compiler_that_is_missing_is_named_and_a_failure_where_it_is_required(monkeypatch):
+    monkeypatch.setenv("PATH", "/nonexistent")
+    monkeypatch.setenv("REQUIRE_COMPILERS", "0")
+    with pytest.raises(pytest.skip.Exception, match="no javac and java on the PATH"):
+        needs("Java")
+    monkeypatch.setenv("REQUIRE_COMPILERS", "1")
+    with pytest.raises(pytest.fail.Exception, match="REQUIRE_COMPILERS=1, but go is not"):
+        needs("Go")
+
+
 def test_the_page_shows_every_file_and_copies_none():
     page = PAGE.read_text("utf-8")
     shown = re.findall(r"\{literalinclude\} languages/(\S+)", page)

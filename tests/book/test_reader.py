@@ -69,3 +69,24 @@ def test_a_report_keeps_the_error_and_no_source():
            "------------------\nadd_one(41)\n------------------\n\n"
            "the reference of add_one (solutions/toy.py) failed: ValueError: too large\n")
     assert reader.one_line(log) == "the reference of add_one (solutions/toy.py) failed: ValueError: too large"
+
+
+PAGE = "---\nkernelspec: {name: python3}\n---\n\n# A page\n\n```{code-cell}\nprint(1)\n```\n"
+
+
+def test_a_page_runs_again_when_one_of_its_own_files_has_changed(tmp_path, monkeypatch):
+    monkeypatch.setattr(reader.registry, "ROOT", tmp_path)
+    own = tmp_path / "appendices" / "page" / "program.py"
+    own.parent.mkdir(parents=True)
+    own.write_text("print(1)")
+    before = reader.read_page(PAGE, "appendices/page")
+    assert len(before.cells) == len(before.metadata["source_map"]) == 3
+    assert before.cells[0].metadata["tags"] == ["remove-cell"]
+    assert reader.read_page(PAGE, "appendices/page").cells[0].metadata == before.cells[0].metadata
+    own.write_text("print(2)")
+    assert reader.read_page(PAGE, "appendices/page").cells[0].metadata != before.cells[0].metadata
+
+
+def test_a_page_that_cannot_be_read_is_named(tmp_path):
+    with pytest.raises(reader.ChapterError, match="appendices/page.md has no front matter"):
+        reader.read_page("# A page\n", "appendices/page")
