@@ -287,7 +287,7 @@ def tiled(state):
 
 
 def reference_tile_stepper(state, computed):
-    assert np.allclose(computed["outputs"], tiled(state), rtol=1e-12)
+    return {"outputs": (computed["outputs"], tiled(state))}
 
 
 def play_dot_product(page, root, state):
