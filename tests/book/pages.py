@@ -18,21 +18,27 @@ AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("ut
 
 # The rules of axe: those that look at colours, and all others.
 COLOURS = ["color-contrast", "link-in-text-block"]
-RULES = dict(runOnly=["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"])
+OTHERS = dict(runOnly=["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"],
+              rules={rule: dict(enabled=False) for rule in COLOURS})
+WIDTH = ["scrollable-region-focusable", "target-size"]  # those of which a narrow page alone may fail
 
-# What axe finds on the page with everything unfolded. Words of code that have one class in one kind of box look alike:
-# one of each stays, since axe takes most of its time for their colours. Afterwards all is as it was.
-FINDINGS = """async (options) => {
+# What axe finds on the page with everything unfolded; afterwards all is as it was. `thin` is for colours, which take
+# most of its time: words of code that have one class in one kind of box look alike, so that one of each is enough, and
+# formulas are drawn by the style sheet, which axe does not see.
+FINDINGS = """async ({ thin, ...options }) => {
   const folded = [...document.querySelectorAll("details:not([open])")];
-  const kinds = new Set(), alike = [...document.querySelectorAll(".highlight span[class]")].filter((word) => {
+  const kinds = new Set(), words = [...document.querySelectorAll(".highlight span[class]")];
+  const alike = words.filter((word) => {
     const box = word.closest(".cell")?.className ?? "", kind = `${word.className} in ${box}`;
     return kinds.size === kinds.add(kind).size;
   });
+  const left = thin ? [...alike, ...document.querySelectorAll("mjx-container")] : [];
   for (const box of folded) box.open = true;
-  for (const word of alike) word.style.display = "none";
-  const found = await axe.run(document, { ...options, resultTypes: ["violations"] });
+  for (const node of left) node.style.display = "none";
+  // Without `preload: false` axe fetches the style sheets once more, which no file may.
+  const found = await axe.run(document, { ...options, preload: false, resultTypes: ["violations"] });
   for (const box of folded) box.open = false;
-  for (const word of alike) word.style.display = "";
+  for (const node of left) node.style.display = "";
   return found.violations.flatMap(({ id, nodes }) =>
     nodes.map((node) => `${id}: ${node.target} ${node.failureSummary}`));
 }"""
@@ -68,12 +74,8 @@ def in_theme(page, theme):
     page.wait_for_function("(theme) => document.documentElement.dataset.theme === theme", arg=theme)
 
 
-def findings(page, **options):
-    """What axe has to say, as `rule: element, what to do`."""
+def findings(page, options):
+    """What axe has to say, as `rule: element, what to do`. Of colours it has to say something in each theme."""
     if not page.evaluate("Boolean(window.axe)"):
         page.evaluate(AXE)
-    return page.evaluate(FINDINGS, {**RULES, **options})
-
-
-def without_colours():
-    return dict(rules={rule: dict(enabled=False) for rule in COLOURS})
+    return page.evaluate(FINDINGS, options)
