@@ -44,7 +44,7 @@ def test_no_file_of_the_private_folders_is_in_it_under_any_name(published, names
                for path in (ROOT / folder).rglob("*") if path.is_file() and path.stat().st_size > 0}
     assert [name for name in names if (published / name).read_bytes() in private] == []
     assert [path for path in published.rglob("*") if path.is_symlink()] == []
-    hidden = re.compile(r"secret_seed|\.hidden_tests|gradebook|\.db$|timestamp\.txt|(^|/)\.git(/|$)|__pycache__|sample_class")
+    hidden = re.compile(r"secret_seed|hidden_tests|gradebook|\.db$|timestamp\.txt|(^|/)\.git(/|$)|pycache|sample_class")
     assert [name for name in names if hidden.search(name)] == []
 
 
