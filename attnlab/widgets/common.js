@@ -205,7 +205,7 @@ function frame(el, name, label, model) {
   const summary = h("p", { class: "aw-summary", role: "status", "aria-live": "polite" });
   // JupyterLab would take arrows, Enter and letters for itself: in a widget they belong to its controls.
   // A group and no landmark: a page may show one kind of widget several times.
-  const root = h("section", { class: "aw", "data-widget": name, role: "group", "aria-label": label,
+  const root = h("div", { class: "aw", "data-widget": name, role: "group", "aria-label": label,
     "data-lm-suppress-shortcuts": "true", onkeydown: stepSlider });
   root.style.minHeight = `${model.get("min_height") ?? 0}px`;
   el.append(root);

@@ -137,7 +137,7 @@ function render({ model, el }) {
         }),
         h("td", { class: "aw-numbers ts-out", "data-value": `output-${query}` },
           finished(query) ? pair(outputs[query]) : "")))),
-      h("tfoot", {}, ["values", ""].map((label, d) => h("tr", {}, h("th", { scope: "row" }, label),
+      h("tfoot", {}, ["values", ""].map((label, d) => h("tr", {}, label ? h("th", { scope: "row" }, label) : h("td"),
         values.map((value) => h("td", { class: "aw-numbers" }, plain(value[d], 3))), h("td")))));
     memory.textContent = `At most ${largest} scores are here at once, of ${n_q * n_k} in all.`;
 

@@ -96,7 +96,8 @@ def test_no_hidden_input_reaches_an_output():
 def test_made_up_answers_are_seen_and_earn_nothing():
     """The worker is taken over and answers whatever is asked with a number."""
     done = run(IMPORT, "import gc\nfor f in gc.get_objects():\n    if getattr(f, '__name__', '') == 'answer_probes':\n"
-               "        f.__globals__['observe'] = lambda *a: {'value': {'result': np.ones(5)}}", RIGHT, "check")
+               "        worker = f.__globals__\n"
+               "        worker['observe'] = lambda *a: worker['codec'].frame({'value': {'result': np.ones(5)}})", RIGHT, "check")
     assert points(done) == 0
     assert any("made up" in flag for flag in done.flags)
 

@@ -133,7 +133,9 @@ RINGLESS = """(root) => [...root.querySelectorAll("button, select, input, a[href
   .filter((node) => {
     node.focus();
     const rings = [node, ...node.querySelectorAll("*"), node.closest("label")].filter(Boolean).map(getComputedStyle);
-    const ring = rings.some((style) => style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1.5);
+    const drawn = node.querySelector(".dp-ring");  // the tip of an arrow has a round one
+    const ring = drawn ? getComputedStyle(drawn).opacity === "1"
+      : rings.some((style) => style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1.5);
     const native = node.matches("button, select, input, a[href]");
     return !(ring && node.matches(":focus-visible") && (native || node.getAttribute("role")));
   }).map((node) => node.outerHTML.slice(0, 150))"""
