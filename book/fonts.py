@@ -22,6 +22,7 @@ THEME = "styles/pydata-sphinx-theme.css"
 ICON = re.compile(r"\bfa-([a-z0-9-]+)")
 ICON_RULE = re.compile(r"((?:\.fa-[a-z0-9-]+:before,?)+)\{content:\"\\([0-9a-f]+)\"\}")
 FONT_FACE = re.compile(r"@font-face\{[^}]*\}")
+DRAWN_BY_STYLE = re.compile(r"[\ue000-\uf8ff]|\\([ef][0-9a-f]{3})\b")  # icons are in Unicode's private area
 RADICAL = 0x221A
 
 
@@ -104,6 +105,9 @@ def keep_icons(static: Path, names: set[str]) -> None:
         return re.sub(r"src:[^}]*", f'src:url(../{ICONS}.woff) format("woff")', match[0])
 
     style = FONT_FACE.sub(face, ICON_RULE.sub(rule, style))
+    # Those of boxes and links are in no page: style sheets draw them.
+    for text in [style, *(sheet.read_text("utf-8") for sheet in static.rglob("*.css") if sheet != static / THEME)]:
+        kept.update(int(found[1], 16) if found[1] else ord(found[0]) for found in DRAWN_BY_STYLE.finditer(text))
     (static / THEME).write_text(style, "utf-8")
     for font in (static / ICONS).parent.iterdir():
         font.unlink()

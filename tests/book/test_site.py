@@ -12,10 +12,11 @@ from urllib.parse import urlsplit
 import nbformat
 import numpy as np
 import pytest
+from fontTools.ttLib import TTFont
 from PIL import Image
 
 from autograder import registry, release
-from book import leaks, weight
+from book import fonts, leaks, weight
 from tests.book.pages import (CHAPTERS, COLOURS, OTHERS, PAGES, WIDTH, WIDTHS, begin, findings, in_theme,
                               nothing_went_wrong, views)
 from tests.book.plays import PLAYS, RECORD, REFERENCES, SAVED, UNUSED
@@ -186,17 +187,25 @@ def test_the_landing_page_has_three_doors(visit):
         page.go_back()
 
 
+@on(PAGES, LAPTOP)
+def test_every_icon_of_a_page_is_in_the_font(page, site):
+    drawn = page.evaluate("""[...document.querySelectorAll("*")].flatMap((node) => ["::before", "::after"].map((part) =>
+      getComputedStyle(node, part).content)).join("")""")
+    font = TTFont(site / "_static" / f"{fonts.ICONS}.woff").getBestCmap()
+    assert {icon for icon in drawn if "\ue000" <= icon <= "\uf8ff"} <= set(map(chr, font))
+
+
 @pytest.mark.parametrize("scheme", ["http", "file"])
-def test_the_search_finds_words_and_the_names_of_exercises(visit, scheme):
+def test_the_search_finds_words_the_names_of_exercises_and_terms(visit, scheme):
     """From the file system too: the index is a script. There the results stand without the passages around the word."""
     page = visit("search", scheme)
-    for word, chapter in [("temperature", "softmax"), ("causal_mask", "masks"),
-                          ("scaled_dot_product_attention", "attention")]:
+    for word, found in [("temperature", "chapters/softmax"), ("causal_mask", "chapters/masks"),
+                        ("scaled_dot_product_attention", "chapters/attention"), ("orthogonal", "appendices/notation")]:
         field = page.locator("form.bd-search input[name=q]").last
         field.fill(word)
         field.press("Enter")
         page.wait_for_url(f"**/search.html?q={word}*")
-        page.locator(f"#search-results a[href*='chapters/{chapter}.html']").first.wait_for()
+        page.locator(f"#search-results a[href*='{found}.html']").first.wait_for()
         page.wait_for_function("!document.querySelector('#search-progress')?.textContent.includes('Searching')")
 
 
