@@ -6,8 +6,11 @@ import contextlib
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import tempfile
+import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,11 +18,11 @@ import pytest
 
 
 def programs() -> Path | None:
-    """The folder of initdb and pg_ctl; Debian keeps them off the PATH."""
+    """The folder of initdb and postgres; Debian keeps them off the PATH."""
     places = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
     found = shutil.which("initdb")
     places += [Path(found).parent] if found else []
-    return next((place for place in places if (place / "initdb").exists() and (place / "pg_ctl").exists()), None)
+    return next((place for place in places if (place / "initdb").exists() and (place / "postgres").exists()), None)
 
 
 def required() -> None:
@@ -52,15 +55,33 @@ def server(folder: Path) -> Iterator[str | None]:
     run = {"check": True, "capture_output": True, "timeout": 120, **start}
     data = folder / "data"
     subprocess.run([place / "initdb", "-D", data, "-U", "grader", "--auth=trust", "--no-sync", "-E", "UTF8"], **run)
-    options = f"-c listen_addresses='' -c unix_socket_directories='{sockets}' -c fsync=on"
-    control = [str(place / "pg_ctl"), "-D", str(data), "-w", "-l", str(folder / "log")]
-    subprocess.run([*control, "-o", options, "start"], **{**run, "capture_output": False,
-                   "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL})
+    settings = {"listen_addresses": "", "unix_socket_directories": sockets, "fsync": "off"}
+    options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
+    log = folder / "log"
+    with log.open("wb") as file:
+        process = subprocess.Popen([place / "postgres", "-D", data, *options], stdin=subprocess.DEVNULL, stdout=file,
+                                   stderr=file, start_new_session=True, **start)
     try:
+        _wait_until_ready(place, sockets, process, log)
         yield f"postgresql+psycopg://grader@/postgres?host={sockets}"
+        if process.poll() is not None:  # no fault of who has had all answers from it, but worth a word
+            warnings.warn(f"PostgreSQL had ended before it was asked to:\n{log.read_text()[-2000:]}", stacklevel=2)
     finally:
-        subprocess.run([*control, "-m", "immediate", "stop"], **run)
+        process.send_signal(signal.SIGQUIT)  # at once, without a last checkpoint
+        try:
+            process.wait(30)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
         shutil.rmtree(sockets, ignore_errors=True)
+
+
+def _wait_until_ready(place: Path, sockets: Path, process: subprocess.Popen, log: Path) -> None:
+    patience = time.monotonic() + 120
+    while subprocess.run([place / "pg_isready", "-q", "-h", sockets], check=False).returncode:
+        if process.poll() is not None or time.monotonic() > patience:
+            raise RuntimeError(f"PostgreSQL did not start:\n{log.read_text()}")
+        time.sleep(0.1)
 
 
 def _user() -> pwd.struct_passwd:
