@@ -10,7 +10,6 @@ does not count. Each finding is a line `file: leaks solutions/softmax.py:12`; th
 from __future__ import annotations
 
 import ast
-import functools
 import hashlib
 import html
 import io
@@ -72,54 +71,52 @@ def _given_away(chapter: Path) -> set[str]:
 
 def scan(folders: list[Path], wanted: dict[str, str]) -> Iterator[str]:
     """Findings in all files below the folders, as `file: leaks solutions/softmax.py:12`."""
-    beginnings, clean = {text[:SHORTEST] for text in wanted}, set()
+    search = _Search(wanted)
     for folder in folders:
         paths = [folder] if folder.is_file() else sorted(p for p in folder.rglob("*") if p.is_file())
         for path in paths:
             if "__pycache__" not in path.parts:
-                yield from _scan_bytes(str(path), path.suffix.lower(), path.read_bytes(), wanted, beginnings, clean)
+                yield from search.file(str(path), path.suffix.lower(), path.read_bytes())
 
 
-def _scan_bytes(name: str, suffix: str, content: bytes, wanted: dict[str, str], beginnings: set[str],
-                clean: set[bytes]) -> Iterator[str]:
-    """clean: hashes of what was looked at and held nothing; the same file may lie in several archives"""
-    known = hashlib.sha256(suffix.encode() + b"\0" + content).digest()
-    if suffix in PICTURES or known in clean:
-        return
-    leaks = False
-    for finding in _findings(name, suffix, content, wanted, beginnings, clean):
-        leaks = True
-        yield finding
-    if not leaks:
-        clean.add(known)
+class _Search:
+    """Looks for all that is wanted at once: at each place of a text once, rather than once for each line wanted."""
 
+    def __init__(self, wanted: dict[str, str]):
+        self._begin: dict[str, list[tuple[str, str]]] = {}
+        for text, origin in wanted.items():
+            self._begin.setdefault(text[:SHORTEST], []).append((text, origin))
+        self._marked = np.zeros(1 << BITS, dtype=bool)  # true where the hash of something wanted is, and by chance
+        for beginning in self._begin:
+            self._marked[_hashes(beginning)] = True
+        self._clean: set[bytes] = set()  # hashes of what held nothing; the same file may lie in several archives
 
-def _findings(name, suffix, content, wanted, beginnings, clean) -> Iterator[str]:
-    if suffix in ARCHIVES and zipfile.is_zipfile(io.BytesIO(content)):
-        with zipfile.ZipFile(io.BytesIO(content)) as archive:
-            for member in archive.namelist():
-                yield from _scan_bytes(f"{name}!{member}", Path(member).suffix.lower(), archive.read(member), wanted,
-                                       beginnings, clean)
-        return
-    views = [view for view in _views(content.decode("utf-8", errors="replace")) if _may_hold(view, beginnings)]
-    for text, origin in wanted.items() if views else ():
-        if any(text in view for view in views):
+    def file(self, name: str, suffix: str, content: bytes) -> Iterator[str]:
+        known = hashlib.sha256(suffix.encode() + b"\0" + content).digest()
+        if suffix in PICTURES or known in self._clean:
+            return
+        leaks = False
+        for finding in self._findings(name, suffix, content):
+            leaks = True
+            yield finding
+        if not leaks:
+            self._clean.add(known)
+
+    def _findings(self, name: str, suffix: str, content: bytes) -> Iterator[str]:
+        if suffix in ARCHIVES and zipfile.is_zipfile(io.BytesIO(content)):
+            with zipfile.ZipFile(io.BytesIO(content)) as archive:
+                for member in archive.namelist():
+                    yield from self.file(f"{name}!{member}", Path(member).suffix.lower(), archive.read(member))
+            return
+        text = content.decode("utf-8", errors="replace")
+        for origin in dict.fromkeys(origin for view in _views(text) for origin in self._leaks(view)):
             yield f"{name}: leaks {origin}"
 
-
-def _may_hold(view: str, beginnings: set[str]) -> bool:
-    """Whether anything wanted begins somewhere: one look at each place, rather than one for each line wanted."""
-    found = _marked(frozenset(beginnings))[_hashes(view)]
-    return any(view[i:i + SHORTEST] in beginnings for i in np.flatnonzero(found).tolist())
-
-
-@functools.lru_cache(maxsize=4)
-def _marked(beginnings: frozenset[str]) -> np.ndarray:
-    """A table that is true where the hash of something wanted is. Other texts may have the same hash."""
-    table = np.zeros(1 << BITS, dtype=bool)
-    for text in beginnings:
-        table[_hashes(text)] = True
-    return table
+    def _leaks(self, view: str) -> Iterator[str]:
+        for place in np.flatnonzero(self._marked[_hashes(view)]).tolist():
+            for text, origin in self._begin.get(view[place:place + SHORTEST], ()):
+                if view.startswith(text, place):
+                    yield origin
 
 
 def _hashes(view: str) -> np.ndarray:
@@ -153,7 +150,7 @@ def _unescape(match: re.Match) -> str:
 
 
 def squeeze(text: str) -> str:
-    return re.sub(r"[\s\x00]+", "", text)
+    return "".join(text.replace("\0", " ").split())
 
 
 def _definitions(body) -> Iterator[ast.FunctionDef | ast.ClassDef]:
