@@ -7,6 +7,8 @@ one-line answer to the same mistake.
 from __future__ import annotations
 
 import ast
+import copy
+import functools
 import re
 from dataclasses import dataclass
 
@@ -51,6 +53,12 @@ def read(stem: str) -> nbformat.NotebookNode:
 
 def parse(text: str, where: str) -> nbformat.NotebookNode:
     """A MyST text notebook as a notebook; `where` names it in errors."""
+    return copy.deepcopy(_parsed(text, where))
+
+
+@functools.cache
+def _parsed(text: str, where: str) -> nbformat.NotebookNode:
+    """One that must stay as it is: a chapter is asked for more than once, and takes a second to read."""
     from myst_nb.core.read import read_myst_markdown_notebook
     from myst_parser.config.main import MdParserConfig
 
