@@ -1,7 +1,7 @@
 """A reader's progress, which only the reader's browser knows: a bar on top of each chapter, a box below each check.
 
-The keys are names that stay while a text is edited: the chapter's stem, the exercise's name, a quiz's place in the
-chapter. `assets/progress.js` does the rest; without scripts nothing of it is shown.
+The keys are names that stay while a text is edited: the chapter's stem, the exercise's name, a hash of a quiz's
+question. `assets/progress.js` does the rest; without scripts nothing of it is shown.
 """
 
 from __future__ import annotations

@@ -11,6 +11,7 @@ JavaScript the answers stay readable behind a native disclosure.
 
 from __future__ import annotations
 
+import hashlib
 import re
 
 from docutils import nodes
@@ -55,7 +56,12 @@ class Quiz(SphinxDirective):
             choices.append((match[1] != " ", match[2], match[3]))
         if len(choices) < 2 or sum(right for right, _, _ in choices) != 1:
             raise self.error("a quiz needs two choices or more, of which exactly one is marked [x]")
-        group = f"quiz-{self.env.new_serialno('quiz') + 1}"
+        # Known by its words and not by its place: what a reader has answered stays right when one is put before it.
+        group = f"quiz-{hashlib.sha256(self.arguments[0].encode()).hexdigest()[:8]}"
+        asked = self.env.temp_data.setdefault("quizzes", set())
+        if group in asked:
+            raise self.error(f"this page asks the same twice: {self.arguments[0]}")
+        asked.add(group)
         box, answers = quiz(group=group), quiz_answers()
         box += quiz_question("", "", *self.inline(self.arguments[0]))
         for number, (right, text, feedback) in enumerate(choices):

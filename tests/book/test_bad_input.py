@@ -49,9 +49,11 @@ def test_such_a_chapter_stops_the_build_without_a_traceback(tmp_path):
 def test_warnings_name_the_page_and_stop_the_build(tmp_path):
     root = toy.make(tmp_path, **{"chapters/toy.md": toy.CHAPTER.replace("The end.", "\n".join([
         "See {ref}`there <nowhere>` and {cite:p}`nobody1999`, where $\\attention{x}$.", "",
-        ":::{curtain}", "Closed.", ":::"]))})
+        ":::{curtain}", "Closed.", ":::", "",
+        *2 * [":::{quiz} Is it shut?", "- [x] yes :: It is.", "- [ ] no :: Look.", ":::", ""]]))})
     done = toy.build(root, "-W", "-n", "--keep-going")
     log = done.stdout + done.stderr
     assert done.returncode != 0
-    for said in ("'curtain'", "nowhere", "nobody1999", "attention' is not known"):
+    for said in ("'curtain'", "nowhere", "nobody1999", "attention' is not known",
+                 "asks the same twice: Is it shut?"):
         assert any("chapters/toy.md:" in line and said in line for line in log.splitlines()), log[-3000:]
