@@ -17,8 +17,8 @@ NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 THIN = "0.167em"
 SPACES = {"negativethinmathspace": f"-{THIN}", "thinmathspace": THIN, "mediummathspace": "0.222em",
           "thickmathspace": "0.278em"}
-ORDINARY = {"|", "/", "…"}  # signs that TeX sets without space, and MathML with
-CLOSING = {")", "]", "}", "|", "!", "…"}
+ORDINARY = {"|", "/", "…", "∞", "∂"}  # signs that TeX sets without space, and MathML with
+CLOSING = {")", "]", "}", "|", "!", "…", "∞"}
 BELOW = {"max", "min", "argmax", "argmin", "lim", "sup", "inf"}  # in a displayed formula their index stands below
 
 

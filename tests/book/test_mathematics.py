@@ -52,6 +52,12 @@ def test_a_sign_is_no_difference():
     assert all(element.get("form") is None for element in tree("a - 1").iter())
 
 
+@pytest.mark.parametrize("latex, sign", [(r"-\infty", "∞"), (r"\partial L / \partial A", "∂")])
+def test_infinity_and_the_sign_of_a_derivative_have_no_space_around_them(latex, sign):
+    found = [element for element in tree(latex).iter() if element.text == sign]
+    assert found and all(element.get("lspace") == element.get("rspace") == "0" for element in found)
+
+
 def test_the_index_of_a_maximum_stands_below_it():
     maximum = tree(r"\max_j s_j", display=True).find(".//munder")
     assert maximum[0].text == "max" and maximum[1].text == "j"
