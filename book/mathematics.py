@@ -19,6 +19,7 @@ SPACES = {"negativethinmathspace": f"-{THIN}", "thinmathspace": THIN, "mediummat
           "thickmathspace": "0.278em"}
 ORDINARY = {"|", "/", "…", "∞", "∂"}  # signs that TeX sets without space, and MathML with
 CLOSING = {")", "]", "}", "|", "!", "…", "∞"}
+MARKS = re.compile(r"[.,;:!?)\]”’]+")  # what stands at the end of a formula, on its line
 BELOW = {"max", "min", "argmax", "argmin", "lim", "sup", "inf"}  # in a displayed formula their index stands below
 
 
@@ -121,5 +122,19 @@ def visit(self, node) -> None:
     raise nodes.SkipNode
 
 
+def keep_marks(app, doctree, docname) -> None:
+    """No line begins with the full stop that ends a formula: a browser may break between the two, unless it is told."""
+    if app.builder.format != "html":
+        return
+    for formula in list(doctree.findall(nodes.math)):
+        after = formula.next_node(descend=False, siblings=True)
+        mark = MARKS.match(after) if isinstance(after, nodes.Text) else None
+        if mark:
+            parent, place = formula.parent, formula.parent.index(formula)
+            parent[place:place + 2] = [nodes.inline("", "", formula, nodes.Text(mark[0]), classes=["formula-and-mark"]),
+                                       nodes.Text(after[mark.end():])]
+
+
 def setup(app) -> None:
     app.add_html_math_renderer("mathml", (visit, None), (visit, None))
+    app.connect("doctree-resolved", keep_marks)

@@ -1,9 +1,11 @@
 """Formulas: what TeX says is what the MathML says, as it is printed, and what is not known is an error."""
 
 import re
+from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
+from docutils import nodes
 
 from autograder import registry
 from book import mathematics
@@ -65,6 +67,14 @@ def test_the_index_of_a_maximum_stands_below_it():
 
 def test_capital_greek_letters_stand():
     assert [element.get("mathvariant") for element in tree(r"\Delta\delta")] == ["normal", None]
+
+
+def test_a_formula_keeps_the_mark_that_follows_it_and_nothing_else():
+    text = nodes.paragraph("", "", nodes.Text("So "), nodes.math("", "x"), nodes.Text("), and "), nodes.math("", "y"),
+                           nodes.Text(" is "), nodes.strong("", "", nodes.math("", "z")), nodes.Text("."))
+    mathematics.keep_marks(SimpleNamespace(builder=SimpleNamespace(format="html")), text, "page")
+    assert text.astext() == "So x), and y is z."
+    assert [kept.astext() for kept in text.findall(nodes.inline)] == ["x),"]
 
 
 @pytest.mark.parametrize("latex, named", [(r"x + \attention{y}", r"\\attention"), (r"a & b", "a & b"),
