@@ -23,7 +23,25 @@ addEventListener("load", () => {
 });
 
 // The theme lets go of these buttons once they are pressed. Who uses the keyboard may want to press them again.
-addEventListener("click", ({ target }) => target.closest(".theme-switch-button, .sidebar-toggle")?.focus());
+{
+  let pressed = null;
+  const back = () => pressed?.focus({ preventScroll: true }); // nothing, as long as a menu lies over the page
+  addEventListener("click", ({ target }) => {
+    const button = target.closest(".theme-switch-button, .search-button, .sidebar-toggle");
+    if (!button) return;
+    pressed = button;
+    setTimeout(back);
+  }, true);
+  addEventListener("close", () => setTimeout(() => document.activeElement === document.body && back()), true);
+
+  // Who has chosen a section in a menu that lies over the page wants to see the section.
+  addEventListener("click", ({ target }) => {
+    const menu = target.closest('a[href^="#"]')?.closest("dialog");
+    if (!menu) return;
+    pressed = null;
+    menu.close();
+  });
+}
 
 // Paper is white and nothing on it opens: while a page is printed it is light, and all that is folded is open.
 {

@@ -152,6 +152,42 @@ def test_nothing_is_wider_than_a_phone(toy_site, watched, scheme):
     assert seen.page.evaluate("document.documentElement.dataset.theme") == scheme
 
 
+@pytest.mark.browser
+@pytest.mark.parametrize("side", ["primary", "secondary"])
+def test_on_a_phone_the_keyboard_opens_a_menu_and_closes_it(toy_site, watched, side):
+    page = watched(viewport={"width": 390, "height": 844}).page
+    page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
+    button, menu = page.locator(f".{side}-toggle:visible"), page.locator(f"#pst-{side}-sidebar-modal")
+    button.press("Enter")
+    menu.get_by_role("link").first.wait_for()
+    page.keyboard.press("Escape")
+    menu.wait_for(state="hidden")
+    page.wait_for_function("document.activeElement.matches('.sidebar-toggle')")
+    assert button.evaluate("button => button === document.activeElement")
+
+
+@pytest.mark.browser
+def test_a_section_chosen_in_a_menu_is_seen(toy_site, watched):
+    page = watched(viewport={"width": 390, "height": 844}).page
+    page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
+    page.locator(".secondary-toggle:visible").click()
+    menu = page.locator("#pst-secondary-sidebar-modal")
+    menu.get_by_role("link").first.click()
+    menu.wait_for(state="hidden")
+    assert "#" in page.url
+
+
+@pytest.mark.browser
+def test_on_a_laptop_the_sidebar_is_put_away_and_comes_back(chapter_page):
+    page = chapter_page.page
+    button, sidebar = page.locator(".primary-toggle:visible"), page.locator("#pst-primary-sidebar")
+    button.press("Enter")
+    sidebar.wait_for(state="hidden")
+    page.wait_for_function("document.activeElement.matches('.primary-toggle')")
+    page.keyboard.press("Enter")
+    sidebar.wait_for(state="visible")
+
+
 # builds that must stop
 
 def broken(tmp_path, noise=0, **texts):

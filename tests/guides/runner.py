@@ -60,7 +60,7 @@ def blocks(name: str) -> list[Block]:
         assert mark in ("", "fails") or words, f"{where}: {mark} is to be followed by words"
         if kind == "text":
             assert found and found[-1].kind in ("sh", "python"), f"{where}: whose output is this?"
-        found.append(Block(kind, body, where, caption[1] if caption else "", language, mark, words))
+        found.append(Block(kind, body, where, caption[1].replace("\\_", "_") if caption else "", language, mark, words))
     return found
 
 
