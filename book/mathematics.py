@@ -19,6 +19,7 @@ SPACES = {"negativethinmathspace": f"-{THIN}", "thinmathspace": THIN, "mediummat
           "thickmathspace": "0.278em"}
 ORDINARY = {"|", "/", "…"}  # signs that TeX sets without space, and MathML with
 CLOSING = {")", "]", "}", "|", "!", "…"}
+TOUCHING_BEFORE, TOUCHING_AFTER = re.compile(r"[(\[“‘]+$"), re.compile(r"^[.,;:?!…)\]”’]+")
 BELOW = {"max", "min", "argmax", "argmin", "lim", "sup", "inf"}  # in a displayed formula their index stands below
 
 
@@ -108,6 +109,18 @@ def _is_applied_to(element) -> bool:
     return first.tag not in {"mo", "mspace"}
 
 
+def keep_together(app, doctree, name) -> None:
+    """The signs that touch a formula in a line stay with it: browsers break the line between the two."""
+    for node in list(doctree.findall(nodes.math)):
+        row, place = node.parent, node.parent.index(node)
+        for key, beside, touching in (("before", place - 1, TOUCHING_BEFORE), ("after", place + 1, TOUCHING_AFTER)):
+            text = row[beside] if 0 <= beside < len(row) else None
+            found = touching.search(text) if isinstance(text, nodes.Text) else None
+            if found:
+                node[key] = found.group()
+                row[beside] = nodes.Text(text[:found.start()] + text[found.end():])
+
+
 def visit(self, node) -> None:
     display = isinstance(node, nodes.math_block)
     tag = "div" if display else "span"
@@ -117,9 +130,12 @@ def visit(self, node) -> None:
         logging.getLogger(__name__).warning(str(error), location=node, type="book", subtype="mathematics")
         formula = f"<code>{self.encode(node.astext())}</code>"
     place = f' id="{node["ids"][0]}"' if display and node["ids"] else ""
-    self.body.append(f'<{tag} class="math notranslate nohighlight"{place}>{formula}</{tag}>')
+    formula = f'<{tag} class="math notranslate nohighlight"{place}>{formula}</{tag}>'
+    before, after = (self.encode(node.get(key, "")) for key in ("before", "after"))
+    self.body.append(f'<span class="unbroken">{before}{formula}{after}</span>' if before or after else formula)
     raise nodes.SkipNode
 
 
 def setup(app) -> None:
     app.add_html_math_renderer("mathml", (visit, None), (visit, None))
+    app.connect("doctree-resolved", keep_together)

@@ -4,6 +4,7 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from docutils import nodes, utils
 
 from autograder import registry
 from book import mathematics
@@ -67,6 +68,25 @@ def test_what_is_not_known_is_named(latex, named):
     with pytest.raises(mathematics.FormulaError) as caught:
         mathematics.mathml(latex)
     assert named in str(caught.value)
+
+
+def test_a_line_does_not_begin_with_the_comma_after_a_formula():
+    page = utils.new_document("")
+    formula, alone = nodes.math("", "p^2"), nodes.math("", "q")
+    row = nodes.paragraph("", "", nodes.Text("It grows ("), formula, nodes.Text("), and "), alone, nodes.Text(" wins."))
+    page += row
+    mathematics.keep_together(None, page, "page")
+
+    class Writer:
+        body, encode = [], staticmethod(str)
+
+    for node in (formula, alone):
+        with pytest.raises(nodes.SkipNode):
+            mathematics.visit(Writer, node)
+    kept, free = Writer.body
+    assert re.fullmatch(r'<span class="unbroken">\(<span class="math .*</span>\),</span>', kept)
+    assert "unbroken" not in free
+    assert [str(part) for part in row if isinstance(part, nodes.Text)] == ["It grows ", " and ", " wins."]
 
 
 def test_every_formula_of_the_course_can_be_set():
