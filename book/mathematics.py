@@ -19,7 +19,7 @@ SPACES = {"negativethinmathspace": f"-{THIN}", "thinmathspace": THIN, "mediummat
           "thickmathspace": "0.278em"}
 ORDINARY = {"|", "/", "…", "∞", "∂"}  # signs that TeX sets without space, and MathML with
 CLOSING = {")", "]", "}", "|", "!", "…", "∞"}
-MARKS = re.compile(r"[.,;:!?)\]”’]+")  # what stands at the end of a formula, on its line
+TOUCHING_BEFORE, TOUCHING_AFTER = re.compile(r"[(\[“‘]+$"), re.compile(r"^[.,;:?!…)\]”’]+")
 BELOW = {"max", "min", "argmax", "argmin", "lim", "sup", "inf"}  # in a displayed formula their index stands below
 
 
@@ -109,6 +109,18 @@ def _is_applied_to(element) -> bool:
     return first.tag not in {"mo", "mspace"}
 
 
+def keep_together(app, doctree, name) -> None:
+    """The signs that touch a formula in a line stay with it: browsers break the line between the two."""
+    for node in list(doctree.findall(nodes.math)):
+        row, place = node.parent, node.parent.index(node)
+        for key, beside, touching in (("before", place - 1, TOUCHING_BEFORE), ("after", place + 1, TOUCHING_AFTER)):
+            text = row[beside] if 0 <= beside < len(row) else None
+            found = touching.search(text) if isinstance(text, nodes.Text) else None
+            if found:
+                node[key] = found.group()
+                row[beside] = nodes.Text(text[:found.start()] + text[found.end():])
+
+
 def visit(self, node) -> None:
     display = isinstance(node, nodes.math_block)
     tag = "div" if display else "span"
@@ -118,23 +130,12 @@ def visit(self, node) -> None:
         logging.getLogger(__name__).warning(str(error), location=node, type="book", subtype="mathematics")
         formula = f"<code>{self.encode(node.astext())}</code>"
     place = f' id="{node["ids"][0]}"' if display and node["ids"] else ""
-    self.body.append(f'<{tag} class="math notranslate nohighlight"{place}>{formula}</{tag}>')
+    formula = f'<{tag} class="math notranslate nohighlight"{place}>{formula}</{tag}>'
+    before, after = (self.encode(node.get(key, "")) for key in ("before", "after"))
+    self.body.append(f'<span class="unbroken">{before}{formula}{after}</span>' if before or after else formula)
     raise nodes.SkipNode
-
-
-def keep_marks(app, doctree, docname) -> None:
-    """No line begins with the full stop that ends a formula: a browser may break between the two, unless it is told."""
-    if app.builder.format != "html":
-        return
-    for formula in list(doctree.findall(nodes.math)):
-        after = formula.next_node(descend=False, siblings=True)
-        mark = MARKS.match(after) if isinstance(after, nodes.Text) else None
-        if mark:
-            parent, place = formula.parent, formula.parent.index(formula)
-            parent[place:place + 2] = [nodes.inline("", "", formula, nodes.Text(mark[0]), classes=["formula-and-mark"]),
-                                       nodes.Text(after[mark.end():])]
 
 
 def setup(app) -> None:
     app.add_html_math_renderer("mathml", (visit, None), (visit, None))
-    app.connect("doctree-resolved", keep_marks)
+    app.connect("doctree-resolved", keep_together)

@@ -1,11 +1,10 @@
 """Formulas: what TeX says is what the MathML says, as it is printed, and what is not known is an error."""
 
 import re
-from types import SimpleNamespace
 from xml.etree import ElementTree
 
 import pytest
-from docutils import nodes
+from docutils import nodes, utils
 
 from autograder import registry
 from book import mathematics
@@ -69,20 +68,31 @@ def test_capital_greek_letters_stand():
     assert [element.get("mathvariant") for element in tree(r"\Delta\delta")] == ["normal", None]
 
 
-def test_a_formula_keeps_the_mark_that_follows_it_and_nothing_else():
-    text = nodes.paragraph("", "", nodes.Text("So "), nodes.math("", "x"), nodes.Text("), and "), nodes.math("", "y"),
-                           nodes.Text(" is "), nodes.strong("", "", nodes.math("", "z")), nodes.Text("."))
-    mathematics.keep_marks(SimpleNamespace(builder=SimpleNamespace(format="html")), text, "page")
-    assert text.astext() == "So x), and y is z."
-    assert [kept.astext() for kept in text.findall(nodes.inline)] == ["x),"]
-
-
 @pytest.mark.parametrize("latex, named", [(r"x + \attention{y}", r"\\attention"), (r"a & b", "a & b"),
                                           (r"\frac{1", "braces")])
 def test_what_is_not_known_is_named(latex, named):
     with pytest.raises(mathematics.FormulaError) as caught:
         mathematics.mathml(latex)
     assert named in str(caught.value)
+
+
+def test_a_line_does_not_begin_with_the_comma_after_a_formula():
+    page = utils.new_document("")
+    formula, alone = nodes.math("", "p^2"), nodes.math("", "q")
+    row = nodes.paragraph("", "", nodes.Text("It grows ("), formula, nodes.Text("), and "), alone, nodes.Text(" wins."))
+    page += row
+    mathematics.keep_together(None, page, "page")
+
+    class Writer:
+        body, encode = [], staticmethod(str)
+
+    for node in (formula, alone):
+        with pytest.raises(nodes.SkipNode):
+            mathematics.visit(Writer, node)
+    kept, free = Writer.body
+    assert re.fullmatch(r'<span class="unbroken">\(<span class="math .*</span>\),</span>', kept)
+    assert "unbroken" not in free
+    assert [str(part) for part in row if isinstance(part, nodes.Text)] == ["It grows ", " and ", " wins."]
 
 
 def test_every_formula_of_the_course_can_be_set():
