@@ -7,6 +7,7 @@ take ten times as long as all answers. What a student wrote or changed always ru
 from __future__ import annotations
 
 import ast
+import builtins
 import functools
 import re
 from collections.abc import Iterator
@@ -18,6 +19,10 @@ ANY_NAME = frozenset({"globals", "locals", "vars", "eval", "exec", "get_ipython"
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
+# Calls for an effect that no answer can build on: which random numbers come next (a cell that draws some seeds itself),
+# how many threads there are, and the picture that is being drawn.
+_HARMLESS = re.compile(r"torch\.(manual_seed|set_num_threads)|(np\.)?random\.seed|plt\.\w+")
+_BUILTINS = frozenset(dir(builtins))  # `super().__init__()` alters nothing of that name
 _NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)  # magics, for one
 
 
@@ -209,15 +214,20 @@ def _alter(node: ast.AST, own: frozenset[str], found: set[str]) -> None:
     elif isinstance(node, ast.Global):
         found |= set(node.names)
     elif isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
-        found |= {_root(node)} - own
+        found |= _roots(node) - own
     elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
-        found |= {_root(node.value.func)} - own
+        if not _HARMLESS.fullmatch(ast.unparse(node.value.func)):
+            found |= _roots(node.value.func) - own
     for child in ast.iter_child_nodes(node):
         _alter(child, own, found)
 
 
-def _root(node: ast.AST) -> str:
-    """The name that `a` is in `a.b[c].d`, or nothing."""
+def _roots(node: ast.AST) -> set[str]:
+    """What an alteration of `a.b[c].d` may reach: a. Of `get(a, b).c`, what is given to the function, too."""
+    found: set[str] = set()
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
+        if isinstance(node, ast.Call):
+            given = [*node.args, *(word.value for word in node.keywords)]
+            found |= {part.id for value in given for part in ast.walk(value) if isinstance(part, ast.Name)}
         node = node.func if isinstance(node, ast.Call) else node.value
-    return node.id if isinstance(node, ast.Name) else ""
+    return found | {node.id} - _BUILTINS if isinstance(node, ast.Name) else found
