@@ -111,6 +111,8 @@ def _is_applied_to(element) -> bool:
 
 def keep_together(app, doctree, name) -> None:
     """The signs that touch a formula in a line stay with it: browsers break the line between the two."""
+    if app.builder.format != "html":  # where `visit` below would not write them
+        return
     for node in list(doctree.findall(nodes.math)):
         row, place = node.parent, node.parent.index(node)
         for key, beside, touching in (("before", place - 1, TOUCHING_BEFORE), ("after", place + 1, TOUCHING_AFTER)):
