@@ -42,8 +42,10 @@ def examine(answer, material: dict, show_cases: bool = True) -> Report:
 def outcomes_of(answer, material: dict) -> list[list[dict]]:
     """What a live object does on every case. What it prints is not shown: it would print once for each case."""
     with contextlib.redirect_stdout(_Nowhere()), contextlib.redirect_stderr(_Nowhere()):
-        return [[observe(answer, prop["probe"], copy.deepcopy(case)) for case in prop["cases"]]
-                for prop in material["properties"]]
+        return [
+            [observe(answer, prop["probe"], copy.deepcopy(case)) for case in prop["cases"]]
+            for prop in material["properties"]
+        ]
 
 
 class _Nowhere(io.TextIOBase):
@@ -104,8 +106,11 @@ def parameter_problem(parameters, material: dict) -> str | None:
     names = {name for name, kind, _ in parameters if not kind.startswith("VAR") and kind != "POSITIONAL_ONLY"}
     takes_any = any(kind == "VAR_KEYWORD" for _, kind, _ in parameters)
     missing = [name for name in wanted if name not in names and not takes_any]
-    extra = [name for name, kind, optional in parameters
-             if name not in wanted and not optional and not kind.startswith("VAR")]
+    extra = [
+        name
+        for name, kind, optional in parameters
+        if name not in wanted and not optional and not kind.startswith("VAR")
+    ]
     if not missing and not extra:
         return None
     keep = f"Keep the parameters as they were: `{material['name']}{material['signature']}`."
@@ -135,8 +140,10 @@ def material_of(name: str) -> dict:
 def filled_in(made: dict) -> dict:
     """Material as it was before it was stored: where a misconception gives the right result, a file holds None."""
     for m in made["misconceptions"]:
-        m["outcomes"] = [[right if wrong is None else wrong for right, wrong in zip(p["expected"], row)]
-                         for p, row in zip(made["properties"], m["outcomes"])]
+        m["outcomes"] = [
+            [right if wrong is None else wrong for right, wrong in zip(p["expected"], row)]
+            for p, row in zip(made["properties"], m["outcomes"])
+        ]
     return made
 
 
@@ -161,24 +168,31 @@ def _exercise_name(answer) -> str:
     """The exercise that an argument of `check` stands for; raises with words a student can act on."""
     known = exercises()
     if not known:
-        raise NoSuchExercise("This installation has no exercises: attnlab/checks is empty. Install the attnlab that "
-                             "came with the notebooks, or run `python -m autograder assemble` in the course's folder.")
+        raise NoSuchExercise(
+            "This installation has no exercises: attnlab/checks is empty. Install the attnlab that "
+            "came with the notebooks, or run `python -m autograder assemble` in the course's folder."
+        )
     some = "softmax" if "softmax" in known else known[0]
     if isinstance(answer, str):
         if answer in known:
-            raise WrongKind(f"Leave out the quotes: check({answer}) hands over your function, "
-                            f"check('{answer}') only its name.")
+            raise WrongKind(
+                f"Leave out the quotes: check({answer}) hands over your function, check('{answer}') only its name."
+            )
         raise WrongKind(f"check takes your function itself, as in check({some}), and not a string.")
     kind = type(answer).__name__
     if kind in known:
         raise WrongKind(f"check takes the class, not an object made from it: check({kind}).")
     if not callable(answer):
-        raise WrongKind(f"check takes your function itself, as in check({some}), and not what a call of it returned; "
-                        f"{'None' if answer is None else kind_of(answer)} came.")
+        raise WrongKind(
+            f"check takes your function itself, as in check({some}), and not what a call of it returned; "
+            f"{'None' if answer is None else kind_of(answer)} came."
+        )
     name = getattr(answer, "__name__", kind)
     if name == "<lambda>":
-        raise NoSuchExercise("A lambda has no name, so check cannot tell which exercise it answers. "
-                             f"Write it with def, as in `def {some}(...):`.")
+        raise NoSuchExercise(
+            "A lambda has no name, so check cannot tell which exercise it answers. "
+            f"Write it with def, as in `def {some}(...):`."
+        )
     library = str(getattr(answer, "__module__", None) or "").split(".")[0]
     if library in {"numpy", "scipy", "torch", "math"} or inspect.isbuiltin(answer):
         whose = {"numpy": "NumPy's", "scipy": "SciPy's", "torch": "PyTorch's"}.get(library, "Python's")
@@ -186,8 +200,10 @@ def _exercise_name(answer) -> str:
     if name not in known:
         near = difflib.get_close_matches(name.lower(), [other.lower() for other in known], n=1, cutoff=0.6)
         guess = next((other for other in known if near and other.lower() == near[0]), None)
-        raise NoSuchExercise(f"No exercise is called {name}. " + (
-            f"Did you mean {guess}?" if guess else f"The exercises are: {', '.join(known)}."))
+        raise NoSuchExercise(
+            f"No exercise is called {name}. "
+            + (f"Did you mean {guess}?" if guess else f"The exercises are: {', '.join(known)}.")
+        )
     return name
 
 

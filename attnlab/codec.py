@@ -27,13 +27,27 @@ MAX_DEPTH = 12
 MAX_NODES = 100_000
 MAX_ARRAYS = 10_000
 _KINDS = "biufc"  # bool, int, unsigned, float, complex: no objects, no strings, no records
-_TENSORS = {"float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool",
-            "complex128", "complex64"}
+_TENSORS = {
+    "float64",
+    "float32",
+    "float16",
+    "bfloat16",
+    "int64",
+    "int32",
+    "int16",
+    "int8",
+    "uint8",
+    "bool",
+    "complex128",
+    "complex64",
+}
 _DTYPE = re.compile(r"[<>|=]?[biufc]\d{1,2}")
 # The header of an array, exactly as NumPy writes it. A pattern needs no evaluation, and leaves no room for records,
 # negative lengths or anything else.
-_HEADER = re.compile(r"\{'descr': '([<>|=]?[biufc]\d{1,2})', 'fortran_order': (True|False), "
-                     r"'shape': \(([\d, ]{0,400})\), \} *\n")
+_HEADER = re.compile(
+    r"\{'descr': '([<>|=]?[biufc]\d{1,2})', 'fortran_order': (True|False), "
+    r"'shape': \(([\d, ]{0,400})\), \} *\n"
+)
 
 
 class CodecError(ValueError):

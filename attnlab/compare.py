@@ -38,8 +38,9 @@ class Difference:
 def difference(expected, got, rtol: float = 1e-9, atol: float = 1e-12, place: str = "the result") -> Difference | None:
     """The first difference between two values, or None if they agree."""
     if got is None and expected is not None:
-        return Difference("none", f"{place} is None. Is a `return` missing? What is printed is not returned",
-                          expected, got)
+        return Difference(
+            "none", f"{place} is None. Is a `return` missing? What is printed is not returned", expected, got
+        )
     if expected is None or isinstance(expected, (str, bool, np.bool_)):
         return _exact(expected, got, place)
     if isinstance(expected, dict):
@@ -74,8 +75,11 @@ def _dicts(expected, got, rtol, atol, place):
         if found:
             if is_step and isinstance(got[key], str):  # an error; a student wants to see on what
                 found = replace(found, kind="value")
-            return replace(found, say=_in_a_phrase(key, expected[key], got[key], found),
-                           part="parameters" if found.part == "parameters" else key)
+            return replace(
+                found,
+                say=_in_a_phrase(key, expected[key], got[key], found),
+                part="parameters" if found.part == "parameters" else key,
+            )
     return None
 
 
@@ -85,8 +89,9 @@ def _in_a_phrase(key, expected, got, found: Difference) -> Callable[[], str]:
 
 def _sequences(expected, got, rtol, atol, place):
     if not isinstance(got, (tuple, list)):
-        return Difference("type", f"{place} should be {len(expected)} values, returned together; "
-                                  f"{kind_of(got)} came", expected, got)
+        return Difference(
+            "type", f"{place} should be {len(expected)} values, returned together; {kind_of(got)} came", expected, got
+        )
     if len(got) != len(expected):
         return Difference("type", f"{place} should be {len(expected)} values; {len(got)} came", expected, got)
     for i, (one, other) in enumerate(zip(expected, got)):
@@ -157,13 +162,16 @@ def _first_entry(left, right, close, expected, got, place):
 
 def _not_numbers(expected, got, place):
     if isinstance(got, (list, tuple)) and got and all(isinstance(row, (list, tuple, np.ndarray)) for row in got):
-        lengths = [np.shape(row)[0] if isinstance(row, np.ndarray) and row.ndim else len(row)
-                   for row in got if not isinstance(row, np.ndarray) or row.ndim]
+        lengths = [
+            np.shape(row)[0] if isinstance(row, np.ndarray) and row.ndim else len(row)
+            for row in got
+            if not isinstance(row, np.ndarray) or row.ndim
+        ]
         if len(set(lengths)) > 1:
-            return Difference("type", f"{place} has rows of different lengths ({', '.join(map(str, lengths[:6]))})",
-                              expected, got)
-    return Difference("type", f"{place} holds things that are not numbers, or rows of different lengths",
-                      expected, got)
+            return Difference(
+                "type", f"{place} has rows of different lengths ({', '.join(map(str, lengths[:6]))})", expected, got
+            )
+    return Difference("type", f"{place} holds things that are not numbers, or rows of different lengths", expected, got)
 
 
 def as_array(value) -> np.ndarray | None:

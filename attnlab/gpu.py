@@ -59,8 +59,9 @@ def machine(device: str) -> dict:
     }
 
 
-def attention_costs(device: str, lengths=LENGTHS, heads: int = HEADS, width: int = WIDTH,
-                    repeats: int = 5) -> list[dict]:
+def attention_costs(
+    device: str, lengths=LENGTHS, heads: int = HEADS, width: int = WIDTH, repeats: int = 5
+) -> list[dict]:
     """One row for each length: n, milliseconds and bytes of naive and fused attention, all heads of one text together.
 
     Numbers are bfloat16 on CUDA and float32 on a CPU. Where memory does not suffice both entries are None.
@@ -91,8 +92,10 @@ def decoding_costs(model, generate, device: str, prompt: int = PROMPT, new: int 
     found = {"prompt": prompt, "new": new}
     texts = {}
     for name, use_cache in (("with_cache", True), ("without_cache", False)):
+
         def write(use_cache=use_cache, name=name):
             texts[name] = generate(model, ids, new, use_cache=use_cache)
+
         milliseconds, _ = cost(write, device, repeats)
         found[f"{name}_ms"] = milliseconds / new
     return found | {"same_text": bool(torch.equal(*texts.values()))}
@@ -150,12 +153,16 @@ def say_decoding(found: dict | None) -> str:
     if decoding is None:
         return f"{_of(found)}\nDecoding was not measured: the model's file was not there."
     ratio = decoding["without_cache_ms"] / decoding["with_cache_ms"]
-    return "\n".join([
-        _of(found), f"{decoding['prompt']} tokens read, {decoding['new']} written",
-        f"  with a cache  {1000 / decoding['with_cache_ms']:8.1f} tokens a second",
-        f"  without       {1000 / decoding['without_cache_ms']:8.1f}",
-        f"  ratio         {ratio:8.1f}",
-        f"  same text     {'yes' if decoding['same_text'] else 'no (close logits, rounded)'}"])
+    return "\n".join(
+        [
+            _of(found),
+            f"{decoding['prompt']} tokens read, {decoding['new']} written",
+            f"  with a cache  {1000 / decoding['with_cache_ms']:8.1f} tokens a second",
+            f"  without       {1000 / decoding['without_cache_ms']:8.1f}",
+            f"  ratio         {ratio:8.1f}",
+            f"  same text     {'yes' if decoding['same_text'] else 'no (close logits, rounded)'}",
+        ]
+    )
 
 
 def _of(found: dict) -> str:

@@ -70,8 +70,10 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
         report.reason = f"{material['name']} is not done yet"
         report.findings = [_finding(p, False) for p in properties]
         return report
-    differences = [[_differs(p, expected, got) for expected, got in zip(p["expected"], row)]
-                   for p, row in zip(properties, outcomes)]
+    differences = [
+        [_differs(p, expected, got) for expected, got in zip(p["expected"], row)]
+        for p, row in zip(properties, outcomes)
+    ]
     suspects = _suspects(material, outcomes, differences) if any(map(any, differences)) else []
     plainly_wrong = any(any(row) for prop, row in zip(properties, differences) if prop["probe"] not in _ASIDE)
     idle = _idle(properties, outcomes, differences)
@@ -99,8 +101,13 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
 def no_answer(material: dict, reason: str) -> Report:
     """The report on an answer that could not be judged at all: nothing earned, and why."""
     properties = material["properties"]
-    return Report(material["name"], float(sum(p["points"] for p in properties)), material["bonus"],
-                  [_finding(p, False) for p in properties], reason)
+    return Report(
+        material["name"],
+        float(sum(p["points"] for p in properties)),
+        material["bonus"],
+        [_finding(p, False) for p in properties],
+        reason,
+    )
 
 
 def _finding(prop: dict, passed: bool) -> Finding:
@@ -111,8 +118,10 @@ def _finding(prop: dict, passed: bool) -> Finding:
 def _not_done(outcomes) -> bool:
     """Whether every case met the stub's `raise NotImplementedError`: the answer's own, not that of one it calls."""
     came = [outcome for row in outcomes for outcome in row if outcome is not None]
-    return bool(came) and all("error" in o and o["error"]["type"] == "NotImplementedError"
-                              and "raise" in (o["error"]["code"] or "raise") for o in came)
+    return bool(came) and all(
+        "error" in o and o["error"]["type"] == "NotImplementedError" and "raise" in (o["error"]["code"] or "raise")
+        for o in came
+    )
 
 
 def _differs(prop: dict, expected: dict, got: dict | None) -> Difference | None:
@@ -130,12 +139,21 @@ def _idle(properties, outcomes, differences) -> str | None:
     result whatever it is given, is right by chance."""
     if not any(map(any, differences)):
         return None
-    if not any(found is None and not _is_refusal(expected)
-               for prop, row in zip(properties, differences) for expected, found in zip(prop["expected"], row)):
-        return ("refusing is right here, but your code gave no right answer anywhere else, and refusing everything "
-                "is no merit")
-    results = [outcome["value"]["result"] for row in outcomes for outcome in row
-               if outcome and isinstance(outcome.get("value"), dict) and "result" in outcome["value"]]
+    if not any(
+        found is None and not _is_refusal(expected)
+        for prop, row in zip(properties, differences)
+        for expected, found in zip(prop["expected"], row)
+    ):
+        return (
+            "refusing is right here, but your code gave no right answer anywhere else, and refusing everything "
+            "is no merit"
+        )
+    results = [
+        outcome["value"]["result"]
+        for row in outcomes
+        for outcome in row
+        if outcome and isinstance(outcome.get("value"), dict) and "result" in outcome["value"]
+    ]
     results = [result for result in results if result is not None]
     if len(results) >= 3 and all(difference(results[0], result) is None for result in results[1:]):
         return "this is right, but your code gives the same result whatever it is given"
@@ -146,8 +164,10 @@ def _is_refusal(expected: dict) -> bool:
     return expected["value"].get("raises", "nothing") != "nothing"
 
 
-_ASIDE = {"unchanged": "The input is left as it was, but this counts only together with a right result.",
-          "error_of": "Here the input is to be accepted, and it is, but the result is not right."}
+_ASIDE = {
+    "unchanged": "The input is left as it was, but this counts only together with a right result.",
+    "error_of": "Here the input is to be accepted, and it is, but the result is not right.",
+}
 
 
 def _beside_the_point(prop: dict, found: Difference) -> bool:
@@ -179,15 +199,19 @@ def _suspects(material, outcomes, differences) -> list[_Suspect]:
     """
     found = []
     for m in material["misconceptions"]:
-        if any(is_wrong and differs is None for wrong, row in zip(_wrong_where(material, m), differences)
-               for is_wrong, differs in zip(wrong, row)):
+        if any(
+            is_wrong and differs is None
+            for wrong, row in zip(_wrong_where(material, m), differences)
+            for is_wrong, differs in zip(wrong, row)
+        ):
             continue
         agreeing = parting = missed = 0
         explains, telling = set(), set()
         for p, prop in enumerate(material["properties"]):
             fails, follows, tells = False, True, False
             for expected, wrong, is_wrong, got, differs in zip(
-                    prop["expected"], m["outcomes"][p], _wrong_where(material, m)[p], outcomes[p], differences[p]):
+                prop["expected"], m["outcomes"][p], _wrong_where(material, m)[p], outcomes[p], differences[p]
+            ):
                 same = _same(prop, wrong, got) if differs else not is_wrong
                 agreeing += is_wrong and same
                 parting += is_wrong and not same
@@ -207,8 +231,10 @@ def _suspects(material, outcomes, differences) -> list[_Suspect]:
 def _wrong_where(material: dict, m: dict) -> list[list[bool]]:
     """Where a misconception gives something else than it should; found once, and kept beside its outcomes."""
     if "wrong" not in m:
-        m["wrong"] = [[_differs(prop, expected, wrong) is not None for expected, wrong in zip(prop["expected"], row)]
-                      for prop, row in zip(material["properties"], m["outcomes"])]
+        m["wrong"] = [
+            [_differs(prop, expected, wrong) is not None for expected, wrong in zip(prop["expected"], row)]
+            for prop, row in zip(material["properties"], m["outcomes"])
+        ]
     return m["wrong"]
 
 
@@ -235,8 +261,11 @@ def _tells(expected: dict, wrong: dict) -> bool:
     """
     if "value" not in wrong or not isinstance(wrong["value"], dict):
         return False
-    return any(_particular(expected["value"].get(part), value) for part, value in wrong["value"].items()
-               if part not in NO_SYMPTOM)
+    return any(
+        _particular(expected["value"].get(part), value)
+        for part, value in wrong["value"].items()
+        if part not in NO_SYMPTOM
+    )
 
 
 def _particular(expected, wrong) -> bool:
@@ -253,7 +282,8 @@ def _particular(expected, wrong) -> bool:
     if right is not None and right.shape == entries.shape:
         lost = np.isnan(entries)
         if 0 < np.count_nonzero(lost) < entries.size and np.allclose(
-                entries[~lost], right[~lost], rtol=max(rounding, 1e-9), atol=0):
+            entries[~lost], right[~lost], rtol=max(rounding, 1e-9), atol=0
+        ):
             return True  # nan in certain places, and all others right
         with np.errstate(all="ignore"):
             entries = entries[~np.isclose(entries, right, rtol=rounding, atol=0, equal_nan=True)]
@@ -271,8 +301,12 @@ def _same(prop: dict, a: dict, b: dict | None) -> bool:
         return all(a["error"][key] == b["error"][key] for key in (["type"] if own_words else ["type", "message"]))
     if "refused" in a:
         return a["refused"] == b["refused"]
-    a, b = ({part: value for part, value in outcome["value"].items() if part not in NO_SYMPTOM}
-            if isinstance(outcome["value"], dict) else outcome["value"] for outcome in (a, b))
+    a, b = (
+        {part: value for part, value in outcome["value"].items() if part not in NO_SYMPTOM}
+        if isinstance(outcome["value"], dict)
+        else outcome["value"]
+        for outcome in (a, b)
+    )
     return difference(a, b, prop["rtol"], prop["atol"]) is None
 
 
@@ -333,9 +367,13 @@ def _discreet(found: Difference) -> str:
         known = isinstance(known, type) and issubclass(known, BaseException)
         return f"Raised {found.got['error']['type'] if known else 'an exception'}."
     return {
-        "none": "Returned None.", "type": "Returned another kind of value than asked for.",
+        "none": "Returned None.",
+        "type": "Returned another kind of value than asked for.",
         "refused": "What came is no result of the kind asked for, or the class lacks what the exercise names.",
-        "shape": "Returned another shape than asked for.", "dtype": "Returned another kind of number than asked for.",
-        "nan": "Returned nan where a number was expected.", "value": "Returned other numbers than expected.",
-        "no answer": "No answer came.", "idle": _sentence(found.words),
+        "shape": "Returned another shape than asked for.",
+        "dtype": "Returned another kind of number than asked for.",
+        "nan": "Returned nan where a number was expected.",
+        "value": "Returned other numbers than expected.",
+        "no answer": "No answer came.",
+        "idle": _sentence(found.words),
     }[found.kind]

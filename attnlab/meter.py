@@ -18,10 +18,39 @@ from torch.utils._pytree import tree_iter
 
 _PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}  # name -> which tensor is the left factor
 # They move numbers or make room for them, and compute nothing.
-_MOVES = {"cat", "stack", "clone", "_unsafe_view", "scalar_tensor", "copy_", "_to_copy", "index", "index_select",
-          "index_put_", "gather", "scatter", "constant_pad_nd", "empty", "zeros", "ones", "full", "arange", "fill_",
-          "zero_", "new_zeros", "new_empty", "new_full", "new_ones", "zeros_like", "ones_like", "empty_like",
-          "full_like", "repeat", "flip", "roll"}
+_MOVES = {
+    "cat",
+    "stack",
+    "clone",
+    "_unsafe_view",
+    "scalar_tensor",
+    "copy_",
+    "_to_copy",
+    "index",
+    "index_select",
+    "index_put_",
+    "gather",
+    "scatter",
+    "constant_pad_nd",
+    "empty",
+    "zeros",
+    "ones",
+    "full",
+    "arange",
+    "fill_",
+    "zero_",
+    "new_zeros",
+    "new_empty",
+    "new_full",
+    "new_ones",
+    "zeros_like",
+    "ones_like",
+    "empty_like",
+    "full_like",
+    "repeat",
+    "flip",
+    "roll",
+}
 
 
 class Meter(TorchDispatchMode):

@@ -53,8 +53,11 @@ class Parts(tuple):
         return "\n".join(f"{part.name:<{width}}  {part.origin}" for part in self) or "nothing was taken yet"
 
     def _repr_html_(self) -> str:
-        rows = "".join(f"<tr><td><code>{html.escape(part.name)}</code></td><td>{html.escape(part.chapter)}</td>"
-                       f"<td>{html.escape(part.origin)}</td></tr>" for part in self)
+        rows = "".join(
+            f"<tr><td><code>{html.escape(part.name)}</code></td><td>{html.escape(part.chapter)}</td>"
+            f"<td>{html.escape(part.origin)}</td></tr>"
+            for part in self
+        )
         return f"<table><thead><tr><th>part</th><th>chapter</th><th>comes from</th></tr></thead>{rows}</table>"
 
 
@@ -116,8 +119,10 @@ def _find(name: str, chapter: str) -> Path:
     for path in (here / f"{chapter}.ipynb", here.parent / chapter / f"{chapter}.ipynb"):
         if path.is_file():
             return path
-    raise NotThere(f"{name} is an exercise of {chapter}.ipynb, and that notebook is not beside this one (this one runs "
-                   f"in {here}). Put it there, with your answers in it")
+    raise NotThere(
+        f"{name} is an exercise of {chapter}.ipynb, and that notebook is not beside this one (this one runs "
+        f"in {here}). Put it there, with your answers in it"
+    )
 
 
 class _Notebook:
@@ -182,8 +187,10 @@ class _Notebook:
         except NotThere:
             raise
         except Exception as error:
-            raise NotThere(f"{name} needs a line that fails ({statement.filename}, line {statement.node.lineno}): "
-                           f"{type(error).__name__}: {error}") from None
+            raise NotThere(
+                f"{name} needs a line that fails ({statement.filename}, line {statement.node.lineno}): "
+                f"{type(error).__name__}: {error}"
+            ) from None
 
     def _examine(self, name: str, value, material: dict) -> None:
         report = examine(value, material)
@@ -193,8 +200,10 @@ class _Notebook:
             raise NotThere(f"{name} is not done yet. Write it in {self.path.name}, save, and run this cell again")
         failed = [finding.title for finding in report.findings if not finding.passed]
         done = len(report.findings) - len(failed)
-        raise NotThere(f"{name} passes {done} of {len(report.findings)} parts of its check; the first that fails: "
-                       f"{failed[0]}. Mend it in {self.path.name}, save, and run this cell again")
+        raise NotThere(
+            f"{name} passes {done} of {len(report.findings)} parts of its check; the first that fails: "
+            f"{failed[0]}. Mend it in {self.path.name}, save, and run this cell again"
+        )
 
     def answers_behind(self, name: str) -> list[str]:
         """The exercises of this notebook that an answer is made of, itself last."""

@@ -27,8 +27,9 @@ if "attnlab" not in sys.modules:  # run as a script, by its location: only the p
     from pathlib import Path
 
     _here = Path(__file__).resolve().parent
-    _spec = importlib.util.spec_from_file_location("attnlab", _here / "__init__.py",
-                                                   submodule_search_locations=[str(_here)])
+    _spec = importlib.util.spec_from_file_location(
+        "attnlab", _here / "__init__.py", submodule_search_locations=[str(_here)]
+    )
     sys.modules["attnlab"] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules["attnlab"])
 
@@ -52,7 +53,7 @@ class Outputs(list):
             return
         self.text += len(text)
         if self.text > MAX_TEXT:
-            text = text[:max(0, len(text) - (self.text - MAX_TEXT))] + TOO_MUCH
+            text = text[: max(0, len(text) - (self.text - MAX_TEXT))] + TOO_MUCH
         if self and self[-1].get("name") == name:
             self[-1]["text"] += text
         else:
@@ -122,8 +123,14 @@ def make_shell():
             pass
 
         def _showtraceback(self, etype, evalue, stb):
-            self.shown.append({"output_type": "error", "ename": str(getattr(etype, "__name__", etype))[:200],
-                               "evalue": _words_of(evalue)[:2000], "traceback": [str(line)[:4000] for line in stb[-60:]]})
+            self.shown.append(
+                {
+                    "output_type": "error",
+                    "ename": str(getattr(etype, "__name__", etype))[:200],
+                    "evalue": _words_of(evalue)[:2000],
+                    "traceback": [str(line)[:4000] for line in stb[-60:]],
+                }
+            )
 
         def raw_input(self, prompt=""):
             raise RuntimeError("a graded notebook cannot be asked for input")
@@ -169,8 +176,14 @@ def run_cell(shell, source: str, seconds: float) -> dict:
         signal.setitimer(signal.ITIMER_REAL, 0)
     shown = shell.shown
     if error is not None and not any(output["output_type"] == "error" for output in shown):
-        shown.append({"output_type": "error", "ename": type(error).__name__, "evalue": _words_of(error)[:2000],
-                      "traceback": [f"{type(error).__name__}: {_words_of(error)[:2000]}"]})
+        shown.append(
+            {
+                "output_type": "error",
+                "ename": type(error).__name__,
+                "evalue": _words_of(error)[:2000],
+                "traceback": [f"{type(error).__name__}: {_words_of(error)[:2000]}"],
+            }
+        )
     return {"outputs": [_plain(output) for output in shown]}
 
 

@@ -70,16 +70,22 @@ def _parameters_phrase(expected: str, got: str) -> str:
     asked, there = (re.findall(r"\S+ \([^)]*\)", text) for text in (expected, got))
     missing = [name for name in asked if name not in there]
     strange = [name for name in there if name not in asked]
-    return "Of its parameters, " + "; ".join(f"{words} {', '.join(names)[:200]}" for words, names in (
-        ("missing are", missing), ("not asked for are", strange)) if names)
+    return "Of its parameters, " + "; ".join(
+        f"{words} {', '.join(names)[:200]}"
+        for words, names in (("missing are", missing), ("not asked for are", strange))
+        if names
+    )
 
 
 def _step_phrase(part, expected, got, words):
     """The words on one call of several, see `steps`. Errors are results there, written as the name of their type."""
     number, method = part.split(", ")
     if isinstance(expected, str):
-        words = f"it raised {got} where {expected} was to be raised" if _is_error(got) else (
-            f"it should have raised {expected}, and it returned something")
+        words = (
+            f"it raised {got} where {expected} was to be raised"
+            if _is_error(got)
+            else (f"it should have raised {expected}, and it returned something")
+        )
     elif _is_error(got):
         words = f"it raised {got} on what it should accept"
     return f"In {number} ({method}): {words}"
@@ -93,9 +99,12 @@ def discreet_phrase(part: str) -> str | None:
     """The same without anything that came from a student's process or from hidden inputs."""
     if part.startswith("step "):
         return "One of several calls after one another did not do what it should"
-    words = {"changed": "It altered its input", "about": "It came out too far from what it should be",
-             "raises": "It accepted what it should refuse, or refused what it should accept",
-             "parameters": "Its parameters are not those that are asked for"}
+    words = {
+        "changed": "It altered its input",
+        "about": "It came out too far from what it should be",
+        "raises": "It accepted what it should refuse, or refused what it should accept",
+        "parameters": "Its parameters are not those that are asked for",
+    }
     return words.get(part) or ("A gradient is not right" if part.startswith("gradient") else PHRASES.get(part))
 
 
@@ -251,8 +260,11 @@ def gradients(f, *, upstream, **inputs):
     """
     import torch
 
-    leaves = {name: value.clone().requires_grad_() for name, value in inputs.items()
-              if isinstance(value, torch.Tensor) and value.is_floating_point()}
+    leaves = {
+        name: value.clone().requires_grad_()
+        for name, value in inputs.items()
+        if isinstance(value, torch.Tensor) and value.is_floating_point()
+    }
     called = {**inputs, **leaves}
     if isinstance(f, Built):
         made, named = f.make(called.pop("init"), called.pop("weights", {}))
@@ -269,8 +281,10 @@ def gradients(f, *, upstream, **inputs):
         total.backward()
     if "*" in leaves:
         leaves["the parameter"] = leaves.pop("*")
-    return {f"gradient with respect to {name}": torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
-            for name, leaf in leaves.items()}
+    return {
+        f"gradient with respect to {name}": torch.zeros_like(leaf) if leaf.grad is None else leaf.grad
+        for name, leaf in leaves.items()
+    }
 
 
 class Unfit(Exception):
@@ -312,8 +326,9 @@ class Built:
                 raise Unfit(f"it has no parameter `{key}`; {there}")
             if parameter.shape != weights[key].shape:
                 which = "its parameter" if key == "*" else f"its parameter `{key}`"
-                raise Unfit(f"{which} has shape {tuple(parameter.shape)} where "
-                            f"{tuple(weights[key].shape)} was expected")
+                raise Unfit(
+                    f"{which} has shape {tuple(parameter.shape)} where {tuple(weights[key].shape)} was expected"
+                )
         with torch.no_grad():
             for parameter in parameters.values():
                 parameter.copy_(torch.linspace(-0.7, 0.9, parameter.numel()).reshape(parameter.shape))
@@ -379,6 +394,7 @@ def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
     import inspect
 
     import torch
+
     from attnlab.stand_ins import Room
 
     made, _ = f.make(init, weights or {})
@@ -416,12 +432,16 @@ def frequencies(f, *, seed, draws, logits, **inputs):
     rows = logits.expand(draws, *logits.shape).clone()
     ids = f(logits=rows, generator=torch.Generator().manual_seed(seed), **inputs)
     if not isinstance(ids, torch.Tensor) or ids.is_floating_point() or ids.shape != rows.shape[:-1]:
-        raise Unfit(f"for logits {tuple(rows.shape)} the result should be whole numbers in a tensor "
-                    f"{tuple(rows.shape[:-1])}; {_shape_of(ids)} came")
+        raise Unfit(
+            f"for logits {tuple(rows.shape)} the result should be whole numbers in a tensor "
+            f"{tuple(rows.shape[:-1])}; {_shape_of(ids)} came"
+        )
     first, last = int(ids.min()), int(ids.max())
     if first < 0 or last >= logits.shape[-1]:
-        raise Unfit(f"for {logits.shape[-1]} logits the result should be tokens from 0 to {logits.shape[-1] - 1}; "
-                    f"some from {first} to {last} came")
+        raise Unfit(
+            f"for {logits.shape[-1]} logits the result should be tokens from 0 to {logits.shape[-1] - 1}; "
+            f"some from {first} to {last} came"
+        )
     share = torch.nn.functional.one_hot(ids.long(), logits.shape[-1]).double().mean(0)
     return {"possible": share > 0, "frequencies": share}
 
@@ -446,8 +466,12 @@ def generator_seeded(f, *, seed, **inputs):
     finally:
         torch.set_rng_state(state)
     changed = ", ".join(name for name in inputs if not same(inputs[name], before[name]))
-    return {"generator_repeats": same(first, again), "generator_varies": not same(first, other),
-            "torch_untouched": untouched, "changed": changed}
+    return {
+        "generator_repeats": same(first, again),
+        "generator_varies": not same(first, other),
+        "torch_untouched": untouched,
+        "changed": changed,
+    }
 
 
 def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=True, temperature=0.0, seed=None):
@@ -463,8 +487,11 @@ def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=True, tem
 
     def text(use_cache, later=0):
         model = Oracle(vocab_size, n_blocks)
-        chosen = {} if seed is None else {"temperature": temperature,
-                                          "generator": torch.Generator().manual_seed(seed + later)}
+        chosen = (
+            {}
+            if seed is None
+            else {"temperature": temperature, "generator": torch.Generator().manual_seed(seed + later)}
+        )
         result = f(model=model, ids=ids.clone(), max_new_tokens=max_new_tokens, use_cache=use_cache, **chosen)
         if not isinstance(result, torch.Tensor) or result.ndim != 2:
             raise Unfit(f"the result should be ids in one tensor (batch, n); {_shape_of(result)} came")
@@ -472,15 +499,22 @@ def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=True, tem
 
     _, first = text(use_cache)
     model, result = text(use_cache)
-    seen = {"fed_again": use_cache and sum(model.fed) > ids.shape[1] + max_new_tokens,
-            "caches": not use_cache or all(len(set(given)) == n_blocks and given == model.given[0]
-                                           for given in model.given) and bool(model.given)}
+    seen = {
+        "fed_again": use_cache and sum(model.fed) > ids.shape[1] + max_new_tokens,
+        "caches": not use_cache
+        or all(len(set(given)) == n_blocks and given == model.given[0] for given in model.given)
+        and bool(model.given),
+    }
     if seed is None:
         return {"again": same(first, result), "result": result, **seen}
-    return {"generator_repeats": same(first, result),
-            "generator_varies": not same(result, text(use_cache, later=1)[1]),
-            "agrees": same(result, text(not use_cache)[1]), "prompt": result[:, :ids.shape[1]],
-            "length": result.shape[1], **seen}
+    return {
+        "generator_repeats": same(first, result),
+        "generator_varies": not same(result, text(use_cache, later=1)[1]),
+        "agrees": same(result, text(not use_cache)[1]),
+        "prompt": result[:, : ids.shape[1]],
+        "length": result.shape[1],
+        **seen,
+    }
 
 
 def lands_in(f, *, seed, regions, **inputs):
@@ -508,8 +542,10 @@ def repeated(f, *, init, weights=None, **inputs):
     Three comparisons of each kind, evaluation first: dropout that is left on shows in the last three alone.
     """
     made, _ = f.make(init, weights or {})
-    results = {training: [_plain(made.train(training)(**copy.deepcopy(inputs))) for _ in range(4)]
-               for training in (False, True)}
+    results = {
+        training: [_plain(made.train(training)(**copy.deepcopy(inputs))) for _ in range(4)]
+        for training in (False, True)
+    }
     steady = [same(first, again) for first, *others in results.values() for again in others]
     return {"steady": np.array(steady), "result": results[False][0]}
 
@@ -542,13 +578,16 @@ def growth(f, *, seed, n, shapes, watched, **inputs):
     watched: "memory", "work" or both; see `attnlab.meter`
     """
     import torch
+
     from attnlab.meter import Meter
 
     meters = []
     for tokens in (n, 2 * n):
         rng = np.random.default_rng(seed)
-        arrays = {name: torch.from_numpy(rng.normal(size=[size or tokens for size in shape]))
-                  for name, shape in shapes.items()}
+        arrays = {
+            name: torch.from_numpy(rng.normal(size=[size or tokens for size in shape]))
+            for name, shape in shapes.items()
+        }
         with Meter() as meter:
             result = f(**arrays, **inputs)
         meters.append(meter)
@@ -557,8 +596,10 @@ def growth(f, *, seed, n, shapes, watched, **inputs):
     small, large = meters
     seen = {"memory": large.numbers / max(1, small.numbers), "work": large.work / max(1, small.work)}
     flat = result.detach().reshape(-1)
-    return {"sample": flat[:: max(1, flat.numel() // 7)][:8].clone(),
-            **{f"{name} in step": seen[name] <= IN_STEP for name in watched}}
+    return {
+        "sample": flat[:: max(1, flat.numel() // 7)][:8].clone(),
+        **{f"{name} in step": seen[name] <= IN_STEP for name in watched},
+    }
 
 
 def with_stand_in(f, inputs: dict):

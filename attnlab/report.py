@@ -39,8 +39,10 @@ def headline(report: Report) -> str:
 def opening(report: Report) -> str | None:
     """The sentence before the list, where there is something to say about the answer as a whole."""
     if report.not_done:
-        return ("Not done yet, and that is fine. Put your code in place of `raise NotImplementedError` above, "
-                "run that cell, then run this one again.")
+        return (
+            "Not done yet, and that is fine. Put your code in place of `raise NotImplementedError` above, "
+            "run that cell, then run this one again."
+        )
     if report.reason:
         return report.reason[0].upper() + report.reason[1:] + ("" if report.reason.endswith((".", "?")) else ".")
     return None
@@ -94,8 +96,11 @@ def notes(report: Report):
 def as_html(report: Report) -> str:
     """The report as a self-contained piece of HTML. Everything that came from a student is escaped."""
     esc = html.escape
-    parts = [_STYLE, '<div class="attn-check" role="status">',
-             f"<p><b>{esc(report.exercise)}</b>: {esc(headline(report))}</p>"]
+    parts = [
+        _STYLE,
+        '<div class="attn-check" role="status">',
+        f"<p><b>{esc(report.exercise)}</b>: {esc(headline(report))}</p>",
+    ]
     if opening(report):
         parts.append(f"<p>{_code(esc(opening(report)))}</p>")
     if _judged(report):
@@ -107,8 +112,11 @@ def as_html(report: Report) -> str:
             if finding.misconception and finding.section:
                 anchor = finding.section.replace(" ", "-")
                 link = f' See <a href="#{esc(anchor)}">{esc(finding.section)}</a>.'
-            parts += [f'<p class="why">{_code(esc(sentence))}{link if i == 0 else ""}</p>'
-                      for i, sentence in enumerate(why) if sentence]
+            parts += [
+                f'<p class="why">{_code(esc(sentence))}{link if i == 0 else ""}</p>'
+                for i, sentence in enumerate(why)
+                if sentence
+            ]
             if evidence:
                 parts.append(f"<pre>{esc(chr(10).join(evidence))}</pre>")
             parts.append("</li>")

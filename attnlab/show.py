@@ -68,8 +68,11 @@ def table(values: dict, width: int = 70) -> list[str]:
     for digits in (9, 13, 17):
         if "came" in shown and shown["came"] == shown["expected"]:
             shown |= {name: _lines(values[name], room, digits) for name in ("expected", "came")}
-    return [(f"{name:<{indent}} = " if i == 0 else " " * (indent + 3)) + line
-            for name, lines in shown.items() for i, line in enumerate(lines)]
+    return [
+        (f"{name:<{indent}} = " if i == 0 else " " * (indent + 3)) + line
+        for name, lines in shown.items()
+        for i, line in enumerate(lines)
+    ]
 
 
 def _lines(value, width: int, digits: int = 5) -> list[str]:
@@ -77,8 +80,11 @@ def _lines(value, width: int, digits: int = 5) -> list[str]:
         lines = _array_lines(value, width, digits)
     elif isinstance(value, float):
         lines = [f"{value:.{digits + 1}g}"]
-    elif isinstance(value, (list, tuple)) and value and all(
-            isinstance(item, np.ndarray) or is_tensor(item) for item in value):
+    elif (
+        isinstance(value, (list, tuple))
+        and value
+        and all(isinstance(item, np.ndarray) or is_tensor(item) for item in value)
+    ):
         lines = []
         for item in value:
             lines += _array_lines(item, width, digits)
@@ -96,8 +102,11 @@ def _lines(value, width: int, digits: int = 5) -> list[str]:
 
 def _step(step: dict) -> str:
     """A call of `attnlab.probes.steps` on one line: its method and, of arrays, the shapes."""
-    arguments = [f"{name} of shape {tuple(value.shape)}" if hasattr(value, "shape") else f"{name} = {short(value, 40)}"
-                 for name, value in step.items() if name != "do"]
+    arguments = [
+        f"{name} of shape {tuple(value.shape)}" if hasattr(value, "shape") else f"{name} = {short(value, 40)}"
+        for name, value in step.items()
+        if name != "do"
+    ]
     return " ".join([step["do"], ", ".join(arguments)]).strip()
 
 
@@ -115,8 +124,9 @@ def _array_lines(value, width: int, digits: int) -> list[str]:
             entries = [f"{entry:.{digits}g}" for entry in array.reshape(-1).tolist()]
             column = max(map(len, entries))
             style = {"float_kind": lambda entry: f"{entry:.{digits}g}".rjust(column)}
-    text = np.array2string(array, separator=", ", max_line_width=max(width, 30), formatter=style,
-                           precision=digits, floatmode="maxprec")
+    text = np.array2string(
+        array, separator=", ", max_line_width=max(width, 30), formatter=style, precision=digits, floatmode="maxprec"
+    )
     return [line for line in text.split("\n") if line.strip()]
 
 

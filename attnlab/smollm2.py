@@ -84,8 +84,10 @@ def _opened(path: Path):
 
 def config(path: Path | None = None) -> dict:
     """The arguments of the contract's `LanguageModel` for this model."""
+
     def setting(name):
         return reader(path).get_field(f"llama.{name}").contents()
+
     return {
         "vocab_size": setting("vocab_size"),
         "d_model": setting("embedding_length"),
@@ -100,9 +102,15 @@ def config(path: Path | None = None) -> dict:
 
 # A block's parameters by the contract's names, and what the file calls them.
 IN_BLOCK = {
-    "norm_1": "attn_norm", "attention.W_q": "attn_q", "attention.W_k": "attn_k", "attention.W_v": "attn_v",
-    "attention.W_o": "attn_output", "norm_2": "ffn_norm", "feed_forward.W_gate": "ffn_gate",
-    "feed_forward.W_up": "ffn_up", "feed_forward.W_down": "ffn_down",
+    "norm_1": "attn_norm",
+    "attention.W_q": "attn_q",
+    "attention.W_k": "attn_k",
+    "attention.W_v": "attn_v",
+    "attention.W_o": "attn_output",
+    "norm_2": "ffn_norm",
+    "feed_forward.W_gate": "ffn_gate",
+    "feed_forward.W_up": "ffn_up",
+    "feed_forward.W_down": "ffn_down",
 }
 
 
@@ -146,10 +154,14 @@ def load(model_class, path: Path | None = None):
     named = dict(model.named_parameters())
     missing, strange = sorted(set(given) - set(named)), sorted(set(named) - set(given))
     if missing or strange:
-        raise ValueError("the parameters are not those of the contract: "
-                         + "; ".join(f"{word} {', '.join(names[:4])}{' ...' if len(names) > 4 else ''}"
-                                     for word, names in (("missing are", missing), ("not asked for are", strange))
-                                     if names))
+        raise ValueError(
+            "the parameters are not those of the contract: "
+            + "; ".join(
+                f"{word} {', '.join(names[:4])}{' ...' if len(names) > 4 else ''}"
+                for word, names in (("missing are", missing), ("not asked for are", strange))
+                if names
+            )
+        )
     for name, value in given.items():
         if named[name].shape != value.shape:
             raise ValueError(f"{name} has shape {tuple(named[name].shape)} where {tuple(value.shape)} was expected")
@@ -166,11 +178,13 @@ class Tokenizer:
 
         def setting(name):
             return reader(path).get_field(f"tokenizer.ggml.{name}").contents()
+
         vocabulary = {token: i for i, token in enumerate(setting("tokens"))}
         merges = [tuple(merge.split(" ")) for merge in setting("merges")]
         self._bpe = BPETokenizer(models.BPE(vocabulary, merges))
         self._bpe.pre_tokenizer = pre_tokenizers.Sequence(
-            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)])
+            [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+        )
         self._bpe.decoder = decoders.ByteLevel()
 
     def encode(self, text: str) -> list[int]:

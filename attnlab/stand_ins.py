@@ -62,7 +62,7 @@ class Oracle(nn.Module):
             past = torch.stack(read).sum(0) / max(1, len(self.blocks))
         past = past.double()
         places = torch.arange(1, past.shape[1] + 1, dtype=torch.float64)
-        story = (past * places.sqrt()).cumsum(-1)[:, -ids.shape[1]:]
+        story = (past * places.sqrt()).cumsum(-1)[:, -ids.shape[1] :]
         tokens = torch.arange(self.vocab_size, dtype=torch.float64)
         return (4 * torch.sin(story[..., None] * (1 + tokens.sqrt()) + tokens)).float()
 

@@ -21,8 +21,9 @@ def _load_attnlab():
     """Import the package that this file stands in, without putting its parent folder on the path."""
     if "attnlab" not in sys.modules:
         here = Path(__file__).resolve().parent
-        spec = importlib.util.spec_from_file_location("attnlab", here / "__init__.py",
-                                                      submodule_search_locations=[str(here)])
+        spec = importlib.util.spec_from_file_location(
+            "attnlab", here / "__init__.py", submodule_search_locations=[str(here)]
+        )
         sys.modules["attnlab"] = package = importlib.util.module_from_spec(spec)
         spec.loader.exec_module(package)
 

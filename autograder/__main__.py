@@ -24,18 +24,25 @@ def main(arguments: list[str] | None = None) -> int:
 
     sample = commands.add_parser("sample", help="grade the sample class from release to feedback and CSV")
     sample.add_argument("chapter", nargs="*", help="stems such as softmax; all chapters if none is named")
-    sample.add_argument("--course", type=Path, default=None, metavar="FOLDER",
-                        help="an empty folder (default: build/sample_class)")
+    sample.add_argument(
+        "--course", type=Path, default=None, metavar="FOLDER", help="an empty folder (default: build/sample_class)"
+    )
     sample.add_argument("--no-jail", action="store_true", help="run the samples with your rights, outside the jail")
 
     grade = commands.add_parser("grade", help="grade what was handed in, several submissions at a time")
     grade.add_argument("assignment", nargs="+", help="its name in the gradebook, such as softmax")
-    grade.add_argument("--course", type=Path, default=None, metavar="FOLDER",
-                       help="course folder (default: build/course)")
+    grade.add_argument(
+        "--course", type=Path, default=None, metavar="FOLDER", help="course folder (default: build/course)"
+    )
     grade.add_argument("--student", metavar="ID", help="this student alone")
     grade.add_argument("--force", action="store_true", help="again, what is graded already")
     grade.add_argument("--watch", action="store_true", help="go on, and grade what arrives")
-    grade.add_argument("--workers", type=_positive, metavar="N", help="processes (default: as many as the class is worth, at most one for each core)")
+    grade.add_argument(
+        "--workers",
+        type=_positive,
+        metavar="N",
+        help="processes (default: as many as the class is worth, at most one for each core)",
+    )
     grade.add_argument("--scheduler", metavar="ADDRESS", help="a running Dask scheduler, such as tls://host:8786")
     for name, what in (("ca", "certificate of the authority"), ("cert", "own certificate"), ("key", "own key")):
         grade.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=f"{what}, for a scheduler")
@@ -43,16 +50,18 @@ def main(arguments: list[str] | None = None) -> int:
 
     report = commands.add_parser("report", help="scores, mistakes and what to look at, of a whole class")
     report.add_argument("assignment", help="its name in the gradebook, such as softmax")
-    report.add_argument("--course", type=Path, default=None, metavar="FOLDER",
-                        help="course folder (default: build/course)")
+    report.add_argument(
+        "--course", type=Path, default=None, metavar="FOLDER", help="course folder (default: build/course)"
+    )
     report.add_argument("--csv", type=Path, metavar="FILE", help="write one row per student and exercise")
     report.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone, with plots")
 
     export = commands.add_parser("export", help="grades for a spreadsheet, or for the gradebook of a learning platform")
     export.add_argument("format", choices=["by-exercise", "canvas", "moodle"])
     export.add_argument("assignment", nargs="*", help="all of them if none is named")
-    export.add_argument("--course", type=Path, default=None, metavar="FOLDER",
-                        help="course folder (default: build/course)")
+    export.add_argument(
+        "--course", type=Path, default=None, metavar="FOLDER", help="course folder (default: build/course)"
+    )
     export.add_argument("--to", type=Path, required=True, metavar="FILE")
 
     attempt = commands.add_parser("try", help="grade stand-alone Python files against one exercise")
@@ -111,9 +120,16 @@ def _grade(options) -> int:
     if options.no_jail:
         os.environ[jail.NO_JAIL] = "1"  # workers inherit it
     files = {name: getattr(options, f"tls_{name}") for name in ("ca", "cert", "key")}
-    return grade.run(options.assignment, options.course, workers=options.workers, scheduler=options.scheduler,
-                     tls={name: path for name, path in files.items() if path}, force=options.force,
-                     student=options.student, watch=options.watch)
+    return grade.run(
+        options.assignment,
+        options.course,
+        workers=options.workers,
+        scheduler=options.scheduler,
+        tls={name: path for name, path in files.items() if path},
+        force=options.force,
+        student=options.student,
+        watch=options.watch,
+    )
 
 
 def _report(options) -> int:

@@ -72,8 +72,14 @@ def _make_checks(stems) -> list[Path]:
 
 
 # The code and the data that material is made from.
-MADE_FROM = (("attnlab", "*.py"), ("attnlab", "data/*.npz"), ("solutions", "*.py"), ("autograder/exercises", "*.py"),
-             ("autograder", "exercise.py"), ("autograder", "draw.py"))
+MADE_FROM = (
+    ("attnlab", "*.py"),
+    ("attnlab", "data/*.npz"),
+    ("solutions", "*.py"),
+    ("autograder/exercises", "*.py"),
+    ("autograder", "exercise.py"),
+    ("autograder", "draw.py"),
+)
 
 
 def fingerprint(sources) -> str:
@@ -94,9 +100,12 @@ def compact(material: dict) -> dict:
     """Material as it is shipped: where a misconception gives the right result, None stands for it."""
     for m in material["misconceptions"]:
         m["outcomes"] = [
-            [None if "value" in wrong and agree(right["value"], wrong["value"], p["rtol"], p["atol"]) else wrong
-             for right, wrong in zip(p["expected"], row)]
-            for p, row in zip(material["properties"], m["outcomes"])]
+            [
+                None if "value" in wrong and agree(right["value"], wrong["value"], p["rtol"], p["atol"]) else wrong
+                for right, wrong in zip(p["expected"], row)
+            ]
+            for p, row in zip(material["properties"], m["outcomes"])
+        ]
     return material
 
 
@@ -140,9 +149,13 @@ def source_notebook(stem: str) -> nbformat.NotebookNode:
             made.append(nbformat.v4.new_code_cell(cell.source, metadata=_plain_metadata(cell)))
     for number, cell in enumerate(made):
         cell["id"] = f"{stem.replace('_', '-')}-{number}"
-    return nbformat.v4.new_notebook(cells=made, metadata={
-        "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"},
-        "language_info": {"name": "python"}})
+    return nbformat.v4.new_notebook(
+        cells=made,
+        metadata={
+            "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"},
+            "language_info": {"name": "python"},
+        },
+    )
 
 
 def splice(stub: str, solution: str, where: str) -> str:
@@ -160,8 +173,10 @@ def splice(stub: str, solution: str, where: str) -> str:
             raise CourseError(f"{where}: the solution of {wanted.name} has no {name}")
         answer = answers.pop(name)
         if _signature(node) != _signature(answer):
-            raise CourseError(f"{where}: the stub {name}{_signature(node)} and its solution "
-                              f"{name}{_signature(answer)} differ in signature")
+            raise CourseError(
+                f"{where}: the stub {name}{_signature(node)} and its solution "
+                f"{name}{_signature(answer)} differ in signature"
+            )
         if not _is_stub(node):
             continue
         replaced.append((node, _body_lines(answer, source, given=_given(node, answer, where))))
@@ -173,7 +188,7 @@ def splice(stub: str, solution: str, where: str) -> str:
         last = node.body[-1]
         indent = " " * last.col_offset
         marked = [f"{indent}### BEGIN SOLUTION", *body, f"{indent}### END SOLUTION"]
-        lines[last.lineno - 1:last.end_lineno] = marked
+        lines[last.lineno - 1 : last.end_lineno] = marked
     return "\n".join(lines)
 
 
@@ -204,7 +219,7 @@ def _is_stub(node: ast.FunctionDef) -> bool:
 def _given(stub: ast.FunctionDef, answer: ast.FunctionDef, where: str) -> int:
     """How many statements the stub gives away before its `raise`; the solution must begin with the same ones."""
     given = [ast.unparse(item) for item in _statements(stub)[:-1]]
-    if [ast.unparse(item) for item in _statements(answer)[:len(given)]] != given:
+    if [ast.unparse(item) for item in _statements(answer)[: len(given)]] != given:
         raise CourseError(f"{where}: the solution of {stub.name} does not begin as the stub does")
     return len(given)
 
@@ -216,10 +231,10 @@ def _statements(node: ast.FunctionDef) -> list[ast.stmt]:
 def _body_lines(node: ast.FunctionDef, source: list[str], given: int) -> list[str]:
     """The lines of a function's body, comments too, without docstring and the first `given` statements."""
     statements = _statements(node)
-    before = node.body[:len(node.body) - len(statements) + given]
+    before = node.body[: len(node.body) - len(statements) + given]
     start = before[-1].end_lineno if before else statements[0].lineno - 1
     # Lines are taken as they stand, multi-line strings too: stubs and solutions are both indented by four spaces.
-    return "\n".join(source[start:node.end_lineno]).strip("\n").split("\n")
+    return "\n".join(source[start : node.end_lineno]).strip("\n").split("\n")
 
 
 def _solution_cell(stem: str, name: str, stub: str):
@@ -230,26 +245,45 @@ def _solution_cell(stem: str, name: str, stub: str):
 def _graded_cell(exercise, source: str):
     # On the instructor's side `check` means the hidden tests. The import is cut from the students' copy, where
     # the same line runs attnlab's check on public cases.
-    hidden = ["### BEGIN HIDDEN TESTS", "from autograder.hidden import check_for",
-              f"check = check_for({exercise.name!r})", "### END HIDDEN TESTS", source.strip()]
+    hidden = [
+        "### BEGIN HIDDEN TESTS",
+        "from autograder.hidden import check_for",
+        f"check = check_for({exercise.name!r})",
+        "### END HIDDEN TESTS",
+        source.strip(),
+    ]
     points = 0 if exercise.bonus else exercise.points  # a bonus goes on top, as nbgrader's extra credit
-    return nbformat.v4.new_code_cell("\n".join(hidden), metadata={
-        "nbgrader": _nbgrader(f"check-{exercise.name}", "code", grade=True, locked=True, points=points)})
+    return nbformat.v4.new_code_cell(
+        "\n".join(hidden),
+        metadata={"nbgrader": _nbgrader(f"check-{exercise.name}", "code", grade=True, locked=True, points=points)},
+    )
 
 
 def _written_cells(stem: str, question: str):
     written = registry.written_of(stem)
     rubric = f"\n\n=== BEGIN MARK SCHEME ===\n\n{textwrap.dedent(written.rubric).strip()}\n\n=== END MARK SCHEME ==="
-    answer = nbformat.v4.new_markdown_cell("Write your answer here.", metadata={
-        "nbgrader": _nbgrader(f"written-{stem}", "markdown", grade=True, solution=True, points=written.points)})
-    asked = nbformat.v4.new_markdown_cell(question + rubric, metadata={
-        "nbgrader": _nbgrader(f"question-{stem}", "markdown", locked=True)})
+    answer = nbformat.v4.new_markdown_cell(
+        "Write your answer here.",
+        metadata={
+            "nbgrader": _nbgrader(f"written-{stem}", "markdown", grade=True, solution=True, points=written.points)
+        },
+    )
+    asked = nbformat.v4.new_markdown_cell(
+        question + rubric, metadata={"nbgrader": _nbgrader(f"question-{stem}", "markdown", locked=True)}
+    )
     return [asked, answer]
 
 
 def _nbgrader(grade_id: str, cell_type: str, grade=False, solution=False, locked=False, points=None) -> dict:
-    made = {"grade_id": grade_id, "grade": grade, "solution": solution, "locked": locked, "task": False,
-            "schema_version": 3, "cell_type": cell_type}
+    made = {
+        "grade_id": grade_id,
+        "grade": grade,
+        "solution": solution,
+        "locked": locked,
+        "task": False,
+        "schema_version": 3,
+        "cell_type": cell_type,
+    }
     return made if points is None else {**made, "points": points}
 
 

@@ -45,7 +45,7 @@ class Channel:
         while sent < len(frame):
             self._wait(self._writes, select.POLLOUT, deadline)
             try:
-                sent += os.write(self._writes, frame[sent:sent + 65536])
+                sent += os.write(self._writes, frame[sent : sent + 65536])
             except BlockingIOError:
                 pass
             except (BrokenPipeError, ConnectionResetError):
@@ -90,8 +90,11 @@ def checked_outcome(reply: dict) -> dict:
     """An outcome of the form that `attnlab.observe` describes. Raises NoAnswer."""
     if set(reply) == {"error"}:
         error = reply["error"]
-        fits = isinstance(error, dict) and set(error) == {"type", "message", "line", "code"} and all(
-            isinstance(error[key], (str, type(None))) for key in ("type", "message", "code"))
+        fits = (
+            isinstance(error, dict)
+            and set(error) == {"type", "message", "line", "code"}
+            and all(isinstance(error[key], (str, type(None))) for key in ("type", "message", "code"))
+        )
         if fits and isinstance(error["type"], str) and isinstance(error["line"], (int, type(None))):
             return {"error": {**error, "type": error["type"][:80], "message": (error["message"] or "")[:500]}}
     elif set(reply) == {"refused"} and isinstance(reply["refused"], str):

@@ -40,12 +40,15 @@ def read(stem: str) -> nbformat.NotebookNode:
     declared = registry.exercises_of(stem)
     for name in [c.name for c in cells]:
         if name not in declared:
-            raise CourseError(f"chapters/{stem}.md has the exercise {name}, "
-                              f"but autograder/exercises/{stem}.py declares none of that name")
+            raise CourseError(
+                f"chapters/{stem}.md has the exercise {name}, "
+                f"but autograder/exercises/{stem}.py declares none of that name"
+            )
     for name in declared:
         if name not in [c.name for c in cells]:
-            raise CourseError(f"autograder/exercises/{stem}.py declares {name}, "
-                              f"but chapters/{stem}.md has no exercise cell for it")
+            raise CourseError(
+                f"autograder/exercises/{stem}.py declares {name}, but chapters/{stem}.md has no exercise cell for it"
+            )
     if sum(is_written(cell) for cell in notebook.cells) != 1:
         raise CourseError(f"chapters/{stem}.md must have exactly one cell tagged `written`")
     return notebook
@@ -109,9 +112,12 @@ def definition_in(source: str, where: str) -> ast.FunctionDef | ast.ClassDef:
     try:
         body = ast.parse(source).body
     except SyntaxError as error:
-        raise CourseError(f"{where}: an exercise cell has a syntax error in its line {error.lineno}: "
-                          f"{error.msg}") from None
+        raise CourseError(
+            f"{where}: an exercise cell has a syntax error in its line {error.lineno}: {error.msg}"
+        ) from None
     if len(body) != 1 or not isinstance(body[0], (ast.FunctionDef, ast.ClassDef)):
-        raise CourseError(f"{where}: an exercise cell must hold one function or class and nothing else; "
-                          f"one begins with {source.strip().splitlines()[0] if source.strip() else 'nothing'!r}")
+        raise CourseError(
+            f"{where}: an exercise cell must hold one function or class and nothing else; "
+            f"one begins with {source.strip().splitlines()[0] if source.strip() else 'nothing'!r}"
+        )
     return body[0]

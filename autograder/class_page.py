@@ -60,21 +60,38 @@ svg text{font-family:system-ui,-apple-system,"Segoe UI",sans-serif!important}
 def as_html(report: ClassReport) -> str:
     """The whole page."""
     title = f"{printable(report.assignment)}: class report"
-    parts = ["<!doctype html>", '<html lang="en">', "<head>", '<meta charset="utf-8">',
-             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-             # Should a text ever get through as markup: it could still load and run nothing.
-             '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'">',
-             f"<title>{_esc(title)}</title>", f"<style>{STYLE}</style>", "</head>", "<body>", "<main>",
-             f"<h1>{_esc(title)}</h1>", *(f"<p>{_esc(line)}</p>" for line in summary(report)),
-             *_totals(report), *_scores(report), *_properties(report), *_misconceptions(report),
-             *_lists("For review", "Flags and notes for a human. None of them changed a score.", report, "review"),
-             *_lists("Could not be graded", "What counts as zero or stands as it was before, and why.", report,
-                     "problems"),
-             *_times(report), *_waiting(report), "</main>", "</body>", "</html>"]
+    parts = [
+        "<!doctype html>",
+        '<html lang="en">',
+        "<head>",
+        '<meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        # Should a text ever get through as markup: it could still load and run nothing.
+        "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">",
+        f"<title>{_esc(title)}</title>",
+        f"<style>{STYLE}</style>",
+        "</head>",
+        "<body>",
+        "<main>",
+        f"<h1>{_esc(title)}</h1>",
+        *(f"<p>{_esc(line)}</p>" for line in summary(report)),
+        *_totals(report),
+        *_scores(report),
+        *_properties(report),
+        *_misconceptions(report),
+        *_lists("For review", "Flags and notes for a human. None of them changed a score.", report, "review"),
+        *_lists("Could not be graded", "What counts as zero or stands as it was before, and why.", report, "problems"),
+        *_times(report),
+        *_waiting(report),
+        "</main>",
+        "</body>",
+        "</html>",
+    ]
     return "\n".join(parts) + "\n"
 
 
 # Sections
+
 
 def _totals(report: ClassReport) -> Iterable[str]:
     totals = [student.total for student in report.graded()]
@@ -85,23 +102,41 @@ def _totals(report: ClassReport) -> Iterable[str]:
     counts = [0] * bins
     for value in totals:
         counts[min(bins - 1, int(value / step))] += 1  # the last one has its upper end
-    words = "; ".join(f"{a} to {'under ' if b < edges[-1] else ''}{b}: {count}"
-                      for a, b, count in zip(edges, edges[1:], counts) if count)
+    words = "; ".join(
+        f"{a} to {'under ' if b < edges[-1] else ''}{b}: {count}"
+        for a, b, count in zip(edges, edges[1:], counts)
+        if count
+    )
     yield "<h2>Distribution of totals</h2>"
     yield from _figure("totals", histogram(edges, counts), f"Students by total, in points. {words}.")
     yield f'<p class="mute">Students by total. {_esc(words)}.</p>'
 
 
 def _scores(report: ClassReport) -> Iterable[str]:
-    head = ["Student", f"Total ({points(report.max_score)})", *(heading(report, e) for e in report.exercises),
-            "Late", "Penalty"]
-    body = [[student.name, total(student), *(shown(student, exercise) for exercise in report.exercises),
-             lateness(student).replace(" ", "\N{NO-BREAK SPACE}"),
-             f"−{points(student.penalty())}" if student.penalty() else ""]
-            for student in report.students]
+    head = [
+        "Student",
+        f"Total ({points(report.max_score)})",
+        *(heading(report, e) for e in report.exercises),
+        "Late",
+        "Penalty",
+    ]
+    body = [
+        [
+            student.name,
+            total(student),
+            *(shown(student, exercise) for exercise in report.exercises),
+            lateness(student).replace(" ", "\N{NO-BREAK SPACE}"),
+            f"−{points(student.penalty())}" if student.penalty() else "",
+        ]
+        for student in report.students
+    ]
     yield "<h2>Scores</h2>"
-    yield from _table("Points by student and exercise, and how many can be had. A question mark: waits for a human.",
-                      head, body, numbers=range(1, len(head)))
+    yield from _table(
+        "Points by student and exercise, and how many can be had. A question mark: waits for a human.",
+        head,
+        body,
+        numbers=range(1, len(head)),
+    )
 
 
 def _properties(report: ClassReport) -> Iterable[str]:
@@ -113,11 +148,18 @@ def _properties(report: ClassReport) -> Iterable[str]:
         bars = [(title, had / asked, f"{had} of {asked}") for title, (had, asked) in counts.items()]
         yield f"<h3>{_esc(exercise.name)}</h3>"
         yield '<div class="side">'
-        yield from _figure(f"exercise{number}", bar_chart(bars), f"Share of the answers to {exercise.name} that have "
-                           "each property; the numbers are in the table.")
+        yield from _figure(
+            f"exercise{number}",
+            bar_chart(bars),
+            f"Share of the answers to {exercise.name} that have each property; the numbers are in the table.",
+        )
         yield "<div>"
-        yield from _table(f"{outcome(report, exercise)}.", ["Property", "Passed", "Of"],
-                          [[title, str(had), str(asked)] for title, (had, asked) in counts.items()], numbers=(1, 2))
+        yield from _table(
+            f"{outcome(report, exercise)}.",
+            ["Property", "Passed", "Of"],
+            [[title, str(had), str(asked)] for title, (had, asked) in counts.items()],
+            numbers=(1, 2),
+        )
         yield "</div></div>"
 
 
@@ -128,16 +170,25 @@ def _misconceptions(report: ClassReport) -> Iterable[str]:
         yield "<p>None was recognised.</p>"
         return
     most = len(found[0][2])
-    bars = [(f"{exercise.name}: {text}", len(students) / most, str(len(students)))
-            for exercise, text, students in found[:MOST]]
+    bars = [
+        (f"{exercise.name}: {text}", len(students) / most, str(len(students)))
+        for exercise, text, students in found[:MOST]
+    ]
     yield '<div class="side">'
-    yield from _figure("misconceptions", bar_chart(bars),
-                       "Students by misconception, the most frequent first; all are in the table.")
+    yield from _figure(
+        "misconceptions", bar_chart(bars), "Students by misconception, the most frequent first; all are in the table."
+    )
     yield "<div>"
-    yield from _table("Misconceptions, the most frequent first, and who has them.",
-                      ["Exercise", "Misconception", "Students", "Who"],
-                      [[exercise.name, text, str(len(students)), ", ".join(s.name for s in students)]
-                       for exercise, text, students in found], numbers=(2,), long=(1,))
+    yield from _table(
+        "Misconceptions, the most frequent first, and who has them.",
+        ["Exercise", "Misconception", "Students", "Who"],
+        [
+            [exercise.name, text, str(len(students)), ", ".join(s.name for s in students)]
+            for exercise, text, students in found
+        ],
+        numbers=(2,),
+        long=(1,),
+    )
     yield "</div></div>"
 
 
@@ -158,22 +209,34 @@ def _times(report: ClassReport) -> Iterable[str]:
     if times:
         median = statistics.median(seconds for seconds, _ in times)
         yield "<h2>Time to grade</h2>"
-        yield from _table(f"The slowest first. Median {median:.1f} s.", ["Student", "Seconds"],
-                          [[student.name, f"{seconds:.1f}"] for seconds, student in times], numbers=(1,))
+        yield from _table(
+            f"The slowest first. Median {median:.1f} s.",
+            ["Student", "Seconds"],
+            [[student.name, f"{seconds:.1f}"] for seconds, student in times],
+            numbers=(1,),
+        )
 
 
 def _waiting(report: ClassReport) -> Iterable[str]:
     missing = [student for student in report.students if student.status == NOT_HANDED_IN]
     lists = [("Not handed in", [", ".join(s.name for s in missing) + "."] if missing else [])]
     for title, kinds in (("Written answers to grade", ("written", "task")), ("Scores to confirm", ("code", "bonus"))):
-        lists.append((title, [f"{exercise.name}, {len(students)}: {', '.join(s.name for s in students)}."
-                              for exercise, students in report.to_grade(kinds)]))
+        lists.append(
+            (
+                title,
+                [
+                    f"{exercise.name}, {len(students)}: {', '.join(s.name for s in students)}."
+                    for exercise, students in report.to_grade(kinds)
+                ],
+            )
+        )
     for title, lines in lists:
         yield f"<h2>{title}</h2>"
         yield from (f"<p>{_esc(line)}</p>" for line in lines or ["Nobody." if title == "Not handed in" else "None."])
 
 
 # Pieces
+
 
 def _esc(text: str) -> str:
     return html.escape(text)
@@ -184,17 +247,25 @@ def _code(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", _esc(text))
 
 
-def _table(caption: str, head: Sequence[str], body: Sequence[Sequence[str]], numbers: Iterable[int] = (),
-           long: Iterable[int] = ()) -> Iterable[str]:
+def _table(
+    caption: str,
+    head: Sequence[str],
+    body: Sequence[Sequence[str]],
+    numbers: Iterable[int] = (),
+    long: Iterable[int] = (),
+) -> Iterable[str]:
     """A table whose first column names the rows. It scrolls by itself, by keyboard too, where it is too wide."""
-    kind = {**{i: ' class="number"' for i in numbers}, **{i: ' class="long"' for i in long}}
+    kind = {**dict.fromkeys(numbers, ' class="number"'), **dict.fromkeys(long, ' class="long"')}
     yield f'<div class="scroll" role="region" tabindex="0" aria-label="{_esc(caption)}"><table>'
     yield f"<caption><span>{_esc(caption)}</span></caption>"
     columns = (f'<th scope="col"{kind.get(i, "")}>{_esc(text)}</th>' for i, text in enumerate(head))
     yield f"<thead><tr>{''.join(columns)}</tr></thead><tbody>"
     for row in body:
-        yield f'<tr><th scope="row">{_code(row[0])}</th>' + "".join(
-            f"<td{kind.get(i, '')}>{_code(text)}</td>" for i, text in enumerate(row[1:], 1)) + "</tr>"
+        yield (
+            f'<tr><th scope="row">{_code(row[0])}</th>'
+            + "".join(f"<td{kind.get(i, '')}>{_code(text)}</td>" for i, text in enumerate(row[1:], 1))
+            + "</tr>"
+        )
     yield "</tbody></table></div>"
 
 
@@ -204,7 +275,7 @@ def _figure(name: str, figure: Figure, label: str) -> Iterable[str]:
     with rc_context({"svg.fonttype": "none", "svg.hashsalt": name}), warnings.catch_warnings():
         warnings.simplefilter("ignore")  # a glyph that Matplotlib's font lacks; the browser's has it
         figure.savefig(drawn, format="svg", transparent=True, metadata={"Date": None})
-    svg = drawn.getvalue()[drawn.getvalue().index("<svg"):]
+    svg = drawn.getvalue()[drawn.getvalue().index("<svg") :]
     svg = re.sub(r"<metadata>.*?</metadata>|<style.*?</style>|<!--.*?-->", "", svg, flags=re.DOTALL)
     svg = re.sub(r'(\bid="|url\(#|href="#)', rf"\g<1>{name}-", svg)  # several drawings share one page
     svg = re.sub(r"#0[123]0[123]0[123]", lambda found: VARIABLES.get(found[0], found[0]), svg)

@@ -19,8 +19,8 @@ import sqlalchemy
 from nbgrader.api import Gradebook, MissingEntry
 
 from autograder import intake, registry
-from autograder.feedback import RESULTS
 from autograder.errors import CourseError
+from autograder.feedback import RESULTS
 
 GRADED, NOT_GRADED, NOT_HANDED_IN = "graded", "not graded", "not handed in"
 MAX_RESULTS = 16 << 20  # bytes of one results.json
@@ -131,8 +131,11 @@ class ClassReport:
 
     def to_grade(self, kinds: tuple[str, ...]) -> list[tuple[Exercise, list[Student]]]:
         """The exercises of these kinds that wait for a human, each with its students."""
-        waiting = [(e, [s for s in self.graded() if (score := s.scores.get((e.notebook, e.cell))) and score.to_grade])
-                   for e in self.exercises if e.kind in kinds]
+        waiting = [
+            (e, [s for s in self.graded() if (score := s.scores.get((e.notebook, e.cell))) and score.to_grade])
+            for e in self.exercises
+            if e.kind in kinds
+        ]
         return [(exercise, students) for exercise, students in waiting if students]
 
 
@@ -164,11 +167,12 @@ def run(assignment: str, course: Path | None = None, table: Path | None = None, 
 
 # Reading
 
+
 def printable(text, limit: int = MAX_TEXT) -> str:
     """One line that moves no cursor and turns no letters around, whoever wrote it."""
-    line = " ".join(str(text)[:4 * limit].split())
+    line = " ".join(str(text)[: 4 * limit].split())
     line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
-    return line if len(line) <= limit else line[:limit - 1] + "…"
+    return line if len(line) <= limit else line[: limit - 1] + "…"
 
 
 def points(number: float | None) -> str:
@@ -186,13 +190,15 @@ def gather(assignment: str, course: Path) -> ClassReport:
             report = _read_gradebook(gradebook, assignment, course)
     except sqlalchemy.exc.SQLAlchemyError as error:
         why = printable(getattr(error, "orig", error), 200)
-        raise CourseError(f"{path} cannot be read ({why}); after an update of nbgrader, back it up and run "
-                          "`nbgrader db upgrade`") from None
+        raise CourseError(
+            f"{path} cannot be read ({why}); after an update of nbgrader, back it up and run `nbgrader db upgrade`"
+        ) from None
     _add_folders(report, course)
     if not report.graded():
         handed_in = sum(student.status != NOT_HANDED_IN for student in report.students)
-        raise CourseError(f"nothing of {printable(assignment)} is graded yet ({handed_in} handed in): "
-                          "run `nbgrader autograde` first")
+        raise CourseError(
+            f"nothing of {printable(assignment)} is graded yet ({handed_in} handed in): run `nbgrader autograde` first"
+        )
     for student in report.graded():
         _add_results(report, student, course)
     for student in report.students:
@@ -208,10 +214,14 @@ def _read_gradebook(gradebook: Gradebook, name: str, course: Path) -> ClassRepor
     except MissingEntry:
         known = ", ".join(sorted(printable(a.name) for a in gradebook.assignments)) or "none"
         raise CourseError(f"unknown assignment {printable(name)!r}; in the gradebook: {known}") from None
-    exercises = [exercise for notebook in sorted(assignment.notebooks, key=lambda notebook: notebook.name)
-                 for exercise in _exercises(notebook, _order(course, name, notebook.name))]
-    students = {s.id: Student(s.id, printable(s.first_name or ""), printable(s.last_name or ""))
-                for s in gradebook.students}
+    exercises = [
+        exercise
+        for notebook in sorted(assignment.notebooks, key=lambda notebook: notebook.name)
+        for exercise in _exercises(notebook, _order(course, name, notebook.name))
+    ]
+    students = {
+        s.id: Student(s.id, printable(s.first_name or ""), printable(s.last_name or "")) for s in gradebook.students
+    }
     for submission in assignment.submissions:
         _add_scores(students[submission.student_id], submission)
     return ClassReport(name, assignment.max_score or 0.0, exercises, [students[key] for key in sorted(students)])
@@ -248,7 +258,8 @@ def _add_scores(student: Student, submission) -> None:
         student.status = GRADED
     for notebook, grade in grades:
         student.scores[notebook.name, grade.name] = Score(
-            grade.score, grade.auto_score, grade.manual_score, grade.extra_credit, bool(grade.needs_manual_grade))
+            grade.score, grade.auto_score, grade.manual_score, grade.extra_credit, bool(grade.needs_manual_grade)
+        )
     student.penalties = {n.name: n.late_submission_penalty for n in submission.notebooks if n.late_submission_penalty}
     student.total = max(0.0, submission.score - submission.late_submission_penalty)  # as nbgrader exports it
     student.hours_late = submission.total_seconds_late / 3600
@@ -264,8 +275,11 @@ def _add_folders(report: ClassReport, course: Path) -> None:
     """Compare the gradebook with what lies in the folders: who handed in, and was it this that was graded?"""
     known = {student.name: student for student in report.students}
     try:
-        handed_in = sorted(entry.name for entry in os.scandir(course / "submitted")
-                           if os.path.lexists(Path(entry.path) / report.assignment))
+        handed_in = sorted(
+            entry.name
+            for entry in os.scandir(course / "submitted")
+            if os.path.lexists(Path(entry.path) / report.assignment)
+        )
     except OSError:
         handed_in = []
     for name in handed_in:
@@ -342,22 +356,34 @@ def _compare(student: Student, exercise: Exercise, record: Record) -> None:
         (student.problems if nothing else student.review).append(f"{exercise.name}: {record.reason}")
     score = student.scores.get((exercise.notebook, exercise.cell))
     if exercise.kind == "code" and score and score.auto is not None and abs(score.auto - record.points) > 1e-6:
-        student.review.append(f"{exercise.name}: {RESULTS} says {points(record.points)} points, the gradebook "
-                              f"{points(score.auto)}; grade this submission again")
+        student.review.append(
+            f"{exercise.name}: {RESULTS} says {points(record.points)} points, the gradebook "
+            f"{points(score.auto)}; grade this submission again"
+        )
 
 
 def _notebook(found: dict) -> tuple[dict, dict[str, Record]]:
     """One notebook of results.json, checked. Raises one of many errors where it is not as it should be."""
     refused = None if found["refused"] is None else printable(_text(found["refused"]))
-    work = {"missing": found["missing"] is True, "refused": refused,
-            "seconds": _number(found["seconds"]), "notes": _texts(found["notes"]), "flags": _texts(found["flags"])}
+    work = {
+        "missing": found["missing"] is True,
+        "refused": refused,
+        "seconds": _number(found["seconds"]),
+        "notes": _texts(found["notes"]),
+        "flags": _texts(found["flags"]),
+    }
     return work, {_text(e["exercise"]): _record(e) for e in found["exercises"]}
 
 
 def _record(found: dict) -> Record:
-    properties = [(printable(_text(p["title"])), p["passed"] is True,
-                   None if p["misconception"] is None else printable(_text(p["misconception"])))
-                  for p in found["properties"]]
+    properties = [
+        (
+            printable(_text(p["title"])),
+            p["passed"] is True,
+            None if p["misconception"] is None else printable(_text(p["misconception"])),
+        )
+        for p in found["properties"]
+    ]
     reason = None if found["reason"] is None else printable(_text(found["reason"]))
     return Record(_number(found["points"]), _number(found["max_points"]), properties, reason)
 

@@ -10,8 +10,7 @@ import unicodedata
 from collections.abc import Iterator
 from pathlib import Path
 
-from autograder.class_report import (
-    GRADED, NOT_GRADED, NOT_HANDED_IN, ClassReport, Exercise, Student, points, printable)
+from autograder.class_report import GRADED, NOT_GRADED, NOT_HANDED_IN, ClassReport, Exercise, Student, points, printable
 
 WIDTH = 110  # of sentences on a terminal
 MAX_NOTES = 12  # of one student; a submission with a thousand odd cells says nothing more
@@ -19,8 +18,10 @@ MAX_NOTES = 12  # of one student; a submission with a thousand odd cells says no
 # The columns of the CSV file: one row per student and exercise, in this order.
 COLUMNS = {
     "student": "the student's id in the gradebook",
-    "last_name": "", "first_name": "",
-    "assignment": "", "notebook": "",
+    "last_name": "",
+    "first_name": "",
+    "assignment": "",
+    "notebook": "",
     "exercise": "the graded cell, without `check-`",
     "kind": "code, bonus (its points come on top), written or task (both graded by hand)",
     "status": f"{GRADED}; {NOT_GRADED} (handed in, but there is no result); or {NOT_HANDED_IN}",
@@ -30,9 +31,12 @@ COLUMNS = {
     "manual_score": "a human's points, which count instead",
     "extra_credit": "points on top",
     "to_grade": "yes where a human has still to grade or to confirm",
-    "hours_late": "", "late_penalty": "points taken off the whole notebook, the same in each of its rows",
-    "passed": "properties that hold", "properties": "properties asked for; empty where nothing was judged",
-    "failed_properties": "their titles, with a bar between", "misconceptions": "the sentences, with a bar between",
+    "hours_late": "",
+    "late_penalty": "points taken off the whole notebook, the same in each of its rows",
+    "passed": "properties that hold",
+    "properties": "properties asked for; empty where nothing was judged",
+    "failed_properties": "their titles, with a bar between",
+    "misconceptions": "the sentences, with a bar between",
     "reason": "why the answer could not be judged, or not in full",
     "seconds": "time to grade the notebook, the same in each of its rows",
     "review": "flags and notes for a human, of the whole submission, with a bar between",
@@ -45,16 +49,20 @@ def summary(report: ClassReport) -> list[str]:
     handed_in = sum(student.status != NOT_HANDED_IN for student in report.students)
     totals = [student.total for student in graded]
     most = points(report.max_score)
-    lines = [f"{handed_in} of {count} student{'s' if count != 1 else ''} handed in; {len(graded)} graded.",
-             f"Totals of those graded, of {most} points: median {points(statistics.median(totals))}, "
-             f"mean {points(statistics.mean(totals))}, from {points(min(totals))} to {points(max(totals))}."]
+    lines = [
+        f"{handed_in} of {count} student{'s' if count != 1 else ''} handed in; {len(graded)} graded.",
+        f"Totals of those graded, of {most} points: median {points(statistics.median(totals))}, "
+        f"mean {points(statistics.mean(totals))}, from {points(min(totals))} to {points(max(totals))}.",
+    ]
     unfinished = sum(student.unfinished() for student in graded)
     if unfinished:
         lines.append(f"{unfinished} of these totals may still change: something waits to be graded by hand.")
     times = report.times()
     if times:
-        lines.append(f"Time to grade a submission: median {statistics.median(t for t, _ in times):.1f} s, "
-                     f"slowest {times[0][0]:.1f} s ({times[0][1].name}).")
+        lines.append(
+            f"Time to grade a submission: median {statistics.median(t for t, _ in times):.1f} s, "
+            f"slowest {times[0][0]:.1f} s ({times[0][1].name})."
+        )
     return lines
 
 
@@ -102,19 +110,30 @@ def _lines(report: ClassReport) -> Iterator[str]:
     for exercise in report.exercises:
         counts = report.properties(exercise)
         if counts:
-            yield from _section(f"{exercise.name}: {outcome(report, exercise)}",
-                                (f"{had:>4} of {asked:<4} {title}" for title, (had, asked) in counts.items()))
-    yield from _section("Misconceptions, the most frequent first", (
-        line for exercise, text, students in report.misconceptions()
-        for line in (*textwrap.wrap(f"{len(students):>4}  {exercise.name}: {text}", WIDTH, subsequent_indent=" " * 6),
-                     f"      ({_names(students)})")))
+            yield from _section(
+                f"{exercise.name}: {outcome(report, exercise)}",
+                (f"{had:>4} of {asked:<4} {title}" for title, (had, asked) in counts.items()),
+            )
+    yield from _section(
+        "Misconceptions, the most frequent first",
+        (
+            line
+            for exercise, text, students in report.misconceptions()
+            for line in (
+                *textwrap.wrap(f"{len(students):>4}  {exercise.name}: {text}", WIDTH, subsequent_indent=" " * 6),
+                f"      ({_names(students)})",
+            )
+        ),
+    )
     yield from _section("For review", _by_student(report, "review"))
     yield from _section("Could not be graded", _by_student(report, "problems"))
     missing = [student for student in report.students if student.status == NOT_HANDED_IN]
     yield from _section(f"Not handed in: {len(missing)}", [_names(missing)] if missing else [])
     for title, kinds in (("Written answers to grade", ("written", "task")), ("Scores to confirm", ("code", "bonus"))):
-        yield from _section(title, (f"{exercise.name}, {len(students)}: {_names(students)}"
-                                    for exercise, students in report.to_grade(kinds)))
+        yield from _section(
+            title,
+            (f"{exercise.name}, {len(students)}: {_names(students)}" for exercise, students in report.to_grade(kinds)),
+        )
 
 
 def _section(title: str, lines) -> Iterator[str]:
@@ -136,11 +155,23 @@ def _by_student(report: ClassReport, what: str) -> Iterator[str]:
 
 def _table(report: ClassReport) -> Iterator[str]:
     """The scores. Long names of exercises stand on several lines, so that more of them fit beside each other."""
-    head = ["student", f"total ({points(report.max_score)})", *(heading(report, e) for e in report.exercises),
-            "late", "penalty"]
-    rows = [[student.name, total(student), *(shown(student, exercise) for exercise in report.exercises),
-             lateness(student), f"-{points(student.penalty())}" if student.penalty() else ""]
-            for student in report.students]
+    head = [
+        "student",
+        f"total ({points(report.max_score)})",
+        *(heading(report, e) for e in report.exercises),
+        "late",
+        "penalty",
+    ]
+    rows = [
+        [
+            student.name,
+            total(student),
+            *(shown(student, exercise) for exercise in report.exercises),
+            lateness(student),
+            f"-{points(student.penalty())}" if student.penalty() else "",
+        ]
+        for student in report.students
+    ]
     broken = [re.findall(r"[^_ -]+[_ -]?|.", text) for text in head]
     depth = max(map(len, broken))
     heads = [list(line) for line in zip(*([""] * (depth - len(text)) + text for text in broken))]
@@ -161,8 +192,10 @@ def total(student: Student) -> str:
 
 def _width(text: str) -> int:
     """Columns of a terminal: letters of East Asia take two, marks above others none."""
-    return sum(0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
-               for letter in text)
+    return sum(
+        0 if unicodedata.combining(letter) else 2 if unicodedata.east_asian_width(letter) in "WF" else 1
+        for letter in text
+    )
 
 
 def _fit(text: str, width: int, left: bool) -> str:
@@ -184,12 +217,20 @@ def rows(report: ClassReport) -> Iterator[dict]:
             record = student.records.get(key)
             properties = record.properties if record else []
             yield {
-                "student": student.name, "last_name": student.last_name, "first_name": student.first_name,
-                "assignment": report.assignment, "notebook": exercise.notebook, "exercise": exercise.name,
-                "kind": exercise.kind, "status": student.status,
-                "score": score.counts if score else 0.0, "max_score": exercise.max_score,
-                "auto_score": score and score.auto, "manual_score": score and score.manual,
-                "extra_credit": score and score.extra, "to_grade": "yes" if score and score.to_grade else "no",
+                "student": student.name,
+                "last_name": student.last_name,
+                "first_name": student.first_name,
+                "assignment": report.assignment,
+                "notebook": exercise.notebook,
+                "exercise": exercise.name,
+                "kind": exercise.kind,
+                "status": student.status,
+                "score": score.counts if score else 0.0,
+                "max_score": exercise.max_score,
+                "auto_score": score and score.auto,
+                "manual_score": score and score.manual,
+                "extra_credit": score and score.extra,
+                "to_grade": "yes" if score and score.to_grade else "no",
                 "hours_late": round(student.hours_late, 2),
                 "late_penalty": student.penalties.get(exercise.notebook, 0.0),
                 "passed": sum(passed for _, passed, _ in properties) if record else None,
@@ -197,7 +238,8 @@ def rows(report: ClassReport) -> Iterator[dict]:
                 "failed_properties": " | ".join(title for title, passed, _ in properties if not passed),
                 "misconceptions": " | ".join(dict.fromkeys(text for _, _, text in properties if text)),
                 "reason": record.reason if record else None,
-                "seconds": student.seconds.get(exercise.notebook), "review": review,
+                "seconds": student.seconds.get(exercise.notebook),
+                "review": review,
             }
 
 

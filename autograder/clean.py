@@ -20,7 +20,6 @@ import sys
 from dataclasses import dataclass
 
 import bleach
-import nbformat
 from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
@@ -31,7 +30,9 @@ MAX_TEXT = 400_000  # characters of one output
 MAX_HTML = 100_000  # characters of one output in HTML
 MAX_ANSWER = 20_000  # characters of one written answer
 MAX_CODE = 100_000  # characters of one cell of code
-MAX_MARKUP = 500_000  # characters of HTML, Markdown and code in a notebook; some take the square of their length to read
+MAX_MARKUP = (
+    500_000  # characters of HTML, Markdown and code in a notebook; some take the square of their length to read
+)
 MAX_SHOWN = 6_000_000  # characters of all that one notebook shows
 MAX_PICTURE = 2_000_000  # characters of one, in base64
 MAX_PIXELS = 50_000_000  # of one picture; a small file can hold many
@@ -39,33 +40,93 @@ MAX_TAGS, MAX_UNTIDY, MAX_DEPTH = 300, 20_000, 60  # HTML of more tags or charac
 MAX_COLOURS = 4_000  # changes of colour in one output; each takes time to be found
 TOO_MUCH = "[The rest of this output was too much to keep.]"
 TOO_LONG = "[The rest was too long to show.]"
-TAGS = {"a", "abbr", "b", "blockquote", "br", "caption", "code", "col", "colgroup", "dd", "del", "details", "div", "dl", "dt",
-        "em", "h1", "h2", "h3", "h4", "h5", "h6", "hr", "i", "img", "li", "ol", "p", "pre", "s", "small", "span", "strong",
-        "sub", "summary", "sup", "table", "tbody", "td", "tfoot", "th", "thead", "tr", "tt", "u", "ul"}
+TAGS = {
+    "a",
+    "abbr",
+    "b",
+    "blockquote",
+    "br",
+    "caption",
+    "code",
+    "col",
+    "colgroup",
+    "dd",
+    "del",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "em",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "i",
+    "img",
+    "li",
+    "ol",
+    "p",
+    "pre",
+    "s",
+    "small",
+    "span",
+    "strong",
+    "sub",
+    "summary",
+    "sup",
+    "table",
+    "tbody",
+    "td",
+    "tfoot",
+    "th",
+    "thead",
+    "tr",
+    "tt",
+    "u",
+    "ul",
+}
 JOINER = "\u2060"  # a character of no width: between "<" and a letter, it makes text of a tag
 
 _PICTURE = re.compile(r"data:image/(png|jpeg);base64,")
 _SHOWN_WITH = re.compile(r"[a-z]{1,2}[0-9]?|highlight|dataframe")  # classes of coloured code, and of a pandas table
 _ALLOWED = {
     "a": {"href": re.compile(r"https?://|mailto:|#"), "title": re.compile("")},
-    "img": {"src": _PICTURE, "alt": re.compile(""), "width": re.compile(r"\d{1,4}$"), "height": re.compile(r"\d{1,4}$")},
+    "img": {
+        "src": _PICTURE,
+        "alt": re.compile(""),
+        "width": re.compile(r"\d{1,4}$"),
+        "height": re.compile(r"\d{1,4}$"),
+    },
     "td": {"colspan": re.compile(r"\d{1,2}$"), "rowspan": re.compile(r"\d{1,2}$"), "align": re.compile("")},
-    "th": {"colspan": re.compile(r"\d{1,2}$"), "rowspan": re.compile(r"\d{1,2}$"), "align": re.compile(""),
-           "scope": re.compile("")},
+    "th": {
+        "colspan": re.compile(r"\d{1,2}$"),
+        "rowspan": re.compile(r"\d{1,2}$"),
+        "align": re.compile(""),
+        "scope": re.compile(""),
+    },
     "tr": {"align": re.compile("")},
     "ol": {"start": re.compile(r"\d{1,6}$")},
 }
 # What TeX in a page would do more than set a formula: fetch, link, style, or move over what stands beside it.
-_TEX = re.compile(r"\\(href|url|require|class|style|cssId|unicode|html\w*|data|toggle|texttip|mathtip|tooltip|bbox|include\w*"
-                  r"|mmlToken|rule|Rule|Space|hspace|hskip|kern|mkern|mskip|mspace|raise|lower|moveleft|moveright"
-                  r"|def|let|newcommand|renewcommand|newenvironment|renewenvironment|Newextarrow|DeclareMathOperator)(?![a-zA-Z])")
+_TEX = re.compile(
+    r"\\(href|url|require|class|style|cssId|unicode|html\w*|data|toggle|texttip|mathtip|tooltip|bbox|include\w*"
+    r"|mmlToken|rule|Rule|Space|hspace|hskip|kern|mkern|mskip|mspace|raise|lower|moveleft|moveright"
+    r"|def|let|newcommand|renewcommand|newenvironment|renewenvironment|Newextarrow|DeclareMathOperator)(?![a-zA-Z])"
+)
 _LINK = re.compile(r"(\]\s*+)([(:])(?!\s*<?(?:https?://|mailto:|#|[\w./-]+(?:[)\s#?]|$)))")
 _TAG = re.compile(r"<(?=[A-Za-z/!?])")
 _OPENING = re.compile(r"<[A-Za-z]")
-_PLAIN_TAG = re.compile(r"""<(/?)([A-Za-z][A-Za-z0-9]*)(?:\s+[\w:-]+(?:\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>=`]+))?){0,30}+\s*/?>""")
+_PLAIN_TAG = re.compile(
+    r"""<(/?)([A-Za-z][A-Za-z0-9]*)(?:\s+[\w:-]+(?:\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>=`]+))?){0,30}+\s*/?>"""
+)
 _ENTITY = re.compile(r"&(?=#|\w)(#[xX]?[0-9a-fA-F]{1,9};?|\w{1,32};?)?")
-_HEADING = re.compile(r"^([ \t>*+.)\d-]{0,40}#{1,6}[ \t]*)(?=[^\s#])|^([ \t>*+.)\d-]{0,40})(?=\S.*\n[ \t>]*(?:=+|-+)[ \t]*$)",
-                      re.MULTILINE)
+_HEADING = re.compile(
+    r"^([ \t>*+.)\d-]{0,40}#{1,6}[ \t]*)(?=[^\s#])|^([ \t>*+.)\d-]{0,40})(?=\S.*\n[ \t>]*(?:=+|-+)[ \t]*$)",
+    re.MULTILINE,
+)
 _ALIGN = re.compile(r' style="text-align: ?(left|right|center);?"')
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
 _CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
@@ -85,7 +146,10 @@ class Room:
         if characters > self.characters or markup > self.markup or pixels > self.pixels:
             return False
         self.characters, self.markup, self.pixels = (
-            self.characters - characters, self.markup - markup, self.pixels - pixels)
+            self.characters - characters,
+            self.markup - markup,
+            self.pixels - pixels,
+        )
         return True
 
 
@@ -120,8 +184,9 @@ def _output(output: dict, count: int, room: Room):
         lines = [_text(line)[:10_000] for line in traceback[:100]]
         if not room.take(sum(map(len, lines))):
             return FULL
-        return nodes.output("error", ename=_text(output.get("ename"))[:200],
-                                      evalue=_text(output.get("evalue"))[:2000], traceback=lines)
+        return nodes.output(
+            "error", ename=_text(output.get("ename"))[:200], evalue=_text(output.get("evalue"))[:2000], traceback=lines
+        )
     if kind in ("display_data", "execute_result") and isinstance(output.get("data"), dict):
         data = _data(output["data"], room)
         more = {"execution_count": count} if kind == "execute_result" else {}
@@ -145,8 +210,11 @@ def _data(found: dict, room: Room) -> dict | None:
         if not room.take(markup=markup):
             return None
         # Its formulas, if it has any, stay text: of a table, TeX could make anything.
-        kept["text/html"] = (f'<div class="tex2jax_ignore">{html(_scrubbed(page))}</div>' if len(page) <= MAX_HTML else
-                             f"<p>{TOO_MUCH}</p>")
+        kept["text/html"] = (
+            f'<div class="tex2jax_ignore">{html(_scrubbed(page))}</div>'
+            if len(page) <= MAX_HTML
+            else f"<p>{TOO_MUCH}</p>"
+        )
     return kept if room.take(sum(map(len, kept.values())), pixels=pixels) else None
 
 
@@ -169,9 +237,9 @@ def _png_size(data: bytes) -> tuple[int, int] | None:
 def _jpeg_size(data: bytes) -> tuple[int, int] | None:
     place = 2
     while data[:2] == b"\xff\xd8" and place + 9 <= len(data) and data[place] == 0xFF:
-        kind, length = data[place + 1], struct.unpack(">H", data[place + 2:place + 4])[0]
+        kind, length = data[place + 1], struct.unpack(">H", data[place + 2 : place + 4])[0]
         if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
-            height, width = struct.unpack(">HH", data[place + 5:place + 9])
+            height, width = struct.unpack(">HH", data[place + 5 : place + 9])
             return width, height
         place += 2 + length
     return None
@@ -205,8 +273,9 @@ def html(page: str) -> str:
     name that the page around it knows."""
     if not _is_bearable(page):
         return f"<pre>{entities.escape(re.sub('<[^<>]*>', ' ', page))}</pre>"
-    kept = bleach.clean(_entities(page), tags=TAGS, attributes=_attribute, protocols={"http", "https", "mailto", "data"},
-                        strip=True)
+    kept = bleach.clean(
+        _entities(page), tags=TAGS, attributes=_attribute, protocols={"http", "https", "mailto", "data"}, strip=True
+    )
     return _TEX.sub(rf"\\{JOINER}\1", kept)
 
 
@@ -237,15 +306,18 @@ def _attribute(tag: str, name: str, value: str) -> bool:
     pattern = _ALLOWED.get(tag, {}).get(name)
     if pattern is None or not pattern.match(value):
         return False
-    return name != "src" or picture_size(value[value.index(",") + 1:]) is not None
+    return name != "src" or picture_size(value[value.index(",") + 1 :]) is not None
 
 
 def _entities(text: str) -> str:
     """Text whose entities stand for no character that means something to Markdown, HTML or TeX, but for those that make
     text of a tag."""
+
     def replaced(match):
         meant = entities.unescape(match[0])
-        harmless = match[0] in ("&lt;", "&gt;", "&amp;", "&quot;", "&nbsp;") or meant != match[0] and not meant.isascii()
+        harmless = (
+            match[0] in ("&lt;", "&gt;", "&amp;", "&quot;", "&nbsp;") or meant != match[0] and not meant.isascii()
+        )
         return match[0] if harmless else f"&{JOINER}{match[0][1:]}"
 
     return _ENTITY.sub(replaced, text)
@@ -281,8 +353,9 @@ def rendered(context, source: str) -> str:
     cell = context.get("cell") or {}
     metadata = cell.get("metadata", {})
     locked = metadata.get("nbgrader", {}).get("locked", False) or metadata.get("given", False)
-    renderer = IPythonRenderer(escape=False, exclude_anchor_links=not locked,
-                               attachments=cell.get("attachments") if locked else {})
+    renderer = IPythonRenderer(
+        escape=False, exclude_anchor_links=not locked, attachments=cell.get("attachments") if locked else {}
+    )
     try:
         page = MarkdownWithMath(renderer=renderer).render(source)
     except Exception:  # a picture that is not there, nesting that is too deep: the other cells are shown all the same

@@ -86,8 +86,12 @@ def member_problem(member: zipfile.ZipInfo, left: list[int]) -> str | None:
     path, mode = PurePosixPath(member.filename), member.external_attr >> 16
     if path.is_absolute() or ".." in path.parts or "\\" in member.filename or ":" in (path.parts or [""])[0]:
         return "would be written somewhere else"
-    if not path.parts or len(path.parts) > 10 or any(len(part.encode("utf-8", "replace")) > 255 for part in path.parts) \
-            or not member.filename.isprintable():
+    if (
+        not path.parts
+        or len(path.parts) > 10
+        or any(len(part.encode("utf-8", "replace")) > 255 for part in path.parts)
+        or not member.filename.isprintable()
+    ):
         return "has a name that no file should have"
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
         return "is a link, or no ordinary file"

@@ -39,18 +39,31 @@ MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every process
 class TrustedAutograde(Autograde):
     """Autograding that takes nothing from a submission but what a student may decide."""
 
-    extra_cells = Bool(True, help="Run code in cells that students added. Either way they are told of.").tag(config=True)
-    run_all = Bool(False, help="Run the handout's own cells too where no answer depends on them, to show what they show; "
-                   "in most chapters they take ten times as long as the answers.").tag(config=True)
-    allowed_files = List(Unicode(), ["timestamp.txt", "submission_secret.txt"], help="Patterns of file names that a submission may hold besides "
-                         "its notebooks; they are kept, and the others are left out.").tag(config=True)
-    given_files = List(Unicode(), ["*"], help="Patterns of the instructor's own files beside the source notebook that "
-                       "code may read in the jail.").tag(config=True)
+    extra_cells = Bool(True, help="Run code in cells that students added. Either way they are told of.").tag(
+        config=True
+    )
+    run_all = Bool(
+        False,
+        help="Run the handout's own cells too where no answer depends on them, to show what they show; "
+        "in most chapters they take ten times as long as the answers.",
+    ).tag(config=True)
+    allowed_files = List(
+        Unicode(),
+        ["timestamp.txt", "submission_secret.txt"],
+        help="Patterns of file names that a submission may hold besides "
+        "its notebooks; they are kept, and the others are left out.",
+    ).tag(config=True)
+    given_files = List(
+        Unicode(),
+        ["*"],
+        help="Patterns of the instructor's own files beside the source notebook that code may read in the jail.",
+    ).tag(config=True)
     cell_seconds = Float(180.0, help="Wall time of one cell.").tag(config=True)
     case_seconds = Float(15.0, help="Wall time of one question to an answer.").tag(config=True)
     submission_seconds = Float(1500.0, help="Wall time of one notebook.").tag(config=True)
-    autograde_preprocessors = List([
-        "nbgrader.preprocessors.IgnorePattern", "nbgrader.preprocessors.LimitOutput"]).tag(config=True)
+    autograde_preprocessors = List(["nbgrader.preprocessors.IgnorePattern", "nbgrader.preprocessors.LimitOutput"]).tag(
+        config=True
+    )
     pool = Any(pools.InThisProcess(), help="What runs the grading; see `autograder.pools`.")
 
     def start(self) -> None:
@@ -71,8 +84,10 @@ class TrustedAutograde(Autograde):
 
         A submission without a notebook is one too: what an earlier one earned must not stay.
         """
-        self.assignments = {folder: glob.glob(os.path.join(glob.escape(folder), f"{self.coursedir.notebook_id}.ipynb"))
-                            for folder in glob.glob(self._pattern())}
+        self.assignments = {
+            folder: glob.glob(os.path.join(glob.escape(folder), f"{self.coursedir.notebook_id}.ipynb"))
+            for folder in glob.glob(self._pattern())
+        }
         todo = []
         for folder in sorted(self.assignments):
             found = re.match(self._format_source("(?P<assignment_id>.*)", "(?P<student_id>.*)", escape=True), folder)
@@ -90,8 +105,10 @@ class TrustedAutograde(Autograde):
         try:
             failed = self.grade_all(todo)
         except sqlalchemy.exc.OperationalError as error:
-            self._stop(f"the gradebook cannot be used ({error.orig}); after an update of nbgrader, back it up and run "
-                       "`nbgrader db upgrade`")
+            self._stop(
+                f"the gradebook cannot be used ({error.orig}); after an update of nbgrader, back it up and run "
+                "`nbgrader db upgrade`"
+            )
         except (CourseError, MissingEntry) as error:
             self._stop(str(error))
         if failed:
@@ -161,19 +178,34 @@ class TrustedAutograde(Autograde):
             order, plain = _source_order(source / f"{name}.ipynb")
             plans[name] = work.Plan(sorted(official, key=lambda cell: order.get(cell.name, len(order))), order, plain)
         self._names[assignment_id] = list(plans)
-        given = [path for path in _ordinary_files(source, self.coursedir.ignore)
-                 if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in self.given_files)]
+        given = [
+            path
+            for path in _ordinary_files(source, self.coursedir.ignore)
+            if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in self.given_files)
+        ]
         if sum(path.stat().st_size for path in given) > MAX_GIVEN:
-            self._stop(f"the files in {source} are more than {MAX_GIVEN >> 20} MB; name those that code may read in "
-                       "TrustedAutograde.given_files")
+            self._stop(
+                f"the files in {source} are more than {MAX_GIVEN >> 20} MB; name those that code may read in "
+                "TrustedAutograde.given_files"
+            )
         kinds = [step.rpartition(".")[2] for step in self.autograde_preprocessors]
         settings = work.Settings(
-            self.extra_cells, self.run_all, self.cell_seconds, self.case_seconds, self.submission_seconds,
-            tuple(self.autograde_preprocessors), {kind: dict(self.config[kind]) for kind in kinds if kind in self.config})
+            self.extra_cells,
+            self.run_all,
+            self.cell_seconds,
+            self.case_seconds,
+            self.submission_seconds,
+            tuple(self.autograde_preprocessors),
+            {kind: dict(self.config[kind]) for kind in kinds if kind in self.config},
+        )
         checks = {stem: {cell.name for cell in plan.official} for stem, plan in plans.items()}
-        hidden = {name: kept.packed(Path(self.coursedir.root), exercise)
-                  for stem in plans if stem in registry.chapters()
-                  for name, exercise in registry.exercises_of(stem).items() if f"check-{name}" in checks[stem]}
+        hidden = {
+            name: kept.packed(Path(self.coursedir.root), exercise)
+            for stem in plans
+            if stem in registry.chapters()
+            for name, exercise in registry.exercises_of(stem).items()
+            if f"check-{name}" in checks[stem]
+        }
         return work.pack_assignment(plans, settings, {path.name: path.read_bytes() for path in given}, hidden)
 
     def _source_folder(self, assignment_id: str) -> Path:
@@ -198,7 +230,7 @@ class TrustedAutograde(Autograde):
         self.log.info("Skipping existing assignment: %s", done)
         return False
 
-    def _handed_in(self, assignment_id: str, student_id: str) -> "_HandedIn":
+    def _handed_in(self, assignment_id: str, student_id: str) -> _HandedIn:
         """Read a submission's folder, and trust nothing in it with more than bytes."""
         notes: list[str] = []
         folder = Path(self._format_source(assignment_id, student_id))
@@ -217,8 +249,9 @@ class TrustedAutograde(Autograde):
         packed = work.pack_submission(assignment_id, student_id, notes, refused, notebooks)
         return _HandedIn(timestamp, kept, packed)
 
-    def _put_in_place(self, writer: Writer, assignment_id: str, student_id: str, handed_in: "_HandedIn",
-                      result: bytes) -> None:
+    def _put_in_place(
+        self, writer: Writer, assignment_id: str, student_id: str, handed_in: _HandedIn, result: bytes
+    ) -> None:
         """Enter a result and put its folder in place: cut short anywhere, it is graded again."""
         record, files = parcel.unwrap(result)
         place = Path(self._format_dest(assignment_id, student_id))
@@ -329,8 +362,13 @@ def _ordinary_files(folder: Path, ignore) -> list[Path]:
     """The instructor's files beside a source notebook."""
     if not folder.is_dir():
         return []
-    return [path for path in sorted(folder.iterdir()) if path.is_file() and path.suffix != ".ipynb"
-            and not any(fnmatch.fnmatch(path.name, pattern) for pattern in ignore)]
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if path.is_file()
+        and path.suffix != ".ipynb"
+        and not any(fnmatch.fnmatch(path.name, pattern) for pattern in ignore)
+    ]
 
 
 def install() -> None:

@@ -26,8 +26,9 @@ from autograder.registry import ROOT
 
 PROBES = Path(__file__).with_name("doctor_probes.py")
 SECONDS = 60  # for what runs in one jail; much less is needed
-SMALL = Limits(memory=160 * MB, mapped=1024 * MB, processes=24, open_files=64, file_size=4 * MB, scratch=8 * MB,
-               cpu_seconds=20)
+SMALL = Limits(
+    memory=160 * MB, mapped=1024 * MB, processes=24, open_files=64, file_size=4 * MB, scratch=8 * MB, cpu_seconds=20
+)
 NO_MOUNTS = "Bubblewrap did not hide it: keep the course and its checkout outside /usr and outside Python's own folders"
 NO_SPACES = "Bubblewrap did not prevent it: take the distribution's own, 0.8 or newer"
 NO_GROUP = "That takes a control group, and none could be made: grade as root, where groups for memory and pids are"
@@ -55,27 +56,28 @@ class Finding:
 
 # What is in one row runs in one jail.
 ROUNDS = [
-    [Probe("home", "your home cannot be read", NO_MOUNTS, "read"),
-     Probe("course", "the gradebook and the submissions cannot be read", NO_MOUNTS, "read"),
-     Probe("seed", "the secret seed cannot be read", NO_MOUNTS, "read"),
-     Probe("solutions", "the solutions and the grader cannot be read", NO_MOUNTS, "read"),
-     Probe("write", "nothing of this machine can be written to", NO_MOUNTS),
-     Probe("kernel", "settings of the kernel cannot be changed", NO_SPACES),
-     Probe("loopback", "servers on this machine cannot be reached", NO_SPACES),
-     Probe("unix_socket", "Unix sockets of this machine cannot be reached", NO_SPACES),
-     Probe("other_sockets", "other ways out of the network are closed", NO_FILTER),
-     Probe("see", "processes of this machine cannot be seen", NO_SPACES),
-     Probe("signals", "processes of this machine cannot be signalled", NO_SPACES),
-     Probe("trace", "processes cannot be traced", NO_FILTER),
-     Probe("namespaces", "no namespaces can be made", NO_SPACES),
-     Probe("mounts", "nothing can be mounted", NO_SPACES),
-     Probe("privileges", "no rights can be gained", NO_SPACES),
-     Probe("limits", "limits cannot be raised", NO_LIMIT),
-     Probe("environment", "your environment cannot be seen", NO_SPACES)],
+    [
+        Probe("home", "your home cannot be read", NO_MOUNTS, "read"),
+        Probe("course", "the gradebook and the submissions cannot be read", NO_MOUNTS, "read"),
+        Probe("seed", "the secret seed cannot be read", NO_MOUNTS, "read"),
+        Probe("solutions", "the solutions and the grader cannot be read", NO_MOUNTS, "read"),
+        Probe("write", "nothing of this machine can be written to", NO_MOUNTS),
+        Probe("kernel", "settings of the kernel cannot be changed", NO_SPACES),
+        Probe("loopback", "servers on this machine cannot be reached", NO_SPACES),
+        Probe("unix_socket", "Unix sockets of this machine cannot be reached", NO_SPACES),
+        Probe("other_sockets", "other ways out of the network are closed", NO_FILTER),
+        Probe("see", "processes of this machine cannot be seen", NO_SPACES),
+        Probe("signals", "processes of this machine cannot be signalled", NO_SPACES),
+        Probe("trace", "processes cannot be traced", NO_FILTER),
+        Probe("namespaces", "no namespaces can be made", NO_SPACES),
+        Probe("mounts", "nothing can be mounted", NO_SPACES),
+        Probe("privileges", "no rights can be gained", NO_SPACES),
+        Probe("limits", "limits cannot be raised", NO_LIMIT),
+        Probe("environment", "your environment cannot be seen", NO_SPACES),
+    ],
     [Probe("fork", "processes are bounded", NO_GROUP)],
     [Probe("memory", "memory is bounded, of all processes together", NO_GROUP)],
-    [Probe("disk", "files are bounded together", NO_SPACES),
-     Probe("big_file", "each file is bounded", NO_LIMIT)],
+    [Probe("disk", "files are bounded together", NO_SPACES), Probe("big_file", "each file is bounded", NO_LIMIT)],
     [Probe("processor", "computing time is bounded", NO_LIMIT)],
     [Probe("outlive", "nothing outlives the jail", NO_SPACES)],
 ]
@@ -111,8 +113,10 @@ def _examine_warm() -> int:
     finally:
         warm.give_up()
     for finding in missing:
-        print(f"MISSING  forked from a warm process: {finding.probe.title}: student code {finding.came}. "
-              f"Set {warm.COLD}=1 to do without such jails")
+        print(
+            f"MISSING  forked from a warm process: {finding.probe.title}: student code {finding.came}. "
+            f"Set {warm.COLD}=1 to do without such jails"
+        )
     if not missing:
         print("ok       all of this holds in a jail that is forked from a warm process, too")
     return len(missing)
@@ -132,13 +136,21 @@ def examine(confine=jail.Jail) -> list[Finding]:
     return findings
 
 
-def _ask(probes: list[Probe], outside: "_Outside", confine, limits: Limits) -> dict[str, str | None]:
+def _ask(probes: list[Probe], outside: _Outside, confine, limits: Limits) -> dict[str, str | None]:
     """What came of some probes in one jail, by key."""
     came = {probe.key: "did not end, so it is not known what it can do" for probe in probes}
-    request = {**outside.request, "memory": limits.memory, "processes": limits.processes, "file_size": limits.file_size,
-               "scratch": limits.scratch, "cpu_seconds": limits.cpu_seconds,
-               "probes": [{"key": probe.key, "probe": probe.probe or probe.key, **outside.special.get(probe.key, {})}
-                          for probe in probes]}
+    request = {
+        **outside.request,
+        "memory": limits.memory,
+        "processes": limits.processes,
+        "file_size": limits.file_size,
+        "scratch": limits.scratch,
+        "cpu_seconds": limits.cpu_seconds,
+        "probes": [
+            {"key": probe.key, "probe": probe.probe or probe.key, **outside.special.get(probe.key, {})}
+            for probe in probes
+        ],
+    }
     program = [sys.executable, "-I", "-S", "-c", "import os; exec(open(os.environ['HOME'] + '/probes.py').read())"]
     with confine(program, files={"probes.py": PROBES}, limits=limits) as confined:
         timer = threading.Timer(SECONDS, confined.process.kill)  # a jail that holds nothing may also hang
@@ -161,8 +173,15 @@ def _ask(probes: list[Probe], outside: "_Outside", confine, limits: Limits) -> d
 def places() -> list[Path]:
     """Folders in which nothing may be made: of the system, of Python, and of this checkout."""
     system = map(Path, ("/", "/usr", "/etc", "/dev", "/var/tmp"))
-    return [*system, ROOT, ROOT / "attnlab", ROOT / "autograder", Path(sys.prefix), Path(sys.base_prefix),
-            Path(os.__file__).parent]
+    return [
+        *system,
+        ROOT,
+        ROOT / "attnlab",
+        ROOT / "autograder",
+        Path(sys.prefix),
+        Path(sys.base_prefix),
+        Path(os.__file__).parent,
+    ]
 
 
 class _Outside:
@@ -180,22 +199,36 @@ class _Outside:
                 "home": {"paths": self._paths(Path.home())},
                 "course": {"paths": self._paths(beside_course, course / "gradebook.db", course / "submitted")},
                 "seed": {"paths": self._paths(beside_course, secret.path())},
-                "solutions": {"paths": self._paths(None, *sorted((ROOT / "solutions").glob("*.py")),
-                                                   Path(__file__), ROOT / "tests" / "conftest.py")}}
+                "solutions": {
+                    "paths": self._paths(
+                        None, *sorted((ROOT / "solutions").glob("*.py")), Path(__file__), ROOT / "tests" / "conftest.py"
+                    )
+                },
+            }
             server = self._stack.enter_context(socket.create_server(("127.0.0.1", 0)))
             for address in (str(folder / "socket"), "\0" + self.token):
                 unix = self._stack.enter_context(socket.socket(socket.AF_UNIX))
                 unix.bind(address)
                 unix.listen()
-            victim = subprocess.Popen([sys.executable, "-I", "-S", "-c", "import time; time.sleep(120)", self.mark],
-                                      env={"ATTENTION_DOCTOR": self.mark}, stdin=subprocess.DEVNULL)
+            victim = subprocess.Popen(
+                [sys.executable, "-I", "-S", "-c", "import time; time.sleep(120)", self.mark],
+                env={"ATTENTION_DOCTOR": self.mark},
+                stdin=subprocess.DEVNULL,
+            )
             self._stack.callback(victim.wait)
             self._stack.callback(victim.kill)
             self._folders = list(map(str, (*places(), folder, Path.home(), beside_course)))
             files = [str(path) for path in (jail.LIMITED, ROOT / "attnlab" / "__init__.py", os.__file__)]
-            self.request = {"token": self.token, "mark": self.mark, "daemon": self._daemon, "victim": victim.pid,
-                            "port": server.getsockname()[1], "socket": str(folder / "socket"),
-                            "folders": self._folders, "files": files}
+            self.request = {
+                "token": self.token,
+                "mark": self.mark,
+                "daemon": self._daemon,
+                "victim": victim.pid,
+                "port": server.getsockname()[1],
+                "socket": str(folder / "socket"),
+                "folders": self._folders,
+                "files": files,
+            }
             self._stack = self._stack.pop_all()
         return self
 

@@ -37,8 +37,13 @@ def write(asked):
 
 def kernel(asked):
     """Settings of the machine. They belong to root, who may be the one who grades. Nothing is written."""
-    paths = ["/proc/sys/kernel/core_pattern", "/proc/sys/kernel/modprobe", "/proc/sys/vm/overcommit_memory",
-             "/proc/sysrq-trigger", "/proc/1/mem"]
+    paths = [
+        "/proc/sys/kernel/core_pattern",
+        "/proc/sys/kernel/modprobe",
+        "/proc/sys/vm/overcommit_memory",
+        "/proc/sysrq-trigger",
+        "/proc/1/mem",
+    ]
     found = [path for path in paths if _opens(path, os.O_WRONLY)]
     return f"can write to {_some(found)}" if found else None
 
@@ -62,8 +67,11 @@ def unix_socket(asked):
 def other_sockets(asked):
     """Sockets that do not end at the network namespace: of packets, to the hypervisor, and to the kernel's ciphers."""
     found = []
-    for name, family, kind in (("AF_PACKET", 17, socket.SOCK_RAW), ("AF_VSOCK", 40, socket.SOCK_STREAM),
-                               ("AF_ALG", 38, socket.SOCK_SEQPACKET)):
+    for name, family, kind in (
+        ("AF_PACKET", 17, socket.SOCK_RAW),
+        ("AF_VSOCK", 40, socket.SOCK_STREAM),
+        ("AF_ALG", 38, socket.SOCK_SEQPACKET),
+    ):
         with contextlib.suppress(OSError):
             socket.socket(family, kind).close()
             found.append(name)
@@ -270,8 +278,9 @@ def outlive(asked):
             nothing = os.open(os.devnull, os.O_RDWR)
             for descriptor in (0, 1, 2):
                 os.dup2(nothing, descriptor)
-            os.execve(sys.executable, [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)",
-                                       asked["daemon"]], {})
+            os.execve(
+                sys.executable, [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)", asked["daemon"]], {}
+            )
         os._exit(0)
     os.close(writes)
     os.read(reads, 1)

@@ -51,10 +51,11 @@ def numbered(*shape: int) -> torch.Tensor:
     return torch.arange(math.prod(shape), dtype=torch.float64).reshape(shape)
 
 
-def projections(rng: np.random.Generator, d_model: int, names: str = "qkvo",
-                dtype: torch.dtype | None = None) -> dict[str, torch.Tensor]:
+def projections(
+    rng: np.random.Generator, d_model: int, names: str = "qkvo", dtype: torch.dtype | None = None
+) -> dict[str, torch.Tensor]:
     """Weights of the projections W_q, W_k, W_v and W_o (or of those named), each (d_model, d_model).
 
     Entries have variance 1 / d_model, so that what is projected keeps its size.
     """
-    return {f"W_{name}.weight": normal(rng, d_model, d_model, dtype=dtype) / d_model ** 0.5 for name in names}
+    return {f"W_{name}.weight": normal(rng, d_model, d_model, dtype=dtype) / d_model**0.5 for name in names}

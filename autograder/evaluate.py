@@ -84,9 +84,16 @@ class _Lost(Exception):
         self.cell, self.died = cell, died
 
 
-def evaluate(cells: Sequence[Cell], exercises: dict[str, Exercise],
-             material: Callable[[str], dict] | None = None, *, loans: dict | None = None,
-             files: dict[str, Path] | None = None, times: Times = Times(), many: bool = False) -> Evaluated:
+def evaluate(
+    cells: Sequence[Cell],
+    exercises: dict[str, Exercise],
+    material: Callable[[str], dict] | None = None,
+    *,
+    loans: dict | None = None,
+    files: dict[str, Path] | None = None,
+    times: Times = Times(),
+    many: bool = False,
+) -> Evaluated:
     """Run the cells and judge the exercises that they check.
 
     exercises: by name; material: gives what answers to the exercise of a name are judged by (if it is not said, what the
@@ -103,8 +110,9 @@ class _Evaluation:
         self.cells, self.loans, self.files, self.times = cells, loans, files, times
         self.jailed = jail.ensure()
         self.warm = self.jailed and many and warm.wanted()
-        self.answers = {cell.check: _Answer(exercises[cell.check], material(cell.check), times)
-                        for cell in cells if cell.check}
+        self.answers = {
+            cell.check: _Answer(exercises[cell.check], material(cell.check), times) for cell in cells if cell.check
+        }
         self.done = Evaluated()
         self.left_out: dict[int, str] = {}  # place of a cell that ended or hung its process -> why
         self.doubted: set[int] = set()  # places of cells whose process ended once, so that they run a second time
@@ -152,7 +160,7 @@ class _Evaluation:
                 self._report(cell, late)
         return self.done
 
-    def _run_cells(self, life: "_Life") -> list[str]:
+    def _run_cells(self, life: _Life) -> list[str]:
         """Run or replay every cell that may run; returns the exercises whose state is held."""
         held = []
         for cell in self.cells:
@@ -177,7 +185,7 @@ class _Evaluation:
                 self.done.seconds[cell.place] = time.monotonic() - begin
         return held
 
-    def _ask_all(self, life: "_Life", held: list[str]) -> None:
+    def _ask_all(self, life: _Life, held: list[str]) -> None:
         for name in held:
             self.answers[name].hear(life.copies[name], self.deadline)
         for name in random.SystemRandom().sample(held, len(held)):
@@ -225,8 +233,10 @@ class _Life:
             self._channel = Channel(process.stdout.fileno(), process.stdin.fileno())
             try:
                 self._channel.receive(time.monotonic() + START_SECONDS)
-                self._channel.send({"answers": self._names, "channels": list(self._jail.passed), "lent": work.loans},
-                                   time.monotonic() + START_SECONDS)
+                self._channel.send(
+                    {"answers": self._names, "channels": list(self._jail.passed), "lent": work.loans},
+                    time.monotonic() + START_SECONDS,
+                )
             except NoAnswer:
                 raise _NotStarted(self._jail.last_words()) from None
             self._stack = stack.pop_all()
@@ -243,8 +253,9 @@ class _Life:
             confined = None
             if work.warm:
                 try:
-                    confined = stack.enter_context(warm.WarmJail(
-                        [], files=work.files, pass_fds=descriptors, torch="torch" in work.libraries))
+                    confined = stack.enter_context(
+                        warm.WarmJail([], files=work.files, pass_fds=descriptors, torch="torch" in work.libraries)
+                    )
                 except warm.NotWarm:
                     warm.give_up()
                     work.warm = False
@@ -257,14 +268,16 @@ class _Life:
     def run_cell(self, cell: Cell, seconds: float) -> list[dict]:
         """The outputs of one cell. Raises _Lost if the process ends, or does not stop when it is told to."""
         try:
-            reply = self._channel.ask({"cell": cell.source, "seconds": seconds},
-                                      time.monotonic() + seconds + GRACE)
+            reply = self._channel.ask({"cell": cell.source, "seconds": seconds}, time.monotonic() + seconds + GRACE)
         except OutOfTime:
             raise _Lost(f"it took longer than {seconds:.0f} seconds", cell.place) from None
         except Died:
             used_up = self._jail.used_up()
-            raise _Lost(f"it used more {used_up} than there is" if used_up else "it ended the process",
-                        cell.place, died=not used_up) from None
+            raise _Lost(
+                f"it used more {used_up} than there is" if used_up else "it ended the process",
+                cell.place,
+                died=not used_up,
+            ) from None
         except NoAnswer:
             raise _Lost("it disturbed the process it ran in", cell.place) from None
         outputs = reply.get("outputs")
@@ -400,7 +413,9 @@ class _Answer:
 
     def _answers(self, copy: _Copy, question: dict, deadline: float) -> bool:
         try:
-            return "value" in checked_outcome(copy.channel.ask(question, min(time.monotonic() + self.times.case, deadline)))
+            return "value" in checked_outcome(
+                copy.channel.ask(question, min(time.monotonic() + self.times.case, deadline))
+            )
         except (OutOfTime, Died):  # its answer could come late, in place of another
             raise _LostAnswer from None
         except NoAnswer:
@@ -409,8 +424,13 @@ class _Answer:
     def _clock(self, seconds, outcome: dict, took: float) -> None:
         """The probe of speed looks at a clock in the student's process; this one cannot be set there."""
         value = outcome.get("value")
-        if isinstance(seconds, float | int) and isinstance(value, dict) and value.get("in_time") is True \
-                and took > PATIENCE * seconds and len(self.flags) < MAX_FLAGS:
+        if (
+            isinstance(seconds, float | int)
+            and isinstance(value, dict)
+            and value.get("in_time") is True
+            and took > PATIENCE * seconds
+            and len(self.flags) < MAX_FLAGS
+        ):
             self.flags.append(f"answered after {took:.0f} seconds, and said that it took at most {seconds:g}")
 
     def report(self) -> Report | None:

@@ -73,19 +73,32 @@ class Exercise:
     def points(self) -> float:
         return float(sum(p.points for p in self.properties))
 
-    def property(self, title: str, *, points: float, hint: str = "", probe: Callable = probes.call,
-                 rtol: float = 1e-9, atol: float = 1e-12, reference: Callable | None = None):
+    def property(
+        self,
+        title: str,
+        *,
+        points: float,
+        hint: str = "",
+        probe: Callable = probes.call,
+        rtol: float = 1e-9,
+        atol: float = 1e-12,
+        reference: Callable | None = None,
+    ):
         """Declares a property; decorates the function that yields its cases."""
+
         def declare(cases):
             self.properties.append(Property(title, points, cases, probe, hint, rtol, atol, reference))
             return cases
+
         return declare
 
     def misconception(self, text: str, *, section: str | None = None):
         """Declares a misconception; decorates the wrong answer, which takes the exercise's own parameters."""
+
         def declare(wrong):
             self.misconceptions.append(Misconception(text, wrong, section))
             return wrong
+
         return declare
 
     def material(self, seed=PUBLIC_SEED, misconceptions: bool = True) -> dict:
@@ -94,11 +107,17 @@ class Exercise:
         misconceptions: whether to run the wrong answers too; needed only to explain an answer that failed.
         """
         signature = inspect.signature(self.reference)
-        bare = signature.replace(return_annotation=signature.empty,
-                                 parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()])
+        bare = signature.replace(
+            return_annotation=signature.empty,
+            parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()],
+        )
         made = {
-            "name": self.name, "signature": str(bare), "parameters": list(signature.parameters),
-            "chapter": self.reference.__module__.rpartition(".")[2], "section": self.section, "bonus": self.bonus,
+            "name": self.name,
+            "signature": str(bare),
+            "parameters": list(signature.parameters),
+            "chapter": self.reference.__module__.rpartition(".")[2],
+            "section": self.section,
+            "bonus": self.bonus,
             "misconceptions": [],
             "properties": [self._property_material(p, seed) for p in self.properties],
         }
@@ -110,7 +129,8 @@ class Exercise:
         """Adds to material what each misconception gives on its inputs."""
         material["misconceptions"] = [
             {"text": m.text, "section": m.section, "outcomes": _outcomes(m.wrong, material["properties"])}
-            for m in self.misconceptions]
+            for m in self.misconceptions
+        ]
         return material
 
     def inputs(self, prop: Property, seed) -> list[bytes]:
@@ -125,8 +145,16 @@ class Exercise:
         for case, outcome in zip(cases, expected):
             if "value" not in outcome or outcome["value"].get("in_time") is False:
                 raise RuntimeError(f"the reference of {self.name} fails on “{prop.title}”: {outcome}")
-        return {"title": prop.title, "points": prop.points, "probe": prop.probe.__name__, "hint": prop.hint,
-                "rtol": prop.rtol, "atol": prop.atol, "cases": cases, "expected": expected}
+        return {
+            "title": prop.title,
+            "points": prop.points,
+            "probe": prop.probe.__name__,
+            "hint": prop.hint,
+            "rtol": prop.rtol,
+            "atol": prop.atol,
+            "cases": cases,
+            "expected": expected,
+        }
 
 
 def _outcomes(answer, properties: list[dict]) -> list[list[dict]]:

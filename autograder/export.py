@@ -13,7 +13,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import sqlalchemy
-from nbgrader.api import Assignment, BaseCell, Grade, Gradebook, Notebook, Student, SubmittedAssignment, SubmittedNotebook
+from nbgrader.api import (
+    Assignment,
+    BaseCell,
+    Grade,
+    Gradebook,
+    Notebook,
+    Student,
+    SubmittedAssignment,
+    SubmittedNotebook,
+)
 from nbgrader.plugins import ExportPlugin
 from traitlets import Unicode
 from traitlets.config import Config
@@ -41,15 +50,25 @@ class _Table(ExportPlugin):
 
     def export(self, gradebook: Gradebook) -> None:
         wanted, chosen = set(map(str, self.assignment)), set(map(str, self.student))
-        scores = [_scores(gradebook, assignment) for assignment in gradebook.assignments
-                  if not wanted or assignment.name in wanted]
+        scores = [
+            _scores(gradebook, assignment)
+            for assignment in gradebook.assignments
+            if not wanted or assignment.name in wanted
+        ]
         unknown = wanted - {found.name for found in scores}
         if unknown:
             raise CourseError(f"the gradebook has no assignment called {', '.join(sorted(unknown))}")
-        students = [student for student in gradebook.db.query(Student).order_by(Student.id)
-                    if not chosen or student.id in chosen]
-        open_ = sum(not done for found in scores for student, (_, _, done) in found.totals.items()
-                    if not chosen or student in chosen)
+        students = [
+            student
+            for student in gradebook.db.query(Student).order_by(Student.id)
+            if not chosen or student.id in chosen
+        ]
+        open_ = sum(
+            not done
+            for found in scores
+            for student, (_, _, done) in found.totals.items()
+            if not chosen or student in chosen
+        )
         if open_:
             self.log.warning("%d submissions wait for a human: their scores are not final", open_)
         place = self.to or self.default
@@ -67,10 +86,24 @@ class ByExercise(_Table):
     default = "grades_by_exercise.csv"
 
     def rows(self, students, scores):
-        yield ["student_id", "last_name", "first_name", "email", *(
-            title for found in scores for title in
-            (*(f"{found.name}: {cell.removeprefix('check-')} ({most:g})" for (_, cell), most in found.cells.items()),
-             f"{found.name}: late penalty", f"{found.name}: total ({found.maximum:g})"))]
+        yield [
+            "student_id",
+            "last_name",
+            "first_name",
+            "email",
+            *(
+                title
+                for found in scores
+                for title in (
+                    *(
+                        f"{found.name}: {cell.removeprefix('check-')} ({most:g})"
+                        for (_, cell), most in found.cells.items()
+                    ),
+                    f"{found.name}: late penalty",
+                    f"{found.name}: total ({found.maximum:g})",
+                )
+            ),
+        ]
         for student in students:
             row = [*map(harmless, (student.id, student.last_name, student.first_name, student.email))]
             for found in scores:
@@ -96,8 +129,14 @@ class Canvas(_Table):
         yield ["    Points Possible", "", "", "", "", *(_number(found.maximum) for found in scores)]
         for student in students:
             name = ", ".join(filter(None, (student.last_name, student.first_name))) or student.id
-            yield [harmless(name), "", "", harmless(student.id), self.section,
-                   *(_number(_counts(found.totals.get(student.id))) for found in scores)]
+            yield [
+                harmless(name),
+                "",
+                "",
+                harmless(student.id),
+                self.section,
+                *(_number(_counts(found.totals.get(student.id))) for found in scores),
+            ]
 
 
 class Moodle(_Table):
@@ -111,11 +150,18 @@ class Moodle(_Table):
     default = "moodle.csv"
 
     def rows(self, students, scores):
-        yield ["First name", "Last name", "ID number", "Email address",
-               *(f"Assignment: {found.name} (Real)" for found in scores)]
+        yield [
+            "First name",
+            "Last name",
+            "ID number",
+            "Email address",
+            *(f"Assignment: {found.name} (Real)" for found in scores),
+        ]
         for student in students:
-            yield [*map(harmless, (student.first_name, student.last_name, student.id, student.email)),
-                   *(_number(_counts(found.totals.get(student.id))) for found in scores)]
+            yield [
+                *map(harmless, (student.first_name, student.last_name, student.id, student.email)),
+                *(_number(_counts(found.totals.get(student.id))) for found in scores),
+            ]
 
 
 def _counts(total: tuple[float, float, bool] | None) -> float | None:
@@ -134,15 +180,21 @@ def _scores(gradebook: Gradebook, assignment: Assignment) -> _Scores:
         for cell in [*notebook.grade_cells, *notebook.task_cells]:
             found.cells[notebook.name, cell.name] = cell.max_score
     for student, score, penalty, waits in db.query(
-            SubmittedAssignment.student_id, SubmittedAssignment.score, SubmittedAssignment.late_submission_penalty,
-            SubmittedAssignment.needs_manual_grade).filter(SubmittedAssignment.assignment_id == assignment.id):
+        SubmittedAssignment.student_id,
+        SubmittedAssignment.score,
+        SubmittedAssignment.late_submission_penalty,
+        SubmittedAssignment.needs_manual_grade,
+    ).filter(SubmittedAssignment.assignment_id == assignment.id):
         found.totals[student] = score, penalty, not waits
-    for student, notebook, cell, score in db.query(
-            SubmittedAssignment.student_id, Notebook.name, BaseCell.name, Grade.score).select_from(Grade).join(
-            SubmittedNotebook, Grade.notebook_id == SubmittedNotebook.id).join(
-            SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id).join(
-            Notebook, SubmittedNotebook.notebook_id == Notebook.id).join(
-            BaseCell, Grade.cell_id == BaseCell.id).filter(SubmittedAssignment.assignment_id == assignment.id):
+    for student, notebook, cell, score in (
+        db.query(SubmittedAssignment.student_id, Notebook.name, BaseCell.name, Grade.score)
+        .select_from(Grade)
+        .join(SubmittedNotebook, Grade.notebook_id == SubmittedNotebook.id)
+        .join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
+        .join(Notebook, SubmittedNotebook.notebook_id == Notebook.id)
+        .join(BaseCell, Grade.cell_id == BaseCell.id)
+        .filter(SubmittedAssignment.assignment_id == assignment.id)
+    ):
         found.points[student, notebook, cell] = score
     return found
 

@@ -19,8 +19,10 @@ NOTE = "for-the-grader"  # name of the cell; no student's cell has a name
 MAX_NOTES = 30
 RESULTS = "results.json"  # beside the autograded notebooks: what gradebook and notebook do not hold, for graders alone
 # The page's own styles and pictures that stand in it; nothing that runs, and nothing from elsewhere.
-POLICY = ('<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src \'unsafe-inline\'; '
-          'img-src data:; form-action \'none\'; base-uri \'none\'"/>\n<meta name="referrer" content="no-referrer"/>')
+POLICY = (
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+    'img-src data:; form-action \'none\'; base-uri \'none\'"/>\n<meta name="referrer" content="no-referrer"/>'
+)
 _SCRIPT = re.compile(r"<script\b.*?</script>\s*", re.DOTALL | re.IGNORECASE)
 _STYLE = re.compile(r"<style\b.*?</style>", re.DOTALL | re.IGNORECASE)
 _FONT = re.compile(r"@font-face\s*\{[^}]*\}")  # files that lie beside the style sheet, and not beside the page
@@ -30,12 +32,22 @@ def tell_grader(notebook, notes: list[str]) -> None:
     """Put what a human should see above everything else, where there is something."""
     if not notes:
         return
-    told = [*notes[:MAX_NOTES], *([f"and {len(notes) - MAX_NOTES} more, in results.json"] if len(notes) > MAX_NOTES else [])]
+    told = [
+        *notes[:MAX_NOTES],
+        *([f"and {len(notes) - MAX_NOTES} more, in results.json"] if len(notes) > MAX_NOTES else []),
+    ]
     lines = "".join(f"<li>{html.escape(clean.plain(note))}</li>" for note in told)
     # HTML without an empty line, so that Markdown leaves it alone, and TeX too.
     cell = nodes.markdown_cell(f'<div class="tex2jax_ignore"><b>For the grader:</b><ul>{lines}</ul></div>', id=NOTE)
-    cell.metadata["nbgrader"] = {"grade_id": NOTE, "grade": False, "solution": False, "locked": True, "task": False,
-                                 "schema_version": 3, "cell_type": "markdown"}
+    cell.metadata["nbgrader"] = {
+        "grade_id": NOTE,
+        "grade": False,
+        "solution": False,
+        "locked": True,
+        "task": False,
+        "schema_version": 3,
+        "cell_type": "markdown",
+    }
     cell.metadata.nbgrader["checksum"] = utils.compute_checksum(cell)
     notebook.cells.insert(0, cell)
 

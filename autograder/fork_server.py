@@ -151,7 +151,7 @@ def start(order: dict, descriptors: list[int], limits, go_on) -> None:
     child = os.fork()
     if child:
         _wait_as_first(child, descriptors)
-    passed = descriptors[3 + len(files):]
+    passed = descriptors[3 + len(files) :]
     for number, descriptor in enumerate([descriptors[1], descriptors[2], os.open(os.devnull, os.O_WRONLY), *passed]):
         os.dup2(descriptor, number, inheritable=True)
     os.closerange(3 + len(passed), os.sysconf("SC_OPEN_MAX"))
@@ -177,8 +177,12 @@ def _must(result: int, what: str) -> None:
 
 
 def _mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
-    _must(LINUX.mount(*(text.encode() or None for text in (source, target, kind)), ctypes.c_ulong(flags),
-                      data.encode() or None), f"mount {target}")
+    _must(
+        LINUX.mount(
+            *(text.encode() or None for text in (source, target, kind)), ctypes.c_ulong(flags), data.encode() or None
+        ),
+        f"mount {target}",
+    )
 
 
 def _mount_own_folders(home: str, scratch: int, files: dict[str, int]) -> None:

@@ -9,15 +9,22 @@ import time
 from pathlib import Path
 
 from autograder import jail, pools, registry
-from autograder.errors import CourseError
 
 CONFIG = Path(__file__).with_name("nbgrader_config.py")
 LOOK_SECONDS = 5.0  # between two looks of --watch
 
 
-def run(assignments: list[str], course: Path | None, *, workers: int | None = None, scheduler: str | None = None,
-        tls: dict[str, Path] | None = None, force: bool = False, student: str | None = None,
-        watch: bool = False) -> int:
+def run(
+    assignments: list[str],
+    course: Path | None,
+    *,
+    workers: int | None = None,
+    scheduler: str | None = None,
+    tls: dict[str, Path] | None = None,
+    force: bool = False,
+    student: str | None = None,
+    watch: bool = False,
+) -> int:
     """Grade each assignment's submissions that are new, or all of them if forced; 0 if every one could be graded."""
     jail.ensure()
     course = (course or registry.course_folder()).resolve()
@@ -35,7 +42,9 @@ def run(assignments: list[str], course: Path | None, *, workers: int | None = No
                 if todo:
                     status = max(status, _grade(name, grader, todo))
                 elif not watch:
-                    print(f"{name}: {'nothing new' if grader.assignments else 'nothing was handed in'}", file=sys.stderr)
+                    print(
+                        f"{name}: {'nothing new' if grader.assignments else 'nothing was handed in'}", file=sys.stderr
+                    )
             if not watch:
                 return status
             try:
@@ -50,6 +59,7 @@ def _grade(name: str, grader, todo: list[tuple[str, str]]) -> int:
 
     failures = []
     with tqdm(total=len(todo), desc=name, unit="", file=sys.stderr, mininterval=0.5) as bar:
+
         def progress(names, failed: bool) -> None:
             failures.extend([names] if failed else [])
             bar.set_postfix_str(f"{len(failures)} failed" if failures else "", refresh=False)

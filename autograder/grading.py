@@ -51,8 +51,9 @@ def read_source(path: Path) -> str:
     return source
 
 
-def grade_source(source: str, filename: str, exercise: Exercise, seed: int | None = None,
-                 seconds: float = SECONDS) -> Report:
+def grade_source(
+    source: str, filename: str, exercise: Exercise, seed: int | None = None, seconds: float = SECONDS
+) -> Report:
     """Grade Python source in a separate process; scores are computed here, from the arrays that come back.
 
     filename: what tracebacks call it. Give the bare name: the student's code can read it.
@@ -125,11 +126,22 @@ def judge_and_explain(exercise: Exercise, material: dict, outcomes) -> Report:
 def as_record(report: Report, file: str) -> dict:
     """A report as one JSON object. The hint of a failed property is its author's or, for want of one, what happened."""
     return {
-        "file": file, "exercise": report.exercise, "points": report.points, "max_points": report.max_points,
-        "properties": [{"title": f.title, "passed": f.passed, "points": f.points, "max_points": f.max_points,
-                        "hint": None if f.passed else f.hint or f.detail or None, "misconception": f.misconception,
-                        "detail": f.detail or None}
-                       for f in report.findings],
+        "file": file,
+        "exercise": report.exercise,
+        "points": report.points,
+        "max_points": report.max_points,
+        "properties": [
+            {
+                "title": f.title,
+                "passed": f.passed,
+                "points": f.points,
+                "max_points": f.max_points,
+                "hint": None if f.passed else f.hint or f.detail or None,
+                "misconception": f.misconception,
+                "detail": f.detail or None,
+            }
+            for f in report.findings
+        ],
         "reason": report.reason,
     }
 

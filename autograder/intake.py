@@ -73,8 +73,10 @@ def read_bytes(path: Path, limit: int = MAX_NOTEBOOK) -> bytes:
         raise Refused(f"{path.name} is no ordinary file")
     with os.fdopen(descriptor, "rb") as file:
         if found.st_size > limit:
-            raise Refused(f"{path.name} has {found.st_size >> 20} MB, more than {limit >> 20}. Clear its outputs, and "
-                          "hand it in again")
+            raise Refused(
+                f"{path.name} has {found.st_size >> 20} MB, more than {limit >> 20}. Clear its outputs, and "
+                "hand it in again"
+            )
         data = file.read(limit + 1)
     if len(data) > limit:
         raise Refused(f"{path.name} grew while it was read")
@@ -95,8 +97,12 @@ def cells_of(data: bytes) -> list[Submitted]:
         raise Refused("the file holds something else than a notebook")
     cells = found.get("cells")
     if cells is None and isinstance(found.get("worksheets"), list):  # notebooks of ten years ago
-        cells = [cell for sheet in found["worksheets"] if isinstance(sheet, dict)
-                 for cell in (sheet.get("cells") if isinstance(sheet.get("cells"), list) else [])]
+        cells = [
+            cell
+            for sheet in found["worksheets"]
+            if isinstance(sheet, dict)
+            for cell in (sheet.get("cells") if isinstance(sheet.get("cells"), list) else [])
+        ]
     if not isinstance(cells, list):
         raise Refused("the notebook has no cells")
     if len(cells) > MAX_CELLS:
@@ -136,8 +142,9 @@ def _cell(cell: dict) -> Submitted:
     return Submitted(name if isinstance(name, str) else None, kind, source)
 
 
-def reassemble(submitted: list[Submitted], official: list[Official], given: frozenset[str] = frozenset(),
-               run_extra: bool = True) -> Reassembled:
+def reassemble(
+    submitted: list[Submitted], official: list[Official], given: frozenset[str] = frozenset(), run_extra: bool = True
+) -> Reassembled:
     """The official cells in their order, with the student's text where it is theirs to write.
 
     given: sources of plain cells as they were released, so that only others are told of
@@ -174,9 +181,13 @@ def reassemble(submitted: list[Submitted], official: list[Official], given: froz
         cells += [_own(own) for own in after.get(cell.name, [])]
     for number, cell in enumerate(cells):
         cell["id"] = f"cell-{number}"
-    notebook = nodes.notebook(cells, {
-        "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"},
-        "language_info": {"name": "python"}})
+    notebook = nodes.notebook(
+        cells,
+        {
+            "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"},
+            "language_info": {"name": "python"},
+        },
+    )
     return Reassembled(notebook, notes)
 
 
@@ -190,8 +201,16 @@ def _own(cell: Submitted):
 
 
 def _official(cell: Official, theirs: str | None):
-    mark = {"grade_id": cell.name, "grade": cell.grade, "solution": cell.solution, "locked": cell.locked,
-            "task": cell.task, "schema_version": 3, "cell_type": cell.cell_type, "checksum": cell.checksum}
+    mark = {
+        "grade_id": cell.name,
+        "grade": cell.grade,
+        "solution": cell.solution,
+        "locked": cell.locked,
+        "task": cell.task,
+        "schema_version": 3,
+        "cell_type": cell.cell_type,
+        "checksum": cell.checksum,
+    }
     if cell.points is not None:
         mark["points"] = cell.points
     return nodes.cell(cell.cell_type, cell.source if theirs is None else theirs, {"nbgrader": mark})

@@ -62,8 +62,10 @@ def problem() -> str | None:
     """Why there is no jail on this machine, in words that say what to do, or None."""
     bwrap = shutil.which("bwrap")
     if bwrap is None:
-        return ("bubblewrap is not installed (Debian: apt-get install bubblewrap), so student code could read and "
-                "change what it likes")
+        return (
+            "bubblewrap is not installed (Debian: apt-get install bubblewrap), so student code could read and "
+            "change what it likes"
+        )
     for _ in range(2):  # once more if somebody killed it: that says nothing about the machine
         with Jail([sys.executable, "-I", "-S", "-c", "print('confined')"]) as jail:
             out, err = jail.process.communicate(timeout=60)
@@ -77,6 +79,7 @@ def problem() -> str | None:
 
 def _advice(said: str) -> str:
     """What to do about bubblewrap that does not start."""
+
     def setting(name: str) -> str:
         path = Path("/proc/sys") / name
         return path.read_text().strip() if path.exists() else ""
@@ -89,8 +92,10 @@ def _advice(said: str) -> str:
         return "sudo sysctl -w kernel.unprivileged_userns_clone=1"
     if setting("user/max_user_namespaces") == "0":
         return "sudo sysctl -w user.max_user_namespaces=10000"
-    return ("user namespaces must be allowed; in Docker: --security-opt seccomp=unconfined "
-            "--security-opt apparmor=unconfined")
+    return (
+        "user namespaces must be allowed; in Docker: --security-opt seccomp=unconfined "
+        "--security-opt apparmor=unconfined"
+    )
 
 
 def ensure() -> bool:
@@ -110,19 +115,38 @@ class Jail:
     pass_fds: descriptors that go to the program; `passed` has the numbers they have there
     """
 
-    def __init__(self, program: list[str], *, files: dict[str, Path] | None = None, pass_fds: tuple[int, ...] = (),
-                 limits: Limits = Limits(), environment: dict[str, str] | None = None):
+    def __init__(
+        self,
+        program: list[str],
+        *,
+        files: dict[str, Path] | None = None,
+        pass_fds: tuple[int, ...] = (),
+        limits: Limits = Limits(),
+        environment: dict[str, str] | None = None,
+    ):
         self.limits = limits
         self._group = Group.make(limits)
-        self._command = [*self._group.enter(), *bubblewrap(files or {}, limits, environment or {}), "--",
-                         *limited(limits), *program]
+        self._command = [
+            *self._group.enter(),
+            *bubblewrap(files or {}, limits, environment or {}),
+            "--",
+            *limited(limits),
+            *program,
+        ]
         self.passed, self._cwd = pass_fds, "/"
         self._environment = {"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"}  # bubblewrap's own; inside it is another
 
     def __enter__(self):
         self.process = subprocess.Popen(
-            self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=self._cwd,
-            pass_fds=self.passed, start_new_session=True, env=self._environment)
+            self._command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            cwd=self._cwd,
+            pass_fds=self.passed,
+            start_new_session=True,
+            env=self._environment,
+        )
         return self
 
     def __exit__(self, *exc):
@@ -175,8 +199,10 @@ def limited(limits: Limits) -> list[str]:
 
 def limit_arguments(limits: Limits) -> list[str]:
     """The numbers that `limited.py` takes."""
-    return [str(value) for value in (limits.mapped, limits.processes, limits.open_files, limits.file_size,
-                                     limits.cpu_seconds)]
+    return [
+        str(value)
+        for value in (limits.mapped, limits.processes, limits.open_files, limits.file_size, limits.cpu_seconds)
+    ]
 
 
 def bubblewrap(files: dict[str, Path], limits: Limits, environment: dict[str, str], server: bool = False) -> list[str]:
@@ -185,17 +211,46 @@ def bubblewrap(files: dict[str, Path], limits: Limits, environment: dict[str, st
     server: for the grader's own program that makes jails inside of it, see `fork_server.py`
     """
     user = str(0 if server else USER)
-    command = [shutil.which("bwrap") or "bwrap", "--unshare-all", "--unshare-user",
-               *(SERVER_RIGHTS if server else ["--disable-userns"]),
-               "--die-with-parent", "--new-session", "--clearenv", "--uid", user, "--gid", user, "--hostname", "jail"]
+    command = [
+        shutil.which("bwrap") or "bwrap",
+        "--unshare-all",
+        "--unshare-user",
+        *(SERVER_RIGHTS if server else ["--disable-userns"]),
+        "--die-with-parent",
+        "--new-session",
+        "--clearenv",
+        "--uid",
+        user,
+        "--gid",
+        user,
+        "--hostname",
+        "jail",
+    ]
     for folder in system_folders():
         link = os.path.islink(folder)
         command += ["--symlink", os.readlink(folder), folder] if link else ["--ro-bind", folder, folder]
     # Read-only: who grades as root is root to /proc/sys in any namespace, and /proc/1/mem is writable to its owner.
-    command += ["--proc", "/proc", *([] if server else ["--remount-ro", "/proc"]),
-                "--dev", "/dev", "--size", str(limits.scratch), "--tmpfs", "/dev/shm", "--remount-ro", "/dev",
-                "--size", str(limits.scratch), "--tmpfs", "/tmp",
-                "--size", str(limits.scratch), "--tmpfs", HOME]
+    command += [
+        "--proc",
+        "/proc",
+        *([] if server else ["--remount-ro", "/proc"]),
+        "--dev",
+        "/dev",
+        "--size",
+        str(limits.scratch),
+        "--tmpfs",
+        "/dev/shm",
+        "--remount-ro",
+        "/dev",
+        "--size",
+        str(limits.scratch),
+        "--tmpfs",
+        "/tmp",
+        "--size",
+        str(limits.scratch),
+        "--tmpfs",
+        HOME,
+    ]
     for path in python_folders():
         command += ["--ro-bind", path, path]
     for name, path in files.items():
@@ -210,16 +265,35 @@ def bubblewrap(files: dict[str, Path], limits: Limits, environment: dict[str, st
 
 def inner_environment() -> dict[str, str]:
     """The whole environment of a process in the jail."""
-    return {"PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"]), "HOME": HOME,
-            "USER": "student", "LOGNAME": "student", "LANG": "C.UTF-8", "TZ": "UTC", "PYTHONDONTWRITEBYTECODE": "1",
-            "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "ATTNLAB_MODEL": "",
-            "MPLBACKEND": "module://matplotlib_inline.backend_inline"}
+    return {
+        "PATH": os.pathsep.join([str(Path(sys.executable).parent), "/usr/bin", "/bin"]),
+        "HOME": HOME,
+        "USER": "student",
+        "LOGNAME": "student",
+        "LANG": "C.UTF-8",
+        "TZ": "UTC",
+        "PYTHONDONTWRITEBYTECODE": "1",
+        "OMP_NUM_THREADS": "1",
+        "OPENBLAS_NUM_THREADS": "1",
+        "MKL_NUM_THREADS": "1",
+        "ATTNLAB_MODEL": "",
+        "MPLBACKEND": "module://matplotlib_inline.backend_inline",
+    }
 
 
 def system_folders() -> list[str]:
     """The folders of the system that programs and libraries are read from."""
-    wanted = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32",
-              "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts"]
+    wanted = [
+        "/usr",
+        "/bin",
+        "/sbin",
+        "/lib",
+        "/lib64",
+        "/lib32",
+        "/etc/ld.so.cache",
+        "/etc/alternatives",
+        "/etc/fonts",
+    ]
     return [folder for folder in wanted if os.path.lexists(folder)]
 
 
@@ -230,8 +304,9 @@ def python_folders() -> list[str]:
     if site.ENABLE_USER_SITE and os.path.isdir(site.getusersitepackages()):
         wanted.add(site.getusersitepackages())
     outer = [path for path in wanted if path != "/usr" and not path.startswith("/usr/")]
-    return sorted(path for path in outer
-                  if not any(path != other and path.startswith(other + os.sep) for other in outer))
+    return sorted(
+        path for path in outer if not any(path != other and path.startswith(other + os.sep) for other in outer)
+    )
 
 
 @functools.cache
@@ -253,17 +328,20 @@ class Group:
     folders: list[Path] = field(default_factory=list)
 
     @classmethod
-    def make(cls, limits: Limits) -> "Group":
+    def make(cls, limits: Limits) -> Group:
         group, name = cls(), f"attention-{os.getpid()}-{time.monotonic_ns()}"
         both = CGROUPS / "cgroup.subtree_control"
         with contextlib.suppress(OSError):
             if both.is_file() and {"memory", "pids"} <= set(both.read_text().split()):
-                group._add(CGROUPS / name, {"memory.max": limits.memory, "memory.swap.max": 0,
-                                            "pids.max": limits.processes})
+                group._add(
+                    CGROUPS / name, {"memory.max": limits.memory, "memory.swap.max": 0, "pids.max": limits.processes}
+                )
             else:
                 if (CGROUPS / "memory").is_dir():
-                    group._add(CGROUPS / "memory" / name, {"memory.limit_in_bytes": limits.memory,
-                                                            "memory.memsw.limit_in_bytes": limits.memory})
+                    group._add(
+                        CGROUPS / "memory" / name,
+                        {"memory.limit_in_bytes": limits.memory, "memory.memsw.limit_in_bytes": limits.memory},
+                    )
                 if (CGROUPS / "pids").is_dir():
                     group._add(CGROUPS / "pids" / name, {"pids.max": limits.processes})
         return group

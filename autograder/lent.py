@@ -22,8 +22,9 @@ from autograder.errors import CourseError
 def names(stem: str) -> tuple[str, ...]:
     """The earlier exercises that a chapter takes from `attnlab.mine`, in order. Raises CourseError for any other."""
     where, order = f"chapters/{stem}.md", registry.chapters()
-    wanted = dict.fromkeys(name for cell in chapter.read(stem).cells if cell.cell_type == "code"
-                           for name in taken_in(cell.source, where))
+    wanted = dict.fromkeys(
+        name for cell in chapter.read(stem).cells if cell.cell_type == "code" for name in taken_in(cell.source, where)
+    )
     for name in wanted:
         source = registry.chapter_of(name)
         if order.index(source) >= order.index(stem):

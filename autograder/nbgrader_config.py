@@ -56,4 +56,5 @@ c.ZipCollectApp.extractor_plugin = "autograder.collect.SafeExtractor"  # looks a
 # as in ada_12345_assignsubmission_file_softmax.ipynb (Moodle), ada_98_76_softmax-1.ipynb (Canvas),
 # ada_attempt_2026-09-29-10-30-00_softmax.ipynb. Set another pattern if yours are different.
 c.FileNameCollectorPlugin.named_regexp = (
-    r".*/(?P<student_id>[^._/][^_/]*)_(?:.*_)?(?P<file_id>" + "|".join(registry.chapters()) + r")(?:-\d+)?\.ipynb$")
+    r".*/(?P<student_id>[^._/][^_/]*)_(?:.*_)?(?P<file_id>" + "|".join(registry.chapters()) + r")(?:-\d+)?\.ipynb$"
+)

@@ -14,8 +14,24 @@ from collections.abc import Iterator
 
 _WORD = re.compile(r"[^\W\d]\w*")
 # By these a cell may use any name without writing it down.
-ANY_NAME = frozenset({"globals", "locals", "vars", "eval", "exec", "get_ipython", "__main__", "setattr", "run_cell",
-                      "modules", "_getframe", "currentframe", "user_ns", "get_objects"})
+ANY_NAME = frozenset(
+    {
+        "globals",
+        "locals",
+        "vars",
+        "eval",
+        "exec",
+        "get_ipython",
+        "__main__",
+        "setattr",
+        "run_cell",
+        "modules",
+        "_getframe",
+        "currentframe",
+        "user_ns",
+        "get_objects",
+    }
+)
 _FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
 _COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
 _COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
@@ -90,14 +106,18 @@ def _follow(statements: list[ast.stmt], bound: set[str], found: set[str]) -> Non
                             _collect(part, frozenset(), bound, found)
         else:
             _collect(statement, frozenset(), bound, found)
-            bound |= _bound_in(statement) - {node.target.id for node in ast.walk(statement)
-                                             if isinstance(node, ast.NamedExpr)}  # `a and (b := c)` may bind nothing
+            bound |= _bound_in(statement) - {
+                node.target.id for node in ast.walk(statement) if isinstance(node, ast.NamedExpr)
+            }  # `a and (b := c)` may bind nothing
 
 
 def _targets(statement: ast.stmt) -> set[str]:
     """What a loop or a `with` binds before its body runs."""
-    places = [statement.target] if isinstance(statement, (ast.For, ast.AsyncFor)) else [
-        item.optional_vars for item in getattr(statement, "items", []) if item.optional_vars]
+    places = (
+        [statement.target]
+        if isinstance(statement, (ast.For, ast.AsyncFor))
+        else [item.optional_vars for item in getattr(statement, "items", []) if item.optional_vars]
+    )
     return {name for place in places for name in _bound_in(place)}
 
 

@@ -8,8 +8,16 @@ from nbformat import NotebookNode, from_dict
 
 
 def code_cell(source: str, metadata: dict | None = None) -> NotebookNode:
-    return from_dict({"cell_type": "code", "id": "", "source": source, "metadata": metadata or {},
-                      "execution_count": None, "outputs": []})
+    return from_dict(
+        {
+            "cell_type": "code",
+            "id": "",
+            "source": source,
+            "metadata": metadata or {},
+            "execution_count": None,
+            "outputs": [],
+        }
+    )
 
 
 def markdown_cell(source: str, metadata: dict | None = None, id: str = "") -> NotebookNode:

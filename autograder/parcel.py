@@ -23,7 +23,7 @@ def unwrap(data: bytes) -> tuple[dict, dict[str, bytes]]:
         for name, length in head["files"]:
             if length < 0:
                 raise ValueError(length)
-            files[name] = data[start:start + length]
+            files[name] = data[start : start + length]
             start += length
         if start != len(data):
             raise ValueError(f"{len(data)} bytes, where there should be {start}")

@@ -82,8 +82,10 @@ class OnDask:
                 future.release()
                 fill()
         except (CancelledError, StopIteration, OSError) as error:
-            raise CourseError("the scheduler is gone; what is graded is entered, and a second run does the rest "
-                              f"({type(error).__name__})") from None
+            raise CourseError(
+                "the scheduler is gone; what is graded is entered, and a second run does the rest "
+                f"({type(error).__name__})"
+            ) from None
 
     def _result(self, future) -> bytes | Exception:
         error = future.exception()
@@ -130,8 +132,16 @@ def _client(address: str, tls: dict[str, Path]):
         raise CourseError("a scheduler with TLS takes --tls-ca, --tls-cert and --tls-key, each the name of a file")
     if not address.startswith("tls://") and not _on_loopback(address):
         raise CourseError(f"{address} is not tls://..., and submissions do not leave this machine unencrypted")
-    security = Security(require_encryption=True, tls_ca_file=str(tls["ca"]), tls_client_cert=str(tls["cert"]),
-                        tls_client_key=str(tls["key"])) if tls else None
+    security = (
+        Security(
+            require_encryption=True,
+            tls_ca_file=str(tls["ca"]),
+            tls_client_cert=str(tls["cert"]),
+            tls_client_key=str(tls["key"]),
+        )
+        if tls
+        else None
+    )
     for name in ("distributed", "distributed.client"):  # what is lost is said once, in one line
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
@@ -151,16 +161,33 @@ def _cluster(workers: int):
     from distributed import Client, LocalCluster
     from distributed.security import Security
 
-    quiet = {"distributed.worker.memory.target": False, "distributed.worker.memory.spill": False,
-             "distributed.worker.memory.pause": False, "distributed.worker.memory.terminate": False,
-             "distributed.scheduler.allowed-failures": RETRIES, "distributed.worker.profile.enabled": False,
-             # What nobody looks at is not measured fifty times a second.
-             "distributed.admin.tick.interval": "1s", "distributed.admin.system-monitor.interval": "10s",
-             "distributed.scheduler.active-memory-manager.start": False,
-             "distributed.scheduler.http.routes": [], "distributed.worker.http.routes": []}
+    quiet = {
+        "distributed.worker.memory.target": False,
+        "distributed.worker.memory.spill": False,
+        "distributed.worker.memory.pause": False,
+        "distributed.worker.memory.terminate": False,
+        "distributed.scheduler.allowed-failures": RETRIES,
+        "distributed.worker.profile.enabled": False,
+        # What nobody looks at is not measured fifty times a second.
+        "distributed.admin.tick.interval": "1s",
+        "distributed.admin.system-monitor.interval": "10s",
+        "distributed.scheduler.active-memory-manager.start": False,
+        "distributed.scheduler.http.routes": [],
+        "distributed.worker.http.routes": [],
+    }
     security = Security.temporary()
-    with dask.config.set(quiet), LocalCluster(
-            n_workers=workers, threads_per_worker=1, processes=True, host="127.0.0.1", protocol="tls://",
-            dashboard_address="127.0.0.1:0", security=security, silence_logs=50) as cluster:
+    with (
+        dask.config.set(quiet),
+        LocalCluster(
+            n_workers=workers,
+            threads_per_worker=1,
+            processes=True,
+            host="127.0.0.1",
+            protocol="tls://",
+            dashboard_address="127.0.0.1:0",
+            security=security,
+            silence_logs=50,
+        ) as cluster,
+    ):
         with Client(cluster, set_as_default=False) as client:
             yield client

@@ -13,8 +13,15 @@ import re
 from autograder import registry
 from autograder.errors import CourseError
 
-_ADMONITIONS = {"note": "Note", "tip": "Tip", "warning": "Warning", "important": "Important", "hint": "Hint",
-                "seealso": "See also", "admonition": None}
+_ADMONITIONS = {
+    "note": "Note",
+    "tip": "Tip",
+    "warning": "Warning",
+    "important": "Important",
+    "hint": "Hint",
+    "seealso": "See also",
+    "admonition": None,
+}
 _LABEL = re.compile(r"^\(([\w-]+)\)=$")
 _OPEN = re.compile(r"^(:{3,})\{([\w-]+)\}\s*(.*)$")
 _ROLE = re.compile(r"\{([\w:]+)\}`([^`]+)`")
@@ -40,8 +47,10 @@ def _blocks(lines: list[str], where: str) -> list[str]:
                 fence = None
             elif not fence:
                 if re.match(r"^\s*[`~]{3,}\{", line):
-                    raise CourseError(f"{where}: the directive {line.strip()!r} has no plain form; "
-                                      f"use a colon fence from the list in guides/authors.md")
+                    raise CourseError(
+                        f"{where}: the directive {line.strip()!r} has no plain form; "
+                        f"use a colon fence from the list in guides/authors.md"
+                    )
                 fence = ticks.group(1)
             made.append(line)
         elif _LABEL.match(line):
@@ -51,7 +60,7 @@ def _blocks(lines: list[str], where: str) -> list[str]:
             end = next((j for j in range(i + 1, len(lines)) if lines[j].rstrip() == colons), None)
             if end is None:
                 raise CourseError(f"{where}: the block {line.strip()!r} is never closed")
-            made += _directive(name, title, lines[i + 1:end], where)
+            made += _directive(name, title, lines[i + 1 : end], where)
             i = end
         elif line.startswith(":::"):
             raise CourseError(f"{where}: {line.strip()!r} opens no directive and closes none")
@@ -73,20 +82,26 @@ def _directive(name: str, title: str, body: list[str], where: str) -> list[str]:
     if name in _ADMONITIONS:
         head = title if name == "admonition" else (_ADMONITIONS[name] + (f": {title}" if title else ""))
         return [f"> **{head}**", ">", *[f"> {line}".rstrip() for line in _blocks(body, where)]]
-    raise CourseError(f"{where}: the directive {name!r} has no plain form; use one of "
-                      f"{', '.join(sorted([*_ADMONITIONS, 'dropdown', 'quiz']))}")
+    raise CourseError(
+        f"{where}: the directive {name!r} has no plain form; use one of "
+        f"{', '.join(sorted([*_ADMONITIONS, 'dropdown', 'quiz']))}"
+    )
 
 
 def _quiz(question: str, body: list[str], where: str) -> list[str]:
     choices = [match.groups() for match in map(_CHOICE.match, body) if match]
-    if len(choices) < 2 or sum(mark == "x" for mark, _, _ in choices) != 1 or any(
-            line.strip() and not _CHOICE.match(line) for line in body):
+    if (
+        len(choices) < 2
+        or sum(mark == "x" for mark, _, _ in choices) != 1
+        or any(line.strip() and not _CHOICE.match(line) for line in body)
+    ):
         raise CourseError(f"{where}: the quiz {question!r} needs lines `- [ ] choice :: feedback`, one of them [x]")
     asked = [f"**{question}**", ""]
-    asked += [f"- ({chr(97 + i)}) {_inline(choice, where)}"
-              for i, (_, choice, _) in enumerate(choices)]
-    told = [f"- ({chr(97 + i)}) {'**Right.**' if mark == 'x' else 'No.'} {_inline(feedback, where)}"
-            for i, (mark, _, feedback) in enumerate(choices)]
+    asked += [f"- ({chr(97 + i)}) {_inline(choice, where)}" for i, (_, choice, _) in enumerate(choices)]
+    told = [
+        f"- ({chr(97 + i)}) {'**Right.**' if mark == 'x' else 'No.'} {_inline(feedback, where)}"
+        for i, (mark, _, feedback) in enumerate(choices)
+    ]
     return [*asked, "", "<details>", f"{_SUMMARY}Answer</summary>", "", *told, "", "</details>"]
 
 
@@ -114,6 +129,7 @@ def _inline(line: str, where: str) -> str:
         if role == "math":
             return f"${content}$"
         raise CourseError(f"{where}: the role {role!r} has no plain form")
+
     return _ROLE.sub(replace, line)
 
 

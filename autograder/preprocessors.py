@@ -36,8 +36,9 @@ class SaveGrades(SaveAutoGrades):
         cell, resources = super().preprocess_cell(cell, resources, cell_index)
         name = cell.metadata.get("nbgrader", {}).get("grade_id", "").removeprefix("check-")
         if utils.is_grade(cell) and cell.cell_type == "code" and self._is_bonus(name):
-            grade = self.gradebook.find_grade(cell.metadata.nbgrader["grade_id"], self.notebook_id,
-                                              self.assignment_id, self.student_id)
+            grade = self.gradebook.find_grade(
+                cell.metadata.nbgrader["grade_id"], self.notebook_id, self.assignment_id, self.student_id
+            )
             grade.extra_credit = min(self._earned(cell), registry.exercise(name).points)
             self.gradebook.db.commit()
         return cell, resources

@@ -37,8 +37,17 @@ def student_notebook(stem: str):
     config.ClearMarkScheme.enforce_metadata = False
     config.ClearSolutions.text_stub = ANSWER_HERE
     notebook, resources = assemble.source_notebook(stem), {"nbgrader": {"notebook": stem, "assignment": stem}}
-    for step in ("LockCells", "ClearSolutions", "ClearOutput", "CheckCellMetadata", "ComputeChecksums",
-                 "ClearHiddenTests", "ClearMarkScheme", "ComputeChecksums", "CheckCellMetadata"):
+    for step in (
+        "LockCells",
+        "ClearSolutions",
+        "ClearOutput",
+        "CheckCellMetadata",
+        "ComputeChecksums",
+        "ClearHiddenTests",
+        "ClearMarkScheme",
+        "ComputeChecksums",
+        "CheckCellMetadata",
+    ):
         notebook, resources = getattr(preprocessors, step)(config=config).preprocess(notebook, resources)
     return notebook
 
@@ -59,8 +68,13 @@ def nbgrader_python(code: str, *arguments: str, course: Path | None = None) -> N
 
 
 def _in_course(command: list[str], course: Path | None) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, *command], cwd=registry.ROOT / "autograder", text=True, capture_output=True,
-                          env={**os.environ, "COURSE_DIR": str(course or registry.course_folder())})
+    return subprocess.run(
+        [sys.executable, *command],
+        cwd=registry.ROOT / "autograder",
+        text=True,
+        capture_output=True,
+        env={**os.environ, "COURSE_DIR": str(course or registry.course_folder())},
+    )
 
 
 def generate(stems=(), course: Path | None = None) -> list[Path]:
@@ -102,8 +116,12 @@ def packed(notebooks: dict[str, bytes]) -> bytes:
     buffer = io.BytesIO()
     with tempfile.TemporaryDirectory() as scratch, zipfile.ZipFile(buffer, "w") as archive:
         wheel = _wheel(Path(scratch))
-        members = {**notebooks, wheel.name: wheel.read_bytes(), "START.md": start_page().encode("utf-8"),
-                   "requirements.txt": REQUIREMENTS.format(attnlab=f"./{wheel.name}").encode("utf-8")}
+        members = {
+            **notebooks,
+            wheel.name: wheel.read_bytes(),
+            "START.md": start_page().encode("utf-8"),
+            "requirements.txt": REQUIREMENTS.format(attnlab=f"./{wheel.name}").encode("utf-8"),
+        }
         for name, content in members.items():
             member = zipfile.ZipInfo(f"{NAME}/{name}", EPOCH)
             member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
@@ -115,7 +133,9 @@ def start_page() -> str:
     """The page a student starts from: the students' guide, and the notebooks in the order of the book."""
     guide = re.sub(r"^% .*\n", "", START.read_text("utf-8"), flags=re.MULTILINE)  # words for its test
     names = [f"{number}. `{stem}.ipynb`" for number, stem in enumerate(registry.chapters(), 1)]
-    return "\n".join([portable.markdown(guide, "guides/students.md"), "", "## The notebooks, in their order", "", *names, ""])
+    return "\n".join(
+        [portable.markdown(guide, "guides/students.md"), "", "## The notebooks, in their order", "", *names, ""]
+    )
 
 
 def _wheel(folder: Path) -> Path:
@@ -126,9 +146,13 @@ def _wheel(folder: Path) -> Path:
     for name in ("pyproject.toml", "LICENSE", "README.md"):
         if (registry.ROOT / name).exists():
             shutil.copy(registry.ROOT / name, source)
-    done = subprocess.run([sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), "."],
-                          cwd=source, capture_output=True, text=True,
-                          env={**os.environ, "SOURCE_DATE_EPOCH": str(calendar.timegm(EPOCH))})
+    done = subprocess.run(
+        [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), "."],
+        cwd=source,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "SOURCE_DATE_EPOCH": str(calendar.timegm(EPOCH))},
+    )
     if done.returncode:
         raise CourseError(f"the attnlab wheel could not be built: {(done.stderr or done.stdout).strip()[-300:]}")
     return next(folder.glob("attnlab-*.whl"))

@@ -25,7 +25,7 @@ from autograder import assemble, registry, release
 from autograder.errors import CourseError
 
 SAMPLES = Path(__file__).with_name("samples")
-DUE = datetime.datetime(2026, 9, 30, 18, 0, tzinfo=datetime.timezone.utc)
+DUE = datetime.datetime(2026, 9, 30, 18, 0, tzinfo=datetime.UTC)
 
 
 @dataclass
@@ -68,9 +68,13 @@ def read_sample(path: Path) -> Sample:
 def submission(sample: Sample, stem: str, released: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """What a sample student hands in for one chapter: the released notebook with the exercise cells filled in."""
     notebook, solved = nbformat.from_dict(released), assemble.source_notebook(stem)
-    answers = {cell.metadata.nbgrader.grade_id: re.sub(r"^ *### (BEGIN|END) SOLUTION\n", "", cell.source + "\n",
-                                                       flags=re.MULTILINE).rstrip("\n")
-               for cell in solved.cells if cell.metadata.get("nbgrader", {}).get("solution")}
+    answers = {
+        cell.metadata.nbgrader.grade_id: re.sub(
+            r"^ *### (BEGIN|END) SOLUTION\n", "", cell.source + "\n", flags=re.MULTILINE
+        ).rstrip("\n")
+        for cell in solved.cells
+        if cell.metadata.get("nbgrader", {}).get("solution")
+    }
     for cell in notebook.cells:
         grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
         if grade_id in sample.cells:
@@ -110,8 +114,9 @@ def run(course: Path | None = None, stems: Sequence[str] = ()) -> int:
     course = (course or registry.course_folder().with_name("sample_class")).resolve()
     marker = course / ".sample_class"
     if course.exists() and any(course.iterdir()) and not marker.exists():
-        raise CourseError(f"{course} holds something else than an earlier sample class, which would be lost; "
-                          "name an empty folder")
+        raise CourseError(
+            f"{course} holds something else than an earlier sample class, which would be lost; name an empty folder"
+        )
     # A fresh gradebook each time: this is a demonstration, and nothing of a real course lies here.
     for name in ("source", "release", "submitted", "autograded", "feedback"):
         shutil.rmtree(course / name, ignore_errors=True)
@@ -130,8 +135,12 @@ def run(course: Path | None = None, stems: Sequence[str] = ()) -> int:
     hand_in(course, class_, stems)
     say("grading")
     # One submission that cannot be graded makes the command fail after it has graded all others.
-    done = subprocess.run([sys.executable, "-m", "autograder", "grade", *stems, "--course", str(course)],
-                          cwd=registry.ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "autograder", "grade", *stems, "--course", str(course)],
+        cwd=registry.ROOT,
+        capture_output=True,
+        text=True,
+    )
     (course / "grade.log").write_text(done.stderr, "utf-8")
     say("writing feedback")
     release.nbgrader_python(_FEEDBACK, *stems, course=course)
@@ -140,8 +149,10 @@ def run(course: Path | None = None, stems: Sequence[str] = ()) -> int:
     write_csv(rows, table)
     release.nbgrader("export", "--to", str(course / "nbgrader_export.csv"), course=course)
     print(as_table(rows, class_, stems))
-    print(f"\nfeedback pages: {course / 'feedback'}\ngrades by exercise: {table}\n"
-          f"nbgrader's export: {course / 'nbgrader_export.csv'}")
+    print(
+        f"\nfeedback pages: {course / 'feedback'}\ngrades by exercise: {table}\n"
+        f"nbgrader's export: {course / 'nbgrader_export.csv'}"
+    )
     return 0
 
 
@@ -179,15 +190,34 @@ def results(course: Path, class_: list[Sample], stems: Sequence[str]) -> list[di
                 for name, exercise in registry.exercises_of(stem).items():
                     grade = grades.get(f"check-{name}")
                     points = (grade.auto_score or 0.0) + (grade.extra_credit or 0.0) if grade else 0.0
-                    rows.append({"student": sample.student, "chapter": stem, "exercise": name, "points": points,
-                                 "max_points": exercise.points, "bonus": exercise.bonus, "hours_late": late,
-                                 "status": status})
+                    rows.append(
+                        {
+                            "student": sample.student,
+                            "chapter": stem,
+                            "exercise": name,
+                            "points": points,
+                            "max_points": exercise.points,
+                            "bonus": exercise.bonus,
+                            "hours_late": late,
+                            "status": status,
+                        }
+                    )
                 written = grades.get(f"written-{stem}")
-                by_hand = "" if written is None or written.score is None or written.needs_manual_grade else written.score
-                rows.append({"student": sample.student, "chapter": stem, "exercise": "written question",
-                             "points": by_hand, "max_points": registry.written_of(stem).points, "bonus": False,
-                             "hours_late": late,
-                             "status": status if status != "graded" or by_hand != "" else "to be graded by hand"})
+                by_hand = (
+                    "" if written is None or written.score is None or written.needs_manual_grade else written.score
+                )
+                rows.append(
+                    {
+                        "student": sample.student,
+                        "chapter": stem,
+                        "exercise": "written question",
+                        "points": by_hand,
+                        "max_points": registry.written_of(stem).points,
+                        "bonus": False,
+                        "hours_late": late,
+                        "status": status if status != "graded" or by_hand != "" else "to be graded by hand",
+                    }
+                )
     return rows
 
 
@@ -206,8 +236,11 @@ def as_table(rows: list[dict], class_: list[Sample], stems: Sequence[str]) -> st
     for sample in class_:
         cells = []
         for stem in stems:
-            mine = [r for r in rows if r["student"] == sample.student and r["chapter"] == stem
-                    and r["exercise"] != "written question"]
+            mine = [
+                r
+                for r in rows
+                if r["student"] == sample.student and r["chapter"] == stem and r["exercise"] != "written question"
+            ]
             if mine[0]["status"] != "graded":
                 cells.append({"not handed in": "-"}.get(mine[0]["status"], "failed: 0"))
                 continue

@@ -15,11 +15,35 @@ from autograder.exercise import Exercise
 
 # Names in PyTorch, SciPy and the libraries around them that do at once what a chapter builds up.
 WHOLE = {
-    "softmax", "log_softmax", "Softmax", "LogSoftmax", "logsumexp", "scaled_dot_product_attention",
-    "MultiheadAttention", "multi_head_attention_forward", "Transformer", "TransformerEncoder", "TransformerDecoder",
-    "TransformerEncoderLayer", "TransformerDecoderLayer", "layer_norm", "LayerNorm", "rms_norm", "RMSNorm",
-    "cross_entropy", "CrossEntropyLoss", "nll_loss", "NLLLoss", "cosine_similarity", "CosineSimilarity", "cdist",
-    "flex_attention", "apply_rotary_emb", "apply_rotary_pos_emb", "DynamicCache", "AutoModelForCausalLM",
+    "softmax",
+    "log_softmax",
+    "Softmax",
+    "LogSoftmax",
+    "logsumexp",
+    "scaled_dot_product_attention",
+    "MultiheadAttention",
+    "multi_head_attention_forward",
+    "Transformer",
+    "TransformerEncoder",
+    "TransformerDecoder",
+    "TransformerEncoderLayer",
+    "TransformerDecoderLayer",
+    "layer_norm",
+    "LayerNorm",
+    "rms_norm",
+    "RMSNorm",
+    "cross_entropy",
+    "CrossEntropyLoss",
+    "nll_loss",
+    "NLLLoss",
+    "cosine_similarity",
+    "CosineSimilarity",
+    "cdist",
+    "flex_attention",
+    "apply_rotary_emb",
+    "apply_rotary_pos_emb",
+    "DynamicCache",
+    "AutoModelForCausalLM",
 }
 
 
@@ -29,8 +53,11 @@ def forbidden_calls(source: str, exercise: Exercise) -> list[str]:
         used = _used(ast.parse(excerpt.without_magics(source)))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    return [f"{exercise.name} uses {name} in line {line}, which does the whole work"
-            for name, line in sorted(used.items()) if name not in _allowed(inspect.getmodule(exercise.reference))]
+    return [
+        f"{exercise.name} uses {name} in line {line}, which does the whole work"
+        for name, line in sorted(used.items())
+        if name not in _allowed(inspect.getmodule(exercise.reference))
+    ]
 
 
 @functools.cache

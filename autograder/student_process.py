@@ -22,8 +22,9 @@ START_SECONDS = 60.0  # for the interpreter, NumPy and PyTorch; the student's ti
 class StudentProcess:
     """One run of one student's file. Use as a context manager."""
 
-    def __init__(self, source: str, filename: str, name: str, deadline: float, seconds: float,
-                 lent: dict | None = None):
+    def __init__(
+        self, source: str, filename: str, name: str, deadline: float, seconds: float, lent: dict | None = None
+    ):
         """deadline: on the clock of time.monotonic, once the process has started; `seconds` is for messages.
 
         lent: {"setting": ..., "sources": ...}, the references that `attnlab.mine` gives; see `autograder.lent`

@@ -32,7 +32,13 @@ FORKS = 500  # from one server; then comes a new one, whatever a library may hav
 MAX_FILES = 32 << 20  # bytes of given files that are copied into a jail
 
 
-PLAIN = ["matplotlib.pyplot", "attnlab.check", "attnlab.data", "attnlab.mine", "attnlab.widgets"]  # what notebooks import
+PLAIN = [
+    "matplotlib.pyplot",
+    "attnlab.check",
+    "attnlab.data",
+    "attnlab.mine",
+    "attnlab.widgets",
+]  # what notebooks import
 TORCH = ["torch", "torch.nn.functional", *PLAIN]
 
 
@@ -47,12 +53,28 @@ class Server:
         self.control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.forks = 0
         with other:
-            program = [sys.executable, "-I", "-B", f"{HOME}/{SERVER.name}", str(Path(codec.__file__).parent), str(LIMITED),
-                       str(other.fileno()), str(IDLE_SECONDS), *libraries]
+            program = [
+                sys.executable,
+                "-I",
+                "-B",
+                f"{HOME}/{SERVER.name}",
+                str(Path(codec.__file__).parent),
+                str(LIMITED),
+                str(other.fileno()),
+                str(IDLE_SECONDS),
+                *libraries,
+            ]
             command = [*jail.bubblewrap({SERVER.name: SERVER}, Limits(), {}, server=True), "--", *program]
             self.process = subprocess.Popen(
-                command, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/",
-                pass_fds=(other.fileno(),), start_new_session=True, env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"})
+                command,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                cwd="/",
+                pass_fds=(other.fileno(),),
+                start_new_session=True,
+                env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"},
+            )
 
     def wait_until_ready(self) -> None:
         """Raises NotWarm."""
@@ -126,12 +148,24 @@ class WarmJail(jail.Jail):
     program: the command line, or [] for the process that runs notebooks; torch: whether that has PyTorch loaded
     """
 
-    def __init__(self, program: list[str], *, files: dict[str, Path] | None = None, pass_fds: tuple[int, ...] = (),
-                 limits: Limits = Limits(), environment: dict[str, str] | None = None, torch: bool = True):
+    def __init__(
+        self,
+        program: list[str],
+        *,
+        files: dict[str, Path] | None = None,
+        pass_fds: tuple[int, ...] = (),
+        limits: Limits = Limits(),
+        environment: dict[str, str] | None = None,
+        torch: bool = True,
+    ):
         self._torch, self.limits, self._files, self._pass_fds = torch, limits, files or {}, pass_fds
         self.passed = tuple(range(3, 3 + len(pass_fds)))
-        self._order = {"program": program, "environment": environment or {}, "scratch": limits.scratch,
-                       "limits": jail.limit_arguments(limits)}
+        self._order = {
+            "program": program,
+            "environment": environment or {},
+            "scratch": limits.scratch,
+            "limits": jail.limit_arguments(limits),
+        }
         self._group = jail.Group.make(limits)
 
     def __enter__(self):
@@ -151,9 +185,16 @@ class WarmJail(jail.Jail):
             held.callback(process.close)
             held.callback(process.kill)
             announce.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            server(self._torch).fork({**self._order, "files": list(files)},
-                          [announce_end.fileno(), reads_in, writes_out, *(file.fileno() for file in files.values()),
-                           *self._pass_fds])
+            server(self._torch).fork(
+                {**self._order, "files": list(files)},
+                [
+                    announce_end.fileno(),
+                    reads_in,
+                    writes_out,
+                    *(file.fileno() for file in files.values()),
+                    *self._pass_fds,
+                ],
+            )
             announce_end.close()
             process.be(_number(announce))
             try:

@@ -16,12 +16,12 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 
 import nbformat
-from attnlab.check import Points
-from attnlab.report import as_html, as_text
 from nbformat.v4 import rwbase
 from nbgrader import utils
 from traitlets.config import Config
 
+from attnlab.check import Points
+from attnlab.report import as_html, as_text
 from autograder import clean, feedback, intake, kept, lent, needed, nodes, parcel, registry, scratch
 from autograder.evaluate import Cell, Evaluated, Times, evaluate
 from autograder.feedback import RESULTS
@@ -54,22 +54,28 @@ class Settings:
     config: dict = field(default_factory=dict)
 
 
-def pack_assignment(plans: dict[str, Plan], settings: Settings, given: dict[str, bytes],
-                    hidden: dict[str, bytes]) -> bytes:
+def pack_assignment(
+    plans: dict[str, Plan], settings: Settings, given: dict[str, bytes], hidden: dict[str, bytes]
+) -> bytes:
     """What all submissions of an assignment have in common.
 
     given: the instructor's files beside the notebooks that code may read
     hidden: what answers are judged by, by exercise, as `kept.packed` gives it
     """
-    notebooks = {name: {"official": [asdict(cell) for cell in plan.official], "order": plan.order,
-                        "plain": sorted(plan.plain)} for name, plan in plans.items()}
-    files = {**{f"given/{name}": data for name, data in given.items()},
-             **{f"hidden/{name}": data for name, data in hidden.items()}}
+    notebooks = {
+        name: {"official": [asdict(cell) for cell in plan.official], "order": plan.order, "plain": sorted(plan.plain)}
+        for name, plan in plans.items()
+    }
+    files = {
+        **{f"given/{name}": data for name, data in given.items()},
+        **{f"hidden/{name}": data for name, data in hidden.items()},
+    }
     return parcel.wrap({"settings": asdict(settings), "notebooks": notebooks}, files)
 
 
-def pack_submission(assignment: str, student: str, notes: list[str], refused: dict[str, str],
-                    notebooks: dict[str, bytes]) -> bytes:
+def pack_submission(
+    assignment: str, student: str, notes: list[str], refused: dict[str, str], notebooks: dict[str, bytes]
+) -> bytes:
     """What was handed in.
 
     notes: what a human should know of the folder; refused: name of a notebook -> why it could not be read
@@ -129,18 +135,22 @@ def _assignment(data: bytes) -> _Assignment:
 
 def _unpacked(data: bytes) -> _Assignment:
     record, files = parcel.unwrap(data)
-    plans = {name: Plan([intake.Official(**cell) for cell in plan["official"]], plan["order"],
-                        frozenset(plan["plain"])) for name, plan in record["notebooks"].items()}
+    plans = {
+        name: Plan([intake.Official(**cell) for cell in plan["official"]], plan["order"], frozenset(plan["plain"]))
+        for name, plan in record["notebooks"].items()
+    }
     folder = tempfile.TemporaryDirectory(prefix="given-", ignore_cleanup_errors=True)
-    given, hidden = ({name.removeprefix(kind): content for name, content in files.items() if name.startswith(kind)}
-                     for kind in ("given/", "hidden/"))
+    given, hidden = (
+        {name.removeprefix(kind): content for name, content in files.items() if name.startswith(kind)}
+        for kind in ("given/", "hidden/")
+    )
     for name, content in given.items():
         (Path(folder.name) / name).write_bytes(content)
     settings = {**record["settings"], "preprocessors": tuple(record["settings"]["preprocessors"])}
     return _Assignment(plans, Settings(**settings), {name: Path(folder.name) / name for name in given}, folder, hidden)
 
 
-def _grade_notebook(work: "_Work", name: str, plan: Plan, data: bytes, common: _Assignment, many: bool) -> None:
+def _grade_notebook(work: _Work, name: str, plan: Plan, data: bytes, common: _Assignment, many: bool) -> None:
     exercises = registry.exercises_of(name) if name in registry.chapters() else {}
     settings = common.settings
     try:
@@ -156,8 +166,14 @@ def _grade_notebook(work: "_Work", name: str, plan: Plan, data: bytes, common: _
         work.left_out = _left_out(cells, made.notebook, plan.plain, set(exercises))
         cells = [cell for cell in cells if cell.place not in work.left_out]
     work.evaluated = evaluate(
-        cells, exercises, common.material, files=common.given, loans=lent.loans(name), many=many,
-        times=Times(settings.cell_seconds, settings.case_seconds, settings.submission_seconds))
+        cells,
+        exercises,
+        common.material,
+        files=common.given,
+        loans=lent.loans(name),
+        many=many,
+        times=Times(settings.cell_seconds, settings.case_seconds, settings.submission_seconds),
+    )
     work.seconds = time.monotonic() - begin
     for cell in cells:
         if cell.solution and not cell.check:
@@ -166,31 +182,46 @@ def _grade_notebook(work: "_Work", name: str, plan: Plan, data: bytes, common: _
     _fill_in(work, plan.plain)
 
 
-def _packed(graded: dict[str, "_Work"], asked: dict, common: _Assignment) -> bytes:
+def _packed(graded: dict[str, _Work], asked: dict, common: _Assignment) -> bytes:
     """Scores, comments and notes by notebook, with the notebooks and the record of results as files."""
     files, notebooks = {}, {}
     for name, work in graded.items():
         official = list(work.official.values())
         notebooks[name] = {
             "missing": work.missing,
-            "grades": {cell.name: [*work.score(cell.name), work.is_suspect(cell.name)]
-                       for cell in official if cell.grade or cell.task},
-            "comments": {cell.name: work.comment(cell.name) for cell in official if cell.solution or cell.task}}
+            "grades": {
+                cell.name: [*work.score(cell.name), work.is_suspect(cell.name)]
+                for cell in official
+                if cell.grade or cell.task
+            },
+            "comments": {cell.name: work.comment(cell.name) for cell in official if cell.solution or cell.task},
+        }
         if not work.missing:
             feedback.tell_grader(work.notebook, asked["notes"] + work.notes + work.evaluated.flags)
             files[f"{name}.ipynb"] = _written(work.notebook, name, asked, common.settings).encode("utf-8", "replace")
-    record = {"notes": asked["notes"], "notebooks": {name: {
-        "missing": work.missing, "refused": work.refused, "seconds": round(work.seconds, 3), "notes": work.notes,
-        "flags": work.evaluated.flags,
-        "exercises": [as_record(report, name) for report in work.evaluated.reports.values()]}
-        for name, work in graded.items()}}
+    record = {
+        "notes": asked["notes"],
+        "notebooks": {
+            name: {
+                "missing": work.missing,
+                "refused": work.refused,
+                "seconds": round(work.seconds, 3),
+                "notes": work.notes,
+                "flags": work.evaluated.flags,
+                "exercises": [as_record(report, name) for report in work.evaluated.reports.values()],
+            }
+            for name, work in graded.items()
+        },
+    }
     files[RESULTS] = parcel.as_text(record)
     return parcel.wrap({"notebooks": notebooks}, files)
 
 
 def _written(notebook, name: str, asked: dict, settings: Settings) -> str:
-    resources = {"unique_key": name, "nbgrader": {
-        "student": asked["student"], "assignment": asked["assignment"], "notebook": name}}
+    resources = {
+        "unique_key": name,
+        "nbgrader": {"student": asked["student"], "assignment": asked["assignment"], "notebook": name},
+    }
     for path in settings.preprocessors:
         module, _, kind = path.rpartition(".")
         step = getattr(importlib.import_module(module), kind)(config=Config(settings.config))
@@ -248,8 +279,11 @@ class _Work:
             return f"{clean.plain(self.refused)} This counts as zero."
         cell = next((c for c in self.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name), None)
         report = self._report(f"check-{name}")
-        if cell is not None and not cell.metadata.nbgrader.get("locked") \
-                and cell.metadata.nbgrader.get("checksum") == utils.compute_checksum(cell):
+        if (
+            cell is not None
+            and not cell.metadata.nbgrader.get("locked")
+            and cell.metadata.nbgrader.get("checksum") == utils.compute_checksum(cell)
+        ):
             return "No response."
         if report is not None and report.reason and not report.not_done:
             return clean.plain(report.reason)
@@ -279,8 +313,11 @@ def _cells(notebook, exercises) -> list[Cell]:
 
 def _left_out(cells: list[Cell], notebook, plain: frozenset[str], names: set[str]) -> set[int]:
     """The places of the handout's own cells that nothing graded depends on."""
-    own = {cell.place: cell.source for cell in cells
-           if "nbgrader" not in notebook.cells[cell.place].metadata and cell.source.strip() in plain}
+    own = {
+        cell.place: cell.source
+        for cell in cells
+        if "nbgrader" not in notebook.cells[cell.place].metadata and cell.source.strip() in plain
+    }
     others = [cell.source for cell in cells if cell.place not in own and not cell.check]
     return own.keys() - needed.needed(own, others, names)
 
@@ -325,6 +362,8 @@ def _shown_source(cell, room: clean.Room) -> str:
 
 def report_outputs(report, count: int) -> list:
     """A report as a notebook shows it: the table, and the points as nbgrader reads them."""
-    shown = nodes.output("display_data", data={"text/html": as_html(report), "text/plain": as_text(report)}, metadata={})
+    shown = nodes.output(
+        "display_data", data={"text/html": as_html(report), "text/plain": as_text(report)}, metadata={}
+    )
     bundle = {**Points(report)._repr_mimebundle_(), MIMETYPE: as_record(report, "notebook")}
     return [shown, nodes.output("execute_result", data=bundle, metadata={}, execution_count=count)]

@@ -10,15 +10,18 @@ import datetime
 from dataclasses import dataclass, field
 
 import sqlalchemy
-from nbgrader.api import (
-    Comment, Grade, Gradebook, MissingEntry, Student, SubmittedAssignment, SubmittedNotebook)
+from nbgrader.api import Comment, Grade, Gradebook, MissingEntry, Student, SubmittedAssignment, SubmittedNotebook
 
 from autograder import intake
 
 # nbgrader looks grades and comments up by their notebook, and its tables have no index for it: each look would read
 # the whole table. An index changes no row, and nbgrader's own pages become quicker by it, too.
-INDEXES = [("grade", "notebook_id"), ("comment", "notebook_id"), ("submitted_notebook", "assignment_id"),
-           ("submitted_assignment", "student_id")]
+INDEXES = [
+    ("grade", "notebook_id"),
+    ("comment", "notebook_id"),
+    ("submitted_notebook", "assignment_id"),
+    ("submitted_assignment", "student_id"),
+]
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,10 @@ class Writer:
     def official(self, assignment: str) -> dict[str, list[intake.Official]]:
         """The record of an assignment's cells, by notebook. Raises MissingEntry."""
         try:
-            return {notebook.name: _official_cells(notebook) for notebook in
-                    self._gradebook.find_assignment(assignment).notebooks}
+            return {
+                notebook.name: _official_cells(notebook)
+                for notebook in self._gradebook.find_assignment(assignment).notebooks
+            }
         finally:
             self._forget()
 
@@ -88,9 +93,11 @@ class Writer:
             self._forget()  # what was not committed is not there
 
     def _enter(self, assignment: _Assignment, student: str, timestamp, notebooks: dict) -> None:
-        submission = self._db.query(SubmittedAssignment).filter(
-            SubmittedAssignment.assignment_id == assignment.id,
-            SubmittedAssignment.student_id == student).one_or_none()
+        submission = (
+            self._db.query(SubmittedAssignment)
+            .filter(SubmittedAssignment.assignment_id == assignment.id, SubmittedAssignment.student_id == student)
+            .one_or_none()
+        )
         if submission is None:
             submission = SubmittedAssignment(assignment_id=assignment.id, student_id=student)
             self._db.add(submission)
@@ -99,9 +106,11 @@ class Writer:
         self._db.flush()
         for name, plan in assignment.notebooks.items():
             result = notebooks[name]
-            entry = self._db.query(SubmittedNotebook).filter(
-                SubmittedNotebook.notebook_id == plan.id,
-                SubmittedNotebook.assignment_id == submission.id).one_or_none()
+            entry = (
+                self._db.query(SubmittedNotebook)
+                .filter(SubmittedNotebook.notebook_id == plan.id, SubmittedNotebook.assignment_id == submission.id)
+                .one_or_none()
+            )
             is_new = entry is None
             if is_new:
                 entry = SubmittedNotebook(notebook_id=plan.id, assignment_id=submission.id)
@@ -122,8 +131,15 @@ class Writer:
             grade = have.get(cell)
             look = not result["missing"] and (score is None or suspect)
             if grade is None:
-                rows.append({"cell_id": cell, "notebook_id": notebook, "auto_score": score, "extra_credit": extra,
-                             "needs_manual_grade": look})
+                rows.append(
+                    {
+                        "cell_id": cell,
+                        "notebook_id": notebook,
+                        "auto_score": score,
+                        "extra_credit": extra,
+                        "needs_manual_grade": look,
+                    }
+                )
             else:
                 grade.auto_score, grade.extra_credit = score, extra if extra is not None else grade.extra_credit
                 grade.needs_manual_grade = look or not result["missing"] and grade.manual_score is not None
@@ -149,11 +165,17 @@ class Writer:
     def _known(self, name: str) -> _Assignment:
         if name not in self._assignments:
             found = self._gradebook.find_assignment(name)
-            self._assignments[name] = _Assignment(found.id, {notebook.name: _Notebook(
-                notebook.id,
-                {cell.name: cell.id for cell in [*notebook.grade_cells, *notebook.task_cells]},
-                {cell.name: cell.id for cell in [*notebook.solution_cells, *notebook.task_cells]})
-                for notebook in found.notebooks})
+            self._assignments[name] = _Assignment(
+                found.id,
+                {
+                    notebook.name: _Notebook(
+                        notebook.id,
+                        {cell.name: cell.id for cell in [*notebook.grade_cells, *notebook.task_cells]},
+                        {cell.name: cell.id for cell in [*notebook.solution_cells, *notebook.task_cells]},
+                    )
+                    for notebook in found.notebooks
+                },
+            )
         return self._assignments[name]
 
     def _forget(self) -> None:
@@ -167,8 +189,9 @@ def _make_indexes(engine) -> None:
     with engine.connect() as connection:
         for table, column in INDEXES:
             try:
-                connection.execute(sqlalchemy.text(
-                    f"CREATE INDEX IF NOT EXISTS attention_{table}_{column} ON {table} ({column})"))
+                connection.execute(
+                    sqlalchemy.text(f"CREATE INDEX IF NOT EXISTS attention_{table}_{column} ON {table} ({column})")
+                )
                 connection.commit()
             except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.ProgrammingError):
                 connection.rollback()
@@ -179,6 +202,17 @@ def _official_cells(notebook) -> list[intake.Official]:
     grades = {cell.name: cell for cell in notebook.grade_cells}
     solutions, tasks = ({cell.name for cell in cells} for cells in (notebook.solution_cells, notebook.task_cells))
     points = {cell.name: cell.max_score for cell in [*notebook.grade_cells, *notebook.task_cells]}
-    return [intake.Official(cell.name, cell.cell_type, cell.source or "", bool(cell.locked), cell.name in solutions,
-                            cell.name in grades, cell.name in tasks, points.get(cell.name), cell.checksum)
-            for cell in notebook.source_cells]
+    return [
+        intake.Official(
+            cell.name,
+            cell.cell_type,
+            cell.source or "",
+            bool(cell.locked),
+            cell.name in solutions,
+            cell.name in grades,
+            cell.name in tasks,
+            points.get(cell.name),
+            cell.checksum,
+        )
+        for cell in notebook.source_cells
+    ]

@@ -17,9 +17,13 @@ def pictures_in_words(app, doctree, docname) -> None:
     """Warn of each picture without a sentence that says what it shows. Decoration has no place in a chapter's text."""
     for picture in doctree.findall(nodes.image):
         if len(picture.get("alt", "").split()) < FEWEST_WORDS:
-            logger.warning("a picture needs a sentence that says what it shows: for a figure, "
-                           "`mystnb: {image: {alt: ...}}` above the cell's code; for a file, `![...](file)`",
-                           location=picture, type="book", subtype="alt")
+            logger.warning(
+                "a picture needs a sentence that says what it shows: for a figure, "
+                "`mystnb: {image: {alt: ...}}` above the cell's code; for a file, `![...](file)`",
+                location=picture,
+                type="book",
+                subtype="alt",
+            )
 
 
 def row_headings(app, doctree, docname) -> None:

@@ -21,8 +21,10 @@ def add_link(app, doctree, docname) -> None:
     title = next(doctree.findall(nodes.title), None)
     if app.builder.format != "html" or folder != "chapters" or stem not in registry.chapters() or title is None:
         return
-    link = (f'<p class="chapter-download"><a href="../{FOLDER}/{stem}.ipynb" download="{stem}.ipynb">'
-            f'Do this chapter: download the notebook</a></p>')
+    link = (
+        f'<p class="chapter-download"><a href="../{FOLDER}/{stem}.ipynb" download="{stem}.ipynb">'
+        f"Do this chapter: download the notebook</a></p>"
+    )
     title.parent.insert(title.parent.index(title) + 1, nodes.raw("", link, format="html"))
 
 

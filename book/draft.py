@@ -25,14 +25,26 @@ def chapters() -> tuple[str, ...]:
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 1 or arguments[0] not in registry.chapters():
-        print(f"which chapter, as in `make draft CHAPTER=softmax`? There are: {', '.join(registry.chapters())}",
-              file=sys.stderr)
+        print(
+            f"which chapter, as in `make draft CHAPTER=softmax`? There are: {', '.join(registry.chapters())}",
+            file=sys.stderr,
+        )
         return 2
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / "_toc.yml").write_text(f"format: jb-book\nroot: chapters/{arguments[0]}\n", "utf-8")
     done = subprocess.run(
-        [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", "--toc", "build/draft/_toc.yml",
-         "--path-output", "build/draft"], cwd=ROOT, env={**os.environ, VARIABLE: arguments[0]})
+        [
+            str(Path(sys.executable).with_name("jupyter-book")),
+            "build",
+            ".",
+            "--toc",
+            "build/draft/_toc.yml",
+            "--path-output",
+            "build/draft",
+        ],
+        cwd=ROOT,
+        env={**os.environ, VARIABLE: arguments[0]},
+    )
     if done.returncode == 0:
         print(f"Open build/draft/_build/html/chapters/{arguments[0]}.html")
     return done.returncode

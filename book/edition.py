@@ -32,8 +32,10 @@ def current() -> str:
 def configure(app, config) -> None:
     edition = current()
     if (SELF_STUDY in Path(app.outdir).parts) != (edition == SELF_STUDY):
-        raise ConfigurationError(f"EDITION is {edition!r}, but the book would be written to {app.outdir}: "
-                                 f"`make book EDITION={SELF_STUDY}` gives that edition a folder of its own")
+        raise ConfigurationError(
+            f"EDITION is {edition!r}, but the book would be written to {app.outdir}: "
+            f"`make book EDITION={SELF_STUDY}` gives that edition a folder of its own"
+        )
     if edition == SELF_STUDY:
         config.html_theme_options["announcement"] = MARK
         config.nb_execution_cache_path = str(registry.ROOT / "_build" / ".jupyter_cache")
@@ -46,9 +48,13 @@ def add_solutions(app, doctree, docname) -> None:
     for name, cell in checks.in_document(doctree):
         source = without_docstrings(assemble.solution_source(stem, name))
         checks.put_after(
-            cell, checks.raw(f'<details class="solution" id="solution-{name}"><summary>Solution of '
-                             f'<code>{name}</code></summary>'),
-            nodes.literal_block(source, source, language="python"), checks.raw("</details>"))
+            cell,
+            checks.raw(
+                f'<details class="solution" id="solution-{name}"><summary>Solution of <code>{name}</code></summary>'
+            ),
+            nodes.literal_block(source, source, language="python"),
+            checks.raw("</details>"),
+        )
 
 
 def without_docstrings(source: str) -> str:

@@ -62,8 +62,9 @@ def mathematics(letters: set[str]) -> TTFont:
 
 
 def subset(font: TTFont, characters: set[int]) -> TTFont:
-    options = Options(hinting=False, layout_features=["ssty", "dtls", "flac"], name_IDs=[0, 1, 2, 5, 13, 14],
-                      notdef_outline=True)
+    options = Options(
+        hinting=False, layout_features=["ssty", "dtls", "flac"], name_IDs=[0, 1, 2, 5, 13, 14], notdef_outline=True
+    )
     work = Subsetter(options)
     work.populate(unicodes=characters)
     work.subset(font)

@@ -17,9 +17,11 @@ from book import checks
 from book.errors import ConfigurationError
 
 # What each setting must look like, and how to say it.
-FORMS = {"repository": (r"[A-Za-z0-9](?:-?[A-Za-z0-9])*/(?!\.+$)[\w.-]+", "OWNER/NAME, as in GitHub's addresses"),
-         "branch": (r"(?![/.-])(?!.*(?:\.\.|//|[/.]$))[\w./+-]+", "the name of a branch"),
-         "folder": (r"(?!/)(?!.*(?:\.\.|//|/$))[\w. /-]*", "a folder of the published tree, with no slash at its ends")}
+FORMS = {
+    "repository": (r"[A-Za-z0-9](?:-?[A-Za-z0-9])*/(?!\.+$)[\w.-]+", "OWNER/NAME, as in GitHub's addresses"),
+    "branch": (r"(?![/.-])(?!.*(?:\.\.|//|[/.]$))[\w./+-]+", "the name of a branch"),
+    "folder": (r"(?!/)(?!.*(?:\.\.|//|/$))[\w. /-]*", "a folder of the published tree, with no slash at its ends"),
+}
 DEFAULT = {"repository": "", "branch": "main", "folder": "notebooks"}
 
 
@@ -40,9 +42,11 @@ def settings(given: dict) -> dict[str, str]:
 def links(stem: str, repository: str, branch: str, folder: str) -> dict[str, str]:
     """The address of a chapter's published notebook on each host."""
     path = f"{folder}/{stem}.ipynb".lstrip("/")
-    return {"Colab": f"https://colab.research.google.com/github/{repository}/blob/{quote(branch)}/{quote(path)}",
-            "Binder": f"https://mybinder.org/v2/gh/{repository}/{quote(branch, safe='')}"
-                      f"?urlpath={quote(f'lab/tree/{path}', safe='')}"}
+    return {
+        "Colab": f"https://colab.research.google.com/github/{repository}/blob/{quote(branch)}/{quote(path)}",
+        "Binder": f"https://mybinder.org/v2/gh/{repository}/{quote(branch, safe='')}"
+        f"?urlpath={quote(f'lab/tree/{path}', safe='')}",
+    }
 
 
 def add_links(app, doctree, docname) -> None:
@@ -50,8 +54,10 @@ def add_links(app, doctree, docname) -> None:
     title = next(doctree.findall(nodes.title), None)
     if app.builder.format != "html" or stem is None or title is None or not chosen["repository"]:
         return
-    written = " ".join(f'<a href="{escape(address)}" rel="noopener">Open in {host}</a>'
-                       for host, address in links(stem, **chosen).items())
+    written = " ".join(
+        f'<a href="{escape(address)}" rel="noopener">Open in {host}</a>'
+        for host, address in links(stem, **chosen).items()
+    )
     title.parent.insert(title.parent.index(title) + 1, checks.raw(f'<p class="chapter-launch">{written}</p>'))
 
 

@@ -64,8 +64,11 @@ def _given_away(chapter: Path) -> set[str]:
     if not chapter.is_file():
         return set()
     cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", chapter.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    marked = [(bool(re.match(r":tags:.*\bexercise\b", cell)), name) for cell in cells
-              for name in re.findall(r"^(?:def|class) (\w+)", cell, re.MULTILINE)]
+    marked = [
+        (bool(re.match(r":tags:.*\bexercise\b", cell)), name)
+        for cell in cells
+        for name in re.findall(r"^(?:def|class) (\w+)", cell, re.MULTILINE)
+    ]
     return {name for exercise, name in marked if not exercise} - {name for exercise, name in marked if exercise}
 
 
@@ -114,7 +117,7 @@ class _Search:
 
     def _leaks(self, view: str) -> Iterator[str]:
         for place in np.flatnonzero(self._marked[_hashes(view)]).tolist():
-            for text, origin in self._begin.get(view[place:place + SHORTEST], ()):
+            for text, origin in self._begin.get(view[place : place + SHORTEST], ()):
                 if view.startswith(text, place):
                     yield origin
 
@@ -125,7 +128,7 @@ def _hashes(view: str) -> np.ndarray:
     found = np.zeros(max(0, len(codes) - SHORTEST + 1), dtype=np.uint64)
     for place in range(SHORTEST if len(found) else 0):
         found *= np.uint64(0x9E3779B97F4A7C15)  # it wraps around, which is meant
-        found += codes[place:place + len(found)]
+        found += codes[place : place + len(found)]
     return found >> np.uint64(64 - BITS)
 
 

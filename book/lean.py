@@ -9,10 +9,17 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-UNUSED = re.compile(r"[ \t]*<(?:script|link|meta)[^>]*(?:%s)[^>]*>(?:</script>)?\n?" % "|".join([
-    r"scripts/fontawesome\.js",           # the icons come from the style sheet's font
-    r'rel="preload"',                      # of scripts that the page asks for anyway
-    r'name="viewport"', r'name="docsearch:[a-z]+"']))
+UNUSED = re.compile(
+    r"[ \t]*<(?:script|link|meta)[^>]*(?:%s)[^>]*>(?:</script>)?\n?"
+    % "|".join(
+        [
+            r"scripts/fontawesome\.js",  # the icons come from the style sheet's font
+            r'rel="preload"',  # of scripts that the page asks for anyway
+            r'name="viewport"',
+            r'name="docsearch:[a-z]+"',
+        ]
+    )
+)
 SEARCH = re.compile(r"[ \t]*<script[^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>\n?")
 
 
@@ -20,13 +27,19 @@ def lean_head(app, pagename, templatename, context, doctree) -> None:
     """Give `book/templates/layout.html` the function that takes out of a page's head what the page does not use."""
     context["lean"] = lambda head: SEARCH.sub("", UNUSED.sub("", head))
     body = context.get("body", "")
-    unused = [name for name, sign in (("design-tabs.js", "sd-tab-set"), ("copybutton", "highlight"),
-                                      ("clipboard.min.js", "highlight"), ("host.js", "widget-view+json"))
-              if sign not in body]
+    unused = [
+        name
+        for name, sign in (
+            ("design-tabs.js", "sd-tab-set"),
+            ("copybutton", "highlight"),
+            ("clipboard.min.js", "highlight"),
+            ("host.js", "widget-view+json"),
+        )
+        if sign not in body
+    ]
     for kind in ("script_files", "css_files"):
         files = context[kind]
-        files[:] = [file for file in files
-                    if not any(name in str(getattr(file, "filename", file)) for name in unused)]
+        files[:] = [file for file in files if not any(name in str(getattr(file, "filename", file)) for name in unused)]
 
 
 def drop_weight(app, exception) -> None:
@@ -61,8 +74,11 @@ class PictureWithoutScript(SphinxPostTransform):
             pictures = list(forms["image/png"].findall(nodes.image)) if "image/png" in forms else []
             if WIDGET in forms and pictures:
                 pictures[0]["alt"] = in_words(forms["text/plain"])
-                forms[WIDGET] += [nodes.raw("", "<noscript>", format="html"), pictures[0],
-                                  nodes.raw("", "</noscript>", format="html")]
+                forms[WIDGET] += [
+                    nodes.raw("", "<noscript>", format="html"),
+                    pictures[0],
+                    nodes.raw("", "</noscript>", format="html"),
+                ]
 
 
 def setup(app) -> None:

@@ -15,8 +15,12 @@ from sphinx.util import logging
 
 NAMESPACE = "{http://www.w3.org/1998/Math/MathML}"
 THIN = "0.167em"
-SPACES = {"negativethinmathspace": f"-{THIN}", "thinmathspace": THIN, "mediummathspace": "0.222em",
-          "thickmathspace": "0.278em"}
+SPACES = {
+    "negativethinmathspace": f"-{THIN}",
+    "thinmathspace": THIN,
+    "mediummathspace": "0.222em",
+    "thickmathspace": "0.278em",
+}
 ORDINARY = {"|", "/", "…", "∞", "∂"}  # signs that TeX sets without space, and MathML with
 CLOSING = {")", "]", "}", "|", "!", "…", "∞"}
 TOUCHING_BEFORE, TOUCHING_AFTER = re.compile(r"[(\[“‘]+$"), re.compile(r"^[.,;:?!…)\]”’]+")
@@ -89,8 +93,13 @@ def _space(row) -> None:
         if child.tag == "mo" and child.text in ORDINARY:
             child.attrib.update(lspace="0", rspace="0")
         before = row[place - 1] if place else None
-        if child.tag == "mo" and child.text in {"−", "+"} and before is not None and before.tag == "mo" \
-                and before.text not in CLOSING:
+        if (
+            child.tag == "mo"
+            and child.text in {"−", "+"}
+            and before is not None
+            and before.tag == "mo"
+            and before.text not in CLOSING
+        ):
             child.set("form", "prefix")  # a sign, as in `= -1`, and no difference
     for place in range(len(row) - 2, -1, -1):
         if _is_name(row[place]) and _is_applied_to(row[place + 1]):
@@ -120,7 +129,7 @@ def keep_together(app, doctree, name) -> None:
             found = touching.search(text) if isinstance(text, nodes.Text) else None
             if found:
                 node[key] = found.group()
-                row[beside] = nodes.Text(text[:found.start()] + text[found.end():])
+                row[beside] = nodes.Text(text[: found.start()] + text[found.end() :])
 
 
 def visit(self, node) -> None:

@@ -25,8 +25,9 @@ def base_url(config) -> str:
     """The site's address with a slash at its end, or "" if none is configured. Raises ConfigurationError."""
     address = config.html_baseurl
     if address and not re.fullmatch(r"https?://[\w.-]+(?::\d+)?(?:/[\w.~/-]*)?", address):
-        raise ConfigurationError(f"_config.yml: html.baseurl must be an address as https://example.org/attention/, "
-                                 f"not {address!r}")
+        raise ConfigurationError(
+            f"_config.yml: html.baseurl must be an address as https://example.org/attention/, not {address!r}"
+        )
     return address and address.rstrip("/") + "/"
 
 
@@ -38,25 +39,39 @@ def description(doctree) -> str:
             text = f"{text} {' '.join(paragraph.astext().split())}".strip()
             if len(text) >= 60:
                 break
-    return text if len(text) <= LONGEST else text[:LONGEST - 1].rsplit(" ", 1)[0].rstrip(",.;:") + "…"
+    return text if len(text) <= LONGEST else text[: LONGEST - 1].rsplit(" ", 1)[0].rstrip(",.;:") + "…"
 
 
 def add_tags(app, pagename, templatename, context, doctree) -> None:
     base, book = base_url(app.config), app.config.html_title or app.config.project
     title = re.sub(r"<[^>]*>", "", context.get("title") or book)
     about = description(doctree) if doctree is not None else ""
-    tags = {"og:title": title, "og:site_name": book, "og:type": "website" if doctree is None else "article",
-            "og:locale": "en_GB", "og:description": about}
-    names = {"description": "" if 'name="description"' in context.get("metatags", "") else about,
-             "twitter:card": "summary_large_image" if base else "summary"}
+    tags = {
+        "og:title": title,
+        "og:site_name": book,
+        "og:type": "website" if doctree is None else "article",
+        "og:locale": "en_GB",
+        "og:description": about,
+    }
+    names = {
+        "description": "" if 'name="description"' in context.get("metatags", "") else about,
+        "twitter:card": "summary_large_image" if base else "summary",
+    }
     if base:
         width, height = PICTURE_SIZE
-        tags |= {"og:url": base + app.builder.get_target_uri(pagename), "og:image": f"{base}_static/{PICTURE}",
-                 "og:image:width": str(width), "og:image:height": str(height), "og:image:alt": PICTURE_TEXT}
+        tags |= {
+            "og:url": base + app.builder.get_target_uri(pagename),
+            "og:image": f"{base}_static/{PICTURE}",
+            "og:image:width": str(width),
+            "og:image:height": str(height),
+            "og:image:alt": PICTURE_TEXT,
+        }
     written = [f'<meta property="{key}" content="{escape(text)}"/>' for key, text in tags.items() if text]
     written += [f'<meta name="{key}" content="{escape(text)}"/>' for key, text in names.items() if text]
-    written += [f'<meta name="theme-color" media="(prefers-color-scheme: {scheme})" content="{colour}"/>'
-                for scheme, colour in COLOURS.items()]
+    written += [
+        f'<meta name="theme-color" media="(prefers-color-scheme: {scheme})" content="{colour}"/>'
+        for scheme, colour in COLOURS.items()
+    ]
     own = re.sub(r'<meta [^>]*name="viewport"[^>]*>', "", context.get("metatags", ""))  # the page's head has one
     context["metatags"] = "\n    ".join([own, *written])
 

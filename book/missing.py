@@ -19,14 +19,19 @@ RELATIVE = re.compile(r'\b(href|src|action|data-content_root)="(?![a-z]+:|/|#)(?
 
 def pages(app):
     """The page: what happened, where to search, and all chapters."""
-    chapters = "".join(f'<li><a href="{app.builder.get_target_uri(f"chapters/{stem}")}">'
-                       f'{escape(app.env.titles[f"chapters/{stem}"].astext())}</a></li>'
-                       for stem in registry.chapters() if f"chapters/{stem}" in app.env.titles)
-    body = ('<section><h1>There is no such page</h1><p>The address may be mistyped, or the page may have moved. '
-            'Search for a word of it, or go on from <a href="index.html">the first page</a>.</p>'
-            '<form class="missing-search" action="search.html" method="get" role="search">'
-            '<input type="search" name="q" aria-label="Search the book"/> <button type="submit">Search</button></form>'
-            f'<h2>All chapters</h2><ol>{chapters}</ol></section>')
+    chapters = "".join(
+        f'<li><a href="{app.builder.get_target_uri(f"chapters/{stem}")}">'
+        f"{escape(app.env.titles[f'chapters/{stem}'].astext())}</a></li>"
+        for stem in registry.chapters()
+        if f"chapters/{stem}" in app.env.titles
+    )
+    body = (
+        "<section><h1>There is no such page</h1><p>The address may be mistyped, or the page may have moved. "
+        'Search for a word of it, or go on from <a href="index.html">the first page</a>.</p>'
+        '<form class="missing-search" action="search.html" method="get" role="search">'
+        '<input type="search" name="q" aria-label="Search the book"/> <button type="submit">Search</button></form>'
+        f"<h2>All chapters</h2><ol>{chapters}</ol></section>"
+    )
     yield PAGE, {"title": "There is no such page", "body": body}, "page.html"
 
 

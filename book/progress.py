@@ -10,13 +10,19 @@ from docutils import nodes
 
 from book import checks
 
-BAR = ('<div class="chapter-progress pst-js-only" data-chapter="{stem}"><div role="progressbar" aria-valuemin="0" '
-       'aria-valuemax="{total}" aria-valuenow="0" aria-label="Done of this chapter"><span></span></div>'
-       '<span class="progress-text" aria-hidden="true">0 of {total} done</span></div>')
-DONE = ('<label class="exercise-done pst-js-only"><input type="checkbox" data-exercise="{name}" autocomplete="off"/> '
-        '<span>I have done <code>{name}</code></span></label>')
-FORGET = ('<p class="progress-forget pst-js-only">What you have done is marked in the list of chapters. '
-          'Only this browser knows it. <button type="button" disabled>Forget my progress</button></p>')
+BAR = (
+    '<div class="chapter-progress pst-js-only" data-chapter="{stem}"><div role="progressbar" aria-valuemin="0" '
+    'aria-valuemax="{total}" aria-valuenow="0" aria-label="Done of this chapter"><span></span></div>'
+    '<span class="progress-text" aria-hidden="true">0 of {total} done</span></div>'
+)
+DONE = (
+    '<label class="exercise-done pst-js-only"><input type="checkbox" data-exercise="{name}" autocomplete="off"/> '
+    "<span>I have done <code>{name}</code></span></label>"
+)
+FORGET = (
+    '<p class="progress-forget pst-js-only">What you have done is marked in the list of chapters. '
+    'Only this browser knows it. <button type="button" disabled>Forget my progress</button></p>'
+)
 
 
 def add_controls(app, doctree, docname) -> None:

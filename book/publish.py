@@ -66,8 +66,10 @@ def write(folder: Path) -> int:
 
 def files() -> Iterator[tuple[str, bytes]]:
     """Everything in the tree: names and contents."""
-    notebooks = {f"{stem}.ipynb": (nbformat.writes(release.student_notebook(stem)) + "\n").encode("utf-8")
-                 for stem in registry.chapters()}
+    notebooks = {
+        f"{stem}.ipynb": (nbformat.writes(release.student_notebook(stem)) + "\n").encode("utf-8")
+        for stem in registry.chapters()
+    }
     for name, content in notebooks.items():
         yield f"{NOTEBOOKS}/{name}", content
     for stem in registry.chapters():
@@ -77,18 +79,32 @@ def files() -> Iterator[tuple[str, bytes]]:
             yield path.relative_to(ROOT).as_posix(), path.read_bytes()
     yield f"{release.NAME}.zip", release.packed(notebooks)
     yield "LICENSE", (ROOT / "LICENSE").read_bytes()
-    for name, text in {"README.md": README.read_text("utf-8").replace("{start}", _start()),
-                       "pyproject.toml": _project(), "requirements.txt": release.REQUIREMENTS.format(attnlab="."),
-                       ".gitignore": IGNORED, ".binder/environment.yml": ENVIRONMENT,
-                       ".binder/postBuild": POST_BUILD}.items():
+    for name, text in {
+        "README.md": README.read_text("utf-8").replace("{start}", _start()),
+        "pyproject.toml": _project(),
+        "requirements.txt": release.REQUIREMENTS.format(attnlab="."),
+        ".gitignore": IGNORED,
+        ".binder/environment.yml": ENVIRONMENT,
+        ".binder/postBuild": POST_BUILD,
+    }.items():
         yield name, text.encode("utf-8")
 
 
 def _is_tree(folder: Path) -> bool:
     """Whether nothing is lost with the folder: it is empty, or a tree as written here, and no clone of one."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
-    return names <= {"README.md", "LICENSE", "pyproject.toml", "requirements.txt", ".gitignore", ".binder", "attnlab",
-                     "chapters", NOTEBOOKS, f"{release.NAME}.zip"}
+    return names <= {
+        "README.md",
+        "LICENSE",
+        "pyproject.toml",
+        "requirements.txt",
+        ".gitignore",
+        ".binder",
+        "attnlab",
+        "chapters",
+        NOTEBOOKS,
+        f"{release.NAME}.zip",
+    }
 
 
 def _start() -> str:

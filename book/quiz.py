@@ -66,8 +66,9 @@ class Quiz(SphinxDirective):
         box += quiz_question("", "", *self.inline(self.arguments[0]))
         for number, (right, text, feedback) in enumerate(choices):
             box += quiz_choice("", "", *self.inline(text), group=group, number=number, right=right)
-            named = nodes.inline("", "", nodes.strong("", "", *self.inline(text)), nodes.Text(": "),
-                                 classes=["quiz-named"])
+            named = nodes.inline(
+                "", "", nodes.strong("", "", *self.inline(text)), nodes.Text(": "), classes=["quiz-named"]
+            )
             answers += quiz_feedback("", "", named, *self.inline(feedback), number=number, right=right)
         box += answers
         return [box]
@@ -86,20 +87,22 @@ def depart_quiz(self, node):
 
 
 def visit_question(self, node):
-    self.body.append('<legend>')
+    self.body.append("<legend>")
 
 
 def depart_question(self, node):
-    self.body.append('</legend>\n')
+    self.body.append("</legend>\n")
 
 
 def visit_choice(self, node):
-    self.body.append(f'<label class="quiz-choice"><input type="radio" name="{node["group"]}" value="{node["number"]}"'
-                     f' autocomplete="off"/> <span>')
+    self.body.append(
+        f'<label class="quiz-choice"><input type="radio" name="{node["group"]}" value="{node["number"]}"'
+        f' autocomplete="off"/> <span>'
+    )
 
 
 def depart_choice(self, node):
-    self.body.append('</span></label>\n')
+    self.body.append("</span></label>\n")
 
 
 def visit_answers(self, node):
@@ -107,23 +110,28 @@ def visit_answers(self, node):
 
 
 def depart_answers(self, node):
-    self.body.append('</details>\n')
+    self.body.append("</details>\n")
 
 
 def visit_feedback(self, node):
     word = "Right" if node["right"] else "Not this one"
-    self.body.append(f'<p data-choice="{node["number"]}" data-right="{str(node["right"]).lower()}">'
-                     f'<span class="quiz-verdict">{word}.</span> ')
+    self.body.append(
+        f'<p data-choice="{node["number"]}" data-right="{str(node["right"]).lower()}">'
+        f'<span class="quiz-verdict">{word}.</span> '
+    )
 
 
 def depart_feedback(self, node):
-    self.body.append('</p>\n')
+    self.body.append("</p>\n")
 
 
 def setup(app) -> None:
-    for node, visit, depart in ((quiz, visit_quiz, depart_quiz), (quiz_question, visit_question, depart_question),
-                                (quiz_choice, visit_choice, depart_choice),
-                                (quiz_answers, visit_answers, depart_answers),
-                                (quiz_feedback, visit_feedback, depart_feedback)):
+    for node, visit, depart in (
+        (quiz, visit_quiz, depart_quiz),
+        (quiz_question, visit_question, depart_question),
+        (quiz_choice, visit_choice, depart_choice),
+        (quiz_answers, visit_answers, depart_answers),
+        (quiz_feedback, visit_feedback, depart_feedback),
+    ):
         app.add_node(node, html=(visit, depart))
     app.add_directive("quiz", Quiz)

@@ -43,8 +43,9 @@ def read_chapter(text: str, stem: str) -> nbformat.NotebookNode:
         lent.names(stem)  # an import from a later chapter is told here
         for found in chapter.find_exercises(notebook, f"chapters/{stem}.md"):
             # Made and thrown away: this says at once where a stub and its reference do not fit together.
-            assemble.splice(notebook.cells[found.stub].source, assemble.solution_source(stem, found.name),
-                            f"chapters/{stem}.md")
+            assemble.splice(
+                notebook.cells[found.stub].source, assemble.solution_source(stem, found.name), f"chapters/{stem}.md"
+            )
         return with_references(notebook, stem, imports_hash(registry.ROOT))
     except CourseError as error:
         raise ChapterError(str(error)) from None

@@ -35,9 +35,13 @@ class References(HTMLParser):
             self._inside.append(tag)
         if "noscript" in self._inside or given.get("loading") == "lazy":
             return
-        wanted = {"link": given.get("href") if set((given.get("rel") or "").split()) & {
-                      "stylesheet", "icon", "preload", "modulepreload", "manifest"} else None,
-                  "object": given.get("data"), "video": given.get("poster")}.get(tag, given.get("src"))
+        wanted = {
+            "link": given.get("href")
+            if set((given.get("rel") or "").split()) & {"stylesheet", "icon", "preload", "modulepreload", "manifest"}
+            else None,
+            "object": given.get("data"),
+            "video": given.get("poster"),
+        }.get(tag, given.get("src"))
         several = [part.split()[0] for part in (given.get("srcset") or "").split(",") if part.split()]
         self.found += [address for address in [wanted, *several] if address]
         self.found += IN_STYLES.findall(given.get("style") or "")
@@ -51,7 +55,7 @@ class References(HTMLParser):
             self.found += IN_STYLES.findall(data)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def transferred(path: Path, changed: int) -> int:
     """Bytes of a file as a server sends it. `changed` is when it was changed: another file by the same name."""
     content = path.read_bytes()
@@ -92,8 +96,10 @@ def too_heavy(page: Path, site: Path) -> str | None:
         return None
     heaviest = sorted(weights, key=weights.get, reverse=True)[:3]
     named = ", ".join(f"{path.relative_to(site.resolve())} {weights[path]:,}" for path in heaviest)
-    return (f"{page.relative_to(site)} transfers {total:,} bytes on its first load; at most {BUDGET:,} are allowed. "
-            f"The heaviest files: {named}")
+    return (
+        f"{page.relative_to(site)} transfers {total:,} bytes on its first load; at most {BUDGET:,} are allowed. "
+        f"The heaviest files: {named}"
+    )
 
 
 def check(app, exception) -> None:

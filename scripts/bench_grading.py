@@ -48,8 +48,11 @@ def make_class(course: Path, count: int) -> None:
     """A released course with `count` students in each chapter. Honest work: most answers right, some wrong, some not
     begun, some that raise. One student in eight is late."""
     release.generate(STEMS, course)
-    wrong = {name: source for student in ("esra", "farid")
-             for name, source in sample_class.read_sample(sample_class.SAMPLES / f"{student}.py").definitions.items()}
+    wrong = {
+        name: source
+        for student in ("esra", "farid")
+        for name, source in sample_class.read_sample(sample_class.SAMPLES / f"{student}.py").definitions.items()
+    }
     draw = random.Random(1)
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
         for stem in STEMS:
@@ -76,8 +79,10 @@ def grades(course: Path) -> dict:
         for stem in STEMS:
             for submission in gradebook.find_assignment(stem).submissions:
                 for notebook in submission.notebooks:
-                    found[stem, submission.student_id] = (notebook.late_submission_penalty, {
-                        one.name: (one.auto_score, one.extra_credit) for one in notebook.grades})
+                    found[stem, submission.student_id] = (
+                        notebook.late_submission_penalty,
+                        {one.name: (one.auto_score, one.extra_credit) for one in notebook.grades},
+                    )
     return found
 
 
@@ -124,7 +129,9 @@ def memory_below(root: int) -> int:
     total = 0
     for pid in processes.below(root):
         with contextlib.suppress(OSError, ValueError):
-            line = next(line for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() if line[:4] == "Pss:")
+            line = next(
+                line for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() if line[:4] == "Pss:"
+            )
             total += int(line.split()[1]) << 10
     return total
 
@@ -134,8 +141,12 @@ def memory_below(root: int) -> int:
 
 def nbgrader(course: Path, *arguments: str) -> subprocess.Popen:
     return subprocess.Popen(
-        [sys.executable, "-m", "nbgrader", *arguments], cwd=ROOT / "autograder", stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL, env={**os.environ, "COURSE_DIR": str(course), "AUTOGRADER_STOCK": "1"})
+        [sys.executable, "-m", "nbgrader", *arguments],
+        cwd=ROOT / "autograder",
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env={**os.environ, "COURSE_DIR": str(course), "AUTOGRADER_STOCK": "1"},
+    )
 
 
 def stock(course: Path) -> None:
@@ -151,8 +162,24 @@ def sharded_stock(course: Path) -> None:
 
 
 def ours(course: Path, workers: int = CORES, *more: str) -> None:
-    done = subprocess.run([sys.executable, "-m", "autograder", "grade", *STEMS, "--course", str(course), "--force",
-                           "--workers", str(workers), *more], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "autograder",
+            "grade",
+            *STEMS,
+            "--course",
+            str(course),
+            "--force",
+            "--workers",
+            str(workers),
+            *more,
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     if done.returncode:
         raise SystemExit(done.stderr)
 
@@ -194,9 +221,11 @@ def writer_rates(url: str, course: Path, sizes=(100, 1000, 10_000)) -> list[tupl
     with Writer(f"sqlite:///{course / 'gradebook.db'}", "attention") as writer:
         official = writer.official(stem)
     for name, cells in official.items():
-        plan[name] = {"missing": False,
-                      "grades": {cell.name: [1.0, None, False] for cell in cells if cell.grade or cell.task},
-                      "comments": {cell.name: None for cell in cells if cell.solution or cell.task}}
+        plan[name] = {
+            "missing": False,
+            "grades": {cell.name: [1.0, None, False] for cell in cells if cell.grade or cell.task},
+            "comments": {cell.name: None for cell in cells if cell.solution or cell.task},
+        }
     with Gradebook(url, "attention") as gradebook:
         gradebook.add_assignment(stem)
         for name, cells in official.items():
@@ -210,7 +239,9 @@ def writer_rates(url: str, course: Path, sizes=(100, 1000, 10_000)) -> list[tupl
     with Writer(url, "attention") as writer:
         for size in sizes:
             with Gradebook(url, "attention") as gradebook:
-                gradebook.db.execute(sqlalchemy.insert(Student.__table__), [{"id": f"s{n:06}"} for n in range(done, size)])
+                gradebook.db.execute(
+                    sqlalchemy.insert(Student.__table__), [{"id": f"s{n:06}"} for n in range(done, size)]
+                )
                 gradebook.db.commit()
             last, begin = max(done, size - 1000), time.monotonic()
             for number in range(done, size):
@@ -229,8 +260,14 @@ def writer_rates(url: str, course: Path, sizes=(100, 1000, 10_000)) -> list[tupl
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--students", type=int, default=16, help="in each chapter (default: 16)")
-    parser.add_argument("--chapters", nargs="+", default=STEMS, metavar="STEM", choices=registry.chapters(),
-                        help=f"default: {' '.join(STEMS)}")
+    parser.add_argument(
+        "--chapters",
+        nargs="+",
+        default=STEMS,
+        metavar="STEM",
+        choices=registry.chapters(),
+        help=f"default: {' '.join(STEMS)}",
+    )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures, too")
     parser.add_argument("--skip-growth", action="store_true", help="only the contenders")
     options = parser.parse_args()
@@ -264,8 +301,10 @@ def main() -> None:
         say("one submission from a warm server")
         times = one_from_warm(Path(folder) / "this_course")
         figures["one_warm"] = {"median": sorted(times)[len(times) // 2], "max": max(times)}
-        print(f"\none submission from a warm server: median {figures['one_warm']['median']:.2f} s, "
-              f"at most {figures['one_warm']['max']:.2f} s")
+        print(
+            f"\none submission from a warm server: median {figures['one_warm']['median']:.2f} s, "
+            f"at most {figures['one_warm']['max']:.2f} s"
+        )
         if not options.skip_growth:
             figures["growth"] = growth(Path(folder), 3 * options.students)
     if options.json:
@@ -275,13 +314,18 @@ def main() -> None:
 def table(results: dict, count: int, own: float) -> str:
     first = results["stock"][0]
     shards = results[f"stock, {CORES} shards"][0]
-    lines = [f"{count} submissions, {CORES} cores, grades equal; students' own code: {own / count:.3f} s of CPU each", "",
-             f"{'':<18}{'seconds':>9}{'a second':>10}{'to stock':>10}{'to shards':>11}{'CPU s':>8}{'own code':>10}"
-             f"{'peak MB':>9}"]
+    lines = [
+        f"{count} submissions, {CORES} cores, grades equal; students' own code: {own / count:.3f} s of CPU each",
+        "",
+        f"{'':<18}{'seconds':>9}{'a second':>10}{'to stock':>10}{'to shards':>11}{'CPU s':>8}{'own code':>10}"
+        f"{'peak MB':>9}",
+    ]
     for name, (result, _) in results.items():
-        lines.append(f"{name:<18}{result.wall:>9.1f}{count / result.wall:>10.2f}{first.wall / result.wall:>9.1f}x"
-                     f"{shards.wall / result.wall:>10.1f}x{result.cpu:>8.1f}{own / result.cpu:>10.0%}"
-                     f"{result.peak / MB:>9.0f}")
+        lines.append(
+            f"{name:<18}{result.wall:>9.1f}{count / result.wall:>10.2f}{first.wall / result.wall:>9.1f}x"
+            f"{shards.wall / result.wall:>10.1f}x{result.cpu:>8.1f}{own / result.cpu:>10.0%}"
+            f"{result.peak / MB:>9.0f}"
+        )
     return "\n".join(lines)
 
 
@@ -296,7 +340,9 @@ def growth(folder: Path, size: int) -> dict:
         shutil.rmtree(path)
     count, half = (len(list((class_ / "submitted").glob("*/*/*.ipynb"))) for class_ in (fresh, few))
     own_each = (own_code(fresh) - own_code(few)) / (count - half)
-    print(f"\nworkers{f'seconds for {half}':>17}{f'for {count}':>9}   each further one: seconds  a second  CPU s  overhead")
+    print(
+        f"\nworkers{f'seconds for {half}':>17}{f'for {count}':>9}   each further one: seconds  a second  CPU s  overhead"
+    )
     for workers in sorted({1, 2, CORES}):
         results = []
         for number, class_ in enumerate((few, fresh)):
@@ -307,10 +353,14 @@ def growth(folder: Path, size: int) -> dict:
             results.append(measured.result)
         less, more = results
         wall_each, each = (more.wall - less.wall) / (count - half), (more.cpu - less.cpu) / (count - half)
-        found["workers"][workers] = {"seconds": {half: less.wall, count: more.wall}, "each": {
-            "wall": wall_each, "cpu": each, "own_cpu": own_each, "overhead_cpu": each - own_each}}
-        print(f"{workers:>7}{less.wall:>17.1f}{more.wall:>9.1f}{wall_each:>28.2f}{1 / wall_each:>10.2f}{each:>7.2f}"
-              f"{each - own_each:>10.2f}")
+        found["workers"][workers] = {
+            "seconds": {half: less.wall, count: more.wall},
+            "each": {"wall": wall_each, "cpu": each, "own_cpu": own_each, "overhead_cpu": each - own_each},
+        }
+        print(
+            f"{workers:>7}{less.wall:>17.1f}{more.wall:>9.1f}{wall_each:>28.2f}{1 / wall_each:>10.2f}{each:>7.2f}"
+            f"{each - own_each:>10.2f}"
+        )
     for name, url in databases(folder):
         rates = writer_rates(url, fresh)
         found["writer"][name] = rates
@@ -319,9 +369,11 @@ def growth(folder: Path, size: int) -> dict:
             print(f"{size:>10}{lately:>18.0f}{overall:>9.0f}")
     hours = 100_000 * wall_each / 3600
     found["estimate_100000_hours"] = {"these cores": hours, "64 cores": hours * CORES / 64}
-    print(f"\n100,000 submissions like these: {hours:.1f} hours on these {CORES} cores, {hours * CORES / 64:.1f} on 64, if "
-          "workers add up as they do here (above)\nand the writer keeps its rate: "
-          f"{100_000 / found['writer']['SQLite'][-1][1] / 3600:.2f} hours of one core.")
+    print(
+        f"\n100,000 submissions like these: {hours:.1f} hours on these {CORES} cores, {hours * CORES / 64:.1f} on 64, if "
+        "workers add up as they do here (above)\nand the writer keeps its rate: "
+        f"{100_000 / found['writer']['SQLite'][-1][1] / 3600:.2f} hours of one core."
+    )
     return found
 
 

@@ -33,11 +33,16 @@ def run(path: Path, shell) -> float:
     if loans:
         worker.lend(**loans)
     plain = {cell.source.strip() for cell in assemble.source_notebook(stem).cells if "nbgrader" not in cell.metadata}
-    cells = [cell for cell in nbformat.read(path, as_version=4).cells if cell.cell_type == "code"
-             and not cell.metadata.get("nbgrader", {}).get("grade_id", "").startswith("check-")]
+    cells = [
+        cell
+        for cell in nbformat.read(path, as_version=4).cells
+        if cell.cell_type == "code" and not cell.metadata.get("nbgrader", {}).get("grade_id", "").startswith("check-")
+    ]
     given = {place: cell.source for place, cell in enumerate(cells) if cell.source.strip() in plain}
     exercises = registry.exercises_of(stem)
-    wanted = needed.needed(given, [cell.source for place, cell in enumerate(cells) if place not in given], set(exercises))
+    wanted = needed.needed(
+        given, [cell.source for place, cell in enumerate(cells) if place not in given], set(exercises)
+    )
     for place, cell in enumerate(cells):
         if place in given.keys() - wanted:
             continue

@@ -33,16 +33,28 @@ def draw(target: Path = TARGET) -> None:
     with plt.rc_context({"font.family": "DejaVu Sans", "text.color": INK}):
         figure = plt.figure(figsize=(WIDTH / DPI, HEIGHT / DPI), dpi=DPI, facecolor=PAPER)
         figure.text(0.06, 0.70, "Attention", fontsize=52, fontweight="bold", color=ACCENT)
-        figure.text(0.06, 0.43, "From the dot product\nto a running language model,\none function at a time.",
-                    fontsize=22, linespacing=1.5)
-        figure.text(0.06, 0.08, f"Weights of layer {layer}, head {head} of SmolLM2-135M,\nrecorded and not touched up.",
-                    fontsize=12, color="#5b6672", linespacing=1.4)
+        figure.text(
+            0.06,
+            0.43,
+            "From the dot product\nto a running language model,\none function at a time.",
+            fontsize=22,
+            linespacing=1.5,
+        )
+        figure.text(
+            0.06,
+            0.08,
+            f"Weights of layer {layer}, head {head} of SmolLM2-135M,\nrecorded and not touched up.",
+            fontsize=12,
+            color="#5b6672",
+            linespacing=1.4,
+        )
         axes = figure.add_axes((0.585, 0.06, 0.39, 0.39 * WIDTH / HEIGHT))
         colours = matplotlib.colors.LinearSegmentedColormap.from_list("accent", ["#eef4fb", ACCENT])
         for row in range(n):
             for column in range(row + 1):
-                axes.add_patch(plt.Rectangle((column + 0.04, row + 0.04), 0.92, 0.92,
-                                             color=colours(weights[row, column] ** 0.7)))
+                axes.add_patch(
+                    plt.Rectangle((column + 0.04, row + 0.04), 0.92, 0.92, color=colours(weights[row, column] ** 0.7))
+                )
         axes.set(xlim=(0, n), ylim=(n, 0), xticks=[], yticks=np.arange(n) + 0.5)
         axes.set_yticklabels(tokens, fontsize=15)
         for column, token in enumerate(tokens):

@@ -25,9 +25,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
 
 import numpy as np
 import torch
@@ -39,6 +39,7 @@ TARGET = Path(__file__).resolve().parent.parent / "attnlab" / "data" / "seven_to
 
 
 # 1. Find the model file, and make sure that it is the one we mean.
+
 
 def find_model(given: str | None = None) -> Path:
     """The GGUF file: the path given, or the one inside the installed package. Leaves with one line if there is none."""
@@ -60,6 +61,7 @@ def check_hash(path: Path) -> None:
 
 # 2. Read it. A GGUF file is a list of named settings and a list of named tensors.
 
+
 @dataclass(frozen=True)
 class Shape:
     """What the forward pass needs to know besides the weights."""
@@ -73,8 +75,10 @@ class Shape:
 
 def read_shape(reader) -> Shape:
     """The shape of the model, from the settings of a `gguf.GGUFReader`."""
+
     def setting(name):
         return reader.get_field(f"llama.{name}").contents()
+
     return Shape(
         n_layers=setting("block_count"),
         n_heads=setting("attention.head_count"),
@@ -87,6 +91,7 @@ def read_shape(reader) -> Shape:
 def weight_reader(reader) -> Callable[[str], torch.Tensor]:
     """A function from a tensor's name to its float64 values (outputs, inputs), dequantised on demand."""
     from gguf import dequantize
+
     tensors = {tensor.name: tensor for tensor in reader.tensors}
 
     def weight(name: str) -> torch.Tensor:
@@ -98,6 +103,7 @@ def weight_reader(reader) -> Callable[[str], torch.Tensor]:
 
 # 3. Split the sentence into tokens.
 
+
 def tokens_of(tokenizer, sentence: str) -> tuple[list[int], list[str]]:
     """The ids, and the tokens as a reader would write them: each on its own, without the space in front."""
     ids = tokenizer.encode(sentence)
@@ -105,6 +111,7 @@ def tokens_of(tokenizer, sentence: str) -> tuple[list[int], list[str]]:
 
 
 # 4. Run the model. Sizes: n tokens, h heads, g key/value heads, d the width of a head. A batch axis may come first.
+
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
     """Scale each row of x (n, width) to root mean square one, then each column by its weight (width,)."""
@@ -125,8 +132,9 @@ def rotate(x: torch.Tensor, base: float) -> torch.Tensor:
     return torch.view_as_real(pairs * turns).flatten(-2)
 
 
-def attend(x: torch.Tensor, weight: Callable, layer: int, shape: Shape,
-           edit: Callable | None = None) -> tuple[torch.Tensor, ...]:
+def attend(
+    x: torch.Tensor, weight: Callable, layer: int, shape: Shape, edit: Callable | None = None
+) -> tuple[torch.Tensor, ...]:
     """Causal self-attention of one layer on x (n, width): the output (n, width), and weights and scores (h, n, n).
 
     The scores are q·k / sqrt(d) before the mask, so they are there for later keys too; the weights are zero there.
@@ -160,11 +168,13 @@ def feed_forward(x: torch.Tensor, weight: Callable, layer: int) -> torch.Tensor:
     return gate * (x @ weight(f"blk.{layer}.ffn_up").T) @ weight(f"blk.{layer}.ffn_down").T
 
 
-def block(x: torch.Tensor, weight: Callable, layer: int, shape: Shape,
-          edit: Callable | None = None) -> tuple[torch.Tensor, ...]:
+def block(
+    x: torch.Tensor, weight: Callable, layer: int, shape: Shape, edit: Callable | None = None
+) -> tuple[torch.Tensor, ...]:
     """One layer on x (n, width): the new x, and the heads' weights and scores (h, n, n). `edit` is that of `attend`."""
     output, weights, scores = attend(
-        rms_norm(x, weight(f"blk.{layer}.attn_norm"), shape.eps), weight, layer, shape, edit)
+        rms_norm(x, weight(f"blk.{layer}.attn_norm"), shape.eps), weight, layer, shape, edit
+    )
     x = x + output
     x = x + feed_forward(rms_norm(x, weight(f"blk.{layer}.ffn_norm"), shape.eps), weight, layer)
     return x, weights, scores
@@ -188,6 +198,7 @@ def forward(ids: list[int], weight: Callable, shape: Shape) -> tuple[torch.Tenso
 
 # 5. Keep the result, with a note that says where it is from.
 
+
 def source_of_model() -> dict[str, str]:
     """Which model, and which file of it, the numbers come from."""
     return {
@@ -203,14 +214,17 @@ def source_of_model() -> dict[str, str]:
 
 def provenance() -> str:
     """Where the numbers come from, as JSON."""
-    return json.dumps({
-        "sentence": SENTENCE,
-        **source_of_model(),
-        "prompt": "the bare sentence, no chat template, no start token",
-        "precision": "computed in float64, kept in float32",
-        "script": f"scripts/{Path(__file__).name}",
-        "torch": torch.__version__.split("+")[0],
-    }, indent=1)
+    return json.dumps(
+        {
+            "sentence": SENTENCE,
+            **source_of_model(),
+            "prompt": "the bare sentence, no chat template, no start token",
+            "precision": "computed in float64, kept in float32",
+            "script": f"scripts/{Path(__file__).name}",
+            "torch": torch.__version__.split("+")[0],
+        },
+        indent=1,
+    )
 
 
 def save(target: Path, tokens: list[str], weights: torch.Tensor, scores: torch.Tensor, d_head: int) -> None:
@@ -227,14 +241,17 @@ def save(target: Path, tokens: list[str], weights: torch.Tensor, scores: torch.T
 
 # 6. Check it against somebody else's implementation of the model.
 
+
 def verify(path: Path, target: Path) -> None:
     """Compare the recording with what `transformers` makes of the same model file, and print the largest difference."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
+
     folder, name = str(path.parent), path.name
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
     ids = tokenizer(SENTENCE, add_special_tokens=False)["input_ids"]
     model = AutoModelForCausalLM.from_pretrained(
-        folder, gguf_file=name, attn_implementation="eager", dtype=torch.float32).eval()
+        folder, gguf_file=name, attn_implementation="eager", dtype=torch.float32
+    ).eval()
     with torch.no_grad():
         theirs = torch.stack(model(torch.tensor([ids]), output_attentions=True).attentions)[:, 0].numpy()
     with np.load(target, allow_pickle=False) as recorded:

@@ -55,10 +55,11 @@ EVERY = 128  # of the compared logits one in so many tokens is kept
 
 # 1. Write.
 
+
 def continuations(model, text) -> tuple[list[list[int]], list[list[int]]]:
     """The ids of each prompt, and those of its greedy continuation."""
     prompts = [text.encode(prompt) for prompt in PROMPTS]
-    written = [generate(model, torch.tensor([ids]), NEW)[0, len(ids):].tolist() for ids in prompts]
+    written = [generate(model, torch.tensor([ids]), NEW)[0, len(ids) :].tolist() for ids in prompts]
     return prompts, written
 
 
@@ -76,6 +77,7 @@ def choices(model, text) -> dict[str, np.ndarray]:
 
 
 # 2. Time.
+
 
 def seconds_per_token(model, ids: list[int], use_cache: bool) -> list[float]:
     """Processor time of each call of the model while it writes TIMED_NEW tokens."""
@@ -101,13 +103,15 @@ def machine() -> str:
     name = platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():
-        lines = [line.partition(":")[2].strip() for line in info.read_text().splitlines()
-                 if line.startswith("model name")]
+        lines = [
+            line.partition(":")[2].strip() for line in info.read_text().splitlines() if line.startswith("model name")
+        ]
         name = lines[0] if lines else name
     return f"one thread of {name}"
 
 
 # 3. Break. Each break keeps every shape and every weight, and puts one thing in the wrong place.
+
 
 class OneTooFar(KVCache):
     """A cache that says it holds one token more than it does, once it holds any."""
@@ -195,16 +199,19 @@ def broken(model, prompts, written) -> dict[str, np.ndarray]:
         logs = [(b.log_softmax(-1), a.log_softmax(-1)) for a, b in zip(rows, whole)]
         kl = [(right.exp() * (right - wrong)).sum(-1) for right, wrong in logs]
         made["broken_names"].append(name)
-        made["broken_difference"].append([c[len(p) - 1:-1].tolist() for c, p in zip(changes, prompts)])
-        made["broken_kl"].append([c[len(p) - 1:-1].tolist() for c, p in zip(kl, prompts)])
+        made["broken_difference"].append([c[len(p) - 1 : -1].tolist() for c, p in zip(changes, prompts)])
+        made["broken_kl"].append([c[len(p) - 1 : -1].tolist() for c, p in zip(kl, prompts)])
         made["broken_first"].append(changes[0].tolist())
         made["broken_ids"].append([write(twin, prompt, kind) for prompt in prompts])
         print(name, [round(max(row), 2) for row in made["broken_difference"][-1]], flush=True)
-    return {name: np.array(value, dtype=None if name in ("broken_names", "broken_ids") else np.float32)
-            for name, value in made.items()}
+    return {
+        name: np.array(value, dtype=None if name in ("broken_names", "broken_ids") else np.float32)
+        for name, value in made.items()
+    }
 
 
 # 4. Compare.
+
 
 def compared(model, path: Path, text) -> dict[str, np.ndarray]:
     """The other program's logits of COMPARED, every EVERY-th token, and how far the course's are from all of them."""
@@ -213,22 +220,31 @@ def compared(model, path: Path, text) -> dict[str, np.ndarray]:
     theirs, _, _ = other.forward(ids, other.weight_reader(reader), other.read_shape(reader))
     with torch.no_grad():
         ours = model(torch.tensor([ids]))[0].double()
-    return {"compared_ids": np.array(ids), "compared_logits": theirs[:, ::EVERY].numpy().astype(np.float32),
-            "compared_largest": np.array((ours - theirs).abs().max().item()),
-            "compared_spread": np.array(theirs.std().item())}
+    return {
+        "compared_ids": np.array(ids),
+        "compared_logits": theirs[:, ::EVERY].numpy().astype(np.float32),
+        "compared_largest": np.array((ours - theirs).abs().max().item()),
+        "compared_spread": np.array(theirs.std().item()),
+    }
 
 
 def provenance() -> str:
     """Where the numbers come from, as JSON."""
     from importlib.metadata import version
-    return json.dumps({
-        **other.source_of_model(),
-        "prompt": "bare text, no chat template, no start token",
-        "precision": "computed in float32 (compared_logits in float64), kept in float32",
-        "speed": f"processor time, {machine()}",
-        "script": f"scripts/{Path(__file__).name}",
-        "torch": torch.__version__.split("+")[0], "gguf": version("gguf"), "tokenizers": version("tokenizers"),
-    }, indent=1)
+
+    return json.dumps(
+        {
+            **other.source_of_model(),
+            "prompt": "bare text, no chat template, no start token",
+            "precision": "computed in float32 (compared_logits in float64), kept in float32",
+            "speed": f"processor time, {machine()}",
+            "script": f"scripts/{Path(__file__).name}",
+            "torch": torch.__version__.split("+")[0],
+            "gguf": version("gguf"),
+            "tokenizers": version("tokenizers"),
+        },
+        indent=1,
+    )
 
 
 def record(path: Path, target: Path) -> None:
@@ -258,9 +274,11 @@ def record(path: Path, target: Path) -> None:
 
 # 5. Check it against somebody else's implementation of the model.
 
+
 def verify(path: Path, target: Path) -> None:
     """Compare texts and logits with what `transformers` makes of the same model file."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
+
     folder, name = str(path.parent), path.name
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
     model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32).eval()
@@ -270,7 +288,7 @@ def verify(path: Path, target: Path) -> None:
         ids = tokenizer(prompt, add_special_tokens=False, return_tensors="pt")["input_ids"]
         whole = torch.cat([ids, torch.tensor([new])], dim=1)
         with torch.no_grad():
-            theirs = model(whole).logits[0, ids.shape[1] - 1:-1].argmax(-1)
+            theirs = model(whole).logits[0, ids.shape[1] - 1 : -1].argmax(-1)
         if theirs.tolist() != new or tokenizer.decode(new) != text:
             sys.exit(f"transformers goes on otherwise after {prompt!r}: {tokenizer.decode(theirs)!r}")
     ids = tokenizer(COMPARED, add_special_tokens=False, return_tensors="pt")["input_ids"]

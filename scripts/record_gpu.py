@@ -42,12 +42,14 @@ def record(arguments: list[str], dry: bool) -> dict:
         **gpu.machine(device),
         "command": shlex.join(["python", "scripts/record_gpu.py", *arguments]),
         "dry": dry,
-        **sizes, "dtype": "float32" if dry else "bfloat16",
-        "model": {"package": smollm2.PACKAGE, "version": smollm2.VERSION, "file": path.name,
-                  "sha256": smollm2.SHA256} if path else None,
+        **sizes,
+        "dtype": "float32" if dry else "bfloat16",
+        "model": {"package": smollm2.PACKAGE, "version": smollm2.VERSION, "file": path.name, "sha256": smollm2.SHA256}
+        if path
+        else None,
         "attention": gpu.attention_costs(device, **sizes, **(dict(lengths=(16, 32), repeats=2) if dry else {})),
-        "decoding": model and gpu.decoding_costs(model, generate, device, **(
-            dict(prompt=5, new=3, repeats=1) if dry else {})),
+        "decoding": model
+        and gpu.decoding_costs(model, generate, device, **(dict(prompt=5, new=3, repeats=1) if dry else {})),
     }
 
 

@@ -21,14 +21,13 @@ import argparse
 import functools
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Callable
 
 import numpy as np
-import torch
-
 import record_attention as model
+import torch
 from record_attention import SENTENCE, Shape
 
 from attnlab import smollm2
@@ -68,6 +67,7 @@ GROUP_SIZE, N_RANDOM = 5, 20
 
 
 # 1. Patterns. A measure is the mean attention weight over a list of (query, key) pairs of positions in a text.
+
 
 def previous(ids: list[int]) -> list[tuple[int, int]]:
     """Every token and the one before it, from position 2 on: the token before position 1 is also the first one."""
@@ -146,6 +146,7 @@ def ranked(measure: torch.Tensor) -> list[tuple[int, int]]:
 
 # 2. Taking heads out. A head that is out gives zeros to W_O; or, for comparison, always the same vector.
 
+
 def keep_all_but(removed: list[tuple[int, int]], shape: Shape) -> torch.Tensor:
     """(layers, h) bool: False for the removed heads."""
     keep = torch.ones(shape.n_layers, shape.n_heads, dtype=torch.bool)
@@ -154,8 +155,14 @@ def keep_all_but(removed: list[tuple[int, int]], shape: Shape) -> torch.Tensor:
     return keep
 
 
-def without(ids: list[int], keep: torch.Tensor, weight: Callable, shape: Shape, fill: torch.Tensor | None = None,
-            pairs: list[tuple[int, int]] | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+def without(
+    ids: list[int],
+    keep: torch.Tensor,
+    weight: Callable,
+    shape: Shape,
+    fill: torch.Tensor | None = None,
+    pairs: list[tuple[int, int]] | None = None,
+) -> tuple[torch.Tensor, torch.Tensor]:
     """Run the model with some heads taken out: logits (variants, vocabulary) at the last position, and mean weights.
 
     keep: (variants, layers, h) bool, False where a head is out
@@ -174,10 +181,11 @@ def without(ids: list[int], keep: torch.Tensor, weight: Callable, shape: Shape, 
     for layer in range(shape.n_layers):
         x = torch.cat([x, x[:1].expand(int((joins == layer).sum()), -1, -1)])
         here = torch.ones(len(x), shape.n_heads, dtype=torch.bool)
-        here[1:] = keep[order[:len(x) - 1], layer]
+        here[1:] = keep[order[: len(x) - 1], layer]
         instead = torch.zeros((), dtype=x.dtype) if fill is None else fill[layer][:, None, :]
         x, weights, _ = model.block(
-            x, weight, layer, shape, lambda out: torch.where(here[:, :, None, None], out, instead))
+            x, weight, layer, shape, lambda out: torch.where(here[:, :, None, None], out, instead)
+        )
         measured.append(_with_latecomers(mean_weight(weights, pairs), len(keep)))
     logits = _with_latecomers(model.read_out(x[:, -1], weight, shape), len(keep))
     back = order.argsort()
@@ -269,6 +277,7 @@ class Model:
 
 # 3. Everything that is kept, as named arrays.
 
+
 def measure_heads(lm: Model) -> dict[str, torch.Tensor]:
     """Every measure of MEASURES on each of its texts: name -> (texts, layers, h)."""
     vocabulary = len(lm.weight("token_embd"))
@@ -303,10 +312,10 @@ def take_out(lm: Model, groups: dict[str, list[tuple[int, int]]]) -> dict[str, n
     arrays = {"top": np.array(found.pop("top"))}
     for name, values in found.items():
         values = torch.stack(values).numpy().astype(np.float32)
-        single = values[:, 1:1 + len(each)]
+        single = values[:, 1 : 1 + len(each)]
         arrays[f"whole_{name}"] = values[:, 0]
         arrays[f"head_{name}"] = single.reshape(len(PROMPTS), shape.n_layers, shape.n_heads, *single.shape[2:])
-        arrays[f"group_{name}"] = values[:, 1 + len(each):].swapaxes(0, 1)
+        arrays[f"group_{name}"] = values[:, 1 + len(each) :].swapaxes(0, 1)
     return arrays
 
 
@@ -328,21 +337,24 @@ def break_induction(lm: Model, heads: list[tuple[int, int]]) -> dict[str, np.nda
 
 def provenance() -> str:
     """Where the numbers come from, as JSON."""
-    return json.dumps({
-        **model.source_of_model(),
-        "prompt": "the bare text, no chat template, no start token",
-        "precision": "computed in float64; weights kept in float16, the rest in float32",
-        "script": f"scripts/{Path(__file__).name}",
-        "torch": torch.__version__.split("+")[0],
-        "sentences": SENTENCES,
-        "random": f"{N_SEQUENCES} sequences of {HALF} different random tokens said twice, seed {SEED}",
-        "measures": {name: " ".join(pattern.__doc__.split()) for name, (pattern, _) in MEASURES.items()},
-        "over": {name: over for name, (_, over) in MEASURES.items()},
-        "ablation": "a head that is out gives zeros to W_O at every position; kl_mean: its mean output over the "
-                    "sentences instead",
-        "groups": f"the {GROUP_SIZE} strongest by a measure; random: {GROUP_SIZE} heads in none of those groups, seed "
-                  f"{SEED}; same layers: such heads, one for each induction head and in its layer",
-    }, indent=1)
+    return json.dumps(
+        {
+            **model.source_of_model(),
+            "prompt": "the bare text, no chat template, no start token",
+            "precision": "computed in float64; weights kept in float16, the rest in float32",
+            "script": f"scripts/{Path(__file__).name}",
+            "torch": torch.__version__.split("+")[0],
+            "sentences": SENTENCES,
+            "random": f"{N_SEQUENCES} sequences of {HALF} different random tokens said twice, seed {SEED}",
+            "measures": {name: " ".join(pattern.__doc__.split()) for name, (pattern, _) in MEASURES.items()},
+            "over": {name: over for name, (_, over) in MEASURES.items()},
+            "ablation": "a head that is out gives zeros to W_O at every position; kl_mean: its mean output over the "
+            "sentences instead",
+            "groups": f"the {GROUP_SIZE} strongest by a measure; random: {GROUP_SIZE} heads in none of those groups, seed "
+            f"{SEED}; same layers: such heads, one for each induction head and in its layer",
+        },
+        indent=1,
+    )
 
 
 def record(lm: Model) -> dict[str, np.ndarray]:
@@ -366,27 +378,34 @@ def record(lm: Model) -> dict[str, np.ndarray]:
 
 # 4. Check it against somebody else's implementation of the model.
 
+
 def verify(path: Path, target: Path) -> None:
     """Compare weights and a few ablations with what `transformers` makes of the same model file."""
     from transformers import AutoModelForCausalLM, AutoTokenizer
+
     folder, name = str(path.parent), path.name
     tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
     theirs = AutoModelForCausalLM.from_pretrained(
-        folder, gguf_file=name, attn_implementation="eager", dtype=torch.float32).eval()
+        folder, gguf_file=name, attn_implementation="eager", dtype=torch.float32
+    ).eval()
     d_head = theirs.config.hidden_size // theirs.config.num_attention_heads
 
     def run(text: str, removed=()):
         """Their output on a text, with zeros in place of what the removed heads give to W_O."""
+
         def cut(layer):
             def hook(module, inputs):
                 merged = inputs[0].clone()
                 for _, head in (entry for entry in removed if entry[0] == layer):
-                    merged[..., head * d_head:(head + 1) * d_head] = 0
+                    merged[..., head * d_head : (head + 1) * d_head] = 0
                 return (merged,)
+
             return hook
 
-        hooks = [theirs.model.layers[layer].self_attn.o_proj.register_forward_pre_hook(cut(layer))
-                 for layer in {layer for layer, _ in removed}]
+        hooks = [
+            theirs.model.layers[layer].self_attn.o_proj.register_forward_pre_hook(cut(layer))
+            for layer in {layer for layer, _ in removed}
+        ]
         ids = tokenizer(text, add_special_tokens=False, return_tensors="pt")["input_ids"]
         with torch.no_grad():
             output = theirs(ids, output_attentions=True)
@@ -411,9 +430,10 @@ def verify(path: Path, target: Path) -> None:
             logits = run(prompt, removed).logits[0, -1].double()
             probabilities = logits.softmax(-1).numpy()
             for measured, value, expected in (
-                    ("probability", probabilities[top], recorded[f"{kind}_probabilities"][at]),
-                    ("answer", probabilities[answer_id], recorded[f"{kind}_answer_probabilities"][at]),
-                    ("kl", divergence(whole, logits).numpy(), recorded[f"{kind}_kl"][at])):
+                ("probability", probabilities[top], recorded[f"{kind}_probabilities"][at]),
+                ("answer", probabilities[answer_id], recorded[f"{kind}_answer_probabilities"][at]),
+                ("kl", divergence(whole, logits).numpy(), recorded[f"{kind}_kl"][at]),
+            ):
                 differences[measured] = max(differences[measured], float(np.abs(value - expected).max()))
     for measured, value in differences.items():
         print(f"largest difference of {measured} with heads taken out: {value:.1e}")

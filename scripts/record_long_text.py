@@ -50,16 +50,21 @@ def read(model, ids: list[int]) -> list[tuple[torch.Tensor, ...]]:
         found = {}
         seen.append(found)
         for name in ("W_q", "W_k", "W_v"):
-            hooks.append(getattr(block.attention, name).register_forward_hook(
-                lambda module, given, out, name=name, found=found: found.update({name: out})))
+            hooks.append(
+                getattr(block.attention, name).register_forward_hook(
+                    lambda module, given, out, name=name, found=found: found.update({name: out})
+                )
+            )
     model(torch.tensor([ids]))
     for hook in hooks:
         hook.remove()
     settings, layers, places = smollm2.config(), [], torch.arange(len(ids))
     n_heads, n_kv_heads = settings["n_heads"], settings["n_kv_heads"]
     for found in seen:
-        q, k, v = (split_heads(found[name], heads)[0]
-                   for name, heads in (("W_q", n_heads), ("W_k", n_kv_heads), ("W_v", n_kv_heads)))
+        q, k, v = (
+            split_heads(found[name], heads)[0]
+            for name, heads in (("W_q", n_heads), ("W_k", n_kv_heads), ("W_v", n_kv_heads))
+        )
         q, k = (apply_rope(x, places, settings["base"]) for x in (q, k))
         layers.append((q, *(x.repeat_interleave(n_heads // n_kv_heads, dim=0) for x in (k, v))))
     return layers
@@ -75,7 +80,7 @@ def by_distance(weights: torch.Tensor) -> torch.Tensor:
     """(heads, n / 2): mean weight that a query of the second half puts on the token so many places before it; on the
     first token of the text, which lies further back, (heads,)."""
     half = weights.shape[-1] // 2
-    rows = [weights[:, i, i - half + 1:i + 1].flip(-1) for i in range(half, 2 * half)]
+    rows = [weights[:, i, i - half + 1 : i + 1].flip(-1) for i in range(half, 2 * half)]
     return torch.stack(rows).mean(0)
 
 
@@ -107,12 +112,19 @@ def main(arguments: list[str] | None = None) -> None:
     queries, keys, values = (torch.stack(part).half().numpy() for part in rows)
     half = LENGTH // 2
     np.savez_compressed(
-        TARGET, tokens=np.array([text.decode([i]).strip() or "(newline)" for i in ids]),
+        TARGET,
+        tokens=np.array([text.decode([i]).strip() or "(newline)" for i in ids]),
         by_distance=torch.stack([by_distance(layer) for layer in weights]).half().numpy(),
         on_first=weights[:, :, half:, 0].mean(-1).float().numpy(),
-        names=np.array(list(heads)), heads=np.array(list(heads.values())), queries=queries, keys=keys, values=values,
-        provenance=json.dumps({**other.source_of_model(), "script": "scripts/record_long_text.py",
-                               "text": text.decode(ids)}))
+        names=np.array(list(heads)),
+        heads=np.array(list(heads.values())),
+        queries=queries,
+        keys=keys,
+        values=values,
+        provenance=json.dumps(
+            {**other.source_of_model(), "script": "scripts/record_long_text.py", "text": text.decode(ids)}
+        ),
+    )
     print(f"{TARGET.name}: {TARGET.stat().st_size:,} bytes; heads {heads}")
 
 

@@ -36,8 +36,11 @@ def main() -> None:
         for student in alone:
             honest.hand_in(course, {student})
             grade(course, f"--student={student}")
-        record = {"nbgrader": nbgrader.__version__, "submissions": honest.fingerprint(course),
-                  "grades": small_course.grades(course)}
+        record = {
+            "nbgrader": nbgrader.__version__,
+            "submissions": honest.fingerprint(course),
+            "grades": small_course.grades(course),
+        }
     honest.RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", "utf-8")
     print(f"{len(record['grades'])} submissions: {honest.RECORD.relative_to(ROOT)}")
 

@@ -8,8 +8,9 @@ fit raise ValueError. Source: Vaswani et al., 2017, section 3.2.1.
 import numpy as np
 
 
-def project_qkv(x: np.ndarray, W_q: np.ndarray, W_k: np.ndarray,
-                W_v: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def project_qkv(
+    x: np.ndarray, W_q: np.ndarray, W_k: np.ndarray, W_v: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Three linear maps of the same tokens; each matrix is (width of x, its own width)."""
     for name, W in {"W_q": W_q, "W_k": W_k, "W_v": W_v}.items():
         if W.ndim != 2 or W.shape[0] != x.shape[-1]:
@@ -27,8 +28,9 @@ def attention_weights(Q: np.ndarray, K: np.ndarray) -> np.ndarray:
     return exponentials / exponentials.sum(axis=-1, keepdims=True)
 
 
-def scaled_dot_product_attention(Q: np.ndarray, K: np.ndarray, V: np.ndarray,
-                                 mask: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def scaled_dot_product_attention(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, mask: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Output (..., n_q, d_v) and weights (..., n_q, n_k); a query with no key allowed gets zeros in both."""
     d_k = Q.shape[-1]
     if K.shape[-1] != d_k:
@@ -46,15 +48,17 @@ def scaled_dot_product_attention(Q: np.ndarray, K: np.ndarray, V: np.ndarray,
     return weights @ V, weights
 
 
-def self_attention(x: np.ndarray, W_q: np.ndarray, W_k: np.ndarray, W_v: np.ndarray,
-                   mask: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+def self_attention(
+    x: np.ndarray, W_q: np.ndarray, W_k: np.ndarray, W_v: np.ndarray, mask: np.ndarray | None = None
+) -> tuple[np.ndarray, np.ndarray]:
     """Attention of a sequence to itself: queries, keys and values all come from x."""
     Q, K, V = project_qkv(x, W_q, W_k, W_v)
     return scaled_dot_product_attention(Q, K, V, mask)
 
 
-def attention_backward(Q: np.ndarray, K: np.ndarray, V: np.ndarray,
-                       d_output: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def attention_backward(
+    Q: np.ndarray, K: np.ndarray, V: np.ndarray, d_output: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Gradients of sum(output * d_output) with respect to Q, K and V, in the shapes of Q, K and V."""
     weights = attention_weights(Q, K)
     d_weights = d_output @ np.swapaxes(V, -1, -2)

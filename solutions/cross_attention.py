@@ -22,8 +22,9 @@ class CrossAttention(nn.Module):
         self.W_v = nn.Linear(d_model, d_model, bias=False)
         self.W_o = nn.Linear(d_model, d_model, bias=False)
 
-    def forward(self, x_q: torch.Tensor, x_kv: torch.Tensor,
-                kv_mask: torch.Tensor | None = None) -> tuple[torch.Tensor, torch.Tensor]:
+    def forward(
+        self, x_q: torch.Tensor, x_kv: torch.Tensor, kv_mask: torch.Tensor | None = None
+    ) -> tuple[torch.Tensor, torch.Tensor]:
         for name, x in {"x_q": x_q, "x_kv": x_kv}.items():
             if x.ndim != 3 or x.shape[-1] != self.d_model:
                 raise ValueError(f"{name} has shape {tuple(x.shape)}, needed is (batch, tokens, {self.d_model})")
@@ -37,7 +38,7 @@ class CrossAttention(nn.Module):
         q = self.W_q(x_q).view(batch, n_q, self.n_heads, d_head).transpose(1, 2)
         k = self.W_k(x_kv).view(batch, n_kv, self.n_heads, d_head).transpose(1, 2)
         v = self.W_v(x_kv).view(batch, n_kv, self.n_heads, d_head).transpose(1, 2)
-        scores = q @ k.transpose(-1, -2) / d_head ** 0.5
+        scores = q @ k.transpose(-1, -2) / d_head**0.5
         if kv_mask is None:
             weights = scores.softmax(dim=-1)
         else:

@@ -29,8 +29,9 @@ def online_softmax(blocks: Iterable[torch.Tensor]) -> tuple[float, float]:
     return maximum, total
 
 
-def tiled_attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int,
-                    causal: bool = False) -> torch.Tensor:
+def tiled_attention(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_size: int, causal: bool = False
+) -> torch.Tensor:
     """Exact attention from tiles of at most block_size x block_size scores, (..., n_q, d_v).
 
     With `causal` the last query sees every key; a query that may see none brings home zeros.
@@ -43,7 +44,7 @@ def tiled_attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_siz
     leading = torch.broadcast_shapes(Q.shape[:-2], K.shape[:-2], V.shape[:-2])
     finished = [Q.new_zeros(*leading, 0, V.shape[-1])]
     for first in range(0, n_q, block_size):
-        rows = Q[..., first:first + block_size, :] / math.sqrt(Q.shape[-1])
+        rows = Q[..., first : first + block_size, :] / math.sqrt(Q.shape[-1])
         place = torch.arange(first, first + rows.shape[-2], device=Q.device)[:, None] + n_k - n_q
         maximum = Q.new_full((*leading, rows.shape[-2], 1), -math.inf)
         total = torch.zeros_like(maximum)
@@ -51,7 +52,7 @@ def tiled_attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_siz
         for start in range(0, n_k, block_size):
             if causal and start > place[-1]:
                 break  # all further tiles are hidden: about half of them are never made
-            tile = rows @ K[..., start:start + block_size, :].mT
+            tile = rows @ K[..., start : start + block_size, :].mT
             if causal:
                 keys = torch.arange(start, start + tile.shape[-1], device=Q.device)
                 tile = tile.masked_fill(keys > place, -math.inf)
@@ -60,14 +61,15 @@ def tiled_attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, block_siz
             level = top.masked_fill(top == -math.inf, 0.0)  # nothing seen yet: all powers are 0 and none is nan
             powers, shrink = torch.exp(tile - level), torch.exp(maximum - level)
             total = total * shrink + powers.sum(dim=-1, keepdim=True)
-            gathered = gathered * shrink + powers @ V[..., start:start + block_size, :]
+            gathered = gathered * shrink + powers @ V[..., start : start + block_size, :]
             maximum = top
         finished.append(gathered / total.masked_fill(total == 0, 1.0))
     return torch.cat(finished, dim=-2)
 
 
-def linear_attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor,
-                     feature_map: Callable[[torch.Tensor], torch.Tensor]) -> torch.Tensor:
+def linear_attention(
+    Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, feature_map: Callable[[torch.Tensor], torch.Tensor]
+) -> torch.Tensor:
     """Attention with weights phi(q) . phi(k) over their sum, (..., n_q, d_v): keys and values are summed up first.
 
     A query whose weights are all 0 brings home zeros.
@@ -98,8 +100,7 @@ def sliding_window_attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, 
     for first in range(0, n, group):
         last, start = min(first + group, n), max(0, first - window + 1)
         band = Q[..., first:last, :] @ K[..., start:last, :].mT / math.sqrt(Q.shape[-1])
-        back = (torch.arange(first, last, device=Q.device)[:, None]
-                - torch.arange(start, last, device=Q.device))
+        back = torch.arange(first, last, device=Q.device)[:, None] - torch.arange(start, last, device=Q.device)
         hidden = (back < 0) | (back >= window)
         finished.append(band.masked_fill(hidden, -math.inf).softmax(dim=-1) @ V[..., start:last, :])
     return torch.cat(finished, dim=-2)

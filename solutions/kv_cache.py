@@ -80,8 +80,9 @@ class GroupedQueryAttention(nn.Module):
         return self.W_o(merge_heads(weights @ v))
 
 
-def kv_cache_bytes(n_layers: int, n_kv_heads: int, d_head: int, seq_len: int, bytes_per_element: int = 2,
-                   batch: int = 1) -> int:
+def kv_cache_bytes(
+    n_layers: int, n_kv_heads: int, d_head: int, seq_len: int, bytes_per_element: int = 2, batch: int = 1
+) -> int:
     """One key and one value per layer, head and token."""
     if min(n_layers, n_kv_heads, d_head, bytes_per_element, batch) < 1 or seq_len < 0:
         raise ValueError("sizes are at least 1, and the number of tokens at least 0")

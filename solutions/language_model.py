@@ -14,12 +14,20 @@ from solutions.transformer_block import LlamaBlock, RMSNorm
 class LanguageModel(nn.Module):
     """Token ids to logits: embedding, blocks, norm, and the embedding once more as the head."""
 
-    def __init__(self, vocab_size: int, d_model: int, n_layers: int, n_heads: int, n_kv_heads: int, d_ff: int,
-                 base: float = 10000.0, eps: float = 1e-5):
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        n_layers: int,
+        n_heads: int,
+        n_kv_heads: int,
+        d_ff: int,
+        base: float = 10000.0,
+        eps: float = 1e-5,
+    ):
         super().__init__()
         self.embedding = nn.Embedding(vocab_size, d_model)
-        self.blocks = nn.ModuleList(
-            LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, base, eps) for _ in range(n_layers))
+        self.blocks = nn.ModuleList(LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, base, eps) for _ in range(n_layers))
         self.norm = RMSNorm(d_model, eps)
 
     def forward(self, ids: torch.Tensor, caches: list[KVCache] | None = None) -> torch.Tensor:
@@ -38,8 +46,13 @@ class LanguageModel(nn.Module):
         return self.norm(x) @ self.embedding.weight.T
 
 
-def sample(logits: torch.Tensor, temperature: float = 1.0, top_k: int | None = None, top_p: float | None = None,
-           generator: torch.Generator | None = None) -> torch.Tensor:
+def sample(
+    logits: torch.Tensor,
+    temperature: float = 1.0,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    generator: torch.Generator | None = None,
+) -> torch.Tensor:
     """Temperature, then top-k, then top-p over what is left, then one draw."""
     if temperature < 0:
         raise ValueError(f"temperature {temperature} is below 0")
@@ -63,8 +76,14 @@ def sample(logits: torch.Tensor, temperature: float = 1.0, top_k: int | None = N
     return tokens.gather(-1, drawn.reshape(*logits.shape[:-1], 1)).squeeze(-1)
 
 
-def generate(model: nn.Module, ids: torch.Tensor, max_new_tokens: int, temperature: float = 0.0,
-             generator: torch.Generator | None = None, use_cache: bool = True) -> torch.Tensor:
+def generate(
+    model: nn.Module,
+    ids: torch.Tensor,
+    max_new_tokens: int,
+    temperature: float = 0.0,
+    generator: torch.Generator | None = None,
+    use_cache: bool = True,
+) -> torch.Tensor:
     """One token at a time; with caches only what is new is read."""
     caches = [KVCache() for _ in model.blocks] if use_cache else None
     text, unread = ids, ids

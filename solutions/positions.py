@@ -35,7 +35,7 @@ def shift_matrix(offset: int, d_model: int) -> np.ndarray:
     for column in range(0, d_model, 2):
         angle = offset * 10000.0 ** (-column / d_model)
         cosine, sine = np.cos(angle), np.sin(angle)
-        shift[column:column + 2, column:column + 2] = [[cosine, sine], [-sine, cosine]]
+        shift[column : column + 2, column : column + 2] = [[cosine, sine], [-sine, cosine]]
     return shift
 
 
@@ -53,7 +53,7 @@ class LearnedPositions(nn.Module):
             raise ValueError(f"x has shape {tuple(x.shape)}, but the table needs (batch, n, {d_model})")
         if x.shape[1] > max_len:
             raise ValueError(f"{x.shape[1]} tokens, but the table ends after {max_len} positions")
-        return x + self.table[:x.shape[1]]
+        return x + self.table[: x.shape[1]]
 
 
 def alibi_bias(n_heads: int, n: int) -> np.ndarray:

@@ -64,7 +64,7 @@ def gelu(x: torch.Tensor) -> torch.Tensor:
 
 def gelu_tanh(x: torch.Tensor) -> torch.Tensor:
     """The approximation with a hyperbolic tangent."""
-    inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x ** 3)
+    inner = math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3)
     return 0.5 * x * (1.0 + torch.tanh(inner))
 
 
@@ -137,8 +137,9 @@ class DecoderBlock(nn.Module):
 class LlamaBlock(nn.Module):
     """Pre-norm with RMSNorm: causal grouped-query attention with RoPE and a cache, then SwiGLU."""
 
-    def __init__(self, d_model: int, n_heads: int, n_kv_heads: int, d_ff: int, base: float = 10000.0,
-                 eps: float = 1e-5):
+    def __init__(
+        self, d_model: int, n_heads: int, n_kv_heads: int, d_ff: int, base: float = 10000.0, eps: float = 1e-5
+    ):
         super().__init__()
         self.norm_1 = RMSNorm(d_model, eps)
         self.attention = GroupedQueryAttention(d_model, n_heads, n_kv_heads, base)

@@ -39,10 +39,30 @@ LOOPBACK = {"127.0.0.1", "localhost"}
 
 
 # The longest files, longest first. Files are dealt out in order, and one that is begun last would be waited for alone.
-LONGEST = ["test_killed", "test_attacks", "test_instructors", "test_sample_class", "test_site", "test_parity",
-           "test_grade", "test_release", "test_authors", "test_publish", "test_students", "test_mutations",
-           "test_unseen_answers", "test_smollm2", "test_toy_book", "test_warm", "test_writer", "test_feedback",
-           "test_student_process", "test_try", "test_jupyterlab", "test_assemble"]
+LONGEST = [
+    "test_killed",
+    "test_attacks",
+    "test_instructors",
+    "test_sample_class",
+    "test_site",
+    "test_parity",
+    "test_grade",
+    "test_release",
+    "test_authors",
+    "test_publish",
+    "test_students",
+    "test_mutations",
+    "test_unseen_answers",
+    "test_smollm2",
+    "test_toy_book",
+    "test_warm",
+    "test_writer",
+    "test_feedback",
+    "test_student_process",
+    "test_try",
+    "test_jupyterlab",
+    "test_assemble",
+]
 
 
 def pytest_collection_modifyitems(items):
@@ -71,17 +91,26 @@ def browser():
     path = chromium_path()
     if path is None:
         if os.environ.get("REQUIRE_BROWSER") == "1":
-            pytest.fail("REQUIRE_BROWSER=1, but no Chromium is on the PATH (Debian: apt-get install "
-                        "chromium-headless-shell)")
-        pytest.skip("no Chromium on the PATH: browser tests are skipped (Debian: apt-get install "
-                    "chromium-headless-shell)")
+            pytest.fail(
+                "REQUIRE_BROWSER=1, but no Chromium is on the PATH (Debian: apt-get install chromium-headless-shell)"
+            )
+        pytest.skip(
+            "no Chromium on the PATH: browser tests are skipped (Debian: apt-get install chromium-headless-shell)"
+        )
     from playwright.sync_api import sync_playwright
 
     with sync_playwright() as playwright:
         chromium = playwright.chromium.launch(
             executable_path=path,
-            args=["--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-sync",
-                  "--disable-background-networking", "--disable-component-update"],
+            args=[
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-quic",
+                "--no-first-run",
+                "--disable-sync",
+                "--disable-background-networking",
+                "--disable-component-update",
+            ],
         )
         yield chromium
         chromium.close()
@@ -154,7 +183,8 @@ class Watched:
         self.outside: list[str] = []
         self._listeners = {
             "console": lambda message: message.type == "error" and self.errors.append(message.text),
-            "pageerror": lambda error: self.errors.append(str(error))}
+            "pageerror": lambda error: self.errors.append(str(error)),
+        }
         for event, listener in self._listeners.items():
             page.on(event, listener)
         page.route("**/*", self._allow_only_loopback)
@@ -236,8 +266,7 @@ def serve():
     servers = []
 
     def start(folder: Path) -> str:
-        server = http.server.ThreadingHTTPServer(
-            ("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(_Quiet, directory=str(folder)))
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers.append(server)
         return f"http://127.0.0.1:{server.server_port}"
@@ -257,10 +286,27 @@ def jupyter():
         with socket.socket() as free:
             free.bind(("127.0.0.1", 0))
             port = free.getsockname()[1]
-        servers.append(subprocess.Popen(
-            [sys.executable, "-m", "jupyter", app, "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
-             f"--ServerApp.port={port}", "--IdentityProvider.token=", "--ServerApp.password=", *options],
-            cwd=folder, env={**os.environ, **environment}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL))
+        servers.append(
+            subprocess.Popen(
+                [
+                    sys.executable,
+                    "-m",
+                    "jupyter",
+                    app,
+                    "--no-browser",
+                    "--allow-root",
+                    "--ServerApp.ip=127.0.0.1",
+                    f"--ServerApp.port={port}",
+                    "--IdentityProvider.token=",
+                    "--ServerApp.password=",
+                    *options,
+                ],
+                cwd=folder,
+                env={**os.environ, **environment},
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+        )
         address = f"http://127.0.0.1:{port}"
         for _ in range(120):
             with contextlib.suppress(OSError):

@@ -59,8 +59,14 @@ def server(folder: Path) -> Iterator[str | None]:
     options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
     log = folder / "log"
     with log.open("wb") as file:
-        process = subprocess.Popen([place / "postgres", "-D", data, *options], stdin=subprocess.DEVNULL, stdout=file,
-                                   stderr=file, start_new_session=True, **start)
+        process = subprocess.Popen(
+            [place / "postgres", "-D", data, *options],
+            stdin=subprocess.DEVNULL,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            **start,
+        )
     try:
         _wait_until_ready(place, sockets, process, log)
         yield f"postgresql+psycopg://grader@/postgres?host={sockets}"

@@ -15,10 +15,15 @@ def small_weights(shape, d_head: int, width: int, hidden: int, vocabulary: int) 
     weights = {"token_embd": draw(vocabulary, width), "output_norm": 1 + draw(width)}
     for layer in range(shape.n_layers):
         sizes = {
-            "attn_norm": (width,), "ffn_norm": (width,),
-            "attn_q": (shape.n_heads * d_head, width), "attn_output": (width, shape.n_heads * d_head),
-            "attn_k": (shape.n_kv_heads * d_head, width), "attn_v": (shape.n_kv_heads * d_head, width),
-            "ffn_gate": (hidden, width), "ffn_up": (hidden, width), "ffn_down": (width, hidden),
+            "attn_norm": (width,),
+            "ffn_norm": (width,),
+            "attn_q": (shape.n_heads * d_head, width),
+            "attn_output": (width, shape.n_heads * d_head),
+            "attn_k": (shape.n_kv_heads * d_head, width),
+            "attn_v": (shape.n_kv_heads * d_head, width),
+            "ffn_gate": (hidden, width),
+            "ffn_up": (hidden, width),
+            "ffn_down": (width, hidden),
         }
         weights |= {f"blk.{layer}.{name}": 3 * draw(*size) for name, size in sizes.items()}
     return weights

@@ -9,8 +9,13 @@ import torch
 import torch.nn.functional as F
 
 from attnlab import data
-from solutions.attention import (attention_backward, attention_weights, project_qkv, scaled_dot_product_attention,
-                                 self_attention)
+from solutions.attention import (
+    attention_backward,
+    attention_weights,
+    project_qkv,
+    scaled_dot_product_attention,
+    self_attention,
+)
 
 SEED = 30_031
 
@@ -26,8 +31,11 @@ def torch_attention(Q, K, V, mask=None):
 
 
 def qkv(rng, leading_q=(), leading_k=(), leading_v=(), n_q=3, n_k=5, d_k=4, d_v=2):
-    return (rng.normal(size=(*leading_q, n_q, d_k)), rng.normal(size=(*leading_k, n_k, d_k)),
-            rng.normal(size=(*leading_v, n_k, d_v)))
+    return (
+        rng.normal(size=(*leading_q, n_q, d_k)),
+        rng.normal(size=(*leading_k, n_k, d_k)),
+        rng.normal(size=(*leading_v, n_k, d_v)),
+    )
 
 
 def close(actual, expected):
@@ -35,6 +43,7 @@ def close(actual, expected):
 
 
 # projections
+
 
 def test_projections_agree_with_a_linear_layer_that_stores_the_transpose(rng):
     x, W = rng.normal(size=(2, 3, 4)), [rng.normal(size=(4, width)) for width in (5, 6, 7)]
@@ -56,6 +65,7 @@ def test_projections_refuse_a_stack_of_matrices(rng):
 
 
 # weights and output
+
 
 def test_weights_agree_with_pytorch_when_the_values_are_the_identity(rng):
     Q, K, _ = qkv(rng, (2, 6), (2, 6))
@@ -94,8 +104,9 @@ def test_values_alone_may_bring_a_leading_dimension(rng):
 
 def test_without_a_mask_and_with_a_mask_that_allows_everything_nothing_differs(rng):
     Q, K, V = qkv(rng)
-    for free, allowed in zip(scaled_dot_product_attention(Q, K, V),
-                             scaled_dot_product_attention(Q, K, V, np.ones((3, 5), dtype=bool))):
+    for free, allowed in zip(
+        scaled_dot_product_attention(Q, K, V), scaled_dot_product_attention(Q, K, V, np.ones((3, 5), dtype=bool))
+    ):
         assert np.array_equal(free, allowed)
 
 
@@ -148,14 +159,16 @@ def test_inputs_keep_every_bit(rng):
     assert all(np.array_equal(a, b) for a, b in zip(arrays, copies))
 
 
-@pytest.mark.parametrize("sizes, words", [
-    (dict(k=(5, 3), v=(5, 2)), "width 4.*width 3"),
-    (dict(k=(5, 4), v=(6, 2)), "5 keys.*6 values"),
-])
+@pytest.mark.parametrize(
+    "sizes, words",
+    [
+        (dict(k=(5, 3), v=(5, 2)), "width 4.*width 3"),
+        (dict(k=(5, 4), v=(6, 2)), "5 keys.*6 values"),
+    ],
+)
 def test_sizes_that_do_not_fit_are_named(rng, sizes, words):
     with pytest.raises(ValueError, match=words):
-        scaled_dot_product_attention(rng.normal(size=(3, 4)), rng.normal(size=sizes["k"]),
-                                     rng.normal(size=sizes["v"]))
+        scaled_dot_product_attention(rng.normal(size=(3, 4)), rng.normal(size=sizes["k"]), rng.normal(size=sizes["v"]))
 
 
 def test_weights_name_widths_that_do_not_fit(rng):
@@ -164,6 +177,7 @@ def test_weights_name_widths_that_do_not_fit(rng):
 
 
 # self-attention
+
 
 def test_self_attention_agrees_with_pytorch(rng):
     x = rng.normal(size=(2, 3, 6))
@@ -197,13 +211,23 @@ def test_reordering_the_tokens_reorders_the_output_and_changes_nothing_else(rng)
 
 # backward
 
-@pytest.mark.parametrize("leading", [((), (), ()), ((2, 7), (2, 7), (2, 7)), ((2, 1), (7,), (1, 1)), ((), (6,), ()),
-                                     ((), (), (6,)), ((1,), (1,), (1,))])
+
+@pytest.mark.parametrize(
+    "leading",
+    [
+        ((), (), ()),
+        ((2, 7), (2, 7), (2, 7)),
+        ((2, 1), (7,), (1, 1)),
+        ((), (6,), ()),
+        ((), (), (6,)),
+        ((1,), (1,), (1,)),
+    ],
+)
 def test_gradients_agree_with_autograd_in_the_shapes_of_the_inputs(rng, leading):
     Q, K, V = qkv(rng, *leading)
     tensors = [torch.from_numpy(a).requires_grad_() for a in (Q, K, V)]
     q, k, v = tensors
-    output = torch.softmax(q @ k.transpose(-1, -2) / 4 ** 0.5, dim=-1) @ v
+    output = torch.softmax(q @ k.transpose(-1, -2) / 4**0.5, dim=-1) @ v
     d_output = rng.normal(size=output.shape)
     output.backward(torch.from_numpy(d_output))
     for gradient, tensor in zip(attention_backward(Q, K, V, d_output), tensors):
@@ -227,6 +251,7 @@ def test_gradients_agree_with_finite_differences(rng):
 
 
 # the chapter's facts
+
 
 def test_the_third_of_three_tokens_is_1_000_and_1_248():
     Q = K = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0]])
@@ -257,8 +282,10 @@ def test_with_the_hand_made_projections_sat_reads_mostly_from_cat():
 def test_dividing_by_the_root_of_the_width_makes_the_width_matter_no_more(rng, width):
     keys = rng.normal(size=(400, 8, width))
     scores = np.einsum("qd,qkd->qk", rng.normal(size=(400, width)), keys)
-    largest = {name: np.median(torch.softmax(torch.from_numpy(scores / scale), dim=-1).numpy().max(axis=-1))
-               for name, scale in [("none", 1.0), ("root", width ** 0.5), ("width", float(width))]}
+    largest = {
+        name: np.median(torch.softmax(torch.from_numpy(scores / scale), dim=-1).numpy().max(axis=-1))
+        for name, scale in [("none", 1.0), ("root", width**0.5), ("width", float(width))]
+    }
     assert largest["none"] > 0.9
     assert 0.3 < largest["root"] < 0.4
     assert largest["width"] < 0.16

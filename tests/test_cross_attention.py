@@ -33,8 +33,10 @@ def made(seed, width=WIDTH, heads=HEADS):
 
 
 def sequences(draw, batch=BATCH, n_q=ASKING, n_kv=SOURCE, width=WIDTH):
-    return (torch.randn(batch, n_q, width, generator=draw, dtype=torch.float64),
-            torch.randn(batch, n_kv, width, generator=draw, dtype=torch.float64))
+    return (
+        torch.randn(batch, n_q, width, generator=draw, dtype=torch.float64),
+        torch.randn(batch, n_kv, width, generator=draw, dtype=torch.float64),
+    )
 
 
 def pytorch_layer(layer, heads=HEADS):
@@ -48,8 +50,10 @@ def pytorch_layer(layer, heads=HEADS):
 
 def fused(layer, x_q, x_kv, mask=None):
     """The same layer by PyTorch's scaled_dot_product_attention."""
-    q, k, v = (F.linear(x, W.weight).unflatten(-1, (HEADS, -1)).transpose(1, 2)
-               for x, W in ((x_q, layer.W_q), (x_kv, layer.W_k), (x_kv, layer.W_v)))
+    q, k, v = (
+        F.linear(x, W.weight).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+        for x, W in ((x_q, layer.W_q), (x_kv, layer.W_k), (x_kv, layer.W_v))
+    )
     attn_mask = None if mask is None else mask[:, None, None].expand(-1, HEADS, x_q.shape[1], -1)
     heads = F.scaled_dot_product_attention(q, k, v, attn_mask=attn_mask)
     return F.linear(heads.transpose(1, 2).flatten(-2), layer.W_o.weight)
@@ -61,11 +65,13 @@ def close(actual, expected, rtol=1e-10, atol=1e-12):
 
 # against PyTorch
 
+
 @pytest.mark.parametrize("mask", [None, MASK])
 def test_output_and_weights_agree_with_multihead_attention_whose_mask_means_the_opposite(layer, draw, mask):
     x_q, x_kv = sequences(draw)
-    theirs = pytorch_layer(layer)(x_q, x_kv, x_kv, key_padding_mask=None if mask is None else ~mask,
-                                  average_attn_weights=False)
+    theirs = pytorch_layer(layer)(
+        x_q, x_kv, x_kv, key_padding_mask=None if mask is None else ~mask, average_attn_weights=False
+    )
     for ours, expected in zip(layer(x_q, x_kv, mask), theirs):
         close(ours, expected)
 
@@ -76,9 +82,10 @@ def test_gradients_of_inputs_and_projections_agree_with_multihead_attention(laye
     theirs = pytorch_layer(layer)
     up_output, up_weights = sequences(draw)[0], torch.randn(BATCH, HEADS, ASKING, SOURCE, generator=draw)
     gradients = []
-    for output, weights in (layer(x_q, x_kv, mask),
-                            theirs(x_q, x_kv, x_kv, key_padding_mask=None if mask is None else ~mask,
-                                   average_attn_weights=False)):
+    for output, weights in (
+        layer(x_q, x_kv, mask),
+        theirs(x_q, x_kv, x_kv, key_padding_mask=None if mask is None else ~mask, average_attn_weights=False),
+    ):
         x_q.grad = x_kv.grad = None
         ((output * up_output).sum() + (weights * up_weights).sum()).backward()
         gradients.append([x_q.grad, x_kv.grad])
@@ -98,8 +105,10 @@ def test_output_agrees_with_fused_attention_also_where_a_source_is_empty(layer, 
 def test_gradients_agree_with_fused_attention_also_where_a_source_is_empty(layer, draw):
     x_q, x_kv = sequences(draw)
     mask, upstream = MASK & torch.tensor([[False], [True]]), sequences(draw)[0]
-    found = [torch.autograd.grad((output * upstream).sum(), list(layer.parameters()))
-             for output in (layer(x_q, x_kv, mask)[0], fused(layer, x_q, x_kv, mask))]
+    found = [
+        torch.autograd.grad((output * upstream).sum(), list(layer.parameters()))
+        for output in (layer(x_q, x_kv, mask)[0], fused(layer, x_q, x_kv, mask))
+    ]
     for ours, expected in zip(*found):
         assert ours.isfinite().all()
         close(ours, expected)
@@ -122,6 +131,7 @@ def test_single_precision_stays_single_and_agrees(draw):
 
 # masks
 
+
 def test_a_source_without_a_real_token_gives_exact_zeros(layer, draw):
     x_q, x_kv = sequences(draw)
     output, weights = layer(x_q, x_kv, torch.zeros(BATCH, SOURCE, dtype=torch.bool))
@@ -143,9 +153,9 @@ def test_a_padded_batch_agrees_with_each_source_alone(layer, draw):
     x_q, x_kv = sequences(draw)
     output, weights = layer(x_q, x_kv, MASK)
     for i in range(BATCH):
-        alone, its_weights = layer(x_q[i:i + 1], x_kv[i:i + 1, MASK[i]])
-        close(output[i:i + 1], alone)
-        close(weights[i:i + 1][..., MASK[i]], its_weights)
+        alone, its_weights = layer(x_q[i : i + 1], x_kv[i : i + 1, MASK[i]])
+        close(output[i : i + 1], alone)
+        close(weights[i : i + 1][..., MASK[i]], its_weights)
 
 
 def test_a_changed_query_moves_its_own_row_alone(layer, draw):
@@ -172,17 +182,23 @@ def test_with_one_source_token_each_query_brings_home_its_value(layer, draw):
 
 # sizes
 
+
 @pytest.mark.parametrize("d_model, n_heads", [(10, 3), (12, 0), (12, -3), (3, 4)])
 def test_heads_that_do_not_divide_the_width_are_refused(d_model, n_heads):
     with pytest.raises(ValueError, match=f"{n_heads} heads.*width of {d_model}"):
         CrossAttention(d_model, n_heads)
 
 
-@pytest.mark.parametrize("size_q, size_kv, words", [
-    ((2, 5, 9), (2, 7, 12), r"x_q.*\(2, 5, 9\).*12"), ((2, 5, 12), (2, 7, 9), r"x_kv.*\(2, 7, 9\).*12"),
-    ((5, 12), (2, 7, 12), r"x_q.*\(5, 12\)"), ((2, 5, 12), (1, 2, 7, 12), "x_kv"),
-    ((1, 5, 12), (2, 7, 12), "1 sequences.*2"),
-])
+@pytest.mark.parametrize(
+    "size_q, size_kv, words",
+    [
+        ((2, 5, 9), (2, 7, 12), r"x_q.*\(2, 5, 9\).*12"),
+        ((2, 5, 12), (2, 7, 9), r"x_kv.*\(2, 7, 9\).*12"),
+        ((5, 12), (2, 7, 12), r"x_q.*\(5, 12\)"),
+        ((2, 5, 12), (1, 2, 7, 12), "x_kv"),
+        ((1, 5, 12), (2, 7, 12), "1 sequences.*2"),
+    ],
+)
 def test_inputs_that_do_not_fit_are_named(layer, size_q, size_kv, words):
     with pytest.raises(ValueError, match=words):
         layer(torch.ones(size_q, dtype=torch.float64), torch.ones(size_kv, dtype=torch.float64))
@@ -196,10 +212,12 @@ def test_a_mask_of_another_shape_is_refused(layer, draw, shape):
 
 def test_there_are_four_square_projections_and_nothing_else(layer):
     assert {name: tuple(p.shape) for name, p in layer.named_parameters()} == {
-        f"W_{name}.weight": (WIDTH, WIDTH) for name in "qkvo"}
+        f"W_{name}.weight": (WIDTH, WIDTH) for name in "qkvo"
+    }
 
 
 # alignment and cost
+
 
 def test_alignment_averages_before_it_chooses():
     weights = torch.tensor([[0.5, 0.1, 0.4], [0.5, 0.1, 0.4], [0.0, 0.1, 0.9]])[None, :, None]
@@ -227,6 +245,7 @@ def test_a_negative_size_is_refused(sizes):
 
 
 # the chapter's facts
+
 
 def test_the_two_tokens_by_hand_bring_home_what_the_chapter_prints():
     layer = CrossAttention(4, 1)
@@ -272,8 +291,9 @@ def lomi():
 
 
 def test_the_translation_follows_the_three_rules(lomi):
-    english, words, links = lomi["translate"](dict(
-        subject=["the", "old", "cat"], verb=["followed"], object=["a", "small", "bird"], adverb=["today"]))
+    english, words, links = lomi["translate"](
+        dict(subject=["the", "old", "cat"], verb=["followed"], object=["a", "small", "bird"], adverb=["today"])
+    )
     assert " ".join(english) == "the old cat followed a small bird today"
     assert " ".join(words) == "hode lo miru vesa un pipo nika segu"
     assert links == [7, 0, 2, 1, 4, 6, 5, 3]
@@ -292,7 +312,7 @@ def test_no_lomi_word_has_two_meanings(lomi):
 
 def test_the_dictionary_links_of_the_vietnamese_sentence_leave_out_the_article():
     names = {}
-    exec(re.search(r'^seven = .*?^dictionary = .*?$', CHAPTER, re.DOTALL | re.MULTILINE).group(), names)
+    exec(re.search(r"^seven = .*?^dictionary = .*?$", CHAPTER, re.DOTALL | re.MULTILINE).group(), names)
     assert (len(names["seven"]), len(names["thirteen"]), len(names["dictionary"])) == (7, 13, 13)
     assert set(names["dictionary"]) == {1, 2, 3, 4, 5, 6}
     assert [names["seven"][i] for i in names["dictionary"][6:10]] == ["earnings", "earnings", "record", "record"]
@@ -305,12 +325,20 @@ def page(lomi):
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    names = {**lomi, "np": np, "time": time, "torch": torch, "nn": nn, "F": F, "CrossAttention": CrossAttention,
-             "hard_alignment": hard_alignment}
+    names = {
+        **lomi,
+        "np": np,
+        "time": time,
+        "torch": torch,
+        "nn": nn,
+        "F": F,
+        "CrossAttention": CrossAttention,
+        "hard_alignment": hard_alignment,
+    }
 
     def run(text, first=None, end=None):
         cell = cell_with(text)
-        exec(cell[first and cell.index(first):end and cell.index(end)], names)
+        exec(cell[first and cell.index(first) : end and cell.index(end)], names)
 
     run("DICTIONARY = {", "EXAMPLES = ", "fig, panels")
     run("held_out = [")
@@ -342,8 +370,10 @@ def test_the_translator_learns_to_translate_and_to_align(page):
 
 def test_the_source_word_that_is_read_decides_which_noun_is_said(page):
     english = page["long_one"][0]
-    said = {word: page["forced"](page["model"], page["long_one"], page["step"], english.index(word))
-            for word in ("cat", "bird", "followed")}
+    said = {
+        word: page["forced"](page["model"], page["long_one"], page["step"], english.index(word))
+        for word in ("cat", "bird", "followed")
+    }
     assert (said["cat"], said["bird"]) == ("miru", "pipo")
     assert said["followed"] != "segu"
 

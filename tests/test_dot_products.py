@@ -25,6 +25,7 @@ def close(actual, expected):
 
 # dot
 
+
 def test_dot_agrees_with_torch(rng):
     a, b = rng.normal(size=(2, 7))
     close(dot(a.tolist(), b.tolist()), torch.dot(torch.from_numpy(a), torch.from_numpy(b)).item())
@@ -48,6 +49,7 @@ def test_dot_names_the_lengths_it_refuses(a, b):
 
 
 # cosine_similarity
+
 
 def test_cosine_similarity_agrees_with_torch(rng):
     a, b = rng.normal(size=(2, 6))
@@ -83,6 +85,7 @@ def test_cosine_similarity_refuses_shapes_other_than_two_vectors_of_one_length(s
 
 # matmul
 
+
 @pytest.mark.parametrize("n, m, p", [(2, 3, 4), (1, 5, 1), (4, 1, 2)])
 def test_matmul_agrees_with_torch(rng, n, m, p):
     A, B = rng.normal(size=(n, m)), rng.normal(size=(m, p))
@@ -101,12 +104,15 @@ def test_matmul_of_matrices_without_rows_or_columns():
     assert matmul([[], []], []) == [[], []]
 
 
-@pytest.mark.parametrize("A, B", [
-    ([[1.0, 2.0, 3.0]], [[1.0], [2.0]]),
-    ([[1.0, 2.0], [3.0]], [[1.0], [2.0]]),
-    ([[1.0, 2.0]], [[1.0, 2.0], [3.0]]),
-    ([[1.0, 2.0]], [[1.0], [2.0, 3.0]]),
-])
+@pytest.mark.parametrize(
+    "A, B",
+    [
+        ([[1.0, 2.0, 3.0]], [[1.0], [2.0]]),
+        ([[1.0, 2.0], [3.0]], [[1.0], [2.0]]),
+        ([[1.0, 2.0]], [[1.0, 2.0], [3.0]]),
+        ([[1.0, 2.0]], [[1.0], [2.0, 3.0]]),
+    ],
+)
 def test_matmul_refuses_ragged_rows_and_sizes_that_do_not_fit(A, B):
     with pytest.raises(ValueError):
         matmul(A, B)
@@ -114,20 +120,23 @@ def test_matmul_refuses_ragged_rows_and_sizes_that_do_not_fit(A, B):
 
 # pairwise_scores
 
+
 @pytest.mark.parametrize("leading_q, leading_k", [((), ()), ((2,), (2,)), ((2, 1), (6,)), ((), (7,)), ((2, 6), ())])
 def test_scores_agree_with_einsum_on_any_leading_dimensions(rng, leading_q, leading_k):
     Q, K = rng.normal(size=(*leading_q, 3, 4)), rng.normal(size=(*leading_k, 5, 4))
     close(pairwise_scores(Q, K), torch.einsum("...qd,...kd->...qk", torch.from_numpy(Q), torch.from_numpy(K)))
 
 
-@pytest.mark.parametrize("shape_q, shape_k", [((3, 4), (5, 2)), ((3, 4), (5, 1)), ((4,), (5, 4)), ((3, 4), (4,)),
-                                              ((2, 3, 4), (3, 5, 4))])
+@pytest.mark.parametrize(
+    "shape_q, shape_k", [((3, 4), (5, 2)), ((3, 4), (5, 1)), ((4,), (5, 4)), ((3, 4), (4,)), ((2, 3, 4), (3, 5, 4))]
+)
 def test_scores_refuse_shapes_that_do_not_fit(shape_q, shape_k):
     with pytest.raises(ValueError):
         pairwise_scores(np.ones(shape_q), np.ones(shape_k))
 
 
 # score_variance
+
 
 @pytest.mark.parametrize("d", [1, 6, 40])
 def test_score_variance_is_close_to_d(d):
@@ -141,6 +150,7 @@ def test_score_variance_repeats_with_the_seed_and_varies_without():
 
 
 # what the chapter says
+
 
 def test_the_six_sums_of_the_cat_sat():
     assert matmul([THE, CAT, SAT], [list(column) for column in zip(THE, CAT, SAT)]) == [[2, 0, 1], [0, 2, 1], [1, 1, 2]]

@@ -12,8 +12,7 @@ from attnlab import data, gpu
 from attnlab.meter import Meter
 from attnlab.widgets import TileStepper
 from scripts import record_gpu
-from solutions.efficient_attention import (
-    linear_attention, online_softmax, sliding_window_attention, tiled_attention)
+from solutions.efficient_attention import linear_attention, online_softmax, sliding_window_attention, tiled_attention
 from solutions.masks import causal_mask, sliding_window_mask
 
 SEED = 120_121
@@ -50,6 +49,7 @@ def gradients(f, upstream, *inputs):
 
 # online_softmax
 
+
 @pytest.mark.parametrize("sizes", [(10,), (1,) * 10, (3, 0, 4, 3), (7, 3)])
 def test_the_logarithm_of_the_stream_is_pytorchs_logsumexp(draw, sizes):
     x = 5 * draw(10)
@@ -80,14 +80,17 @@ def test_a_block_that_is_no_row_is_named(draw):
 
 # tiled_attention
 
+
 @pytest.mark.parametrize("block_size", [1, 2, 3, 5, 7, 100])
 @pytest.mark.parametrize("n_q, n_k, causal", [(5, 7, False), (7, 7, True), (3, 8, True), (6, 4, True), (1, 5, True)])
 def test_tiles_agree_with_fused_attention_forward_and_backward(draw, block_size, n_q, n_k, causal):
     Q, K, V, upstream = 2 * draw(2, n_q, 4), 2 * draw(2, n_k, 4), draw(2, n_k, 3), draw(2, n_q, 3)
     mask = causal_mask(n_q, n_k) if causal else None
     close(tiled_attention(Q, K, V, block_size, causal), fused(Q, K, V, mask))
-    for ours, theirs in zip(gradients(lambda *x: tiled_attention(*x, block_size, causal), upstream, Q, K, V),
-                            gradients(lambda *x: fused(*x, mask), upstream, Q, K, V)):
+    for ours, theirs in zip(
+        gradients(lambda *x: tiled_attention(*x, block_size, causal), upstream, Q, K, V),
+        gradients(lambda *x: fused(*x, mask), upstream, Q, K, V),
+    ):
         close(ours, theirs)
 
 
@@ -124,8 +127,10 @@ def test_tiles_beyond_the_diagonal_are_never_made(draw):
     assert half.work < 0.75 * all_tiles.work
 
 
-@pytest.mark.parametrize("Q, K, V, block_size", [
-    ((2, 3, 4), (2, 5, 6), (2, 5, 3), 2), ((2, 3, 4), (2, 5, 4), (2, 6, 3), 2), ((2, 3, 4), (2, 5, 4), (2, 5, 3), 0)])
+@pytest.mark.parametrize(
+    "Q, K, V, block_size",
+    [((2, 3, 4), (2, 5, 6), (2, 5, 3), 2), ((2, 3, 4), (2, 5, 4), (2, 6, 3), 2), ((2, 3, 4), (2, 5, 4), (2, 5, 3), 0)],
+)
 def test_what_does_not_fit_in_tiles_is_named(draw, Q, K, V, block_size):
     with pytest.raises(ValueError, match=r"\(2, 5|at least 1, got 0"):
         tiled_attention(draw(*Q), draw(*K), draw(*V), block_size)
@@ -133,25 +138,35 @@ def test_what_does_not_fit_in_tiles_is_named(draw, Q, K, V, block_size):
 
 # sliding_window_attention
 
+
 @pytest.mark.parametrize("n, window", [(1, 1), (7, 1), (7, 3), (40, 5), (40, 17), (40, 39), (40, 100)])
 def test_a_window_agrees_with_the_mask_forward_and_backward(draw, n, window):
     Q, K, V, upstream = 2 * draw(2, n, 4), 2 * draw(2, n, 4), draw(2, n, 3), draw(2, n, 3)
     mask = sliding_window_mask(n, window)
     close(sliding_window_attention(Q, K, V, window), fused(Q, K, V, mask))
-    for ours, theirs in zip(gradients(lambda *x: sliding_window_attention(*x, window), upstream, Q, K, V),
-                            gradients(lambda *x: fused(*x, mask), upstream, Q, K, V)):
+    for ours, theirs in zip(
+        gradients(lambda *x: sliding_window_attention(*x, window), upstream, Q, K, V),
+        gradients(lambda *x: fused(*x, mask), upstream, Q, K, V),
+    ):
         close(ours, theirs)
 
 
-@pytest.mark.parametrize("Q, K, V, window, words", [
-    ((1, 5, 4), (1, 5, 4), (1, 5, 3), 0, "got 0"), ((1, 4, 4), (1, 5, 4), (1, 5, 3), 2, "4 queries and 5 keys"),
-    ((1, 5, 4), (1, 5, 6), (1, 5, 3), 2, "do not fit"), ((1, 5, 4), (1, 5, 4), (1, 6, 3), 2, "do not fit")])
+@pytest.mark.parametrize(
+    "Q, K, V, window, words",
+    [
+        ((1, 5, 4), (1, 5, 4), (1, 5, 3), 0, "got 0"),
+        ((1, 4, 4), (1, 5, 4), (1, 5, 3), 2, "4 queries and 5 keys"),
+        ((1, 5, 4), (1, 5, 6), (1, 5, 3), 2, "do not fit"),
+        ((1, 5, 4), (1, 5, 4), (1, 6, 3), 2, "do not fit"),
+    ],
+)
 def test_what_does_not_fit_in_a_window_is_named(draw, Q, K, V, window, words):
     with pytest.raises(ValueError, match=words):
         sliding_window_attention(draw(*Q), draw(*K), draw(*V), window)
 
 
 # linear_attention
+
 
 @pytest.mark.parametrize("feature_map", [elu_plus_one, torch.exp, lambda x: torch.cat([x.exp(), (-x).exp()], -1)])
 def test_a_sum_agrees_with_the_weights_written_out_forward_and_backward(draw, feature_map):
@@ -161,8 +176,10 @@ def test_a_sum_agrees_with_the_weights_written_out_forward_and_backward(draw, fe
 
     Q, K, V, upstream = draw(2, 5, 4), draw(2, 7, 4), draw(2, 7, 3), draw(2, 5, 3)
     close(linear_attention(Q, K, V, feature_map), written_out(Q, K, V))
-    for ours, theirs in zip(gradients(lambda *x: linear_attention(*x, feature_map), upstream, Q, K, V),
-                            gradients(written_out, upstream, Q, K, V)):
+    for ours, theirs in zip(
+        gradients(lambda *x: linear_attention(*x, feature_map), upstream, Q, K, V),
+        gradients(written_out, upstream, Q, K, V),
+    ):
         close(ours, theirs)
 
 
@@ -200,6 +217,7 @@ def test_what_does_not_fit_in_a_sum_is_named(draw, K, V):
 
 # What is held and computed
 
+
 def grown(f, draw):
     """Memory and work for 512 tokens over those for 256."""
     meters = []
@@ -211,9 +229,16 @@ def grown(f, draw):
     return meters[1].numbers / meters[0].numbers, meters[1].work / meters[0].work
 
 
-@pytest.mark.parametrize("f, memory, work", [
-    (gpu.naive, 4, 4), (lambda *x: tiled_attention(*x, 16), 2, 4), (lambda *x: sliding_window_attention(*x, 5), 2, 2),
-    (lambda *x: linear_attention(*x, elu_plus_one), 2, 2)], ids=["naive", "tiles", "window", "sum"])
+@pytest.mark.parametrize(
+    "f, memory, work",
+    [
+        (gpu.naive, 4, 4),
+        (lambda *x: tiled_attention(*x, 16), 2, 4),
+        (lambda *x: sliding_window_attention(*x, 5), 2, 2),
+        (lambda *x: linear_attention(*x, elu_plus_one), 2, 2),
+    ],
+    ids=["naive", "tiles", "window", "sum"],
+)
 def test_memory_and_work_grow_as_they_should(draw, f, memory, work):
     assert grown(f, draw) == pytest.approx((memory, work), rel=0.3)
 
@@ -227,6 +252,7 @@ def test_the_work_of_a_window_is_that_of_n_times_window(draw, window):
 
 
 # The chapter's facts
+
 
 def test_in_tiles_the_stepper_and_the_reference_agree():
     scores, values = (torch.tensor(x, dtype=torch.float64) for x in (TileStepper.SCORES, TileStepper.VALUES))
@@ -247,8 +273,12 @@ def errors():
         Q, K, V = (torch.tensor(part[name]) for part in (story.queries, story.keys, story.values))
         exact = fused(Q, K, V, past)
         weights = elu_plus_one(Q) @ elu_plus_one(K).mT * past
-        outputs = (fused(Q, K, V, near), fused(Q, K, V, near | (place == 0)),
-                   weights / weights.sum(-1, keepdim=True) @ V, past.double() / past.sum(-1, keepdim=True) @ V)
+        outputs = (
+            fused(Q, K, V, near),
+            fused(Q, K, V, near | (place == 0)),
+            weights / weights.sum(-1, keepdim=True) @ V,
+            past.double() / past.sum(-1, keepdim=True) @ V,
+        )
         found[name] = [((out - exact)[64:].norm() / exact[64:].norm()).item() for out in outputs]
     return found
 
@@ -270,13 +300,14 @@ def test_the_recorded_heads_and_distances_fit_together():
     for name, (layer, head) in story.heads.items():
         Q, K = (torch.tensor(part[name]) for part in (story.queries, story.keys))
         weights = (Q @ K.T / 8).masked_fill(place > place[:, None], -math.inf).softmax(-1)
-        rows = torch.stack([weights[i, i - 63:i + 1].flip(0) for i in range(64, 128)])
+        rows = torch.stack([weights[i, i - 63 : i + 1].flip(0) for i in range(64, 128)])
         assert np.abs(rows.mean(0).numpy() - story.by_distance[layer, head]).max() < 5e-3
         assert weights[64:, 0].mean().item() == pytest.approx(story.on_first[layer, head], abs=5e-3)
     assert (story.by_distance.sum(-1) + story.on_first < 1.01).all()
 
 
 # The recording of a GPU
+
 
 @pytest.fixture(scope="module")
 def dry(tmp_path_factory):
@@ -290,8 +321,12 @@ def test_a_recording_says_what_it_was_made_with_and_can_be_shown(dry):
     found = gpu.recorded(dry)
     assert found["command"].startswith("python scripts/record_gpu.py --dry") and found["torch"] == torch.__version__
     assert [row["n"] for row in found["attention"]] == [16, 32]
-    assert all(row[f"{name}_{unit}"] > 0 for row in found["attention"] for name in ("naive", "fused")
-               for unit in ("ms", "bytes"))
+    assert all(
+        row[f"{name}_{unit}"] > 0
+        for row in found["attention"]
+        for name in ("naive", "fused")
+        for unit in ("ms", "bytes")
+    )
     assert found["decoding"]["same_text"] is True
     assert gpu.say_attention(found).count("\n") == 5 and "tokens a second" in gpu.say_decoding(found)
     assert len(gpu.draw(found).axes) == 2

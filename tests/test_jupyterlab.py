@@ -19,8 +19,12 @@ def gallery():
     complete, cells, wanted = sample_class.Sample("complete", "", references="all"), [], set(widgets.__all__)
     for stem in registry.chapters():
         notebook = sample_class.submission(complete, stem, release.student_notebook(stem))
-        found = [statement for cell in notebook.cells if cell.cell_type == "code"
-                 for statement in excerpt.statements(cell.source, stem)]
+        found = [
+            statement
+            for cell in notebook.cells
+            if cell.cell_type == "code"
+            for statement in excerpt.statements(cell.source, stem)
+        ]
         for statement in found:
             kinds = statement.needs & wanted
             if isinstance(statement.node, ast.Expr) and kinds:
@@ -28,8 +32,10 @@ def gallery():
                 needed = [found[i] for i in excerpt.needed(found, statement.needs)]
                 cells.append("\n".join(ast.unparse(s.node) for s in [*needed, statement]))
     assert not wanted, f"stands in no chapter: {', '.join(wanted)}"
-    return nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(cell) for cell in cells], metadata={
-        "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}})
+    return nbformat.v4.new_notebook(
+        cells=[nbformat.v4.new_code_cell(cell) for cell in cells],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}},
+    )
 
 
 @pytest.fixture(scope="session")
@@ -46,9 +52,15 @@ def lab(jupyter, tmp_path_factory):
     nbformat.write(sample_class.submission(complete, "softmax", released), folder / "solved.ipynb")
     nbformat.write(gallery(), folder / "gallery.ipynb")
     packages = os.pathsep.join([str(registry.ROOT), os.environ["PYTHONPATH"]])
-    return jupyter("lab", folder, "lab", PYTHONPATH=packages, ATTNLAB_MINE="solutions",
-                   JUPYTERLAB_SETTINGS_DIR=str(folder / "settings"),
-                   JUPYTERLAB_WORKSPACES_DIR=str(folder / "workspaces"))
+    return jupyter(
+        "lab",
+        folder,
+        "lab",
+        PYTHONPATH=packages,
+        ATTNLAB_MINE="solutions",
+        JUPYTERLAB_SETTINGS_DIR=str(folder / "settings"),
+        JUPYTERLAB_WORKSPACES_DIR=str(folder / "workspaces"),
+    )
 
 
 def open_notebook(page, address, name):

@@ -23,12 +23,14 @@ def draw():
 @pytest.fixture
 def make(draw):
     """A layer in float64 with drawn weights, large enough for weights of attention that are far from uniform."""
+
     def made(*sizes, **options):
         layer = GroupedQueryAttention(*sizes, **options).double()
         with torch.no_grad():
             for parameter in layer.parameters():
-                parameter.copy_(draw(*parameter.shape) * 2 / layer.W_q.in_features ** 0.5)
+                parameter.copy_(draw(*parameter.shape) * 2 / layer.W_q.in_features**0.5)
         return layer
+
     return made
 
 
@@ -54,8 +56,10 @@ def turned(x, base, first=0):
 
 def fused(layer, x, n_heads, n_kv_heads, base, enable_gqa=True):
     """The same layer out of PyTorch's fused attention."""
-    q, k, v = (F.linear(x, getattr(layer, name).weight).unflatten(-1, (heads, -1)).transpose(1, 2)
-               for name, heads in zip(MAPS, (n_heads, n_kv_heads, n_kv_heads)))
+    q, k, v = (
+        F.linear(x, getattr(layer, name).weight).unflatten(-1, (heads, -1)).transpose(1, 2)
+        for name, heads in zip(MAPS, (n_heads, n_kv_heads, n_kv_heads))
+    )
     q, k = turned(q, base), turned(k, base)
     if not enable_gqa:
         k, v = (t[:, [h * n_kv_heads // n_heads for h in range(n_heads)]] for t in (k, v))
@@ -69,6 +73,7 @@ def in_chunks(layer, x, lengths, cache=None):
 
 
 # repeat_kv
+
 
 @pytest.mark.parametrize("n_rep", [1, 2, 5])
 def test_heads_are_repeated_as_pytorch_s_fused_attention_shares_them(draw, n_rep):
@@ -91,6 +96,7 @@ def test_what_cannot_be_repeated_is_named(draw, shape, n_rep):
 
 
 # KVCache
+
 
 def test_the_cache_is_a_concatenation_along_the_tokens(draw):
     keys, values = draw(2, 3, 9, 5), draw(2, 3, 9, 5)
@@ -134,8 +140,17 @@ def test_caches_share_nothing(draw):
     assert len(other) == 0
 
 
-@pytest.mark.parametrize("k, v", [((1, 3, 1, 4), None), ((2, 1, 1, 4), None), ((2, 3, 1, 5), None),
-                                  ((2, 3, 1, 4), (2, 3, 1, 5)), ((2, 3, 2, 4), (2, 3, 1, 4)), ((3, 1, 4), None)])
+@pytest.mark.parametrize(
+    "k, v",
+    [
+        ((1, 3, 1, 4), None),
+        ((2, 1, 1, 4), None),
+        ((2, 3, 1, 5), None),
+        ((2, 3, 1, 4), (2, 3, 1, 5)),
+        ((2, 3, 2, 4), (2, 3, 1, 4)),
+        ((3, 1, 4), None),
+    ],
+)
 def test_what_does_not_continue_is_named_and_leaves_the_cache_as_it_was(draw, k, v):
     cache = KVCache()
     keys, _ = cache.append(draw(2, 3, 2, 4), draw(2, 3, 2, 4))
@@ -148,10 +163,12 @@ def test_what_does_not_continue_is_named_and_leaves_the_cache_as_it_was(draw, k,
 
 # the layer in one pass
 
+
 @pytest.mark.parametrize("enable_gqa", [True, False])
 @pytest.mark.parametrize("n_kv_heads", [1, 2, 3, 6])
-def test_one_pass_agrees_with_fused_attention_on_complex_rotations_forward_and_backward(make, draw, n_kv_heads,
-                                                                                       enable_gqa):
+def test_one_pass_agrees_with_fused_attention_on_complex_rotations_forward_and_backward(
+    make, draw, n_kv_heads, enable_gqa
+):
     layer = make(24, 6, n_kv_heads, base=50.0)
     upstream, results = draw(2, 5, 24), []
     data = draw(2, 5, 24)
@@ -167,8 +184,9 @@ def test_one_pass_agrees_with_fused_attention_on_complex_rotations_forward_and_b
 
 def test_only_distances_count(layer, draw):
     x = draw(2, 4, 24)
-    q, k, v = (getattr(layer, name)(x).unflatten(-1, (heads, 4)).transpose(1, 2)
-               for name, heads in zip(MAPS, (6, 2, 2)))
+    q, k, v = (
+        getattr(layer, name)(x).unflatten(-1, (heads, 4)).transpose(1, 2) for name, heads in zip(MAPS, (6, 2, 2))
+    )
     far = F.scaled_dot_product_attention(turned(q, 50.0, 30), turned(k, 50.0, 30), v, is_causal=True, enable_gqa=True)
     close(layer(x), layer.W_o(far.transpose(1, 2).flatten(2)), 1e-5)
 
@@ -190,6 +208,7 @@ def test_the_base_reaches_the_rotation(make, draw):
 
 
 # the layer with a cache
+
 
 @pytest.mark.parametrize("lengths", [(9,), (1,) * 9, (4, 5), (5, 1, 3), (1, 7, 1), (2, 2, 2, 3)])
 @pytest.mark.parametrize("n_kv_heads", [1, 2, 6])
@@ -217,7 +236,7 @@ def test_two_texts_in_turn_do_not_meet(layer, draw):
     caches, outputs = (KVCache(), KVCache()), ([], [])
     for i in range(4):
         for text, cache, output in zip((x, y), caches, outputs):
-            output.append(layer(text[:, i:i + 1], cache))
+            output.append(layer(text[:, i : i + 1], cache))
     for text, output in zip((x, y), outputs):
         close(torch.cat(output, dim=1), layer(text))
 
@@ -255,12 +274,17 @@ def test_single_precision_is_the_default_and_stays(draw):
 @pytest.mark.parametrize("n_kv_heads, narrow", [(6, 24), (2, 8), (1, 4)])
 def test_keys_and_values_have_narrow_maps_without_bias(n_kv_heads, narrow):
     shapes = {name: tuple(p.shape) for name, p in GroupedQueryAttention(24, 6, n_kv_heads).named_parameters()}
-    assert shapes == {"W_q.weight": (24, 24), "W_k.weight": (narrow, 24), "W_v.weight": (narrow, 24),
-                      "W_o.weight": (24, 24)}
+    assert shapes == {
+        "W_q.weight": (24, 24),
+        "W_k.weight": (narrow, 24),
+        "W_v.weight": (narrow, 24),
+        "W_o.weight": (24, 24),
+    }
 
 
-@pytest.mark.parametrize("d_model, n_heads, n_kv_heads", [(10, 4, 2), (12, 6, 4), (8, 2, 4), (8, 0, 1), (8, 4, 0),
-                                                          (8, 4, -2)])
+@pytest.mark.parametrize(
+    "d_model, n_heads, n_kv_heads", [(10, 4, 2), (12, 6, 4), (8, 2, 4), (8, 0, 1), (8, 4, 0), (8, 4, -2)]
+)
 def test_heads_that_do_not_divide_are_named(d_model, n_heads, n_kv_heads):
     with pytest.raises(ValueError, match=f"{d_model}.*{n_heads}.*{n_kv_heads}"):
         GroupedQueryAttention(d_model, n_heads, n_kv_heads)
@@ -279,6 +303,7 @@ def test_tokens_that_do_not_fit_are_named(layer, draw, shape):
 
 # counting
 
+
 @pytest.mark.parametrize("dtype, size", [(torch.float32, 4), (torch.float16, 2)])
 def test_the_bytes_are_those_of_the_tensors_that_are_held(dtype, size):
     held = []
@@ -288,8 +313,10 @@ def test_the_bytes_are_those_of_the_tensors_that_are_held(dtype, size):
     assert kv_cache_bytes(5, 2, 4, 7, size, batch=3) == sum(t.numel() * t.element_size() for t in held)
 
 
-@pytest.mark.parametrize("wrong", [dict(n_layers=0), dict(n_kv_heads=0), dict(d_head=-1), dict(seq_len=-1),
-                                   dict(bytes_per_element=0), dict(batch=0)])
+@pytest.mark.parametrize(
+    "wrong",
+    [dict(n_layers=0), dict(n_kv_heads=0), dict(d_head=-1), dict(seq_len=-1), dict(bytes_per_element=0), dict(batch=0)],
+)
 def test_sizes_that_cannot_be_are_refused(wrong):
     with pytest.raises(ValueError, match="at least"):
         kv_cache_bytes(**{**dict(n_layers=2, n_kv_heads=3, d_head=4, seq_len=5), **wrong})
@@ -301,12 +328,13 @@ def test_an_empty_cache_weighs_nothing():
 
 # the chapter's facts
 
+
 def test_an_eight_billion_llama_holds_a_quarter_of_what_its_query_heads_would():
     """The figures that the chapter corrects: 4 GiB and 69 GB were for 32 key/value heads, in two different units."""
     long, short = 128 * 1024, 8192
-    assert kv_cache_bytes(32, 32, 128, short) == 4 * 2 ** 30
+    assert kv_cache_bytes(32, 32, 128, short) == 4 * 2**30
     assert kv_cache_bytes(32, 32, 128, long) / 1e9 == pytest.approx(68.7, abs=0.05)
-    assert kv_cache_bytes(32, 8, 128, short) == 2 ** 30 and kv_cache_bytes(32, 8, 128, long) == 16 * 2 ** 30
+    assert kv_cache_bytes(32, 8, 128, short) == 2**30 and kv_cache_bytes(32, 8, 128, long) == 16 * 2**30
 
 
 def test_pytorch_s_causal_flag_aligns_to_the_top_left():

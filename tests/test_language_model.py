@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch import nn
 
 from attnlab import data
 from solutions.kv_cache import KVCache
@@ -51,8 +50,10 @@ def by_fused_operations(model, ids):
 
     x = F.embedding(ids, weights["embedding.weight"])
     for layer in range(3):
+
         def weight(name):
             return weights[f"blocks.{layer}.{name}.weight"]
+
         y = F.rms_norm(x, (24,), weight("norm_1"), 1e-3)
         q, k, v = (F.linear(y, weight(f"attention.W_{name}")).view(batch, n, -1, 4).transpose(1, 2) for name in "qkv")
         heads = F.scaled_dot_product_attention(rotated(q), rotated(k), v, is_causal=True, enable_gqa=True)
@@ -69,6 +70,7 @@ def close(actual, expected):
 
 
 # the model
+
 
 def test_logits_and_gradients_agree_with_pytorch_s_fused_operations(model, ids, draw):
     upstream, gradients = draw(2, 5, 13), []
@@ -130,6 +132,7 @@ def test_smollm2_has_the_parameters_of_its_name():
 
 # sampling
 
+
 def shares_of(logits, draws=40_000, **limits):
     """How often each token is drawn."""
     rows = logits.expand(draws, -1)
@@ -151,10 +154,23 @@ def expected_shares(logits, temperature=1.0, top_k=None, top_p=None):
     return torch.tensor([odds[i] / total if i in kept else 0.0 for i in range(len(odds))])
 
 
-@pytest.mark.parametrize("limits", [
-    {}, {"temperature": 0.5}, {"temperature": 3.0}, {"top_k": 1}, {"top_k": 4}, {"top_k": 99}, {"top_p": 1e-9},
-    {"top_p": 0.6}, {"top_p": 0.95}, {"top_p": 1.0}, {"top_k": 3, "top_p": 0.7}, {"top_k": 5, "top_p": 0.8,
-                                                                                   "temperature": 1.7}])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {},
+        {"temperature": 0.5},
+        {"temperature": 3.0},
+        {"top_k": 1},
+        {"top_k": 4},
+        {"top_k": 99},
+        {"top_p": 1e-9},
+        {"top_p": 0.6},
+        {"top_p": 0.95},
+        {"top_p": 1.0},
+        {"top_k": 3, "top_p": 0.7},
+        {"top_k": 5, "top_p": 0.8, "temperature": 1.7},
+    ],
+)
 def test_tokens_are_drawn_with_the_shares_that_a_loop_computes(draw, limits):
     logits = draw(7)
     shares, expected = shares_of(logits, **limits), expected_shares(logits, **limits)
@@ -195,14 +211,22 @@ def test_sampling_leaves_the_logits_as_they_were(draw):
     assert torch.equal(logits, before)
 
 
-@pytest.mark.parametrize("limits, word", [({"temperature": -0.1}, "-0.1"), ({"top_k": 0}, "top_k 0"),
-                                          ({"top_p": 0.0}, "top_p 0.0"), ({"top_p": 1.01}, "top_p 1.01")])
+@pytest.mark.parametrize(
+    "limits, word",
+    [
+        ({"temperature": -0.1}, "-0.1"),
+        ({"top_k": 0}, "top_k 0"),
+        ({"top_p": 0.0}, "top_p 0.0"),
+        ({"top_p": 1.01}, "top_p 1.01"),
+    ],
+)
 def test_limits_that_mean_nothing_are_named(draw, limits, word):
     with pytest.raises(ValueError, match=word):
         sample(draw(7), **limits)
 
 
 # writing
+
 
 @pytest.mark.parametrize("use_cache", [True, False])
 def test_greedy_writing_is_the_argmax_of_one_pass_over_the_result(model, ids, use_cache):
@@ -214,6 +238,7 @@ def test_greedy_writing_is_the_argmax_of_one_pass_over_the_result(model, ids, us
 def test_drawn_text_is_the_same_with_caches_and_without_and_differs_by_seed(model, ids):
     def text(seed, use_cache):
         return generate(model, ids, 12, 1.5, torch.Generator().manual_seed(seed), use_cache)
+
     assert torch.equal(text(1, True), text(1, False))
     assert not torch.equal(text(1, True), text(2, True))
 
@@ -241,6 +266,7 @@ def test_what_is_written_can_be_trained_on(model, ids):
 
 # the chapter's facts
 
+
 def test_a_tied_model_without_blocks_says_each_word_of_the_table_again():
     table = torch.tensor([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0], [0, 0, 1, 1], [0, 1, 1, 0]])
     model = LanguageModel(5, 4, 0, 1, 1, 4)
@@ -263,8 +289,12 @@ def test_large_embeddings_make_an_untrained_model_sure_and_small_ones_make_it_gu
 def test_the_floor_of_repeated_rows_is_the_loss_of_who_knows_the_rule(period):
     """On a smaller alphabet: 6 letters, periods 3 to 5, 11 long. The best guess weighs all texts that begin alike."""
     from itertools import permutations
-    texts = {np.resize(row, 11).astype(int).tobytes(): 1 / 3 / math.perm(6, p)
-             for p in (3, 4, 5) for row in permutations(range(6), p)}
+
+    texts = {
+        np.resize(row, 11).astype(int).tobytes(): 1 / 3 / math.perm(6, p)
+        for p in (3, 4, 5)
+        for row in permutations(range(6), p)
+    }
     text = np.resize(np.arange(period), 11).astype(int)
     loss = 0.0
     for n in range(1, 11):
@@ -284,8 +314,9 @@ def test_the_story_begins_and_the_capital_is_paris(written):
 
 
 def test_steps_with_a_cache_stay_alike_and_without_one_grow(written):
-    with_cache, without = (np.median(times.reshape(-1, 10)[1:], axis=1)
-                           for times in (written.seconds_with, written.seconds_without))
+    with_cache, without = (
+        np.median(times.reshape(-1, 10)[1:], axis=1) for times in (written.seconds_with, written.seconds_without)
+    )
     assert with_cache[-1] < 2 * with_cache[0] and without[-1] > 1.5 * without[0]
     assert written.seconds_without.sum() > 2 * written.seconds_with.sum()
 

@@ -8,8 +8,14 @@ import torch
 import torch.nn.functional as F
 
 from attnlab import data
-from solutions.masks import (causal_attention, causal_mask, masked_softmax, next_token_loss, padding_mask,
-                             sliding_window_mask)
+from solutions.masks import (
+    causal_attention,
+    causal_mask,
+    masked_softmax,
+    next_token_loss,
+    padding_mask,
+    sliding_window_mask,
+)
 
 SEED = 40_041
 
@@ -21,8 +27,9 @@ def rng():
 
 def torch_attention(Q, K, V, mask=None, is_causal=False):
     mask = None if mask is None else torch.from_numpy(mask)
-    return F.scaled_dot_product_attention(*map(torch.from_numpy, (Q, K, V)), attn_mask=mask,
-                                          is_causal=is_causal).numpy()
+    return F.scaled_dot_product_attention(
+        *map(torch.from_numpy, (Q, K, V)), attn_mask=mask, is_causal=is_causal
+    ).numpy()
 
 
 def close(actual, expected):
@@ -30,6 +37,7 @@ def close(actual, expected):
 
 
 # masks
+
 
 @pytest.mark.parametrize("n_q, n_k", [(1, 1), (4, 4), (2, 5), (1, 6), (5, 2), (3, 0), (0, 3), (0, 0)])
 def test_a_query_sees_a_key_unless_its_position_counted_from_the_end_is_earlier(n_q, n_k):
@@ -63,8 +71,15 @@ def test_with_more_queries_than_keys_the_first_rows_are_empty():
     assert causal_mask(5, 2).any(axis=1).tolist() == [False, False, False, True, True]
 
 
-@pytest.mark.parametrize("mask", [lambda: causal_mask(-1), lambda: causal_mask(2, -1), lambda: padding_mask([0], -1),
-                                  lambda: sliding_window_mask(-1, 2)])
+@pytest.mark.parametrize(
+    "mask",
+    [
+        lambda: causal_mask(-1),
+        lambda: causal_mask(2, -1),
+        lambda: padding_mask([0], -1),
+        lambda: sliding_window_mask(-1, 2),
+    ],
+)
 def test_negative_sizes_raise_value_error(mask):
     with pytest.raises(ValueError):
         mask()
@@ -110,6 +125,7 @@ def test_a_window_below_one_is_refused(window):
 
 # masked softmax
 
+
 @pytest.mark.filterwarnings("error")
 def test_masked_softmax_agrees_with_pytorch_with_empty_rows_set_to_zero(rng):
     scores, mask = 3 * rng.normal(size=(2, 4, 5)), rng.random(size=(2, 4, 5)) < 0.5
@@ -144,6 +160,7 @@ def test_a_mask_that_does_not_fit_is_refused(rng):
 
 
 # causal attention
+
 
 @pytest.mark.parametrize("n_q, n_k", [(5, 5), (2, 6), (1, 4)])
 def test_causal_attention_agrees_with_pytorch(rng, n_q, n_k):
@@ -183,8 +200,15 @@ def test_sizes_that_do_not_fit_are_named(rng, k, v, words):
 
 
 def test_inputs_keep_every_bit(rng):
-    arrays = [rng.normal(size=(3, 4)), rng.normal(size=(3, 4)), rng.normal(size=(3, 2)), rng.normal(size=(2, 3, 5)),
-              rng.integers(0, 5, size=(2, 3)), np.array([2, 1]), rng.random(size=(3, 4)) < 0.5]
+    arrays = [
+        rng.normal(size=(3, 4)),
+        rng.normal(size=(3, 4)),
+        rng.normal(size=(3, 2)),
+        rng.normal(size=(2, 3, 5)),
+        rng.integers(0, 5, size=(2, 3)),
+        np.array([2, 1]),
+        rng.random(size=(3, 4)) < 0.5,
+    ]
     copies = [a.copy() for a in arrays]
     Q, K, V, logits, tokens, lengths, mask = arrays
     causal_attention(Q, K, V)
@@ -196,11 +220,13 @@ def test_inputs_keep_every_bit(rng):
 
 # the loss
 
+
 @pytest.mark.parametrize("scale", [1.0, 1000.0])
 def test_the_loss_is_pytorchs_cross_entropy_of_shifted_targets(rng, scale):
     logits, tokens = scale * rng.normal(size=(3, 5, 7)), rng.integers(0, 7, size=(3, 5))
-    expected = F.cross_entropy(torch.from_numpy(logits[:, :-1]).flatten(0, 1),
-                               torch.from_numpy(tokens[:, 1:]).flatten())
+    expected = F.cross_entropy(
+        torch.from_numpy(logits[:, :-1]).flatten(0, 1), torch.from_numpy(tokens[:, 1:]).flatten()
+    )
     assert next_token_loss(logits, tokens) == pytest.approx(expected.item(), rel=1e-12)
     assert type(next_token_loss(logits, tokens)) is float
 
@@ -217,12 +243,20 @@ def test_one_sentence_without_a_batch_and_lists_are_taken_too(rng):
     assert next_token_loss(logits, tokens) == next_token_loss(logits[None], [tokens])
 
 
-@pytest.mark.parametrize("shape, tokens, words", [
-    ((1, 1, 5), [[2]], "two"), ((1, 0, 5), np.zeros((1, 0), int), "two"),
-    ((0, 3, 5), np.zeros((0, 3), int), "two"),
-    ((1, 3, 5), [[0, 5, 1]], "between 0 and 4"), ((1, 3, 5), [[0, 1, -1]], "between 0 and 4"),
-    ((1, 3, 5), [[7, 1, 1]], "between 0 and 4"), ((1, 4, 5), [[0, 1, 2]], "do not fit"),
-    ((2, 3, 5), [[0, 1, 2]], "do not fit"), ((3, 5), [[0, 1, 2]], "do not fit")])
+@pytest.mark.parametrize(
+    "shape, tokens, words",
+    [
+        ((1, 1, 5), [[2]], "two"),
+        ((1, 0, 5), np.zeros((1, 0), int), "two"),
+        ((0, 3, 5), np.zeros((0, 3), int), "two"),
+        ((1, 3, 5), [[0, 5, 1]], "between 0 and 4"),
+        ((1, 3, 5), [[0, 1, -1]], "between 0 and 4"),
+        ((1, 3, 5), [[7, 1, 1]], "between 0 and 4"),
+        ((1, 4, 5), [[0, 1, 2]], "do not fit"),
+        ((2, 3, 5), [[0, 1, 2]], "do not fit"),
+        ((3, 5), [[0, 1, 2]], "do not fit"),
+    ],
+)
 def test_what_leaves_no_prediction_or_does_not_fit_is_refused(rng, shape, tokens, words):
     with pytest.raises(ValueError, match=words):
         next_token_loss(rng.normal(size=shape), np.asarray(tokens))
@@ -283,8 +317,9 @@ def test_pytorchs_softmax_gives_nan_for_an_empty_row_and_its_attention_gives_zer
 def empty_row_gradients(weights_of):
     """Names of Q, K and V whose gradient holds nan, when the second of three rows is empty and not used."""
     mask = torch.tensor([[True, False, False], [False, False, False], [True, True, False]])
-    q, k, v = (part.clone().requires_grad_()
-               for part in torch.from_numpy(np.random.default_rng(SEED).normal(size=(3, 3, 2))))
+    q, k, v = (
+        part.clone().requires_grad_() for part in torch.from_numpy(np.random.default_rng(SEED).normal(size=(3, 3, 2)))
+    )
     output = weights_of(q @ k.T, mask) @ v
     output[[0, 2]].sum().backward()
     return "".join(name for name, part in zip("QKV", (q, k, v)) if part.grad.isnan().any())

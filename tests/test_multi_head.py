@@ -25,7 +25,7 @@ def layer(draw):
     made = MultiHeadAttention(12, 3).double()
     with torch.no_grad():
         for parameter in made.parameters():
-            parameter.copy_(draw(*parameter.shape) / 12 ** 0.5)
+            parameter.copy_(draw(*parameter.shape) / 12**0.5)
     return made
 
 
@@ -49,12 +49,13 @@ def lower(n):
 
 # splitting and merging
 
+
 def test_a_head_is_a_run_of_neighbouring_numbers_of_every_token(draw):
     x = draw(2, 5, 12)
     heads = split_heads(x, 3)
     assert heads.shape == (2, 3, 5, 4)
     for h in range(3):
-        assert torch.equal(heads[:, h], x[:, :, 4 * h:4 * h + 4])
+        assert torch.equal(heads[:, h], x[:, :, 4 * h : 4 * h + 4])
 
 
 @pytest.mark.parametrize("n_heads", [1, 2, 3, 4, 6, 12])
@@ -96,6 +97,7 @@ def test_merging_names_the_number_of_dimensions(draw, shape):
 
 # the layer against PyTorch's module and PyTorch's fused operation
 
+
 @pytest.mark.parametrize("masked", [False, True])
 def test_output_weights_and_all_gradients_agree_with_pytorch_s_module(layer, draw, masked):
     """Its mask has the opposite meaning, and its weights are averaged unless told otherwise."""
@@ -105,8 +107,9 @@ def test_output_weights_and_all_gradients_agree_with_pytorch_s_module(layer, dra
     with torch.no_grad():
         theirs.copy_(ours)
     output, weights = layer(ours, mask)
-    expected, expected_weights = twin(theirs, theirs, theirs, attn_mask=~mask if masked else None,
-                                      average_attn_weights=False)
+    expected, expected_weights = twin(
+        theirs, theirs, theirs, attn_mask=~mask if masked else None, average_attn_weights=False
+    )
     close(output, expected)
     close(weights, expected_weights)
 
@@ -123,8 +126,9 @@ def test_pytorch_s_module_averages_the_heads_unless_told_otherwise(layer, draw):
     close(layer(x)[1].mean(dim=1), pytorch_twin(layer)(x, x, x)[1])
 
 
-@pytest.mark.parametrize("shape", [(5, 5), (2, 1, 5), (2, 5, 5), (2, 1, 1, 5), (2, 1, 5, 5), (2, 3, 1, 5),
-                                   (2, 3, 5, 5)])
+@pytest.mark.parametrize(
+    "shape", [(5, 5), (2, 1, 5), (2, 5, 5), (2, 1, 1, 5), (2, 1, 5, 5), (2, 3, 1, 5), (2, 3, 5, 5)]
+)
 def test_every_shape_of_mask_agrees_with_the_fused_operation_forward_and_backward(layer, draw, shape):
     mask = draw(*shape) < 0.4
     mask[..., 0] = True
@@ -151,7 +155,7 @@ def test_a_mask_of_three_dimensions_is_per_batch_entry_also_where_it_could_be_pe
     x, mask = draw(batch, 5, 12), draw(batch, 5, 5) < 0.5
     output, weights = layer(x, mask)
     for b in range(batch):
-        alone = layer(x[b:b + 1], mask[b])
+        alone = layer(x[b : b + 1], mask[b])
         close(output[b], alone[0][0])
         close(weights[b], alone[1][0])
 
@@ -177,6 +181,7 @@ def test_the_layer_is_a_sum_over_its_heads(layer, draw):
 
 
 # empty rows, precision, errors
+
 
 @pytest.mark.parametrize("shape", [(5, 5), (2, 5, 5), (2, 3, 5, 5)])
 def test_a_token_that_may_read_nothing_gets_zeros_and_finite_gradients(layer, draw, shape):
@@ -242,14 +247,23 @@ def test_tokens_that_do_not_fit_are_named(layer, draw, shape):
         layer(draw(*shape))
 
 
-@pytest.mark.parametrize("shape, words", [((5,), r"\(5,\)"), ((4, 4), r"\(4, 4\)"), ((3, 5, 5), r"\(3, 5, 5\)"),
-                                          ((2, 2, 5, 5), r"\(2, 2, 5, 5\)"), ((1, 2, 3, 5, 5), r"\(1, 2, 3, 5, 5\)")])
+@pytest.mark.parametrize(
+    "shape, words",
+    [
+        ((5,), r"\(5,\)"),
+        ((4, 4), r"\(4, 4\)"),
+        ((3, 5, 5), r"\(3, 5, 5\)"),
+        ((2, 2, 5, 5), r"\(2, 2, 5, 5\)"),
+        ((1, 2, 3, 5, 5), r"\(1, 2, 3, 5, 5\)"),
+    ],
+)
 def test_masks_that_do_not_fit_are_named(layer, draw, shape, words):
     with pytest.raises(ValueError, match=words):
         layer(draw(2, 5, 12), torch.ones(shape, dtype=torch.bool))
 
 
 # counting
+
 
 @pytest.mark.parametrize("d_model, n_heads, bias", [(12, 3, False), (12, 3, True), (10, 1, True), (8, 8, False)])
 def test_the_count_is_that_of_pytorch_s_module(d_model, n_heads, bias):
@@ -259,13 +273,13 @@ def test_the_count_is_that_of_pytorch_s_module(d_model, n_heads, bias):
 
 @pytest.mark.parametrize("n_heads", [1, 2, 16, 64])
 def test_the_number_of_heads_changes_no_count(n_heads):
-    assert attention_parameters(64, n_heads) == attention_parameters(64, 1) == 4 * 64 ** 2
+    assert attention_parameters(64, n_heads) == attention_parameters(64, 1) == 4 * 64**2
 
 
 @pytest.mark.parametrize("name, d_model, n_heads, d_head", [("original", 512, 8, 64), ("GPT-3", 12_288, 96, 128)])
 def test_the_published_sizes_fit_together(name, d_model, n_heads, d_head):
     assert n_heads * d_head == d_model
-    assert attention_parameters(d_model, n_heads) == 4 * d_model ** 2
+    assert attention_parameters(d_model, n_heads) == 4 * d_model**2
 
 
 # the chapter's facts
@@ -294,8 +308,9 @@ def test_reporting_two_words_from_one_blend_misses_half_of_each_on_average(draw)
     first, second = draw(2, 100_000)
     for a in (0.1, 0.5, 0.8):
         blend = a * first + (1 - a) * second
-        misses = [(((blend * word).mean() / (blend * blend).mean() * blend - word) ** 2).mean()
-                  for word in (first, second)]
+        misses = [
+            (((blend * word).mean() / (blend * blend).mean() * blend - word) ** 2).mean() for word in (first, second)
+        ]
         assert sum(misses) / 2 == pytest.approx(0.5, abs=0.01)
 
 
@@ -333,8 +348,11 @@ def test_no_head_reads_friday_from_announced_and_the_one_that_reads_ceo_does_not
 
 
 def prompt(heads, answer, start):
-    found = [p for p, text in enumerate(heads.ablation.prompts)
-             if heads.ablation.answers[p] == answer and text.startswith(start) and len(text) >= len(start)]
+    found = [
+        p
+        for p, text in enumerate(heads.ablation.prompts)
+        if heads.ablation.answers[p] == answer and text.startswith(start) and len(text) >= len(start)
+    ]
     return max(found, key=lambda p: len(heads.ablation.prompts[p]))
 
 

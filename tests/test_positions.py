@@ -24,11 +24,13 @@ def close(actual, expected, atol=1e-14):
 
 
 def speeds(d_model):
-    return torch.pow(torch.tensor(10000.0, dtype=torch.float64),
-                     -torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
+    return torch.pow(
+        torch.tensor(10000.0, dtype=torch.float64), -torch.arange(0, d_model, 2, dtype=torch.float64) / d_model
+    )
 
 
 # sinusoids
+
 
 @pytest.mark.parametrize("max_len, d_model", [(4, 4), (9, 14), (300, 6), (7, 2)])
 def test_each_pair_of_columns_is_a_complex_exponential(max_len, d_model):
@@ -59,6 +61,7 @@ def test_a_longer_encoding_begins_with_the_shorter_one_bit_for_bit():
 
 
 # shifts
+
 
 @pytest.mark.parametrize("offset", [1, -1, 7, -40, 1000])
 def test_a_shift_is_a_block_diagonal_of_rotations(offset):
@@ -95,6 +98,7 @@ def test_a_shift_of_odd_or_negative_width_is_refused(d_model):
 
 
 # learned positions
+
 
 @pytest.fixture
 def module(rng):
@@ -147,6 +151,7 @@ def test_tokens_that_would_only_broadcast_are_refused(module, shape):
 
 # ALiBi
 
+
 @pytest.mark.parametrize("n_heads, n", [(8, 5), (2, 7), (3, 4), (1, 6), (12, 2)])
 def test_the_bias_is_slope_times_distance_under_a_causal_mask(n_heads, n):
     places = torch.arange(n, dtype=torch.float64)
@@ -157,7 +162,7 @@ def test_the_bias_is_slope_times_distance_under_a_causal_mask(n_heads, n):
 
 
 def test_eight_heads_have_the_slopes_of_the_paper():
-    assert (-alibi_bias(8, 2)[:, 1, 0]).tolist() == [2.0 ** -h for h in range(1, 9)]
+    assert (-alibi_bias(8, 2)[:, 1, 0]).tolist() == [2.0**-h for h in range(1, 9)]
 
 
 def test_the_bias_depends_on_the_distance_alone():
@@ -193,9 +198,14 @@ def test_attention_with_the_bias_hides_the_future(rng):
 
 # the chapter's facts
 
+
 def test_positions_0_to_3_by_hand():
     assert np.round(sinusoidal_encoding(4, 4), 3).tolist() == [
-        [0, 1, 0, 1], [0.841, 0.54, 0.01, 1], [0.909, -0.416, 0.02, 1], [0.141, -0.99, 0.03, 1]]
+        [0, 1, 0, 1],
+        [0.841, 0.54, 0.01, 1],
+        [0.909, -0.416, 0.02, 1],
+        [0.141, -0.99, 0.03, 1],
+    ]
 
 
 def test_the_longest_wavelength_comes_close_to_but_never_reaches_10000_turns():
@@ -213,8 +223,10 @@ def test_the_dot_product_of_two_places_is_a_sum_of_cosines_of_their_distance():
 def test_with_one_exponent_per_column_no_matrix_is_a_step():
     columns = np.arange(4)
     angles = np.arange(51)[:, None] / 10000 ** (columns / 4)
-    for table, fits in [(np.where(columns % 2, np.cos(angles), np.sin(angles)), False),
-                        (sinusoidal_encoding(51, 4), True)]:
+    for table, fits in [
+        (np.where(columns % 2, np.cos(angles), np.sin(angles)), False),
+        (sinusoidal_encoding(51, 4), True),
+    ]:
         best = np.linalg.lstsq(table[:-1], table[1:], rcond=None)[0]
         assert (np.abs(table[:-1] @ best - table[1:]).max() < 1e-8) == fits
 
@@ -227,7 +239,7 @@ def test_a_query_matrix_that_shifts_by_minus_two_looks_two_back():
 
 def test_one_causal_layer_without_positions_sees_which_words_came_before_and_not_their_order(rng):
     tokens, to_q, to_k, to_v = (torch.from_numpy(rng.normal(size=size)) for size in [(5, 8)] + 3 * [(8, 8)])
-    to_q, to_k, to_v = (matrix / 8 ** 0.5 for matrix in (to_q, to_k, to_v))
+    to_q, to_k, to_v = (matrix / 8**0.5 for matrix in (to_q, to_k, to_v))
 
     def layer(x):
         return F.scaled_dot_product_attention(x @ to_q, x @ to_k, x @ to_v, is_causal=True)
@@ -248,8 +260,9 @@ def test_with_places_sat_scores_cat_above_the():
 
 
 def test_with_a_slope_of_one_half_sat_reads_cat_more_than_the():
-    weights = torch.softmax(torch.tensor([0.5, 0.5, 1.0], dtype=torch.float64)
-                            + torch.from_numpy(alibi_bias(8, 3)[0, 2]), dim=0)
+    weights = torch.softmax(
+        torch.tensor([0.5, 0.5, 1.0], dtype=torch.float64) + torch.from_numpy(alibi_bias(8, 3)[0, 2]), dim=0
+    )
     assert np.round(weights.numpy(), 3).tolist() == [0.14, 0.231, 0.629]
 
 

@@ -14,8 +14,11 @@ from autograder.registry import ROOT
 
 def test_workflows_are_valid_and_run_what_ci_runs():
     files = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
-    done = subprocess.run([Path(sys.executable).with_name("check-jsonschema"), "--builtin-schema",
-                           "vendor.github-workflows", *files], capture_output=True, text=True)
+    done = subprocess.run(
+        [Path(sys.executable).with_name("check-jsonschema"), "--builtin-schema", "vendor.github-workflows", *files],
+        capture_output=True,
+        text=True,
+    )
     assert done.returncode == 0, done.stdout + done.stderr
     jobs = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())["jobs"]
     assert jobs["test"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
@@ -31,24 +34,47 @@ def test_ci_calls_the_readmes_test_command_with_a_browser_required():
 def test_ci_has_the_compilers_of_the_appendix_and_requires_them():
     script = (ROOT / ".ci" / "run").read_text()
     assert "REQUIRE_COMPILERS=1" in script
-    for command, package in {"gcc": "gcc", "g++": "g++", "node": "nodejs", "javac": "default-jdk-headless",
-                             "go": "golang-go"}.items():
+    for command, package in {
+        "gcc": "gcc",
+        "g++": "g++",
+        "node": "nodejs",
+        "javac": "default-jdk-headless",
+        "go": "golang-go",
+    }.items():
         assert f"command -v {command} >/dev/null || compilers+=({package}" in script
 
 
-@pytest.mark.parametrize("target", ["env", "book", "draft", "test", "model", "release", "publish-tree", "zip",
-                                    "grade", "serve", "lab", "formgrader", "clean"])
+@pytest.mark.parametrize(
+    "target",
+    [
+        "env",
+        "book",
+        "draft",
+        "test",
+        "model",
+        "release",
+        "publish-tree",
+        "zip",
+        "grade",
+        "serve",
+        "lab",
+        "formgrader",
+        "clean",
+    ],
+)
 def test_every_promised_target_is_there(target):
-    done = subprocess.run(["make", "--dry-run", target, "VENV=/nonexistent/.venv"], cwd=ROOT, capture_output=True,
-                          text=True)
+    done = subprocess.run(
+        ["make", "--dry-run", target, "VENV=/nonexistent/.venv"], cwd=ROOT, capture_output=True, text=True
+    )
     assert done.returncode == 0, done.stderr
     if target != "clean":
         assert "/nonexistent/.venv" in done.stdout  # VENV= overrides, everywhere
 
 
 def test_the_environment_is_made_from_torch_first():
-    recipe = subprocess.run(["make", "--dry-run", "test", "VENV=/nonexistent/.venv"], cwd=ROOT, capture_output=True,
-                            text=True).stdout
+    recipe = subprocess.run(
+        ["make", "--dry-run", "test", "VENV=/nonexistent/.venv"], cwd=ROOT, capture_output=True, text=True
+    ).stdout
     assert recipe.index("^torch==") < recipe.index("-r requirements.txt")
 
 
@@ -60,13 +86,20 @@ def test_requirements_have_upper_bounds():
 
 @pytest.mark.parametrize("stem", registry.chapters())
 def test_a_chapters_stem_names_its_files_in_every_folder(stem):
-    for path in (f"chapters/{stem}.md", f"solutions/{stem}.py", f"autograder/exercises/{stem}.py",
-                 f"tests/test_{stem}.py", f"tests/alternatives/{stem}.py"):
+    for path in (
+        f"chapters/{stem}.md",
+        f"solutions/{stem}.py",
+        f"autograder/exercises/{stem}.py",
+        f"tests/test_{stem}.py",
+        f"tests/alternatives/{stem}.py",
+    ):
         assert (ROOT / path).is_file(), path
 
 
-@pytest.mark.parametrize("folder, forbidden", [
-    ("attnlab", "autograder|solutions|tests"), ("solutions", "autograder|tests"), ("autograder", "tests")])
+@pytest.mark.parametrize(
+    "folder, forbidden",
+    [("attnlab", "autograder|solutions|tests"), ("solutions", "autograder|tests"), ("autograder", "tests")],
+)
 def test_imports_run_one_way(folder, forbidden):
     for path in (ROOT / folder).rglob("*.py"):
         for line in path.read_text("utf-8").splitlines():

@@ -41,7 +41,7 @@ def rope_half_split(x, base):
     n, d = x.shape[-2:]
     angles = torch.arange(n, dtype=x.dtype)[:, None] / base ** (torch.arange(0, d, 2, dtype=x.dtype) / d)
     angles = torch.cat([angles, angles], dim=-1)
-    turned = torch.cat([-x[..., d // 2:], x[..., :d // 2]], dim=-1)
+    turned = torch.cat([-x[..., d // 2 :], x[..., : d // 2]], dim=-1)
     return x * angles.cos() + turned * angles.sin()
 
 
@@ -50,15 +50,21 @@ def reference_logits(weights):
     x = weights["token_embd"][IDS]
     n = len(IDS)
     for layer in range(SHAPE.n_layers):
+
         def weight(name):
             return weights[f"blk.{layer}.{name}"]
+
         y = F.rms_norm(x, (WIDTH,), weight("attn_norm"), SHAPE.eps)
         q = half_split((y @ weight("attn_q").T).view(n, SHAPE.n_heads, D_HEAD).transpose(0, 1))
         k = half_split((y @ weight("attn_k").T).view(n, SHAPE.n_kv_heads, D_HEAD).transpose(0, 1))
         v = (y @ weight("attn_v").T).view(n, SHAPE.n_kv_heads, D_HEAD).transpose(0, 1)
         heads = F.scaled_dot_product_attention(
-            rope_half_split(q, SHAPE.base)[None], rope_half_split(k, SHAPE.base)[None], v[None],
-            is_causal=True, enable_gqa=True)[0]
+            rope_half_split(q, SHAPE.base)[None],
+            rope_half_split(k, SHAPE.base)[None],
+            v[None],
+            is_causal=True,
+            enable_gqa=True,
+        )[0]
         x = x + heads.transpose(0, 1).flatten(1) @ weight("attn_output").T
         y = F.rms_norm(x, (WIDTH,), weight("ffn_norm"), SHAPE.eps)
         x = x + (F.silu(y @ weight("ffn_gate").T) * (y @ weight("ffn_up").T)) @ weight("ffn_down").T
@@ -100,7 +106,7 @@ def test_the_scores_are_scaled_and_the_weights_their_causal_softmax():
     q = (x @ weights["blk.0.attn_q"].T).view(6, 8)
     k = (x @ weights["blk.0.attn_k"].T).view(3, 8)
     plain = torch.stack([q[head] @ k[head // 2] for head in range(6)])
-    torch.testing.assert_close(scores[0, :, 0, 0], plain / 8 ** 0.5)
+    torch.testing.assert_close(scores[0, :, 0, 0], plain / 8**0.5)
 
 
 def test_saving_twice_gives_the_same_bytes_and_no_pickle(tmp_path):

@@ -47,11 +47,12 @@ def without_columns(weights, removed):
     """The same weights, where W_O does not read the removed heads: another way to take them out."""
     cut = {name: tensor.clone() for name, tensor in weights.items()}
     for layer, head in removed:
-        cut[f"blk.{layer}.attn_output"][:, head * D_HEAD:(head + 1) * D_HEAD] = 0
+        cut[f"blk.{layer}.attn_output"][:, head * D_HEAD : (head + 1) * D_HEAD] = 0
     return cut
 
 
 # Patterns.
+
 
 def test_the_first_tokens_are_left_out_where_a_pattern_would_be_forced():
     ids = [5, 6, 7, 8, 9, 4]
@@ -92,7 +93,7 @@ def test_random_sequences_are_different_ordinary_tokens_said_twice():
     sequences = script.random_twice(500)
     assert len(sequences) == script.N_SEQUENCES
     for ids in sequences:
-        half, again = ids[:script.HALF], ids[script.HALF:]
+        half, again = ids[: script.HALF], ids[script.HALF :]
         assert half == again
         assert len(set(half)) == script.HALF
         assert min(half) >= script.FIRST_ORDINARY_ID and max(half) < 500
@@ -114,17 +115,30 @@ def test_each_measure_is_taken_over_the_texts_it_names():
     }
     measured = script.measure(texts, run)
     assert {name: len(values) for name, values in measured.items()} == {
-        "previous": 2, "first": 2, "self": 2, "induction": 1, "duplicate": 1, "induction_phrase": 1}
+        "previous": 2,
+        "first": 2,
+        "self": 2,
+        "induction": 1,
+        "duplicate": 1,
+        "induction_phrase": 1,
+    }
     assert all(values.shape[1:] == (2, 3) for values in measured.values())
     assert len(calls) == 4  # no text is run twice
 
 
 def test_heads_are_ranked_from_the_largest_and_ties_keep_the_order_of_the_model():
     assert script.ranked(torch.tensor([[0.1, 0.9, 0.5], [0.5, 0.9, 0.2]])) == [
-        (0, 1), (1, 1), (0, 2), (1, 0), (1, 2), (0, 0)]
+        (0, 1),
+        (1, 1),
+        (0, 2),
+        (1, 0),
+        (1, 2),
+        (0, 0),
+    ]
 
 
 # Taking heads out.
+
 
 def test_nothing_taken_out_is_the_whole_model(weights):
     keep = script.keep_all_but([], SHAPE)[None]
@@ -211,6 +225,7 @@ def test_groups_are_the_strongest_heads_and_random_ones_that_overlap_with_none_o
 
 
 # The script as a whole.
+
 
 def run_script(*arguments, timeout=120) -> subprocess.CompletedProcess:
     return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=timeout)

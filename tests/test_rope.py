@@ -50,6 +50,7 @@ def close(actual, wanted, atol=1e-5):
 
 # speeds and angles
 
+
 @pytest.mark.parametrize("d_head, base", [(2, 10000.0), (4, 10000.0), (64, 100000.0), (128, 500000.0)])
 def test_speeds_fall_from_one_in_equal_ratios(d_head, base):
     speeds = rope_frequencies(d_head, base)
@@ -81,6 +82,7 @@ def test_positions_that_are_no_row_are_named(positions):
 
 
 # turning
+
 
 @pytest.mark.parametrize("base", [10000.0, 500000.0])
 @pytest.mark.parametrize("shape", [(5, 8), (2, 5, 6), (2, 3, 5, 4), (1, 5, 64)])
@@ -141,6 +143,7 @@ def test_neighbours_are_turned_by_the_shift_matrix_of_the_positions_chapter(draw
 
 # from one pairing to the other
 
+
 @pytest.mark.parametrize("n_heads, d_head", [(1, 8), (3, 6), (2, 2), (2, 64)])
 def test_reordered_rows_give_the_same_scores_with_halves_as_before_with_neighbours(draw, n_heads, d_head):
     tokens, where = draw(5, 12, dtype=torch.float64), torch.tensor([0, 1, 2, 40, 41])
@@ -162,8 +165,9 @@ def test_rows_stay_in_their_head():
     assert interleaved_to_half(w, 2)[:, 0].tolist() == [0, 2, 4, 1, 3, 5, 6, 8, 10, 7, 9, 11]
 
 
-@pytest.mark.parametrize("shape, n_heads", [((6, 4), 2), ((8, 4), 3), ((8, 4), 0), ((8, 4), -2), ((8,), 1),
-                                            ((2, 8, 4), 1)])
+@pytest.mark.parametrize(
+    "shape, n_heads", [((6, 4), 2), ((8, 4), 3), ((8, 4), 0), ((8, 4), -2), ((8,), 1), ((2, 8, 4), 1)]
+)
 def test_rows_that_make_no_pairs_are_named(draw, shape, n_heads):
     with pytest.raises(ValueError, match=rf"\({shape[0]},.*{n_heads} heads"):
         interleaved_to_half(draw(*shape), n_heads)
@@ -171,10 +175,12 @@ def test_rows_that_make_no_pairs_are_named(draw, shape, n_heads):
 
 # the chapter's facts
 
+
 def test_the_cat_sat_by_hand(draw):
     turned = apply_rope(CAT_SAT, torch.arange(3))
     assert (turned @ turned[2]).tolist() == pytest.approx(
-        [math.cos(2) + math.sin(2), math.cos(0.01) + math.sin(0.01), 2], abs=1e-5)
+        [math.cos(2) + math.sin(2), math.cos(0.01) + math.sin(0.01), 2], abs=1e-5
+    )
 
 
 def test_a_wrong_pairing_passes_every_test_of_relative_position_and_gives_other_scores(draw):
@@ -191,8 +197,10 @@ def test_bfloat16_loses_its_first_whole_number_at_257_and_float16_at_2049():
         assert lost[0] == first
 
 
-@pytest.mark.parametrize("d_head, base, context, pairs", [
-    (128, 1e4, 4096, 18), (128, 5e5, 8192, 29), (64, 1e5, 8192, 12), (64, 1e4, 8192, 7), (64, 5e5, 8192, 14)])
+@pytest.mark.parametrize(
+    "d_head, base, context, pairs",
+    [(128, 1e4, 4096, 18), (128, 5e5, 8192, 29), (64, 1e5, 8192, 12), (64, 1e4, 8192, 7), (64, 5e5, 8192, 14)],
+)
 def test_a_larger_base_leaves_more_pairs_without_a_full_turn(d_head, base, context, pairs):
     wavelengths = [2 * math.pi * base ** (2 * i / d_head) for i in range(d_head // 2)]
     assert sum(w > context for w in wavelengths) == pairs
@@ -216,7 +224,9 @@ def test_in_layer_0_of_the_real_model_scores_are_the_same_eight_places_on():
     weights = data.heads().weights[1]
 
     def change(layer):
-        logs = [(np.log(weights[layer, :, i, 1:i + 1]), np.log(weights[layer, :, i + 8, 9:i + 9])) for i in range(2, 7)]
+        logs = [
+            (np.log(weights[layer, :, i, 1 : i + 1]), np.log(weights[layer, :, i + 8, 9 : i + 9])) for i in range(2, 7)
+        ]
         return max(np.abs((late - late[:, -1:]) - (early - early[:, -1:])).max() for early, late in logs)
 
     assert change(0) < 0.002 and change(1) > 1

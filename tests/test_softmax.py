@@ -140,10 +140,17 @@ def test_an_empty_dictionary_gives_zeros():
     np.testing.assert_array_equal(soft_lookup(np.ones(3), np.empty((0, 3)), np.empty((0, 2))), np.zeros(2))
 
 
-@pytest.mark.parametrize("query, keys, values", [
-    ((3,), (4, 3), (5, 2)), ((3,), (5, 3), (4, 2)), ((2,), (4, 3), (4, 2)),
-    ((1, 3), (4, 3), (4, 2)), ((3,), (3,), (4, 2)), ((3,), (4, 3), (4,)),
-])
+@pytest.mark.parametrize(
+    "query, keys, values",
+    [
+        ((3,), (4, 3), (5, 2)),
+        ((3,), (5, 3), (4, 2)),
+        ((2,), (4, 3), (4, 2)),
+        ((1, 3), (4, 3), (4, 2)),
+        ((3,), (3,), (4, 2)),
+        ((3,), (4, 3), (4,)),
+    ],
+)
 def test_soft_lookup_refuses_shapes_that_do_not_fit_and_names_them(query, keys, values):
     with pytest.raises(ValueError, match=r"\d"):
         soft_lookup(np.zeros(query), np.zeros(keys), np.zeros(values))
@@ -169,12 +176,12 @@ def test_two_equal_scores_far_ahead_share_the_weight():
 def test_softmax_of_the_recorded_scores_gives_the_recorded_weights():
     recording = data.seven_tokens()
     for query in range(7):
-        visible = recording.scores[:, :, query, :query + 1]
-        np.testing.assert_allclose(softmax(visible), recording.weights[:, :, query, :query + 1], atol=1e-6)
+        visible = recording.scores[:, :, query, : query + 1]
+        np.testing.assert_allclose(softmax(visible), recording.weights[:, :, query, : query + 1], atol=1e-6)
 
 
 def test_the_maximum_of_the_raw_scores_breaks_half_precision_and_not_single_on_the_recorded_rows():
     recording = data.seven_tokens()
-    largest = [recording.scores[:, :, query, :query + 1].max(axis=-1) * 8 for query in range(7)]
+    largest = [recording.scores[:, :, query, : query + 1].max(axis=-1) * 8 for query in range(7)]
     assert max(row.max() for row in largest) < 119  # the limit the chapter finds for float32 ...
     assert np.mean(np.stack(largest) >= 20) > 0.75  # ... and for float16

@@ -35,12 +35,14 @@ def draw():
 @pytest.fixture
 def filled(draw):
     """A module in float64 with drawn parameters."""
+
     def fill(module):
         module = module.double()
         with torch.no_grad():
             for parameter in module.parameters():
                 parameter.copy_(draw(*parameter.shape) / (parameter.shape[-1] ** 0.5 if parameter.ndim == 2 else 1.0))
         return module
+
     return fill
 
 
@@ -53,6 +55,7 @@ def lower(n):
 
 
 # norms
+
 
 @pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 5), (2, 3, 2, 7)])
 @pytest.mark.parametrize("eps", [1e-5, 0.1])
@@ -125,6 +128,7 @@ def test_the_modules_have_pytorch_s_parameters_and_start_as_they_do(draw, ours, 
 
 # activations and networks
 
+
 @pytest.mark.parametrize("ours, approximate", [(gelu, "none"), (gelu_tanh, "tanh")])
 def test_gelu_is_pytorch_s_up_to_a_thousand(draw, ours, approximate):
     x = torch.cat([torch.linspace(-9, 9, 721, dtype=torch.float64), 300 * draw(50), torch.tensor([-1e3, 0.0, 1e3])])
@@ -150,7 +154,10 @@ def test_swiglu_is_silu_of_the_gate_times_up(filled, draw):
     gate, up = (x @ getattr(network, name).weight.T for name in ("W_gate", "W_up"))
     close(network(x), F.linear(F.silu(gate) * up, network.W_down.weight))
     assert {name: tuple(p.shape) for name, p in network.named_parameters()} == {
-        "W_gate.weight": (11, 6), "W_up.weight": (11, 6), "W_down.weight": (6, 11)}
+        "W_gate.weight": (11, 6),
+        "W_up.weight": (11, 6),
+        "W_down.weight": (6, 11),
+    }
 
 
 def test_two_linear_maps_in_a_row_would_be_one():
@@ -215,8 +222,15 @@ def test_the_encoder_block_is_pytorch_s_layer_forward_and_backward(filled, draw,
     block = filled(EncoderBlock(12, 3, 20))
     twin = twin_of(block, nn.TransformerEncoderLayer, attentions, 12, 3, 20)
     hidden = None if mask is None else ~mask.expand(2, 5, 5).repeat_interleave(3, dim=0)
-    agree_forward_and_backward(block, twin, attentions, lambda x: block(x, mask), lambda x: twin(x, src_mask=hidden),
-                               [draw(2, 5, 12)], draw(2, 5, 12))
+    agree_forward_and_backward(
+        block,
+        twin,
+        attentions,
+        lambda x: block(x, mask),
+        lambda x: twin(x, src_mask=hidden),
+        [draw(2, 5, 12)],
+        draw(2, 5, 12),
+    )
 
 
 @pytest.mark.parametrize("memory_mask", [None, torch.tensor([[True] * 7, [True] * 4 + [False] * 3])])
@@ -226,9 +240,14 @@ def test_the_decoder_block_is_pytorch_s_layer_forward_and_backward(filled, draw,
     twin = twin_of(block, nn.TransformerDecoderLayer, attentions, 12, 3, 20)
     padding = None if memory_mask is None else ~memory_mask
     agree_forward_and_backward(
-        block, twin, attentions, lambda x, m: block(x, m, memory_mask),
+        block,
+        twin,
+        attentions,
+        lambda x, m: block(x, m, memory_mask),
         lambda x, m: twin(x, m, tgt_mask=~lower(5), memory_key_padding_mask=padding),
-        [draw(2, 5, 12), draw(2, 7, 12)], draw(2, 5, 12))
+        [draw(2, 5, 12), draw(2, 7, 12)],
+        draw(2, 5, 12),
+    )
 
 
 def test_the_decoder_block_sees_no_later_token_and_all_of_the_memory(filled, draw):
@@ -246,9 +265,11 @@ def test_the_decoder_block_refuses_a_sentence_without_its_batch(filled, draw):
         filled(DecoderBlock(12, 3, 20))(draw(5, 12), draw(7, 12))
 
 
-SILENT = {EncoderBlock: ((12, 3, 20), ("attention.W_o", "feed_forward.W_2"), 1),
-          DecoderBlock: ((12, 3, 20), ("self_attention.W_o", "cross_attention.W_o", "feed_forward.W_2"), 2),
-          LlamaBlock: ((12, 3, 3, 20), ("attention.W_o", "feed_forward.W_down"), 1)}
+SILENT = {
+    EncoderBlock: ((12, 3, 20), ("attention.W_o", "feed_forward.W_2"), 1),
+    DecoderBlock: ((12, 3, 20), ("self_attention.W_o", "cross_attention.W_o", "feed_forward.W_2"), 2),
+    LlamaBlock: ((12, 3, 3, 20), ("attention.W_o", "feed_forward.W_down"), 1),
+}
 
 
 @pytest.mark.parametrize("kind", SILENT)
@@ -264,6 +285,7 @@ def test_a_block_whose_parts_say_nothing_is_the_identity(filled, draw, kind):
 
 # the Llama block
 
+
 def llama_by_pytorch(block, x, base, eps):
     """One pass without a cache, of PyTorch's own operations and complex numbers for the rotation."""
     batch, n, width = x.shape
@@ -272,15 +294,16 @@ def llama_by_pytorch(block, x, base, eps):
 
     def turned(t):
         angles = torch.outer(torch.arange(n), base ** (-torch.arange(0, d, 2).double() / d))
-        pairs = torch.complex(t[..., :d // 2], t[..., d // 2:]) * torch.polar(torch.ones_like(angles), angles)
+        pairs = torch.complex(t[..., : d // 2], t[..., d // 2 :]) * torch.polar(torch.ones_like(angles), angles)
         return torch.cat([pairs.real, pairs.imag], dim=-1)
 
     def split(t, how_many):
         return t.unflatten(-1, (how_many, d)).transpose(1, 2)
 
     y = F.rms_norm(x, (width,), block.norm_1.weight, eps)
-    q, k, v = (split(getattr(block.attention, f"W_{name}")(y), h)
-               for name, h in zip("qkv", (heads, kv_heads, kv_heads)))
+    q, k, v = (
+        split(getattr(block.attention, f"W_{name}")(y), h) for name, h in zip("qkv", (heads, kv_heads, kv_heads))
+    )
     said = F.scaled_dot_product_attention(turned(q), turned(k), v, is_causal=True, enable_gqa=True)
     x = x + block.attention.W_o(said.transpose(1, 2).flatten(2))
     y = F.rms_norm(x, (width,), block.norm_2.weight, eps)
@@ -304,6 +327,7 @@ def test_the_llama_block_reads_in_chunks_as_in_one_pass(filled, draw, chunks):
 
 # what the chapter says
 
+
 @pytest.mark.parametrize("token, normed", list(zip(CAT_SAT, [[1, -1, 1, -1], [-1, 1, -1, 1], [1, 1, -1, -1]])))
 def test_the_cat_sat_normed_by_hand(token, normed):
     ours = layer_norm(token, torch.ones(4).double(), torch.zeros(4).double(), eps=0.0)
@@ -325,7 +349,10 @@ def test_parameters_come_out_as_published():
     small = LlamaBlock(576, 9, 3, 1536)
     assert 30 * count(small) + 49_152 * 576 + count(RMSNorm(576)) == 134_515_008
     assert [count(block) for block in (EncoderBlock(4, 2, 8), DecoderBlock(4, 2, 8), LlamaBlock(4, 2, 1, 8))] == [
-        156, 228, 152]
+        156,
+        228,
+        152,
+    ]
     block = count(EncoderBlock(768, 12, 3072)) + 4 * 768  # PyTorch's own count, biases of the attention with it
     assert block == count(nn.TransformerEncoderLayer(768, 12, 3072))
     assert 12 * block + (50_257 + 1024) * 768 + count(LayerNorm(768)) == 124_439_808

@@ -1,11 +1,11 @@
 """Numbers recorded from a real language model, so that the course can show it without running it.
 
-    from attnlab import data
-    recording = data.seven_tokens()
-    recording.weights[layer, head]      # (7, 7): row = the token that looks, column = the token looked at
+from attnlab import data
+recording = data.seven_tokens()
+recording.weights[layer, head]      # (7, 7): row = the token that looks, column = the token looked at
 
-    heads = data.heads()
-    heads.ranked("previous")[0]         # (layer, head, value) of the strongest previous-token head
+heads = data.heads()
+heads.ranked("previous")[0]         # (layer, head, value) of the strongest previous-token head
 """
 
 from __future__ import annotations
@@ -296,15 +296,26 @@ def generation() -> Generation:
         timed_prompt=str(arrays["timed_prompt"]),
         seconds_with=arrays["seconds_with"],
         seconds_without=arrays["seconds_without"],
-        choices=[Choice(str(prompt), tokens.tolist(), logits, float(total)) for prompt, tokens, logits, total in zip(
-            arrays["choice_prompts"], arrays["choice_tokens"], arrays["choice_logits"], arrays["choice_logsumexp"])],
+        choices=[
+            Choice(str(prompt), tokens.tolist(), logits, float(total))
+            for prompt, tokens, logits, total in zip(
+                arrays["choice_prompts"], arrays["choice_tokens"], arrays["choice_logits"], arrays["choice_logsumexp"]
+            )
+        ],
         compared_ids=arrays["compared_ids"],
         compared_logits=arrays["compared_logits"],
         compared_largest=float(arrays["compared_largest"]),
         compared_spread=float(arrays["compared_spread"]),
-        breaks={str(name): Break(arrays["broken_difference"][b], arrays["broken_kl"][b], arrays["broken_first"][b],
-                                 arrays["broken_ids"][b], arrays["broken_texts"][b].tolist())
-                for b, name in enumerate(arrays["broken_names"])},
+        breaks={
+            str(name): Break(
+                arrays["broken_difference"][b],
+                arrays["broken_kl"][b],
+                arrays["broken_first"][b],
+                arrays["broken_ids"][b],
+                arrays["broken_texts"][b].tolist(),
+            )
+            for b, name in enumerate(arrays["broken_names"])
+        },
         provenance=json.loads(str(arrays["provenance"])),
     )
 

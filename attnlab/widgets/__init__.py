@@ -16,7 +16,18 @@ from attnlab.widgets.softmax import SoftmaxExplorer
 from attnlab.widgets.tile_stepper import TileStepper
 
 __all__ = [
-    "AlignmentViewer", "AttentionHeatmap", "AttentionStepper", "BlockStepper", "CacheCalculator", "DecodeStepper",
-    "DotProductExplorer", "HeadViewer", "MaskPainter", "RotationExplorer", "SamplingExplorer", "SinusoidExplorer",
-    "SoftmaxExplorer", "TileStepper",
+    "AlignmentViewer",
+    "AttentionHeatmap",
+    "AttentionStepper",
+    "BlockStepper",
+    "CacheCalculator",
+    "DecodeStepper",
+    "DotProductExplorer",
+    "HeadViewer",
+    "MaskPainter",
+    "RotationExplorer",
+    "SamplingExplorer",
+    "SinusoidExplorer",
+    "SoftmaxExplorer",
+    "TileStepper",
 ]

@@ -53,12 +53,14 @@ class Numbers(traitlets.TraitType):
             raise traitlets.TraitError(f"{self.name} must be a list of {many} numbers, got {value!r}") from None
         if array.ndim != 1:
             raise traitlets.TraitError(
-                f"{self.name} must be a list of {many} numbers, got an array of shape {array.shape}")
+                f"{self.name} must be a list of {many} numbers, got an array of shape {array.shape}"
+            )
         if not self.shortest <= len(array) <= self.longest:
             raise traitlets.TraitError(f"{self.name} must hold {many} numbers, got {len(array)}")
         if not np.all(np.abs(array) <= self.largest):
             raise traitlets.TraitError(
-                f"{self.name} must hold finite numbers of size at most {self.largest:g}, got {array.tolist()}")
+                f"{self.name} must hold finite numbers of size at most {self.largest:g}, got {array.tolist()}"
+            )
         return array.tolist()
 
 

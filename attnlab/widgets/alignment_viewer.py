@@ -72,8 +72,10 @@ class AlignmentViewer(CourseWidget):
     def put(self, source, target, weights, values, query=0):
         """Replace everything shown; sizes may change. Raises ValueError when they do not fit."""
         try:
-            weights, values = (np.array(self.traits()[name].validate(self, table))
-                               for name, table in (("weights", weights), ("values", values)))
+            weights, values = (
+                np.array(self.traits()[name].validate(self, table))
+                for name, table in (("weights", weights), ("values", values))
+            )
         except traitlets.TraitError as problem:
             raise ValueError(str(problem)) from None
         (n_t, n_s), (rows, width) = weights.shape, values.shape
@@ -91,14 +93,17 @@ class AlignmentViewer(CourseWidget):
             raise ValueError("values must hold finite numbers of size at most 1e6")
         # Written so that nan fails too.
         if not (weights.min() >= -1e-6 and weights.max() <= 1 + 1e-3):
-            raise ValueError("weights must lie between 0 and 1; these go from "
-                             f"{weights.min():.4g} to {weights.max():.4g}. Are they scores, before the softmax?")
+            raise ValueError(
+                "weights must lie between 0 and 1; these go from "
+                f"{weights.min():.4g} to {weights.max():.4g}. Are they scores, before the softmax?"
+            )
         weights = weights.clip(0, 1)
         sums = weights.sum(-1)
         wrong = np.flatnonzero((abs(sums - 1) > 1e-3) & (sums > 0))
         if len(wrong):
-            raise ValueError(f"each row of weights must sum to one, or be all zero; row {wrong[0]} "
-                             f"sums to {sums[wrong[0]]:.4g}")
+            raise ValueError(
+                f"each row of weights must sum to one, or be all zero; row {wrong[0]} sums to {sums[wrong[0]]:.4g}"
+            )
         if not 0 <= query < n_t:
             raise ValueError(f"query must be 0 to {n_t - 1}; it is {query}")
         self._putting = True
@@ -169,8 +174,15 @@ class AlignmentViewer(CourseWidget):
         drawn = grid.imshow(np.ma.masked_equal(shares, 0), cmap="YlGnBu", vmin=0, vmax=1, aspect="auto")
         for (i, j), weight in np.ndenumerate(shares):
             if weight >= 0.005:
-                grid.text(j, i, f"{weight:.2f}", ha="center", va="center", fontsize=7,
-                          color="white" if weight > 0.55 else "black")
+                grid.text(
+                    j,
+                    i,
+                    f"{weight:.2f}",
+                    ha="center",
+                    va="center",
+                    fontsize=7,
+                    color="white" if weight > 0.55 else "black",
+                )
         grid.set_xticks(range(n_s), told_apart(self.source), rotation=90, fontsize=8)
         grid.set_yticks(range(n_t), told_apart(self.target), fontsize=8)
         grid.xaxis.tick_top()

@@ -63,12 +63,16 @@ class AttentionHeatmap(CourseWidget):
         except (TypeError, ValueError, RuntimeError) as problem:
             raise ValueError(f"weights must be an array of numbers ({problem})") from None
         if not 2 <= weights.ndim <= 4 or 0 in weights.shape:
-            raise ValueError("weights must be (layers, heads, n_q, n_k), (heads, n_q, n_k) or (n_q, n_k); "
-                             f"their shape is {weights.shape}")
+            raise ValueError(
+                "weights must be (layers, heads, n_q, n_k), (heads, n_q, n_k) or (n_q, n_k); "
+                f"their shape is {weights.shape}"
+            )
         # Written so that nan fails too.
         if not (weights.min() >= -1e-6 and weights.max() <= 1 + 1e-6):
-            raise ValueError("weights must lie between 0 and 1; these go from "
-                             f"{weights.min():.4g} to {weights.max():.4g}. Are they scores, before the softmax?")
+            raise ValueError(
+                "weights must lie between 0 and 1; these go from "
+                f"{weights.min():.4g} to {weights.max():.4g}. Are they scores, before the softmax?"
+            )
         weights = weights.reshape((1,) * (4 - weights.ndim) + weights.shape)
         layers, heads, n_q, n_k = weights.shape
         tokens = [str(token) for token in tokens]
@@ -115,8 +119,15 @@ class AttentionHeatmap(CourseWidget):
         drawn = ax.imshow(seen, cmap="YlGnBu", vmin=0, vmax=1, aspect="auto")
         if max(n_q, n_k) <= 12:
             for (i, j), weight in np.ndenumerate(shown):
-                ax.text(j, i, f"{weight:.2f}" if weight else "0", ha="center", va="center", fontsize=8,
-                        color="white" if weight > 0.55 else "black")
+                ax.text(
+                    j,
+                    i,
+                    f"{weight:.2f}" if weight else "0",
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color="white" if weight > 0.55 else "black",
+                )
         ax.set_xticks(range(n_k), self.key_tokens, rotation=45, ha="left")
         ax.set_yticks(range(n_q), self.tokens)
         ax.xaxis.tick_top()

@@ -33,7 +33,8 @@ class Matrix(traitlets.TraitType):
             raise traitlets.TraitError(f"{self.name} must have 2 dimensions (rows, width); its shape is {array.shape}")
         if not 1 <= min(array.shape) <= max(array.shape) <= LARGEST:
             raise traitlets.TraitError(
-                f"{self.name} must have 1 to {LARGEST} rows and columns; its shape is {array.shape}")
+                f"{self.name} must have 1 to {LARGEST} rows and columns; its shape is {array.shape}"
+            )
         if not (abs(array) <= 1e6).all():
             raise traitlets.TraitError(f"{self.name} must hold finite numbers of size at most 1e6")
         return array.tolist()
@@ -146,8 +147,9 @@ class AttentionStepper(CourseWidget):
         name, new = proposal["trait"].name, proposal["value"]
         old = getattr(self, name)
         if not getattr(self, "_resizing", True) and np.shape(new) != np.shape(old):
-            raise ValueError(f"{name} is {np.shape(old)} and the new one {np.shape(new)}; "
-                             "to change sizes, use put(Q, K, V)")
+            raise ValueError(
+                f"{name} is {np.shape(old)} and the new one {np.shape(new)}; to change sizes, use put(Q, K, V)"
+            )
         return new
 
     @traitlets.validate("query")
@@ -161,8 +163,12 @@ class AttentionStepper(CourseWidget):
         from matplotlib.figure import Figure
 
         q, k, v = (np.array(getattr(self, name)) for name in "QKV")
-        tables = {"Q, queries": ("q", "", q), "K, keys": ("k", "", k), "V, values": ("v", "", v),
-                  "scores: each query with each key": ("q", "k", np.inner(q, k))}
+        tables = {
+            "Q, queries": ("q", "", q),
+            "K, keys": ("k", "", k),
+            "V, values": ("v", "", v),
+            "scores: each query with each key": ("q", "k", np.inner(q, k)),
+        }
         widths = [table.shape[1] + 0.7 for _, _, table in tables.values()]
         figure = Figure(figsize=(0.75 * sum(widths), 0.32 * max(len(q) + 1, len(k)) + 0.5))
         axes = figure.subplots(1, 4, width_ratios=widths)
@@ -170,8 +176,12 @@ class AttentionStepper(CourseWidget):
             ax.axis("off")
             ax.set_title(title, fontsize=9)
             labels = [f"{column}{j + 1}" for j in range(table.shape[1])] if column else None
-            drawn = ax.table([[f"{x:.4g}" for x in line] for line in table], loc="upper center",
-                             rowLabels=[f"{row}{i + 1}" for i in range(len(table))], colLabels=labels)
+            drawn = ax.table(
+                [[f"{x:.4g}" for x in line] for line in table],
+                loc="upper center",
+                rowLabels=[f"{row}{i + 1}" for i in range(len(table))],
+                colLabels=labels,
+            )
             drawn.auto_set_font_size(False)
             drawn.set_fontsize(9)
             drawn.scale(1, 1.4)

@@ -47,16 +47,34 @@ class BlockStepper(CourseWidget):
     code = traitlets.Dict(help="kind -> one line for each step").tag(sync=True)
     step = traitlets.Int(0, min=0, help="the step looked at, from 0").tag(sync=True)
 
-    def __init__(self, kind="encoder", batch=2, n=3, d_model=4, n_heads=2, n_kv_heads=1, d_ff=8, code=None, *,
-                 n_memory=5, step=0, **kwargs):
+    def __init__(
+        self,
+        kind="encoder",
+        batch=2,
+        n=3,
+        d_model=4,
+        n_heads=2,
+        n_kv_heads=1,
+        d_ff=8,
+        code=None,
+        *,
+        n_memory=5,
+        step=0,
+        **kwargs,
+    ):
         if kind not in STEPS:
             raise ValueError(f"kind must be one of {', '.join(STEPS)}; it is {kind!r}")
-        sizes = dict(batch=batch, n=n, n_memory=n_memory, d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads,
-                     d_ff=d_ff)
+        sizes = dict(
+            batch=batch, n=n, n_memory=n_memory, d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads, d_ff=d_ff
+        )
         self._check_sizes(**sizes)
         self._putting = True
-        super().__init__(kind=kind, **{name: int(size) for name, size in sizes.items()},
-                         code=self._checked_code(kind, code), **kwargs)
+        super().__init__(
+            kind=kind,
+            **{name: int(size) for name, size in sizes.items()},
+            code=self._checked_code(kind, code),
+            **kwargs,
+        )
         self._putting = False
         self.step = step
         self._reserve()
@@ -81,8 +99,10 @@ class BlockStepper(CourseWidget):
             if isinstance(lines, str) or not all(isinstance(line, str) for line in lines):
                 raise ValueError("code must be a list of lines")
             if len(lines) != STEPS[name]:
-                raise ValueError(f"code must have a line for each of the {STEPS[name]} steps of the {name} block "
-                                 f"(\"\" where the line before goes on); it has {len(lines)}")
+                raise ValueError(
+                    f"code must have a line for each of the {STEPS[name]} steps of the {name} block "
+                    f'("" where the line before goes on); it has {len(lines)}'
+                )
             if not lines[0]:
                 raise ValueError("the first line of code must not be empty: there is none before it to go on")
         return {name: list(lines) for name, lines in code.items()}
@@ -101,8 +121,14 @@ class BlockStepper(CourseWidget):
         if self.kind == "encoder":
             return dict(norm_1=2 * d, attention=attention, norm_2=2 * d, feed_forward=two_maps)
         if self.kind == "decoder":
-            return dict(norm_1=2 * d, self_attention=attention, norm_2=2 * d, cross_attention=attention, norm_3=2 * d,
-                        feed_forward=two_maps)
+            return dict(
+                norm_1=2 * d,
+                self_attention=attention,
+                norm_2=2 * d,
+                cross_attention=attention,
+                norm_3=2 * d,
+                feed_forward=two_maps,
+            )
         grouped = 2 * d * d + 2 * d * (d // self.n_heads * self.n_kv_heads)
         return dict(norm_1=d, attention=grouped, norm_2=d, feed_forward=3 * d * d_ff)
 
@@ -164,8 +190,15 @@ class BlockStepper(CourseWidget):
             for x, width, part in ((0.7, 1.7, norm), (3, 2, name)):
                 ax.add_patch(Rectangle((x, out - 0.22), width, 0.44, facecolor="white", edgecolor="0.3"))
                 ax.text(x + width / 2, out, f"{part}\n{parts[part]:,} parameters", fontsize=8, ha="center", va="center")
-            ax.text(0, back, "+", ha="center", va="center", fontsize=12,
-                    bbox=dict(boxstyle="circle", facecolor="white", edgecolor="#0a6ed1"))
+            ax.text(
+                0,
+                back,
+                "+",
+                ha="center",
+                va="center",
+                fontsize=12,
+                bbox=dict(boxstyle="circle", facecolor="white", edgecolor="#0a6ed1"),
+            )
             ax.text(0.2, back - 0.2, f"x {shape}", fontsize=8)
             if name == "cross_attention":
                 memory = f"memory ({self.batch}, {self.n_memory}, {self.d_model})"

@@ -45,8 +45,10 @@ def checked(presets):
         unknown = set(given) - {*NEEDED, *OPTIONAL}
         missing = [name for name in NEEDED if name not in given]
         if missing or unknown:
-            raise ValueError(f"a preset has {', '.join(NEEDED)} and may have {', '.join(OPTIONAL)}; "
-                             f"missing: {missing}, unknown: {sorted(unknown)}")
+            raise ValueError(
+                f"a preset has {', '.join(NEEDED)} and may have {', '.join(OPTIONAL)}; "
+                f"missing: {missing}, unknown: {sorted(unknown)}"
+            )
         name = str(given["name"])
         preset = dict(name=name, source=str(given.get("source", "")))
         for size in ("n_layers", "n_heads", "d_head", "n_kv_heads", "latent", "rope", "window"):
@@ -145,7 +147,9 @@ class CacheCalculator(CourseWidget):
             ax.text(plain[i], i, f" {size:.3g} GB", va="center", weight="bold" if name == self.preset else "normal")
         ax.invert_yaxis()
         ax.margins(x=0.15)
-        ax.set(xlabel="GB (10⁹ bytes)", title=f"{self.context:,} tokens, batch {self.batch}, "
-                                              f"{self.bytes_per_element} bytes a number")
+        ax.set(
+            xlabel="GB (10⁹ bytes)",
+            title=f"{self.context:,} tokens, batch {self.batch}, {self.bytes_per_element} bytes a number",
+        )
         ax.legend(loc="lower right", fontsize=8)
         return figure

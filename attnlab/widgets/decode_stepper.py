@@ -12,8 +12,9 @@ import traitlets
 from attnlab.widgets._base import CourseWidget, module, style
 
 SCHEMES = ("mha", "gqa", "mqa", "mla")
-LARGEST = dict(n_layers=1000, n_heads=512, n_kv_heads=512, d_head=1024, d_model=65536, latent=65536, rope=1024,
-               bytes_per_element=8)
+LARGEST = dict(
+    n_layers=1000, n_heads=512, n_kv_heads=512, d_head=1024, d_model=65536, latent=65536, rope=1024, bytes_per_element=8
+)
 LONGEST = 8  # tokens of the prompt, and of the continuation: more rows do not fit a phone
 
 
@@ -61,13 +62,33 @@ class DecodeStepper(CourseWidget):
     scheme = traitlets.Enum(SCHEMES, "gqa", help="which heads have keys and values of their own").tag(sync=True)
     step = traitlets.Int(0, help="pass looked at, from 0").tag(sync=True)
 
-    def __init__(self, n_layers=30, n_heads=9, n_kv_heads=3, d_head=64, d_model=None, prompt=("the", "cat", "sat"),
-                 continuation=("on", "the", "mat", "and", "slept"), *, scheme="gqa", step=0, latent=None, rope=None,
-                 bytes_per_element=2, **kwargs):
-        sizes = dict(n_layers=n_layers, n_heads=n_heads, n_kv_heads=n_kv_heads, d_head=d_head,
-                     d_model=n_heads * d_head if d_model is None else d_model,
-                     latent=4 * d_head if latent is None else latent, rope=d_head // 2 if rope is None else rope,
-                     bytes_per_element=bytes_per_element)
+    def __init__(
+        self,
+        n_layers=30,
+        n_heads=9,
+        n_kv_heads=3,
+        d_head=64,
+        d_model=None,
+        prompt=("the", "cat", "sat"),
+        continuation=("on", "the", "mat", "and", "slept"),
+        *,
+        scheme="gqa",
+        step=0,
+        latent=None,
+        rope=None,
+        bytes_per_element=2,
+        **kwargs,
+    ):
+        sizes = dict(
+            n_layers=n_layers,
+            n_heads=n_heads,
+            n_kv_heads=n_kv_heads,
+            d_head=d_head,
+            d_model=n_heads * d_head if d_model is None else d_model,
+            latent=4 * d_head if latent is None else latent,
+            rope=d_head // 2 if rope is None else rope,
+            bytes_per_element=bytes_per_element,
+        )
         for name, size in sizes.items():
             least = 0 if name == "rope" else 1
             if isinstance(size, bool) or not isinstance(size, int | np.integer) or not least <= size <= LARGEST[name]:
@@ -122,8 +143,10 @@ class DecodeStepper(CourseWidget):
             ax.set_yticks(np.arange(len(tokens)), tokens)
             ax.set(xlabel="pass", title=title)
             ax.axvline(self.step, color="black", lw=0.8, ls=":")
-        held = {name: numbers * (p + self.step) * self.n_layers * self.bytes_per_element
-                for name, numbers in self.numbers_held().items()}
+        held = {
+            name: numbers * (p + self.step) * self.n_layers * self.bytes_per_element
+            for name, numbers in self.numbers_held().items()
+        }
         bars.barh([name.upper() for name in held], list(held.values()), color="#b35900")
         bars.invert_yaxis()
         bars.set(xlabel="bytes", title=f"held after pass {self.step + 1}")

@@ -51,13 +51,18 @@ class DotProductExplorer(CourseWidget):
         axes = figure.add_subplot()
         if a and b:
             foot = turned.real / abs(a) ** 2 * a
-            axes.plot([0, foot.real], [0, foot.imag], color="#1a7f37", alpha=0.35, linewidth=7,
-                      label="shadow of b on a")
+            axes.plot(
+                [0, foot.real], [0, foot.imag], color="#1a7f37", alpha=0.35, linewidth=7, label="shadow of b on a"
+            )
             axes.plot([b.real, foot.real], [b.imag, foot.imag], color="0.4", linestyle="--")
             title += f"   angle {abs(cmath.phase(turned)) * 180 / cmath.pi:.1f}°"
         for name, arrow, color in [("a", a, "#0a6ed1"), ("b", b, "#b35900")]:
-            axes.annotate("", (arrow.real, arrow.imag), (0, 0),
-                          arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 2, "shrinkA": 0, "shrinkB": 0})
+            axes.annotate(
+                "",
+                (arrow.real, arrow.imag),
+                (0, 0),
+                arrowprops={"arrowstyle": "-|>", "color": color, "linewidth": 2, "shrinkA": 0, "shrinkB": 0},
+            )
             axes.plot([], [], color=color, label=f"{name} = ({arrow.real:g}, {arrow.imag:g})")
         reach = 1.15 * max(1.0, abs(a), abs(b))
         axes.set(xlim=(-reach, reach), ylim=(-reach, reach), aspect="equal", title=title)

@@ -74,16 +74,21 @@ class HeadViewer(CourseWidget):
         except (TypeError, ValueError, RuntimeError) as problem:
             raise ValueError(f"weights must be an array of numbers ({problem})") from None
         if weights.ndim != 3 or weights.shape[1] != weights.shape[2]:
-            raise ValueError("weights must be (heads, n, n), one square map for each head; "
-                             f"their shape is {weights.shape}")
+            raise ValueError(
+                f"weights must be (heads, n, n), one square map for each head; their shape is {weights.shape}"
+            )
         heads, n, _ = weights.shape
         if not 1 <= heads <= MOST_HEADS or not 1 <= n <= MOST_TOKENS:
-            raise ValueError(f"weights must be 1 to {MOST_HEADS} heads on 1 to {MOST_TOKENS} tokens; "
-                             f"these are {heads} heads on {n} tokens")
+            raise ValueError(
+                f"weights must be 1 to {MOST_HEADS} heads on 1 to {MOST_TOKENS} tokens; "
+                f"these are {heads} heads on {n} tokens"
+            )
         # Written so that nan fails too.
         if not (weights.min() >= -1e-6 and weights.max() <= 1 + 1e-6):
-            raise ValueError("weights must lie between 0 and 1; these go from "
-                             f"{weights.min():.4g} to {weights.max():.4g}. Are they scores, before the softmax?")
+            raise ValueError(
+                "weights must lie between 0 and 1; these go from "
+                f"{weights.min():.4g} to {weights.max():.4g}. Are they scores, before the softmax?"
+            )
         tokens = self._strings("tokens", tokens, n, f"name the {n} rows and columns")
         names = self._strings("names", range(heads) if names is None else names, heads, f"name the {heads} heads")
         what = f"say something on each of the {heads} heads"
@@ -142,14 +147,28 @@ class HeadViewer(CourseWidget):
         lines, grid = figure.subplots(1, 2, width_ratios=[4, 5])
         for i, j in zip(*np.nonzero(shown >= max(self.threshold, 1e-9))):
             chosen = self.query in (-1, i)
-            lines.plot([1, 0], [i, j], color="#0a6ed1" if chosen else "0.75", linewidth=0.5 + 4 * shown[i, j],
-                       alpha=0.35 + 0.6 * min(shown[i, j], 1), zorder=2 if chosen else 1)
+            lines.plot(
+                [1, 0],
+                [i, j],
+                color="#0a6ed1" if chosen else "0.75",
+                linewidth=0.5 + 4 * shown[i, j],
+                alpha=0.35 + 0.6 * min(shown[i, j], 1),
+                zorder=2 if chosen else 1,
+            )
         for i, name in enumerate(names):
             weight = shown[self.query, i] if self.query >= 0 else 0
             number = f"  {weight:.2f}" if weight >= max(self.threshold, 1e-9) else ""
             lines.text(-0.04, i, name + number, ha="right", va="center", fontsize=9, color="#b35900")
-            lines.text(1.04, i, name, ha="left", va="center", fontsize=9, color="#0a6ed1",
-                       weight="bold" if i == self.query else "normal")
+            lines.text(
+                1.04,
+                i,
+                name,
+                ha="left",
+                va="center",
+                fontsize=9,
+                color="#0a6ed1",
+                weight="bold" if i == self.query else "normal",
+            )
         lines.set(xlim=(-0.7, 1.6), ylim=(n - 0.5, -0.5))
         lines.axis("off")
         lines.set_title("key: is looked at  |  query: looks", fontsize=9)

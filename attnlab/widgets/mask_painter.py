@@ -22,13 +22,15 @@ class Scores(traitlets.TraitType):
         except (TypeError, ValueError, RuntimeError):
             raise traitlets.TraitError(f"{self.name} must be an (n, n) array of numbers, got {value!r}") from None
         if array.ndim != 2 or array.shape[0] != array.shape[1]:
-            raise traitlets.TraitError(f"{self.name} must be (n, n), one row a query and one column a key; "
-                                       f"the shape is {array.shape}")
+            raise traitlets.TraitError(
+                f"{self.name} must be (n, n), one row a query and one column a key; the shape is {array.shape}"
+            )
         if not FEWEST <= len(array) <= MOST:
             raise traitlets.TraitError(f"{self.name} must be for {FEWEST} to {MOST} tokens, got {len(array)}")
         if not np.all(np.abs(array) <= LARGEST):
-            raise traitlets.TraitError(f"{self.name} must hold finite numbers of size at most {LARGEST:g}; "
-                                       "masking is the work of `mask`")
+            raise traitlets.TraitError(
+                f"{self.name} must hold finite numbers of size at most {LARGEST:g}; masking is the work of `mask`"
+            )
         return array.tolist()
 
 
@@ -41,11 +43,14 @@ class Mask(traitlets.TraitType):
         except (TypeError, ValueError, RuntimeError):
             raise traitlets.TraitError(f"{self.name} must be an (n, n) array of booleans, got {value!r}") from None
         if array.ndim != 2:
-            raise traitlets.TraitError(f"{self.name} must be (n, n), one row a query and one column a key; "
-                                       f"the shape is {array.shape}")
+            raise traitlets.TraitError(
+                f"{self.name} must be (n, n), one row a query and one column a key; the shape is {array.shape}"
+            )
         if array.dtype != bool and not (array.dtype.kind in "iu" and np.isin(array, (0, 1)).all()):
-            raise traitlets.TraitError(f"{self.name} must be boolean, True where a query may read a key; its numbers "
-                                       f"are {array.dtype}. A mask of 0 and -inf to add is another convention")
+            raise traitlets.TraitError(
+                f"{self.name} must be boolean, True where a query may read a key; its numbers "
+                f"are {array.dtype}. A mask of 0 and -inf to add is another convention"
+            )
         return array.astype(bool).tolist()
 
 
@@ -58,8 +63,9 @@ def allowed_by(preset, n, length, window):
     """The (n, n) boolean mask of a preset; True = this query may read this key."""
     query, key = np.indices((n, n))
     back = query - key  # how many tokens ago the key was; negative for the future
-    return {"causal": back >= 0, "padding": key < length, "window": (back >= 0) & (back < window),
-            "full": key >= 0}[preset]
+    return {"causal": back >= 0, "padding": key < length, "window": (back >= 0) & (back < window), "full": key >= 0}[
+        preset
+    ]
 
 
 class MaskPainter(CourseWidget):
@@ -109,8 +115,16 @@ class MaskPainter(CourseWidget):
         length = n - 1 if length is None else plain_integer(length)
         window = min(2, n) if window is None else plain_integer(window)
         fill = next((name for name, value in FILLS.items() if fill == value), fill)
-        super().__init__(tokens=tokens, scores=scores, length=length, window=window, fill=fill, preset=preset,
-                         mask=np.ones((n, n), dtype=bool), **kwargs)
+        super().__init__(
+            tokens=tokens,
+            scores=scores,
+            length=length,
+            window=window,
+            fill=fill,
+            preset=preset,
+            mask=np.ones((n, n), dtype=bool),
+            **kwargs,
+        )
         if mask is None:
             self._follow_preset()
         else:
@@ -128,12 +142,12 @@ class MaskPainter(CourseWidget):
         name, value, n = proposal["trait"].name, proposal["value"], len(self.tokens)
         if name == "tokens":
             if len(value) != len(self.scores):
-                raise traitlets.TraitError(f"tokens must name the {len(self.scores)} rows of the scores; "
-                                           f"{len(value)} were given")
+                raise traitlets.TraitError(
+                    f"tokens must name the {len(self.scores)} rows of the scores; {len(value)} were given"
+                )
         elif name in ("mask", "scores"):
             if [len(row) for row in value] != [n] * n:
-                raise traitlets.TraitError(f"{name} must be ({n}, {n}) for {n} tokens; "
-                                           f"the shape is {np.shape(value)}")
+                raise traitlets.TraitError(f"{name} must be ({n}, {n}) for {n} tokens; the shape is {np.shape(value)}")
         elif not (least := 0 if name == "length" else 1) <= value <= n:
             raise traitlets.TraitError(f"{name} must lie between {least} and {n}, the number of tokens; got {value}")
         return value
@@ -148,8 +162,12 @@ class MaskPainter(CourseWidget):
         n = len(self.tokens)
         if self.preset != "painted" and self.mask == allowed_by(self.preset, n, self.length, self.window).tolist():
             return
-        candidates = [("causal", {}), ("full", {}), *(("padding", {"length": i}) for i in range(1, n)),
-                      *(("window", {"window": i}) for i in range(1, n))]
+        candidates = [
+            ("causal", {}),
+            ("full", {}),
+            *(("padding", {"length": i}) for i in range(1, n)),
+            *(("window", {"window": i}) for i in range(1, n)),
+        ]
         for preset, number in candidates:
             number = {"length": self.length, "window": self.window, **number}
             if self.mask == allowed_by(preset, n, **number).tolist():
@@ -185,13 +203,27 @@ class MaskPainter(CourseWidget):
             if not mask[i, j]:
                 ax.add_patch(Rectangle((j - 0.5, i - 0.5), 1, 1, fill=False, hatch="////", edgecolor="#c4c9ce", lw=0))
             if mask[i, j] or weight:
-                ax.text(j, i, f"{weight:.2g}" if weight < 0.005 else f"{weight:.2f}", ha="center", va="center",
-                        fontsize=8, color="white" if weight > 0.55 else "black")
+                ax.text(
+                    j,
+                    i,
+                    f"{weight:.2g}" if weight < 0.005 else f"{weight:.2f}",
+                    ha="center",
+                    va="center",
+                    fontsize=8,
+                    color="white" if weight > 0.55 else "black",
+                )
             if mask[i, j] and j > i:
                 ax.add_patch(Rectangle((j - 0.46, i - 0.44), 0.92, 0.88, fill=False, edgecolor="#c2182b", lw=1.8))
         for i in np.flatnonzero(weights.sum(1) == 0):
-            ax.text((n - 1) / 2, i, "empty row: this token reads nothing", ha="center", va="center", fontsize=8,
-                    bbox=dict(facecolor="white", edgecolor="none", pad=1.5))
+            ax.text(
+                (n - 1) / 2,
+                i,
+                "empty row: this token reads nothing",
+                ha="center",
+                va="center",
+                fontsize=8,
+                bbox=dict(facecolor="white", edgecolor="none", pad=1.5),
+            )
         ax.set_xticks(range(n), self.tokens, rotation=45, ha="left")
         ax.set_yticks(range(n), self.tokens)
         ax.xaxis.tick_top()

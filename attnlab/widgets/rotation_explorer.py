@@ -68,8 +68,14 @@ class RotationExplorer(CourseWidget):
 
     def _check(self, name, value):
         last = 2 * self.trained - 1
-        least, most = {"d_head": (2, WIDEST), "trained": (SHORTEST, LONGEST), "base": (LEAST_BASE, MOST_BASE),
-                       "query": (0, last), "key": (0, last), "pair": (0, self.d_head // 2 - 1)}[name]
+        least, most = {
+            "d_head": (2, WIDEST),
+            "trained": (SHORTEST, LONGEST),
+            "base": (LEAST_BASE, MOST_BASE),
+            "query": (0, last),
+            "key": (0, last),
+            "pair": (0, self.d_head // 2 - 1),
+        }[name]
         if not least <= value <= most:
             beyond = ", twice the trained length less one" if name in ("query", "key") else ""
             raise traitlets.TraitError(f"{name} must lie between {least:g} and {most:g}{beyond}; got {value}")
@@ -103,15 +109,25 @@ class RotationExplorer(CourseWidget):
             angle = getattr(self, name) * speeds[self.pair]
             clock.plot([0, np.cos(angle)], [0, np.sin(angle)], color=color, lw=2)
             clock.text(1.2 * np.cos(angle), 1.2 * np.sin(angle), name, color=color, ha="center", va="center")
-        clock.set(xlim=(-1.5, 1.5), ylim=(-1.5, 1.5), xticks=[-1, 0, 1], yticks=[-1, 0, 1], aspect="equal",
-                  xlabel=f"number {self.pair}", ylabel=f"number {self.pair + self.d_head // 2}",
-                  title=f"pair {self.pair}: {math.tau / speeds[self.pair]:.4g} tokens a turn")
+        clock.set(
+            xlim=(-1.5, 1.5),
+            ylim=(-1.5, 1.5),
+            xticks=[-1, 0, 1],
+            yticks=[-1, 0, 1],
+            aspect="equal",
+            xlabel=f"number {self.pair}",
+            ylabel=f"number {self.pair + self.d_head // 2}",
+            title=f"pair {self.pair}: {math.tau / speeds[self.pair]:.4g} tokens a turn",
+        )
         for left, right in [(offsets[0], -self.trained), (self.trained, offsets[-1])]:
             curve.axvspan(left, right, color="#8a939c", alpha=0.25, lw=0)
         curve.plot(offsets, scores, color="#0a6ed1")
         offset = self.query - self.key
         chosen = scores[offset - offsets[0]]
         curve.plot(offset, chosen, "o", color="#b35900")
-        curve.set(xlabel="offset, query less key (grey: longer than training)", ylabel="score",
-                  title=f"query {self.query}, key {self.key}: {chosen:.3f}")
+        curve.set(
+            xlabel="offset, query less key (grey: longer than training)",
+            ylabel="score",
+            title=f"query {self.query}, key {self.key}: {chosen:.3f}",
+        )
         return figure

@@ -61,8 +61,9 @@ class SamplingExplorer(CourseWidget):
 
     def __init__(self, tokens, logits, prompt="", temperature=1.0, top_k=None, top_p=None, seed=0, **kwargs):
         top_k, seed = (int(n) if isinstance(n, np.integer) else n for n in (top_k, seed))
-        super().__init__(temperature=temperature, top_k=top_k, top_p=1.0 if top_p is None else top_p, seed=seed,
-                         **kwargs)
+        super().__init__(
+            temperature=temperature, top_k=top_k, top_p=1.0 if top_p is None else top_p, seed=seed, **kwargs
+        )
         self.put(tokens, logits, prompt)
         self.observe(self._clear, ["temperature", "top_k", "top_p", "seed", "data"])
 
@@ -101,8 +102,13 @@ class SamplingExplorer(CourseWidget):
         name, value = proposal["trait"].name, proposal["value"]
         if name == "top_k" and value is None:
             return value
-        least, most = {"temperature": (0, HOTTEST), "top_k": (1, MOST_TOKENS), "top_p": (0, 1), "seed": (0, MOST_SEED),
-                       "drawn": (0, MOST_DRAWS)}[name]
+        least, most = {
+            "temperature": (0, HOTTEST),
+            "top_k": (1, MOST_TOKENS),
+            "top_p": (0, 1),
+            "seed": (0, MOST_SEED),
+            "drawn": (0, MOST_DRAWS),
+        }[name]
         if not least <= value <= most or name == "top_p" and value == 0:
             lie = "lie above 0 and up to 1" if name == "top_p" else f"lie between {least} and {most:g}"
             raise traitlets.TraitError(f"{name} must {lie}; got {value:g}")
@@ -122,7 +128,7 @@ class SamplingExplorer(CourseWidget):
         before /= before.sum()
         kept = before.copy()
         if self.top_k is not None:
-            kept[self.top_k:] = 0.0
+            kept[self.top_k :] = 0.0
         kept /= kept.sum()
         if self.top_p < 1:
             reached = np.cumsum(kept) - kept  # by the tokens before each: the one that crosses stays
@@ -143,8 +149,11 @@ class SamplingExplorer(CourseWidget):
         names = [token.replace("\n", "⏎").strip() or "␣" for token in self.tokens[:rows]]
         axes.set_yticks(range(rows), names)
         cut = "all" if self.top_k is None else self.top_k
-        axes.set(xlim=(0, 1.12), xlabel="probability",
-                 title=f"temperature {self.temperature:g}, top-k {cut}, top-p {self.top_p:g}")
+        axes.set(
+            xlim=(0, 1.12),
+            xlabel="probability",
+            title=f"temperature {self.temperature:g}, top-k {cut}, top-p {self.top_p:g}",
+        )
         axes.invert_yaxis()
         axes.legend(loc="lower right", frameon=False)
         return figure

@@ -61,8 +61,13 @@ class SinusoidExplorer(CourseWidget):
         return proposal["value"]
 
     def _check(self, name, value):
-        least, most = {"max_len": (8, LONGEST), "d_model": (2, WIDEST), "position": (0, self.max_len - 1),
-                       "pair": (0, self.d_model // 2 - 1), "offset": (-self.max_len, self.max_len)}[name]
+        least, most = {
+            "max_len": (8, LONGEST),
+            "d_model": (2, WIDEST),
+            "position": (0, self.max_len - 1),
+            "pair": (0, self.d_model // 2 - 1),
+            "offset": (-self.max_len, self.max_len),
+        }[name]
         if not least <= value <= most:
             raise traitlets.TraitError(f"{name} must lie between {least} and {most}, got {value}")
         if name == "d_model" and value % 2:
@@ -94,8 +99,14 @@ class SinusoidExplorer(CourseWidget):
             angle = place * speeds[self.pair]
             clock.plot([0, np.sin(angle)], [0, np.cos(angle)], color=color, lw=2)
             clock.text(1.2 * np.sin(angle), 1.2 * np.cos(angle), place, color=color, ha="center", va="center")
-        clock.set(xlim=(-1.4, 1.4), ylim=(-1.4, 1.4), xticks=[-1, 0, 1], yticks=[-1, 0, 1], aspect="equal",
-                  title=f"pair {self.pair}: {math.tau / speeds[self.pair]:.4g} tokens a turn")
+        clock.set(
+            xlim=(-1.4, 1.4),
+            ylim=(-1.4, 1.4),
+            xticks=[-1, 0, 1],
+            yticks=[-1, 0, 1],
+            aspect="equal",
+            title=f"pair {self.pair}: {math.tau / speeds[self.pair]:.4g} tokens a turn",
+        )
         clock.set_xlabel("sine across, cosine up")
         likeness = np.cos(offsets[:, None] * speeds).sum(-1)
         curve.plot(offsets, likeness, color="#0a6ed1")

@@ -51,7 +51,8 @@ class SoftmaxExplorer(CourseWidget):
             self.labels = [str(label) for label in labels]
             if len(self.labels) != len(self.scores):
                 raise traitlets.TraitError(
-                    f"labels must name each of the {len(self.scores)} scores, got {len(self.labels)} names")
+                    f"labels must name each of the {len(self.scores)} scores, got {len(self.labels)} names"
+                )
         n = len(self.scores)  # each has a row above and a row in the float16 tables, which a phone shows in turn
         self.min_height, self.narrow_extra = 545 + 61 * n, 455 + 55 * n
 
@@ -59,7 +60,8 @@ class SoftmaxExplorer(CourseWidget):
     def _check_temperature(self, proposal):
         if not COLDEST <= proposal.value <= HOTTEST:
             raise traitlets.TraitError(
-                f"temperature must lie between {COLDEST:g} and {HOTTEST:g}, got {proposal.value:g}")
+                f"temperature must lie between {COLDEST:g} and {HOTTEST:g}, got {proposal.value:g}"
+            )
         return proposal.value
 
     @traitlets.validate("shift")
@@ -71,7 +73,7 @@ class SoftmaxExplorer(CourseWidget):
     def picture(self):
         from matplotlib.figure import Figure
 
-        names = [*(self.labels or [])[:len(self.scores)]]
+        names = [*(self.labels or [])[: len(self.scores)]]
         names += [f"score {i + 1}" for i in range(len(names), len(self.scores))]
         heights = [score / self.temperature for score in self.scores]
         level = np.logaddexp.reduce(heights)  # the height at which a single score would carry the whole weight

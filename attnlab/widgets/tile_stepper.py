@@ -52,7 +52,7 @@ class TileStepper(CourseWidget):
             raise ValueError(f"scores must be 2, 4 or 6 rows of 2 to 6 numbers, got shape {scores.shape}")
         if not np.all(np.abs(scores) <= LARGEST):
             raise ValueError(f"scores must be finite and at most {LARGEST:g} in size")
-        values = np.asarray(self.VALUES[:scores.shape[1]] if values is None else values, dtype=float)
+        values = np.asarray(self.VALUES[: scores.shape[1]] if values is None else values, dtype=float)
         if values.shape != (scores.shape[1], 2) or not np.all(np.abs(values) <= 1000):
             raise ValueError(f"values must be {scores.shape[1]} pairs of numbers up to 1000, got shape {values.shape}")
         super().__init__(**kwargs)
@@ -95,8 +95,13 @@ class TileStepper(CourseWidget):
         seen = np.where(hidden, -np.inf, scores)
         figure = Figure(figsize=(8.2, 0.42 * n_q + 1.5), layout="constrained")
         left, right = figure.subplots(1, 2, width_ratios=(2, 3))
-        left.imshow(np.where(hidden, np.nan, scores), cmap="Blues", vmin=scores.min(), vmax=scores.max() * 1.6 + 1,
-                    aspect="auto")
+        left.imshow(
+            np.where(hidden, np.nan, scores),
+            cmap="Blues",
+            vmin=scores.min(),
+            vmax=scores.max() * 1.6 + 1,
+            aspect="auto",
+        )
         for i, j in np.argwhere(~hidden):
             left.text(j, i, f"{scores[i, j]:g}", ha="center", va="center")
         for start in range(self.block_size, n_k, self.block_size):
@@ -116,6 +121,11 @@ class TileStepper(CourseWidget):
             cells.append(row)
         right.axis("off")
         right.set_title("running maximum, total", fontsize=10)
-        right.table(cells, rowLabels=[f"q{i}" for i in range(n_q)], colLabels=[f"to k{end - 1}" for end in ends],
-                    loc="center", cellLoc="center").scale(1, 1.5)
+        right.table(
+            cells,
+            rowLabels=[f"q{i}" for i in range(n_q)],
+            colLabels=[f"to k{end - 1}" for end in ends],
+            loc="center",
+            cellLoc="center",
+        ).scale(1, 1.5)
         return figure

@@ -36,19 +36,25 @@ project_qkv = Exercise(solutions.project_qkv, section="Three roles: query, key, 
 
 
 @project_qkv.property(
-    "gives queries, keys and values, in this order", points=2,
-    hint="Three products of the same x, each with its own matrix: Q, then K, then V.")
+    "gives queries, keys and values, in this order",
+    points=2,
+    hint="Three products of the same x, each with its own matrix: Q, then K, then V.",
+)
 def three_products(rng):
     yield dict(x=CAT_SAT, W_q=np.eye(4)[:, :2], W_k=np.eye(4)[:, 1:3], W_v=2 * np.eye(4))
-    yield dict(x=rng.normal(size=(3, 4)), W_q=rng.normal(size=(4, 2)), W_k=rng.normal(size=(4, 2)),
-               W_v=rng.normal(size=(4, 5)))
-    yield dict(x=rng.normal(size=(4, 4)), W_q=rng.normal(size=(4, 4)), W_k=rng.normal(size=(4, 4)),
-               W_v=rng.normal(size=(4, 4)))
+    yield dict(
+        x=rng.normal(size=(3, 4)), W_q=rng.normal(size=(4, 2)), W_k=rng.normal(size=(4, 2)), W_v=rng.normal(size=(4, 5))
+    )
+    yield dict(
+        x=rng.normal(size=(4, 4)), W_q=rng.normal(size=(4, 4)), W_k=rng.normal(size=(4, 4)), W_v=rng.normal(size=(4, 4))
+    )
 
 
 @project_qkv.property(
-    "takes any number of leading dimensions", points=1,
-    hint="`@` multiplies the last two axes and carries all others along. No reshape is needed.")
+    "takes any number of leading dimensions",
+    points=1,
+    hint="`@` multiplies the last two axes and carries all others along. No reshape is needed.",
+)
 def leading(rng):
     W = dict(W_q=rng.normal(size=(4, 3)), W_k=rng.normal(size=(4, 3)), W_v=rng.normal(size=(4, 5)))
     yield dict(x=rng.normal(size=(2, 6, 4)), **W)
@@ -56,8 +62,11 @@ def leading(rng):
 
 
 @project_qkv.property(
-    "refuses a matrix whose height is not the width of x", points=1, probe=probes.error_of,
-    hint="Raise ValueError. `@` does so by itself when the inner sizes differ.")
+    "refuses a matrix whose height is not the width of x",
+    points=1,
+    probe=probes.error_of,
+    hint="Raise ValueError. `@` does so by itself when the inner sizes differ.",
+)
 def wrong_height(rng):
     fits = rng.normal(size=(4, 2))
     yield dict(x=rng.normal(size=(3, 4)), W_q=rng.normal(size=(5, 2)), W_k=fits, W_v=fits)
@@ -66,58 +75,66 @@ def wrong_height(rng):
 
 
 @project_qkv.property(
-    "leaves its inputs as they were", points=1, probe=probes.unchanged,
-    hint="Write each product into a new array.")
+    "leaves its inputs as they were", points=1, probe=probes.unchanged, hint="Write each product into a new array."
+)
 def projections_are_new(rng):
-    yield dict(x=rng.normal(size=(4, 4)), W_q=rng.normal(size=(4, 4)), W_k=rng.normal(size=(4, 4)),
-               W_v=rng.normal(size=(4, 4)))
+    yield dict(
+        x=rng.normal(size=(4, 4)), W_q=rng.normal(size=(4, 4)), W_k=rng.normal(size=(4, 4)), W_v=rng.normal(size=(4, 4))
+    )
 
 
 @project_qkv.misconception(
     "You multiply by the transpose of each matrix. Here a token is a row and x stands on the left; texts that write "
-    "W x mean the same map with the matrix stored the other way round.")
+    "W x mean the same map with the matrix stored the other way round."
+)
 def transposed(x, W_q, W_k, W_v):
     return x @ W_q.T, x @ W_k.T, x @ W_v.T
 
 
 @project_qkv.misconception(
     "All three results use one matrix. With a single projection every token would look for exactly what it offers; "
-    "the three roles need three matrices.")
+    "the three roles need three matrices."
+)
 def one_matrix(x, W_q, W_k, W_v):
     return x @ W_q, x @ W_q, x @ W_q
 
 
 @project_qkv.misconception(
     "Queries and keys are right, but the values are x itself. What a token passes on is projected too: V comes from "
-    "x and W_v.")
+    "x and W_v."
+)
 def values_are_x(x, W_q, W_k, W_v):
     return x @ W_q, x @ W_k, x
 
 
 @project_qkv.misconception(
     "The three results are right, their order is not: return queries, then keys, then values. You returned the keys "
-    "first.")
+    "first."
+)
 def keys_first(x, W_q, W_k, W_v):
     return x @ W_k, x @ W_q, x @ W_v
 
 
 @project_qkv.misconception(
     "The three results are right, their order is not: return queries, then keys, then values. You returned the "
-    "values second.")
+    "values second."
+)
 def values_second(x, W_q, W_k, W_v):
     return x @ W_q, x @ W_v, x @ W_k
 
 
 @project_qkv.misconception(
     "The three results are right, their order is not: return queries, then keys, then values. You returned the "
-    "values first.")
+    "values first."
+)
 def values_first(x, W_q, W_k, W_v):
     return x @ W_v, x @ W_k, x @ W_q
 
 
 @project_qkv.misconception(
     "The projections are chained: keys are made from queries, values from keys. All three start from the same x, "
-    "side by side.")
+    "side by side."
+)
 def chained(x, W_q, W_k, W_v):
     Q = x @ W_q
     K = Q @ W_k
@@ -125,13 +142,15 @@ def chained(x, W_q, W_k, W_v):
 
 
 @project_qkv.misconception(
-    "`*` multiplies entry by entry. A projection mixes the entries of a token, so it needs the matrix product `@`.")
+    "`*` multiplies entry by entry. A projection mixes the entries of a token, so it needs the matrix product `@`."
+)
 def entrywise(x, W_q, W_k, W_v):
     return x * W_q, x * W_k, x * W_v
 
 
 @project_qkv.misconception(
-    "The leading dimensions are flattened away and never put back. `@` keeps them: drop the reshape.")
+    "The leading dimensions are flattened away and never put back. `@` keeps them: drop the reshape."
+)
 def flattened(x, W_q, W_k, W_v):
     rows = x.reshape(-1, x.shape[-1])
     return rows @ W_q, rows @ W_k, rows @ W_v
@@ -143,9 +162,13 @@ attention_weights = Exercise(solutions.attention_weights, section="The equation,
 
 
 @attention_weights.property(
-    "is the softmax of the scaled scores, one row per query", points=2, rtol=1e-11, atol=1e-14,
+    "is the softmax of the scaled scores, one row per query",
+    points=2,
+    rtol=1e-11,
+    atol=1e-14,
     hint="Scores of every query with every key, divided by the square root of the width, then a softmax along the "
-         "keys, which are the last axis.")
+    "keys, which are the last axis.",
+)
 def rows(rng):
     yield dict(**THREE)
     yield dict(Q=rng.normal(size=(2, 7)), K=rng.normal(size=(5, 7)))
@@ -153,8 +176,11 @@ def rows(rng):
 
 
 @attention_weights.property(
-    "takes leading dimensions and broadcasts them", points=2, rtol=NEARLY,
-    hint="Swap only the last two axes of K; `.T` reverses all of them. Sum along the last axis with keepdims=True.")
+    "takes leading dimensions and broadcasts them",
+    points=2,
+    rtol=NEARLY,
+    hint="Swap only the last two axes of K; `.T` reverses all of them. Sum along the last axis with keepdims=True.",
+)
 def weights_leading(rng):
     yield dict(Q=rng.normal(size=(3, 2, 3)), K=rng.normal(size=(3, 3, 3)))
     yield dict(Q=rng.normal(size=(6, 3, 2)), K=rng.normal(size=(6, 4, 2)))
@@ -162,16 +188,23 @@ def weights_leading(rng):
 
 
 @attention_weights.property(
-    "survives scores of a thousand and more", points=1, rtol=NEARLY,
-    hint="Subtract each row's own maximum before you take exponentials, as in the last chapter.")
+    "survives scores of a thousand and more",
+    points=1,
+    rtol=NEARLY,
+    hint="Subtract each row's own maximum before you take exponentials, as in the last chapter.",
+)
 def huge(rng):
     yield dict(Q=np.array([[4000.0, 3999.0], [-4000.0, -4001.0]]), K=np.eye(2))
     yield dict(Q=np.array([[1e6, 0.0], [1.0, 2.0], [-1e6, 1.0]]), K=rng.normal(size=(4, 2)))
 
 
 @attention_weights.property(
-    "refuses queries and keys of different widths", points=1, probe=probes.error_of, rtol=NEARLY,
-    hint="Raise ValueError. `@` does so by itself when the inner sizes differ.")
+    "refuses queries and keys of different widths",
+    points=1,
+    probe=probes.error_of,
+    rtol=NEARLY,
+    hint="Raise ValueError. `@` does so by itself when the inner sizes differ.",
+)
 def different_widths(rng):
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 3)))
     yield dict(Q=rng.normal(size=(2, 3, 2)), K=rng.normal(size=(2, 5, 4)))
@@ -179,8 +212,12 @@ def different_widths(rng):
 
 
 @attention_weights.property(
-    "leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=NEARLY,
-    hint="Operators such as `/=` write into the caller's array. Make a new one.")
+    "leaves its inputs as they were",
+    points=1,
+    probe=probes.unchanged,
+    rtol=NEARLY,
+    hint="Operators such as `/=` write into the caller's array. Make a new one.",
+)
 def weights_are_new(rng):
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)))
 
@@ -192,7 +229,8 @@ AXES = "Any number of leading dimensions"
 @attention_weights.misconception(
     "The scores are not scaled. Dot products grow with the width of the vectors; divide them by the square root of "
     "d_k before the softmax.",
-    section=WHY_ROOT)
+    section=WHY_ROOT,
+)
 def unscaled(Q, K):
     return _softmax(Q @ _t(K))
 
@@ -200,14 +238,15 @@ def unscaled(Q, K):
 @attention_weights.misconception(
     "The scores are divided by d_k itself. Their standard deviation is the square root of d_k; dividing by more "
     "flattens the weights towards a plain average.",
-    section=WHY_ROOT)
+    section=WHY_ROOT,
+)
 def divided_by_width(Q, K):
     return _softmax(Q @ _t(K) / Q.shape[-1])
 
 
 @attention_weights.misconception(
-    "The scores are multiplied by the square root of d_k. They grow with the width already; divide.",
-    section=WHY_ROOT)
+    "The scores are multiplied by the square root of d_k. They grow with the width already; divide.", section=WHY_ROOT
+)
 def multiplied_by_root(Q, K):
     return _softmax(Q @ _t(K) * np.sqrt(Q.shape[-1]))
 
@@ -215,7 +254,8 @@ def multiplied_by_root(Q, K):
 @attention_weights.misconception(
     "The scale uses the number of keys. What makes a dot product large is how many products it sums, and that is "
     "the width d_k: the last axis, not the one before.",
-    section=WHY_ROOT)
+    section=WHY_ROOT,
+)
 def root_of_keys(Q, K):
     return _softmax(Q @ _t(K) / np.sqrt(K.shape[-2]))
 
@@ -223,7 +263,8 @@ def root_of_keys(Q, K):
 @attention_weights.misconception(
     "The scale uses the number of queries. What makes a dot product large is how many products it sums, and that is "
     "the width d_k: the last axis, not the one before.",
-    section=WHY_ROOT)
+    section=WHY_ROOT,
+)
 def root_of_queries(Q, K):
     return _softmax(Q @ _t(K) / np.sqrt(Q.shape[-2]))
 
@@ -231,43 +272,47 @@ def root_of_queries(Q, K):
 @attention_weights.misconception(
     "The scale comes after the softmax, so the rows no longer sum to one. Scale the scores, then turn them into "
     "weights.",
-    section=WHY_ROOT)
+    section=WHY_ROOT,
+)
 def scaled_too_late(Q, K):
     return _softmax(Q @ _t(K)) / np.sqrt(Q.shape[-1])
 
 
 @attention_weights.misconception(
     "The softmax runs over the queries: your columns sum to one. Each query shares out its own weight, so the rows "
-    "must: sum along the last axis.")
+    "must: sum along the last axis."
+)
 def over_queries(Q, K):
     return _softmax(_scores(Q, K), axis=-2)
 
 
 @attention_weights.misconception(
     "The softmax runs over the whole array, so all queries together share a weight of one. Each query has a weight "
-    "of one to share: sum along the last axis, with keepdims=True.")
+    "of one to share: sum along the last axis, with keepdims=True."
+)
 def over_everything(Q, K):
     scores = _scores(Q, K)
     e = np.exp(scores - scores.max())
     return e / e.sum()
 
 
-@attention_weights.misconception(
-    "These are the scaled scores. A softmax along the last axis is still missing.")
+@attention_weights.misconception("These are the scaled scores. A softmax along the last axis is still missing.")
 def no_softmax(Q, K):
     return _scores(Q, K)
 
 
 @attention_weights.misconception(
     "No maximum is subtracted, so a score of a thousand overflows to infinity and the weights come out as nan. "
-    "Subtract each row's maximum first: the weights stay the same.")
+    "Subtract each row's maximum first: the weights stay the same."
+)
 def no_maximum(Q, K):
     e = np.exp(_scores(Q, K))
     return e / e.sum(axis=-1, keepdims=True)
 
 
 @attention_weights.misconception(
-    "One maximum is subtracted for the whole array. Each row needs its own, or rows far below it become 0/0.")
+    "One maximum is subtracted for the whole array. Each row needs its own, or rows far below it become 0/0."
+)
 def global_maximum(Q, K):
     scores = _scores(Q, K)
     e = np.exp(scores - scores.max())
@@ -276,26 +321,29 @@ def global_maximum(Q, K):
 
 @attention_weights.misconception(
     "The operands are swapped: your rows belong to the keys. Row i must hold the weights of query i, so Q stands on "
-    "the left.")
+    "the left."
+)
 def swapped(Q, K):
     return _softmax(_scores(K, Q))
 
 
 @attention_weights.misconception(
-    "The queries are compared with each other; K is never used. A score is one query with one key.")
+    "The queries are compared with each other; K is never used. A score is one query with one key."
+)
 def queries_with_queries(Q, K):
     return _softmax(_scores(Q, Q))
 
 
 @attention_weights.misconception(
-    "The keys are compared with each other; Q is never used. A score is one query with one key.")
+    "The keys are compared with each other; Q is never used. A score is one query with one key."
+)
 def keys_with_keys(Q, K):
     return _softmax(_scores(K, K))
 
 
 @attention_weights.misconception(
-    "`.T` reverses all axes, the leading ones too. It is right for two axes only; swap just the last two.",
-    section=AXES)
+    "`.T` reverses all axes, the leading ones too. It is right for two axes only; swap just the last two.", section=AXES
+)
 def reversed_axes(Q, K):
     return _softmax(Q @ K.T / np.sqrt(Q.shape[-1]))
 
@@ -303,7 +351,8 @@ def reversed_axes(Q, K):
 @attention_weights.misconception(
     "The width is read from Q.shape[1]. That is d_k only while there are two axes; with a batch in front it is the "
     "number of queries. The width is always Q.shape[-1].",
-    section=AXES)
+    section=AXES,
+)
 def second_axis_for_width(Q, K):
     return _softmax(Q @ _t(K) / np.sqrt(Q.shape[1]))
 
@@ -311,14 +360,16 @@ def second_axis_for_width(Q, K):
 @attention_weights.misconception(
     "The softmax runs along axis 1. That is the last axis only while there are two; with a batch in front it is the "
     "queries. Use axis=-1.",
-    section=AXES)
+    section=AXES,
+)
 def second_axis_for_softmax(Q, K):
     return _softmax(_scores(Q, K), axis=1)
 
 
 @attention_weights.misconception(
     "Every vector is divided by its length, so these are cosines. Attention keeps the lengths: a long key may call "
-    "louder than a short one.")
+    "louder than a short one."
+)
 def cosines(Q, K):
     Q = Q / np.linalg.norm(Q, axis=-1, keepdims=True)
     K = K / np.linalg.norm(K, axis=-1, keepdims=True)
@@ -328,7 +379,8 @@ def cosines(Q, K):
 @attention_weights.misconception(
     "The width is read from K.shape[1]. That is d_k only while there are two axes; with a batch in front it is the "
     "number of keys. The width is always K.shape[-1].",
-    section=AXES)
+    section=AXES,
+)
 def second_axis_of_keys_for_width(Q, K):
     return _softmax(Q @ _t(K) / np.sqrt(K.shape[1]))
 
@@ -338,25 +390,29 @@ def _weights_with_epsilon(size):
         scores = _scores(Q, K)
         e = np.exp(scores - scores.max(axis=-1, keepdims=True))
         return e / (e.sum(axis=-1, keepdims=True) + size)
+
     return weights_with_epsilon
 
 
 for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
     attention_weights.misconception(
         "Something small is added to the total, so the rows do not quite sum to one. After the maximum is subtracted "
-        "the total is at least one: nothing needs protection.")(_weights_with_epsilon(_size))
+        "the total is at least one: nothing needs protection."
+    )(_weights_with_epsilon(_size))
 
 
 @attention_weights.misconception(
     "Your code scales the caller's queries in place. Write the scaled values into a new array; in place it also "
-    "fails for whole numbers.")
+    "fails for whole numbers."
+)
 def scales_in_place(Q, K):
     Q /= np.sqrt(Q.shape[-1])
     return _softmax(Q @ _t(K))
 
 
 @attention_weights.misconception(
-    "Your code scales the caller's queries in place. Write the scaled values into a new array.")
+    "Your code scales the caller's queries in place. Write the scaled values into a new array."
+)
 def scales_floats_in_place(Q, K):
     return scales_in_place(np.asarray(Q, dtype=float), K)
 
@@ -364,13 +420,18 @@ def scales_floats_in_place(Q, K):
 # scaled_dot_product_attention ----------------------------------------------------------------------------------------
 
 scaled_dot_product_attention = Exercise(
-    solutions.scaled_dot_product_attention, section="The equation, symbol by symbol")
+    solutions.scaled_dot_product_attention, section="The equation, symbol by symbol"
+)
 MASKS = "A mask says who may read what"
 
 
 @scaled_dot_product_attention.property(
-    "returns the output, then the weights", points=2, rtol=1e-11, atol=1e-13,
-    hint="The output is the weights times V. Return both, the output first.")
+    "returns the output, then the weights",
+    points=2,
+    rtol=1e-11,
+    atol=1e-13,
+    hint="The output is the weights times V. Return both, the output first.",
+)
 def output_and_weights(rng):
     yield dict(**THREE, V=THREE_VALUES)
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)), V=rng.normal(size=(5, 2)))
@@ -378,25 +439,38 @@ def output_and_weights(rng):
 
 
 @scaled_dot_product_attention.property(
-    "takes leading dimensions and broadcasts them", points=1, rtol=NEARLY,
-    hint="Swap only the last two axes of K, and let `@` carry the others.")
+    "takes leading dimensions and broadcasts them",
+    points=1,
+    rtol=NEARLY,
+    hint="Swap only the last two axes of K, and let `@` carry the others.",
+)
 def attention_leading(rng):
     yield dict(Q=rng.normal(size=(3, 2, 3)), K=rng.normal(size=(3, 3, 3)), V=rng.normal(size=(3, 3, 4)))
     yield dict(Q=rng.normal(size=(6, 3, 7)), K=rng.normal(size=(2, 1, 4, 7)), V=rng.normal(size=(4, 5)))
 
 
 @scaled_dot_product_attention.property(
-    "gives a hidden key no weight and shares all of it among the others", points=2, rtol=NEARLY,
-    hint="Where the mask is False the score becomes minus infinity, before the softmax.")
+    "gives a hidden key no weight and shares all of it among the others",
+    points=2,
+    rtol=NEARLY,
+    hint="Where the mask is False the score becomes minus infinity, before the softmax.",
+)
 def hidden_keys(rng):
-    yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)), V=rng.normal(size=(5, 2)),
-               mask=np.array([[1, 1, 0, 0, 1], [0, 1, 0, 0, 0], [1, 1, 1, 1, 0]], dtype=bool))
+    yield dict(
+        Q=rng.normal(size=(3, 4)),
+        K=rng.normal(size=(5, 4)),
+        V=rng.normal(size=(5, 2)),
+        mask=np.array([[1, 1, 0, 0, 1], [0, 1, 0, 0, 0], [1, 1, 1, 1, 0]], dtype=bool),
+    )
     yield dict(Q=rng.normal(size=(4, 3)), K=rng.normal(size=(4, 3)), V=rng.normal(size=(4, 2)), mask=LOWER)
 
 
 @scaled_dot_product_attention.property(
-    "broadcasts the mask over leading dimensions", points=1, rtol=NEARLY,
-    hint="np.where broadcasts the mask against the scores; indexing with it does not.")
+    "broadcasts the mask over leading dimensions",
+    points=1,
+    rtol=NEARLY,
+    hint="np.where broadcasts the mask against the scores; indexing with it does not.",
+)
 def broadcast_mask(rng):
     Q, K, V = rng.normal(size=(2, 3, 4)), rng.normal(size=(2, 5, 4)), rng.normal(size=(2, 5, 6))
     yield dict(Q=Q, K=K, V=V, mask=np.array([[1, 1, 1, 0, 1], [1, 0, 1, 0, 0], [0, 0, 1, 1, 1]], dtype=bool))
@@ -404,9 +478,12 @@ def broadcast_mask(rng):
 
 
 @scaled_dot_product_attention.property(
-    "gives a query with no key allowed zeros, in weights and output", points=1, rtol=NEARLY,
+    "gives a query with no key allowed zeros, in weights and output",
+    points=1,
+    rtol=NEARLY,
     hint="A row of minus infinities has no maximum to subtract and a total of 0. Treat both, so that its weights "
-         "are 0 and nothing is nan.")
+    "are 0 and nothing is nan.",
+)
 def empty_row(rng):
     mask = np.array([[1, 0, 1, 1, 0], [0, 0, 0, 0, 0], [0, 1, 0, 0, 0]], dtype=bool)
     # Whole numbers survive the rounding of a big finite bias, so that mistake gives the same numbers every time.
@@ -415,9 +492,13 @@ def empty_row(rng):
 
 
 @scaled_dot_product_attention.property(
-    "keeps hidden keys hidden, whatever the scores", points=1, rtol=0.01, atol=0.01,
+    "keeps hidden keys hidden, whatever the scores",
+    points=1,
+    rtol=0.01,
+    atol=0.01,
     hint="Minus infinity is below every score; a big finite number is not. And a hidden score must not decide which "
-         "maximum is subtracted.")
+    "maximum is subtracted.",
+)
 def hidden_for_good(rng):
     # At scores of -4e12 even a right answer may round at 5e-4, hence the wide tolerance.
     V = rng.normal(size=(3, 2))
@@ -426,8 +507,12 @@ def hidden_for_good(rng):
 
 
 @scaled_dot_product_attention.property(
-    "refuses sizes that do not fit", points=1, probe=probes.error_of, rtol=NEARLY,
-    hint="Raise ValueError when queries and keys differ in width, and when there are not as many values as keys.")
+    "refuses sizes that do not fit",
+    points=1,
+    probe=probes.error_of,
+    rtol=NEARLY,
+    hint="Raise ValueError when queries and keys differ in width, and when there are not as many values as keys.",
+)
 def sizes(rng):
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 3)), V=rng.normal(size=(5, 2)))
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)), V=rng.normal(size=(6, 2)))
@@ -435,8 +520,12 @@ def sizes(rng):
 
 
 @scaled_dot_product_attention.property(
-    "leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=NEARLY,
-    hint="Work on new arrays: no `/=`, no `~` in place, no writing into a view of Q.")
+    "leaves its inputs as they were",
+    points=1,
+    probe=probes.unchanged,
+    rtol=NEARLY,
+    hint="Work on new arrays: no `/=`, no `~` in place, no writing into a view of Q.",
+)
 def attention_is_new(rng):
     yield dict(Q=rng.normal(size=(4, 3)), K=rng.normal(size=(4, 3)), V=rng.normal(size=(4, 2)), mask=LOWER)
 
@@ -452,64 +541,69 @@ def _attend(scores, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "The scores are not scaled. Divide them by the square root of d_k, the width of queries and keys.",
-    section=WHY_ROOT)
+    "The scores are not scaled. Divide them by the square root of d_k, the width of queries and keys.", section=WHY_ROOT
+)
 def attention_unscaled(Q, K, V, mask=None):
     return _attend(Q @ _t(K), V, mask)
 
 
 @scaled_dot_product_attention.misconception(
-    "The scale uses the width of the values. A score is a dot product of a query and a key: their width d_k "
-    "decides.",
-    section=WHY_ROOT)
+    "The scale uses the width of the values. A score is a dot product of a query and a key: their width d_k decides.",
+    section=WHY_ROOT,
+)
 def root_of_value_width(Q, K, V, mask=None):
     return _attend(Q @ _t(K) / np.sqrt(V.shape[-1]), V, mask)
 
 
 @scaled_dot_product_attention.misconception(
     "The scale uses the number of keys. A dot product grows with the number of products it sums, the width d_k.",
-    section=WHY_ROOT)
+    section=WHY_ROOT,
+)
 def root_of_number_of_keys(Q, K, V, mask=None):
     return _attend(Q @ _t(K) / np.sqrt(K.shape[-2]), V, mask)
 
 
 @scaled_dot_product_attention.misconception(
-    "The scores are divided by d_k itself. Use its square root: that is by how much they spread.",
-    section=WHY_ROOT)
+    "The scores are divided by d_k itself. Use its square root: that is by how much they spread.", section=WHY_ROOT
+)
 def attention_divided_by_width(Q, K, V, mask=None):
     return _attend(Q @ _t(K) / Q.shape[-1], V, mask)
 
 
 @scaled_dot_product_attention.misconception(
-    "The scores are multiplied by the square root of d_k. Divide.",
-    section=WHY_ROOT)
+    "The scores are multiplied by the square root of d_k. Divide.", section=WHY_ROOT
+)
 def attention_multiplied_by_root(Q, K, V, mask=None):
     return _attend(Q @ _t(K) * np.sqrt(Q.shape[-1]), V, mask)
 
 
 @scaled_dot_product_attention.misconception(
     "The weights are scaled after the softmax and no longer sum to one. The scale belongs to the scores.",
-    section=WHY_ROOT)
+    section=WHY_ROOT,
+)
 def attention_scaled_too_late(Q, K, V, mask=None):
     weights = _attend(Q @ _t(K), V, mask)[1] / np.sqrt(Q.shape[-1])
     return weights @ V, weights
 
 
 @scaled_dot_product_attention.misconception(
-    "Both results are right, but they come in the wrong order: return the output first, then the weights.")
+    "Both results are right, but they come in the wrong order: return the output first, then the weights."
+)
 def weights_first(Q, K, V, mask=None):
     return _attend(_scores(Q, K), V, mask)[::-1]
 
 
 @scaled_dot_product_attention.misconception(
-    "Only the output comes back. Return the weights too: output first, then weights.")
+    "Only the output comes back. Return the weights too: output first, then weights."
+)
 def output_only(Q, K, V, mask=None):
     return _attend(_scores(Q, K), V, mask)[0]
 
 
 @scaled_dot_product_attention.misconception(
     "The weights average the keys. Keys only decide the shares; what is mixed are the values V.",
-    section="Three roles: query, key, value")
+    section="Three roles: query, key, value",
+)
 def mixes_keys(Q, K, V, mask=None):
     weights = _attend(_scores(Q, K), V, mask)[1]
     return weights @ K, weights
@@ -517,7 +611,8 @@ def mixes_keys(Q, K, V, mask=None):
 
 @scaled_dot_product_attention.misconception(
     "The output is transposed. Its rows belong to the queries: weights on the left, V on the right, nothing turned "
-    "afterwards.")
+    "afterwards."
+)
 def output_transposed(Q, K, V, mask=None):
     output, weights = _attend(_scores(Q, K), V, mask)
     return _t(output), weights
@@ -525,7 +620,8 @@ def output_transposed(Q, K, V, mask=None):
 
 @scaled_dot_product_attention.misconception(
     "The weights are transposed before they meet V, so each key collects from the queries. Row i of the weights "
-    "mixes the values for query i.")
+    "mixes the values for query i."
+)
 def weights_transposed(Q, K, V, mask=None):
     weights = _attend(_scores(Q, K), V, mask)[1]
     return _t(weights) @ V, weights
@@ -533,7 +629,8 @@ def weights_transposed(Q, K, V, mask=None):
 
 @scaled_dot_product_attention.misconception(
     "The softmax runs over the queries: your columns sum to one. Each query shares out its own weight: use the last "
-    "axis.")
+    "axis."
+)
 def attention_over_queries(Q, K, V, mask=None):
     scores = _scores(Q, K)
     weights = _softmax(scores if mask is None else np.where(mask, scores, -np.inf), axis=-2)
@@ -541,8 +638,8 @@ def attention_over_queries(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "`.T` reverses all axes, the leading ones too. Swap just the last two.",
-    section=AXES)
+    "`.T` reverses all axes, the leading ones too. Swap just the last two.", section=AXES
+)
 def attention_reversed_axes(Q, K, V, mask=None):
     return _attend(Q @ K.T / np.sqrt(Q.shape[-1]), V, mask)
 
@@ -550,13 +647,16 @@ def attention_reversed_axes(Q, K, V, mask=None):
 @scaled_dot_product_attention.misconception(
     "The width is read from Q.shape[1]. That is d_k only while there are two axes; with a batch in front it is "
     "another axis. The width is always Q.shape[-1].",
-    section=AXES)
+    section=AXES,
+)
 def attention_second_axis(Q, K, V, mask=None):
     return _attend(Q @ _t(K) / np.sqrt(Q.shape[1]), V, mask)
 
 
-_TOTAL_EPSILON = ("Something small is added to every total, to save the empty row from 0/0. It also moves every other "
-                  "row a little off one. Treat only the total that is 0.")
+_TOTAL_EPSILON = (
+    "Something small is added to every total, to save the empty row from 0/0. It also moves every other "
+    "row a little off one. Treat only the total that is 0."
+)
 
 
 def _attention_with_epsilon(size):
@@ -566,6 +666,7 @@ def _attention_with_epsilon(size):
         e = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
         weights = e / (e.sum(axis=-1, keepdims=True) + size)
         return weights @ V, weights
+
     return attention_with_epsilon
 
 
@@ -575,7 +676,8 @@ for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
 
 @scaled_dot_product_attention.misconception(
     "No maximum is subtracted before the exponentials, so large scores overflow and very low ones all become 0. "
-    "Subtract each row's own maximum.")
+    "Subtract each row's own maximum."
+)
 def attention_no_maximum(Q, K, V, mask=None):
     scores = _scores(Q, K)
     e = np.exp(scores if mask is None else np.where(mask, scores, -np.inf))
@@ -586,14 +688,16 @@ def attention_no_maximum(Q, K, V, mask=None):
 
 @scaled_dot_product_attention.misconception(
     "The mask is turned round: you hide what should be seen. Here True means that the query may attend to the key.",
-    section="What goes wrong")
+    section="What goes wrong",
+)
 def polarity(Q, K, V, mask=None):
     return _attend(_scores(Q, K), V, None if mask is None else ~mask)
 
 
 @scaled_dot_product_attention.misconception(
     "No maximum is subtracted before the exponentials, so large scores overflow, and a hidden one that did so is "
-    "infinity times 0. Hide the scores first, then subtract each row's own maximum.")
+    "infinity times 0. Hide the scores first, then subtract each row's own maximum."
+)
 def attention_no_maximum_masked_late(Q, K, V, mask=None):
     e = np.exp(_scores(Q, K)) * (1 if mask is None else mask)
     total = e.sum(axis=-1, keepdims=True)
@@ -603,7 +707,8 @@ def attention_no_maximum_masked_late(Q, K, V, mask=None):
 
 @scaled_dot_product_attention.misconception(
     "No maximum is subtracted, so large scores overflow, and a query with no key allowed is 0/0. Subtract each row's "
-    "own maximum, and treat the empty row by itself.")
+    "own maximum, and treat the empty row by itself."
+)
 def attention_plain_formula(Q, K, V, mask=None):
     scores = _scores(Q, K)
     e = np.exp(scores if mask is None else np.where(mask, scores, -np.inf))
@@ -614,7 +719,8 @@ def attention_plain_formula(Q, K, V, mask=None):
 @scaled_dot_product_attention.misconception(
     "A hidden score becomes a big finite number, and its weight is set to 0 afterwards. Where a visible score is lower "
     "still, the hidden key takes everything first. Use minus infinity.",
-    section=MASKS)
+    section=MASKS,
+)
 def finite_fill_then_zero(Q, K, V, mask=None):
     scores = _scores(Q, K)
     weights = _softmax(scores if mask is None else np.where(mask, scores, -1e9)) * (1 if mask is None else mask)
@@ -624,16 +730,15 @@ def finite_fill_then_zero(Q, K, V, mask=None):
 @scaled_dot_product_attention.misconception(
     "The mask is turned round, and what it hides gets a finite number. True means that the query may attend to the "
     "key, and a hidden score must be minus infinity.",
-    section="What goes wrong")
+    section="What goes wrong",
+)
 def polarity_and_finite_fill(Q, K, V, mask=None):
     scores = _scores(Q, K)
     weights = _softmax(scores if mask is None else np.where(mask, -1e9, scores))
     return weights @ V, weights
 
 
-@scaled_dot_product_attention.misconception(
-    "The mask is accepted and never used.",
-    section=MASKS)
+@scaled_dot_product_attention.misconception("The mask is accepted and never used.", section=MASKS)
 def mask_ignored(Q, K, V, mask=None):
     return _attend(_scores(Q, K), V)
 
@@ -641,7 +746,8 @@ def mask_ignored(Q, K, V, mask=None):
 @scaled_dot_product_attention.misconception(
     "The mask is applied after the softmax, so the hidden share is lost and rows sum to less than one. Hide the "
     "scores, then take the softmax.",
-    section=MASKS)
+    section=MASKS,
+)
 def after_softmax(Q, K, V, mask=None):
     weights = _attend(_scores(Q, K), V)[1] * (1 if mask is None else mask)
     return weights @ V, weights
@@ -650,7 +756,8 @@ def after_softmax(Q, K, V, mask=None):
 @scaled_dot_product_attention.misconception(
     "Hidden scores are removed only after the exponentials, so a hidden key with a huge score still sets the "
     "maximum and the visible ones vanish to 0. Hide first, then subtract the maximum.",
-    section=MASKS)
+    section=MASKS,
+)
 def hidden_maximum(Q, K, V, mask=None):
     scores = _scores(Q, K)
     e = np.exp(scores - scores.max(axis=-1, keepdims=True)) * (1 if mask is None else mask)
@@ -662,7 +769,8 @@ def hidden_maximum(Q, K, V, mask=None):
 @scaled_dot_product_attention.misconception(
     "The weights are masked after the softmax and shared out again. On paper that is the same; but a hidden key "
     "with a huge score takes everything first, and an empty row is 0/0.",
-    section=MASKS)
+    section=MASKS,
+)
 def renormalised(Q, K, V, mask=None):
     weights = _attend(_scores(Q, K), V)[1]
     if mask is not None:
@@ -674,7 +782,8 @@ def renormalised(Q, K, V, mask=None):
 @scaled_dot_product_attention.misconception(
     "A hidden score becomes a big finite number. A visible score can be lower still, and a query with no key "
     "allowed then reads all keys equally. Use minus infinity.",
-    section=MASKS)
+    section=MASKS,
+)
 def finite_fill(Q, K, V, mask=None):
     scores = _scores(Q, K)
     weights = _softmax(scores if mask is None else np.where(mask, scores, -1e9))
@@ -684,7 +793,8 @@ def finite_fill(Q, K, V, mask=None):
 @scaled_dot_product_attention.misconception(
     "A finite number is added to hidden scores (before the division it shrinks besides). Their order survives "
     "underneath: a query with no key allowed attends as if there were no mask. Use minus infinity.",
-    section=MASKS)
+    section=MASKS,
+)
 def finite_bias(Q, K, V, mask=None):
     weights = _softmax(_scores(Q, K) + (0.0 if mask is None else np.where(mask, 0.0, -1e4)))
     return weights @ V, weights
@@ -693,7 +803,8 @@ def finite_bias(Q, K, V, mask=None):
 @scaled_dot_product_attention.misconception(
     "Hidden scores get a finite number, however low. A query with no key allowed then sees equal scores and reads "
     "all keys equally; its weights must be 0. Use minus infinity.",
-    section=MASKS)
+    section=MASKS,
+)
 def lowest_number(Q, K, V, mask=None):
     scores = _scores(Q, K)
     weights = _softmax(scores if mask is None else np.where(mask, scores, np.finfo(float).min))
@@ -703,7 +814,8 @@ def lowest_number(Q, K, V, mask=None):
 @scaled_dot_product_attention.misconception(
     "A query with no key allowed gives nan: its maximum is minus infinity, and minus infinity minus itself is not a "
     "number. Its weights and output must be 0.",
-    section=MASKS)
+    section=MASKS,
+)
 def nan_row(Q, K, V, mask=None):
     scores = _scores(Q, K)
     weights = _softmax(scores if mask is None else np.where(mask, scores, -np.inf))
@@ -711,9 +823,9 @@ def nan_row(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "The output of the empty row is repaired, but its weights are still nan. Repair the weights; the output "
-    "follows.",
-    section=MASKS)
+    "The output of the empty row is repaired, but its weights are still nan. Repair the weights; the output follows.",
+    section=MASKS,
+)
 def nan_weights(Q, K, V, mask=None):
     scores = _scores(Q, K)
     weights = _softmax(scores if mask is None else np.where(mask, scores, -np.inf))
@@ -723,7 +835,8 @@ def nan_weights(Q, K, V, mask=None):
 @scaled_dot_product_attention.misconception(
     "A number times minus infinity is used as the mask. For keys that may be seen that is 0 times infinity, which "
     "is nan. Choose with np.where.",
-    section=MASKS)
+    section=MASKS,
+)
 def zero_times_infinity(Q, K, V, mask=None):
     weights = _softmax(_scores(Q, K) + (0.0 if mask is None else (1 - mask) * -np.inf))
     return weights @ V, weights
@@ -732,7 +845,8 @@ def zero_times_infinity(Q, K, V, mask=None):
 @scaled_dot_product_attention.misconception(
     "Hidden scores are multiplied by 0. A score of 0 is an ordinary score and gets weight; hidden means minus "
     "infinity.",
-    section=MASKS)
+    section=MASKS,
+)
 def zero_score(Q, K, V, mask=None):
     weights = _softmax(_scores(Q, K) * (1 if mask is None else mask))
     return weights @ V, weights
@@ -741,22 +855,23 @@ def zero_score(Q, K, V, mask=None):
 @scaled_dot_product_attention.misconception(
     "The mask is added to the scores as it is, so a visible key gains 1 and nothing is hidden. A hidden score must "
     "become minus infinity.",
-    section=MASKS)
+    section=MASKS,
+)
 def mask_added(Q, K, V, mask=None):
     weights = _softmax(_scores(Q, K) + (0 if mask is None else mask))
     return weights @ V, weights
 
 
 @scaled_dot_product_attention.misconception(
-    "The mask is transposed. Its rows are queries and its columns are keys, as in the scores.",
-    section=MASKS)
+    "The mask is transposed. Its rows are queries and its columns are keys, as in the scores.", section=MASKS
+)
 def mask_transposed(Q, K, V, mask=None):
     return _attend(_scores(Q, K), V, None if mask is None else _t(mask))
 
 
 @scaled_dot_product_attention.misconception(
-    "You index the scores with the mask. An index must have the full shape; np.where broadcasts.",
-    section=AXES)
+    "You index the scores with the mask. An index must have the full shape; np.where broadcasts.", section=AXES
+)
 def mask_as_index(Q, K, V, mask=None):
     scores = _scores(Q, K)
     if mask is not None:
@@ -766,7 +881,8 @@ def mask_as_index(Q, K, V, mask=None):
 
 @scaled_dot_product_attention.misconception(
     "Every query is treated as causal. Only the mask says what is hidden; without one, each query sees every key.",
-    section=MASKS)
+    section=MASKS,
+)
 def always_causal(Q, K, V, mask=None):
     scores = _scores(Q, K)
     causal = np.tril(np.ones(scores.shape[-2:], dtype=bool))
@@ -775,14 +891,16 @@ def always_causal(Q, K, V, mask=None):
 
 @scaled_dot_product_attention.misconception(
     "Your code scales the caller's queries in place. Write the scaled values into a new array; in place it also "
-    "fails for whole numbers.")
+    "fails for whole numbers."
+)
 def attention_scales_in_place(Q, K, V, mask=None):
     Q /= np.sqrt(Q.shape[-1])
     return _attend(Q @ _t(K), V, mask)
 
 
 @scaled_dot_product_attention.misconception(
-    "Your code scales the caller's queries in place. Write the scaled values into a new array.")
+    "Your code scales the caller's queries in place. Write the scaled values into a new array."
+)
 def attention_scales_floats_in_place(Q, K, V, mask=None):
     return attention_scales_in_place(np.asarray(Q, dtype=float), K, V, mask)
 
@@ -793,19 +911,25 @@ self_attention = Exercise(solutions.self_attention, section="A sequence attends 
 
 
 @self_attention.property(
-    "projects x three ways and attends", points=2, rtol=1e-11, atol=1e-13,
-    hint="Project first, then attend with the three results. Both functions are yours already.")
+    "projects x three ways and attends",
+    points=2,
+    rtol=1e-11,
+    atol=1e-13,
+    hint="Project first, then attend with the three results. Both functions are yours already.",
+)
 def projects_and_attends(rng):
     yield dict(x=CAT_SAT, W_q=np.eye(4), W_k=np.eye(4), W_v=np.eye(4))
-    yield dict(x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(6, 2)), W_k=rng.normal(size=(6, 2)),
-               W_v=rng.normal(size=(6, 5)))
-    yield dict(x=rng.normal(size=(3, 4)), W_q=rng.normal(size=(4, 4)), W_k=rng.normal(size=(4, 4)),
-               W_v=rng.normal(size=(4, 4)))
+    yield dict(
+        x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(6, 2)), W_k=rng.normal(size=(6, 2)), W_v=rng.normal(size=(6, 5))
+    )
+    yield dict(
+        x=rng.normal(size=(3, 4)), W_q=rng.normal(size=(4, 4)), W_k=rng.normal(size=(4, 4)), W_v=rng.normal(size=(4, 4))
+    )
 
 
 @self_attention.property(
-    "passes the mask on", points=1, rtol=NEARLY,
-    hint="Hand the mask to your attention; what it means is settled there.")
+    "passes the mask on", points=1, rtol=NEARLY, hint="Hand the mask to your attention; what it means is settled there."
+)
 def passes_the_mask(rng):
     W = dict(W_q=rng.normal(size=(3, 2)), W_k=rng.normal(size=(3, 2)), W_v=rng.normal(size=(3, 5)))
     yield dict(x=rng.normal(size=(4, 3)), mask=LOWER, **W)
@@ -813,8 +937,11 @@ def passes_the_mask(rng):
 
 
 @self_attention.property(
-    "gives a token that may read nothing zeros", points=1, rtol=NEARLY,
-    hint="If your scaled dot-product attention treats the empty row, this comes by itself.")
+    "gives a token that may read nothing zeros",
+    points=1,
+    rtol=NEARLY,
+    hint="If your scaled dot-product attention treats the empty row, this comes by itself.",
+)
 def self_empty_row(rng):
     while True:  # small whole numbers may give scores that are right with queries and keys exchanged
         x, (A, B) = rng.integers(-2, 3, size=(4, 3)), rng.integers(-1, 2, size=(2, 3, 4))
@@ -826,8 +953,11 @@ def self_empty_row(rng):
 
 
 @self_attention.property(
-    "takes any number of leading dimensions", points=1, rtol=NEARLY,
-    hint="Nothing to do here: if projections and attention take them, so does this.")
+    "takes any number of leading dimensions",
+    points=1,
+    rtol=NEARLY,
+    hint="Nothing to do here: if projections and attention take them, so does this.",
+)
 def self_leading(rng):
     W = dict(W_q=rng.normal(size=(6, 2)), W_k=rng.normal(size=(6, 2)), W_v=rng.normal(size=(6, 5)))
     yield dict(x=rng.normal(size=(2, 3, 6)), **W)
@@ -836,43 +966,56 @@ def self_leading(rng):
 
 
 @self_attention.property(
-    "refuses matrices that do not fit", points=1, probe=probes.error_of, rtol=NEARLY,
-    hint="Raise ValueError when a matrix is not as high as x is wide, and when queries and keys get different "
-         "widths.")
+    "refuses matrices that do not fit",
+    points=1,
+    probe=probes.error_of,
+    rtol=NEARLY,
+    hint="Raise ValueError when a matrix is not as high as x is wide, and when queries and keys get different widths.",
+)
 def self_sizes(rng):
-    yield dict(x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(5, 2)), W_k=rng.normal(size=(6, 2)),
-               W_v=rng.normal(size=(6, 4)))
-    yield dict(x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(6, 2)), W_k=rng.normal(size=(6, 4)),
-               W_v=rng.normal(size=(6, 4)))
-    yield dict(x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(6, 2)), W_k=rng.normal(size=(6, 2)),
-               W_v=rng.normal(size=(6, 4)))
+    yield dict(
+        x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(5, 2)), W_k=rng.normal(size=(6, 2)), W_v=rng.normal(size=(6, 4))
+    )
+    yield dict(
+        x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(6, 2)), W_k=rng.normal(size=(6, 4)), W_v=rng.normal(size=(6, 4))
+    )
+    yield dict(
+        x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(6, 2)), W_k=rng.normal(size=(6, 2)), W_v=rng.normal(size=(6, 4))
+    )
 
 
 @self_attention.property(
-    "leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=NEARLY,
-    hint="Work on new arrays.")
+    "leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=NEARLY, hint="Work on new arrays."
+)
 def self_is_new(rng):
-    yield dict(x=rng.normal(size=(4, 4)), W_q=rng.normal(size=(4, 4)), W_k=rng.normal(size=(4, 4)),
-               W_v=rng.normal(size=(4, 4)), mask=LOWER)
+    yield dict(
+        x=rng.normal(size=(4, 4)),
+        W_q=rng.normal(size=(4, 4)),
+        W_k=rng.normal(size=(4, 4)),
+        W_v=rng.normal(size=(4, 4)),
+        mask=LOWER,
+    )
 
 
 @self_attention.misconception(
     "The values are x itself. Tokens pass on x @ W_v, not x: what is offered is projected too.",
-    section="Three roles: query, key, value")
+    section="Three roles: query, key, value",
+)
 def self_values_are_x(x, W_q, W_k, W_v, mask=None):
     return _attend(_scores(x @ W_q, x @ W_k), x, mask)
 
 
 @self_attention.misconception(
     "x is used unprojected for all three roles. Queries, keys and values are x times W_q, W_k and W_v.",
-    section="Three roles: query, key, value")
+    section="Three roles: query, key, value",
+)
 def nothing_projected(x, W_q, W_k, W_v, mask=None):
     return _attend(_scores(x, x), x, mask)
 
 
 @self_attention.misconception(
-    "One matrix makes queries, keys and values alike. Each role has its own.",
-    section="Three roles: query, key, value")
+    "One matrix makes queries, keys and values alike. Each role has its own.", section="Three roles: query, key, value"
+)
 def self_one_matrix(x, W_q, W_k, W_v, mask=None):
     Q = x @ W_q
     return _attend(_scores(Q, Q), Q, mask)
@@ -880,7 +1023,8 @@ def self_one_matrix(x, W_q, W_k, W_v, mask=None):
 
 @self_attention.misconception(
     "Each matrix is used transposed. Tokens are rows, so x stands on the left of the matrix as it is.",
-    section="Three roles: query, key, value")
+    section="Three roles: query, key, value",
+)
 def self_transposed(x, W_q, W_k, W_v, mask=None):
     return _attend(_scores(x @ W_q.T, x @ W_k.T), x @ W_v.T, mask)
 
@@ -888,49 +1032,51 @@ def self_transposed(x, W_q, W_k, W_v, mask=None):
 @self_attention.misconception(
     "Queries and keys have changed places: token i should ask with W_q and be found by W_k. Your scores are "
     "transposed.",
-    section="Three roles: query, key, value")
+    section="Three roles: query, key, value",
+)
 def queries_and_keys_swapped(x, W_q, W_k, W_v, mask=None):
     return _attend(_scores(x @ W_k, x @ W_q), x @ W_v, mask)
 
 
 @self_attention.misconception(
     "The keys are built with W_v and the values with W_k. Check the order in which your projections come back.",
-    section="Three roles: query, key, value")
+    section="Three roles: query, key, value",
+)
 def keys_and_values_swapped(x, W_q, W_k, W_v, mask=None):
     return _attend(_scores(x @ W_q, x @ W_v), x @ W_k, mask)
 
 
 @self_attention.misconception(
     "The scale uses the width of x. What counts is the width of queries and keys, after the projection.",
-    section=WHY_ROOT)
+    section=WHY_ROOT,
+)
 def root_of_model_width(x, W_q, W_k, W_v, mask=None):
     return _attend(x @ W_q @ _t(x @ W_k) / np.sqrt(x.shape[-1]), x @ W_v, mask)
 
 
 @self_attention.misconception(
-    "The scores are not scaled. Divide by the square root of the width of queries and keys.",
-    section=WHY_ROOT)
+    "The scores are not scaled. Divide by the square root of the width of queries and keys.", section=WHY_ROOT
+)
 def self_unscaled(x, W_q, W_k, W_v, mask=None):
     return _attend(x @ W_q @ _t(x @ W_k), x @ W_v, mask)
 
 
-@self_attention.misconception(
-    "The mask is accepted and never passed on.",
-    section=MASKS)
+@self_attention.misconception("The mask is accepted and never passed on.", section=MASKS)
 def mask_dropped(x, W_q, W_k, W_v, mask=None):
     return _attend(_scores(x @ W_q, x @ W_k), x @ W_v)
 
 
 @self_attention.misconception(
-    "The mask is turned round. True means that the query may attend to the key.",
-    section="What goes wrong")
+    "The mask is turned round. True means that the query may attend to the key.", section="What goes wrong"
+)
 def self_polarity(x, W_q, W_k, W_v, mask=None):
     return _attend(_scores(x @ W_q, x @ W_k), x @ W_v, None if mask is None else ~mask)
 
 
 @self_attention.misconception(
     "Every token sees only itself and what came before, though no mask asked for it. Leave that to the mask.",
-    section=MASKS)
+    section=MASKS,
+)
 def self_always_causal(x, W_q, W_k, W_v, mask=None):
     causal = np.tril(np.ones((x.shape[-2], x.shape[-2]), dtype=bool))
     return _attend(_scores(x @ W_q, x @ W_k), x @ W_v, causal if mask is None else causal & mask)
@@ -939,7 +1085,8 @@ def self_always_causal(x, W_q, W_k, W_v, mask=None):
 @self_attention.misconception(
     "A token that may read nothing gives nan. Its weights and output must be 0; treat that row as in scaled "
     "dot-product attention.",
-    section=MASKS)
+    section=MASKS,
+)
 def self_nan_row(x, W_q, W_k, W_v, mask=None):
     scores = _scores(x @ W_q, x @ W_k)
     weights = _softmax(scores if mask is None else np.where(mask, scores, -np.inf))
@@ -949,7 +1096,8 @@ def self_nan_row(x, W_q, W_k, W_v, mask=None):
 @self_attention.misconception(
     "A token that may read nothing reads everything equally, because hidden scores are finite. Use minus infinity, "
     "and give that row zeros.",
-    section=MASKS)
+    section=MASKS,
+)
 def self_finite_fill(x, W_q, W_k, W_v, mask=None):
     scores = _scores(x @ W_q, x @ W_k)
     weights = _softmax(scores if mask is None else np.where(mask, scores, -1e9))
@@ -959,7 +1107,8 @@ def self_finite_fill(x, W_q, W_k, W_v, mask=None):
 @self_attention.misconception(
     "The softmax runs over the queries: your columns sum to one. Each token shares out its own weight: use the last "
     "axis.",
-    section="The equation, symbol by symbol")
+    section="The equation, symbol by symbol",
+)
 def self_over_queries(x, W_q, W_k, W_v, mask=None):
     return attention_over_queries(x @ W_q, x @ W_k, x @ W_v, mask)
 
@@ -967,7 +1116,8 @@ def self_over_queries(x, W_q, W_k, W_v, mask=None):
 @self_attention.misconception(
     "The mask is applied after the softmax, so the hidden share is lost and rows sum to less than one. Hide the "
     "scores, then take the softmax.",
-    section=MASKS)
+    section=MASKS,
+)
 def self_after_softmax(x, W_q, W_k, W_v, mask=None):
     return after_softmax(x @ W_q, x @ W_k, x @ W_v, mask)
 
@@ -975,7 +1125,8 @@ def self_after_softmax(x, W_q, W_k, W_v, mask=None):
 @self_attention.misconception(
     "A finite number is added to hidden scores. Their order survives underneath, so a token that may read nothing "
     "attends as if there were no mask. Use minus infinity, and give that row zeros.",
-    section=MASKS)
+    section=MASKS,
+)
 def self_finite_bias(x, W_q, W_k, W_v, mask=None):
     return finite_bias(x @ W_q, x @ W_k, x @ W_v, mask)
 
@@ -983,6 +1134,7 @@ def self_finite_bias(x, W_q, W_k, W_v, mask=None):
 def _self_with_epsilon(size):
     def self_with_epsilon(x, W_q, W_k, W_v, mask=None):
         return _attention_with_epsilon(size)(x @ W_q, x @ W_k, x @ W_v, mask)
+
     return self_with_epsilon
 
 
@@ -990,21 +1142,20 @@ for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
     self_attention.misconception(_TOTAL_EPSILON, section=MASKS)(_self_with_epsilon(_size))
 
 
-@self_attention.misconception(
-    "Both results are right, in the wrong order: output first, then weights.")
+@self_attention.misconception("Both results are right, in the wrong order: output first, then weights.")
 def self_weights_first(x, W_q, W_k, W_v, mask=None):
     return _attend(_scores(x @ W_q, x @ W_k), x @ W_v, mask)[::-1]
 
 
-@self_attention.misconception(
-    "Only the output comes back. Return the weights too: output first, then weights.")
+@self_attention.misconception("Only the output comes back. Return the weights too: output first, then weights.")
 def self_output_only(x, W_q, W_k, W_v, mask=None):
     return _attend(_scores(x @ W_q, x @ W_k), x @ W_v, mask)[0]
 
 
 @self_attention.misconception(
     "x is added to the output. That is the residual connection; it belongs to the block around attention and comes "
-    "in a later chapter.")
+    "in a later chapter."
+)
 def with_residual(x, W_q, W_k, W_v, mask=None):
     output, weights = _attend(_scores(x @ W_q, x @ W_k), x @ W_v, mask)
     return x + output, weights
@@ -1016,56 +1167,90 @@ attention_backward = Exercise(solutions.attention_backward, section="Going backw
 
 
 @attention_backward.property(
-    "gives the gradient of the values", points=1,
+    "gives the gradient of the values",
+    points=1,
     hint="With all queries equal to zero every weight is 1/n_k, and only dV is not zero in general. Value j reaches "
-         "output i through weight (i, j).")
+    "output i through weight (i, j).",
+)
 def values_only(rng):
     yield dict(Q=np.zeros((3, 4)), K=np.zeros((5, 4)), V=rng.normal(size=(5, 2)), d_output=rng.normal(size=(3, 2)))
     yield dict(Q=np.zeros((4, 3)), K=np.zeros((4, 3)), V=rng.normal(size=(4, 2)), d_output=rng.normal(size=(4, 2)))
 
 
 @attention_backward.property(
-    "gives all three gradients", points=2,
-    hint="Go back one step at a time: output, weights, softmax, scale, product. Check each shape.")
+    "gives all three gradients",
+    points=2,
+    hint="Go back one step at a time: output, weights, softmax, scale, product. Check each shape.",
+)
 def all_gradients(rng):
-    yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)), V=rng.normal(size=(5, 2)),
-               d_output=rng.normal(size=(3, 2)))
-    yield dict(Q=rng.normal(size=(4, 3)), K=rng.normal(size=(4, 3)), V=rng.normal(size=(4, 2)),
-               d_output=rng.normal(size=(4, 2)))
+    yield dict(
+        Q=rng.normal(size=(3, 4)),
+        K=rng.normal(size=(5, 4)),
+        V=rng.normal(size=(5, 2)),
+        d_output=rng.normal(size=(3, 2)),
+    )
+    yield dict(
+        Q=rng.normal(size=(4, 3)),
+        K=rng.normal(size=(4, 3)),
+        V=rng.normal(size=(4, 2)),
+        d_output=rng.normal(size=(4, 2)),
+    )
 
 
-@attention_backward.property(
-    "takes leading dimensions", points=1,
-    hint="Transpose the last two axes only.")
+@attention_backward.property("takes leading dimensions", points=1, hint="Transpose the last two axes only.")
 def backward_leading(rng):
-    yield dict(Q=rng.normal(size=(2, 1, 3, 4)), K=rng.normal(size=(2, 1, 5, 4)), V=rng.normal(size=(2, 1, 5, 6)),
-               d_output=rng.normal(size=(2, 1, 3, 6)))
+    yield dict(
+        Q=rng.normal(size=(2, 1, 3, 4)),
+        K=rng.normal(size=(2, 1, 5, 4)),
+        V=rng.normal(size=(2, 1, 5, 6)),
+        d_output=rng.normal(size=(2, 1, 3, 6)),
+    )
 
 
 @attention_backward.property(
-    "sums over the dimensions along which an input was broadcast", points=2,
-    hint="An input that was used several times gets the sum of what comes back, in its own shape.")
+    "sums over the dimensions along which an input was broadcast",
+    points=2,
+    hint="An input that was used several times gets the sum of what comes back, in its own shape.",
+)
 def broadcast_gradients(rng):
-    yield dict(Q=rng.normal(size=(6, 3, 4)), K=rng.normal(size=(5, 4)), V=rng.normal(size=(5, 2)),
-               d_output=rng.normal(size=(6, 3, 2)))
-    yield dict(Q=rng.normal(size=(2, 1, 3, 4)), K=rng.normal(size=(7, 5, 4)), V=rng.normal(size=(1, 7, 5, 6)),
-               d_output=rng.normal(size=(2, 7, 3, 6)))
+    yield dict(
+        Q=rng.normal(size=(6, 3, 4)),
+        K=rng.normal(size=(5, 4)),
+        V=rng.normal(size=(5, 2)),
+        d_output=rng.normal(size=(6, 3, 2)),
+    )
+    yield dict(
+        Q=rng.normal(size=(2, 1, 3, 4)),
+        K=rng.normal(size=(7, 5, 4)),
+        V=rng.normal(size=(1, 7, 5, 6)),
+        d_output=rng.normal(size=(2, 7, 3, 6)),
+    )
 
 
 @attention_backward.property(
-    "stays right where the softmax is saturated", points=1,
-    hint="Use the weights of your stable softmax; where one weight is 1 the gradients are 0.")
+    "stays right where the softmax is saturated",
+    points=1,
+    hint="Use the weights of your stable softmax; where one weight is 1 the gradients are 0.",
+)
 def saturated(rng):
-    yield dict(Q=np.array([[2000.0, 0.0], [1.0, 0.5]]), K=np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]),
-               V=rng.normal(size=(3, 2)), d_output=rng.normal(size=(2, 2)))
+    yield dict(
+        Q=np.array([[2000.0, 0.0], [1.0, 0.5]]),
+        K=np.array([[1.0, 0.0], [0.0, 1.0], [-1.0, 0.0]]),
+        V=rng.normal(size=(3, 2)),
+        d_output=rng.normal(size=(2, 2)),
+    )
 
 
 @attention_backward.property(
-    "leaves its inputs as they were", points=1, probe=probes.unchanged,
-    hint="Work on new arrays.")
+    "leaves its inputs as they were", points=1, probe=probes.unchanged, hint="Work on new arrays."
+)
 def backward_is_new(rng):
-    yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)), V=rng.normal(size=(5, 2)),
-               d_output=rng.normal(size=(3, 2)))
+    yield dict(
+        Q=rng.normal(size=(3, 4)),
+        K=rng.normal(size=(5, 4)),
+        V=rng.normal(size=(5, 2)),
+        d_output=rng.normal(size=(3, 2)),
+    )
 
 
 def _summed(gradient, like):
@@ -1080,46 +1265,55 @@ def _backward(Q, K, V, d_output, jacobian=None, scale=None, dQ=None, dK=None, dV
     dA = d_output @ _t(V)
     dS = (jacobian or (lambda A, dA: A * (dA - (A * dA).sum(axis=-1, keepdims=True))))(A, dA)
     dS = dS * (Q.shape[-1] ** -0.5 if scale is None else scale(Q.shape[-1]))
-    return (_summed((dQ or (lambda: dS @ K))(), Q), _summed(dS.swapaxes(-1, -2) @ Q if dK is None else dK(dS), K),
-            _summed(_t(A) @ d_output if dV is None else dV(A), V))
+    return (
+        _summed((dQ or (lambda: dS @ K))(), Q),
+        _summed(dS.swapaxes(-1, -2) @ Q if dK is None else dK(dS), K),
+        _summed(_t(A) @ d_output if dV is None else dV(A), V),
+    )
 
 
 @attention_backward.misconception(
     "The weights are treated as constants, so nothing flows to Q and K. They depend on both: go back through the "
-    "softmax too.")
+    "softmax too."
+)
 def constant_weights(Q, K, V, d_output):
     return _backward(Q, K, V, d_output, jacobian=lambda A, dA: 0 * A)
 
 
 @attention_backward.misconception(
-    "The softmax is skipped on the way back: the gradient of the weights is used as the gradient of the scores.")
+    "The softmax is skipped on the way back: the gradient of the weights is used as the gradient of the scores."
+)
 def softmax_skipped(Q, K, V, d_output):
     return _backward(Q, K, V, d_output, jacobian=lambda A, dA: dA)
 
 
 @attention_backward.misconception(
     "The row sum is missing in the softmax step. Raising one weight lowers the others; subtract each row's sum of "
-    "weight times gradient.")
+    "weight times gradient."
+)
 def row_sum_missing(Q, K, V, d_output):
     return _backward(Q, K, V, d_output, jacobian=lambda A, dA: A * dA)
 
 
 @attention_backward.misconception(
     "Only the diagonal of the softmax Jacobian is used, a (1 - a), as for a sigmoid. Each score moves all weights "
-    "of its row.")
+    "of its row."
+)
 def diagonal_only(Q, K, V, d_output):
     return _backward(Q, K, V, d_output, jacobian=lambda A, dA: A * (1 - A) * dA)
 
 
 @attention_backward.misconception(
-    "The sum in the softmax step runs over the queries. Each query has its own softmax: sum along the last axis.")
+    "The sum in the softmax step runs over the queries. Each query has its own softmax: sum along the last axis."
+)
 def column_sum(Q, K, V, d_output):
     return _backward(Q, K, V, d_output, jacobian=lambda A, dA: A * (dA - (A * dA).sum(axis=-2, keepdims=True)))
 
 
 @attention_backward.misconception(
     "No maximum is subtracted in the softmax, so a score of a thousand gives nan in every gradient. Use the weights "
-    "of your stable softmax.")
+    "of your stable softmax."
+)
 def backward_no_maximum(Q, K, V, d_output):
     A = no_maximum(Q, K)
     dA = d_output @ _t(V)
@@ -1128,63 +1322,66 @@ def backward_no_maximum(Q, K, V, d_output):
 
 
 @attention_backward.misconception(
-    "All signs are reversed: this is the step that makes the loss smaller. The gradient points to where it grows.")
+    "All signs are reversed: this is the step that makes the loss smaller. The gradient points to where it grows."
+)
 def downhill(Q, K, V, d_output):
     return tuple(-gradient for gradient in _backward(Q, K, V, d_output))
 
 
 @attention_backward.misconception(
-    "The scale is forgotten on the way back. Scores were divided by the square root of d_k, so dQ and dK are too.")
+    "The scale is forgotten on the way back. Scores were divided by the square root of d_k, so dQ and dK are too."
+)
 def scale_forgotten(Q, K, V, d_output):
     return _backward(Q, K, V, d_output, scale=lambda d: 1.0)
 
 
 @attention_backward.misconception(
-    "The scale is inverted on the way back. The derivative of s / c is 1 / c: divide again.")
+    "The scale is inverted on the way back. The derivative of s / c is 1 / c: divide again."
+)
 def scale_inverted(Q, K, V, d_output):
-    return _backward(Q, K, V, d_output, scale=lambda d: d ** 0.5)
+    return _backward(Q, K, V, d_output, scale=lambda d: d**0.5)
 
 
-@attention_backward.misconception(
-    "The scale is used twice: dQ and dK are divided by d_k, not by its square root.")
+@attention_backward.misconception("The scale is used twice: dQ and dK are divided by d_k, not by its square root.")
 def scale_twice(Q, K, V, d_output):
     return _backward(Q, K, V, d_output, scale=lambda d: 1.0 / d)
 
 
 @attention_backward.misconception(
-    "The weights in dV are not transposed. Value j collects from every query i, over column j of the weights.")
+    "The weights in dV are not transposed. Value j collects from every query i, over column j of the weights."
+)
 def values_not_transposed(Q, K, V, d_output):
     return _backward(Q, K, V, d_output, dV=lambda A: A @ d_output)
 
 
 @attention_backward.misconception(
-    "dV is d_output itself. Value j went into output i with weight (i, j); that weight comes back with the "
-    "gradient.")
+    "dV is d_output itself. Value j went into output i with weight (i, j); that weight comes back with the gradient."
+)
 def values_unweighted(Q, K, V, d_output):
     return _backward(Q, K, V, d_output, dV=lambda A: d_output + 0 * V)
 
 
-@attention_backward.misconception(
-    "dK comes out transposed. It has the shape of K: one row per key.")
+@attention_backward.misconception("dK comes out transposed. It has the shape of K: one row per key.")
 def keys_transposed(Q, K, V, d_output):
     dQ, dK, dV = _backward(Q, K, V, d_output)
     return dQ, _t(dK), dV
 
 
 @attention_backward.misconception(
-    "dK multiplies by the gradient of the scores without transposing it. Key j collects from column j.")
+    "dK multiplies by the gradient of the scores without transposing it. Key j collects from column j."
+)
 def key_scores_not_transposed(Q, K, V, d_output):
     return _backward(Q, K, V, d_output, dK=lambda dS: dS @ Q)
 
 
-@attention_backward.misconception(
-    "The three gradients are right, their order is not: return dQ, dK, dV.")
+@attention_backward.misconception("The three gradients are right, their order is not: return dQ, dK, dV.")
 def values_gradient_first(Q, K, V, d_output):
     return _backward(Q, K, V, d_output)[::-1]
 
 
 @attention_backward.misconception(
-    "dQ and dK have changed places. A query's gradient is a mixture of keys, a key's is a mixture of queries.")
+    "dQ and dK have changed places. A query's gradient is a mixture of keys, a key's is a mixture of queries."
+)
 def gradients_swapped(Q, K, V, d_output):
     dQ, dK, dV = _backward(Q, K, V, d_output)
     return dK, dQ, dV
@@ -1192,7 +1389,8 @@ def gradients_swapped(Q, K, V, d_output):
 
 @attention_backward.misconception(
     "The gradients keep the broadcast shape. An input that was used many times gets one gradient: the sum, in its "
-    "own shape.")
+    "own shape."
+)
 def not_summed(Q, K, V, d_output):
     A = _softmax(_scores(Q, K))
     dA = d_output @ _t(V)
@@ -1200,16 +1398,19 @@ def not_summed(Q, K, V, d_output):
     return dS @ K, _t(dS) @ Q, _t(A) @ d_output
 
 
-@attention_backward.misconception(
-    "Gradients of a broadcast input are averaged. Each use adds its share: sum them.")
+@attention_backward.misconception("Gradients of a broadcast input are averaged. Each use adds its share: sum them.")
 def averaged(Q, K, V, d_output):
-    return tuple(g * (like.size / full.size) for g, like, full in
-                 zip(_backward(Q, K, V, d_output), (Q, K, V), not_summed(Q, K, V, d_output)))
+    return tuple(
+        g * (like.size / full.size)
+        for g, like, full in zip(_backward(Q, K, V, d_output), (Q, K, V), not_summed(Q, K, V, d_output))
+    )
 
 
 # The question graded by hand -----------------------------------------------------------------------------------------
 
-written = Written(points=3, rubric="""
+written = Written(
+    points=3,
+    rubric="""
 One point each:
 
 1. **What a weight is.** The share of a token's *value vector* in one output of one head in one layer. Rows sum to
@@ -1228,4 +1429,5 @@ say that the word matters: weights in a row must sum to one, and if this head ha
 is where the leftover goes; its value vector may be nearly zero. I would replace `The` by `A` and by `Our`. If the
 weight stays near 0.8 it follows the place, not the word. Then I would zero this weight, share the rest out again, and
 see whether the probabilities of the next word change at all."
-""")
+""",
+)

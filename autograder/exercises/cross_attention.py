@@ -37,119 +37,206 @@ CrossAttention = Exercise(solutions.CrossAttention, section=ROLES)
 
 
 @CrossAttention.property(
-    "asks with one sequence and reads from the other", points=3,
+    "asks with one sequence and reads from the other",
+    points=3,
     hint="W_q projects x_q. W_k and W_v project x_kv. Each head attends with its own slice; the heads are put side by "
-         "side and go through W_o. Return the output, then the weights of every head.")
+    "side and go through W_o. Return the output, then the weights of every head.",
+)
 def asks_and_reads(rng):
     eye = {f"W_{name}.weight": torch.eye(4, dtype=torch.float64) for name in "qkvo"}
     yield dict(init=dict(d_model=4, n_heads=1), weights=eye, x_q=TWO_TOKENS, x_kv=CAT_SAT)
-    yield dict(init=dict(d_model=6, n_heads=3), weights=projections(rng, 6), x_q=normal(rng, 2, 4, 6),
-               x_kv=normal(rng, 2, 5, 6))
-    yield dict(init=dict(d_model=4, n_heads=2), weights=projections(rng, 4), x_q=normal(rng, 2, 3, 4),
-               x_kv=normal(rng, 2, 3, 4))
+    yield dict(
+        init=dict(d_model=6, n_heads=3),
+        weights=projections(rng, 6),
+        x_q=normal(rng, 2, 4, 6),
+        x_kv=normal(rng, 2, 5, 6),
+    )
+    yield dict(
+        init=dict(d_model=4, n_heads=2),
+        weights=projections(rng, 4),
+        x_q=normal(rng, 2, 3, 4),
+        x_kv=normal(rng, 2, 3, 4),
+    )
 
 
 @CrossAttention.property(
-    "gives padded source tokens no weight", points=2,
+    "gives padded source tokens no weight",
+    points=2,
     hint="kv_mask has one entry for each source token, and those are the last axis of the scores: "
-         "kv_mask[:, None, None, :] stands in its place for every head and every query. Where it is False the score "
-         "becomes minus infinity, before the softmax.")
+    "kv_mask[:, None, None, :] stands in its place for every head and every query. Where it is False the score "
+    "becomes minus infinity, before the softmax.",
+)
 def padded_tokens(rng):
-    yield dict(init=dict(d_model=4, n_heads=2), weights=projections(rng, 4), x_q=normal(rng, 3, 4, 4),
-               x_kv=normal(rng, 3, 4, 4), kv_mask=_mask("1110", "1111", "0110"))
-    yield dict(init=dict(d_model=6, n_heads=3), weights=projections(rng, 6), x_q=normal(rng, 3, 2, 6),
-               x_kv=normal(rng, 3, 4, 6), kv_mask=_mask("1001", "1111", "1110"))
+    yield dict(
+        init=dict(d_model=4, n_heads=2),
+        weights=projections(rng, 4),
+        x_q=normal(rng, 3, 4, 4),
+        x_kv=normal(rng, 3, 4, 4),
+        kv_mask=_mask("1110", "1111", "0110"),
+    )
+    yield dict(
+        init=dict(d_model=6, n_heads=3),
+        weights=projections(rng, 6),
+        x_q=normal(rng, 3, 2, 6),
+        x_kv=normal(rng, 3, 4, 6),
+        kv_mask=_mask("1001", "1111", "1110"),
+    )
 
 
 @CrossAttention.property(
-    "keeps padded tokens hidden, whatever the scores", points=1, rtol=0.01, atol=0.01,
-    hint="Minus infinity is below every score; a big finite number is not.")
+    "keeps padded tokens hidden, whatever the scores",
+    points=1,
+    rtol=0.01,
+    atol=0.01,
+    hint="Minus infinity is below every score; a big finite number is not.",
+)
 def hidden_for_good(rng):
     # At scores of -4e12 even a right answer may round at 5e-4, hence the wide tolerance.
     ones = {f"W_{name}.weight": torch.ones(1, 1, dtype=torch.float64) for name in "qkv"}
     for source in ([-4e12, -4e12 - 1.0, 7.0], [2.0, 1.0, 5e3]):
-        yield dict(init=dict(d_model=1, n_heads=1), weights={**ones, "W_o.weight": normal(rng, 1, 1) / 1e12},
-                   x_q=torch.ones(1, 1, 1, dtype=torch.float64),
-                   x_kv=torch.tensor(source, dtype=torch.float64).reshape(1, 3, 1), kv_mask=_mask("110"))
+        yield dict(
+            init=dict(d_model=1, n_heads=1),
+            weights={**ones, "W_o.weight": normal(rng, 1, 1) / 1e12},
+            x_q=torch.ones(1, 1, 1, dtype=torch.float64),
+            x_kv=torch.tensor(source, dtype=torch.float64).reshape(1, 3, 1),
+            kv_mask=_mask("110"),
+        )
 
 
 @CrossAttention.property(
-    "gives zeros for a source without a real token", points=1,
+    "gives zeros for a source without a real token",
+    points=1,
     hint="The softmax of nothing but minus infinity is nan. Give such a row other scores first, and set its weights to "
-         "0 after the softmax; the output is then 0 by itself.")
+    "0 after the softmax; the output is then 0 by itself.",
+)
 def empty_source(rng):
-    yield dict(init=dict(d_model=4, n_heads=2), weights=projections(rng, 4), x_q=normal(rng, 2, 3, 4),
-               x_kv=normal(rng, 2, 4, 4), kv_mask=_mask("0000", "1100"))
-    yield dict(init=dict(d_model=4, n_heads=2), weights=projections(rng, 4), x_q=normal(rng, 1, 3, 4),
-               x_kv=normal(rng, 1, 3, 4), kv_mask=_mask("000"))
+    yield dict(
+        init=dict(d_model=4, n_heads=2),
+        weights=projections(rng, 4),
+        x_q=normal(rng, 2, 3, 4),
+        x_kv=normal(rng, 2, 4, 4),
+        kv_mask=_mask("0000", "1100"),
+    )
+    yield dict(
+        init=dict(d_model=4, n_heads=2),
+        weights=projections(rng, 4),
+        x_q=normal(rng, 1, 3, 4),
+        x_kv=normal(rng, 1, 3, 4),
+        kv_mask=_mask("000"),
+    )
 
 
 @CrossAttention.property(
-    "sends the right gradients to inputs and projections, also from an empty source", points=2,
-    rtol=1e-8, atol=1e-11,
+    "sends the right gradients to inputs and projections, also from an empty source",
+    points=2,
+    rtol=1e-8,
+    atol=1e-11,
     probe=probes.gradients,
     hint="A nan that is replaced afterwards can still be in the gradient. Safe is a row that never gets there: give "
-         "an empty row other scores before the softmax, and set its weights to 0 after it.")
+    "an empty row other scores before the softmax, and set its weights to 0 after it.",
+)
 def right_gradients(rng):
     for width, mask in ((2, None), (4, _mask("0000", "1101"))):
-        yield dict(init=dict(d_model=width, n_heads=2), weights=projections(rng, width), x_q=normal(rng, 2, 3, width),
-                   x_kv=normal(rng, 2, 4, width), kv_mask=mask,
-                   upstream=[normal(rng, 2, 3, width), normal(rng, 2, 2, 3, 4)])
+        yield dict(
+            init=dict(d_model=width, n_heads=2),
+            weights=projections(rng, width),
+            x_q=normal(rng, 2, 3, width),
+            x_kv=normal(rng, 2, 4, width),
+            kv_mask=mask,
+            upstream=[normal(rng, 2, 3, width), normal(rng, 2, 2, 3, 4)],
+        )
 
 
 @CrossAttention.property(
-    "moves one row when one query changes, and none when padding does", points=1, probe=probes.moved,
-    hint="A row of the output depends on its own query, on the real source tokens, and on nothing else.")
+    "moves one row when one query changes, and none when padding does",
+    points=1,
+    probe=probes.moved,
+    hint="A row of the output depends on its own query, on the real source tokens, and on nothing else.",
+)
 def perturbed(rng):
-    case = dict(init=dict(d_model=4, n_heads=2), weights=projections(rng, 4), x_q=normal(rng, 3, 4, 4),
-                x_kv=normal(rng, 3, 5, 4), kv_mask=_mask("11111", "11011", "11100"))
+    case = dict(
+        init=dict(d_model=4, n_heads=2),
+        weights=projections(rng, 4),
+        x_q=normal(rng, 3, 4, 4),
+        x_kv=normal(rng, 3, 5, 4),
+        kv_mask=_mask("11111", "11011", "11100"),
+    )
     yield dict(case, name="x_q", replacement=_replaced(case["x_q"], 1, 2, normal(rng, 4)))
     yield dict(case, name="x_kv", replacement=_replaced(case["x_kv"], 1, 2, normal(rng, 4)))
     yield dict(case, name="x_kv", replacement=_replaced(case["x_kv"], 2, 1, normal(rng, 4)))
 
 
 @CrossAttention.property(
-    "works in single precision too", points=1, rtol=1e-5, atol=1e-6,
-    hint="Make no tensor of a fixed dtype inside; let everything follow from the inputs.")
+    "works in single precision too",
+    points=1,
+    rtol=1e-5,
+    atol=1e-6,
+    hint="Make no tensor of a fixed dtype inside; let everything follow from the inputs.",
+)
 def single_precision(rng):
     single = torch.float32
-    yield dict(init=dict(d_model=4, n_heads=2), weights=projections(rng, 4, dtype=single),
-               x_q=normal(rng, 2, 3, 4, dtype=single), x_kv=normal(rng, 2, 5, 4, dtype=single),
-               kv_mask=_mask("11111", "11010"))
+    yield dict(
+        init=dict(d_model=4, n_heads=2),
+        weights=projections(rng, 4, dtype=single),
+        x_q=normal(rng, 2, 3, 4, dtype=single),
+        x_kv=normal(rng, 2, 5, 4, dtype=single),
+        kv_mask=_mask("11111", "11010"),
+    )
 
 
 @CrossAttention.property(
-    "has the projections W_q, W_k, W_v, W_o and no bias", points=1,
-    hint="Four layers nn.Linear(d_model, d_model, bias=False), under these names and no others.")
+    "has the projections W_q, W_k, W_v, W_o and no bias",
+    points=1,
+    hint="Four layers nn.Linear(d_model, d_model, bias=False), under these names and no others.",
+)
 def structure(rng):
     for n_heads in (int(rng.integers(2, 6)), 1):
         yield dict(init=dict(d_model=n_heads * int(rng.integers(2, 12)), n_heads=n_heads))
 
 
 @CrossAttention.property(
-    "refuses sizes that do not fit", points=1, probe=probes.error_of,
+    "refuses sizes that do not fit",
+    points=1,
+    probe=probes.error_of,
     hint="Raise ValueError when n_heads is below 1 or does not divide d_model, when an input has not three dimensions "
-         "or another width, and when the batches differ. PyTorch would silently broadcast a batch of one.")
+    "or another width, and when the batches differ. PyTorch would silently broadcast a batch of one.",
+)
 def refuses(rng):
     made, weights = dict(d_model=2, n_heads=2), projections(rng, 2)
     for d_model, n_heads in ((10, 3), (12, 0), (12, -3)):
         yield dict(init=dict(d_model=d_model, n_heads=n_heads))
     # A pair (batch, width) beside (batch, tokens, width) broadcasts; so does a batch of one.
-    for size_q, size_kv in (((2, 3, 2), (2, 4, 5)), ((2, 3, 5), (2, 4, 2)), ((1, 3, 2), (2, 4, 2)),
-                            ((2, 3, 2), (1, 4, 2)), ((3, 2), (4, 2)), ((2, 2), (2, 4, 2)), ((2, 3, 2), (2, 2)),
-                            ((1, 2, 3, 2), (1, 2, 4, 2)), ((1, 2, 2), (1, 3, 2))):
+    for size_q, size_kv in (
+        ((2, 3, 2), (2, 4, 5)),
+        ((2, 3, 5), (2, 4, 2)),
+        ((1, 3, 2), (2, 4, 2)),
+        ((2, 3, 2), (1, 4, 2)),
+        ((3, 2), (4, 2)),
+        ((2, 2), (2, 4, 2)),
+        ((2, 3, 2), (2, 2)),
+        ((1, 2, 3, 2), (1, 2, 4, 2)),
+        ((1, 2, 2), (1, 3, 2)),
+    ):
         yield dict(init=made, weights=weights, x_q=normal(rng, *size_q), x_kv=normal(rng, *size_kv))
 
 
 @CrossAttention.property(
-    "leaves its inputs as they were", points=1, probe=probes.unchanged,
-    hint="`masked_fill_`, `/=` and other operations in place write into the caller's tensor. Make a new one.")
+    "leaves its inputs as they were",
+    points=1,
+    probe=probes.unchanged,
+    hint="`masked_fill_`, `/=` and other operations in place write into the caller's tensor. Make a new one.",
+)
 def inputs_stay(rng):
     # Queries of 0, so that this point does not depend on the scores.
     weights = projections(rng, 2)
     weights["W_q.weight"] = torch.zeros(2, 2, dtype=torch.float64)
-    yield dict(init=dict(d_model=2, n_heads=1), weights=weights, x_q=normal(rng, 1, 2, 2), x_kv=normal(rng, 1, 3, 2),
-               kv_mask=_mask("110"))
+    yield dict(
+        init=dict(d_model=2, n_heads=1),
+        weights=weights,
+        x_q=normal(rng, 1, 2, 2),
+        x_kv=normal(rng, 1, 3, 2),
+        kv_mask=_mask("110"),
+    )
 
 
 class _Parts(solutions.CrossAttention):
@@ -195,7 +282,8 @@ def _zero_where_hidden(scores, visible):
 
 @CrossAttention.misconception(
     "The keys are made from x_q, the sequence that asks. Then it is compared with itself and never looks at the "
-    "source: keys and values both come from x_kv.")
+    "source: keys and values both come from x_kv."
+)
 class KeysFromTheDecoder(_Parts):
     def sources(self, x_q, x_kv):
         return self.W_q(x_q), self.W_k(x_q), self.W_v(x_kv)
@@ -203,14 +291,16 @@ class KeysFromTheDecoder(_Parts):
 
 @CrossAttention.misconception(
     "The values are made from x_q, the sequence that asks. It then compares itself with the source but mixes its own "
-    "tokens: values belong to the keys, and both come from x_kv.")
+    "tokens: values belong to the keys, and both come from x_kv."
+)
 class ValuesFromTheDecoder(_Parts):
     def sources(self, x_q, x_kv):
         return self.W_q(x_q), self.W_k(x_kv), self.W_v(x_q)
 
 
 @CrossAttention.misconception(
-    "The queries are made from x_kv. Queries belong to the sequence that asks, x_q; the source only answers.")
+    "The queries are made from x_kv. Queries belong to the sequence that asks, x_q; the source only answers."
+)
 class QueriesFromTheSource(_Parts):
     def sources(self, x_q, x_kv):
         return self.W_q(x_kv), self.W_k(x_kv), self.W_v(x_kv)
@@ -218,7 +308,8 @@ class QueriesFromTheSource(_Parts):
 
 @CrossAttention.misconception(
     "Queries, keys and values all come from x_q: that is self-attention, and the source is never read. Keys and values "
-    "come from x_kv.")
+    "come from x_kv."
+)
 class SourceNeverRead(_Parts):
     def sources(self, x_q, x_kv):
         return self.W_q(x_q), self.W_k(x_q), self.W_v(x_q)
@@ -229,35 +320,36 @@ class SourceNeverRead(_Parts):
 
 @CrossAttention.misconception(
     "The roles are swapped: your source asks and x_q answers. The output needs one row for each token of x_q, so x_q "
-    "makes the queries and x_kv the keys and values.")
+    "makes the queries and x_kv the keys and values."
+)
 class RolesSwapped(_Parts):
     def sources(self, x_q, x_kv):
         return self.W_q(x_kv), self.W_k(x_q), self.W_v(x_q)
 
 
 @CrossAttention.misconception(
-    "The keys serve as values: W_v is never used. Keys decide the shares; what is mixed is W_v of the source.")
+    "The keys serve as values: W_v is never used. Keys decide the shares; what is mixed is W_v of the source."
+)
 class KeysAsValues(_Parts):
     def sources(self, x_q, x_kv):
         return self.W_q(x_q), self.W_k(x_kv), self.W_k(x_kv)
 
 
 @CrossAttention.misconception(
-    "The values are the source tokens themselves. What a source token hands out is projected too: W_v of x_kv.")
+    "The values are the source tokens themselves. What a source token hands out is projected too: W_v of x_kv."
+)
 class ValuesNotProjected(_Parts):
     def sources(self, x_q, x_kv):
         return self.W_q(x_q), self.W_k(x_kv), x_kv
 
 
-@CrossAttention.misconception(
-    "W_q is applied to both sequences. The source has a projection of its own for keys, W_k.")
+@CrossAttention.misconception("W_q is applied to both sequences. The source has a projection of its own for keys, W_k.")
 class OneProjectionForBoth(_Parts):
     def sources(self, x_q, x_kv):
         return self.W_q(x_q), self.W_q(x_kv), self.W_v(x_kv)
 
 
-@CrossAttention.misconception(
-    "W_k and W_v are exchanged: scores need W_k of the source, the blend needs W_v.")
+@CrossAttention.misconception("W_k and W_v are exchanged: scores need W_k of the source, the blend needs W_v.")
 class KeysAndValuesExchanged(_Parts):
     def sources(self, x_q, x_kv):
         return self.W_q(x_q), self.W_v(x_kv), self.W_k(x_kv)
@@ -265,21 +357,24 @@ class KeysAndValuesExchanged(_Parts):
 
 @CrossAttention.misconception(
     "The scores are divided by the square root of d_model. A dot product here sums over one head, so the width that "
-    "counts is d_model / n_heads.")
+    "counts is d_model / n_heads."
+)
 class RootOfModelWidth(_Parts):
     def scale(self, q, k):
-        return self.d_model ** 0.5
+        return self.d_model**0.5
 
 
 @CrossAttention.misconception(
-    "The scores are not scaled. Divide them by the square root of the width of one head, before the softmax.")
+    "The scores are not scaled. Divide them by the square root of the width of one head, before the softmax."
+)
 class Unscaled(_Parts):
     def scale(self, q, k):
         return 1.0
 
 
 @CrossAttention.misconception(
-    "The scores are divided by the width of a head itself. They spread like its square root; divide by that.")
+    "The scores are divided by the width of a head itself. They spread like its square root; divide by that."
+)
 class DividedByWidth(_Parts):
     def scale(self, q, k):
         return q.shape[-1]
@@ -287,7 +382,8 @@ class DividedByWidth(_Parts):
 
 @CrossAttention.misconception(
     "The softmax runs over the queries: your columns sum to one. Each query shares out a weight of one among the "
-    "source tokens, which are the last axis.")
+    "source tokens, which are the last axis."
+)
 class OverTheQueries(_Parts):
     def weigh(self, scores, kv_mask):
         if kv_mask is not None:
@@ -299,7 +395,8 @@ class OverTheQueries(_Parts):
 @CrossAttention.misconception(
     "A causal mask is applied. The source is complete before the first word is asked for, so it holds no future to "
     "hide; only padding is hidden here.",
-    section=PADDING)
+    section=PADDING,
+)
 class Causal(_Parts):
     def weigh(self, scores, kv_mask):
         visible = torch.ones(scores.shape[-2:], dtype=torch.bool).tril()
@@ -308,7 +405,8 @@ class Causal(_Parts):
 
 @CrossAttention.misconception(
     "There is one head, whatever n_heads says. Cut queries, keys and values into n_heads slices, each with scores and "
-    "weights of its own.")
+    "weights of its own."
+)
 class OneHeadOnly(_Parts):
     def split(self, x):
         return x[:, None]
@@ -316,7 +414,8 @@ class OneHeadOnly(_Parts):
 
 @CrossAttention.misconception(
     "Heads are cut without a transpose: `view(batch, n_heads, n, d_head)` deals out tokens in the wrong order. Cut the "
-    "last axis into (n_heads, d_head) first, then swap tokens and heads.")
+    "last axis into (n_heads, d_head) first, then swap tokens and heads."
+)
 class SplitWithoutTranspose(_Parts):
     def split(self, x):
         return x.reshape(len(x), self.n_heads, x.shape[1], -1)
@@ -324,7 +423,8 @@ class SplitWithoutTranspose(_Parts):
 
 @CrossAttention.misconception(
     "Heads are put together without a transpose: they are still sorted by head when the reshape merges them. Swap "
-    "heads and tokens back, then merge the last two axes.")
+    "heads and tokens back, then merge the last two axes."
+)
 class MergedWithoutTranspose(_Parts):
     def merge(self, heads):
         return heads.reshape(len(heads), heads.shape[2], -1)
@@ -332,14 +432,16 @@ class MergedWithoutTranspose(_Parts):
 
 @CrossAttention.misconception(
     "Features are dealt to the heads in turn. Head h gets the h-th run of d_head neighbouring features: cut into "
-    "(n_heads, d_head), in this order.")
+    "(n_heads, d_head), in this order."
+)
 class HeadsInterleaved(_Parts):
     def split(self, x):
         return x.unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2)
 
 
 @CrossAttention.misconception(
-    "W_o is missing: the heads stand side by side and were never mixed. The output is W_o of them.")
+    "W_o is missing: the heads stand side by side and were never mixed. The output is W_o of them."
+)
 class NoOutputProjection(_Parts):
     def results(self, merged, weights):
         return merged, weights
@@ -347,21 +449,22 @@ class NoOutputProjection(_Parts):
 
 @CrossAttention.misconception(
     "The maps of all heads are put into one. Return the weights head by head, (batch, n_heads, n_q, n_kv); who wants "
-    "an average can take it.")
+    "an average can take it."
+)
 class WeightsAveraged(_Parts):
     def results(self, merged, weights):
         return self.W_o(merged), weights.mean(1)
 
 
 @CrossAttention.misconception(
-    "Both results are right, but they come in the wrong order: return the output first, then the weights.")
+    "Both results are right, but they come in the wrong order: return the output first, then the weights."
+)
 class WeightsFirst(_Parts):
     def results(self, merged, weights):
         return weights, self.W_o(merged)
 
 
-@CrossAttention.misconception(
-    "Only the output comes back. Return the weights too: output first, then weights.")
+@CrossAttention.misconception("Only the output comes back. Return the weights too: output first, then weights.")
 class OutputOnly(_Parts):
     def results(self, merged, weights):
         return self.W_o(merged)
@@ -369,16 +472,15 @@ class OutputOnly(_Parts):
 
 @CrossAttention.misconception(
     "x_q is added to the output. The residual connection is the business of the block around this layer, not of the "
-    "layer.")
+    "layer."
+)
 class ResidualInside(_Parts):
     def forward(self, x_q, x_kv, kv_mask=None):
         output, weights = super().forward(x_q, x_kv, kv_mask)
         return output + x_q, weights
 
 
-@CrossAttention.misconception(
-    "kv_mask is accepted and never used.",
-    section=PADDING)
+@CrossAttention.misconception("kv_mask is accepted and never used.", section=PADDING)
 class MaskIgnored(_Parts):
     def weigh(self, scores, kv_mask):
         return scores.softmax(-1)
@@ -387,7 +489,8 @@ class MaskIgnored(_Parts):
 @CrossAttention.misconception(
     "The mask is turned round: you hide the real tokens and read the padding. Here True means a real token; "
     "`nn.MultiheadAttention` wants the opposite.",
-    section=PADDING)
+    section=PADDING,
+)
 class Polarity(_Parts):
     def weigh(self, scores, kv_mask):
         return super().weigh(scores, None if kv_mask is None else ~kv_mask)
@@ -396,7 +499,8 @@ class Polarity(_Parts):
 @CrossAttention.misconception(
     "The mask is turned round, and where everything is hidden nan comes out. True means a real token, and a source "
     "without one must give zeros.",
-    section=PADDING)
+    section=PADDING,
+)
 class PolarityAndNan(_Parts):
     def weigh(self, scores, kv_mask):
         return (scores if kv_mask is None else scores.masked_fill(kv_mask[:, None, None, :], -torch.inf)).softmax(-1)
@@ -405,7 +509,8 @@ class PolarityAndNan(_Parts):
 @CrossAttention.misconception(
     "The mask lies along the queries. kv_mask speaks about source tokens, the last axis of the scores: "
     "kv_mask[:, None, None, :].",
-    section=PADDING)
+    section=PADDING,
+)
 class MaskOnTheQueries(_Parts):
     def weigh(self, scores, kv_mask):
         return scores.softmax(-1) if kv_mask is None else _zero_where_hidden(scores, kv_mask[:, None, :, None])
@@ -414,7 +519,8 @@ class MaskOnTheQueries(_Parts):
 @CrossAttention.misconception(
     "The mask lands on the heads: with one new axis, kv_mask[:, None] or kv_mask[None], its batch stands where the "
     "scores have heads. It needs two: kv_mask[:, None, None, :].",
-    section=PADDING)
+    section=PADDING,
+)
 class MaskOnTheHeads(_Parts):
     def weigh(self, scores, kv_mask):
         return scores.softmax(-1) if kv_mask is None else _zero_where_hidden(scores, kv_mask[:, None, :])
@@ -422,7 +528,8 @@ class MaskOnTheHeads(_Parts):
 
 @CrossAttention.misconception(
     "The mask of one sequence is used for the whole batch. Each source has its own length and its own row of kv_mask.",
-    section=PADDING)
+    section=PADDING,
+)
 class FirstMaskForAll(_Parts):
     def weigh(self, scores, kv_mask):
         return super().weigh(scores, kv_mask if kv_mask is None else kv_mask[:1].expand_as(kv_mask))
@@ -431,7 +538,8 @@ class FirstMaskForAll(_Parts):
 @CrossAttention.misconception(
     "The mask is applied after the softmax, so the share of the padding is lost and rows sum to less than one. Hide "
     "the scores, then take the softmax.",
-    section=PADDING)
+    section=PADDING,
+)
 class AfterTheSoftmax(_Parts):
     def weigh(self, scores, kv_mask):
         weights = scores.softmax(-1)
@@ -441,7 +549,8 @@ class AfterTheSoftmax(_Parts):
 @CrossAttention.misconception(
     "The weights are masked after the softmax and shared out again. On paper that is the same; but a padded token with "
     "a large score takes everything first, and an empty source is 0/0.",
-    section=PADDING)
+    section=PADDING,
+)
 class SharedOutAgain(_Parts):
     def weigh(self, scores, kv_mask):
         weights = scores.softmax(-1)
@@ -454,7 +563,8 @@ class SharedOutAgain(_Parts):
 @CrossAttention.misconception(
     "Hidden scores are multiplied by 0. A score of 0 is an ordinary score and gets weight; hidden means minus "
     "infinity.",
-    section=PADDING)
+    section=PADDING,
+)
 class ZeroScore(_Parts):
     def weigh(self, scores, kv_mask):
         return (scores if kv_mask is None else scores * kv_mask[:, None, None, :]).softmax(-1)
@@ -463,7 +573,8 @@ class ZeroScore(_Parts):
 @CrossAttention.misconception(
     "A hidden score becomes a big finite number. A real score can be lower still, and a source without a real token is "
     "then read in equal parts. Use minus infinity.",
-    section=PADDING)
+    section=PADDING,
+)
 class FiniteFill(_Parts):
     def weigh(self, scores, kv_mask):
         return (scores if kv_mask is None else scores.masked_fill(~kv_mask[:, None, None, :], -1e9)).softmax(-1)
@@ -472,7 +583,8 @@ class FiniteFill(_Parts):
 @CrossAttention.misconception(
     "A hidden score becomes a big finite number, and its weight is set to 0 afterwards. Where a real score is lower "
     "still, the padding takes everything first. Use minus infinity.",
-    section=PADDING)
+    section=PADDING,
+)
 class FiniteFillThenZero(_Parts):
     def weigh(self, scores, kv_mask):
         if kv_mask is None:
@@ -484,7 +596,8 @@ class FiniteFillThenZero(_Parts):
 @CrossAttention.misconception(
     "Hidden scores get the lowest finite number. A source without a real token then has equal scores and is read in "
     "equal parts; its weights must be 0. Use minus infinity.",
-    section=PADDING)
+    section=PADDING,
+)
 class LowestNumber(_Parts):
     def weigh(self, scores, kv_mask):
         lowest = torch.finfo(scores.dtype).min
@@ -494,7 +607,8 @@ class LowestNumber(_Parts):
 @CrossAttention.misconception(
     "A source without a real token gives nan: its row has no score but minus infinity. Its weights and output must be "
     "0.",
-    section=PADDING)
+    section=PADDING,
+)
 class NanOnEmptySource(_Parts):
     def weigh(self, scores, kv_mask):
         return (scores if kv_mask is None else scores.masked_fill(~kv_mask[:, None, None, :], -torch.inf)).softmax(-1)
@@ -504,7 +618,8 @@ class NanOnEmptySource(_Parts):
     "Minus infinity is added to the scores, and the nan of an empty source is replaced by 0 afterwards. Going "
     "forward that looks right; going back, the gradient passes through the nan and spoils every parameter. Give the "
     "empty row other scores before the softmax.",
-    section=PADDING)
+    section=PADDING,
+)
 class NanReplacedAfterwards(_Parts):
     def weigh(self, scores, kv_mask):
         if kv_mask is None:
@@ -515,7 +630,8 @@ class NanReplacedAfterwards(_Parts):
 
 @CrossAttention.misconception(
     "The output of an empty source is repaired, but its weights are still nan. Repair the weights; the output follows.",
-    section=PADDING)
+    section=PADDING,
+)
 class NanLeftInWeights(NanOnEmptySource):
     def merge(self, heads):
         return super().merge(heads).nan_to_num(0.0)
@@ -529,6 +645,7 @@ def _with_epsilon(size):
             top = scores.amax(-1, keepdim=True)
             e = (scores - top.masked_fill(top.isinf(), 0.0)).exp()
             return e / (e.sum(-1, keepdim=True) + size)
+
     return WithEpsilon
 
 
@@ -536,12 +653,13 @@ for _size in (1e-6, 1e-8):
     CrossAttention.misconception(
         "Something small is added to every total, to save the empty row from 0/0. It also moves every other row a "
         "little off one. Treat only the row that is empty.",
-        section=PADDING)(_with_epsilon(_size))
+        section=PADDING,
+    )(_with_epsilon(_size))
 
 
 @CrossAttention.misconception(
-    "The layers have biases. Pass bias=False to all four: the projections of this course are matrices and nothing "
-    "else.")
+    "The layers have biases. Pass bias=False to all four: the projections of this course are matrices and nothing else."
+)
 class Biases(_Parts):
     def __init__(self, d_model, n_heads):
         super().__init__(d_model, n_heads)
@@ -551,7 +669,8 @@ class Biases(_Parts):
 
 @CrossAttention.misconception(
     "W_o has a bias. Pass bias=False there too: a query that reads nothing must bring home zeros, and a bias would be "
-    "added to them.")
+    "added to them."
+)
 class BiasInOutput(_Parts):
     def __init__(self, d_model, n_heads):
         super().__init__(d_model, n_heads)
@@ -560,7 +679,8 @@ class BiasInOutput(_Parts):
 
 @CrossAttention.misconception(
     "Batches of different sizes are accepted. PyTorch broadcasts a batch of one without a word, and every sentence is "
-    "then translated from the same source. Compare the sizes and raise ValueError.")
+    "then translated from the same source. Compare the sizes and raise ValueError."
+)
 class BatchesBroadcast(_Parts):
     def refuse(self, x_q, x_kv):
         if x_q.ndim != 3 or x_kv.ndim != 3:
@@ -578,14 +698,16 @@ class _AnyHeads(_Parts):
 
 @CrossAttention.misconception(
     "The number of heads is not checked when the layer is made. Raise ValueError if n_heads is below 1 or does not "
-    "divide d_model, before anybody has trained for a day.")
+    "divide d_model, before anybody has trained for a day."
+)
 class HeadsNotChecked(_AnyHeads):
     pass
 
 
 @CrossAttention.misconception(
     "Only the remainder is checked. `d_model % n_heads` lets a negative number pass and fails with another error at 0: "
-    "n_heads below 1 needs a ValueError too.")
+    "n_heads below 1 needs a ValueError too."
+)
 class OnlyTheRemainderChecked(_AnyHeads):
     def __init__(self, d_model, n_heads):
         if d_model % n_heads:
@@ -604,8 +726,10 @@ def _weights(rng, *shape) -> torch.Tensor:
 
 
 @hard_alignment.property(
-    "averages the heads, then takes the largest", points=2,
-    hint="First the mean over dimension 1, the heads: (batch, n_q, n_kv) is left. Then argmax along the last.")
+    "averages the heads, then takes the largest",
+    points=2,
+    hint="First the mean over dimension 1, the heads: (batch, n_q, n_kv) is left. Then argmax along the last.",
+)
 def averaged_first(rng):
     # Two heads lean to token 0, one is sure of token 2: votes and averages part.
     yield dict(weights=torch.tensor([[[[0.5, 0.1, 0.4]], [[0.5, 0.1, 0.4]], [[0.0, 0.1, 0.9]]]], dtype=torch.float64))
@@ -614,17 +738,22 @@ def averaged_first(rng):
 
 
 @hard_alignment.property(
-    "gives one source position for each query, for one head or many", points=1,
-    hint="The result has the shape (batch, n_q) and counts source tokens from 0.")
+    "gives one source position for each query, for one head or many",
+    points=1,
+    hint="The result has the shape (batch, n_q) and counts source tokens from 0.",
+)
 def one_for_each_query(rng):
     yield dict(weights=_weights(rng, 6, 1, 3, 5))
     yield dict(weights=_weights(rng, 3, 5, 8, 4).to(torch.float32))
 
 
 @hard_alignment.property(
-    "refuses weights that have not four dimensions", points=1, probe=probes.error_of,
+    "refuses weights that have not four dimensions",
+    points=1,
+    probe=probes.error_of,
     hint="Raise ValueError unless weights.ndim is 4. Averaged weights look alike, and their dimension 1 is the "
-         "queries.")
+    "queries.",
+)
 def four_dimensions(rng):
     yield dict(weights=_weights(rng, 3, 5, 7))
     yield dict(weights=_weights(rng, 5, 7))
@@ -633,8 +762,11 @@ def four_dimensions(rng):
 
 
 @hard_alignment.property(
-    "leaves its input as it was", points=1, probe=probes.unchanged,
-    hint="Make new tensors; write nothing into the weights.")
+    "leaves its input as it was",
+    points=1,
+    probe=probes.unchanged,
+    hint="Make new tensors; write nothing into the weights.",
+)
 def weights_stay(rng):
     yield dict(weights=_weights(rng, 3, 4, 6, 5))
 
@@ -646,7 +778,8 @@ def _four(weights):
 
 @hard_alignment.misconception(
     "Each head votes for its largest weight and the majority wins. A head that is sure then counts no more than one "
-    "that hesitates: average the weights first, then take the argmax.")
+    "that hesitates: average the weights first, then take the argmax."
+)
 def majority_vote(weights):
     _four(weights)
     return weights.argmax(-1).mode(dim=1).values
@@ -654,28 +787,28 @@ def majority_vote(weights):
 
 @hard_alignment.misconception(
     "The positions are averaged over the heads. The middle of tokens 0 and 6 is token 3, which nobody looked at: "
-    "average the weights, then take the argmax.")
+    "average the weights, then take the argmax."
+)
 def mean_position(weights):
     _four(weights)
     return weights.argmax(-1).double().mean(1).round().long()
 
 
 @hard_alignment.misconception(
-    "You take the largest weight of any head. One loud head then decides alone; the average over heads was asked for.")
+    "You take the largest weight of any head. One loud head then decides alone; the average over heads was asked for."
+)
 def loudest_head(weights):
     _four(weights)
     return weights.amax(1).argmax(-1)
 
 
-@hard_alignment.misconception(
-    "Only the first head is looked at. Average over all heads first.")
+@hard_alignment.misconception("Only the first head is looked at. Average over all heads first.")
 def first_head(weights):
     _four(weights)
     return weights[:, 0].argmax(-1)
 
 
-@hard_alignment.misconception(
-    "Only the last head is looked at. Average over all heads first.")
+@hard_alignment.misconception("Only the last head is looked at. Average over all heads first.")
 def last_head(weights):
     _four(weights)
     return weights[:, -1].argmax(-1)
@@ -683,64 +816,64 @@ def last_head(weights):
 
 @hard_alignment.misconception(
     "The argmax runs over the queries: for each source token you find who reads it most. Asked for is what each query "
-    "reads most: the last axis.")
+    "reads most: the last axis."
+)
 def over_the_queries(weights):
     _four(weights)
     return weights.mean(1).argmax(-2)
 
 
-@hard_alignment.misconception(
-    "The average runs over the batch, dimension 0. The heads are dimension 1.")
+@hard_alignment.misconception("The average runs over the batch, dimension 0. The heads are dimension 1.")
 def batch_averaged(weights):
     _four(weights)
     return weights.mean(0).argmax(-1)
 
 
-@hard_alignment.misconception(
-    "The average runs over the queries, dimension 2. The heads are dimension 1.")
+@hard_alignment.misconception("The average runs over the queries, dimension 2. The heads are dimension 1.")
 def queries_averaged(weights):
     _four(weights)
     return weights.mean(2).argmax(-1)
 
 
 @hard_alignment.misconception(
-    "There is one alignment for each head. Average the weights over the heads before the argmax.")
+    "There is one alignment for each head. Average the weights over the heads before the argmax."
+)
 def each_head(weights):
     _four(weights)
     return weights.argmax(-1)
 
 
 @hard_alignment.misconception(
-    "These are the largest weights, not where they stand. `argmax` gives the position, `max` the value.")
+    "These are the largest weights, not where they stand. `argmax` gives the position, `max` the value."
+)
 def values_not_positions(weights):
     _four(weights)
     return weights.mean(1).amax(-1)
 
 
-@hard_alignment.misconception(
-    "The positions are counted from 1. In this course, as in Python, they start at 0.")
+@hard_alignment.misconception("The positions are counted from 1. In this course, as in Python, they start at 0.")
 def counted_from_one(weights):
     _four(weights)
     return weights.mean(1).argmax(-1) + 1
 
 
-@hard_alignment.misconception(
-    "You return the smallest weight's position. The alignment is where most is read: argmax.")
+@hard_alignment.misconception("You return the smallest weight's position. The alignment is where most is read: argmax.")
 def smallest(weights):
     _four(weights)
     return weights.mean(1).argmin(-1)
 
 
 @hard_alignment.misconception(
-    "The heads are multiplied. A single head that looks away then vetoes a token; the average over heads was asked "
-    "for.")
+    "The heads are multiplied. A single head that looks away then vetoes a token; the average over heads was asked for."
+)
 def heads_multiplied(weights):
     _four(weights)
     return weights.log().sum(1).argmax(-1)
 
 
 @hard_alignment.misconception(
-    "The result is a table of 0 and 1. Return the positions themselves, one whole number for each query.")
+    "The result is a table of 0 and 1. Return the positions themselves, one whole number for each query."
+)
 def table_of_ones(weights):
     _four(weights)
     best = weights.mean(1).argmax(-1)
@@ -749,7 +882,8 @@ def table_of_ones(weights):
 
 @hard_alignment.misconception(
     "Any number of dimensions is accepted. Weights that were averaged already have three, and dimension 1 is then the "
-    "queries: raise ValueError unless there are four.")
+    "queries: raise ValueError unless there are four."
+)
 def any_dimensions(weights):
     return weights.mean(1).argmax(-1)
 
@@ -767,9 +901,11 @@ def _sizes(rng, low=2, high=40):
 
 
 @attention_multiply_adds.property(
-    "counts the scores and the weighted sum", points=2,
+    "counts the scores and the weighted sum",
+    points=2,
     hint="There are n_q times n_kv scores, and each sums d_model products (over all heads together). The weighted sum "
-         "takes as many again.")
+    "takes as many again.",
+)
 def counts(rng):
     yield dict(n_q=13, n_kv=7, d_model=64)
     yield dict(n_q=1, n_kv=3, d_model=5)
@@ -778,8 +914,11 @@ def counts(rng):
 
 
 @attention_multiply_adds.property(
-    "refuses sizes below 0 and takes 0", points=1, probe=probes.error_of,
-    hint="Raise ValueError if any of the three is negative. With no token there is nothing to count: 0.")
+    "refuses sizes below 0 and takes 0",
+    points=1,
+    probe=probes.error_of,
+    hint="Raise ValueError if any of the three is negative. With no token there is nothing to count: 0.",
+)
 def negative_sizes(rng):
     for name in ("n_q", "n_kv", "d_model"):
         yield _sizes(rng) | {name: -int(rng.integers(1, 9))}
@@ -795,7 +934,8 @@ def _sensible(*sizes):
 
 @attention_multiply_adds.misconception(
     "Only one of the two products is counted. There are the scores, and there is the weighted sum of the values: "
-    "equally many multiply-adds each.")
+    "equally many multiply-adds each."
+)
 def half(n_q, n_kv, d_model):
     _sensible(n_q, n_kv, d_model)
     return n_q * n_kv * d_model
@@ -803,7 +943,8 @@ def half(n_q, n_kv, d_model):
 
 @attention_multiply_adds.misconception(
     "A multiply-add is counted as two operations. That is the count in FLOPs; one multiplication with its addition is "
-    "one multiply-add.")
+    "one multiply-add."
+)
 def flops(n_q, n_kv, d_model):
     _sensible(n_q, n_kv, d_model)
     return 4 * n_q * n_kv * d_model
@@ -811,7 +952,8 @@ def flops(n_q, n_kv, d_model):
 
 @attention_multiply_adds.misconception(
     "You count n_q times n_q pairs, as in self-attention. Here each of the n_q queries meets each of the n_kv source "
-    "tokens.")
+    "tokens."
+)
 def square_of_queries(n_q, n_kv, d_model):
     _sensible(n_q, n_kv, d_model)
     return 2 * n_q * n_q * d_model
@@ -819,7 +961,8 @@ def square_of_queries(n_q, n_kv, d_model):
 
 @attention_multiply_adds.misconception(
     "You count n_kv times n_kv pairs. Source tokens do not meet each other here: each of the n_q queries meets each of "
-    "the n_kv source tokens.")
+    "the n_kv source tokens."
+)
 def square_of_source(n_q, n_kv, d_model):
     _sensible(n_q, n_kv, d_model)
     return 2 * n_kv * n_kv * d_model
@@ -827,57 +970,63 @@ def square_of_source(n_q, n_kv, d_model):
 
 @attention_multiply_adds.misconception(
     "You count all pairs of the two sequences put together. That is concatenation; in cross-attention only pairs of a "
-    "query with a source token are compared.")
+    "query with a source token are compared."
+)
 def concatenated(n_q, n_kv, d_model):
     _sensible(n_q, n_kv, d_model)
     return 2 * (n_q + n_kv) ** 2 * d_model
 
 
 @attention_multiply_adds.misconception(
-    "The projections are counted too. Asked for are the scores and the weighted sum alone.")
+    "The projections are counted too. Asked for are the scores and the weighted sum alone."
+)
 def with_projections(n_q, n_kv, d_model):
     _sensible(n_q, n_kv, d_model)
-    return 2 * n_q * n_kv * d_model + 2 * (n_q + n_kv) * d_model ** 2
+    return 2 * n_q * n_kv * d_model + 2 * (n_q + n_kv) * d_model**2
 
 
 @attention_multiply_adds.misconception(
-    "The softmax is counted too. Asked for are the scores and the weighted sum alone.")
+    "The softmax is counted too. Asked for are the scores and the weighted sum alone."
+)
 def with_softmax(n_q, n_kv, d_model):
     _sensible(n_q, n_kv, d_model)
     return 2 * n_q * n_kv * d_model + n_q * n_kv
 
 
 @attention_multiply_adds.misconception(
-    "You count entries of the map and not the work in each. Every score sums d_model products, over all heads "
-    "together.")
+    "You count entries of the map and not the work in each. Every score sums d_model products, over all heads together."
+)
 def entries_only(n_q, n_kv, d_model):
     _sensible(n_q, n_kv, d_model)
     return 2 * n_q * n_kv
 
 
 @attention_multiply_adds.misconception(
-    "d_model comes in squared. That is the cost of a projection; a score sums d_model products, once.")
+    "d_model comes in squared. That is the cost of a projection; a score sums d_model products, once."
+)
 def width_squared(n_q, n_kv, d_model):
     _sensible(n_q, n_kv, d_model)
-    return 2 * n_q * n_kv * d_model ** 2
+    return 2 * n_q * n_kv * d_model**2
 
 
 @attention_multiply_adds.misconception(
-    "Both tokens of a pair are counted, (n_q + n_kv) in place of n_q times n_kv. Every query meets every source token.")
+    "Both tokens of a pair are counted, (n_q + n_kv) in place of n_q times n_kv. Every query meets every source token."
+)
 def sum_of_lengths(n_q, n_kv, d_model):
     _sensible(n_q, n_kv, d_model)
     return 2 * (n_q + n_kv) * d_model
 
 
 @attention_multiply_adds.misconception(
-    "Negative sizes are accepted, and two of them even give a plausible count. Raise ValueError if any size is below "
-    "0.")
+    "Negative sizes are accepted, and two of them even give a plausible count. Raise ValueError if any size is below 0."
+)
 def negative_accepted(n_q, n_kv, d_model):
     return 2 * n_q * n_kv * d_model
 
 
 @attention_multiply_adds.misconception(
-    "Zero is refused. Nothing to read is a size like any other and costs nothing: only sizes below 0 are wrong.")
+    "Zero is refused. Nothing to read is a size like any other and costs nothing: only sizes below 0 are wrong."
+)
 def zero_refused(n_q, n_kv, d_model):
     if min(n_q, n_kv, d_model) <= 0:
         raise ValueError("a size is not positive")
@@ -886,7 +1035,9 @@ def zero_refused(n_q, n_kv, d_model):
 
 # the written question ------------------------------------------------------------------------------------------------
 
-written = Written(points=4, rubric="""
+written = Written(
+    points=4,
+    rubric="""
 1 point: in nearly every row of the map, the largest weight lies on the neighbour of the right word; this is what was
 measured, and it says where values were read, not what the model knows or needs.
 1 point: an encoder with self-attention moves information between source positions, so the vector at the neighbour may
@@ -896,4 +1047,5 @@ wrong one shifts every alignment by one. (Accept any other concrete source of a 
 1 point: a feasible experiment with what would follow from each outcome: change or replace the source word at the right
 place, and at the neighbour, and see which change alters the translation; or train with an encoder that cannot mix
 positions; or block the position and look at the output. "Look at more sentences" alone gets half.
-""")
+""",
+)

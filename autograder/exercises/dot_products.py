@@ -17,8 +17,11 @@ THE_CAT_SAT = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0
 dot = Exercise(solutions.dot, section="Multiply, then add")
 
 
-@dot.property("multiplies entry by entry, then adds", points=2,
-              hint="Walk through both vectors at once. Each step adds one product to a running total that starts at 0.")
+@dot.property(
+    "multiplies entry by entry, then adds",
+    points=2,
+    hint="Walk through both vectors at once. Each step adds one product to a running total that starts at 0.",
+)
 def multiply_and_add(rng):
     yield dict(a=[1, 0, 1, 0], b=[1, 1, 0, 0])
     yield dict(a=[1, 2, 3], b=[4, 5, 6])
@@ -27,16 +30,23 @@ def multiply_and_add(rng):
     yield dict(a=a.tolist(), b=b.tolist())
 
 
-@dot.property("gives 0.0 for two empty vectors", points=1,
-              hint="A sum of no products is 0. Start from 0 and the empty case needs no line of its own.")
+@dot.property(
+    "gives 0.0 for two empty vectors",
+    points=1,
+    hint="A sum of no products is 0. Start from 0 and the empty case needs no line of its own.",
+)
 def empty(rng):
     yield dict(a=[], b=[])
     # And one entry, the least that is not empty: the only pair of empty vectors would be easily learned by heart.
     yield dict(a=rng.uniform(2, 9, size=1).tolist(), b=rng.uniform(2, 9, size=1).tolist())
 
 
-@dot.property("refuses vectors of different lengths", points=2, probe=probes.error_of,
-              hint="Compare the two lengths first, and raise ValueError if they differ.")
+@dot.property(
+    "refuses vectors of different lengths",
+    points=2,
+    probe=probes.error_of,
+    hint="Compare the two lengths first, and raise ValueError if they differ.",
+)
 def lengths_differ(rng):
     short, long = rng.normal(size=2).tolist(), rng.normal(size=3).tolist()
     yield dict(a=long, b=short)
@@ -44,24 +54,32 @@ def lengths_differ(rng):
     yield dict(a=[], b=rng.normal(size=1).tolist())
 
 
-@dot.property("leaves its inputs as they were", points=1, probe=probes.unchanged,
-              hint="Read the entries by index or in a loop. `pop`, `sort` and assignments such as `a[i] = ...` write "
-                   "into the caller's list.")
+@dot.property(
+    "leaves its inputs as they were",
+    points=1,
+    probe=probes.unchanged,
+    hint="Read the entries by index or in a loop. `pop`, `sort` and assignments such as `a[i] = ...` write "
+    "into the caller's list.",
+)
 def dot_is_pure(rng):
     a, b = disagreeing(rng, 4)
     yield dict(a=a.tolist(), b=b.tolist())
 
 
-@dot.misconception("Vectors of different lengths get a number, because entries without a partner do not count: `zip` "
-                   "drops them without a word. Compare the two lengths first, or use `zip(a, b, strict=True)`.",
-                   section="What goes wrong")
+@dot.misconception(
+    "Vectors of different lengths get a number, because entries without a partner do not count: `zip` "
+    "drops them without a word. Compare the two lengths first, or use `zip(a, b, strict=True)`.",
+    section="What goes wrong",
+)
 def zip_truncates(a, b):
     return sum(x * y for x, y in zip(a, b))
 
 
-@dot.misconception("The loop runs over the length of `a` alone, so a longer `b` is cut short in silence and a shorter "
-                   "one ends in an IndexError. Check both lengths before the loop and raise ValueError.",
-                   section="What goes wrong")
+@dot.misconception(
+    "The loop runs over the length of `a` alone, so a longer `b` is cut short in silence and a shorter "
+    "one ends in an IndexError. Check both lengths before the loop and raise ValueError.",
+    section="What goes wrong",
+)
 def length_of_a_alone(a, b):
     total = 0.0
     for i in range(len(a)):
@@ -69,24 +87,32 @@ def length_of_a_alone(a, b):
     return total
 
 
-@dot.misconception("A number comes back for vectors of different lengths. Nothing sensible can be computed from them, "
-                   "so raise ValueError: whoever called must hear about it.", section="What goes wrong")
+@dot.misconception(
+    "A number comes back for vectors of different lengths. Nothing sensible can be computed from them, "
+    "so raise ValueError: whoever called must hear about it.",
+    section="What goes wrong",
+)
 def mismatch_gives_zero(a, b):
     if len(a) != len(b):
         return 0.0
     return sum(x * y for x, y in zip(a, b))
 
 
-@dot.misconception("None comes back for vectors of different lengths. Raise ValueError instead: a quiet None turns up "
-                   "later as an error in some other place.", section="What goes wrong")
+@dot.misconception(
+    "None comes back for vectors of different lengths. Raise ValueError instead: a quiet None turns up "
+    "later as an error in some other place.",
+    section="What goes wrong",
+)
 def mismatch_gives_none(a, b):
     if len(a) == len(b):
         return sum(x * y for x, y in zip(a, b))
 
 
-@dot.misconception("The loop runs over the length of `b` alone, so a longer `a` is cut short in silence and a shorter "
-                   "one ends in an IndexError. Check both lengths before the loop and raise ValueError.",
-                   section="What goes wrong")
+@dot.misconception(
+    "The loop runs over the length of `b` alone, so a longer `a` is cut short in silence and a shorter "
+    "one ends in an IndexError. Check both lengths before the loop and raise ValueError.",
+    section="What goes wrong",
+)
 def length_of_b_alone(a, b):
     total = 0.0
     for i in range(len(b)):
@@ -94,24 +120,28 @@ def length_of_b_alone(a, b):
     return total
 
 
-@dot.misconception("Only a longer `a` is refused. A longer `b` is just as wrong: compare with `!=`.",
-                   section="What goes wrong")
+@dot.misconception(
+    "Only a longer `a` is refused. A longer `b` is just as wrong: compare with `!=`.", section="What goes wrong"
+)
 def refuses_longer_a_only(a, b):
     if len(a) > len(b):
         raise ValueError("lengths differ")
     return sum(x * y for x, y in zip(a, b))
 
 
-@dot.misconception("Only a longer `b` is refused. A longer `a` is just as wrong: compare with `!=`.",
-                   section="What goes wrong")
+@dot.misconception(
+    "Only a longer `b` is refused. A longer `a` is just as wrong: compare with `!=`.", section="What goes wrong"
+)
 def refuses_longer_b_only(a, b):
     if len(a) < len(b):
         raise ValueError("lengths differ")
     return sum(x * y for x, y in zip(a, b))
 
 
-@dot.misconception("Unequal lengths are refused, but with the wrong exception: raise ValueError, as the docstring "
-                   "says. TypeError is for things of the wrong type.")
+@dot.misconception(
+    "Unequal lengths are refused, but with the wrong exception: raise ValueError, as the docstring "
+    "says. TypeError is for things of the wrong type."
+)
 def raises_type_error(a, b):
     if len(a) != len(b):
         raise TypeError
@@ -125,21 +155,25 @@ def raises_bare_exception(a, b):
     return sum(x * y for x, y in zip(a, b))
 
 
-@dot.misconception("`assert` raises AssertionError, and Python run with -O leaves it out. For a caller's mistake, "
-                   "`raise ValueError(...)`.")
+@dot.misconception(
+    "`assert` raises AssertionError, and Python run with -O leaves it out. For a caller's mistake, "
+    "`raise ValueError(...)`."
+)
 def asserts(a, b):
     assert len(a) == len(b)
     return sum(x * y for x, y in zip(a, b))
 
 
-@dot.misconception("Matching entries are added to one another where they should be multiplied. Multiply first, then "
-                   "add the products.")
+@dot.misconception(
+    "Matching entries are added to one another where they should be multiplied. Multiply first, then add the products."
+)
 def adds_entries(a, b):
     return _checked(a, b, sum(x + y for x, y in zip(a, b)))
 
 
-@dot.misconception("The running total starts at 1, so every answer is one too large. A sum of nothing is 0: start "
-                   "there.")
+@dot.misconception(
+    "The running total starts at 1, so every answer is one too large. A sum of nothing is 0: start there."
+)
 def starts_at_one(a, b):
     return _checked(a, b, 1 + sum(x * y for x, y in zip(a, b)))
 
@@ -159,8 +193,10 @@ def drops_the_first(a, b):
     return _checked(a, b, sum(a[i] * b[i] for i in range(1, len(a))))
 
 
-@dot.misconception("`return` stands inside the loop, so the function leaves after the first product. Move it out, to "
-                   "the level of the `for`.")
+@dot.misconception(
+    "`return` stands inside the loop, so the function leaves after the first product. Move it out, to "
+    "the level of the `for`."
+)
 def returns_in_the_loop(a, b):
     return _checked(a, b, next((x * y for x, y in zip(a, b)), 0.0))
 
@@ -170,8 +206,10 @@ def overwrites(a, b):
     return _checked(a, b, a[-1] * b[-1] if a else 0.0)
 
 
-@dot.misconception("Every entry meets every other: two nested loops give the product of the two sums. Entry i of `a` "
-                   "meets entry i of `b` and no other.")
+@dot.misconception(
+    "Every entry meets every other: two nested loops give the product of the two sums. Entry i of `a` "
+    "meets entry i of `b` and no other."
+)
 def every_pair(a, b):
     return _checked(a, b, sum(x * y for x in a for y in b))
 
@@ -181,14 +219,17 @@ def product_of_products(a, b):
     return _checked(a, b, math.prod(x * y for x, y in zip(a, b)))
 
 
-@dot.misconception("The signs are lost. A negative product must count against the total: it is how two vectors "
-                   "disagree.")
+@dot.misconception(
+    "The signs are lost. A negative product must count against the total: it is how two vectors disagree."
+)
 def loses_signs(a, b):
     return _checked(a, b, sum(abs(x * y) for x, y in zip(a, b)))
 
 
-@dot.misconception("The differences are squared and added. That measures distance, which is small for similar vectors; "
-                   "the dot product is large for them.")
+@dot.misconception(
+    "The differences are squared and added. That measures distance, which is small for similar vectors; "
+    "the dot product is large for them."
+)
 def squared_distance(a, b):
     return _checked(a, b, sum((x - y) ** 2 for x, y in zip(a, b)))
 
@@ -205,8 +246,10 @@ def refuses_empty(a, b):
     return sum(x * y for x, y in zip(a, b))
 
 
-@dot.misconception("The total starts with the first product, and empty vectors have none. Start from 0 and let the "
-                   "loop take all entries.")
+@dot.misconception(
+    "The total starts with the first product, and empty vectors have none. Start from 0 and let the "
+    "loop take all entries."
+)
 def starts_with_the_first_product(a, b):
     _checked(a, b, None)
     total = a[0] * b[0]
@@ -215,27 +258,33 @@ def starts_with_the_first_product(a, b):
     return total
 
 
-@dot.misconception("The end of one vector meets the start of the other. Entry i of `a` meets entry i of `b`: do not "
-                   "turn one of them round.")
+@dot.misconception(
+    "The end of one vector meets the start of the other. Entry i of `a` meets entry i of `b`: do not "
+    "turn one of them round."
+)
 def one_reversed(a, b):
     return _checked(a, b, sum(x * y for x, y in zip(a, reversed(b))))
 
 
-@dot.misconception("The sign of the result is lost. A negative dot product is an answer of its own: the vectors "
-                   "disagree.")
+@dot.misconception(
+    "The sign of the result is lost. A negative dot product is an answer of its own: the vectors disagree."
+)
 def absolute_result(a, b):
     return _checked(a, b, abs(sum(x * y for x, y in zip(a, b))))
 
 
-@dot.misconception("The result is divided by the lengths of both vectors. That is the cosine, the next exercise.",
-                   section="Direction without length")
+@dot.misconception(
+    "The result is divided by the lengths of both vectors. That is the cosine, the next exercise.",
+    section="Direction without length",
+)
 def cosine_too_early(a, b):
     size = math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
     return _checked(a, b, sum(x * y for x, y in zip(a, b)) / size if size else 0.0)
 
 
-@dot.misconception("The products are written into `a`, which belongs to the caller. Add them up without storing them "
-                   "there.")
+@dot.misconception(
+    "The products are written into `a`, which belongs to the caller. Add them up without storing them there."
+)
 def products_written_into_a(a, b):
     if len(a) != len(b):
         raise ValueError("lengths differ")
@@ -244,8 +293,9 @@ def products_written_into_a(a, b):
     return sum(a)
 
 
-@dot.misconception("`pop` takes the entries out of the caller's lists, which are empty afterwards. Read them without "
-                   "taking them away.")
+@dot.misconception(
+    "`pop` takes the entries out of the caller's lists, which are empty afterwards. Read them without taking them away."
+)
 def pops(a, b):
     if len(a) != len(b):
         raise ValueError("lengths differ")
@@ -267,9 +317,13 @@ def _checked(a, b, result):
 cosine_similarity = Exercise(solutions.cosine_similarity, section="Direction without length")
 
 
-@cosine_similarity.property("gives the cosine of the angle", points=2, rtol=1e-11,
-                            hint="Divide the dot product by the length of the first vector and by the length of the "
-                                 "second. A length is the square root of the sum of squares.")
+@cosine_similarity.property(
+    "gives the cosine of the angle",
+    points=2,
+    rtol=1e-11,
+    hint="Divide the dot product by the length of the first vector and by the length of the "
+    "second. A length is the square root of the sum of squares.",
+)
 def angle(rng):
     yield dict(a=np.array([3.0, 4.0]), b=np.array([2.0, 0.0]))
     yield dict(a=np.array([1, 2, 2]), b=np.array([-4, 0, 3]))
@@ -278,8 +332,11 @@ def angle(rng):
     yield dict(a=3 * rng.normal(size=7), b=rng.normal(size=7) - 2)
 
 
-@cosine_similarity.property("gives 0.0 when either vector is zero", points=1,
-                            hint="A zero vector has no direction. Return 0.0 before you divide by its length.")
+@cosine_similarity.property(
+    "gives 0.0 when either vector is zero",
+    points=1,
+    hint="A zero vector has no direction. Return 0.0 before you divide by its length.",
+)
 def zero_vectors(rng):
     v = rng.normal(size=3)
     yield dict(a=np.zeros(3), b=v)
@@ -287,9 +344,13 @@ def zero_vectors(rng):
     yield dict(a=np.zeros(2), b=np.zeros(2))
 
 
-@cosine_similarity.property("ignores length, however long or short the vectors", points=1, rtol=1e-11,
-                            hint="Take the square root of each sum of squares by itself, compare lengths with exactly "
-                                 "0, and add nothing to the denominator.")
+@cosine_similarity.property(
+    "ignores length, however long or short the vectors",
+    points=1,
+    rtol=1e-11,
+    hint="Take the square root of each sum of squares by itself, compare lengths with exactly "
+    "0, and add nothing to the denominator.",
+)
 def any_length(rng):
     a, b = disagreeing(rng, 4)
     yield dict(a=1e100 * a, b=1e100 * b)
@@ -297,16 +358,24 @@ def any_length(rng):
     yield dict(a=1e100 * a, b=1e-100 * b)
 
 
-@cosine_similarity.property("refuses vectors of different lengths", points=1, probe=probes.error_of,
-                            hint="NumPy stretches an array of one entry to fit the other. Compare the shapes first, "
-                                 "and raise ValueError.")
+@cosine_similarity.property(
+    "refuses vectors of different lengths",
+    points=1,
+    probe=probes.error_of,
+    hint="NumPy stretches an array of one entry to fit the other. Compare the shapes first, and raise ValueError.",
+)
 def cosine_lengths_differ(rng):
     yield dict(a=rng.normal(size=3), b=rng.normal(size=2))
     yield dict(a=rng.normal(size=1), b=rng.normal(size=3))
 
 
-@cosine_similarity.property("leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=1e-11,
-                            hint="`a /= ...` writes into the caller's array. `a = a / ...` makes a new one.")
+@cosine_similarity.property(
+    "leaves its inputs as they were",
+    points=1,
+    probe=probes.unchanged,
+    rtol=1e-11,
+    hint="`a /= ...` writes into the caller's array. `a = a / ...` makes a new one.",
+)
 def cosine_is_pure(rng):
     a, b = disagreeing(rng, 3)
     yield dict(a=a, b=b)
@@ -321,106 +390,134 @@ def _divided(a, b, denominator, numerator=None):
     return float((a @ b if numerator is None else numerator) / denominator)
 
 
-@cosine_similarity.misconception("This is the plain dot product. Divide by both lengths, or a vector twice as long "
-                                 "counts as twice as similar.")
+@cosine_similarity.misconception(
+    "This is the plain dot product. Divide by both lengths, or a vector twice as long counts as twice as similar."
+)
 def only_the_dot_product(a, b):
     return _divided(a, b, 1.0)
 
 
-@cosine_similarity.misconception("The square roots are missing: you divide by the sums of squares. A length is the "
-                                 "square root of that sum.")
+@cosine_similarity.misconception(
+    "The square roots are missing: you divide by the sums of squares. A length is the square root of that sum."
+)
 def squared_lengths(a, b):
     return _divided(a, b, (a @ a) * (b @ b))
 
 
-@cosine_similarity.misconception("Only the length of `a` is divided out. That is the shadow of `b` on `a`, which grows "
-                                 "with `b`; divide by the length of `b`, too.", section="Length, angle, shadow")
+@cosine_similarity.misconception(
+    "Only the length of `a` is divided out. That is the shadow of `b` on `a`, which grows "
+    "with `b`; divide by the length of `b`, too.",
+    section="Length, angle, shadow",
+)
 def only_length_of_a(a, b):
     return _divided(a, b, np.linalg.norm(a))
 
 
-@cosine_similarity.misconception("Only the length of `b` is divided out. That is the shadow of `a` on `b`, which grows "
-                                 "with `a`; divide by the length of `a`, too.", section="Length, angle, shadow")
+@cosine_similarity.misconception(
+    "Only the length of `b` is divided out. That is the shadow of `a` on `b`, which grows "
+    "with `a`; divide by the length of `a`, too.",
+    section="Length, angle, shadow",
+)
 def only_length_of_b(a, b):
     return _divided(a, b, np.linalg.norm(b))
 
 
-@cosine_similarity.misconception("The two lengths are added in the denominator. They are to be multiplied: the dot "
-                                 "product is |a| times |b| times the cosine.", section="Length, angle, shadow")
+@cosine_similarity.misconception(
+    "The two lengths are added in the denominator. They are to be multiplied: the dot "
+    "product is |a| times |b| times the cosine.",
+    section="Length, angle, shadow",
+)
 def lengths_added(a, b):
     return _divided(a, b, np.linalg.norm(a) + np.linalg.norm(b))
 
 
-@cosine_similarity.misconception("`len` counts the entries of a vector. The length meant here is geometric: the "
-                                 "square root of the sum of squares.", section="Length, angle, shadow")
+@cosine_similarity.misconception(
+    "`len` counts the entries of a vector. The length meant here is geometric: the square root of the sum of squares.",
+    section="Length, angle, shadow",
+)
 def number_of_entries(a, b):
     return _divided(a, b, len(a) * len(b))
 
 
-@cosine_similarity.misconception("The dot product is divided by the number of entries. Divide by the two geometric "
-                                 "lengths instead.", section="Length, angle, shadow")
+@cosine_similarity.misconception(
+    "The dot product is divided by the number of entries. Divide by the two geometric lengths instead.",
+    section="Length, angle, shadow",
+)
 def mean_product(a, b):
     return _divided(a, b, len(a))
 
 
-@cosine_similarity.misconception("The absolute values are added to get a length. Square them, add, and take the root: "
-                                 "that is Pythagoras.", section="Length, angle, shadow")
+@cosine_similarity.misconception(
+    "The absolute values are added to get a length. Square them, add, and take the root: that is Pythagoras.",
+    section="Length, angle, shadow",
+)
 def sum_of_absolute_values(a, b):
     return _divided(a, b, np.abs(a).sum() * np.abs(b).sum())
 
 
-@cosine_similarity.misconception("The sign is lost. A cosine below zero says that the vectors point apart, which is "
-                                 "another thing than similar.")
+@cosine_similarity.misconception(
+    "The sign is lost. A cosine below zero says that the vectors point apart, which is another thing than similar."
+)
 def absolute_value(a, b):
     return abs(_divided(a, b, np.linalg.norm(a) * np.linalg.norm(b)))
 
 
-@cosine_similarity.misconception("Negative cosines are cut off at zero. A cosine runs from -1 to 1, and -1 means the "
-                                 "opposite direction.")
+@cosine_similarity.misconception(
+    "Negative cosines are cut off at zero. A cosine runs from -1 to 1, and -1 means the opposite direction."
+)
 def cut_off_at_zero(a, b):
     return max(0.0, _divided(a, b, np.linalg.norm(a) * np.linalg.norm(b)))
 
 
-@cosine_similarity.misconception("This is one minus the cosine, the cosine distance: 0 for the same direction. The "
-                                 "similarity is 1 there.")
+@cosine_similarity.misconception(
+    "This is one minus the cosine, the cosine distance: 0 for the same direction. The similarity is 1 there."
+)
 def distance(a, b):
     return 1.0 - _divided(a, b, np.linalg.norm(a) * np.linalg.norm(b))
 
 
-@cosine_similarity.misconception("This is the angle itself, in radians. The cosine was already the answer; leave out "
-                                 "the arccos.")
+@cosine_similarity.misconception(
+    "This is the angle itself, in radians. The cosine was already the answer; leave out the arccos."
+)
 def angle_in_radians(a, b):
     cosine = _divided(a, b, np.linalg.norm(a) * np.linalg.norm(b))
     return float(np.arccos(np.clip(cosine, -1, 1))) if a.any() and b.any() else 0.0
 
 
-@cosine_similarity.misconception("This is the angle itself, in radians. The cosine was already the answer; leave out "
-                                 "the arccos.")
+@cosine_similarity.misconception(
+    "This is the angle itself, in radians. The cosine was already the answer; leave out the arccos."
+)
 def angle_in_radians_of_zero_too(a, b):
     return float(np.arccos(np.clip(_divided(a, b, np.linalg.norm(a) * np.linalg.norm(b)), -1, 1)))
 
 
-@cosine_similarity.misconception("This is the angle itself, in degrees. The cosine was already the answer; leave out "
-                                 "the arccos.")
+@cosine_similarity.misconception(
+    "This is the angle itself, in degrees. The cosine was already the answer; leave out the arccos."
+)
 def angle_in_degrees(a, b):
     return math.degrees(angle_in_radians(a, b))
 
 
-@cosine_similarity.misconception("The cosine was moved into the range from 0 to 1. It runs from -1 to 1: leave it as "
-                                 "it is, with 0 for vectors at a right angle.")
+@cosine_similarity.misconception(
+    "The cosine was moved into the range from 0 to 1. It runs from -1 to 1: leave it as "
+    "it is, with 0 for vectors at a right angle."
+)
 def moved_between_zero_and_one(a, b):
     cosine = _divided(a, b, np.linalg.norm(a) * np.linalg.norm(b))
     return (1.0 + cosine) / 2.0 if a.any() and b.any() else 0.0
 
 
-@cosine_similarity.misconception("The largest entry is taken for the length. Square the entries, add, and take the "
-                                 "root: that is Pythagoras.", section="Length, angle, shadow")
+@cosine_similarity.misconception(
+    "The largest entry is taken for the length. Square the entries, add, and take the root: that is Pythagoras.",
+    section="Length, angle, shadow",
+)
 def largest_entries(a, b):
     return _divided(a, b, np.abs(a).max() * np.abs(b).max())
 
 
-@cosine_similarity.misconception("The mean is subtracted first. That is the correlation of the entries; the cosine "
-                                 "takes the vectors as they are.")
+@cosine_similarity.misconception(
+    "The mean is subtracted first. That is the correlation of the entries; the cosine takes the vectors as they are."
+)
 def correlation(a, b):
     if a.shape != b.shape:
         raise ValueError("shapes differ")
@@ -430,59 +527,75 @@ def correlation(a, b):
     return float(centred_a @ centred_b / (np.linalg.norm(centred_a) * np.linalg.norm(centred_b)))
 
 
-@cosine_similarity.misconception("A zero vector gives 0/0, which is nan. It has no direction to compare, so return 0.0 "
-                                 "for it.", section="A vector with no direction")
+@cosine_similarity.misconception(
+    "A zero vector gives 0/0, which is nan. It has no direction to compare, so return 0.0 for it.",
+    section="A vector with no direction",
+)
 def nan_for_zero(a, b):
     return a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
 
 
-@cosine_similarity.misconception("Only the first vector is tested for being zero. The second one can be zero, too.",
-                                 section="A vector with no direction")
+@cosine_similarity.misconception(
+    "Only the first vector is tested for being zero. The second one can be zero, too.",
+    section="A vector with no direction",
+)
 def only_a_is_tested(a, b):
     if np.linalg.norm(a) == 0:
         return 0.0
     return a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
 
 
-@cosine_similarity.misconception("Only the second vector is tested for being zero. The first one can be zero, too.",
-                                 section="A vector with no direction")
+@cosine_similarity.misconception(
+    "Only the second vector is tested for being zero. The first one can be zero, too.",
+    section="A vector with no direction",
+)
 def only_b_is_tested(a, b):
     if np.linalg.norm(b) == 0:
         return 0.0
     return a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
 
 
-@cosine_similarity.misconception("A zero vector counts as perfectly similar, 1. It has no direction at all, so it is "
-                                 "similar to nothing: 0.0.", section="A vector with no direction")
+@cosine_similarity.misconception(
+    "A zero vector counts as perfectly similar, 1. It has no direction at all, so it is similar to nothing: 0.0.",
+    section="A vector with no direction",
+)
 def one_for_zero(a, b):
     if not a.any() or not b.any():
         return 1.0
     return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
-@cosine_similarity.misconception("A zero vector is refused with an error. Here it is allowed, and its similarity to "
-                                 "anything is 0.0.", section="A vector with no direction")
+@cosine_similarity.misconception(
+    "A zero vector is refused with an error. Here it is allowed, and its similarity to anything is 0.0.",
+    section="A vector with no direction",
+)
 def refuses_zero(a, b):
     if not a.any() or not b.any():
         raise ValueError("a zero vector has no direction")
     return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
-_EPSILON = ("A small number in the denominator keeps zero vectors from dividing by zero, but it also pulls every other "
-            "cosine towards 0, and short vectors all the way. Treat the zero vector by itself.")
-_SHORT = ("Short vectors come out as if they were zero. A number added to the lengths, a floor under them, or a "
-          "comparison such as `np.isclose` does that. A short vector has a direction: compare with exactly 0.")
+_EPSILON = (
+    "A small number in the denominator keeps zero vectors from dividing by zero, but it also pulls every other "
+    "cosine towards 0, and short vectors all the way. Treat the zero vector by itself."
+)
+_SHORT = (
+    "Short vectors come out as if they were zero. A number added to the lengths, a floor under them, or a "
+    "comparison such as `np.isclose` does that. A short vector has a direction: compare with exactly 0."
+)
 
 
 def _with_epsilon(size):
     def added_to_the_product(a, b):
         return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b) + size))
+
     return added_to_the_product
 
 
 def _with_epsilon_for_each(size):
     def added_to_each_length(a, b):
         return float(a @ b / ((np.linalg.norm(a) + size) * (np.linalg.norm(b) + size)))
+
     return added_to_each_length
 
 
@@ -516,36 +629,45 @@ def floor_under_the_product(a, b):
     return a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-8)
 
 
-@cosine_similarity.misconception("One square root is taken of the product of the two sums of squares. That product "
-                                 "overflows for long vectors and vanishes for short ones. Take the two roots first.")
+@cosine_similarity.misconception(
+    "One square root is taken of the product of the two sums of squares. That product "
+    "overflows for long vectors and vanishes for short ones. Take the two roots first."
+)
 def root_of_the_product(a, b):
     if not a.any() or not b.any():
         return 0.0
     return float(a @ b / np.sqrt((a @ a) * (b @ b)))
 
 
-@cosine_similarity.misconception("A vector of one entry was stretched to fit the other: `a * b` broadcasts in silence. "
-                                 "Compare the shapes first and raise ValueError.", section="What goes wrong")
+@cosine_similarity.misconception(
+    "A vector of one entry was stretched to fit the other: `a * b` broadcasts in silence. "
+    "Compare the shapes first and raise ValueError.",
+    section="What goes wrong",
+)
 def broadcasts(a, b):
     if not a.any() or not b.any():
         return 0.0
     return float((a * b).sum() / (np.linalg.norm(a) * np.linalg.norm(b)))
 
 
-@cosine_similarity.misconception("`a /= ...` writes into the caller's array. Write `a = a / ...`, which makes a new "
-                                 "one.")
+@cosine_similarity.misconception(
+    "`a /= ...` writes into the caller's array. Write `a = a / ...`, which makes a new one."
+)
 def normalises_in_place(a, b):
     return _normalised_in_place(*_checked_floats(a, b), both=True)
 
 
-@cosine_similarity.misconception("`a /= ...` writes into the caller's array. Write `a = a / ...`, which makes a new "
-                                 "one.")
+@cosine_similarity.misconception(
+    "`a /= ...` writes into the caller's array. Write `a = a / ...`, which makes a new one."
+)
 def normalises_a_in_place(a, b):
     return _normalised_in_place(*_checked_floats(a, b), both=False)
 
 
-@cosine_similarity.misconception("`a /= ...` writes into the caller's array, and an array of whole numbers cannot even "
-                                 "hold the fractions. Write `a = a / ...`, which makes a new one.")
+@cosine_similarity.misconception(
+    "`a /= ...` writes into the caller's array, and an array of whole numbers cannot even "
+    "hold the fractions. Write `a = a / ...`, which makes a new one."
+)
 def normalises_anything_in_place(a, b):
     if a.shape != b.shape:
         raise ValueError("shapes differ")
@@ -572,8 +694,11 @@ def _normalised_in_place(a, b, both):
 matmul = Exercise(solutions.matmul, section="All dot products at once")
 
 
-@matmul.property("fills entry (i, j) with row i of A times column j of B", points=3,
-                 hint="Two loops choose a row of A and a column of B; their dot product is one entry.")
+@matmul.property(
+    "fills entry (i, j) with row i of A times column j of B",
+    points=3,
+    hint="Two loops choose a row of A and a column of B; their dot product is one entry.",
+)
 def rows_times_columns(rng):
     yield dict(A=[[1, 2], [3, 4]], B=[[5, 6], [7, 8]])
     yield dict(A=_rows(rng, 2, 3), B=_rows(rng, 3, 4))
@@ -582,24 +707,36 @@ def rows_times_columns(rng):
     yield dict(A=_rows(rng, 3, 1), B=_rows(rng, 1, 2))
 
 
-@matmul.property("refuses sizes that do not fit", points=1, probe=probes.error_of,
-                 hint="A row of A has as many entries as B has rows, or there is no product. Otherwise raise "
-                 "ValueError.")
+@matmul.property(
+    "refuses sizes that do not fit",
+    points=1,
+    probe=probes.error_of,
+    hint="A row of A has as many entries as B has rows, or there is no product. Otherwise raise ValueError.",
+)
 def sizes_do_not_fit(rng):
     yield dict(A=_rows(rng, 2, 3), B=_rows(rng, 2, 3))
     yield dict(A=_rows(rng, 2, 2), B=_rows(rng, 3, 2))
 
 
-@matmul.property("refuses rows of different lengths", points=1, probe=probes.error_of,
-                 hint="Compare the length of every row, in A and in B, with that of the first.")
+@matmul.property(
+    "refuses rows of different lengths",
+    points=1,
+    probe=probes.error_of,
+    hint="Compare the length of every row, in A and in B, with that of the first.",
+)
 def ragged(rng):
     for lengths_A, lengths_B in (((2, 1), (2, 2)), ((2, 2), (3, 2)), ((2, 2), (2, 3))):
-        yield dict(A=[rng.normal(size=n).tolist() for n in lengths_A],
-                   B=[rng.normal(size=n).tolist() for n in lengths_B])
+        yield dict(
+            A=[rng.normal(size=n).tolist() for n in lengths_A], B=[rng.normal(size=n).tolist() for n in lengths_B]
+        )
 
 
-@matmul.property("leaves its inputs as they were", points=1, probe=probes.unchanged,
-                 hint="Write into rows that you made yourself, never into those of A or B.")
+@matmul.property(
+    "leaves its inputs as they were",
+    points=1,
+    probe=probes.unchanged,
+    hint="Write into rows that you made yourself, never into those of A or B.",
+)
 def matmul_is_pure(rng):
     yield dict(A=_rows(rng, 3, 2), B=_rows(rng, 2, 2))
 
@@ -615,8 +752,10 @@ def _product(A, B):
     return [[sum(x * y for x, y in zip(row, column)) for column in zip(*B)] for row in A]
 
 
-@matmul.misconception("Matching entries are multiplied. That is the elementwise product, `A * B` in NumPy. Entry "
-                      "(i, j) of the matrix product is a whole dot product.")
+@matmul.misconception(
+    "Matching entries are multiplied. That is the elementwise product, `A * B` in NumPy. Entry "
+    "(i, j) of the matrix product is a whole dot product."
+)
 def elementwise(A, B):
     return [[x * y for x, y in zip(row_a, row_b)] for row_a, row_b in zip(A, B)]
 
@@ -641,8 +780,11 @@ def transposed(A, B):
     return [list(column) for column in zip(*_product(A, B))]
 
 
-@matmul.misconception("All rows of the result are one and the same list: `[[0] * p] * n` repeats a reference to a "
-                      "single row. Make a new row for each i.", section="What goes wrong")
+@matmul.misconception(
+    "All rows of the result are one and the same list: `[[0] * p] * n` repeats a reference to a "
+    "single row. Make a new row for each i.",
+    section="What goes wrong",
+)
 def one_row_many_times(A, B):
     _product(A, B)
     C = [[0.0] * len(B[0])] * len(A)
@@ -653,21 +795,29 @@ def one_row_many_times(A, B):
     return C
 
 
-@matmul.misconception("All rows of the result are one and the same list: `[[0] * p] * n` repeats a reference to a "
-                      "single row. Make a new row for each i.", section="What goes wrong")
+@matmul.misconception(
+    "All rows of the result are one and the same list: `[[0] * p] * n` repeats a reference to a "
+    "single row. Make a new row for each i.",
+    section="What goes wrong",
+)
 def one_row_written_many_times(A, B):
     return [_product(A, B)[-1] for _ in A]
 
 
-@matmul.misconception("Only the last product of each dot product is left: `=` overwrites. Add to what is there "
-                      "with `+=`.", section="Multiply, then add")
+@matmul.misconception(
+    "Only the last product of each dot product is left: `=` overwrites. Add to what is there with `+=`.",
+    section="Multiply, then add",
+)
 def overwrites_the_entry(A, B):
     _product(A, B)
     return [[row[-1] * column[-1] for column in zip(*B)] for row in A]
 
 
-@matmul.misconception("The running total is not set back to 0 for each entry, so every entry carries all earlier ones. "
-                      "Start it inside the loop over j.", section="Multiply, then add")
+@matmul.misconception(
+    "The running total is not set back to 0 for each entry, so every entry carries all earlier ones. "
+    "Start it inside the loop over j.",
+    section="Multiply, then add",
+)
 def total_never_reset(A, B):
     right, so_far, C = _product(A, B), 0.0, []
     for row in right:
@@ -678,21 +828,28 @@ def total_never_reset(A, B):
     return C
 
 
-@matmul.misconception("The running total is set back to 0 once a row, so each entry carries those to its left. Start "
-                      "it inside the loop over j.", section="Multiply, then add")
+@matmul.misconception(
+    "The running total is set back to 0 once a row, so each entry carries those to its left. Start "
+    "it inside the loop over j.",
+    section="Multiply, then add",
+)
 def total_reset_per_row(A, B):
     return [np.cumsum(row).tolist() for row in _product(A, B)]
 
 
-@matmul.misconception("The inner loop has the wrong length: it runs over the rows of A. The sum runs over the shared "
-                      "size, the number of columns of A.")
+@matmul.misconception(
+    "The inner loop has the wrong length: it runs over the rows of A. The sum runs over the shared "
+    "size, the number of columns of A."
+)
 def inner_loop_over_rows_of_A(A, B):
     _product(A, B)
     return [[sum(A[i][k] * B[k][j] for k in range(len(A))) for j in range(len(B[0]))] for i in range(len(A))]
 
 
-@matmul.misconception("The inner loop has the wrong length: it runs over the columns of B. The sum runs over the "
-                      "shared size, the number of rows of B.")
+@matmul.misconception(
+    "The inner loop has the wrong length: it runs over the columns of B. The sum runs over the "
+    "shared size, the number of rows of B."
+)
 def inner_loop_over_columns_of_B(A, B):
     _product(A, B)
     return [[sum(A[i][k] * B[k][j] for k in range(len(B[0]))) for j in range(len(B[0]))] for i in range(len(A))]
@@ -709,52 +866,70 @@ def only_the_diagonal(A, B):
     return [product[i][i] for i in range(min(len(product), len(product[0])))]
 
 
-@matmul.misconception("Sizes that do not fit give numbers in place of a ValueError: entries without a partner are "
-                      "dropped, as `zip` does in silence.", section="What goes wrong")
+@matmul.misconception(
+    "Sizes that do not fit give numbers in place of a ValueError: entries without a partner are "
+    "dropped, as `zip` does in silence.",
+    section="What goes wrong",
+)
 def sizes_cut_short(A, B):
     return [[sum(x * y for x, y in zip(row, column)) for column in zip(*B)] for row in A]
 
 
-@matmul.misconception("`zip(*B)` cuts every row of B to the shortest one in silence. Compare the lengths of the rows "
-                      "first, or use `zip(*B, strict=True)`.", section="What goes wrong")
+@matmul.misconception(
+    "`zip(*B)` cuts every row of B to the shortest one in silence. Compare the lengths of the rows "
+    "first, or use `zip(*B, strict=True)`.",
+    section="What goes wrong",
+)
 def ragged_B_cut_short(A, B):
     return [[solutions.dot(row, column) for column in zip(*B)] for row in A]
 
 
-@matmul.misconception("Only the first row of A and of B is measured. A later row can be shorter or longer, so compare "
-                      "them all.", section="What goes wrong")
+@matmul.misconception(
+    "Only the first row of A and of B is measured. A later row can be shorter or longer, so compare them all.",
+    section="What goes wrong",
+)
 def only_first_rows_are_measured(A, B):
     if len(A[0]) != len(B):
         raise ValueError("sizes do not fit")
     return [[sum(A[i][k] * B[k][j] for k in range(len(B))) for j in range(len(B[0]))] for i in range(len(A))]
 
 
-@matmul.misconception("Only the first row of A and of B is measured. A later row can be shorter or longer, so compare "
-                      "them all.", section="What goes wrong")
+@matmul.misconception(
+    "Only the first row of A and of B is measured. A later row can be shorter or longer, so compare them all.",
+    section="What goes wrong",
+)
 def only_first_rows_then_zip(A, B):
     if len(A[0]) != len(B):
         raise ValueError("sizes do not fit")
     return [[sum(x * y for x, y in zip(row, column)) for column in zip(*B)] for row in A]
 
 
-@matmul.misconception("The rows of A are not compared with one another. One that is too short or too long must end in "
-                      "a ValueError, as in B.", section="What goes wrong")
+@matmul.misconception(
+    "The rows of A are not compared with one another. One that is too short or too long must end in "
+    "a ValueError, as in B.",
+    section="What goes wrong",
+)
 def ragged_A_accepted(A, B):
     if len(A[0]) != len(B) or len({len(row) for row in B}) > 1:
         raise ValueError("sizes do not fit")
     return [[sum(x * y for x, y in zip(row, column)) for column in zip(*B)] for row in A]
 
 
-@matmul.misconception("Nothing is checked, and the sum runs over the rows of B. When a row of A is longer, its last "
-                      "entries are dropped in silence; when it is shorter, an IndexError comes. Compare sizes first "
-                      "and raise ValueError.", section="What goes wrong")
+@matmul.misconception(
+    "Nothing is checked, and the sum runs over the rows of B. When a row of A is longer, its last "
+    "entries are dropped in silence; when it is shorter, an IndexError comes. Compare sizes first "
+    "and raise ValueError.",
+    section="What goes wrong",
+)
 def unchecked_over_rows_of_B(A, B):
     return [[sum(A[i][k] * B[k][j] for k in range(len(B))) for j in range(len(B[0]))] for i in range(len(A))]
 
 
-@matmul.misconception("Nothing is checked, and the sum runs over the columns of A. Sizes that do not fit then end in "
-                      "an IndexError or in numbers that mean nothing. Compare sizes first and raise ValueError.",
-                      section="What goes wrong")
+@matmul.misconception(
+    "Nothing is checked, and the sum runs over the columns of A. Sizes that do not fit then end in "
+    "an IndexError or in numbers that mean nothing. Compare sizes first and raise ValueError.",
+    section="What goes wrong",
+)
 def unchecked_over_columns_of_A(A, B):
     return [[sum(A[i][k] * B[k][j] for k in range(len(A[0]))) for j in range(len(B[0]))] for i in range(len(A))]
 
@@ -771,9 +946,11 @@ def writes_into_A(A, B):
 pairwise_scores = Exercise(solutions.pairwise_scores, section="Every query with every key")
 
 
-@pairwise_scores.property("scores every query with every key", points=2,
-                          hint="The result has a row for each query and a column for each key: "
-                               "queries times keys-turned-sideways.")
+@pairwise_scores.property(
+    "scores every query with every key",
+    points=2,
+    hint="The result has a row for each query and a column for each key: queries times keys-turned-sideways.",
+)
 def every_query_every_key(rng):
     yield dict(Q=THE_CAT_SAT, K=THE_CAT_SAT)
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)))
@@ -781,8 +958,12 @@ def every_query_every_key(rng):
     yield dict(Q=rng.integers(-5, 6, size=(2, 3)), K=rng.integers(-5, 6, size=(1, 3)))
 
 
-@pairwise_scores.property("moves one column when one key changes", points=1, probe=probes.moved,
-                          hint="Column j belongs to key j alone. No other number may change, not even in its last bit.")
+@pairwise_scores.property(
+    "moves one column when one key changes",
+    points=1,
+    probe=probes.moved,
+    hint="Column j belongs to key j alone. No other number may change, not even in its last bit.",
+)
 def one_key_moves_one_column(rng):
     Q, K = rng.normal(size=(3, 2)), rng.normal(size=(4, 2))
     other = K.copy()
@@ -790,8 +971,11 @@ def one_key_moves_one_column(rng):
     yield dict(Q=Q, K=K, name="K", replacement=other)
 
 
-@pairwise_scores.property("works on stacks, with leading dimensions that broadcast", points=2,
-                          hint="Exchange the last two axes of K and leave the leading ones where they are.")
+@pairwise_scores.property(
+    "works on stacks, with leading dimensions that broadcast",
+    points=2,
+    hint="Exchange the last two axes of K and leave the leading ones where they are.",
+)
 def leading_dimensions(rng):
     yield dict(Q=rng.normal(size=(2, 3, 4)), K=rng.normal(size=(2, 5, 4)))
     yield dict(Q=rng.normal(size=(2, 2, 2)), K=rng.normal(size=(2, 2, 2)))
@@ -799,52 +983,74 @@ def leading_dimensions(rng):
     yield dict(Q=rng.normal(size=(3, 2, 4)), K=rng.normal(size=(5, 4)))
 
 
-@pairwise_scores.property("scores 2000 queries with 2000 keys in under two seconds", points=1, probe=probes.in_time,
-                          hint="No Python loop. One matrix product computes all four million scores.")
+@pairwise_scores.property(
+    "scores 2000 queries with 2000 keys in under two seconds",
+    points=1,
+    probe=probes.in_time,
+    hint="No Python loop. One matrix product computes all four million scores.",
+)
 def fast(rng):
     yield dict(seconds=2.0, seed=int(rng.integers(2**31)), shapes={"Q": [2000, 64], "K": [2000, 64]})
 
 
-@pairwise_scores.property("refuses queries and keys of different widths", points=1, probe=probes.error_of,
-                          hint="NumPy's matrix product raises ValueError by itself. If you do without it, compare the "
-                               "last sizes of Q and K first.")
+@pairwise_scores.property(
+    "refuses queries and keys of different widths",
+    points=1,
+    probe=probes.error_of,
+    hint="NumPy's matrix product raises ValueError by itself. If you do without it, compare the "
+    "last sizes of Q and K first.",
+)
 def widths_differ(rng):
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 2)))
 
 
-@pairwise_scores.property("leaves its inputs as they were", points=1, probe=probes.unchanged,
-                          hint="Nothing may be written into Q or K, and neither may change its shape.")
+@pairwise_scores.property(
+    "leaves its inputs as they were",
+    points=1,
+    probe=probes.unchanged,
+    hint="Nothing may be written into Q or K, and neither may change its shape.",
+)
 def pairwise_is_pure(rng):
     yield dict(Q=rng.normal(size=(3, 2)), K=rng.normal(size=(4, 2)))
 
 
-@pairwise_scores.misconception("`K.T` reverses all axes. For a stack of matrices it also moves the leading axes to the "
-                               "end. Exchange the last two axes only.", section="What goes wrong")
+@pairwise_scores.misconception(
+    "`K.T` reverses all axes. For a stack of matrices it also moves the leading axes to the "
+    "end. Exchange the last two axes only.",
+    section="What goes wrong",
+)
 def reverses_all_axes(Q, K):
     return Q @ K.T
 
 
-@pairwise_scores.misconception("Axes 1 and 2 are exchanged by number, which is right for a stack of exactly one "
-                               "leading dimension. Count from the end: the last two axes are -2 and -1.",
-                               section="What goes wrong")
+@pairwise_scores.misconception(
+    "Axes 1 and 2 are exchanged by number, which is right for a stack of exactly one "
+    "leading dimension. Count from the end: the last two axes are -2 and -1.",
+    section="What goes wrong",
+)
 def counts_axes_from_the_front(Q, K):
     return Q @ np.swapaxes(K, 1, 2)
 
 
-@pairwise_scores.misconception("Axes 0 and 1 are exchanged. In a stack these are not the last two: count from the end, "
-                               "-2 and -1.", section="What goes wrong")
+@pairwise_scores.misconception(
+    "Axes 0 and 1 are exchanged. In a stack these are not the last two: count from the end, -2 and -1.",
+    section="What goes wrong",
+)
 def first_two_axes(Q, K):
     return Q @ np.swapaxes(K, 0, 1)
 
 
-@pairwise_scores.misconception("K is not turned: `Q @ K` takes dot products with the columns of K. Keys are rows, so "
-                               "exchange the last two axes of K first.")
+@pairwise_scores.misconception(
+    "K is not turned: `Q @ K` takes dot products with the columns of K. Keys are rows, so "
+    "exchange the last two axes of K first."
+)
 def keys_not_turned(Q, K):
     return Q @ K
 
 
-@pairwise_scores.misconception("Rows and columns are exchanged: this is K times Q turned. A row of scores belongs to "
-                               "a query, a column to a key.")
+@pairwise_scores.misconception(
+    "Rows and columns are exchanged: this is K times Q turned. A row of scores belongs to a query, a column to a key."
+)
 def keys_times_queries(Q, K):
     return K @ np.swapaxes(Q, -1, -2)
 
@@ -864,34 +1070,42 @@ def pairs_in_order(Q, K):
     return (Q * K).sum(axis=-1)
 
 
-@pairwise_scores.misconception("Q is turned in place of K. That compares features across the sequence, and the result "
-                               "is d by d.")
+@pairwise_scores.misconception(
+    "Q is turned in place of K. That compares features across the sequence, and the result is d by d."
+)
 def queries_turned(Q, K):
     return np.swapaxes(Q, -1, -2) @ K
 
 
-@pairwise_scores.misconception("The scores are divided by the square root of d. That belongs to attention, two "
-                               "chapters on; here the plain dot products are asked for.",
-                               section="Why scores grow with dimension")
+@pairwise_scores.misconception(
+    "The scores are divided by the square root of d. That belongs to attention, two "
+    "chapters on; here the plain dot products are asked for.",
+    section="Why scores grow with dimension",
+)
 def scaled_too_early(Q, K):
     return Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])
 
 
-@pairwise_scores.misconception("These are weights: a softmax was taken of the scores. That comes later; here the plain "
-                               "dot products are asked for.")
+@pairwise_scores.misconception(
+    "These are weights: a softmax was taken of the scores. That comes later; here the plain dot products are asked for."
+)
 def softmax_too_early(Q, K):
     e = np.exp(Q @ np.swapaxes(K, -1, -2))
     return e / e.sum(axis=-1, keepdims=True)
 
 
-@pairwise_scores.misconception("The scores are divided by d. The plain dot products are asked for, sums and not "
-                               "averages.", section="Why scores grow with dimension")
+@pairwise_scores.misconception(
+    "The scores are divided by d. The plain dot products are asked for, sums and not averages.",
+    section="Why scores grow with dimension",
+)
 def averaged(Q, K):
     return Q @ np.swapaxes(K, -1, -2) / Q.shape[-1]
 
 
-@pairwise_scores.misconception("The vectors are brought to length 1 first, so these are cosines. A score keeps the "
-                               "lengths.", section="Direction without length")
+@pairwise_scores.misconception(
+    "The vectors are brought to length 1 first, so these are cosines. A score keeps the lengths.",
+    section="Direction without length",
+)
 def cosines(Q, K):
     Q = Q / np.linalg.norm(Q, axis=-1, keepdims=True)
     K = K / np.linalg.norm(K, axis=-1, keepdims=True)
@@ -904,27 +1118,37 @@ def too_slow_to_wait_for(Q, K):
         raise probes.OutOfTime
 
 
-@pairwise_scores.misconception("These are distances between queries and keys. A dot product is large where a distance "
-                               "is small.", section="Multiply, then add")
+@pairwise_scores.misconception(
+    "These are distances between queries and keys. A dot product is large where a distance is small.",
+    section="Multiply, then add",
+)
 def distances(Q, K):
     too_slow_to_wait_for(Q, K)
     return np.linalg.norm(Q[..., :, None, :] - K[..., None, :, :], axis=-1)
 
 
-@pairwise_scores.misconception("Every matrix of one stack meets every matrix of the other: `np.inner` and `np.dot` do "
-                               "that with leading dimensions. `@` pairs them up.", section="What goes wrong")
+@pairwise_scores.misconception(
+    "Every matrix of one stack meets every matrix of the other: `np.inner` and `np.dot` do "
+    "that with leading dimensions. `@` pairs them up.",
+    section="What goes wrong",
+)
 def every_matrix_with_every_matrix(Q, K):
     return np.inner(Q, K)
 
 
-@pairwise_scores.misconception("The subscripts of `einsum` name exactly two axes for each array. Put `...` in front of "
-                               "them to let leading dimensions through.", section="What goes wrong")
+@pairwise_scores.misconception(
+    "The subscripts of `einsum` name exactly two axes for each array. Put `...` in front of "
+    "them to let leading dimensions through.",
+    section="What goes wrong",
+)
 def einsum_without_dots(Q, K):
     return np.einsum("id,jd->ij", Q, K)
 
 
-@pairwise_scores.misconception("Python loops over queries and keys take four million steps here, seconds where the "
-                               "matrix product takes hundredths. Hand the whole table to NumPy at once.")
+@pairwise_scores.misconception(
+    "Python loops over queries and keys take four million steps here, seconds where the "
+    "matrix product takes hundredths. Hand the whole table to NumPy at once."
+)
 def python_loops(Q, K):
     too_slow_to_wait_for(Q, K)
     if Q.shape[-1] != K.shape[-1]:
@@ -940,15 +1164,20 @@ def python_loops(Q, K):
     return scores
 
 
-@pairwise_scores.misconception("A width of the keys that is too small or too large is cut to fit. Raise ValueError: no "
-                               "score can be computed from such a pair.", section="What goes wrong")
+@pairwise_scores.misconception(
+    "A width of the keys that is too small or too large is cut to fit. Raise ValueError: no "
+    "score can be computed from such a pair.",
+    section="What goes wrong",
+)
 def widths_cut_to_fit(Q, K):
     width = min(Q.shape[-1], K.shape[-1])
     return Q[..., :width] @ np.swapaxes(K[..., :width], -1, -2)
 
 
-@pairwise_scores.misconception("The arrays are brought to another shape or scale in place, so the caller's are not "
-                               "what they were. Make new arrays.")
+@pairwise_scores.misconception(
+    "The arrays are brought to another shape or scale in place, so the caller's are not "
+    "what they were. Make new arrays."
+)
 def changes_its_inputs(Q, K):
     scores = Q @ np.swapaxes(K, -1, -2)
     K *= 2
@@ -962,28 +1191,42 @@ score_variance = Exercise(solutions.score_variance, section="Why scores grow wit
 _SAMPLES = 8000  # the relative error of the variance is then at most 2.5 % (d = 2); d itself is accepted within 16 %
 
 
-@score_variance.property("comes out near d", points=3, probe=probes.lands_in,
-                         hint="Draw n_samples queries and n_samples keys of d entries each, take one dot product for "
-                              "each pair, then the variance of these n_samples numbers.")
+@score_variance.property(
+    "comes out near d",
+    points=3,
+    probe=probes.lands_in,
+    hint="Draw n_samples queries and n_samples keys of d entries each, take one dot product for "
+    "each pair, then the variance of these n_samples numbers.",
+)
 def near_d(rng):
     for d in (2, 3, 5, 24):
         yield dict(d=d, n_samples=_SAMPLES, seed=int(rng.integers(2**31)), regions=_regions(d))
 
 
-@score_variance.property("draws from rng and from nothing else", points=2, probe=probes.seeded,
-                         hint="Every random number comes from a method of `rng`, such as rng.normal(size=...).")
+@score_variance.property(
+    "draws from rng and from nothing else",
+    points=2,
+    probe=probes.seeded,
+    hint="Every random number comes from a method of `rng`, such as rng.normal(size=...).",
+)
 def only_rng(rng):
     yield dict(d=3, n_samples=40, seed=int(rng.integers(2**31)))
 
 
 def _regions(d):
     """Where a right answer lands, and where the usual wrong ones do. They do not overlap for d = 2, 3, 5 and 24."""
+
     def around(centre, width):
         return [centre * (1 - width), centre * (1 + width)]
 
-    return {"d": around(d, 0.16), "one": around(1, 0.16), "the square root of d": around(math.sqrt(d), 0.13),
-            "twice d": around(2 * d, 0.25), "one divided by d": around(1 / d, 0.16),
-            "n_samples": [100, 10 * _SAMPLES]}
+    return {
+        "d": around(d, 0.16),
+        "one": around(1, 0.16),
+        "the square root of d": around(math.sqrt(d), 0.13),
+        "twice d": around(2 * d, 0.25),
+        "one divided by d": around(1 / d, 0.16),
+        "n_samples": [100, 10 * _SAMPLES],
+    }
 
 
 @score_variance.misconception("This is the standard deviation, the square root of the variance. Use the variance.")
@@ -992,9 +1235,11 @@ def standard_deviation(d, n_samples, rng):
     return (q * k).sum(axis=1).std()
 
 
-_ABOUT_ONE = ("The result is near 1 whatever d is. Either the variance was taken of single products, before adding "
-              "them up, or the scores or the result were divided by something that holds d. Take the variance of the "
-              "plain dot products.")
+_ABOUT_ONE = (
+    "The result is near 1 whatever d is. Either the variance was taken of single products, before adding "
+    "them up, or the scores or the result were divided by something that holds d. Take the variance of the "
+    "plain dot products."
+)
 
 
 @score_variance.misconception(_ABOUT_ONE)
@@ -1009,45 +1254,55 @@ def scaled_scores(d, n_samples, rng):
     return ((q * k).sum(axis=1) / np.sqrt(d)).var()
 
 
-@score_variance.misconception("The scores were averages over the d products, so their variance shrinks as 1/d. A dot "
-                              "product is a sum: do not divide.")
+@score_variance.misconception(
+    "The scores were averages over the d products, so their variance shrinks as 1/d. A dot "
+    "product is a sum: do not divide."
+)
 def averaged_scores(d, n_samples, rng):
     q, k = rng.normal(size=(2, n_samples, d))
     return (q * k).mean(axis=1).var()
 
 
-@score_variance.misconception("The same vector serves as query and as key. The dot product of a vector with itself is "
-                              "its squared length, with variance 2d. Draw k apart from q.")
+@score_variance.misconception(
+    "The same vector serves as query and as key. The dot product of a vector with itself is "
+    "its squared length, with variance 2d. Draw k apart from q."
+)
 def query_is_its_own_key(d, n_samples, rng):
     q = rng.normal(size=(n_samples, d))
     return (q * q).sum(axis=1).var()
 
 
-@score_variance.misconception("The sum runs over the samples and not over the d entries, so there are d numbers where "
-                              "n_samples were wanted. Or d and n_samples are exchanged. One pair, one dot product.")
+@score_variance.misconception(
+    "The sum runs over the samples and not over the d entries, so there are d numbers where "
+    "n_samples were wanted. Or d and n_samples are exchanged. One pair, one dot product."
+)
 def sums_over_samples(d, n_samples, rng):
     q, k = rng.normal(size=(2, n_samples, d))
     return (q * k).sum(axis=0).var()
 
 
-@score_variance.misconception("One query is kept for all samples. Its own length then decides the result. Draw a new "
-                              "query for each key.")
+@score_variance.misconception(
+    "One query is kept for all samples. Its own length then decides the result. Draw a new query for each key."
+)
 def one_query_for_all(d, n_samples, rng):
     q = rng.normal(size=d)
     k = rng.normal(size=(n_samples, d))
     return (k @ q).var()
 
 
-@score_variance.misconception("One key is kept for all samples. Its own length then decides the result. Draw a new key "
-                              "for each query.")
+@score_variance.misconception(
+    "One key is kept for all samples. Its own length then decides the result. Draw a new key for each query."
+)
 def one_key_for_all(d, n_samples, rng):
     q = rng.normal(size=(n_samples, d))
     k = rng.normal(size=d)
     return (q @ k).var()
 
 
-@score_variance.misconception("The numbers are uniform between 0 and 1: `rng.random` and `rng.uniform` draw those. "
-                              "Standard normal ones have mean 0 and variance 1: `rng.normal` or `rng.standard_normal`.")
+@score_variance.misconception(
+    "The numbers are uniform between 0 and 1: `rng.random` and `rng.uniform` draw those. "
+    "Standard normal ones have mean 0 and variance 1: `rng.normal` or `rng.standard_normal`."
+)
 def uniform_numbers(d, n_samples, rng):
     q, k = rng.random(size=(2, n_samples, d))
     return (q * k).sum(axis=1).var()
@@ -1059,8 +1314,10 @@ def mean_of_scores(d, n_samples, rng):
     return (q * k).sum(axis=1).mean()
 
 
-@score_variance.misconception("The variance of each component comes back, as an array of d numbers. First add up the "
-                              "products of each pair, then take one variance of all scores.")
+@score_variance.misconception(
+    "The variance of each component comes back, as an array of d numbers. First add up the "
+    "products of each pair, then take one variance of all scores."
+)
 def one_variance_per_component(d, n_samples, rng):
     q, k = rng.normal(size=(2, n_samples, d))
     return (q * k).var(axis=0)
@@ -1072,28 +1329,36 @@ def all_scores(d, n_samples, rng):
     return (q * k).sum(axis=1)
 
 
-@score_variance.misconception("The numbers come from NumPy's global random state (`np.random.normal` and friends). "
-                              "Draw from `rng`, so that whoever calls decides on the seed.")
+@score_variance.misconception(
+    "The numbers come from NumPy's global random state (`np.random.normal` and friends). "
+    "Draw from `rng`, so that whoever calls decides on the seed."
+)
 def global_state(d, n_samples, rng):
     q, k = np.random.normal(size=(2, n_samples, d))
     return (q * k).sum(axis=1).var()
 
 
-@score_variance.misconception("The function seeds a generator of its own, so it returns the same number for every "
-                              "`rng`, or d itself without drawing at all. Use the `rng` it is given.")
+@score_variance.misconception(
+    "The function seeds a generator of its own, so it returns the same number for every "
+    "`rng`, or d itself without drawing at all. Use the `rng` it is given."
+)
 def own_seed(d, n_samples, rng):
     q, k = np.random.default_rng(0).normal(size=(2, n_samples, d))
     return (q * k).sum(axis=1).var()
 
 
-@score_variance.misconception("The function makes a fresh generator of its own, so the same `rng` gives another number "
-                              "each time. Use the `rng` it is given.")
+@score_variance.misconception(
+    "The function makes a fresh generator of its own, so the same `rng` gives another number "
+    "each time. Use the `rng` it is given."
+)
 def own_generator(d, n_samples, rng):
     q, k = np.random.default_rng().normal(size=(2, n_samples, d))
     return (q * k).sum(axis=1).var()
 
 
-written = Written(points=3, rubric="""
+written = Written(
+    points=3,
+    rubric="""
 One point each; a sentence that is right in other words earns the same.
 
 1. **Range.** A cosine lies between -1 and 1 whatever d is, so scores no longer grow with d. Full point also for seeing
@@ -1111,4 +1376,5 @@ Model answer: "Cosines lie between -1 and 1 for every d, so nothing grows; for r
 1/sqrt(d). What we lose is length. With q = (1, 0), k1 = (1, 0), k2 = (3, 0) the dot products are 1 and 3 while both
 cosines are 1, so a model could no longer make k2 count more than k1. And because no score is above 1, the best match
 can only be a little ahead of the rest: we would have to multiply by some number, perhaps a learned one."
-""")
+""",
+)

@@ -44,9 +44,11 @@ def _rising(rng, *sizes):
 
 
 @online_softmax.property(
-    "rescales what it has when the maximum grows", points=2,
+    "rescales what it has when the maximum grows",
+    points=2,
     hint="When the maximum goes from m to m', everything added up so far is too large by exp(m' - m). Multiply it by "
-         "exp(m - m') before you add the new terms exp(x - m').")
+    "exp(m - m') before you add the new terms exp(x - m').",
+)
 def growing(rng):
     yield dict(blocks=_rising(rng, 2, 1))
     yield dict(blocks=_rising(rng, 3, 2, 4))
@@ -54,9 +56,11 @@ def growing(rng):
 
 
 @online_softmax.property(
-    "keeps its maximum where it does not grow", points=1,
+    "keeps its maximum where it does not grow",
+    points=1,
     hint="The maximum is that of all blocks so far. A block that lies lower adds its terms, measured from the old "
-         "maximum, and changes nothing else.")
+    "maximum, and changes nothing else.",
+)
 def falling(rng):
     yield dict(blocks=_rising(rng, 3, 2)[::-1])
     low, middle, high = _rising(rng, 2, 3, 2)
@@ -65,9 +69,12 @@ def falling(rng):
 
 
 @online_softmax.property(
-    "looks at each block once, and lets it go", points=2, probe=probes.streamed,
+    "looks at each block once, and lets it go",
+    points=2,
+    probe=probes.streamed,
     hint="Go through the blocks with one `for`. A generator cannot be gone through twice, and `list(blocks)` or "
-         "`torch.cat` hold all of them at once. Two numbers are all that has to be kept.")
+    "`torch.cat` hold all of them at once. Two numbers are all that has to be kept.",
+)
 def once(rng):
     blocks = _rising(rng, *[8] * 30)
     yield dict(blocks=[blocks[i] for i in rng.permutation(30)])
@@ -75,17 +82,19 @@ def once(rng):
 
 
 @online_softmax.property(
-    "survives scores of a thousand", points=1, **SINGLE,
-    hint="Only differences to the running maximum may meet exp.")
+    "survives scores of a thousand", points=1, **SINGLE, hint="Only differences to the running maximum may meet exp."
+)
 def thousands(rng):
     yield dict(blocks=[_single(999.0, 1000.0), _single(1001.5 + float(rng.uniform()), 1000.5)])
     yield dict(blocks=[_single(-1001.0, -1000.0 + float(rng.uniform())), _single(-1002.5), _single(-1000.5, -1003.0)])
 
 
 @online_softmax.property(
-    "takes hidden scores and empty blocks as they come", points=2,
+    "takes hidden scores and empty blocks as they come",
+    points=2,
     hint="A hidden score is -inf, and -inf - (-inf) is nan: while nothing has been seen there is nothing to rescale. "
-         "An empty block has no maximum; it changes nothing. With nothing at all, the result is -inf and 0.")
+    "An empty block has no maximum; it changes nothing. With nothing at all, the result is -inf and 0.",
+)
 def hidden(rng):
     first, second = _rising(rng, 3, 2)
     nothing, empty = torch.full((2,), INFINITE, dtype=torch.float64), first[:0]
@@ -97,15 +106,21 @@ def hidden(rng):
 
 
 @online_softmax.property(
-    "leaves the blocks as they were", points=1, probe=probes.unchanged,
-    hint="`block -= m` and `exp_()` write into the caller's tensor. Make new ones.")
+    "leaves the blocks as they were",
+    points=1,
+    probe=probes.unchanged,
+    hint="`block -= m` and `exp_()` write into the caller's tensor. Make new ones.",
+)
 def online_is_pure(rng):
     yield dict(blocks=_rising(rng, 2, 3, 2))
 
 
 @online_softmax.property(
-    "refuses blocks that are no rows", points=1, probe=probes.error_of,
-    hint="A block has one dimension. Raise ValueError for any other number.")
+    "refuses blocks that are no rows",
+    points=1,
+    probe=probes.error_of,
+    hint="A block has one dimension. Raise ValueError for any other number.",
+)
 def online_refuses(rng):
     yield dict(blocks=[normal(rng, 3), normal(rng, 2, 3)])
     yield dict(blocks=[normal(rng, 1, 4)])
@@ -138,93 +153,102 @@ def _online(blocks, *, top=None, shrink=None, powers=None, start=(INFINITE, 0.0)
 
 @online_softmax.misconception(
     "The old total is not rescaled when the maximum grows. Its terms were measured from the old maximum: multiply it "
-    "by exp(old - new) before you add to it, with the old maximum still at hand.")
+    "by exp(old - new) before you add to it, with the old maximum still at hand."
+)
 def not_rescaled(blocks):
     return _online(blocks, shrink=lambda m, new: 1.0)
 
 
 @online_softmax.misconception(
     "The old total is multiplied by exp(new - old), the wrong way round. When the maximum grows, old terms get "
-    "smaller: exp(old - new).")
+    "smaller: exp(old - new)."
+)
 def rescaled_the_wrong_way(blocks):
     return _online(blocks, shrink=lambda m, new: math.exp(min(700.0, new - m)) if m > INFINITE else 0.0)
 
 
 @online_softmax.misconception(
     "The new terms are measured from the maximum of their own block. All terms are measured from the running maximum "
-    "of everything so far.")
+    "of everything so far."
+)
 def from_the_blocks_own_maximum(blocks):
-    return _online(blocks, powers=lambda block, m, new: (
-        (block - block.max()).exp().sum().item() if block.max() > INFINITE else 0.0))
+    return _online(
+        blocks, powers=lambda block, m, new: (block - block.max()).exp().sum().item() if block.max() > INFINITE else 0.0
+    )
 
 
 @online_softmax.misconception(
     "The new terms are measured from the old maximum and added after the total was rescaled. Take the new maximum for "
-    "both.")
+    "both."
+)
 def from_the_old_maximum(blocks):
     return _online(blocks, powers=lambda block, m, new: (block - (m if m > INFINITE else new)).exp().sum().item())
 
 
 @online_softmax.misconception(
-    "The maximum of the first block is kept for good. It has to follow when a block goes higher.")
+    "The maximum of the first block is kept for good. It has to follow when a block goes higher."
+)
 def first_maximum(blocks):
     return _online(blocks, top=lambda m, block: m if m > INFINITE else block.max().item())
 
 
 @online_softmax.misconception(
-    "The maximum is that of the latest block, also where it is lower. Keep the larger of the two.")
+    "The maximum is that of the latest block, also where it is lower. Keep the larger of the two."
+)
 def latest_maximum(blocks):
     return _online(blocks, top=lambda m, block: block.max().item())
 
 
 @online_softmax.misconception(
     "Each block starts from nothing, so only the last one counts. The total of the blocks before it has to be kept, "
-    "rescaled.")
+    "rescaled."
+)
 def last_block_only(blocks):
     return _online(blocks, shrink=lambda m, new: 0.0)
 
 
-@online_softmax.misconception(
-    "A block that does not raise the maximum is skipped. Its terms belong to the total, too.")
+@online_softmax.misconception("A block that does not raise the maximum is skipped. Its terms belong to the total, too.")
 def only_where_it_grows(blocks):
     return _online(blocks, powers=lambda block, m, new: (block - new).exp().sum().item() if new > m else 0.0)
 
 
 @online_softmax.misconception(
     "The running maximum starts at 0. Where all scores are negative it stays there, and far below it everything "
-    "underflows. Start from -inf.")
+    "underflows. Start from -inf."
+)
 def starts_at_zero(blocks):
     return _online(blocks, start=(0.0, 0.0))
 
 
-@online_softmax.misconception(
-    "The total starts at 1. Nothing has been seen yet: start from 0.")
+@online_softmax.misconception("The total starts at 1. Nothing has been seen yet: start from 0.")
 def total_starts_at_one(blocks):
     return _online(blocks, start=(INFINITE, 1.0), shrink=lambda m, new: math.exp(m - new) if m > INFINITE else 1.0)
 
 
 @online_softmax.misconception(
     "The total is a sum of exp(x) itself. It overflows for large scores, and it is not what was asked for: measure "
-    "each term from the maximum.")
+    "each term from the maximum."
+)
 def no_maximum(blocks):
     return _online(blocks, shrink=lambda m, new: 1.0, powers=lambda block, m, new: block.exp().sum().item())
 
 
 @online_softmax.misconception(
-    "This is the logarithm of the sum of all exponentials. Asked for are the maximum and the total apart.")
+    "This is the logarithm of the sum of all exponentials. Asked for are the maximum and the total apart."
+)
 def log_sum(blocks):
     return _online(blocks, finish=lambda m, total: (m, m + math.log(total) if total else INFINITE))
 
 
-@online_softmax.misconception(
-    "The total comes first and the maximum second. Return (maximum, total).")
+@online_softmax.misconception("The total comes first and the maximum second. Return (maximum, total).")
 def other_order(blocks):
     return _online(blocks, finish=lambda m, total: (total, m))
 
 
 @online_softmax.misconception(
     "The blocks are gone through twice, once for the maximum and once for the total. A stream can be read only once: "
-    "after the first pass nothing is left.")
+    "after the first pass nothing is left."
+)
 def two_passes(blocks):
     maximum = max((_row(block).max().item() for block in blocks if block.numel()), default=INFINITE)
     if maximum == INFINITE:
@@ -234,7 +258,8 @@ def two_passes(blocks):
 
 @online_softmax.misconception(
     "All blocks are joined first. Then everything is held at once, which is what this is to avoid: keep a maximum and "
-    "a total, and let each block go.")
+    "a total, and let each block go."
+)
 def joined(blocks):
     row = torch.cat([_row(block) for block in blocks])
     maximum = row.max().item()
@@ -243,7 +268,8 @@ def joined(blocks):
 
 @online_softmax.misconception(
     "Where nothing but hidden scores has been seen, -inf - (-inf) gives nan, and nan stays. Until there is a score "
-    "above -inf there is nothing to rescale and nothing to add.")
+    "above -inf there is nothing to rescale and nothing to add."
+)
 def nan_from_infinities(blocks):
     maximum, total = torch.tensor(INFINITE, dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
     for block in blocks:
@@ -256,7 +282,8 @@ def nan_from_infinities(blocks):
 
 
 @online_softmax.misconception(
-    "An empty block has no maximum, and PyTorch raises an error. Skip it: it changes nothing.")
+    "An empty block has no maximum, and PyTorch raises an error. Skip it: it changes nothing."
+)
 def empty_not_skipped(blocks):
     maximum, total = INFINITE, 0.0
     for block in blocks:
@@ -269,13 +296,15 @@ def empty_not_skipped(blocks):
 
 
 @online_softmax.misconception(
-    "Something finite stands for -inf at the start. Where all scores are hidden, it comes back as the maximum.")
+    "Something finite stands for -inf at the start. Where all scores are hidden, it comes back as the maximum."
+)
 def finite_start(blocks):
     return _online(blocks, start=(-1e9, 0.0))
 
 
 @online_softmax.misconception(
-    "The maximum is subtracted from the caller's tensor, in place. Make a new one: `block - m`.")
+    "The maximum is subtracted from the caller's tensor, in place. Make a new one: `block - m`."
+)
 def online_in_place(blocks):
     blocks = list(blocks)
     result = _online([block.clone() for block in blocks])
@@ -285,14 +314,12 @@ def online_in_place(blocks):
     return result
 
 
-@online_softmax.misconception(
-    "A block with two dimensions is accepted. Raise ValueError for it.")
+@online_softmax.misconception("A block with two dimensions is accepted. Raise ValueError for it.")
 def any_dimensions(blocks):
     return _online(block.flatten() for block in blocks)
 
 
-@online_softmax.misconception(
-    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError.")
+@online_softmax.misconception("`assert` raises AssertionError, and python -O leaves it out. Raise ValueError.")
 def online_asserted(blocks):
     blocks = iter(blocks)
 
@@ -300,6 +327,7 @@ def online_asserted(blocks):
         for block in blocks:
             assert block.ndim == 1
             yield block
+
     return _online(rows())
 
 
@@ -310,22 +338,30 @@ tiled_attention = Exercise(solutions.tiled_attention, section=TILES)
 
 def _tokens(rng, n_q=5, n_k=7, d_k=4, d_v=3, batch=2, dtype=None, size=1.5):
     """Q, K and V with scores far from uniform."""
-    return dict(Q=size * normal(rng, batch, n_q, d_k, dtype=dtype), K=size * normal(rng, batch, n_k, d_k, dtype=dtype),
-                V=normal(rng, batch, n_k, d_v, dtype=dtype))
+    return dict(
+        Q=size * normal(rng, batch, n_q, d_k, dtype=dtype),
+        K=size * normal(rng, batch, n_k, d_k, dtype=dtype),
+        V=normal(rng, batch, n_k, d_v, dtype=dtype),
+    )
 
 
 def _aligned(scores):
     """Q, K and V, one query and width 1, that give these scores; V tells the keys apart."""
     K = torch.tensor(scores, dtype=torch.float64).reshape(1, -1, 1)
     n = K.shape[1]
-    return dict(Q=torch.ones(1, 1, 1, dtype=torch.float64), K=K,
-                V=torch.stack([torch.arange(1.0, n + 1), torch.arange(n, 0.0, -1) ** 2], dim=1).double()[None])
+    return dict(
+        Q=torch.ones(1, 1, 1, dtype=torch.float64),
+        K=K,
+        V=torch.stack([torch.arange(1.0, n + 1), torch.arange(n, 0.0, -1) ** 2], dim=1).double()[None],
+    )
 
 
 @tiled_attention.property(
-    "gives the numbers of attention, whatever the block size", points=3,
+    "gives the numbers of attention, whatever the block size",
+    points=3,
     hint="For each block of queries keep three things: maximum, total and output. A new tile raises the maximum: "
-         "multiply total and output by exp(old - new), add what is new, and divide once, at the end.")
+    "multiply total and output by exp(old - new), add what is new, and divide once, at the end.",
+)
 def exact(rng):
     yield _tokens(rng, 1, 4, batch=1) | dict(block_size=2)
     yield _tokens(rng, 5, 6) | dict(block_size=3)
@@ -334,26 +370,39 @@ def exact(rng):
 
 
 @tiled_attention.property(
-    "keeps what is left over when the block size does not divide", points=1,
-    hint="The last block is shorter. range(0, n, block_size) and a slice take care of it; n // block_size drops it.")
+    "keeps what is left over when the block size does not divide",
+    points=1,
+    hint="The last block is shorter. range(0, n, block_size) and a slice take care of it; n // block_size drops it.",
+)
 def ragged(rng):
     yield _tokens(rng, 4, 7, batch=1) | dict(block_size=2)
     yield _tokens(rng, 7, 8) | dict(block_size=3)
 
 
 @tiled_attention.property(
-    "never builds the whole matrix", points=3, probe=probes.growth,
+    "never builds the whole matrix",
+    points=3,
+    probe=probes.growth,
     hint="Only a tile of scores may be there at a time: block_size queries against block_size keys. A mask of "
-         "(n_q, n_k) is such a matrix too; make it for the tile.")
+    "(n_q, n_k) is such a matrix too; make it for the tile.",
+)
 def no_square(rng):
-    yield dict(shapes=dict(Q=(1, 0, 4), K=(1, 0, 4), V=(1, 0, 3)), seed=int(rng.integers(10**6)),
-               n=44 + int(rng.integers(8)), watched=["memory"], block_size=16, causal=True)
+    yield dict(
+        shapes=dict(Q=(1, 0, 4), K=(1, 0, 4), V=(1, 0, 3)),
+        seed=int(rng.integers(10**6)),
+        n=44 + int(rng.integers(8)),
+        watched=["memory"],
+        block_size=16,
+        causal=True,
+    )
 
 
 @tiled_attention.property(
-    "hides later keys, aligned to the bottom right", points=2,
+    "hides later keys, aligned to the bottom right",
+    points=2,
     hint="Query i stands at position i + n_k - n_q, counted in the whole sequence and not in the tile. It sees the "
-         "keys up to there, itself included.")
+    "keys up to there, itself included.",
+)
 def causal(rng):
     yield _tokens(rng, 5, 5, batch=1) | dict(block_size=2, causal=True)
     yield _tokens(rng, 3, 8) | dict(block_size=3, causal=True)
@@ -361,17 +410,22 @@ def causal(rng):
 
 
 @tiled_attention.property(
-    "brings home zeros where a query may see nothing", points=1,
+    "brings home zeros where a query may see nothing",
+    points=1,
     hint="With more queries than keys, the first n_q - n_k queries see no key. Their maximum stays -inf and their "
-         "total 0: take care of -inf - (-inf) and of 0 / 0.")
+    "total 0: take care of -inf - (-inf) and of 0 / 0.",
+)
 def nothing_to_see(rng):
     yield _tokens(rng, 5, 3) | dict(block_size=2, causal=True)
     yield _tokens(rng, 7, 4, batch=1) | dict(block_size=3, causal=True)
 
 
 @tiled_attention.property(
-    "survives scores of a thousand, also far below the others of a tile", points=1, **SINGLE,
-    hint="Each query has a running maximum of its own, which starts at -inf.")
+    "survives scores of a thousand, also far below the others of a tile",
+    points=1,
+    **SINGLE,
+    hint="Each query has a running maximum of its own, which starts at -inf.",
+)
 def far_apart(rng):
     yield _aligned([1000.0, 999.0, 1001.5, float(rng.uniform(1000, 1001))]) | dict(block_size=2)
     yield _aligned([-1000.0, -999.0, -998.5, float(rng.uniform(-1000, -999))]) | dict(block_size=3)
@@ -380,9 +434,12 @@ def far_apart(rng):
 
 
 @tiled_attention.property(
-    "has the gradients of attention, also with empty rows", points=2, probe=probes.gradients,
+    "has the gradients of attention, also with empty rows",
+    points=2,
+    probe=probes.gradients,
     hint="Stay with operations of tensors; `.detach()`, `.data` and NumPy cut the gradient of what counts. nan comes "
-         "from -inf - (-inf), also where it is thrown away afterwards.")
+    "from -inf - (-inf), also where it is thrown away afterwards.",
+)
 def tiled_gradients(rng):
     yield _tokens(rng, 3, 5, batch=1) | dict(block_size=2, upstream=[normal(rng, 1, 3, 3)])
     yield _tokens(rng, 4, 5) | dict(block_size=2, causal=True, upstream=[normal(rng, 2, 4, 3)])
@@ -390,16 +447,23 @@ def tiled_gradients(rng):
 
 
 @tiled_attention.property(
-    "stays in the precision it was given, and leaves its inputs alone", points=1, probe=probes.unchanged, **SINGLE,
-    hint="Make accumulators with `Q.new_zeros(...)`, which takes over the dtype, and never write into Q, K or V.")
+    "stays in the precision it was given, and leaves its inputs alone",
+    points=1,
+    probe=probes.unchanged,
+    **SINGLE,
+    hint="Make accumulators with `Q.new_zeros(...)`, which takes over the dtype, and never write into Q, K or V.",
+)
 def tiled_is_pure(rng):
     yield _tokens(rng, 3, 4, dtype=torch.float32) | dict(block_size=2)
     yield _tokens(rng, 3, 5, batch=1) | dict(block_size=2, causal=True)
 
 
 @tiled_attention.property(
-    "refuses what does not fit, and blocks of nothing", points=1, probe=probes.error_of,
-    hint="Raise ValueError if Q and K differ in width, if K and V differ in length, or if block_size is below 1.")
+    "refuses what does not fit, and blocks of nothing",
+    points=1,
+    probe=probes.error_of,
+    hint="Raise ValueError if Q and K differ in width, if K and V differ in length, or if block_size is below 1.",
+)
 def tiled_refuses(rng):
     fine = _tokens(rng, 3, 5)
     yield fine | dict(K=normal(rng, 2, 5, 6), block_size=2)
@@ -433,23 +497,45 @@ def _divide(gathered, total):
     return gathered / total.masked_fill(total == 0, 1.0)
 
 
-def _tiles(Q, K, V, block_size, causal=False, *, later=_later, total_shrink=True, output_shrink=True, wrong_way=False,
-           start=INFINITE, top=_maximum, level=_safe_level, fill=INFINITE, scale=None, divide=_divide, values=None,
-           checked=True, skip=None, drop_keys=False, drop_queries=False, dtype=None, each=False):
+def _tiles(
+    Q,
+    K,
+    V,
+    block_size,
+    causal=False,
+    *,
+    later=_later,
+    total_shrink=True,
+    output_shrink=True,
+    wrong_way=False,
+    start=INFINITE,
+    top=_maximum,
+    level=_safe_level,
+    fill=INFINITE,
+    scale=None,
+    divide=_divide,
+    values=None,
+    checked=True,
+    skip=None,
+    drop_keys=False,
+    drop_queries=False,
+    dtype=None,
+    each=False,
+):
     """Right, with parts to replace; the misconceptions say which."""
     if checked:
         _fits(Q, K, V, block_size)
     n_q, n_k = Q.shape[-2], K.shape[-2]
     rows_of, keys_of = list(range(0, n_q, block_size)), list(range(0, n_k, block_size))
     if drop_queries and n_q // block_size:
-        rows_of = rows_of[:n_q // block_size]
+        rows_of = rows_of[: n_q // block_size]
     if drop_keys and n_k // block_size:
-        keys_of = keys_of[:n_k // block_size]
+        keys_of = keys_of[: n_k // block_size]
     scale = Q.shape[-1] ** -0.5 if scale is None else scale(Q, K, V)
     outputs = []
     for first in rows_of:
         rows = range(first, min(first + block_size, n_q))
-        q = Q[:, rows.start:rows.stop] * scale
+        q = Q[:, rows.start : rows.stop] * scale
         maximum = Q.new_full((len(Q), len(rows), 1), start)
         total = Q.new_zeros(len(Q), len(rows), 1, dtype=dtype)
         gathered = Q.new_zeros(len(Q), len(rows), V.shape[-1], dtype=dtype)
@@ -457,7 +543,7 @@ def _tiles(Q, K, V, block_size, causal=False, *, later=_later, total_shrink=True
             keys = range(begin, min(begin + block_size, n_k))
             if causal and skip and skip(rows, keys, n_k - n_q):
                 break
-            tile = q @ K[:, keys.start:keys.stop].mT
+            tile = q @ K[:, keys.start : keys.stop].mT
             if causal and later:
                 tile = tile.masked_fill(later(n_q, n_k, rows, keys), fill)
             new = torch.maximum(maximum, top(tile))
@@ -465,7 +551,7 @@ def _tiles(Q, K, V, block_size, causal=False, *, later=_later, total_shrink=True
             powers, shrink = (tile - base).exp(), (maximum - base).exp()
             if wrong_way:
                 shrink = torch.where(maximum == INFINITE, 0.0, (base - maximum).exp())
-            read = V[:, keys.start:keys.stop] if values is None else values(V, keys)
+            read = V[:, keys.start : keys.stop] if values is None else values(V, keys)
             if each:
                 gathered, total = gathered + powers @ read / powers.sum(-1, keepdim=True), total + 1
             else:
@@ -479,84 +565,150 @@ def _tiles(Q, K, V, block_size, causal=False, *, later=_later, total_shrink=True
 def _tiled_wrong(text, **parts):
     def wrong(Q, K, V, block_size, causal=False):
         return _tiles(Q, K, V, block_size, causal, **parts)
+
     tiled_attention.misconception(text)(wrong)
     wrong.__name__ = "_".join(parts)
     return wrong
 
 
-_tiled_wrong("The total is rescaled when the maximum grows, the output is not. What has been gathered so far was "
-             "measured from the old maximum, too: multiply both by exp(old - new).", output_shrink=False)
-_tiled_wrong("The output is rescaled when the maximum grows, the total is not. Multiply both by exp(old - new).",
-             total_shrink=False)
-_tiled_wrong("Nothing is rescaled when the maximum grows. Total and output were measured from the old maximum: "
-             "multiply both by exp(old - new) first.", total_shrink=False, output_shrink=False)
-_tiled_wrong("Total and output are multiplied by exp(new - old), the wrong way round: old terms have to get smaller "
-             "when the maximum grows.", wrong_way=True)
-_tiled_wrong("Each tile is divided by its own total, and the results are added up. A tile with small scores then "
-             "counts as much as one with large ones. Divide once, by the total of all tiles.", each=True,
-             divide=lambda gathered, total: gathered)
-_tiled_wrong("Each tile has a softmax of its own, and the results are averaged. A tile with small scores then counts "
-             "as much as one with large ones. Divide once, by the total of all tiles.", each=True)
-_tiled_wrong("The division at the end is missing: the weights do not add up to 1.",
-             divide=lambda gathered, total: gathered)
-_tiled_wrong("The last keys are dropped when the block size does not divide their number. The last block is just "
-             "shorter.",
-             drop_keys=True)
-_tiled_wrong("The last queries are dropped when the block size does not divide their number. The last block is just "
-             "shorter.", drop_queries=True)
-_tiled_wrong("The diagonal is aligned to the top left: query i sees keys 0 to i. The last query sees every key, so "
-             "query i stands at position i + n_k - n_q.",
-             later=lambda n_q, n_k, rows, keys: _later(n_q, n_q, rows, keys))
-_tiled_wrong("Positions are counted within the tile, so each tile gets the same triangle. Add where the block of "
-             "queries and the block of keys begin.",
-             later=lambda n_q, n_k, rows, keys: _later(n_q, n_k, range(len(rows)), range(len(keys))))
-_tiled_wrong("Where the block of queries begins is forgotten in the mask. Query i of a block that begins at `first` is "
-             "query first + i.",
-             later=lambda n_q, n_k, rows, keys: _later(n_q, n_k, range(len(rows)), keys))
-_tiled_wrong("Where the block of keys begins is forgotten in the mask. Key j of a block that begins at `start` is key "
-             "start + j.", later=lambda n_q, n_k, rows, keys: _later(n_q, n_k, rows, range(len(keys))))
-_tiled_wrong("The causal border is off by one: a token does not see itself. Hidden are the keys after its position, "
-             "and not the one at it.", later=lambda *tile: _later(*tile, shift=-1))
-_tiled_wrong("The causal border is off by one: a token sees the next one.",
-             later=lambda *tile: _later(*tile, shift=1))
-_tiled_wrong("The mask hides the past and shows the future.",
-             later=lambda *tile: ~_later(*tile) & ~(_later(*tile, shift=-1) & ~_later(*tile)))
+_tiled_wrong(
+    "The total is rescaled when the maximum grows, the output is not. What has been gathered so far was "
+    "measured from the old maximum, too: multiply both by exp(old - new).",
+    output_shrink=False,
+)
+_tiled_wrong(
+    "The output is rescaled when the maximum grows, the total is not. Multiply both by exp(old - new).",
+    total_shrink=False,
+)
+_tiled_wrong(
+    "Nothing is rescaled when the maximum grows. Total and output were measured from the old maximum: "
+    "multiply both by exp(old - new) first.",
+    total_shrink=False,
+    output_shrink=False,
+)
+_tiled_wrong(
+    "Total and output are multiplied by exp(new - old), the wrong way round: old terms have to get smaller "
+    "when the maximum grows.",
+    wrong_way=True,
+)
+_tiled_wrong(
+    "Each tile is divided by its own total, and the results are added up. A tile with small scores then "
+    "counts as much as one with large ones. Divide once, by the total of all tiles.",
+    each=True,
+    divide=lambda gathered, total: gathered,
+)
+_tiled_wrong(
+    "Each tile has a softmax of its own, and the results are averaged. A tile with small scores then counts "
+    "as much as one with large ones. Divide once, by the total of all tiles.",
+    each=True,
+)
+_tiled_wrong(
+    "The division at the end is missing: the weights do not add up to 1.", divide=lambda gathered, total: gathered
+)
+_tiled_wrong(
+    "The last keys are dropped when the block size does not divide their number. The last block is just shorter.",
+    drop_keys=True,
+)
+_tiled_wrong(
+    "The last queries are dropped when the block size does not divide their number. The last block is just shorter.",
+    drop_queries=True,
+)
+_tiled_wrong(
+    "The diagonal is aligned to the top left: query i sees keys 0 to i. The last query sees every key, so "
+    "query i stands at position i + n_k - n_q.",
+    later=lambda n_q, n_k, rows, keys: _later(n_q, n_q, rows, keys),
+)
+_tiled_wrong(
+    "Positions are counted within the tile, so each tile gets the same triangle. Add where the block of "
+    "queries and the block of keys begin.",
+    later=lambda n_q, n_k, rows, keys: _later(n_q, n_k, range(len(rows)), range(len(keys))),
+)
+_tiled_wrong(
+    "Where the block of queries begins is forgotten in the mask. Query i of a block that begins at `first` is "
+    "query first + i.",
+    later=lambda n_q, n_k, rows, keys: _later(n_q, n_k, range(len(rows)), keys),
+)
+_tiled_wrong(
+    "Where the block of keys begins is forgotten in the mask. Key j of a block that begins at `start` is key "
+    "start + j.",
+    later=lambda n_q, n_k, rows, keys: _later(n_q, n_k, rows, range(len(keys))),
+)
+_tiled_wrong(
+    "The causal border is off by one: a token does not see itself. Hidden are the keys after its position, "
+    "and not the one at it.",
+    later=lambda *tile: _later(*tile, shift=-1),
+)
+_tiled_wrong("The causal border is off by one: a token sees the next one.", later=lambda *tile: _later(*tile, shift=1))
+_tiled_wrong(
+    "The mask hides the past and shows the future.",
+    later=lambda *tile: ~_later(*tile) & ~(_later(*tile, shift=-1) & ~_later(*tile)),
+)
 _tiled_wrong("`causal` is ignored: later keys are read all the same.", later=None)
-_tiled_wrong("The tile on the diagonal is skipped with those beyond it. Only a tile whose first key comes after the "
-             "last query of the block may be skipped.",
-             skip=lambda rows, keys, offset: keys.start >= rows.start + offset and keys.start > 0)
-_tiled_wrong("A hidden score is a big finite number. A query that may see nothing then averages over what it must not "
-             "see. Use -inf.", fill=-1e9)
-_NAN = ("A query that may see nothing comes out as nan: its maximum stays -inf and -inf - (-inf) is nan, or its total "
-        "stays 0 and 0 / 0 is nan. Put 0 in the place of such a maximum, and divide by 1 where the total is 0.")
+_tiled_wrong(
+    "The tile on the diagonal is skipped with those beyond it. Only a tile whose first key comes after the "
+    "last query of the block may be skipped.",
+    skip=lambda rows, keys, offset: keys.start >= rows.start + offset and keys.start > 0,
+)
+_tiled_wrong(
+    "A hidden score is a big finite number. A query that may see nothing then averages over what it must not "
+    "see. Use -inf.",
+    fill=-1e9,
+)
+_NAN = (
+    "A query that may see nothing comes out as nan: its maximum stays -inf and -inf - (-inf) is nan, or its total "
+    "stays 0 and 0 / 0 is nan. Put 0 in the place of such a maximum, and divide by 1 where the total is 0."
+)
 _tiled_wrong(_NAN, level=lambda new: new, divide=lambda gathered, total: gathered / total)
 _tiled_wrong(_NAN, divide=lambda gathered, total: gathered / total)
-_tiled_wrong("A small number keeps the total away from 0, and every result is a little too small. Divide by 1 where "
-             "the total is 0, and by the total everywhere else.",
-             divide=lambda gathered, total: gathered / (total + 1e-6))
-_tiled_wrong("nan is made and replaced afterwards. Forwards it looks well, but in the gradient nan meets every query "
-             "and key of the tile. Do not let it arise: -inf - (-inf).", level=lambda new: new,
-             divide=lambda gathered, total: (gathered / total).nan_to_num(0.0))
-_tiled_wrong("No maximum is subtracted: scores of a thousand overflow.", start=0.0, top=lambda tile: torch.zeros_like(
-             tile[..., :1]))
-_tiled_wrong("The running maximum starts at 0. If all scores lie far below, every exponential underflows to 0. Start "
-             "from -inf.", start=0.0)
-_tiled_wrong("The tile has one maximum for all of its queries. A query whose scores lie far below it gets nothing but "
-             "zeros. Each row needs its own.", top=lambda tile: tile.detach().amax((-2, -1), keepdim=True).expand(
-             *tile.shape[:-1], 1))
-_tiled_wrong("The maximum is that of the latest tile, also where an earlier one was higher. It may overflow. Keep the "
-             "larger of the two.",
-             level=lambda new: new, top=lambda tile: tile.detach().amax(-1, keepdim=True) * 0 + 1e4)
+_tiled_wrong(
+    "A small number keeps the total away from 0, and every result is a little too small. Divide by 1 where "
+    "the total is 0, and by the total everywhere else.",
+    divide=lambda gathered, total: gathered / (total + 1e-6),
+)
+_tiled_wrong(
+    "nan is made and replaced afterwards. Forwards it looks well, but in the gradient nan meets every query "
+    "and key of the tile. Do not let it arise: -inf - (-inf).",
+    level=lambda new: new,
+    divide=lambda gathered, total: (gathered / total).nan_to_num(0.0),
+)
+_tiled_wrong(
+    "No maximum is subtracted: scores of a thousand overflow.",
+    start=0.0,
+    top=lambda tile: torch.zeros_like(tile[..., :1]),
+)
+_tiled_wrong(
+    "The running maximum starts at 0. If all scores lie far below, every exponential underflows to 0. Start from -inf.",
+    start=0.0,
+)
+_tiled_wrong(
+    "The tile has one maximum for all of its queries. A query whose scores lie far below it gets nothing but "
+    "zeros. Each row needs its own.",
+    top=lambda tile: tile.detach().amax((-2, -1), keepdim=True).expand(*tile.shape[:-1], 1),
+)
+_tiled_wrong(
+    "The maximum is that of the latest tile, also where an earlier one was higher. It may overflow. Keep the "
+    "larger of the two.",
+    level=lambda new: new,
+    top=lambda tile: tile.detach().amax(-1, keepdim=True) * 0 + 1e4,
+)
 _tiled_wrong("The scale is missing: the scores are divided by the square root of d_k.", scale=lambda Q, K, V: 1.0)
 _tiled_wrong("The scores are divided by d_k. It is the square root of d_k.", scale=lambda Q, K, V: 1 / Q.shape[-1])
-_tiled_wrong("The scale is made from the width of V. It is the square root of d_k, the width of queries and keys.",
-             scale=lambda Q, K, V: V.shape[-1] ** -0.5)
-_tiled_wrong("Every tile reads the first block of values. Values are cut where keys are cut.",
-             values=lambda V, keys: V[:, :len(keys)])
-_tiled_wrong("The values are cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a history.",
-             values=lambda V, keys: V.detach()[:, keys.start:keys.stop])
-_tiled_wrong("The accumulators are float32, whatever came in. `Q.new_zeros(...)` takes over the dtype of Q.",
-             divide=lambda gathered, total: _divide(gathered, total).float())
+_tiled_wrong(
+    "The scale is made from the width of V. It is the square root of d_k, the width of queries and keys.",
+    scale=lambda Q, K, V: V.shape[-1] ** -0.5,
+)
+_tiled_wrong(
+    "Every tile reads the first block of values. Values are cut where keys are cut.",
+    values=lambda V, keys: V[:, : len(keys)],
+)
+_tiled_wrong(
+    "The values are cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a history.",
+    values=lambda V, keys: V.detach()[:, keys.start : keys.stop],
+)
+_tiled_wrong(
+    "The accumulators are float32, whatever came in. `Q.new_zeros(...)` takes over the dtype of Q.",
+    divide=lambda gathered, total: _divide(gathered, total).float(),
+)
 
 
 def _whole(Q, K, V, hidden=None):
@@ -568,9 +720,11 @@ def _whole(Q, K, V, hidden=None):
     return scores.softmax(-1) @ V
 
 
-_WHOLE = ("The numbers are right, but a whole (n_q, n_k) matrix is there at once: all scores, tiles that are kept and "
-          "joined, or a mask. Hold one tile at a time, block_size queries against block_size keys, and make its mask "
-          "alone.")
+_WHOLE = (
+    "The numbers are right, but a whole (n_q, n_k) matrix is there at once: all scores, tiles that are kept and "
+    "joined, or a mask. Hold one tile at a time, block_size queries against block_size keys, and make its mask "
+    "alone."
+)
 
 
 @tiled_attention.misconception(_WHOLE)
@@ -585,8 +739,14 @@ def whole_mask(Q, K, V, block_size, causal=False):
     _fits(Q, K, V, block_size)
     n_q, n_k = Q.shape[-2], K.shape[-2]
     mask = _later(n_q, n_k, range(n_q), range(n_k))
-    return _tiles(Q, K, V, block_size, causal,
-                  later=lambda n_q, n_k, rows, keys: mask[rows.start:rows.stop, keys.start:keys.stop])
+    return _tiles(
+        Q,
+        K,
+        V,
+        block_size,
+        causal,
+        later=lambda n_q, n_k, rows, keys: mask[rows.start : rows.stop, keys.start : keys.stop],
+    )
 
 
 @tiled_attention.misconception(_WHOLE)
@@ -602,13 +762,15 @@ def tiles_joined(Q, K, V, block_size, causal=False):
 
 @tiled_attention.misconception(
     "All of it is cut off from the gradient. `.detach()`, `.data`, NumPy and `torch.no_grad()` give numbers without a "
-    "history.")
+    "history."
+)
 def tiled_detached(Q, K, V, block_size, causal=False):
     return _tiles(Q, K, V, block_size, causal).detach()
 
 
 @tiled_attention.misconception(
-    "The scale is multiplied into the caller's Q, in place. Write the scaled queries into a new tensor.")
+    "The scale is multiplied into the caller's Q, in place. Write the scaled queries into a new tensor."
+)
 def tiled_in_place(Q, K, V, block_size, causal=False):
     _fits(Q, K, V, block_size)
     if Q.requires_grad:
@@ -619,7 +781,8 @@ def tiled_in_place(Q, K, V, block_size, causal=False):
 
 @tiled_attention.misconception(
     "Keys and values of different lengths are let through: the longer ones are cut off in the last block. Raise "
-    "ValueError.")
+    "ValueError."
+)
 def shorter_of_two(Q, K, V, block_size, causal=False):
     if Q.shape[-1] != K.shape[-1] or block_size < 1:
         raise ValueError("sizes do not fit")
@@ -627,15 +790,15 @@ def shorter_of_two(Q, K, V, block_size, causal=False):
     return _tiles(Q, K[:, :n], V[:, :n], block_size, causal)
 
 
-@tiled_attention.misconception(
-    "A block_size below 1 is taken for 1. Raise ValueError.")
+@tiled_attention.misconception("A block_size below 1 is taken for 1. Raise ValueError.")
 def one_at_least(Q, K, V, block_size, causal=False):
     _fits(Q, K, V)
     return _tiles(Q, K, V, max(1, block_size), causal)
 
 
 @tiled_attention.misconception(
-    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for what does not fit.")
+    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for what does not fit."
+)
 def tiled_asserted(Q, K, V, block_size, causal=False):
     assert Q.shape[-1] == K.shape[-1] and K.shape[-2] == V.shape[-2] and block_size >= 1
     return _tiles(Q, K, V, block_size, causal)
@@ -651,9 +814,11 @@ def _text(rng, n=7, d_k=4, d_v=3, batch=2, dtype=None):
 
 
 @sliding_window_attention.property(
-    "reads itself and the window - 1 tokens before it", points=3,
+    "reads itself and the window - 1 tokens before it",
+    points=3,
     hint="Token i reads the keys from max(0, i - window + 1) to i. The first tokens have fewer; what is not there "
-         "takes no weight.")
+    "takes no weight.",
+)
 def neighbours(rng):
     yield _text(rng, 5, batch=1) | dict(window=2)
     yield _text(rng, 7) | dict(window=3)
@@ -661,9 +826,11 @@ def neighbours(rng):
 
 
 @sliding_window_attention.property(
-    "is right for the narrowest window and for one wider than the text", points=1,
+    "is right for the narrowest window and for one wider than the text",
+    points=1,
     hint="With window 1 a token reads itself: the output is V. With a window of n or more it is plain causal "
-         "attention.")
+    "attention.",
+)
 def extreme_windows(rng):
     yield _text(rng, 4) | dict(window=1)
     yield _text(rng, 5, batch=1) | dict(window=5)
@@ -671,33 +838,51 @@ def extreme_windows(rng):
 
 
 @sliding_window_attention.property(
-    "holds and computes in step with n, not with its square", points=3, probe=probes.growth,
+    "holds and computes in step with n, not with its square",
+    points=3,
+    probe=probes.growth,
     hint="A mask over n x n scores hides most of the work and saves none of it. Take groups of queries, each with the "
-         "slice of keys they can reach, or one query at a time.")
+    "slice of keys they can reach, or one query at a time.",
+)
 def narrow_band(rng):
-    yield dict(shapes=dict(Q=(1, 0, 4), K=(1, 0, 4), V=(1, 0, 3)), seed=int(rng.integers(10**6)),
-               n=36 + int(rng.integers(8)), watched=["memory", "work"], window=5)
+    yield dict(
+        shapes=dict(Q=(1, 0, 4), K=(1, 0, 4), V=(1, 0, 3)),
+        seed=int(rng.integers(10**6)),
+        n=36 + int(rng.integers(8)),
+        watched=["memory", "work"],
+        window=5,
+    )
 
 
 @sliding_window_attention.property(
-    "has the gradients of masked attention", points=1, probe=probes.gradients,
-    hint="Stay with operations of tensors; `.detach()`, `.data` and NumPy cut the gradient.")
+    "has the gradients of masked attention",
+    points=1,
+    probe=probes.gradients,
+    hint="Stay with operations of tensors; `.detach()`, `.data` and NumPy cut the gradient.",
+)
 def window_gradients(rng):
     yield _text(rng, 6, batch=1) | dict(window=3, upstream=[normal(rng, 1, 6, 3)])
     yield _text(rng, 5) | dict(window=2, upstream=[normal(rng, 2, 5, 3)])
 
 
 @sliding_window_attention.property(
-    "stays in the precision it was given, and leaves its inputs alone", points=1, probe=probes.unchanged, **SINGLE,
-    hint="Make new tensors with `Q.new_zeros(...)`, and never write into Q, K or V.")
+    "stays in the precision it was given, and leaves its inputs alone",
+    points=1,
+    probe=probes.unchanged,
+    **SINGLE,
+    hint="Make new tensors with `Q.new_zeros(...)`, and never write into Q, K or V.",
+)
 def window_is_pure(rng):
     yield _text(rng, 5, dtype=torch.float32) | dict(window=2)
     yield _text(rng, 6, batch=1) | dict(window=3)
 
 
 @sliding_window_attention.property(
-    "refuses what does not fit, and windows of nothing", points=1, probe=probes.error_of,
-    hint="Raise ValueError if window is below 1, if Q and K differ in width, or if Q, K and V are not equally long.")
+    "refuses what does not fit, and windows of nothing",
+    points=1,
+    probe=probes.error_of,
+    hint="Raise ValueError if window is below 1, if Q and K differ in width, or if Q, K and V are not equally long.",
+)
 def window_refuses(rng):
     fine = _text(rng, 5)
     yield fine | dict(window=0)
@@ -715,8 +900,22 @@ def _equally_long(Q, K, V, window):
         raise ValueError("as many queries as keys")
 
 
-def _windows(Q, K, V, window, *, ahead=0, back=0, scale=None, weigh=None, padded=False, first=None, checked=True,
-             detached=False, dtype=None):
+def _windows(
+    Q,
+    K,
+    V,
+    window,
+    *,
+    ahead=0,
+    back=0,
+    scale=None,
+    weigh=None,
+    padded=False,
+    first=None,
+    checked=True,
+    detached=False,
+    dtype=None,
+):
     """Right, token by token, with parts to replace: keys from i - window + 1 - back to i + ahead."""
     if checked:
         _equally_long(Q, K, V, window)
@@ -724,8 +923,8 @@ def _windows(Q, K, V, window, *, ahead=0, back=0, scale=None, weigh=None, padded
     rows = []
     for i in range(Q.shape[1]):
         start = i - window + 1 - back if first is None else first(i)
-        keys, values = (x[:, max(0, start):i + 1 + ahead] for x in (K, V))
-        scores = Q[:, i:i + 1] @ keys.mT * scale
+        keys, values = (x[:, max(0, start) : i + 1 + ahead] for x in (K, V))
+        scores = Q[:, i : i + 1] @ keys.mT * scale
         missing = max(0, -start) if padded else 0
         scores = torch.cat([scores.new_zeros(len(Q), 1, missing), scores], dim=-1)
         weights = scores.softmax(-1) if weigh is None else weigh(scores, i)
@@ -737,41 +936,57 @@ def _windows(Q, K, V, window, *, ahead=0, back=0, scale=None, weigh=None, padded
 def _window_wrong(text, **parts):
     def wrong(Q, K, V, window):
         return _windows(Q, K, V, window, **parts)
+
     sliding_window_attention.misconception(text)(wrong)
     wrong.__name__ = "_".join(parts)
 
 
-_window_wrong("The window is one too wide: a token reads `window` tokens before it and itself. Itself is one of the "
-              "`window`.", back=1)
-_window_wrong("The window looks both ways. A token reads itself and what came before it, never what comes after.",
-              ahead=1)
-_window_wrong("What lies before the first token is filled with zeros, and these take part in the softmax: a score of 0 "
-              "is an ordinary score. Hide them with -inf, or leave them away.", padded=True)
+_window_wrong(
+    "The window is one too wide: a token reads `window` tokens before it and itself. Itself is one of the `window`.",
+    back=1,
+)
+_window_wrong(
+    "The window looks both ways. A token reads itself and what came before it, never what comes after.", ahead=1
+)
+_window_wrong(
+    "What lies before the first token is filled with zeros, and these take part in the softmax: a score of 0 "
+    "is an ordinary score. Hide them with -inf, or leave them away.",
+    padded=True,
+)
 _window_wrong("The scale is missing: the scores are divided by the square root of d_k.", scale=lambda Q, V: 1.0)
 _window_wrong("The scores are divided by d_k. It is the square root of d_k.", scale=lambda Q, V: 1 / Q.shape[-1])
-_window_wrong("The scale is made from the width of V. It is the square root of d_k.",
-              scale=lambda Q, V: V.shape[-1] ** -0.5)
+_window_wrong(
+    "The scale is made from the width of V. It is the square root of d_k.", scale=lambda Q, V: V.shape[-1] ** -0.5
+)
 _window_wrong("The softmax is missing: the scores themselves are taken for weights.", weigh=lambda scores, i: scores)
-_window_wrong("All tokens of the window weigh the same: this is a moving average. The weights come from the scores.",
-              weigh=lambda scores, i: torch.ones_like(scores) / scores.shape[-1])
-_window_wrong("No maximum is kept apart: the exponentials are not divided by their total.",
-              weigh=lambda scores, i: scores.exp())
-_window_wrong("The result is cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a history.",
-              detached=True)
-_window_wrong("The result is float32, whatever came in. `Q.new_zeros(...)` takes over the dtype of Q.",
-              dtype=torch.float32)
+_window_wrong(
+    "All tokens of the window weigh the same: this is a moving average. The weights come from the scores.",
+    weigh=lambda scores, i: torch.ones_like(scores) / scores.shape[-1],
+)
+_window_wrong(
+    "No maximum is kept apart: the exponentials are not divided by their total.", weigh=lambda scores, i: scores.exp()
+)
+_window_wrong(
+    "The result is cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a history.",
+    detached=True,
+)
+_window_wrong(
+    "The result is float32, whatever came in. `Q.new_zeros(...)` takes over the dtype of Q.", dtype=torch.float32
+)
 
 
 @sliding_window_attention.misconception(
     "The text is cut into pieces of `window` tokens, and each token reads only its own piece. The window moves along "
-    "with the token: the one at the beginning of a piece reads back into the piece before.")
+    "with the token: the one at the beginning of a piece reads back into the piece before."
+)
 def own_piece(Q, K, V, window):
     return _windows(Q, K, V, window, first=lambda i: i // max(1, window) * window)
 
 
 @sliding_window_attention.misconception(
     "The window is one too narrow: a token reads the window - 1 tokens that end with itself. It reads itself and "
-    "window - 1 others.")
+    "window - 1 others."
+)
 def one_too_narrow(Q, K, V, window):
     _equally_long(Q, K, V, window)
     return _windows(Q, K, V, max(1, window - 1))
@@ -779,27 +994,30 @@ def one_too_narrow(Q, K, V, window):
 
 @sliding_window_attention.misconception(
     "The slice begins at i - window + 1, which is negative for the first tokens, and Python counts a negative index "
-    "from the end. Begin at max(0, i - window + 1).")
+    "from the end. Begin at max(0, i - window + 1)."
+)
 def negative_index(Q, K, V, window):
     _equally_long(Q, K, V, window)
     rows = []
     for i in range(Q.shape[1]):
-        keys, values = (x[:, i - window + 1:i + 1] for x in (K, V))
-        rows.append((Q[:, i:i + 1] @ keys.mT * Q.shape[-1] ** -0.5).softmax(-1) @ values)
+        keys, values = (x[:, i - window + 1 : i + 1] for x in (K, V))
+        rows.append((Q[:, i : i + 1] @ keys.mT * Q.shape[-1] ** -0.5).softmax(-1) @ values)
     return torch.cat(rows, dim=1)
 
 
 @sliding_window_attention.misconception(
     "The first tokens get no output of their own: they start only where the window is full. A token at the beginning "
-    "reads what there is.")
+    "reads what there is."
+)
 def only_full_windows(Q, K, V, window):
     out = _windows(Q, K, V, window)
-    return torch.cat([torch.zeros_like(out[:, :window - 1]), out[:, window - 1:]], dim=1)
+    return torch.cat([torch.zeros_like(out[:, : window - 1]), out[:, window - 1 :]], dim=1)
 
 
 @sliding_window_attention.misconception(
     "The numbers are right, but all n x n scores are computed, and a mask hides most of them. Compute only those "
-    "inside of the window.")
+    "inside of the window."
+)
 def masked_square(Q, K, V, window):
     _equally_long(Q, K, V, window)
     n = Q.shape[1]
@@ -809,25 +1027,26 @@ def masked_square(Q, K, V, window):
 
 @sliding_window_attention.misconception(
     "The memory is that of a window, but each query still meets all keys, and most scores are thrown away. The work is "
-    "n * n. Slice the keys before you multiply.")
+    "n * n. Slice the keys before you multiply."
+)
 def all_keys_row_by_row(Q, K, V, window):
     _equally_long(Q, K, V, window)
     rows = []
     for i in range(Q.shape[1]):
-        scores = (Q[:, i:i + 1] @ K.mT * Q.shape[-1] ** -0.5)[..., max(0, i - window + 1):i + 1]
-        rows.append(scores.softmax(-1) @ V[:, max(0, i - window + 1):i + 1])
+        scores = (Q[:, i : i + 1] @ K.mT * Q.shape[-1] ** -0.5)[..., max(0, i - window + 1) : i + 1]
+        rows.append(scores.softmax(-1) @ V[:, max(0, i - window + 1) : i + 1])
     return torch.cat(rows, dim=1)
 
 
-@sliding_window_attention.misconception(
-    "The window is ignored: every token reads all before it.")
+@sliding_window_attention.misconception("The window is ignored: every token reads all before it.")
 def plain_causal(Q, K, V, window):
     _equally_long(Q, K, V, window)
     return _windows(Q, K, V, Q.shape[1])
 
 
 @sliding_window_attention.misconception(
-    "The scale is multiplied into the caller's Q, in place. Write the scaled queries into a new tensor.")
+    "The scale is multiplied into the caller's Q, in place. Write the scaled queries into a new tensor."
+)
 def window_in_place(Q, K, V, window):
     _equally_long(Q, K, V, window)
     if Q.requires_grad:
@@ -837,21 +1056,24 @@ def window_in_place(Q, K, V, window):
 
 
 @sliding_window_attention.misconception(
-    "A window below 1 is taken for 1. A token that may not even read itself makes no sense: raise ValueError.")
+    "A window below 1 is taken for 1. A token that may not even read itself makes no sense: raise ValueError."
+)
 def window_one_at_least(Q, K, V, window):
     return _windows(Q, K, V, max(1, window))
 
 
 @sliding_window_attention.misconception(
     "More or fewer queries than keys are let through. Position i is meant to be the same token in Q and in K: raise "
-    "ValueError if they are not equally long.")
+    "ValueError if they are not equally long."
+)
 def any_lengths(Q, K, V, window):
     _fits(Q, K, V, window)
-    return _windows(Q[:, :K.shape[1]], K[:, :Q.shape[1]], V[:, :Q.shape[1]], window)
+    return _windows(Q[:, : K.shape[1]], K[:, : Q.shape[1]], V[:, : Q.shape[1]], window)
 
 
 @sliding_window_attention.misconception(
-    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for what does not fit.")
+    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for what does not fit."
+)
 def window_asserted(Q, K, V, window):
     assert Q.shape[-2:] == K.shape[-2:] and K.shape[-2] == V.shape[-2] and window >= 1
     return _windows(Q, K, V, window)
@@ -865,9 +1087,11 @@ ELU, EXP, SQUARES, WIDER = "elu(x) + 1", "exp(x)", "x * x + 0.1", "softplus of x
 
 
 @linear_attention.property(
-    "averages values with weights phi(q) . phi(k), which add up to 1", points=3,
+    "averages values with weights phi(q) . phi(k), which add up to 1",
+    points=3,
     hint="Sum over the keys first: a matrix phi(K)^T V, and a vector, the sum of phi(K). A query's output is phi(q) "
-         "times the one, divided by phi(q) times the other.")
+    "times the one, divided by phi(q) times the other.",
+)
 def averages(rng):
     yield _tokens(rng, 1, 3, batch=1) | dict(feature_map=ELU)
     yield _tokens(rng, 5, 7) | dict(feature_map=SQUARES)
@@ -875,40 +1099,60 @@ def averages(rng):
 
 
 @linear_attention.property(
-    "takes whatever feature map it is given, also one that changes the width", points=1,
-    hint="Call `feature_map` on Q and on K, and take the width from what comes back.")
+    "takes whatever feature map it is given, also one that changes the width",
+    points=1,
+    hint="Call `feature_map` on Q and on K, and take the width from what comes back.",
+)
 def any_features(rng):
     yield _tokens(rng, 3, 5, batch=1) | dict(feature_map=WIDER)
     yield _tokens(rng, 4, 6) | dict(feature_map=EXP)
 
 
 @linear_attention.property(
-    "holds and computes in step with n, not with its square", points=3, probe=probes.growth,
-    hint="(phi(Q) phi(K)^T) V and phi(Q) (phi(K)^T V) give the same numbers. Which of them makes an n x n matrix?")
+    "holds and computes in step with n, not with its square",
+    points=3,
+    probe=probes.growth,
+    hint="(phi(Q) phi(K)^T) V and phi(Q) (phi(K)^T V) give the same numbers. Which of them makes an n x n matrix?",
+)
 def no_pairs(rng):
-    yield dict(shapes=dict(Q=(1, 0, 4), K=(1, 0, 4), V=(1, 0, 3)), seed=int(rng.integers(10**6)),
-               n=120 + int(rng.integers(8)), watched=["memory", "work"], feature_map=ELU)
+    yield dict(
+        shapes=dict(Q=(1, 0, 4), K=(1, 0, 4), V=(1, 0, 3)),
+        seed=int(rng.integers(10**6)),
+        n=120 + int(rng.integers(8)),
+        watched=["memory", "work"],
+        feature_map=ELU,
+    )
 
 
 @linear_attention.property(
-    "has gradients of queries, keys and values", points=1, probe=probes.gradients,
-    hint="Stay with operations of tensors. The total depends on queries and keys too: do not detach it.")
+    "has gradients of queries, keys and values",
+    points=1,
+    probe=probes.gradients,
+    hint="Stay with operations of tensors. The total depends on queries and keys too: do not detach it.",
+)
 def linear_gradients(rng):
     yield _tokens(rng, 3, 5, batch=1) | dict(feature_map=ELU, upstream=[normal(rng, 1, 3, 3)])
     yield _tokens(rng, 4, 3) | dict(feature_map=SQUARES, upstream=[normal(rng, 2, 4, 3)])
 
 
 @linear_attention.property(
-    "stays in the precision it was given, and leaves its inputs alone", points=1, probe=probes.unchanged, **SINGLE,
-    hint="Never write into Q, K or V, and make new tensors with `Q.new_zeros(...)`.")
+    "stays in the precision it was given, and leaves its inputs alone",
+    points=1,
+    probe=probes.unchanged,
+    **SINGLE,
+    hint="Never write into Q, K or V, and make new tensors with `Q.new_zeros(...)`.",
+)
 def linear_is_pure(rng):
     yield _tokens(rng, 3, 4, dtype=torch.float32) | dict(feature_map=ELU)
     yield _tokens(rng, 3, 5, batch=1) | dict(feature_map=SQUARES)
 
 
 @linear_attention.property(
-    "refuses sizes that do not fit", points=1, probe=probes.error_of,
-    hint="Raise ValueError if Q and K differ in width, or if K and V differ in length.")
+    "refuses sizes that do not fit",
+    points=1,
+    probe=probes.error_of,
+    hint="Raise ValueError if Q and K differ in width, or if K and V differ in length.",
+)
 def linear_refuses(rng):
     fine = _tokens(rng, 3, 5)
     yield fine | dict(K=normal(rng, 2, 5, 6), feature_map=ELU)
@@ -939,54 +1183,93 @@ def _sums(Q, K, V, feature_map, *, of_q=None, of_k=None, of_v=_same, total=None,
 def _linear_wrong(text, make):
     def wrong(Q, K, V, feature_map):
         return _sums(Q, K, V, feature_map, **make(feature_map))
+
     linear_attention.misconception(text)(wrong)
 
 
-_linear_wrong("The division is missing: the weights phi(q) . phi(k) do not add up to 1. Divide by phi(q) times the sum "
-              "of phi(K).", lambda phi: dict(total=lambda q, k: 1.0))
-_linear_wrong("The sum is divided by the number of keys. Divide by the sum of this query's weights: phi(q) times the "
-              "sum of phi(K).", lambda phi: dict(total=lambda q, k: k.shape[1]))
-_linear_wrong("The total is the sum of phi(q). It is phi(q) times the sum of all phi(k).",
-              lambda phi: dict(total=lambda q, k: q.sum(-1, keepdim=True)))
-_linear_wrong("The total is the sum of everything in phi(K), the same for all queries. Each query has its own: phi(q) "
-              "times the sum of phi(K) over the keys.",
-              lambda phi: dict(total=lambda q, k: k.sum((1, 2), keepdim=True)))
-_linear_wrong("The keys in the total went without the feature map. Numerator and total need the same phi(K).",
-              lambda phi: dict(total_of=lambda K: torch.cat([K] * (phi(K).shape[-1] // K.shape[-1]), -1)))
-_linear_wrong("The feature map is applied to the values, too. It is for what is compared, queries and keys.",
-              lambda phi: dict(of_v=lambda V: phi(V)[..., :V.shape[-1]]))
-_linear_wrong("The queries went without the feature map. Weights may then be negative, and their sum near 0.",
-              lambda phi: dict(of_q=lambda Q: torch.cat([Q] * (phi(Q).shape[-1] // Q.shape[-1]), -1)))
-_linear_wrong("The keys went without the feature map. Weights may then be negative, and their sum near 0.",
-              lambda phi: dict(of_k=lambda K: torch.cat([K] * (phi(K).shape[-1] // K.shape[-1]), -1)))
-_linear_wrong("The feature map is not used at all: weights q . k may be negative, and their sum near 0.",
-              lambda phi: dict(of_q=_same, of_k=_same))
-_linear_wrong("elu(x) + 1 is written into the function. The feature map is the caller's choice: call `feature_map`.",
-              lambda phi: dict(of_q=_elu, of_k=_elu))
-_linear_wrong("Queries are divided by the square root of d_k before the feature map. There is no softmax here to "
-              "protect: give Q to `feature_map` as it is.",
-              lambda phi: dict(of_q=lambda Q: phi(Q / Q.shape[-1] ** 0.5)))
-_linear_wrong("Queries and keys are each divided by the fourth root of d_k before the feature map. There is no softmax "
-              "here to protect: give them to `feature_map` as they are.",
-              lambda phi: dict(of_q=lambda Q: phi(Q / Q.shape[-1] ** 0.25),
-                               of_k=lambda K: phi(K / K.shape[-1] ** 0.25)))
-_linear_wrong("Features are normalised over their width, as with a softmax. Use them as `feature_map` gives them.",
-              lambda phi: dict(of_k=lambda K: phi(K) / phi(K).sum(-1, keepdim=True)))
-_linear_wrong("Features of the keys are normalised over the keys. Each key has its own size; it is the sum of a "
-              "query's weights that has to be 1.", lambda phi: dict(of_k=lambda K: phi(K) / phi(K).sum(1, keepdim=True),
-                                                           total=lambda q, k: q.sum(-1, keepdim=True) * 2))
-_linear_wrong("A small number is added to the total, and every result is a little too small. The total of positive "
-              "features is never 0.", lambda phi: dict(total=lambda q, k: q @ k.sum(1)[..., None] + 1e-6))
-_linear_wrong("The total runs over the batch as well: texts of one batch must not meet. Sum over the keys alone, "
-              "dim=-2.",
-              lambda phi: dict(total=lambda q, k: q @ k.sum((0, 1))[..., None]))
-_linear_wrong("The total is cut off from the gradient. It depends on queries and keys too.",
-              lambda phi: dict(total=lambda q, k: (q @ k.sum(1)[..., None]).detach()))
+_linear_wrong(
+    "The division is missing: the weights phi(q) . phi(k) do not add up to 1. Divide by phi(q) times the sum "
+    "of phi(K).",
+    lambda phi: dict(total=lambda q, k: 1.0),
+)
+_linear_wrong(
+    "The sum is divided by the number of keys. Divide by the sum of this query's weights: phi(q) times the "
+    "sum of phi(K).",
+    lambda phi: dict(total=lambda q, k: k.shape[1]),
+)
+_linear_wrong(
+    "The total is the sum of phi(q). It is phi(q) times the sum of all phi(k).",
+    lambda phi: dict(total=lambda q, k: q.sum(-1, keepdim=True)),
+)
+_linear_wrong(
+    "The total is the sum of everything in phi(K), the same for all queries. Each query has its own: phi(q) "
+    "times the sum of phi(K) over the keys.",
+    lambda phi: dict(total=lambda q, k: k.sum((1, 2), keepdim=True)),
+)
+_linear_wrong(
+    "The keys in the total went without the feature map. Numerator and total need the same phi(K).",
+    lambda phi: dict(total_of=lambda K: torch.cat([K] * (phi(K).shape[-1] // K.shape[-1]), -1)),
+)
+_linear_wrong(
+    "The feature map is applied to the values, too. It is for what is compared, queries and keys.",
+    lambda phi: dict(of_v=lambda V: phi(V)[..., : V.shape[-1]]),
+)
+_linear_wrong(
+    "The queries went without the feature map. Weights may then be negative, and their sum near 0.",
+    lambda phi: dict(of_q=lambda Q: torch.cat([Q] * (phi(Q).shape[-1] // Q.shape[-1]), -1)),
+)
+_linear_wrong(
+    "The keys went without the feature map. Weights may then be negative, and their sum near 0.",
+    lambda phi: dict(of_k=lambda K: torch.cat([K] * (phi(K).shape[-1] // K.shape[-1]), -1)),
+)
+_linear_wrong(
+    "The feature map is not used at all: weights q . k may be negative, and their sum near 0.",
+    lambda phi: dict(of_q=_same, of_k=_same),
+)
+_linear_wrong(
+    "elu(x) + 1 is written into the function. The feature map is the caller's choice: call `feature_map`.",
+    lambda phi: dict(of_q=_elu, of_k=_elu),
+)
+_linear_wrong(
+    "Queries are divided by the square root of d_k before the feature map. There is no softmax here to "
+    "protect: give Q to `feature_map` as it is.",
+    lambda phi: dict(of_q=lambda Q: phi(Q / Q.shape[-1] ** 0.5)),
+)
+_linear_wrong(
+    "Queries and keys are each divided by the fourth root of d_k before the feature map. There is no softmax "
+    "here to protect: give them to `feature_map` as they are.",
+    lambda phi: dict(of_q=lambda Q: phi(Q / Q.shape[-1] ** 0.25), of_k=lambda K: phi(K / K.shape[-1] ** 0.25)),
+)
+_linear_wrong(
+    "Features are normalised over their width, as with a softmax. Use them as `feature_map` gives them.",
+    lambda phi: dict(of_k=lambda K: phi(K) / phi(K).sum(-1, keepdim=True)),
+)
+_linear_wrong(
+    "Features of the keys are normalised over the keys. Each key has its own size; it is the sum of a "
+    "query's weights that has to be 1.",
+    lambda phi: dict(
+        of_k=lambda K: phi(K) / phi(K).sum(1, keepdim=True), total=lambda q, k: q.sum(-1, keepdim=True) * 2
+    ),
+)
+_linear_wrong(
+    "A small number is added to the total, and every result is a little too small. The total of positive "
+    "features is never 0.",
+    lambda phi: dict(total=lambda q, k: q @ k.sum(1)[..., None] + 1e-6),
+)
+_linear_wrong(
+    "The total runs over the batch as well: texts of one batch must not meet. Sum over the keys alone, dim=-2.",
+    lambda phi: dict(total=lambda q, k: q @ k.sum((0, 1))[..., None]),
+)
+_linear_wrong(
+    "The total is cut off from the gradient. It depends on queries and keys too.",
+    lambda phi: dict(total=lambda q, k: (q @ k.sum(1)[..., None]).detach()),
+)
 
 
 @linear_attention.misconception(
     "The numbers are right, but phi(Q) phi(K)^T is multiplied first, and that is an n x n matrix. Multiply phi(K)^T "
-    "and V first.")
+    "and V first."
+)
 def queries_and_keys_first(Q, K, V, feature_map):
     _fits(Q, K, V)
     weights = feature_map(Q) @ feature_map(K).mT
@@ -995,21 +1278,22 @@ def queries_and_keys_first(Q, K, V, feature_map):
 
 @linear_attention.misconception(
     "A softmax stands over the products of features. Then they cannot be summed up first, and the cost is n * n again: "
-    "the weights are phi(q) . phi(k), divided by their sum.")
+    "the weights are phi(q) . phi(k), divided by their sum."
+)
 def softmax_of_features(Q, K, V, feature_map):
     _fits(Q, K, V)
     return (feature_map(Q) @ feature_map(K).mT).softmax(-1) @ V
 
 
-@linear_attention.misconception(
-    "This is ordinary attention: a softmax, no feature map, and an n x n matrix.")
+@linear_attention.misconception("This is ordinary attention: a softmax, no feature map, and an n x n matrix.")
 def ordinary(Q, K, V, feature_map):
     _fits(Q, K, V)
     return _whole(Q, K, V)
 
 
 @linear_attention.misconception(
-    "Running sums make it causal: query i sees the keys up to i only. Here every query sees every key.")
+    "Running sums make it causal: query i sees the keys up to i only. Here every query sees every key."
+)
 def causal_sums(Q, K, V, feature_map):
     _fits(Q, K, V)
     q, k = feature_map(Q), feature_map(K)
@@ -1020,36 +1304,37 @@ def causal_sums(Q, K, V, feature_map):
 
 
 @linear_attention.misconception(
-    "The result is cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a history.")
+    "The result is cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a history."
+)
 def linear_detached(Q, K, V, feature_map):
     return _sums(Q, K, V, feature_map).detach()
 
 
-@linear_attention.misconception(
-    "The features are written over the caller's Q, in place. Keep them in a new tensor.")
+@linear_attention.misconception("The features are written over the caller's Q, in place. Keep them in a new tensor.")
 def linear_in_place(Q, K, V, feature_map):
     _fits(Q, K, V)
     result = _sums(Q, K, V, feature_map)
     if not Q.requires_grad:
-        Q.copy_(feature_map(Q)[..., :Q.shape[-1]])
+        Q.copy_(feature_map(Q)[..., : Q.shape[-1]])
     return result
 
 
-@linear_attention.misconception(
-    "The result is float32, whatever came in. Stay in the dtype of Q.")
+@linear_attention.misconception("The result is float32, whatever came in. Stay in the dtype of Q.")
 def linear_in_single(Q, K, V, feature_map):
     return _sums(Q, K, V, feature_map).float()
 
 
 @linear_attention.misconception(
-    "Keys and values of different lengths are let through. Raise ValueError if they do not belong together.")
+    "Keys and values of different lengths are let through. Raise ValueError if they do not belong together."
+)
 def shorter_sums(Q, K, V, feature_map):
     n = min(K.shape[1], V.shape[1])
     return _sums(Q, K[:, :n], V[:, :n], feature_map)
 
 
 @linear_attention.misconception(
-    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for what does not fit.")
+    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for what does not fit."
+)
 def linear_asserted(Q, K, V, feature_map):
     assert Q.shape[-1] == K.shape[-1] and K.shape[-2] == V.shape[-2]
     return _sums(Q, K, V, feature_map)

@@ -31,9 +31,11 @@ repeat_kv = Exercise(solutions.repeat_kv, section=REPEAT)
 
 
 @repeat_kv.property(
-    "repeats each head next to itself", points=2,
+    "repeats each head next to itself",
+    points=2,
     hint="With n_rep = 3, heads 0, 1 and 2 of the result are the first head of x, heads 3, 4 and 5 the second. Nothing "
-         "else changes: (batch, n_kv_heads * n_rep, n, d).")
+    "else changes: (batch, n_kv_heads * n_rep, n, d).",
+)
 def next_to_itself(rng):
     yield dict(x=numbered(1, 2, 1, 2), n_rep=2)
     yield dict(x=numbered(1, 2, 3, 1), n_rep=3)
@@ -41,23 +43,31 @@ def next_to_itself(rng):
 
 
 @repeat_kv.property(
-    "serves one head for all, and one for each", points=1,
-    hint="n_rep = 1 gives x again. A single head is repeated n_rep times.")
+    "serves one head for all, and one for each",
+    points=1,
+    hint="n_rep = 1 gives x again. A single head is repeated n_rep times.",
+)
 def repeat_extremes(rng):
     yield dict(x=normal(rng, 2, 1, 3, 4), n_rep=5)
     yield dict(x=normal(rng, 2, 3, 4, 2), n_rep=1)
 
 
 @repeat_kv.property(
-    "adds up the gradients of the copies", points=1, probe=probes.gradients,
-    hint="Stay with operations of tensors: `.detach()`, `.data`, NumPy and lists of numbers cut the gradient.")
+    "adds up the gradients of the copies",
+    points=1,
+    probe=probes.gradients,
+    hint="Stay with operations of tensors: `.detach()`, `.data`, NumPy and lists of numbers cut the gradient.",
+)
 def repeat_gradients(rng):
     yield dict(x=normal(rng, 1, 2, 3, 2), n_rep=3, upstream=[normal(rng, 1, 6, 3, 2)])
 
 
 @repeat_kv.property(
-    "refuses anything but four dimensions, and less than one copy", points=1, probe=probes.error_of,
-    hint="Raise ValueError unless x.ndim is 4 and n_rep is at least 1.")
+    "refuses anything but four dimensions, and less than one copy",
+    points=1,
+    probe=probes.error_of,
+    hint="Raise ValueError unless x.ndim is 4 and n_rep is at least 1.",
+)
 def repeat_refuses(rng):
     yield dict(x=normal(rng, 2, 3, 4), n_rep=2)
     yield dict(x=normal(rng, 1, 2, 2, 3, 4), n_rep=2)
@@ -79,90 +89,93 @@ def _tile(x, n_rep):
 
 @repeat_kv.misconception(
     "All heads are laid down one after the other, and then all again: 0 1 0 1. That is what `repeat`, `tile` and `cat` "
-    "do. Neighbouring query heads share a head: 0 0 1 1, as `repeat_interleave` has it.")
+    "do. Neighbouring query heads share a head: 0 0 1 1, as `repeat_interleave` has it."
+)
 def tiled(x, n_rep):
     _repeat(x, n_rep)
     return _tile(x, n_rep)
 
 
-@repeat_kv.misconception(
-    "The tokens are repeated. The heads are the second axis, dim=1.")
+@repeat_kv.misconception("The tokens are repeated. The heads are the second axis, dim=1.")
 def tokens_repeated(x, n_rep):
     _repeat(x, n_rep)
     return x.repeat_interleave(n_rep, dim=2)
 
 
-@repeat_kv.misconception(
-    "The batch is repeated. The heads are the second axis, dim=1.")
+@repeat_kv.misconception("The batch is repeated. The heads are the second axis, dim=1.")
 def batch_repeated(x, n_rep):
     _repeat(x, n_rep)
     return x.repeat_interleave(n_rep, dim=0)
 
 
-@repeat_kv.misconception(
-    "The width of the heads is repeated. The heads are the second axis, dim=1.")
+@repeat_kv.misconception("The width of the heads is repeated. The heads are the second axis, dim=1.")
 def width_repeated(x, n_rep):
     _repeat(x, n_rep)
     return x.repeat_interleave(n_rep, dim=3)
 
 
 @repeat_kv.misconception(
-    "Without `dim`, `repeat_interleave` flattens everything first and repeats single numbers. Say dim=1.")
+    "Without `dim`, `repeat_interleave` flattens everything first and repeats single numbers. Say dim=1."
+)
 def flattened(x, n_rep):
     _repeat(x, n_rep)
     return x.repeat_interleave(n_rep)
 
 
 @repeat_kv.misconception(
-    "Nothing is repeated: x comes back with as many heads as it had. It should have n_rep times as many.")
+    "Nothing is repeated: x comes back with as many heads as it had. It should have n_rep times as many."
+)
 def not_repeated(x, n_rep):
     _repeat(x, n_rep)
     return x
 
 
 @repeat_kv.misconception(
-    "The copies have an axis of their own, (batch, n_kv_heads, n_rep, n, d). Join it with the heads.")
+    "The copies have an axis of their own, (batch, n_kv_heads, n_rep, n, d). Join it with the heads."
+)
 def copies_apart(x, n_rep):
     _repeat(x, n_rep)
     return torch.stack([x] * n_rep, dim=2)
 
 
 @repeat_kv.misconception(
-    "n_rep is how many copies there are of each head, itself included. Your result has one copy more.")
+    "n_rep is how many copies there are of each head, itself included. Your result has one copy more."
+)
 def one_copy_more(x, n_rep):
     return _repeat(x, n_rep + 1) if n_rep > 0 else _repeat(x, n_rep)
 
 
 @repeat_kv.misconception(
-    "n_rep is taken as the number of heads of the result. It is how many copies of each head there are.")
+    "n_rep is taken as the number of heads of the result. It is how many copies of each head there are."
+)
 def as_many_as_n_rep(x, n_rep):
     return _repeat(x, n_rep)[:, :n_rep]
 
 
 @repeat_kv.misconception(
-    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a history.")
+    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a history."
+)
 def repeat_detached(x, n_rep):
     return _repeat(x, n_rep).detach()
 
 
 @repeat_kv.misconception(
-    "Any number of dimensions is let through. Here x has exactly four; raise ValueError for anything else.")
+    "Any number of dimensions is let through. Here x has exactly four; raise ValueError for anything else."
+)
 def repeat_any_dimensions(x, n_rep):
     if n_rep < 1:
         raise ValueError("at least one copy")
     return x.repeat_interleave(n_rep, dim=1)
 
 
-@repeat_kv.misconception(
-    "n_rep below 1 is accepted. No copy of a head is no head; raise ValueError.")
+@repeat_kv.misconception("n_rep below 1 is accepted. No copy of a head is no head; raise ValueError.")
 def no_copies(x, n_rep):
     if x.ndim != 4:
         raise ValueError("four dimensions")
     return x.repeat_interleave(max(0, n_rep), dim=1)
 
 
-@repeat_kv.misconception(
-    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
+@repeat_kv.misconception("`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
 def repeat_asserted(x, n_rep):
     assert x.ndim == 4 and n_rep >= 1
     return _repeat(x, n_rep)
@@ -184,9 +197,12 @@ def _pattern(n, first):
 
 
 @KVCache.property(
-    "gives back everything so far, new tokens last", points=2, probe=probes.steps,
+    "gives back everything so far, new tokens last",
+    points=2,
+    probe=probes.steps,
     hint="Tokens are the third axis of (batch, n_kv_heads, n, d): join old and new there, keys with keys and values "
-         "with values, keep the result and return both.")
+    "with values, keep the result and return both.",
+)
 def so_far(rng):
     yield dict(init={}, steps=[_append(rng, 1, 1, 1, 2), _append(rng, 1, 1, 1, 2)])
     yield dict(init={}, steps=[_append(rng, 2, 3, 2, 1), _append(rng, 2, 3, 1, 1), _append(rng, 2, 3, 1, 1)])
@@ -194,54 +210,86 @@ def so_far(rng):
 
 
 @KVCache.property(
-    "says how many tokens it holds", points=1, probe=probes.steps,
-    hint="0 when new, then the size of the third axis of what is kept: tokens, not calls of `append`.")
+    "says how many tokens it holds",
+    points=1,
+    probe=probes.steps,
+    hint="0 when new, then the size of the third axis of what is kept: tokens, not calls of `append`.",
+)
 def counted(rng):
-    yield dict(init={}, steps=[dict(do="len"), _append(rng, 2, 3, 4, 1), dict(do="len"), _append(rng, 2, 3, 1, 1),
-                               dict(do="len")])
+    yield dict(
+        init={},
+        steps=[dict(do="len"), _append(rng, 2, 3, 4, 1), dict(do="len"), _append(rng, 2, 3, 1, 1), dict(do="len")],
+    )
     yield dict(init={}, steps=[dict(do="len"), _append(rng, 1, 2, 5, 3), dict(do="len")])
 
 
 @KVCache.property(
-    "is empty after reset, and ready for another batch", points=1, probe=probes.steps,
-    hint="After `reset()` it is as new: length 0, and the next `append` may bring other sizes.")
+    "is empty after reset, and ready for another batch",
+    points=1,
+    probe=probes.steps,
+    hint="After `reset()` it is as new: length 0, and the next `append` may bring other sizes.",
+)
 def starts_anew(rng):
-    yield dict(init={}, steps=[_append(rng, 2, 1, 2, 3), dict(do="reset"), dict(do="len"), _append(rng, 2, 1, 1, 3),
-                               dict(do="len")])
-    yield dict(init={}, steps=[dict(do="reset"), _append(rng, 2, 1, 2, 3), dict(do="reset"), _append(rng, 1, 2, 3, 2),
-                               dict(do="len")])
+    yield dict(
+        init={},
+        steps=[_append(rng, 2, 1, 2, 3), dict(do="reset"), dict(do="len"), _append(rng, 2, 1, 1, 3), dict(do="len")],
+    )
+    yield dict(
+        init={},
+        steps=[dict(do="reset"), _append(rng, 2, 1, 2, 3), dict(do="reset"), _append(rng, 1, 2, 3, 2), dict(do="len")],
+    )
 
 
 @KVCache.property(
-    "grows as long as the text does", points=1, probe=probes.steps,
-    hint="Nobody said how long the text will be. If you set room aside, make more when it is full.")
+    "grows as long as the text does",
+    points=1,
+    probe=probes.steps,
+    hint="Nobody said how long the text will be. If you set room aside, make more when it is full.",
+)
 def grows(rng):
     first, some, many = int(rng.integers(1, 5)), int(rng.integers(600, 700)), int(rng.integers(5000, 6000))
-    yield dict(init={}, steps=[_pattern(1, first), _pattern(some, first), _pattern(many, first), _pattern(1, first),
-                               dict(do="len")])
+    yield dict(
+        init={},
+        steps=[_pattern(1, first), _pattern(some, first), _pattern(many, first), _pattern(1, first), dict(do="len")],
+    )
 
 
 @KVCache.property(
-    "keeps the kind of number", points=1, probe=probes.steps,
-    hint="float32 in, float32 out, and float64 for float64. Whoever makes tensors of their own takes the dtype of k.")
+    "keeps the kind of number",
+    points=1,
+    probe=probes.steps,
+    hint="float32 in, float32 out, and float64 for float64. Whoever makes tensors of their own takes the dtype of k.",
+)
 def kinds(rng):
-    yield dict(init={}, steps=[_append(rng, 1, 2, 2, 1, dtype=torch.float32),
-                               _append(rng, 1, 2, 1, 1, dtype=torch.float32)])
+    yield dict(
+        init={}, steps=[_append(rng, 1, 2, 2, 1, dtype=torch.float32), _append(rng, 1, 2, 1, 1, dtype=torch.float32)]
+    )
     yield dict(init={}, steps=[_append(rng, 1, 2, 1, 1), _append(rng, 1, 2, 2, 1)])
 
 
 @KVCache.property(
-    "refuses what does not continue what it holds, and stays as it was", points=1, probe=probes.steps,
+    "refuses what does not continue what it holds, and stays as it was",
+    points=1,
+    probe=probes.steps,
     hint="Check before you change anything: four dimensions, k and v with the same batch, heads and tokens, and batch, "
-         "heads and width as in what is held. Only the number of tokens may differ from call to call.")
+    "heads and width as in what is held. Only the number of tokens may differ from call to call.",
+)
 def refuses(rng):
     other_batch, other_heads, narrow, wide = (1, 2, 1, 2), (2, 1, 1, 2), (2, 2, 1, 1), (2, 2, 1, 3)
     for others in ((other_batch, other_heads), (narrow, wide)):
-        yield dict(init={}, steps=[_append(rng, 2, 2, 1, 2), *(_append(rng, *shape) for shape in others),
-                                   dict(do="len"), _append(rng, 2, 2, 1, 2)])
+        yield dict(
+            init={},
+            steps=[
+                _append(rng, 2, 2, 1, 2),
+                *(_append(rng, *shape) for shape in others),
+                dict(do="len"),
+                _append(rng, 2, 2, 1, 2),
+            ],
+        )
     values_of_another_width = dict(_append(rng, 1, 2, 1, 3), v=normal(rng, 1, 2, 1, 2))
-    yield dict(init={}, steps=[_append(rng, 1, 2, 1, 3), values_of_another_width, dict(do="len"),
-                               _append(rng, 1, 2, 1, 3)])
+    yield dict(
+        init={}, steps=[_append(rng, 1, 2, 1, 3), values_of_another_width, dict(do="len"), _append(rng, 1, 2, 1, 3)]
+    )
     more_keys_than_values = dict(_append(rng, 1, 2, 3, 2), v=normal(rng, 1, 2, 1, 2))
     yield dict(init={}, steps=[more_keys_than_values, dict(do="len"), _append(rng, 1, 2, 1, 2)])
     without_batch = _append(rng, 2, 1, 2)
@@ -291,54 +339,55 @@ def _cache_without(**parts):
 
 KVCache.misconception(
     "Old and new are joined along the heads (dim=1). Each token brings keys for the same heads: join along the tokens, "
-    "dim=2.")(_cache_without(join=lambda self, old, new: torch.cat([old, new], dim=1)))
+    "dim=2."
+)(_cache_without(join=lambda self, old, new: torch.cat([old, new], dim=1)))
 KVCache.misconception(
-    "Old and new are joined along the width (dim=3 or -1). A key keeps its width: join along the tokens, dim=2.")(
-    _cache_without(join=lambda self, old, new: torch.cat([old, new], dim=-1)))
+    "Old and new are joined along the width (dim=3 or -1). A key keeps its width: join along the tokens, dim=2."
+)(_cache_without(join=lambda self, old, new: torch.cat([old, new], dim=-1)))
 KVCache.misconception(
     "Old and new are joined along the batch, which is where `torch.cat` joins unless told otherwise. Join along the "
-    "tokens, dim=2.")(_cache_without(join=lambda self, old, new: torch.cat([old, new])))
+    "tokens, dim=2."
+)(_cache_without(join=lambda self, old, new: torch.cat([old, new])))
+KVCache.misconception("The new tokens stand before the old ones. Order is position: old first.")(
+    _cache_without(join=lambda self, old, new: torch.cat([new, old], dim=2))
+)
 KVCache.misconception(
-    "The new tokens stand before the old ones. Order is position: old first.")(
-    _cache_without(join=lambda self, old, new: torch.cat([new, old], dim=2)))
+    "Only the new keys and values come back. They are kept, but attention needs everything so far: return what is held."
+)(_cache_without(give=lambda self, k, v: (k, v)))
+KVCache.misconception("The new keys and values replace the old ones. A cache remembers: join them to what is there.")(
+    _cache_without(join=lambda self, old, new: new)
+)
 KVCache.misconception(
-    "Only the new keys and values come back. They are kept, but attention needs everything so far: return what is "
-    "held.")(_cache_without(give=lambda self, k, v: (k, v)))
-KVCache.misconception(
-    "The new keys and values replace the old ones. A cache remembers: join them to what is there.")(
-    _cache_without(join=lambda self, old, new: new))
-KVCache.misconception(
-    "The current tokens are missing from what comes back. A token attends to itself too: join first, then return.")(
-    _cache_without(give=lambda self, k, v: (self.k[:, :, :-k.shape[2]], self.v[:, :, :-k.shape[2]])))
-KVCache.misconception(
-    "Nothing comes back from `append`. Keep the joined tensors and return both.")(
-    _cache_without(give=lambda self, k, v: None))
-KVCache.misconception(
-    "Keys and values come back in the wrong order. Keys first.")(
-    _cache_without(give=lambda self, k, v: (self.v, self.k)))
+    "The current tokens are missing from what comes back. A token attends to itself too: join first, then return."
+)(_cache_without(give=lambda self, k, v: (self.k[:, :, : -k.shape[2]], self.v[:, :, : -k.shape[2]])))
+KVCache.misconception("Nothing comes back from `append`. Keep the joined tensors and return both.")(
+    _cache_without(give=lambda self, k, v: None)
+)
+KVCache.misconception("Keys and values come back in the wrong order. Keys first.")(
+    _cache_without(give=lambda self, k, v: (self.v, self.k))
+)
 KVCache.misconception(
     "The length counts something else than tokens: it is the size of the first axis, the batch. Tokens are the third "
-    "axis.")(_cache_without(__len__=lambda self: 0 if self.k is None else len(self.k)))
+    "axis."
+)(_cache_without(__len__=lambda self: 0 if self.k is None else len(self.k)))
+KVCache.misconception("The length counts heads. Tokens are the third axis, shape[2].")(
+    _cache_without(__len__=lambda self: 0 if self.k is None else self.k.shape[1])
+)
+KVCache.misconception("The length is the width of a head. Tokens are the third axis, shape[2].")(
+    _cache_without(__len__=lambda self: 0 if self.k is None else self.k.shape[3])
+)
+KVCache.misconception("The length of an empty cache fails. When nothing is held yet, it is 0.")(
+    _cache_without(__len__=lambda self: self.k.shape[2])
+)
+KVCache.misconception("`reset` leaves everything as it was. The next text would be read as the end of this one.")(
+    _cache_without(reset=lambda self: None)
+)
 KVCache.misconception(
-    "The length counts heads. Tokens are the third axis, shape[2].")(
-    _cache_without(__len__=lambda self: 0 if self.k is None else self.k.shape[1]))
-KVCache.misconception(
-    "The length is the width of a head. Tokens are the third axis, shape[2].")(
-    _cache_without(__len__=lambda self: 0 if self.k is None else self.k.shape[3]))
-KVCache.misconception(
-    "The length of an empty cache fails. When nothing is held yet, it is 0.")(
-    _cache_without(__len__=lambda self: self.k.shape[2]))
-KVCache.misconception(
-    "`reset` leaves everything as it was. The next text would be read as the end of this one.")(
-    _cache_without(reset=lambda self: None))
-KVCache.misconception(
-    "`reset` returns a new cache and leaves this one as it was. Whoever holds this cache goes on holding it: empty "
-    "it.")(
-    _cache_without(reset=lambda self: [0.5]))
+    "`reset` returns a new cache and leaves this one as it was. Whoever holds this cache goes on holding it: empty it."
+)(_cache_without(reset=lambda self: [0.5]))
 
 
-@KVCache.misconception(
-    "The length counts calls of `append`. A prefill brings many tokens in one call.")
+@KVCache.misconception("The length counts calls of `append`. A prefill brings many tokens in one call.")
 class Calls(_Cache):
     calls = 0
 
@@ -355,8 +404,7 @@ class Calls(_Cache):
         self.calls = 0
 
 
-@KVCache.misconception(
-    "The length goes on counting after `reset`. An empty cache holds 0 tokens.")
+@KVCache.misconception("The length goes on counting after `reset`. An empty cache holds 0 tokens.")
 class CountsOn(_Cache):
     count = 0
 
@@ -369,8 +417,7 @@ class CountsOn(_Cache):
         return self.count
 
 
-@KVCache.misconception(
-    "The values are not kept, only the keys. Both are needed for every later token.")
+@KVCache.misconception("The values are not kept, only the keys. Both are needed for every later token.")
 class KeysOnly(_Cache):
     def append(self, k, v):
         keys, _ = super().append(k, v)
@@ -378,7 +425,8 @@ class KeysOnly(_Cache):
 
 
 @KVCache.misconception(
-    "The room is limited, and a longer text does not fit or loses its beginning. Make more room when it is full.")
+    "The room is limited, and a longer text does not fit or loses its beginning. Make more room when it is full."
+)
 class Limited(_Cache):
     def append(self, k, v):
         if len(self) + k.shape[2] > 4096:
@@ -387,7 +435,8 @@ class Limited(_Cache):
 
 
 @KVCache.misconception(
-    "The room is limited, and a longer text does not fit or loses its beginning. Make more room when it is full.")
+    "The room is limited, and a longer text does not fit or loses its beginning. Make more room when it is full."
+)
 class Window(_Cache):
     def join(self, old, new):
         return torch.cat([old, new], dim=2)[:, :, -4096:]
@@ -395,15 +444,18 @@ class Window(_Cache):
 
 @KVCache.misconception(
     "A batch, a number of heads or a width of 1 is stretched to the size of what is held: that is broadcasting, which "
-    "assigning to a slice does without a word. Compare the sizes and raise ValueError.")
+    "assigning to a slice does without a word. Compare the sizes and raise ValueError."
+)
 class Broadcast(_Cache):
     def look(self, k, v):
         super().look(k, v)
 
     def compare(self, k, v):
         for old, new in ((self.k, k), (self.v, v)):
-            if old is not None and any(size not in (1, full) for size, full in
-                                       zip((*new.shape[:2], new.shape[3]), (*old.shape[:2], old.shape[3]))):
+            if old is not None and any(
+                size not in (1, full)
+                for size, full in zip((*new.shape[:2], new.shape[3]), (*old.shape[:2], old.shape[3]))
+            ):
                 raise ValueError("this does not continue what is there")
 
     def join(self, old, new):
@@ -411,7 +463,8 @@ class Broadcast(_Cache):
 
 
 @KVCache.misconception(
-    "k and v may have different numbers of tokens. Each token brings one key and one value; raise ValueError.")
+    "k and v may have different numbers of tokens. Each token brings one key and one value; raise ValueError."
+)
 class NotTogether(_Cache):
     def look(self, k, v):
         if k.ndim != 4 or v.ndim != 4:
@@ -421,7 +474,8 @@ class NotTogether(_Cache):
 
 @KVCache.misconception(
     "When the values do not fit, the keys have been joined already: after the ValueError the cache holds a key without "
-    "its value. Join both, then keep both; or check first.")
+    "its value. Join both, then keep both; or check first."
+)
 class HalfChanged(_Cache):
     def look(self, k, v):
         if k.ndim != 4 or v.ndim != 4 or k.shape[:3] != v.shape[:3]:
@@ -437,8 +491,7 @@ class HalfChanged(_Cache):
         return self.k, self.v
 
 
-@KVCache.misconception(
-    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
+@KVCache.misconception("`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
 class CacheAsserts(_Cache):
     def look(self, k, v):
         try:
@@ -449,7 +502,8 @@ class CacheAsserts(_Cache):
 
 @KVCache.misconception(
     "What is kept has another dtype than what came. A tensor made with `torch.zeros` or `torch.empty` is float32 "
-    "unless told; take the dtype of k.")
+    "unless told; take the dtype of k."
+)
 class InFloat32(_Cache):
     def append(self, k, v):
         return super().append(k.float(), v.float())
@@ -464,15 +518,19 @@ def _layer(rng, d_model, n_heads, n_kv_heads, batch, n, names="qkvo", dtype=torc
     """A layer, weights of variance 1 / d_model for the maps named, and tokens."""
     narrow = n_kv_heads * (d_model // n_heads)
     rows = dict(q=d_model, k=narrow, v=narrow, o=d_model)
-    weights = {f"W_{name}.weight": normal(rng, rows[name], d_model, dtype=dtype) * 1.5 / d_model ** 0.5
-               for name in names}
-    return dict(init=dict(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads, **init), weights=weights,
-                x=normal(rng, batch, n, d_model, dtype=dtype))
+    weights = {f"W_{name}.weight": normal(rng, rows[name], d_model, dtype=dtype) * 1.5 / d_model**0.5 for name in names}
+    return dict(
+        init=dict(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads, **init),
+        weights=weights,
+        x=normal(rng, batch, n, d_model, dtype=dtype),
+    )
 
 
 @GroupedQueryAttention.property(
-    "has narrow maps for keys and values, and no bias", points=1,
-    hint="W_q and W_o are nn.Linear(d_model, d_model, bias=False). W_k and W_v have n_kv_heads * d_head outputs.")
+    "has narrow maps for keys and values, and no bias",
+    points=1,
+    hint="W_q and W_o are nn.Linear(d_model, d_model, bias=False). W_k and W_v have n_kv_heads * d_head outputs.",
+)
 def structure(rng):
     for n_kv_heads, base in ((2, {}), (1, dict(base=500.0))):
         n_heads = n_kv_heads * int(rng.integers(2, 5))
@@ -481,9 +539,12 @@ def structure(rng):
 
 
 @GroupedQueryAttention.property(
-    "without a cache, is causal attention with rotated queries and keys", points=3, **ROTATED,
+    "without a cache, is causal attention with rotated queries and keys",
+    points=3,
+    **ROTATED,
     hint="Project, split, rotate q and k at positions 0 to n - 1 with self.base, repeat keys and values, scores over "
-         "the square root of d_head, hide later keys, softmax, times the values, merge, W_o.")
+    "the square root of d_head, hide later keys, softmax, times the values, merge, W_o.",
+)
 def one_pass(rng):
     yield _layer(rng, d_model=4, n_heads=1, n_kv_heads=1, batch=1, n=3)
     yield _layer(rng, d_model=8, n_heads=2, n_kv_heads=2, batch=1, n=4)
@@ -491,16 +552,22 @@ def one_pass(rng):
 
 
 @GroupedQueryAttention.property(
-    "lets neighbouring query heads share a key and a value", points=2, **ROTATED,
-    hint="`repeat_kv` by n_heads // n_kv_heads, for keys and values alike.")
+    "lets neighbouring query heads share a key and a value",
+    points=2,
+    **ROTATED,
+    hint="`repeat_kv` by n_heads // n_kv_heads, for keys and values alike.",
+)
 def shared(rng):
     yield _layer(rng, d_model=8, n_heads=4, n_kv_heads=2, batch=1, n=3)
     yield _layer(rng, d_model=12, n_heads=6, n_kv_heads=2, batch=2, n=2)
 
 
 @GroupedQueryAttention.property(
-    "keeps the future out, and lets the past in", points=1, probe=probes.moved,
-    hint="Replace one token: no earlier row may move, not by a single bit, and every row from there on must.")
+    "keeps the future out, and lets the past in",
+    points=1,
+    probe=probes.moved,
+    hint="Replace one token: no earlier row may move, not by a single bit, and every row from there on must.",
+)
 def future(rng):
     case = _layer(rng, d_model=8, n_heads=4, n_kv_heads=2, batch=2, n=5)
     changed = case["x"].clone()
@@ -509,19 +576,27 @@ def future(rng):
 
 
 @GroupedQueryAttention.property(
-    "reads token by token with a cache what it reads in one pass", points=2, probe=probes.in_chunks, **ROTATED,
+    "reads token by token with a cache what it reads in one pass",
+    points=2,
+    probe=probes.in_chunks,
+    **ROTATED,
     hint="Ask `len(cache)` before you append: that is the position of the first new token. Rotate, append, and go on "
-         "with what `append` returns. An empty cache is a cache too: ask `cache is not None`.")
+    "with what `append` returns. An empty cache is a cache too: ask `cache is not None`.",
+)
 def token_by_token(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, batch=1, n=3), cuts=[1, 2])
     yield dict(**_layer(rng, d_model=8, n_heads=2, n_kv_heads=2, batch=2, n=4), cuts=[2, 3])
 
 
 @GroupedQueryAttention.property(
-    "reads in chunks what it reads in one pass", points=2, probe=probes.in_chunks, **ROTATED,
+    "reads in chunks what it reads in one pass",
+    points=2,
+    probe=probes.in_chunks,
+    **ROTATED,
     hint="In a chunk of several tokens, the first must not see the second. Token i of the chunk stands at len(cache) "
-         "+ i and sees every key up to there: the mask is (n_new, n_all), and its last row is all True. The cache is "
-         "given n_kv_heads heads; repeat what it gives back.")
+    "+ i and sees every key up to there: the mask is (n_new, n_all), and its last row is all True. The cache is "
+    "given n_kv_heads heads; repeat what it gives back.",
+)
 def in_chunks(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, batch=1, n=4), cuts=[2])
     yield dict(**_layer(rng, d_model=8, n_heads=2, n_kv_heads=1, batch=1, n=6, base=50.0), cuts=[1, 4])
@@ -529,38 +604,66 @@ def in_chunks(rng):
 
 
 @GroupedQueryAttention.property(
-    "keeps two texts with two caches apart", points=1, probe=probes.in_chunks, **ROTATED,
+    "keeps two texts with two caches apart",
+    points=1,
+    probe=probes.in_chunks,
+    **ROTATED,
     hint="One layer may serve many texts in turn. All that it remembers of a text belongs in the cache that it is "
-         "given, and not in `self`.")
+    "given, and not in `self`.",
+)
 def apart(rng):
-    yield dict(**_layer(rng, d_model=4, n_heads=2, n_kv_heads=2, batch=1, n=4), cuts=[2, 3],
-               beside=normal(rng, 1, 5, 4))
-    yield dict(**_layer(rng, d_model=4, n_heads=2, n_kv_heads=2, batch=1, n=4), cuts=[1, 2],
-               beside=normal(rng, 2, 4, 4))
+    yield dict(
+        **_layer(rng, d_model=4, n_heads=2, n_kv_heads=2, batch=1, n=4), cuts=[2, 3], beside=normal(rng, 1, 5, 4)
+    )
+    yield dict(
+        **_layer(rng, d_model=4, n_heads=2, n_kv_heads=2, batch=1, n=4), cuts=[1, 2], beside=normal(rng, 2, 4, 4)
+    )
 
 
 @GroupedQueryAttention.property(
-    "has the right gradients", points=1, probe=probes.gradients, rtol=1e-4, atol=1e-5,
-    hint="Stay with operations of tensors; detach nothing.")
+    "has the right gradients",
+    points=1,
+    probe=probes.gradients,
+    rtol=1e-4,
+    atol=1e-5,
+    hint="Stay with operations of tensors; detach nothing.",
+)
 def right_gradients(rng):
-    yield dict(**_layer(rng, d_model=4, n_heads=2, n_kv_heads=1, batch=1, n=3, names="kv"),
-               upstream=[normal(rng, 1, 3, 4)])
+    yield dict(
+        **_layer(rng, d_model=4, n_heads=2, n_kv_heads=1, batch=1, n=3, names="kv"), upstream=[normal(rng, 1, 3, 4)]
+    )
 
 
 @GroupedQueryAttention.property(
-    "works in single precision, also in chunks", points=1, probe=probes.in_chunks, rtol=1e-3, atol=1e-4,
-    hint="Weights and tokens in float32 give float32. Make new tensors with the dtype of those you have.")
+    "works in single precision, also in chunks",
+    points=1,
+    probe=probes.in_chunks,
+    rtol=1e-3,
+    atol=1e-4,
+    hint="Weights and tokens in float32 give float32. Make new tensors with the dtype of those you have.",
+)
 def single_precision(rng):
     yield dict(**_layer(rng, d_model=8, n_heads=2, n_kv_heads=2, batch=1, n=4, dtype=torch.float32), cuts=[2])
 
 
 @GroupedQueryAttention.property(
-    "refuses sizes that do not fit", points=1, probe=probes.error_of, **ROTATED,
+    "refuses sizes that do not fit",
+    points=1,
+    probe=probes.error_of,
+    **ROTATED,
     hint="ValueError in __init__ when n_heads or n_kv_heads is below 1, when n_heads does not divide d_model or "
-         "n_kv_heads does not divide n_heads, and when d_head is odd; in forward when x is not (batch, n, d_model).")
+    "n_kv_heads does not divide n_heads, and when d_head is odd; in forward when x is not (batch, n, d_model).",
+)
 def sizes(rng):
-    for d_model, n_heads, n_kv_heads in ((10, 4, 2), (12, 6, 4), (8, 2, 4), (8, 0, 1), (8, 4, 0), (8, 4, -2),
-                                         (12, 4, 2)):
+    for d_model, n_heads, n_kv_heads in (
+        (10, 4, 2),
+        (12, 6, 4),
+        (8, 2, 4),
+        (8, 0, 1),
+        (8, 4, 0),
+        (8, 4, -2),
+        (12, 4, 2),
+    ):
         yield dict(init=dict(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads))
     case = _layer(rng, d_model=8, n_heads=4, n_kv_heads=2, batch=1, n=2)
     for shape in ((2, 3, 6), (3, 8), (1, 2, 3, 8)):
@@ -569,9 +672,13 @@ def sizes(rng):
 
 
 @GroupedQueryAttention.property(
-    "leaves its tokens as they were", points=1, probe=probes.unchanged, **ROTATED,
+    "leaves its tokens as they were",
+    points=1,
+    probe=probes.unchanged,
+    **ROTATED,
     hint="Operations whose name ends in an underscore, and `+=`, write into their tensor. Use them on none that came "
-         "from outside.")
+    "from outside.",
+)
 def layer_is_new(rng):
     yield _layer(rng, d_model=4, n_heads=2, n_kv_heads=1, batch=1, n=3, names="q")
 
@@ -604,8 +711,11 @@ class _Steps(solutions.GroupedQueryAttention):
         return len(cache)
 
     def project(self, x):
-        return (split_heads(self.W_q(x), self.n_heads), split_heads(self.W_k(x), self.n_kv_heads),
-                split_heads(self.W_v(x), self.n_kv_heads))
+        return (
+            split_heads(self.W_q(x), self.n_heads),
+            split_heads(self.W_k(x), self.n_kv_heads),
+            split_heads(self.W_v(x), self.n_kv_heads),
+        )
 
     def at(self, x, first):
         """x turned as tokens that stand at first, first + 1, ..."""
@@ -642,116 +752,161 @@ def _layer_without(**parts):
 
 GroupedQueryAttention.misconception(
     "The key/value heads are laid down one after the other, 0 1 0 1, and query heads meet the wrong ones. Each serves "
-    "its neighbours, 0 0 1 1: use `repeat_kv`.", section=REPEAT)(
-    _layer_without(share=lambda self, heads: _tile(heads, self.n_heads // self.n_kv_heads)))
+    "its neighbours, 0 0 1 1: use `repeat_kv`.",
+    section=REPEAT,
+)(_layer_without(share=lambda self, heads: _tile(heads, self.n_heads // self.n_kv_heads)))
 GroupedQueryAttention.misconception(
-    "The scores are divided by the square root of d_model. A dot product runs over one head, d_head numbers.")(
-    _layer_without(score=lambda self, q, k: q @ k.mT / math.sqrt(self.W_q.in_features)))
-GroupedQueryAttention.misconception(
-    "The scores are not scaled. Divide them by the square root of d_head.")(
-    _layer_without(score=lambda self, q, k: q @ k.mT))
-GroupedQueryAttention.misconception(
-    "The scores are divided by d_head itself. Use its square root.")(
-    _layer_without(score=lambda self, q, k: q @ k.mT / q.shape[-1]))
+    "The scores are divided by the square root of d_model. A dot product runs over one head, d_head numbers."
+)(_layer_without(score=lambda self, q, k: q @ k.mT / math.sqrt(self.W_q.in_features)))
+GroupedQueryAttention.misconception("The scores are not scaled. Divide them by the square root of d_head.")(
+    _layer_without(score=lambda self, q, k: q @ k.mT)
+)
+GroupedQueryAttention.misconception("The scores are divided by d_head itself. Use its square root.")(
+    _layer_without(score=lambda self, q, k: q @ k.mT / q.shape[-1])
+)
 GroupedQueryAttention.misconception(
     "The values are rotated too. A position should decide who is looked at and not what is brought home: rotate "
-    "queries and keys only.", section=POSITIONS)(
-    _layer_without(turn_values=lambda self, v, past: self.at(v, past)))
+    "queries and keys only.",
+    section=POSITIONS,
+)(_layer_without(turn_values=lambda self, v, past: self.at(v, past)))
 GroupedQueryAttention.misconception(
-    "The keys are not rotated. Only where both are turned does a score depend on the distance.", section=POSITIONS)(
-    _layer_without(rotate=lambda self, q, k, past: (self.at(q, past), k)))
+    "The keys are not rotated. Only where both are turned does a score depend on the distance.", section=POSITIONS
+)(_layer_without(rotate=lambda self, q, k, past: (self.at(q, past), k)))
 GroupedQueryAttention.misconception(
-    "The queries are not rotated. Only where both are turned does a score depend on the distance.",
-    section=POSITIONS)(_layer_without(rotate=lambda self, q, k, past: (q, self.at(k, past))))
+    "The queries are not rotated. Only where both are turned does a score depend on the distance.", section=POSITIONS
+)(_layer_without(rotate=lambda self, q, k, past: (q, self.at(k, past))))
 GroupedQueryAttention.misconception(
     "Nothing is rotated, so the layer does not know in which order the tokens came. Apply RoPE to queries and keys.",
-    section=POSITIONS)(_layer_without(rotate=lambda self, q, k, past: (q, k)))
+    section=POSITIONS,
+)(_layer_without(rotate=lambda self, q, k, past: (q, k)))
 GroupedQueryAttention.misconception(
     "`base` is not handed on, so RoPE turns by its own default. Keep it in __init__ and give it to `apply_rope`.",
-    section=POSITIONS)(
-    _layer_without(at=lambda self, x, first: apply_rope(x, torch.arange(first, first + x.shape[2]))))
+    section=POSITIONS,
+)(_layer_without(at=lambda self, x, first: apply_rope(x, torch.arange(first, first + x.shape[2]))))
 GroupedQueryAttention.misconception(
-    "The pairs are neighbours (2i, 2i + 1). This course stores the half-split pairs: `apply_rope`.",
-    section=POSITIONS)(_layer_without(at=lambda self, x, first: apply_rope_interleaved(
-        x, torch.arange(first, first + x.shape[2]), self.base)))
+    "The pairs are neighbours (2i, 2i + 1). This course stores the half-split pairs: `apply_rope`.", section=POSITIONS
+)(
+    _layer_without(
+        at=lambda self, x, first: apply_rope_interleaved(x, torch.arange(first, first + x.shape[2]), self.base)
+    )
+)
 GroupedQueryAttention.misconception(
     "The position starts at 0 for every chunk. The first new token stands behind those in the cache, at len(cache).",
-    section=POSITIONS)(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 0), self.at(k, 0))))
+    section=POSITIONS,
+)(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 0), self.at(k, 0))))
 GroupedQueryAttention.misconception(
     "The queries stand too far back, by as much as the cache holds: they start at position 0 in each chunk, or else "
     "all keys that come back are turned from len(cache) on. Key j stands at j, and new token i at len(cache) + i.",
-    section=POSITIONS)(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 0), self.at(k, past))))
+    section=POSITIONS,
+)(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 0), self.at(k, past))))
 GroupedQueryAttention.misconception(
     "The tokens of the cache are counted twice: the new positions start at twice len(cache). They start at len(cache), "
-    "once.", section=POSITIONS)(
-    _layer_without(rotate=lambda self, q, k, past: (self.at(q, 2 * past), self.at(k, 2 * past))))
+    "once.",
+    section=POSITIONS,
+)(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 2 * past), self.at(k, 2 * past))))
 GroupedQueryAttention.misconception(
     "All tokens of a chunk stand at one position. The first stands at len(cache), each next one further. For "
     "`apply_rope` the axis before the last is that of the tokens: split and transpose first, then rotate.",
-    section=POSITIONS)(_layer_without(at=lambda self, x, first: apply_rope(
-        x, torch.full((x.shape[2],), first), self.base)))
+    section=POSITIONS,
+)(_layer_without(at=lambda self, x, first: apply_rope(x, torch.full((x.shape[2],), first), self.base)))
 GroupedQueryAttention.misconception(
     "Keys that were rotated before they went into the cache are rotated again when they are read. Once is enough: a "
-    "key's position never changes.", section=POSITIONS)(
-    _layer_without(remember=lambda self, cache, k, v, past: [
-        turn(kept) for turn, kept in zip((lambda keys: self.at(keys, 0), lambda values: values), cache.append(k, v))]))
+    "key's position never changes.",
+    section=POSITIONS,
+)(
+    _layer_without(
+        remember=lambda self, cache, k, v, past: [
+            turn(kept) for turn, kept in zip((lambda keys: self.at(keys, 0), lambda values: values), cache.append(k, v))
+        ]
+    )
+)
 GroupedQueryAttention.misconception(
-    "No key is hidden: a token sees those after it. Without a cache too, the layer is causal.", section=MASK)(
-    _layer_without(allowed=lambda self, *given: None))
+    "No key is hidden: a token sees those after it. Without a cache too, the layer is causal.", section=MASK
+)(_layer_without(allowed=lambda self, *given: None))
 GroupedQueryAttention.misconception(
     "The mask is aligned to the top left, so new tokens see only the oldest keys. `is_causal=True` does the same. "
-    "Token i of a chunk stands at len(cache) + i: with n_k keys, shift the diagonal by n_k - n_q.", section=MASK)(
-    _layer_without(allowed=lambda self, new, total, cache, past, device: torch.ones(new, total).tril().bool()))
+    "Token i of a chunk stands at len(cache) + i: with n_k keys, shift the diagonal by n_k - n_q.",
+    section=MASK,
+)(_layer_without(allowed=lambda self, new, total, cache, past, device: torch.ones(new, total).tril().bool()))
 GroupedQueryAttention.misconception(
     "The mask is aligned to the top left, so new tokens see only the oldest keys. `is_causal=True` does the same. "
-    "Token i of a chunk stands at len(cache) + i: with n_k keys, shift the diagonal by n_k - n_q.", section=MASK)(
-    _layer_without(allowed=lambda self, new, total, cache, past, device: torch.ones(new, total).tril().bool()
-                   if new > 1 else None))
-_UNMASKED = ("With a cache there is no mask, so a token sees those that came in the same chunk after it. That is right "
-             "for a chunk of one token only.")
+    "Token i of a chunk stands at len(cache) + i: with n_k keys, shift the diagonal by n_k - n_q.",
+    section=MASK,
+)(
+    _layer_without(
+        allowed=lambda self, new, total, cache, past, device: torch.ones(new, total).tril().bool() if new > 1 else None
+    )
+)
+_UNMASKED = (
+    "With a cache there is no mask, so a token sees those that came in the same chunk after it. That is right "
+    "for a chunk of one token only."
+)
 GroupedQueryAttention.misconception(_UNMASKED, section=MASK)(
-    _layer_without(allowed=lambda self, new, total, cache, past, device: None if cache is not None
-                   else torch.ones(new, total).tril().bool()))
+    _layer_without(
+        allowed=lambda self, new, total, cache, past, device: (
+            None if cache is not None else torch.ones(new, total).tril().bool()
+        )
+    )
+)
 GroupedQueryAttention.misconception(_UNMASKED, section=MASK)(
-    _layer_without(allowed=lambda self, new, total, cache, past, device: None if past
-                   else torch.ones(new, total).tril().bool()))
+    _layer_without(
+        allowed=lambda self, new, total, cache, past, device: None if past else torch.ones(new, total).tril().bool()
+    )
+)
 GroupedQueryAttention.misconception(
     "A token does not see itself, and the first sees nothing at all, which gives nan. Hide the keys that stand later, "
-    "not the token's own.", section=MASK)(
-    _layer_without(allowed=lambda self, new, total, cache, past, device:
-                   torch.ones(new, total).tril(total - new - 1).bool()))
+    "not the token's own.",
+    section=MASK,
+)(
+    _layer_without(
+        allowed=lambda self, new, total, cache, past, device: torch.ones(new, total).tril(total - new - 1).bool()
+    )
+)
 GroupedQueryAttention.misconception(
-    "The mask lets one key too many through: each token sees the one after it.", section=MASK)(
-    _layer_without(allowed=lambda self, new, total, cache, past, device:
-                   torch.ones(new, total).tril(total - new + 1).bool()))
+    "The mask lets one key too many through: each token sees the one after it.", section=MASK
+)(
+    _layer_without(
+        allowed=lambda self, new, total, cache, past, device: torch.ones(new, total).tril(total - new + 1).bool()
+    )
+)
 GroupedQueryAttention.misconception(
     "The cache stays empty, so each chunk is read as if nothing had come before it. `if cache:` is False for a new "
-    "cache, since its length is 0: ask `cache is not None`, and append to it.", section=CACHE)(
-    _layer_without(open=lambda self, cache: None))
+    "cache, since its length is 0: ask `cache is not None`, and append to it.",
+    section=CACHE,
+)(_layer_without(open=lambda self, cache: None))
 GroupedQueryAttention.misconception(
     "Each chunk is read as if nothing had come before it, though its keys go into the cache. Either what `append` "
     "returns is not used, and that is everything so far; or the layer resets the cache, which only the caller may do.",
-    section=CACHE)(_layer_without(remember=lambda self, cache, k, v, past: (cache.append(k, v), (k, v))[1]))
+    section=CACHE,
+)(_layer_without(remember=lambda self, cache, k, v, past: (cache.append(k, v), (k, v))[1]))
 GroupedQueryAttention.misconception(
     "The key/value heads are repeated before they go into the cache. The numbers are right, but every head is kept "
-    "n_heads / n_kv_heads times, and nothing is saved. Append first, then repeat what comes back.", section=LAYER)(
-    _layer_without(remember=lambda self, cache, k, v, past: [
-        kept[:, ::self.n_heads // self.n_kv_heads] for kept in cache.append(*(
-            _repeat(new, self.n_heads // self.n_kv_heads) for new in (k, v)))]))
+    "n_heads / n_kv_heads times, and nothing is saved. Append first, then repeat what comes back.",
+    section=LAYER,
+)(
+    _layer_without(
+        remember=lambda self, cache, k, v, past: [
+            kept[:, :: self.n_heads // self.n_kv_heads]
+            for kept in cache.append(*(_repeat(new, self.n_heads // self.n_kv_heads) for new in (k, v)))
+        ]
+    )
+)
 GroupedQueryAttention.misconception(
-    "What comes back from `append` is taken in the wrong order: keys first, then values.", section=CACHE)(
-    _layer_without(remember=lambda self, cache, k, v, past: cache.append(k, v)[::-1]))
+    "What comes back from `append` is taken in the wrong order: keys first, then values.", section=CACHE
+)(_layer_without(remember=lambda self, cache, k, v, past: cache.append(k, v)[::-1]))
 GroupedQueryAttention.misconception(
-    "The softmax runs over the queries (dim=-2). Each query shares out its own weight: the keys are the last axis.")(
-    _layer_without(weigh=lambda self, scores: torch.softmax(scores, dim=-2)))
-GroupedQueryAttention.misconception(
-    "W_o is missing: the merged heads are returned as they are.")(
-    _layer_without(finish=lambda self, heads: merge_heads(heads)))
+    "The softmax runs over the queries (dim=-2). Each query shares out its own weight: the keys are the last axis."
+)(_layer_without(weigh=lambda self, scores: torch.softmax(scores, dim=-2)))
+GroupedQueryAttention.misconception("W_o is missing: the merged heads are returned as they are.")(
+    _layer_without(finish=lambda self, heads: merge_heads(heads))
+)
 
 
 @GroupedQueryAttention.misconception(
     "The keys go into the cache before they are rotated, and come back unrotated. Rotate first, or rotate all that "
-    "comes back, each at its own position.", section=POSITIONS)
+    "comes back, each at its own position.",
+    section=POSITIONS,
+)
 class CachedUnrotated(_Steps):
     def rotate(self, q, k, past):
         self.unrotated = k
@@ -763,7 +918,9 @@ class CachedUnrotated(_Steps):
 
 @GroupedQueryAttention.misconception(
     "The queries are rotated after `append`, when `len(cache)` counts the new tokens already: they stand too far on "
-    "by a whole chunk. Ask for the length before you append.", section=POSITIONS)
+    "by a whole chunk. Ask for the length before you append.",
+    section=POSITIONS,
+)
 class LengthAfterAppend(_Steps):
     def forward(self, x, cache=None):
         self.with_cache = cache is not None
@@ -775,7 +932,9 @@ class LengthAfterAppend(_Steps):
 
 @GroupedQueryAttention.misconception(
     "The layer keeps keys and values in itself and not in the cache that it is given. Two texts that are read in turn "
-    "then get mixed up. All memory of a text belongs in its cache.", section=CACHE)
+    "then get mixed up. All memory of a text belongs in its cache.",
+    section=CACHE,
+)
 class OwnCache(_Steps):
     def open(self, cache):
         if cache is not None and not hasattr(self, "kept"):
@@ -785,7 +944,9 @@ class OwnCache(_Steps):
 
 @GroupedQueryAttention.misconception(
     "The layer counts positions in itself. Another text with a cache of its own starts at 0 again, and only len(cache) "
-    "knows.", section=POSITIONS)
+    "knows.",
+    section=POSITIONS,
+)
 class OwnCounter(_Steps):
     seen = 0
 
@@ -802,15 +963,16 @@ class OwnCounter(_Steps):
 
 @GroupedQueryAttention.misconception(
     "The maps of keys and values are as wide as that of the queries. They make n_kv_heads * d_head numbers; to make "
-    "more and throw some away would save nothing.", section=REPEAT)
+    "more and throw some away would save nothing.",
+    section=REPEAT,
+)
 class WideMaps(_Steps):
     def __init__(self, d_model, n_heads, n_kv_heads, base=10000.0):
         super().__init__(d_model, n_heads, n_kv_heads, base)
         self.W_k, self.W_v = (nn.Linear(d_model, d_model, bias=False) for _ in range(2))
 
 
-@GroupedQueryAttention.misconception(
-    "The maps have biases. nn.Linear adds one unless you say bias=False.")
+@GroupedQueryAttention.misconception("The maps have biases. nn.Linear adds one unless you say bias=False.")
 class Biases(_Steps):
     def __init__(self, d_model, n_heads, n_kv_heads, base=10000.0):
         super().__init__(d_model, n_heads, n_kv_heads, base)
@@ -819,8 +981,7 @@ class Biases(_Steps):
         self.W_k, self.W_v = nn.Linear(d_model, narrow), nn.Linear(d_model, narrow)
 
 
-@GroupedQueryAttention.misconception(
-    "Weights come back beside the output. Here forward returns the output alone.")
+@GroupedQueryAttention.misconception("Weights come back beside the output. Here forward returns the output alone.")
 class WithWeights(_Steps):
     def forward(self, x, cache=None):
         output = super().forward(x, cache)
@@ -828,7 +989,8 @@ class WithWeights(_Steps):
 
 
 @GroupedQueryAttention.misconception(
-    "No gradient arrives: the layer works under `torch.no_grad()` or on detached tensors, and could never be trained.")
+    "No gradient arrives: the layer works under `torch.no_grad()` or on detached tensors, and could never be trained."
+)
 class NoGradient(_Steps):
     def forward(self, x, cache=None):
         with torch.no_grad():
@@ -837,18 +999,22 @@ class NoGradient(_Steps):
 
 def _made(check):
     """The layer with other checks in __init__; where nothing fits, it is made of the nearest sizes that do."""
+
     class Checked(_Steps):
         def __init__(self, d_model, n_heads, n_kv_heads, base=10000.0):
             check(d_model, n_heads, n_kv_heads)
             d_head = d_model // n_heads
-            super().__init__(max(2, d_head - d_head % 2) * n_heads, n_heads,
-                             n_kv_heads if n_heads % n_kv_heads == 0 else 1, base)
+            super().__init__(
+                max(2, d_head - d_head % 2) * n_heads, n_heads, n_kv_heads if n_heads % n_kv_heads == 0 else 1, base
+            )
+
     return Checked
 
 
 @GroupedQueryAttention.misconception(
     "n_kv_heads need not divide n_heads here. Each key/value head serves a group of equal size; raise ValueError.",
-    section=REPEAT)
+    section=REPEAT,
+)
 @_made
 def any_groups(d_model, n_heads, n_kv_heads):
     if min(n_heads, n_kv_heads) < 1 or d_model % n_heads or d_model // n_heads % 2:
@@ -857,7 +1023,9 @@ def any_groups(d_model, n_heads, n_kv_heads):
 
 @GroupedQueryAttention.misconception(
     "A head of odd width is accepted. RoPE turns pairs of numbers; raise ValueError in __init__, where the sizes are "
-    "chosen.", section=POSITIONS)
+    "chosen.",
+    section=POSITIONS,
+)
 @_made
 def odd_width(d_model, n_heads, n_kv_heads):
     if min(n_heads, n_kv_heads) < 1 or d_model % n_heads or n_heads % n_kv_heads:
@@ -866,7 +1034,8 @@ def odd_width(d_model, n_heads, n_kv_heads):
 
 @GroupedQueryAttention.misconception(
     "0 heads end in ZeroDivisionError, since the remainder is taken first. Check that there is at least 1 before you "
-    "divide.")
+    "divide."
+)
 @_made
 def divided_by_zero(d_model, n_heads, n_kv_heads):
     if d_model % n_heads or n_heads % n_kv_heads or d_model // n_heads % 2 or n_kv_heads < 0:
@@ -874,7 +1043,8 @@ def divided_by_zero(d_model, n_heads, n_kv_heads):
 
 
 @GroupedQueryAttention.misconception(
-    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
+    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError."
+)
 @_made
 def layer_asserts(d_model, n_heads, n_kv_heads):
     assert min(n_heads, n_kv_heads) >= 1
@@ -883,7 +1053,8 @@ def layer_asserts(d_model, n_heads, n_kv_heads):
 
 @GroupedQueryAttention.misconception(
     "x is accepted with any number of dimensions. Here it has exactly three, (batch, n, d_model); raise ValueError for "
-    "a text without its batch.")
+    "a text without its batch."
+)
 class AnyDimensions(_Steps):
     def forward(self, x, cache=None):
         if x.ndim == 2:
@@ -897,8 +1068,10 @@ kv_cache_bytes = Exercise(solutions.kv_cache_bytes, section=MEMORY)
 
 
 @kv_cache_bytes.property(
-    "counts a key and a value for each layer, head and token", points=1,
-    hint="Each token leaves one key and one value, d_head numbers each, for each key/value head of each layer.")
+    "counts a key and a value for each layer, head and token",
+    points=1,
+    hint="Each token leaves one key and one value, d_head numbers each, for each key/value head of each layer.",
+)
 def counts(rng):
     yield dict(n_layers=1, n_kv_heads=1, d_head=4, seq_len=3)
     yield dict(n_layers=32, n_kv_heads=8, d_head=128, seq_len=8192)
@@ -907,8 +1080,10 @@ def counts(rng):
 
 
 @kv_cache_bytes.property(
-    "counts bytes of other numbers, and a batch", points=1,
-    hint="Every text of the batch has a cache of its own. float32 has 4 bytes, float16 and bfloat16 have 2.")
+    "counts bytes of other numbers, and a batch",
+    points=1,
+    hint="Every text of the batch has a cache of its own. float32 has 4 bytes, float16 and bfloat16 have 2.",
+)
 def counts_batches(rng):
     yield dict(n_layers=30, n_kv_heads=3, d_head=64, seq_len=7, bytes_per_element=4)
     yield dict(n_layers=2, n_kv_heads=3, d_head=5, seq_len=7, bytes_per_element=1, batch=11)
@@ -916,8 +1091,11 @@ def counts_batches(rng):
 
 
 @kv_cache_bytes.property(
-    "weighs nothing before the first token, and refuses sizes that cannot be", points=1, probe=probes.error_of,
-    hint="seq_len may be 0, not less. All others are at least 1. Otherwise raise ValueError.")
+    "weighs nothing before the first token, and refuses sizes that cannot be",
+    points=1,
+    probe=probes.error_of,
+    hint="seq_len may be 0, not less. All others are at least 1. Otherwise raise ValueError.",
+)
 def counts_refuses(rng):
     layers, heads = (int(size) for size in rng.integers((2, 2), (40, 17)))
     fine = dict(n_layers=layers, n_kv_heads=heads, d_head=6, seq_len=10)
@@ -936,6 +1114,7 @@ def _bytes(count):
         if min(n_layers, n_kv_heads, d_head, bytes_per_element, batch) < 1 or seq_len < 0:
             raise ValueError("these sizes cannot be")
         return count(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch)
+
     return with_checks
 
 
@@ -943,49 +1122,71 @@ def _wrong_bytes(text, count):
     kv_cache_bytes.misconception(text)(_bytes(count))
 
 
-_wrong_bytes("The 2 is missing: a token leaves a key and a value.",
-             lambda layers, heads, width, tokens, size, batch: layers * heads * width * tokens * size * batch)
-_wrong_bytes("The layers are missing. Each has a cache of its own.",
-             lambda layers, heads, width, tokens, size, batch: 2 * heads * width * tokens * size * batch)
-_wrong_bytes("The key/value heads are missing. Each has keys and values of its own.",
-             lambda layers, heads, width, tokens, size, batch: 2 * layers * width * tokens * size * batch)
-_wrong_bytes("The width is missing: a key is d_head numbers.",
-             lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * tokens * size * batch)
-_wrong_bytes("The tokens enter squared. The scores are n by n, but they are not kept; a cache grows by a row a token.",
-             lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens ** 2 * size * batch)
-_wrong_bytes("`batch` is not looked at. Every text of the batch has a cache of its own.",
-             lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size)
-_wrong_bytes("`bytes_per_element` is not looked at; you count 2 bytes for every number.",
-             lambda layers, heads, width, tokens, size, batch: 4 * layers * heads * width * tokens * batch)
-_wrong_bytes("This counts numbers. Multiply by the bytes of a number.",
-             lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * batch)
-_wrong_bytes("This counts bits. A byte is eight of them, and bytes are asked for.",
-             lambda layers, heads, width, tokens, size, batch: 16 * layers * heads * width * tokens * size * batch)
-_wrong_bytes("This is in kibibytes, rounded down. Bytes are asked for, all of them.",
-             lambda layers, heads, width, tokens, size, batch:
-             2 * layers * heads * width * tokens * size * batch // 1024)
-_wrong_bytes("The token that is being written is counted on top. seq_len is all that the cache holds.",
-             lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * (tokens + 1) * size * batch)
-_wrong_bytes("The 2 for key and value is there twice. bytes_per_element is the size of a number and nothing else.",
-             lambda layers, heads, width, tokens, size, batch: 4 * layers * heads * width * tokens * size * batch)
+_wrong_bytes(
+    "The 2 is missing: a token leaves a key and a value.",
+    lambda layers, heads, width, tokens, size, batch: layers * heads * width * tokens * size * batch,
+)
+_wrong_bytes(
+    "The layers are missing. Each has a cache of its own.",
+    lambda layers, heads, width, tokens, size, batch: 2 * heads * width * tokens * size * batch,
+)
+_wrong_bytes(
+    "The key/value heads are missing. Each has keys and values of its own.",
+    lambda layers, heads, width, tokens, size, batch: 2 * layers * width * tokens * size * batch,
+)
+_wrong_bytes(
+    "The width is missing: a key is d_head numbers.",
+    lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * tokens * size * batch,
+)
+_wrong_bytes(
+    "The tokens enter squared. The scores are n by n, but they are not kept; a cache grows by a row a token.",
+    lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens**2 * size * batch,
+)
+_wrong_bytes(
+    "`batch` is not looked at. Every text of the batch has a cache of its own.",
+    lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size,
+)
+_wrong_bytes(
+    "`bytes_per_element` is not looked at; you count 2 bytes for every number.",
+    lambda layers, heads, width, tokens, size, batch: 4 * layers * heads * width * tokens * batch,
+)
+_wrong_bytes(
+    "This counts numbers. Multiply by the bytes of a number.",
+    lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * batch,
+)
+_wrong_bytes(
+    "This counts bits. A byte is eight of them, and bytes are asked for.",
+    lambda layers, heads, width, tokens, size, batch: 16 * layers * heads * width * tokens * size * batch,
+)
+_wrong_bytes(
+    "This is in kibibytes, rounded down. Bytes are asked for, all of them.",
+    lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size * batch // 1024,
+)
+_wrong_bytes(
+    "The token that is being written is counted on top. seq_len is all that the cache holds.",
+    lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * (tokens + 1) * size * batch,
+)
+_wrong_bytes(
+    "The 2 for key and value is there twice. bytes_per_element is the size of a number and nothing else.",
+    lambda layers, heads, width, tokens, size, batch: 4 * layers * heads * width * tokens * size * batch,
+)
 
 
 @kv_cache_bytes.misconception(
-    "Sizes that cannot be are accepted. There is no model without layers and no text of length -1; raise ValueError.")
+    "Sizes that cannot be are accepted. There is no model without layers and no text of length -1; raise ValueError."
+)
 def any_sizes(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
     return 2 * n_layers * n_kv_heads * d_head * seq_len * bytes_per_element * batch
 
 
-@kv_cache_bytes.misconception(
-    "A cache without tokens is refused. Before the first token it is empty: 0 bytes.")
+@kv_cache_bytes.misconception("A cache without tokens is refused. Before the first token it is empty: 0 bytes.")
 def no_tokens_refused(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
     if min(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch) < 1:
         raise ValueError("these sizes cannot be")
     return any_sizes(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch)
 
 
-@kv_cache_bytes.misconception(
-    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
+@kv_cache_bytes.misconception("`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
 def bytes_asserted(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
     assert min(n_layers, n_kv_heads, d_head, bytes_per_element, batch) >= 1 and seq_len >= 0
     return any_sizes(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch)
@@ -993,7 +1194,9 @@ def bytes_asserted(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, b
 
 # The question graded by hand -----------------------------------------------------------------------------------------
 
-written = Written(points=3, rubric="""
+written = Written(
+    points=3,
+    rubric="""
 One point each:
 
 1. **The common beginning is exact.** Under the causal mask the keys and values of the 2000 tokens depend on these
@@ -1017,4 +1220,5 @@ them on by the offset. But a document's tokens should also have read the documen
 key, from layer 2 on it changes all of them, and no rotation brings it back. I would take two short documents, compute
 the logits in one pass and with joined caches, and compare them to 1e-4; then again with one layer and mended positions,
 where they should agree."
-""")
+""",
+)

@@ -37,9 +37,15 @@ def _weights(rng, init, dtype=torch.float64):
     """Weights for a model of those sizes: norms around 1, maps of variance 1 / inputs, an embedding of variance 1."""
     width, hidden = init["d_model"], init["d_ff"]
     shared = width // init["n_heads"] * init["n_kv_heads"]
-    maps = {"attention.W_q": (width, width), "attention.W_k": (shared, width), "attention.W_v": (shared, width),
-            "attention.W_o": (width, width), "feed_forward.W_gate": (hidden, width),
-            "feed_forward.W_up": (hidden, width), "feed_forward.W_down": (width, hidden)}
+    maps = {
+        "attention.W_q": (width, width),
+        "attention.W_k": (shared, width),
+        "attention.W_v": (shared, width),
+        "attention.W_o": (width, width),
+        "feed_forward.W_gate": (hidden, width),
+        "feed_forward.W_up": (hidden, width),
+        "feed_forward.W_down": (width, hidden),
+    }
     weights = {"embedding.weight": normal(rng, init["vocab_size"], width, dtype=dtype)}
     for layer in range(init["n_layers"]):
         for norm in ("norm_1", "norm_2"):
@@ -56,9 +62,11 @@ def _model(rng, *shape, dtype=torch.float64, **sizes):
 
 
 @LanguageModel.property(
-    "has an embedding, blocks and a norm, and no head of its own", points=1,
+    "has an embedding, blocks and a norm, and no head of its own",
+    points=1,
     hint="nn.Embedding(vocab_size, d_model), an nn.ModuleList of n_layers LlamaBlocks, and an RMSNorm, under the "
-         "names embedding, blocks and norm. The head is the embedding's weight once more.")
+    "names embedding, blocks and norm. The head is the embedding's weight once more.",
+)
 def structure(rng):
     vocab_size, d_ff = (int(size) for size in rng.choice([5, 6, 7, 9, 10, 11], size=2, replace=False))
     yield dict(init=SIZES | dict(vocab_size=vocab_size, d_ff=d_ff))
@@ -66,9 +74,12 @@ def structure(rng):
 
 
 @LanguageModel.property(
-    "turns ids into logits", points=3, **ROPE,
+    "turns ids into logits",
+    points=3,
+    **ROPE,
     hint="Look the ids up, let every block read what the one before it wrote, norm, then a dot product with every row "
-         "of the embedding: norm(x) @ embedding.weight.T.")
+    "of the embedding: norm(x) @ embedding.weight.T.",
+)
 def forward(rng):
     yield _model(rng, 1, 4)
     yield _model(rng, 2, 5)
@@ -76,16 +87,22 @@ def forward(rng):
 
 
 @LanguageModel.property(
-    "hands base and eps on", points=1, **ROPE,
-    hint="Each block takes base and eps, and the last norm takes eps. Left out, they fall back to 10000 and 1e-5.")
+    "hands base and eps on",
+    points=1,
+    **ROPE,
+    hint="Each block takes base and eps, and the last norm takes eps. Left out, they fall back to 10000 and 1e-5.",
+)
 def settings(rng):
     yield dict(**_model(rng, 1, 5, base=7.0, n_layers=1))
     yield dict(**_model(rng, 1, 4, eps=0.3, n_layers=1))
 
 
 @LanguageModel.property(
-    "keeps the future out, and lets the past in", points=1, probe=probes.moved,
-    hint="Replace one id: no earlier row of logits may move, not by a single bit, and every row from there on must.")
+    "keeps the future out, and lets the past in",
+    points=1,
+    probe=probes.moved,
+    hint="Replace one id: no earlier row of logits may move, not by a single bit, and every row from there on must.",
+)
 def future(rng):
     for n in (4, 5):
         case = _model(rng, 2, n, n_layers=1)
@@ -95,18 +112,26 @@ def future(rng):
 
 
 @LanguageModel.property(
-    "reads in pieces, with one cache for each block, what it reads at once", points=2, probe=probes.in_chunks, **ROPE,
-    hint="Give block number l the cache number l. Positions are the caches' business: do not count them here.")
+    "reads in pieces, with one cache for each block, what it reads at once",
+    points=2,
+    probe=probes.in_chunks,
+    **ROPE,
+    hint="Give block number l the cache number l. Positions are the caches' business: do not count them here.",
+)
 def chunks(rng):
     yield dict(**_model(rng, 1, 5), cuts=[3, 4])
     yield dict(**_model(rng, 2, 6), cuts=[1, 2, 5], beside=_ids(rng, 1, 4))
 
 
 @LanguageModel.property(
-    "has the right gradients, also those of the embedding in both of its places", points=1, probe=probes.gradients,
-    rtol=1e-4, atol=1e-6,
+    "has the right gradients, also those of the embedding in both of its places",
+    points=1,
+    probe=probes.gradients,
+    rtol=1e-4,
+    atol=1e-6,
     hint="The embedding's weight gets a gradient from the look-up and another one from the head. A copy of it, "
-         "`.detach()` or `.data` lose one of them.")
+    "`.detach()` or `.data` lose one of them.",
+)
 def right_gradients(rng):
     case = _model(rng, 1, 3, n_layers=1)
     asked = ("embedding.weight", "blocks.0.norm_1.weight", "norm.weight")  # gradients of all would fill the file
@@ -115,16 +140,24 @@ def right_gradients(rng):
 
 
 @LanguageModel.property(
-    "works in single precision", points=1, rtol=1e-3, atol=1e-4,
-    hint="Weights in float32 give logits in float32. Make no tensors of another type on the way.")
+    "works in single precision",
+    points=1,
+    rtol=1e-3,
+    atol=1e-4,
+    hint="Weights in float32 give logits in float32. Make no tensors of another type on the way.",
+)
 def single_precision(rng):
     yield _model(rng, 2, 4, n_layers=1, dtype=torch.float32)
 
 
 @LanguageModel.property(
-    "refuses ids that are not in the vocabulary", points=1, probe=probes.error_of, **ROPE,
+    "refuses ids that are not in the vocabulary",
+    points=1,
+    probe=probes.error_of,
+    **ROPE,
     hint="ValueError when an id is below 0 or not below vocab_size. PyTorch's own answer is IndexError, and indexing "
-         "takes -1 for the last row without a word. ids must be (batch, n).")
+    "takes -1 for the last row without a word. ids must be (batch, n).",
+)
 def refuses(rng):
     small = dict(init=SIZES | dict(n_layers=1, d_ff=2))
     yield dict(**small, ids=torch.tensor([[2, 7, 3]]))
@@ -136,8 +169,12 @@ def refuses(rng):
 
 
 @LanguageModel.property(
-    "leaves the ids as they were", points=1, probe=probes.unchanged, **ROPE,
-    hint="An operation whose name ends in an underscore writes into its tensor. Use none on ids.")
+    "leaves the ids as they were",
+    points=1,
+    probe=probes.unchanged,
+    **ROPE,
+    hint="An operation whose name ends in an underscore writes into its tensor. Use none on ids.",
+)
 def ids_stay(rng):
     yield _model(rng, 2, 3, n_layers=1)
 
@@ -183,7 +220,8 @@ class _Steps(nn.Module):
 
 @LanguageModel.misconception(
     "The last norm is missing. What comes out of the blocks has whatever length it has; the head expects rows of root "
-    "mean square 1.")
+    "mean square 1."
+)
 class NoLastNorm(_Steps):
     def forward(self, ids, caches=None):
         self.inspect(ids)
@@ -192,7 +230,8 @@ class NoLastNorm(_Steps):
 
 @LanguageModel.misconception(
     "The last norm is a LayerNorm, which subtracts the mean and has a bias. A Llama has an RMSNorm there, as in its "
-    "blocks.")
+    "blocks."
+)
 class LastLayerNorm(_Steps):
     def last_norm(self, d_model, eps):
         return LayerNorm(d_model, eps)
@@ -200,7 +239,8 @@ class LastLayerNorm(_Steps):
 
 @LanguageModel.misconception(
     "The norm comes before the blocks. Each block norms its own input already; what nobody norms is the output of the "
-    "last one.")
+    "last one."
+)
 class NormFirst(_Steps):
     def forward(self, ids, caches=None):
         self.inspect(ids)
@@ -209,7 +249,8 @@ class NormFirst(_Steps):
 
 @LanguageModel.misconception(
     "The norm is applied after every block. Between blocks the residual stream is left alone; only the last output is "
-    "normed.")
+    "normed."
+)
 class NormEverywhere(_Steps):
     def run(self, x, caches):
         for number, block in enumerate(self.blocks):
@@ -219,7 +260,8 @@ class NormEverywhere(_Steps):
 
 @LanguageModel.misconception(
     "The head has a weight of its own. Here it is tied: the embedding's weight is used a second time, so the model "
-    "has no other parameter for it.")
+    "has no other parameter for it."
+)
 class UntiedHead(_Steps):
     def __init__(self, *sizes, **named):
         super().__init__(*sizes, **named)
@@ -230,7 +272,8 @@ class UntiedHead(_Steps):
 
 
 @LanguageModel.misconception(
-    "The embedding is multiplied by the square root of d_model. The paper of 2017 does that; a Llama does not.")
+    "The embedding is multiplied by the square root of d_model. The paper of 2017 does that; a Llama does not."
+)
 class ScaledEmbedding(_Steps):
     def look_up(self, ids):
         return super().look_up(ids) * self.norm.weight.shape[0] ** 0.5
@@ -238,7 +281,8 @@ class ScaledEmbedding(_Steps):
 
 @LanguageModel.misconception(
     "Sinusoids are added to the embedding. RoPE inside of each block knows the positions already; nothing is added "
-    "here.")
+    "here."
+)
 class SinusoidsAdded(_Steps):
     def look_up(self, ids):
         x = super().look_up(ids)
@@ -248,21 +292,22 @@ class SinusoidsAdded(_Steps):
 
 
 @LanguageModel.misconception(
-    "A softmax stands at the end. The model returns logits; sampling and the loss take their own softmax.")
+    "A softmax stands at the end. The model returns logits; sampling and the loss take their own softmax."
+)
 class SoftmaxAtTheEnd(_Steps):
     def read_out(self, x):
         return super().read_out(x).softmax(dim=-1)
 
 
-@LanguageModel.misconception(
-    "A log-softmax stands at the end. The model returns the logits as they are.")
+@LanguageModel.misconception("A log-softmax stands at the end. The model returns the logits as they are.")
 class LogSoftmaxAtTheEnd(_Steps):
     def read_out(self, x):
         return super().read_out(x).log_softmax(dim=-1)
 
 
 @LanguageModel.misconception(
-    "Only the last position comes out. Training needs the logits of all positions, (batch, n, vocab_size).")
+    "Only the last position comes out. Training needs the logits of all positions, (batch, n, vocab_size)."
+)
 class LastPositionOnly(_Steps):
     def read_out(self, x):
         return super().read_out(x[:, -1:])
@@ -270,7 +315,8 @@ class LastPositionOnly(_Steps):
 
 @LanguageModel.misconception(
     "Every block reads the embedding. Block after block must read what the one before it wrote, so that they build on "
-    "one another.")
+    "one another."
+)
 class NotStacked(_Steps):
     def run(self, x, caches):
         out = x
@@ -280,7 +326,8 @@ class NotStacked(_Steps):
 
 
 @LanguageModel.misconception(
-    "What the blocks return is added to their input once more. A block has its residual connections inside.")
+    "What the blocks return is added to their input once more. A block has its residual connections inside."
+)
 class ResidualTwice(_Steps):
     def run(self, x, caches):
         for number, block in enumerate(self.blocks):
@@ -289,7 +336,8 @@ class ResidualTwice(_Steps):
 
 
 @LanguageModel.misconception(
-    "It is one block, used n_layers times: `[block] * n_layers` repeats the same object. Make a new one each time.")
+    "It is one block, used n_layers times: `[block] * n_layers` repeats the same object. Make a new one each time."
+)
 class OneBlockRepeated(_Steps):
     def stack(self, blocks):
         return nn.ModuleList(blocks[:1] * len(blocks))
@@ -297,7 +345,8 @@ class OneBlockRepeated(_Steps):
 
 @LanguageModel.misconception(
     "The blocks stand in a plain list, so their parameters do not count as the model's: an optimiser would never see "
-    "them. Use nn.ModuleList.")
+    "them. Use nn.ModuleList."
+)
 class PlainList(_Steps):
     def stack(self, blocks):
         return blocks
@@ -305,55 +354,57 @@ class PlainList(_Steps):
 
 @LanguageModel.misconception(
     "The caches are not used, or emptied at each call. The blocks then see the new piece alone, and count its "
-    "positions from 0. Whoever makes the caches says when a text begins.")
+    "positions from 0. Whoever makes the caches says when a text begins."
+)
 class CachesIgnored(_Steps):
     def run(self, x, caches):
         return super().run(x, None)
 
 
 @LanguageModel.misconception(
-    "All blocks share the first cache. Each has keys and values of its own, so block number l needs cache number l.")
+    "All blocks share the first cache. Each has keys and values of its own, so block number l needs cache number l."
+)
 class OneCacheForAll(_Steps):
     def run(self, x, caches):
         return super().run(x, None if caches is None else [caches[0]] * len(self.blocks))
 
 
 @LanguageModel.misconception(
-    "Only the first block gets its cache. The later ones forget everything between two pieces.")
+    "Only the first block gets its cache. The later ones forget everything between two pieces."
+)
 class FirstBlockOnly(_Steps):
     def run(self, x, caches):
         return super().run(x, None if caches is None else [caches[0]] + [None] * (len(self.blocks) - 1))
 
 
 @LanguageModel.misconception(
-    "`base` is not handed on to the blocks, so they turn with 10000 whatever was asked for. SmolLM2 needs 100000.")
+    "`base` is not handed on to the blocks, so they turn with 10000 whatever was asked for. SmolLM2 needs 100000."
+)
 class BaseForgotten(_Steps):
     def block(self, d_model, n_heads, n_kv_heads, d_ff, base, eps):
         return LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, eps=eps)
 
 
-@LanguageModel.misconception(
-    "`eps` is not handed on to the blocks, so their norms use 1e-5 whatever was asked for.")
+@LanguageModel.misconception("`eps` is not handed on to the blocks, so their norms use 1e-5 whatever was asked for.")
 class EpsForgottenInBlocks(_Steps):
     def block(self, d_model, n_heads, n_kv_heads, d_ff, base, eps):
         return LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, base)
 
 
-@LanguageModel.misconception(
-    "`eps` is not handed on to the last norm, which uses 1e-5 whatever was asked for.")
+@LanguageModel.misconception("`eps` is not handed on to the last norm, which uses 1e-5 whatever was asked for.")
 class EpsForgottenAtTheEnd(_Steps):
     def last_norm(self, d_model, eps):
         return RMSNorm(d_model)
 
 
-@LanguageModel.misconception(
-    "`eps` is handed on neither to the blocks nor to the last norm: all of them use 1e-5.")
+@LanguageModel.misconception("`eps` is handed on neither to the blocks nor to the last norm: all of them use 1e-5.")
 class EpsForgotten(EpsForgottenInBlocks, EpsForgottenAtTheEnd):
     pass
 
 
 @LanguageModel.misconception(
-    "`base` and `eps` are handed on in each other's place. Pass them by name, and the order cannot matter.")
+    "`base` and `eps` are handed on in each other's place. Pass them by name, and the order cannot matter."
+)
 class BaseAndEpsExchanged(_Steps):
     def block(self, d_model, n_heads, n_kv_heads, d_ff, base, eps):
         return LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, eps, base)
@@ -361,7 +412,8 @@ class BaseAndEpsExchanged(_Steps):
 
 @LanguageModel.misconception(
     "The head is detached: a copy of the embedding's weight is used. Its numbers are right, but no gradient of the "
-    "head arrives at the embedding.")
+    "head arrives at the embedding."
+)
 class DetachedHead(_Steps):
     def read_out(self, x):
         return x @ self.embedding.weight.detach().T
@@ -369,7 +421,8 @@ class DetachedHead(_Steps):
 
 @LanguageModel.misconception(
     "An id outside of the vocabulary ends in IndexError, which is what nn.Embedding says (on a GPU it ends the whole "
-    "process). Look at the smallest and the largest id first, and raise ValueError.")
+    "process). Look at the smallest and the largest id first, and raise ValueError."
+)
 class IndexErrorComes(_Steps):
     def inspect(self, ids):
         if ids.ndim != 2:
@@ -381,15 +434,15 @@ class IndexErrorComes(_Steps):
 
 @LanguageModel.misconception(
     "Negative ids are let through: only the upper end is tested. Indexing takes -1 for the last row without a word, "
-    "and nn.Embedding answers with IndexError.")
+    "and nn.Embedding answers with IndexError."
+)
 class NegativeIds(_Steps):
     def inspect(self, ids):
         if ids.ndim != 2 or bool((ids >= self.vocab_size).any()):
             raise ValueError("ids do not fit")
 
 
-@LanguageModel.misconception(
-    "The id vocab_size itself is let through. Ids run from 0 to vocab_size - 1.")
+@LanguageModel.misconception("The id vocab_size itself is let through. Ids run from 0 to vocab_size - 1.")
 class OneIdTooMany(_Steps):
     def inspect(self, ids):
         if ids.ndim != 2 or bool(((ids < 0) | (ids > self.vocab_size)).any()):
@@ -398,7 +451,8 @@ class OneIdTooMany(_Steps):
 
 @LanguageModel.misconception(
     "Ids outside of the vocabulary are moved to its ends by `clamp`. The model then reads another text than it was "
-    "given; raise ValueError.")
+    "given; raise ValueError."
+)
 class IdsClamped(_Steps):
     def inspect(self, ids):
         if ids.ndim != 2:
@@ -442,8 +496,10 @@ def _often(rng, logits, **inputs):
 
 
 @sample.property(
-    "takes the most likely token at temperature 0, for each row of any leading axes", points=1,
-    hint="argmax along the last axis; the result has the shape of logits without that axis. Do not divide by 0.")
+    "takes the most likely token at temperature 0, for each row of any leading axes",
+    points=1,
+    hint="argmax along the last axis; the result has the shape of logits without that axis. Do not divide by 0.",
+)
 def greedy(rng):
     yield dict(logits=normal(rng, 6, dtype=torch.float32), temperature=0.0)
     yield dict(logits=0.01 * normal(rng, 4, 6, dtype=torch.float32), temperature=0.0)
@@ -452,10 +508,13 @@ def greedy(rng):
 
 
 @sample.property(
-    "draws each token as often as the softmax says, whatever the size of the logits", points=2,
-    probe=probes.frequencies, **OFTEN,
+    "draws each token as often as the softmax says, whatever the size of the logits",
+    points=2,
+    probe=probes.frequencies,
+    **OFTEN,
     hint="softmax along the last axis, then torch.multinomial, which takes two axes at most: make the leading axes "
-         "one, and give them back afterwards.")
+    "one, and give them back afterwards.",
+)
 def draws(rng):
     yield _often(rng, UNEQUAL)
     yield _often(rng, _shares(rng, 0.45, 0.15, 0.25, 0.1, 0.05) + 900.0)
@@ -463,17 +522,25 @@ def draws(rng):
 
 
 @sample.property(
-    "divides the logits by the temperature", points=1, probe=probes.frequencies, **OFTEN,
-    hint="Above 1 the shares come closer to one another, below 1 they move apart.")
+    "divides the logits by the temperature",
+    points=1,
+    probe=probes.frequencies,
+    **OFTEN,
+    hint="Above 1 the shares come closer to one another, below 1 they move apart.",
+)
 def temperature(rng):
     yield _often(rng, _shares(rng, 0.6, 0.3, 0.1), temperature=2.0)
     yield _often(rng, _shares(rng, 0.4, 0.3, 0.2, 0.1), temperature=0.5)
 
 
 @sample.property(
-    "draws from the top_k most likely tokens", points=1, probe=probes.frequencies, **OFTEN,
+    "draws from the top_k most likely tokens",
+    points=1,
+    probe=probes.frequencies,
+    **OFTEN,
     hint="All others get a share of 0, and those that stay share 1 among them. top_k may be larger than the "
-         "vocabulary: then all stay.")
+    "vocabulary: then all stay.",
+)
 def top_k(rng):
     yield _often(rng, UNEQUAL, top_k=2)
     yield _often(rng, _shares(rng, 0.35, 0.25, 0.2, 0.12, 0.08), top_k=3)
@@ -482,9 +549,13 @@ def top_k(rng):
 
 
 @sample.property(
-    "draws from the fewest tokens that together reach top_p", points=2, probe=probes.frequencies, **OFTEN,
+    "draws from the fewest tokens that together reach top_p",
+    points=2,
+    probe=probes.frequencies,
+    **OFTEN,
     hint="Sort by share, largest first. A token stays if the shares before it have not reached top_p: the one that "
-         "crosses the line stays, and so does the first one, always.")
+    "crosses the line stays, and so does the first one, always.",
+)
 def top_p(rng):
     yield _often(rng, UNEQUAL, top_p=0.6)
     yield _often(rng, _shares(rng, 0.35, 0.25, 0.2, 0.12, 0.08), top_p=0.7)
@@ -494,8 +565,12 @@ def top_p(rng):
 
 
 @sample.property(
-    "applies temperature, then top-k, then top-p over what is left", points=1, probe=probes.frequencies, **OFTEN,
-    hint="top_p looks at shares after the temperature, and after those that top_k left share 1 among them.")
+    "applies temperature, then top-k, then top-p over what is left",
+    points=1,
+    probe=probes.frequencies,
+    **OFTEN,
+    hint="top_p looks at shares after the temperature, and after those that top_k left share 1 among them.",
+)
 def order(rng):
     yield _often(rng, _shares(rng, 0.40, 0.22, 0.16, 0.12, 0.10, behind=3), top_k=3, top_p=0.5)
     yield _often(rng, _shares(rng, 0.6, 0.25, 0.1, 0.05), temperature=2.0, top_p=0.75)
@@ -503,16 +578,22 @@ def order(rng):
 
 
 @sample.property(
-    "draws from `generator` alone", points=1, probe=probes.generator_seeded,
-    hint="Hand `generator` on to torch.multinomial. Seeding anything yourself would repeat the same token for ever.")
+    "draws from `generator` alone",
+    points=1,
+    probe=probes.generator_seeded,
+    hint="Hand `generator` on to torch.multinomial. Seeding anything yourself would repeat the same token for ever.",
+)
 def own_generator(rng):
     yield dict(seed=int(rng.integers(1, 10_000)), logits=normal(rng, 40, 5, dtype=torch.float32), top_k=4)
     yield dict(seed=int(rng.integers(1, 10_000)), logits=normal(rng, 2, 30, 6, dtype=torch.float32), top_p=0.9)
 
 
 @sample.property(
-    "leaves the logits as they were", points=1, probe=probes.unchanged,
-    hint="Writing minus infinity into logits[...] or dividing with /= changes the caller's tensor. Make a new one.")
+    "leaves the logits as they were",
+    points=1,
+    probe=probes.unchanged,
+    hint="Writing minus infinity into logits[...] or dividing with /= changes the caller's tensor. Make a new one.",
+)
 def logits_stay(rng):
     first, second = _two_tokens(rng, 2, 3, 4)  # neither is one of the first top_k of the vocabulary
     yield dict(logits=_clear(rng, 5, first), temperature=0.5, top_k=2, top_p=0.5)
@@ -520,13 +601,22 @@ def logits_stay(rng):
 
 
 @sample.property(
-    "refuses a negative temperature, and limits that leave no token", points=1, probe=probes.error_of,
-    hint="ValueError for temperature below 0, top_k below 1, and top_p that is not above 0 and at most 1.")
+    "refuses a negative temperature, and limits that leave no token",
+    points=1,
+    probe=probes.error_of,
+    hint="ValueError for temperature below 0, top_k below 1, and top_p that is not above 0 and at most 1.",
+)
 def sample_refuses(rng):
     first, second = _two_tokens(rng, 1, 2, 3)
     logits = _clear(rng, 5, first)
-    for limits in (dict(temperature=-0.5), dict(top_k=0), dict(top_k=-2), dict(top_p=0.0), dict(top_p=1.5),
-                   dict(top_p=-0.3)):
+    for limits in (
+        dict(temperature=-0.5),
+        dict(top_k=0),
+        dict(top_k=-2),
+        dict(top_p=0.0),
+        dict(top_p=1.5),
+        dict(top_p=-0.3),
+    ):
         yield dict(logits=logits, **limits)
     yield dict(logits=_clear(rng, 4, first), temperature=0.0)
     yield dict(logits=_clear(rng, 6, second), top_k=1, top_p=1.0)
@@ -587,19 +677,24 @@ class _Draw:
 
 def _wrong_draw(text, section=None):
     """Declares a class of wrong steps as the misconception that its object is, under the class's name."""
+
     def declare(steps):
         made = steps()
 
         def wrong(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
             return made(logits, temperature, top_k, top_p, generator)
+
         wrong.__name__ = steps.__name__
         sample.misconception(text, section=section)(wrong)
         return steps
+
     return declare
 
 
-@_wrong_draw("The logits are multiplied by the temperature. Divide: a high temperature makes them smaller, and the "
-             "shares more alike.")
+@_wrong_draw(
+    "The logits are multiplied by the temperature. Divide: a high temperature makes them smaller, and the "
+    "shares more alike."
+)
 class _Multiplied(_Draw):
     def cool(self, logits, temperature):
         return logits * temperature
@@ -611,8 +706,10 @@ class _TemperatureIgnored(_Draw):
         return logits
 
 
-@_wrong_draw("The shares are divided by the temperature, not the logits. Once they share 1 among them again, nothing "
-             "has changed.")
+@_wrong_draw(
+    "The shares are divided by the temperature, not the logits. Once they share 1 among them again, nothing "
+    "has changed."
+)
 class _SharesDivided(_Draw):
     def cool(self, logits, temperature):
         return logits
@@ -641,8 +738,10 @@ class _DividedByZero(_Draw):
         return self.draw((logits / 0.0).softmax(dim=-1), None)
 
 
-@_wrong_draw("At temperature 0 the least likely token comes out: an argmin, or the end of a list that was sorted the "
-             "other way round. Take the argmax.")
+@_wrong_draw(
+    "At temperature 0 the least likely token comes out: an argmin, or the end of a list that was sorted the "
+    "other way round. Take the argmax."
+)
 class _LeastLikelyAtZero(_Draw):
     def at_zero(self, logits):
         return logits.argmin(dim=-1)
@@ -672,8 +771,10 @@ class _FirstOfTheVocabulary(_Draw):
         return shares * (torch.arange(shares.shape[-1]) < top_k)
 
 
-@_wrong_draw("top_k larger than the vocabulary fails: torch.topk wants at most as many as there are. Take the smaller "
-             "of the two.")
+@_wrong_draw(
+    "top_k larger than the vocabulary fails: torch.topk wants at most as many as there are. Take the smaller "
+    "of the two."
+)
 class _KTooLarge(_Draw):
     def few(self, shares, top_k):
         return shares * (shares >= shares.topk(top_k, dim=-1).values[..., -1:])
@@ -693,16 +794,20 @@ class _TopPIgnored(_Draw):
         return shares
 
 
-@_wrong_draw("The token that crosses top_p is dropped. It belongs to those that stay: without it they do not reach "
-             "top_p. Look at the shares *before* a token, not up to it.")
+@_wrong_draw(
+    "The token that crosses top_p is dropped. It belongs to those that stay: without it they do not reach "
+    "top_p. Look at the shares *before* a token, not up to it."
+)
 class _CrossingDropped(_Draw):
     def nucleus(self, shares, top_p):
         kept = shares * (self.before(shares) + shares <= top_p)
         return torch.where(self.before(shares) == 0, shares, kept)
 
 
-@_wrong_draw("The token that crosses top_p is dropped, and where it is the first one no token is left at all. It "
-             "belongs to those that stay.")
+@_wrong_draw(
+    "The token that crosses top_p is dropped, and where it is the first one no token is left at all. It "
+    "belongs to those that stay."
+)
 class _CrossingDroppedToo(_Draw):
     def nucleus(self, shares, top_p):
         return shares * (self.before(shares) + shares <= top_p)
@@ -722,24 +827,27 @@ class _NotSorted(_Draw):
         return shares.cumsum(dim=-1) - shares
 
 
-@_wrong_draw("The shares are sorted the wrong way: the least likely tokens stay until they reach top_p. Largest "
-             "first.")
+@_wrong_draw("The shares are sorted the wrong way: the least likely tokens stay until they reach top_p. Largest first.")
 class _SortedUpwards(_Draw):
     def before(self, shares):
         smaller = shares[..., None, :] < shares[..., :, None]
         return (shares[..., None, :] * smaller).sum(dim=-1)
 
 
-@_wrong_draw("top_p is used as a limit for single tokens: those with a share below it are dropped. It is about what "
-             "the most likely tokens have together.")
+@_wrong_draw(
+    "top_p is used as a limit for single tokens: those with a share below it are dropped. It is about what "
+    "the most likely tokens have together."
+)
 class _LimitForEach(_Draw):
     def nucleus(self, shares, top_p):
         kept = shares * (shares >= top_p)
         return torch.where(self.before(shares) == 0, shares, kept)
 
 
-@_wrong_draw("top_p is measured on shares that top_k has not been applied to, or that were not shared out again after "
-             "it. First top_k, then those that are left share 1 among them, then top_p.")
+@_wrong_draw(
+    "top_p is measured on shares that top_k has not been applied to, or that were not shared out again after "
+    "it. First top_k, then those that are left share 1 among them, then top_p."
+)
 class _PFirst(_Draw):
     def shares(self, logits, temperature, top_k, top_p):
         shares = self.softmax(self.cool(logits, temperature))
@@ -755,8 +863,10 @@ class _LimitsBeforeTemperature(_Draw):
         return (logits / temperature).masked_fill(plain == 0, -torch.inf).softmax(dim=-1)
 
 
-@_wrong_draw("Those that stay do not share 1 among them: what the dropped ones had falls to the last token. Divide by "
-             "the sum of what is left.")
+@_wrong_draw(
+    "Those that stay do not share 1 among them: what the dropped ones had falls to the last token. Divide by "
+    "the sum of what is left."
+)
 class _RestToTheLast(_Draw):
     def draw(self, shares, generator):
         flat = shares.reshape(-1, shares.shape[-1]).double()
@@ -767,8 +877,10 @@ class _RestToTheLast(_Draw):
         return shares
 
 
-@_wrong_draw("The result is a place in the sorted order and not a token: after sorting, place 0 is the most likely "
-             "token, whichever that is. Look up which token stood there.")
+@_wrong_draw(
+    "The result is a place in the sorted order and not a token: after sorting, place 0 is the most likely "
+    "token, whichever that is. Look up which token stood there."
+)
 class _PlacesForTokens(_Draw):
     def draw(self, shares, generator):
         return super().draw(shares.sort(dim=-1, descending=True).values, generator)
@@ -780,8 +892,10 @@ class _AllAlike(_Draw):
         return super().draw((shares > 0).to(shares.dtype), generator)
 
 
-@_wrong_draw("The softmax runs along the first axis, which is the batch. Each row of logits is a distribution of its "
-             "own: dim=-1.")
+@_wrong_draw(
+    "The softmax runs along the first axis, which is the batch. Each row of logits is a distribution of its "
+    "own: dim=-1."
+)
 class _AlongTheBatch(_Draw):
     def softmax(self, logits):
         return logits.softmax(dim=0)
@@ -793,8 +907,10 @@ class _PlainExponentials(_Draw):
         return self.share_out(torch.exp(logits))
 
 
-@_wrong_draw("The result has an axis of size 1 at its end, as torch.multinomial returns it. Give the shape of logits "
-             "without the last axis.")
+@_wrong_draw(
+    "The result has an axis of size 1 at its end, as torch.multinomial returns it. Give the shape of logits "
+    "without the last axis."
+)
 class _OneAxisMore(_Draw):
     def draw(self, shares, generator):
         return super().draw(shares, generator)[..., None]
@@ -827,8 +943,7 @@ class _NegativeTemperature(_Draw):
         super().refuse(max(0, temperature), top_k, top_p)
 
 
-@_wrong_draw("top_k below 1 and top_p of 0 leave no token, and top_p above 1 means nothing. Raise ValueError for "
-             "them.")
+@_wrong_draw("top_k below 1 and top_p of 0 leave no token, and top_p above 1 means nothing. Raise ValueError for them.")
 class _AnyLimits(_Draw):
     def refuse(self, temperature, top_k, top_p):
         super().refuse(temperature, None, None)
@@ -840,8 +955,9 @@ class _AnyLimits(_Draw):
         return super().nucleus(shares, max(1e-9, top_p))
 
 
-@_wrong_draw("0 counts as None: `if top_k:` and `if top_p:` skip a limit of 0 in place of refusing it. Ask `is not "
-             "None`.")
+@_wrong_draw(
+    "0 counts as None: `if top_k:` and `if top_p:` skip a limit of 0 in place of refusing it. Ask `is not None`."
+)
 class _ZeroIsNone(_Draw):
     def refuse(self, temperature, top_k, top_p):
         super().refuse(temperature, top_k or None, top_p or None)
@@ -856,31 +972,45 @@ generate = Exercise(solutions.generate, section=WRITE)
 
 
 def _prompt(rng, batch, n, max_new_tokens, n_blocks=2, vocab_size=11, **inputs):
-    return dict(vocab_size=vocab_size, n_blocks=n_blocks, ids=_ids(rng, batch, n, vocab_size=vocab_size),
-                max_new_tokens=max_new_tokens, **inputs)
+    return dict(
+        vocab_size=vocab_size,
+        n_blocks=n_blocks,
+        ids=_ids(rng, batch, n, vocab_size=vocab_size),
+        max_new_tokens=max_new_tokens,
+        **inputs,
+    )
 
 
 @generate.property(
-    "writes prompt and continuation, reading the whole text each time", points=2, probe=probes.written,
+    "writes prompt and continuation, reading the whole text each time",
+    points=2,
+    probe=probes.written,
     hint="Ask the model for logits, take those of the last position, sample, append, and go on. Without a cache the "
-         "model gets the whole text each time.")
+    "model gets the whole text each time.",
+)
 def whole_text(rng):
     yield _prompt(rng, 1, 3, 4, use_cache=False)
     yield _prompt(rng, 3, 2, 5, use_cache=False)
 
 
 @generate.property(
-    "writes the same with caches, and feeds nothing twice", points=2, probe=probes.written,
+    "writes the same with caches, and feeds nothing twice",
+    points=2,
+    probe=probes.written,
     hint="First the prompt, then one token at a time, always with the same list of caches: one new KVCache for each "
-         "of model.blocks, made when generate is called.")
+    "of model.blocks, made when generate is called.",
+)
 def with_caches(rng):
     yield _prompt(rng, 1, 3, 4, use_cache=True)
     yield _prompt(rng, 2, 4, 6, n_blocks=3, use_cache=True)
 
 
 @generate.property(
-    "writes as many tokens as asked for, also none", points=1, probe=probes.written,
-    hint="The result is (batch, n + max_new_tokens). For 0 it is the prompt.")
+    "writes as many tokens as asked for, also none",
+    points=1,
+    probe=probes.written,
+    hint="The result is (batch, n + max_new_tokens). For 0 it is the prompt.",
+)
 def how_many(rng):
     yield _prompt(rng, 2, 3, 0, use_cache=False)
     yield _prompt(rng, 2, 3, 1, use_cache=False)
@@ -889,9 +1019,12 @@ def how_many(rng):
 
 
 @generate.property(
-    "draws with `temperature` and `generator`, the same with caches and without", points=2, probe=probes.written,
+    "draws with `temperature` and `generator`, the same with caches and without",
+    points=2,
+    probe=probes.written,
     hint="Hand both on to sample. One draw per step from the same generator gives the same text with caches and "
-         "without.")
+    "without.",
+)
 def drawn(rng):
     for cached in (True, False):
         yield _prompt(rng, 2, 3, 8, use_cache=cached, temperature=1.0, seed=int(rng.integers(1, 10_000)))
@@ -934,28 +1067,35 @@ def _wrong_writer(text):
     def declare(steps):
         def wrong(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
             return steps()(model, ids, max_new_tokens, temperature, generator, use_cache)
+
         wrong.__name__ = steps.__name__
         generate.misconception(text)(wrong)
         return steps
+
     return declare
 
 
-@_wrong_writer("With a cache the whole text is fed again at each step. The cache holds it already, so the model reads "
-               "a text that begins anew each time, and the speed is gone too. Feed what is new.")
+@_wrong_writer(
+    "With a cache the whole text is fed again at each step. The cache holds it already, so the model reads "
+    "a text that begins anew each time, and the speed is gone too. Feed what is new."
+)
 class _WholeTextAgain(_Writer):
     def ask(self, model, text, number, n, caches):
         return self.position(model(text, caches), n)
 
 
-@_wrong_writer("`use_cache=True` changes nothing: the whole text is read at each step, without caches. The text is "
-               "right, and each token costs more than the one before.")
+@_wrong_writer(
+    "`use_cache=True` changes nothing: the whole text is read at each step, without caches. The text is "
+    "right, and each token costs more than the one before."
+)
 class _CacheNeverUsed(_Writer):
     def caches(self, model):
         return None
 
 
-@_wrong_writer("New caches are made at each step, so the model sees nothing but the last token. Make them once, "
-               "before the loop.")
+@_wrong_writer(
+    "New caches are made at each step, so the model sees nothing but the last token. Make them once, before the loop."
+)
 class _CachesEachStep(_Writer):
     def ask(self, model, text, number, n, caches):
         return super().ask(model, text, number, n, caches and self.caches(model))
@@ -973,8 +1113,10 @@ class _LastOfThePrompt(_Writer):
         return self.position(model(text if caches is None else text[:, -1:], caches), n)
 
 
-@_wrong_writer("The last token of the prompt is fed twice: once with the prompt and once as if it were new. What the "
-               "model says after the prompt is the first new token already.")
+@_wrong_writer(
+    "The last token of the prompt is fed twice: once with the prompt and once as if it were new. What the "
+    "model says after the prompt is the first new token already."
+)
 class _LastPromptTokenTwice(_Writer):
     def ask(self, model, text, number, n, caches):
         if caches is not None and number == 0:
@@ -983,8 +1125,10 @@ class _LastPromptTokenTwice(_Writer):
         return super().ask(model, text, number, n, caches)
 
 
-@_wrong_writer("Without a cache only the last token is fed, so the model forgets the text. What has not been kept "
-               "must be read again: feed all of it.")
+@_wrong_writer(
+    "Without a cache only the last token is fed, so the model forgets the text. What has not been kept "
+    "must be read again: feed all of it."
+)
 class _ForgetsWithoutCache(_Writer):
     def ask(self, model, text, number, n, caches):
         new = text if number == 0 else text[:, -1:]
@@ -997,8 +1141,9 @@ class _PromptMissing(_Writer):
         return text[:, n:]
 
 
-@_wrong_writer("One token too many is written. max_new_tokens counts the new ones, and the first comes right after "
-               "the prompt.")
+@_wrong_writer(
+    "One token too many is written. max_new_tokens counts the new ones, and the first comes right after the prompt."
+)
 class _OneTooMany(_Writer):
     def count(self, max_new_tokens):
         return max_new_tokens + 1
@@ -1016,22 +1161,28 @@ class _WholeLength(_Writer):
         return super().__call__(model, ids, max(0, max_new_tokens - ids.shape[1]), *rest)
 
 
-@_wrong_writer("The logits of the first position are used: what follows the first token. The next token of the text "
-               "is told by the last position, [:, -1].")
+@_wrong_writer(
+    "The logits of the first position are used: what follows the first token. The next token of the text "
+    "is told by the last position, [:, -1]."
+)
 class _FirstPosition(_Writer):
     def position(self, logits, n):
         return logits[:, 0]
 
 
-@_wrong_writer("The logits of the last but one position are used, so the model writes its own last token again. The "
-               "next token is told by the last position, [:, -1].")
+@_wrong_writer(
+    "The logits of the last but one position are used, so the model writes its own last token again. The "
+    "next token is told by the last position, [:, -1]."
+)
 class _LastButOne(_Writer):
     def position(self, logits, n):
         return logits[:, -2] if logits.shape[1] > 1 else logits[:, -1]
 
 
-@_wrong_writer("The logits are those at the end of the prompt, position n - 1, however long the text has become. Take "
-               "the last position.")
+@_wrong_writer(
+    "The logits are those at the end of the prompt, position n - 1, however long the text has become. Take "
+    "the last position."
+)
 class _EndOfThePrompt(_Writer):
     def position(self, logits, n):
         return logits[:, min(n, logits.shape[1]) - 1]
@@ -1055,8 +1206,9 @@ class _GeneratorForgotten(_Writer):
         return super().choose(logits, temperature, None)
 
 
-@_wrong_writer("`temperature` is only asked whether it is 0; otherwise the token is drawn at temperature 1. Hand the "
-               "number on.")
+@_wrong_writer(
+    "`temperature` is only asked whether it is 0; otherwise the token is drawn at temperature 1. Hand the number on."
+)
 class _TemperatureOne(_Writer):
     def choose(self, logits, temperature, generator):
         return super().choose(logits, float(temperature > 0), generator)
@@ -1064,7 +1216,9 @@ class _TemperatureOne(_Writer):
 
 # The question graded by hand -----------------------------------------------------------------------------------------
 
-written = Written(points=3, rubric="""
+written = Written(
+    points=3,
+    rubric="""
 One point each:
 
 1. **What text cannot show.** Greedy text is a list of argmaxes. An error that shifts logits without changing the winner
@@ -1086,4 +1240,5 @@ below 1e-3: float32 rounding over 30 layers makes about 1e-4, and a real error m
 position 0 first: there RoPE turns nothing, so a difference there lies in norms, heads or weights. If it starts at
 position 1 it is RoPE. If only the pieces differ it is the cache. Then I compare the output of each block and take the
 first that is off."
-""")
+""",
+)

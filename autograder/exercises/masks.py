@@ -50,8 +50,10 @@ causal_mask = Exercise(solutions.causal_mask, section=LAST_QUERY)
 
 
 @causal_mask.property(
-    "shows each token itself and what came before", points=2,
-    hint="Row i may read columns 0 to i, its own included. True means: may read.")
+    "shows each token itself and what came before",
+    points=2,
+    hint="Row i may read columns 0 to i, its own included. True means: may read.",
+)
 def square(rng):
     yield dict(n_q=3)
     yield dict(n_q=1)
@@ -61,9 +63,11 @@ def square(rng):
 
 
 @causal_mask.property(
-    "lets the last query see every key when there are more keys", points=2,
+    "lets the last query see every key when there are more keys",
+    points=2,
     hint="The queries are the last ones of a longer text. Row 0 belongs to position n_k - n_q, so it may read "
-         "n_k - n_q more columns than in a square.")
+    "n_k - n_q more columns than in a square.",
+)
 def more_keys(rng):
     yield dict(n_q=2, n_k=5)
     yield dict(n_q=1, n_k=4)
@@ -73,9 +77,11 @@ def more_keys(rng):
 
 
 @causal_mask.property(
-    "allows the first queries nothing when there are more queries", points=1,
+    "allows the first queries nothing when there are more queries",
+    points=1,
     hint="The same rule, with n_k - n_q below zero: the last query sees every key, each one before it one fewer, "
-         "until none is left.")
+    "until none is left.",
+)
 def more_queries(rng):
     yield dict(n_q=5, n_k=2)
     for _ in range(2):
@@ -85,7 +91,8 @@ def more_queries(rng):
 
 @causal_mask.misconception(
     "The diagonal is missing: no token sees itself, and the first sees nothing at all. A token may read its own row.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def strictly_before(n_q, n_k=None):
     return _steps_back(n_q, n_q if n_k is None else n_k) > 0
 
@@ -93,7 +100,8 @@ def strictly_before(n_q, n_k=None):
 @causal_mask.misconception(
     "The diagonal is one too far to the right: each token sees the next one, which is exactly the token it has to "
     "predict.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def one_ahead(n_q, n_k=None):
     return _steps_back(n_q, n_q if n_k is None else n_k) >= -1
 
@@ -101,7 +109,8 @@ def one_ahead(n_q, n_k=None):
 @causal_mask.misconception(
     "The triangle is the wrong one: each token sees itself and what comes after. Rows are queries and columns are "
     "keys, so what came before lies to the left.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def upper_triangle(n_q, n_k=None):
     return _steps_back(n_q, n_q if n_k is None else n_k) <= 0
 
@@ -109,14 +118,16 @@ def upper_triangle(n_q, n_k=None):
 @causal_mask.misconception(
     "True and False are exchanged: your mask is True where reading is forbidden. Here, as in "
     "scaled_dot_product_attention, True means that the query may attend to the key.",
-    section=CONVENTIONS)
+    section=CONVENTIONS,
+)
 def polarity(n_q, n_k=None):
     return _steps_back(n_q, n_q if n_k is None else n_k) < 0
 
 
 @causal_mask.misconception(
     "The mask is aligned to the top left: query 0 is taken for position 0. With more keys than queries, the queries "
-    "are the last positions, and the last of them sees every key. Shift the diagonal by n_k - n_q.")
+    "are the last positions, and the last of them sees every key. Shift the diagonal by n_k - n_q."
+)
 def top_left(n_q, n_k=None):
     return np.tril(np.ones((n_q, n_q if n_k is None else n_k), dtype=bool))
 
@@ -124,26 +135,28 @@ def top_left(n_q, n_k=None):
 @causal_mask.misconception(
     "True and False are exchanged, and the mask is aligned to the top left. True means may attend, and the last "
     "query sees every key.",
-    section=CONVENTIONS)
+    section=CONVENTIONS,
+)
 def polarity_top_left(n_q, n_k=None):
     return np.triu(np.ones((n_q, n_q if n_k is None else n_k), dtype=bool), k=1)
 
 
 @causal_mask.misconception(
     "The diagonal is missing, and the mask is aligned to the top left. A token sees itself, and the last query sees "
-    "every key.")
+    "every key."
+)
 def strict_top_left(n_q, n_k=None):
     return np.tril(np.ones((n_q, n_q if n_k is None else n_k), dtype=bool), k=-1)
 
 
-@causal_mask.misconception(
-    "n_k is ignored: the mask is always n_q by n_q. It needs one column for each key.")
+@causal_mask.misconception("n_k is ignored: the mask is always n_q by n_q. It needs one column for each key.")
 def ignores_n_k(n_q, n_k=None):
     return np.tril(np.ones((n_q, n_q), dtype=bool))
 
 
 @causal_mask.misconception(
-    "Rows and columns have changed places: the shape is (n_k, n_q). Queries are rows, keys are columns.")
+    "Rows and columns have changed places: the shape is (n_k, n_q). Queries are rows, keys are columns."
+)
 def keys_as_rows(n_q, n_k=None):
     n_k = n_q if n_k is None else n_k
     return np.tril(np.ones((n_k, n_q), dtype=bool), k=n_q - n_k)
@@ -151,14 +164,17 @@ def keys_as_rows(n_q, n_k=None):
 
 @causal_mask.misconception(
     "The diagonal is shifted by n_q - n_k, the wrong way. With more keys than queries each query sees more, so the "
-    "shift is n_k - n_q.")
+    "shift is n_k - n_q."
+)
 def shifted_the_wrong_way(n_q, n_k=None):
     n_k = n_q if n_k is None else n_k
     return np.tril(np.ones((n_q, n_k), dtype=bool), k=n_q - n_k)
 
 
-_KEPT_KEYS = ("The keys from before the first query are hidden, so the new tokens see only one another. Those keys are "
-              "the past: with n_k - n_q more keys than queries, every query sees that many columns more.")
+_KEPT_KEYS = (
+    "The keys from before the first query are hidden, so the new tokens see only one another. Those keys are "
+    "the past: with n_k - n_q more keys than queries, every query sees that many columns more."
+)
 
 
 @causal_mask.misconception(_KEPT_KEYS)
@@ -176,7 +192,8 @@ def square_beside_nothing(n_q, n_k=None):
 
 @causal_mask.misconception(
     "The shift stops at zero, so with more queries than keys the first query still sees the first key. Let "
-    "n_k - n_q go below zero: those queries come before every key and see none.")
+    "n_k - n_q go below zero: those queries come before every key and see none."
+)
 def shift_not_below_zero(n_q, n_k=None):
     n_k = n_q if n_k is None else n_k
     return np.tril(np.ones((n_q, n_k), dtype=bool), k=max(0, n_k - n_q))
@@ -185,7 +202,8 @@ def shift_not_below_zero(n_q, n_k=None):
 @causal_mask.misconception(
     "Queries without a key are allowed the first key, so that no row is empty. That lets them read a position that "
     "comes after them. An empty row is right here; the softmax has to cope with it.",
-    section=EMPTY)
+    section=EMPTY,
+)
 def no_row_empty(n_q, n_k=None):
     mask = _steps_back(n_q, n_q if n_k is None else n_k) >= 0
     mask[~mask.any(axis=1), 0] = True
@@ -195,7 +213,8 @@ def no_row_empty(n_q, n_k=None):
 @causal_mask.misconception(
     "This is what is added to scores: 0 where reading is allowed and minus infinity where it is not. The mask "
     "itself is made of truth values.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def additive(n_q, n_k=None):
     return _penalty(_steps_back(n_q, n_q if n_k is None else n_k) >= 0)
 
@@ -203,7 +222,8 @@ def additive(n_q, n_k=None):
 @causal_mask.misconception(
     "Ones times minus infinity were meant to hide, but the zeros become 0 times infinity, which is nan. Make a mask "
     "of truth values, without arithmetic.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def zero_times_infinity(n_q, n_k=None):
     return (_steps_back(n_q, n_q if n_k is None else n_k) < 0) * -np.inf
 
@@ -211,28 +231,31 @@ def zero_times_infinity(n_q, n_k=None):
 @causal_mask.misconception(
     "The pattern is right, but it is made of numbers 0 and 1. A mask holds truth values: with dtype=bool, `~` and "
     "np.where do what they should.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def numbers(n_q, n_k=None):
     return (_steps_back(n_q, n_q if n_k is None else n_k) >= 0).astype(float)
 
 
 @causal_mask.misconception(
     "The pattern is made of numbers 0 and 1, and aligned to the top left. Use dtype=bool, and let the last query see "
-    "every key.")
+    "every key."
+)
 def numbers_top_left(n_q, n_k=None):
     return np.tril(np.ones((n_q, n_q if n_k is None else n_k)))
 
 
 @causal_mask.misconception(
-    "Everything is allowed. Above the diagonal lies the future, and it must be False.",
-    section=MINUS_INFINITY)
+    "Everything is allowed. Above the diagonal lies the future, and it must be False.", section=MINUS_INFINITY
+)
 def all_allowed(n_q, n_k=None):
     return np.ones((n_q, n_q if n_k is None else n_k), dtype=bool)
 
 
 @causal_mask.misconception(
     "An axis for the batch is in front. The mask is the same for every sentence: return (n_q, n_k), and broadcasting "
-    "does the rest.")
+    "does the rest."
+)
 def with_a_batch(n_q, n_k=None):
     return (_steps_back(n_q, n_q if n_k is None else n_k) >= 0)[None]
 
@@ -243,8 +266,10 @@ padding_mask = Exercise(solutions.padding_mask, section=PADDING)
 
 
 @padding_mask.property(
-    "allows the first `length` positions of each sentence", points=2,
-    hint="Compare the positions 0 to max_len - 1 with each length. Real tokens have positions below it.")
+    "allows the first `length` positions of each sentence",
+    points=2,
+    hint="Compare the positions 0 to max_len - 1 with each length. Real tokens have positions below it.",
+)
 def real_tokens(rng):
     yield dict(lengths=np.array([2, 4, 1]), max_len=5)
     yield dict(lengths=rng.permutation(np.array([1, 3, 4, 6])), max_len=7)
@@ -252,8 +277,8 @@ def real_tokens(rng):
 
 
 @padding_mask.property(
-    "takes a list of lengths, too", points=1,
-    hint="np.asarray makes an array of a list and leaves an array as it is.")
+    "takes a list of lengths, too", points=1, hint="np.asarray makes an array of a list and leaves an array as it is."
+)
 def lists(rng):
     yield dict(lengths=[3, 1], max_len=4)
     yield dict(lengths=[int(rng.integers(2, 6))], max_len=6)
@@ -261,16 +286,21 @@ def lists(rng):
 
 
 @padding_mask.property(
-    "allows nothing of an empty sentence and everything of a full one", points=1,
-    hint="A length of 0 and a length of max_len are both fine. The same comparison covers them.")
+    "allows nothing of an empty sentence and everything of a full one",
+    points=1,
+    hint="A length of 0 and a length of max_len are both fine. The same comparison covers them.",
+)
 def empty_and_full(rng):
     yield dict(lengths=np.array([0, 4, 2]), max_len=4)
     yield dict(lengths=rng.permutation(np.array([0, 5, 2, 3])), max_len=5)
 
 
 @padding_mask.property(
-    "refuses lengths below 0 or above max_len", points=1, probe=probes.error_of,
-    hint="Raise ValueError if any length is negative or larger than max_len; those in between are fine.")
+    "refuses lengths below 0 or above max_len",
+    points=1,
+    probe=probes.error_of,
+    hint="Raise ValueError if any length is negative or larger than max_len; those in between are fine.",
+)
 def impossible_lengths(rng):
     yield dict(lengths=np.array([2, 6, 1]), max_len=5)
     yield dict(lengths=np.array([2, -1]), max_len=5)
@@ -280,8 +310,11 @@ def impossible_lengths(rng):
 
 
 @padding_mask.property(
-    "leaves the lengths as they were", points=1, probe=probes.unchanged,
-    hint="Make a new array; do not clip or sort the one you were given.")
+    "leaves the lengths as they were",
+    points=1,
+    probe=probes.unchanged,
+    hint="Make a new array; do not clip or sort the one you were given.",
+)
 def lengths_stay(rng):
     yield dict(lengths=rng.permutation(np.array([1, 2, 3, 4, 5])), max_len=int(rng.integers(6, 9)))
 
@@ -299,21 +332,24 @@ def _padding(lengths, max_len):
 
 @padding_mask.misconception(
     "The axis for the queries is missing: the shape is (batch, max_len). Against scores of (batch, n_q, n_k) it would "
-    "be read as (n_q, n_k), with sentences in place of queries. Add an axis of size one in the middle.")
+    "be read as (n_q, n_k), with sentences in place of queries. Add an axis of size one in the middle."
+)
 def no_query_axis(lengths, max_len):
     return _padding(lengths, max_len)[:, 0]
 
 
 @padding_mask.misconception(
     "The padding stands on the query axis: the shape is (batch, max_len, 1). That silences the queries of padding; "
-    "what must be hidden are its keys, and keys are the last axis.")
+    "what must be hidden are its keys, and keys are the last axis."
+)
 def on_the_query_axis(lengths, max_len):
     return _t(_padding(lengths, max_len))
 
 
 @padding_mask.misconception(
     "Padding is hidden as key and as query: (batch, max_len, max_len). Only keys need hiding. Nobody reads what a "
-    "padding query brings home, and one row with an axis of size one serves every query.")
+    "padding query brings home, and one row with an axis of size one serves every query."
+)
 def both_axes(lengths, max_len):
     mask = _padding(lengths, max_len)
     return mask & _t(mask)
@@ -321,21 +357,24 @@ def both_axes(lengths, max_len):
 
 @padding_mask.misconception(
     "The row of each sentence is repeated for every query. An axis of size one does the same by broadcasting, whatever "
-    "the number of queries.")
+    "the number of queries."
+)
 def repeated(lengths, max_len):
     return np.repeat(_padding(lengths, max_len), max_len, axis=1)
 
 
 @padding_mask.misconception(
     "The shape is (batch, 1, 1, max_len), made for scores with an axis of heads. Here scores are (batch, n_q, n_k), "
-    "so one axis of size one is enough.")
+    "so one axis of size one is enough."
+)
 def with_an_axis_for_heads(lengths, max_len):
     return _padding(lengths, max_len)[:, None]
 
 
 @padding_mask.misconception(
     "The shape is (1, batch, max_len): the axis of size one is in front of the batch. It stands for the queries, and "
-    "they come between batch and keys.")
+    "they come between batch and keys."
+)
 def axis_in_front(lengths, max_len):
     return np.swapaxes(_padding(lengths, max_len), 0, 1)
 
@@ -343,7 +382,8 @@ def axis_in_front(lengths, max_len):
 @padding_mask.misconception(
     "True and False are exchanged: your mask marks the padding, as PyTorch's key_padding_mask does. Here True means "
     "may attend.",
-    section=CONVENTIONS)
+    section=CONVENTIONS,
+)
 def marks_padding(lengths, max_len):
     return ~_padding(lengths, max_len)
 
@@ -351,83 +391,88 @@ def marks_padding(lengths, max_len):
 @padding_mask.misconception(
     "True and False are exchanged, and the axis for the queries is missing. This is PyTorch's key_padding_mask; here "
     "True means may attend, and the shape is (batch, 1, max_len).",
-    section=CONVENTIONS)
+    section=CONVENTIONS,
+)
 def key_padding_mask(lengths, max_len):
     return ~_padding(lengths, max_len)[:, 0]
 
 
 @padding_mask.misconception(
     "One position too many: the position that equals the length is the first padding. Positions count from 0, so real "
-    "ones are below the length.")
+    "ones are below the length."
+)
 def one_too_many(lengths, max_len):
     return np.arange(max_len) <= _checked(lengths, max_len)[:, None, None]
 
 
 @padding_mask.misconception(
-    "One position too few: the last real token is hidden. A sentence of 3 has positions 0, 1 and 2.")
+    "One position too few: the last real token is hidden. A sentence of 3 has positions 0, 1 and 2."
+)
 def one_too_few(lengths, max_len):
     return np.arange(max_len) < _checked(lengths, max_len)[:, None, None] - 1
 
 
 @padding_mask.misconception(
     "The real tokens stand at the end of each row. Here sentences are filled up on the right, so real tokens come "
-    "first.")
+    "first."
+)
 def filled_on_the_left(lengths, max_len):
     return _padding(lengths, max_len)[..., ::-1]
 
 
-@padding_mask.misconception(
-    "Every sentence gets the length of the first. Each row needs its own.")
+@padding_mask.misconception("Every sentence gets the length of the first. Each row needs its own.")
 def first_length_for_all(lengths, max_len):
     lengths = _checked(lengths, max_len)
     return _padding(np.full(len(lengths), lengths[0]), max_len)
 
 
 @padding_mask.misconception(
-    "Every sentence gets the largest length, so shorter ones keep their padding. Each row needs its own.")
+    "Every sentence gets the largest length, so shorter ones keep their padding. Each row needs its own."
+)
 def largest_length_for_all(lengths, max_len):
     lengths = _checked(lengths, max_len)
     return _padding(np.full(len(lengths), lengths.max()), max_len)
 
 
 @padding_mask.misconception(
-    "max_len is not used: the mask is as wide as the longest sentence. The batch may be wider than that.")
+    "max_len is not used: the mask is as wide as the longest sentence. The batch may be wider than that."
+)
 def as_wide_as_the_longest(lengths, max_len):
     lengths = _checked(lengths, max_len)
     return _padding(lengths, int(lengths.max()))
 
 
 @padding_mask.misconception(
-    "The pattern is right, but it is made of numbers. A mask holds truth values.",
-    section=MINUS_INFINITY)
+    "The pattern is right, but it is made of numbers. A mask holds truth values.", section=MINUS_INFINITY
+)
 def padding_in_numbers(lengths, max_len):
     return _padding(lengths, max_len).astype(float)
 
 
 @padding_mask.misconception(
     "This is what is added to scores, 0 and minus infinity. The mask itself is made of truth values.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def padding_additive(lengths, max_len):
     return _penalty(_padding(lengths, max_len))
 
 
 @padding_mask.misconception(
     "Impossible lengths pass without a word. A length below 0 hides the whole sentence, one above max_len means that "
-    "tokens have been lost: raise ValueError for both.")
+    "tokens have been lost: raise ValueError for both."
+)
 def nothing_checked(lengths, max_len):
     return np.arange(max_len) < np.asarray(lengths)[:, None, None]
 
 
-@padding_mask.misconception(
-    "Lengths above max_len pass. They mean that tokens have been lost: raise ValueError.")
+@padding_mask.misconception("Lengths above max_len pass. They mean that tokens have been lost: raise ValueError.")
 def upper_end_unchecked(lengths, max_len):
     if np.min(lengths) < 0:
         raise ValueError("negative")
     return nothing_checked(lengths, max_len)
 
 
-@padding_mask.misconception(
-    "Negative lengths pass. No sentence has fewer than 0 tokens: raise ValueError.")
+@padding_mask.misconception("Negative lengths pass. No sentence has fewer than 0 tokens: raise ValueError.")
 def lower_end_unchecked(lengths, max_len):
     if np.max(lengths) > max_len:
         raise ValueError("too long")
@@ -435,8 +480,8 @@ def lower_end_unchecked(lengths, max_len):
 
 
 @padding_mask.misconception(
-    "A length of 0 is refused. A batch may hold an empty sentence: its row allows nothing.",
-    section=EMPTY)
+    "A length of 0 is refused. A batch may hold an empty sentence: its row allows nothing.", section=EMPTY
+)
 def refuses_empty(lengths, max_len):
     if np.min(lengths) < 1:
         raise ValueError("empty")
@@ -444,7 +489,8 @@ def refuses_empty(lengths, max_len):
 
 
 @padding_mask.misconception(
-    "A length of max_len is refused. That is a sentence without padding, the longest of the batch.")
+    "A length of max_len is refused. That is a sentence without padding, the longest of the batch."
+)
 def refuses_full(lengths, max_len):
     if np.max(lengths) >= max_len:
         raise ValueError("full")
@@ -452,15 +498,15 @@ def refuses_full(lengths, max_len):
 
 
 @padding_mask.misconception(
-    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for lengths that cannot be.")
+    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for lengths that cannot be."
+)
 def asserts(lengths, max_len):
     lengths = np.asarray(lengths)
     assert np.all(lengths >= 0) and np.all(lengths <= max_len)
     return nothing_checked(lengths, max_len)
 
 
-@padding_mask.misconception(
-    "A list of lengths fails: only arrays can be indexed with None. Begin with np.asarray.")
+@padding_mask.misconception("A list of lengths fails: only arrays can be indexed with None. Begin with np.asarray.")
 def arrays_only(lengths, max_len):
     if np.min(lengths) < 0 or np.max(lengths) > max_len:
         raise ValueError("impossible lengths")
@@ -473,8 +519,10 @@ sliding_window_mask = Exercise(solutions.sliding_window_mask, section=WINDOW)
 
 
 @sliding_window_mask.property(
-    "shows each token itself and the window - 1 before it", points=2,
-    hint="For row i and column j, how many steps back is i - j? Allowed are 0 to window - 1.")
+    "shows each token itself and the window - 1 before it",
+    points=2,
+    hint="For row i and column j, how many steps back is i - j? Allowed are 0 to window - 1.",
+)
 def band(rng):
     yield dict(n=6, window=3)
     yield dict(n=7, window=2)
@@ -483,8 +531,10 @@ def band(rng):
 
 
 @sliding_window_mask.property(
-    "takes windows of one, of n and of more", points=1,
-    hint="With window 1 a token sees itself alone; with window n or more nothing before it is hidden.")
+    "takes windows of one, of n and of more",
+    points=1,
+    hint="With window 1 a token sees itself alone; with window n or more nothing before it is hidden.",
+)
 def narrow_and_wide(rng):
     yield dict(n=4, window=1)
     yield dict(n=4, window=4)
@@ -492,8 +542,11 @@ def narrow_and_wide(rng):
 
 
 @sliding_window_mask.property(
-    "refuses a window below one", points=1, probe=probes.error_of,
-    hint="Raise ValueError for window < 1. A window of 1 is fine.")
+    "refuses a window below one",
+    points=1,
+    probe=probes.error_of,
+    hint="Raise ValueError for window < 1. A window of 1 is fine.",
+)
 def no_window(rng):
     yield dict(n=5, window=0)
     yield dict(n=5, window=-int(rng.integers(1, 9)))
@@ -508,7 +561,8 @@ def _window(window):
 
 
 @sliding_window_mask.misconception(
-    "The window does not count the token itself, so each row is one too wide. Window 1 means the token alone.")
+    "The window does not count the token itself, so each row is one too wide. Window 1 means the token alone."
+)
 def without_self(n, window):
     steps = _steps_back(n, n)
     return (steps >= 0) & (steps <= _window(window))
@@ -516,21 +570,22 @@ def without_self(n, window):
 
 @sliding_window_mask.misconception(
     "One too few: the window counts the token itself and the window - 1 before it. Window 1 would leave your token "
-    "with nothing.")
+    "with nothing."
+)
 def one_short(n, window):
     steps = _steps_back(n, n)
     return (steps >= 0) & (steps < _window(window) - 1)
 
 
-@sliding_window_mask.misconception(
-    "The token itself is hidden. The window begins at the token, not before it.")
+@sliding_window_mask.misconception("The token itself is hidden. The window begins at the token, not before it.")
 def self_hidden(n, window):
     steps = _steps_back(n, n)
     return (steps > 0) & (steps < _window(window))
 
 
 @sliding_window_mask.misconception(
-    "The token itself is hidden and the window reaches one further back instead. It begins at the token.")
+    "The token itself is hidden and the window reaches one further back instead. It begins at the token."
+)
 def shifted_back(n, window):
     steps = _steps_back(n, n)
     return (steps > 0) & (steps <= _window(window))
@@ -538,21 +593,23 @@ def shifted_back(n, window):
 
 @sliding_window_mask.misconception(
     "The window reaches to both sides, so tokens see the future. This one looks back only: 0 <= i - j.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def both_sides(n, window):
     return np.abs(_steps_back(n, n)) < _window(window)
 
 
 @sliding_window_mask.misconception(
-    "The window is centred on the token, half of it in the future. This one ends at the token.",
-    section=MINUS_INFINITY)
+    "The window is centred on the token, half of it in the future. This one ends at the token.", section=MINUS_INFINITY
+)
 def centred(n, window):
     return np.abs(_steps_back(n, n)) <= _window(window) // 2
 
 
 @sliding_window_mask.misconception(
     "The window lies ahead of each token, in the future. Rows are queries: what came before lies to the left.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def looks_ahead(n, window):
     steps = -_steps_back(n, n)
     return (steps >= 0) & (steps < _window(window))
@@ -560,7 +617,8 @@ def looks_ahead(n, window):
 
 @sliding_window_mask.misconception(
     "What lies further back than the window is hidden, but nothing of the future is. Both limits are needed.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def future_open(n, window):
     return _steps_back(n, n) < _window(window)
 
@@ -568,7 +626,8 @@ def future_open(n, window):
 @sliding_window_mask.misconception(
     "Everything is allowed: each cell meets one of the two conditions at least. Both must hold, so join them with `&` "
     "and not with `|`.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def one_condition_is_enough(n, window):
     steps = _steps_back(n, n)
     return (steps >= 0) | (steps < _window(window))
@@ -576,31 +635,33 @@ def one_condition_is_enough(n, window):
 
 @sliding_window_mask.misconception(
     "A slice that begins below 0 counts from the end, so the first rows come out empty. Begin at 0 there: "
-    "max(0, i - window + 1).")
+    "max(0, i - window + 1)."
+)
 def slice_begins_below_zero(n, window):
     mask = np.zeros((n, n), dtype=bool)
     for i in range(n):
-        mask[i, i - _window(window) + 1:i + 1] = True
+        mask[i, i - _window(window) + 1 : i + 1] = True
     return mask
 
 
 @sliding_window_mask.misconception(
-    "The window has no effect: this is the plain causal mask. Steps of window or more are to be hidden as well.")
+    "The window has no effect: this is the plain causal mask. Steps of window or more are to be hidden as well."
+)
 def no_limit(n, window):
     return (_steps_back(n, n) >= 0) & (_window(window) > 0)
 
 
 @sliding_window_mask.misconception(
-    "True and False are exchanged: your mask marks what is hidden. True means may attend.",
-    section=CONVENTIONS)
+    "True and False are exchanged: your mask marks what is hidden. True means may attend.", section=CONVENTIONS
+)
 def window_polarity(n, window):
     steps = _steps_back(n, n)
     return (steps < 0) | (steps >= _window(window))
 
 
 @sliding_window_mask.misconception(
-    "The text is cut into blocks, and each token sees its own block only. A sliding window moves along with the "
-    "token.")
+    "The text is cut into blocks, and each token sees its own block only. A sliding window moves along with the token."
+)
 def blocks(n, window):
     block = np.arange(n) // _window(window)
     return (_steps_back(n, n) >= 0) & (block[:, None] == block)
@@ -608,7 +669,8 @@ def blocks(n, window):
 
 @sliding_window_mask.misconception(
     "The text is cut into blocks, and each token sees its own block and the one before. How far that reaches "
-    "depends on where in its block a token stands; a sliding window reaches as far for every token.")
+    "depends on where in its block a token stands; a sliding window reaches as far for every token."
+)
 def two_blocks(n, window):
     block = np.arange(n) // _window(window)
     return (_steps_back(n, n) >= 0) & (block[:, None] - block <= 1)
@@ -616,15 +678,16 @@ def two_blocks(n, window):
 
 @sliding_window_mask.misconception(
     "The first token stays visible to all. Some models do keep it, as a place for weight that nobody needs; a plain "
-    "sliding window lets it go.")
+    "sliding window lets it go."
+)
 def first_token_kept(n, window):
     steps = _steps_back(n, n)
     return (steps >= 0) & ((steps < _window(window)) | (np.arange(n) == 0))
 
 
 @sliding_window_mask.misconception(
-    "The pattern is right, but it is made of numbers. A mask holds truth values.",
-    section=MINUS_INFINITY)
+    "The pattern is right, but it is made of numbers. A mask holds truth values.", section=MINUS_INFINITY
+)
 def window_in_numbers(n, window):
     steps = _steps_back(n, n)
     return ((steps >= 0) & (steps < _window(window))).astype(float)
@@ -632,29 +695,29 @@ def window_in_numbers(n, window):
 
 @sliding_window_mask.misconception(
     "This is what is added to scores, 0 and minus infinity. The mask itself is made of truth values.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def window_additive(n, window):
     steps = _steps_back(n, n)
     return _penalty((steps >= 0) & (steps < _window(window)))
 
 
-@sliding_window_mask.misconception(
-    "A window below 1 passes, and nobody can read anything. Raise ValueError.")
+@sliding_window_mask.misconception("A window below 1 passes, and nobody can read anything. Raise ValueError.")
 def window_unchecked(n, window):
     steps = _steps_back(n, n)
     return (steps >= 0) & (steps < window)
 
 
 @sliding_window_mask.misconception(
-    "A window of 0 passes. Even the token itself is outside of it: raise ValueError below 1.")
+    "A window of 0 passes. Even the token itself is outside of it: raise ValueError below 1."
+)
 def zero_passes(n, window):
     if window < 0:
         raise ValueError("negative")
     return window_unchecked(n, window)
 
 
-@sliding_window_mask.misconception(
-    "A window of 1 is refused. It is narrow but allowed: each token sees itself.")
+@sliding_window_mask.misconception("A window of 1 is refused. It is narrow but allowed: each token sees itself.")
 def one_refused(n, window):
     if window <= 1:
         raise ValueError("too narrow")
@@ -663,7 +726,8 @@ def one_refused(n, window):
 
 @sliding_window_mask.misconception(
     "A window wider than the text is refused. It hides nothing of the past, which is fine: early tokens always have "
-    "less before them than the window.")
+    "less before them than the window."
+)
 def wide_refused(n, window):
     if not 1 <= window <= n:
         raise ValueError("does not fit")
@@ -671,7 +735,8 @@ def wide_refused(n, window):
 
 
 @sliding_window_mask.misconception(
-    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for a window below 1.")
+    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for a window below 1."
+)
 def window_asserted(n, window):
     assert window >= 1
     return window_unchecked(n, window)
@@ -685,8 +750,12 @@ LOWER = np.tril(np.ones((4, 4), dtype=bool))
 
 
 @masked_softmax.property(
-    "shares the whole unit among what is allowed", points=2, rtol=EXACT, atol=1e-14,
-    hint="Where the mask is False the score becomes minus infinity. Then the softmax along the last axis.")
+    "shares the whole unit among what is allowed",
+    points=2,
+    rtol=EXACT,
+    atol=1e-14,
+    hint="Where the mask is False the score becomes minus infinity. Then the softmax along the last axis.",
+)
 def allowed_only(rng):
     yield dict(scores=np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [0.5, 0.5, 1.0]]), mask=LOWER[:3, :3])
     yield dict(scores=rng.normal(size=(3, 5)), mask=SOME)
@@ -694,8 +763,11 @@ def allowed_only(rng):
 
 
 @masked_softmax.property(
-    "broadcasts scores and mask", points=1, rtol=NEARLY,
-    hint="np.where broadcasts the mask against the scores; indexing with the mask does not.")
+    "broadcasts scores and mask",
+    points=1,
+    rtol=NEARLY,
+    hint="np.where broadcasts the mask against the scores; indexing with the mask does not.",
+)
 def broadcast(rng):
     yield dict(scores=rng.normal(size=(2, 3, 5)), mask=SOME)
     yield dict(scores=rng.normal(size=(2, 3, 5)), mask=SOME[:2, None])
@@ -704,49 +776,74 @@ def broadcast(rng):
 
 
 @masked_softmax.property(
-    "gives zeros where nothing is allowed", points=2, rtol=NEARLY,
+    "gives zeros where nothing is allowed",
+    points=2,
+    rtol=NEARLY,
     hint="In an empty row the maximum is minus infinity and the total is 0. Treat both, so that nothing is nan and "
-         "the other rows stay as they were.")
+    "the other rows stay as they were.",
+)
 def empty_rows(rng):
     # Whole numbers survive the rounding of a big finite bias, so that mistake gives the same numbers every time.
     scores = rng.permutation(np.arange(20.0)).reshape(4, 5) / 4
     yield dict(scores=scores, mask=np.concatenate([SOME, np.zeros((1, 5), dtype=bool)])[[0, 3, 1, 2]])
-    yield dict(scores=rng.integers(-3, 4, size=(2, 3, 5)) + np.arange(5.0),
-               mask=np.repeat([True, False], 15).reshape(2, 3, 5))
+    yield dict(
+        scores=rng.integers(-3, 4, size=(2, 3, 5)) + np.arange(5.0), mask=np.repeat([True, False], 15).reshape(2, 3, 5)
+    )
 
 
 @masked_softmax.property(
-    "keeps hidden scores hidden, whatever they are", points=1, rtol=0.01, atol=0.01,
+    "keeps hidden scores hidden, whatever they are",
+    points=1,
+    rtol=0.01,
+    atol=0.01,
     hint="Minus infinity is below every score; a big finite number is not. And a hidden score must not decide which "
-         "maximum is subtracted.")
+    "maximum is subtracted.",
+)
 def hidden_for_good(rng):
     # At scores of -4e12 even a right answer may round at 5e-4, hence the wide tolerance. -1e140 is below every fill but
     # the very lowest.
-    for visible, hidden in (((-4e12, -4e12 - 1.0), 7.0), ((2.0, 1.0), 5e3), ((-4e3, -4e3 - 1.0), 7.0),
-                            ((-1e5, -1e5 - 2.0), 3.0), ((-1e140, -2e140), 7.0)):
+    for visible, hidden in (
+        ((-4e12, -4e12 - 1.0), 7.0),
+        ((2.0, 1.0), 5e3),
+        ((-4e3, -4e3 - 1.0), 7.0),
+        ((-1e5, -1e5 - 2.0), 3.0),
+        ((-1e140, -2e140), 7.0),
+    ):
         order, scores = rng.permutation(3), np.array([[*visible, hidden + rng.uniform()]])
         yield dict(scores=scores[:, order], mask=np.array([[True, True, False]])[:, order])
 
 
 @masked_softmax.property(
-    "survives scores of a thousand, each row by itself", points=1, rtol=NEARLY,
-    hint="Subtract from each row its own largest visible score before you exponentiate.")
+    "survives scores of a thousand, each row by itself",
+    points=1,
+    rtol=NEARLY,
+    hint="Subtract from each row its own largest visible score before you exponentiate.",
+)
 def huge(rng):
-    yield dict(scores=np.array([[1000.0, 999.0, 3.0], [-1000.0, -1002.0, 3.0]]) + np.round(rng.normal(size=(2, 3)), 2),
-               mask=np.array([[True, True, False], [True, True, False]]))
+    yield dict(
+        scores=np.array([[1000.0, 999.0, 3.0], [-1000.0, -1002.0, 3.0]]) + np.round(rng.normal(size=(2, 3)), 2),
+        mask=np.array([[True, True, False], [True, True, False]]),
+    )
     yield dict(scores=np.array([[3000.0, 1.0, 2.0], [2.0, 3.0, 1.0]]), mask=np.ones((2, 3), dtype=bool))
 
 
 @masked_softmax.property(
-    "accepts whole numbers as scores", points=1, rtol=NEARLY,
-    hint="An array of whole numbers cannot hold minus infinity. np.where makes a new array that can.")
+    "accepts whole numbers as scores",
+    points=1,
+    rtol=NEARLY,
+    hint="An array of whole numbers cannot hold minus infinity. np.where makes a new array that can.",
+)
 def whole_numbers(rng):
     yield dict(scores=rng.integers(-3, 4, size=(3, 5)) + np.arange(5), mask=SOME)
 
 
 @masked_softmax.property(
-    "refuses a mask that does not fit", points=1, probe=probes.error_of, rtol=NEARLY,
-    hint="Raise ValueError when scores and mask cannot be broadcast. np.where does so by itself.")
+    "refuses a mask that does not fit",
+    points=1,
+    probe=probes.error_of,
+    rtol=NEARLY,
+    hint="Raise ValueError when scores and mask cannot be broadcast. np.where does so by itself.",
+)
 def unfitting(rng):
     yield dict(scores=rng.normal(size=(3, 5)), mask=LOWER[:3])
     yield dict(scores=rng.normal(size=(2, 3, 5)), mask=np.stack([SOME, SOME, SOME]))
@@ -754,8 +851,12 @@ def unfitting(rng):
 
 
 @masked_softmax.property(
-    "leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=NEARLY,
-    hint="Writing minus infinity into `scores` writes into the caller's array. Make a new one.")
+    "leaves its inputs as they were",
+    points=1,
+    probe=probes.unchanged,
+    rtol=NEARLY,
+    hint="Writing minus infinity into `scores` writes into the caller's array. Make a new one.",
+)
 def pure(rng):
     yield dict(scores=rng.normal(size=(3, 5)), mask=SOME)
     yield dict(scores=rng.normal(size=(4, 4)), mask=LOWER)
@@ -770,21 +871,21 @@ def _shares(scores):
 
 
 @masked_softmax.misconception(
-    "The mask is turned round: you hide what should be seen. True means may attend.",
-    section=CONVENTIONS)
+    "The mask is turned round: you hide what should be seen. True means may attend.", section=CONVENTIONS
+)
 def hides_the_visible(scores, mask):
     return _shares(np.where(mask, -np.inf, scores))
 
 
-@masked_softmax.misconception(
-    "The mask is accepted and never used.")
+@masked_softmax.misconception("The mask is accepted and never used.")
 def mask_ignored(scores, mask):
     return _softmax(np.where(mask, scores, scores))
 
 
 @masked_softmax.misconception(
     "The mask is applied after the softmax, so the hidden share is lost and rows sum to less than one. Hide the scores "
-    "first, then take the softmax.")
+    "first, then take the softmax."
+)
 def after_the_softmax(scores, mask):
     return _softmax(scores) * mask
 
@@ -792,7 +893,8 @@ def after_the_softmax(scores, mask):
 @masked_softmax.misconception(
     "The mask comes after the exponentials, and what is left is shared out again. On paper that is the same; but a "
     "hidden key with a huge score takes everything first, and an empty row is 0/0.",
-    section=FINITE)
+    section=FINITE,
+)
 def shared_out_again(scores, mask):
     weights = _softmax(scores) * mask
     return weights / weights.sum(axis=-1, keepdims=True)
@@ -801,7 +903,8 @@ def shared_out_again(scores, mask):
 @masked_softmax.misconception(
     "The mask comes after the exponentials, and what is left is shared out again, with care for the empty row. One "
     "difference to masking first remains: a hidden key with a huge score takes everything, and visible ones vanish.",
-    section=FINITE)
+    section=FINITE,
+)
 def shared_out_again_with_care(scores, mask):
     weights = _softmax(scores) * mask
     total = weights.sum(axis=-1, keepdims=True)
@@ -811,6 +914,7 @@ def shared_out_again_with_care(scores, mask):
 def _filled(number):
     def finite_fill(scores, mask):
         return _softmax(np.where(mask, scores, number))
+
     return finite_fill
 
 
@@ -818,13 +922,15 @@ for _number in (-1e9, -1e30):
     masked_softmax.misconception(
         "A hidden score becomes a big finite number. A visible score can be lower still, and a row with nothing "
         "allowed then reads all keys equally. Use minus infinity.",
-        section=FINITE)(_filled(_number))
+        section=FINITE,
+    )(_filled(_number))
 
 
 @masked_softmax.misconception(
     "A hidden score becomes a finite number that is not even low: visible scores reach it, and an empty row reads all "
     "keys equally. Use minus infinity.",
-    section=FINITE)
+    section=FINITE,
+)
 def small_finite_fill(scores, mask):
     return _softmax(np.where(mask, scores, -1e4))
 
@@ -832,6 +938,7 @@ def small_finite_fill(scores, mask):
 def _filled_then_zero(number):
     def finite_fill_then_zero(scores, mask):
         return _softmax(np.where(mask, scores, number)) * mask
+
     return finite_fill_then_zero
 
 
@@ -839,13 +946,15 @@ for _number in (-1e4, -1e9, -1e30):
     masked_softmax.misconception(
         "A hidden score becomes a finite number, and its weight is set to 0 afterwards. Where a visible score is lower "
         "still, the hidden key takes everything first. Use minus infinity.",
-        section=FINITE)(_filled_then_zero(_number))
+        section=FINITE,
+    )(_filled_then_zero(_number))
 
 
 @masked_softmax.misconception(
     "A finite number is added to hidden scores. Their order survives underneath: a row with nothing allowed attends as "
     "if there were no mask. Use minus infinity.",
-    section=FINITE)
+    section=FINITE,
+)
 def finite_bias(scores, mask):
     return _softmax(scores + np.where(mask, 0.0, -1e9))
 
@@ -853,7 +962,8 @@ def finite_bias(scores, mask):
 @masked_softmax.misconception(
     "A small finite number is added to hidden scores, and their order survives underneath: an empty row attends as if "
     "there were no mask, and very low visible scores lose to hidden ones. Use minus infinity.",
-    section=FINITE)
+    section=FINITE,
+)
 def small_finite_bias(scores, mask):
     return _softmax(scores + np.where(mask, 0.0, -1e4))
 
@@ -861,7 +971,8 @@ def small_finite_bias(scores, mask):
 @masked_softmax.misconception(
     "A row with nothing allowed reads all keys equally: either hidden scores are finite, if ever so low, or its nan "
     "was replaced by equal shares. It must read nothing; its weights are 0.",
-    section=EMPTY)
+    section=EMPTY,
+)
 def lowest_number(scores, mask):
     return _softmax(np.where(mask, scores, np.finfo(float).min))
 
@@ -869,14 +980,16 @@ def lowest_number(scores, mask):
 @masked_softmax.misconception(
     "A row with nothing allowed gives nan: its maximum is minus infinity, and minus infinity minus itself is not a "
     "number. Its weights must be 0.",
-    section=EMPTY)
+    section=EMPTY,
+)
 def nan_row(scores, mask):
     return _softmax(np.where(mask, scores, -np.inf))
 
 
 @masked_softmax.misconception(
     "No maximum is subtracted, so large scores overflow or vanish. And an empty row is 0/0, which is nan. Treat both.",
-    section=EMPTY)
+    section=EMPTY,
+)
 def plain_formula(scores, mask):
     e = np.exp(np.where(mask, scores, -np.inf))
     return e / e.sum(axis=-1, keepdims=True)
@@ -884,7 +997,8 @@ def plain_formula(scores, mask):
 
 @masked_softmax.misconception(
     "No maximum is subtracted, so scores of a thousand overflow, and visible scores that are all very low vanish to 0. "
-    "Subtract each row's own largest visible score.")
+    "Subtract each row's own largest visible score."
+)
 def no_maximum(scores, mask):
     e = np.exp(np.where(mask, scores, -np.inf))
     total = e.sum(axis=-1, keepdims=True)
@@ -892,7 +1006,8 @@ def no_maximum(scores, mask):
 
 
 @masked_softmax.misconception(
-    "One maximum is subtracted for the whole array. Each row needs its own, or rows far below it vanish.")
+    "One maximum is subtracted for the whole array. Each row needs its own, or rows far below it vanish."
+)
 def one_maximum(scores, mask):
     visible = np.where(mask, scores, -np.inf)
     e = np.exp(visible - visible.max())
@@ -902,28 +1017,31 @@ def one_maximum(scores, mask):
 
 @masked_softmax.misconception(
     "A number times minus infinity is used to hide. For keys that may be seen that is 0 times infinity, which is nan. "
-    "Choose with np.where.")
+    "Choose with np.where."
+)
 def mask_times_infinity(scores, mask):
     return _softmax(scores + (1 - mask) * -np.inf)
 
 
 @masked_softmax.misconception(
-    "Hidden scores are multiplied by 0. A score of 0 is an ordinary score and gets weight; hidden means minus "
-    "infinity.")
+    "Hidden scores are multiplied by 0. A score of 0 is an ordinary score and gets weight; hidden means minus infinity."
+)
 def zero_score(scores, mask):
     return _softmax(scores * mask)
 
 
 @masked_softmax.misconception(
     "The mask is added to the scores as it is, so a visible key gains 1 and nothing is hidden. A hidden score must "
-    "become minus infinity.")
+    "become minus infinity."
+)
 def mask_added(scores, mask):
     return _softmax(scores + mask)
 
 
 @masked_softmax.misconception(
     "You write into the scores with the mask as an index. That needs a mask of the full shape, and scores that can "
-    "hold minus infinity; np.where broadcasts and makes a new array.")
+    "hold minus infinity; np.where broadcasts and makes a new array."
+)
 def mask_as_index(scores, mask):
     scores = scores.copy()
     scores[~mask] = -np.inf
@@ -932,7 +1050,8 @@ def mask_as_index(scores, mask):
 
 @masked_softmax.misconception(
     "The caller's scores are written into: minus infinity, or what is left after a subtraction. Make a new array: "
-    "np.where does.")
+    "np.where does."
+)
 def in_place(scores, mask):
     if scores.dtype.kind == "f" and scores.shape == mask.shape:
         scores[~mask] = -np.inf
@@ -940,15 +1059,16 @@ def in_place(scores, mask):
 
 
 @masked_softmax.misconception(
-    "The softmax runs over the queries: your columns sum to one. Each query shares out its own unit: use the last "
-    "axis.")
+    "The softmax runs over the queries: your columns sum to one. Each query shares out its own unit: use the last axis."
+)
 def over_queries(scores, mask):
     return _t(_shares(_t(np.where(mask, scores, -np.inf))))
 
 
 @masked_softmax.misconception(
     "The softmax runs over the whole array, so all queries together share one unit. Sum along the last axis, with "
-    "keepdims=True.")
+    "keepdims=True."
+)
 def over_everything(scores, mask):
     visible = np.where(mask, scores, -np.inf)
     e = np.exp(visible - visible.max())
@@ -956,13 +1076,15 @@ def over_everything(scores, mask):
 
 
 @masked_softmax.misconception(
-    "The mask is transposed. Its rows are queries and its columns are keys, as in the scores.")
+    "The mask is transposed. Its rows are queries and its columns are keys, as in the scores."
+)
 def mask_transposed(scores, mask):
     return _shares(np.where(_t(mask), scores, -np.inf))
 
 
 @masked_softmax.misconception(
-    "These are the scores with minus infinity where the mask is False. The softmax is still missing.")
+    "These are the scores with minus infinity where the mask is False. The softmax is still missing."
+)
 def no_softmax(scores, mask):
     return np.where(mask, scores, -np.inf)
 
@@ -973,11 +1095,14 @@ def _with_epsilon(size):
         top = visible.max(axis=-1, keepdims=True)
         e = np.exp(visible - np.where(np.isfinite(top), top, 0.0))
         return e / (e.sum(axis=-1, keepdims=True) + size)
+
     return with_epsilon
 
 
-_EPSILON = ("Something small is added to every total, to save the empty row from 0/0. It also moves every other row a "
-            "little off one. Treat only the total that is 0.")
+_EPSILON = (
+    "Something small is added to every total, to save the empty row from 0/0. It also moves every other row a "
+    "little off one. Treat only the total that is 0."
+)
 for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
     masked_softmax.misconception(_EPSILON, section=EMPTY)(_with_epsilon(_size))
 
@@ -988,8 +1113,12 @@ causal_attention = Exercise(solutions.causal_attention, section="No later token 
 
 
 @causal_attention.property(
-    "returns output and weights of what came before", points=2, rtol=EXACT, atol=1e-13,
-    hint="Scaled scores; your causal mask; your masked softmax; then the weights times V. Output first, then weights.")
+    "returns output and weights of what came before",
+    points=2,
+    rtol=EXACT,
+    atol=1e-13,
+    hint="Scaled scores; your causal mask; your masked softmax; then the weights times V. Output first, then weights.",
+)
 def before_only(rng):
     yield dict(Q=CAT_SAT, K=CAT_SAT, V=CAT_SAT)
     yield dict(Q=rng.normal(size=(4, 3)), K=rng.normal(size=(4, 3)), V=rng.normal(size=(4, 2)))
@@ -997,9 +1126,12 @@ def before_only(rng):
 
 
 @causal_attention.property(
-    "lets no later key or value move an earlier output", points=1, probe=probes.moved,
+    "lets no later key or value move an earlier output",
+    points=1,
+    probe=probes.moved,
     hint="Change a later token and compare the earlier outputs bit by bit. If one moves, the mask lets something "
-         "through, or comes too late.")
+    "through, or comes too late.",
+)
 def no_leak(rng):
     # Enough rows for a mistake that shows in the last bit of some numbers alone to show in one of them.
     Q, K, V = rng.normal(size=(8, 4)), rng.normal(size=(8, 4)), rng.normal(size=(8, 3))
@@ -1010,16 +1142,22 @@ def no_leak(rng):
 
 
 @causal_attention.property(
-    "takes the queries for the last positions when there are more keys", points=1, rtol=NEARLY,
-    hint="Give your mask both sizes: the number of queries and the number of keys.")
+    "takes the queries for the last positions when there are more keys",
+    points=1,
+    rtol=NEARLY,
+    hint="Give your mask both sizes: the number of queries and the number of keys.",
+)
 def attention_more_keys(rng):
     yield dict(Q=rng.normal(size=(2, 4)), K=rng.normal(size=(5, 4)), V=rng.normal(size=(5, 3)))
     yield dict(Q=rng.normal(size=(1, 3)), K=rng.normal(size=(4, 3)), V=rng.normal(size=(4, 2)))
 
 
 @causal_attention.property(
-    "gives queries before the first key zeros", points=1, rtol=NEARLY,
-    hint="If your mask and your masked softmax treat them, this comes by itself.")
+    "gives queries before the first key zeros",
+    points=1,
+    rtol=NEARLY,
+    hint="If your mask and your masked softmax treat them, this comes by itself.",
+)
 def attention_more_queries(rng):
     # Whole numbers survive the rounding of a big finite bias.
     Q, K = rng.integers(-2, 3, size=(5, 4)).astype(float), rng.integers(-2, 3, size=(2, 4)) + np.array([[0.0], [1.0]])
@@ -1028,30 +1166,45 @@ def attention_more_queries(rng):
 
 
 @causal_attention.property(
-    "takes leading dimensions and broadcasts them", points=1, rtol=NEARLY,
-    hint="Swap only the last two axes of K, and read the numbers of queries and keys from axis -2.")
+    "takes leading dimensions and broadcasts them",
+    points=1,
+    rtol=NEARLY,
+    hint="Swap only the last two axes of K, and read the numbers of queries and keys from axis -2.",
+)
 def attention_leading(rng):
     yield dict(Q=rng.normal(size=(3, 2, 3)), K=rng.normal(size=(3, 3, 3)), V=rng.normal(size=(3, 3, 4)))
     yield dict(Q=rng.normal(size=(6, 3, 7)), K=rng.normal(size=(2, 1, 4, 7)), V=rng.normal(size=(4, 5)))
 
 
 @causal_attention.property(
-    "keeps the future hidden, whatever its scores", points=1, rtol=0.01, atol=0.01,
+    "keeps the future hidden, whatever its scores",
+    points=1,
+    rtol=0.01,
+    atol=0.01,
     hint="Minus infinity is below every score; a big finite number is not. And a hidden score must not decide which "
-         "maximum is subtracted.")
+    "maximum is subtracted.",
+)
 def hidden_future(rng):
     V = rng.normal(size=(3, 2))
-    for scores in [(-4e12, -4e12 - 1.0, 7.0), (1.0, 0.0, 5e3), (-8e3, -8001.0, 7.0), (-4e4, -40001.0, 7.0),
-                   (-1e140, -2e140, 7.0)]:
+    for scores in [
+        (-4e12, -4e12 - 1.0, 7.0),
+        (1.0, 0.0, 5e3),
+        (-8e3, -8001.0, 7.0),
+        (-4e4, -40001.0, 7.0),
+        (-1e140, -2e140, 7.0),
+    ]:
         K = np.zeros((3, 4))
         K[:, 0] = scores  # scaled, with these queries
         yield dict(Q=np.array([[2.0, 0.0, 0.0, 0.0]] * 3), K=K, V=V)
 
 
 @causal_attention.property(
-    "accepts whole numbers", points=1, rtol=NEARLY,
+    "accepts whole numbers",
+    points=1,
+    rtol=NEARLY,
     hint="Weights are fractions, so an array of whole numbers cannot hold them. Make results from the values you "
-         "computed, not with the inputs' kind of number.")
+    "computed, not with the inputs' kind of number.",
+)
 def attention_whole_numbers(rng):
     yield dict(Q=CAT_SAT.astype(int), K=CAT_SAT.astype(int), V=CAT_SAT.astype(int))
     Q, K = rng.integers(-2, 3, size=(4, 3)), rng.integers(-2, 3, size=(4, 3))
@@ -1059,8 +1212,12 @@ def attention_whole_numbers(rng):
 
 
 @causal_attention.property(
-    "refuses sizes that do not fit", points=1, probe=probes.error_of, rtol=NEARLY,
-    hint="Raise ValueError when queries and keys differ in width, and when there are not as many values as keys.")
+    "refuses sizes that do not fit",
+    points=1,
+    probe=probes.error_of,
+    rtol=NEARLY,
+    hint="Raise ValueError when queries and keys differ in width, and when there are not as many values as keys.",
+)
 def attention_sizes(rng):
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(3, 2)), V=rng.normal(size=(3, 2)))
     yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)), V=rng.normal(size=(6, 2)))
@@ -1068,8 +1225,12 @@ def attention_sizes(rng):
 
 
 @causal_attention.property(
-    "leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=NEARLY,
-    hint="Work on new arrays: no `/=`, no writing into Q, K or V.")
+    "leaves its inputs as they were",
+    points=1,
+    probe=probes.unchanged,
+    rtol=NEARLY,
+    hint="Work on new arrays: no `/=`, no writing into Q, K or V.",
+)
 def attention_is_new(rng):
     yield dict(Q=rng.normal(size=(4, 3)), K=rng.normal(size=(4, 3)), V=rng.normal(size=(4, 2)))
 
@@ -1092,26 +1253,26 @@ SCALE = "Minus infinity, before the softmax"
 
 
 @causal_attention.misconception(
-    "The scores are not scaled. Divide them by the square root of d_k, the width of queries and keys.", section=SCALE)
+    "The scores are not scaled. Divide them by the square root of d_k, the width of queries and keys.", section=SCALE
+)
 def unscaled(Q, K, V):
     return _attend(Q @ _t(K), V)
 
 
-@causal_attention.misconception(
-    "The scores are divided by d_k itself. Use its square root.", section=SCALE)
+@causal_attention.misconception("The scores are divided by d_k itself. Use its square root.", section=SCALE)
 def divided_by_width(Q, K, V):
     return _attend(Q @ _t(K) / Q.shape[-1], V)
 
 
 @causal_attention.misconception(
     "The scale uses the width of the values. A score is a dot product of a query and a key: their width d_k decides.",
-    section=SCALE)
+    section=SCALE,
+)
 def root_of_value_width(Q, K, V):
     return _attend(Q @ _t(K) / np.sqrt(V.shape[-1]), V)
 
 
-@causal_attention.misconception(
-    "Nothing is masked: each query reads the future too.", section=MINUS_INFINITY)
+@causal_attention.misconception("Nothing is masked: each query reads the future too.", section=MINUS_INFINITY)
 def no_mask(Q, K, V):
     weights = _softmax(_scores(Q, K))
     return weights @ V, weights
@@ -1119,7 +1280,8 @@ def no_mask(Q, K, V):
 
 @causal_attention.misconception(
     "The mask is turned round: each query reads the future and nothing else. True means may attend.",
-    section=CONVENTIONS)
+    section=CONVENTIONS,
+)
 def reads_the_future(Q, K, V):
     scores = _scores(Q, K)
     return _attend(scores, V, ~_before(scores))
@@ -1128,7 +1290,8 @@ def reads_the_future(Q, K, V):
 @causal_attention.misconception(
     "The mask is aligned to the top left. With more keys than queries, the queries are the last positions: the last of "
     "them sees every key.",
-    section=LAST_QUERY)
+    section=LAST_QUERY,
+)
 def attention_top_left(Q, K, V):
     scores = _scores(Q, K)
     return _attend(scores, V, np.tril(np.ones(scores.shape[-2:], dtype=bool)))
@@ -1137,7 +1300,8 @@ def attention_top_left(Q, K, V):
 @causal_attention.misconception(
     "The mask is square, made from the number of queries alone, and does not fit when there are more keys. Give it "
     "both numbers.",
-    section=LAST_QUERY)
+    section=LAST_QUERY,
+)
 def square_mask(Q, K, V):
     return _attend(_scores(Q, K), V, np.tril(np.ones((Q.shape[-2], Q.shape[-2]), dtype=bool)))
 
@@ -1145,13 +1309,15 @@ def square_mask(Q, K, V):
 @causal_attention.misconception(
     "The size of the mask is read from Q.shape[0]. That is the number of queries only while there are two axes; with a "
     "batch in front it is Q.shape[-2].",
-    section=LAST_QUERY)
+    section=LAST_QUERY,
+)
 def first_axis_for_queries(Q, K, V):
     return _attend(_scores(Q, K), V, _steps_back(Q.shape[0], K.shape[0]) >= 0)
 
 
 @causal_attention.misconception(
-    "No token reads itself: the diagonal is hidden too, and the first token has nothing.", section=MINUS_INFINITY)
+    "No token reads itself: the diagonal is hidden too, and the first token has nothing.", section=MINUS_INFINITY
+)
 def diagonal_hidden(Q, K, V):
     scores = _scores(Q, K)
     return _attend(scores, V, _steps_back(*scores.shape[-2:]) > 0)
@@ -1159,7 +1325,8 @@ def diagonal_hidden(Q, K, V):
 
 @causal_attention.misconception(
     "Each token also reads the next one, the one it has to predict. The diagonal is the last that may be seen.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def next_one_visible(Q, K, V):
     scores = _scores(Q, K)
     return _attend(scores, V, _steps_back(*scores.shape[-2:]) >= -1)
@@ -1168,7 +1335,8 @@ def next_one_visible(Q, K, V):
 @causal_attention.misconception(
     "With more queries than keys, the first queries see a key that comes after them. They come before every "
     "key: zeros.",
-    section=LAST_QUERY)
+    section=LAST_QUERY,
+)
 def early_queries_read(Q, K, V):
     scores = _scores(Q, K)
     n_q, n_k = scores.shape[-2:]
@@ -1177,7 +1345,8 @@ def early_queries_read(Q, K, V):
 
 @causal_attention.misconception(
     "More queries than keys are refused. They are allowed: the first queries have nothing to read and get zeros.",
-    section=EMPTY)
+    section=EMPTY,
+)
 def more_queries_refused(Q, K, V):
     if Q.shape[-2] > K.shape[-2]:
         raise ValueError("more queries than keys")
@@ -1187,7 +1356,8 @@ def more_queries_refused(Q, K, V):
 @causal_attention.misconception(
     "The mask is applied after the softmax, so the future's share is lost and rows sum to less than one. Hide the "
     "scores, then take the softmax.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def masked_after_softmax(Q, K, V):
     weights = _softmax(_scores(Q, K))
     weights = weights * _before(weights)
@@ -1197,7 +1367,8 @@ def masked_after_softmax(Q, K, V):
 @causal_attention.misconception(
     "The weights are masked after the softmax and shared out again. On paper that is the same; but a huge score in the "
     "future takes everything first, and a row with nothing to read is 0/0.",
-    section=FINITE)
+    section=FINITE,
+)
 def attention_shared_out_again(Q, K, V):
     weights = _softmax(_scores(Q, K))
     weights = weights * _before(weights)
@@ -1208,7 +1379,8 @@ def attention_shared_out_again(Q, K, V):
 @causal_attention.misconception(
     "The weights are masked after the softmax and shared out again, with care for the empty row. One difference to "
     "masking first remains: a huge score in the future takes everything, and the visible ones vanish.",
-    section=FINITE)
+    section=FINITE,
+)
 def attention_shared_out_with_care(Q, K, V):
     scores = _scores(Q, K)
     weights = shared_out_again_with_care(scores, _before(scores))
@@ -1217,10 +1389,12 @@ def attention_shared_out_with_care(Q, K, V):
 
 def _with_weights(weights_of):
     """Attention whose weights come from a masked softmax that is wrong."""
+
     def attention_finite_fill(Q, K, V):
         scores = _scores(Q, K)
         weights = weights_of(scores, _before(scores))
         return weights @ V, weights
+
     return attention_finite_fill
 
 
@@ -1228,29 +1402,34 @@ for _number in (-1e9, -1e30):
     causal_attention.misconception(
         "Future scores become a big finite number. A visible score can be lower still, and a query with nothing to "
         "read then reads all keys equally. Use minus infinity.",
-        section=FINITE)(_with_weights(_filled(_number)))
+        section=FINITE,
+    )(_with_weights(_filled(_number)))
 
 causal_attention.misconception(
     "Future scores become a finite number that is not even low: visible scores reach it, and a query with nothing to "
     "read reads all keys equally. Use minus infinity.",
-    section=FINITE)(_with_weights(_filled(-1e4)))
+    section=FINITE,
+)(_with_weights(_filled(-1e4)))
 
 causal_attention.misconception(
     "A query with nothing to read reads all keys equally: either future scores are finite, if ever so low, or its nan "
     "was replaced by equal shares. It must read nothing; its weights are 0.",
-    section=EMPTY)(_with_weights(_filled(np.finfo(float).min)))
+    section=EMPTY,
+)(_with_weights(_filled(np.finfo(float).min)))
 
 for _number in (-1e4, -1e9, -1e30):
     causal_attention.misconception(
         "Future scores become a finite number, and their weights are set to 0 afterwards. Where a visible score is "
         "lower still, the future takes everything first. Use minus infinity.",
-        section=FINITE)(_with_weights(_filled_then_zero(_number)))
+        section=FINITE,
+    )(_with_weights(_filled_then_zero(_number)))
 
 
 @causal_attention.misconception(
     "A finite number is added to future scores. Their order survives underneath: a query with nothing to read attends "
     "as if there were no mask. Use minus infinity.",
-    section=FINITE)
+    section=FINITE,
+)
 def attention_finite_bias(Q, K, V):
     scores = _scores(Q, K)
     weights = _softmax(scores + np.where(_before(scores), 0.0, -1e9))
@@ -1260,7 +1439,8 @@ def attention_finite_bias(Q, K, V):
 @causal_attention.misconception(
     "A small finite number is added to future scores. Low visible scores lose to hidden ones, and a query with nothing "
     "to read attends as if there were no mask. Use minus infinity.",
-    section=FINITE)
+    section=FINITE,
+)
 def attention_small_finite_bias(Q, K, V):
     scores = _scores(Q, K)
     weights = _softmax(scores + np.where(_before(scores), 0.0, -1e4))
@@ -1270,7 +1450,8 @@ def attention_small_finite_bias(Q, K, V):
 @causal_attention.misconception(
     "A finite number is added to future scores before the division by the square root of d_k, which shrinks it. Their "
     "order survives underneath, and low visible scores lose. Use minus infinity, after the scale.",
-    section=FINITE)
+    section=FINITE,
+)
 def finite_bias_inside_the_scale(Q, K, V):
     scores = Q @ _t(K)
     weights = _softmax((scores + np.where(_before(scores), 0.0, -1e4)) / np.sqrt(Q.shape[-1]))
@@ -1279,7 +1460,8 @@ def finite_bias_inside_the_scale(Q, K, V):
 
 @causal_attention.misconception(
     "A query with nothing to read gives nan: its maximum is minus infinity. Its weights and output must be 0.",
-    section=EMPTY)
+    section=EMPTY,
+)
 def attention_nan_row(Q, K, V):
     scores = _scores(Q, K)
     weights = _softmax(np.where(_before(scores), scores, -np.inf))
@@ -1289,7 +1471,8 @@ def attention_nan_row(Q, K, V):
 @causal_attention.misconception(
     "The output of a query with nothing to read is repaired, but its weights are still nan. Repair the weights; the "
     "output follows.",
-    section=EMPTY)
+    section=EMPTY,
+)
 def attention_nan_weights(Q, K, V):
     scores = _scores(Q, K)
     weights = _softmax(np.where(_before(scores), scores, -np.inf))
@@ -1299,7 +1482,8 @@ def attention_nan_weights(Q, K, V):
 @causal_attention.misconception(
     "Future scores are set to 0, as np.tril does. A score of 0 is an ordinary score and gets weight; hidden means "
     "minus infinity.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def future_scores_zero(Q, K, V):
     scores = _scores(Q, K)
     weights = _softmax(scores * _before(scores))
@@ -1309,49 +1493,50 @@ def future_scores_zero(Q, K, V):
 @causal_attention.misconception(
     "The softmax runs over the queries: your columns sum to one. Each query shares out its own unit: use the last "
     "axis.",
-    section=MINUS_INFINITY)
+    section=MINUS_INFINITY,
+)
 def attention_over_queries(Q, K, V):
     scores = _scores(Q, K)
     weights = _t(_shares(_t(np.where(_before(scores), scores, -np.inf))))
     return weights @ V, weights
 
 
-@causal_attention.misconception(
-    "Both results are right, in the wrong order: output first, then weights.")
+@causal_attention.misconception("Both results are right, in the wrong order: output first, then weights.")
 def weights_first(Q, K, V):
     return _attend(_scores(Q, K), V)[::-1]
 
 
-@causal_attention.misconception(
-    "Only the output comes back. Return the weights too: output first, then weights.")
+@causal_attention.misconception("Only the output comes back. Return the weights too: output first, then weights.")
 def output_only(Q, K, V):
     return _attend(_scores(Q, K), V)[0]
 
 
 @causal_attention.misconception(
     "The weights are transposed before they meet V, so each key collects from later queries. Row i of the weights "
-    "mixes the values for query i.")
+    "mixes the values for query i."
+)
 def weights_transposed(Q, K, V):
     weights = _attend(_scores(Q, K), V)[1]
     return _t(weights) @ V, weights
 
 
-@causal_attention.misconception(
-    "`.T` reverses all axes, the leading ones too. Swap just the last two.")
+@causal_attention.misconception("`.T` reverses all axes, the leading ones too. Swap just the last two.")
 def reversed_axes(Q, K, V):
     return _attend(Q @ K.T / np.sqrt(Q.shape[-1]), V)
 
 
 @causal_attention.misconception(
     "Your code scales the caller's queries in place. Write the scaled values into a new array; in place it also "
-    "fails for whole numbers.")
+    "fails for whole numbers."
+)
 def scales_in_place(Q, K, V):
     Q /= np.sqrt(Q.shape[-1])
     return _attend(Q @ _t(K), V)
 
 
 @causal_attention.misconception(
-    "Your code scales the caller's queries in place. Write the scaled values into a new array.")
+    "Your code scales the caller's queries in place. Write the scaled values into a new array."
+)
 def scales_floats_in_place(Q, K, V):
     if Q.dtype.kind != "f":
         Q = Q.astype(float)
@@ -1359,8 +1544,10 @@ def scales_floats_in_place(Q, K, V):
     return _attend(Q @ _t(K), V)
 
 
-_INPUTS_KIND = ("Results are written into an array of the inputs' kind, as np.zeros_like makes one. Whole numbers then "
-                "lose every fraction, and weights are fractions.")
+_INPUTS_KIND = (
+    "Results are written into an array of the inputs' kind, as np.zeros_like makes one. Whole numbers then "
+    "lose every fraction, and weights are fractions."
+)
 
 
 @causal_attention.misconception(_INPUTS_KIND)
@@ -1380,6 +1567,7 @@ def _attention_with_epsilon(size):
         scores = _scores(Q, K)
         weights = _with_epsilon(size)(scores, _before(scores))
         return weights @ V, weights
+
     return attention_with_epsilon
 
 
@@ -1393,9 +1581,13 @@ next_token_loss = Exercise(solutions.next_token_loss, section=LOSS)
 
 
 @next_token_loss.property(
-    "averages the negative log probability of every next token", points=2, rtol=EXACT, atol=1e-14,
+    "averages the negative log probability of every next token",
+    points=2,
+    rtol=EXACT,
+    atol=1e-14,
     hint="The logits at position t are a guess about token t + 1. Take the log softmax over the vocabulary, pick the "
-         "token that came, change the sign, and average over all guesses.")
+    "token that came, change the sign, and average over all guesses.",
+)
 def every_next_token(rng):
     yield dict(logits=np.log([[[1.0, 2.0, 1.0], [1.0, 1.0, 6.0], [5.0, 1.0, 2.0]]]), tokens=np.array([[0, 1, 2]]))
     # No token is so unlikely that 1e-12 beside its probability would show.
@@ -1413,8 +1605,11 @@ def _ids(rng, batch, n, vocab):
 
 
 @next_token_loss.property(
-    "counts each prediction once, in short and long batches", points=1, rtol=NEARLY,
-    hint="n tokens make n - 1 predictions, and a batch makes batch times as many. Divide by that number.")
+    "counts each prediction once, in short and long batches",
+    points=1,
+    rtol=NEARLY,
+    hint="n tokens make n - 1 predictions, and a batch makes batch times as many. Divide by that number.",
+)
 def counts(rng):
     yield dict(logits=rng.normal(size=(1, 2, 5)), tokens=_ids(rng, 1, 2, 5))
     yield dict(logits=rng.normal(size=(4, 2, 3)), tokens=_ids(rng, 4, 2, 3))
@@ -1422,9 +1617,12 @@ def counts(rng):
 
 
 @next_token_loss.property(
-    "survives logits of a thousand", points=1, rtol=NEARLY,
+    "survives logits of a thousand",
+    points=1,
+    rtol=NEARLY,
     hint="A probability that rounds to 0 has no logarithm. Use the log softmax of the softmax chapter: take off the "
-         "maximum, then the logarithm of the sum of exponentials.")
+    "maximum, then the logarithm of the sum of exponentials.",
+)
 def large(rng):
     yield dict(logits=np.array([[[1000.0, 0.0, -1000.0], [3.0, 1.0, 2.0]]]), tokens=np.array([[0, 2]]))
     yield dict(logits=np.array([[[-1000.0, -1003.0], [2.0, 1.0], [0.0, 1.0]]]), tokens=np.array([[1, 1, 0]]))
@@ -1433,8 +1631,12 @@ def large(rng):
 
 
 @next_token_loss.property(
-    "refuses fewer than two tokens, and shapes that do not fit", points=1, probe=probes.error_of, rtol=NEARLY,
-    hint="Raise ValueError when there is nothing to predict, and when logits and tokens differ in batch or length.")
+    "refuses fewer than two tokens, and shapes that do not fit",
+    points=1,
+    probe=probes.error_of,
+    rtol=NEARLY,
+    hint="Raise ValueError when there is nothing to predict, and when logits and tokens differ in batch or length.",
+)
 def nothing_to_predict(rng):
     yield dict(logits=rng.normal(size=(2, 1, 5)), tokens=np.array([[3], [1]]))
     yield dict(logits=rng.normal(size=(2, 4, 5)), tokens=_ids(rng, 2, 3, 5))
@@ -1443,9 +1645,13 @@ def nothing_to_predict(rng):
 
 
 @next_token_loss.property(
-    "refuses ids outside of the vocabulary, negative ones too", points=1, probe=probes.error_of, rtol=NEARLY,
+    "refuses ids outside of the vocabulary, negative ones too",
+    points=1,
+    probe=probes.error_of,
+    rtol=NEARLY,
     hint="Raise ValueError for an id below 0 or not below the size of the vocabulary. NumPy takes -1 for the last "
-         "column and says nothing.")
+    "column and says nothing.",
+)
 def foreign_ids(rng):
     yield dict(logits=rng.normal(size=(1, 3, 5)), tokens=np.array([[0, 5, 1]]))
     yield dict(logits=rng.normal(size=(2, 3, 4)), tokens=np.array([[0, 3, 1], [2, 1, -1]]))
@@ -1454,8 +1660,12 @@ def foreign_ids(rng):
 
 
 @next_token_loss.property(
-    "leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=NEARLY,
-    hint="Work on new arrays: `logits -= ...` writes into the caller's.")
+    "leaves its inputs as they were",
+    points=1,
+    probe=probes.unchanged,
+    rtol=NEARLY,
+    hint="Work on new arrays: `logits -= ...` writes into the caller's.",
+)
 def loss_is_pure(rng):
     yield dict(logits=rng.normal(size=(2, 3, 4)), tokens=_ids(rng, 2, 3, 4))
 
@@ -1483,7 +1693,8 @@ def _losses(logits, tokens):
 
 @next_token_loss.misconception(
     "The targets are not shifted: each position is asked for the token it has just read. Logits at t are a guess "
-    "about token t + 1.")
+    "about token t + 1."
+)
 def not_shifted(logits, tokens):
     _checked_loss(logits, tokens)
     return float(-_pick(_log_softmax(logits), tokens).mean())
@@ -1491,7 +1702,8 @@ def not_shifted(logits, tokens):
 
 @next_token_loss.misconception(
     "The targets are not shifted: the last position is left out, but each other one is asked for the token it has just "
-    "read. Cut the first token off the targets and the last position off the logits.")
+    "read. Cut the first token off the targets and the last position off the logits."
+)
 def both_cut_at_the_end(logits, tokens):
     _checked_loss(logits, tokens)
     return float(-_pick(_log_softmax(logits[:, :-1]), tokens[:, :-1]).mean())
@@ -1499,7 +1711,8 @@ def both_cut_at_the_end(logits, tokens):
 
 @next_token_loss.misconception(
     "Both are cut at the front, so nothing is shifted: each position is asked for the token it has just read. Cut the "
-    "first token off the targets and the last position off the logits.")
+    "first token off the targets and the last position off the logits."
+)
 def both_cut_at_the_front(logits, tokens):
     _checked_loss(logits, tokens)
     return float(-_pick(_log_softmax(logits[:, 1:]), tokens[:, 1:]).mean())
@@ -1507,7 +1720,8 @@ def both_cut_at_the_front(logits, tokens):
 
 @next_token_loss.misconception(
     "The shift goes the wrong way: each position is asked for the token before it. Cut the last position off the "
-    "logits and the first token off the targets.")
+    "logits and the first token off the targets."
+)
 def shifted_backwards(logits, tokens):
     _checked_loss(logits, tokens)
     return float(-_pick(_log_softmax(logits[:, 1:]), tokens[:, :-1]).mean())
@@ -1515,99 +1729,104 @@ def shifted_backwards(logits, tokens):
 
 @next_token_loss.misconception(
     "The targets are rolled, so the last position is asked for the first token. After the last token nothing is known: "
-    "that prediction is left out.")
+    "that prediction is left out."
+)
 def rolled(logits, tokens):
     _checked_loss(logits, tokens)
     return float(-_pick(_log_softmax(logits), np.roll(tokens, -1, axis=1)).mean())
 
 
 @next_token_loss.misconception(
-    "Only the last prediction counts. Every position but the last makes one, and all are averaged.",
-    section=ALL_AT_ONCE)
+    "Only the last prediction counts. Every position but the last makes one, and all are averaged.", section=ALL_AT_ONCE
+)
 def last_only(logits, tokens):
     return float(_losses(logits, tokens)[:, -1].mean())
 
 
 @next_token_loss.misconception(
-    "The losses are summed. Take the mean, so that the number does not depend on how much text there was.")
+    "The losses are summed. Take the mean, so that the number does not depend on how much text there was."
+)
 def summed(logits, tokens):
     return float(_losses(logits, tokens).sum())
 
 
 @next_token_loss.misconception(
-    "The losses are summed over positions and averaged over sentences only. Take the mean over all predictions.")
+    "The losses are summed over positions and averaged over sentences only. Take the mean over all predictions."
+)
 def summed_per_sentence(logits, tokens):
     return float(_losses(logits, tokens).sum(axis=1).mean())
 
 
 @next_token_loss.misconception(
-    "The sum is divided by the number of tokens. n tokens make n - 1 predictions in each sentence: divide by those.")
+    "The sum is divided by the number of tokens. n tokens make n - 1 predictions in each sentence: divide by those."
+)
 def divided_by_tokens(logits, tokens):
     return float(_losses(logits, tokens).sum() / tokens.size)
 
 
 @next_token_loss.misconception(
     "The sum is divided by the length of one sentence and not by the number of sentences. Divide by the number of all "
-    "predictions, batch * (n - 1).")
+    "predictions, batch * (n - 1)."
+)
 def divided_by_positions(logits, tokens):
     return float(_losses(logits, tokens).mean(axis=1).sum())
 
 
 @next_token_loss.misconception(
     "The mean runs over the vocabulary too: all the zeros of a one-hot target are counted. Divide by the number of "
-    "predictions.")
+    "predictions."
+)
 def mean_over_the_vocabulary(logits, tokens):
     return float(_losses(logits, tokens).mean() / logits.shape[-1])
 
 
-@next_token_loss.misconception(
-    "The sign is missing: a log probability is never above 0, and a loss never below.")
+@next_token_loss.misconception("The sign is missing: a log probability is never above 0, and a loss never below.")
 def no_minus(logits, tokens):
     return float(-_losses(logits, tokens).mean())
 
 
-@next_token_loss.misconception(
-    "The logarithm has base 2. The loss is measured in nats: np.log.")
+@next_token_loss.misconception("The logarithm has base 2. The loss is measured in nats: np.log.")
 def in_bits(logits, tokens):
     return float(_losses(logits, tokens).mean() / np.log(2))
 
 
-@next_token_loss.misconception(
-    "The logarithm has base 10. The loss is measured in nats: np.log.")
+@next_token_loss.misconception("The logarithm has base 10. The loss is measured in nats: np.log.")
 def in_base_ten(logits, tokens):
     return float(_losses(logits, tokens).mean() / np.log(10))
 
 
-@next_token_loss.misconception(
-    "This is the exponential of the loss, the perplexity. Return the mean itself.")
+@next_token_loss.misconception("This is the exponential of the loss, the perplexity. Return the mean itself.")
 def perplexity(logits, tokens):
     return float(np.exp(_losses(logits, tokens).mean()))
 
 
 @next_token_loss.misconception(
     "The probabilities are averaged before the logarithm is taken. Average the losses: one sure mistake has to cost "
-    "more than the mean probability shows.")
+    "more than the mean probability shows."
+)
 def log_of_the_mean(logits, tokens):
     return float(-np.log(np.exp(-_losses(logits, tokens)).mean()))
 
 
 @next_token_loss.misconception(
-    "The logarithm is missing: this is minus the mean probability. The cost of a guess is its negative log "
-    "probability.")
+    "The logarithm is missing: this is minus the mean probability. The cost of a guess is its negative log probability."
+)
 def minus_probability(logits, tokens):
     return float(-np.exp(-_losses(logits, tokens)).mean())
 
 
 @next_token_loss.misconception(
     "The logarithm is missing: this is one minus the mean probability. The cost of a guess is its negative log "
-    "probability.")
+    "probability."
+)
 def one_minus_probability(logits, tokens):
     return float(1 - np.exp(-_losses(logits, tokens)).mean())
 
 
 @next_token_loss.misconception(
     "The softmax is missing: this is minus the mean logit of the right token. A logit counts only against the others "
-    "of its row.")
+    "of its row."
+)
 def minus_logit(logits, tokens):
     _checked_loss(logits, tokens)
     return float(-_pick(logits[:, :-1], tokens[:, 1:]).mean())
@@ -1615,7 +1834,8 @@ def minus_logit(logits, tokens):
 
 @next_token_loss.misconception(
     "Probabilities are taken first, then their logarithm. One that rounds to 0 gives an infinite loss. Use the log "
-    "softmax of the softmax chapter.")
+    "softmax of the softmax chapter."
+)
 def log_of_softmax(logits, tokens):
     _checked_loss(logits, tokens)
     return float(-np.log(_pick(_softmax(logits[:, :-1]), tokens[:, 1:])).mean())
@@ -1623,7 +1843,8 @@ def log_of_softmax(logits, tokens):
 
 @next_token_loss.misconception(
     "No maximum is subtracted, so logits of a thousand overflow. Subtract each row's largest logit first: the loss "
-    "stays the same.")
+    "stays the same."
+)
 def no_maximum_in_the_loss(logits, tokens):
     _checked_loss(logits, tokens)
     logits = logits[:, :-1]
@@ -1632,7 +1853,8 @@ def no_maximum_in_the_loss(logits, tokens):
 
 @next_token_loss.misconception(
     "Neither is a maximum subtracted nor the logarithm taken of the sum: exponentials overflow, and probabilities "
-    "that round to 0 have no logarithm. Use the log softmax of the softmax chapter.")
+    "that round to 0 have no logarithm. Use the log softmax of the softmax chapter."
+)
 def plain_formula_of_the_loss(logits, tokens):
     _checked_loss(logits, tokens)
     e = np.exp(logits[:, :-1])
@@ -1640,7 +1862,8 @@ def plain_formula_of_the_loss(logits, tokens):
 
 
 @next_token_loss.misconception(
-    "One maximum is subtracted for the whole batch. A row far below it underflows to log of 0. Each row needs its own.")
+    "One maximum is subtracted for the whole batch. A row far below it underflows to log of 0. Each row needs its own."
+)
 def one_maximum_in_the_loss(logits, tokens):
     _checked_loss(logits, tokens)
     gaps = logits[:, :-1] - logits.max()
@@ -1648,34 +1871,35 @@ def one_maximum_in_the_loss(logits, tokens):
 
 
 @next_token_loss.misconception(
-    "The softmax runs over the positions. Every position has its own distribution over the vocabulary, the last axis.")
+    "The softmax runs over the positions. Every position has its own distribution over the vocabulary, the last axis."
+)
 def over_positions(logits, tokens):
     _checked_loss(logits, tokens)
     return float(-_pick(_log_softmax(logits[:, :-1], axis=1), tokens[:, 1:]).mean())
 
 
-@next_token_loss.misconception(
-    "Every sentence is graded by the tokens of the first. Each has its own targets.")
+@next_token_loss.misconception("Every sentence is graded by the tokens of the first. Each has its own targets.")
 def targets_of_the_first(logits, tokens):
     _checked_loss(logits, tokens)
     targets = np.repeat(tokens[:1], len(tokens), axis=0)
     return float(-_pick(_log_softmax(logits[:, :-1]), targets[:, 1:]).mean())
 
 
-@next_token_loss.misconception(
-    "One loss for each prediction comes back. Return their mean, a single number.")
+@next_token_loss.misconception("One loss for each prediction comes back. Return their mean, a single number.")
 def not_averaged(logits, tokens):
     return _losses(logits, tokens)
 
 
 @next_token_loss.misconception(
-    "One loss for each sentence comes back. Return the mean over all predictions, a single number.")
+    "One loss for each sentence comes back. Return the mean over all predictions, a single number."
+)
 def averaged_per_sentence(logits, tokens):
     return _losses(logits, tokens).mean(axis=1)
 
 
 @next_token_loss.misconception(
-    "Negative ids pass: NumPy counts them from the end of the vocabulary and says nothing. Raise ValueError.")
+    "Negative ids pass: NumPy counts them from the end of the vocabulary and says nothing. Raise ValueError."
+)
 def negative_ids_pass(logits, tokens):
     _checked_loss(logits, np.abs(tokens) * (np.abs(tokens) < logits.shape[-1]) if tokens.min() < 0 else tokens)
     positive = np.where(tokens < 0, tokens + logits.shape[-1], tokens)
@@ -1686,14 +1910,16 @@ def negative_ids_pass(logits, tokens):
 
 @next_token_loss.misconception(
     "Ids are not checked. One beyond the vocabulary raises IndexError, which is the wrong exception, and a negative "
-    "one passes: NumPy counts it from the end. Raise ValueError for both.")
+    "one passes: NumPy counts it from the end. Raise ValueError for both."
+)
 def ids_unchecked(logits, tokens):
     _checked_loss(logits, np.zeros_like(tokens))
     return float(-_pick(_log_softmax(logits[:, :-1]), tokens[:, 1:]).mean())
 
 
 @next_token_loss.misconception(
-    "With one token there is nothing to predict, and the mean of nothing is nan. Raise ValueError below two tokens.")
+    "With one token there is nothing to predict, and the mean of nothing is nan. Raise ValueError below two tokens."
+)
 def one_token_passes(logits, tokens):
     if tokens.shape[1] < 2 and logits.shape[:-1] == tokens.shape:
         return float("nan")
@@ -1701,7 +1927,8 @@ def one_token_passes(logits, tokens):
 
 
 @next_token_loss.misconception(
-    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for what does not fit.")
+    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for what does not fit."
+)
 def loss_asserted(logits, tokens):
     assert logits.shape[:-1] == tokens.shape and tokens.shape[1] >= 2
     assert np.all(tokens >= 0) and np.all(tokens < logits.shape[-1])
@@ -1709,21 +1936,25 @@ def loss_asserted(logits, tokens):
 
 
 @next_token_loss.misconception(
-    "The largest logit is subtracted from the caller's array, in place. Write the differences into a new array.")
+    "The largest logit is subtracted from the caller's array, in place. Write the differences into a new array."
+)
 def loss_in_place(logits, tokens):
     _checked_loss(logits, tokens)
     logits -= logits.max(axis=-1, keepdims=True)
     return float(_losses(logits, tokens).mean())
 
 
-_LOG_EPSILON = ("Something small keeps the logarithm away from 0. It moves every loss a little, and a token that "
-                "seemed impossible costs far too little. Use the log softmax; it never meets log of 0.")
+_LOG_EPSILON = (
+    "Something small keeps the logarithm away from 0. It moves every loss a little, and a token that "
+    "seemed impossible costs far too little. Use the log softmax; it never meets log of 0."
+)
 
 
 def _loss_with_epsilon(keep):
     def loss_with_epsilon(logits, tokens):
         _checked_loss(logits, tokens)
         return float(-np.log(keep(_pick(_softmax(logits[:, :-1]), tokens[:, 1:]))).mean())
+
     return loss_with_epsilon
 
 

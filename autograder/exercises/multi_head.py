@@ -31,9 +31,11 @@ split_heads = Exercise(solutions.split_heads, section=SPLIT)
 
 
 @split_heads.property(
-    "gives each head its own piece of every token", points=2,
+    "gives each head its own piece of every token",
+    points=2,
     hint="Head h gets the numbers from h * d_head up to (h + 1) * d_head of every token: cut the last axis in two, "
-         "(n_heads, d_head), then exchange the axes of tokens and heads.")
+    "(n_heads, d_head), then exchange the axes of tokens and heads.",
+)
 def pieces(rng):
     yield dict(x=CAT_SAT.clone(), n_heads=2)
     yield dict(x=numbered(1, 2, 6), n_heads=3)
@@ -41,25 +43,33 @@ def pieces(rng):
 
 
 @split_heads.property(
-    "splits into one head, and into as many heads as numbers", points=1,
-    hint="One head is x with an axis of size 1 in second place. With d_head = 1 each head has one number per token.")
+    "splits into one head, and into as many heads as numbers",
+    points=1,
+    hint="One head is x with an axis of size 1 in second place. With d_head = 1 each head has one number per token.",
+)
 def extremes(rng):
     yield dict(x=normal(rng, 2, 3, 5), n_heads=1)
     yield dict(x=normal(rng, 2, 3, 5), n_heads=5)
 
 
 @split_heads.property(
-    "lets gradients through", points=1, probe=probes.gradients,
-    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.")
+    "lets gradients through",
+    points=1,
+    probe=probes.gradients,
+    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.",
+)
 def split_gradients(rng):
     yield dict(x=normal(rng, 2, 3, 8), n_heads=4, upstream=[normal(rng, 2, 4, 3, 2)])
     yield dict(x=normal(rng, 3, 4, 6), n_heads=2, upstream=[normal(rng, 3, 2, 4, 3)])
 
 
 @split_heads.property(
-    "refuses a width that does not divide, and anything but three dimensions", points=1, probe=probes.error_of,
+    "refuses a width that does not divide, and anything but three dimensions",
+    points=1,
+    probe=probes.error_of,
     hint="Raise ValueError when n_heads is below 1, when it leaves a remainder, and when x.ndim is not 3. Check before "
-         "you divide: a remainder by 0 is another exception.")
+    "you divide: a remainder by 0 is another exception.",
+)
 def split_refuses(rng):
     yield dict(x=normal(rng, 2, 5, 6), n_heads=4)
     yield dict(x=normal(rng, 2, 3, 7), n_heads=2)
@@ -83,35 +93,39 @@ def _split(x, n_heads):
 @split_heads.misconception(
     "The shape is right and the numbers are in the wrong places. `reshape` to (batch, n_heads, n, d_head) cuts the "
     "list of tokens, not their width: a head gets whole tokens. Reshape to (batch, n, n_heads, d_head), then "
-    "transpose.")
+    "transpose."
+)
 def split_without_transpose(x, n_heads):
     return x.reshape(_split(x, n_heads).shape)
 
 
 @split_heads.misconception(
     "The transpose is missing: your result is (batch, n, n_heads, d_head). Heads come before tokens, so that the last "
-    "two axes are one head's matrix.")
+    "two axes are one head's matrix."
+)
 def heads_after_tokens(x, n_heads):
     return _split(x, n_heads).transpose(1, 2)
 
 
 @split_heads.misconception(
     "Your last axis was cut as (d_head, n_heads), so head h collects every n_heads-th number. A head is a run of "
-    "neighbours: cut as (n_heads, d_head).")
+    "neighbours: cut as (n_heads, d_head)."
+)
 def every_hth_number(x, n_heads):
     batch, heads, n, width = _split(x, n_heads).shape
     return x.reshape(batch, n, width, heads).permute(0, 3, 1, 2)
 
 
 @split_heads.misconception(
-    "The last two axes are exchanged: your result is (batch, n_heads, d_head, n). Only tokens and heads change "
-    "places.")
+    "The last two axes are exchanged: your result is (batch, n_heads, d_head, n). Only tokens and heads change places."
+)
 def split_turned(x, n_heads):
     return _split(x, n_heads).transpose(-1, -2)
 
 
 @split_heads.misconception(
-    "n_heads is used as the width of a head. It is how many heads there are; the width is d_model // n_heads.")
+    "n_heads is used as the width of a head. It is how many heads there are; the width is d_model // n_heads."
+)
 def number_as_width(x, n_heads):
     batch, heads, n, width = _split(x, n_heads).shape
     return x.reshape(batch, n, width, heads).transpose(1, 2)
@@ -119,28 +133,30 @@ def number_as_width(x, n_heads):
 
 @split_heads.misconception(
     "The heads stand in front of the batch: (n_heads, batch, n, d_head). `torch.stack` puts its new axis first unless "
-    "told otherwise; it belongs in second place.")
+    "told otherwise; it belongs in second place."
+)
 def heads_first(x, n_heads):
     return _split(x, n_heads).transpose(0, 1)
 
 
-@split_heads.misconception(
-    "Batch and heads were folded into one axis. Keep them apart: (batch, n_heads, n, d_head).")
+@split_heads.misconception("Batch and heads were folded into one axis. Keep them apart: (batch, n_heads, n, d_head).")
 def batch_and_heads_folded(x, n_heads):
     return _split(x, n_heads).flatten(0, 1)
 
 
 @split_heads.misconception(
-    "A width that does not divide is cut down: the numbers that are left over vanish without a word. Raise ValueError.")
+    "A width that does not divide is cut down: the numbers that are left over vanish without a word. Raise ValueError."
+)
 def leftover_dropped(x, n_heads):
     if x.ndim != 3 or n_heads < 1:
         raise ValueError("wrong number of dimensions")
-    return _split(x[..., :x.shape[-1] // n_heads * n_heads], n_heads)
+    return _split(x[..., : x.shape[-1] // n_heads * n_heads], n_heads)
 
 
 @split_heads.misconception(
     "`chunk(n_heads)` makes at most n_heads pieces. Width 6 in 4 pieces gives three of 2, and nobody complains. Check "
-    "the remainder and raise ValueError.")
+    "the remainder and raise ValueError."
+)
 def fewer_chunks(x, n_heads):
     if x.ndim != 3:
         raise ValueError("wrong number of dimensions")
@@ -149,7 +165,8 @@ def fewer_chunks(x, n_heads):
 
 @split_heads.misconception(
     "n_heads = 0 ends in ZeroDivisionError, since the remainder is taken first. Check that n_heads is at least 1 "
-    "before you divide.")
+    "before you divide."
+)
 def remainder_by_zero(x, n_heads):
     if x.ndim != 3 or x.shape[-1] % n_heads:
         raise ValueError("widths do not divide")
@@ -158,7 +175,8 @@ def remainder_by_zero(x, n_heads):
 
 @split_heads.misconception(
     "`assert` raises AssertionError, and with `python -O` nothing at all. Sizes that a caller may get wrong want "
-    "`raise ValueError(...)`.")
+    "`raise ValueError(...)`."
+)
 def asserted(x, n_heads):
     assert x.ndim == 3 and n_heads >= 1 and x.shape[-1] % n_heads == 0
     return _split(x, n_heads)
@@ -166,7 +184,8 @@ def asserted(x, n_heads):
 
 @split_heads.misconception(
     "Any number of dimensions is let through. Here x has exactly three, (batch, n, d_model); a forgotten batch "
-    "dimension should be told, so raise ValueError.")
+    "dimension should be told, so raise ValueError."
+)
 def any_dimensions(x, n_heads):
     if n_heads < 1 or x.shape[-1] % n_heads:
         raise ValueError("widths do not divide")
@@ -175,7 +194,8 @@ def any_dimensions(x, n_heads):
 
 @split_heads.misconception(
     "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a history; "
-    "reshape and transpose the tensor itself.")
+    "reshape and transpose the tensor itself."
+)
 def split_detached(x, n_heads):
     return _split(x, n_heads).detach()
 
@@ -186,8 +206,10 @@ merge_heads = Exercise(solutions.merge_heads, section=MERGE)
 
 
 @merge_heads.property(
-    "puts the pieces of each token side by side, head after head", points=2,
-    hint="Undo the split in reverse: exchange heads and tokens first, then join the last two axes.")
+    "puts the pieces of each token side by side, head after head",
+    points=2,
+    hint="Undo the split in reverse: exchange heads and tokens first, then join the last two axes.",
+)
 def joins(rng):
     yield dict(x=numbered(1, 2, 3, 2))
     yield dict(x=normal(rng, 2, 3, 5, 4))
@@ -195,23 +217,28 @@ def joins(rng):
 
 
 @merge_heads.property(
-    "merges one head, and heads of one number", points=1,
-    hint="One head comes back as it was, without its axis of size 1.")
+    "merges one head, and heads of one number",
+    points=1,
+    hint="One head comes back as it was, without its axis of size 1.",
+)
 def merge_extremes(rng):
     yield dict(x=normal(rng, 2, 1, 5, 3))
     yield dict(x=normal(rng, 2, 4, 5, 1))
 
 
 @merge_heads.property(
-    "lets gradients through to each head", points=1, probe=probes.gradients,
-    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.")
+    "lets gradients through to each head",
+    points=1,
+    probe=probes.gradients,
+    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.",
+)
 def merge_gradients(rng):
     yield dict(x=normal(rng, 2, 3, 4, 5), upstream=[normal(rng, 2, 4, 15)])
 
 
 @merge_heads.property(
-    "refuses anything but four dimensions", points=1, probe=probes.error_of,
-    hint="Raise ValueError unless x.ndim is 4.")
+    "refuses anything but four dimensions", points=1, probe=probes.error_of, hint="Raise ValueError unless x.ndim is 4."
+)
 def merge_refuses(rng):
     yield dict(x=normal(rng, 3, 5, 4))
     yield dict(x=normal(rng, 2, 2, 3, 5, 4))
@@ -227,70 +254,75 @@ def _merge(x):
 
 @merge_heads.misconception(
     "The shape is right and the numbers are in the wrong places. Reshaping (batch, n_heads, n, d_head) as it lies "
-    "strings the tokens of one head together. Exchange heads and tokens first.")
+    "strings the tokens of one head together. Exchange heads and tokens first."
+)
 def merge_without_transpose(x):
     return x.reshape(_merge(x).shape)
 
 
 @merge_heads.misconception(
     "The numbers of a token are in the order (d_head, n_heads): the heads alternate. Each head's piece stays in one "
-    "run, head after head.")
+    "run, head after head."
+)
 def heads_alternate(x):
     return _merge(x).unflatten(-1, (x.shape[1], x.shape[3])).transpose(-1, -2).flatten(-2)
 
 
 @merge_heads.misconception(
-    "The heads are averaged. They hold different things; put them side by side and let W_o weigh them.")
+    "The heads are averaged. They hold different things; put them side by side and let W_o weigh them."
+)
 def heads_averaged(x):
     return _merge(x).unflatten(-1, (x.shape[1], x.shape[3])).mean(dim=2)
 
 
-@merge_heads.misconception(
-    "The heads are added up. Side by side, nothing is lost: n_heads * d_head numbers per token.")
+@merge_heads.misconception("The heads are added up. Side by side, nothing is lost: n_heads * d_head numbers per token.")
 def heads_added(x):
     return _merge(x).unflatten(-1, (x.shape[1], x.shape[3])).sum(dim=2)
 
 
 @merge_heads.misconception(
-    "The heads stand one below the other, as if they were more tokens. Join them along the width.")
+    "The heads stand one below the other, as if they were more tokens. Join them along the width."
+)
 def heads_as_tokens(x):
     return x.flatten(1, 2) if x.ndim == 4 else _merge(x)
 
 
 @merge_heads.misconception(
-    "Tokens and width were exchanged in place of tokens and heads. The axes to exchange are 1 and 2.")
+    "Tokens and width were exchanged in place of tokens and heads. The axes to exchange are 1 and 2."
+)
 def last_axes_exchanged(x):
     return x.transpose(-1, -2).reshape(_merge(x).shape)
 
 
 @merge_heads.misconception(
     "`view` only reads memory in the order in which it lies, and after a transpose that is another order. Use "
-    "`reshape` or `flatten`, or `.contiguous()` before `view`.")
+    "`reshape` or `flatten`, or `.contiguous()` before `view`."
+)
 def view_after_transpose(x):
     merged = _merge(x)
     return x.transpose(1, 2).view(merged.shape)
 
 
 @merge_heads.misconception(
-    "The axis of heads is still there: your result is (batch, n, n_heads, d_head). Join the last two axes.")
+    "The axis of heads is still there: your result is (batch, n, n_heads, d_head). Join the last two axes."
+)
 def not_joined(x):
     return _merge(x).unflatten(-1, (x.shape[1], x.shape[3]))
 
 
-@merge_heads.misconception(
-    "Batch and tokens were joined as well. The result is (batch, n, n_heads * d_head).")
+@merge_heads.misconception("Batch and tokens were joined as well. The result is (batch, n, n_heads * d_head).")
 def batch_joined(x):
     return _merge(x).flatten(0, 1)
 
 
 @merge_heads.misconception(
-    "Any number of dimensions is let through. Here x has exactly four; raise ValueError for anything else.")
+    "Any number of dimensions is let through. Here x has exactly four; raise ValueError for anything else."
+)
 def merge_any_dimensions(x):
     return x.transpose(-3, -2).flatten(-2)
 
 
-@merge_heads.misconception(
-    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
+@merge_heads.misconception("`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
 def merge_asserted(x):
     assert x.ndim == 4
     return _merge(x)
@@ -298,7 +330,8 @@ def merge_asserted(x):
 
 @merge_heads.misconception(
     "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a history; "
-    "transpose and reshape the tensor itself.")
+    "transpose and reshape the tensor itself."
+)
 def merge_detached(x):
     return _merge(x).detach()
 
@@ -325,31 +358,46 @@ def _some(rng, *shape):
 
 def _layer(rng, d_model, n_heads, batch, n, names="qkvo", dtype=torch.float64):
     """A case; maps that are not among `names` get the fixed numbers of `probes.Built`, and need no room in a file."""
-    return dict(init=dict(d_model=d_model, n_heads=n_heads), weights=projections(rng, d_model, names, dtype=dtype),
-                x=normal(rng, batch, n, d_model, dtype=dtype))
+    return dict(
+        init=dict(d_model=d_model, n_heads=n_heads),
+        weights=projections(rng, d_model, names, dtype=dtype),
+        x=normal(rng, batch, n, d_model, dtype=dtype),
+    )
 
 
 @MultiHeadAttention.property(
-    "has four square maps, W_q, W_k, W_v and W_o, and no bias", points=1,
-    hint="Four times nn.Linear(d_model, d_model, bias=False), as attributes of these names. All heads share them.")
+    "has four square maps, W_q, W_k, W_v and W_o, and no bias",
+    points=1,
+    hint="Four times nn.Linear(d_model, d_model, bias=False), as attributes of these names. All heads share them.",
+)
 def structure(rng):
     for n_heads in (int(rng.integers(2, 6)), 1):
         yield dict(init=dict(d_model=n_heads * int(rng.integers(2, 12)), n_heads=n_heads))
 
 
 @MultiHeadAttention.property(
-    "gives the output, then the weights of every head", points=3, rtol=1e-10, atol=1e-12,
+    "gives the output, then the weights of every head",
+    points=3,
+    rtol=1e-10,
+    atol=1e-12,
     hint="Project, split, scores over the square root of d_head, softmax along the keys, times the values, merge, "
-         "W_o. The weights are (batch, n_heads, n, n), not averaged.")
+    "W_o. The weights are (batch, n_heads, n, n), not averaged.",
+)
 def forward(rng):
-    yield dict(init=dict(d_model=4, n_heads=2), x=CAT_SAT.clone(),
-               weights={f"W_{name}.weight": torch.eye(4, dtype=torch.float64) for name in "qkvo"})
+    yield dict(
+        init=dict(d_model=4, n_heads=2),
+        x=CAT_SAT.clone(),
+        weights={f"W_{name}.weight": torch.eye(4, dtype=torch.float64) for name in "qkvo"},
+    )
     yield _layer(rng, d_model=6, n_heads=2, batch=2, n=4)
 
 
 @MultiHeadAttention.property(
-    "takes a mask for all heads, and one for each head", points=1, **NEARLY,
-    hint="(n_q, n_k) and (batch, n_heads or 1, n_q or 1, n_k) broadcast against the scores by themselves.")
+    "takes a mask for all heads, and one for each head",
+    points=1,
+    **NEARLY,
+    hint="(n_q, n_k) and (batch, n_heads or 1, n_q or 1, n_k) broadcast against the scores by themselves.",
+)
 def masks(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=2, batch=1, n=3), mask=_lower(3))
     yield dict(**_layer(rng, d_model=4, n_heads=2, batch=3, n=3), mask=_some(rng, 3, 1, 1, 3))
@@ -357,17 +405,23 @@ def masks(rng):
 
 
 @MultiHeadAttention.property(
-    "takes a mask for each entry of the batch", points=1, **NEARLY,
+    "takes a mask for each entry of the batch",
+    points=1,
+    **NEARLY,
     hint="A mask of three dimensions is (batch, n_q or 1, n_k). Left as it is, its batch meets the heads: give it an "
-         "axis of size 1 in second place.")
+    "axis of size 1 in second place.",
+)
 def batch_masks(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=2, batch=2, n=3), mask=_some(rng, 2, 3, 3))
     yield dict(**_layer(rng, d_model=6, n_heads=3, batch=2, n=2), mask=_some(rng, 2, 1, 2))
 
 
 @MultiHeadAttention.property(
-    "keeps the future out under a causal mask, and lets the past in", points=1, probe=probes.moved,
-    hint="Replace one token: no earlier row may move, not by a single bit, and every row from there on must.")
+    "keeps the future out under a causal mask, and lets the past in",
+    points=1,
+    probe=probes.moved,
+    hint="Replace one token: no earlier row may move, not by a single bit, and every row from there on must.",
+)
 def future(rng):
     for d_model, n_heads, n in ((6, 3, 4), (4, 2, 5)):
         case = _layer(rng, d_model=d_model, n_heads=n_heads, batch=2, n=n)
@@ -377,9 +431,12 @@ def future(rng):
 
 
 @MultiHeadAttention.property(
-    "gives a token that may read nothing zeros, in weights and output", points=1, **NEARLY,
+    "gives a token that may read nothing zeros, in weights and output",
+    points=1,
+    **NEARLY,
     hint="A row of minus infinity only is nan after the softmax. Find such rows, and make sure that their weights "
-         "become 0.")
+    "become 0.",
+)
 def empty_rows(rng):
     nothing_seen = _lower(3)
     nothing_seen[1] = False
@@ -390,50 +447,84 @@ def empty_rows(rng):
 
 
 @MultiHeadAttention.property(
-    "keeps hidden keys hidden, whatever the scores", points=1, rtol=0.01, atol=0.01,
-    hint="A score can be lower than any number you choose for hidden ones: use minus infinity, before the softmax.")
+    "keeps hidden keys hidden, whatever the scores",
+    points=1,
+    rtol=0.01,
+    atol=0.01,
+    hint="A score can be lower than any number you choose for hidden ones: use minus infinity, before the softmax.",
+)
 def whatever(rng):
     one = torch.ones(1, 1, dtype=torch.float64)
     for tokens, keys in (([1.0, 1.0, 2.0], -4e12), ([1.0, 1.0, 50.0], 1e4)):
-        weights = {"W_q.weight": one, "W_k.weight": keys * one, "W_v.weight": normal(rng, 1, 1) + 3.0,
-                   "W_o.weight": one}
-        yield dict(init=dict(d_model=1, n_heads=1), weights=weights,
-                   x=torch.tensor(tokens, dtype=torch.float64).reshape(1, 3, 1),
-                   mask=torch.tensor([[True, True, False]]).repeat(3, 1))
+        weights = {
+            "W_q.weight": one,
+            "W_k.weight": keys * one,
+            "W_v.weight": normal(rng, 1, 1) + 3.0,
+            "W_o.weight": one,
+        }
+        yield dict(
+            init=dict(d_model=1, n_heads=1),
+            weights=weights,
+            x=torch.tensor(tokens, dtype=torch.float64).reshape(1, 3, 1),
+            mask=torch.tensor([[True, True, False]]).repeat(3, 1),
+        )
 
 
 @MultiHeadAttention.property(
-    "has the right gradients, of output and weights", points=1, probe=probes.gradients, **NEARLY,
-    hint="Stay with operations of tensors, and return the weights as they are, not detached.")
+    "has the right gradients, of output and weights",
+    points=1,
+    probe=probes.gradients,
+    **NEARLY,
+    hint="Stay with operations of tensors, and return the weights as they are, not detached.",
+)
 def right_gradients(rng):
-    yield dict(**_layer(rng, d_model=4, n_heads=2, batch=1, n=3),
-               upstream=[normal(rng, 1, 3, 4), normal(rng, 1, 2, 3, 3)])
-    yield dict(**_layer(rng, d_model=4, n_heads=2, batch=1, n=3, names="k"), mask=_lower(3),
-               upstream=[normal(rng, 1, 3, 4), normal(rng, 1, 2, 3, 3)])
+    yield dict(
+        **_layer(rng, d_model=4, n_heads=2, batch=1, n=3), upstream=[normal(rng, 1, 3, 4), normal(rng, 1, 2, 3, 3)]
+    )
+    yield dict(
+        **_layer(rng, d_model=4, n_heads=2, batch=1, n=3, names="k"),
+        mask=_lower(3),
+        upstream=[normal(rng, 1, 3, 4), normal(rng, 1, 2, 3, 3)],
+    )
 
 
 @MultiHeadAttention.property(
-    "has finite gradients where a token may read nothing", points=1, probe=probes.gradients, **NEARLY,
+    "has finite gradients where a token may read nothing",
+    points=1,
+    probe=probes.gradients,
+    **NEARLY,
     hint="A weight of nan that is replaced by 0 afterwards can still send nan backwards. Give the empty row finite "
-         "scores before the softmax, and set its weights to 0 after it.")
+    "scores before the softmax, and set its weights to 0 after it.",
+)
 def empty_gradients(rng):
     nothing_seen = _lower(3)
     nothing_seen[1] = False
-    yield dict(**_layer(rng, d_model=4, n_heads=2, batch=1, n=3, names="q"), mask=nothing_seen,
-               upstream=[normal(rng, 1, 3, 4), normal(rng, 1, 2, 3, 3)])
+    yield dict(
+        **_layer(rng, d_model=4, n_heads=2, batch=1, n=3, names="q"),
+        mask=nothing_seen,
+        upstream=[normal(rng, 1, 3, 4), normal(rng, 1, 2, 3, 3)],
+    )
 
 
 @MultiHeadAttention.property(
-    "works in single precision", points=1, rtol=1e-4, atol=1e-5,
-    hint="Weights and tokens in float32 give float32. Make new tensors with the dtype of those you have.")
+    "works in single precision",
+    points=1,
+    rtol=1e-4,
+    atol=1e-5,
+    hint="Weights and tokens in float32 give float32. Make new tensors with the dtype of those you have.",
+)
 def single_precision(rng):
     yield dict(**_layer(rng, d_model=6, n_heads=2, batch=1, n=3, dtype=torch.float32), mask=_lower(3))
 
 
 @MultiHeadAttention.property(
-    "refuses sizes that do not fit", points=1, probe=probes.error_of, **NEARLY,
+    "refuses sizes that do not fit",
+    points=1,
+    probe=probes.error_of,
+    **NEARLY,
     hint="ValueError when n_heads is below 1 or leaves a remainder (in __init__), and when x is not (batch, n, "
-         "d_model). nn.Linear looks at the width alone.")
+    "d_model). nn.Linear looks at the width alone.",
+)
 def sizes(rng):
     yield dict(init=dict(d_model=10, n_heads=4))
     yield dict(init=dict(d_model=8, n_heads=0))
@@ -444,9 +535,13 @@ def sizes(rng):
 
 
 @MultiHeadAttention.property(
-    "leaves tokens and mask as they were", points=1, probe=probes.unchanged, **NEARLY,
+    "leaves tokens and mask as they were",
+    points=1,
+    probe=probes.unchanged,
+    **NEARLY,
     hint="Operations whose name ends in an underscore write into their tensor. Use them on none that came from "
-         "outside.")
+    "outside.",
+)
 def layer_is_new(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=2, batch=1, n=3, names="q"), mask=_some(rng, 1, 3, 3))
 
@@ -497,7 +592,8 @@ def _filled(scores, mask, number):
 @MultiHeadAttention.misconception(
     "The heads are split by a reshape to (batch, n_heads, n, d_head) with no transpose. The shape is right, but a head "
     "then holds some whole tokens in place of a piece of every token.",
-    section=SPLIT)
+    section=SPLIT,
+)
 class SplitWithoutTranspose(_Steps):
     def split(self, x):
         return split_without_transpose(x, self.n_heads)
@@ -506,7 +602,8 @@ class SplitWithoutTranspose(_Steps):
 @MultiHeadAttention.misconception(
     "The heads are merged by a reshape with no transpose. The shape is right, but the pieces of different tokens end "
     "up in one row.",
-    section=MERGE)
+    section=MERGE,
+)
 class MergeWithoutTranspose(_Steps):
     def merge(self, heads):
         return merge_without_transpose(heads)
@@ -515,7 +612,8 @@ class MergeWithoutTranspose(_Steps):
 @MultiHeadAttention.misconception(
     "Neither split nor merge exchanges tokens and heads. The two slips undo each other in the shape only: each head "
     "attends over a jumble.",
-    section=SPLIT)
+    section=SPLIT,
+)
 class NoTransposeAtAll(SplitWithoutTranspose, MergeWithoutTranspose):
     pass
 
@@ -523,7 +621,8 @@ class NoTransposeAtAll(SplitWithoutTranspose, MergeWithoutTranspose):
 @MultiHeadAttention.misconception(
     "The heads stay behind the tokens, (batch, n, n_heads, d_head), so within each token the heads attend to one "
     "another. Exchange the two axes: tokens must meet tokens.",
-    section=SPLIT)
+    section=SPLIT,
+)
 class HeadsMeetHeads(_Steps):
     def split(self, x):
         return heads_after_tokens(x, self.n_heads)
@@ -535,7 +634,8 @@ class HeadsMeetHeads(_Steps):
 @MultiHeadAttention.misconception(
     "The width is cut as (d_head, n_heads): head h takes every n_heads-th number. That could be learned too, but it is "
     "another layer than everyone's weights are for. A head is a run of neighbours.",
-    section=SPLIT)
+    section=SPLIT,
+)
 class EveryHthNumber(_Steps):
     def split(self, x):
         return every_hth_number(x, self.n_heads)
@@ -547,7 +647,8 @@ class EveryHthNumber(_Steps):
 @MultiHeadAttention.misconception(
     "The split is right, but the merge puts the numbers of a token in the order (d_head, n_heads). W_o then meets them "
     "in the wrong places.",
-    section=MERGE)
+    section=MERGE,
+)
 class HeadsAlternate(_Steps):
     def merge(self, heads):
         return heads_alternate(heads)
@@ -556,7 +657,8 @@ class HeadsAlternate(_Steps):
 @MultiHeadAttention.misconception(
     "n_heads is used as the width of a head: there are d_model // n_heads heads of n_heads numbers. It is the other "
     "way round.",
-    section=SPLIT)
+    section=SPLIT,
+)
 class NumberAsWidth(_Steps):
     def split(self, x):
         return number_as_width(x, self.n_heads)
@@ -565,7 +667,8 @@ class NumberAsWidth(_Steps):
 @MultiHeadAttention.misconception(
     "There is one head as wide as the model: the projections are never split. Split queries, keys and values after "
     "projecting.",
-    section=SPLIT)
+    section=SPLIT,
+)
 class OneWideHead(_Steps):
     def split(self, x):
         return x[:, None]
@@ -577,7 +680,8 @@ class OneWideHead(_Steps):
 @MultiHeadAttention.misconception(
     "W_o is missing: the merged heads are returned as they are. The last step is `self.W_o` of them, which lets heads "
     "mix.",
-    section="What W_o is for")
+    section="What W_o is for",
+)
 class NoOutputMap(_Steps):
     def finish(self, merged, x):
         return merged
@@ -585,28 +689,30 @@ class NoOutputMap(_Steps):
 
 @MultiHeadAttention.misconception(
     "x is added to the output. Here the layer returns its own output alone; the path around it is added by the "
-    "transformer block, in a later chapter.")
+    "transformer block, in a later chapter."
+)
 class AddsItsInput(_Steps):
     def finish(self, merged, x):
         return self.W_o(merged) + x
 
 
 @MultiHeadAttention.misconception(
-    "One projection serves for queries, keys and values. Each role has its own: W_q, W_k, W_v.")
+    "One projection serves for queries, keys and values. Each role has its own: W_q, W_k, W_v."
+)
 class OneProjection(_Steps):
     def project(self, x):
         return (self.W_q(x),) * 3
 
 
-@MultiHeadAttention.misconception(
-    "Queries and keys come from the same projection. Keys come from W_k.")
+@MultiHeadAttention.misconception("Queries and keys come from the same projection. Keys come from W_k.")
 class KeysFromQueries(_Steps):
     def project(self, x):
         return self.W_q(x), self.W_q(x), self.W_v(x)
 
 
 @MultiHeadAttention.misconception(
-    "The values are not projected. They are W_v(x), split into heads like queries and keys.")
+    "The values are not projected. They are W_v(x), split into heads like queries and keys."
+)
 class ValuesNotProjected(_Steps):
     def project(self, x):
         return self.W_q(x), self.W_k(x), x
@@ -614,7 +720,8 @@ class ValuesNotProjected(_Steps):
 
 @MultiHeadAttention.misconception(
     "`x @ W.weight` is the transposed map. nn.Linear stores its weight as (out, in) and computes x times its "
-    "transpose: call the module, `self.W_q(x)`.")
+    "transpose: call the module, `self.W_q(x)`."
+)
 class TransposedMaps(_Steps):
     def project(self, x):
         return x @ self.W_q.weight, x @ self.W_k.weight, x @ self.W_v.weight
@@ -626,7 +733,8 @@ class TransposedMaps(_Steps):
 @MultiHeadAttention.misconception(
     "Each head projects its own slice of x, with a map of d_head by d_head. A head reads the whole token: project with "
     "d_model by d_model first, then split.",
-    section=SPLIT)
+    section=SPLIT,
+)
 class SlicesOfTheInput(_Steps):
     def __init__(self, d_model, n_heads):
         super().__init__(d_model, n_heads)
@@ -634,18 +742,14 @@ class SlicesOfTheInput(_Steps):
         self.W_q, self.W_k, self.W_v = (nn.Linear(d_head, d_head, bias=False) for _ in range(3))
 
 
-@MultiHeadAttention.misconception(
-    "The maps have biases. nn.Linear adds one unless you say bias=False.",
-    section=LAYER)
+@MultiHeadAttention.misconception("The maps have biases. nn.Linear adds one unless you say bias=False.", section=LAYER)
 class BiasesLeftOn(_Steps):
     def __init__(self, d_model, n_heads):
         super().__init__(d_model, n_heads)
         self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(d_model, d_model) for _ in range(4))
 
 
-@MultiHeadAttention.misconception(
-    "W_o has a bias. nn.Linear adds one unless you say bias=False.",
-    section=LAYER)
+@MultiHeadAttention.misconception("W_o has a bias. nn.Linear adds one unless you say bias=False.", section=LAYER)
 class BiasOnTheOutput(_Steps):
     def __init__(self, d_model, n_heads):
         super().__init__(d_model, n_heads)
@@ -655,15 +759,16 @@ class BiasOnTheOutput(_Steps):
 @MultiHeadAttention.misconception(
     "The scores are divided by the square root of d_model. A dot product sums over one head, so its width d_head "
     "decides: q.shape[-1] after the split.",
-    section=LAYER)
+    section=LAYER,
+)
 class RootOfTheModel(_Steps):
     def score(self, q, k):
         return q @ k.mT / math.sqrt(self.W_q.in_features)
 
 
 @MultiHeadAttention.misconception(
-    "The scale uses the number of heads. What a dot product sums over is the width of one head, d_head.",
-    section=LAYER)
+    "The scale uses the number of heads. What a dot product sums over is the width of one head, d_head.", section=LAYER
+)
 class RootOfTheHeads(_Steps):
     def score(self, q, k):
         return q @ k.mT / math.sqrt(self.n_heads)
@@ -672,39 +777,36 @@ class RootOfTheHeads(_Steps):
 @MultiHeadAttention.misconception(
     "The scale uses the number of tokens. What a dot product sums over is the width of one head, d_head: after the "
     "split the last entry of the shape, not the one before.",
-    section=LAYER)
+    section=LAYER,
+)
 class RootOfTheTokens(_Steps):
     def score(self, q, k):
         return q @ k.mT / math.sqrt(q.shape[-2])
 
 
 @MultiHeadAttention.misconception(
-    "The scores are multiplied by the square root of d_head. They spread too much already: divide.",
-    section=LAYER)
+    "The scores are multiplied by the square root of d_head. They spread too much already: divide.", section=LAYER
+)
 class TimesTheRoot(_Steps):
     def score(self, q, k):
         return q @ k.mT * math.sqrt(q.shape[-1])
 
 
-@MultiHeadAttention.misconception(
-    "The scores are not scaled. Divide them by the square root of d_head.",
-    section=LAYER)
+@MultiHeadAttention.misconception("The scores are not scaled. Divide them by the square root of d_head.", section=LAYER)
 class Unscaled(_Steps):
     def score(self, q, k):
         return q @ k.mT
 
 
-@MultiHeadAttention.misconception(
-    "The scores are divided by d_head itself. Use its square root.",
-    section=LAYER)
+@MultiHeadAttention.misconception("The scores are divided by d_head itself. Use its square root.", section=LAYER)
 class DividedByWidth(_Steps):
     def score(self, q, k):
         return q @ k.mT / q.shape[-1]
 
 
 @MultiHeadAttention.misconception(
-    "Keys stand where queries should: row i of the scores belongs to query i.",
-    section=LAYER)
+    "Keys stand where queries should: row i of the scores belongs to query i.", section=LAYER
+)
 class Swapped(_Steps):
     def score(self, q, k):
         return k @ q.mT / math.sqrt(q.shape[-1])
@@ -713,7 +815,8 @@ class Swapped(_Steps):
 @MultiHeadAttention.misconception(
     "The softmax runs over the heads (dim=1). Each query of each head shares out its own weight: the keys are the last "
     "axis.",
-    section=LAYER)
+    section=LAYER,
+)
 class OverHeads(_Steps):
     def share(self, scores, mask):
         return torch.softmax(_filled(scores, mask, -torch.inf), dim=1)
@@ -721,7 +824,8 @@ class OverHeads(_Steps):
 
 @MultiHeadAttention.misconception(
     "The softmax runs over the queries (dim=-2). Each query shares out its own weight: the keys are the last axis.",
-    section=LAYER)
+    section=LAYER,
+)
 class OverQueries(_Steps):
     def share(self, scores, mask):
         return torch.softmax(_filled(scores, mask, -torch.inf), dim=-2)
@@ -730,22 +834,21 @@ class OverQueries(_Steps):
 @MultiHeadAttention.misconception(
     "One map of weights comes back for all heads, averaged or added up. Return the map of each head, (batch, n_heads, "
     "n, n); one for all hides what heads are for.",
-    section="The same layer in PyTorch")
+    section="The same layer in PyTorch",
+)
 class AveragedWeights(_Steps):
     def forward(self, x, mask=None):
         output, weights = super().forward(x, mask)
         return output, weights.mean(dim=1)
 
 
-@MultiHeadAttention.misconception(
-    "The two results come in the wrong order: return the output first, then the weights.")
+@MultiHeadAttention.misconception("The two results come in the wrong order: return the output first, then the weights.")
 class WeightsFirst(_Steps):
     def forward(self, x, mask=None):
         return super().forward(x, mask)[::-1]
 
 
-@MultiHeadAttention.misconception(
-    "Only the output comes back. Return the weights too: output first, then weights.")
+@MultiHeadAttention.misconception("Only the output comes back. Return the weights too: output first, then weights.")
 class OutputOnly(_Steps):
     def forward(self, x, mask=None):
         return super().forward(x, mask)[0]
@@ -754,7 +857,8 @@ class OutputOnly(_Steps):
 @MultiHeadAttention.misconception(
     "The mask is turned round. Here True means that the query may attend to the key; nn.MultiheadAttention means the "
     "opposite.",
-    section="The same layer in PyTorch")
+    section="The same layer in PyTorch",
+)
 class Polarity(_Steps):
     def fit(self, mask):
         return super().fit(~mask)
@@ -763,7 +867,8 @@ class Polarity(_Steps):
 @MultiHeadAttention.misconception(
     "The mask is turned round, and a row that it empties becomes nan. True means that the query may attend to the key; "
     "and a query with no key allowed has weights of 0.",
-    section="The same layer in PyTorch")
+    section="The same layer in PyTorch",
+)
 class PolarityAndNan(Polarity):
     def share(self, scores, mask):
         return torch.softmax(_filled(scores, mask, -torch.inf), dim=-1)
@@ -771,7 +876,8 @@ class PolarityAndNan(Polarity):
 
 @MultiHeadAttention.misconception(
     "The mask has no effect. `masked_fill` returns a new tensor and leaves the old one as it was: use what it returns.",
-    section=MASKS)
+    section=MASKS,
+)
 class MaskDropped(_Steps):
     def share(self, scores, mask):
         return torch.softmax(scores, dim=-1)
@@ -780,7 +886,8 @@ class MaskDropped(_Steps):
 @MultiHeadAttention.misconception(
     "A mask of three dimensions is read as one map per head. Broadcasting lines up from the right, so the batch of the "
     "mask meets the heads; where the two numbers agree, nothing complains. Insert an axis: (batch, 1, n_q, n_k).",
-    section=MASKS)
+    section=MASKS,
+)
 class MaskPerHead(_Steps):
     def fit(self, mask):
         return mask
@@ -789,15 +896,16 @@ class MaskPerHead(_Steps):
 @MultiHeadAttention.misconception(
     "Any mask is given an axis for the heads, `unsqueeze(1)`, also one that has it already or has no batch. Only a "
     "mask of three dimensions lacks just that axis.",
-    section=MASKS)
+    section=MASKS,
+)
 class AlwaysOneMoreAxis(_Steps):
     def fit(self, mask):
         return mask.unsqueeze(1)
 
 
 @MultiHeadAttention.misconception(
-    "The mask is transposed. Its rows are queries and its columns are keys, as in the scores.",
-    section=MASKS)
+    "The mask is transposed. Its rows are queries and its columns are keys, as in the scores.", section=MASKS
+)
 class MaskTransposed(_Steps):
     def fit(self, mask):
         return super().fit(mask).mT
@@ -806,7 +914,8 @@ class MaskTransposed(_Steps):
 @MultiHeadAttention.misconception(
     "The mask is applied after the softmax, so the hidden share is lost and rows sum to less than one. Hide the "
     "scores, then take the softmax.",
-    section=MASKS)
+    section=MASKS,
+)
 class MaskAfterSoftmax(_Steps):
     def share(self, scores, mask):
         weights = torch.softmax(scores, dim=-1)
@@ -816,7 +925,8 @@ class MaskAfterSoftmax(_Steps):
 @MultiHeadAttention.misconception(
     "The weights are masked after the softmax and shared out again. A hidden key with a huge score has then taken "
     "everything, and an empty row is 0/0.",
-    section=MASKS)
+    section=MASKS,
+)
 class Renormalised(_Steps):
     def share(self, scores, mask):
         weights = torch.softmax(scores, dim=-1)
@@ -826,7 +936,8 @@ class Renormalised(_Steps):
 @MultiHeadAttention.misconception(
     "A hidden score becomes a big finite number. A visible score can be lower still, and a query with no key allowed "
     "reads all keys alike. Use minus infinity.",
-    section=MASKS)
+    section=MASKS,
+)
 class FiniteFill(_Steps):
     def share(self, scores, mask):
         return torch.softmax(_filled(scores, mask, -1e9), dim=-1)
@@ -835,7 +946,8 @@ class FiniteFill(_Steps):
 @MultiHeadAttention.misconception(
     "A hidden score becomes a big finite number, and its weight is set to 0 afterwards. Where a visible score is lower "
     "still, the hidden key takes everything first. Use minus infinity.",
-    section=MASKS)
+    section=MASKS,
+)
 class FiniteFillThenZero(_Steps):
     def share(self, scores, mask):
         weights = torch.softmax(_filled(scores, mask, -1e9), dim=-1)
@@ -845,7 +957,8 @@ class FiniteFillThenZero(_Steps):
 @MultiHeadAttention.misconception(
     "A query with no key allowed reads all keys alike. That happens when its scores become one and the same number, "
     "such as the lowest of their type, or its nan becomes 1/n. Its weights must be 0.",
-    section=MASKS)
+    section=MASKS,
+)
 class LowestNumber(_Steps):
     def share(self, scores, mask):
         return torch.softmax(_filled(scores, mask, torch.finfo(scores.dtype).min), dim=-1)
@@ -853,7 +966,8 @@ class LowestNumber(_Steps):
 
 @MultiHeadAttention.misconception(
     "Hidden scores become 0. A score of 0 is an ordinary score and gets weight; hidden means minus infinity.",
-    section=MASKS)
+    section=MASKS,
+)
 class ZeroScore(_Steps):
     def share(self, scores, mask):
         return torch.softmax(_filled(scores, mask, 0.0), dim=-1)
@@ -862,7 +976,8 @@ class ZeroScore(_Steps):
 @MultiHeadAttention.misconception(
     "The mask is multiplied by minus infinity and added. For keys that may be seen that is 0 times infinity, which is "
     "nan. Choose with `masked_fill` or `torch.where`.",
-    section=MASKS)
+    section=MASKS,
+)
 class ZeroTimesInfinity(_Steps):
     def share(self, scores, mask):
         return torch.softmax(scores if mask is None else scores + (~mask) * -torch.inf, dim=-1)
@@ -871,7 +986,8 @@ class ZeroTimesInfinity(_Steps):
 @MultiHeadAttention.misconception(
     "A query with no key allowed gives nan: its softmax is that of minus infinity alone. Its weights and its output "
     "must be 0.",
-    section=MASKS)
+    section=MASKS,
+)
 class NanRow(_Steps):
     def share(self, scores, mask):
         return torch.softmax(_filled(scores, mask, -torch.inf), dim=-1)
@@ -881,7 +997,8 @@ class NanRow(_Steps):
     "The results are right, but a query with no key allowed sends nan backwards. Adding minus infinity and repairing "
     "the weights afterwards hides the nan only on the way forward; the softmax itself still has one. Give the empty "
     "row finite scores before it.",
-    section=MASKS)
+    section=MASKS,
+)
 class NanGradient(_Steps):
     def share(self, scores, mask):
         if mask is None:
@@ -890,8 +1007,10 @@ class NanGradient(_Steps):
         return torch.softmax(scores + bias, dim=-1).nan_to_num(0.0)
 
 
-_TOTAL_EPSILON = ("Something small is added to every total, to save the empty row from 0/0. It also moves every other "
-                  "row a little off one. Treat only the total that is 0.")
+_TOTAL_EPSILON = (
+    "Something small is added to every total, to save the empty row from 0/0. It also moves every other "
+    "row a little off one. Treat only the total that is 0."
+)
 
 
 def _with_epsilon(size):
@@ -900,6 +1019,7 @@ def _with_epsilon(size):
             scores = _filled(scores, mask, -torch.inf)
             e = torch.exp(scores - scores.amax(dim=-1, keepdim=True).clamp(min=torch.finfo(scores.dtype).min))
             return e / (e.sum(dim=-1, keepdim=True) + size)
+
     return WithEpsilon
 
 
@@ -909,7 +1029,8 @@ for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9):
 
 @MultiHeadAttention.misconception(
     "Every sentence is read causally. Only the mask says what is hidden; without one, each token sees every token.",
-    section=MASKS)
+    section=MASKS,
+)
 class AlwaysCausal(_Steps):
     def share(self, scores, mask):
         causal = _lower(scores.shape[-1])
@@ -918,7 +1039,8 @@ class AlwaysCausal(_Steps):
 
 @MultiHeadAttention.misconception(
     "The weights come back detached, so nothing that is asked of them can train the layer. Return them as they are.",
-    section=LAYER)
+    section=LAYER,
+)
 class DetachedWeights(_Steps):
     def forward(self, x, mask=None):
         output, weights = super().forward(x, mask)
@@ -928,7 +1050,8 @@ class DetachedWeights(_Steps):
 @MultiHeadAttention.misconception(
     "No gradient arrives anywhere: the layer works under `torch.no_grad()` or on detached tensors, and could never be "
     "trained.",
-    section=LAYER)
+    section=LAYER,
+)
 class NoGradient(_Steps):
     def forward(self, x, mask=None):
         with torch.no_grad():
@@ -938,7 +1061,8 @@ class NoGradient(_Steps):
 @MultiHeadAttention.misconception(
     "A width that is no multiple of n_heads is accepted. Each head is then d_model // n_heads wide and the rest of the "
     "width is lost. Raise ValueError in __init__.",
-    section=SPLIT)
+    section=SPLIT,
+)
 class RemainderLost(_Steps):
     def __init__(self, d_model, n_heads):
         if n_heads < 1:
@@ -949,7 +1073,8 @@ class RemainderLost(_Steps):
 @MultiHeadAttention.misconception(
     "n_heads = 0 ends in ZeroDivisionError, since the remainder is taken first. Check that n_heads is at least 1 "
     "before you divide.",
-    section=SPLIT)
+    section=SPLIT,
+)
 class RemainderByZero(_Steps):
     def __init__(self, d_model, n_heads):
         if d_model % n_heads:
@@ -958,8 +1083,8 @@ class RemainderByZero(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.",
-    section=SPLIT)
+    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.", section=SPLIT
+)
 class Asserted(_Steps):
     def __init__(self, d_model, n_heads):
         assert n_heads >= 1 and d_model % n_heads == 0
@@ -969,7 +1094,8 @@ class Asserted(_Steps):
 @MultiHeadAttention.misconception(
     "x is accepted with any number of dimensions. Here it has exactly three, (batch, n, d_model); raise ValueError for "
     "a sentence without its batch.",
-    section=LAYER)
+    section=LAYER,
+)
 class AnyDimensions(_Steps):
     def forward(self, x, mask=None):
         q, k, v = (t.unflatten(-1, (self.n_heads, -1)).transpose(-3, -2) for t in self.project(x))
@@ -980,7 +1106,8 @@ class AnyDimensions(_Steps):
 @MultiHeadAttention.misconception(
     "The caller's mask is turned over in place. A name that ends in an underscore writes into its tensor; `~mask` "
     "makes a new one.",
-    section=MASKS)
+    section=MASKS,
+)
 class MaskInPlace(_Steps):
     def fit(self, mask):
         return ~super().fit(mask.logical_not_())
@@ -998,8 +1125,10 @@ def _sizes(rng, *heads):
 
 
 @attention_parameters.property(
-    "counts four square maps, whatever the number of heads", points=1,
-    hint="W_q, W_k, W_v and W_o are d_model by d_model each. Splitting adds nothing.")
+    "counts four square maps, whatever the number of heads",
+    points=1,
+    hint="W_q, W_k, W_v and W_o are d_model by d_model each. Splitting adds nothing.",
+)
 def counts(rng):
     yield dict(d_model=4, n_heads=2)
     yield dict(d_model=512, n_heads=8)
@@ -1008,8 +1137,8 @@ def counts(rng):
 
 
 @attention_parameters.property(
-    "adds one bias per output when asked to", points=1,
-    hint="A map with d_model outputs has d_model biases.")
+    "adds one bias per output when asked to", points=1, hint="A map with d_model outputs has d_model biases."
+)
 def counts_biases(rng):
     yield dict(d_model=4, n_heads=2, bias=True)
     yield dict(d_model=768, n_heads=12, bias=True)
@@ -1019,8 +1148,11 @@ def counts_biases(rng):
 
 
 @attention_parameters.property(
-    "refuses a number of heads that is below 1 or no divisor", points=1, probe=probes.error_of,
-    hint="Raise ValueError, though the formula would give a number.")
+    "refuses a number of heads that is below 1 or no divisor",
+    points=1,
+    probe=probes.error_of,
+    hint="Raise ValueError, though the formula would give a number.",
+)
 def counts_refuses(rng):
     yield dict(d_model=10, n_heads=4)
     yield dict(d_model=10, n_heads=0)
@@ -1033,6 +1165,7 @@ def _parameters(count):
         if n_heads < 1 or d_model % n_heads:
             raise ValueError("widths do not divide")
         return count(d_model, n_heads, bias)
+
     return with_checks
 
 
@@ -1040,6 +1173,7 @@ def _wrong_count(text):
     def declare(count):
         attention_parameters.misconception(text)(_parameters(count))
         return count
+
     return declare
 
 
@@ -1048,14 +1182,18 @@ def three_maps(d_model, n_heads, bias):
     return 3 * d_model * (d_model + bias)
 
 
-@_wrong_count("The number of heads is multiplied in. Each head has d_model by d_head weights, and d_head shrinks as "
-              "heads grow in number: together they are d_model by d_model.")
+@_wrong_count(
+    "The number of heads is multiplied in. Each head has d_model by d_head weights, and d_head shrinks as "
+    "heads grow in number: together they are d_model by d_model."
+)
 def times_heads(d_model, n_heads, bias):
     return 4 * n_heads * d_model * (d_model + bias)
 
 
-@_wrong_count("Only queries, keys and values are multiplied by the number of heads, but they must not be either: a "
-              "head's maps are d_model by d_head.")
+@_wrong_count(
+    "Only queries, keys and values are multiplied by the number of heads, but they must not be either: a "
+    "head's maps are d_model by d_head."
+)
 def inputs_times_heads(d_model, n_heads, bias):
     return (3 * n_heads + 1) * d_model * (d_model + bias)
 
@@ -1065,15 +1203,17 @@ def one_head_only(d_model, n_heads, bias):
     return 4 * d_model * (d_model // n_heads) + 4 * (d_model // n_heads) * bias
 
 
-@_wrong_count("Each head's maps are counted as d_head by d_head, as if a head read its slice of a token only. A head "
-              "reads the whole token: d_model by d_head.")
+@_wrong_count(
+    "Each head's maps are counted as d_head by d_head, as if a head read its slice of a token only. A head "
+    "reads the whole token: d_model by d_head."
+)
 def heads_read_slices(d_model, n_heads, bias):
-    return 3 * n_heads * (d_model // n_heads) ** 2 + d_model ** 2 + 4 * d_model * bias
+    return 3 * n_heads * (d_model // n_heads) ** 2 + d_model**2 + 4 * d_model * bias
 
 
 @_wrong_count("W_o is counted as d_head by d_model. It reads all heads side by side, d_model numbers.")
 def narrow_output(d_model, n_heads, bias):
-    return 3 * d_model ** 2 + d_model * (d_model // n_heads) + 4 * d_model * bias
+    return 3 * d_model**2 + d_model * (d_model // n_heads) + 4 * d_model * bias
 
 
 @_wrong_count("Biases are counted although bias is False. They are left out unless asked for.")
@@ -1097,14 +1237,16 @@ def single_biases(d_model, n_heads, bias):
 
 
 @attention_parameters.misconception(
-    "Any number of heads is accepted. One that does not divide d_model cannot be built; raise ValueError.")
+    "Any number of heads is accepted. One that does not divide d_model cannot be built; raise ValueError."
+)
 def any_heads(d_model, n_heads, bias=False):
     return 4 * d_model * (d_model + bias)
 
 
 @attention_parameters.misconception(
     "n_heads = 0 ends in ZeroDivisionError, since the remainder is taken first. Check that n_heads is at least 1 "
-    "before you divide.")
+    "before you divide."
+)
 def parameters_by_zero(d_model, n_heads, bias=False):
     if d_model % n_heads or n_heads < 1:
         raise ValueError("widths do not divide")
@@ -1113,7 +1255,8 @@ def parameters_by_zero(d_model, n_heads, bias=False):
 
 @attention_parameters.misconception(
     "A negative number of heads is accepted. -5 divides 10 without remainder, but there are no negative heads; raise "
-    "ValueError below 1.")
+    "ValueError below 1."
+)
 def negative_heads(d_model, n_heads, bias=False):
     if n_heads == 0 or d_model % n_heads:
         raise ValueError("widths do not divide")
@@ -1122,7 +1265,9 @@ def negative_heads(d_model, n_heads, bias=False):
 
 # The question graded by hand -----------------------------------------------------------------------------------------
 
-written = Written(points=3, rubric="""
+written = Written(
+    points=3,
+    rubric="""
 One point each:
 
 1. **What the evidence is.** One sentence and one pair of words, in the head that was the best of 270. The largest of
@@ -1142,4 +1287,5 @@ several distances, some with another noun in between, choose the head on one hal
 its largest weight from the verb lies on the subject, beside the rule 'always the nearest noun'. Then I would zero its
 output and compare how much the odds of `is` against `are` change, with the same for ten random heads. If they change
 no more, the head may look at subjects without anything depending on it, or others fill in."
-""")
+""",
+)

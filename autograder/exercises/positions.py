@@ -31,9 +31,11 @@ sinusoidal_encoding = Exercise(solutions.sinusoidal_encoding, section=CLOCKS)
 
 
 @sinusoidal_encoding.property(
-    "has sines in even and cosines in odd columns, one speed for each pair", points=3,
+    "has sines in even and cosines in odd columns, one speed for each pair",
+    points=3,
     hint="Columns 2i and 2i + 1 hold the sine and the cosine of one angle: the position divided by 10000 ** (2i / "
-         "d_model).")
+    "d_model).",
+)
 def closed_form(rng):
     yield dict(max_len=4, d_model=4)
     yield dict(max_len=2 * int(rng.integers(2, 6)) + 1, d_model=_width(rng))
@@ -41,9 +43,11 @@ def closed_form(rng):
 
 
 @sinusoidal_encoding.property(
-    "begins at position 0, also when there is one position or none", points=1,
+    "begins at position 0, also when there is one position or none",
+    points=1,
     hint="Row 0 is 0, 1, 0, 1, ...: the sines and cosines of zero. With max_len 0 there are no rows, but still "
-         "d_model columns.")
+    "d_model columns.",
+)
 def short(rng):
     yield dict(max_len=1, d_model=_width(rng))
     yield dict(max_len=0, d_model=6)
@@ -51,15 +55,21 @@ def short(rng):
 
 
 @sinusoidal_encoding.property(
-    "stays right far along", points=1, atol=1e-10,
-    hint="Compute angles in float64 from the position itself; nothing is cut off or taken modulo anything.")
+    "stays right far along",
+    points=1,
+    atol=1e-10,
+    hint="Compute angles in float64 from the position itself; nothing is cut off or taken modulo anything.",
+)
 def far_along(rng):
     yield dict(max_len=int(rng.integers(50, 80)), d_model=4)  # ten turns; short, as every mistake is stored
 
 
 @sinusoidal_encoding.property(
-    "refuses an odd width and a negative length", points=1, probe=probes.error_of,
-    hint="An odd width leaves a sine without its cosine: raise ValueError. So does a length below 0.")
+    "refuses an odd width and a negative length",
+    points=1,
+    probe=probes.error_of,
+    hint="An odd width leaves a sine without its cosine: raise ValueError. So does a length below 0.",
+)
 def refused_sizes(rng):
     yield dict(max_len=5, d_model=_width(rng) + 1)
     yield dict(max_len=int(rng.integers(3, 8)), d_model=_width(rng))
@@ -80,28 +90,34 @@ def _encoding(max_len, d_model, speed=None, start=0, turn=1.0, number=np.float64
 
 @sinusoidal_encoding.misconception(
     "The exponent is twice what it should be. If i counts pairs it is 2i / d_model; if it already counts columns 0, "
-    "2, 4, ... the 2 is in it. Dividing by d_model / 2 doubles it as well.", section=BY_HAND)
+    "2, 4, ... the 2 is in it. Dividing by d_model / 2 doubles it as well.",
+    section=BY_HAND,
+)
 def exponent_doubled(max_len, d_model):
     return _encoding(max_len, d_model, lambda c, d: 10000.0 ** (-2 * c / d))
 
 
 @sinusoidal_encoding.misconception(
     "The exponent is half of what it should be: 2i / d_model, where i counts pairs. Your speeds reach only a "
-    "hundredth.", section=BY_HAND)
+    "hundredth.",
+    section=BY_HAND,
+)
 def exponent_halved(max_len, d_model):
     return _encoding(max_len, d_model, lambda c, d: 10000.0 ** (-c / 2 / d))
 
 
 @sinusoidal_encoding.misconception(
     "The position is multiplied by the power of 10000. Divide: the first pair is the fastest, and each later pair "
-    "turns more slowly.")
+    "turns more slowly."
+)
 def multiplied(max_len, d_model):
     return _encoding(max_len, d_model, lambda c, d: 10000.0 ** (c / d))
 
 
 @sinusoidal_encoding.misconception(
     "All sines stand in the left half and all cosines in the right. Here they alternate: sines in even columns, "
-    "cosines in odd ones. Some libraries do it your way; it works as well, but weights do not fit both.")
+    "cosines in odd ones. Some libraries do it your way; it works as well, but weights do not fit both."
+)
 def halves(max_len, d_model):
     right = _encoding(max_len, d_model)
     return np.concatenate([right[:, 0::2], right[:, 1::2]], axis=1)
@@ -109,7 +125,8 @@ def halves(max_len, d_model):
 
 @sinusoidal_encoding.misconception(
     "Sines and cosines have changed places: sines belong into the even columns. Position 0 must read 0, 1, 0, 1.",
-    section=BY_HAND)
+    section=BY_HAND,
+)
 def cosine_first(max_len, d_model):
     right = _encoding(max_len, d_model)
     return np.stack([right[:, 1::2], right[:, 0::2]], axis=-1).reshape(max_len, d_model)
@@ -117,7 +134,9 @@ def cosine_first(max_len, d_model):
 
 @sinusoidal_encoding.misconception(
     "Every column has a speed of its own: its number went into the exponent. A sine and the cosine beside it must "
-    "share one angle, so use the number of the pair, twice.", section=BY_HAND)
+    "share one angle, so use the number of the pair, twice.",
+    section=BY_HAND,
+)
 def speed_per_column(max_len, d_model):
     if max_len < 0 or d_model % 2:
         raise ValueError("sizes")
@@ -127,7 +146,9 @@ def speed_per_column(max_len, d_model):
 
 @sinusoidal_encoding.misconception(
     "The columns of sines are right, but each cosine has the speed of its own column. It shares the angle of the sine "
-    "on its left.", section=BY_HAND)
+    "on its left.",
+    section=BY_HAND,
+)
 def cosine_exponent_one_too_far(max_len, d_model):
     if max_len < 0 or d_model % 2:
         raise ValueError("sizes")
@@ -138,7 +159,9 @@ def cosine_exponent_one_too_far(max_len, d_model):
 
 @sinusoidal_encoding.misconception(
     "The last pair turns at exactly 1/10000. In the definition the exponent is 2i / d_model, which stops short of 1: "
-    "divide by the number of pairs, not by one less.", section=BY_HAND)
+    "divide by the number of pairs, not by one less.",
+    section=BY_HAND,
+)
 def reaches_the_base(max_len, d_model):
     return _encoding(max_len, d_model, lambda c, d: 10000.0 ** (-(c // 2) / max(d // 2 - 1, 1)))
 
@@ -155,59 +178,67 @@ def base_hundred_thousand(max_len, d_model):
 
 @sinusoidal_encoding.misconception(
     "The logarithm has the wrong base: `np.log10(10000)` is 4, and exp(-4 ...) is no power of 10000. With `np.exp` "
-    "goes the natural logarithm, `np.log`.")
+    "goes the natural logarithm, `np.log`."
+)
 def logarithm_to_base_ten(max_len, d_model):
     return _encoding(max_len, d_model, lambda c, d: np.exp(-c * np.log10(10000.0) / d))
 
 
 @sinusoidal_encoding.misconception(
-    "Your positions begin at 1. They count from 0 in this course, so row 0 reads 0, 1, 0, 1.", section=BY_HAND)
+    "Your positions begin at 1. They count from 0 in this course, so row 0 reads 0, 1, 0, 1.", section=BY_HAND
+)
 def from_one(max_len, d_model):
     return _encoding(max_len, d_model, start=1)
 
 
 @sinusoidal_encoding.misconception(
     "The angles were turned from degrees into radians first. One position is one radian for the first pair: take the "
-    "sine of the angle as it is.")
+    "sine of the angle as it is."
+)
 def degrees(max_len, d_model):
     return _encoding(max_len, d_model, turn=np.pi / 180)
 
 
 @sinusoidal_encoding.misconception(
     "There is a factor 2π too much. The angle is the position divided by the power of 10000; 2π comes in only when "
-    "one asks for the wavelength.")
+    "one asks for the wavelength."
+)
 def full_turns(max_len, d_model):
     return _encoding(max_len, d_model, turn=2 * np.pi)
 
 
 @sinusoidal_encoding.misconception(
-    "Angles were computed in single precision. Their error grows with the position; let NumPy use float64, its "
-    "default.")
+    "Angles were computed in single precision. Their error grows with the position; let NumPy use float64, its default."
+)
 def single_precision(max_len, d_model):
     return _encoding(max_len, d_model, number=np.float32)
 
 
 @sinusoidal_encoding.misconception(
     "Both columns of a pair hold the sine. A sine alone does not tell whether the hand is on its way up or down; the "
-    "odd columns are cosines.")
+    "odd columns are cosines."
+)
 def sines_only(max_len, d_model):
     return np.repeat(_encoding(max_len, d_model)[:, 0::2], 2, axis=1)
 
 
 @sinusoidal_encoding.misconception(
-    "All pairs turn equally fast. The exponent came out as 0 everywhere, perhaps from a division with `//`.")
+    "All pairs turn equally fast. The exponent came out as 0 everywhere, perhaps from a division with `//`."
+)
 def one_speed(max_len, d_model):
     return _encoding(max_len, d_model, lambda c, d: np.ones(len(c)))
 
 
 @sinusoidal_encoding.misconception(
-    "The slowest pair comes first. Pair 0 has exponent 0, so it is the fastest; speeds fall from left to right.")
+    "The slowest pair comes first. Pair 0 has exponent 0, so it is the fastest; speeds fall from left to right."
+)
 def slowest_first(max_len, d_model):
     return _encoding(max_len, d_model, lambda c, d: 10000.0 ** (-c[::-1] / d))
 
 
 @sinusoidal_encoding.misconception(
-    "Rows and columns are exchanged: one row for each position, one column for each dimension.")
+    "Rows and columns are exchanged: one row for each position, one column for each dimension."
+)
 def turned(max_len, d_model):
     return _encoding(max_len, d_model).T
 
@@ -221,7 +252,8 @@ def _lone_sine(max_len, d_model):
 
 @sinusoidal_encoding.misconception(
     "An odd width passes. Its last sine would stand without a cosine, and a lone sine cannot be shifted by a "
-    "rotation: raise ValueError.")
+    "rotation: raise ValueError."
+)
 def odd_accepted(max_len, d_model):
     if max_len < 0:
         raise ValueError("negative")
@@ -230,7 +262,8 @@ def odd_accepted(max_len, d_model):
 
 @sinusoidal_encoding.misconception(
     "A width of 1 passes. NumPy refuses the other odd widths for you, as the cosines do not fit. For width 1 there is "
-    "one speed and no odd column, and one fits into none without a word. Check the width yourself: raise ValueError.")
+    "one speed and no odd column, and one fits into none without a word. Check the width yourself: raise ValueError."
+)
 def width_one_passes(max_len, d_model):
     if max_len < 0 or d_model % 2 and d_model > 1:
         raise ValueError("sizes")
@@ -239,19 +272,22 @@ def width_one_passes(max_len, d_model):
 
 @sinusoidal_encoding.misconception(
     "Nothing is refused: an odd width passes, and so does a negative length, as `np.arange` of it is empty. Check both "
-    "and raise ValueError.")
+    "and raise ValueError."
+)
 def nothing_refused(max_len, d_model):
     return _lone_sine(max(max_len, 0), d_model)
 
 
 @sinusoidal_encoding.misconception(
-    "A negative length passes: `np.arange` of it is empty and nothing complains. Raise ValueError.")
+    "A negative length passes: `np.arange` of it is empty and nothing complains. Raise ValueError."
+)
 def negative_accepted(max_len, d_model):
     return _encoding(max(max_len, 0), d_model)
 
 
 @sinusoidal_encoding.misconception(
-    "A length of 0 fails. Nothing is wrong with no positions: return no rows, and d_model columns.")
+    "A length of 0 fails. Nothing is wrong with no positions: return no rows, and d_model columns."
+)
 def empty_refused(max_len, d_model):
     if max_len < 1:
         raise ValueError("no positions")
@@ -264,9 +300,11 @@ shift_matrix = Exercise(solutions.shift_matrix, section=ROTATION)
 
 
 @shift_matrix.property(
-    "moves any encoding on by the offset", points=3,
+    "moves any encoding on by the offset",
+    points=3,
     hint="Write sin(a + b) and cos(a + b) with the sines and cosines of a and of b. What stands before sin(a) and "
-         "cos(a) is the 2 x 2 block of this pair.")
+    "cos(a) is the 2 x 2 block of this pair.",
+)
 def moves_on(rng):
     yield dict(offset=1, d_model=4)
     yield dict(offset=int(rng.integers(2, 6)), d_model=_width(rng))
@@ -274,8 +312,10 @@ def moves_on(rng):
 
 
 @shift_matrix.property(
-    "moves back for a negative offset, and not at all for 0", points=1,
-    hint="The formula takes any whole number as it is. Cosine stays, sine changes its sign.")
+    "moves back for a negative offset, and not at all for 0",
+    points=1,
+    hint="The formula takes any whole number as it is. Cosine stays, sine changes its sign.",
+)
 def moves_back(rng):
     yield dict(offset=-1, d_model=4)
     yield dict(offset=0, d_model=_width(rng))
@@ -283,16 +323,23 @@ def moves_back(rng):
 
 
 @shift_matrix.property(
-    "stays right for far offsets", points=1, rtol=1e-7, atol=1e-9,
-    hint="Rotate by offset times the speed of the pair, in one go and in float64.")
+    "stays right for far offsets",
+    points=1,
+    rtol=1e-7,
+    atol=1e-9,
+    hint="Rotate by offset times the speed of the pair, in one go and in float64.",
+)
 def moves_far(rng):
     yield dict(offset=int(rng.integers(900, 1100)), d_model=_width(rng))
     yield dict(offset=-int(rng.integers(900, 1100)), d_model=4)
 
 
 @shift_matrix.property(
-    "refuses an odd width", points=1, probe=probes.error_of,
-    hint="Raise ValueError: pairs need an even number of columns.")
+    "refuses an odd width",
+    points=1,
+    probe=probes.error_of,
+    hint="Raise ValueError: pairs need an even number of columns.",
+)
 def odd_width(rng):
     yield dict(offset=2, d_model=5)
     yield dict(offset=-int(rng.integers(2, 9)), d_model=_width(rng))
@@ -312,40 +359,45 @@ def _blocks(offset, d_model, speeds=None, block=None, number=np.float64):
     block = block or (lambda c, s: [[c, s], [-s, c]])
     shift = np.zeros((d_model, d_model))
     for pair, (c, s) in enumerate(zip(np.cos(angles), np.sin(angles))):
-        shift[2 * pair:2 * pair + 2, 2 * pair:2 * pair + 2] = block(c, s)
+        shift[2 * pair : 2 * pair + 2, 2 * pair : 2 * pair + 2] = block(c, s)
     return shift
 
 
 @shift_matrix.misconception(
     "This matrix turns the other way: it is the transpose, and moves back by the offset. The vector stands on the "
-    "right as a column, shift @ pe[p], and the sine comes before the cosine, so the minus belongs below the diagonal.")
+    "right as a column, shift @ pe[p], and the sine comes before the cosine, so the minus belongs below the diagonal."
+)
 def turns_back(offset, d_model):
     return _blocks(-offset, d_model)
 
 
 @shift_matrix.misconception(
-    "Both sines have the same sign. That is no rotation: cos(a + b) = cos a cos b - sin a sin b has a minus.")
+    "Both sines have the same sign. That is no rotation: cos(a + b) = cos a cos b - sin a sin b has a minus."
+)
 def no_minus(offset, d_model):
     return _blocks(offset, d_model, block=lambda c, s: [[c, s], [s, c]])
 
 
 @shift_matrix.misconception(
     "Sine and cosine are exchanged in the blocks. For offset 0 nothing may move, so the cosine, which is then 1, "
-    "belongs on the diagonal.")
+    "belongs on the diagonal."
+)
 def sine_on_the_diagonal(offset, d_model):
     return _blocks(offset, d_model, block=lambda c, s: [[s, c], [-c, s]])
 
 
 @shift_matrix.misconception(
     "Only the diagonal is filled. Each number is scaled by itself; but the sine after a step needs the cosine before "
-    "it, so the two columns of a pair must mix.")
+    "it, so the two columns of a pair must mix."
+)
 def diagonal_only(offset, d_model):
     return _blocks(offset, d_model, block=lambda c, s: [[c, 0.0], [0.0, c]])
 
 
 @shift_matrix.misconception(
     "Your rotation mixes columns i and i + d_model / 2. In this encoding a pair stands side by side, in columns 2i "
-    "and 2i + 1, so the blocks lie along the diagonal.")
+    "and 2i + 1, so the blocks lie along the diagonal."
+)
 def blocks_in_halves(offset, d_model):
     if d_model % 2:
         raise ValueError("odd width")
@@ -355,39 +407,43 @@ def blocks_in_halves(offset, d_model):
 
 
 @shift_matrix.misconception(
-    "The offset is ignored: this is always the matrix for one step. Multiply each speed by the offset.")
+    "The offset is ignored: this is always the matrix for one step. Multiply each speed by the offset."
+)
 def one_step(offset, d_model):
     return _blocks(1, d_model)
 
 
 @shift_matrix.misconception(
-    "The sign of the offset is lost, so that a step back moves forward. Sine knows the direction: leave the sign.")
+    "The sign of the offset is lost, so that a step back moves forward. Sine knows the direction: leave the sign."
+)
 def sign_lost(offset, d_model):
     return _blocks(abs(offset), d_model)
 
 
 @shift_matrix.misconception(
     "A negative offset leaves everything where it is, as `range(offset)` does nothing for it. Rotate by offset times "
-    "speed instead of repeating a step.")
+    "speed instead of repeating a step."
+)
 def negative_ignored(offset, d_model):
     return _blocks(max(offset, 0), d_model)
 
 
 @shift_matrix.misconception(
     "`**` raises each entry of the one-step matrix to a power. To repeat a step is a matrix product; easier is to "
-    "multiply the angle.")
+    "multiply the angle."
+)
 def power_of_entries(offset, d_model):
     return _blocks(1, d_model) ** float(offset)
 
 
 @shift_matrix.misconception(
-    "The one-step matrix is multiplied by the offset. That makes vectors longer; it is the angle that is multiplied.")
+    "The one-step matrix is multiplied by the offset. That makes vectors longer; it is the angle that is multiplied."
+)
 def step_scaled(offset, d_model):
     return offset * _blocks(1, d_model)
 
 
-@shift_matrix.misconception(
-    "This is the identity, whatever the offset: nothing moves.")
+@shift_matrix.misconception("This is the identity, whatever the offset: nothing moves.")
 def stays(offset, d_model):
     if d_model % 2:
         raise ValueError("odd width")
@@ -396,66 +452,70 @@ def stays(offset, d_model):
 
 @shift_matrix.misconception(
     "This matrix moves the entries of a vector along by the offset. What is to move is the position; the entries stay "
-    "in their columns, and each pair turns.")
+    "in their columns, and each pair turns."
+)
 def entries_rolled(offset, d_model):
     if d_model % 2:
         raise ValueError("odd width")
     return np.roll(np.eye(d_model), offset, axis=1)
 
 
-@shift_matrix.misconception(
-    "All pairs turn by the same angle. Each has its own speed, the one it has in the encoding.")
+@shift_matrix.misconception("All pairs turn by the same angle. Each has its own speed, the one it has in the encoding.")
 def one_angle(offset, d_model):
     return _blocks(offset, d_model, speeds=lambda d: np.ones(d // 2))
 
 
 @shift_matrix.misconception(
     "The exponent is twice what it should be: pair i turns by offset / 10000 ** (2i / d_model), as in the encoding.",
-    section=BY_HAND)
+    section=BY_HAND,
+)
 def shift_exponent_doubled(offset, d_model):
     return _blocks(offset, d_model, speeds=lambda d: _speeds(d) ** 2)
 
 
 @shift_matrix.misconception(
     "The exponent is half of what it should be: pair i turns by offset / 10000 ** (2i / d_model), as in the encoding.",
-    section=BY_HAND)
+    section=BY_HAND,
+)
 def shift_exponent_halved(offset, d_model):
     return _blocks(offset, d_model, speeds=lambda d: _speeds(d) ** 0.5)
 
 
 @shift_matrix.misconception(
-    "The offset is multiplied by the power of 10000. Divide, as in the encoding: later pairs turn more slowly.")
+    "The offset is multiplied by the power of 10000. Divide, as in the encoding: later pairs turn more slowly."
+)
 def shift_multiplied(offset, d_model):
     return _blocks(offset, d_model, speeds=lambda d: 1 / _speeds(d))
 
 
 @shift_matrix.misconception(
     "The angles were turned from degrees into radians first. Offset times speed is in radians already, as in the "
-    "encoding.", section=BY_HAND)
+    "encoding.",
+    section=BY_HAND,
+)
 def shift_in_degrees(offset, d_model):
     return _blocks(offset, d_model, speeds=lambda d: _speeds(d) * np.pi / 180)
 
 
 @shift_matrix.misconception(
-    "A negative offset is refused. It is a step back, which is as good a rotation as a step forward.")
+    "A negative offset is refused. It is a step back, which is as good a rotation as a step forward."
+)
 def negative_refused(offset, d_model):
     if offset < 0:
         raise ValueError("negative")
     return _blocks(offset, d_model)
 
 
-@shift_matrix.misconception(
-    "Angles were computed in single precision. Use float64, NumPy's default.")
+@shift_matrix.misconception("Angles were computed in single precision. Use float64, NumPy's default.")
 def shift_single_precision(offset, d_model):
     return _blocks(offset, d_model, number=np.float32)
 
 
-@shift_matrix.misconception(
-    "An odd width passes. There is no encoding of odd width to shift: raise ValueError.")
+@shift_matrix.misconception("An odd width passes. There is no encoding of odd width to shift: raise ValueError.")
 def shift_odd_accepted(offset, d_model):
     shift = np.zeros((d_model, d_model))  # the last column has no partner and stays empty
     even = d_model - d_model % 2
-    shift[:even, :even] = _blocks(offset, even, speeds=lambda _: _speeds(d_model)[:even // 2])
+    shift[:even, :even] = _blocks(offset, even, speeds=lambda _: _speeds(d_model)[: even // 2])
     return shift
 
 
@@ -470,9 +530,11 @@ def _table(rng, max_len, d_model, dtype=torch.float64):
 
 
 @LearnedPositions.property(
-    "adds row p of its table to the token at place p", points=2,
+    "adds row p of its table to the token at place p",
+    points=2,
     hint="The table is one nn.Parameter of shape (max_len, d_model). A text of n tokens needs its first n rows; the "
-         "sum broadcasts over the batch.")
+    "sum broadcasts over the batch.",
+)
 def adds_rows(rng):
     yield dict(**_table(rng, 9, 6), x=normal(rng, 2, 5, 6))
     yield dict(**_table(rng, 7, 3), x=normal(rng, 4, 4, 3))
@@ -480,8 +542,10 @@ def adds_rows(rng):
 
 
 @LearnedPositions.property(
-    "serves one token, and a text that fills the table", points=1,
-    hint="The longest text has max_len tokens: the last one stands at position max_len - 1.")
+    "serves one token, and a text that fills the table",
+    points=1,
+    hint="The longest text has max_len tokens: the last one stands at position max_len - 1.",
+)
 def borders(rng):
     yield dict(**_table(rng, 5, 4), x=normal(rng, 2, 1, 4))
     yield dict(**_table(rng, 5, 4), x=normal(rng, 3, 5, 4))
@@ -489,18 +553,24 @@ def borders(rng):
 
 
 @LearnedPositions.property(
-    "sends gradients to the rows in use, summed over the batch, and to the tokens", points=2, probe=probes.gradients,
+    "sends gradients to the rows in use, summed over the batch, and to the tokens",
+    points=2,
+    probe=probes.gradients,
     hint="A plain sum does it, as long as the table is an nn.Parameter and nothing is detached. Rows that no token "
-         "used get 0.")
+    "used get 0.",
+)
 def trains(rng):
     yield dict(**_table(rng, 7, 6), x=normal(rng, 2, 4, 6), upstream=[normal(rng, 2, 4, 6)])
     yield dict(**_table(rng, 5, 3), x=normal(rng, 4, 5, 3), upstream=[normal(rng, 4, 5, 3)])
 
 
 @LearnedPositions.property(
-    "refuses texts that are too long or of another width", points=1, probe=probes.error_of,
+    "refuses texts that are too long or of another width",
+    points=1,
+    probe=probes.error_of,
     hint="Compare n with max_len yourself and raise ValueError, and the width with d_model. PyTorch's own check has "
-         "holes: tokens of width 1, and a table of one row, are broadcast without a word.")
+    "holes: tokens of width 1, and a table of one row, are broadcast without a word.",
+)
 def refusals(rng):
     yield dict(**_table(rng, 5, 4), x=normal(rng, 2, 6, 4))
     yield dict(**_table(rng, 5, 4), x=normal(rng, 2, 3, 4))
@@ -511,16 +581,23 @@ def refusals(rng):
 
 
 @LearnedPositions.property(
-    "leaves the tokens as they were", points=1, probe=probes.unchanged,
-    hint="`x += ...` writes into the caller's tensor. Return a new one.")
+    "leaves the tokens as they were",
+    points=1,
+    probe=probes.unchanged,
+    hint="`x += ...` writes into the caller's tensor. Return a new one.",
+)
 def tokens_kept(rng):
     yield dict(**_table(rng, 8, 6), x=normal(rng, 3, 5, 6))
 
 
 @LearnedPositions.property(
-    "gives single precision for single precision", points=1, rtol=1e-5, atol=1e-6,
+    "gives single precision for single precision",
+    points=1,
+    rtol=1e-5,
+    atol=1e-6,
     hint="A parameter made by torch.randn or torch.zeros is float32 and follows `.double()` by itself. Convert "
-         "nothing.")
+    "nothing.",
+)
 def keeps_precision(rng):
     yield dict(**_table(rng, 8, 6, torch.float32), x=normal(rng, 3, 5, 6, dtype=torch.float32))
     yield dict(**_table(rng, 6, 4, torch.float32), x=normal(rng, 2, 3, 4, dtype=torch.float32))
@@ -534,83 +611,88 @@ class _Positions(solutions.LearnedPositions):
         return self.place(x)
 
     def rows(self, x):
-        return self.table[:x.shape[1]]
+        return self.table[: x.shape[1]]
 
 
 @LearnedPositions.misconception(
     "Each text gets the row of its number in the batch, the same for all its tokens. Places run along axis 1: the "
-    "axes of x are batch, n, d_model.", section="What goes wrong")
+    "axes of x are batch, n, d_model.",
+    section="What goes wrong",
+)
 class ByBatch(_Positions):
     def place(self, x):
-        return x + self.table[:x.shape[0], None]
+        return x + self.table[: x.shape[0], None]
 
 
 @LearnedPositions.misconception(
     "The rows meet the batch axis and not the places: with a batch of n texts this runs, and is wrong; otherwise it "
-    "fails. (n, d_model) broadcasts as it is; no new axis behind n is needed.", section="What goes wrong")
+    "fails. (n, d_model) broadcasts as it is; no new axis behind n is needed.",
+    section="What goes wrong",
+)
 class AlongTheBatch(_Positions):
     def place(self, x):
         return x + self.rows(x)[:, None]
 
 
-@LearnedPositions.misconception(
-    "Only the positions come back. They are to be added to the tokens.")
+@LearnedPositions.misconception("Only the positions come back. They are to be added to the tokens.")
 class PositionsAlone(_Positions):
     def place(self, x):
         return self.rows(x)
 
 
 @LearnedPositions.misconception(
-    "Only the positions come back, repeated for the batch. They are to be added to the tokens.")
+    "Only the positions come back, repeated for the batch. They are to be added to the tokens."
+)
 class PositionsAloneRepeated(_Positions):
     def place(self, x):
         return self.rows(x).expand(len(x), -1, -1)
 
 
 @LearnedPositions.misconception(
-    "Positions are put beside the tokens, which doubles the width. Here they are added, number by number.")
+    "Positions are put beside the tokens, which doubles the width. Here they are added, number by number."
+)
 class Concatenated(_Positions):
     def place(self, x):
         return torch.cat([x, self.rows(x).expand(len(x), -1, -1)], dim=-1)
 
 
 @LearnedPositions.misconception(
-    "Your positions begin at 1, so row 0 is never used and a full text runs out of rows. They count from 0.")
+    "Your positions begin at 1, so row 0 is never used and a full text runs out of rows. They count from 0."
+)
 class FromOne(_Positions):
     def place(self, x):
-        return x + self.table[1:x.shape[1] + 1]
+        return x + self.table[1 : x.shape[1] + 1]
 
 
 @LearnedPositions.misconception(
-    "The last n rows are used. A text begins at position 0, however long it is: take the first n.")
+    "The last n rows are used. A text begins at position 0, however long it is: take the first n."
+)
 class LastRows(_Positions):
     def place(self, x):
-        return x + self.table[len(self.table) - x.shape[1]:]
+        return x + self.table[len(self.table) - x.shape[1] :]
 
 
-@LearnedPositions.misconception(
-    "The rows are added in reverse. The token at place p gets row p.")
+@LearnedPositions.misconception("The rows are added in reverse. The token at place p gets row p.")
 class Backwards(_Positions):
     def place(self, x):
         return x + self.rows(x).flip(0)
 
 
-@LearnedPositions.misconception(
-    "Every token gets row 0, so no two places can be told apart. Token p gets row p.")
+@LearnedPositions.misconception("Every token gets row 0, so no two places can be told apart. Token p gets row p.")
 class RowZero(_Positions):
     def place(self, x):
         return x + self.table[0]
 
 
 @LearnedPositions.misconception(
-    "Every token gets the row of the last place, or `self.table[n]` was meant as a slice: use `[:n]`.")
+    "Every token gets the row of the last place, or `self.table[n]` was meant as a slice: use `[:n]`."
+)
 class LastPlaceForAll(_Positions):
     def place(self, x):
         return x + self.table[x.shape[1] - 1]
 
 
-@LearnedPositions.misconception(
-    "Tokens are multiplied by their positions. They are added.")
+@LearnedPositions.misconception("Tokens are multiplied by their positions. They are added.")
 class Multiplied(_Positions):
     def place(self, x):
         return x * self.rows(x)
@@ -618,14 +700,16 @@ class Multiplied(_Positions):
 
 @LearnedPositions.misconception(
     "Tokens are multiplied by the square root of the width first. The original transformer does that, but to its "
-    "embeddings, outside of this module.")
+    "embeddings, outside of this module."
+)
 class RootOfWidth(_Positions):
     def place(self, x):
         return x * x.shape[-1] ** 0.5 + self.rows(x)
 
 
 @LearnedPositions.misconception(
-    "`x += ...` writes into the tensor of whoever called. Return a new tensor, x plus the rows.")
+    "`x += ...` writes into the tensor of whoever called. Return a new tensor, x plus the rows."
+)
 class InPlace(_Positions):
     def place(self, x):
         x += self.rows(x)
@@ -634,7 +718,8 @@ class InPlace(_Positions):
 
 @LearnedPositions.misconception(
     "The table is cut off from training: `.detach()`, `.data` or `torch.no_grad()` leave its gradient at 0. Use the "
-    "parameter itself.")
+    "parameter itself."
+)
 class Detached(_Positions):
     def place(self, x):
         return x + self.rows(x).detach()
@@ -642,7 +727,8 @@ class Detached(_Positions):
 
 @LearnedPositions.misconception(
     "The result is cut off from everything: under `torch.no_grad()`, or after `.detach()`, neither the table nor the "
-    "tokens get a gradient. Add without it.")
+    "tokens get a gradient. Add without it."
+)
 class ResultDetached(_Positions):
     def place(self, x):
         return (x + self.rows(x)).detach()
@@ -650,33 +736,36 @@ class ResultDetached(_Positions):
 
 @LearnedPositions.misconception(
     "A text longer than the table gets the last row again and again, so its end has no order. Raise ValueError.",
-    section="Past the last row")
+    section="Past the last row",
+)
 class Clamped(solutions.LearnedPositions):
     def forward(self, x):
-        super().forward(x[:, :len(self.table)])
+        super().forward(x[:, : len(self.table)])
         return x + self.table[torch.arange(x.shape[1]).clamp(max=len(self.table) - 1)]
 
 
 @LearnedPositions.misconception(
     "A text longer than the table begins again at row 0, so two far places look alike. Raise ValueError.",
-    section="Past the last row")
+    section="Past the last row",
+)
 class Wrapped(solutions.LearnedPositions):
     def forward(self, x):
-        super().forward(x[:, :len(self.table)])
+        super().forward(x[:, : len(self.table)])
         return x + self.table[torch.arange(x.shape[1]) % len(self.table)]
 
 
 @LearnedPositions.misconception(
-    "A text longer than the table is cut short, and nobody is told. Raise ValueError.",
-    section="Past the last row")
+    "A text longer than the table is cut short, and nobody is told. Raise ValueError.", section="Past the last row"
+)
 class CutShort(solutions.LearnedPositions):
     def forward(self, x):
-        return super().forward(x[:, :len(self.table)])
+        return super().forward(x[:, : len(self.table)])
 
 
 @LearnedPositions.misconception(
     "A text longer than the table raises IndexError. Compare n with max_len first, and raise ValueError.",
-    section="Past the last row")
+    section="Past the last row",
+)
 class IndexErrorRaised(solutions.LearnedPositions):
     def forward(self, x):
         if x.shape[1] > len(self.table):
@@ -686,7 +775,8 @@ class IndexErrorRaised(solutions.LearnedPositions):
 
 @LearnedPositions.misconception(
     "A full text is refused: with max_len tokens the last one stands at position max_len - 1, which is there.",
-    section="Past the last row")
+    section="Past the last row",
+)
 class FullRefused(_Positions):
     def place(self, x):
         if x.shape[1] >= len(self.table):
@@ -696,7 +786,8 @@ class FullRefused(_Positions):
 
 @LearnedPositions.misconception(
     "Tokens of width 1 are broadcast to the width of the table, and nobody is told. Compare the widths and raise "
-    "ValueError.")
+    "ValueError."
+)
 class WidthOnePasses(solutions.LearnedPositions):
     def forward(self, x):
         return super().forward(x.expand(-1, -1, self.table.shape[1]) if x.shape[2] == 1 else x)
@@ -704,7 +795,9 @@ class WidthOnePasses(solutions.LearnedPositions):
 
 @LearnedPositions.misconception(
     "A table of one row serves a text of any length, by broadcasting, and nobody is told. Compare n with max_len and "
-    "raise ValueError.", section="Past the last row")
+    "raise ValueError.",
+    section="Past the last row",
+)
 class OneRowPasses(solutions.LearnedPositions):
     def forward(self, x):
         if len(self.table) == 1:
@@ -715,22 +808,25 @@ class OneRowPasses(solutions.LearnedPositions):
 
 @LearnedPositions.misconception(
     "Nothing is checked here. PyTorch refuses most sizes that do not fit, but tokens of width 1 and a table of one row "
-    "are broadcast without a word. Compare both sizes and raise ValueError.")
+    "are broadcast without a word. Compare both sizes and raise ValueError."
+)
 class Unchecked(solutions.LearnedPositions):
     def forward(self, x):
-        return x + self.table[:x.shape[1]]
+        return x + self.table[: x.shape[1]]
 
 
 @LearnedPositions.misconception(
     "Nothing is checked here. Past its end a table raises IndexError when it is looked up, and tokens of width 1 are "
-    "broadcast without a word. Compare both sizes and raise ValueError.")
+    "broadcast without a word. Compare both sizes and raise ValueError."
+)
 class UncheckedLookup(solutions.LearnedPositions):
     def forward(self, x):
         return x + nn.functional.embedding(torch.arange(x.shape[1]), self.table)
 
 
 @LearnedPositions.misconception(
-    "There is a second parameter. One table of (max_len, d_model) is all there is to learn.")
+    "There is a second parameter. One table of (max_len, d_model) is all there is to learn."
+)
 class TwoParameters(solutions.LearnedPositions):
     def __init__(self, max_len, d_model):
         super().__init__(max_len, d_model)
@@ -739,7 +835,8 @@ class TwoParameters(solutions.LearnedPositions):
 
 @LearnedPositions.misconception(
     "The module has no parameter, so there is nothing to train. A plain tensor or a buffer does not count: wrap the "
-    "table in nn.Parameter.")
+    "table in nn.Parameter."
+)
 class NoParameter(solutions.LearnedPositions):
     def __init__(self, max_len, d_model):
         super().__init__(max_len, d_model)
@@ -750,7 +847,8 @@ class NoParameter(solutions.LearnedPositions):
 
 @LearnedPositions.misconception(
     "The table has a batch axis in front. One row for each position is enough, (max_len, d_model): broadcasting "
-    "serves the batch.")
+    "serves the batch."
+)
 class BatchAxis(solutions.LearnedPositions):
     def __init__(self, max_len, d_model):
         super().__init__(max_len, d_model)
@@ -758,7 +856,8 @@ class BatchAxis(solutions.LearnedPositions):
 
 
 @LearnedPositions.misconception(
-    "The table lies on its side: rows are positions, columns are dimensions, (max_len, d_model).")
+    "The table lies on its side: rows are positions, columns are dimensions, (max_len, d_model)."
+)
 class OnItsSide(solutions.LearnedPositions):
     def __init__(self, max_len, d_model):
         super().__init__(d_model, max_len)
@@ -770,8 +869,10 @@ alibi_bias = Exercise(solutions.alibi_bias, section=ALIBI)
 
 
 @alibi_bias.property(
-    "falls by one slope a step, and hides the future", points=3,
-    hint="Entry (h, i, j) is minus the slope of the head times i - j. Where j is larger than i stands minus infinity.")
+    "falls by one slope a step, and hides the future",
+    points=3,
+    hint="Entry (h, i, j) is minus the slope of the head times i - j. Where j is larger than i stands minus infinity.",
+)
 def falls(rng):
     yield dict(n_heads=4, n=4)
     yield dict(n_heads=2, n=int(rng.integers(5, 12)))
@@ -779,8 +880,10 @@ def falls(rng):
 
 
 @alibi_bias.property(
-    "has slopes for any number of heads", points=1,
-    hint="2 ** (-8 h / n_heads) with h = 1, ..., n_heads, also when n_heads is no power of two.")
+    "has slopes for any number of heads",
+    points=1,
+    hint="2 ** (-8 h / n_heads) with h = 1, ..., n_heads, also when n_heads is no power of two.",
+)
 def any_heads(rng):
     yield dict(n_heads=1, n=int(rng.integers(4, 8)))
     yield dict(n_heads=3, n=int(rng.integers(3, 6)))
@@ -788,8 +891,10 @@ def any_heads(rng):
 
 
 @alibi_bias.property(
-    "works for short texts, down to one token and to none", points=1,
-    hint="One token: (n_heads, 1, 1), all 0. No token: (n_heads, 0, 0).")
+    "works for short texts, down to one token and to none",
+    points=1,
+    hint="One token: (n_heads, 1, 1), all 0. No token: (n_heads, 0, 0).",
+)
 def short_text(rng):
     yield dict(n_heads=int(rng.integers(3, 7)), n=1)
     yield dict(n_heads=int(rng.integers(2, 20)), n=0)
@@ -797,8 +902,11 @@ def short_text(rng):
 
 
 @alibi_bias.property(
-    "refuses fewer than one head and a negative length", points=1, probe=probes.error_of,
-    hint="Raise ValueError for n_heads < 1 and for n < 0.")
+    "refuses fewer than one head and a negative length",
+    points=1,
+    probe=probes.error_of,
+    hint="Raise ValueError for n_heads < 1 and for n < 0.",
+)
 def alibi_refusals(rng):
     yield dict(n_heads=0, n=4)
     yield dict(n_heads=int(rng.choice([3, 5, 6, 7, 9, 10, 11])), n=int(rng.integers(3, 8)))
@@ -819,118 +927,134 @@ def _bias(n_heads, n, slopes=None, distance=None, future=-np.inf):
 
 @alibi_bias.misconception(
     "Heads are counted from 0, so the first has slope 1 and the last never gets down to 1/256. Here h runs from 1 to "
-    "n_heads.")
+    "n_heads."
+)
 def heads_from_zero(n_heads, n):
     return _bias(n_heads, n, lambda h, m: 2.0 ** (-8.0 * (h - 1) / m))
 
 
 @alibi_bias.misconception(
     "The slopes are 2 ** -h. That fits eight heads only; in general the exponent is -8 h / n_heads, so that the last "
-    "slope is always 1/256.")
+    "slope is always 1/256."
+)
 def fit_for_eight(n_heads, n):
-    return _bias(n_heads, n, lambda h, m: 2.0 ** -h)
+    return _bias(n_heads, n, lambda h, m: 2.0**-h)
 
 
 @alibi_bias.misconception(
-    "The slopes are 2 ** (-8 / h). The number of the head belongs above the line: -8 h / n_heads.")
+    "The slopes are 2 ** (-8 / h). The number of the head belongs above the line: -8 h / n_heads."
+)
 def head_below_the_line(n_heads, n):
     return _bias(n_heads, n, lambda h, m: 2.0 ** (-8.0 / h))
 
 
 @alibi_bias.misconception(
-    "Every head has the slope 2 ** (-8 / n_heads). That is the first one; head h has its h-th power.")
+    "Every head has the slope 2 ** (-8 / n_heads). That is the first one; head h has its h-th power."
+)
 def first_slope_for_all(n_heads, n):
     return _bias(n_heads, n, lambda h, m: np.full(m, 2.0 ** (-8.0 / m)))
 
 
 @alibi_bias.misconception(
-    "The exponent of the slopes has lost its minus, so they grow beyond 1: 2 ** (-8 h / n_heads).")
+    "The exponent of the slopes has lost its minus, so they grow beyond 1: 2 ** (-8 h / n_heads)."
+)
 def steep(n_heads, n):
     return _bias(n_heads, n, lambda h, m: 2.0 ** (8.0 * h / m))
 
 
-@alibi_bias.misconception(
-    "The slopes are powers of e. They are powers of two.")
+@alibi_bias.misconception("The slopes are powers of e. They are powers of two.")
 def powers_of_e(n_heads, n):
     return _bias(n_heads, n, lambda h, m: np.exp(-8.0 * h / m))
 
 
 @alibi_bias.misconception(
-    "The slopes fall in equal steps. They form a geometric series: each is the same fraction of the one before.")
+    "The slopes fall in equal steps. They form a geometric series: each is the same fraction of the one before."
+)
 def straight_slopes(n_heads, n):
-    return _bias(n_heads, n, lambda h, m: 1 - h / m + 2.0 ** -8)
+    return _bias(n_heads, n, lambda h, m: 1 - h / m + 2.0**-8)
 
 
 @alibi_bias.misconception(
-    "The exponent is rounded, perhaps by `//`. With a number of heads that does not divide 8 it is a fraction.")
+    "The exponent is rounded, perhaps by `//`. With a number of heads that does not divide 8 it is a fraction."
+)
 def whole_exponents(n_heads, n):
     return _bias(n_heads, n, lambda h, m: 2.0 ** -(8 * h // m))
 
 
-@alibi_bias.misconception(
-    "The slopes are in reverse: the first head has the steepest.")
+@alibi_bias.misconception("The slopes are in reverse: the first head has the steepest.")
 def flattest_first(n_heads, n):
     return _bias(n_heads, n, lambda h, m: 2.0 ** (-8.0 * h[::-1] / m))
 
 
 @alibi_bias.misconception(
     "The slopes are those of ALiBi's published code, which for a number of heads that is no power of two borrows from "
-    "the next lower and the next higher power. Here the formula holds for every number.")
+    "the next lower and the next higher power. Here the formula holds for every number."
+)
 def as_published(n_heads, n):
     def slopes(h, m):
         lower = 2 ** int(np.log2(m))
         first = 2.0 ** (-8.0 * np.arange(1, lower + 1) / lower)
         more = 2.0 ** (-8.0 * np.arange(1, 2 * lower + 1) / (2 * lower))
-        return np.concatenate([first, more[0::2][:m - lower]])
+        return np.concatenate([first, more[0::2][: m - lower]])
+
     return _bias(n_heads, n, slopes)
 
 
 @alibi_bias.misconception(
-    "Far tokens are rewarded: the sign is turned round. The bias is -slope * (i - j), never above 0.")
+    "Far tokens are rewarded: the sign is turned round. The bias is -slope * (i - j), never above 0."
+)
 def rewarded(n_heads, n):
     return -_bias(n_heads, n, future=np.inf)
 
 
 @alibi_bias.misconception(
-    "The future is open, and even rewarded, since i - j is negative there. Where j > i the bias is minus infinity.")
+    "The future is open, and even rewarded, since i - j is negative there. Where j > i the bias is minus infinity."
+)
 def future_rewarded(n_heads, n):
     return _bias(n_heads, n, future=None)
 
 
 @alibi_bias.misconception(
-    "Distance counts in both directions here, so the future is open. Where j > i the bias is minus infinity.")
+    "Distance counts in both directions here, so the future is open. Where j > i the bias is minus infinity."
+)
 def both_directions(n_heads, n):
     return _bias(n_heads, n, distance=lambda i, j: abs(i - j), future=None)
 
 
 @alibi_bias.misconception(
-    "The bias of the future is 0, as after `np.tril`. That is the best value there is; it must be minus infinity.")
+    "The bias of the future is 0, as after `np.tril`. That is the best value there is; it must be minus infinity."
+)
 def future_zero(n_heads, n):
     return _bias(n_heads, n, future=0.0)
 
 
 for _number in (-1e9, -1e4, -1e6, -1e12, -1e30, np.finfo(np.float32).min, np.finfo(np.float64).min):
+
     @alibi_bias.misconception(
-        "The future gets a large finite number. Some score may be lower still: use minus infinity.")
+        "The future gets a large finite number. Some score may be lower still: use minus infinity."
+    )
     def future_finite(n_heads, n, number=float(_number)):
         return _bias(n_heads, n, future=number)
 
 
 @alibi_bias.misconception(
     "A mask of zeros and ones was multiplied by infinity, and 0 times infinity is nan. Choose between the two with "
-    "`np.where`.")
+    "`np.where`."
+)
 def zero_times_infinity(n_heads, n):
     return _bias(n_heads, n, future=None) + np.where(np.tri(n, dtype=bool), np.nan, -np.inf)
 
 
 @alibi_bias.misconception(
-    "Queries and keys are exchanged: your rows are keys, so the past is hidden. Row i is the query.")
+    "Queries and keys are exchanged: your rows are keys, so the past is hidden. Row i is the query."
+)
 def rows_are_keys(n_heads, n):
     return np.swapaxes(_bias(n_heads, n), 1, 2)
 
 
 @alibi_bias.misconception(
-    "The diagonal is hidden too. A token may read itself, at distance 0: only j > i is the future.")
+    "The diagonal is hidden too. A token may read itself, at distance 0: only j > i is the future."
+)
 def self_hidden(n_heads, n):
     bias = _bias(n_heads, n)
     bias[:, np.arange(n), np.arange(n)] = -np.inf
@@ -938,45 +1062,48 @@ def self_hidden(n_heads, n):
 
 
 @alibi_bias.misconception(
-    "Distances begin at 1: even a token itself is penalised. The distance of a token from itself is 0.")
+    "Distances begin at 1: even a token itself is penalised. The distance of a token from itself is 0."
+)
 def distance_from_one(n_heads, n):
     return _bias(n_heads, n, distance=lambda i, j: i - j + 1)
 
 
 @alibi_bias.misconception(
     "The bias depends on the place of the key, not on the distance. It looks right for the last query only up to a "
-    "constant; what is asked for is -slope * (i - j).")
+    "constant; what is asked for is -slope * (i - j)."
+)
 def place_of_the_key(n_heads, n):
     return _bias(n_heads, n, distance=lambda i, j: -j + 0 * i)
 
 
-@alibi_bias.misconception(
-    "The distance is squared. It enters as it is: the bias is linear, as the L in the name says.")
+@alibi_bias.misconception("The distance is squared. It enters as it is: the bias is linear, as the L in the name says.")
 def squared(n_heads, n):
     return _bias(n_heads, n, distance=lambda i, j: (i - j) ** 2)
 
 
 @alibi_bias.misconception(
-    "The heads are the last axis. They come first: (n_heads, n, n), as in scores of (batch, n_heads, n, n).")
+    "The heads are the last axis. They come first: (n_heads, n, n), as in scores of (batch, n_heads, n, n)."
+)
 def heads_last(n_heads, n):
     return np.moveaxis(_bias(n_heads, n), 0, -1)
 
 
-@alibi_bias.misconception(
-    "Zero heads, or fewer, pass and give an empty bias. Raise ValueError.")
+@alibi_bias.misconception("Zero heads, or fewer, pass and give an empty bias. Raise ValueError.")
 def no_head_passes(n_heads, n):
     return _bias(n_heads, n) if n_heads > 0 else np.zeros((0, n, n))
 
 
 @alibi_bias.misconception(
     "Nothing is refused: fewer than one head and a negative length pass, as `np.arange` of them is empty. Check both "
-    "and raise ValueError.")
+    "and raise ValueError."
+)
 def no_size_refused(n_heads, n):
     return _bias(n_heads, max(n, 0)) if n_heads > 0 else np.zeros((0, max(n, 0), max(n, 0)))
 
 
 @alibi_bias.misconception(
-    "A text of no tokens is refused. Nothing is wrong with it: its bias has the shape (n_heads, 0, 0).")
+    "A text of no tokens is refused. Nothing is wrong with it: its bias has the shape (n_heads, 0, 0)."
+)
 def no_token_refused(n_heads, n):
     if n < 1:
         raise ValueError("no token")
@@ -984,14 +1111,17 @@ def no_token_refused(n_heads, n):
 
 
 @alibi_bias.misconception(
-    "A negative length passes: `np.arange` of it is empty and nothing complains. Raise ValueError.")
+    "A negative length passes: `np.arange` of it is empty and nothing complains. Raise ValueError."
+)
 def negative_length_passes(n_heads, n):
     return _bias(n_heads, max(n, 0))
 
 
 # The question graded by hand -----------------------------------------------------------------------------------------
 
-written = Written(points=3, rubric="""
+written = Written(
+    points=3,
+    rubric="""
 One point each:
 
 1. **Learned table.** Rows 1024 to 3999 do not exist, so the model stops with an error; and adding rows does not help by
@@ -1011,4 +1141,5 @@ runs, but its slow hands point to where they never pointed in training, so what 
 known; I would expect it to get worse. ALiBi adds nothing new except larger distances, which lower weights towards zero;
 I would expect it to stay as good as it was but not to use the far text. I would plot the loss by position on long
 texts, and ask for a name that stood only in the first hundred tokens."
-""")
+""",
+)

@@ -48,6 +48,7 @@ def _single(rng, *shape):
 
 # Right answers with parts to replace, for misconceptions that go wrong in one of them ---------------------------------
 
+
 def _speeds(d_head, base=10000.0):
     if d_head < 2 or d_head % 2:
         raise ValueError("width")
@@ -81,8 +82,9 @@ def _turn(x, positions, base, interleaved, angles=_angles, back=None, keep_dtype
         _fits(x, positions)
     table = angles(positions, x.shape[-1], base)
     a, b = _pair_up(x, interleaved)
-    out = _put_back(a * table.cos() - b * table.sin(), b * table.cos() + a * table.sin(),
-                    interleaved if back is None else back)
+    out = _put_back(
+        a * table.cos() - b * table.sin(), b * table.cos() + a * table.sin(), interleaved if back is None else back
+    )
     return out.to(x.dtype) if keep_dtype else out
 
 
@@ -92,8 +94,12 @@ rope_frequencies = Exercise(solutions.rope_frequencies, section=SPEEDS)
 
 
 @rope_frequencies.property(
-    "falls from 1 in equal ratios, one speed for each pair", points=2, rtol=1e-5, atol=1e-9,
-    hint="Pair i has the speed base ** (-2 i / d_head), i from 0 to d_head / 2 - 1. For d_head 4: 1 and 0.01.")
+    "falls from 1 in equal ratios, one speed for each pair",
+    points=2,
+    rtol=1e-5,
+    atol=1e-9,
+    hint="Pair i has the speed base ** (-2 i / d_head), i from 0 to d_head / 2 - 1. For d_head 4: 1 and 0.01.",
+)
 def closed_form(rng):
     yield dict(d_head=4)
     yield dict(d_head=_width(rng))
@@ -101,16 +107,20 @@ def closed_form(rng):
 
 
 @rope_frequencies.property(
-    "follows the base", points=1, rtol=1e-5, atol=1e-9,
-    hint="10000 is only the default. Use the argument `base`.")
+    "follows the base", points=1, rtol=1e-5, atol=1e-9, hint="10000 is only the default. Use the argument `base`."
+)
 def other_bases(rng):
     yield dict(d_head=8, base=500000.0)
     yield dict(d_head=_width(rng), base=float(rng.integers(20, 3000)))
 
 
 @rope_frequencies.property(
-    "works for a single pair", points=1, rtol=1e-5, atol=1e-9,
-    hint="With d_head 2 there is one pair, and its speed is 1.")
+    "works for a single pair",
+    points=1,
+    rtol=1e-5,
+    atol=1e-9,
+    hint="With d_head 2 there is one pair, and its speed is 1.",
+)
 def one_pair(rng):
     yield dict(d_head=2)
     yield dict(d_head=2, base=float(rng.integers(20, 3000)))
@@ -118,8 +128,13 @@ def one_pair(rng):
 
 
 @rope_frequencies.property(
-    "refuses a width without pairs", points=1, probe=probes.error_of, rtol=1e-5, atol=1e-9,
-    hint="Raise ValueError when d_head is odd or below 2.")
+    "refuses a width without pairs",
+    points=1,
+    probe=probes.error_of,
+    rtol=1e-5,
+    atol=1e-9,
+    hint="Raise ValueError when d_head is odd or below 2.",
+)
 def no_pairs(rng):
     yield dict(d_head=7)
     yield dict(d_head=_width(rng) + 1, base=float(rng.integers(20, 3000)))
@@ -130,20 +145,27 @@ def no_pairs(rng):
 
 def _wrong_speeds(text):
     """Declares a misconception about the speeds: wrong(i, d_head, base) with i = 0, 1, ... in float64."""
+
     def declare(wrong):
         def speeds(d_head, base=10000.0):
             _speeds(d_head)
             return wrong(torch.arange(d_head // 2, dtype=torch.float64), d_head, base).to(torch.float32)
+
         speeds.__name__ = wrong.__name__
         rope_frequencies.misconception(text)(speeds)
         return wrong
+
     return declare
 
 
-DOUBLED = ("The exponent is twice too large. `torch.arange(0, d_head, 2)` already is 2 i: divide it by d_head, and "
-           "neither double it again nor divide it by d_head / 2.")
-HALVED = ("The exponent is half of what it should be: pair i has 2 i / d_head, so that the speeds of all pairs reach "
-          "almost down to 1 / base, and not to its root.")
+DOUBLED = (
+    "The exponent is twice too large. `torch.arange(0, d_head, 2)` already is 2 i: divide it by d_head, and "
+    "neither double it again nor divide it by d_head / 2."
+)
+HALVED = (
+    "The exponent is half of what it should be: pair i has 2 i / d_head, so that the speeds of all pairs reach "
+    "almost down to 1 / base, and not to its root."
+)
 FIXED_BASE = "The base is fixed at 10000. It is an argument: models with long contexts have other bases."
 
 
@@ -157,14 +179,18 @@ def halved_exponent(i, d, base):
     return base ** (-i / d)
 
 
-@_wrong_speeds("The speeds grow: the minus of the exponent is missing. Pair 0 is the fastest, with speed 1, and every "
-               "other is slower.")
+@_wrong_speeds(
+    "The speeds grow: the minus of the exponent is missing. Pair 0 is the fastest, with speed 1, and every "
+    "other is slower."
+)
 def rising(i, d, base):
     return base ** (2 * i / d)
 
 
-@_wrong_speeds("These are wavelengths, in tokens for one turn. Asked for are speeds, in radians per token: 2 pi "
-               "divided by the wavelength.")
+@_wrong_speeds(
+    "These are wavelengths, in tokens for one turn. Asked for are speeds, in radians per token: 2 pi "
+    "divided by the wavelength."
+)
 def wavelengths(i, d, base):
     return 2 * math.pi * base ** (2 * i / d)
 
@@ -189,8 +215,10 @@ def slowest_first(i, d, base):
     return (base ** (-2 * i / d)).flip(0)
 
 
-@_wrong_speeds("The last speed is exactly 1 / base. The exponents go in steps of 2 / d_head, so the last one is "
-               "(d_head - 2) / d_head, just below 1; `linspace(0, 1, ...)` spaces them too far apart.")
+@_wrong_speeds(
+    "The last speed is exactly 1 / base. The exponents go in steps of 2 / d_head, so the last one is "
+    "(d_head - 2) / d_head, just below 1; `linspace(0, 1, ...)` spaces them too far apart."
+)
 def down_to_one_over_base(i, d, base):
     return base ** -torch.linspace(0, 1, d // 2, dtype=torch.float64)
 
@@ -200,14 +228,18 @@ def powers_of_e(i, d, base):
     return torch.exp(-2 * i / d)
 
 
-@_wrong_speeds("The speeds fall by equal steps. They fall by equal ratios: each pair is slower than the one before by "
-               "the same factor.")
+@_wrong_speeds(
+    "The speeds fall by equal steps. They fall by equal ratios: each pair is slower than the one before by "
+    "the same factor."
+)
 def straight_line(i, d, base):
     return 1 - 2 * i / d * (1 - 1 / base)
 
 
-@_wrong_speeds("There is one number for each column, d_head in all, each with an exponent of its own. Both members of "
-               "a pair turn together: one speed for each pair, d_head / 2 in all.")
+@_wrong_speeds(
+    "There is one number for each column, d_head in all, each with an exponent of its own. Both members of "
+    "a pair turn together: one speed for each pair, d_head / 2 in all."
+)
 def one_per_column(i, d, base):
     return base ** (-torch.arange(d, dtype=torch.float64) / d)
 
@@ -224,14 +256,14 @@ def row_twice(i, d, base):
 
 @rope_frequencies.misconception(
     "The numbers are right and come as float64. Return float32, as all of the course's PyTorch does unless told "
-    "otherwise.")
+    "otherwise."
+)
 def speeds_in_double(d_head, base=10000.0):
     _speeds(d_head)
     return base ** (-torch.arange(0, d_head, 2, dtype=torch.float64) / d_head)
 
 
-@rope_frequencies.misconception(
-    "An odd width passes. Its last column has no partner; raise ValueError.")
+@rope_frequencies.misconception("An odd width passes. Its last column has no partner; raise ValueError.")
 def odd_passes(d_head, base=10000.0):
     if d_head < 2:
         raise ValueError("width")
@@ -239,7 +271,8 @@ def odd_passes(d_head, base=10000.0):
 
 
 @rope_frequencies.misconception(
-    "A width of 0 passes and gives no speeds: 0 is even. A head must have at least one pair; raise ValueError below 2.")
+    "A width of 0 passes and gives no speeds: 0 is even. A head must have at least one pair; raise ValueError below 2."
+)
 def nothing_passes(d_head, base=10000.0):
     if d_head < 0 or d_head % 2:
         raise ValueError("width")
@@ -248,14 +281,16 @@ def nothing_passes(d_head, base=10000.0):
 
 @rope_frequencies.misconception(
     "`assert` raises AssertionError, and with `python -O` nothing at all. Sizes that a caller may get wrong want "
-    "`raise ValueError(...)`.")
+    "`raise ValueError(...)`."
+)
 def speeds_asserted(d_head, base=10000.0):
     assert d_head >= 2 and d_head % 2 == 0
     return _speeds(d_head, base)
 
 
-SPEEDS_UNCHECKED = ("Widths are not checked. 7 or 0 columns cannot be cut into pairs; raise ValueError when d_head is "
-                    "odd or below 2.")
+SPEEDS_UNCHECKED = (
+    "Widths are not checked. 7 or 0 columns cannot be cut into pairs; raise ValueError when d_head is odd or below 2."
+)
 
 
 @rope_frequencies.misconception(SPEEDS_UNCHECKED)
@@ -274,8 +309,12 @@ rope_angles = Exercise(solutions.rope_angles, section=ANGLES)
 
 
 @rope_angles.property(
-    "multiplies every position by every speed", points=2, rtol=1e-5, atol=1e-7,
-    hint="Row = position, column = pair. A column of positions times a row of speeds broadcasts to (n, d_head / 2).")
+    "multiplies every position by every speed",
+    points=2,
+    rtol=1e-5,
+    atol=1e-7,
+    hint="Row = position, column = pair. A column of positions times a row of speeds broadcasts to (n, d_head / 2).",
+)
 def products(rng):
     yield dict(positions=_whole(0, 1, 2), d_head=4)
     yield dict(positions=torch.arange(int(rng.integers(5, 8))), d_head=_width(rng))
@@ -283,8 +322,12 @@ def products(rng):
 
 
 @rope_angles.property(
-    "takes positions as they are: in any order, negative, repeated", points=1, rtol=1e-5, atol=1e-7,
-    hint="Positions need not be 0 to n - 1. Use the numbers in `positions`, not their count.")
+    "takes positions as they are: in any order, negative, repeated",
+    points=1,
+    rtol=1e-5,
+    atol=1e-7,
+    hint="Positions need not be 0 to n - 1. Use the numbers in `positions`, not their count.",
+)
 def any_positions(rng):
     yield dict(positions=_whole(4, 5, 6, 7, 8), d_head=6)
     yield dict(positions=_places(rng, 5), d_head=8)
@@ -292,25 +335,32 @@ def any_positions(rng):
     yield dict(positions=torch.tensor([9, 4, 11], dtype=torch.int32), d_head=4)
 
 
-@rope_angles.property(
-    "follows the base", points=1, rtol=1e-5, atol=1e-7,
-    hint="Pass `base` on to the speeds.")
+@rope_angles.property("follows the base", points=1, rtol=1e-5, atol=1e-7, hint="Pass `base` on to the speeds.")
 def angles_of_other_bases(rng):
     yield dict(positions=_whole(0, 3, 20), d_head=8, base=500000.0)
     yield dict(positions=_places(rng, 4), d_head=_width(rng), base=float(rng.integers(20, 3000)))
 
 
 @rope_angles.property(
-    "tells far positions apart, in float32", points=1, rtol=1e-5, atol=1e-7,
-    hint="Multiply in float32 from whole numbers. bfloat16 has no 257: it rounds to 256.")
+    "tells far positions apart, in float32",
+    points=1,
+    rtol=1e-5,
+    atol=1e-7,
+    hint="Multiply in float32 from whole numbers. bfloat16 has no 257: it rounds to 256.",
+)
 def far_positions(rng):
     yield dict(positions=_whole(256, 257, 300, 301), d_head=4)
     yield dict(positions=2 * torch.from_numpy(rng.choice(range(500, 4000), size=3, replace=False)) + 1, d_head=6)
 
 
 @rope_angles.property(
-    "refuses an odd width, and positions that are no single row", points=1, probe=probes.error_of, rtol=1e-5, atol=1e-7,
-    hint="Raise ValueError when positions.ndim is not 1. The odd width is refused by the speeds.")
+    "refuses an odd width, and positions that are no single row",
+    points=1,
+    probe=probes.error_of,
+    rtol=1e-5,
+    atol=1e-7,
+    hint="Raise ValueError when positions.ndim is not 1. The odd width is refused by the speeds.",
+)
 def angle_refusals(rng):
     yield dict(positions=torch.arange(3), d_head=5)
     yield dict(positions=torch.arange(6).reshape(2, 3), d_head=6)
@@ -320,24 +370,33 @@ def angle_refusals(rng):
 
 def _wrong_angles(text, *, section=None):
     """Declares a misconception about the table: wrong(positions, d_head, base), checked before."""
+
     def declare(wrong):
         def table(positions, d_head, base=10000.0):
             _angles(positions, d_head)
             return wrong(positions, d_head, base)
+
         table.__name__ = wrong.__name__
         rope_angles.misconception(text, section=section)(table)
         return wrong
+
     return declare
 
 
-IGNORED = ("The positions are ignored: only how many there are is used, as if they were 0 to n - 1. With a cache the "
-           "first new token stands at a later position.")
+IGNORED = (
+    "The positions are ignored: only how many there are is used, as if they were 0 to n - 1. With a cache the "
+    "first new token stands at a later position."
+)
 OFF_BY_ONE = "Every position is one too large. Positions count from 0, and position 0 is not turned at all."
-FROM_THE_FIRST = ("Positions are counted from the first one of them. Use them as they are: keys that were turned "
-                  "earlier keep their angles, so all must be counted from the same 0.")
-HALF_PRECISION = ("Somewhere positions, speeds or angles are rounded to half precision. bfloat16 has 8 significant "
-                  "bits: from 257 on it cannot tell neighbours apart. Compute the angles in float32, whatever the "
-                  "dtype of x.")
+FROM_THE_FIRST = (
+    "Positions are counted from the first one of them. Use them as they are: keys that were turned "
+    "earlier keep their angles, so all must be counted from the same 0."
+)
+HALF_PRECISION = (
+    "Somewhere positions, speeds or angles are rounded to half precision. bfloat16 has 8 significant "
+    "bits: from 257 on it cannot tell neighbours apart. Compute the angles in float32, whatever the "
+    "dtype of x."
+)
 DEGREES = "Speeds are in radians per token. Nothing is to be converted from or to degrees."
 
 
@@ -371,14 +430,17 @@ def angle_transposed(positions, d_head, base):
     return _angles(positions, d_head, base).T
 
 
-@_wrong_angles("The table is d_head wide. Both members of a pair share one angle, which stands here once: "
-               "(n, d_head / 2).")
+@_wrong_angles(
+    "The table is d_head wide. Both members of a pair share one angle, which stands here once: (n, d_head / 2)."
+)
 def angle_twice(positions, d_head, base):
     return _angles(positions, d_head, base).repeat(1, 2)
 
 
-@_wrong_angles("The table is d_head wide, each angle beside itself. Both members of a pair share one angle, which "
-               "stands here once: (n, d_head / 2).")
+@_wrong_angles(
+    "The table is d_head wide, each angle beside itself. Both members of a pair share one angle, which "
+    "stands here once: (n, d_head / 2)."
+)
 def angle_beside_itself(positions, d_head, base):
     return _angles(positions, d_head, base).repeat_interleave(2, dim=1)
 
@@ -408,8 +470,9 @@ def angle_halved_exponent(positions, d_head, base):
     return _angles(positions, d_head, math.sqrt(base))
 
 
-@_wrong_angles("Whole turns are taken off the angles. Sines and cosines would not mind, but asked for is the plain "
-               "product.")
+@_wrong_angles(
+    "Whole turns are taken off the angles. Sines and cosines would not mind, but asked for is the plain product."
+)
 def angle_modulo(positions, d_head, base):
     return _angles(positions, d_head, base) % (2 * math.pi)
 
@@ -425,6 +488,7 @@ def angle_in_double(positions, d_head, base):
 
 
 for _rounded in (torch.bfloat16, torch.float16):
+
     @_wrong_angles(HALF_PRECISION, section=PRECISION)
     def angle_half(positions, d_head, base, dtype=_rounded):
         return (positions.to(dtype)[:, None] * _speeds(d_head, base).to(dtype)).float()
@@ -440,13 +504,15 @@ def angle_positions_half(positions, d_head, base):
 
 
 @rope_angles.misconception(
-    "Positions of two dimensions, or of none, pass. Here they are one row of whole numbers, (n,); raise ValueError.")
+    "Positions of two dimensions, or of none, pass. Here they are one row of whole numbers, (n,); raise ValueError."
+)
 def angle_any_dimensions(positions, d_head, base=10000.0):
     return positions.float()[..., None] * _speeds(d_head, base)
 
 
 @rope_angles.misconception(
-    "Positions of any shape are strung together into one row. Raise ValueError unless they are (n,).")
+    "Positions of any shape are strung together into one row. Raise ValueError unless they are (n,)."
+)
 def angle_flattened(positions, d_head, base=10000.0):
     return _angles(positions.reshape(-1), d_head, base)
 
@@ -458,9 +524,12 @@ apply_rope_interleaved = Exercise(solutions.apply_rope_interleaved, section=PAIR
 
 
 @apply_rope.property(
-    "turns number i together with number i + d_head / 2", points=3, **CLOSE,
+    "turns number i together with number i + d_head / 2",
+    points=3,
+    **CLOSE,
     hint="Cut each row into a left and a right half, a and b. The new halves are a cos - b sin and a sin + b cos, put "
-         "side by side again.")
+    "side by side again.",
+)
 def half_split(rng):
     yield dict(x=CAT_SAT.clone(), positions=_whole(0, 1, 2))
     yield dict(x=_single(rng, 5, 8), positions=torch.arange(5))
@@ -468,9 +537,12 @@ def half_split(rng):
 
 
 @apply_rope_interleaved.property(
-    "turns number 2i together with number 2i + 1", points=3, **CLOSE,
+    "turns number 2i together with number 2i + 1",
+    points=3,
+    **CLOSE,
     hint="Neighbours are a pair: every other column from 0 on, and every other from 1 on. Put the results back where "
-         "they came from.")
+    "they came from.",
+)
 def neighbours(rng):
     yield dict(x=CAT_SAT.clone(), positions=_whole(0, 1, 2))
     yield dict(x=_single(rng, 5, 8), positions=torch.arange(5))
@@ -478,13 +550,19 @@ def neighbours(rng):
 
 
 @apply_rope.property(
-    "leaves position 0 alone, and takes every other as it is", points=1, **CLOSE,
+    "leaves position 0 alone, and takes every other as it is",
+    points=1,
+    **CLOSE,
     hint="Positions need not be 0 to n - 1: use the numbers given. At 0 nothing turns; a negative position turns "
-         "backwards.")
+    "backwards.",
+)
 @apply_rope_interleaved.property(
-    "leaves position 0 alone, and takes every other as it is", points=1, **CLOSE,
+    "leaves position 0 alone, and takes every other as it is",
+    points=1,
+    **CLOSE,
     hint="Positions need not be 0 to n - 1: use the numbers given. At 0 nothing turns; a negative position turns "
-         "backwards.")
+    "backwards.",
+)
 def places(rng):
     yield dict(x=_single(rng, 1, 6), positions=_whole(0))
     yield dict(x=_single(rng, 3, 6), positions=_whole(7, 8, 9))
@@ -492,23 +570,25 @@ def places(rng):
     yield dict(x=_single(rng, 3, _width(rng)), positions=_whole(-2, 0, -2))
 
 
-@apply_rope.property(
-    "follows the base", points=1, **CLOSE,
-    hint="Pass `base` on to the angles.")
-@apply_rope_interleaved.property(
-    "follows the base", points=1, **CLOSE,
-    hint="Pass `base` on to the angles.")
+@apply_rope.property("follows the base", points=1, **CLOSE, hint="Pass `base` on to the angles.")
+@apply_rope_interleaved.property("follows the base", points=1, **CLOSE, hint="Pass `base` on to the angles.")
 def turned_by_other_bases(rng):
     yield dict(x=_single(rng, 3, 6), positions=_whole(1, 2, 12), base=500000.0)
     yield dict(x=_single(rng, 4, 8), positions=_places(rng, 4), base=float(rng.integers(20, 3000)))
 
 
 @apply_rope.property(
-    "takes any leading dimensions, and tokens on the last axis but one", points=1, **CLOSE,
-    hint="(n, d_head / 2) broadcasts against (..., n, d_head / 2) by itself. Use negative numbers for axes.")
+    "takes any leading dimensions, and tokens on the last axis but one",
+    points=1,
+    **CLOSE,
+    hint="(n, d_head / 2) broadcasts against (..., n, d_head / 2) by itself. Use negative numbers for axes.",
+)
 @apply_rope_interleaved.property(
-    "takes any leading dimensions, and tokens on the last axis but one", points=1, **CLOSE,
-    hint="(n, d_head / 2) broadcasts against (..., n, d_head / 2) by itself. Use negative numbers for axes.")
+    "takes any leading dimensions, and tokens on the last axis but one",
+    points=1,
+    **CLOSE,
+    hint="(n, d_head / 2) broadcasts against (..., n, d_head / 2) by itself. Use negative numbers for axes.",
+)
 def leading(rng):
     yield dict(x=_single(rng, 2, 4, 6), positions=_places(rng, 4))
     yield dict(x=_single(rng, 2, 3, 3, 6), positions=_whole(2, 3, 4))  # as many heads as tokens, on purpose
@@ -516,58 +596,97 @@ def leading(rng):
 
 
 @apply_rope.property(
-    "stays right far along", points=1, **FAR,
-    hint="Compute the angles in float32 from the whole numbers in `positions`.")
+    "stays right far along",
+    points=1,
+    **FAR,
+    hint="Compute the angles in float32 from the whole numbers in `positions`.",
+)
 @apply_rope_interleaved.property(
-    "stays right far along", points=1, **FAR,
-    hint="Compute the angles in float32 from the whole numbers in `positions`.")
+    "stays right far along",
+    points=1,
+    **FAR,
+    hint="Compute the angles in float32 from the whole numbers in `positions`.",
+)
 def far_along(rng):
     yield dict(x=_single(rng, 4, 6), positions=_whole(300, 301, 1003, 4099))
     yield dict(x=_single(rng, 3, 8), positions=2 * torch.from_numpy(rng.integers(150, 2000, size=3)) + 1)
 
 
 @apply_rope.property(
-    "keeps the dtype of x, and its angles in float32", points=2, rtol=0.02, atol=0.03,
-    hint="Whatever the dtype of x, compute the angles in float32; turn the result back with `.to(x.dtype)`.")
+    "keeps the dtype of x, and its angles in float32",
+    points=2,
+    rtol=0.02,
+    atol=0.03,
+    hint="Whatever the dtype of x, compute the angles in float32; turn the result back with `.to(x.dtype)`.",
+)
 @apply_rope_interleaved.property(
-    "keeps the dtype of x, and its angles in float32", points=1, rtol=0.02, atol=0.03,
-    hint="Whatever the dtype of x, compute the angles in float32; turn the result back with `.to(x.dtype)`.")
+    "keeps the dtype of x, and its angles in float32",
+    points=1,
+    rtol=0.02,
+    atol=0.03,
+    hint="Whatever the dtype of x, compute the angles in float32; turn the result back with `.to(x.dtype)`.",
+)
 def half_precision(rng):
     yield dict(x=normal(rng, 4, 6, dtype=torch.bfloat16), positions=_whole(3, 300, 301, 1003))
-    yield dict(x=normal(rng, 2, 3, 8, dtype=torch.bfloat16),
-               positions=2 * torch.from_numpy(rng.integers(150, 900, size=3)) + 1)
+    yield dict(
+        x=normal(rng, 2, 3, 8, dtype=torch.bfloat16), positions=2 * torch.from_numpy(rng.integers(150, 900, size=3)) + 1
+    )
     yield dict(x=normal(rng, 3, 6, dtype=torch.float16), positions=_whole(301, 1003, 4099))
     yield dict(x=normal(rng, 3, 6), positions=_whole(301, 1003, 4099))
 
 
 @apply_rope.property(
-    "leaves x and positions as they were", points=1, probe=probes.unchanged, **CLOSE,
-    hint="A slice of x is a view: writing to it writes into x. Make new tensors and join them.")
+    "leaves x and positions as they were",
+    points=1,
+    probe=probes.unchanged,
+    **CLOSE,
+    hint="A slice of x is a view: writing to it writes into x. Make new tensors and join them.",
+)
 @apply_rope_interleaved.property(
-    "leaves x and positions as they were", points=1, probe=probes.unchanged, **CLOSE,
-    hint="A slice of x is a view: writing to it writes into x. Make new tensors and put them together.")
+    "leaves x and positions as they were",
+    points=1,
+    probe=probes.unchanged,
+    **CLOSE,
+    hint="A slice of x is a view: writing to it writes into x. Make new tensors and put them together.",
+)
 def untouched(rng):
     yield dict(x=_single(rng, 2, 3, 6), positions=_whole(1, 2, 5))
 
 
 @apply_rope.property(
-    "lets gradients through", points=1, probe=probes.gradients, **CLOSE,
-    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.")
+    "lets gradients through",
+    points=1,
+    probe=probes.gradients,
+    **CLOSE,
+    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.",
+)
 @apply_rope_interleaved.property(
-    "lets gradients through", points=1, probe=probes.gradients, **CLOSE,
-    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.")
+    "lets gradients through",
+    points=1,
+    probe=probes.gradients,
+    **CLOSE,
+    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.",
+)
 def turned_gradients(rng):
     yield dict(x=_single(rng, 2, 3, 6), positions=_whole(1, 4, 9), upstream=[_single(rng, 2, 3, 6)])
 
 
 @apply_rope.property(
-    "refuses sizes that do not fit", points=1, probe=probes.error_of, **CLOSE,
+    "refuses sizes that do not fit",
+    points=1,
+    probe=probes.error_of,
+    **CLOSE,
     hint="Raise ValueError when there is not one position for each token, when d_head is odd, and when x has fewer "
-         "than two dimensions. One position for three tokens would broadcast without a word.")
+    "than two dimensions. One position for three tokens would broadcast without a word.",
+)
 @apply_rope_interleaved.property(
-    "refuses sizes that do not fit", points=1, probe=probes.error_of, **CLOSE,
+    "refuses sizes that do not fit",
+    points=1,
+    probe=probes.error_of,
+    **CLOSE,
     hint="Raise ValueError when there is not one position for each token, when d_head is odd, and when x has fewer "
-         "than two dimensions. One position for three tokens would broadcast without a word.")
+    "than two dimensions. One position for three tokens would broadcast without a word.",
+)
 def turn_refusals(rng):
     yield dict(x=_single(rng, 3, 6), positions=torch.arange(4))
     yield dict(x=_single(rng, 3, 6), positions=_whole(5))
@@ -579,40 +698,49 @@ def turn_refusals(rng):
 
 def _turned(text, *, section=None):
     """Declares one mistake for both pairings: wrong(x, positions, base, interleaved)."""
+
     def declare(wrong):
         for exercise, interleaved in ((apply_rope, False), (apply_rope_interleaved, True)):
+
             def turned(x, positions, base=10000.0, interleaved=interleaved):
                 return wrong(x, positions, base, interleaved)
+
             turned.__name__ = wrong.__name__
             exercise.misconception(text, section=section)(turned)
         return wrong
+
     return declare
 
 
 @apply_rope.misconception(
     "The pairing is the other one: neighbours (2i, 2i + 1) are turned together. Here number i goes with number "
-    "i + d_head / 2, as Llama's weights in the Hugging Face layout want it.", section=PAIRS)
+    "i + d_head / 2, as Llama's weights in the Hugging Face layout want it.",
+    section=PAIRS,
+)
 def neighbours_for_halves(x, positions, base=10000.0):
     return _turn(x, positions, base, interleaved=True)
 
 
 @apply_rope_interleaved.misconception(
     "The pairing is the other one: number i is turned with number i + d_head / 2. Here neighbours (2i, 2i + 1) go "
-    "together.")
+    "together."
+)
 def halves_for_neighbours(x, positions, base=10000.0):
     return _turn(x, positions, base, interleaved=False)
 
 
 @apply_rope_interleaved.misconception(
     "The right numbers are turned and then put back in the wrong places: all first members, then all second ones. "
-    "`torch.stack` on a new last axis and `flatten(-2)` make neighbours of them again.")
+    "`torch.stack` on a new last axis and `flatten(-2)` make neighbours of them again."
+)
 def left_in_halves(x, positions, base=10000.0):
     return _turn(x, positions, base, interleaved=True, back=False)
 
 
 @apply_rope.misconception(
     "Halves are turned together, and then put back as neighbours. Join them with `torch.cat`: all first members, then "
-    "all second ones.")
+    "all second ones."
+)
 def halves_put_back_as_neighbours(x, positions, base=10000.0):
     return _turn(x, positions, base, interleaved=False, back=True)
 
@@ -637,41 +765,51 @@ def _exchange_of_the_other_pairing(x, positions, base, interleaved):
 
 @apply_rope.misconception(
     "Two pairings are mixed: the row of angles is repeated for halves, but neighbours are exchanged. Halves need the "
-    "right half, negated, and then the left half.", section=PAIRS)
+    "right half, negated, and then the left half.",
+    section=PAIRS,
+)
 def neighbours_exchanged(x, positions, base=10000.0):
     return _exchange_of_the_other_pairing(x, positions, base, interleaved=False)
 
 
 @apply_rope_interleaved.misconception(
     "Two pairings are mixed: each angle is repeated for neighbours, but the halves are exchanged. Here every number "
-    "meets its neighbour: -x1, x0, -x3, x2, ...")
+    "meets its neighbour: -x1, x0, -x3, x2, ..."
+)
 def halves_exchanged(x, positions, base=10000.0):
     return _exchange_of_the_other_pairing(x, positions, base, interleaved=True)
 
 
 @apply_rope.misconception(
     "Two pairings are mixed: the halves are exchanged, but the angles are repeated for neighbours. Halves need the row "
-    "of angles twice, `torch.cat([angles, angles], dim=-1)`.", section=PAIRS)
+    "of angles twice, `torch.cat([angles, angles], dim=-1)`.",
+    section=PAIRS,
+)
 def neighbours_angles(x, positions, base=10000.0):
     return _table_of_the_other_pairing(x, positions, base, interleaved=False)
 
 
 @apply_rope_interleaved.misconception(
     "Two pairings are mixed: neighbours are exchanged, but the row of angles is repeated as for halves. Neighbours "
-    "need each angle twice in a row, `repeat_interleave(2, dim=-1)`.")
+    "need each angle twice in a row, `repeat_interleave(2, dim=-1)`."
+)
 def halves_angles(x, positions, base=10000.0):
     return _table_of_the_other_pairing(x, positions, base, interleaved=True)
 
 
-@_turned("It turns the other way: the minus stands at the wrong sine. The new first member is a cos - b sin, the "
-         "second a sin + b cos. Scores would be the same, since q and k would both turn backwards; weights that were "
-         "trained with the other direction would not work.")
+@_turned(
+    "It turns the other way: the minus stands at the wrong sine. The new first member is a cos - b sin, the "
+    "second a sin + b cos. Scores would be the same, since q and k would both turn backwards; weights that were "
+    "trained with the other direction would not work."
+)
 def other_way(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, angles=lambda p, d, base: -_angles(p, d, base))
 
 
-@_turned("No minus anywhere: a cos + b sin beside a sin + b cos is no rotation, and it changes the length of a row. "
-         "The first member gets a cos - b sin.")
+@_turned(
+    "No minus anywhere: a cos + b sin beside a sin + b cos is no rotation, and it changes the length of a row. "
+    "The first member gets a cos - b sin."
+)
 def no_minus(x, positions, base, interleaved):
     _fits(x, positions)
     angles = _angles(positions, x.shape[-1], base)
@@ -679,8 +817,10 @@ def no_minus(x, positions, base, interleaved):
     return _put_back(a * angles.cos() + b * angles.sin(), a * angles.sin() + b * angles.cos(), interleaved).to(x.dtype)
 
 
-@_turned("One minus too many: a cos - b sin beside a sin - b cos is a reflection, and at position 0 it turns the sign "
-         "of the second member. That one gets a sin + b cos.")
+@_turned(
+    "One minus too many: a cos - b sin beside a sin - b cos is a reflection, and at position 0 it turns the sign "
+    "of the second member. That one gets a sin + b cos."
+)
 def reflected(x, positions, base, interleaved):
     _fits(x, positions)
     angles = _angles(positions, x.shape[-1], base)
@@ -693,8 +833,10 @@ def sine_for_cosine(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, angles=lambda p, d, base: math.pi / 2 - _angles(p, d, base))
 
 
-@_turned("The second member is computed from a first member that has been overwritten already. Compute both from the "
-         "old numbers, then put them in place.")
+@_turned(
+    "The second member is computed from a first member that has been overwritten already. Compute both from the "
+    "old numbers, then put them in place."
+)
 def overwritten(x, positions, base, interleaved):
     _fits(x, positions)
     angles = _angles(positions, x.shape[-1], base)
@@ -748,6 +890,7 @@ def turned_slowest_first(x, positions, base, interleaved):
 def one_speed_for_all(x, positions, base, interleaved):
     def first_column(p, d, base):
         return _angles(p, d, base)[:, :1].expand(-1, d // 2)
+
     return _turn(x, positions, base, interleaved, angles=first_column)
 
 
@@ -761,8 +904,10 @@ def turned_in_degrees(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base).rad2deg())
 
 
-@_turned("Heads are taken for tokens: the angles run along the last axis but two. Here x is (..., n, d_head), tokens "
-         "on the last axis but one, heads before them.")
+@_turned(
+    "Heads are taken for tokens: the angles run along the last axis but two. Here x is (..., n, d_head), tokens "
+    "on the last axis but one, heads before them."
+)
 def tokens_before_heads(x, positions, base, interleaved):
     if x.ndim < 3:
         return _turn(x, positions, base, interleaved)
@@ -771,6 +916,7 @@ def tokens_before_heads(x, positions, base, interleaved):
 
 def _in_dtype_of(x, where):
     """Angles that are rounded to the dtype of x, if that is a half precision, in one of three places."""
+
     def rounded(positions, d_head, base):
         dtype = x.dtype if x.dtype.itemsize == 2 else torch.float32
         if where == "positions":
@@ -778,10 +924,12 @@ def _in_dtype_of(x, where):
         if where == "angles":
             return _angles(positions, d_head, base).to(dtype).float()
         return positions.to(dtype)[:, None] * _speeds(d_head, base).to(dtype)
+
     return rounded
 
 
 for _where in ("everything", "angles", "positions"):
+
     @_turned(HALF_PRECISION, section=PRECISION)
     def rounded_angles(x, positions, base, interleaved, where=_where):
         return _turn(x, positions, base, interleaved, angles=_in_dtype_of(x, where))
@@ -792,8 +940,11 @@ def always_bfloat16(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base).bfloat16().float())
 
 
-@_turned("The result came in float32 where x is in half precision. Cosines in float32 lift the product to float32; "
-         "turn the result back with `.to(x.dtype)`.", section=PRECISION)
+@_turned(
+    "The result came in float32 where x is in half precision. Cosines in float32 lift the product to float32; "
+    "turn the result back with `.to(x.dtype)`.",
+    section=PRECISION,
+)
 def not_cast_back(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, keep_dtype=False)
 
@@ -803,8 +954,10 @@ def always_single(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved).float()
 
 
-WRITTEN_OVER = ("The numbers are right, but x itself was written over. A slice is a view of its tensor; make new "
-                "tensors, or work on `x.clone()`.")
+WRITTEN_OVER = (
+    "The numbers are right, but x itself was written over. A slice is a view of its tensor; make new "
+    "tensors, or work on `x.clone()`."
+)
 
 
 @_turned(WRITTEN_OVER)
@@ -823,44 +976,56 @@ def in_place_through_slices(x, positions, base, interleaved):
     return x
 
 
-@_turned("The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
-         "history; turn the tensor itself.")
+@_turned(
+    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
+    "history; turn the tensor itself."
+)
 def turned_detached(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved).detach()
 
 
-@_turned("Any number of positions passes as long as it broadcasts: one position for three tokens turns all three "
-         "alike. Compare len(positions) with x.shape[-2] and raise ValueError.")
+@_turned(
+    "Any number of positions passes as long as it broadcasts: one position for three tokens turns all three "
+    "alike. Compare len(positions) with x.shape[-2] and raise ValueError."
+)
 def any_number_of_positions(x, positions, base, interleaved):
     if x.ndim < 2:
         raise ValueError("dimensions")
     return _turn(x, positions, base, interleaved, checked=False)
 
 
-@_turned("More positions than tokens pass: those left over are dropped. Which are the right ones, nobody knows; "
-         "compare len(positions) with x.shape[-2] and raise ValueError.")
+@_turned(
+    "More positions than tokens pass: those left over are dropped. Which are the right ones, nobody knows; "
+    "compare len(positions) with x.shape[-2] and raise ValueError."
+)
 def positions_left_over(x, positions, base, interleaved):
     if x.ndim < 2 or len(positions) < x.shape[-2]:
         raise ValueError("positions")
-    return _turn(x, positions[:x.shape[-2]], base, interleaved)
+    return _turn(x, positions[: x.shape[-2]], base, interleaved)
 
 
-@_turned("A single token without its axis ends in IndexError, since it has no x.shape[-2]. Check first that x.ndim is "
-         "at least 2, and raise ValueError.")
+@_turned(
+    "A single token without its axis ends in IndexError, since it has no x.shape[-2]. Check first that x.ndim is "
+    "at least 2, and raise ValueError."
+)
 def axis_taken_for_granted(x, positions, base, interleaved):
     if x.shape[-2] != len(positions):
         raise ValueError("positions")
     return _turn(x, positions, base, interleaved, checked=False)
 
 
-@_turned("Nothing is checked. Some sizes that do not fit broadcast without a word: one position for three tokens, or a "
-         "single token without its axis. Raise ValueError for both.")
+@_turned(
+    "Nothing is checked. Some sizes that do not fit broadcast without a word: one position for three tokens, or a "
+    "single token without its axis. Raise ValueError for both."
+)
 def turned_unchecked(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, checked=False)
 
 
-@_turned("`assert` raises AssertionError, and with `python -O` nothing at all. Sizes that a caller may get wrong want "
-         "`raise ValueError(...)`.")
+@_turned(
+    "`assert` raises AssertionError, and with `python -O` nothing at all. Sizes that a caller may get wrong want "
+    "`raise ValueError(...)`."
+)
 def turned_asserted(x, positions, base, interleaved):
     assert x.ndim >= 2 and len(positions) == x.shape[-2]
     return _turn(x, positions, base, interleaved)
@@ -881,9 +1046,11 @@ def _tagged(rows, columns=1):
 
 
 @interleaved_to_half.property(
-    "puts the first members of all pairs before the second ones", points=2,
+    "puts the first members of all pairs before the second ones",
+    points=2,
     hint="Row 2i of a head goes to place i, row 2i + 1 to place i + d_head / 2. For d_head 6 the new order is 0, 2, 4, "
-         "1, 3, 5.")
+    "1, 3, 5.",
+)
 def one_head(rng):
     yield dict(w=_tagged(6, 2), n_heads=1)
     yield dict(w=_tagged(8), n_heads=1)
@@ -891,9 +1058,11 @@ def one_head(rng):
 
 
 @interleaved_to_half.property(
-    "reorders each head by itself", points=2,
+    "reorders each head by itself",
+    points=2,
     hint="Head h owns rows h * d_head to (h + 1) * d_head - 1, and keeps them. Cut the rows into (n_heads, d_head / 2, "
-         "2) first.")
+    "2) first.",
+)
 def each_head(rng):
     yield dict(w=_tagged(12, 2), n_heads=2)
     yield dict(w=_rows(rng, 3, 6, 5), n_heads=3)
@@ -902,23 +1071,32 @@ def each_head(rng):
 
 
 @interleaved_to_half.property(
-    "leaves w as it was", points=1, probe=probes.unchanged,
-    hint="Make a new tensor. `reshape` may give a view of w, so nothing is to be written into it.")
+    "leaves w as it was",
+    points=1,
+    probe=probes.unchanged,
+    hint="Make a new tensor. `reshape` may give a view of w, so nothing is to be written into it.",
+)
 def weight_untouched(rng):
     yield dict(w=_rows(rng, 2, 6, 3), n_heads=2)
 
 
 @interleaved_to_half.property(
-    "lets gradients through", points=1, probe=probes.gradients,
-    hint="Stay with operations of tensors: indexing, reshape and transpose all pass gradients on.")
+    "lets gradients through",
+    points=1,
+    probe=probes.gradients,
+    hint="Stay with operations of tensors: indexing, reshape and transpose all pass gradients on.",
+)
 def weight_gradients(rng):
     yield dict(w=_rows(rng, 2, 6, 3), n_heads=2, upstream=[_single(rng, 12, 3)])
 
 
 @interleaved_to_half.property(
-    "refuses rows that cannot be cut into heads of pairs", points=1, probe=probes.error_of,
+    "refuses rows that cannot be cut into heads of pairs",
+    points=1,
+    probe=probes.error_of,
     hint="Raise ValueError when w has not two dimensions, when n_heads is below 1, or when 2 * n_heads does not divide "
-         "the number of rows.")
+    "the number of rows.",
+)
 def weight_refusals(rng):
     yield dict(w=_rows(rng, 2, 3, 4), n_heads=2)
     yield dict(w=_rows(rng, 1, 8, 4), n_heads=3)
@@ -943,24 +1121,31 @@ def _checked_rows(w, n_heads):
 
 def _wrong_order(text, *, section=None):
     """Declares a misconception that checks its sizes and then goes wrong: wrong(w, n_heads)."""
+
     def declare(wrong):
         def reordered(w, n_heads):
             _checked_rows(w, n_heads)
             return wrong(w, n_heads)
+
         reordered.__name__ = wrong.__name__
         interleaved_to_half.misconception(text, section=section)(reordered)
         return wrong
+
     return declare
 
 
-@_wrong_order("The rows of all heads are sorted together, so heads are mixed. Each head keeps its own rows and "
-              "reorders them by itself.")
+@_wrong_order(
+    "The rows of all heads are sorted together, so heads are mixed. Each head keeps its own rows and "
+    "reorders them by itself."
+)
 def heads_mixed(w, n_heads):
     return w[_order(len(w), 1)]
 
 
-@_wrong_order("This is the way back, from halves to neighbours. For d_head 4 the two orders are the same; for 6 the "
-              "rows must come as 0, 2, 4, 1, 3, 5.")
+@_wrong_order(
+    "This is the way back, from halves to neighbours. For d_head 4 the two orders are the same; for 6 the "
+    "rows must come as 0, 2, 4, 1, 3, 5."
+)
 def way_back(w, n_heads):
     return w[_order(len(w), n_heads).argsort()]
 
@@ -975,14 +1160,16 @@ def columns_reordered(w, n_heads):
     return w[:, _order(w.shape[1], 1)]
 
 
-@_wrong_order("w came back as it was. `reshape` to pairs and back again moves nothing; the two axes must be exchanged "
-              "in between.")
+@_wrong_order(
+    "w came back as it was. `reshape` to pairs and back again moves nothing; the two axes must be exchanged in between."
+)
 def nothing_moved(w, n_heads):
     return w.clone()
 
 
-NUMBER_AS_WIDTH = ("n_heads is used as the width of a head. It is how many heads there are; a head has "
-                   "len(w) // n_heads rows.")
+NUMBER_AS_WIDTH = (
+    "n_heads is used as the width of a head. It is how many heads there are; a head has len(w) // n_heads rows."
+)
 
 
 @_wrong_order(NUMBER_AS_WIDTH)
@@ -995,8 +1182,9 @@ def number_as_width(w, n_heads):
     return w.reshape(-1, n_heads, 1, w.shape[1]).transpose(0, 1).reshape(w.shape)
 
 
-@_wrong_order("The two members of each pair have changed places. They do not swap: all first members come before all "
-              "second ones.")
+@_wrong_order(
+    "The two members of each pair have changed places. They do not swap: all first members come before all second ones."
+)
 def members_swapped(w, n_heads):
     return w.reshape(-1, 2, w.shape[1]).flip(1).reshape(w.shape)
 
@@ -1011,15 +1199,18 @@ def weight_in_place(w, n_heads):
     return w.copy_(w[_order(len(w), n_heads)])
 
 
-@_wrong_order("The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
-              "history; index or reshape the tensor itself.")
+@_wrong_order(
+    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
+    "history; index or reshape the tensor itself."
+)
 def weight_detached(w, n_heads):
     return w[_order(len(w), n_heads)].detach()
 
 
 @interleaved_to_half.misconception(
     "Rows that cannot be paired within a head pass: with three rows in a head one is without partner. 2 * n_heads must "
-    "divide the number of rows; raise ValueError.")
+    "divide the number of rows; raise ValueError."
+)
 def odd_head_passes(w, n_heads):
     if w.ndim != 2 or n_heads < 1 or w.shape[0] % n_heads:
         raise ValueError("rows")
@@ -1028,7 +1219,8 @@ def odd_head_passes(w, n_heads):
 
 @interleaved_to_half.misconception(
     "n_heads = 0 ends in ZeroDivisionError, since the remainder is taken first. Check that n_heads is at least 1 "
-    "before you divide.")
+    "before you divide."
+)
 def remainder_by_zero(w, n_heads):
     if w.ndim != 2 or w.shape[0] % (2 * n_heads) or n_heads < 1:
         raise ValueError("rows")
@@ -1036,7 +1228,8 @@ def remainder_by_zero(w, n_heads):
 
 
 @interleaved_to_half.misconception(
-    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
+    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError."
+)
 def weight_asserted(w, n_heads):
     assert w.ndim == 2 and n_heads >= 1 and w.shape[0] % (2 * n_heads) == 0
     return w[_order(len(w), n_heads)]
@@ -1044,7 +1237,9 @@ def weight_asserted(w, n_heads):
 
 # The question graded by hand -----------------------------------------------------------------------------------------
 
-written = Written(points=3, rubric="""
+written = Written(
+    points=3,
+    rubric="""
 One point each:
 
 1. **Why the tests pass.** In both pairings and for both directions a query and a key are turned alike, so with weights
@@ -1067,4 +1262,5 @@ from the second on there are other distances, and more of them with every word. 
 of layer 0 with those of the library the weights came from, for ten tokens, to 1e-4; agreement at position 0 alone
 proves nothing. To repair it, I would reorder the rows of W_q and W_k within each head so that the even ones come
 first."
-""")
+""",
+)

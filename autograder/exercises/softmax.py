@@ -18,15 +18,23 @@ NEARLY = 1e-4
 softmax = Exercise(solutions.softmax, section="Why subtract the maximum")
 
 
-@softmax.property("turns one row of scores into weights", points=1, rtol=NEARLY,
-                  hint="Exponentiate every score, then divide by the sum of these exponentials and by nothing else.")
+@softmax.property(
+    "turns one row of scores into weights",
+    points=1,
+    rtol=NEARLY,
+    hint="Exponentiate every score, then divide by the sum of these exponentials and by nothing else.",
+)
 def one_row(rng):
     yield dict(x=np.array([3.0, 1.0]))
     yield dict(x=both_signs(rng, 5))
 
 
-@softmax.property("normalizes along any axis", points=2, rtol=NEARLY,
-                  hint="Take the maximum and the sum along `axis`, with keepdims=True, so that each row keeps its own.")
+@softmax.property(
+    "normalizes along any axis",
+    points=2,
+    rtol=NEARLY,
+    hint="Take the maximum and the sum along `axis`, with keepdims=True, so that each row keeps its own.",
+)
 def any_axis(rng):
     yield dict(x=rng.normal(size=(3, 5)))
     yield dict(x=rng.normal(size=(3, 5)), axis=0)
@@ -35,8 +43,12 @@ def any_axis(rng):
     yield dict(x=rng.uniform(-2.5, -1.5, size=(3, 3)))  # low enough for 1e-4 in the denominator to show
 
 
-@softmax.property("survives scores of a thousand", points=2, rtol=NEARLY,
-                  hint="Subtract from each row its own largest score before you exponentiate.")
+@softmax.property(
+    "survives scores of a thousand",
+    points=2,
+    rtol=NEARLY,
+    hint="Subtract from each row its own largest score before you exponentiate.",
+)
 def large(rng):
     yield dict(x=np.array([[1000.0, 999.0], [-1000.0, -1001.0]]))
     yield dict(x=np.array([2000.0, 1000.0, -1000.0]))
@@ -44,82 +56,116 @@ def large(rng):
     yield dict(x=np.array([[1000.0, 1001.0, 998.0], [5.0, 3.0, 4.0]]) + rng.normal(size=(2, 3)))
 
 
-@softmax.property("gives shares of exactly one, with nothing lost", points=1, rtol=2e-13, atol=0.0,
-                  hint="Divide by the sum itself. After the maximum is subtracted it needs no safety term.")
+@softmax.property(
+    "gives shares of exactly one, with nothing lost",
+    points=1,
+    rtol=2e-13,
+    atol=0.0,
+    hint="Divide by the sum itself. After the maximum is subtracted it needs no safety term.",
+)
 def exact_shares(rng):
     yield dict(x=rng.normal(size=4))
     yield dict(x=rng.normal(size=(2, 3)))
 
 
-@softmax.property("accepts whole numbers", points=1, rtol=NEARLY,
-                  hint="If only this fails: an array of whole numbers cannot hold fractions. Make floats of it first.")
+@softmax.property(
+    "accepts whole numbers",
+    points=1,
+    rtol=NEARLY,
+    hint="If only this fails: an array of whole numbers cannot hold fractions. Make floats of it first.",
+)
 def whole_numbers(rng):
     yield dict(x=np.array([[1, 1, 2], [0, 2, 1]]))
     yield dict(x=rng.integers(-9, 9, size=4))
 
 
-@softmax.property("leaves its input as it was", points=1, probe=probes.unchanged, rtol=NEARLY,
-                  hint="If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.")
+@softmax.property(
+    "leaves its input as it was",
+    points=1,
+    probe=probes.unchanged,
+    rtol=NEARLY,
+    hint="If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.",
+)
 def pure(rng):
     yield dict(x=both_signs(rng, 2, 3))
 
 
-@softmax.misconception("No maximum is subtracted. Large scores then overflow and give inf/inf, very negative ones "
-                       "underflow and give 0/0; both are nan.")
+@softmax.misconception(
+    "No maximum is subtracted. Large scores then overflow and give inf/inf, very negative ones "
+    "underflow and give 0/0; both are nan."
+)
 def no_maximum(x, axis=-1):
     e = np.exp(x)
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("One maximum is subtracted for the whole array. Each row needs its own, or rows far below the "
-                       "largest score become 0/0.")
+@softmax.misconception(
+    "One maximum is subtracted for the whole array. Each row needs its own, or rows far below the "
+    "largest score become 0/0."
+)
 def global_maximum(x, axis=-1):
     e = np.exp(x - x.max())
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("The weights sum to one over the whole array. Only the scores along `axis` compete with one "
-                       "another, so every row must sum to one.", section="Rows and axes")
+@softmax.misconception(
+    "The weights sum to one over the whole array. Only the scores along `axis` compete with one "
+    "another, so every row must sum to one.",
+    section="Rows and axes",
+)
 def over_everything(x, axis=-1):
     e = np.exp(x - x.max())
     return e / e.sum()
 
 
-@softmax.misconception("Each row has its own maximum, but the total is taken over the whole array. Sum along `axis`, "
-                       "too.", section="Rows and axes")
+@softmax.misconception(
+    "Each row has its own maximum, but the total is taken over the whole array. Sum along `axis`, too.",
+    section="Rows and axes",
+)
 def one_total(x, axis=-1):
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.sum()
 
 
-@softmax.misconception("`axis` is ignored: the weights sum to one along the last axis, whichever was asked for.",
-                       section="Rows and axes")
+@softmax.misconception(
+    "`axis` is ignored: the weights sum to one along the last axis, whichever was asked for.", section="Rows and axes"
+)
 def always_last(x, axis=-1):
     e = np.exp(x - x.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
 
-@softmax.misconception("The weights sum to one down the columns, along the first axis. Pass `axis` on to the maximum "
-                       "and to the sum; its default, -1, means the last axis.", section="Rows and axes")
+@softmax.misconception(
+    "The weights sum to one down the columns, along the first axis. Pass `axis` on to the maximum "
+    "and to the sum; its default, -1, means the last axis.",
+    section="Rows and axes",
+)
 def always_first(x, axis=-1):
     e = np.exp(x - x.max(axis=0, keepdims=True))
     return e / e.sum(axis=0, keepdims=True)
 
 
-@softmax.misconception("This is the formula for a single row, without a maximum: the sum runs over the whole array, "
-                       "and scores of a thousand overflow to nan. Each row needs its own maximum and its own sum.")
+@softmax.misconception(
+    "This is the formula for a single row, without a maximum: the sum runs over the whole array, "
+    "and scores of a thousand overflow to nan. Each row needs its own maximum and its own sum."
+)
 def formula_of_one_row(x, axis=-1):
     return np.exp(x) / np.exp(x).sum()
 
 
-@softmax.misconception("`axis` is ignored, and no maximum is subtracted. The work is always done along the last axis, "
-                       "and scores of a thousand overflow to nan.")
+@softmax.misconception(
+    "`axis` is ignored, and no maximum is subtracted. The work is always done along the last axis, "
+    "and scores of a thousand overflow to nan."
+)
 def always_last_without_maximum(x, axis=-1):
     return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
 
 
-@softmax.misconception("The loop takes each entry of the first axis for one row. That is right for a table with "
-                       "axis=-1 only: a single row becomes all ones, and `axis` is ignored.", section="Rows and axes")
+@softmax.misconception(
+    "The loop takes each entry of the first axis for one row. That is right for a table with "
+    "axis=-1 only: a single row becomes all ones, and `axis` is ignored.",
+    section="Rows and axes",
+)
 def loop_over_the_first_axis(x, axis=-1):
     weights = np.zeros(x.shape)
     for i, row in enumerate(x):
@@ -128,51 +174,66 @@ def loop_over_the_first_axis(x, axis=-1):
     return weights
 
 
-@softmax.misconception("`axis` is used for the maximum but not for the sum, which runs along the last axis. Both "
-                       "need it.", section="Rows and axes")
+@softmax.misconception(
+    "`axis` is used for the maximum but not for the sum, which runs along the last axis. Both need it.",
+    section="Rows and axes",
+)
 def axis_only_for_maximum(x, axis=-1):
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
 
-@softmax.misconception("keepdims=True is missing from the sum. The totals lose an axis, so NumPy either refuses to "
-                       "divide or, on a square array, divides each column by the total of a row.",
-                       section="Rows and axes")
+@softmax.misconception(
+    "keepdims=True is missing from the sum. The totals lose an axis, so NumPy either refuses to "
+    "divide or, on a square array, divides each column by the total of a row.",
+    section="Rows and axes",
+)
 def keepdims_forgotten_in_sum(x, axis=-1):
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis)
 
 
-@softmax.misconception("keepdims=True is missing from the maximum. The maxima lose an axis, so NumPy either refuses to "
-                       "subtract or, on a square array, subtracts the maximum of another row.", section="Rows and axes")
+@softmax.misconception(
+    "keepdims=True is missing from the maximum. The maxima lose an axis, so NumPy either refuses to "
+    "subtract or, on a square array, subtracts the maximum of another row.",
+    section="Rows and axes",
+)
 def keepdims_forgotten_in_maximum(x, axis=-1):
     e = np.exp(x - x.max(axis=axis))
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("keepdims=True is missing from the maximum and from the sum. Both lose an axis and no longer "
-                       "line up with their rows.", section="Rows and axes")
+@softmax.misconception(
+    "keepdims=True is missing from the maximum and from the sum. Both lose an axis and no longer "
+    "line up with their rows.",
+    section="Rows and axes",
+)
 def keepdims_forgotten(x, axis=-1):
     e = np.exp(x - x.max(axis=axis))
     return e / e.sum(axis=axis)
 
 
-@softmax.misconception("The axis was moved to the end for the work and not moved back. The result must have the shape "
-                       "of the input.", section="Rows and axes")
+@softmax.misconception(
+    "The axis was moved to the end for the work and not moved back. The result must have the shape of the input.",
+    section="Rows and axes",
+)
 def axis_not_moved_back(x, axis=-1):
     rows = np.moveaxis(x, axis, -1)
     e = np.exp(rows - rows.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
 
-_EPSILON = ("Something small is added to the denominator. After the maximum is subtracted the sum is at least 1, so "
-            "there is no division by zero to prevent, and with the extra term the weights no longer sum to one.")
+_EPSILON = (
+    "Something small is added to the denominator. After the maximum is subtracted the sum is at least 1, so "
+    "there is no division by zero to prevent, and with the extra term the weights no longer sum to one."
+)
 
 
 def _with_epsilon(size):
     def softmax_with_epsilon(x, axis=-1):
         e = np.exp(x - x.max(axis=axis, keepdims=True))
         return e / (e.sum(axis=axis, keepdims=True) + size)
+
     return softmax_with_epsilon
 
 
@@ -180,14 +241,17 @@ for _size in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12):
     softmax.misconception(_EPSILON)(_with_epsilon(_size))
 
 
-_EPSILON_INSTEAD = ("A small number in the denominator stands in for subtracting the maximum. It turns 0/0 into "
-                    "weights that are all 0, leaves inf/inf as nan, and makes every other row sum to less than one.")
+_EPSILON_INSTEAD = (
+    "A small number in the denominator stands in for subtracting the maximum. It turns 0/0 into "
+    "weights that are all 0, leaves inf/inf as nan, and makes every other row sum to less than one."
+)
 
 
 def _with_epsilon_and_no_maximum(size):
     def softmax_with_epsilon_and_no_maximum(x, axis=-1):
         e = np.exp(x)
         return e / (e.sum(axis=axis, keepdims=True) + size)
+
     return softmax_with_epsilon_and_no_maximum
 
 
@@ -195,8 +259,10 @@ for _size in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-16):
     softmax.misconception(_EPSILON_INSTEAD)(_with_epsilon_and_no_maximum(_size))
 
 
-_DEFAULT_AXIS = ("The default of `axis` is not -1 any more. Called without `axis`, softmax works along the last axis: "
-                 "keep the first line of the exercise as it was.")
+_DEFAULT_AXIS = (
+    "The default of `axis` is not -1 any more. Called without `axis`, softmax works along the last axis: "
+    "keep the first line of the exercise as it was."
+)
 
 
 @softmax.misconception(_DEFAULT_AXIS, section="Rows and axes")
@@ -209,37 +275,47 @@ def default_axis_second(x, axis=1):
     return solutions.softmax(x, axis=axis)
 
 
-@softmax.misconception("The sum runs down the columns, as Python's own `sum` does on an array, and no maximum is "
-                       "subtracted. Use `.sum(axis=axis, keepdims=True)`, and take each row's maximum off first.",
-                       section="Rows and axes")
+@softmax.misconception(
+    "The sum runs down the columns, as Python's own `sum` does on an array, and no maximum is "
+    "subtracted. Use `.sum(axis=axis, keepdims=True)`, and take each row's maximum off first.",
+    section="Rows and axes",
+)
 def python_sum_and_no_maximum(x, axis=-1):
     return np.exp(x) / sum(np.exp(x))
 
 
-@softmax.misconception("keepdims=True is missing from the sum, and no maximum is subtracted. The totals no longer line "
-                       "up with their rows, and scores of a thousand overflow to nan.", section="Rows and axes")
+@softmax.misconception(
+    "keepdims=True is missing from the sum, and no maximum is subtracted. The totals no longer line "
+    "up with their rows, and scores of a thousand overflow to nan.",
+    section="Rows and axes",
+)
 def keepdims_forgotten_without_maximum(x, axis=-1):
     return np.exp(x) / np.exp(x).sum(axis=axis)
 
 
-@softmax.misconception("No maximum is subtracted, so a large score overflows to nan; and everything is written into "
-                       "the input, which belongs to the caller.")
+@softmax.misconception(
+    "No maximum is subtracted, so a large score overflows to nan; and everything is written into "
+    "the input, which belongs to the caller."
+)
 def all_in_place_without_maximum(x, axis=-1):
     np.exp(x, out=x)
     x /= x.sum(axis=axis, keepdims=True)
     return x
 
 
-@softmax.misconception("The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` makes "
-                       "a new one.")
+@softmax.misconception(
+    "The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` makes a new one."
+)
 def in_place(x, axis=-1):
     x -= x.max(axis=axis, keepdims=True)
     e = np.exp(x)
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("Everything is written into the input: the caller's scores are gone, and an array of whole "
-                       "numbers cannot hold the weights. Work on a new array of floats.")
+@softmax.misconception(
+    "Everything is written into the input: the caller's scores are gone, and an array of whole "
+    "numbers cannot hold the weights. Work on a new array of floats."
+)
 def all_in_place(x, axis=-1):
     x -= x.max(axis=axis, keepdims=True)
     np.exp(x, out=x)
@@ -247,107 +323,137 @@ def all_in_place(x, axis=-1):
     return x
 
 
-@softmax.misconception("The maximum is subtracted after the exponential. It must come off the scores before: only "
-                       "there does it cancel, and only there does it prevent the overflow.")
+@softmax.misconception(
+    "The maximum is subtracted after the exponential. It must come off the scores before: only "
+    "there does it cancel, and only there does it prevent the overflow."
+)
 def maximum_after_exponential(x, axis=-1):
     e = np.exp(x)
     e = e - e.max(axis=axis, keepdims=True)
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("The top weight is always 1: the exponentials are divided by the largest of them, or not "
-                       "divided at all once the maximum was subtracted. Divide by their sum.",
-                       section="Exponentials, then shares")
+@softmax.misconception(
+    "The top weight is always 1: the exponentials are divided by the largest of them, or not "
+    "divided at all once the maximum was subtracted. Divide by their sum.",
+    section="Exponentials, then shares",
+)
 def divided_by_maximum(x, axis=-1):
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return e / e.max(axis=axis, keepdims=True)
 
 
-@softmax.misconception("The exponentials are not divided by their sum, so they are positive but no shares yet.",
-                       section="Exponentials, then shares")
+@softmax.misconception(
+    "The exponentials are not divided by their sum, so they are positive but no shares yet.",
+    section="Exponentials, then shares",
+)
 def not_normalized(x, axis=-1):
     return np.exp(x)
 
 
-@softmax.misconception("The minimum is subtracted. The shift cancels, but it leaves the largest exponent as large as "
-                       "the whole range of the scores, and that overflows. Subtract the maximum.")
+@softmax.misconception(
+    "The minimum is subtracted. The shift cancels, but it leaves the largest exponent as large as "
+    "the whole range of the scores, and that overflows. Subtract the maximum."
+)
 def minimum_subtracted(x, axis=-1):
     e = np.exp(x - x.min(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("The mean is subtracted. The shift cancels, but half of the exponents stay positive, and far "
-                       "from the mean they overflow. Subtract the maximum.")
+@softmax.misconception(
+    "The mean is subtracted. The shift cancels, but half of the exponents stay positive, and far "
+    "from the mean they overflow. Subtract the maximum."
+)
 def mean_subtracted(x, axis=-1):
     e = np.exp(x - x.mean(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("The largest absolute value is subtracted. In a row of very negative scores that pushes every "
-                       "exponent further down, to 0/0. Subtract the largest score, sign included.")
+@softmax.misconception(
+    "The largest absolute value is subtracted. In a row of very negative scores that pushes every "
+    "exponent further down, to 0/0. Subtract the largest score, sign included."
+)
 def largest_absolute_value(x, axis=-1):
     e = np.exp(x - np.abs(x).max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("The sign of the scores is dropped, so a very negative score counts as a very good one.",
-                       section="Exponentials, then shares")
+@softmax.misconception(
+    "The sign of the scores is dropped, so a very negative score counts as a very good one.",
+    section="Exponentials, then shares",
+)
 def sign_dropped(x, axis=-1):
     size = np.abs(x)
     e = np.exp(size - size.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("The order is reversed: the smallest score gets the largest weight. The exponent is score minus "
-                       "maximum, not maximum minus score.")
+@softmax.misconception(
+    "The order is reversed: the smallest score gets the largest weight. The exponent is score minus "
+    "maximum, not maximum minus score."
+)
 def reversed_sign(x, axis=-1):
     e = np.exp(x.min(axis=axis, keepdims=True) - x)
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("The base is 2. Softmax uses the natural exponential, `np.exp`.",
-                       section="Exponentials, then shares")
+@softmax.misconception(
+    "The base is 2. Softmax uses the natural exponential, `np.exp`.", section="Exponentials, then shares"
+)
 def base_two(x, axis=-1):
     e = np.exp2(x - x.max(axis=axis, keepdims=True))
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("The scores are divided by their own sum, without an exponential. Negative scores then give "
-                       "negative weights, and scores that sum to zero give inf.", section="Exponentials, then shares")
+@softmax.misconception(
+    "The scores are divided by their own sum, without an exponential. Negative scores then give "
+    "negative weights, and scores that sum to zero give inf.",
+    section="Exponentials, then shares",
+)
 def no_exponential(x, axis=-1):
     return x / x.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("The scores are clipped so that they do not overflow. Two scores beyond the limit then count as "
-                       "equal. Subtracting the maximum loses nothing.")
+@softmax.misconception(
+    "The scores are clipped so that they do not overflow. Two scores beyond the limit then count as "
+    "equal. Subtracting the maximum loses nothing."
+)
 def clipped(x, axis=-1):
     e = np.exp(np.clip(x, -500, 500))
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("Only scores above a limit are clipped. They then count as equal, and very negative ones still "
-                       "underflow to 0/0. Subtracting the maximum loses nothing.")
+@softmax.misconception(
+    "Only scores above a limit are clipped. They then count as equal, and very negative ones still "
+    "underflow to 0/0. Subtracting the maximum loses nothing."
+)
 def clipped_above(x, axis=-1):
     e = np.exp(np.minimum(x, 700))
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("The maximum is subtracted only where scores are large. Very negative ones underflow, and a row "
-                       "of them becomes 0/0. Always subtract it.")
+@softmax.misconception(
+    "The maximum is subtracted only where scores are large. Very negative ones underflow, and a row "
+    "of them becomes 0/0. Always subtract it."
+)
 def maximum_only_of_large_scores(x, axis=-1):
     e = np.exp(x - x.max(axis=axis, keepdims=True) if x.max() > 100 else x)
     return e / e.sum(axis=axis, keepdims=True)
 
 
-@softmax.misconception("The nan of an overflow is painted over with zeros. The weights then no longer sum to one. "
-                       "Prevent the overflow: subtract the maximum.")
+@softmax.misconception(
+    "The nan of an overflow is painted over with zeros. The weights then no longer sum to one. "
+    "Prevent the overflow: subtract the maximum."
+)
 def nan_replaced(x, axis=-1):
     e = np.exp(x)
     return np.nan_to_num(e / e.sum(axis=axis, keepdims=True))
 
 
-@softmax.misconception("The result is stored in an array of the input's type. An array of whole numbers cuts every "
-                       "weight down to 0. Make the result an array of floats.")
+@softmax.misconception(
+    "The result is stored in an array of the input's type. An array of whole numbers cuts every "
+    "weight down to 0. Make the result an array of floats."
+)
 def cut_to_whole_numbers(x, axis=-1):
     e = np.exp(x - x.max(axis=axis, keepdims=True))
     return (e / e.sum(axis=axis, keepdims=True)).astype(x.dtype)
@@ -358,55 +464,75 @@ def cut_to_whole_numbers(x, axis=-1):
 log_softmax = Exercise(solutions.log_softmax, section="Logarithms of weights")
 
 
-@log_softmax.property("is the logarithm of the weights", points=1, rtol=EXACT,
-                      hint="The log weight is the score minus the log of the summed exponentials.")
+@log_softmax.property(
+    "is the logarithm of the weights",
+    points=1,
+    rtol=EXACT,
+    hint="The log weight is the score minus the log of the summed exponentials.",
+)
 def log_rows(rng):
     yield dict(x=np.array([3.0, 1.0]))
     yield dict(x=rng.normal(size=(3, 5)))
     yield dict(x=rng.permutation([-9, 8, *rng.integers(-3, 6, size=2)]))  # one of them far below the others
 
 
-@log_softmax.property("works along any axis", points=1, rtol=EXACT,
-                      hint="Take the maximum and the sum along `axis`, with keepdims=True.")
+@log_softmax.property(
+    "works along any axis", points=1, rtol=EXACT, hint="Take the maximum and the sum along `axis`, with keepdims=True."
+)
 def log_any_axis(rng):
     yield dict(x=rng.normal(size=(3, 5)), axis=0)
     yield dict(x=rng.normal(size=(2, 3, 4)), axis=-2)
     yield dict(x=rng.normal(size=(3, 3)) + np.array([6.0, 0.0, 0.0]))  # some weights are small
 
 
-@log_softmax.property("is accurate at scores of plus and minus a thousand", points=2, rtol=EXACT,
-                      hint="Never take the logarithm of a weight that has already rounded to zero.")
+@log_softmax.property(
+    "is accurate at scores of plus and minus a thousand",
+    points=2,
+    rtol=EXACT,
+    hint="Never take the logarithm of a weight that has already rounded to zero.",
+)
 def log_large(rng):
     yield dict(x=np.array([[1000.0, 999.0, -1000.0], [-1000.0, -1001.0, -3000.0]]))
     yield dict(x=np.array([1000.0, 0.0]) + rng.normal(size=2))
     yield dict(x=np.array([-1000.0, -1002.0]) + rng.normal(size=2))
 
 
-@log_softmax.property("leaves its input as it was", points=1, probe=probes.unchanged, rtol=NEARLY,
-                      hint="If only this fails: `x -= ...` writes into the caller's array, `x = x - ...` not.")
+@log_softmax.property(
+    "leaves its input as it was",
+    points=1,
+    probe=probes.unchanged,
+    rtol=NEARLY,
+    hint="If only this fails: `x -= ...` writes into the caller's array, `x = x - ...` not.",
+)
 def log_pure(rng):
     yield dict(x=rng.uniform(-0.7, 0.7, size=(2, 3)))  # no weight is small: that belongs to the other properties
 
 
-@log_softmax.misconception("This is the logarithm of the finished weights. Where a weight has rounded to 0, its "
-                           "logarithm is -inf and the score is lost. Simplify the logarithm on paper first.")
+@log_softmax.misconception(
+    "This is the logarithm of the finished weights. Where a weight has rounded to 0, its "
+    "logarithm is -inf and the score is lost. Simplify the logarithm on paper first."
+)
 def log_of_softmax(x, axis=-1):
     return np.log(solutions.softmax(x, axis=axis))
 
 
-_FLOOR = ("A small number keeps the logarithm away from 0, by adding or by clipping. It is a floor under every log "
-          "weight, and all scores below the floor look alike.")
+_FLOOR = (
+    "A small number keeps the logarithm away from 0, by adding or by clipping. It is a floor under every log "
+    "weight, and all scores below the floor look alike."
+)
 
 
 def _with_added(size):
     def log_of_weight_and_more(x, axis=-1):
         return np.log(solutions.softmax(x, axis=axis) + size)
+
     return log_of_weight_and_more
 
 
 def _with_clip(size):
     def log_of_clipped_weight(x, axis=-1):
         return np.log(np.clip(solutions.softmax(x, axis=axis), size, 1.0))
+
     return log_of_clipped_weight
 
 
@@ -415,20 +541,24 @@ for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15, 1e-16, 1e-20, 1
     log_softmax.misconception(_FLOOR)(_with_clip(_size))
 
 
-@log_softmax.misconception("Only the maximum is subtracted. The logarithm of the sum still has to come off, or the "
-                           "weights do not sum to one.")
+@log_softmax.misconception(
+    "Only the maximum is subtracted. The logarithm of the sum still has to come off, or the weights do not sum to one."
+)
 def log_without_the_sum(x, axis=-1):
     return x - x.max(axis=axis, keepdims=True)
 
 
-@log_softmax.misconception("The exponentials are summed without subtracting the maximum first. They overflow to inf, "
-                           "or all underflow to 0.")
+@log_softmax.misconception(
+    "The exponentials are summed without subtracting the maximum first. They overflow to inf, or all underflow to 0."
+)
 def log_no_maximum(x, axis=-1):
     return x - np.log(np.exp(x).sum(axis=axis, keepdims=True))
 
 
-@log_softmax.misconception("This is the logarithm of the plain formula, exponentials over their sum. At a thousand "
-                           "both are inf, and the result is nan. Simplify on paper first, and subtract the maximum.")
+@log_softmax.misconception(
+    "This is the logarithm of the plain formula, exponentials over their sum. At a thousand "
+    "both are inf, and the result is nan. Simplify on paper first, and subtract the maximum."
+)
 def log_of_plain_formula(x, axis=-1):
     return np.log(np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True))
 
@@ -439,28 +569,36 @@ def log_sum_added(x, axis=-1):
     return gaps + np.log(np.exp(gaps).sum(axis=axis, keepdims=True))
 
 
-@log_softmax.misconception("The maximum is added to the score. It was subtracted inside the sum, so it comes off the "
-                           "score in front, too.")
+@log_softmax.misconception(
+    "The maximum is added to the score. It was subtracted inside the sum, so it comes off the score in front, too."
+)
 def maximum_added(x, axis=-1):
     top = x.max(axis=axis, keepdims=True)
     return x + top - np.log(np.exp(x - top).sum(axis=axis, keepdims=True))
 
 
-@log_softmax.misconception("This is the formula for a single row: the sum runs over the whole array, and without the "
-                           "maximum it overflows at a thousand.", section="Rows and axes")
+@log_softmax.misconception(
+    "This is the formula for a single row: the sum runs over the whole array, and without the "
+    "maximum it overflows at a thousand.",
+    section="Rows and axes",
+)
 def log_formula_of_one_row(x, axis=-1):
     return x - np.log(np.exp(x).sum())
 
 
-@log_softmax.misconception("The maximum is subtracted inside the sum but not from the score outside. Use the same "
-                           "shifted scores in both places.")
+@log_softmax.misconception(
+    "The maximum is subtracted inside the sum but not from the score outside. Use the same "
+    "shifted scores in both places."
+)
 def log_shift_in_the_sum_only(x, axis=-1):
     return x - np.log(np.exp(x - x.max(axis=axis, keepdims=True)).sum(axis=axis, keepdims=True))
 
 
-@log_softmax.misconception("One maximum is subtracted for the whole array. In a row far below it, every exponential is "
-                           "0 and the logarithm of their sum is -inf. Each row needs its own.",
-                           section="Why subtract the maximum")
+@log_softmax.misconception(
+    "One maximum is subtracted for the whole array. In a row far below it, every exponential is "
+    "0 and the logarithm of their sum is -inf. Each row needs its own.",
+    section="Why subtract the maximum",
+)
 def log_global_maximum(x, axis=-1):
     gaps = x - x.max()
     return gaps - np.log(np.exp(gaps).sum(axis=axis, keepdims=True))
@@ -471,38 +609,46 @@ def log_always_last(x, axis=-1):
     return solutions.log_softmax(x)
 
 
-@log_softmax.misconception("The sum runs over the whole array. Each row has its own sum, along `axis`.",
-                           section="Rows and axes")
+@log_softmax.misconception(
+    "The sum runs over the whole array. Each row has its own sum, along `axis`.", section="Rows and axes"
+)
 def log_over_everything(x, axis=-1):
     gaps = x - x.max()
     return gaps - np.log(np.exp(gaps).sum())
 
 
-@log_softmax.misconception("keepdims=True is missing, so maxima and sums no longer line up with their rows.",
-                           section="Rows and axes")
+@log_softmax.misconception(
+    "keepdims=True is missing, so maxima and sums no longer line up with their rows.", section="Rows and axes"
+)
 def log_keepdims_forgotten(x, axis=-1):
     gaps = x - x.max(axis=axis)
     return gaps - np.log(np.exp(gaps).sum(axis=axis))
 
 
-@log_softmax.misconception("keepdims=True is missing from the sum, so the logarithms of the totals no longer line up "
-                           "with their rows.", section="Rows and axes")
+@log_softmax.misconception(
+    "keepdims=True is missing from the sum, so the logarithms of the totals no longer line up with their rows.",
+    section="Rows and axes",
+)
 def log_keepdims_forgotten_in_sum(x, axis=-1):
     gaps = x - x.max(axis=axis, keepdims=True)
     return gaps - np.log(np.exp(gaps).sum(axis=axis))
 
 
-@log_softmax.misconception("Something small is added to the sum inside the logarithm. After the maximum is subtracted "
-                           "the sum is at least 1: there is no logarithm of 0 to prevent.",
-                           section="Why subtract the maximum")
+@log_softmax.misconception(
+    "Something small is added to the sum inside the logarithm. After the maximum is subtracted "
+    "the sum is at least 1: there is no logarithm of 0 to prevent.",
+    section="Why subtract the maximum",
+)
 def log_epsilon(x, axis=-1):
     gaps = x - x.max(axis=axis, keepdims=True)
     return gaps - np.log(np.exp(gaps).sum(axis=axis, keepdims=True) + 1e-6)
 
 
-@log_softmax.misconception("Something small is added to the sum inside the logarithm. After the maximum is subtracted "
-                           "the sum is at least 1: there is no logarithm of 0 to prevent.",
-                           section="Why subtract the maximum")
+@log_softmax.misconception(
+    "Something small is added to the sum inside the logarithm. After the maximum is subtracted "
+    "the sum is at least 1: there is no logarithm of 0 to prevent.",
+    section="Why subtract the maximum",
+)
 def log_small_epsilon(x, axis=-1):
     gaps = x - x.max(axis=axis, keepdims=True)
     return gaps - np.log(np.exp(gaps).sum(axis=axis, keepdims=True) + 1e-8)
@@ -528,8 +674,9 @@ def log_base_ten(x, axis=-1):
     return solutions.log_softmax(x, axis=axis) / np.log(10.0)
 
 
-@log_softmax.misconception("`log1p` adds 1 to the sum before taking the logarithm. The sum already contains the 1 of "
-                           "the largest score.")
+@log_softmax.misconception(
+    "`log1p` adds 1 to the sum before taking the logarithm. The sum already contains the 1 of the largest score."
+)
 def one_counted_twice(x, axis=-1):
     gaps = x - x.max(axis=axis, keepdims=True)
     return gaps - np.log1p(np.exp(gaps).sum(axis=axis, keepdims=True))
@@ -541,16 +688,20 @@ def mean_for_sum(x, axis=-1):
     return gaps - np.log(np.exp(gaps).mean(axis=axis, keepdims=True))
 
 
-@log_softmax.misconception("The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` "
-                           "makes a new one.", section="Why subtract the maximum")
+@log_softmax.misconception(
+    "The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.",
+    section="Why subtract the maximum",
+)
 def log_in_place(x, axis=-1):
     x -= x.max(axis=axis, keepdims=True)
     return x - np.log(np.exp(x).sum(axis=axis, keepdims=True))
 
 
-@log_softmax.misconception("Everything is written into the input: the caller's scores are gone, and an array of whole "
-                           "numbers cannot hold the log weights. Work on a new array of floats.",
-                           section="Why subtract the maximum")
+@log_softmax.misconception(
+    "Everything is written into the input: the caller's scores are gone, and an array of whole "
+    "numbers cannot hold the log weights. Work on a new array of floats.",
+    section="Why subtract the maximum",
+)
 def log_all_in_place(x, axis=-1):
     x -= x.max(axis=axis, keepdims=True)
     x -= np.log(np.exp(x).sum(axis=axis, keepdims=True))
@@ -562,8 +713,12 @@ def log_all_in_place(x, axis=-1):
 softmax_temperature = Exercise(solutions.softmax_temperature, section="Temperature")
 
 
-@softmax_temperature.property("sharpens below 1 and flattens above 1", points=2, rtol=EXACT,
-                              hint="Divide the scores by the temperature, then take softmax along the last axis.")
+@softmax_temperature.property(
+    "sharpens below 1 and flattens above 1",
+    points=2,
+    rtol=EXACT,
+    hint="Divide the scores by the temperature, then take softmax along the last axis.",
+)
 def sharpens(rng):
     yield dict(x=np.array([3.0, 1.0]), temperature=2.0)
     yield dict(x=rng.normal(size=(3, 3)), temperature=0.5)
@@ -571,8 +726,12 @@ def sharpens(rng):
     yield dict(x=rng.integers(-9, 9, size=(2, 3)), temperature=2)
 
 
-@softmax_temperature.property("survives scores of a thousand", points=1, rtol=NEARLY,
-                              hint="Scale first, then use the softmax that subtracts the maximum of what it is given.")
+@softmax_temperature.property(
+    "survives scores of a thousand",
+    points=1,
+    rtol=NEARLY,
+    hint="Scale first, then use the softmax that subtracts the maximum of what it is given.",
+)
 def temperature_large(rng):
     scores = np.array([[1000.0, 999.0], [-1000.0, -1001.0]])
     yield dict(x=rng.permuted(scores, axis=1) + rng.uniform(-5, 5, size=(2, 1)), temperature=0.5)
@@ -580,8 +739,13 @@ def temperature_large(rng):
     yield dict(x=rng.permutation([2.0, 1.0, 1.5]) + rng.uniform(), temperature=0.001)
 
 
-@softmax_temperature.property("refuses a temperature of zero or below", points=1, probe=probes.error_of, rtol=NEARLY,
-                              hint="Raise ValueError when temperature <= 0, before anything is divided, and only then.")
+@softmax_temperature.property(
+    "refuses a temperature of zero or below",
+    points=1,
+    probe=probes.error_of,
+    rtol=NEARLY,
+    hint="Raise ValueError when temperature <= 0, before anything is divided, and only then.",
+)
 def refuses(rng):
     yield dict(x=rng.permutation(4) + rng.uniform(-0.2, 0.2, size=4), temperature=0.01)  # one takes everything
     yield dict(x=rng.normal(size=4), temperature=0.0)
@@ -589,8 +753,13 @@ def refuses(rng):
     yield dict(x=rng.normal(size=(2, 3)), temperature=0)
 
 
-@softmax_temperature.property("leaves its input as it was", points=1, probe=probes.unchanged, rtol=NEARLY,
-                              hint="If only this fails: `x /= ...` writes into the caller's array.")
+@softmax_temperature.property(
+    "leaves its input as it was",
+    points=1,
+    probe=probes.unchanged,
+    rtol=NEARLY,
+    hint="If only this fails: `x /= ...` writes into the caller's array.",
+)
 def temperature_pure(rng):
     yield dict(x=rng.normal(size=(2, 3)), temperature=2.0)
 
@@ -600,96 +769,118 @@ def _refuse(temperature):
         raise ValueError("temperature")
 
 
-@softmax_temperature.misconception("The scores are multiplied by the temperature. Then a higher temperature sharpens, "
-                                   "and it should flatten: divide.")
+@softmax_temperature.misconception(
+    "The scores are multiplied by the temperature. Then a higher temperature sharpens, and it should flatten: divide."
+)
 def multiplied(x, temperature):
     _refuse(temperature)
     return solutions.softmax(x * temperature)
 
 
-@softmax_temperature.misconception("The finished weights are divided by the temperature, so they no longer sum to one "
-                                   "and their ratios stay as they were. Divide the scores, before softmax.")
+@softmax_temperature.misconception(
+    "The finished weights are divided by the temperature, so they no longer sum to one "
+    "and their ratios stay as they were. Divide the scores, before softmax."
+)
 def weights_divided(x, temperature):
     _refuse(temperature)
     return solutions.softmax(x) / temperature
 
 
-@softmax_temperature.misconception("The temperature changes nothing. Shifting the scores by it cancels, and so does "
-                                   "scaling the weights and normalizing again. Divide the scores by it.")
+@softmax_temperature.misconception(
+    "The temperature changes nothing. Shifting the scores by it cancels, and so does "
+    "scaling the weights and normalizing again. Divide the scores by it."
+)
 def ignored(x, temperature):
     _refuse(temperature)
     return solutions.softmax(x - temperature)
 
 
-@softmax_temperature.misconception("The scores are divided by the square root of the temperature. Divide by the "
-                                   "temperature itself.")
+@softmax_temperature.misconception(
+    "The scores are divided by the square root of the temperature. Divide by the temperature itself."
+)
 def square_root(x, temperature):
     _refuse(temperature)
     return solutions.softmax(x / np.sqrt(temperature))
 
 
-@softmax_temperature.misconception("The weights are raised to a power and not normalized again. Powers of weights no "
-                                   "longer sum to one.")
+@softmax_temperature.misconception(
+    "The weights are raised to a power and not normalized again. Powers of weights no longer sum to one."
+)
 def power_not_normalized(x, temperature):
     _refuse(temperature)
     return solutions.softmax(x) ** (1.0 / temperature)
 
 
-@softmax_temperature.misconception("The finished weights are raised to the power 1/temperature. On paper that is the "
-                                   "same, but a weight that has rounded to 0 stays 0 at any temperature. "
-                                   "Divide the scores.")
+@softmax_temperature.misconception(
+    "The finished weights are raised to the power 1/temperature. On paper that is the "
+    "same, but a weight that has rounded to 0 stays 0 at any temperature. "
+    "Divide the scores."
+)
 def power_of_weights(x, temperature):
     _refuse(temperature)
     powers = solutions.softmax(x) ** (1.0 / temperature)
     return powers / powers.sum(axis=-1, keepdims=True)
 
 
-@softmax_temperature.misconception("No maximum is subtracted after scaling, so large scores give inf/inf and very "
-                                   "negative ones 0/0.", section="Why subtract the maximum")
+@softmax_temperature.misconception(
+    "No maximum is subtracted after scaling, so large scores give inf/inf and very negative ones 0/0.",
+    section="Why subtract the maximum",
+)
 def temperature_no_maximum(x, temperature):
     _refuse(temperature)
     e = np.exp(x / temperature)
     return e / e.sum(axis=-1, keepdims=True)
 
 
-@softmax_temperature.misconception("This is the plain formula: no maximum is subtracted, so a thousand overflows to "
-                                   "nan, and a temperature of zero or below is not refused.")
+@softmax_temperature.misconception(
+    "This is the plain formula: no maximum is subtracted, so a thousand overflows to "
+    "nan, and a temperature of zero or below is not refused."
+)
 def plain_formula(x, temperature):
     e = np.exp(x / np.float64(temperature))
     return e / e.sum(axis=-1, keepdims=True)
 
 
-@softmax_temperature.misconception("The maximum is taken before the scores are divided by the temperature. It must be "
-                                   "the maximum of the numbers that go into the exponential.",
-                                   section="What goes wrong: the right maximum of the wrong numbers")
+@softmax_temperature.misconception(
+    "The maximum is taken before the scores are divided by the temperature. It must be "
+    "the maximum of the numbers that go into the exponential.",
+    section="What goes wrong: the right maximum of the wrong numbers",
+)
 def maximum_before_scaling(x, temperature):
     _refuse(temperature)
     e = np.exp(x / temperature - x.max(axis=-1, keepdims=True))
     return e / e.sum(axis=-1, keepdims=True)
 
 
-@softmax_temperature.misconception("One maximum is subtracted for the whole array. Each row needs its own, or rows far "
-                                   "below the largest score become 0/0.", section="Why subtract the maximum")
+@softmax_temperature.misconception(
+    "One maximum is subtracted for the whole array. Each row needs its own, or rows far "
+    "below the largest score become 0/0.",
+    section="Why subtract the maximum",
+)
 def temperature_global_maximum(x, temperature):
     _refuse(temperature)
     e = np.exp(x / temperature - (x / temperature).max())
     return e / e.sum(axis=-1, keepdims=True)
 
 
-_NEARLY_THE_TEMPERATURE = ("Something small is added to the temperature. That is a slightly wrong temperature "
-                           "everywhere; refuse zero with a ValueError instead.")
+_NEARLY_THE_TEMPERATURE = (
+    "Something small is added to the temperature. That is a slightly wrong temperature "
+    "everywhere; refuse zero with a ValueError instead."
+)
 
 
 def _warmer_by(size):
     def temperature_plus_epsilon(x, temperature):
         _refuse(temperature)
         return solutions.softmax(x / (temperature + size))
+
     return temperature_plus_epsilon
 
 
 def _warmer_and_not_refused(size):
     def temperature_plus_epsilon_for_any(x, temperature):
         return solutions.softmax(x / (temperature + size))
+
     return temperature_plus_epsilon_for_any
 
 
@@ -697,6 +888,7 @@ def _temperature_with_epsilon(size):
     def temperature_with_epsilon(x, temperature):
         _refuse(temperature)
         return _with_epsilon(size)(x / temperature)
+
     return temperature_with_epsilon
 
 
@@ -712,15 +904,17 @@ def floor_division(x, temperature):
     return solutions.softmax(x // temperature)
 
 
-@softmax_temperature.misconception("The weights sum to one down the columns. Temperature works along the last axis.",
-                                   section="Rows and axes")
+@softmax_temperature.misconception(
+    "The weights sum to one down the columns. Temperature works along the last axis.", section="Rows and axes"
+)
 def temperature_first_axis(x, temperature):
     _refuse(temperature)
     return solutions.softmax(x / temperature, axis=0)
 
 
-@softmax_temperature.misconception("The weights sum to one over the whole array. Each row along the last axis should.",
-                                   section="Rows and axes")
+@softmax_temperature.misconception(
+    "The weights sum to one over the whole array. Each row along the last axis should.", section="Rows and axes"
+)
 def temperature_over_everything(x, temperature):
     _refuse(temperature)
     return solutions.softmax((x / temperature).ravel()).reshape(x.shape)
@@ -741,14 +935,18 @@ def temperature_in_place_on_floats(x, temperature):
     return solutions.softmax(x)
 
 
-@softmax_temperature.misconception("Any temperature is accepted. At zero this is 0/0, and below zero the smallest "
-                                   "score wins: raise ValueError for temperature <= 0.")
+@softmax_temperature.misconception(
+    "Any temperature is accepted. At zero this is 0/0, and below zero the smallest "
+    "score wins: raise ValueError for temperature <= 0."
+)
 def nothing_refused(x, temperature):
     return solutions.softmax(x / np.float64(temperature))
 
 
-@softmax_temperature.misconception("Zero is accepted as a limit and turned into one-hot weights. A useful habit when "
-                                   "sampling, but here the contract says ValueError for temperature <= 0.")
+@softmax_temperature.misconception(
+    "Zero is accepted as a limit and turned into one-hot weights. A useful habit when "
+    "sampling, but here the contract says ValueError for temperature <= 0."
+)
 def zero_taken_as_argmax(x, temperature):
     if temperature == 0:
         return np.eye(x.shape[-1])[x.argmax(axis=-1)]
@@ -756,30 +954,36 @@ def zero_taken_as_argmax(x, temperature):
     return solutions.softmax(x / temperature)
 
 
-@softmax_temperature.misconception("A temperature of zero or below is quietly replaced by a tiny one. The caller made "
-                                   "a mistake and should hear of it: raise ValueError.")
+@softmax_temperature.misconception(
+    "A temperature of zero or below is quietly replaced by a tiny one. The caller made "
+    "a mistake and should hear of it: raise ValueError."
+)
 def replaced_by_a_tiny_one(x, temperature):
     return solutions.softmax(x / max(temperature, 1e-9))
 
 
-@softmax_temperature.misconception("Only negative temperatures are refused. At zero every score is divided by 0 and "
-                                   "the weights are nan: raise ValueError there, too.")
+@softmax_temperature.misconception(
+    "Only negative temperatures are refused. At zero every score is divided by 0 and "
+    "the weights are nan: raise ValueError there, too."
+)
 def zero_accepted(x, temperature):
     if temperature < 0:
         raise ValueError("temperature")
     return solutions.softmax(x / np.float64(temperature))
 
 
-@softmax_temperature.misconception("Only zero is refused. A negative temperature turns the order of the scores round: "
-                                   "raise ValueError for it, too.")
+@softmax_temperature.misconception(
+    "Only zero is refused. A negative temperature turns the order of the scores round: raise ValueError for it, too."
+)
 def negative_accepted(x, temperature):
     if temperature == 0:
         raise ValueError("temperature")
     return solutions.softmax(x / temperature)
 
 
-@softmax_temperature.misconception("`assert` raises AssertionError, and `python -O` skips it. Use "
-                                   "`raise ValueError(...)`.")
+@softmax_temperature.misconception(
+    "`assert` raises AssertionError, and `python -O` skips it. Use `raise ValueError(...)`."
+)
 def asserted(x, temperature):
     if temperature <= 0:
         raise AssertionError
@@ -791,33 +995,50 @@ def asserted(x, temperature):
 softmax_jacobian = Exercise(solutions.softmax_jacobian, section="The Jacobian: every derivative at once")
 
 
-@softmax_jacobian.property("holds every derivative of every weight", points=2,
-                           rtol=EXACT,
-                           hint="On the diagonal p_i (1 - p_i), off it -p_i p_j, where p are the weights. Finite "
-                                "differences are not exact enough.")
+@softmax_jacobian.property(
+    "holds every derivative of every weight",
+    points=2,
+    rtol=EXACT,
+    hint="On the diagonal p_i (1 - p_i), off it -p_i p_j, where p are the weights. Finite "
+    "differences are not exact enough.",
+)
 def derivatives(rng):
     yield dict(x=np.array([3.0, 1.0]))
     yield dict(x=rng.normal(size=4))
     yield dict(x=rng.integers(-3, 4, size=3))
 
 
-@softmax_jacobian.property("survives scores of a thousand", points=1, rtol=NEARLY,
-                           hint="Build it from the weights of a softmax that subtracts the maximum.")
+@softmax_jacobian.property(
+    "survives scores of a thousand",
+    points=1,
+    rtol=NEARLY,
+    hint="Build it from the weights of a softmax that subtracts the maximum.",
+)
 def jacobian_large(rng):
     yield dict(x=rng.permutation([1000.0, 999.0, 998.0]) + rng.uniform(-5, 5))
     yield dict(x=rng.permutation([-1000.0, -1000.5]) + rng.uniform(-5, 5))
 
 
-@softmax_jacobian.property("refuses scores that are not one row", points=1, probe=probes.error_of, rtol=NEARLY,
-                           hint="Raise ValueError unless the input has exactly one dimension.")
+@softmax_jacobian.property(
+    "refuses scores that are not one row",
+    points=1,
+    probe=probes.error_of,
+    rtol=NEARLY,
+    hint="Raise ValueError unless the input has exactly one dimension.",
+)
 def one_dimension(rng):
     yield dict(x=rng.normal(size=3))
     yield dict(x=rng.normal(size=(1, 3)))
     yield dict(x=rng.normal(size=(3, 3)))
 
 
-@softmax_jacobian.property("leaves its input as it was", points=1, probe=probes.unchanged, rtol=NEARLY,
-                           hint="If only this fails: `x -= ...` writes into the caller's array, `x = x - ...` not.")
+@softmax_jacobian.property(
+    "leaves its input as it was",
+    points=1,
+    probe=probes.unchanged,
+    rtol=NEARLY,
+    hint="If only this fails: `x -= ...` writes into the caller's array, `x = x - ...` not.",
+)
 def jacobian_pure(rng):
     yield dict(x=rng.normal(size=3))
 
@@ -828,8 +1049,10 @@ def _weights(x):
     return solutions.softmax(x)
 
 
-_OFF_DIAGONAL = ("Only the diagonal is there. All weights share one denominator, so each score moves every weight: the "
-                 "entries off the diagonal are -p_i p_j.")
+_OFF_DIAGONAL = (
+    "Only the diagonal is there. All weights share one denominator, so each score moves every weight: the "
+    "entries off the diagonal are -p_i p_j."
+)
 
 
 @softmax_jacobian.misconception(_OFF_DIAGONAL)
@@ -844,35 +1067,43 @@ def diagonal_only_of_any_array(x):
     return np.diag(p * (1 - p))
 
 
-@softmax_jacobian.misconception("The entries off the diagonal have the wrong sign. When another score rises, this "
-                                "weight falls: they are -p_i p_j.")
+@softmax_jacobian.misconception(
+    "The entries off the diagonal have the wrong sign. When another score rises, this weight falls: they are -p_i p_j."
+)
 def positive_off_the_diagonal(x):
     p = _weights(x)
     return np.where(np.eye(len(p), dtype=bool), p * (1 - p), np.outer(p, p))
 
 
-@softmax_jacobian.misconception("The weights stand in every row and not only on the diagonal. Put them there with "
-                                "`np.diag` before the outer product is subtracted.")
+@softmax_jacobian.misconception(
+    "The weights stand in every row and not only on the diagonal. Put them there with "
+    "`np.diag` before the outer product is subtracted."
+)
 def weights_in_every_row(x):
     p = _weights(x)
     return p - np.outer(p, p)
 
 
-@softmax_jacobian.misconception("This is one number per weight, p (1 - p), as for the logistic function. Each of the n "
-                                "weights depends on each of the n scores: the result is (n, n).")
+@softmax_jacobian.misconception(
+    "This is one number per weight, p (1 - p), as for the logistic function. Each of the n "
+    "weights depends on each of the n scores: the result is (n, n)."
+)
 def elementwise(x):
     p = _weights(x)
     return p * (1 - p)
 
 
-@softmax_jacobian.misconception("The outer product is missing. The weights on the diagonal are only the first half; "
-                                "each row must sum to zero, because a shift of all scores changes nothing.")
+@softmax_jacobian.misconception(
+    "The outer product is missing. The weights on the diagonal are only the first half; "
+    "each row must sum to zero, because a shift of all scores changes nothing."
+)
 def without_outer_product(x):
     return np.diag(_weights(x))
 
 
-@softmax_jacobian.misconception("The outer product is added. It is subtracted: when one score rises, the others lose "
-                                "weight.")
+@softmax_jacobian.misconception(
+    "The outer product is added. It is subtracted: when one score rises, the others lose weight."
+)
 def outer_product_added(x):
     p = _weights(x)
     return np.diag(p) + np.outer(p, p)
@@ -884,8 +1115,9 @@ def sign_reversed(x):
     return np.outer(p, p) - np.diag(p)
 
 
-@softmax_jacobian.misconception("The derivative is built from exponentials that were never divided by their sum. Use "
-                                "the weights.")
+@softmax_jacobian.misconception(
+    "The derivative is built from exponentials that were never divided by their sum. Use the weights."
+)
 def from_exponentials(x):
     p = _weights(x)
     e = p / p.max()
@@ -898,22 +1130,28 @@ def scores_taken_for_weights(x):
     return np.diag(x) - np.outer(x, x)
 
 
-@softmax_jacobian.misconception("The 1 of the diagonal stands in every entry. The term p_i is there only where i = j; "
-                                "elsewhere the entry is -p_i p_j.")
+@softmax_jacobian.misconception(
+    "The 1 of the diagonal stands in every entry. The term p_i is there only where i = j; "
+    "elsewhere the entry is -p_i p_j."
+)
 def one_for_delta(x):
     p = _weights(x)
     return np.outer(p, 1 - p)
 
 
-@softmax_jacobian.misconception("`p * p` multiplies entry by entry and gives a vector. Off the diagonal stands p_i "
-                                "times p_j for every pair: `np.outer`.")
+@softmax_jacobian.misconception(
+    "`p * p` multiplies entry by entry and gives a vector. Off the diagonal stands p_i "
+    "times p_j for every pair: `np.outer`."
+)
 def elementwise_square(x):
     p = _weights(x)
     return np.diag(p) - p * p
 
 
-@softmax_jacobian.misconception("`p @ p` is a single number, the sum of the squares. What is subtracted is p_i times "
-                                "p_j for every pair: `np.outer`.")
+@softmax_jacobian.misconception(
+    "`p @ p` is a single number, the sum of the squares. What is subtracted is p_i times "
+    "p_j for every pair: `np.outer`."
+)
 def inner_product(x):
     p = _weights(x)
     return np.diag(p) - p @ p
@@ -925,15 +1163,18 @@ def identity_for_weights(x):
     return np.eye(len(p)) - np.outer(p, p)
 
 
-@softmax_jacobian.misconception("The square on the diagonal is missing: the outer product also has a diagonal, so the "
-                                "entries there are p_i - p_i p_i.")
+@softmax_jacobian.misconception(
+    "The square on the diagonal is missing: the outer product also has a diagonal, so the "
+    "entries there are p_i - p_i p_i."
+)
 def square_left_out_on_the_diagonal(x):
     p = _weights(x)
     return np.where(np.eye(len(p), dtype=bool), np.diag(p), -np.outer(p, p))
 
 
-@softmax_jacobian.misconception("The softmax inside subtracts no maximum, so scores of a thousand give nan.",
-                                section="Why subtract the maximum")
+@softmax_jacobian.misconception(
+    "The softmax inside subtracts no maximum, so scores of a thousand give nan.", section="Why subtract the maximum"
+)
 def jacobian_no_maximum(x):
     _weights(x)
     e = np.exp(x)
@@ -941,23 +1182,30 @@ def jacobian_no_maximum(x):
     return np.diag(p) - np.outer(p, p)
 
 
-@softmax_jacobian.misconception("The softmax inside subtracts no maximum, so scores of a thousand give nan, and the "
-                                "number of dimensions is not checked.", section="Why subtract the maximum")
+@softmax_jacobian.misconception(
+    "The softmax inside subtracts no maximum, so scores of a thousand give nan, and the "
+    "number of dimensions is not checked.",
+    section="Why subtract the maximum",
+)
 def jacobian_plain_formula(x):
     p = np.exp(x) / np.exp(x).sum()
     return np.diag(p) - np.outer(p, p)
 
 
-@softmax_jacobian.misconception("These are finite differences. They are right to a few digits only; the exact "
-                                "derivative costs no more, once it is worked out on paper.")
+@softmax_jacobian.misconception(
+    "These are finite differences. They are right to a few digits only; the exact "
+    "derivative costs no more, once it is worked out on paper."
+)
 def forward_differences(x):
     _weights(x)
     steps = 1e-6 * np.eye(len(x))
     return np.stack([(solutions.softmax(x + step) - solutions.softmax(x)) / 1e-6 for step in steps], axis=1)
 
 
-@softmax_jacobian.misconception("These are finite differences. They are right to a few digits only; the exact "
-                                "derivative costs no more, once it is worked out on paper.")
+@softmax_jacobian.misconception(
+    "These are finite differences. They are right to a few digits only; the exact "
+    "derivative costs no more, once it is worked out on paper."
+)
 def central_differences(x):
     _weights(x)
     steps = 1e-3 * np.eye(len(x))
@@ -969,6 +1217,7 @@ def _jacobian_with_epsilon(size):
         _weights(x)
         p = _with_epsilon(size)(x)
         return np.diag(p) - np.outer(p, p)
+
     return jacobian_with_epsilon
 
 
@@ -976,8 +1225,10 @@ for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
     softmax_jacobian.misconception(_EPSILON, section="Why subtract the maximum")(_jacobian_with_epsilon(_size))
 
 
-_DIMENSIONS = ("The number of dimensions is not checked, so a table is taken for one row or gives numbers without "
-               "meaning. Raise ValueError unless there is exactly one dimension.")
+_DIMENSIONS = (
+    "The number of dimensions is not checked, so a table is taken for one row or gives numbers without "
+    "meaning. Raise ValueError unless there is exactly one dimension."
+)
 
 
 @softmax_jacobian.misconception(_DIMENSIONS)
@@ -998,8 +1249,10 @@ def table_flattened(x):
     return np.diag(p) - np.outer(p, p)
 
 
-@softmax_jacobian.misconception("The input is changed in place. `x -= ...` writes into the caller's array; "
-                                "`x = x - ...` makes a new one.", section="Why subtract the maximum")
+@softmax_jacobian.misconception(
+    "The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.",
+    section="Why subtract the maximum",
+)
 def jacobian_in_place(x):
     p = _weights(x)
     x -= x.max()
@@ -1011,29 +1264,46 @@ def jacobian_in_place(x):
 soft_lookup = Exercise(solutions.soft_lookup, section="A soft dictionary")
 
 
-@soft_lookup.property("mixes the values by how well their keys match", points=2, rtol=EXACT,
-                      hint="Dot the query with every key, turn the scores into weights, sum the weighted values.")
+@soft_lookup.property(
+    "mixes the values by how well their keys match",
+    points=2,
+    rtol=EXACT,
+    hint="Dot the query with every key, turn the scores into weights, sum the weighted values.",
+)
 def mixes(rng):
     yield dict(query=np.array([1.0, 0.5, 0.0]), keys=np.eye(3), values=np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
     yield dict(query=rng.normal(size=4), keys=rng.normal(size=(5, 4)), values=rng.normal(size=(5, 3)))
     yield dict(query=rng.normal(size=4), keys=rng.normal(size=(5, 4)), values=rng.normal(size=(5, 4)))
     yield dict(query=rng.normal(size=3), keys=rng.normal(size=(3, 3)), values=rng.normal(size=(3, 2)))
-    yield dict(query=np.array([1, 1, 0, 0]), keys=np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]]),
-               values=rng.integers(-5, 5, size=(3, 2)))
+    yield dict(
+        query=np.array([1, 1, 0, 0]),
+        keys=np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]]),
+        values=rng.integers(-5, 5, size=(3, 2)),
+    )
 
 
-@soft_lookup.property("survives scores of a thousand", points=1, rtol=NEARLY,
-                      hint="Use the softmax that subtracts the maximum.")
+@soft_lookup.property(
+    "survives scores of a thousand", points=1, rtol=NEARLY, hint="Use the softmax that subtracts the maximum."
+)
 def lookup_large(rng):
-    yield dict(query=np.array([100.0, 0.0]), keys=np.array([[10.0, 1.0], [9.99, 2.0], [-10.0, 3.0]]),
-               values=rng.normal(size=(3, 2)))
-    yield dict(query=np.array([100.0, 0.0]), keys=np.array([[-10.0, 1.0], [-10.01, 2.0]]),
-               values=rng.normal(size=(2, 3)))
+    yield dict(
+        query=np.array([100.0, 0.0]),
+        keys=np.array([[10.0, 1.0], [9.99, 2.0], [-10.0, 3.0]]),
+        values=rng.normal(size=(3, 2)),
+    )
+    yield dict(
+        query=np.array([100.0, 0.0]), keys=np.array([[-10.0, 1.0], [-10.01, 2.0]]), values=rng.normal(size=(2, 3))
+    )
 
 
-@soft_lookup.property("refuses shapes that do not fit", points=1, probe=probes.error_of, rtol=NEARLY,
-                      hint="Raise ValueError unless there are as many keys as values, each as wide as the query, "
-                           "and the shapes are (d_k,), (n, d_k), (n, d_v).")
+@soft_lookup.property(
+    "refuses shapes that do not fit",
+    points=1,
+    probe=probes.error_of,
+    rtol=NEARLY,
+    hint="Raise ValueError unless there are as many keys as values, each as wide as the query, "
+    "and the shapes are (d_k,), (n, d_k), (n, d_v).",
+)
 def shapes(rng):
     yield dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=(4, 2)))
     yield dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=(5, 2)))
@@ -1042,8 +1312,13 @@ def shapes(rng):
     yield dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=4))
 
 
-@soft_lookup.property("leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=NEARLY,
-                      hint="If only this fails: `/=` and `*=` write into the caller's arrays.")
+@soft_lookup.property(
+    "leaves its inputs as they were",
+    points=1,
+    probe=probes.unchanged,
+    rtol=NEARLY,
+    hint="If only this fails: `/=` and `*=` write into the caller's arrays.",
+)
 def lookup_pure(rng):
     yield dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=(4, 2)))
 
@@ -1054,14 +1329,17 @@ def _scores(query, keys, values):
     return keys @ query
 
 
-@soft_lookup.misconception("Only the best match is returned, as in an ordinary dictionary. A soft lookup mixes all "
-                           "values.")
+@soft_lookup.misconception(
+    "Only the best match is returned, as in an ordinary dictionary. A soft lookup mixes all values."
+)
 def hard(query, keys, values):
     return values[_scores(query, keys, values).argmax()]
 
 
-@soft_lookup.misconception("The scores are divided by the square root of the width. That belongs to the next chapter; "
-                           "this lookup is not scaled.")
+@soft_lookup.misconception(
+    "The scores are divided by the square root of the width. That belongs to the next chapter; "
+    "this lookup is not scaled."
+)
 def scaled(query, keys, values):
     return solutions.softmax(_scores(query, keys, values) / np.sqrt(len(query))) @ values
 
@@ -1076,27 +1354,32 @@ def softmax_over_values(query, keys, values):
     return _scores(query, keys, values) @ solutions.softmax(values, axis=0)
 
 
-@soft_lookup.misconception("Softmax is applied at the end, to the mixed values. It belongs on the scores, before they "
-                           "meet the values.")
+@soft_lookup.misconception(
+    "Softmax is applied at the end, to the mixed values. It belongs on the scores, before they meet the values."
+)
 def softmax_at_the_end(query, keys, values):
     return solutions.softmax(_scores(query, keys, values) @ values)
 
 
-@soft_lookup.misconception("The raw scores weigh the values. Without softmax they are no shares: they can be negative "
-                           "and sum to anything.")
+@soft_lookup.misconception(
+    "The raw scores weigh the values. Without softmax they are no shares: they can be negative and sum to anything."
+)
 def no_softmax(query, keys, values):
     return _scores(query, keys, values) @ values
 
 
-@soft_lookup.misconception("The scores are divided by their sum. With negative scores these are no shares: "
-                           "use softmax.")
+@soft_lookup.misconception(
+    "The scores are divided by their sum. With negative scores these are no shares: use softmax."
+)
 def scores_divided_by_their_sum(query, keys, values):
     scores = _scores(query, keys, values)
     return scores / scores.sum() @ values
 
 
-@soft_lookup.misconception("The match is measured by the cosine, which ignores length. Here a longer query asks more "
-                           "sharply: use the plain dot product.")
+@soft_lookup.misconception(
+    "The match is measured by the cosine, which ignores length. Here a longer query asks more "
+    "sharply: use the plain dot product."
+)
 def cosine(query, keys, values):
     lengths = np.linalg.norm(keys, axis=1) * np.linalg.norm(query)
     return solutions.softmax(_scores(query, keys, values) / lengths) @ values
@@ -1108,15 +1391,18 @@ def by_distance(query, keys, values):
     return solutions.softmax(-np.linalg.norm(keys - query, axis=1)) @ values
 
 
-@soft_lookup.misconception("Keys and values are swapped: the query is compared with the values and the keys are mixed. "
-                           "Compare with keys, return values.")
+@soft_lookup.misconception(
+    "Keys and values are swapped: the query is compared with the values and the keys are mixed. "
+    "Compare with keys, return values."
+)
 def swapped(query, keys, values):
     _scores(query, keys, values)
     return solutions.softmax(values @ query) @ keys
 
 
-@soft_lookup.misconception("The query meets the columns of the key table. One key is one row: score it with "
-                           "`keys @ query`.")
+@soft_lookup.misconception(
+    "The query meets the columns of the key table. One key is one row: score it with `keys @ query`."
+)
 def keys_by_column(query, keys, values):
     return solutions.softmax(query @ keys) @ values
 
@@ -1136,8 +1422,10 @@ def not_summed(query, keys, values):
     return solutions.softmax(_scores(query, keys, values))[:, None] * values
 
 
-@soft_lookup.misconception("The weighted values are averaged. The weights already sum to one, so add, and do not "
-                           "divide by the number of keys again.")
+@soft_lookup.misconception(
+    "The weighted values are averaged. The weights already sum to one, so add, and do not "
+    "divide by the number of keys again."
+)
 def averaged(query, keys, values):
     return solutions.softmax(_scores(query, keys, values)) @ values / len(values)
 
@@ -1148,37 +1436,47 @@ def plain_mean(query, keys, values):
     return values.mean(axis=0)
 
 
-@soft_lookup.misconception("The softmax inside subtracts no maximum, so scores of a thousand give nan.",
-                           section="Why subtract the maximum")
+@soft_lookup.misconception(
+    "The softmax inside subtracts no maximum, so scores of a thousand give nan.", section="Why subtract the maximum"
+)
 def lookup_no_maximum(query, keys, values):
     e = np.exp(_scores(query, keys, values))
     return e / e.sum() @ values
 
 
-@soft_lookup.misconception("`zip` stops at the shorter list without a word, so a missing key or value goes unnoticed. "
-                           "Compare the lengths and raise ValueError.")
+@soft_lookup.misconception(
+    "`zip` stops at the shorter list without a word, so a missing key or value goes unnoticed. "
+    "Compare the lengths and raise ValueError."
+)
 def zip_stops_early(query, keys, values):
     scores = np.array([sum(a * b for a, b in zip(query, key)) for key in keys], dtype=float)
     mixed = [w * value for w, value in zip(solutions.softmax(scores), values)]
     return sum(mixed)
 
 
-@soft_lookup.misconception("`zip` stops at the shorter list without a word, so a missing key or value goes unnoticed. "
-                           "Compare the lengths and raise ValueError.")
+@soft_lookup.misconception(
+    "`zip` stops at the shorter list without a word, so a missing key or value goes unnoticed. "
+    "Compare the lengths and raise ValueError."
+)
 def zip_over_values(query, keys, values):
     weights = solutions.softmax(np.array([np.dot(query, key) for key in keys]))
     return sum(w * value for w, value in zip(weights, values))
 
 
-@soft_lookup.misconception("The softmax inside subtracts no maximum, so scores of a thousand give nan, and the number "
-                           "of dimensions is not checked.", section="Why subtract the maximum")
+@soft_lookup.misconception(
+    "The softmax inside subtracts no maximum, so scores of a thousand give nan, and the number "
+    "of dimensions is not checked.",
+    section="Why subtract the maximum",
+)
 def lookup_plain_formula(query, keys, values):
     e = np.exp(keys @ query)
     return e / e.sum() @ values
 
 
-@soft_lookup.misconception("The number of dimensions is not checked. Values that are not a table (n, d_v) should raise "
-                           "ValueError, and here they give a single number.")
+@soft_lookup.misconception(
+    "The number of dimensions is not checked. Values that are not a table (n, d_v) should raise "
+    "ValueError, and here they give a single number."
+)
 def dimensions_not_checked(query, keys, values):
     return solutions.softmax(keys @ query) @ values
 
@@ -1198,6 +1496,7 @@ def values_in_place_on_floats(query, keys, values):
 def _lookup_with_epsilon(size):
     def lookup_with_epsilon(query, keys, values):
         return _with_epsilon(size)(_scores(query, keys, values)) @ values
+
     return lookup_with_epsilon
 
 

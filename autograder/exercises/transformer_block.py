@@ -59,9 +59,12 @@ def _tokens(rng, *shape):
 
 
 @layer_norm.property(
-    "gives every token mean 0 and variance 1", points=2, **MIXED,
+    "gives every token mean 0 and variance 1",
+    points=2,
+    **MIXED,
     hint="Subtract the mean of the last axis, keepdim=True. The variance is the mean of the squares of what is left, "
-         "divided by d and not by d - 1. Divide by the root of variance plus eps.")
+    "divided by d and not by d - 1. Divide by the root of variance plus eps.",
+)
 def standard_tokens(rng):
     plain = dict(weight=torch.ones(4, dtype=torch.float64), bias=torch.zeros(4, dtype=torch.float64))
     yield dict(x=CAT_SAT.clone(), **plain)
@@ -69,16 +72,22 @@ def standard_tokens(rng):
 
 
 @layer_norm.property(
-    "scales by the weight and then shifts by the bias", points=1, **MIXED,
-    hint="Each of the d numbers has its own weight and its own bias: normed * weight + bias.")
+    "scales by the weight and then shifts by the bias",
+    points=1,
+    **MIXED,
+    hint="Each of the d numbers has its own weight and its own bias: normed * weight + bias.",
+)
 def scaled_and_shifted(rng):
     yield dict(x=_tokens(rng, 2, 3, 4), **_scale_and_shift(rng, 4))
     yield dict(x=_tokens(rng, 3, 5), **_scale_and_shift(rng, 5))
 
 
 @layer_norm.property(
-    "has eps inside the root, as large as asked for", points=1, **MIXED,
-    hint="sqrt(variance + eps). With equal numbers the variance is 0, and eps alone keeps the division alive.")
+    "has eps inside the root, as large as asked for",
+    points=1,
+    **MIXED,
+    hint="sqrt(variance + eps). With equal numbers the variance is 0, and eps alone keeps the division alive.",
+)
 def large_eps(rng):
     yield dict(x=normal(rng, 2, 3, 4), **_scale_and_shift(rng, 4), eps=0.1)
     yield dict(x=0.01 * normal(rng, 2, 3), **_scale_and_shift(rng, 3))
@@ -86,40 +95,55 @@ def large_eps(rng):
 
 
 @layer_norm.property(
-    "takes one token, or any leading dimensions", points=1, **MIXED,
-    hint="Count the axis from the end: dim=-1.")
+    "takes one token, or any leading dimensions", points=1, **MIXED, hint="Count the axis from the end: dim=-1."
+)
 def any_leading_dimensions(rng):
     yield dict(x=_tokens(rng, 5), **_scale_and_shift(rng, 5))
     yield dict(x=_tokens(rng, 2, 3, 2, 4), **_scale_and_shift(rng, 4))
 
 
 @layer_norm.property(
-    "moves no other token when one is changed", points=1, probe=probes.moved,
+    "moves no other token when one is changed",
+    points=1,
+    probe=probes.moved,
     hint="Mean and variance belong to one token. An average over tokens or over the batch would couple them, and "
-         "would let the future leak into the past.")
+    "would let the future leak into the past.",
+)
 def tokens_apart(rng):
     x = normal(rng, 2, 4, 5)
     yield dict(x=x, **_scale_and_shift(rng, 5), name="x", replacement=_other_number(rng, x, 2))
 
 
 @layer_norm.property(
-    "stays right when the mean is large, in single precision", points=1, rtol=4e-3, atol=4e-3,
+    "stays right when the mean is large, in single precision",
+    points=1,
+    rtol=4e-3,
+    atol=4e-3,
     hint="Subtract the mean first and square what is left. The mean of squares minus the square of the mean is a "
-         "small difference of two large numbers.")
+    "small difference of two large numbers.",
+)
 def large_mean(rng):
     yield dict(x=normal(rng, 2, 3, 6, dtype=torch.float32) + 3000.0, weight=torch.ones(6), bias=torch.zeros(6))
 
 
 @layer_norm.property(
-    "sends the right gradients to x, weight and bias", points=1, probe=probes.gradients, **MIXED_GRADIENTS,
-    hint="Mean and variance depend on x too. Detach nothing.")
+    "sends the right gradients to x, weight and bias",
+    points=1,
+    probe=probes.gradients,
+    **MIXED_GRADIENTS,
+    hint="Mean and variance depend on x too. Detach nothing.",
+)
 def layer_norm_gradients(rng):
     yield dict(x=_tokens(rng, 2, 3, 4) / 10.0, **_scale_and_shift(rng, 4), upstream=[normal(rng, 2, 3, 4)])
 
 
 @layer_norm.property(
-    "refuses a weight or a bias that does not fit", points=1, probe=probes.error_of, **MIXED,
-    hint="Raise ValueError unless weight and bias have the shape (d,). PyTorch would broadcast a single number.")
+    "refuses a weight or a bias that does not fit",
+    points=1,
+    probe=probes.error_of,
+    **MIXED,
+    hint="Raise ValueError unless weight and bias have the shape (d,). PyTorch would broadcast a single number.",
+)
 def layer_norm_refuses(rng):
     for x, weight, bias in (((3, 4), 1, 4), ((3, 4), 4, 1), ((3, 1), 4, 4), ((3, 4), 3, 3)):
         yield dict(x=normal(rng, *x), weight=normal(rng, weight), bias=normal(rng, bias))
@@ -127,8 +151,12 @@ def layer_norm_refuses(rng):
 
 
 @layer_norm.property(
-    "leaves its input as it was", points=1, probe=probes.unchanged, **MIXED,
-    hint="`x -= mean` writes into the caller's tensor. Make a new one.")
+    "leaves its input as it was",
+    points=1,
+    probe=probes.unchanged,
+    **MIXED,
+    hint="`x -= mean` writes into the caller's tensor. Make a new one.",
+)
 def layer_norm_leaves(rng):
     yield dict(x=_tokens(rng, 2, 2, 3), **_scale_and_shift(rng, 3))
 
@@ -148,30 +176,39 @@ def _vectors_of_width(x, *vectors):
 
 def _wrong_layer_norm(text):
     """Declares a wrong answer that still checks its sizes."""
+
     def declare(f):
         def checked(x, weight, bias, eps=1e-5):
             _vectors_of_width(x, weight, bias)
             return f(x, weight, bias, eps)
+
         checked.__name__ = f.__name__
         layer_norm.misconception(text)(checked)
         return f
+
     return declare
 
 
-@_wrong_layer_norm("The variance is the unbiased one, divided by d - 1. `torch.var` and `torch.std` do that unless "
-                   "told correction=0. At d = 4 the spread is off by 15 percent; divide by d.")
+@_wrong_layer_norm(
+    "The variance is the unbiased one, divided by d - 1. `torch.var` and `torch.std` do that unless "
+    "told correction=0. At d = 4 the spread is off by 15 percent; divide by d."
+)
 def unbiased(x, weight, bias, eps):
     return _centred(x) / torch.sqrt(x.var(dim=-1, keepdim=True) + eps) * weight + bias
 
 
-@_wrong_layer_norm("eps is added outside of the root: std + eps. Where tokens hardly vary that is another number. The "
-                   "definition is sqrt(variance + eps).")
+@_wrong_layer_norm(
+    "eps is added outside of the root: std + eps. Where tokens hardly vary that is another number. The "
+    "definition is sqrt(variance + eps)."
+)
 def eps_outside(x, weight, bias, eps):
     return _centred(x) / (_variance(x).sqrt() + eps) * weight + bias
 
 
-@_wrong_layer_norm("You divide by `x.std() + eps`. That is two slips: `std` divides by d - 1 unless told correction=0, "
-                   "and eps belongs inside the root.")
+@_wrong_layer_norm(
+    "You divide by `x.std() + eps`. That is two slips: `std` divides by d - 1 unless told correction=0, "
+    "and eps belongs inside the root."
+)
 def unbiased_and_outside(x, weight, bias, eps):
     return _centred(x) / (x.std(dim=-1, keepdim=True) + eps) * weight + bias
 
@@ -186,21 +223,25 @@ def fixed_eps(x, weight, bias, eps):
     return _centred(x) / torch.sqrt(_variance(x) + 1e-5) * weight + bias
 
 
-@_wrong_layer_norm("Mean and variance run over the tokens. Each token is normed by itself, over its own numbers: "
-                   "dim=-1.")
+@_wrong_layer_norm(
+    "Mean and variance run over the tokens. Each token is normed by itself, over its own numbers: dim=-1."
+)
 def over_the_tokens(x, weight, bias, eps):
     dim = max(x.ndim - 2, 0) - x.ndim
     return _centred(x, dim) / torch.sqrt(_variance(x, dim) + eps) * weight + bias
 
 
-@_wrong_layer_norm("One mean and one variance are taken for the whole array. Each token has its own: dim=-1, "
-                   "keepdim=True.")
+@_wrong_layer_norm(
+    "One mean and one variance are taken for the whole array. Each token has its own: dim=-1, keepdim=True."
+)
 def over_everything(x, weight, bias, eps):
     return (x - x.mean()) / torch.sqrt(x.var(correction=0) + eps) * weight + bias
 
 
-@_wrong_layer_norm("The mean is not subtracted: that is RMSNorm without its name, or a division by the spread alone. "
-                   "LayerNorm centres each token first.")
+@_wrong_layer_norm(
+    "The mean is not subtracted: that is RMSNorm without its name, or a division by the spread alone. "
+    "LayerNorm centres each token first."
+)
 def not_centred(x, weight, bias, eps):
     return x / torch.sqrt(_variance(x) + eps) * weight + bias
 
@@ -215,8 +256,10 @@ def bias_scaled(x, weight, bias, eps):
     return (_centred(x) / torch.sqrt(_variance(x) + eps) + bias) * weight
 
 
-@_wrong_layer_norm("The variance is taken as the mean of squares minus the square of the mean. On paper that is the "
-                   "same; with a large mean and single precision nothing is left of it. Subtract the mean first.")
+@_wrong_layer_norm(
+    "The variance is taken as the mean of squares minus the square of the mean. On paper that is the "
+    "same; with a large mean and single precision nothing is left of it. Subtract the mean first."
+)
 def difference_of_large_numbers(x, weight, bias, eps):
     variance = x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()
     return _centred(x) / torch.sqrt(variance + eps) * weight + bias
@@ -236,8 +279,10 @@ def centred_in_place(x, weight, bias, eps):
     return solutions.layer_norm(x, weight, bias, eps)
 
 
-@layer_norm.misconception("A weight or bias of another width is broadcast without a word. Compare its shape with the "
-                          "width of x and raise ValueError.")
+@layer_norm.misconception(
+    "A weight or bias of another width is broadcast without a word. Compare its shape with the "
+    "width of x and raise ValueError."
+)
 def widths_not_compared(x, weight, bias, eps=1e-5):
     return _centred(x) / torch.sqrt(_variance(x) + eps) * weight + bias
 
@@ -248,8 +293,11 @@ rms_norm = Exercise(solutions.rms_norm, section=RMS_NORM)
 
 
 @rms_norm.property(
-    "gives every token a root mean square of 1, then scales", points=2, **MIXED,
-    hint="Square, mean over the last axis with keepdim=True, plus eps, root. Divide x by that and multiply by weight.")
+    "gives every token a root mean square of 1, then scales",
+    points=2,
+    **MIXED,
+    hint="Square, mean over the last axis with keepdim=True, plus eps, root. Divide x by that and multiply by weight.",
+)
 def standard_size(rng):
     yield dict(x=CAT_SAT.clone(), weight=torch.ones(4, dtype=torch.float64))
     yield dict(x=_tokens(rng, 2, 3, 5) + 5.0, weight=normal(rng, 5))
@@ -257,8 +305,11 @@ def standard_size(rng):
 
 
 @rms_norm.property(
-    "has eps inside the root, as large as asked for", points=1, **MIXED,
-    hint="sqrt(mean of squares + eps). For a token of zeros eps alone keeps the division alive.")
+    "has eps inside the root, as large as asked for",
+    points=1,
+    **MIXED,
+    hint="sqrt(mean of squares + eps). For a token of zeros eps alone keeps the division alive.",
+)
 def rms_eps(rng):
     yield dict(x=normal(rng, 3, 4), weight=normal(rng, 4), eps=0.1)
     yield dict(x=0.01 * normal(rng, 2, 3), weight=normal(rng, 3))
@@ -266,18 +317,24 @@ def rms_eps(rng):
 
 
 @rms_norm.property(
-    "moves no other token when one is changed", points=1, probe=probes.moved,
-    hint="Each token has its own root mean square: dim=-1.")
+    "moves no other token when one is changed",
+    points=1,
+    probe=probes.moved,
+    hint="Each token has its own root mean square: dim=-1.",
+)
 def rms_tokens_apart(rng):
     x = normal(rng, 2, 4, 5)
     yield dict(x=x, weight=normal(rng, 5), name="x", replacement=_other_number(rng, x, 1))
 
 
 @rms_norm.property(
-    "sends the right gradients to x and weight, also at a token of zeros", points=1, probe=probes.gradients,
+    "sends the right gradients to x and weight, also at a token of zeros",
+    points=1,
+    probe=probes.gradients,
     **MIXED_GRADIENTS,
     hint="The root mean square depends on x too: detach nothing. And take one root, of the sum with eps: the root of 0 "
-         "has an infinite slope.")
+    "has an infinite slope.",
+)
 def rms_gradients(rng):
     x = normal(rng, 2, 3, 4)
     yield dict(x=x, weight=normal(rng, 4), upstream=[normal(rng, 2, 3, 4)])
@@ -287,15 +344,19 @@ def rms_gradients(rng):
 
 
 @rms_norm.property(
-    "works in single precision", points=1, **SINGLE,
-    hint="float32 in, float32 out. Make no tensor of a fixed dtype.")
+    "works in single precision", points=1, **SINGLE, hint="float32 in, float32 out. Make no tensor of a fixed dtype."
+)
 def rms_single(rng):
     yield dict(x=normal(rng, 2, 3, 5, dtype=torch.float32), weight=normal(rng, 5, dtype=torch.float32))
 
 
 @rms_norm.property(
-    "refuses a weight that does not fit", points=1, probe=probes.error_of, **MIXED,
-    hint="Raise ValueError unless weight has the shape (d,).")
+    "refuses a weight that does not fit",
+    points=1,
+    probe=probes.error_of,
+    **MIXED,
+    hint="Raise ValueError unless weight has the shape (d,).",
+)
 def rms_refuses(rng):
     for x, weight in (((3, 4), 1), ((3, 1), 4), ((3, 4), 3)):
         yield dict(x=normal(rng, *x), weight=normal(rng, weight))
@@ -303,8 +364,12 @@ def rms_refuses(rng):
 
 
 @rms_norm.property(
-    "leaves its input as it was", points=1, probe=probes.unchanged, **MIXED,
-    hint="`x /= ...` and `x.pow_(2)` write into the caller's tensor.")
+    "leaves its input as it was",
+    points=1,
+    probe=probes.unchanged,
+    **MIXED,
+    hint="`x /= ...` and `x.pow_(2)` write into the caller's tensor.",
+)
 def rms_leaves(rng):
     yield dict(x=_tokens(rng, 2, 3), weight=normal(rng, 3))
 
@@ -314,9 +379,11 @@ def _wrong_rms_norm(text):
         def checked(x, weight, eps=1e-5):
             _vectors_of_width(x, weight)
             return f(x, weight, eps)
+
         checked.__name__ = f.__name__
         rms_norm.misconception(text)(checked)
         return f
+
     return declare
 
 
@@ -324,14 +391,16 @@ def _mean_square(x, dim=-1):
     return x.square().mean(dim=dim, keepdim=True)
 
 
-@_wrong_rms_norm("The mean is subtracted: that is LayerNorm. RMSNorm leaves the mean where it is and only divides by "
-                 "the size.")
+@_wrong_rms_norm(
+    "The mean is subtracted: that is LayerNorm. RMSNorm leaves the mean where it is and only divides by the size."
+)
 def mean_subtracted(x, weight, eps):
     return _centred(x) / torch.sqrt(_variance(x) + eps) * weight
 
 
-@_wrong_rms_norm("You divide by the standard deviation, which is measured from the mean. The root mean square is "
-                 "measured from 0.")
+@_wrong_rms_norm(
+    "You divide by the standard deviation, which is measured from the mean. The root mean square is measured from 0."
+)
 def by_deviation(x, weight, eps):
     return x / torch.sqrt(_variance(x) + eps) * weight
 
@@ -351,8 +420,10 @@ def rms_fixed_eps(x, weight, eps):
     return x / torch.sqrt(_mean_square(x) + 1e-5) * weight
 
 
-@_wrong_rms_norm("The squares are summed and not averaged: you divide by the length of the vector. The root mean "
-                 "square is smaller by sqrt(d), so that a number stays near 1 whatever the width.")
+@_wrong_rms_norm(
+    "The squares are summed and not averaged: you divide by the length of the vector. The root mean "
+    "square is smaller by sqrt(d), so that a number stays near 1 whatever the width."
+)
 def by_length(x, weight, eps):
     return x / torch.sqrt(x.square().sum(-1, keepdim=True) + eps) * weight
 
@@ -377,15 +448,16 @@ def rms_over_the_tokens(x, weight, eps):
     return x / torch.sqrt(_mean_square(x, -2) + eps) * weight
 
 
-@_wrong_rms_norm("The weight is used as 1 + weight. Some models store it so (Gemma does); here weight itself "
-                 "multiplies.")
+@_wrong_rms_norm(
+    "The weight is used as 1 + weight. Some models store it so (Gemma does); here weight itself multiplies."
+)
 def one_plus_weight(x, weight, eps):
     return x / torch.sqrt(_mean_square(x) + eps) * (1 + weight)
 
 
 @_wrong_rms_norm("The weight multiplies twice, or squared. Once suffices.")
 def weight_squared(x, weight, eps):
-    return x / torch.sqrt(_mean_square(x) + eps) * weight ** 2
+    return x / torch.sqrt(_mean_square(x) + eps) * weight**2
 
 
 @_wrong_rms_norm("The root mean square is detached. It depends on x, and the gradient must go through it.")
@@ -393,8 +465,9 @@ def rms_detached(x, weight, eps):
     return x / torch.sqrt(_mean_square(x).detach() + eps) * weight
 
 
-@rms_norm.misconception("A weight of another width is broadcast without a word. Compare its shape with the width of x "
-                        "and raise ValueError.")
+@rms_norm.misconception(
+    "A weight of another width is broadcast without a word. Compare its shape with the width of x and raise ValueError."
+)
 def rms_widths_not_compared(x, weight, eps=1e-5):
     return x / torch.sqrt(_mean_square(x) + eps) * weight
 
@@ -413,21 +486,35 @@ def _declare_activation(exercise, hint):
         yield dict(x=torch.linspace(-6.0, 6.0, 25, dtype=torch.float64))
         yield dict(x=2.0 * normal(rng, 2, 3, 4))
 
-    @exercise.property("survives numbers of a thousand", points=1, **MIXED,
-                       hint="Far above 0 the result is x, far below it is 0. Use torch.erf or torch.tanh, which do not "
-                            "overflow.")
+    @exercise.property(
+        "survives numbers of a thousand",
+        points=1,
+        **MIXED,
+        hint="Far above 0 the result is x, far below it is 0. Use torch.erf or torch.tanh, which do not overflow.",
+    )
     def thousands(rng):
         yield dict(x=torch.tensor([-1000.0, -30.0, 0.0, 30.0, 1000.0], dtype=torch.float64))
         yield dict(x=1000.0 * normal(rng, 2, 3))
 
-    @exercise.property("has the right slope", points=1, probe=probes.gradients, **MIXED_GRADIENTS,
-                       hint="Stay with operations of tensors; detach nothing.")
+    @exercise.property(
+        "has the right slope",
+        points=1,
+        probe=probes.gradients,
+        **MIXED_GRADIENTS,
+        hint="Stay with operations of tensors; detach nothing.",
+    )
     def slope(rng):
         yield dict(x=torch.linspace(-4.0, 4.0, 9, dtype=torch.float64), upstream=[torch.ones(9, dtype=torch.float64)])
         yield dict(x=normal(rng, 2, 3), upstream=[normal(rng, 2, 3)])
 
-    @exercise.property("leaves its input as it was, in single precision too", points=1, probe=probes.unchanged,
-                       rtol=1e-5, atol=1e-6, hint="Write nothing into x, and make no tensor of a fixed dtype.")
+    @exercise.property(
+        "leaves its input as it was, in single precision too",
+        points=1,
+        probe=probes.unchanged,
+        rtol=1e-5,
+        atol=1e-6,
+        hint="Write nothing into x, and make no tensor of a fixed dtype.",
+    )
     def leaves(rng):
         yield dict(x=normal(rng, 2, 5, dtype=torch.float32))
 
@@ -458,8 +545,10 @@ def _declare_activation(exercise, hint):
     def without_one(x):
         return exercise.reference(x) - 0.5 * x
 
-    @declare("The input is written over. Operations whose name ends in an underscore, and `x *= ...`, change the "
-             "caller's tensor.")
+    @declare(
+        "The input is written over. Operations whose name ends in an underscore, and `x *= ...`, change the "
+        "caller's tensor."
+    )
     def in_place(x):
         result = exercise.reference(x)
         if not x.requires_grad:
@@ -472,12 +561,15 @@ def _declare_activation(exercise, hint):
 
 
 _declare_activation(gelu, "0.5 * x * (1 + erf(x / sqrt(2))): the share of a standard normal below x, times x.")
-_declare_activation(gelu_tanh, "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))). The cube and its factor "
-                               "are inside of the brackets.")
+_declare_activation(
+    gelu_tanh,
+    "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))). The cube and its factor are inside of the brackets.",
+)
 
 
-@gelu.misconception("That is the approximation with tanh. It is off by up to 5e-4; here the exact one is asked for, "
-                    "with erf.")
+@gelu.misconception(
+    "That is the approximation with tanh. It is off by up to 5e-4; here the exact one is asked for, with erf."
+)
 def tanh_for_exact(x):
     return solutions.gelu_tanh(x)
 
@@ -492,16 +584,18 @@ def half_for_root(x):
     return 0.5 * x * (1 + torch.erf(x / 2))
 
 
-@gelu_tanh.misconception("That is the exact GELU, with erf. Models that were trained with the approximation want the "
-                         "approximation.")
+@gelu_tanh.misconception(
+    "That is the exact GELU, with erf. Models that were trained with the approximation want the approximation."
+)
 def exact_for_tanh(x):
     return solutions.gelu(x)
 
 
-@gelu_tanh.misconception("The factor sqrt(2 / pi) multiplies x alone. It belongs in front of the brackets that hold "
-                         "both x and the cube.")
+@gelu_tanh.misconception(
+    "The factor sqrt(2 / pi) multiplies x alone. It belongs in front of the brackets that hold both x and the cube."
+)
 def factor_on_x_alone(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * x + 0.044715 * x ** 3))
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * x + 0.044715 * x**3))
 
 
 @gelu_tanh.misconception("The cubic term is left out. Without 0.044715 x ** 3 the curve is off by up to 0.02.")
@@ -511,12 +605,12 @@ def no_cube(x):
 
 @gelu_tanh.misconception("x is squared where it should be cubed. A square makes both sides bend the same way.")
 def square_for_cube(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x ** 2)))
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**2)))
 
 
 @gelu_tanh.misconception("The root is missing or upside down: the factor is sqrt(2 / pi), about 0.798.")
 def factor_upside_down(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(math.pi / 2) * (x + 0.044715 * x ** 3)))
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(math.pi / 2) * (x + 0.044715 * x**3)))
 
 
 # FeedForward ---------------------------------------------------------------------------------------------------------
@@ -531,8 +625,11 @@ def _two_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
 
 
 def _network(rng, d_model, d_ff, batch, n, weights=_two_maps, dtype=torch.float64):
-    return dict(init=dict(d_model=d_model, d_ff=d_ff), weights=weights(rng, d_model, d_ff, dtype=dtype),
-                x=normal(rng, batch, n, d_model, dtype=dtype))
+    return dict(
+        init=dict(d_model=d_model, d_ff=d_ff),
+        weights=weights(rng, d_model, d_ff, dtype=dtype),
+        x=normal(rng, batch, n, d_model, dtype=dtype),
+    )
 
 
 def _declare_network(exercise, weights, structure_hint, forward_hint):
@@ -549,37 +646,62 @@ def _declare_network(exercise, weights, structure_hint, forward_hint):
         yield _network(rng, 4, 7, 1, 3, weights)
         yield _network(rng, 5, 3, 2, 4, weights)
 
-    @exercise.property("treats each token alone", points=1, probe=probes.moved,
-                       hint="Nothing in here may mix tokens: maps and activations work along the last axis.")
+    @exercise.property(
+        "treats each token alone",
+        points=1,
+        probe=probes.moved,
+        hint="Nothing in here may mix tokens: maps and activations work along the last axis.",
+    )
     def alone(rng):
         # Small weights, so that no GELU is shut to the last bit, and so many that not all are shut if they are ReLUs:
         # what was changed shows everywhere in its token.
-        case = _network(rng, 4, 16, 2, 3, lambda *sizes, **kind: {
-            name: 0.3 * weight for name, weight in weights(*sizes, **kind).items()})
+        case = _network(
+            rng,
+            4,
+            16,
+            2,
+            3,
+            lambda *sizes, **kind: {name: 0.3 * weight for name, weight in weights(*sizes, **kind).items()},
+        )
         yield dict(case, name="x", replacement=_other_number(rng, case["x"], 1))
 
-    @exercise.property("sends the right gradients to x and all parameters", points=1, probe=probes.gradients,
-                       **MIXED_GRADIENTS, hint="Stay with operations of tensors; detach nothing.")
+    @exercise.property(
+        "sends the right gradients to x and all parameters",
+        points=1,
+        probe=probes.gradients,
+        **MIXED_GRADIENTS,
+        hint="Stay with operations of tensors; detach nothing.",
+    )
     def gradients(rng):
         yield dict(**_network(rng, 3, 4, 1, 2, weights), upstream=[normal(rng, 1, 2, 3)])
 
-    @exercise.property("works in single precision, and leaves x as it was", points=1, probe=probes.unchanged, **SINGLE,
-                       hint="float32 in, float32 out; write nothing into x.")
+    @exercise.property(
+        "works in single precision, and leaves x as it was",
+        points=1,
+        probe=probes.unchanged,
+        **SINGLE,
+        hint="float32 in, float32 out; write nothing into x.",
+    )
     def single(rng):
         yield _network(rng, 3, 5, 2, 4, weights, torch.float32)
 
 
-_declare_network(FeedForward, _two_maps,
-                 "W_1 = nn.Linear(d_model, d_ff) and W_2 = nn.Linear(d_ff, d_model), both with bias.",
-                 "W_2 of the exact gelu of W_1 of x. No residual: the block adds it.")
+_declare_network(
+    FeedForward,
+    _two_maps,
+    "W_1 = nn.Linear(d_model, d_ff) and W_2 = nn.Linear(d_ff, d_model), both with bias.",
+    "W_2 of the exact gelu of W_1 of x. No residual: the block adds it.",
+)
 
 
 def _wrong_feed_forward(text):
     """Declares a network whose forward is `f(self, x)`."""
+
     def declare(f):
         wrong = type(f.__name__, (solutions.FeedForward,), {"forward": f})
         FeedForward.misconception(text)(wrong)
         return f
+
     return declare
 
 
@@ -608,8 +730,10 @@ def switched_last(self, x):
     return solutions.gelu(self.W_2(self.W_1(x)))
 
 
-@_wrong_feed_forward("There is a second activation after W_2. What goes back to the stream is a plain linear map, "
-                     "which may also take away.")
+@_wrong_feed_forward(
+    "There is a second activation after W_2. What goes back to the stream is a plain linear map, "
+    "which may also take away."
+)
 def switched_twice(self, x):
     return solutions.gelu(self.W_2(solutions.gelu(self.W_1(x))))
 
@@ -624,8 +748,9 @@ def switched_first(self, x):
     return self.W_2(self.W_1(solutions.gelu(x)))
 
 
-@FeedForward.misconception("W_1 and W_2 have no bias. In this network both have one (the projections of attention and "
-                           "SwiGLU do without).")
+@FeedForward.misconception(
+    "W_1 and W_2 have no bias. In this network both have one (the projections of attention and SwiGLU do without)."
+)
 class WithoutBias(solutions.FeedForward):
     def __init__(self, d_model, d_ff):
         super().__init__(d_model, d_ff)
@@ -644,14 +769,19 @@ SwiGLU = Exercise(solutions.SwiGLU, section=SWIGLU)
 
 
 def _three_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
-    return {f"{prefix}W_gate.weight": normal(rng, d_ff, d_model, dtype=dtype),
-            f"{prefix}W_up.weight": normal(rng, d_ff, d_model, dtype=dtype),
-            f"{prefix}W_down.weight": normal(rng, d_model, d_ff, dtype=dtype)}
+    return {
+        f"{prefix}W_gate.weight": normal(rng, d_ff, d_model, dtype=dtype),
+        f"{prefix}W_up.weight": normal(rng, d_ff, d_model, dtype=dtype),
+        f"{prefix}W_down.weight": normal(rng, d_model, d_ff, dtype=dtype),
+    }
 
 
-_declare_network(SwiGLU, _three_maps, "W_gate and W_up are nn.Linear(d_model, d_ff, bias=False), W_down is "
-                 "nn.Linear(d_ff, d_model, bias=False).",
-                 "W_down of silu(W_gate of x) times W_up of x, where silu(a) = a * sigmoid(a).")
+_declare_network(
+    SwiGLU,
+    _three_maps,
+    "W_gate and W_up are nn.Linear(d_model, d_ff, bias=False), W_down is nn.Linear(d_ff, d_model, bias=False).",
+    "W_down of silu(W_gate of x) times W_up of x, where silu(a) = a * sigmoid(a).",
+)
 
 
 def _wrong_swiglu(text):
@@ -659,6 +789,7 @@ def _wrong_swiglu(text):
         wrong = type(f.__name__, (solutions.SwiGLU,), {"forward": f})
         SwiGLU.misconception(text)(wrong)
         return f
+
     return declare
 
 
@@ -722,11 +853,14 @@ class SwigluBias(solutions.SwiGLU):
 
 # Blocks --------------------------------------------------------------------------------------------------------------
 
+
 def _square_maps(rng, prefix, d_model, names="qkvo", d_kv=None, dtype=torch.float64):
     """Weights of an attention layer inside of a block; keys and values d_kv wide."""
     rows = {"k": d_kv or d_model, "v": d_kv or d_model}
-    return {f"{prefix}.W_{name}.weight": normal(rng, rows.get(name, d_model), d_model, dtype=dtype) / d_model ** 0.5
-            for name in names}
+    return {
+        f"{prefix}.W_{name}.weight": normal(rng, rows.get(name, d_model), d_model, dtype=dtype) / d_model**0.5
+        for name in names
+    }
 
 
 def _lower(n):
@@ -771,32 +905,39 @@ ENCODER_SIZES = dict(d_model=6, n_heads=2, d_ff=5)
 
 def _encoder(rng, batch, n, dtype=torch.float64, **init):
     init = ENCODER_SIZES | init
-    weights = (_norms(rng, 2, init["d_model"], dtype=dtype)
-               | _square_maps(rng, "attention", init["d_model"], dtype=dtype)
-               | _two_maps(rng, init["d_model"], init["d_ff"], "feed_forward.", dtype=dtype))
+    weights = (
+        _norms(rng, 2, init["d_model"], dtype=dtype)
+        | _square_maps(rng, "attention", init["d_model"], dtype=dtype)
+        | _two_maps(rng, init["d_model"], init["d_ff"], "feed_forward.", dtype=dtype)
+    )
     return dict(init=init, weights=weights, x=normal(rng, batch, n, init["d_model"], dtype=dtype))
 
 
 @EncoderBlock.property(
-    "has the parts that are asked for", points=1,
+    "has the parts that are asked for",
+    points=1,
     hint="norm_1 and norm_2 are LayerNorm(d_model), attention is MultiHeadAttention(d_model, n_heads), feed_forward is "
-         "FeedForward(d_model, d_ff). Two norms, since each learns its own scale.")
+    "FeedForward(d_model, d_ff). Two norms, since each learns its own scale.",
+)
 def encoder_structure(rng):
     yield _without_inputs(_encoder(rng, 1, 1))
     yield _without_inputs(_encoder(rng, 1, 1, d_model=4, n_heads=1, d_ff=7))
 
 
 @EncoderBlock.property(
-    "norms, attends, adds; norms, thinks, adds", points=3, **MIXED,
-    hint="x = x + attention(norm_1(x)), then x + feed_forward(norm_2(x)). The attention returns two things.")
+    "norms, attends, adds; norms, thinks, adds",
+    points=3,
+    **MIXED,
+    hint="x = x + attention(norm_1(x)), then x + feed_forward(norm_2(x)). The attention returns two things.",
+)
 def encoder_forward(rng):
     yield _encoder(rng, 1, 3)
     yield _encoder(rng, 3, 4, d_model=4, d_ff=7)
 
 
 @EncoderBlock.property(
-    "passes the mask on", points=1, **MIXED,
-    hint="Whatever shape it has: attention knows what to do with it.")
+    "passes the mask on", points=1, **MIXED, hint="Whatever shape it has: attention knows what to do with it."
+)
 def encoder_masks(rng):
     yield dict(**_encoder(rng, 1, 3), mask=_lower(3))
     padding = torch.tensor([[[True, True, False, False]], [[True, True, True, True]]])
@@ -804,70 +945,102 @@ def encoder_masks(rng):
 
 
 @EncoderBlock.property(
-    "leaves the stream alone when its parts say nothing", points=1, **MIXED,
+    "leaves the stream alone when its parts say nothing",
+    points=1,
+    **MIXED,
     hint="With W_o, W_2 and its bias at 0, both parts give 0, and x must come out as it went in: nothing may stand in "
-         "the way of the stream itself.")
+    "the way of the stream itself.",
+)
 def encoder_identity(rng):
     yield _with_silent(_encoder(rng, 2, 3), "attention.W_o.weight", "feed_forward.W_2.weight", "feed_forward.W_2.bias")
     yield _with_silent(_encoder(rng, 2, 3), "attention.W_o.weight")
 
 
 @EncoderBlock.property(
-    "keeps the future out under a causal mask", points=1, probe=probes.moved,
-    hint="Only attention may mix tokens, and it must get the mask.")
+    "keeps the future out under a causal mask",
+    points=1,
+    probe=probes.moved,
+    hint="Only attention may mix tokens, and it must get the mask.",
+)
 def encoder_future(rng):
     case = _encoder(rng, 2, 4)
     yield dict(case, mask=_lower(4), name="x", replacement=_other_number(rng, case["x"], 2))
 
 
 @EncoderBlock.property(
-    "gives the same again, in training too", points=1, probe=probes.repeated, **MIXED,
-    hint="No dropout: nothing in this block is left to chance.")
+    "gives the same again, in training too",
+    points=1,
+    probe=probes.repeated,
+    **MIXED,
+    hint="No dropout: nothing in this block is left to chance.",
+)
 def encoder_again(rng):
     yield _encoder(rng, 2, 5)
 
 
 @EncoderBlock.property(
-    "sends the right gradients to x and all parameters", points=1, probe=probes.gradients, **MIXED_GRADIENTS,
-    hint="Detach nothing; write nothing in place.")
+    "sends the right gradients to x and all parameters",
+    points=1,
+    probe=probes.gradients,
+    **MIXED_GRADIENTS,
+    hint="Detach nothing; write nothing in place.",
+)
 def encoder_gradients(rng):
     yield dict(**_encoder(rng, 1, 3, d_model=4, d_ff=3), upstream=[normal(rng, 1, 3, 4)])
 
 
 @EncoderBlock.property(
-    "works in single precision, and leaves x as it was", points=1, probe=probes.unchanged, rtol=1e-3,
-    atol=1e-4, hint="`x += ...` writes into the caller's tensor. Write x = x + ...")
+    "works in single precision, and leaves x as it was",
+    points=1,
+    probe=probes.unchanged,
+    rtol=1e-3,
+    atol=1e-4,
+    hint="`x += ...` writes into the caller's tensor. Write x = x + ...",
+)
 def encoder_single(rng):
     yield _encoder(rng, 1, 3, torch.float32)
 
 
-POST_NORM = ("That is post-norm: the norm stands on the stream itself, after the sum. Here each part reads a normed "
-             "copy, and the stream is only added to: x + part(norm(x)).")
-FROM_NORMED = ("The residual starts from the normed x. Then the stream itself is lost at every block: add to x, not to "
-               "norm(x).")
-SHARED_NORM = ("One norm serves both parts. Each has its own weights; use norm_2 for the second.")
-DROPOUT = ("Two calls give two results: dropout is on. This block has none; and `nn.Dropout` is active until "
-           "somebody calls .eval().")
-SWAPPED_NORMS = ("The two norms have changed places. norm_1 is read by the attention, norm_2 by the network: trained "
-                 "weights would sit in the wrong places.")
+POST_NORM = (
+    "That is post-norm: the norm stands on the stream itself, after the sum. Here each part reads a normed "
+    "copy, and the stream is only added to: x + part(norm(x))."
+)
+FROM_NORMED = (
+    "The residual starts from the normed x. Then the stream itself is lost at every block: add to x, not to norm(x)."
+)
+SHARED_NORM = "One norm serves both parts. Each has its own weights; use norm_2 for the second."
+DROPOUT = (
+    "Two calls give two results: dropout is on. This block has none; and `nn.Dropout` is active until "
+    "somebody calls .eval()."
+)
+SWAPPED_NORMS = (
+    "The two norms have changed places. norm_1 is read by the attention, norm_2 by the network: trained "
+    "weights would sit in the wrong places."
+)
 NO_SECOND_RESIDUAL = "The last part's result is returned as it is. Add it to the stream, as the others."
-NO_FIRST_RESIDUAL = ("What attention says replaces the stream. Add it: x = x + ..., or the token forgets what it was.")
-PARALLEL = ("Both parts read the same x. The second reads the stream after the first has written to it (some models do "
-            "run them side by side, but this block does not).")
+NO_FIRST_RESIDUAL = "What attention says replaces the stream. Add it: x = x + ..., or the token forgets what it was."
+PARALLEL = (
+    "Both parts read the same x. The second reads the stream after the first has written to it (some models do "
+    "run them side by side, but this block does not)."
+)
 OLD_STREAM = "The second sum starts from the x that came in, so what attention added is lost from the stream."
 NOT_NORMED = "A part reads the stream as it is. Each part reads a normed copy: its own norm first."
-NORM_OF_PART = ("A part's result is normed before it is added. The norm goes before the part, over the stream, not "
-                "behind it.")
+NORM_OF_PART = (
+    "A part's result is normed before it is added. The norm goes before the part, over the stream, not behind it."
+)
 
 
 def _encoder_mistake(text, section=ORDER):
     """Declares a block whose forward is `f(self, x, attend)`, with attend(x) what attention makes of x."""
+
     def declare(f):
         def forward(self, x, mask=None):
             return f(self, x, lambda y: self.attention(y, mask)[0])
+
         wrong = type(f.__name__, (_Flicker, solutions.EncoderBlock), {"forward": forward})
         EncoderBlock.misconception(text, section=section)(wrong)
         return f
+
     return declare
 
 
@@ -942,8 +1115,10 @@ def encoder_old_stream(self, x, attend):
     return x + self.feed_forward(self.norm_2(y))
 
 
-@_encoder_mistake("A third norm stands at the end, on the stream. In a pre-norm model one follows the last block; it "
-                  "is not part of the block.")
+@_encoder_mistake(
+    "A third norm stands at the end, on the stream. In a pre-norm model one follows the last block; it "
+    "is not part of the block."
+)
 def encoder_final_norm(self, x, attend):
     x = x + attend(self.norm_1(x))
     return self.norm_2(x + self.feed_forward(self.norm_2(x)))
@@ -955,15 +1130,17 @@ def encoder_dropout(self, x, attend):
     return x + self.drop(self.feed_forward(self.norm_2(x)))
 
 
-@EncoderBlock.misconception("The mask is not passed on: padding is read, and the future with it. Call "
-                            "attention(norm_1(x), mask).")
+@EncoderBlock.misconception(
+    "The mask is not passed on: padding is read, and the future with it. Call attention(norm_1(x), mask)."
+)
 class MaskNotPassedOn(solutions.EncoderBlock):
     def forward(self, x, mask=None):
         return super().forward(x)
 
 
-@EncoderBlock.misconception("The stream is added to in place, `x += ...`, so the caller's tokens change. Write "
-                            "x = x + ...", section=STREAM)
+@EncoderBlock.misconception(
+    "The stream is added to in place, `x += ...`, so the caller's tokens change. Write x = x + ...", section=STREAM
+)
 class AddedInPlace(solutions.EncoderBlock):
     def forward(self, x, mask=None):
         with torch.no_grad():
@@ -982,24 +1159,35 @@ DecoderBlock = Exercise(solutions.DecoderBlock, section=DECODER)
 def _decoder(rng, batch, n, n_memory, dtype=torch.float64, **init):
     init = ENCODER_SIZES | init
     width = init["d_model"]
-    weights = (_norms(rng, 3, width, dtype=dtype)
-               | _square_maps(rng, "self_attention", width, dtype=dtype)
-               | _square_maps(rng, "cross_attention", width, dtype=dtype)
-               | _two_maps(rng, width, init["d_ff"], "feed_forward.", dtype=dtype))
-    return dict(init=init, weights=weights, x=normal(rng, batch, n, width, dtype=dtype),
-                memory=3.0 * normal(rng, batch, n_memory, width, dtype=dtype) + 1.0)
+    weights = (
+        _norms(rng, 3, width, dtype=dtype)
+        | _square_maps(rng, "self_attention", width, dtype=dtype)
+        | _square_maps(rng, "cross_attention", width, dtype=dtype)
+        | _two_maps(rng, width, init["d_ff"], "feed_forward.", dtype=dtype)
+    )
+    return dict(
+        init=init,
+        weights=weights,
+        x=normal(rng, batch, n, width, dtype=dtype),
+        memory=3.0 * normal(rng, batch, n_memory, width, dtype=dtype) + 1.0,
+    )
 
 
 @DecoderBlock.property(
-    "has the parts that are asked for", points=1,
-    hint="norm_1, self_attention (MultiHeadAttention), norm_2, cross_attention (CrossAttention), norm_3, feed_forward.")
+    "has the parts that are asked for",
+    points=1,
+    hint="norm_1, self_attention (MultiHeadAttention), norm_2, cross_attention (CrossAttention), norm_3, feed_forward.",
+)
 def decoder_structure(rng):
     yield _without_inputs(_decoder(rng, 1, 1, 1))
 
 
 @DecoderBlock.property(
-    "reads itself, reads the memory, thinks, and adds each", points=3, **MIXED,
-    hint="Three times x = x + part(norm(x)). The memory goes to the cross-attention as it comes.")
+    "reads itself, reads the memory, thinks, and adds each",
+    points=3,
+    **MIXED,
+    hint="Three times x = x + part(norm(x)). The memory goes to the cross-attention as it comes.",
+)
 def decoder_forward(rng):
     yield _decoder(rng, 1, 3, 2, d_model=4, d_ff=3)
     yield _decoder(rng, 2, 3, 3)
@@ -1007,18 +1195,28 @@ def decoder_forward(rng):
 
 
 @DecoderBlock.property(
-    "reads no padding of the memory", points=1, **MIXED,
-    hint="memory_mask goes to the cross-attention as it comes, with True for a real token, and nowhere else.")
+    "reads no padding of the memory",
+    points=1,
+    **MIXED,
+    hint="memory_mask goes to the cross-attention as it comes, with True for a real token, and nowhere else.",
+)
 def decoder_memory_mask(rng):
-    yield dict(**_decoder(rng, 2, 3, 4, d_model=4, d_ff=3),
-               memory_mask=torch.tensor([[True, True, False, False], [True, True, True, True]]))
-    yield dict(**_decoder(rng, 2, 3, 3, d_model=4, d_ff=3),
-               memory_mask=torch.tensor([[True, False, True], [False, False, False]]))
+    yield dict(
+        **_decoder(rng, 2, 3, 4, d_model=4, d_ff=3),
+        memory_mask=torch.tensor([[True, True, False, False], [True, True, True, True]]),
+    )
+    yield dict(
+        **_decoder(rng, 2, 3, 3, d_model=4, d_ff=3),
+        memory_mask=torch.tensor([[True, False, True], [False, False, False]]),
+    )
 
 
 @DecoderBlock.property(
-    "writes without seeing the future, and reads all of the memory", points=2, probe=probes.moved,
-    hint="The self-attention needs a causal mask, also when nobody passes one. The memory has no future.")
+    "writes without seeing the future, and reads all of the memory",
+    points=2,
+    probe=probes.moved,
+    hint="The self-attention needs a causal mask, also when nobody passes one. The memory has no future.",
+)
 def decoder_future(rng):
     case = _decoder(rng, 2, 4, 3, d_model=4, d_ff=3)
     yield dict(case, name="x", replacement=_other_number(rng, case["x"], 2))
@@ -1026,8 +1224,11 @@ def decoder_future(rng):
 
 
 @DecoderBlock.property(
-    "leaves the stream alone when its parts say nothing", points=1, **MIXED,
-    hint="With W_o of both attentions, W_2 and its bias at 0, x must come out as it went in.")
+    "leaves the stream alone when its parts say nothing",
+    points=1,
+    **MIXED,
+    hint="With W_o of both attentions, W_2 and its bias at 0, x must come out as it went in.",
+)
 def decoder_identity(rng):
     attentions = ("self_attention.W_o.weight", "cross_attention.W_o.weight")
     yield _with_silent(_decoder(rng, 2, 3, 4), *attentions, "feed_forward.W_2.weight", "feed_forward.W_2.bias")
@@ -1035,22 +1236,35 @@ def decoder_identity(rng):
 
 
 @DecoderBlock.property(
-    "gives the same again, in training too", points=1, probe=probes.repeated, **MIXED,
-    hint="No dropout: nothing in this block is left to chance.")
+    "gives the same again, in training too",
+    points=1,
+    probe=probes.repeated,
+    **MIXED,
+    hint="No dropout: nothing in this block is left to chance.",
+)
 def decoder_again(rng):
     yield _decoder(rng, 2, 5, 3)
 
 
 @DecoderBlock.property(
-    "sends the right gradients to x, memory and all parameters", points=1, probe=probes.gradients, **MIXED_GRADIENTS,
-    hint="Detach nothing, the memory neither: the encoder learns through it.")
+    "sends the right gradients to x, memory and all parameters",
+    points=1,
+    probe=probes.gradients,
+    **MIXED_GRADIENTS,
+    hint="Detach nothing, the memory neither: the encoder learns through it.",
+)
 def decoder_gradients(rng):
     yield dict(**_decoder(rng, 1, 3, 2, d_model=4, d_ff=3), upstream=[normal(rng, 1, 3, 4)])
 
 
 @DecoderBlock.property(
-    "works in single precision, and leaves its inputs as they were", points=1, probe=probes.unchanged, rtol=1e-3,
-    atol=1e-4, hint="Write x = x + ..., not x += ...; let the mask be boolean.")
+    "works in single precision, and leaves its inputs as they were",
+    points=1,
+    probe=probes.unchanged,
+    rtol=1e-3,
+    atol=1e-4,
+    hint="Write x = x + ..., not x += ...; let the mask be boolean.",
+)
 def decoder_single(rng):
     yield _decoder(rng, 1, 3, 2, torch.float32, d_model=4, d_ff=3)
 
@@ -1058,18 +1272,27 @@ def decoder_single(rng):
 def _decoder_mistake(text, section=DECODER):
     """Declares a block whose forward is `f(self, x, memory, attend, read)`: attend(x) is causal self-attention, and
     read(x, memory) cross-attention with the memory's mask."""
+
     def declare(f):
         def forward(self, x, memory, memory_mask=None):
-            return f(self, x, memory, lambda y: self.self_attention(y, _lower(y.shape[1]))[0],
-                     lambda y, m: self.cross_attention(y, m, memory_mask)[0])
+            return f(
+                self,
+                x,
+                memory,
+                lambda y: self.self_attention(y, _lower(y.shape[1]))[0],
+                lambda y, m: self.cross_attention(y, m, memory_mask)[0],
+            )
+
         wrong = type(f.__name__, (_Flicker, solutions.DecoderBlock), {"forward": forward})
         DecoderBlock.misconception(text, section=section)(wrong)
         return f
+
     return declare
 
 
 def _decoder_parts(text, section=DECODER, **parts):
     """Declares a block that is right except for the parts given: masks(n) for the self-attention, or what is read."""
+
     def forward(self, x, memory, memory_mask=None):
         hide = parts.get("hide", lambda n, mask: _lower(n))
         x = x + self.self_attention(self.norm_1(x), hide(x.shape[1], memory_mask))[0]
@@ -1077,26 +1300,46 @@ def _decoder_parts(text, section=DECODER, **parts):
         asked, source = parts.get("roles", lambda y, m: (y, m))(self.norm_2(x), memory)
         x = x + self.cross_attention(asked, source, seen)[0]
         return x + self.feed_forward(self.norm_3(x))
+
     DecoderBlock.misconception(text, section=section)(
-        type("Decoder" + "".join(parts).title(), (solutions.DecoderBlock,), {"forward": forward}))
+        type("Decoder" + "".join(parts).title(), (solutions.DecoderBlock,), {"forward": forward})
+    )
 
 
-_decoder_parts("The self-attention has no causal mask: a token sees those that it is to be asked for next. The decoder "
-               "makes its own mask, whatever it is given.", hide=lambda n, mask: None)
-_decoder_parts("The causal mask hides the token itself too. On the diagonal it is allowed.",
-               hide=lambda n, mask: torch.ones(n, n, dtype=torch.bool).tril(-1))
-_decoder_parts("The mask of the self-attention is the wrong way round: each token sees itself and what comes later. "
-               "True means that it may be seen.", hide=lambda n, mask: _lower(n).T)
-_decoder_parts("memory_mask is not used, so the padding of the memory is read. Pass it to the cross-attention.",
-               seen=lambda mask: None)
-_decoder_parts("Query and source of the cross-attention are exchanged. The stream asks, the memory answers: "
-               "cross_attention(norm_2(x), memory).", roles=lambda y, m: (m, y))
-_decoder_parts("The cross-attention reads the decoder's own stream. Its keys and values come from the memory.",
-               roles=lambda y, m: (y, y), seen=lambda mask: None)
+_decoder_parts(
+    "The self-attention has no causal mask: a token sees those that it is to be asked for next. The decoder "
+    "makes its own mask, whatever it is given.",
+    hide=lambda n, mask: None,
+)
+_decoder_parts(
+    "The causal mask hides the token itself too. On the diagonal it is allowed.",
+    hide=lambda n, mask: torch.ones(n, n, dtype=torch.bool).tril(-1),
+)
+_decoder_parts(
+    "The mask of the self-attention is the wrong way round: each token sees itself and what comes later. "
+    "True means that it may be seen.",
+    hide=lambda n, mask: _lower(n).T,
+)
+_decoder_parts(
+    "memory_mask is not used, so the padding of the memory is read. Pass it to the cross-attention.",
+    seen=lambda mask: None,
+)
+_decoder_parts(
+    "Query and source of the cross-attention are exchanged. The stream asks, the memory answers: "
+    "cross_attention(norm_2(x), memory).",
+    roles=lambda y, m: (m, y),
+)
+_decoder_parts(
+    "The cross-attention reads the decoder's own stream. Its keys and values come from the memory.",
+    roles=lambda y, m: (y, y),
+    seen=lambda mask: None,
+)
 
 
-@DecoderBlock.misconception("memory_mask is given to the self-attention. It says which tokens of the memory are real, "
-                            "so it belongs to the cross-attention alone.")
+@DecoderBlock.misconception(
+    "memory_mask is given to the self-attention. It says which tokens of the memory are real, "
+    "so it belongs to the cross-attention alone."
+)
 class MemoryMaskInSelfAttention(solutions.DecoderBlock):
     def forward(self, x, memory, memory_mask=None):
         mask = _lower(x.shape[1])
@@ -1105,16 +1348,19 @@ class MemoryMaskInSelfAttention(solutions.DecoderBlock):
         return x + self.feed_forward(self.norm_3(x))
 
 
-@_decoder_mistake("The memory is normed as well, by the decoder's own norm. It comes finished from the encoder; only "
-                  "the stream is normed here.")
+@_decoder_mistake(
+    "The memory is normed as well, by the decoder's own norm. It comes finished from the encoder; only "
+    "the stream is normed here."
+)
 def memory_normed(self, x, memory, attend, read):
     x = x + attend(self.norm_1(x))
     x = x + read(self.norm_2(x), self.norm_2(memory))
     return x + self.feed_forward(self.norm_3(x))
 
 
-@_decoder_mistake("The memory is read before the self-attention. First the token reads its own text, then it asks the "
-                  "memory.")
+@_decoder_mistake(
+    "The memory is read before the self-attention. First the token reads its own text, then it asks the memory."
+)
 def memory_first(self, x, memory, attend, read):
     x = x + read(self.norm_2(x), memory)
     x = x + attend(self.norm_1(x))
@@ -1174,91 +1420,125 @@ def _llama(rng, batch, n, dtype=torch.float64, size=1.0, **init):
     init = LLAMA_SIZES | init
     width = init["d_model"]
     d_kv = width // init["n_heads"] * init["n_kv_heads"]
-    weights = (_norms(rng, 2, width, bias=False, dtype=dtype)
-               | _square_maps(rng, "attention", width, d_kv=d_kv, dtype=dtype)
-               | _three_maps(rng, width, init["d_ff"], "feed_forward.", dtype=dtype))
+    weights = (
+        _norms(rng, 2, width, bias=False, dtype=dtype)
+        | _square_maps(rng, "attention", width, d_kv=d_kv, dtype=dtype)
+        | _three_maps(rng, width, init["d_ff"], "feed_forward.", dtype=dtype)
+    )
     return dict(init=init, weights=weights, x=size * normal(rng, batch, n, width, dtype=dtype))
 
 
 @LlamaBlock.property(
-    "has the parts that are asked for", points=1,
+    "has the parts that are asked for",
+    points=1,
     hint="norm_1 and norm_2 are RMSNorm(d_model, eps), attention is GroupedQueryAttention(d_model, n_heads, "
-         "n_kv_heads, base), feed_forward is SwiGLU(d_model, d_ff).")
+    "n_kv_heads, base), feed_forward is SwiGLU(d_model, d_ff).",
+)
 def llama_structure(rng):
     yield _without_inputs(_llama(rng, 1, 1))
     yield _without_inputs(_llama(rng, 1, 1, d_model=12, n_heads=3, n_kv_heads=3, d_ff=7))
 
 
 @LlamaBlock.property(
-    "norms, attends, adds; norms, thinks, adds", points=2, **ROTATED,
-    hint="As the encoder block: x = x + part(norm(x)), twice. This attention returns one thing.")
+    "norms, attends, adds; norms, thinks, adds",
+    points=2,
+    **ROTATED,
+    hint="As the encoder block: x = x + part(norm(x)), twice. This attention returns one thing.",
+)
 def llama_forward(rng):
     yield _llama(rng, 1, 3)
     yield _llama(rng, 2, 5, n_heads=4, n_kv_heads=2)
 
 
 @LlamaBlock.property(
-    "hands base and eps to its parts", points=1, **ROTATED,
-    hint="base goes to the attention, eps to both norms.")
+    "hands base and eps to its parts", points=1, **ROTATED, hint="base goes to the attention, eps to both norms."
+)
 def llama_settings(rng):
     yield _llama(rng, 1, 6, base=50.0)
     yield _llama(rng, 1, 3, eps=0.1, size=0.3)
 
 
 @LlamaBlock.property(
-    "reads in chunks with a cache as in one pass", points=2, probe=probes.in_chunks, **ROTATED,
+    "reads in chunks with a cache as in one pass",
+    points=2,
+    probe=probes.in_chunks,
+    **ROTATED,
     hint="Give the cache to the attention each time. A new cache is empty and its length is 0: compare with None, do "
-         "not write `if cache:`.")
+    "not write `if cache:`.",
+)
 def llama_chunks(rng):
     for cuts in ([3], [1, 2, 4]):
         yield dict(**_llama(rng, 2, 5), cuts=cuts)
 
 
 @LlamaBlock.property(
-    "keeps the future out", points=1, probe=probes.moved,
-    hint="The attention is causal by itself. Nothing else may mix tokens.")
+    "keeps the future out",
+    points=1,
+    probe=probes.moved,
+    hint="The attention is causal by itself. Nothing else may mix tokens.",
+)
 def llama_future(rng):
     case = _llama(rng, 2, 4)
     yield dict(case, name="x", replacement=_other_number(rng, case["x"], 2))
 
 
 @LlamaBlock.property(
-    "leaves the stream alone when its parts say nothing", points=1, **ROTATED,
-    hint="With W_o and W_down at 0, x must come out as it went in.")
+    "leaves the stream alone when its parts say nothing",
+    points=1,
+    **ROTATED,
+    hint="With W_o and W_down at 0, x must come out as it went in.",
+)
 def llama_identity(rng):
     yield _with_silent(_llama(rng, 2, 3), "attention.W_o.weight", "feed_forward.W_down.weight")
     yield _with_silent(_llama(rng, 1, 3), "attention.W_o.weight")
 
 
 @LlamaBlock.property(
-    "gives the same again, in training too", points=1, probe=probes.repeated, **ROTATED,
-    hint="No dropout: nothing in this block is left to chance.")
+    "gives the same again, in training too",
+    points=1,
+    probe=probes.repeated,
+    **ROTATED,
+    hint="No dropout: nothing in this block is left to chance.",
+)
 def llama_again(rng):
     yield _llama(rng, 2, 5)
 
 
 @LlamaBlock.property(
-    "sends the right gradients to x and all parameters", points=1, probe=probes.gradients, rtol=1e-4, atol=1e-5,
-    hint="Detach nothing; write nothing in place.")
+    "sends the right gradients to x and all parameters",
+    points=1,
+    probe=probes.gradients,
+    rtol=1e-4,
+    atol=1e-5,
+    hint="Detach nothing; write nothing in place.",
+)
 def llama_gradients(rng):
     yield dict(**_llama(rng, 1, 3, d_model=4, d_ff=3), upstream=[normal(rng, 1, 3, 4)])
 
 
 @LlamaBlock.property(
-    "works in single precision, and leaves x as it was", points=1, probe=probes.unchanged, rtol=1e-3, atol=1e-4,
-    hint="Write x = x + ..., not x += ...")
+    "works in single precision, and leaves x as it was",
+    points=1,
+    probe=probes.unchanged,
+    rtol=1e-3,
+    atol=1e-4,
+    hint="Write x = x + ..., not x += ...",
+)
 def llama_single(rng):
     yield _llama(rng, 1, 3, torch.float32)
 
 
 def _llama_mistake(text, section=ORDER):
     """Declares a block whose forward is `f(self, x, attend)`, with attend(x) what attention makes of x."""
+
     def declare(f):
         def forward(self, x, cache=None):
             return f(self, x, lambda y: self.attention(y, cache))
+
         wrong = type(f.__name__, (_Flicker, solutions.LlamaBlock), {"forward": forward})
         LlamaBlock.misconception(text, section=section)(wrong)
         return f
+
     return declare
 
 
@@ -1322,8 +1602,10 @@ def llama_parallel(self, x, attend):
     return x + attend(self.norm_1(x)) + self.feed_forward(self.norm_2(x))
 
 
-@_llama_mistake("A third norm stands at the end, on the stream. In a Llama model one follows the last block; it is not "
-                "part of the block.")
+@_llama_mistake(
+    "A third norm stands at the end, on the stream. In a Llama model one follows the last block; it is not "
+    "part of the block."
+)
 def llama_final_norm(self, x, attend):
     x = x + attend(self.norm_1(x))
     return self.norm_2(x + self.feed_forward(self.norm_2(x)))
@@ -1335,9 +1617,11 @@ def llama_dropout(self, x, attend):
     return x + self.drop(self.feed_forward(self.norm_2(x)))
 
 
-CACHE_UNUSED = ("Each chunk is read as if nothing came before it. Either the cache is not handed on, or it is emptied, "
-                "or an empty one is taken for none: its length is 0, and `if cache:` asks for the length. Write "
-                "attention(norm_1(x), cache).")
+CACHE_UNUSED = (
+    "Each chunk is read as if nothing came before it. Either the cache is not handed on, or it is emptied, "
+    "or an empty one is taken for none: its length is 0, and `if cache:` asks for the length. Write "
+    "attention(norm_1(x), cache)."
+)
 
 
 @LlamaBlock.misconception(CACHE_UNUSED)
@@ -1352,8 +1636,9 @@ class EmptyCacheDropped(solutions.LlamaBlock):
         return super().forward(x, cache if cache else None)
 
 
-@LlamaBlock.misconception("base is not handed to the attention, so RoPE turns with 10000 whatever the model was "
-                          "trained with.")
+@LlamaBlock.misconception(
+    "base is not handed to the attention, so RoPE turns with 10000 whatever the model was trained with."
+)
 class BaseNotPassedOn(solutions.LlamaBlock):
     def __init__(self, d_model, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
         super().__init__(d_model, n_heads, n_kv_heads, d_ff, eps=eps)
@@ -1365,8 +1650,9 @@ class EpsNotPassedOn(solutions.LlamaBlock):
         super().__init__(d_model, n_heads, n_kv_heads, d_ff, base=base)
 
 
-@LlamaBlock.misconception("The norms subtract the mean. Llama's norm is RMSNorm, which only divides by the size.",
-                          section=RMS_NORM)
+@LlamaBlock.misconception(
+    "The norms subtract the mean. Llama's norm is RMSNorm, which only divides by the size.", section=RMS_NORM
+)
 class LayerNormInside(solutions.LlamaBlock):
     def __init__(self, d_model, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
         super().__init__(d_model, n_heads, n_kv_heads, d_ff, base, eps)
@@ -1375,7 +1661,9 @@ class LayerNormInside(solutions.LlamaBlock):
 
 # The question graded by hand -----------------------------------------------------------------------------------------
 
-written = Written(points=3, rubric="""
+written = Written(
+    points=3,
+    rubric="""
 One point each:
 
 1. **What was measured.** In fresh towers of 24 blocks: post-norm keeps less of the input (cosine about 0.45 against
@@ -1399,4 +1687,5 @@ post-norm and warm-up, so 'does not work' is refuted already. To say which is be
 warm-up and without, for each order, choose by the loss on validation texts, run the winners with five seeds on the
 same data and the same number of steps and parameters, and report the mean and the spread of the test loss at 12 and
 at 48 blocks. If post-norm with warm-up is as good, then the figure was about comfort and not about quality."
-""")
+""",
+)

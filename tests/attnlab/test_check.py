@@ -33,7 +33,7 @@ def complaint(answer, kind=(TypeError, ValueError)) -> str:
     with pytest.raises(kind) as raised:
         check(answer)
     message = str(raised.value)
-    assert "\n" not in message and message.endswith((".", "?", ":"  "`."))
+    assert "\n" not in message and message.endswith((".", "?", ":`."))
     assert raised.value._render_traceback_() == [f"check: {message}"]
     return message
 
@@ -51,11 +51,19 @@ def test_it_knows_the_exercises_it_has_data_for(installed):
     assert exercises() == ["Halver", "doubled"]
 
 
-@pytest.mark.parametrize("answer, words", [
-    ("doubled", "Leave out the quotes: check(doubled)"), ("nothing", "not a string"),
-    (np.ones(2), "not what a call of it returned; a NumPy array came."), (None, "None came."), (1.5, "a number came."),
-    ([1], "a list came."), (True, "a truth value came."), (type("Halver", (), {})(), "check(Halver)"),
-])
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        ("doubled", "Leave out the quotes: check(doubled)"),
+        ("nothing", "not a string"),
+        (np.ones(2), "not what a call of it returned; a NumPy array came."),
+        (None, "None came."),
+        (1.5, "a number came."),
+        ([1], "a list came."),
+        (True, "a truth value came."),
+        (type("Halver", (), {})(), "check(Halver)"),
+    ],
+)
 def test_a_wrong_kind_of_argument_is_a_type_error_in_words(installed, answer, words):
     assert words in complaint(answer, TypeError)
 
@@ -75,11 +83,15 @@ def test_a_lambda_has_no_name(installed):
     assert "A lambda has no name" in complaint(lambda x: x, ValueError)
 
 
-@pytest.mark.parametrize("function, whose", [(np.dot, "NumPy's"), (np.linalg.norm, "NumPy's"), (len, "Python's"),
-                                             (np.exp, "NumPy's")])
+@pytest.mark.parametrize(
+    "function, whose", [(np.dot, "NumPy's"), (np.linalg.norm, "NumPy's"), (len, "Python's"), (np.exp, "NumPy's")]
+)
 def test_a_librarys_own_function_is_no_answer(installed, function, whose):
-    assert f"This is {whose} own {function.__name__}." in complaint(function, (TypeError, ValueError)) or \
-        function is np.exp and "No exercise" in complaint(function)
+    assert (
+        f"This is {whose} own {function.__name__}." in complaint(function, (TypeError, ValueError))
+        or function is np.exp
+        and "No exercise" in complaint(function)
+    )
 
 
 def test_an_installation_without_data_says_what_to_do(tmp_path, monkeypatch):
@@ -90,19 +102,30 @@ def test_an_installation_without_data_says_what_to_do(tmp_path, monkeypatch):
 # Signatures --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("answer, words", [
-    (lambda x: x, "has no parameter `times`"), (lambda x, n=1: x, "has no parameter `times`"),
-    (lambda x, n: x, "has `n` where `times` should be"), (lambda x, y, times=1: x, "also asks for `y`"),
-    (lambda: 1, "has no parameter `x`, `times`"), (lambda x, /, times=1: x, "has no parameter `x`"),
-])
+@pytest.mark.parametrize(
+    "answer, words",
+    [
+        (lambda x: x, "has no parameter `times`"),
+        (lambda x, n=1: x, "has no parameter `times`"),
+        (lambda x, n: x, "has `n` where `times` should be"),
+        (lambda x, y, times=1: x, "also asks for `y`"),
+        (lambda: 1, "has no parameter `x`, `times`"),
+        (lambda x, /, times=1: x, "has no parameter `x`"),
+    ],
+)
 def test_other_parameters_are_told_apart_with_the_signature_to_keep(answer, words):
     reason = examine(answer, TOY).reason
     assert words in reason and reason.endswith("Keep the parameters as they were: `doubled(x, times=1)`.")
 
 
-@pytest.mark.parametrize("answer", [
-    lambda *a, **k: doubled(*a, **k), lambda x, times=1, *, verbose=False: doubled(x, times),
-    lambda times=1, x=None: doubled(x, times)])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda *a, **k: doubled(*a, **k),
+        lambda x, times=1, *, verbose=False: doubled(x, times),
+        lambda times=1, x=None: doubled(x, times),
+    ],
+)
 def test_parameters_that_can_be_given_by_name_are_fine(answer):
     assert examine(answer, TOY).passed
 
@@ -161,8 +184,10 @@ def notebook(tmp_path_factory):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     folder = tmp_path_factory.mktemp("checks")
     (folder / "doubled.npz").write_bytes(codec.pack(TOY))
-    start = (f"import sys; sys.path.insert(0, {str(MODULE.CHECKS.parent.parent)!r})\nimport pathlib\n"
-             f"from attnlab import check\nsys.modules['attnlab.check'].CHECKS = pathlib.Path({str(folder)!r})")
+    start = (
+        f"import sys; sys.path.insert(0, {str(MODULE.CHECKS.parent.parent)!r})\nimport pathlib\n"
+        f"from attnlab import check\nsys.modules['attnlab.check'].CHECKS = pathlib.Path({str(folder)!r})"
+    )
     book = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(start)])
     client = nbclient.NotebookClient(book, timeout=120, kernel_name="python3", allow_errors=True)
 
@@ -203,9 +228,11 @@ def test_an_error_in_a_notebook_cell_is_shown_with_its_line(notebook):
 
 
 def test_nothing_goes_to_stderr_whatever_the_answer_does(notebook):
-    outputs = notebook("import sys, warnings, logging\ndef doubled(x, times=1):\n"
-                       "    warnings.warn('w'); logging.error('e')\n    print('p', file=sys.stderr); print('p')\n    return x / 0",
-                       "check(doubled)")
+    outputs = notebook(
+        "import sys, warnings, logging\ndef doubled(x, times=1):\n"
+        "    warnings.warn('w'); logging.error('e')\n    print('p', file=sys.stderr); print('p')\n    return x / 0",
+        "check(doubled)",
+    )
     assert [output.output_type for output in outputs] == ["display_data", "execute_result"]
 
 

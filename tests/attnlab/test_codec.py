@@ -17,8 +17,12 @@ from attnlab.codec import CodecError, copied, frame, pack, unframe, unpack
 def equal(a, b) -> bool:
     """Same type, dtype, shape and bits, all the way down."""
     if isinstance(a, (np.ndarray, np.generic)):
-        return (type(a) is type(b) and a.dtype == b.dtype and np.shape(a) == np.shape(b)
-                and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc"))
+        return (
+            type(a) is type(b)
+            and a.dtype == b.dtype
+            and np.shape(a) == np.shape(b)
+            and np.array_equal(a, b, equal_nan=a.dtype.kind in "fc")
+        )
     if type(a) is not type(b):
         return False
     if isinstance(a, dict):
@@ -33,7 +37,7 @@ def random_value(rng, depth=0):
     if kind == 0:
         return [None, True, False, "", "naïve \N{SNOWMAN}", "\ud800", "a\0b"][rng.integers(7)]
     if kind == 1:
-        return int(rng.integers(-2**62, 2**62)) ** int(rng.integers(1, 5))
+        return int(rng.integers(-(2**62), 2**62)) ** int(rng.integers(1, 5))
     if kind == 2:
         return float(rng.choice([0.0, -0.0, 1e-320, np.inf, -np.inf, np.nan, rng.normal()]))
     if kind == 3:
@@ -49,8 +53,10 @@ def random_value(rng, depth=0):
     return [items, tuple(items), {f"k{i}": item for i, item in enumerate(items)}][kind - 9]
 
 
-@pytest.fixture(params=[lambda value: unpack(pack(value)), lambda value: unframe(frame(value)), copied],
-                ids=["packed", "framed", "copied"])
+@pytest.fixture(
+    params=[lambda value: unpack(pack(value)), lambda value: unframe(frame(value)), copied],
+    ids=["packed", "framed", "copied"],
+)
 def through(request):
     """All ways from a value to a fresh one: they give the same."""
     return request.param
@@ -64,10 +70,21 @@ def test_what_goes_in_comes_out(through, seed):
         assert equal(through(value), value), repr(value)
 
 
-@pytest.mark.parametrize("array", [np.zeros(()), np.zeros((0, 3)), np.zeros((3, 0, 2), np.int8), np.arange(10)[::3],
-                                   np.arange(24.0).reshape(2, 3, 4).T, np.broadcast_to(np.float32(2), (3, 2)),
-                                   np.ones((1,) * 30), np.longdouble([1.5]), np.float16([1 / 3])],
-                         ids=lambda array: str(array.shape))
+@pytest.mark.parametrize(
+    "array",
+    [
+        np.zeros(()),
+        np.zeros((0, 3)),
+        np.zeros((3, 0, 2), np.int8),
+        np.arange(10)[::3],
+        np.arange(24.0).reshape(2, 3, 4).T,
+        np.broadcast_to(np.float32(2), (3, 2)),
+        np.ones((1,) * 30),
+        np.longdouble([1.5]),
+        np.float16([1 / 3]),
+    ],
+    ids=lambda array: str(array.shape),
+)
 def test_an_array_of_any_layout_comes_back_writable(through, array):
     back = through(array)
     assert equal(back, np.array(array)) and back.flags.writeable
@@ -121,7 +138,7 @@ def test_subclasses_of_arrays_come_back_as_plain_arrays(through):
     class Sub(np.ndarray):
         dtype = property(lambda self: 1 / 0)
         shape = property(lambda self: 1 / 0)
-        nbytes = property(lambda self: -10**9)
+        nbytes = property(lambda self: -(10**9))
         __eq__ = __array__ = tobytes = astype = view = lambda self, *args: 1 / 0
 
     assert equal(through(np.arange(3.0).view(Sub)), np.arange(3.0))
@@ -152,12 +169,37 @@ for _ in range(100_000):
     _deep = [_deep]
 
 
-@pytest.mark.parametrize("value", [
-    object(), _Pretender(), {1, 2}, {1: 2}, (x for x in "ab"), range(3), b"bytes", lambda: 0, type, print, np, ...,
-    np.array([[1], [1, 2]], dtype=object), np.array(["a"]), np.array([(1, 2.0)], dtype="i4,f8"),
-    np.array(["2020-01-01"], "M8[D]"), np.datetime64("2020-01-01"), 10**400, _itself, _deep, [0] * 200_000,
-    "x" * (70 << 20), [np.zeros(1)] * 20_000, np.broadcast_to(0.0, (10**9,)), {"a": {"b": object()}},
-], ids=lambda value: type(value).__name__)
+@pytest.mark.parametrize(
+    "value",
+    [
+        object(),
+        _Pretender(),
+        {1, 2},
+        {1: 2},
+        (x for x in "ab"),
+        range(3),
+        b"bytes",
+        lambda: 0,
+        type,
+        print,
+        np,
+        ...,
+        np.array([[1], [1, 2]], dtype=object),
+        np.array(["a"]),
+        np.array([(1, 2.0)], dtype="i4,f8"),
+        np.array(["2020-01-01"], "M8[D]"),
+        np.datetime64("2020-01-01"),
+        10**400,
+        _itself,
+        _deep,
+        [0] * 200_000,
+        "x" * (70 << 20),
+        [np.zeros(1)] * 20_000,
+        np.broadcast_to(0.0, (10**9,)),
+        {"a": {"b": object()}},
+    ],
+    ids=lambda value: type(value).__name__,
+)
 def test_what_is_no_plain_data_is_refused_in_words(through, value):
     with pytest.raises(CodecError) as refusal:
         through(value)
@@ -206,35 +248,80 @@ def test_the_forgery_helper_can_make_good_bytes():
     assert np.array_equal(unpack(forged(a=npy(header(), np.array([1.0, 2.0]).tobytes()))), [1.0, 2.0])
 
 
-@pytest.mark.parametrize("content", [
-    b"", b"nonsense", npy(""), npy("{"), npy(header(), b"short"), npy(header(), b"x" * 17),
-    npy(header(shape="(-2,)"), b"x" * 16), npy(header(shape="(-1, -16)"), b"x" * 16),
-    npy(header(shape="(99999999999999999999,)")), npy(header(shape="(0, 99999999999999999999)")),
-    npy(header(shape="(" + "1, " * 100 + ")"), b"x" * 8), npy(header(shape="2"), b"x" * 16),
-    npy(header(shape="(2.0,)"), b"x" * 16), npy(header(shape="(True, 2)"), b"x" * 16),
-    npy(header(descr="'|O'"), b"x" * 16), npy(header(descr="'<U2'"), b"x" * 16),
-    npy(header(descr="'<M8[D]'"), b"x" * 16),
-    npy(header(descr="[('a', '<f8')]"), b"x" * 16), npy(header(descr="'<f99'"), b"x" * 198),
-    npy(header(descr="'<f0'"), b""), npy(header(descr="('<f8', (2,))"), b"x" * 32), npy(header(order="1"), b"x" * 16),
-    npy(header(order="__import__('os').abort()"), b"x" * 16), npy(header(), b"x" * 16, version=b"\x02\x00"),
-    npy("(" * 30_000 + "\n"), npy(header().replace("'shape'", "'shape': (3,), 'shape'"), b"x" * 16),
-    npy(b"\xff\xfe" * 100), npy(header() * 2, b"x" * 16),
-])
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"",
+        b"nonsense",
+        npy(""),
+        npy("{"),
+        npy(header(), b"short"),
+        npy(header(), b"x" * 17),
+        npy(header(shape="(-2,)"), b"x" * 16),
+        npy(header(shape="(-1, -16)"), b"x" * 16),
+        npy(header(shape="(99999999999999999999,)")),
+        npy(header(shape="(0, 99999999999999999999)")),
+        npy(header(shape="(" + "1, " * 100 + ")"), b"x" * 8),
+        npy(header(shape="2"), b"x" * 16),
+        npy(header(shape="(2.0,)"), b"x" * 16),
+        npy(header(shape="(True, 2)"), b"x" * 16),
+        npy(header(descr="'|O'"), b"x" * 16),
+        npy(header(descr="'<U2'"), b"x" * 16),
+        npy(header(descr="'<M8[D]'"), b"x" * 16),
+        npy(header(descr="[('a', '<f8')]"), b"x" * 16),
+        npy(header(descr="'<f99'"), b"x" * 198),
+        npy(header(descr="'<f0'"), b""),
+        npy(header(descr="('<f8', (2,))"), b"x" * 32),
+        npy(header(order="1"), b"x" * 16),
+        npy(header(order="__import__('os').abort()"), b"x" * 16),
+        npy(header(), b"x" * 16, version=b"\x02\x00"),
+        npy("(" * 30_000 + "\n"),
+        npy(header().replace("'shape'", "'shape': (3,), 'shape'"), b"x" * 16),
+        npy(b"\xff\xfe" * 100),
+        npy(header() * 2, b"x" * 16),
+    ],
+)
 def test_a_forged_array_is_refused(content):
     with pytest.raises(CodecError):
         unpack(forged(a=content))
 
 
-@pytest.mark.parametrize("tree", [
-    "", "nonsense", "null", "3", "[]", '["unknown"]', '["array"]', '["array", 3]', '["array", "missing"]',
-    '["array","tree"]',
-    '["int", "x"]', '["int", "' + "9" * 400 + '"]', '["float", "x"]', '["bool", 1]', '["str", 1]', '["list", {}]',
-    '["dict", [[1, ["none"]]]]', '["dict", [["a"]]]', '["dict", ["ab"]]', '["dict", [[["none"], ["none"]]]]',
-    '["tensor", "a", "load"]', '["tensor", "a", "nn"]', '["scalar", "|O", "00"]', '["scalar", "<f8", "00"]',
-    '["scalar", "<f8", "zz"]', '["scalar", "f8,f8", "' + "00" * 16 + '"]',
-    '["list", [' * 13 + '["none"]' + "]]" * 13, "[" * 100_000, '["list", [["array","a"], ["array","a"]]]',
-    '["list", [' + '["none"],' * 150_000 + '["none"]]]',
-], ids=lambda tree: tree[:30])
+@pytest.mark.parametrize(
+    "tree",
+    [
+        "",
+        "nonsense",
+        "null",
+        "3",
+        "[]",
+        '["unknown"]',
+        '["array"]',
+        '["array", 3]',
+        '["array", "missing"]',
+        '["array","tree"]',
+        '["int", "x"]',
+        '["int", "' + "9" * 400 + '"]',
+        '["float", "x"]',
+        '["bool", 1]',
+        '["str", 1]',
+        '["list", {}]',
+        '["dict", [[1, ["none"]]]]',
+        '["dict", [["a"]]]',
+        '["dict", ["ab"]]',
+        '["dict", [[["none"], ["none"]]]]',
+        '["tensor", "a", "load"]',
+        '["tensor", "a", "nn"]',
+        '["scalar", "|O", "00"]',
+        '["scalar", "<f8", "00"]',
+        '["scalar", "<f8", "zz"]',
+        '["scalar", "f8,f8", "' + "00" * 16 + '"]',
+        '["list", [' * 13 + '["none"]' + "]]" * 13,
+        "[" * 100_000,
+        '["list", [["array","a"], ["array","a"]]]',
+        '["list", [' + '["none"],' * 150_000 + '["none"]]]',
+    ],
+    ids=lambda tree: tree[:30],
+)
 def test_a_forged_tree_is_refused(tree):
     good = npy(header(), np.array([1.0, 2.0]).tobytes())
     with pytest.raises(CodecError):
@@ -322,17 +409,51 @@ def test_the_helper_for_frames_can_make_good_ones():
     assert unframe(forged_frame('["array","a0"]', '[["<f8",[2,1],true]]')).flags.f_contiguous
 
 
-@pytest.mark.parametrize("bad", [
-    b"", b"abc", b"\0\0\0\0", b"\xff\xff\xff\xff", forged_frame()[:-1], forged_frame(body=bytes(17)), forged_frame(body=b""),
-    *(forged_frame(headers=headers) for headers in (
-        "[]", "3", "{}", '"ab"', "[[]]", '[["<f8",[2]]]', '[["<f8",2,false]]', '[["<f8",[2.0],false]]', '[["<f8",[true,2],false]]',
-        '[["<f8",[-2],false]]', '[["<f8",[-1,-2],false]]', '[["|O",[2],false]]', '[["<U4",[1],false]]', '[["<M8[D]",[2],false]]',
-        '[["f8,f8",[1],false]]', '[["<f99",[2],false]]', '[[["a","<f8"],[2],false]]', '[["<f8",[0,99999999999],false]]',
-        '[["<f8",[' + "1," * 64 + "2],false]]", '[["<f8",[' + "9" * 400 + "],false]]", '[["<f8",["2"],false]]',
-        '[["<f8",[1],false],["<f8",[2],false]]')),
-    *(forged_frame(tree) for tree in ("null", "[]", '["array","a1"]', '["list",[["array","a0"],["array","a0"]]]', "[" * 100_000)),
-    forged_frame('["none"]', "[" + '["|b1",[0],false],' * 20_000 + '["|b1",[0],false]]', b""),
-], ids=lambda bad: repr(bad[4:60]))
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"abc",
+        b"\0\0\0\0",
+        b"\xff\xff\xff\xff",
+        forged_frame()[:-1],
+        forged_frame(body=bytes(17)),
+        forged_frame(body=b""),
+        *(
+            forged_frame(headers=headers)
+            for headers in (
+                "[]",
+                "3",
+                "{}",
+                '"ab"',
+                "[[]]",
+                '[["<f8",[2]]]',
+                '[["<f8",2,false]]',
+                '[["<f8",[2.0],false]]',
+                '[["<f8",[true,2],false]]',
+                '[["<f8",[-2],false]]',
+                '[["<f8",[-1,-2],false]]',
+                '[["|O",[2],false]]',
+                '[["<U4",[1],false]]',
+                '[["<M8[D]",[2],false]]',
+                '[["f8,f8",[1],false]]',
+                '[["<f99",[2],false]]',
+                '[[["a","<f8"],[2],false]]',
+                '[["<f8",[0,99999999999],false]]',
+                '[["<f8",[' + "1," * 64 + "2],false]]",
+                '[["<f8",[' + "9" * 400 + "],false]]",
+                '[["<f8",["2"],false]]',
+                '[["<f8",[1],false],["<f8",[2],false]]',
+            )
+        ),
+        *(
+            forged_frame(tree)
+            for tree in ("null", "[]", '["array","a1"]', '["list",[["array","a0"],["array","a0"]]]', "[" * 100_000)
+        ),
+        forged_frame('["none"]', "[" + '["|b1",[0],false],' * 20_000 + '["|b1",[0],false]]', b""),
+    ],
+    ids=lambda bad: repr(bad[4:60]),
+)
 def test_a_forged_frame_is_refused(bad):
     with pytest.raises(CodecError):
         unframe(bad)
@@ -358,7 +479,7 @@ def test_bits_flipped_at_random_give_a_value_or_a_refusal(write, read):
         for _ in range(rng.integers(1, 4)):
             bad[rng.integers(len(bad))] ^= 1 << rng.integers(8)
         if rng.random() < 0.2:
-            del bad[rng.integers(len(bad)):]
+            del bad[rng.integers(len(bad)) :]
         try:
             read(bytes(bad))
         except CodecError:

@@ -15,32 +15,76 @@ def words(expected, got, **tolerance) -> str:
 EYE = np.eye(2)
 
 
-@pytest.mark.parametrize("expected, got", [
-    (1.5, 1.5), (1.5, np.float64(1.5)), (np.float64(1.5), 1.5), (2.0, 2), (2, 2.0), (1.5, np.array(1.5)),
-    (3, np.int32(3)),
-    ([1.0, 2.0], (1.0, 2.0)), ([1.0, 2.0], np.array([1.0, 2.0])), ([[1.0], [2.0]], np.array([[1], [2]])), ([], ()),
-    ((EYE, EYE), [EYE, EYE]), (EYE, np.eye(2, dtype=int)), (EYE, np.asfortranarray(EYE)),
-    (None, None), ("a", "a"), (True, np.True_), (np.True_, True), (EYE == 1, EYE == 1),
-    (np.array([np.nan, np.inf]), np.array([np.nan, np.inf])), ({"a": EYE}, {"a": EYE}), (10**40, 10**40),
-    (np.zeros((0, 3)), np.zeros((0, 3))), ([np.ones(2), np.ones(3)], [np.ones(2), np.ones(3)]), (0.1 + 0.2, 0.3),
-])
+@pytest.mark.parametrize(
+    "expected, got",
+    [
+        (1.5, 1.5),
+        (1.5, np.float64(1.5)),
+        (np.float64(1.5), 1.5),
+        (2.0, 2),
+        (2, 2.0),
+        (1.5, np.array(1.5)),
+        (3, np.int32(3)),
+        ([1.0, 2.0], (1.0, 2.0)),
+        ([1.0, 2.0], np.array([1.0, 2.0])),
+        ([[1.0], [2.0]], np.array([[1], [2]])),
+        ([], ()),
+        ((EYE, EYE), [EYE, EYE]),
+        (EYE, np.eye(2, dtype=int)),
+        (EYE, np.asfortranarray(EYE)),
+        (None, None),
+        ("a", "a"),
+        (True, np.True_),
+        (np.True_, True),
+        (EYE == 1, EYE == 1),
+        (np.array([np.nan, np.inf]), np.array([np.nan, np.inf])),
+        ({"a": EYE}, {"a": EYE}),
+        (10**40, 10**40),
+        (np.zeros((0, 3)), np.zeros((0, 3))),
+        ([np.ones(2), np.ones(3)], [np.ones(2), np.ones(3)]),
+        (0.1 + 0.2, 0.3),
+    ],
+)
 def test_these_agree(expected, got):
     assert agree(expected, got)
 
 
-@pytest.mark.parametrize("expected, got, kind", [
-    (1.5, None, "none"), (1.5, 1.6, "value"), (1.5, "1.5", "type"), (1.5, {}, "type"), (1.0, True, "dtype"),
-    (1.5, 1.5 + 0j, "dtype"), (EYE, EYE.tolist(), "type"), (EYE, EYE.astype("f4"), "dtype"), (EYE, EYE == 1, "dtype"),
-    (EYE == 1, EYE, "dtype"), (EYE, EYE[0], "shape"), (EYE, 1.0, "shape"), (1.0, EYE, "shape"),
-    (EYE, EYE[None], "shape"),
-    (EYE, EYE * np.nan, "nan"), (EYE, -EYE, "value"), ((EYE, EYE), EYE, "type"), ((EYE, EYE), (EYE,), "type"),
-    ((EYE, EYE), (EYE, 2 * EYE), "value"), ("a", "b", "value"), ("1", 1, "value"), (True, 1, "value"),
-    (True, 1.0, "value"),
-    (None, 1.0, "value"), ({"a": 1}, {"b": 1}, "type"), ({"a": 1}, [1], "type"), (EYE, [[1.0], [1.0, 2.0]], "type"),
-    (EYE, [["a", "b"], ["c", "d"]], "type"), ([1.0, 2.0], ["a", "b"], "type"),
-    (np.zeros((0, 3)), np.zeros((0, 4)), "shape"),
-    ([np.ones(2), np.ones(3)], [np.ones(2), np.ones(4)], "shape"),
-])
+@pytest.mark.parametrize(
+    "expected, got, kind",
+    [
+        (1.5, None, "none"),
+        (1.5, 1.6, "value"),
+        (1.5, "1.5", "type"),
+        (1.5, {}, "type"),
+        (1.0, True, "dtype"),
+        (1.5, 1.5 + 0j, "dtype"),
+        (EYE, EYE.tolist(), "type"),
+        (EYE, EYE.astype("f4"), "dtype"),
+        (EYE, EYE == 1, "dtype"),
+        (EYE == 1, EYE, "dtype"),
+        (EYE, EYE[0], "shape"),
+        (EYE, 1.0, "shape"),
+        (1.0, EYE, "shape"),
+        (EYE, EYE[None], "shape"),
+        (EYE, EYE * np.nan, "nan"),
+        (EYE, -EYE, "value"),
+        ((EYE, EYE), EYE, "type"),
+        ((EYE, EYE), (EYE,), "type"),
+        ((EYE, EYE), (EYE, 2 * EYE), "value"),
+        ("a", "b", "value"),
+        ("1", 1, "value"),
+        (True, 1, "value"),
+        (True, 1.0, "value"),
+        (None, 1.0, "value"),
+        ({"a": 1}, {"b": 1}, "type"),
+        ({"a": 1}, [1], "type"),
+        (EYE, [[1.0], [1.0, 2.0]], "type"),
+        (EYE, [["a", "b"], ["c", "d"]], "type"),
+        ([1.0, 2.0], ["a", "b"], "type"),
+        (np.zeros((0, 3)), np.zeros((0, 4)), "shape"),
+        ([np.ones(2), np.ones(3)], [np.ones(2), np.ones(4)], "shape"),
+    ],
+)
 def test_these_part_and_the_kind_is_told(expected, got, kind):
     assert difference(expected, got).kind == kind
 
@@ -53,8 +97,9 @@ def test_tolerances_see_an_epsilon_in_a_denominator():
 
 def test_what_is_wrong_is_said_in_a_students_words():
     assert words(1.5, None) == "the result is None. Is a `return` missing? What is printed is not returned"
-    assert words(EYE, EYE.tolist()) == ("the result is a list where a NumPy array was expected; "
-                                        "`np.array(...)` makes one of it")
+    assert words(EYE, EYE.tolist()) == (
+        "the result is a list where a NumPy array was expected; `np.array(...)` makes one of it"
+    )
     assert words(EYE, np.ones((2, 3))) == "the result has shape (2, 3) where (2, 2) was expected"
     assert words(EYE, 3.0) == "the result is a single number where shape (2, 2) was expected"
     assert words(3.0, EYE) == "the result has shape (2, 2) where a single number was expected"

@@ -144,7 +144,13 @@ def test_every_measure_has_a_value_per_head_that_is_a_mean_weight(heads):
 
 def test_measures_are_taken_over_several_texts(heads):
     assert {name: len(values) for name, values in heads.by_text.items()} == {
-        "previous": 8, "first": 8, "self": 8, "induction": 8, "duplicate": 8, "induction_phrase": 1}
+        "previous": 8,
+        "first": 8,
+        "self": 8,
+        "induction": 8,
+        "duplicate": 8,
+        "induction_phrase": 1,
+    }
 
 
 def test_measures_of_the_seven_tokens_follow_from_their_weights(heads):
@@ -291,6 +297,7 @@ def test_the_recordings_are_small_enough_for_a_page_to_load():
 
 # what the model writes
 
+
 @pytest.fixture(scope="module")
 def generation():
     return data.generation()
@@ -312,7 +319,11 @@ def test_choices_have_their_most_likely_token_first_and_keep_a_part_of_the_proba
 
 def test_each_break_has_a_change_for_every_written_token(generation):
     assert list(generation.breaks) == [
-        "one position too far", "base 10,000", "pairs of neighbours", "heads dealt round"]
+        "one position too far",
+        "base 10,000",
+        "pairs of neighbours",
+        "heads dealt round",
+    ]
     for broken in generation.breaks.values():
         assert broken.difference.shape == broken.kl.shape == broken.ids.shape == (4, 30)
         assert (broken.kl > -1e-4).all() and len(broken.texts) == 4

@@ -4,7 +4,7 @@ import pytest
 
 from attnlab.excerpt import excerpt, needed, statements
 
-MODULE = '''\
+MODULE = """\
 import math
 import torch
 from torch import nn
@@ -34,13 +34,20 @@ class Layer(nn.Module):
 
 
 print(unrelated())
-'''
+"""
 
 
 def test_a_class_needs_its_base_its_helpers_and_what_these_need():
     kept = excerpt(MODULE, "m.py", ["Layer"])
-    for line in ("import math", "from torch import nn", "rate = 3", "limit: int = 2", "left, right = (1, 2)",
-                 "table += [9]", "def helper"):
+    for line in (
+        "import math",
+        "from torch import nn",
+        "rate = 3",
+        "limit: int = 2",
+        "left, right = (1, 2)",
+        "table += [9]",
+        "def helper",
+    ):
         assert line in kept
     for line in ("import torch\n", "unrelated", "print"):
         assert line not in kept
@@ -59,8 +66,10 @@ def test_a_local_name_does_not_count_as_the_global_one():
 
 
 def test_names_inside_of_functions_in_functions_and_defaults_and_decorators_count():
-    found = statements("a = 1\nb = 2\nc = 3\ndef wrap(f): return f\n"
-                       "@wrap\ndef f(x=b):\n    def g():\n        return a\n    return g", "m.py")
+    found = statements(
+        "a = 1\nb = 2\nc = 3\ndef wrap(f): return f\n@wrap\ndef f(x=b):\n    def g():\n        return a\n    return g",
+        "m.py",
+    )
     assert needed(found, ["f"]) == [0, 1, 3, 4]
 
 

@@ -99,6 +99,7 @@ def test_two_mistakes_in_one_place_are_not_given_the_name_of_one():
 
 def test_two_mistakes_that_show_in_different_places_are_both_named():
     """Only where numbers prove it: nan on the thousand proves nothing as long as something else is wrong, too."""
+
     def both(x, axis=-1):
         return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
 
@@ -106,7 +107,8 @@ def test_two_mistakes_that_show_in_different_places_are_both_named():
 
 
 def test_a_stub_on_one_line_is_not_done():
-    def stub(x, axis=-1): raise NotImplementedError  # noqa: E704
+    def stub(x, axis=-1):
+        raise NotImplementedError  # noqa: E704
 
     assert report(stub).not_done
 
@@ -133,6 +135,7 @@ def test_nan_alone_is_no_proof_of_one_certain_mistake():
 
 def test_an_exception_alone_is_no_proof_of_one_certain_mistake():
     """The same words from NumPy, another cause."""
+
     def other_cause(x, axis=-1):
         if x.ndim == 2:
             return shares(x, axis) + np.ones((3, 4)) / np.ones(3)
@@ -177,9 +180,11 @@ def test_of_two_mistakes_that_fit_equally_well_none_is_named():
     exercise.property("small", points=1)(lambda rng: [dict(x=rng.normal(size=3))])
     exercise.property("large", points=1)(lambda rng: [dict(x=1000 * rng.normal(size=3))])
     exercise.misconception("Adds one to small ones and then one.")(
-        lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 1.25))
+        lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 1.25)
+    )
     exercise.misconception("Adds one to small ones and then two.")(
-        lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 2.25))
+        lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 2.25)
+    )
     material = exercise.material()
     assert names(lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 9.75), material) == [None, None]
 
@@ -237,12 +242,25 @@ def test_the_smallest_failing_input_is_shown_with_what_was_expected_and_what_cam
         yield dict(x=np.arange(5.0), times=2)
 
     (finding,) = report(lambda x, times=1: x + 1, exercise.material()).findings
-    assert finding.detail.split("\n") == ["The result is 3 at [1] where 4 was expected.", "x        = [1., 2.]",
-                                          "expected = [2., 4.]", "came     = [2., 3.]"]
+    assert finding.detail.split("\n") == [
+        "The result is 3 at [1] where 4 was expected.",
+        "x        = [1., 2.]",
+        "expected = [2., 4.]",
+        "came     = [2., 3.]",
+    ]
 
 
-@pytest.mark.parametrize("answer", [lambda x, times=1: x + 1, lambda x, times=1: x / [0], lambda x, times=1: str(x),
-                                    lambda x, times=1: x[:1], lambda x, times=1: x * np.nan, lambda x, times=1: [*x]])
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda x, times=1: x + 1,
+        lambda x, times=1: x / [0],
+        lambda x, times=1: str(x),
+        lambda x, times=1: x[:1],
+        lambda x, times=1: x * np.nan,
+        lambda x, times=1: [*x],
+    ],
+)
 def test_hidden_cases_are_never_shown(answer):
     for finding in report(answer, TOY, show_cases=False).findings:
         assert "\n" not in finding.detail and not any(digit in finding.detail for digit in "0123456789")
@@ -257,9 +275,17 @@ def test_no_answer_on_a_case_costs_its_property_alone():
     assert [f.passed for f in found.findings] == [False, True, True] and found.findings[0].detail == "No answer came."
 
 
-@pytest.mark.parametrize("nonsense", [{"value": 3}, {"value": {}}, {"value": {"result": None}}, {"refused": "x"},
-                                      {"value": {"result": {"a": 1}, "more": 2}},
-                                      {"error": {"type": "E", "message": "", "line": None, "code": None}}])
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"value": 3},
+        {"value": {}},
+        {"value": {"result": None}},
+        {"refused": "x"},
+        {"value": {"result": {"a": 1}, "more": 2}},
+        {"error": {"type": "E", "message": "", "line": None, "code": None}},
+    ],
+)
 def test_outcomes_of_any_form_are_judged(nonsense):
     from attnlab.judge import judge
 

@@ -6,21 +6,21 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from attnlab import mine
 
-SPLIT = '''\
+SPLIT = """\
 def split_heads(x, n_heads):
     if x.ndim != 3 or n_heads < 1 or x.shape[-1] % n_heads:
         raise ValueError("no")
     return cut(x, n_heads).transpose(1, 2)
-'''
+"""
 HELPER = "def cut(x, n_heads):\n    return x.unflatten(-1, (n_heads, -1))\n"
-MERGE = '''\
+MERGE = """\
 def merge_heads(x):
     if x.ndim != 4:
         raise ValueError("no")
     return x.transpose(1, 2).flatten(2)
-'''
+"""
 STUB = "def merge_heads(x):\n    raise NotImplementedError"
-LAYER = '''\
+LAYER = """\
 class MultiHeadAttention(nn.Module):
     def __init__(self, d_model, n_heads):
         super().__init__()
@@ -43,7 +43,7 @@ class MultiHeadAttention(nn.Module):
         some = allowed.any(-1, keepdim=True)
         weights = scores.masked_fill(~allowed & some, float("-inf")).softmax(-1) * allowed
         return self.W_o(merge_heads(weights @ v)), weights
-'''
+"""
 IMPORTS = "import torch\nfrom torch import nn"
 
 
@@ -53,8 +53,9 @@ def answer(name, source):
 
 def notebook(folder, *cells, stem="multi_head"):
     path = folder / f"{stem}.ipynb"
-    nbformat.write(new_notebook(cells=[cell if not isinstance(cell, str) else new_code_cell(cell)
-                                       for cell in cells]), path)
+    nbformat.write(
+        new_notebook(cells=[cell if not isinstance(cell, str) else new_code_cell(cell) for cell in cells]), path
+    )
     return path
 
 
@@ -70,8 +71,13 @@ def folder(tmp_path, monkeypatch):
 
 def complete(folder, **changed):
     cells = {"split_heads": SPLIT, "merge_heads": MERGE, "MultiHeadAttention": LAYER} | changed
-    return notebook(folder, IMPORTS, "raise RuntimeError('the rest of the notebook must not run')", HELPER,
-                    *(answer(name, source) for name, source in cells.items()))
+    return notebook(
+        folder,
+        IMPORTS,
+        "raise RuntimeError('the rest of the notebook must not run')",
+        HELPER,
+        *(answer(name, source) for name, source in cells.items()),
+    )
 
 
 def refusal(name):
@@ -84,9 +90,9 @@ def refusal(name):
 
 def test_an_answer_comes_from_the_notebook_beside_with_the_functions_it_calls(folder):
     complete(folder)
-    from attnlab.mine import MultiHeadAttention
-
     import torch
+
+    from attnlab.mine import MultiHeadAttention
 
     output, weights = MultiHeadAttention(6, 2)(torch.randn(1, 3, 6))
     assert output.shape == (1, 3, 6) and weights.shape == (1, 2, 3, 3)
@@ -110,8 +116,11 @@ def test_the_table_says_whose_each_part_is(folder):
 
     parts = mine.parts(generate)
     assert [(part.name, part.origin, part.own) for part in parts] == [
-        ("split_heads", "your multi_head.ipynb", True), ("merge_heads", "your multi_head.ipynb", True),
-        ("MultiHeadAttention", "your multi_head.ipynb", True), ("generate", "this notebook", True)]
+        ("split_heads", "your multi_head.ipynb", True),
+        ("merge_heads", "your multi_head.ipynb", True),
+        ("MultiHeadAttention", "your multi_head.ipynb", True),
+        ("generate", "this notebook", True),
+    ]
     assert "your multi_head.ipynb" in parts._repr_html_() and "split_heads" in repr(parts)
 
 
@@ -142,11 +151,14 @@ def test_a_class_that_calls_an_unfinished_function_is_refused(folder):
     assert "MultiHeadAttention" in refusal("MultiHeadAttention")
 
 
-@pytest.mark.parametrize("source, words", [
-    ("def merge_heads(x:", "no Python"),
-    ("def other(x):\n    return x", "does not define merge_heads"),
-    ("merge_heads = made_up(3)", "NameError"),
-])
+@pytest.mark.parametrize(
+    "source, words",
+    [
+        ("def merge_heads(x:", "no Python"),
+        ("def other(x):\n    return x", "does not define merge_heads"),
+        ("merge_heads = made_up(3)", "NameError"),
+    ],
+)
 def test_a_cell_that_does_not_work_is_told_in_words(folder, source, words):
     complete(folder, merge_heads=source)
     assert words in refusal("merge_heads")
@@ -177,8 +189,13 @@ def test_without_marks_the_cell_that_defines_the_name_is_found(folder):
 
 
 def test_a_demonstration_of_the_same_name_does_not_stand_in_for_the_answer(folder):
-    notebook(folder, IMPORTS, "def merge_heads(x):\n    return None", answer("merge_heads", MERGE),
-             "def merge_heads(x):\n    return 3")
+    notebook(
+        folder,
+        IMPORTS,
+        "def merge_heads(x):\n    return None",
+        answer("merge_heads", MERGE),
+        "def merge_heads(x):\n    return 3",
+    )
     assert mine.merge_heads.__name__ == "merge_heads"
 
 

@@ -28,9 +28,17 @@ def test_unchanged_names_what_was_altered_and_shows_it():
     assert np.array_equal(seen["after"]["x"], 2 * X) and np.array_equal(seen["after"]["keep"], X)
 
 
-@pytest.mark.parametrize("before, after", [
-    (np.float32([1.0]), np.float64([1.0])), ([1], [1.0]), ((1,), [1]), (0.0, -0.0),
-    (np.zeros((2, 1)), np.zeros((1, 2))), ({"a": 1}, {"b": 1})])
+@pytest.mark.parametrize(
+    "before, after",
+    [
+        (np.float32([1.0]), np.float64([1.0])),
+        ([1], [1.0]),
+        ((1,), [1]),
+        (0.0, -0.0),
+        (np.zeros((2, 1)), np.zeros((1, 2))),
+        ({"a": 1}, {"b": 1}),
+    ],
+)
 def test_same_is_strict(before, after):
     assert probes.same(before, before) and not probes.same(before, after)
 
@@ -39,9 +47,16 @@ def test_same_takes_a_nan_for_itself():
     assert probes.same(np.array([np.nan]), np.array([np.nan]))
 
 
-@pytest.mark.parametrize("error, name", [(ValueError, "ValueError"), (RuntimeError, "ValueError"),
-                                         (KeyError, "KeyError"), (np.linalg.LinAlgError, "ValueError"),
-                                         (IndexError, "IndexError")])
+@pytest.mark.parametrize(
+    "error, name",
+    [
+        (ValueError, "ValueError"),
+        (RuntimeError, "ValueError"),
+        (KeyError, "KeyError"),
+        (np.linalg.LinAlgError, "ValueError"),
+        (IndexError, "IndexError"),
+    ],
+)
 def test_error_of_tells_the_type(error, name):
     def refuse():
         raise error("x")

@@ -59,10 +59,13 @@ def test_a_parameter_that_nobody_asked_for_shows_and_repeats():
     assert not torch.equal(first, X @ W.T)
 
 
-@pytest.mark.parametrize("weights, words", [
-    ({"U.weight": W}, "it has no parameter `U.weight`; it has W.weight"),
-    ({"W.weight": W[:1]}, "its parameter `W.weight` has shape (2, 2) where (1, 2) was expected"),
-])
+@pytest.mark.parametrize(
+    "weights, words",
+    [
+        ({"U.weight": W}, "it has no parameter `U.weight`; it has W.weight"),
+        ({"W.weight": W[:1]}, "its parameter `W.weight` has shape (2, 2) where (1, 2) was expected"),
+    ],
+)
 def test_weights_that_do_not_fit_are_told_in_words(weights, words):
     assert seen("call", Scale, init={"width": 2}, weights=weights, x=X) == {"refused": words}
     assert seen("error_of", Scale, init={"width": 2}, weights=weights, x=X) == {"refused": words}
@@ -99,7 +102,8 @@ def test_where_nothing_depends_on_an_input_its_gradient_is_zero():
 
 def test_a_result_that_cannot_be_differentiated_is_told_in_words():
     assert seen("gradients", lambda x: (x, None), x=X, upstream=[X, X]) == {
-        "refused": "the result should be 2 tensors, to be differentiated; Tensor, NoneType came"}
+        "refused": "the result should be 2 tensors, to be differentiated; Tensor, NoneType came"
+    }
 
 
 def test_a_module_that_alters_its_input_is_found_out():
@@ -122,6 +126,7 @@ def test_the_line_of_an_error_in_a_method_is_the_students_own():
 
 # What a student reads ------------------------------------------------------------------------------------------------
 
+
 def scale_exercise():
     scale = Exercise(Scale, section="Scaling")
 
@@ -136,8 +141,12 @@ def scale_exercise():
 
     @scale.property("has the right gradients", points=1, probe=probes.gradients, hint="Detach nothing.")
     def slopes(rng):
-        yield dict(init={"width": 3}, weights={"W.weight": normal(rng, 3, 3)}, x=normal(rng, 2, 3),
-                   upstream=[normal(rng, 2, 3)])
+        yield dict(
+            init={"width": 3},
+            weights={"W.weight": normal(rng, 3, 3)},
+            x=normal(rng, 2, 3),
+            upstream=[normal(rng, 2, 3)],
+        )
 
     return scale
 
@@ -218,5 +227,7 @@ def test_a_parameter_can_not_stand_for_two():
 def test_of_many_parameters_those_that_differ_are_named():
     asked = ", ".join(f"part.W_{i}.weight (12, 12)" for i in range(9))
     words = probes.phrase("parameters", asked, asked.replace("W_8", "W_x").replace("W_0.weight (12", "W_0.weight (3"))
-    assert words == ("Of its parameters, missing are part.W_0.weight (12, 12), part.W_8.weight (12, 12); "
-                     "not asked for are part.W_0.weight (3, 12), part.W_x.weight (12, 12)")
+    assert words == (
+        "Of its parameters, missing are part.W_0.weight (12, 12), part.W_8.weight (12, 12); "
+        "not asked for are part.W_0.weight (3, 12), part.W_x.weight (12, 12)"
+    )

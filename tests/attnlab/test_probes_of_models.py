@@ -25,6 +25,7 @@ def seen(probe, target, **inputs):
 
 # steps: an object and its methods
 
+
 class Tally:
     """Adds tensors up. It gives away its own sum, and alters it in the next step."""
 
@@ -107,18 +108,19 @@ def told(*steps, expected):
 
 def test_a_wrong_number_is_told_with_its_step():
     assert told({"do": "add", "x": ONES}, {"do": "len"}, expected=3) == (
-        "In step 2 (len): the result is 1 where 3 was expected")
+        "In step 2 (len): the result is 1 where 3 was expected"
+    )
 
 
 def test_one_of_several_values_is_told_with_its_step():
     first, other = ({"step 1, append": (torch.ones(2), torch.ones(n)), "changed": ""} for n in (2, 3))
-    assert difference(first, other).words == (
-        "In step 1 (append): value 2 of 2 has shape (3,) where (2,) was expected")
+    assert difference(first, other).words == ("In step 1 (append): value 2 of 2 has shape (3,) where (2,) was expected")
 
 
 def test_a_step_that_fails_and_should_not_is_told_by_its_error():
     assert told({"do": "add", "x": torch.ones(3)}, expected=ONES) == (
-        "In step 1 (add): it raised ValueError on what it should accept")
+        "In step 1 (add): it raised ValueError on what it should accept"
+    )
 
 
 def test_a_step_that_fails_and_should_not_is_told_with_all_steps():
@@ -133,27 +135,39 @@ def test_a_step_that_fails_and_should_not_is_told_with_all_steps():
             raise ValueError
 
     assert examine(Refuses, exercise.material(1)).findings[0].detail.splitlines()[:4] == [
-        "In step 2 (add): it raised ValueError on what it should accept.", "made with = width: 2",
-        "steps     = 1. len", "            2. add x of shape (2,)"]
+        "In step 2 (add): it raised ValueError on what it should accept.",
+        "made with = width: 2",
+        "steps     = 1. len",
+        "            2. add x of shape (2,)",
+    ]
 
 
 def test_a_step_that_should_have_failed_is_told_as_such():
     assert told({"do": "add", "x": ONES}, expected="ValueError") == (
-        "In step 1 (add): it should have raised ValueError, and it returned something")
+        "In step 1 (add): it should have raised ValueError, and it returned something"
+    )
 
 
 def test_a_step_that_fails_with_another_error_is_told_by_both():
     assert told({"do": "len"}, {"do": "reset"}, expected="ValueError") == (
-        "In step 2 (reset): it raised AttributeError where ValueError was to be raised")
+        "In step 2 (reset): it raised AttributeError where ValueError was to be raised"
+    )
 
 
 def test_steps_are_shown_one_a_line_with_the_shapes_of_what_they_are_given():
-    assert table({"steps": [{"do": "append", "k": torch.ones(2, 3), "v": torch.ones(2, 1)}, {"do": "len"},
-                            {"do": "view", "shape": [3]}]}) == [
-        "steps = 1. append k of shape (2, 3), v of shape (2, 1)", "        2. len", "        3. view shape = [3]"]
+    assert table(
+        {
+            "steps": [
+                {"do": "append", "k": torch.ones(2, 3), "v": torch.ones(2, 1)},
+                {"do": "len"},
+                {"do": "view", "shape": [3]},
+            ]
+        }
+    ) == ["steps = 1. append k of shape (2, 3), v of shape (2, 1)", "        2. len", "        3. view shape = [3]"]
 
 
 # in_chunks: a module and its cache
+
 
 class Past(nn.Module):
     """The sum of all rows so far times W, the earlier ones out of the cache."""
@@ -164,7 +178,7 @@ class Past(nn.Module):
 
     def forward(self, x, cache=None, *, scale=None):
         kept = x if cache is None else cache.append(x[:, None], -x[:, None])[0][:, 0]
-        sums = self.W(kept).cumsum(1)[:, kept.shape[1] - x.shape[1]:]
+        sums = self.W(kept).cumsum(1)[:, kept.shape[1] - x.shape[1] :]
         return sums if scale is None else sums * scale
 
 
@@ -179,7 +193,7 @@ class KeepsToItself(Past):
     """What it read before is kept in the module, where it belongs to whoever calls."""
 
     def forward(self, x, cache=None):
-        before = getattr(self, "before", torch.zeros_like(x[:, :1]))[:x.shape[0]]
+        before = getattr(self, "before", torch.zeros_like(x[:, :1]))[: x.shape[0]]
         sums = self.W(x).cumsum(1) + before
         self.before = sums[:, -1:].detach()
         return sums
@@ -330,10 +344,17 @@ def test_logits_of_the_case_stay_when_the_function_alters_its_own():
     assert torch.equal(logits, LOGITS)
 
 
-@pytest.mark.parametrize("wrong, words", [
-    (lambda ids: ids.double(), "torch.float64"), (lambda ids: ids[..., None], "(20000, 2, 1)"),
-    (lambda ids: ids.tolist(), "list"), (lambda ids: ids + 1, "from 1 to 4"), (lambda ids: ids - 1, "from -1 to 2")],
-    ids=["floats", "shape", "list", "too large", "negative"])
+@pytest.mark.parametrize(
+    "wrong, words",
+    [
+        (lambda ids: ids.double(), "torch.float64"),
+        (lambda ids: ids[..., None], "(20000, 2, 1)"),
+        (lambda ids: ids.tolist(), "list"),
+        (lambda ids: ids + 1, "from 1 to 4"),
+        (lambda ids: ids - 1, "from -1 to 2"),
+    ],
+    ids=["floats", "shape", "list", "too large", "negative"],
+)
 def test_what_are_no_tokens_is_refused_in_a_sentence(wrong, words):
     refused = draws(lambda logits, generator: wrong(draw(logits, generator)))["refused"]
     assert words in refused
@@ -494,8 +515,14 @@ def test_a_prompt_that_is_altered_does_not_alter_the_case():
 def test_text_that_is_drawn_agrees_with_and_without_a_cache():
     got = written(writes, temperature=1.5, seed=3)
     assert torch.equal(got.pop("prompt"), IDS)
-    assert got == {"generator_repeats": True, "generator_varies": True, "agrees": True, "length": 9,
-                   "fed_again": False, "caches": True}
+    assert got == {
+        "generator_repeats": True,
+        "generator_varies": True,
+        "agrees": True,
+        "length": 9,
+        "fed_again": False,
+        "caches": True,
+    }
 
 
 def test_text_that_is_drawn_from_a_stale_cache_does_not_agree():
@@ -513,12 +540,13 @@ def test_a_generator_that_is_not_passed_on_shows():
 
 
 def test_a_text_without_its_prompt_shows():
-    got = written(lambda ids, **inputs: writes(ids=ids, **inputs)[:, ids.shape[1]:], temperature=1.5, seed=3)
+    got = written(lambda ids, **inputs: writes(ids=ids, **inputs)[:, ids.shape[1] :], temperature=1.5, seed=3)
     assert got["length"] == 6
     assert not torch.equal(got["prompt"], IDS)
 
 
 # repeated: a module that leaves nothing to chance
+
 
 class Drops(nn.Module):
     """A map, and a dropout that is written in one of several ways."""
@@ -542,8 +570,15 @@ def again(how, **inputs):
     return seen("repeated", Drops, init={"width": WIDTH, "how": how}, weights=WEIGHT, x=X, **inputs)
 
 
-@pytest.mark.parametrize("how, steady", [("never", [True] * 6), ("in training", [True] * 3 + [False] * 3),
-                                         ("always", [False] * 6), ("counts", [False] * 6)])
+@pytest.mark.parametrize(
+    "how, steady",
+    [
+        ("never", [True] * 6),
+        ("in training", [True] * 3 + [False] * 3),
+        ("always", [False] * 6),
+        ("counts", [False] * 6),
+    ],
+)
 def test_dropout_shows_in_training_or_wherever_it_is_on(how, steady):
     assert again(how)["steady"].tolist() == steady
 

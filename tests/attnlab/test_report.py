@@ -25,10 +25,16 @@ def raising(x, times=1):
 
 
 ANSWERS = {
-    "right": doubled, "none": lambda x, times=1: None, "off": lambda x, times=1: x * 2 + 0.1,
-    "list": lambda x, times=1: list(x), "raises": raising, "strange": lambda x, times=1: (i for i in x),
-    "long": lambda x, times=1: np.ones((40, 50)), "once": lambda x, times=1: doubled(x),
-    "word": lambda x, times=1: "x" * 500, "tuple": lambda x, times=1: (x, x),
+    "right": doubled,
+    "none": lambda x, times=1: None,
+    "off": lambda x, times=1: x * 2 + 0.1,
+    "list": lambda x, times=1: list(x),
+    "raises": raising,
+    "strange": lambda x, times=1: (i for i in x),
+    "long": lambda x, times=1: np.ones((40, 50)),
+    "once": lambda x, times=1: doubled(x),
+    "word": lambda x, times=1: "x" * 500,
+    "tuple": lambda x, times=1: (x, x),
     "huge": lambda x, times=1: doubled(x) * 1e200,
 }
 
@@ -45,14 +51,19 @@ def test_a_report_is_short(kind):
 
 
 def test_full_marks_are_one_line_each():
-    assert text(doubled) == ("doubled" + "3 of 3 passed".rjust(WIDTH - 7) + "\n ok   doubles every entry\n"
-                             " ok   leaves its input as it was\n ok   refuses a matrix")
+    assert text(doubled) == (
+        "doubled" + "3 of 3 passed".rjust(WIDTH - 7) + "\n ok   doubles every entry\n"
+        " ok   leaves its input as it was\n ok   refuses a matrix"
+    )
 
 
 def test_a_named_mistake_comes_with_its_section_and_without_numbers():
     lines = text(ANSWERS["once"]).split("\n")
-    assert lines[1:4] == [" no   doubles every entry", "      The number of doublings is ignored.",
-                          '      See "How often".']
+    assert lines[1:4] == [
+        " no   doubles every entry",
+        "      The number of doublings is ignored.",
+        '      See "How often".',
+    ]
     assert len(lines) == 6
 
 
@@ -87,8 +98,13 @@ def test_an_answer_that_could_not_be_judged_lists_no_properties():
 
 
 def test_a_run_that_broke_off_shows_what_passed_and_why_it_ended():
-    broken = Report("doubled", 2.0, False, [Finding("one", True, 1.0, 1.0), Finding("two", False, 0.0, 1.0,
-                    kind="no answer", detail="No answer came.")], "no answer within 10 seconds")
+    broken = Report(
+        "doubled",
+        2.0,
+        False,
+        [Finding("one", True, 1.0, 1.0), Finding("two", False, 0.0, 1.0, kind="no answer", detail="No answer came.")],
+        "no answer within 10 seconds",
+    )
     shown = as_text(broken)
     assert "1 of 2 passed" in shown and "No answer within 10 seconds." in shown
 
@@ -125,12 +141,16 @@ def test_html_loads_nothing_and_runs_nothing():
 
 def test_a_table_aligns_its_signs_and_its_rows():
     assert show.table({"x": np.array([[1.0, 2.0], [3.0, 4.5]]), "axis": 1}) == [
-        "x    = [[1. , 2. ],", "        [3. , 4.5]]", "axis = 1"]
+        "x    = [[1. , 2. ],",
+        "        [3. , 4.5]]",
+        "axis = 1",
+    ]
 
 
 def test_long_arrays_are_told_by_shape_and_first_entries():
     assert show.table({"x": np.arange(2000.0).reshape(50, 40)}) == [
-        "x = an array of shape (50, 40), starting 0, 1, 2, ..."]
+        "x = an array of shape (50, 40), starting 0, 1, 2, ..."
+    ]
     assert show.table({"x": np.zeros((0, 3))}) == ["x = an array of shape (0, 3), with no entry"]
 
 
@@ -140,7 +160,19 @@ def test_two_values_that_look_alike_get_more_digits():
 
 
 def test_no_value_takes_many_or_wide_lines():
-    for value in (np.ones((20, 1)), np.full((2, 12), 1e-200), list(range(1000)), "x" * 1000, {"a": np.ones(99)},
-                  [[1.0] * 9] * 40, np.array([True] * 24), [np.ones((3, 3))] * 9, 10**300, (None, "x"), [], ()):
+    for value in (
+        np.ones((20, 1)),
+        np.full((2, 12), 1e-200),
+        list(range(1000)),
+        "x" * 1000,
+        {"a": np.ones(99)},
+        [[1.0] * 9] * 40,
+        np.array([True] * 24),
+        [np.ones((3, 3))] * 9,
+        10**300,
+        (None, "x"),
+        [],
+        (),
+    ):
         lines = show.table({"name": value})
         assert len(lines) <= show.MOST_LINES and max(map(len, lines)) <= 70

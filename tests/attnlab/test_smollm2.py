@@ -56,7 +56,8 @@ def theirs(smollm2_file, read_once):
 
     logging.disable_progress_bar()
     return AutoModelForCausalLM.from_pretrained(
-        str(smollm2_file.parent), gguf_file=smollm2_file.name, dtype=torch.float32).eval()
+        str(smollm2_file.parent), gguf_file=smollm2_file.name, dtype=torch.float32
+    ).eval()
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +106,7 @@ def test_greedy_continuations_of_thirty_tokens_are_those_of_transformers(written
     n, found = ids[text].shape[1], written(text)
     assert found.shape == (1, n + 30) and torch.equal(found[:, :n], ids[text])
     with torch.no_grad():
-        chosen = theirs(found[:, :-1]).logits[:, n - 1:].argmax(-1)
+        chosen = theirs(found[:, :-1]).logits[:, n - 1 :].argmax(-1)
     assert found[:, n:].tolist() == chosen.tolist()
 
 
@@ -127,6 +128,7 @@ def test_two_prompts_in_a_batch_do_not_disturb_each_other(ours, ids):
 
 
 # Wrong parts, each of which still writes fluent text or passes its own properties.
+
 
 def one_further_on(x, positions, base=10000.0):
     """Queries (nine heads) stand one place too far on, keys do not."""
@@ -158,16 +160,20 @@ def eps_of_another_model(x, weight, eps=1e-5):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("module, name, wrong", [
-    (kv_cache, "apply_rope", apply_rope_interleaved),
-    (kv_cache, "apply_rope", one_further_on),
-    (kv_cache, "apply_rope", turned_the_other_way),
-    (kv_cache, "apply_rope", default_base),
-    (kv_cache, "repeat_kv", one_head_after_the_other),
-    (transformer_block, "rms_norm", mean_taken_off),
-    (transformer_block, "rms_norm", without_its_weight),
-    (transformer_block, "rms_norm", eps_of_another_model),
-], ids=lambda value: getattr(value, "__name__", value))
+@pytest.mark.parametrize(
+    "module, name, wrong",
+    [
+        (kv_cache, "apply_rope", apply_rope_interleaved),
+        (kv_cache, "apply_rope", one_further_on),
+        (kv_cache, "apply_rope", turned_the_other_way),
+        (kv_cache, "apply_rope", default_base),
+        (kv_cache, "repeat_kv", one_head_after_the_other),
+        (transformer_block, "rms_norm", mean_taken_off),
+        (transformer_block, "rms_norm", without_its_weight),
+        (transformer_block, "rms_norm", eps_of_another_model),
+    ],
+    ids=lambda value: getattr(value, "__name__", value),
+)
 def test_a_wrong_part_breaks_the_agreement(ours, ids, logits, monkeypatch, module, name, wrong):
     text = PROMPTS[1]
     monkeypatch.setattr(module, name, wrong)
@@ -243,11 +249,19 @@ def test_the_recorded_choices_are_the_most_likely_tokens(ours, tokenizer):
 
 def test_the_shape_is_that_of_the_paper(smollm2_file):
     assert smollm2.config() == {
-        "vocab_size": 49152, "d_model": 576, "n_layers": 30, "n_heads": 9, "n_kv_heads": 3, "d_ff": 1536,
-        "base": 100000.0, "eps": pytest.approx(1e-5)}
+        "vocab_size": 49152,
+        "d_model": 576,
+        "n_layers": 30,
+        "n_heads": 9,
+        "n_kv_heads": 3,
+        "d_ff": 1536,
+        "base": 100000.0,
+        "eps": pytest.approx(1e-5),
+    }
 
 
 # Without the model.
+
 
 def test_nothing_is_found_where_the_setting_is_empty_or_names_no_file(monkeypatch, tmp_path):
     for value in ("", str(tmp_path / "none.gguf")):

@@ -22,6 +22,7 @@ def rooms(count):
 
 # Room
 
+
 def test_a_room_is_empty_at_first():
     assert len(Room(4)) == 0
 
@@ -81,6 +82,7 @@ def test_a_room_keeps_the_dtype():
 
 
 # Oracle
+
 
 def test_an_oracle_gives_a_logit_for_each_token_of_the_vocabulary():
     logits = Oracle(VOCAB, 2)(IDS)

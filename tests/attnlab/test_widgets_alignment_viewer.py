@@ -20,8 +20,9 @@ VALUES = [[1, 0], [0, 2], [-2, 0.5], [3, -1]]
 def softmaxed(seed, n_t, n_s, d_v):
     """Random weights and values; weights are the softmax of PyTorch, in float64."""
     generator = torch.Generator().manual_seed(seed)
-    scores, values = (torch.randn(shape, generator=generator, dtype=torch.float64)
-                      for shape in ((n_t, n_s), (n_s, d_v)))
+    scores, values = (
+        torch.randn(shape, generator=generator, dtype=torch.float64) for shape in ((n_t, n_s), (n_s, d_v))
+    )
     return F.softmax(2 * scores, dim=-1).numpy(), values.numpy()
 
 
@@ -52,6 +53,7 @@ def vector(page, name):
 
 # The numbers
 
+
 @pytest.mark.browser
 @pytest.mark.parametrize("seed, n_t, n_s, d_v", [(1, 3, 5, 2), (2, 14, 13, 8), (3, 1, 2, 3), (4, 4, 1, 1)])
 def test_compute_agrees_with_pytorch(watched, seed, n_t, n_s, d_v):
@@ -60,8 +62,9 @@ def test_compute_agrees_with_pytorch(watched, seed, n_t, n_s, d_v):
     settings[0] = weights[0]
     seen = load_widget(watched, viewer())
     for query in {0, n_t - 1}:
-        got = evaluate_compute(seen, dict(weights=weights.tolist(), values=values.tolist(), settings=settings.tolist(),
-                                          query=query))
+        got = evaluate_compute(
+            seen, dict(weights=weights.tolist(), values=values.tolist(), settings=settings.tolist(), query=query)
+        )
         expected = F.normalize(torch.tensor(settings), p=1, dim=-1).numpy()
         np.testing.assert_allclose(got["shares"], expected, rtol=1e-12)
         np.testing.assert_allclose(got["totals"], settings.sum(-1), rtol=1e-12)
@@ -99,13 +102,15 @@ def test_pythons_shares_and_context_are_those_of_the_page(watched):
     widget.settings = [[0.5, 0.5, 0.25, 0], [0, 0, 0, 0], [1, 1, 1, 1]]
     seen = load_widget(watched, widget)
     for query in range(3):
-        got = evaluate_compute(seen, dict(weights=widget.weights, values=widget.values, settings=widget.settings,
-                                          query=query))
+        got = evaluate_compute(
+            seen, dict(weights=widget.weights, values=widget.values, settings=widget.settings, query=query)
+        )
         np.testing.assert_allclose(widget.shares, got["shares"], rtol=1e-15)
         np.testing.assert_allclose(widget.context[query], got["context"], rtol=1e-12)
 
 
 # The map
+
 
 @pytest.mark.browser
 def test_the_map_shows_the_shares(shown):
@@ -136,6 +141,7 @@ def test_pointing_at_a_cell_reads_it_out(shown):
 
 
 # Weights to change
+
 
 @pytest.mark.browser
 def test_the_context_is_the_weighted_sum_of_the_values(shown):
@@ -219,8 +225,9 @@ def test_with_all_sliders_at_zero_the_context_is_zero_and_it_says_so(shown):
     assert shares(page) == ["0"] * 4
     assert vector(page, "context") == [0, 0]
     assert page.locator(".al-total").text_content() == "All sliders are at zero: nothing to share out."
-    assert said(page) == ("Target “black”: no weight on any source token, so there is nothing to share out. "
-                          "Shares and context are all 0.")
+    assert said(page) == (
+        "Target “black”: no weight on any source token, so there is nothing to share out. Shares and context are all 0."
+    )
     press(page, "Hard")  # the recorded weights say which was the largest
     assert shares(page) == ["0", "0", "1.00", "0"]
 
@@ -240,16 +247,24 @@ def test_solid_columns_add_up_to_the_context(shown):
     """In the list a column is share x value; all of an entry stacked are as high as the context's column below."""
     page = shown(viewer())
     heights = lambda kind: page.locator(kind).evaluate_all(  # noqa: E731
-        "all => all.map((i) => (parseFloat(i.style.height) * (i.style.top === '50%' ? -1 : 1)))")
+        "all => all.map((i) => (parseFloat(i.style.height) * (i.style.top === '50%' ? -1 : 1)))"
+    )
     solid = np.reshape(heights(".al-lines .al-solid"), (4, 2))
     np.testing.assert_allclose(solid.sum(0), heights(".al-chart .al-now"), atol=0.05)
     np.testing.assert_allclose(solid, np.array(WEIGHTS[0])[:, None] * VALUES / 3 * 50, atol=0.01)
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("scale, texts", [
-    (1, ["1.00", "0.06"]), (1e-3, ["0.00100", "0.00006"]), (100, ["100", "6"]), (1e5, ["1.0e5", "6.3e3"]),
-    (1e-8, ["1.0e−8", "6.2e−10"])])
+@pytest.mark.parametrize(
+    "scale, texts",
+    [
+        (1, ["1.00", "0.06"]),
+        (1e-3, ["0.00100", "0.00006"]),
+        (100, ["100", "6"]),
+        (1e5, ["1.0e5", "6.3e3"]),
+        (1e-8, ["1.0e−8", "6.2e−10"]),
+    ],
+)
 def test_numbers_are_written_as_their_size_needs(shown, scale, texts):
     page = shown(viewer(values=np.array(VALUES) * scale))
     assert page.locator("[data-value^='context-']").all_inner_texts() == texts
@@ -265,12 +280,19 @@ def test_what_python_sets_is_drawn(shown):
 
 # For everyone
 
+
 @pytest.mark.browser
-@pytest.mark.parametrize("query, words", [
-    (0, "Target “the”: 0.50 on “le₀”, 0.25 on “le₃”, 0.13 on “chat”, 0.13 on one other. "
-        "Context (1.00, 0.06), as recorded."),
-    (1, "Target “black”: 0.75 on “noir”, 0.25 on “chat”. Context (−1.50, 0.88), as recorded."),
-])
+@pytest.mark.parametrize(
+    "query, words",
+    [
+        (
+            0,
+            "Target “the”: 0.50 on “le₀”, 0.25 on “le₃”, 0.13 on “chat”, 0.13 on one other. "
+            "Context (1.00, 0.06), as recorded.",
+        ),
+        (1, "Target “black”: 0.75 on “noir”, 0.25 on “chat”. Context (−1.50, 0.88), as recorded."),
+    ],
+)
 def test_the_summary_says_what_is_taken(shown, query, words):
     assert said(shown(viewer(query=query))) == words
 
@@ -306,8 +328,9 @@ def test_nothing_is_faint_small_or_too_wide(watched, theme, width, n_t, n_s, d_v
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("n_t, n_s, d_v", [(9, 9, 4), (14, 4, 8), (3, 14, 2), (1, 1, 1), (13, 7, 6)])
 def test_the_reserved_height_is_the_height_it_takes(shown, width, n_t, n_s, d_v):
-    widget = AlignmentViewer([f"source{j}" for j in range(n_s)], [f"t{i}" for i in range(n_t)],
-                             *softmaxed(7, n_t, n_s, d_v))
+    widget = AlignmentViewer(
+        [f"source{j}" for j in range(n_s)], [f"t{i}" for i in range(n_t)], *softmaxed(7, n_t, n_s, d_v)
+    )
     page = shown(widget, width=width)
     reserved = widget.min_height + (widget.narrow_extra if width < 600 else 0)
     page.evaluate("document.querySelector('.aw').style.minHeight = 0")
@@ -318,8 +341,12 @@ def test_the_reserved_height_is_the_height_it_takes(shown, width, n_t, n_s, d_v)
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_moves_while_weights_change(shown, width):
     weights, values = softmaxed(8, 5, 6, 3)
-    page = shown(AlignmentViewer(["announced", "a", "an", "the", "of", "it"], ["Bekanntmachung", "er", "a", "b", "c"],
-                                 weights, values), width=width)
+    page = shown(
+        AlignmentViewer(
+            ["announced", "a", "an", "the", "of", "it"], ["Bekanntmachung", "er", "a", "b", "c"], weights, values
+        ),
+        width=width,
+    )
 
     def places():
         return [page.locator(where).first.bounding_box() for where in (".aw", ".al-lines", ".al-result", ".aw-summary")]
@@ -330,8 +357,12 @@ def test_nothing_moves_while_weights_change(shown, width):
         for name in ("Hard", "Even", "Reset"):
             press(page, name)
             for now, then in zip(places(), before):
-                np.testing.assert_allclose([now[key] for key in ("x", "y", "width")],
-                                           [then[key] for key in ("x", "y", "width")], rtol=0, atol=1)
+                np.testing.assert_allclose(
+                    [now[key] for key in ("x", "y", "width")],
+                    [then[key] for key in ("x", "y", "width")],
+                    rtol=0,
+                    atol=1,
+                )
         for j in range(6):
             slider(page, j).press("Home")
         assert abs(places()[2]["y"] - before[2]["y"]) <= 1
@@ -346,24 +377,28 @@ def test_it_hears_nothing_after_it_is_gone(shown):
 
 # Python
 
-@pytest.mark.parametrize("options, words", [
-    (dict(weights=[0.5, 0.5]), r"weights must have 2 dimensions; its shape is \(2,\)"),
-    (dict(values=[1, 2, 3, 4]), r"values must have 2 dimensions; its shape is \(4,\)"),
-    (dict(weights=[["a", "b"]]), "weights must be an array of numbers"),
-    (dict(source=SOURCE[:3]), "source must name the 4 columns of weights; 3 were given"),
-    (dict(target=TARGET + ["sat"]), "target must name the 3 rows of weights; 4 were given"),
-    (dict(target="cat"), "list of tokens; it is one string, 'cat'"),
-    (dict(values=VALUES[:3]), "weights is 3 x 4, values has 3 rows"),
-    (dict(values=np.ones((4, 9))), "1 to 8 wide; they are 9 wide"),
-    (dict(values=np.full((4, 2), np.nan)), "finite numbers"),
-    (dict(values=np.full((4, 2), 1e7)), "size at most 1e6"),
-    (dict(weights=np.multiply(WEIGHTS, 8)), "go from 0 to 6. Are they scores"),
-    (dict(weights=np.subtract(WEIGHTS, 0.5)), "between 0 and 1"),
-    (dict(weights=np.multiply(WEIGHTS, np.nan)), "between 0 and 1"),
-    (dict(weights=np.multiply(WEIGHTS, [[1], [0.5], [1]])), "row 1 sums to 0.5"),
-    (dict(query=3), "query must be 0 to 2; it is 3"),
-    (dict(query=-1), "query must be 0 to 2; it is -1"),
-])
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (dict(weights=[0.5, 0.5]), r"weights must have 2 dimensions; its shape is \(2,\)"),
+        (dict(values=[1, 2, 3, 4]), r"values must have 2 dimensions; its shape is \(4,\)"),
+        (dict(weights=[["a", "b"]]), "weights must be an array of numbers"),
+        (dict(source=SOURCE[:3]), "source must name the 4 columns of weights; 3 were given"),
+        (dict(target=TARGET + ["sat"]), "target must name the 3 rows of weights; 4 were given"),
+        (dict(target="cat"), "list of tokens; it is one string, 'cat'"),
+        (dict(values=VALUES[:3]), "weights is 3 x 4, values has 3 rows"),
+        (dict(values=np.ones((4, 9))), "1 to 8 wide; they are 9 wide"),
+        (dict(values=np.full((4, 2), np.nan)), "finite numbers"),
+        (dict(values=np.full((4, 2), 1e7)), "size at most 1e6"),
+        (dict(weights=np.multiply(WEIGHTS, 8)), "go from 0 to 6. Are they scores"),
+        (dict(weights=np.subtract(WEIGHTS, 0.5)), "between 0 and 1"),
+        (dict(weights=np.multiply(WEIGHTS, np.nan)), "between 0 and 1"),
+        (dict(weights=np.multiply(WEIGHTS, [[1], [0.5], [1]])), "row 1 sums to 0.5"),
+        (dict(query=3), "query must be 0 to 2; it is 3"),
+        (dict(query=-1), "query must be 0 to 2; it is -1"),
+    ],
+)
 def test_what_does_not_fit_is_refused_by_name(options, words):
     with pytest.raises(ValueError, match=words):
         viewer(**options)
@@ -374,9 +409,14 @@ def test_more_than_fourteen_tokens_are_refused():
         AlignmentViewer(["s"] * 15, ["t"], np.full((1, 15), 1 / 15), np.ones((15, 2)))
 
 
-@pytest.mark.parametrize("settings, words", [
-    ([[0.5] * 4] * 2, r"settings must be 3 x 4, as the weights; their shape is \(2, 4\)"),
-    ([[0.5, 0.5, 0, 1.5]] * 3, "between 0 and 1"), ([[0.5, 0.5, 0, -0.5]] * 3, "between 0 and 1")])
+@pytest.mark.parametrize(
+    "settings, words",
+    [
+        ([[0.5] * 4] * 2, r"settings must be 3 x 4, as the weights; their shape is \(2, 4\)"),
+        ([[0.5, 0.5, 0, 1.5]] * 3, "between 0 and 1"),
+        ([[0.5, 0.5, 0, -0.5]] * 3, "between 0 and 1"),
+    ],
+)
 def test_sliders_take_numbers_from_zero_to_one(settings, words):
     with pytest.raises(ValueError, match=words):
         viewer().settings = settings

@@ -60,6 +60,7 @@ TOKENS = ["The", "CEO", "announced"]
 
 # The numbers
 
+
 @pytest.mark.browser
 @pytest.mark.parametrize("seed, shape", [(1, (2, 3, 4, 5)), (2, (1, 1, 6, 2)), (3, (3, 1, 1, 7)), (4, (1, 4, 5, 1))])
 def test_compute_gives_back_pytorchs_softmax(watched, seed, shape):
@@ -112,6 +113,7 @@ def test_a_tiny_weight_is_told_from_no_weight(heatmap):
 
 # Choosing
 
+
 @pytest.mark.browser
 @pytest.mark.parametrize("control, saved", [("Layer", "layer"), ("Head", "head")])
 def test_layer_and_head_change_the_map(heatmap, control, saved):
@@ -124,8 +126,10 @@ def test_layer_and_head_change_the_map(heatmap, control, saved):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("shape, visible", [((3, 3), []), ((2, 3, 3), ["head"]), ((2, 1, 3, 3), ["layer"]),
-                                            ((2, 2, 3, 3), ["layer", "head"])])
+@pytest.mark.parametrize(
+    "shape, visible",
+    [((3, 3), []), ((2, 3, 3), ["head"]), ((2, 1, 3, 3), ["layer"]), ((2, 2, 3, 3), ["layer", "head"])],
+)
 def test_there_is_a_choice_only_where_there_are_several(heatmap, shape, visible):
     page = heatmap(softmaxed(6, *shape), TOKENS)
     assert page.locator("select:visible").evaluate_all("all => all.map((s) => s.dataset.go)") == visible
@@ -164,6 +168,7 @@ def test_what_python_sets_is_drawn(heatmap):
 
 # For everyone
 
+
 @pytest.mark.browser
 def test_a_cell_says_who_looks_at_whom(heatmap):
     page = heatmap(THREE, TOKENS)
@@ -172,10 +177,21 @@ def test_a_cell_says_who_looks_at_whom(heatmap):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("keys, at", [
-    (["ArrowUp"], "1-2"), (["ArrowLeft"], "2-1"), (["ArrowRight"], "2-2"), (["ArrowDown"], "2-2"), (["Home"], "2-0"),
-    (["Home", "End"], "2-2"), (["Control+Home"], "0-0"), (["Control+Home", "Control+End"], "2-2"), (["PageUp"], "0-2"),
-    (["ArrowUp", "ArrowUp", "ArrowUp", "ArrowLeft", "ArrowRight"], "0-2")])
+@pytest.mark.parametrize(
+    "keys, at",
+    [
+        (["ArrowUp"], "1-2"),
+        (["ArrowLeft"], "2-1"),
+        (["ArrowRight"], "2-2"),
+        (["ArrowDown"], "2-2"),
+        (["Home"], "2-0"),
+        (["Home", "End"], "2-2"),
+        (["Control+Home"], "0-0"),
+        (["Control+Home", "Control+End"], "2-2"),
+        (["PageUp"], "0-2"),
+        (["ArrowUp", "ArrowUp", "ArrowUp", "ArrowLeft", "ArrowRight"], "0-2"),
+    ],
+)
 def test_arrows_home_and_end_move_the_focus(heatmap, keys, at):
     page = heatmap(THREE, TOKENS)
     page.keyboard.press("Tab")  # one stop: the strongest cell of the selected, last, row
@@ -238,7 +254,8 @@ def test_the_text_on_every_colour_can_be_read(heatmap, theme):
 def test_the_colours_are_ordered_in_lightness(heatmap, theme):
     page = heatmap(THREE, TOKENS, page=dict(theme=theme))
     lightness = page.locator(".aw-ramp i").evaluate_all(
-        "all => all.map((i) => Number(getComputedStyle(i).backgroundColor.match(/oklch.([0-9.]+)/)[1]))")
+        "all => all.map((i) => Number(getComputedStyle(i).backgroundColor.match(/oklch.([0-9.]+)/)[1]))"
+    )
     steps = np.diff(lightness)
     assert np.all(steps < 0) if theme == "light" else np.all(steps > 0)
     np.testing.assert_allclose(steps, steps.mean(), rtol=0.01)
@@ -250,7 +267,8 @@ def test_a_phone_shows_it_without_scrolling_sideways(heatmap, n):
     page = heatmap(softmaxed(9, 2, 2, n, n), ["announcements"] * n, page=dict(width=390, height=844))
     assert page.evaluate("document.documentElement.scrollWidth") <= 390
     sizes = page.locator(".hm-cell, select").evaluate_all(
-        "all => all.map((e) => e.getBoundingClientRect()).map((r) => Math.min(r.width, r.height))")
+        "all => all.map((e) => e.getBoundingClientRect()).map((r) => Math.min(r.width, r.height))"
+    )
     assert min(sizes) >= 24
 
 
@@ -271,6 +289,7 @@ def test_it_hears_nothing_after_it_is_gone(heatmap):
 
 # Python
 
+
 @pytest.mark.parametrize("shape", [(4, 5), (3, 4, 5), (2, 3, 4, 5)])
 def test_missing_leading_axes_are_added(shape):
     weights = softmaxed(11, *shape)
@@ -284,21 +303,29 @@ def test_bytes_are_as_few_as_keep_the_numbers():
     assert len(AttentionHeatmap.from_recording(data.seven_tokens()).data) == 4 * 30 * 9 * 7 * 7
 
 
-@pytest.mark.parametrize("weights, tokens, options, words", [
-    (np.ones(3), ["a"], {}, r"their shape is \(3,\)"),
-    (np.ones((1, 1, 1, 1, 1)), ["a"], {}, r"\(1, 1, 1, 1, 1\)"),
-    (np.zeros((0, 2)), [], {}, r"\(0, 2\)"),
-    (np.eye(3), ["a", "b"], {}, r"name the 3 queries \(rows\); 2 were given"),
-    (np.full((2, 3), 0.1), ["a", "b"], {}, r"key_tokens \(left out, so tokens\) must name the 3 keys \(columns\); 2"),
-    (np.full((2, 3), 0.1), ["a", "b"], dict(key_tokens=["x"]), r"key_tokens must name the 3 keys \(columns\); 1"),
-    (np.array([[3.5]]), ["a"], {}, "go from 3.5 to 3.5. Are they scores"),
-    (np.array([[-1.0]]), ["a"], {}, "between 0 and 1"),
-    (np.array([[np.nan]]), ["a"], {}, "between 0 and 1"),
-    ([[1.0], [0.5, 0.5]], ["a", "b"], {}, "array of numbers"),
-    (np.eye(2), ["a", "b"], dict(layer=1), "layer must be 0 to 0; it is 1"),
-    (np.eye(2)[None].repeat(3, 0), ["a", "b"], dict(head=3), "head must be 0 to 2; it is 3"),
-    (np.eye(2), ["a", "b"], dict(query=-1), "query must be 0 to 1; it is -1"),
-])
+@pytest.mark.parametrize(
+    "weights, tokens, options, words",
+    [
+        (np.ones(3), ["a"], {}, r"their shape is \(3,\)"),
+        (np.ones((1, 1, 1, 1, 1)), ["a"], {}, r"\(1, 1, 1, 1, 1\)"),
+        (np.zeros((0, 2)), [], {}, r"\(0, 2\)"),
+        (np.eye(3), ["a", "b"], {}, r"name the 3 queries \(rows\); 2 were given"),
+        (
+            np.full((2, 3), 0.1),
+            ["a", "b"],
+            {},
+            r"key_tokens \(left out, so tokens\) must name the 3 keys \(columns\); 2",
+        ),
+        (np.full((2, 3), 0.1), ["a", "b"], dict(key_tokens=["x"]), r"key_tokens must name the 3 keys \(columns\); 1"),
+        (np.array([[3.5]]), ["a"], {}, "go from 3.5 to 3.5. Are they scores"),
+        (np.array([[-1.0]]), ["a"], {}, "between 0 and 1"),
+        (np.array([[np.nan]]), ["a"], {}, "between 0 and 1"),
+        ([[1.0], [0.5, 0.5]], ["a", "b"], {}, "array of numbers"),
+        (np.eye(2), ["a", "b"], dict(layer=1), "layer must be 0 to 0; it is 1"),
+        (np.eye(2)[None].repeat(3, 0), ["a", "b"], dict(head=3), "head must be 0 to 2; it is 3"),
+        (np.eye(2), ["a", "b"], dict(query=-1), "query must be 0 to 1; it is -1"),
+    ],
+)
 def test_what_does_not_fit_is_refused_by_name(weights, tokens, options, words):
     with pytest.raises(ValueError, match=words):
         AttentionHeatmap(weights, tokens, **options)

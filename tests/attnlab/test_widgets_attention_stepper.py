@@ -54,10 +54,19 @@ def field(page, which):
 
 # The numbers
 
+
 @pytest.mark.browser
-@pytest.mark.parametrize("seed, n_q, n_k, d_k, d_v, size", [
-    (1, 3, 3, 2, 2, 1), (2, 2, 5, 3, 4, 1), (3, 6, 4, 6, 1, 3), (4, 1, 6, 1, 6, 1), (5, 5, 2, 4, 3, 300),
-    (6, 4, 1, 5, 2, 1)])
+@pytest.mark.parametrize(
+    "seed, n_q, n_k, d_k, d_v, size",
+    [
+        (1, 3, 3, 2, 2, 1),
+        (2, 2, 5, 3, 4, 1),
+        (3, 6, 4, 6, 1, 3),
+        (4, 1, 6, 1, 6, 1),
+        (5, 5, 2, 4, 3, 300),
+        (6, 4, 1, 5, 2, 1),
+    ],
+)
 def test_compute_gives_what_pytorch_gives(watched, seed, n_q, n_k, d_k, d_v, size):
     Q, K, V = arrays(seed, n_q, n_k, d_k, d_v, size)
     seen = load_widget(watched, AttentionStepper())
@@ -66,9 +75,16 @@ def test_compute_gives_what_pytorch_gives(watched, seed, n_q, n_k, d_k, d_v, siz
     scores = torch.matmul(q, k.mT)
     scaled = scores / math.sqrt(d_k)
     shifted = scaled - scaled.max(dim=-1, keepdim=True).values
-    expected = dict(scores=scores, scaled=scaled, maxima=scaled.amax(-1), exponentials=shifted.exp(),
-                    totals=shifted.exp().sum(-1), weights=F.softmax(scaled, dim=-1),
-                    output=F.scaled_dot_product_attention(q, k, v), root=torch.tensor(d_k).double().sqrt())
+    expected = dict(
+        scores=scores,
+        scaled=scaled,
+        maxima=scaled.amax(-1),
+        exponentials=shifted.exp(),
+        totals=shifted.exp().sum(-1),
+        weights=F.softmax(scaled, dim=-1),
+        output=F.scaled_dot_product_attention(q, k, v),
+        root=torch.tensor(d_k).double().sqrt(),
+    )
     assert set(got) == set(expected)
     for name, value in expected.items():
         np.testing.assert_allclose(got[name], value.numpy(), rtol=1e-12, atol=1e-6, err_msg=name)
@@ -102,6 +118,7 @@ def test_scores_of_a_thousand_still_give_weights(stepper):
 
 
 # Stepping
+
 
 @pytest.mark.browser
 def test_next_shows_one_stage_more_and_keeps_the_earlier_ones(stepper):
@@ -154,6 +171,7 @@ def test_stepping_moves_nothing_below_the_widget(stepper):
 
 
 # Controls
+
 
 @pytest.mark.browser
 def test_another_query_has_its_own_row(stepper):
@@ -223,15 +241,19 @@ def test_arrays_of_another_size_are_drawn_anew(stepper):
 
 # The sum behind a number
 
+
 @pytest.mark.browser
-@pytest.mark.parametrize("stage, cell, text", [
-    ("scores", 2, "q1 · k3 = 1·1 + 0·1 = 1"),
-    ("scaled", 0, "1 / √2 = 1 / 1.414 = 0.707"),
-    ("exponentials", 1, "e0 − 0.707 = e−0.707 = 0.493"),
-    ("exponentials", 3, "total: 1 + 0.493 + 1 = 2.493"),
-    ("weights", 1, "0.493 / 2.493 = 0.198"),
-    ("output", 1, "column 2 of V: 0.401·0 + 0.198·3 + 0.401·1 = 0.994"),
-])
+@pytest.mark.parametrize(
+    "stage, cell, text",
+    [
+        ("scores", 2, "q1 · k3 = 1·1 + 0·1 = 1"),
+        ("scaled", 0, "1 / √2 = 1 / 1.414 = 0.707"),
+        ("exponentials", 1, "e0 − 0.707 = e−0.707 = 0.493"),
+        ("exponentials", 3, "total: 1 + 0.493 + 1 = 2.493"),
+        ("weights", 1, "0.493 / 2.493 = 0.198"),
+        ("output", 1, "column 2 of V: 0.401·0 + 0.198·3 + 0.401·1 = 0.994"),
+    ],
+)
 def test_a_number_opens_to_its_sum_and_closes_again(stepper, stage, cell, text):
     page = stepper(stage=4)
     row = page.locator(f"[data-stage={stage}]")
@@ -267,6 +289,7 @@ def test_the_exponentials_say_that_the_maximum_is_subtracted(stepper):
 
 
 # Guessing first
+
 
 @pytest.mark.browser
 def test_while_guessing_a_new_stage_waits_to_be_shown(stepper):
@@ -313,6 +336,7 @@ def test_a_covered_number_does_not_open(stepper):
 
 
 # For everyone
+
 
 @pytest.mark.browser
 def test_the_keyboard_alone_does_it_all(stepper):
@@ -397,7 +421,8 @@ def test_every_text_can_be_read(stepper, theme):
 def test_targets_are_large_enough_for_a_finger(stepper):
     page = stepper(stage=4, page=dict(width=390, height=844))
     boxes = page.locator(".aw button:visible, .aw .aw-number, .st-guess").evaluate_all(
-        "all => all.map((e) => e.getBoundingClientRect()).map((r) => Math.min(r.width, r.height))")
+        "all => all.map((e) => e.getBoundingClientRect()).map((r) => Math.min(r.width, r.height))"
+    )
     assert min(boxes) >= 24
 
 
@@ -418,6 +443,7 @@ def test_it_hears_nothing_after_it_is_gone(stepper):
 
 # Python
 
+
 def test_lists_arrays_and_tensors_are_taken():
     Q, K, V = arrays(9, 2, 4, 3, 5)
     for kind in (lambda a: a, np.ndarray.tolist, torch.from_numpy):
@@ -425,20 +451,24 @@ def test_lists_arrays_and_tensors_are_taken():
         assert (widget.Q, widget.K, widget.V) == (Q.tolist(), K.tolist(), V.tolist())
 
 
-@pytest.mark.parametrize("shapes, words", [
-    (((2, 3), (4, 2), (4, 5)), "equally wide: Q is 2 x 3, K is 4 x 2"),
-    (((2, 3), (4, 3), (5, 1)), "K has 4 rows, V has 5"),
-    (((7, 3), (4, 3), (4, 1)), r"Q must have 1 to 6 rows and columns; its shape is \(7, 3\)"),
-    (((2, 3), (4, 3), (4,)), r"V must have 2 dimensions .* \(4,\)"),
-    (((2, 0), (4, 0), (4, 1)), r"Q must have 1 to 6"),
-])
+@pytest.mark.parametrize(
+    "shapes, words",
+    [
+        (((2, 3), (4, 2), (4, 5)), "equally wide: Q is 2 x 3, K is 4 x 2"),
+        (((2, 3), (4, 3), (5, 1)), "K has 4 rows, V has 5"),
+        (((7, 3), (4, 3), (4, 1)), r"Q must have 1 to 6 rows and columns; its shape is \(7, 3\)"),
+        (((2, 3), (4, 3), (4,)), r"V must have 2 dimensions .* \(4,\)"),
+        (((2, 0), (4, 0), (4, 1)), r"Q must have 1 to 6"),
+    ],
+)
 def test_sizes_that_do_not_fit_are_named(shapes, words):
     with pytest.raises(ValueError, match=words):
         AttentionStepper(*map(np.ones, shapes))
 
 
-@pytest.mark.parametrize("bad, words", [
-    ([[1, np.nan]], "finite"), ([[1], [1, 2]], "K must be a table"), ("ab", "K must be")])
+@pytest.mark.parametrize(
+    "bad, words", [([[1, np.nan]], "finite"), ([[1], [1, 2]], "K must be a table"), ("ab", "K must be")]
+)
 def test_what_is_no_table_of_numbers_is_refused(bad, words):
     with pytest.raises(ValueError, match=words):
         AttentionStepper([[1.0, 2.0]], bad, [[1.0]])

@@ -11,14 +11,16 @@ from torch.overrides import TorchFunctionMode
 
 from attnlab.widgets.block_stepper import STEPS, BlockStepper
 from solutions.transformer_block import DecoderBlock, EncoderBlock, LlamaBlock
-from tests.attnlab.widget_page import (evaluate_compute, faint_texts, load_widget, said, scrolls_sideways,
-                                       small_targets)
+from tests.attnlab.widget_page import evaluate_compute, faint_texts, load_widget, said, scrolls_sideways, small_targets
 from tests.conftest import Watched
 
 KINDS = list(STEPS)
 SMALL = dict(batch=2, n=3, n_memory=5, d_model=4, n_heads=2, n_kv_heads=1, d_ff=8)
-SIZES = [SMALL, dict(batch=3, n=5, n_memory=7, d_model=24, n_heads=6, n_kv_heads=2, d_ff=11),
-         dict(batch=1, n=1, n_memory=1, d_model=8, n_heads=4, n_kv_heads=4, d_ff=1)]
+SIZES = [
+    SMALL,
+    dict(batch=3, n=5, n_memory=7, d_model=24, n_heads=6, n_kv_heads=2, d_ff=11),
+    dict(batch=1, n=1, n_memory=1, d_model=8, n_heads=4, n_kv_heads=4, d_ff=1),
+]
 
 
 def press(page, name):
@@ -80,8 +82,9 @@ def watch(kind, sizes):
     """Shapes that the real block gives: module -> shape of its output, and of weights and mixed values."""
     block, shapes = real_block(kind, sizes), {}
     for name, part in block.named_modules():
-        part.register_forward_hook(lambda _, __, out, name=name: shapes.update(
-            {name: list((out[0] if isinstance(out, tuple) else out).shape)}))
+        part.register_forward_hook(
+            lambda _, __, out, name=name: shapes.update({name: list((out[0] if isinstance(out, tuple) else out).shape)})
+        )
     inputs = [torch.ones(sizes["batch"], sizes["n"], sizes["d_model"])]
     if kind == "decoder":
         inputs.append(torch.ones(sizes["batch"], sizes["n_memory"], sizes["d_model"]))
@@ -92,12 +95,12 @@ def watch(kind, sizes):
 
 # What it computes
 
+
 @pytest.mark.browser
 @pytest.mark.parametrize("sizes", SIZES)
 @pytest.mark.parametrize("kind", KINDS)
 def test_its_parameters_are_those_of_the_real_block(flow, kind, sizes):
-    got = [(learned["name"], learned["shape"]) for one in flow(kind, sizes)["nodes"]
-           for learned in one["learns"]]
+    got = [(learned["name"], learned["shape"]) for one in flow(kind, sizes)["nodes"] for learned in one["learns"]]
     real = [(name, list(parameter.shape)) for name, parameter in real_block(kind, sizes).named_parameters()]
     assert sorted(got) == sorted(real)
 
@@ -107,8 +110,10 @@ def test_its_parameters_are_those_of_the_real_block(flow, kind, sizes):
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_part_counts_what_its_module_learns(flow, kind, sizes):
     computed = flow(kind, sizes)
-    real = {name: sum(parameter.numel() for parameter in part.parameters())
-            for name, part in real_block(kind, sizes).named_children()}
+    real = {
+        name: sum(parameter.numel() for parameter in part.parameters())
+        for name, part in real_block(kind, sizes).named_children()
+    }
     assert {part["name"]: part["parameters"] for part in computed["parts"]} == real
     assert computed["total"] == sum(real.values()) == sum(one["parameters"] for one in computed["nodes"])
     assert BlockStepper(kind, **sizes).parameters == real
@@ -179,7 +184,7 @@ def test_each_addition_gets_the_stream_and_one_branch_of_its_shape(flow, kind):
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_branch_leaves_the_stream_into_a_norm_while_the_stream_goes_on(flow, kind):
     edges = flow(kind)["edges"]
-    for i, start in enumerate(["x", "add_1", "add_2"][:3 if kind == "decoder" else 2], start=1):
+    for i, start in enumerate(["x", "add_1", "add_2"][: 3 if kind == "decoder" else 2], start=1):
         assert [edge["to"] for edge in edges if edge["from"] == start] == [f"norm_{i}", f"add_{i}"]
 
 
@@ -212,6 +217,7 @@ def test_compute_leaves_its_input_as_it_was(watched):
 
 
 # Stepping
+
 
 @pytest.mark.browser
 @pytest.mark.parametrize("kind", KINDS)
@@ -292,13 +298,26 @@ def test_what_python_sets_is_drawn(shown):
 
 # What it shows
 
+
 @pytest.mark.browser
-@pytest.mark.parametrize("kind, shapes", [
-    ("encoder", {"attention.weights": "weights (2, 2, 3, 3)", "feed_forward.W_1": "u (2, 3, 8)"}),
-    ("decoder", {"memory": "memory (2, 5, 4)", "cross_attention.weights": "weights (2, 2, 3, 5)",
-                 "add_3": "x (2, 3, 4)"}),
-    ("llama", {"attention.qkv": "q (2, 2, 3, 2) · k, v (2, 1, 3, 2)", "attention.repeat": "q, k, v (2, 2, 3, 2)",
-               "feed_forward.W_gate": "gate, up (2, 3, 8)"})])
+@pytest.mark.parametrize(
+    "kind, shapes",
+    [
+        ("encoder", {"attention.weights": "weights (2, 2, 3, 3)", "feed_forward.W_1": "u (2, 3, 8)"}),
+        (
+            "decoder",
+            {"memory": "memory (2, 5, 4)", "cross_attention.weights": "weights (2, 2, 3, 5)", "add_3": "x (2, 3, 4)"},
+        ),
+        (
+            "llama",
+            {
+                "attention.qkv": "q (2, 2, 3, 2) · k, v (2, 1, 3, 2)",
+                "attention.repeat": "q, k, v (2, 2, 3, 2)",
+                "feed_forward.W_gate": "gate, up (2, 3, 8)",
+            },
+        ),
+    ],
+)
 def test_the_shape_stands_on_the_edge_and_is_said(shown, kind, shapes):
     page = shown(BlockStepper(kind))
     for name, words in shapes.items():
@@ -311,15 +330,34 @@ def test_the_shape_stands_on_the_edge_and_is_said(shown, kind, shapes):
 def test_the_axes_are_named(shown):
     page = shown(BlockStepper("decoder", step=9))
     assert page.locator("[data-value=shapes] > span").all_inner_texts() == [
-        "q (batch, n_heads, n, d_head)", "k, v (batch, n_heads, n_memory, d_head)"]
+        "q (batch, n_heads, n, d_head)",
+        "k, v (batch, n_heads, n_memory, d_head)",
+    ]
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("kind, words", [
-    ("encoder", {0: "Nothing is learned here.", 1: "8 parameters: weight 4, bias 4.",
-                 2: "48 parameters: W_q 4 × 4, W_k 4 × 4, W_v 4 × 4.", 8: "40 parameters: W_1 8 × 4, bias 8."}),
-    ("llama", {1: "4 parameters: weight 4.", 2: "32 parameters: W_q 4 × 4, W_k 2 × 4, W_v 2 × 4.",
-               3: "Nothing is learned here."})])
+@pytest.mark.parametrize(
+    "kind, words",
+    [
+        (
+            "encoder",
+            {
+                0: "Nothing is learned here.",
+                1: "8 parameters: weight 4, bias 4.",
+                2: "48 parameters: W_q 4 × 4, W_k 4 × 4, W_v 4 × 4.",
+                8: "40 parameters: W_1 8 × 4, bias 8.",
+            },
+        ),
+        (
+            "llama",
+            {
+                1: "4 parameters: weight 4.",
+                2: "32 parameters: W_q 4 × 4, W_k 2 × 4, W_v 2 × 4.",
+                3: "Nothing is learned here.",
+            },
+        ),
+    ],
+)
 def test_parameters_come_with_their_product(shown, kind, words):
     page = shown(BlockStepper(kind))
     for at, text in words.items():
@@ -337,12 +375,15 @@ def test_large_counts_are_written_in_groups_of_three(shown):
 def test_an_addition_is_said_to_replace_nothing(shown):
     assert said(shown(BlockStepper(step=6))) == (
         "Step 7 of 11: The sub-layer's result is added. It replaces nothing: whatever was in the stream is still in "
-        "the sum. Out: x (2, 3, 4).")
+        "the sum. Out: x (2, 3, 4)."
+    )
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("n_kv_heads, words", [
-    (1, "serves 4 query heads, so there are 4 copies"), (2, "serves 2 query heads"), (4, "nothing is repeated")])
+@pytest.mark.parametrize(
+    "n_kv_heads, words",
+    [(1, "serves 4 query heads, so there are 4 copies"), (2, "serves 2 query heads"), (4, "nothing is repeated")],
+)
 def test_it_says_how_many_query_heads_share_a_key_head(shown, n_kv_heads, words):
     assert words in said(shown(BlockStepper("llama", d_model=8, n_heads=4, n_kv_heads=n_kv_heads, step=4)))
 
@@ -359,7 +400,8 @@ def test_the_part_looked_at_is_marked_in_the_diagram_and_among_the_parameters(sh
 @pytest.mark.parametrize("kind", KINDS)
 def test_edges_begin_and_end_at_their_boxes(shown, kind, width):
     page = shown(BlockStepper(kind), width=width)
-    assert page.evaluate("""() => {
+    assert (
+        page.evaluate("""() => {
       const at = (id) => document.querySelector(`[data-node='${id}']`).getBoundingClientRect();
       const inside = (x, y, box) => x >= box.left - 3 && x <= box.right + 3 && y >= box.top - 3 && y <= box.bottom + 3;
       const astray = [];
@@ -376,10 +418,13 @@ def test_edges_begin_and_end_at_their_boxes(shown, kind, width):
           astray.push(`${edge.dataset.edge}: ends elsewhere`);
       }
       return astray;
-    }""") == []
+    }""")
+        == []
+    )
 
 
 # For everyone
+
 
 @pytest.mark.browser
 def test_the_keyboard_walks_through_diagram_and_code(shown):
@@ -420,8 +465,10 @@ def test_a_button_that_can_go_no_further_keeps_the_focus(shown):
 @pytest.mark.browser
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("kind, at, sizes", [
-    ("encoder", 0, {}), ("decoder", 9, {}), ("llama", 4, dict(n=8192, d_model=16384, n_heads=256, d_ff=65536))])
+@pytest.mark.parametrize(
+    "kind, at, sizes",
+    [("encoder", 0, {}), ("decoder", 9, {}), ("llama", 4, dict(n=8192, d_model=16384, n_heads=256, d_ff=65536))],
+)
 def test_nothing_is_faint_small_or_too_wide(watched, theme, width, kind, at, sizes):
     seen = load_widget(watched, BlockStepper(kind, step=at, **sizes), theme=theme, width=width, reduced_motion="reduce")
     assert faint_texts(seen) == [] == small_targets(seen)
@@ -446,7 +493,8 @@ def test_the_reserved_height_is_the_height_it_takes(shown, kind, width):
 def test_stepping_moves_nothing(shown, kind, width):
     page = shown(BlockStepper(kind), width=width)
     page.evaluate("document.querySelector('.aw').style.minHeight = 0")
-    places = page.evaluate("""async (steps) => {
+    places = page.evaluate(
+        """async (steps) => {
       const places = [];
       for (let at = 0; at < steps; at++) {
         model.set("step", at);
@@ -457,7 +505,9 @@ def test_stepping_moves_nothing(shown, kind, width):
         }).join());
       }
       return places;
-    }""", STEPS[kind])
+    }""",
+        STEPS[kind],
+    )
     assert len(places) == STEPS[kind] and len(set(places)) == 1
 
 
@@ -477,20 +527,27 @@ def test_it_hears_nothing_after_it_is_gone(shown):
 
 # Python
 
-@pytest.mark.parametrize("options, words", [
-    (dict(kind="gpt"), "kind must be one of encoder, decoder, llama; it is 'gpt'"),
-    (dict(n=0), "n must be a whole number from 1 to 8192; it is 0"),
-    (dict(n=2.5), "n must be a whole number from 1 to 8192; it is 2.5"),
-    (dict(batch=True), "batch must be a whole number"),
-    (dict(d_ff=10 ** 6), "d_ff must be a whole number from 1 to 65536"),
-    (dict(n_memory=0), "n_memory must be a whole number"),
-    (dict(d_model=10, n_heads=4), "even width: 10 / 4"), (dict(d_model=6, n_heads=2), "even width: 6 / 2"),
-    (dict(d_model=16, n_heads=4, n_kv_heads=3), "n_kv_heads must divide n_heads: 4 / 3"),
-    (dict(code=["x"]), "each of the 11 steps of the encoder block .* it has 1"),
-    (dict(code="x" * 11), "code must be a list of lines"), (dict(code=[1] * 11), "code must be a list of lines"),
-    (dict(code=[""] * 11), "first line of code must not be empty"), (dict(code={"gpt": []}), "'gpt' is none of them"),
-    (dict(step=11), "step must be 0 to 10 for the encoder block; it is 11"),
-])
+
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (dict(kind="gpt"), "kind must be one of encoder, decoder, llama; it is 'gpt'"),
+        (dict(n=0), "n must be a whole number from 1 to 8192; it is 0"),
+        (dict(n=2.5), "n must be a whole number from 1 to 8192; it is 2.5"),
+        (dict(batch=True), "batch must be a whole number"),
+        (dict(d_ff=10**6), "d_ff must be a whole number from 1 to 65536"),
+        (dict(n_memory=0), "n_memory must be a whole number"),
+        (dict(d_model=10, n_heads=4), "even width: 10 / 4"),
+        (dict(d_model=6, n_heads=2), "even width: 6 / 2"),
+        (dict(d_model=16, n_heads=4, n_kv_heads=3), "n_kv_heads must divide n_heads: 4 / 3"),
+        (dict(code=["x"]), "each of the 11 steps of the encoder block .* it has 1"),
+        (dict(code="x" * 11), "code must be a list of lines"),
+        (dict(code=[1] * 11), "code must be a list of lines"),
+        (dict(code=[""] * 11), "first line of code must not be empty"),
+        (dict(code={"gpt": []}), "'gpt' is none of them"),
+        (dict(step=11), "step must be 0 to 10 for the encoder block; it is 11"),
+    ],
+)
 def test_what_does_not_fit_is_refused_by_name(options, words):
     with pytest.raises(ValueError, match=words):
         BlockStepper(**options)

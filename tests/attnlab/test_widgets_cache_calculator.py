@@ -16,8 +16,12 @@ TOYS = [
     dict(name="window", n_layers=2, n_heads=4, n_kv_heads=2, d_head=4, window=10),
     dict(name="latent", n_layers=4, n_heads=8, d_head=4, latent=12, rope=3),
 ]
-SETTINGS = [dict(context=7, batch=1, bytes_per_element=2), dict(context=10, batch=3, bytes_per_element=4),
-            dict(context=11, batch=2, bytes_per_element=1), dict(context=1, batch=1, bytes_per_element=4)]
+SETTINGS = [
+    dict(context=7, batch=1, bytes_per_element=2),
+    dict(context=10, batch=3, bytes_per_element=4),
+    dict(context=11, batch=2, bytes_per_element=1),
+    dict(context=1, batch=1, bytes_per_element=4),
+]
 FORMATS = {1: torch.int8, 2: torch.bfloat16, 4: torch.float32}
 
 
@@ -63,6 +67,7 @@ def slider(page, name):
 
 # Numbers
 
+
 def test_the_bytes_are_those_of_arrays_that_were_made(computing):
     for settings in SETTINGS:
         for found, toy in zip(computing(TOYS, **settings)["models"], TOYS, strict=True):
@@ -84,11 +89,19 @@ def test_units_and_ratio_follow_from_the_bytes(computing):
             assert found["ratio"] == pytest.approx(found["mha"]["bytes"] / found["bytes"], rel=1e-12)
 
 
-@pytest.mark.parametrize("name, kind, token_bytes", [
-    # In two bytes a number. A token of GPT-3: 2 x 96 layers x 12,288 x 2; of DeepSeek-V2: 60 x (512 + 64) x 2.
-    ("SmolLM2-135M", "GQA", 23_040), ("Llama-2-7B", "MHA", 524_288), ("Mistral-7B", "GQA", 131_072),
-    ("Llama-3-8B", "GQA", 131_072), ("Llama-3-70B", "GQA", 327_680), ("DeepSeek-V2", "MLA", 69_120),
-    ("GPT-3 175B", "MHA", 4_718_592)])
+@pytest.mark.parametrize(
+    "name, kind, token_bytes",
+    [
+        # In two bytes a number. A token of GPT-3: 2 x 96 layers x 12,288 x 2; of DeepSeek-V2: 60 x (512 + 64) x 2.
+        ("SmolLM2-135M", "GQA", 23_040),
+        ("Llama-2-7B", "MHA", 524_288),
+        ("Mistral-7B", "GQA", 131_072),
+        ("Llama-3-8B", "GQA", 131_072),
+        ("Llama-3-70B", "GQA", 327_680),
+        ("DeepSeek-V2", "MLA", 69_120),
+        ("GPT-3 175B", "MHA", 4_718_592),
+    ],
+)
 def test_a_token_of_a_published_model(computing, name, kind, token_bytes):
     found = computing(preset=name)
     chosen = found["models"][found["chosen"]]
@@ -108,13 +121,15 @@ def test_the_picture_for_print_has_the_same_sizes(computing):
 
 # What is shown
 
+
 def test_llama_3_8b_at_its_own_context(shown):
     """The 69 GB sometimes given for 128k tokens counts 32 key/value heads; the model has 8."""
     page = shown(CacheCalculator(context=131072))
     assert text(page, "headline") == "Llama-3-8B: 17.2 GB = 16.0 GiB"
     assert (text(page, "gb-mha"), text(page, "gib-mha"), text(page, "gb-ratio")) == ("68.7", "64.0", "4.00")
     assert text(page, "formula") == (
-        "32 layers × 2 × 8 heads × 128 × 131,072 tokens × 1 sequence × 2 bytes = 17,179,869,184 bytes")
+        "32 layers × 2 × 8 heads × 128 × 131,072 tokens × 1 sequence × 2 bytes = 17,179,869,184 bytes"
+    )
     assert text(page, "source") == "Sizes of Llama-3-8B: arXiv:2407.21783"
 
 
@@ -151,7 +166,8 @@ def test_the_summary_is_announced_politely_and_gives_the_reason(shown):
     assert page.get_by_role("status").get_attribute("aria-live") == "polite"
     assert said(page) == (
         "The cache of Llama-3-8B for 8,192 tokens and 2 sequences, 2 bytes a number, takes 2.15 GB, which is 2.00 GiB. "
-        "It keeps 8 of 32 heads; as plain multi-head attention it would be 4.00 times as large.")
+        "It keeps 8 of 32 heads; as plain multi-head attention it would be 4.00 times as large."
+    )
     page.locator("[data-model='Llama-2-7B']").click()
     assert said(page).endswith("keys and values of every head and every token are kept.")
     page.locator("[data-model='DeepSeek-V2']").click()
@@ -160,12 +176,15 @@ def test_the_summary_is_announced_politely_and_gives_the_reason(shown):
 
 # Controls
 
+
 @pytest.mark.parametrize("name, most", [("context", 2**19), ("batch", 512)])
 def test_a_field_and_its_slider_move_together(shown, name, most):
     page = shown(CacheCalculator())
     slider(page, name).press("End")
     assert page.evaluate(f"[model.saved.{name}, Number(document.querySelector('[data-field={name}]').value)]") == [
-        most, most]
+        most,
+        most,
+    ]
     slider(page, name).press("ArrowLeft")
     assert page.evaluate(f"model.saved.{name}") == most // 2
     field(page, name).fill("48")
@@ -189,8 +208,11 @@ def test_what_is_no_batch_is_marked_and_changes_nothing(shown, typed):
 
 def test_bytes_per_element_are_chosen_and_named(shown):
     page = shown(CacheCalculator())
-    for width, formats, size in [("4", "float32", "2.15"), ("1", "int8, float8", "0.537"),
-                                 ("2", "float16, bfloat16", "1.07")]:
+    for width, formats, size in [
+        ("4", "float32", "2.15"),
+        ("1", "int8, float8", "0.537"),
+        ("2", "float16, bfloat16", "1.07"),
+    ]:
         page.locator(f"[data-bytes='{width}']").click()
         assert (page.evaluate("model.saved.bytes_per_element"), text(page, "format")) == (int(width), formats)
         assert text(page, "gb-own") == size
@@ -215,7 +237,11 @@ def test_start_again_brings_everything_back(shown):
     slider(page, "batch").press("End")
     page.locator("[data-go=reset]").click()
     assert page.evaluate("['preset', 'context', 'batch', 'bytes_per_element'].map((name) => model.saved[name])") == [
-        "Llama-2-7B", 300, 3, 4]
+        "Llama-2-7B",
+        300,
+        3,
+        4,
+    ]
 
 
 def test_every_control_is_reached_with_the_tab_key(shown):
@@ -230,6 +256,7 @@ def test_every_control_is_reached_with_the_tab_key(shown):
 
 
 # Model
+
 
 def test_the_state_set_from_python_is_drawn(shown):
     page = shown(CacheCalculator())
@@ -247,26 +274,39 @@ def test_it_hears_nothing_after_it_is_gone(shown):
 def test_own_models_are_taken_with_the_first_chosen():
     calculator = CacheCalculator([dict(TOYS[4], n_layers=np.int64(2))])
     assert calculator.preset == "latent"
-    assert calculator.presets[0] == dict(name="latent", source="", n_layers=2, n_heads=8, d_head=4, n_kv_heads=0,
-                                         latent=12, rope=3, window=0)
+    assert calculator.presets[0] == dict(
+        name="latent", source="", n_layers=2, n_heads=8, d_head=4, n_kv_heads=0, latent=12, rope=3, window=0
+    )
 
 
-@pytest.mark.parametrize("wrong, reason", [
-    ([], "1 to 8 models"), ([dict(TOYS[0], d_model=4)], "unknown: .'d_model'."),
-    ([dict(name="x", n_layers=1, n_heads=2)], "missing: .'d_head'."),
-    ([dict(TOYS[0], n_kv_heads=3)], "n_kv_heads of heads must divide its 4 heads"),
-    ([dict(TOYS[0], latent=3)], "either n_kv_heads or, for MLA, latent"),
-    ([dict(name="x", n_layers=1, n_heads=2, d_head=2)], "either n_kv_heads"),
-    ([dict(TOYS[0], n_layers=0)], "n_layers of heads must be a whole number"),
-    ([dict(TOYS[0], d_head=1.5)], "d_head of heads"), ([TOYS[0], TOYS[0]], "a name of its own")])
+@pytest.mark.parametrize(
+    "wrong, reason",
+    [
+        ([], "1 to 8 models"),
+        ([dict(TOYS[0], d_model=4)], "unknown: .'d_model'."),
+        ([dict(name="x", n_layers=1, n_heads=2)], "missing: .'d_head'."),
+        ([dict(TOYS[0], n_kv_heads=3)], "n_kv_heads of heads must divide its 4 heads"),
+        ([dict(TOYS[0], latent=3)], "either n_kv_heads or, for MLA, latent"),
+        ([dict(name="x", n_layers=1, n_heads=2, d_head=2)], "either n_kv_heads"),
+        ([dict(TOYS[0], n_layers=0)], "n_layers of heads must be a whole number"),
+        ([dict(TOYS[0], d_head=1.5)], "d_head of heads"),
+        ([TOYS[0], TOYS[0]], "a name of its own"),
+    ],
+)
 def test_a_model_that_cannot_be_is_refused_with_the_reason(wrong, reason):
     with pytest.raises(ValueError, match=reason):
         CacheCalculator(wrong)
 
 
-@pytest.mark.parametrize("wrong, reason", [
-    (dict(preset="GPT-5"), "preset must be one of SmolLM2-135M"), (dict(context=0), "context must lie between 1 and"),
-    (dict(batch=513), "batch must lie between 1 and 512"), (dict(bytes_per_element=3), "must be 1, 2 or 4")])
+@pytest.mark.parametrize(
+    "wrong, reason",
+    [
+        (dict(preset="GPT-5"), "preset must be one of SmolLM2-135M"),
+        (dict(context=0), "context must lie between 1 and"),
+        (dict(batch=513), "batch must lie between 1 and 512"),
+        (dict(bytes_per_element=3), "must be 1, 2 or 4"),
+    ],
+)
 def test_a_setting_that_cannot_be_is_refused_with_the_reason(wrong, reason):
     with pytest.raises(traitlets.TraitError, match=reason):
         CacheCalculator(**wrong)
@@ -278,6 +318,7 @@ def test_the_picture_for_print_is_a_png():
 
 
 # Looks
+
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_text_can_be_read(watched, theme):
@@ -297,7 +338,9 @@ def test_its_height_is_the_one_reserved_and_stays_while_numbers_change(watched, 
     seen = load_widget(watched, widget, width=width)
     reserved = widget.min_height + (widget.narrow_extra if width < 600 else 0)
     for preset, context, batch in [("Llama-3-8B", 8192, 1), ("Mistral-7B", 32768, 16), ("DeepSeek-V2", 1024, 4)]:
-        seen.page.evaluate("(values) => Object.entries(values).forEach(([k, v]) => model.set(k, v))",
-                           dict(preset=preset, context=context, batch=batch))
+        seen.page.evaluate(
+            "(values) => Object.entries(values).forEach(([k, v]) => model.set(k, v))",
+            dict(preset=preset, context=context, batch=batch),
+        )
         seen.page.wait_for_timeout(150)  # the summary follows a little later
         assert seen.page.locator(".aw").bounding_box()["height"] == pytest.approx(reserved, abs=2)

@@ -14,16 +14,37 @@ FIXTURES = [
     {**SMALL, "scheme": "mha", "step": 2},
     {**SMALL, "scheme": "mqa", "step": 0},
     dict(n_layers=2, n_heads=6, n_kv_heads=3, d_head=1, prompt=["x"], continuation=["y"], scheme="gqa", step=0),
-    dict(n_layers=1, n_heads=1, n_kv_heads=1, d_head=4, prompt=["p"] * 5, continuation=["q"] * 4, scheme="mha", step=3,
-         bytes_per_element=4),
+    dict(
+        n_layers=1,
+        n_heads=1,
+        n_kv_heads=1,
+        d_head=4,
+        prompt=["p"] * 5,
+        continuation=["q"] * 4,
+        scheme="mha",
+        step=3,
+        bytes_per_element=4,
+    ),
 ]
 MLA = {**SMALL, "scheme": "mla", "step": 2, "latent": 5, "rope": 3}
 
 
 def state_of(options):
     widget = DecodeStepper(**options)
-    names = ["n_layers", "n_heads", "n_kv_heads", "d_head", "d_model", "latent", "rope", "bytes_per_element", "prompt",
-             "continuation", "scheme", "step"]
+    names = [
+        "n_layers",
+        "n_heads",
+        "n_kv_heads",
+        "d_head",
+        "d_model",
+        "latent",
+        "rope",
+        "bytes_per_element",
+        "prompt",
+        "continuation",
+        "scheme",
+        "step",
+    ]
     return {name: getattr(widget, name) for name in names}
 
 
@@ -67,15 +88,26 @@ def decode(options, use_cache):
     """Every pass: tokens, keys, multiply-adds and what is held, by writing the continuation token by token."""
     state = state_of(options)
     heads = dict(mha=state["n_heads"], gqa=state["n_kv_heads"], mqa=1)[state["scheme"]]
-    model = Counting(state["n_layers"], state["n_heads"], heads, state["d_head"], state["d_model"],
-                     state["bytes_per_element"])
+    model = Counting(
+        state["n_layers"], state["n_heads"], heads, state["d_head"], state["d_model"], state["bytes_per_element"]
+    )
     text, unread, passes, so_far = list(state["prompt"]), list(state["prompt"]), [], 0
     for word in state["continuation"]:
         fed = unread if use_cache else text
         projections, attention = model.read(len(fed), use_cache)
         so_far += projections + attention
-        passes.append(dict(tokens=len(fed), keys=len(text), projections=projections, attention=attention,
-                           total=projections + attention, so_far=so_far, rows_so_far=model.rows, bytes=model.nbytes()))
+        passes.append(
+            dict(
+                tokens=len(fed),
+                keys=len(text),
+                projections=projections,
+                attention=attention,
+                total=projections + attention,
+                so_far=so_far,
+                rows_so_far=model.rows,
+                bytes=model.nbytes(),
+            )
+        )
         text, unread = text + [word], [word]
     return passes
 
@@ -102,6 +134,7 @@ def press(page, name):
 
 # Numbers
 
+
 @pytest.mark.parametrize("side, use_cache", [("cached", True), ("full", False)])
 def test_every_count_is_that_of_a_loop_that_counts(computing, side, use_cache):
     for options in FIXTURES:
@@ -110,7 +143,9 @@ def test_every_count_is_that_of_a_loop_that_counts(computing, side, use_cache):
             got = one[side]
             assert got["layer"] * layers == got["total"]
             assert (got["projections"] * layers, got["attention"] * layers) == (
-                expected["projections"], expected["attention"])
+                expected["projections"],
+                expected["attention"],
+            )
             for name in ("tokens", "keys", "total", "so_far", "rows_so_far"):
                 assert got[name] == expected[name]
 
@@ -147,13 +182,15 @@ def test_the_four_schemes_of_deepseek_v2_keep_what_its_table_says(computing):
 
 def test_a_row_is_read_exactly_where_a_cache_had_it(computing):
     for step, cached, full in [
-            (0, "now now written later later", "now now written later later"),
-            (1, "read read now written later", "again again now written later"),
-            (2, "read read read now written", "again again again now written")]:
+        (0, "now now written later later", "now now written later later"),
+        (1, "read read now written later", "again again now written later"),
+        (2, "read read read now written", "again again again now written"),
+    ]:
         assert computing({**SMALL, "step": step})["rows"] == dict(cached=cached.split(), full=full.split())
 
 
 # What is shown
+
 
 def test_the_rows_the_notes_and_the_counters_tell_one_story(shown):
     page = shown(DecodeStepper(step=2))
@@ -173,9 +210,15 @@ def test_the_rows_the_notes_and_the_counters_tell_one_story(shown):
 
 def test_the_squares_of_the_passes_are_a_line_with_a_cache_and_a_triangle_without(shown):
     page = shown(DecodeStepper(**SMALL, step=2))
-    drawn = {side: "/".join("".join(
-        page.locator(f"[data-cell={side}-{place}-{index}]").get_attribute("data-state")[0] for index in range(3))
-        for place in range(5)) for side in ("cached", "full")}
+    drawn = {
+        side: "/".join(
+            "".join(
+                page.locator(f"[data-cell={side}-{place}-{index}]").get_attribute("data-state")[0] for index in range(3)
+            )
+            for place in range(5)
+        )
+        for side in ("cached", "full")
+    }
     assert drawn == dict(cached="nrr/nrr/wnr/lwn/llw", full="naa/naa/wna/lwn/llw")
 
 
@@ -187,8 +230,10 @@ def test_passes_to_come_are_not_drawn(shown):
 
 def test_it_says_what_is_counted(shown):
     rule = text(shown(DecodeStepper()), "rule")
-    assert rule.startswith("Counted in one layer: Q, K, V and O, 576 × (1152 + 384) for each token processed; scores "
-                           "and weighted sums, 2 × n_q × n_kv × 576, masked pairs too. Then × 30 layers.")
+    assert rule.startswith(
+        "Counted in one layer: Q, K, V and O, 576 × (1152 + 384) for each token processed; scores "
+        "and weighted sums, 2 × n_q × n_kv × 576, masked pairs too. Then × 30 layers."
+    )
     rule = text(shown(DecodeStepper(scheme="mla")), "rule")
     assert rule.startswith("MLA’s multiply-adds are left out")
 
@@ -207,10 +252,12 @@ def test_the_summary_is_announced_politely(shown):
     assert said(page) == (
         "Pass 2 of 5, writes “the₄”. With a cache it computes 1 row of K and V and reads 3; without one it computes 4, "
         "3 of them again. So far the multiply-adds without a cache are 1.75 times as many. GQA holds 92,160 bytes for "
-        "4 tokens.")
+        "4 tokens."
+    )
 
 
 # Controls
+
 
 def test_next_goes_to_the_last_pass_and_no_further(shown):
     page = shown(DecodeStepper(**SMALL))
@@ -270,6 +317,7 @@ def test_the_keyboard_alone_does_it_all(shown):
 
 # Model
 
+
 def test_the_state_set_from_python_is_drawn(shown):
     page = shown(DecodeStepper())
     page.evaluate("model.set('step', 4); model.set('scheme', 'mha')")
@@ -290,12 +338,21 @@ def test_what_is_left_out_follows_from_the_rest():
     assert stepper.numbers_held() == dict(mha=128, gqa=64, mqa=32, mla=72)
 
 
-@pytest.mark.parametrize("wrong, reason", [
-    (dict(n_kv_heads=2), "2 does not divide 9"), (dict(d_model=512), "n_heads . d_head = 576, got 512"),
-    (dict(n_layers=0), "n_layers must be a whole number from 1"), (dict(d_head=1.5), "d_head must be a whole number"),
-    (dict(prompt=[]), "prompt must be a list of 1 to 8 tokens"), (dict(continuation=["a"] * 9), "continuation must be"),
-    (dict(prompt="the cat"), "prompt must be a list"), (dict(latent=0), "latent must be"),
-    (dict(step=5), "step must be 0 to 4"), (dict(step=-1), "step must be 0 to 4")])
+@pytest.mark.parametrize(
+    "wrong, reason",
+    [
+        (dict(n_kv_heads=2), "2 does not divide 9"),
+        (dict(d_model=512), "n_heads . d_head = 576, got 512"),
+        (dict(n_layers=0), "n_layers must be a whole number from 1"),
+        (dict(d_head=1.5), "d_head must be a whole number"),
+        (dict(prompt=[]), "prompt must be a list of 1 to 8 tokens"),
+        (dict(continuation=["a"] * 9), "continuation must be"),
+        (dict(prompt="the cat"), "prompt must be a list"),
+        (dict(latent=0), "latent must be"),
+        (dict(step=5), "step must be 0 to 4"),
+        (dict(step=-1), "step must be 0 to 4"),
+    ],
+)
 def test_what_does_not_fit_is_refused_with_the_reason(wrong, reason):
     with pytest.raises(ValueError, match=reason):
         DecodeStepper(**wrong)
@@ -318,14 +375,22 @@ def test_the_picture_for_print_is_a_png():
 
 # Looks
 
+
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_text_can_be_read(watched, theme):
     assert faint_texts(load_widget(watched, DecodeStepper(step=2), theme=theme)) == []
 
 
 def test_a_phone_shows_it_without_scrolling_sideways_and_fingers_hit_its_controls(watched):
-    large = dict(n_layers=96, n_heads=96, n_kv_heads=96, d_head=128, prompt=["announced"] * 8,
-                 continuation=["understanding"] * 8, step=7)
+    large = dict(
+        n_layers=96,
+        n_heads=96,
+        n_kv_heads=96,
+        d_head=128,
+        prompt=["announced"] * 8,
+        continuation=["understanding"] * 8,
+        step=7,
+    )
     for options in ({"step": 4, "scheme": "mha"}, {"scheme": "mla"}, large):
         seen = load_widget(watched, DecodeStepper(**options), width=390)
         assert not scrolls_sideways(seen)

@@ -8,8 +8,12 @@ import traitlets
 from attnlab.widgets import DotProductExplorer
 from tests.attnlab.widget_page import evaluate_compute, faint_texts, load_widget, scrolls_sideways, small_targets
 
-FIXTURES = [([2.0, 1.0], [0.5, 2.0]), ([-3.0, 1.5], [3.2, 3.9]), ([1e-3, 2e-3], [4e5, -7e5]),
-            ([1.0, 1.0], [1.0, 1.0000001])]
+FIXTURES = [
+    ([2.0, 1.0], [0.5, 2.0]),
+    ([-3.0, 1.5], [3.2, 3.9]),
+    ([1e-3, 2e-3], [4e5, -7e5]),
+    ([1.0, 1.0], [1.0, 1.0000001]),
+]
 FIXTURES += [tuple(pair.tolist()) for pair in np.random.default_rng(20).normal(scale=3, size=(12, 2, 2))]
 
 
@@ -41,6 +45,7 @@ def grid_unit(seen):
 
 
 # Numbers
+
 
 def test_numbers_agree_with_pytorch(watched):
     seen = load_widget(watched, DotProductExplorer())
@@ -87,6 +92,7 @@ def test_a_zero_arrow_has_cosine_zero_and_no_angle(watched):
 
 # What is shown
 
+
 def test_the_sum_is_written_out_with_its_numbers(watched):
     seen = load_widget(watched, DotProductExplorer([-3, 1.5], [3.2, -4]))
     assert " ".join(value(seen, "way-sum").split()) == "−3 × 3.2 + 1.5 × (−4) = −9.6 + (−6) = −15.6"
@@ -106,6 +112,7 @@ def test_the_grid_grows_with_the_arrows(watched):
 
 
 # Controls
+
 
 def test_dragging_a_tip_moves_it_in_tenths_and_saves_it(watched):
     seen = load_widget(watched, DotProductExplorer([2, 1], [0.5, 2]))
@@ -176,8 +183,10 @@ def test_what_is_no_usable_number_is_marked_and_changes_nothing(watched, typed):
     assert (field.input_value(), field.get_attribute("aria-invalid")) == ("2", "false")
 
 
-@pytest.mark.parametrize("label, b", [
-    ("Same direction", [1, 0.5]), ("Perpendicular", [-1, 2]), ("Opposite", [-2, -1]), ("b twice as long", [1, 4])])
+@pytest.mark.parametrize(
+    "label, b",
+    [("Same direction", [1, 0.5]), ("Perpendicular", [-1, 2]), ("Opposite", [-2, -1]), ("b twice as long", [1, 4])],
+)
 def test_a_preset_moves_b(watched, label, b):
     seen = load_widget(watched, DotProductExplorer([2, 1], [0.5, 2]))
     seen.page.get_by_role("button", name=label).press("Enter")
@@ -200,6 +209,7 @@ def test_start_again_brings_the_first_arrows_back(watched):
 
 # Model
 
+
 def test_arrows_set_from_python_are_drawn(watched):
     seen = load_widget(watched, DotProductExplorer())
     seen.page.evaluate("() => { model.set('a', [3, 0]); model.set('b', [1, 1]); }")
@@ -220,9 +230,17 @@ def test_arrays_lists_and_tuples_are_taken():
     assert explorer.b == [0.25, 4.0]
 
 
-@pytest.mark.parametrize("wrong, said", [
-    ([1, 2, 3], "must hold 2 numbers, got 3"), ([1, np.nan], "finite"), ([1, 2e6], "at most 1e"),
-    ("up", "list of 2 numbers"), ([[1, 2]], r"shape \(1, 2\)"), (["x", 1], "list of 2 numbers")])
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ([1, 2, 3], "must hold 2 numbers, got 3"),
+        ([1, np.nan], "finite"),
+        ([1, 2e6], "at most 1e"),
+        ("up", "list of 2 numbers"),
+        ([[1, 2]], r"shape \(1, 2\)"),
+        (["x", 1], "list of 2 numbers"),
+    ],
+)
 def test_what_is_no_arrow_is_refused_with_the_reason(wrong, said):
     with pytest.raises(traitlets.TraitError, match=said):
         DotProductExplorer(a=wrong)
@@ -233,6 +251,7 @@ def test_the_picture_for_print_is_a_png():
 
 
 # Looks
+
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_text_can_be_read(watched, theme):

@@ -62,6 +62,7 @@ def numbers(page):
 
 # The numbers
 
+
 @pytest.mark.browser
 @pytest.mark.parametrize("seed, heads, n, threshold", [(1, 3, 5, 0.05), (2, 1, 7, 0.2), (3, 12, 20, 0), (4, 2, 2, 1)])
 def test_compute_agrees_with_numpy(watched, seed, heads, n, threshold):
@@ -71,9 +72,17 @@ def test_compute_agrees_with_numpy(watched, seed, heads, n, threshold):
     sent = widget.weights.astype(float)
     np.testing.assert_allclose(sent, weights, rtol=0, atol=1e-7)
     for m in {0, heads - 1}:
-        got = seen.page.evaluate(COMPUTE, dict(
-            bytes=base64.b64encode(widget.data).decode(), dtype=widget.dtype, shape=widget.shape, head=m, query=n - 1,
-            threshold=threshold))
+        got = seen.page.evaluate(
+            COMPUTE,
+            dict(
+                bytes=base64.b64encode(widget.data).decode(),
+                dtype=widget.dtype,
+                shape=widget.shape,
+                head=m,
+                query=n - 1,
+                threshold=threshold,
+            ),
+        )
         assert np.array_equal(got["weights"], sent[m])
         np.testing.assert_allclose(got["sums"], np.ones(n), rtol=0, atol=1e-6)
         assert np.array_equal(got["row"], sent[m, -1])
@@ -92,8 +101,9 @@ def test_half_precision_is_taken_where_it_loses_nothing(watched):
     widget = viewer()
     assert (widget.dtype, len(widget.data)) == ("float16", 2 * 3 * 5 * 5)
     seen = load_widget(watched, widget)
-    got = seen.page.evaluate(COMPUTE, dict(bytes=base64.b64encode(widget.data).decode(), dtype="float16",
-                                           shape=widget.shape, head=1))
+    got = seen.page.evaluate(
+        COMPUTE, dict(bytes=base64.b64encode(widget.data).decode(), dtype="float16", shape=widget.shape, head=1)
+    )
     assert np.array_equal(got["weights"], three()[1])
     assert got["row"] == []
 
@@ -106,6 +116,7 @@ def test_one_token_alone_has_no_habits(shown):
 
 
 # Lines and map
+
 
 @pytest.mark.browser
 def test_the_pinned_token_has_strong_lines_and_numbers(shown):
@@ -124,9 +135,12 @@ def test_lines_of_the_other_tokens_stay_and_lie_below(shown):
 @pytest.mark.browser
 def test_a_larger_weight_has_a_wider_line(shown):
     page = shown(viewer(query=4))
-    wide, narrow = (page.locator(f"[data-line='4-{j}']").evaluate(
-        "line => [getComputedStyle(line).strokeWidth, line.getAttribute('stroke-opacity')].map(parseFloat)")
-        for j in (3, 4))
+    wide, narrow = (
+        page.locator(f"[data-line='4-{j}']").evaluate(
+            "line => [getComputedStyle(line).strokeWidth, line.getAttribute('stroke-opacity')].map(parseFloat)"
+        )
+        for j in (3, 4)
+    )
     assert wide > narrow and wide[1] > narrow[1]
 
 
@@ -175,6 +189,7 @@ def test_the_map_has_the_numbers_of_a_short_sentence(shown):
 
 
 # Choosing
+
 
 @pytest.mark.browser
 def test_pressing_a_token_pins_it_and_pressing_again_lets_go(shown):
@@ -267,7 +282,8 @@ def test_each_head_has_a_picture_of_its_map(shown):
     page = shown(viewer())
     areas = page.locator(".hv-picture").evaluate_all(
         "all => all.map((one) => [...one.querySelectorAll('path')].reduce((n, p) => n + p.getAttribute('d')"
-        ".split('M').length - 1, 0))")
+        ".split('M').length - 1, 0))"
+    )
     assert areas == [9, 9, 5]
 
 
@@ -287,11 +303,17 @@ def test_what_python_puts_is_drawn(shown):
 
 # For everyone
 
+
 @pytest.mark.browser
 def test_repeated_tokens_are_told_apart_by_their_position(shown):
     page = shown(viewer())
     assert [text.replace("\n", "") for text in page.locator(".hv-query").all_inner_texts()] == [
-        "the0", "record", "of", "the3", "bank"]
+        "the0",
+        "record",
+        "of",
+        "the3",
+        "bank",
+    ]
     assert page.locator(".hv-query sub").all_inner_texts() == ["0", "3"]
     assert query(page, 3).get_attribute("aria-label") == "the₃, position 3"
 
@@ -303,13 +325,19 @@ def test_white_space_and_a_line_break_can_be_seen(shown):
 
 
 @pytest.mark.browser
-@pytest.mark.parametrize("options, words", [
-    (dict(query=4), "Head 11.6, query “bank”: 0.75 on “the₃”, 0.25 on “bank”."),
-    (dict(query=3, head=1), "Head 3.2, query “the₃”: 0.88 on “the₀”, 0.13 on “the₃”."),
-    (dict(query=-1), "Head 11.6, all tokens after the first: on average 0.19 on the first token, "
-                     "0.75 on the token before, 0.25 on itself."),
-    (dict(query=0, head=2), "looks at itself, query “the₀”: 1.00 on “the₀”."),
-])
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (dict(query=4), "Head 11.6, query “bank”: 0.75 on “the₃”, 0.25 on “bank”."),
+        (dict(query=3, head=1), "Head 3.2, query “the₃”: 0.88 on “the₀”, 0.13 on “the₃”."),
+        (
+            dict(query=-1),
+            "Head 11.6, all tokens after the first: on average 0.19 on the first token, "
+            "0.75 on the token before, 0.25 on itself.",
+        ),
+        (dict(query=0, head=2), "looks at itself, query “the₀”: 1.00 on “the₀”."),
+    ],
+)
 def test_the_summary_says_what_is_looked_at(shown, options, words):
     assert said(shown(viewer(**options))) == words
 
@@ -331,8 +359,12 @@ def test_a_row_without_weight_is_told(shown):
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_is_faint_small_or_too_wide(watched, theme, width):
-    widget = HeadViewer(["announcements"] * 20, causal(7, 12, 20), [f"{m}.previous token" for m in range(12)],
-                        ["A sentence on what was measured about this head, on these and other texts."] * 12)
+    widget = HeadViewer(
+        ["announcements"] * 20,
+        causal(7, 12, 20),
+        [f"{m}.previous token" for m in range(12)],
+        ["A sentence on what was measured about this head, on these and other texts."] * 12,
+    )
     seen = load_widget(watched, widget, theme=theme, width=width)
     assert faint_texts(seen) == [] == small_targets(seen)
     assert not scrolls_sideways(seen)
@@ -343,8 +375,9 @@ def test_nothing_is_faint_small_or_too_wide(watched, theme, width):
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("heads, n, note", [(9, 15, 140), (1, 20, 0), (6, 7, 60), (12, 3, 30)])
 def test_the_reserved_height_is_the_height_it_takes(shown, width, heads, n, note):
-    widget = HeadViewer([f"token{i}" for i in range(n)], causal(8, heads, n),
-                        notes=["note " * (note // 5)] * heads if note else None)
+    widget = HeadViewer(
+        [f"token{i}" for i in range(n)], causal(8, heads, n), notes=["note " * (note // 5)] * heads if note else None
+    )
     page = shown(widget, width=width)
     reserved = widget.min_height + (widget.narrow_extra if width < 600 else 0)
     page.evaluate("document.querySelector('.aw').style.minHeight = 0")
@@ -355,9 +388,15 @@ def test_the_reserved_height_is_the_height_it_takes(shown, width, heads, n, note
 @pytest.mark.parametrize("width", [1280, 390])
 def test_nothing_moves_while_heads_and_tokens_change(shown, width):
     weights = causal(9, 4, 12)
-    page = shown(HeadViewer(["announced", "of", "record", "a"] * 3, weights, names=["1.1", "2.2", "3.3", "4.4"],
-                            notes=["Short.", "A longer sentence on this head, for two lines or three. " * 2, "", "x"]),
-                 width=width)
+    page = shown(
+        HeadViewer(
+            ["announced", "of", "record", "a"] * 3,
+            weights,
+            names=["1.1", "2.2", "3.3", "4.4"],
+            notes=["Short.", "A longer sentence on this head, for two lines or three. " * 2, "", "x"],
+        ),
+        width=width,
+    )
     boxes = []
     for m in range(4):
         for i in (0, 5, 11, -1):
@@ -384,6 +423,7 @@ def test_it_hears_nothing_after_it_is_gone(shown):
 
 # Python
 
+
 def test_heads_of_the_recorded_sentence_can_be_shown():
     recording = data.seven_tokens()
     widget = HeadViewer(recording.tokens, recording.weights[4, :6], [f"4.{h}" for h in range(6)])
@@ -395,26 +435,29 @@ def test_heads_without_names_are_numbered():
     assert HeadViewer(["a"], np.ones((3, 1, 1))).names == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize("options, words", [
-    (dict(weights=np.eye(5)), r"\(heads, n, n\).*\(5, 5\)"),
-    (dict(weights=np.ones((3, 5, 4)) / 4), r"\(3, 5, 4\)"),
-    (dict(weights=np.zeros((0, 5, 5))), "0 heads on 5 tokens"),
-    (dict(weights=np.zeros((13, 5, 5))), "13 heads on 5 tokens"),
-    (dict(weights=np.zeros((1, 21, 21))), "1 heads on 21 tokens"),
-    (dict(weights=3.5 * three()), "go from 0 to 3.5. Are they scores"),
-    (dict(weights=three() - 0.5), "between 0 and 1"),
-    (dict(weights=three() * np.nan), "between 0 and 1"),
-    (dict(weights=[[[1.0], [0.5, 0.5]]]), "array of numbers"),
-    (dict(tokens=TOKENS[:4]), "tokens must name the 5 rows and columns; 4 were given"),
-    (dict(tokens="words"), "one string, 'words'"),
-    (dict(names=NAMES[:2]), "names must name the 3 heads; 2 were given"),
-    (dict(notes=NOTES + ["x"]), "notes must say something on each of the 3 heads; 4 were given"),
-    (dict(head=3), "head must be 0 to 2; it is 3"),
-    (dict(head=-1), "head must be 0 to 2; it is -1"),
-    (dict(query=5), "query must be 0 to 4, or -1 for none; it is 5"),
-    (dict(query=-2), "query must be 0 to 4, or -1 for none; it is -2"),
-    (dict(threshold=2), "threshold"),
-])
+@pytest.mark.parametrize(
+    "options, words",
+    [
+        (dict(weights=np.eye(5)), r"\(heads, n, n\).*\(5, 5\)"),
+        (dict(weights=np.ones((3, 5, 4)) / 4), r"\(3, 5, 4\)"),
+        (dict(weights=np.zeros((0, 5, 5))), "0 heads on 5 tokens"),
+        (dict(weights=np.zeros((13, 5, 5))), "13 heads on 5 tokens"),
+        (dict(weights=np.zeros((1, 21, 21))), "1 heads on 21 tokens"),
+        (dict(weights=3.5 * three()), "go from 0 to 3.5. Are they scores"),
+        (dict(weights=three() - 0.5), "between 0 and 1"),
+        (dict(weights=three() * np.nan), "between 0 and 1"),
+        (dict(weights=[[[1.0], [0.5, 0.5]]]), "array of numbers"),
+        (dict(tokens=TOKENS[:4]), "tokens must name the 5 rows and columns; 4 were given"),
+        (dict(tokens="words"), "one string, 'words'"),
+        (dict(names=NAMES[:2]), "names must name the 3 heads; 2 were given"),
+        (dict(notes=NOTES + ["x"]), "notes must say something on each of the 3 heads; 4 were given"),
+        (dict(head=3), "head must be 0 to 2; it is 3"),
+        (dict(head=-1), "head must be 0 to 2; it is -1"),
+        (dict(query=5), "query must be 0 to 4, or -1 for none; it is 5"),
+        (dict(query=-2), "query must be 0 to 4, or -1 for none; it is -2"),
+        (dict(threshold=2), "threshold"),
+    ],
+)
 def test_what_does_not_fit_is_refused_by_name(options, words):
     with pytest.raises(ValueError if "threshold" not in options else Exception, match=words):
         viewer(**options)

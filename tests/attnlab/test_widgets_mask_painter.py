@@ -13,10 +13,21 @@ from tests.attnlab.widget_page import evaluate_compute, faint_texts, load_widget
 WORDS = "The CEO announced record earnings on Friday".split()
 _rng = np.random.default_rng(41)
 FILLS = {"-inf": -math.inf, "-1e9": -1e9, "-10": -10.0}
-FIXTURES = [{"scores": _rng.normal(scale=scale, size=(n, n)).tolist(), "mask": (_rng.random((n, n)) < chance).tolist(),
-             "fill": fill}
-            for n, scale, chance, fill in [(2, 1, 0.5, "-inf"), (3, 2, 0.3, "-inf"), (5, 4, 0.6, "-1e9"),
-                                           (7, 1, 0.5, "-10"), (7, 9, 0.2, "-inf"), (10, 2, 0.7, "-10")]]
+FIXTURES = [
+    {
+        "scores": _rng.normal(scale=scale, size=(n, n)).tolist(),
+        "mask": (_rng.random((n, n)) < chance).tolist(),
+        "fill": fill,
+    }
+    for n, scale, chance, fill in [
+        (2, 1, 0.5, "-inf"),
+        (3, 2, 0.3, "-inf"),
+        (5, 4, 0.6, "-1e9"),
+        (7, 1, 0.5, "-10"),
+        (7, 9, 0.2, "-inf"),
+        (10, 2, 0.7, "-10"),
+    ]
+]
 FIXTURES += [
     {"scores": [[1.0, 2.0], [3.0, 4.0]], "mask": [[False, False], [False, False]], "fill": "-inf"},  # all rows empty
     {"scores": [[1.0, 2.0], [3.0, 4.0]], "mask": [[False, False], [False, True]], "fill": "-1e9"},
@@ -66,6 +77,7 @@ def go(seen, name):
 
 # Numbers
 
+
 def test_weights_agree_with_pytorch_and_empty_rows_are_zero(watched):
     seen = load_widget(watched, painter())
     for fixture in FIXTURES:
@@ -105,11 +117,17 @@ def test_the_leak_is_what_lies_above_the_diagonal(watched):
 
 # Presets
 
-@pytest.mark.parametrize("options, expected", [
-    ({"preset": "causal"}, np.tri(7)), ({"preset": "full"}, np.ones((7, 7))),
-    ({"preset": "padding", "length": 4}, np.ones((7, 1)) * (np.arange(7) < 4)),
-    ({"preset": "window", "window": 3}, np.tri(7) - np.tri(7, k=-3)),
-    ({"preset": "window", "window": 1}, np.eye(7))])
+
+@pytest.mark.parametrize(
+    "options, expected",
+    [
+        ({"preset": "causal"}, np.tri(7)),
+        ({"preset": "full"}, np.ones((7, 7))),
+        ({"preset": "padding", "length": 4}, np.ones((7, 1)) * (np.arange(7) < 4)),
+        ({"preset": "window", "window": 3}, np.tri(7) - np.tri(7, k=-3)),
+        ({"preset": "window", "window": 1}, np.eye(7)),
+    ],
+)
 def test_a_preset_gives_its_mask_in_python_and_on_the_page(watched, options, expected):
     assert np.array_equal(painter(**options).mask, expected.astype(bool))
     seen = load_widget(watched, painter(mask=np.triu(np.ones((7, 7), dtype=bool), 1)))
@@ -147,6 +165,7 @@ def test_a_mask_painted_like_a_preset_is_recognised(watched):
 
 
 # Painting
+
 
 def test_a_click_turns_a_cell_over_and_its_row_is_shared_out_anew(watched):
     seen = load_widget(watched, painter(3))
@@ -245,6 +264,7 @@ def test_all_cells_are_masked_flipped_and_brought_back(watched):
 
 # Leaks
 
+
 def test_the_meter_is_honest_about_a_causal_mask(watched):
     seen = load_widget(watched, painter())
     assert value(seen, "verdict") == "Honest: no token reads a later one."
@@ -310,6 +330,7 @@ def test_the_summary_is_announced_politely(watched):
 
 # Model
 
+
 def test_traits_set_from_python_are_drawn(watched):
     seen = load_widget(watched, painter(3))
     seen.page.evaluate("() => { model.set('scores', [[0, 0, 0], [0, 0, 0], [0, 0, 0]]); }")
@@ -348,17 +369,28 @@ def test_mask_and_preset_follow_each_other_in_python():
     assert (widget.preset, np.array(widget.mask).sum()) == ("painted", 0)
 
 
-@pytest.mark.parametrize("wrong, said", [
-    ({"scores": np.zeros((3, 2))}, r"\(n, n\).*\(3, 2\)"), ({"scores": np.zeros(3)}, r"\(n, n\)"),
-    ({"scores": np.zeros((2, 2))}, r"\(3, 3\) for 3 tokens; the shape is \(2, 2\)|name the 2 rows"),
-    ({"scores": np.full((3, 3), -np.inf)}, "finite"), ({"scores": [["a"] * 3] * 3}, "array of numbers"),
-    ({"mask": np.ones((2, 2), dtype=bool)}, r"mask must be \(3, 3\)"), ({"mask": np.zeros((3, 3))}, "must be boolean"),
-    ({"mask": [[True]]}, r"mask must be \(3, 3\)"), ({"mask": np.ones((1, 3, 3), dtype=bool)}, "mask must be"),
-    ({"preset": "casual"}, "preset must be one of causal"), ({"length": 4}, "length must lie between 0 and 3"),
-    ({"window": 0}, "window must lie between 1 and 3"), ({"window": 1.5}, "window"), ({"fill": "-5"}, "fill"),
-    ({"tokens": "abc"}, "one string"),
-    ({"tokens": list("abcdefghijk"), "scores": np.zeros((11, 11))}, "2 to 10 tokens"),
-    ({"tokens": ["a"], "scores": [[0]]}, "2 to 10 tokens")])
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"scores": np.zeros((3, 2))}, r"\(n, n\).*\(3, 2\)"),
+        ({"scores": np.zeros(3)}, r"\(n, n\)"),
+        ({"scores": np.zeros((2, 2))}, r"\(3, 3\) for 3 tokens; the shape is \(2, 2\)|name the 2 rows"),
+        ({"scores": np.full((3, 3), -np.inf)}, "finite"),
+        ({"scores": [["a"] * 3] * 3}, "array of numbers"),
+        ({"mask": np.ones((2, 2), dtype=bool)}, r"mask must be \(3, 3\)"),
+        ({"mask": np.zeros((3, 3))}, "must be boolean"),
+        ({"mask": [[True]]}, r"mask must be \(3, 3\)"),
+        ({"mask": np.ones((1, 3, 3), dtype=bool)}, "mask must be"),
+        ({"preset": "casual"}, "preset must be one of causal"),
+        ({"length": 4}, "length must lie between 0 and 3"),
+        ({"window": 0}, "window must lie between 1 and 3"),
+        ({"window": 1.5}, "window"),
+        ({"fill": "-5"}, "fill"),
+        ({"tokens": "abc"}, "one string"),
+        ({"tokens": list("abcdefghijk"), "scores": np.zeros((11, 11))}, "2 to 10 tokens"),
+        ({"tokens": ["a"], "scores": [[0]]}, "2 to 10 tokens"),
+    ],
+)
 def test_what_cannot_be_shown_is_refused_with_the_reason(wrong, said):
     with pytest.raises(traitlets.TraitError, match=said):
         MaskPainter(**{"tokens": ["a", "b", "c"], "scores": np.zeros((3, 3)), **wrong})
@@ -372,6 +404,7 @@ def test_the_picture_for_print_is_a_png():
 
 
 # Looks
+
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 @pytest.mark.parametrize("options", [dict(preset="full"), dict(preset="padding", length=0), dict(fill="-10")])

@@ -66,6 +66,7 @@ def shown_score(seen):
 
 # Numbers
 
+
 def test_query_and_key_are_turned_as_pytorch_turns_complex_numbers(watched):
     seen = load_widget(watched, RotationExplorer())
     for fixture in FIXTURES:
@@ -129,11 +130,15 @@ def test_what_training_held_is_counted_pair_by_pair(watched):
         new = [not done and apart * f % math.tau > seen_.max() for f, seen_, done in zip(frequencies, held, finished)]
         assert found["fresh"] == sum(new)
         assert found["reached"] == pytest.approx(last * frequencies[fixture["pair"]], rel=1e-12)
-        assert found["beyond"] == {"query": fixture["query"] > last, "key": fixture["key"] > last,
-                                   "offset": apart > last}
+        assert found["beyond"] == {
+            "query": fixture["query"] > last,
+            "key": fixture["key"] > last,
+            "offset": apart > last,
+        }
 
 
 # What is shown
+
 
 def test_the_table_has_one_row_for_each_pair_and_adds_up_to_the_score(watched):
     seen = load_widget(watched, RotationExplorer(query=9, key=3))
@@ -194,15 +199,21 @@ def test_the_summary_is_announced_politely_and_says_with_numbers_that_the_score_
     seen = load_widget(watched, RotationExplorer(query=9, key=3))
     assert seen.page.locator(".aw-summary").get_attribute("aria-live") == "polite"
     same = f"{score(9, 3, 8, 10000.0):.3f}"
-    assert said(seen.page) == (f"Query at 9, key at 3: score {same}. Move both on by 10, to 19 and 13: {same} again. "
-                               "Only the offset 6 counts. Both stand within the 32 tokens of training.")
+    assert said(seen.page) == (
+        f"Query at 9, key at 3: score {same}. Move both on by 10, to 19 and 13: {same} again. "
+        "Only the offset 6 counts. Both stand within the 32 tokens of training."
+    )
 
 
-@pytest.mark.parametrize("query, key, words", [
-    (40, 38, "Both positions are beyond training, but tokens 2 apart were seen in it: this score is a known one."),
-    (33, 30, "Position 33 is beyond training, but tokens 3 apart were seen in it"),
-    (30, 33, "Position 33 is beyond training, but tokens 3 apart were seen in it"),
-    (50, 0, "No two tokens were 50 apart in training: for 3 of 4 pairs, the angle between the hands is new.")])
+@pytest.mark.parametrize(
+    "query, key, words",
+    [
+        (40, 38, "Both positions are beyond training, but tokens 2 apart were seen in it: this score is a known one."),
+        (33, 30, "Position 33 is beyond training, but tokens 3 apart were seen in it"),
+        (30, 33, "Position 33 is beyond training, but tokens 3 apart were seen in it"),
+        (50, 0, "No two tokens were 50 apart in training: for 3 of 4 pairs, the angle between the hands is new."),
+    ],
+)
 def test_positions_and_offsets_beyond_training_are_told_apart(watched, query, key, words):
     seen = load_widget(watched, RotationExplorer(query=query, key=key))
     assert words in said(seen.page)
@@ -222,6 +233,7 @@ def test_a_larger_base_lets_fewer_pairs_finish_a_turn(watched):
 
 
 # Controls
+
 
 @pytest.mark.parametrize("name, last", [("query", 63), ("key", 63), ("pair", 3)])
 def test_a_field_and_its_slider_move_together(watched, name, last):
@@ -323,6 +335,7 @@ def test_every_control_is_reached_with_the_tab_key(watched):
 
 # Model
 
+
 def test_traits_set_from_python_are_drawn(watched):
     seen = load_widget(watched, RotationExplorer())
     for name, new in [("trained", 16), ("d_head", 10), ("pair", 4), ("query", 31), ("key", 30), ("base", 700)]:
@@ -347,12 +360,21 @@ def test_smaller_sizes_bring_the_rest_back_into_range():
     assert explorer.min_height + explorer.narrow_extra == 1398 + 27 * 3
 
 
-@pytest.mark.parametrize("wrong, said_", [
-    ({"d_head": 7}, "d_head must be even"), ({"d_head": 0}, "d_head must lie between 2 and 128"),
-    ({"base": 1}, "base must lie between 2 and 1e\\+07"), ({"base": math.nan}, "base must lie"),
-    ({"query": 64}, "query must lie between 0 and 63, twice the trained length less one; got 64"),
-    ({"key": -1}, "key must lie"), ({"pair": 4}, "pair must lie between 0 and 3"),
-    ({"trained": 4}, "trained must lie between 8 and 128"), ({"query": 1.5}, "query"), ({"pair": "a"}, "pair")])
+@pytest.mark.parametrize(
+    "wrong, said_",
+    [
+        ({"d_head": 7}, "d_head must be even"),
+        ({"d_head": 0}, "d_head must lie between 2 and 128"),
+        ({"base": 1}, "base must lie between 2 and 1e\\+07"),
+        ({"base": math.nan}, "base must lie"),
+        ({"query": 64}, "query must lie between 0 and 63, twice the trained length less one; got 64"),
+        ({"key": -1}, "key must lie"),
+        ({"pair": 4}, "pair must lie between 0 and 3"),
+        ({"trained": 4}, "trained must lie between 8 and 128"),
+        ({"query": 1.5}, "query"),
+        ({"pair": "a"}, "pair"),
+    ],
+)
 def test_what_cannot_be_shown_is_refused_with_the_reason(wrong, said_):
     with pytest.raises(traitlets.TraitError, match=said_):
         RotationExplorer(**wrong)
@@ -364,6 +386,7 @@ def test_the_picture_for_print_is_a_png():
 
 
 # Looks
+
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_text_can_be_read(watched, theme):

@@ -58,8 +58,10 @@ def uniforms(seed, many):
 
 def computed(seen, logits, **settings):
     ranked = np.sort(np.array(logits, dtype="<f4"))[::-1]
-    return seen.page.evaluate("([bytes, state]) => compute({ ...state, data: Uint8Array.from(bytes).buffer })",
-                              [list(ranked.tobytes()), dict(vocab_size=len(ranked), **settings)])
+    return seen.page.evaluate(
+        "([bytes, state]) => compute({ ...state, data: Uint8Array.from(bytes).buffer })",
+        [list(ranked.tobytes()), dict(vocab_size=len(ranked), **settings)],
+    )
 
 
 def explorer(**settings):
@@ -92,11 +94,14 @@ def press(seen, name):
 
 def rows(seen):
     """[token, before, kept or reason, drawn] of each row."""
-    return [[row.locator("th").inner_text(), *row.locator("td.aw-numbers").all_inner_texts()]
-            for row in seen.page.locator(".sa-table tbody tr").all()]
+    return [
+        [row.locator("th").inner_text(), *row.locator("td.aw-numbers").all_inner_texts()]
+        for row in seen.page.locator(".sa-table tbody tr").all()
+    ]
 
 
 # Numbers
+
 
 def test_what_is_kept_agrees_with_pytorch(watched):
     seen = load_widget(watched, explorer())
@@ -104,8 +109,8 @@ def test_what_is_kept_agrees_with_pytorch(watched):
         found, (before, kept) = computed(seen, logits, **settings), reference(logits, **settings)
         np.testing.assert_allclose(found["before"], before, rtol=0, atol=1e-12)
         assert len(found["kept"]) == found["count"] == int((kept > 0).sum())
-        np.testing.assert_allclose(found["kept"], kept[:found["count"]], rtol=0, atol=1e-12)
-        assert found["mass"] == pytest.approx(float(before[:found["count"]].sum()), abs=1e-12)
+        np.testing.assert_allclose(found["kept"], kept[: found["count"]], rtol=0, atol=1e-12)
+        assert found["mass"] == pytest.approx(float(before[: found["count"]].sum()), abs=1e-12)
 
 
 def test_entropies_agree_with_pytorch(watched):
@@ -161,15 +166,19 @@ def test_python_shares_them_out_the_same_way():
 
 # What is shown
 
+
 def test_rows_go_from_the_most_likely_down_and_say_what_cut_a_token(watched):
     seen = load_widget(watched, explorer(top_k=4, top_p=0.9))
     before, kept = reference(LOGITS, 1.0, 4, 0.9)
     assert int((kept > 0).sum()) == 3
     number = "{:.3f}".format
     assert rows(seen) == [
-        ["Paris", number(before[0]), number(kept[0]), ""], ["the", number(before[1]), number(kept[1]), ""],
-        ["a", number(before[2]), number(kept[2]), ""], ["Lyon", number(before[3]), "top-p", ""],
-        ["located", number(before[4]), "top-k", ""]]
+        ["Paris", number(before[0]), number(kept[0]), ""],
+        ["the", number(before[1]), number(kept[1]), ""],
+        ["a", number(before[2]), number(kept[2]), ""],
+        ["Lyon", number(before[3]), "top-p", ""],
+        ["located", number(before[4]), "top-k", ""],
+    ]
     assert value(seen, "tokens-after") == "3" and value(seen, "mass-after") == number(before[:3].sum())
     bars = seen.page.locator(".sa-solid:not(.sa-swatch)")
     widths = [bar.evaluate("(bar) => parseFloat(bar.style.width)") for bar in bars.all()]
@@ -228,17 +237,22 @@ def test_the_summary_is_announced_politely_with_the_numbers(watched):
     before, kept = reference(LOGITS, 1.0, 2, 1.0)
     nats = torch.special.entr(kept).sum().item()
     assert seen.page.locator(".aw-summary").get_attribute("aria-live") == "polite"
-    start = (f"2 tokens of 5 left, with {before[:2].sum():.3f} of the mass. “Paris” has {kept[0]:.3f}, before the cuts "
-             f"{before[0]:.3f}. Entropy {nats:.2f} nats, like {math.exp(nats):.1f} equal choices. ")
+    start = (
+        f"2 tokens of 5 left, with {before[:2].sum():.3f} of the mass. “Paris” has {kept[0]:.3f}, before the cuts "
+        f"{before[0]:.3f}. Entropy {nats:.2f} nats, like {math.exp(nats):.1f} equal choices. "
+    )
     assert said(seen.page) == start + "No draw yet."
     assert said(load_widget(watched, explorer()).page).startswith("All 5 tokens are left. “Paris” has ")
     press(seen, "hundred")
     times = int(rows(seen)[0][3])
-    assert said(seen.page) in (start + f"Draw 100: “Paris”, drawn {times} of 100 times.",
-                               start + f"Draw 100: “the”, drawn {100 - times} of 100 times.")
+    assert said(seen.page) in (
+        start + f"Draw 100: “Paris”, drawn {times} of 100 times.",
+        start + f"Draw 100: “the”, drawn {100 - times} of 100 times.",
+    )
 
 
 # Controls
+
 
 @pytest.mark.parametrize("name, low, high, typed", [("temperature", 0, 5, 0.65), ("top_p", 0.01, 1, 0.875)])
 def test_a_field_and_its_slider_move_together(watched, name, low, high, typed):
@@ -281,8 +295,15 @@ def test_the_top_k_slider_takes_longer_steps_through_a_large_vocabulary(watched)
     assert value(seen, "tokens-after") == "1,234"
 
 
-@pytest.mark.parametrize("name, wrong", [("temperature", ["-1", "6", "hot"]), ("top_k", ["0", "6", "2.5", ""]),
-                                         ("top_p", ["0", "1.1", "x"]), ("seed", ["-1", "1.5", "5000000000"])])
+@pytest.mark.parametrize(
+    "name, wrong",
+    [
+        ("temperature", ["-1", "6", "hot"]),
+        ("top_k", ["0", "6", "2.5", ""]),
+        ("top_p", ["0", "1.1", "x"]),
+        ("seed", ["-1", "1.5", "5000000000"]),
+    ],
+)
 def test_what_is_no_setting_is_marked_and_changes_nothing(watched, name, wrong):
     seen = load_widget(watched, explorer(temperature=0.5, top_k=3, top_p=0.5, seed=7))
     before = state(seen, name)
@@ -353,6 +374,7 @@ def test_every_control_is_reached_with_the_tab_key(watched):
 
 # Model
 
+
 def test_traits_set_from_python_are_drawn(watched):
     seen = load_widget(watched, explorer())
     for name, new in [("temperature", 2), ("top_k", 3), ("top_p", 0.6), ("seed", 8), ("drawn", 40)]:
@@ -392,19 +414,34 @@ def test_another_prompt_and_another_setting_clear_the_tally():
     assert (widget.drawn, widget.tokens, widget.prompt) == (0, ["b", "a"], "Next")
 
 
-@pytest.mark.parametrize("wrong, said_", [
-    ({"logits": [1.0]}, "2 to 200000 tokens, got 1"), ({"logits": [[1.0, 2.0]]}, "shape is \\(1, 2\\)"),
-    ({"logits": [1.0, math.inf]}, "finite"), ({"logits": ["a", "b"]}, "array of numbers"),
-    ({"logits": [1.0, 2.0, 3.0]}, "name the 3 logits, got 2"), ({"tokens": "ab"}, "one string, 'ab'")])
+@pytest.mark.parametrize(
+    "wrong, said_",
+    [
+        ({"logits": [1.0]}, "2 to 200000 tokens, got 1"),
+        ({"logits": [[1.0, 2.0]]}, "shape is \\(1, 2\\)"),
+        ({"logits": [1.0, math.inf]}, "finite"),
+        ({"logits": ["a", "b"]}, "array of numbers"),
+        ({"logits": [1.0, 2.0, 3.0]}, "name the 3 logits, got 2"),
+        ({"tokens": "ab"}, "one string, 'ab'"),
+    ],
+)
 def test_tokens_and_logits_that_do_not_fit_are_refused_with_the_reason(wrong, said_):
     with pytest.raises(ValueError, match=said_):
         SamplingExplorer(**{"tokens": ["a", "b"], "logits": [1.0, 2.0], **wrong})
 
 
-@pytest.mark.parametrize("wrong, said_", [
-    ({"temperature": -1}, "temperature must lie between 0 and 5; got -1"), ({"temperature": math.nan}, "got nan"),
-    ({"top_k": 0}, "top_k must lie"), ({"top_p": 0}, "top_p must lie above 0 and up to 1; got 0"),
-    ({"top_p": 1.5}, "top_p must lie"), ({"seed": -1}, "seed must lie"), ({"drawn": 10001}, "drawn must lie")])
+@pytest.mark.parametrize(
+    "wrong, said_",
+    [
+        ({"temperature": -1}, "temperature must lie between 0 and 5; got -1"),
+        ({"temperature": math.nan}, "got nan"),
+        ({"top_k": 0}, "top_k must lie"),
+        ({"top_p": 0}, "top_p must lie above 0 and up to 1; got 0"),
+        ({"top_p": 1.5}, "top_p must lie"),
+        ({"seed": -1}, "seed must lie"),
+        ({"drawn": 10001}, "drawn must lie"),
+    ],
+)
 def test_settings_out_of_range_are_refused_with_the_reason(wrong, said_):
     with pytest.raises(traitlets.TraitError, match=said_):
         explorer(**wrong)
@@ -416,6 +453,7 @@ def test_the_picture_for_print_is_a_png():
 
 
 # Looks
+
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_text_can_be_read(watched, theme):

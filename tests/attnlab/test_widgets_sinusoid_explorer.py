@@ -54,6 +54,7 @@ def slider(seen, name):
 
 # Numbers
 
+
 def test_the_table_agrees_with_numpy(watched):
     seen = load_widget(watched, SinusoidExplorer())
     for fixture in FIXTURES:
@@ -66,7 +67,7 @@ def test_the_hands_stand_where_the_table_says_inside_it_and_outside(watched):
     for fixture in FIXTURES:
         found = evaluate_compute(seen, fixture)
         for name, p in [("hand", fixture["position"]), ("other", fixture["position"] + fixture["offset"])]:
-            sine, cosine = pe([p], fixture["d_model"])[0, 2 * fixture["pair"]:][:2]
+            sine, cosine = pe([p], fixture["d_model"])[0, 2 * fixture["pair"] :][:2]
             assert (found[name]["sine"], found[name]["cosine"]) == pytest.approx((sine, cosine), abs=1e-11)
             assert found[name]["position"] == p
 
@@ -103,11 +104,13 @@ def test_the_curve_holds_at_every_position(watched):
 
 # What is shown
 
+
 def test_the_shown_numbers_are_those_of_the_pair(watched):
     seen = load_widget(watched, SinusoidExplorer(position=5, pair=2, offset=3))
     frequency = 10000 ** (-4 / 32)
     assert [number(value(seen, f"hand-{name}")) for name in ("angle", "sine", "cosine")] == pytest.approx(
-        [5 * frequency, math.sin(5 * frequency), math.cos(5 * frequency)], abs=0.0051)
+        [5 * frequency, math.sin(5 * frequency), math.cos(5 * frequency)], abs=0.0051
+    )
     assert value(seen, "wavelength") == f"{math.tau / frequency:.2f} tokens a turn"
     assert value(seen, "columns") == "4 (sine) and 5 (cosine)"
     here, there = pe([5, 8], 32)
@@ -170,6 +173,7 @@ def test_the_summary_is_announced_politely_and_says_what_stays(watched):
 
 
 # Controls
+
 
 @pytest.mark.parametrize("name, last", [("position", 63), ("pair", 15), ("offset", 64)])
 def test_a_field_and_its_slider_move_together(watched, name, last):
@@ -272,6 +276,7 @@ def test_every_control_is_reached_with_the_tab_key(watched):
 
 # Model
 
+
 def test_traits_set_from_python_are_drawn(watched):
     seen = load_widget(watched, SinusoidExplorer())
     for name, new in [("max_len", 20), ("d_model", 10), ("pair", 4), ("position", 19), ("offset", -20)]:
@@ -298,11 +303,20 @@ def test_smaller_tables_bring_the_rest_back_into_range():
     assert (explorer.position, explorer.pair, explorer.offset) == (19, 2, -20)
 
 
-@pytest.mark.parametrize("wrong, said", [
-    ({"d_model": 7}, "d_model must be even"), ({"d_model": 0}, "d_model must lie between 2 and 128"),
-    ({"max_len": 1000}, "max_len must lie between 8 and 256"), ({"position": 64}, "position must lie between 0 and 63"),
-    ({"position": -1}, "position must lie"), ({"pair": 16}, "pair must lie between 0 and 15"),
-    ({"offset": 65}, "offset must lie between -64 and 64"), ({"position": 1.5}, "position"), ({"pair": "a"}, "pair")])
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"d_model": 7}, "d_model must be even"),
+        ({"d_model": 0}, "d_model must lie between 2 and 128"),
+        ({"max_len": 1000}, "max_len must lie between 8 and 256"),
+        ({"position": 64}, "position must lie between 0 and 63"),
+        ({"position": -1}, "position must lie"),
+        ({"pair": 16}, "pair must lie between 0 and 15"),
+        ({"offset": 65}, "offset must lie between -64 and 64"),
+        ({"position": 1.5}, "position"),
+        ({"pair": "a"}, "pair"),
+    ],
+)
 def test_what_cannot_be_shown_is_refused_with_the_reason(wrong, said):
     with pytest.raises(traitlets.TraitError, match=said):
         SinusoidExplorer(**wrong)
@@ -314,6 +328,7 @@ def test_the_picture_for_print_is_a_png():
 
 
 # Looks
+
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_text_can_be_read(watched, theme):

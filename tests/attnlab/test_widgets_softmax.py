@@ -18,9 +18,16 @@ FIXTURES = [
     {"scores": [1000.0, 999.0, -1000.0], "temperature": 0.05, "shift": 1000.0},
     {"scores": [-30.0, -31.0, -40.0], "temperature": 1.0, "shift": 0.0},  # every exponential is 0 in float16
     {"scores": [-9.0, -9.5, -16.0, -17.3], "temperature": 1.0, "shift": 0.0},  # subnormal float16 numbers
-] + [{"scores": _rng.normal(scale=scale, size=n).tolist(), "temperature": temperature, "shift": shift}
-     for n, scale, temperature, shift in [(2, 1, 1.0, 3.5), (3, 4, 0.3, -2.0), (5, 2, 5.0, 11.0), (7, 6, 1.7, 0.25),
-                                          (8, 0.1, 20.0, -20.0)]]
+] + [
+    {"scores": _rng.normal(scale=scale, size=n).tolist(), "temperature": temperature, "shift": shift}
+    for n, scale, temperature, shift in [
+        (2, 1, 1.0, 3.5),
+        (3, 4, 0.3, -2.0),
+        (5, 2, 5.0, 11.0),
+        (7, 6, 1.7, 0.25),
+        (8, 0.1, 20.0, -20.0),
+    ]
+]
 
 
 def value(seen, name):
@@ -47,6 +54,7 @@ def half_cells(seen, kind):
 
 
 # Numbers
+
 
 def test_weights_agree_with_pytorch(watched):
     seen = load_widget(watched, SoftmaxExplorer())
@@ -99,8 +107,22 @@ def test_float16_agrees_with_numpy_step_by_step(watched):
 
 
 def test_rounding_to_float16_agrees_with_numpy_at_its_edges(watched):
-    edges = [65504.0, 65519.99, 65520.0, -65520.0, 2049.0, 2051.0, -2051.0, 1.00048828125, 1.0014648437, 6.1e-5, 6e-8,
-             2.0**-25, 2.99e-8, 0.0]
+    edges = [
+        65504.0,
+        65519.99,
+        65520.0,
+        -65520.0,
+        2049.0,
+        2051.0,
+        -2051.0,
+        1.00048828125,
+        1.0014648437,
+        6.1e-5,
+        6e-8,
+        2.0**-25,
+        2.99e-8,
+        0.0,
+    ]
     seen = load_widget(watched, SoftmaxExplorer())
     for a, b in zip(edges, edges[1:]):
         found = evaluate_compute(seen, {"scores": [a, b], "temperature": 1, "shift": 0})["half"]["plain"]["scores"]
@@ -109,6 +131,7 @@ def test_rounding_to_float16_agrees_with_numpy_at_its_edges(watched):
 
 
 # What is shown
+
 
 def test_bars_are_as_long_as_their_weights(watched):
     seen = load_widget(watched, SoftmaxExplorer([3, 1]), reduced_motion="reduce")
@@ -126,8 +149,9 @@ def test_overflow_is_shown_as_numpy_prints_it(watched):
     assert "gives nan" in seen.page.locator(".aw-summary").inner_text()
 
 
-@pytest.mark.parametrize("scores, verdict", [
-    ([11, 11], "divided by inf"), ([-30, -31], "0 / 0 is nan"), ([1, 2], "Everything fits")])
+@pytest.mark.parametrize(
+    "scores, verdict", [([11, 11], "divided by inf"), ([-30, -31], "0 / 0 is nan"), ([1, 2], "Everything fits")]
+)
 def test_the_verdict_names_what_happens_in_float16(watched, scores, verdict):
     assert verdict in value(load_widget(watched, SoftmaxExplorer(scores)), "plain-verdict")
 
@@ -147,6 +171,7 @@ def test_the_summary_is_announced_politely(watched):
 
 
 # Controls
+
 
 def test_a_score_field_sets_its_score(watched):
     seen = load_widget(watched, SoftmaxExplorer([2, 1, 0]))
@@ -275,6 +300,7 @@ def test_every_control_is_reached_with_the_tab_key(watched):
 
 # Model
 
+
 def test_traits_set_from_python_are_drawn(watched):
     seen = load_widget(watched, SoftmaxExplorer())
     for name, new in [("scores", [1, 1, 1, 1]), ("temperature", 3), ("shift", 2)]:
@@ -297,12 +323,19 @@ def test_arrays_lists_and_tuples_are_taken():
     assert explorer.scores == [0.5, 0.25]
 
 
-@pytest.mark.parametrize("wrong, said", [
-    ({"scores": [1]}, "2 to 8 numbers, got 1"), ({"scores": range(9)}, "2 to 8 numbers, got 9"),
-    ({"scores": [1, math.inf]}, "finite"), ({"scores": [1, "b"]}, "list of 2 to 8 numbers"),
-    ({"scores": [1, 2], "labels": ["a"]}, "each of the 2 scores, got 1"),
-    ({"temperature": 0}, "between 0.05 and 20, got 0"), ({"temperature": math.nan}, "got nan"),
-    ({"shift": 1e4}, "shift must lie")])
+@pytest.mark.parametrize(
+    "wrong, said",
+    [
+        ({"scores": [1]}, "2 to 8 numbers, got 1"),
+        ({"scores": range(9)}, "2 to 8 numbers, got 9"),
+        ({"scores": [1, math.inf]}, "finite"),
+        ({"scores": [1, "b"]}, "list of 2 to 8 numbers"),
+        ({"scores": [1, 2], "labels": ["a"]}, "each of the 2 scores, got 1"),
+        ({"temperature": 0}, "between 0.05 and 20, got 0"),
+        ({"temperature": math.nan}, "got nan"),
+        ({"shift": 1e4}, "shift must lie"),
+    ],
+)
 def test_what_cannot_be_shown_is_refused_with_the_reason(wrong, said):
     with pytest.raises(traitlets.TraitError, match=said):
         SoftmaxExplorer(**wrong)
@@ -314,6 +347,7 @@ def test_the_picture_for_print_is_a_png():
 
 
 # Looks
+
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_text_can_be_read(watched, theme):

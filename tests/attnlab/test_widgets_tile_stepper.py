@@ -16,8 +16,13 @@ LOG_2 = math.log(2)
 # More queries than keys.
 TALL = dict(scores=np.arange(12).reshape(6, 2) % 5 - 1.5, values=[[1, 2], [3, -4]], causal=True)
 FIXTURES = [
-    {}, dict(block_size=4), dict(block_size=1, causal=True), dict(block_size=3, causal=True), dict(block_size=6),
-    TALL, dict(scores=[[40, -40, 40], [-40, -39.5, -40]], values=[[1, 0], [0, 1], [5, 5]], block_size=2),
+    {},
+    dict(block_size=4),
+    dict(block_size=1, causal=True),
+    dict(block_size=3, causal=True),
+    dict(block_size=6),
+    TALL,
+    dict(scores=[[40, -40, 40], [-40, -39.5, -40]], values=[[1, 0], [0, 1], [5, 5]], block_size=2),
 ]
 
 
@@ -57,13 +62,19 @@ def press(page, name):
 
 # Numbers
 
+
 def test_the_outputs_are_those_of_the_reference(computing):
     for options in FIXTURES:
         state = state_of(options)
         scores = torch.tensor(state["scores"], dtype=torch.float64)
         n_k = scores.shape[1]
-        expected = tiled_attention(scores * LOG_2 * n_k ** 0.5, torch.eye(n_k).double(),
-                                   torch.tensor(state["values"], dtype=torch.float64), 2, state["causal"])
+        expected = tiled_attention(
+            scores * LOG_2 * n_k**0.5,
+            torch.eye(n_k).double(),
+            torch.tensor(state["values"], dtype=torch.float64),
+            2,
+            state["causal"],
+        )
         np.testing.assert_allclose(computing(options)["outputs"], expected, rtol=1e-12, atol=1e-12)
 
 
@@ -73,8 +84,11 @@ def test_maximum_and_total_of_every_step_are_those_of_the_stream_so_far(computin
         n_q, n_k = np.shape(state["scores"])
         for step in computing(options)["steps"]:
             for row in step["rows"] if step["kind"] == "tile" else []:
-                seen = [score for key, score in enumerate(state["scores"][row["query"]][:step["keys"][-1] + 1])
-                        if not state["causal"] or key <= row["query"] + n_k - n_q]
+                seen = [
+                    score
+                    for key, score in enumerate(state["scores"][row["query"]][: step["keys"][-1] + 1])
+                    if not state["causal"] or key <= row["query"] + n_k - n_q
+                ]
                 maximum, total = online_softmax([torch.tensor(seen, dtype=torch.float64) * LOG_2])
                 assert (row["maximum"], row["total"]) == pytest.approx((maximum / LOG_2, total))
 
@@ -86,27 +100,38 @@ def test_a_step_rescales_what_was_there_and_adds_what_is_new(computing):
             for row in step["rows"] if step["kind"] == "tile" else []:
                 before, keys = row["before"], step["keys"]
                 assert row["total"] == pytest.approx(before["total"] * row["factor"] + sum(row["powers"]))
-                np.testing.assert_allclose(row["output"], np.array(before["output"]) * row["factor"]
-                                           + np.array(row["powers"]) @ values[keys], atol=1e-12)
+                np.testing.assert_allclose(
+                    row["output"],
+                    np.array(before["output"]) * row["factor"] + np.array(row["powers"]) @ values[keys],
+                    atol=1e-12,
+                )
 
 
 def test_tiles_beyond_the_diagonal_are_no_steps_and_python_counts_the_same(computing):
     for options in FIXTURES:
         found = computing(options)
         assert len(found["steps"]) == TileStepper(**options).last + 1
-    tiles = {causal: sum(step["kind"] == "tile" for step in computing(dict(causal=causal))["steps"])
-             for causal in (False, True)}
+    tiles = {
+        causal: sum(step["kind"] == "tile" for step in computing(dict(causal=causal))["steps"])
+        for causal in (False, True)
+    }
     assert tiles == {False: 6, True: 5}
 
 
 # The page
 
+
 def test_a_step_shows_the_numbers_on_paper(shown):
     page = shown(TileStepper(step=1))
     assert text(page, "title") == "Step 2 of 8. q0 and q1 meet k2 and k3."
     assert [text(page, f"{name}-0") for name in ("tile", "maximum", "factor", "powers", "total", "gathered")] == [
-        "4  2", "2 → 4", "2^(2 − 4) = 0.25", "1  0.25", "1.5 × 0.25 + 1.25 = 1.625",
-        "(8, 4) × 0.25 + new = (4, 11)"]
+        "4  2",
+        "2 → 4",
+        "2^(2 − 4) = 0.25",
+        "1  0.25",
+        "1.5 × 0.25 + 1.25 = 1.625",
+        "(8, 4) × 0.25 + new = (4, 11)",
+    ]
     assert text(page, "maximum-1") == "3 stays" and text(page, "factor-1") == "2^(3 − 3) = 1"
     assert text(page, "memory") == "At most 4 scores are here at once, of 24 in all."
 
@@ -138,11 +163,11 @@ def test_a_query_that_sees_nothing_brings_home_zeros(shown):
 def test_the_summary_is_announced_politely(shown):
     page = shown(TileStepper(step=3))
     assert page.get_by_role("status").get_attribute("aria-live") == "polite"
-    assert said(page) == ("Step 4 of 8. The division at the end. q0: output (2.667, 5.111). "
-                          "q1: output (5.185, 4.444).")
+    assert said(page) == ("Step 4 of 8. The division at the end. q0: output (2.667, 5.111). q1: output (5.185, 4.444).")
 
 
 # Controls
+
 
 def test_next_goes_to_the_last_step_and_back_to_the_first(shown):
     page = shown(TileStepper(block_size=6))
@@ -190,10 +215,14 @@ def test_the_keyboard_alone_does_it_all(shown):
     page.locator("[data-go=next]").focus()
     page.keyboard.press("Enter")
     assert page.evaluate("[model.get('causal'), model.get('step'), document.activeElement.dataset.go]") == [
-        True, 1, "next"]
+        True,
+        1,
+        "next",
+    ]
 
 
 # Model
+
 
 def test_the_state_set_from_python_is_drawn(shown):
     page = shown(TileStepper())
@@ -207,10 +236,16 @@ def test_it_hears_nothing_after_it_is_gone(shown):
     assert page.evaluate("() => (dispose(), [model.listening(), document.querySelectorAll('.aw').length])") == [0, 0]
 
 
-@pytest.mark.parametrize("wrong, reason", [
-    (dict(scores=[[1, 2]]), "2, 4 or 6 rows"), (dict(scores=[[1], [2]]), "2 to 6 numbers"),
-    (dict(scores=[[1, math.inf], [0, 0]]), "finite"), (dict(values=[[1, 2]]), "6 pairs"),
-    (dict(step=8), "step must be 0 to 7, got 8")])
+@pytest.mark.parametrize(
+    "wrong, reason",
+    [
+        (dict(scores=[[1, 2]]), "2, 4 or 6 rows"),
+        (dict(scores=[[1], [2]]), "2 to 6 numbers"),
+        (dict(scores=[[1, math.inf], [0, 0]]), "finite"),
+        (dict(values=[[1, 2]]), "6 pairs"),
+        (dict(step=8), "step must be 0 to 7, got 8"),
+    ],
+)
 def test_what_does_not_fit_is_refused_with_the_reason(wrong, reason):
     with pytest.raises(ValueError, match=reason):
         TileStepper(**wrong)
@@ -230,6 +265,7 @@ def test_the_picture_for_print_is_a_png():
 
 
 # Looks
+
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_every_text_can_be_read(watched, theme):

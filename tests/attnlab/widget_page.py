@@ -74,9 +74,11 @@ def load_widget(watched, widget, *, theme="light", width=1280, height=900, **con
     """
     seen = watched(reuse=True, viewport={"width": width, "height": height}, **context)
     seen.page.set_content(PAGE.format(theme=theme))
-    state = {name: {"__bytes__": base64.b64encode(value).decode()} if isinstance(value, (bytes, memoryview)) else value
-             for name, value in widget.get_state().items()
-             if not name.startswith("_") and name not in {"layout", "tooltip", "tabbable"}}
+    state = {
+        name: {"__bytes__": base64.b64encode(value).decode()} if isinstance(value, (bytes, memoryview)) else value
+        for name, value in widget.get_state().items()
+        if not name.startswith("_") and name not in {"layout", "tooltip", "tabbable"}
+    }
     seen.page.evaluate(MOUNT, {"esm": str(widget._esm), "css": str(widget._css), "state": state})
     return seen
 

@@ -91,31 +91,44 @@ def submissions() -> dict[str, Honest]:
         "late-and-empty": Honest({"dot_products": {}}, late_hours=30),
         "helper-in-a-cell-of-its-own": basics(
             "def dot(a, b):\n    same_length(a, b)\n    return sum(map(product, a, b))",
-            extra=[("", "def same_length(a, b):\n    if len(a) != len(b):\n        raise ValueError('lengths differ')"),
-                   ("", "def product(x, y):\n    return x * y")]),
+            extra=[
+                ("", "def same_length(a, b):\n    if len(a) != len(b):\n        raise ValueError('lengths differ')"),
+                ("", "def product(x, y):\n    return x * y"),
+            ],
+        ),
         "helper-too-late": basics(
             "def dot(a, b):\n    return helper(a, b)",
-            extra=[("check-dot", "def helper(a, b):\n    return sum(x * y for x, y in zip(a, b))")]),
+            extra=[("check-dot", "def helper(a, b):\n    return sum(x * y for x, y in zip(a, b))")],
+        ),
         "own-cell-breaks-a-name": basics(extra=[("check-dot", "np = None")]),
         "own-cell-raises": basics(extra=[("dot", "print(dot([1], [2]))\nraise ValueError('just trying')")]),
-        "more-imports": basics("def dot(a, b):\n    return fsum(x * y for x, y in zip(a, b, strict=True))",
-                               imports="from math import *\nimport numpy as np\nfrom attnlab import check"),
+        "more-imports": basics(
+            "def dot(a, b):\n    return fsum(x * y for x, y in zip(a, b, strict=True))",
+            imports="from math import *\nimport numpy as np\nfrom attnlab import check",
+        ),
         "imports-lost": basics(imports="# nothing"),
         "class-that-is-called": basics(
             "class Dot:\n    def __call__(self, a, b):\n        if len(a) != len(b):\n            raise ValueError\n"
-            "        return float(sum(x * y for x, y in zip(a, b)))\n\n\ndot = Dot()"),
+            "        return float(sum(x * y for x, y in zip(a, b)))\n\n\ndot = Dot()"
+        ),
         "lambda": basics("dot = lambda a, b: sum(x * y for x, y in zip(a, b, strict=True))"),
         "dataclass": basics(
             "from dataclasses import dataclass\n\n\n@dataclass\nclass Pair:\n    x: float\n    y: float\n\n\n"
             "def dot(a, b):\n"
-            "    return float(sum(p.x * p.y for p in [Pair(*both) for both in zip(a, b, strict=True)]))"),
+            "    return float(sum(p.x * p.y for p in [Pair(*both) for both in zip(a, b, strict=True)]))"
+        ),
         "keeps-a-list-outside": basics("seen = []\n\n\n" + noted),
-        "warns": basics("import sys\nimport warnings\n\nwarnings.warn('now')\nprint('on stderr', file=sys.stderr)\n\n" +
-                        dot.replace("\n    if", "\n    warnings.warn('when called')\n    if", 1)),
-        "prints-a-lot": basics(dot.replace("\n    if", "\n    print('x' * 10_000)\n    if", 1) +
-                               "\n\nprint('y' * 300_000)"),
-        "silent-thread": basics("import threading\nimport time\n\nthreading.Thread(target=time.sleep, args=(600,), "
-                                "daemon=True).start()\n\n" + dot),
+        "warns": basics(
+            "import sys\nimport warnings\n\nwarnings.warn('now')\nprint('on stderr', file=sys.stderr)\n\n"
+            + dot.replace("\n    if", "\n    warnings.warn('when called')\n    if", 1)
+        ),
+        "prints-a-lot": basics(
+            dot.replace("\n    if", "\n    print('x' * 10_000)\n    if", 1) + "\n\nprint('y' * 300_000)"
+        ),
+        "silent-thread": basics(
+            "import threading\nimport time\n\nthreading.Thread(target=time.sleep, args=(600,), "
+            "daemon=True).start()\n\n" + dot
+        ),
         "takes-a-second": basics("import time\n\ntime.sleep(1)\n\n" + dot),
         "shows-a-result": basics(dot + "\n\n0.25"),
         "torch": basics("import torch\n\n" + _renamed(alternatives.dot_by_torch, "dot")),
@@ -123,38 +136,49 @@ def submissions() -> dict[str, Honest]:
         "own-half-right": own("def double(x):\n    return x + 2 if x == 2 else 2 * abs(x)"),
         "own-raises": own("def double(x):\n    raise ValueError(x)", "double(1)"),
         "own-not-done": Honest({"own": {}}),
-        "bonus": Honest({"attention": {name: small_course.reference("attention", name)
-                                       for name in small_course.KEPT["attention"]}}),
-        "bonus-late-and-wrong": Honest({"attention": {
-            "attention_weights": small_course.reference("attention", "attention_weights"),
-            "attention_backward": _renamed(_wrong("attention_backward")[0].wrong, "attention_backward")}},
-            late_hours=30),
+        "bonus": Honest(
+            {"attention": {name: small_course.reference("attention", name) for name in small_course.KEPT["attention"]}}
+        ),
+        "bonus-late-and-wrong": Honest(
+            {
+                "attention": {
+                    "attention_weights": small_course.reference("attention", "attention_weights"),
+                    "attention_backward": _renamed(_wrong("attention_backward")[0].wrong, "attention_backward"),
+                }
+            },
+            late_hours=30,
+        ),
         "all-notebooks": Honest({"dot_products": right, "own": {"double": double}, "attention": {}}),
     }
     names = ("dot", "cosine_similarity")
     # Other right answers; the one in PyTorch stands above.
     others = [alternatives.ALTERNATIVES[name] for name in names]
     for number in range(5):
-        found[f"other-{number}"] = Honest({"dot_products": {
-            name: _renamed(answers[number], name) for name, answers in zip(names, others)}})
+        found[f"other-{number}"] = Honest(
+            {"dot_products": {name: _renamed(answers[number], name) for name, answers in zip(names, others)}}
+        )
     wrong = [[m.wrong for m in _wrong(name) if m.wrong.__closure__ is None] for name in names]
     for number in range(0, 20, 2):
-        found[f"wrong-{number}"] = Honest({"dot_products": {
-            name: _renamed(answers[number], name) for name, answers in zip(names, wrong)}})
+        found[f"wrong-{number}"] = Honest(
+            {"dot_products": {name: _renamed(answers[number], name) for name, answers in zip(names, wrong)}}
+        )
     return {**found, **_different(dot, cosine, double)}
 
 
 def _different(dot, cosine, double) -> dict[str, Honest]:
     """Where this grader means to differ from stock nbgrader; `test_parity.DIFFERENT` says how."""
-    loud = ("import sys\nimport threading\nimport time\n\n\ndef talk():\n    for _ in range(6000):\n"
-            "        print('still here', file=sys.stderr, flush=True)\n        time.sleep(0.01)\n\n\n"
-            "threading.Thread(target=talk, daemon=True).start()\n\n")
+    loud = (
+        "import sys\nimport threading\nimport time\n\n\ndef talk():\n    for _ in range(6000):\n"
+        "        print('still here', file=sys.stderr, flush=True)\n        time.sleep(0.01)\n\n\n"
+        "threading.Thread(target=talk, daemon=True).start()\n\n"
+    )
     both = {"dot": dot, "cosine_similarity": cosine}
     return {
         "different-dead-kernel": Honest({"dot_products": {**both, "dot": "import os\n\nos._exit(1)"}}),
         "different-loud-thread": Honest({"dot_products": {**both, "dot": loud + dot}}),
-        "different-warning-in-a-test": Honest({"own": {
-            "double": "import warnings\n\n\n" + double.replace("\n", "\n    warnings.warn('doubling')\n", 1)}}),
+        "different-warning-in-a-test": Honest(
+            {"own": {"double": "import warnings\n\n\n" + double.replace("\n", "\n    warnings.warn('doubling')\n", 1)}}
+        ),
         "different-half-a-file": Honest({"dot_products": both}, broken=True),
         "different-test-deleted": Honest({"dot_products": both}, deleted=("check-dot",)),
         "different-exercise-pasted-twice": Honest({"dot_products": both}, copied=("dot",)),
@@ -170,8 +194,11 @@ def _renamed(function, name: str) -> str:
     """The source of a function under an exercise's name, with the imports and the helpers that it uses."""
     module = inspect.getmodule(function)
     source = _plain(function)
-    helpers = [_plain(getattr(module, helper)) for helper in sorted(set(re.findall(r"\b_\w+(?=\()", source)))
-               if hasattr(module, helper)]
+    helpers = [
+        _plain(getattr(module, helper))
+        for helper in sorted(set(re.findall(r"\b_\w+(?=\()", source)))
+        if hasattr(module, helper)
+    ]
     text = "\n\n\n".join([*helpers, re.sub(rf"\b{function.__name__}\b", name, source)])
     used = [line for line in ("import math", "import operator") if line.split()[1] + "." in text]
     # A wrong answer may be a right one with a twist; students have no `solutions`.
@@ -182,7 +209,7 @@ def _renamed(function, name: str) -> str:
 def _plain(function) -> str:
     """The source without decorators."""
     source = inspect.getsource(function)
-    return source[re.search(r"^def ", source, re.MULTILINE).start():].rstrip("\n")
+    return source[re.search(r"^def ", source, re.MULTILINE).start() :].rstrip("\n")
 
 
 def hand_in(course: Path, only=None) -> None:
@@ -211,7 +238,7 @@ def _files(course: Path, work: Honest) -> dict[str, str]:
             cells += [nbformat.v4.new_code_cell(source) for place, source in work.extra if place and place == mark]
         notebook.cells = [nbformat.from_dict({**cell, "id": f"cell-{number}"}) for number, cell in enumerate(cells)]
         text = nbformat.writes(notebook)
-        found[name] = text[:len(text) // 2] if work.broken else text
+        found[name] = text[: len(text) // 2] if work.broken else text
     return found
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime
 import json
 import shutil
@@ -26,29 +25,50 @@ def thin(stem: str, kept=None) -> nbformat.NotebookNode:
     wanted = {*names, *(f"check-{name}" for name in names), f"question-{stem}", f"written-{stem}"}
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")
     first.source = "\n".join(line for line in first.source.splitlines() if not any(word in line for word in HEAVY))
-    notebook.cells = [cell for cell in notebook.cells
-                      if cell is first or cell.metadata.get("nbgrader", {}).get("grade_id") in wanted]
+    notebook.cells = [
+        cell for cell in notebook.cells if cell is first or cell.metadata.get("nbgrader", {}).get("grade_id") in wanted
+    ]
     return notebook
 
 
 def own() -> nbformat.NotebookNode:
     """A notebook of the instructor's own: plain test cells, a code answer and a task that are graded by hand."""
+
     def cell(make, name, source, **marks):
         usual = {"grade": False, "solution": False, "locked": False, "task": False, "schema_version": 3}
         return make(source, metadata={"nbgrader": {"grade_id": name, **usual, **marks}})
 
     code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
-    notebook = nbformat.v4.new_notebook(cells=[
-        code("import numpy as np"),
-        cell(code, "double", "def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION",
-             solution=True),
-        cell(code, "test-double", "assert double(2) == 4\n### BEGIN HIDDEN TESTS\nassert double(-3) == -6\n"
-             "### END HIDDEN TESTS", grade=True, locked=True, points=2),
-        cell(code, "test-list", "assert double([1]) == [1, 1]", grade=True, locked=True, points=1),
-        cell(code, "by-hand", "### BEGIN SOLUTION\nprint(double(4))\n### END SOLUTION", grade=True, solution=True,
-             points=3),
-        cell(text, "task", "Draw a picture of `double`.", task=True, locked=True, points=2),
-    ], metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}})
+    notebook = nbformat.v4.new_notebook(
+        cells=[
+            code("import numpy as np"),
+            cell(
+                code,
+                "double",
+                "def double(x):\n    ### BEGIN SOLUTION\n    return 2 * x\n    ### END SOLUTION",
+                solution=True,
+            ),
+            cell(
+                code,
+                "test-double",
+                "assert double(2) == 4\n### BEGIN HIDDEN TESTS\nassert double(-3) == -6\n### END HIDDEN TESTS",
+                grade=True,
+                locked=True,
+                points=2,
+            ),
+            cell(code, "test-list", "assert double([1]) == [1, 1]", grade=True, locked=True, points=1),
+            cell(
+                code,
+                "by-hand",
+                "### BEGIN SOLUTION\nprint(double(4))\n### END SOLUTION",
+                grade=True,
+                solution=True,
+                points=3,
+            ),
+            cell(text, "task", "Draw a picture of `double`.", task=True, locked=True, points=2),
+        ],
+        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3", "language": "python"}},
+    )
     return notebook
 
 
@@ -100,8 +120,11 @@ def answered(notebook: nbformat.NotebookNode, answers: dict[str, str]) -> nbform
 
 def reference(stem: str, name: str) -> str:
     """The source of an exercise's solution, as a student would write it into the cell."""
-    cell = next(cell for cell in assemble.source_notebook(stem).cells
-                if cell.metadata.get("nbgrader", {}).get("grade_id") == name)
+    cell = next(
+        cell
+        for cell in assemble.source_notebook(stem).cells
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == name
+    )
     return "\n".join(line for line in cell.source.splitlines() if "### " not in line)
 
 
@@ -112,12 +135,20 @@ def grades(course: Path, assignment: str = ASSIGNMENT) -> dict[str, dict]:
         for submission in gradebook.find_assignment(assignment).submissions:
             student = submission.student_id
             found[student] = {
-                "score": submission.score, "late_penalty": submission.late_submission_penalty,
+                "score": submission.score,
+                "late_penalty": submission.late_submission_penalty,
                 "needs_manual_grade": submission.needs_manual_grade,
                 "autograded": (course / "autograded" / student / assignment).is_dir(),
-                "grades": {f"{n.name}/{grade.name}": [grade.auto_score, grade.extra_credit, grade.needs_manual_grade]
-                           for n in submission.notebooks for grade in n.grades},
-                "comments": {f"{n.name}/{comment.name}": comment.auto_comment
-                             for n in submission.notebooks for comment in n.comments
-                             if comment.auto_comment is not None}}
+                "grades": {
+                    f"{n.name}/{grade.name}": [grade.auto_score, grade.extra_credit, grade.needs_manual_grade]
+                    for n in submission.notebooks
+                    for grade in n.grades
+                },
+                "comments": {
+                    f"{n.name}/{comment.name}": comment.auto_comment
+                    for n in submission.notebooks
+                    for comment in n.comments
+                    if comment.auto_comment is not None
+                },
+            }
     return json.loads(json.dumps(found, sort_keys=True))

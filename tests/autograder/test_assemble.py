@@ -17,12 +17,15 @@ STUB = '''def double(x, times=2):
 
 def test_the_body_of_the_solution_stands_between_the_markers_under_the_stubs_docstring():
     solution = 'def double(x, times=2):\n    """Other words."""\n    # why\n    return x * times\n'
-    assert assemble.splice(STUB, solution, "here") == '''def double(x, times=2):
+    assert (
+        assemble.splice(STUB, solution, "here")
+        == '''def double(x, times=2):
     """Twice x."""
     ### BEGIN SOLUTION
     # why
     return x * times
     ### END SOLUTION'''
+    )
 
 
 def test_methods_of_a_class_are_spliced_one_by_one_and_given_lines_stay():
@@ -35,24 +38,27 @@ def test_methods_of_a_class_are_spliced_one_by_one_and_given_lines_stay():
 
     def forward(self, x):
         raise NotImplementedError'''
-    solution = '''class Box(Base):
+    solution = """class Box(Base):
     def __init__(self, d):
         super().__init__()
         self.d = d
 
     def forward(self, x):
-        return x + self.d'''
+        return x + self.d"""
     joined = assemble.splice(stub, solution, "here")
     assert joined.count("super().__init__()") == 1
     assert joined.count("### BEGIN SOLUTION") == joined.count("### END SOLUTION") == 2
     assert "return x + self.d" in joined and "NotImplementedError" not in joined
 
 
-@pytest.mark.parametrize("solution, words", [
-    ("def double(x, times=3):\n    return x", "differ in signature"),
-    ("def double(x):\n    return x", "differ in signature"),
-    ("def triple(x, times=2):\n    return x", "has no double"),
-])
+@pytest.mark.parametrize(
+    "solution, words",
+    [
+        ("def double(x, times=3):\n    return x", "differ in signature"),
+        ("def double(x):\n    return x", "differ in signature"),
+        ("def triple(x, times=2):\n    return x", "has no double"),
+    ],
+)
 def test_a_stub_that_does_not_fit_its_solution_is_named(solution, words):
     with pytest.raises(CourseError, match=words):
         assemble.splice(STUB, solution, "here")
@@ -65,8 +71,11 @@ def test_an_exercise_without_a_stub_is_refused():
 
 def test_a_class_solution_with_a_method_the_stub_lacks_is_refused():
     with pytest.raises(CourseError, match="which the stub lacks"):
-        assemble.splice("class A:\n    def f(self):\n        raise NotImplementedError",
-                        "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 2", "here")
+        assemble.splice(
+            "class A:\n    def f(self):\n        raise NotImplementedError",
+            "class A:\n    def f(self):\n        return 1\n\n    def g(self):\n        return 2",
+            "here",
+        )
 
 
 @pytest.mark.parametrize("stem", registry.chapters())
@@ -92,7 +101,11 @@ def test_the_students_notebook_holds_no_solution_no_hidden_test_and_no_rubric(st
         definition, source = _solution(stem, name)
         for _, function in assemble._functions(definition):
             for line in assemble._body_lines(function, source, given=0):
-                if len(line.strip()) >= 12 and not line.strip().startswith("#") and line.strip() != "super().__init__()":
+                if (
+                    len(line.strip()) >= 12
+                    and not line.strip().startswith("#")
+                    and line.strip() != "super().__init__()"
+                ):
                     assert line.strip() not in text, f"{name}: {line}"
 
 
@@ -112,8 +125,9 @@ def test_no_book_markup_reaches_a_notebook(stem):
 def test_the_checks_data_are_current():
     """To make them alters those that say something else than is committed, whichever test has made them first."""
     assemble.write_checks(registry.chapters())
-    altered = subprocess.run(["git", "status", "--porcelain", "--", str(CHECKS)], cwd=registry.ROOT, text=True,
-                             capture_output=True)
+    altered = subprocess.run(
+        ["git", "status", "--porcelain", "--", str(CHECKS)], cwd=registry.ROOT, text=True, capture_output=True
+    )
     assert altered.returncode == 0, altered.stderr
     assert altered.stdout == "", "run `python -m autograder assemble` and commit attnlab/checks/"
 

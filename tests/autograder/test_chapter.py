@@ -18,26 +18,32 @@ def test_an_exercise_is_found_by_its_name_with_its_check():
     assert notebook.cells[found.check].source == "check(dot)"
 
 
-@pytest.mark.parametrize("text, words", [
-    ("# No front matter\n", "no front matter"),
-    ("---\ntitle: x\n---\n# T\n", "must name a kernelspec"),
-    ("---\nkernelspec: [\n---\n# T\n", "cannot be read"),
-    (FRONT + STUB.replace("[exercise]", "exercise"), "not of type 'array'"),
-    (FRONT + "+++ {not json\n\nx\n", "cannot be read"),
-])
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        ("# No front matter\n", "no front matter"),
+        ("---\ntitle: x\n---\n# T\n", "must name a kernelspec"),
+        ("---\nkernelspec: [\n---\n# T\n", "cannot be read"),
+        (FRONT + STUB.replace("[exercise]", "exercise"), "not of type 'array'"),
+        (FRONT + "+++ {not json\n\nx\n", "cannot be read"),
+    ],
+)
 def test_broken_metadata_is_named(text, words):
     with pytest.raises(CourseError, match=words) as error:
         chapter.parse(text, "chapters/x.md")
     assert "chapters/x.md" in str(error.value) and "\n" not in str(error.value)
 
 
-@pytest.mark.parametrize("text, words", [
-    (STUB, "must be `check\\(dot\\)`"),
-    (STUB + CHECK.replace("dot", "dto"), "must be `check\\(dot\\)`"),
-    (STUB + CHECK + STUB + CHECK, "twice"),
-    (STUB.replace("def dot(a, b):", "def dot(a, b:") + CHECK, "syntax error in its line 1"),
-    (STUB.replace("def dot", "x = 1\ndef dot") + CHECK, "one function or class"),
-])
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (STUB, "must be `check\\(dot\\)`"),
+        (STUB + CHECK.replace("dot", "dto"), "must be `check\\(dot\\)`"),
+        (STUB + CHECK + STUB + CHECK, "twice"),
+        (STUB.replace("def dot(a, b):", "def dot(a, b:") + CHECK, "syntax error in its line 1"),
+        (STUB.replace("def dot", "x = 1\ndef dot") + CHECK, "one function or class"),
+    ],
+)
 def test_a_broken_exercise_is_named(text, words):
     with pytest.raises(CourseError, match=words):
         chapter.find_exercises(chapter.parse(FRONT + text, "here"), "here")

@@ -24,23 +24,52 @@ DUE = datetime.datetime(2026, 9, 30, 18, 0)
 HOSTILE = '=cmd|"/c calc"!A1 <img src=x onerror="document.title=1"><script>document.title=2</script>\x1b[2J\u202eevil'
 SWAP = "The two are swapped. Then `b` comes first."
 # cell, type, points; "stretch" is a bonus: its points come on top
-CELLS = [("check-mix", "code", 4), ("check-add", "code", 2), ("check-stretch", "code", 0),
-         ("written-toy", "markdown", 3)]
+CELLS = [
+    ("check-mix", "code", 4),
+    ("check-add", "code", 2),
+    ("check-stretch", "code", 0),
+    ("written-toy", "markdown", 3),
+]
 
 
 def answer(name, *passed, misconceptions=(), reason=None):
     """A record of an exercise whose properties are worth two points each."""
-    properties = [{"title": f"{name} {number}", "passed": bool(p), "points": 2.0 * p, "max_points": 2.0, "hint": None,
-                   "misconception": dict(misconceptions).get(number), "detail": None}
-                  for number, p in enumerate(passed)]
-    return {"file": "toy", "exercise": name, "points": 2.0 * sum(passed), "max_points": 2.0 * len(passed),
-            "properties": properties, "reason": reason}
+    properties = [
+        {
+            "title": f"{name} {number}",
+            "passed": bool(p),
+            "points": 2.0 * p,
+            "max_points": 2.0,
+            "hint": None,
+            "misconception": dict(misconceptions).get(number),
+            "detail": None,
+        }
+        for number, p in enumerate(passed)
+    ]
+    return {
+        "file": "toy",
+        "exercise": name,
+        "points": 2.0 * sum(passed),
+        "max_points": 2.0 * len(passed),
+        "properties": properties,
+        "reason": reason,
+    }
 
 
 def results(*exercises, seconds=1.0, notes=(), flags=(), missing=False, refused=None, general=()):
-    return {"notes": list(general), "notebooks": {"toy": {
-        "missing": missing, "refused": refused, "seconds": seconds, "notes": list(notes), "flags": list(flags),
-        "exercises": list(exercises)}}}
+    return {
+        "notes": list(general),
+        "notebooks": {
+            "toy": {
+                "missing": missing,
+                "refused": refused,
+                "seconds": seconds,
+                "notes": list(notes),
+                "flags": list(flags),
+                "exercises": list(exercises),
+            }
+        },
+    }
 
 
 class Course:
@@ -56,8 +85,11 @@ class Course:
         for name, kind, points in CELLS:
             self.gradebook.add_grade_cell(name, "toy", "toy", max_score=points, cell_type=kind)
         (self.folder / "source" / "toy").mkdir(parents=True)
-        (self.folder / "source" / "toy" / "toy.ipynb").write_text(json.dumps({"cells": [
-            {"metadata": {}}, *({"metadata": {"nbgrader": {"grade_id": name}}} for name, _, _ in CELLS)]}))
+        (self.folder / "source" / "toy" / "toy.ipynb").write_text(
+            json.dumps(
+                {"cells": [{"metadata": {}}, *({"metadata": {"nbgrader": {"grade_id": name}}} for name, _, _ in CELLS)]}
+            )
+        )
 
     def enrol(self, *students, **more):
         for student in students:
@@ -104,6 +136,7 @@ class Course:
 @pytest.fixture(scope="module", autouse=True)
 def no_waiting_for_the_disk():
     """Every entry is a commit, and a busy disk takes a second for each. These gradebooks outlive no power cut."""
+
     def relax(connection, _):
         if isinstance(connection, sqlite3.Connection):
             connection.execute("PRAGMA synchronous = OFF")
@@ -132,15 +165,33 @@ def course(released, tmp_path):
 def class_(course):
     """ada: all, bonus too; ben: late, a misconception; cleo: not begun; dan: nothing; eva: no notebook came out."""
     course.enrol("ada", "ben", "cleo", "dan", "eva")
-    course.grade("ada", results(answer("mix", 1, 1), answer("add", 1), answer("stretch", 1, 1), seconds=2.0),
-                 mix=4, add=2, stretch=4, written=2.5)
-    course.grade("ben", results(answer("mix", 1, 0, misconceptions={1: SWAP}), answer("add", 1),
-                                answer("stretch", 0, 0, misconceptions={0: SWAP, 1: SWAP}), seconds=7.0,
-                                notes=["check-add was missing"], flags=["mix: answered what was not asked"]),
-                 mix=2, add=2, hours=25, penalty=1.5)
+    course.grade(
+        "ada",
+        results(answer("mix", 1, 1), answer("add", 1), answer("stretch", 1, 1), seconds=2.0),
+        mix=4,
+        add=2,
+        stretch=4,
+        written=2.5,
+    )
+    course.grade(
+        "ben",
+        results(
+            answer("mix", 1, 0, misconceptions={1: SWAP}),
+            answer("add", 1),
+            answer("stretch", 0, 0, misconceptions={0: SWAP, 1: SWAP}),
+            seconds=7.0,
+            notes=["check-add was missing"],
+            flags=["mix: answered what was not asked"],
+        ),
+        mix=2,
+        add=2,
+        hours=25,
+        penalty=1.5,
+    )
     idle = [answer(name, *[0] * n, reason=f"{name} is not done yet") for name, n in (("mix", 2), ("add", 1))]
-    course.grade("cleo", results(*idle, answer("stretch", 0, 0, reason="the notebook raised ValueError"), seconds=4.0),
-                 written=0)
+    course.grade(
+        "cleo", results(*idle, answer("stretch", 0, 0, reason="the notebook raised ValueError"), seconds=4.0), written=0
+    )
     course.hand_in("eva")
     return course
 
@@ -148,7 +199,12 @@ def class_(course):
 def test_totals_are_those_that_nbgrader_exports(class_, tmp_path):
     assert class_.gradebook.find_submission("toy", "ada").score == 12.5
     assert {student.name: student.total for student in class_.report().students} == {
-        "ada": 4 + 2 + 4 + 2.5, "ben": 2 + 2 - 1.5, "cleo": 0, "dan": 0, "eva": 0}
+        "ada": 4 + 2 + 4 + 2.5,
+        "ben": 2 + 2 - 1.5,
+        "cleo": 0,
+        "dan": 0,
+        "eva": 0,
+    }
 
 
 def test_a_penalty_takes_no_more_than_there_is(course):
@@ -170,7 +226,9 @@ def test_properties_misconceptions_and_times_are_counted_by_student(class_):
     assert report.properties(mix) == {"mix 0": (2, 3), "mix 1": (1, 3)}
     assert report.properties(add) == {"add 0": (2, 3)}
     assert [(e.name, text, [s.name for s in students]) for e, text, students in report.misconceptions()] == [
-        ("mix", SWAP, ["ben"]), ("stretch", SWAP, ["ben"])]
+        ("mix", SWAP, ["ben"]),
+        ("stretch", SWAP, ["ben"]),
+    ]
     assert [(seconds, student.name) for seconds, student in report.times()] == [(7, "ben"), (4, "cleo"), (2, "ada")]
 
 
@@ -184,17 +242,34 @@ def test_the_most_frequent_misconception_comes_first(course):
 
 def test_the_terminal_says_all_of_it(class_):
     text = class_text.as_text(class_.report())
-    for words in ("4 of 5 students handed in; 3 graded.", "of 9 points: median 2.5, mean 5, from 0 to 12.5",
-                  "median 4.0 s, slowest 7.0 s (ben)", "mix: 1 of 3 have all of it, 1 did not begin",
-                  "   1 of 3    mix 1", f"1  mix: {SWAP}\n        (ben)", "- mix: answered what was not asked",
-                  "- check-add was missing", "- stretch: the notebook raised ValueError",
-                  "Not handed in: 1\n  dan", "Written answers to grade\n  written-toy, 1: ben",
-                  "- handed in, but there is no result"):
+    for words in (
+        "4 of 5 students handed in; 3 graded.",
+        "of 9 points: median 2.5, mean 5, from 0 to 12.5",
+        "median 4.0 s, slowest 7.0 s (ben)",
+        "mix: 1 of 3 have all of it, 1 did not begin",
+        "   1 of 3    mix 1",
+        f"1  mix: {SWAP}\n        (ben)",
+        "- mix: answered what was not asked",
+        "- check-add was missing",
+        "- stretch: the notebook raised ValueError",
+        "Not handed in: 1\n  dan",
+        "Written answers to grade\n  written-toy, 1: ben",
+        "- handed in, but there is no result",
+    ):
         assert words in text
     lines = text.splitlines()
     assert next(line for line in lines if line.startswith("  ada")).split() == ["ada", "12.5", "4", "2", "+4", "2.5"]
     assert next(line for line in lines if line.startswith("  ben")).split() == [
-        "ben", "2.5?", "2", "2", "0", "?", "25.0", "h", "-1.5"]
+        "ben",
+        "2.5?",
+        "2",
+        "2",
+        "0",
+        "?",
+        "25.0",
+        "h",
+        "-1.5",
+    ]
 
 
 def test_a_submission_that_could_not_be_read_says_why(course):
@@ -223,7 +298,11 @@ def test_points_that_do_not_fit_the_gradebook_are_told_of(class_):
 
 
 DAMAGED = {
-    "no JSON": b"{", "no text": b"\xff\xfe\x00", "empty": b"", "a list": b"[]", "nothing": b"{}",
+    "no JSON": b"{",
+    "no text": b"\xff\xfe\x00",
+    "empty": b"",
+    "a list": b"[]",
+    "nothing": b"{}",
     "nested": b"[" * 100_000,
     "numbers for texts": json.dumps(results(flags=[1, 2])).encode(),
     "no number": json.dumps(results(seconds=float("nan"))).encode(),
@@ -286,10 +365,23 @@ def test_the_csv_has_the_numbers(class_, tmp_path):
         rows = {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
     assert len(rows) == 5 * len(CELLS)
     ben = rows["ben", "mix"]
-    assert ben.items() >= {
-        "kind": "code", "status": "graded", "score": "2.0", "max_score": "4.0", "hours_late": "25.0",
-        "late_penalty": "1.5", "passed": "1", "properties": "2", "failed_properties": "mix 1", "misconceptions": SWAP,
-        "seconds": "7.0", "to_grade": "no"}.items()
+    assert (
+        ben.items()
+        >= {
+            "kind": "code",
+            "status": "graded",
+            "score": "2.0",
+            "max_score": "4.0",
+            "hours_late": "25.0",
+            "late_penalty": "1.5",
+            "passed": "1",
+            "properties": "2",
+            "failed_properties": "mix 1",
+            "misconceptions": SWAP,
+            "seconds": "7.0",
+            "to_grade": "no",
+        }.items()
+    )
     assert rows["ada", "stretch"]["kind"] == "bonus" and rows["ada", "stretch"]["score"] == "4.0"
     assert rows["ben", "written-toy"]["to_grade"] == "yes" and rows["dan", "mix"]["status"] == "not handed in"
     assert rows["eva", "mix"]["status"] == "not graded" and rows["cleo", "mix"]["reason"] == "mix is not done yet"
@@ -297,8 +389,15 @@ def test_the_csv_has_the_numbers(class_, tmp_path):
 
 def test_no_text_moves_the_cursor_or_turns_letters_around(course):
     course.enrol(HOSTILE.replace("/", ""), first_name=HOSTILE)
-    course.grade(HOSTILE.replace("/", ""), results(answer("mix", 0, 1, misconceptions={0: HOSTILE}, reason=HOSTILE),
-                                                   notes=[HOSTILE * 99], flags=["a\nb\r\x00c\ud800"]), mix=2)
+    course.grade(
+        HOSTILE.replace("/", ""),
+        results(
+            answer("mix", 0, 1, misconceptions={0: HOSTILE}, reason=HOSTILE),
+            notes=[HOSTILE * 99],
+            flags=["a\nb\r\x00c\ud800"],
+        ),
+        mix=2,
+    )
     text = class_text.as_text(course.report())
     assert all(letter.isprintable() or letter == "\n" for letter in text)
     assert "evil" in text and "- a b \N{REPLACEMENT CHARACTER}c" in text
@@ -319,8 +418,12 @@ class Tags(HTMLParser):
 def hostile_class(course):
     name = HOSTILE.replace("/", "")
     course.enrol(name, "ben")
-    record = results(answer("mix", 0, 1, misconceptions={0: HOSTILE}, reason=HOSTILE), notes=[HOSTILE], flags=[HOSTILE],
-                     general=[HOSTILE])
+    record = results(
+        answer("mix", 0, 1, misconceptions={0: HOSTILE}, reason=HOSTILE),
+        notes=[HOSTILE],
+        flags=[HOSTILE],
+        general=[HOSTILE],
+    )
     for prop in record["notebooks"]["toy"]["exercises"][0]["properties"]:
         prop["title"] = f"$x^{{$ {HOSTILE} & 漢字 {prop['title']}"
     course.grade(name, record, mix=2)
@@ -376,9 +479,26 @@ def test_the_page_reads_in_a_browser_from_a_file(watched, course, tmp_path, sche
 
 # The command
 
+
 def test_the_command_prints_and_writes(class_, tmp_path):
-    done = subprocess.run([sys.executable, "-m", "autograder", "report", "toy", "--course", class_.folder, "--csv",
-                           tmp_path / "t.csv", "--html", tmp_path / "t.html"], cwd=ROOT, capture_output=True, text=True)
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "autograder",
+            "report",
+            "toy",
+            "--course",
+            class_.folder,
+            "--csv",
+            tmp_path / "t.csv",
+            "--html",
+            tmp_path / "t.html",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
     assert (done.returncode, done.stderr) == (0, "")
     assert "4 of 5 students handed in" in done.stdout and str(tmp_path / "t.csv") in done.stdout
     assert (tmp_path / "t.csv").stat().st_size and "</html>" in (tmp_path / "t.html").read_text("utf-8")

@@ -22,6 +22,7 @@ def zipped(*members, **named) -> bytes:
 @pytest.fixture
 def unpack(tmp_path, caplog):
     """`unpack(**archives)`: what stands in the extracted folder afterwards (name -> bytes), and what was warned of."""
+
     def run(**archives):
         (tmp_path / "archive").mkdir()
         for name, data in archives.items():
@@ -32,15 +33,17 @@ def unpack(tmp_path, caplog):
             extractor.extract(str(tmp_path / "archive"), str(tmp_path / "out"))
         out = tmp_path / "out"
         assert {path.relative_to(tmp_path).parts[0] for path in tmp_path.rglob("*")} == {"archive", "out"}
-        return {path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}, \
-            caplog.text
+        return {
+            path.relative_to(out).as_posix(): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()
+        }, caplog.text
 
     return run
 
 
 def test_ordinary_members_arrive_and_a_file_that_is_no_archive_is_copied(unpack):
-    found, warned = unpack(class_zip=zipped(("ada_1_softmax.ipynb", "a"), ("sub/boris_2_softmax.ipynb", "b")),
-                           plain_ipynb=b"{}")
+    found, warned = unpack(
+        class_zip=zipped(("ada_1_softmax.ipynb", "a"), ("sub/boris_2_softmax.ipynb", "b")), plain_ipynb=b"{}"
+    )
     assert found == {"class/ada_1_softmax.ipynb": b"a", "class/sub/boris_2_softmax.ipynb": b"b", "plain.ipynb": b"{}"}
     assert warned == ""
 
@@ -56,11 +59,20 @@ def link(name, target):
     return info, target
 
 
-@pytest.mark.parametrize("member, words", [
-    (("../outside.ipynb", "x"), "somewhere else"), (("/etc/cron.d/x", "x"), "somewhere else"),
-    (("a/../../b", "x"), "somewhere else"), (("..\\b", "x"), "somewhere else"), (("c:/b", "x"), "somewhere else"),
-    (link("softmax.ipynb", "/etc/passwd"), "link"), (("a\nb", "x"), "a name"), (("n" * 300, "x"), "a name"),
-    (("/".join("abcdefghijkl"), "x"), "a name")])
+@pytest.mark.parametrize(
+    "member, words",
+    [
+        (("../outside.ipynb", "x"), "somewhere else"),
+        (("/etc/cron.d/x", "x"), "somewhere else"),
+        (("a/../../b", "x"), "somewhere else"),
+        (("..\\b", "x"), "somewhere else"),
+        (("c:/b", "x"), "somewhere else"),
+        (link("softmax.ipynb", "/etc/passwd"), "link"),
+        (("a\nb", "x"), "a name"),
+        (("n" * 300, "x"), "a name"),
+        (("/".join("abcdefghijkl"), "x"), "a name"),
+    ],
+)
 def test_a_member_that_is_no_submission_is_left_out_and_the_others_arrive(unpack, member, words):
     found, warned = unpack(class_zip=zipped(member, ("ada_1_softmax.ipynb", "a")))
     assert found == {"class/ada_1_softmax.ipynb": b"a"}
@@ -93,7 +105,7 @@ def test_sizes_that_lie_are_seen(unpack):
     data = bytearray(zipped(("a", b"x" * 1000)))
     for mark, offset in ((b"PK\x03\x04", 22), (b"PK\x01\x02", 24)):  # the uncompressed size, where it stands twice
         place = data.index(mark) + offset
-        data[place:place + 4] = (10).to_bytes(4, "little")
+        data[place : place + 4] = (10).to_bytes(4, "little")
     found, warned = unpack(class_zip=bytes(data))
     assert all(len(content) <= 11 for content in found.values()) and (found == {} or len(found) == 1)
 

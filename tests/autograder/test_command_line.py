@@ -12,10 +12,13 @@ def run(*arguments):
     return subprocess.run([sys.executable, "-m", "autograder", *arguments], cwd=ROOT, capture_output=True, text=True)
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (["try", "softmaxx", "x.py"], "unknown exercise 'softmaxx'"),
-    (["assemble", "no_chapter"], "unknown chapter 'no_chapter'"),
-])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["try", "softmaxx", "x.py"], "unknown exercise 'softmaxx'"),
+        (["assemble", "no_chapter"], "unknown chapter 'no_chapter'"),
+    ],
+)
 def test_unknown_names_are_one_line_and_not_zero(arguments, words):
     done = run(*arguments)
     assert done.returncode != 0 and done.stdout == ""

@@ -17,8 +17,13 @@ ROOTS = {"kernel", "mounts", "namespaces", "other_sockets"}  # who is not root m
 
 
 def command(**environment: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "autograder", "doctor"], cwd=ROOT, capture_output=True, text=True,
-                          env={**os.environ, **environment})
+    return subprocess.run(
+        [sys.executable, "-m", "autograder", "doctor"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
 
 
 def can_group() -> bool:
@@ -38,9 +43,13 @@ def test_it_finds_nothing_missing_where_the_jail_holds(needs_jail):
         assert done.returncode == 1 and all("control group" in line for line in lines if not line.startswith("ok "))
 
 
-@pytest.mark.parametrize("line, key", [
-    ("if not limits.refuse_calls():", "namespaces"),
-    ('_mount("proc", "/proc", "proc", READ_ONLY | NO_SUID | NO_DEVICES | NO_PROGRAMS)', "kernel")])
+@pytest.mark.parametrize(
+    "line, key",
+    [
+        ("if not limits.refuse_calls():", "namespaces"),
+        ('_mount("proc", "/proc", "proc", READ_ONLY | NO_SUID | NO_DEVICES | NO_PROGRAMS)', "kernel"),
+    ],
+)
 def test_a_hole_in_forked_jails_alone_is_found_and_named(needs_jail, monkeypatch, tmp_path, capsys, line, key):
     if key in ROOTS and os.geteuid():
         pytest.skip("only root can")
@@ -105,9 +114,10 @@ def test_nothing_it_made_is_left(bare):
 
 def without(*words: str):
     """A change of a command line: leaves out each place where these words follow each other."""
+
     def change(command: list[str]) -> list[str]:
-        at = next((i for i in range(len(command)) if command[i:i + len(words)] == list(words)), None)
-        return command if at is None else change(command[:at] + command[at + len(words):])
+        at = next((i for i in range(len(command)) if command[i : i + len(words)] == list(words)), None)
+        return command if at is None else change(command[:at] + command[at + len(words) :])
 
     return change
 
@@ -123,13 +133,17 @@ def before_the_end(*words: str):
 SIZE = str(doctor.SMALL.scratch)
 
 
-@pytest.mark.parametrize("change, keys", [
-    (before_the_end("--share-net"), {"loopback", "unix_socket"}),
-    (before_the_end("--ro-bind", str(ROOT), str(ROOT)), {"solutions"}),
-    (before_the_end("--bind", str(ROOT / "attnlab"), str(ROOT / "attnlab")), {"write"}),
-    (without("--size", SIZE), {"disk"}),
-    (without("--remount-ro", "/proc"), {"kernel"}),
-], ids=["network", "checkout", "writable", "size", "proc"])
+@pytest.mark.parametrize(
+    "change, keys",
+    [
+        (before_the_end("--share-net"), {"loopback", "unix_socket"}),
+        (before_the_end("--ro-bind", str(ROOT), str(ROOT)), {"solutions"}),
+        (before_the_end("--bind", str(ROOT / "attnlab"), str(ROOT / "attnlab")), {"write"}),
+        (without("--size", SIZE), {"disk"}),
+        (without("--remount-ro", "/proc"), {"kernel"}),
+    ],
+    ids=["network", "checkout", "writable", "size", "proc"],
+)
 def test_a_hole_in_the_jail_is_found_and_named(needs_jail, monkeypatch, change, keys):
     if keys & ROOTS and os.geteuid():
         pytest.skip("only root can")

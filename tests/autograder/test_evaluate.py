@@ -2,7 +2,8 @@
 
 import pytest
 
-from autograder import evaluate as evaluation, registry
+from autograder import evaluate as evaluation
+from autograder import registry
 from autograder.evaluate import Cell, Times, evaluate
 from tests.autograder import small_course
 from tests.autograder.toy_exercise import make
@@ -19,8 +20,10 @@ QUICK = Times(cell=3, case=2, submission=90)
 
 def run(*cells, times=QUICK, **options):
     """Grade cells; the string "check" stands for the check of the toy exercise."""
-    made = [Cell(i, "", check="doubled") if source == "check" else Cell(i, source, solution="def doubled" in source)
-            for i, source in enumerate(cells)]
+    made = [
+        Cell(i, "", check="doubled") if source == "check" else Cell(i, source, solution="def doubled" in source)
+        for i, source in enumerate(cells)
+    ]
     return evaluate(made, {"doubled": make()}, lambda name: make().material(11), times=times, **options)
 
 
@@ -62,10 +65,15 @@ def test_an_error_in_a_cell_costs_that_cell():
     assert points(done) == 4 and [done.outputs[i][-1]["output_type"] for i in (1, 2)] == ["error", "error"]
 
 
-@pytest.mark.parametrize("cell, said", [
-    ("os._exit(0)", "ended the process"), ("os.kill(os.getpid(), signal.SIGKILL)", "ended the process"),
-    ("import ctypes; ctypes.string_at(0)", "ended the process"), ("while True:\n    try: time.sleep(9)\n    except "
-                                                                  "BaseException: pass", "longer than 3 seconds")])
+@pytest.mark.parametrize(
+    "cell, said",
+    [
+        ("os._exit(0)", "ended the process"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "ended the process"),
+        ("import ctypes; ctypes.string_at(0)", "ended the process"),
+        ("while True:\n    try: time.sleep(9)\n    except BaseException: pass", "longer than 3 seconds"),
+    ],
+)
 def test_a_cell_that_ends_or_hangs_is_left_out_and_the_rest_is_graded(cell, said):
     done = run(IMPORT, cell, RIGHT, "check", "print('after')")
     assert points(done) == 4 and text(done, 4) == "after\n"
@@ -77,8 +85,9 @@ def test_an_endless_loop_that_can_be_stopped_loses_no_state():
     assert points(done) == 4 and text(done, 4) == "1\n" and done.outputs[1][0]["ename"] == "OutOfTime"
 
 
-@pytest.mark.parametrize("line, left", [
-    ("if np.size(x) == 4: os._exit(1)", 3), ("while np.size(x) == 4: pass", 3), ("while True: pass", 0)])
+@pytest.mark.parametrize(
+    "line, left", [("if np.size(x) == 4: os._exit(1)", 3), ("while np.size(x) == 4: pass", 3), ("while True: pass", 0)]
+)
 def test_a_call_that_dies_or_hangs_costs_its_property_alone(line, left):
     """The toy exercise gives four points; the property with four numbers is worth one, and the last tests a refusal."""
     report = run(IMPORT, body(line), "check").reports["doubled"]
@@ -88,16 +97,27 @@ def test_a_call_that_dies_or_hangs_costs_its_property_alone(line, left):
 
 def test_no_hidden_input_reaches_an_output():
     """The answer keeps what it is asked, and later cells print it: they have nothing to print."""
-    done = run(IMPORT, "seen = []", body("seen.append(x)", "open('/tmp/seen', 'a').write(repr(x))"), "check",
-               "print(seen, os.path.exists('/tmp/seen'))", "time.sleep(1); print(os.listdir('/tmp'), seen)")
+    done = run(
+        IMPORT,
+        "seen = []",
+        body("seen.append(x)", "open('/tmp/seen', 'a').write(repr(x))"),
+        "check",
+        "print(seen, os.path.exists('/tmp/seen'))",
+        "time.sleep(1); print(os.listdir('/tmp'), seen)",
+    )
     assert points(done) == 4 and text(done, 4) == "[] False\n" and "seen" not in text(done, 5) and "[]" in text(done, 5)
 
 
 def test_made_up_answers_are_seen_and_earn_nothing():
     """The worker is taken over and answers whatever is asked with a number."""
-    done = run(IMPORT, "import gc\nfor f in gc.get_objects():\n    if getattr(f, '__name__', '') == 'answer_probes':\n"
-               "        worker = f.__globals__\n"
-               "        worker['observe'] = lambda *a: worker['codec'].frame({'value': {'result': np.ones(5)}})", RIGHT, "check")
+    done = run(
+        IMPORT,
+        "import gc\nfor f in gc.get_objects():\n    if getattr(f, '__name__', '') == 'answer_probes':\n"
+        "        worker = f.__globals__\n"
+        "        worker['observe'] = lambda *a: worker['codec'].frame({'value': {'result': np.ones(5)}})",
+        RIGHT,
+        "check",
+    )
     assert points(done) == 0
     assert any("made up" in flag for flag in done.flags)
 
@@ -114,7 +134,9 @@ def test_who_dies_or_hangs_at_a_question_without_an_answer_loses_nothing(then):
     assert points(done) == 4 and done.flags == []
 
 
-@pytest.mark.parametrize("dies, said", [("os._exit(1)", "ended before it answered"), ("time.sleep(600)", "no answer within")])
+@pytest.mark.parametrize(
+    "dies, said", [("os._exit(1)", "ended before it answered"), ("time.sleep(600)", "no answer within")]
+)
 def test_who_dies_or_hangs_before_the_first_question_is_given_up_soon(dies, said):
     """What a class gives as its signature is code, too."""
     odd = f"class Odd(type):\n    @property\n    def __signature__(cls):\n        {dies}\nclass doubled(metaclass=Odd): pass"
@@ -151,9 +173,14 @@ def test_questions_come_in_an_order_that_nobody_can_foresee():
 
 
 def test_pictures_tables_and_magics_work_as_in_jupyter():
-    done = run("%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()",
-               "from IPython.display import HTML\nHTML('<b>x</b>')", "%time 1 + 1", "!echo hello",
-               "from attnlab.widgets import SoftmaxExplorer\nSoftmaxExplorer()", "await __import__('asyncio').sleep(0)")
+    done = run(
+        "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()",
+        "from IPython.display import HTML\nHTML('<b>x</b>')",
+        "%time 1 + 1",
+        "!echo hello",
+        "from attnlab.widgets import SoftmaxExplorer\nSoftmaxExplorer()",
+        "await __import__('asyncio').sleep(0)",
+    )
     assert "image/png" in done.outputs[0][0]["data"] and done.outputs[1][0]["data"]["text/html"] == "<b>x</b>"
     assert "hello" in text(done, 3) and all(o["output_type"] != "error" for os_ in done.outputs.values() for o in os_)
 
@@ -164,13 +191,19 @@ def test_a_clock_that_was_set_back_is_noticed_by_another(monkeypatch, forged):
     monkeypatch.setattr(evaluation, "PATIENCE", 1)
     exercise = registry.exercise("pairwise_scores")
     right = small_course.reference("dot_products", "pairwise_scores")
-    slow = ("import contextlib, time\nfrom attnlab import probes\nprobes.time.process_time = lambda: 0.0\n"
-            "probes._time_limit = lambda seconds: contextlib.nullcontext()\n"
-            "_quick = pairwise_scores\n"
-            "def pairwise_scores(Q, K):\n"
-            "    if len(Q) > 1000:\n        time.sleep(3)\n    return _quick(Q, K)")
-    cells = [Cell(0, "import numpy as np"), Cell(1, right, solution=True), Cell(2, slow if forged else ""),
-             Cell(3, "", check="pairwise_scores")]
+    slow = (
+        "import contextlib, time\nfrom attnlab import probes\nprobes.time.process_time = lambda: 0.0\n"
+        "probes._time_limit = lambda seconds: contextlib.nullcontext()\n"
+        "_quick = pairwise_scores\n"
+        "def pairwise_scores(Q, K):\n"
+        "    if len(Q) > 1000:\n        time.sleep(3)\n    return _quick(Q, K)"
+    )
+    cells = [
+        Cell(0, "import numpy as np"),
+        Cell(1, right, solution=True),
+        Cell(2, slow if forged else ""),
+        Cell(3, "", check="pairwise_scores"),
+    ]
     done = evaluate(cells, {"pairwise_scores": exercise}, lambda name: exercise.material(11))
     assert [flag for flag in done.flags if "and said that it took at most" in flag] == done.flags
     assert len(done.flags) == forged

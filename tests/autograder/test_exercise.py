@@ -81,6 +81,7 @@ def test_misconceptions_are_run_only_when_asked_for():
 
 def test_two_names_for_one_array_in_a_case_become_two_arrays():
     """An answer gets its inputs as bytes; a mistake that writes into them must be recorded on inputs of that kind."""
+
     def adds(a, b):
         return a + b
 

@@ -26,12 +26,20 @@ def course(tmp_path_factory):
             gradebook.add_notebook(name, name)
             gradebook.add_grade_cell(f"check-{name}", name, name, max_score=6, cell_type="code")
             gradebook.add_grade_cell(f"written-{name}", name, name, max_score=4, cell_type="markdown")
-        for student, more in {"ada": dict(first_name="Ada", last_name="Lovelace", email="ada@example.org"),
-                              "boris": dict(first_name="Борис", last_name="Ö"), "chiara": {}, "dmitri": {},
-                              "evil": dict(first_name='=HYPERLINK("http://example.org")', last_name="a,b\nc")}.items():
+        for student, more in {
+            "ada": dict(first_name="Ada", last_name="Lovelace", email="ada@example.org"),
+            "boris": dict(first_name="Борис", last_name="Ö"),
+            "chiara": {},
+            "dmitri": {},
+            "evil": dict(first_name='=HYPERLINK("http://example.org")', last_name="a,b\nc"),
+        }.items():
             gradebook.add_student(student, **more)
-        for student, auto, manual, extra, penalty in (("ada", 6, 3.5, None, None), ("boris", 4.5, None, None, 5.0),
-                                                      ("chiara", 2, 4, 1.25, 1.0), ("evil", 0, 0, None, None)):
+        for student, auto, manual, extra, penalty in (
+            ("ada", 6, 3.5, None, None),
+            ("boris", 4.5, None, None, 5.0),
+            ("chiara", 2, 4, 1.25, 1.0),
+            ("evil", 0, 0, None, None),
+        ):
             gradebook.add_submission("softmax", student, timestamp=DUE)
             submitted = gradebook.find_submission_notebook("softmax", "softmax", student)
             submitted.late_submission_penalty = penalty
@@ -55,8 +63,16 @@ def table(course, tmp_path, kind, **options) -> list[list[str]]:
 
 def test_a_column_for_each_exercise_and_what_counts(course, tmp_path):
     head, *rows = table(course, tmp_path, ByExercise, assignment=["softmax"])
-    assert head == ["student_id", "last_name", "first_name", "email", "softmax: softmax (6)",
-                    "softmax: written-softmax (4)", "softmax: late penalty", "softmax: total (10)"]
+    assert head == [
+        "student_id",
+        "last_name",
+        "first_name",
+        "email",
+        "softmax: softmax (6)",
+        "softmax: written-softmax (4)",
+        "softmax: late penalty",
+        "softmax: total (10)",
+    ]
     by_name = {row[0]: row[4:] for row in rows}
     assert by_name["ada"] == ["6", "3.5", "0", "9.5"]
     assert by_name["boris"] == ["4.5", "0", "5", "0"]  # a penalty takes no more than there is
@@ -100,17 +116,23 @@ def test_an_unknown_assignment_is_named(course, tmp_path):
         table(course, tmp_path, Moodle, assignment=["sofmax"])
 
 
-@pytest.mark.parametrize("kind, first", [("by-exercise", "student_id"), ("canvas", "Student"), ("moodle", "First name")])
+@pytest.mark.parametrize(
+    "kind, first", [("by-exercise", "student_id"), ("canvas", "Student"), ("moodle", "First name")]
+)
 def test_the_command_writes_what_it_is_asked_for(course, tmp_path, capsys, kind, first):
     place = tmp_path / "out.csv"
     assert main(["export", kind, "softmax", "--course", str(course), "--to", str(place)]) == 0
     assert place.read_text("utf-8").startswith(first) and capsys.readouterr().out == f"{place}\n"
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (["softmax", "--course", "COURSE", "--to", "nowhere/out.csv"], "No such file"),
-    (["sofmax", "--course", "COURSE", "--to", "out.csv"], "no assignment called sofmax"),
-    (["softmax", "--course", "EMPTY", "--to", "out.csv"], "no gradebook in")])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["softmax", "--course", "COURSE", "--to", "nowhere/out.csv"], "No such file"),
+        (["sofmax", "--course", "COURSE", "--to", "out.csv"], "no assignment called sofmax"),
+        (["softmax", "--course", "EMPTY", "--to", "out.csv"], "no gradebook in"),
+    ],
+)
 def test_what_cannot_be_exported_is_said_in_one_line(course, tmp_path, monkeypatch, capsys, arguments, words):
     monkeypatch.chdir(tmp_path)
     places = {"COURSE": str(course), "EMPTY": str(tmp_path)}

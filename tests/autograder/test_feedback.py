@@ -48,7 +48,9 @@ def course(tmp_path_factory):
         gradebook.update_or_create_assignment(STEM)
     hand_in(folder, "mallory", attack)
     hand_in(folder, "ada", lambda notebook: None)
-    shutil.copy(folder / "submitted" / "ada" / STEM / f"{STEM}.ipynb", folder / "submitted" / "mallory" / STEM / "more.txt")
+    shutil.copy(
+        folder / "submitted" / "ada" / STEM / f"{STEM}.ipynb", folder / "submitted" / "mallory" / STEM / "more.txt"
+    )
     release.nbgrader("autograde", STEM, "--student", "mallory", "--create", course=folder)
     release.nbgrader("generate_feedback", STEM, "--student", "mallory", course=folder)
     return folder
@@ -68,19 +70,35 @@ def attack(notebook):
         if cell.metadata.get("nbgrader", {}).get("grade_id") == f"written-{STEM}":
             cell.source = "\n\n".join([HONEST, *hostile.MARKDOWN])
     code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
-    own = [*(text(source) for source in hostile.MARKDOWN), text(HONEST), code(HONEST_CELL), code(hostile.SHOWS),
-           code(hostile.RAISES), code(hostile.MUCH), code("softmax(np.zeros(2), axis=9)"),
-           code("print('</code></pre><script>window.pwned=1</script>')  # </div></div><script>window.pwned=1</script>")]
+    own = [
+        *(text(source) for source in hostile.MARKDOWN),
+        text(HONEST),
+        code(HONEST_CELL),
+        code(hostile.SHOWS),
+        code(hostile.RAISES),
+        code(hostile.MUCH),
+        code("softmax(np.zeros(2), axis=9)"),
+        code("print('</code></pre><script>window.pwned=1</script>')  # </div></div><script>window.pwned=1</script>"),
+    ]
     for number, cell in enumerate(own):
-        cell.metadata = {"tags": ['"><script>window.pwned=1</script>', "hide_input"], "alt": '" onerror="window.pwned=1',
-                         "slideshow": {"slide_type": "x"}, "name": "<script>"}
+        cell.metadata = {
+            "tags": ['"><script>window.pwned=1</script>', "hide_input"],
+            "alt": '" onerror="window.pwned=1',
+            "slideshow": {"slide_type": "x"},
+            "name": "<script>",
+        }
         cell["id"] = f"x{number}"
     own[0]["attachments"] = {"gone.png": {"image/svg+xml": "PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+"}}
     notebook.cells[1:1] = own[:5]
     notebook.cells += own[5:]
-    notebook.metadata = {"title": "</title><script>window.pwned=1</script>", "widgets": {
-        "application/vnd.jupyter.widget-state+json": {"state": {}, "x": "</script><script>window.pwned=1</script>"}},
-        "language_info": {"name": "x", "pygments_lexer": "html"}, "kernelspec": {"name": "../x", "display_name": "<script>"}}
+    notebook.metadata = {
+        "title": "</title><script>window.pwned=1</script>",
+        "widgets": {
+            "application/vnd.jupyter.widget-state+json": {"state": {}, "x": "</script><script>window.pwned=1</script>"}
+        },
+        "language_info": {"name": "x", "pygments_lexer": "html"},
+        "kernelspec": {"name": "../x", "display_name": "<script>"},
+    }
 
 
 @pytest.fixture(scope="module")
@@ -90,8 +108,9 @@ def page(course):
 
 @pytest.fixture(scope="module")
 def formgrader(course, jupyter):
-    return jupyter("server", course, "formgrader", COURSE_DIR=str(course),
-                   JUPYTER_CONFIG_PATH=str(registry.ROOT / "autograder"))
+    return jupyter(
+        "server", course, "formgrader", COURSE_DIR=str(course), JUPYTER_CONFIG_PATH=str(registry.ROOT / "autograder")
+    )
 
 
 def dialogs_of(page):
@@ -102,11 +121,14 @@ def dialogs_of(page):
 
 def assert_nothing_ran(window, dialogs):
     """Also not when every link of the student's is clicked that does not lead to another place."""
-    assert window.page.evaluate("""() => {
+    assert (
+        window.page.evaluate("""() => {
         for (const link of document.querySelectorAll('.rendered_html a, .text_cell_render a'))
             if (!/^https?:|^mailto:/.test(link.getAttribute('href') ?? '')) link.click();
         return document.querySelectorAll('.rendered_html *').length;
-    }""") > 100
+    }""")
+        > 100
+    )
     assert window.page.evaluate("window.pwned") is None
     assert dialogs == []
 
@@ -116,7 +138,9 @@ def assert_honest_work_is_there(page):
     assert page.locator("strong", has_text="add up").count() == 2
     assert page.locator("td", has_text="honest number").count() == 1
     page.get_by_text("honest print < 3", exact=True).wait_for()
-    assert page.locator("img[src^='data:image/png']").evaluate_all("all => all.filter(i => i.naturalWidth > 0).length") > 0
+    assert (
+        page.locator("img[src^='data:image/png']").evaluate_all("all => all.filter(i => i.naturalWidth > 0).length") > 0
+    )
     assert page.locator("pre", has_text="if a <").count() >= 2
     assert page.locator(".attn-check").count() == len(registry.exercises_of(STEM))
 
@@ -138,8 +162,13 @@ def test_the_graders_page_runs_nothing_of_a_students_and_keeps_its_own_controls(
     window = watched()
     dialogs = dialogs_of(window.page)
     # Without MathJax nbgrader's own script stops; here is as much of it as that script asks for.
-    window.page.route(f"{MATHJAX}**", lambda route: route.fulfill(
-        content_type="text/javascript", body="window.MathJax = {Hub: {Config() {}, Queue() {}, Startup: {signal: {Interest() {}}}}}"))
+    window.page.route(
+        f"{MATHJAX}**",
+        lambda route: route.fulfill(
+            content_type="text/javascript",
+            body="window.MathJax = {Hub: {Config() {}, Queue() {}, Startup: {signal: {Interest() {}}}}}",
+        ),
+    )
     window.page.goto(submission_page(course, formgrader, "mallory"))
     window.page.locator("#check-softmax").wait_for()
     assert_honest_work_is_there(window.page)

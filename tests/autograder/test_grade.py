@@ -73,9 +73,23 @@ def course(fresh, tmp_path) -> Path:
 
 def command(course: Path, *arguments: str, **options) -> subprocess.Popen:
     return subprocess.Popen(
-        [*options.pop("before", []), sys.executable, "-m", "autograder", "grade", small_course.ASSIGNMENT,
-         "--course", str(course), *arguments], cwd=registry.ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-        text=True, **options)
+        [
+            *options.pop("before", []),
+            sys.executable,
+            "-m",
+            "autograder",
+            "grade",
+            small_course.ASSIGNMENT,
+            "--course",
+            str(course),
+            *arguments,
+        ],
+        cwd=registry.ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
 
 
 def graded(course: Path) -> list[str]:
@@ -83,8 +97,10 @@ def graded(course: Path) -> list[str]:
 
 
 def scores(course: Path) -> dict[str, tuple]:
-    return {student: (found["grades"]["dot_products/check-dot"][0], found["late_penalty"])
-            for student, found in small_course.grades(course).items()}
+    return {
+        student: (found["grades"]["dot_products/check-dot"][0], found["late_penalty"])
+        for student, found in small_course.grades(course).items()
+    }
 
 
 def expected(students) -> dict[str, tuple]:
@@ -110,8 +126,10 @@ def test_a_class_is_graded_and_a_second_run_has_nothing_to_do(course):
 def test_one_student_again_and_no_other(course, capsys):
     arguments = ["grade", small_course.ASSIGNMENT, "--course", str(course), "--workers", "1"]
     assert main([*arguments, "--student", "s001"]) == 0 and graded(course) == ["s001"]
-    first = (course / "autograded" / "s001").stat().st_ino, (
-        course / "autograded" / "s001" / small_course.ASSIGNMENT).stat().st_ino
+    first = (
+        (course / "autograded" / "s001").stat().st_ino,
+        (course / "autograded" / "s001" / small_course.ASSIGNMENT).stat().st_ino,
+    )
     assert main([*arguments, "--student", "s001"]) == 0
     assert "nothing new" in capsys.readouterr().err
     assert main([*arguments, "--student", "s001", "--force"]) == 0
@@ -132,10 +150,14 @@ def test_what_arrives_is_graded_while_it_watches(course, fresh):
     assert scores(course) == expected(graded(course))
 
 
-@pytest.mark.parametrize("arguments, words", [
-    (["--course", "EMPTY"], "no gradebook in"),
-    (["--scheduler", "tcp://192.0.2.1:8786"], "do not leave this machine unencrypted"),
-    (["--scheduler", "tls://127.0.0.1:1"], "takes --tls-ca, --tls-cert and --tls-key")])
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--course", "EMPTY"], "no gradebook in"),
+        (["--scheduler", "tcp://192.0.2.1:8786"], "do not leave this machine unencrypted"),
+        (["--scheduler", "tls://127.0.0.1:1"], "takes --tls-ca, --tls-cert and --tls-key"),
+    ],
+)
 def test_what_cannot_be_is_said_in_one_line(course, tmp_path, capsys, arguments, words):
     if "EMPTY" in arguments:
         arguments = ["--course", str(tmp_path / "nothing")]
@@ -156,8 +178,10 @@ def test_an_assignment_that_nobody_handed_in_is_told_of(course, capsys):
 
 @contextlib.contextmanager
 def running(*program: str, log: Path, before: tuple[str, ...] = ()):
-    with log.open("ab") as file, subprocess.Popen([*before, sys.executable, *program], cwd=registry.ROOT, stdout=file,
-                                                  stderr=file) as process:
+    with (
+        log.open("ab") as file,
+        subprocess.Popen([*before, sys.executable, *program], cwd=registry.ROOT, stdout=file, stderr=file) as process,
+    ):
         try:
             yield process
         finally:
@@ -188,16 +212,31 @@ class Spaces:
     def __enter__(self):
         try:
             for _ in range(3):
-                holder = subprocess.Popen(["unshare", "--net", "sh", "-c", "echo; exec sleep 600"], stdout=subprocess.PIPE,
-                                          stderr=subprocess.PIPE)
+                holder = subprocess.Popen(
+                    ["unshare", "--net", "sh", "-c", "echo; exec sleep 600"],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
                 self._holders.append(holder)
                 if not holder.stdout.readline():
                     pytest.skip("no network namespaces can be made here (root can, on most machines)")
             self.at(0, "ip", "link", "add", "bridge0", "type", "bridge")
             self.at(0, "ip", "addr", "add", "10.77.0.1/24", "dev", "bridge0")
             for number in (1, 2):
-                self.at(0, "ip", "link", "add", f"port{number}", "type", "veth", "peer", "name", "eth0", "netns",
-                        str(self._holders[number].pid))
+                self.at(
+                    0,
+                    "ip",
+                    "link",
+                    "add",
+                    f"port{number}",
+                    "type",
+                    "veth",
+                    "peer",
+                    "name",
+                    "eth0",
+                    "netns",
+                    str(self._holders[number].pid),
+                )
                 self.at(0, "ip", "link", "set", f"port{number}", "master", "bridge0", "up")
                 self.at(number, "ip", "addr", "add", f"10.77.0.{number + 1}/24", "dev", "eth0")
                 self.at(number, "ip", "link", "set", "eth0", "up")
@@ -225,23 +264,52 @@ class Spaces:
 def test_two_workers_in_network_namespaces_of_their_own_grade_a_class_over_tls(course, tmp_path):
     files, log = keys(tmp_path), tmp_path / "log"
     with Spaces() as spaces, contextlib.ExitStack() as stack:
-        stack.enter_context(running(
-            "-m", "distributed.cli.dask_scheduler", "--host", "tls://10.77.0.1:8786", "--no-dashboard",
-            *tls(files, True), log=log, before=spaces.inside(0)))
-        workers = [stack.enter_context(running(
-            "-m", "distributed.cli.dask_worker", "tls://10.77.0.1:8786", "--host", f"tls://10.77.0.{number + 1}", "--no-nanny",
-            "--nthreads", "1", "--no-dashboard", "--local-directory", str(tmp_path / f"worker{number}"),
-            *tls(files, True), log=log, before=spaces.inside(number))) for number in (1, 2)]
+        stack.enter_context(
+            running(
+                "-m",
+                "distributed.cli.dask_scheduler",
+                "--host",
+                "tls://10.77.0.1:8786",
+                "--no-dashboard",
+                *tls(files, True),
+                log=log,
+                before=spaces.inside(0),
+            )
+        )
+        workers = [
+            stack.enter_context(
+                running(
+                    "-m",
+                    "distributed.cli.dask_worker",
+                    "tls://10.77.0.1:8786",
+                    "--host",
+                    f"tls://10.77.0.{number + 1}",
+                    "--no-nanny",
+                    "--nthreads",
+                    "1",
+                    "--no-dashboard",
+                    "--local-directory",
+                    str(tmp_path / f"worker{number}"),
+                    *tls(files, True),
+                    log=log,
+                    before=spaces.inside(number),
+                )
+            )
+            for number in (1, 2)
+        ]
         wait_until(lambda: log.read_text().count("Registered to") == 2, log.read_text)
-        stranger = command(course, "--scheduler", "tls://10.77.0.1:8786", *tls(keys(make(tmp_path / "other"))),
-                           before=spaces.inside(0))
+        stranger = command(
+            course, "--scheduler", "tls://10.77.0.1:8786", *tls(keys(make(tmp_path / "other"))), before=spaces.inside(0)
+        )
         _, err = stranger.communicate(timeout=PATIENCE)
         assert stranger.returncode == 2 and "no scheduler answers" in err and not graded(course)
         process = command(course, "--scheduler", "tls://10.77.0.1:8786", *tls(files), before=spaces.inside(0))
         _, err = process.communicate(timeout=PATIENCE)
         assert process.returncode == 0, err + log.read_text()
-        jails = [[pid for pid in processes.below(worker.pid) if processes.command(pid).startswith("bwrap")]
-                 for worker in workers]
+        jails = [
+            [pid for pid in processes.below(worker.pid) if processes.command(pid).startswith("bwrap")]
+            for worker in workers
+        ]
         assert all(jails), "one of the workers graded nothing"
     assert scores(course) == expected(graded(course)) and len(graded(course)) == FEW
 
@@ -282,7 +350,9 @@ def test_killed_again_and_again_each_of_a_hundred_is_graded_once(fresh, tmp_path
     in_place: dict[str, int] = {}
 
     def nothing_was_done_twice():
-        found = {name: (course / "autograded" / name / small_course.ASSIGNMENT).stat().st_ino for name in graded(course)}
+        found = {
+            name: (course / "autograded" / name / small_course.ASSIGNMENT).stat().st_ino for name in graded(course)
+        }
         assert in_place.items() <= found.items()
         in_place.update(found)
 
@@ -299,9 +369,20 @@ def test_killed_again_and_again_each_of_a_hundred_is_graded_once(fresh, tmp_path
         nothing_was_done_twice()
 
         address, log = f"tcp://127.0.0.1:{free_port()}", tmp_path / "log"
-        with running("-m", "distributed.cli.dask_scheduler", "--host", address, "--no-dashboard", log=log) as scheduler, \
-                running("-m", "distributed.cli.dask_worker", address, "--nthreads", "1", "--no-dashboard",
-                        "--local-directory", str(tmp_path / "worker"), log=log):
+        with (
+            running("-m", "distributed.cli.dask_scheduler", "--host", address, "--no-dashboard", log=log) as scheduler,
+            running(
+                "-m",
+                "distributed.cli.dask_worker",
+                address,
+                "--nthreads",
+                "1",
+                "--no-dashboard",
+                "--local-directory",
+                str(tmp_path / "worker"),
+                log=log,
+            ),
+        ):
             wait_until(lambda: "Registered to" in log.read_text(), log.read_text)
             second = command(course, "--scheduler", address)
             wait_until(lambda: len(graded(course)) >= 60 + draw.randrange(5))
@@ -329,7 +410,7 @@ def free_port() -> int:
 def test_interrupted_it_ends_at_once_and_the_next_run_does_the_rest(fresh, tmp_path):
     course = tmp_path / "course"
     shutil.copytree(fresh, course)
-    for folder in sorted((course / "submitted").iterdir())[2 * FEW:]:
+    for folder in sorted((course / "submitted").iterdir())[2 * FEW :]:
         shutil.rmtree(folder)
     with processes.reaping():
         process = command(course, "--workers", "2")
@@ -374,8 +455,11 @@ def test_more_workers_than_one_are_on_loopback_and_strangers_cannot_use_them():
         assert address.startswith("tls://127.0.0.1:") and pool.workers == 2
         anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
-        with socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), 10) as plain, \
-                pytest.raises((ssl.SSLError, ConnectionError)), anybody.wrap_socket(plain) as secret:
+        with (
+            socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), 10) as plain,
+            pytest.raises((ssl.SSLError, ConnectionError)),
+            anybody.wrap_socket(plain) as secret,
+        ):
             secret.sendall(b"x" * 64)
             while secret.recv(4096):  # with TLS 1.3 the refusal comes after the handshake
                 pass

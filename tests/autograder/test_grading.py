@@ -35,9 +35,18 @@ SQUARED = "def doubled(x, times=1):\n    return x * x\n"
 ODD = "def doubled(x, times=1):\n    return x * 2.0 + 0.1\n"
 
 
-@pytest.mark.parametrize("source", [RIGHT, ONCE, SQUARED, ODD,
-                                    "def doubled(x, times=1):\n    raise NotImplementedError\n",
-                                    "def doubled(x):\n    return x\n", "def doubled(x, times=1):\n    return 1 / 0\n"])
+@pytest.mark.parametrize(
+    "source",
+    [
+        RIGHT,
+        ONCE,
+        SQUARED,
+        ODD,
+        "def doubled(x, times=1):\n    raise NotImplementedError\n",
+        "def doubled(x):\n    return x\n",
+        "def doubled(x, times=1):\n    return 1 / 0\n",
+    ],
+)
 def test_a_live_object_gets_the_same_report_as_its_file(source):
     assert as_record(grade_object(live(source), TOY, seed=SEED), "f") == as_record(grade(source), "f")
 
@@ -98,10 +107,22 @@ def doubled(x, times=1):
     told = ' '.join(f'{v!r}' for v in np.ravel(x).tolist())
     %s
 """
-WAYS = ["raise ValueError(told)", "raise type('E' + told, (ValueError,), {})(told)", "raise KeyError(told)",
-        "raise type('E' + told, (Exception,), {'__str__': lambda self: told})", "print(told); return x", "return told",
-        "return {told: 1.0}", "return x * 3", "return type(told, (), {})()", "import sys; sys.exit(told)",
-        "x *= 2; return x", "return np.zeros(7)", "return [told]", "return float('nan')"]
+WAYS = [
+    "raise ValueError(told)",
+    "raise type('E' + told, (ValueError,), {})(told)",
+    "raise KeyError(told)",
+    "raise type('E' + told, (Exception,), {'__str__': lambda self: told})",
+    "print(told); return x",
+    "return told",
+    "return {told: 1.0}",
+    "return x * 3",
+    "return type(told, (), {})()",
+    "import sys; sys.exit(told)",
+    "x *= 2; return x",
+    "return np.zeros(7)",
+    "return [told]",
+    "return float('nan')",
+]
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -195,7 +216,9 @@ def test_without_a_seed_given_the_courses_own_is_used(tmp_path, monkeypatch):
 def test_a_refusal_in_the_students_own_words_is_named():
     from autograder import registry
 
-    source = ("def cosine_similarity(a, b):\n    if a.shape != b.shape or not a.any() or not b.any():\n"
-              "        raise ValueError('nothing to compare')\n    return a @ b / (a @ a) ** 0.5 / (b @ b) ** 0.5\n")
+    source = (
+        "def cosine_similarity(a, b):\n    if a.shape != b.shape or not a.any() or not b.any():\n"
+        "        raise ValueError('nothing to compare')\n    return a @ b / (a @ a) ** 0.5 / (b @ b) ** 0.5\n"
+    )
     report = grading.grade_source(source, "answer.py", registry.exercise("cosine_similarity"), seed=8191)
     assert ["refused with an error" in (f.misconception or "") for f in report.findings if not f.passed] == [True]

@@ -17,8 +17,11 @@ EXERCISES = registry.all_exercises()
 def test_no_property_is_earned_by_a_table_of_the_public_cases(name, seed):
     """Bit for bit: a property whose hidden cases are all public ones is passed by who has looked up their answers."""
     exercise = EXERCISES[name]
-    learned = [prop.title for prop in exercise.properties
-               if set(exercise.inputs(prop, seed)) <= set(exercise.inputs(prop, PUBLIC_SEED))]
+    learned = [
+        prop.title
+        for prop in exercise.properties
+        if set(exercise.inputs(prop, seed)) <= set(exercise.inputs(prop, PUBLIC_SEED))
+    ]
     assert learned == []
 
 

@@ -9,7 +9,9 @@ import pytest
 from autograder import intake
 from autograder.intake import Official, Refused, cells_of, read_bytes, reassemble
 
-DOUBLE = Official("double", "code", "def double(x):\n    raise NotImplementedError", False, True, False, False, None, "aa")
+DOUBLE = Official(
+    "double", "code", "def double(x):\n    raise NotImplementedError", False, True, False, False, None, "aa"
+)
 CHECK = Official("check-double", "code", "check(double)", True, False, True, False, 3.0, "bb")
 WHY = Official("why", "markdown", "Write here.", False, True, True, False, 2.0, "cc")
 OFFICIAL = [DOUBLE, CHECK, WHY]
@@ -17,7 +19,9 @@ ANSWER = "def double(x):\n    return 2 * x"
 
 
 def cell(source, name=None, kind="code", **metadata):
-    mark = {"nbgrader": {"grade_id": name, "grade": True, "locked": False, "points": 99, "solution": True}} if name else {}
+    mark = (
+        {"nbgrader": {"grade_id": name, "grade": True, "locked": False, "points": 99, "solution": True}} if name else {}
+    )
     return {"cell_type": kind, "source": source, "metadata": {**mark, **metadata}, "outputs": [{"any": "thing"}]}
 
 
@@ -80,8 +84,15 @@ def test_a_retyped_answer_is_still_the_answer(kind):
     assert sources(made)["double"] == ANSWER and made.notebook.cells[0].cell_type == "code"
 
 
-@pytest.mark.parametrize("metadata", [{"tags": ["skip-execution", "raises-exception"]}, {"deletable": False},
-                                      {"jupyter": {"source_hidden": True}}, {"attachments": {"a.png": {}}}])
+@pytest.mark.parametrize(
+    "metadata",
+    [
+        {"tags": ["skip-execution", "raises-exception"]},
+        {"deletable": False},
+        {"jupyter": {"source_hidden": True}},
+        {"attachments": {"a.png": {}}},
+    ],
+)
 def test_other_metadata_means_nothing(metadata):
     made = taken(cell(ANSWER, "double", **metadata), *HONEST[1:])
     assert set(made.notebook.cells[0].metadata) == {"nbgrader"}
@@ -90,7 +101,13 @@ def test_other_metadata_means_nothing(metadata):
 
 def test_cells_of_the_students_own_stay_where_they_follow_and_are_told_of():
     made = taken(cell("import math"), HONEST[0], cell("help_me = 1"), *HONEST[1:])
-    assert [c.source for c in made.notebook.cells] == ["import math", ANSWER, "help_me = 1", "check(double)", "Because."]
+    assert [c.source for c in made.notebook.cells] == [
+        "import math",
+        ANSWER,
+        "help_me = 1",
+        "check(double)",
+        "Because.",
+    ]
     assert [note.split(": ")[-1] for note in made.notes] == ["import math", "help_me = 1"]
 
 
@@ -109,9 +126,21 @@ def test_a_name_that_is_none_makes_a_cell_of_the_students_own(name):
     assert made.notebook.cells[0].source == "x = 1" and sources(made)["double"] == ANSWER
 
 
-@pytest.mark.parametrize("bad", [
-    b"", b"not json", b"[]", b"3", b'{"cells": 3}', b'{"no": "cells"}', "x\xe9".encode("latin1"), b'{"cells": [',
-    b"\x00\x01", b'{"cells": [], "x": ' + b"9" * 5000 + b"}"])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        b"",
+        b"not json",
+        b"[]",
+        b"3",
+        b'{"cells": 3}',
+        b'{"no": "cells"}',
+        "x\xe9".encode("latin1"),
+        b'{"cells": [',
+        b"\x00\x01",
+        b'{"cells": [], "x": ' + b"9" * 5000 + b"}",
+    ],
+)
 def test_what_is_no_notebook_is_refused_in_words(bad):
     with pytest.raises(Refused) as refused:
         cells_of(bad)
@@ -130,9 +159,20 @@ def test_brackets_in_strings_do_not_count():
 
 
 def test_odd_cells_become_harmless_ones():
-    found = cells_of(json.dumps({"cells": [
-        {}, 3, None, {"source": ["a", 4, "b"]}, {"source": {"x": 1}, "metadata": []}, {"source": "\ud800", "metadata": {
-            "nbgrader": "text"}}]}).encode())
+    found = cells_of(
+        json.dumps(
+            {
+                "cells": [
+                    {},
+                    3,
+                    None,
+                    {"source": ["a", 4, "b"]},
+                    {"source": {"x": 1}, "metadata": []},
+                    {"source": "\ud800", "metadata": {"nbgrader": "text"}},
+                ]
+            }
+        ).encode()
+    )
     assert [c.source for c in found] == ["", "ab", "", "?"] and {c.name for c in found} == {None}
 
 
@@ -144,12 +184,17 @@ def test_too_many_cells_and_too_long_ones_are_refused():
 
 
 def test_a_notebook_of_an_old_format_is_read():
-    old = {"nbformat": 3, "worksheets": [{"cells": [{"cell_type": "code", "input": ANSWER, "metadata": {
-        "nbgrader": {"grade_id": "double"}}}]}]}
+    old = {
+        "nbformat": 3,
+        "worksheets": [
+            {"cells": [{"cell_type": "code", "input": ANSWER, "metadata": {"nbgrader": {"grade_id": "double"}}}]}
+        ],
+    }
     assert cells_of(json.dumps(old).encode()) == [intake.Submitted("double", "code", ANSWER)]
 
 
 # Files
+
 
 def test_an_ordinary_file_is_read(tmp_path):
     (tmp_path / "a").write_bytes(b"abc")

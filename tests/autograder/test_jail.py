@@ -17,8 +17,9 @@ from autograder import jail
 from autograder.jail import MB, Jail, Limits, NoJail, Unconfined
 from autograder.registry import ROOT
 
-LIMITS = Limits(memory=128 * MB, mapped=512 * MB, processes=32, open_files=64, file_size=4 * MB, scratch=8 * MB,
-                cpu_seconds=30)
+LIMITS = Limits(
+    memory=128 * MB, mapped=512 * MB, processes=32, open_files=64, file_size=4 * MB, scratch=8 * MB, cpu_seconds=30
+)
 
 
 @pytest.fixture(params=[Jail, Unconfined])
@@ -73,8 +74,11 @@ def ends(mark: str) -> bool:
 
 def test_of_this_checkout_it_sees_the_students_package_and_its_first_program(needs_jail):
     seen = told(Jail, f"[os.path.join(d, f) for d, _, fs in os.walk({str(ROOT)!r}) for f in fs]")
-    outside = {path for path in seen if not Path(path).is_relative_to(ROOT / "attnlab")
-               and not Path(path).is_relative_to(sys.prefix)}
+    outside = {
+        path
+        for path in seen
+        if not Path(path).is_relative_to(ROOT / "attnlab") and not Path(path).is_relative_to(sys.prefix)
+    }
     assert outside == {str(jail.LIMITED)} and str(ROOT / "attnlab" / "__init__.py") in seen
 
 
@@ -90,8 +94,9 @@ def test_its_folder_holds_the_files_it_is_given_and_they_cannot_be_changed(needs
 def test_without_a_jail_the_files_are_copies_in_a_folder_that_goes(tmp_path):
     given = tmp_path / "numbers.csv"
     given.write_text("1,2")
-    with Unconfined(python("print(os.getcwd()); open('numbers.csv', 'w').write('3')"),
-                    files={"numbers.csv": given}) as held:
+    with Unconfined(
+        python("print(os.getcwd()); open('numbers.csv', 'w').write('3')"), files={"numbers.csv": given}
+    ) as held:
         folder = held.process.communicate(timeout=60)[0].decode().strip()
         assert (Path(folder) / "numbers.csv").read_text() == "3"
     assert given.read_text() == "1,2" and not os.path.exists(folder)
@@ -153,13 +158,22 @@ def test_when_it_ends_so_does_every_process_that_left_it(confine):
 
 def test_it_ends_with_a_grader_that_is_killed(needs_jail):
     mark = f"daemon-{secrets.token_hex(8)}"
-    grader = subprocess.Popen([sys.executable, "-c", f"""
+    grader = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"""
 import sys
 from autograder.jail import Jail
 with Jail([sys.executable, "-I", "-S", "-c", "import os" + {DAEMON % mark!r}]) as held:
     print(held.process.stdout.readline(), flush=True)
     input()
-"""], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+""",
+        ],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
     with grader:
         assert b"ready" in grader.stdout.readline() and running(mark)
         grader.kill()
@@ -176,8 +190,12 @@ def test_a_group_bounds_all_processes_and_goes_with_the_jail(groups):
         while not (folder / "cgroup.procs").read_text().split() and time.monotonic() < deadline:
             time.sleep(0.02)  # the shell that enters it has only just been started
         assert str(held.process.pid) in (folder / "cgroup.procs").read_text().split()
-    written = {name: (folder / name).read_text().strip() for folder in folders
-               for name in ("memory.limit_in_bytes", "memory.max", "pids.max") if (folder / name).exists()}
+    written = {
+        name: (folder / name).read_text().strip()
+        for folder in folders
+        for name in ("memory.limit_in_bytes", "memory.max", "pids.max")
+        if (folder / name).exists()
+    }
     assert set(written.values()) == {str(LIMITS.memory), str(LIMITS.processes)}
     held.__exit__()
     assert not any(folder.exists() for folder in folders)
@@ -215,6 +233,7 @@ def test_groups_of_graders_that_were_killed_are_removed_and_those_of_others_stay
 @pytest.fixture
 def path_with(tmp_path, monkeypatch):
     """`path_with(script)`: a PATH on which `bwrap` is this shell script, or is missing."""
+
     def hide(script: str | None = None):
         if script:
             (tmp_path / "bwrap").write_text(f"#!/bin/sh\n{script}\n")

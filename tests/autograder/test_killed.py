@@ -115,8 +115,10 @@ def class_(tmp_path_factory, needs_jail) -> Class:
     students = ("ada", "boris")
     small_course.make(fresh, {"dot_products": small_course.thin("dot_products")}, students)
     dot, cosine = (small_course.reference("dot_products", name) for name in small_course.KEPT["dot_products"])
-    work = {"ada": ({"dot": dot, "cosine_similarity": cosine, "written-dot_products": "Length."}, -24),
-            "boris": ({"dot": dot + "\n\nprint(open('words.txt').read())", "cosine_similarity": "1 / 0"}, 30)}
+    work = {
+        "ada": ({"dot": dot, "cosine_similarity": cosine, "written-dot_products": "Length."}, -24),
+        "boris": ({"dot": dot + "\n\nprint(open('words.txt').read())", "cosine_similarity": "1 / 0"}, 30),
+    }
     for student, (answers, late) in work.items():
         notebook = small_course.answered(small_course.released(fresh, "dot_products"), answers)
         nbformat.write(notebook, small_course.folder(fresh, student, late) / "dot_products.ipynb")
@@ -142,10 +144,14 @@ def state(course: Path) -> dict:
             "files": sorted((path.name, path.stat().st_mode) for path in folder.iterdir()),
             "folder": folder.stat().st_mode,
             "notes": record["notes"],
-            "exercises": [(r["exercise"], r["points"], [p["passed"] for p in r["properties"]])
-                          for r in record["notebooks"]["dot_products"]["exercises"]],
-            "outputs": [[o for o in cell.get("outputs", []) if o.output_type in ("stream", "error")]
-                        for cell in notebook.cells]}
+            "exercises": [
+                (r["exercise"], r["points"], [p["passed"] for p in r["properties"]])
+                for r in record["notebooks"]["dot_products"]["exercises"]
+            ],
+            "outputs": [
+                [o for o in cell.get("outputs", []) if o.output_type in ("stream", "error")] for cell in notebook.cells
+            ],
+        }
     return {"grades": small_course.grades(course), "rows": rows, "results": results}
 
 
@@ -217,8 +223,9 @@ def test_a_jail_that_somebody_else_ended_costs_no_point(needs_jail, monkeypatch,
     monkeypatch.setattr(jail.Jail, "__enter__", enter_and_remember)
     monkeypatch.setattr(channel.Channel, "send", kill_and_send)
     dot = registry.exercise("dot")
-    done = evaluate([Cell(0, small_course.reference("dot_products", "dot"), solution=True), Cell(1, "", check="dot")],
-                    {"dot": dot})
+    done = evaluate(
+        [Cell(0, small_course.reference("dot_products", "dot"), solution=True), Cell(1, "", check="dot")], {"dot": dot}
+    )
     assert done.reports["dot"].points == dot.points
     assert done.flags == []
     assert len(lives) == 2
@@ -226,15 +233,25 @@ def test_a_jail_that_somebody_else_ended_costs_no_point(needs_jail, monkeypatch,
 
 def test_a_cell_that_ends_its_process_itself_is_left_out_after_its_second_chance(needs_jail):
     dot = registry.exercise("dot")
-    cells = [Cell(0, "import os\nos._exit(0)"), Cell(1, small_course.reference("dot_products", "dot"), solution=True),
-             Cell(2, "", check="dot")]
+    cells = [
+        Cell(0, "import os\nos._exit(0)"),
+        Cell(1, small_course.reference("dot_products", "dot"), solution=True),
+        Cell(2, "", check="dot"),
+    ]
     done = evaluate(cells, {"dot": dot})
     assert done.reports["dot"].points == dot.points
     assert done.flags == ["a cell was left out: it ended the process"]
 
 
-@pytest.mark.parametrize("moment", ["before anything is entered", "in the middle of the transaction",
-                                    "before the folder is in place", "after the folder is in place"])
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "before anything is entered",
+        "in the middle of the transaction",
+        "before the folder is in place",
+        "after the folder is in place",
+    ],
+)
 def test_killed_between_two_steps_of_entering_a_grade_a_second_run_completes(class_, tmp_path, moment):
     course = tmp_path / "course"
     shutil.copytree(class_.course.with_name("calm"), course)  # graded already: older results are at stake, too

@@ -13,9 +13,11 @@ from autograder.grading import grade_source
 @pytest.fixture
 def borrowing(monkeypatch):
     """`borrowing("merge_heads")` makes the chapter on positions one that takes these earlier answers."""
+
     def borrow(*names):
         cells = [type("Cell", (), {"cell_type": "code", "source": f"from attnlab.mine import {', '.join(names)}"})]
         monkeypatch.setattr(lent.chapter, "read", lambda stem: type("Notebook", (), {"cells": cells}))
+
     for cached in (lent.names, lent.sources):
         cached.cache_clear()
     yield borrow
@@ -63,14 +65,14 @@ def test_kernels_started_inside_get_the_setting_and_nothing_stays(borrowing, mon
     assert mine.PROVIDED not in os.environ
 
 
-FILE = '''\
+FILE = """\
 import torch
 from attnlab.mine import {names}
 
 
 def hard_alignment(weights):
     {body}
-'''
+"""
 
 
 def graded(names, body):

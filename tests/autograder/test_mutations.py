@@ -22,8 +22,11 @@ from tests.conftest import HIDDEN_SEED
 SEEDS = (PUBLIC_SEED, HIDDEN_SEED)
 
 EXERCISES = registry.all_exercises()
-MISTAKES = [pytest.param(name, i, id=f"{name}-{m.wrong.__name__}")
-            for name, exercise in EXERCISES.items() for i, m in enumerate(exercise.misconceptions)]
+MISTAKES = [
+    pytest.param(name, i, id=f"{name}-{m.wrong.__name__}")
+    for name, exercise in EXERCISES.items()
+    for i, m in enumerate(exercise.misconceptions)
+]
 
 
 def alternatives(name: str) -> list:
@@ -92,6 +95,7 @@ def test_right_answers_in_other_words_get_full_marks(material, name, seed):
 
 def idle_answers(name: str) -> dict:
     """Answers with the right parameters that do nothing worth a point."""
+
     def returns_none(*args, **kwargs):
         return None
 
@@ -119,13 +123,27 @@ def idle_answers(name: str) -> dict:
     def recurses(*args, **kwargs):
         return recurses(*args, **kwargs)
 
-    functions = (returns_none, refuses, refuses_as_pytorch_does, unfinished, returns_zero, returns_an_empty_list,
-                 returns_its_first_argument, returns_all_arguments, recurses)
+    functions = (
+        returns_none,
+        refuses,
+        refuses_as_pytorch_does,
+        unfinished,
+        returns_zero,
+        returns_an_empty_list,
+        returns_its_first_argument,
+        returns_all_arguments,
+        recurses,
+    )
     reference = EXERCISES[name].reference
     if not inspect.isclass(reference):
         return {f.__name__: f for f in functions}
-    return {"no_class": returns_none, "an_empty_module": lambda *args, **kwargs: nn.Module(), "unfinished": unfinished,
-            "refuses": refuses, "recurses": recurses}
+    return {
+        "no_class": returns_none,
+        "an_empty_module": lambda *args, **kwargs: nn.Module(),
+        "unfinished": unfinished,
+        "refuses": refuses,
+        "recurses": recurses,
+    }
 
 
 def idle_modules(name: str) -> dict:
@@ -134,8 +152,11 @@ def idle_modules(name: str) -> dict:
     methods = [method for method in vars(reference) if not method.startswith("__")] or ["forward"]
 
     def with_forward(forward):
-        return type(reference.__name__, (reference,), dict.fromkeys(
-            methods, lambda self, *args, **kwargs: forward([*args, *kwargs.values()])))
+        return type(
+            reference.__name__,
+            (reference,),
+            dict.fromkeys(methods, lambda self, *args, **kwargs: forward([*args, *kwargs.values()])),
+        )
 
     def raises(given):
         raise ValueError
@@ -152,8 +173,11 @@ def idle_modules(name: str) -> dict:
 
 @pytest.mark.parametrize("name", [name for name, ex in EXERCISES.items() if inspect.isclass(ex.reference)])
 def test_a_class_that_is_only_made_earns_nothing_by_being_called(material, name, seed=HIDDEN_SEED):
-    made = {prop["title"] for prop in material(name, seed)["properties"]
-            if all(set(case) <= {"init", "weights"} for case in prop["cases"])}
+    made = {
+        prop["title"]
+        for prop in material(name, seed)["properties"]
+        if all(set(case) <= {"init", "weights"} for case in prop["cases"])
+    }
     earned = {}
     for kind, answer in idle_modules(name).items():
         report = examine(answer, material(name, seed))
@@ -179,16 +203,24 @@ def test_a_number_slightly_off_is_not_given_a_name(material, name):
     def scaled(value):
         if isinstance(value, (list, tuple)):
             return type(value)(map(scaled, value))
-        is_float = (isinstance(value, float) or isinstance(value, torch.Tensor) and value.is_floating_point()
-                    or isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind == "f")
+        is_float = (
+            isinstance(value, float)
+            or isinstance(value, torch.Tensor)
+            and value.is_floating_point()
+            or isinstance(value, (np.ndarray, np.generic))
+            and value.dtype.kind == "f"
+        )
         return value * 1.013 if is_float else value
 
     def slightly_off(*args, **kwargs):
         return scaled(reference(*args, **kwargs))
 
     if inspect.isclass(reference):
-        slightly_off = type(name, (reference,), {
-            "forward": lambda self, *args, **kwargs: scaled(reference.forward(self, *args, **kwargs))})
+        slightly_off = type(
+            name,
+            (reference,),
+            {"forward": lambda self, *args, **kwargs: scaled(reference.forward(self, *args, **kwargs))},
+        )
 
     report = examine(slightly_off, material(name, PUBLIC_SEED))
     named = {finding.misconception for finding in report.findings if finding.misconception}
@@ -200,5 +232,7 @@ def test_hidden_inputs_differ_from_public_ones(material, name):
     from attnlab.compare import agree
 
     public, hidden = (material(name, seed)["properties"] for seed in SEEDS[:2])
-    assert any(not agree({str(i): c for i, c in enumerate(p["cases"])},
-                         {str(i): c for i, c in enumerate(h["cases"])}) for p, h in zip(public, hidden))
+    assert any(
+        not agree({str(i): c for i, c in enumerate(p["cases"])}, {str(i): c for i, c in enumerate(h["cases"])})
+        for p, h in zip(public, hidden)
+    )

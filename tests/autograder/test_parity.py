@@ -8,8 +8,8 @@ import json
 import shutil
 from pathlib import Path
 
-import nbgrader
 import nbformat
+import nbgrader
 import pytest
 
 from autograder import release, secret
@@ -26,13 +26,16 @@ NOT_THERE = "The notebook does not define: {}."
 # Where stock nbgrader says nothing beside a cell that earned nothing, a sentence here says why. By student and cell.
 REASONS = {
     "a-number-and-no-function": {"dot_products/dot": "The notebook defines as something that cannot be called: dot."},
-    "empty-cells": {"dot_products/dot": NOT_THERE.format("dot"),
-                    "dot_products/cosine_similarity": NOT_THERE.format("cosine_similarity")},
+    "empty-cells": {
+        "dot_products/dot": NOT_THERE.format("dot"),
+        "dot_products/cosine_similarity": NOT_THERE.format("cosine_similarity"),
+    },
     "imports-lost": {"dot_products/cosine_similarity": NOT_THERE.format("cosine_similarity")},
     "misspelt-name": {"dot_products/dot": NOT_THERE.format("dot")},
     "only-a-comment": {"dot_products/dot": NOT_THERE.format("dot")},
     "other-arguments": {
-        "dot_products/dot": "Your dot has no parameter `b`. Keep the parameters as they were: `dot(a, b)`."},
+        "dot_products/dot": "Your dot has no parameter `b`. Keep the parameters as they were: `dot(a, b)`."
+    },
     "own-cell-breaks-a-name": {"dot_products/cosine_similarity": NOT_THERE.format("cosine_similarity")},
     "syntax-error": {"dot_products/dot": NOT_THERE.format("dot")},
     "wrong-indent": {"dot_products/cosine_similarity": NOT_THERE.format("cosine_similarity")},
@@ -54,31 +57,42 @@ HALF = "The notebook is no valid JSON: Unterminated string starting at: line 102
 DIFFERENT = {
     # A process that ends costs the exercise it ended in. Stock nbgrader gives the notebook up.
     "different-dead-kernel": _not_graded_by_stock(
-        0.0, 6.0, {"dot": "A cell before it was stopped: it ended the process.", **NO_RESPONSE}),
+        0.0, 6.0, {"dot": "A cell before it was stopped: it ended the process.", **NO_RESPONSE}
+    ),
     # What cannot be read is zero with a reason. Stock nbgrader leaves it without a grade.
     "different-half-a-file": _not_graded_by_stock(
-        0.0, 0.0, dict.fromkeys(("dot", "cosine_similarity", "written-dot_products"), HALF)),
+        0.0, 0.0, dict.fromkeys(("dot", "cosine_similarity", "written-dot_products"), HALF)
+    ),
     # Cells that were pasted twice are put in order: of an answer the last one counts, of a test the instructor's.
     # Stock nbgrader stops, and grades nobody who comes after.
     "different-exercise-pasted-twice": _not_graded_by_stock(6.0, 6.0, NO_RESPONSE),
     "different-test-pasted-twice": _not_graded_by_stock(6.0, 6.0, NO_RESPONSE),
     # A deleted test is put back. Stock nbgrader waits for a human.
-    "different-test-deleted": {"score": (6.0, 12.0), "needs_manual_grade": (True, False),
-                               f"{DOT} score": (None, 6.0), f"{DOT} by hand": (True, False)},
+    "different-test-deleted": {
+        "score": (6.0, 12.0),
+        "needs_manual_grade": (True, False),
+        f"{DOT} score": (None, 6.0),
+        f"{DOT} by hand": (True, False),
+    },
     # A line on stderr is no failure. Stock nbgrader gives zero for one that falls into a test.
     "different-loud-thread": {"score": (6.0, 12.0), f"{DOT} score": (0.0, 6.0)},
-    "different-warning-in-a-test": {"score": (0.0, 3.0), "own/test-double score": (0.0, 2.0),
-                                    "own/test-list score": (0.0, 1.0)},
+    "different-warning-in-a-test": {
+        "score": (0.0, 3.0),
+        "own/test-double score": (0.0, 2.0),
+        "own/test-list score": (0.0, 1.0),
+    },
 }
 
 # Right answers that make noise: full marks, whatever they print, start or take.
-SPEAK = ("import sys\nimport threading\nimport time\n\n\ndef talk(stream):\n"
-         "    while True:\n        print('still here', file=stream, flush=True)\n        time.sleep(0.002)\n\n\n")
+SPEAK = (
+    "import sys\nimport threading\nimport time\n\n\ndef talk(stream):\n"
+    "    while True:\n        print('still here', file=stream, flush=True)\n        time.sleep(0.002)\n\n\n"
+)
 NOISE = {
     "noise-warnings": "{warn}import logging\n\nlogging.error('a log line')\n\n{dot}",
     "noise-5-mb": "for _ in range(500):\n    print('x' * 10_000)\n\n\n{chatty}",
     "noise-talking-threads": SPEAK + "for stream in (sys.stdout, sys.stderr):\n"
-                             "    threading.Thread(target=talk, args=(stream,), daemon=True).start()\n\n\n{dot}",
+    "    threading.Thread(target=talk, args=(stream,), daemon=True).start()\n\n\n{dot}",
     "noise-child-process": "import subprocess\n\nchild = subprocess.Popen(['sleep', '600'])\n\n\n{dot}",
     "noise-takes-long": "import time\n\ntime.sleep(2)\n\n\n{slow}",
 }
@@ -91,8 +105,12 @@ def noisy(template: str) -> str:
         assert "\n    if" in dot
         return dot.replace("\n    if", f"\n    {line}\n    if", 1)
 
-    return template.format(dot=dot, chatty=first("print('y' * 100_000)"), slow=first("time.sleep(0.1)"),
-                           warn="import sys\nimport warnings\n\nwarnings.warn('now')\nprint('!', file=sys.stderr)\n\n")
+    return template.format(
+        dot=dot,
+        chatty=first("print('y' * 100_000)"),
+        slow=first("time.sleep(0.1)"),
+        warn="import sys\nimport warnings\n\nwarnings.warn('now')\nprint('!', file=sys.stderr)\n\n",
+    )
 
 
 @pytest.fixture(scope="module")
@@ -120,8 +138,9 @@ def graded(course) -> Path:
     honest.hand_in(place)
     cosine = small_course.reference("dot_products", "cosine_similarity")
     for student, template in NOISE.items():
-        notebook = small_course.answered(small_course.released(place, "dot_products"),
-                                         {"dot": noisy(template), "cosine_similarity": cosine})
+        notebook = small_course.answered(
+            small_course.released(place, "dot_products"), {"dot": noisy(template), "cosine_similarity": cosine}
+        )
         nbformat.write(notebook, small_course.folder(place, student) / "dot_products.ipynb")
     done = release.nbgrader("autograde", small_course.ASSIGNMENT, honest.PENALTY, course=place, check=False)
     assert done.returncode == 0, done.stderr[-2000:]
@@ -135,6 +154,7 @@ def here(graded) -> dict:
 
 def differences(stock: dict, here: dict) -> dict[str, tuple]:
     """What is entered differently, by field. No extra credit and extra credit of zero are the same."""
+
     def flat(entered):
         fields = {name: entered[name] for name in ("score", "late_penalty", "needs_manual_grade", "autograded")}
         for cell, (score, extra, by_hand) in entered["grades"].items():
@@ -142,8 +162,11 @@ def differences(stock: dict, here: dict) -> dict[str, tuple]:
         return fields | {f"{cell} comment": comment for cell, comment in entered["comments"].items()}
 
     one, other = flat(stock), flat(here)
-    return {field: (one.get(field), other.get(field)) for field in sorted({*one, *other})
-            if one.get(field) != pytest.approx(other.get(field))}
+    return {
+        field: (one.get(field), other.get(field))
+        for field in sorted({*one, *other})
+        if one.get(field) != pytest.approx(other.get(field))
+    }
 
 
 def test_the_record_is_of_these_submissions_and_of_this_nbgrader(course):

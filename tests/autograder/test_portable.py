@@ -21,7 +21,9 @@ def test_an_admonition_becomes_a_quotation_with_a_bold_head():
 
 def test_a_dropdown_becomes_a_fold_that_html_knows():
     made = plain(":::{dropdown} Hint 1: use `keepdims`\nBody\n:::")
-    assert made.startswith("<details>\n<summary style=\"display: list-item\">Hint 1: use <code>keepdims</code></summary>\n\nBody")
+    assert made.startswith(
+        '<details>\n<summary style="display: list-item">Hint 1: use <code>keepdims</code></summary>\n\nBody'
+    )
     assert made.endswith("</details>")
 
 
@@ -37,8 +39,9 @@ def test_a_quiz_lists_choices_first_and_folds_the_answer():
     assert "**Right.** Yes." in answer
 
 
-@pytest.mark.parametrize("body", ["- [ ] a :: b\n- [ ] c :: d", "- [x] a :: b", "- [x] a :: b\n- [x] c :: d",
-                                  "- [x] a\n- [ ] c :: d"])
+@pytest.mark.parametrize(
+    "body", ["- [ ] a :: b\n- [ ] c :: d", "- [x] a :: b", "- [x] a :: b\n- [x] c :: d", "- [x] a\n- [ ] c :: d"]
+)
 def test_a_quiz_without_exactly_one_right_choice_is_refused(body):
     with pytest.raises(CourseError, match="quiz"):
         plain(f":::{{quiz}} Q?\n{body}\n:::")
@@ -62,11 +65,19 @@ def test_a_reference_without_words_takes_the_title_of_its_target():
     assert "{" not in plain("{ref}`softmax`")
 
 
-@pytest.mark.parametrize("text, words", [
-    (":::{figure} x.png\n:::", "no plain form"), (":::{note}\nnever closed", "never closed"),
-    ("{frob}`x`", "role 'frob'"), ("{ref}`nowhere-at-all`", "nowhere-at-all"),
-    ("{cite:p}`nobody1900`", "nobody1900"), ("{term}`words <nothing at all>`", "nothing at all"), ("```{image} x.png\n```", "no plain form"), (":::\n", "opens no directive"),
-])
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (":::{figure} x.png\n:::", "no plain form"),
+        (":::{note}\nnever closed", "never closed"),
+        ("{frob}`x`", "role 'frob'"),
+        ("{ref}`nowhere-at-all`", "nowhere-at-all"),
+        ("{cite:p}`nobody1900`", "nobody1900"),
+        ("{term}`words <nothing at all>`", "nothing at all"),
+        ("```{image} x.png\n```", "no plain form"),
+        (":::\n", "opens no directive"),
+    ],
+)
 def test_what_has_no_plain_form_is_an_error_that_names_it(text, words):
     with pytest.raises(CourseError, match=words):
         plain(text)

@@ -28,13 +28,19 @@ def bundle(tmp_path_factory):
     # The environment sees this one's third-party packages, to spare a download; the course itself is not among them.
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "env")], check=True)
     python = folder / "env" / "bin" / "python"
-    site = subprocess.run([python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True,
-                          text=True, check=True).stdout.strip()
-    here = subprocess.run([sys.executable, "-c", "import site; print(site.getsitepackages()[0])"],
-                          capture_output=True, text=True, check=True).stdout.strip()
+    site = subprocess.run(
+        [python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True, check=True
+    ).stdout.strip()
+    here = subprocess.run(
+        [sys.executable, "-c", "import site; print(site.getsitepackages()[0])"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
     # By this one's pip: to install another takes longer than all the rest.
-    subprocess.run([sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", *home.glob("*.whl")],
-                   check=True)
+    subprocess.run(
+        [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", *home.glob("*.whl")], check=True
+    )
     with open(f"{site}/third_party.pth", "w") as file:
         file.write(here + "\n")
     return home, python
@@ -83,17 +89,22 @@ def run(bundle, code):
 
 
 def test_attnlab_comes_from_the_bundle_and_the_answers_are_not_there(bundle):
-    out = run(bundle, "import attnlab, importlib.util as u; print(attnlab.__file__);"
-                      "print([u.find_spec(n) for n in ('autograder', 'solutions')])")
+    out = run(
+        bundle,
+        "import attnlab, importlib.util as u; print(attnlab.__file__);"
+        "print([u.find_spec(n) for n in ('autograder', 'solutions')])",
+    )
     assert str(registry.ROOT) not in out and "[None, None]" in out
 
 
 def taken(python, folder, *stems):
     """What `attnlab.mine` says of every exercise in a folder of notebooks: "taken", or why not."""
     names = [name for stem in stems or registry.chapters() for name in registry.exercises_of(stem)]
-    code = ("import json, sys\nfrom attnlab import mine\nsaid = {}\nfor name in sys.argv[1:]:\n"
-            "    try:\n        getattr(mine, name)\n        said[name] = 'taken'\n"
-            "    except ImportError as error:\n        said[name] = str(error)\nprint(json.dumps(said))")
+    code = (
+        "import json, sys\nfrom attnlab import mine\nsaid = {}\nfor name in sys.argv[1:]:\n"
+        "    try:\n        getattr(mine, name)\n        said[name] = 'taken'\n"
+        "    except ImportError as error:\n        said[name] = str(error)\nprint(json.dumps(said))"
+    )
     done = subprocess.run([python, "-I", "-c", code, *names], cwd=folder, capture_output=True, text=True, env=OWN)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
@@ -126,16 +137,36 @@ def test_every_answer_of_a_complete_copy_passes_its_check_and_can_be_built_on(bu
 
 
 def test_data_and_widgets_come_with_the_wheel(bundle):
-    out = run(bundle, "from attnlab import data, widgets\n"
-                      "print(data.seven_tokens().weights.shape, data.heads().measures['first'].shape)\n"
-                      "print(all(getattr(widgets, name)._esm for name in widgets.__all__))")
+    out = run(
+        bundle,
+        "from attnlab import data, widgets\n"
+        "print(data.seven_tokens().weights.shape, data.heads().measures['first'].shape)\n"
+        "print(all(getattr(widgets, name)._esm for name in widgets.__all__))",
+    )
     assert out == "(30, 9, 7, 7) (30, 9)\nTrue\n"
 
 
 def test_a_complete_copy_runs_the_real_model_on_its_own_code(bundle, complete, smollm2_file):
     """From the first cell of the last chapter to generated text, no reference in reach."""
-    done = subprocess.run([bundle[1], "-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--output", "ran",
-                           "language_model.ipynb"], cwd=complete, capture_output=True, text=True, timeout=600, env=OWN)
+    done = subprocess.run(
+        [
+            bundle[1],
+            "-m",
+            "jupyter",
+            "nbconvert",
+            "--to",
+            "notebook",
+            "--execute",
+            "--output",
+            "ran",
+            "language_model.ipynb",
+        ],
+        cwd=complete,
+        capture_output=True,
+        text=True,
+        timeout=600,
+        env=OWN,
+    )
     assert done.returncode == 0, done.stderr[-3000:]
     outputs = [o for c in nbformat.read(complete / "ran.ipynb", as_version=4).cells for o in c.get("outputs", [])]
     assert [o for o in outputs if o.get("name") == "stderr"] == []

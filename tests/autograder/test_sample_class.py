@@ -22,8 +22,13 @@ STEMS = ("dot_products", "softmax", "attention", "kv_cache")
 def graded(tmp_path_factory):
     """The course folder after `make grade`, and what the command printed."""
     course = tmp_path_factory.mktemp("course")
-    done = subprocess.run([sys.executable, "-m", "autograder", "sample", *STEMS, "--course", str(course)],
-                          cwd=registry.ROOT, capture_output=True, text=True, timeout=1800)
+    done = subprocess.run(
+        [sys.executable, "-m", "autograder", "sample", *STEMS, "--course", str(course)],
+        cwd=registry.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
     assert done.returncode == 0, done.stderr
     return course, done.stdout
 
@@ -31,8 +36,10 @@ def graded(tmp_path_factory):
 @pytest.fixture(scope="session")
 def rows(graded):
     with (graded[0] / "grades.csv").open(newline="") as file:
-        return {(r["student"], f"written {r['chapter']}" if r["exercise"] == "written question" else r["exercise"]): r
-                for r in csv.DictReader(file)}
+        return {
+            (r["student"], f"written {r['chapter']}" if r["exercise"] == "written question" else r["exercise"]): r
+            for r in csv.DictReader(file)
+        }
 
 
 def points(rows, student, exercise):
@@ -40,8 +47,10 @@ def points(rows, student, exercise):
 
 
 EXERCISES = [name for stem in STEMS for name in registry.exercises_of(stem)]
-CHAPTERS = {sample.student: tuple(stem for stem in STEMS if stem in (sample.chapters or STEMS))
-            for sample in sample_class.samples()}
+CHAPTERS = {
+    sample.student: tuple(stem for stem in STEMS if stem in (sample.chapters or STEMS))
+    for sample in sample_class.samples()
+}
 
 
 def handed_in(student):
@@ -77,8 +86,16 @@ def test_an_empty_submission_gets_nothing(rows):
 
 
 def test_named_mistakes_cost_their_properties_and_nothing_else(rows):
-    wrong = {"dot", "softmax", "softmax_temperature", "attention_weights", "causal_mask", "merge_heads",
-             "apply_rope", "repeat_kv"}
+    wrong = {
+        "dot",
+        "softmax",
+        "softmax_temperature",
+        "attention_weights",
+        "causal_mask",
+        "merge_heads",
+        "apply_rope",
+        "repeat_kv",
+    }
     for name in handed_in("esra"):
         full = registry.exercise(name).points
         if name in wrong:
@@ -187,8 +204,13 @@ def test_validate_tells_a_student_what_is_not_done_and_passes_finished_work(grad
 
 
 def validate(path):
-    done = subprocess.run([sys.executable, "-m", "nbgrader", "validate", path.name], cwd=path.parent,
-                          capture_output=True, text=True, timeout=300)
+    done = subprocess.run(
+        [sys.executable, "-m", "nbgrader", "validate", path.name],
+        cwd=path.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
     return done.stdout + done.stderr
 
 
@@ -198,8 +220,10 @@ def test_zip_collect_takes_downloads_of_a_learning_platform(graded, tmp_path):
     archive = course / "downloaded" / "softmax" / "archive"
     archive.mkdir(parents=True)
     with zipfile.ZipFile(archive / "moodle.zip", "w") as download:
-        download.write(graded[0] / "submitted" / "ada" / "softmax" / "softmax.ipynb",
-                       "ada_attempt_2026-09-29-10-30-00_softmax.ipynb")
+        download.write(
+            graded[0] / "submitted" / "ada" / "softmax" / "softmax.ipynb",
+            "ada_attempt_2026-09-29-10-30-00_softmax.ipynb",
+        )
     release.nbgrader("zip_collect", "softmax", course=course)
     assert (course / "submitted" / "ada" / "softmax" / "softmax.ipynb").exists()
 
@@ -216,8 +240,13 @@ def test_generate_assignment_makes_exactly_the_notebook_that_the_book_offers(gra
 def formgrader(graded, jupyter):
     """The address of a Jupyter server with formgrader on the graded course, set up as `make formgrader` does: the
     course lies below the server's root, and the configuration is named by its folder."""
-    return jupyter("server", graded[0], "formgrader", COURSE_DIR=str(graded[0]),
-                   JUPYTER_CONFIG_PATH=str(registry.ROOT / "autograder"))
+    return jupyter(
+        "server",
+        graded[0],
+        "formgrader",
+        COURSE_DIR=str(graded[0]),
+        JUPYTER_CONFIG_PATH=str(registry.ROOT / "autograder"),
+    )
 
 
 def test_formgrader_lists_the_class_and_shows_one_submission(formgrader, watched):

@@ -38,8 +38,10 @@ def either_way(request):
 def body(*lines: str, before: str = "") -> str:
     """A file whose `doubled` holds these lines and then the right answer."""
     inner = "".join(f"    {line}\n" for line in lines)
-    return f"{before}\nimport os, sys\nimport numpy as np\n\ndef doubled(x, times=1):\n{inner}" \
-           "    if np.ndim(x) != 1: raise ValueError\n    return np.array(x) * 2.0 ** times\n"
+    return (
+        f"{before}\nimport os, sys\nimport numpy as np\n\ndef doubled(x, times=1):\n{inner}"
+        "    if np.ndim(x) != 1: raise ValueError\n    return np.array(x) * 2.0 ** times\n"
+    )
 
 
 def test_a_right_answer_gets_full_marks():
@@ -85,8 +87,14 @@ def test_a_file_that_hangs_is_stopped():
     assert time.monotonic() - start < 30
 
 
-@pytest.mark.parametrize("line", ["while True: pass", "import time; time.sleep(1000)",
-                                  "import signal; signal.signal(15, signal.SIG_IGN); signal.pause()"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "while True: pass",
+        "import time; time.sleep(1000)",
+        "import signal; signal.signal(15, signal.SIG_IGN); signal.pause()",
+    ],
+)
 def test_a_call_that_hangs_is_stopped(line):
     report = grade(body(line), seconds=0.5)
     assert report.points == 0 and report.reason == "no answer within 0.5 seconds"
@@ -105,28 +113,43 @@ def test_what_was_answered_before_a_hang_counts():
 
 def test_a_file_that_dies_only_when_it_is_loaded_again_does_not_loop(no_jail, tmp_path):
     marker = tmp_path / "been here"
-    report = grade(f"import os\nif os.path.exists({str(marker)!r}): os._exit(5)\n"
-                   + body("if times == 3:", f"    open({str(marker)!r}, 'w').close(); os._exit(4)"))
+    report = grade(
+        f"import os\nif os.path.exists({str(marker)!r}): os._exit(5)\n"
+        + body("if times == 3:", f"    open({str(marker)!r}, 'w').close(); os._exit(4)")
+    )
     assert report.points == 0 and "exit code 5" in report.reason
 
 
 def test_what_a_second_load_says_is_not_passed_on(no_jail, tmp_path):
     """It may have been told the inputs by the first."""
     note = tmp_path / "note"
-    report = grade(f"import os\nif os.path.exists({str(note)!r}): raise ValueError(open({str(note)!r}).read())\n"
-                   + body("if times == 3:", f"    open({str(note)!r}, 'w').write('secret ' + str(x)); os._exit(4)"))
+    report = grade(
+        f"import os\nif os.path.exists({str(note)!r}): raise ValueError(open({str(note)!r}).read())\n"
+        + body("if times == 3:", f"    open({str(note)!r}, 'w').write('secret ' + str(x)); os._exit(4)")
+    )
     assert report.points == 0 and "secret" not in str(report)
 
 
 def test_in_the_jail_a_second_load_finds_nothing_of_the_first(needs_jail):
     notes = "notes = [folder + '/been here' for folder in ('/tmp', '/dev/shm', os.environ['HOME'])]"
-    report = grade(f"import os\n{notes}\nif any(map(os.path.exists, notes)): os._exit(5)\n"
-                   + body("if times == 3:", "    for note in notes: open(note, 'w').close()", "    os._exit(4)"))
+    report = grade(
+        f"import os\n{notes}\nif any(map(os.path.exists, notes)): os._exit(5)\n"
+        + body("if times == 3:", "    for note in notes: open(note, 'w').close()", "    os._exit(4)")
+    )
     assert [finding.passed for finding in report.findings] == [False, True, True] and "exit code 4" in report.reason
 
 
-@pytest.mark.parametrize("line", ["sys.exit()", "sys.exit('bye')", "raise KeyboardInterrupt", "raise SystemExit(0)",
-                                  "raise GeneratorExit", "class E(BaseException): pass\n    raise E"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "sys.exit()",
+        "sys.exit('bye')",
+        "raise KeyboardInterrupt",
+        "raise SystemExit(0)",
+        "raise GeneratorExit",
+        "class E(BaseException): pass\n    raise E",
+    ],
+)
 def test_an_exit_in_a_call_is_an_error_like_any_other(line):
     report = grade(body(line))
     assert report.points == 0 and report.reason is None
@@ -149,38 +172,75 @@ def test_printing_does_not_corrupt_the_channel():
     assert grade(body("print(x)", "os.write(1, b'12345678' * 100)", "os.system('echo hello')")).passed
 
 
-@pytest.mark.parametrize("noise", ["b'\\xff' * 4096", "bytes(4096)", "(5).to_bytes(8, 'little') + b'hello'",
-                                   "(1 << 62).to_bytes(8, 'little')"])
+@pytest.mark.parametrize(
+    "noise",
+    ["b'\\xff' * 4096", "bytes(4096)", "(5).to_bytes(8, 'little') + b'hello'", "(1 << 62).to_bytes(8, 'little')"],
+)
 def test_frames_forged_on_every_descriptor_earn_nothing(noise):
-    report = grade(body("for d in range(3, 64):", "    try: os.set_blocking(d, False); os.write(d, " + noise + ")",
-                        "    except OSError: pass", before="import os"), seconds=3)
+    report = grade(
+        body(
+            "for d in range(3, 64):",
+            "    try: os.set_blocking(d, False); os.write(d, " + noise + ")",
+            "    except OSError: pass",
+            before="import os",
+        ),
+        seconds=3,
+    )
     assert report.points == 0
     assert report.reason
 
 
 def test_a_well_formed_forged_frame_is_an_answer_and_no_score():
-    forge = ("from attnlab import codec", "data = codec.frame({'value': {'result': 1.0, 'points': 4, 'passed': True}})",
-             "for d in range(3, 64):", "    try: os.write(d, len(data).to_bytes(8, 'little') + data)",
-             "    except OSError: pass")
+    forge = (
+        "from attnlab import codec",
+        "data = codec.frame({'value': {'result': 1.0, 'points': 4, 'passed': True}})",
+        "for d in range(3, 64):",
+        "    try: os.write(d, len(data).to_bytes(8, 'little') + data)",
+        "    except OSError: pass",
+    )
     assert grade(body(*forge), seconds=3).points == 0
 
 
-@pytest.mark.parametrize("reply", ["{'value': 3}", "{'passed': True}", "{'value': {}, 'points': 4}", "{}",
-                                   "{'error': {}}",
-                                   "{'error': {'type': 1, 'message': 2, 'line': 'x', 'code': []}}", "{'refused': 3}"])
+@pytest.mark.parametrize(
+    "reply",
+    [
+        "{'value': 3}",
+        "{'passed': True}",
+        "{'value': {}, 'points': 4}",
+        "{}",
+        "{'error': {}}",
+        "{'error': {'type': 1, 'message': 2, 'line': 'x', 'code': []}}",
+        "{'refused': 3}",
+    ],
+)
 def test_a_worker_taken_over_by_the_file_cannot_break_the_grader(reply):
     takeover = f"import attnlab.frames as f\nold = f.write\nf.write = lambda s, v: old(s, {reply})\n"
     report = grade(takeover + RIGHT, seconds=5)
     assert report.points == 0
 
 
-@pytest.mark.parametrize("line", [
-    "return np.zeros(20_000_000)", "return [0.0] * 10**7",
-    "return 'x' * (80 << 20)", "return (v for v in x)", "return object()",
-    "r = []\n    for _ in range(10**5): r = [r]\n    return r", "r = []; r.append(r); return r",
-    "return 10 ** 100_000", "return np.array([object()])", "return doubled", "return {1: 2}",
-    "return float('nan')", "return 'right'", "return None", "return [[1.0], [1.0, 2.0]]",
-    "return np.array([b'x'])", "return True"])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "return np.zeros(20_000_000)",
+        "return [0.0] * 10**7",
+        "return 'x' * (80 << 20)",
+        "return (v for v in x)",
+        "return object()",
+        "r = []\n    for _ in range(10**5): r = [r]\n    return r",
+        "r = []; r.append(r); return r",
+        "return 10 ** 100_000",
+        "return np.array([object()])",
+        "return doubled",
+        "return {1: 2}",
+        "return float('nan')",
+        "return 'right'",
+        "return None",
+        "return [[1.0], [1.0, 2.0]]",
+        "return np.array([b'x'])",
+        "return True",
+    ],
+)
 def test_a_nonsense_answer_gets_nothing_and_the_grader_goes_on(line):
     report = grade(body(line))
     assert report.points == 0 and report.reason is None and len(report.findings) == 3
@@ -201,22 +261,27 @@ def test_foreign_byte_order_is_the_same_answer():
     assert grade(body("if np.ndim(x) == 1: return (np.array(x) * 2.0 ** times).astype('>f8')")).passed
 
 
-@pytest.mark.parametrize("line", [
-    "np.isclose = np.array_equal = np.allclose = lambda *a, **k: np.True_",
-    "import attnlab.compare as c, attnlab.judge as j; c.difference = j.difference = j._differs = lambda *a, **k: None",
-    "import attnlab.probes as p; p.same = lambda *a: True",
-    "import attnlab.judge as j; j.judge = j.Finding = j.Report = lambda *a, **k: None",
-    "import copy; copy.deepcopy = lambda x: x",
-    "import builtins; builtins.all = builtins.any = lambda *a: True",
-])
+@pytest.mark.parametrize(
+    "line",
+    [
+        "np.isclose = np.array_equal = np.allclose = lambda *a, **k: np.True_",
+        "import attnlab.compare as c, attnlab.judge as j; c.difference = j.difference = j._differs = lambda *a, **k: None",
+        "import attnlab.probes as p; p.same = lambda *a: True",
+        "import attnlab.judge as j; j.judge = j.Finding = j.Report = lambda *a, **k: None",
+        "import copy; copy.deepcopy = lambda x: x",
+        "import builtins; builtins.all = builtins.any = lambda *a: True",
+    ],
+)
 def test_patching_the_students_own_process_changes_no_score(line):
     wrong = f"{line}\ndef doubled(x, times=1):\n    x *= 3\n    return x\n"
     assert grade(f"import numpy as np\n{wrong}").points == 0
 
 
 def test_altering_the_input_is_seen_from_outside_however_the_comparison_is_patched():
-    report = grade("import attnlab.probes as p\np.same = lambda *a: True\nimport numpy as np\n"
-                   "np.array_equal = lambda *a, **k: True\n" + body("if np.ndim(x) == 1: x *= 2.0 ** times; return x"))
+    report = grade(
+        "import attnlab.probes as p\np.same = lambda *a: True\nimport numpy as np\n"
+        "np.array_equal = lambda *a, **k: True\n" + body("if np.ndim(x) == 1: x *= 2.0 ** times; return x")
+    )
     assert [finding.passed for finding in report.findings] == [True, False, True]
 
 
@@ -227,8 +292,12 @@ def test_closing_all_descriptors_gets_nothing_and_a_reason():
 
 def test_threads_that_stay_do_not_keep_the_process():
     start = time.monotonic()
-    assert grade(body("import threading, time", "for daemon in (True, False): threading.Thread("
-                      "target=time.sleep, args=(60,), daemon=daemon).start()")).passed
+    assert grade(
+        body(
+            "import threading, time",
+            "for daemon in (True, False): threading.Thread(target=time.sleep, args=(60,), daemon=daemon).start()",
+        )
+    ).passed
     assert time.monotonic() - start < 30
 
 
@@ -247,8 +316,11 @@ def running(mark: str) -> list[str]:
 @pytest.mark.parametrize("session", [False, True])
 def test_a_child_process_does_not_outlive_its_file(either_way, session):
     mark = f"child-{secrets.token_hex(8)}"
-    start = ("import subprocess, sys", f"sleep = [sys.executable, '-S', '-c', 'import time; time.sleep(50)', {mark!r}]",
-             f"subprocess.Popen(sleep, start_new_session={session})")
+    start = (
+        "import subprocess, sys",
+        f"sleep = [sys.executable, '-S', '-c', 'import time; time.sleep(50)', {mark!r}]",
+        f"subprocess.Popen(sleep, start_new_session={session})",
+    )
     assert grade("\n".join(start) + RIGHT).passed
     deadline = time.monotonic() + 5
     while running(mark) and time.monotonic() < deadline:

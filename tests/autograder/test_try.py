@@ -27,8 +27,14 @@ def softmax(x, axis=-1):
 
 def attempt(*arguments, timeout: float = 120):
     unconfined = {jail.NO_JAIL: "1"} if jail.problem() else {}  # otherwise a line says that there is no jail
-    return subprocess.run([sys.executable, "-m", "autograder", "try", *map(str, arguments)], cwd=registry.ROOT,
-                          capture_output=True, text=True, timeout=timeout, env={**os.environ, **unconfined})
+    return subprocess.run(
+        [sys.executable, "-m", "autograder", "try", *map(str, arguments)],
+        cwd=registry.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, **unconfined},
+    )
 
 
 @pytest.fixture
@@ -61,9 +67,14 @@ def file(tmp_path):
 
 
 def test_each_file_is_one_json_object_on_one_line(file, tmp_path):
-    paths = [file("right.py", RIGHT), file("two words.py", NO_MAXIMUM), file("stub.py", "def softmax(x, axis=-1):\n"
-             "    raise NotImplementedError\n"), file("leaves.py", "import os; os._exit(7)"),
-             file("nothing.py", ""), file("mark.py", b"\xef\xbb\xbf" + RIGHT.encode())]
+    paths = [
+        file("right.py", RIGHT),
+        file("two words.py", NO_MAXIMUM),
+        file("stub.py", "def softmax(x, axis=-1):\n    raise NotImplementedError\n"),
+        file("leaves.py", "import os; os._exit(7)"),
+        file("nothing.py", ""),
+        file("mark.py", b"\xef\xbb\xbf" + RIGHT.encode()),
+    ]
     run = attempt("softmax", *paths, "--json")
     assert run.returncode == 0 and run.stderr == ""
     found = records(run)
@@ -88,11 +99,17 @@ def test_without_json_it_prints_a_table_a_file(file):
     assert f"bad.py: 0 of {full} points: the file raised ZeroDivisionError in line 1: division by zero" in run.stdout
 
 
-@pytest.mark.parametrize("name, content, words", [
-    ("broken.py", "def softmax(:\n", "broken.py, line 1: syntax error: "),
-    ("latin.py", b"x = '\xe9'\n", "latin.py: not a text file in UTF-8"), (None, None, "absent.py: no such file")])
+@pytest.mark.parametrize(
+    "name, content, words",
+    [
+        ("broken.py", "def softmax(:\n", "broken.py, line 1: syntax error: "),
+        ("latin.py", b"x = '\xe9'\n", "latin.py: not a text file in UTF-8"),
+        (None, None, "absent.py: no such file"),
+    ],
+)
 def test_a_file_that_cannot_be_read_is_one_line_and_a_status_and_the_next_goes_on(
-        file, tmp_path, attempt_here, name, content, words):
+    file, tmp_path, attempt_here, name, content, words
+):
     bad = file(name, content) if name else tmp_path / "absent.py"
     run = attempt_here("softmax", bad, file("right.py", RIGHT), "--json")
     assert run.returncode != 0

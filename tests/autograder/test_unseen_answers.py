@@ -16,8 +16,11 @@ from autograder.exercise import PUBLIC_SEED
 from tests.conftest import HIDDEN_SEED
 
 SEEDS = (PUBLIC_SEED, HIDDEN_SEED)
-UNSEEN = {name: answers for stem in registry.chapters()
-          for name, answers in importlib.import_module(f"tests.unseen.{stem}").UNSEEN.items()}
+UNSEEN = {
+    name: answers
+    for stem in registry.chapters()
+    for name, answers in importlib.import_module(f"tests.unseen.{stem}").UNSEEN.items()
+}
 
 
 @pytest.mark.parametrize("seed", SEEDS)

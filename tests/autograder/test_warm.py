@@ -39,14 +39,23 @@ def printed(*sources: str) -> list[str]:
     """What each cell of a notebook printed, in a forked jail."""
     done = evaluate([Cell(place, source) for place, source in enumerate(sources)], {}, many=True)
     assert warm._servers, "nothing was forked"
-    return ["".join(o.get("text", "") or "".join(o.get("traceback", [])) for o in done.outputs[place])
-            for place in range(len(sources))]
+    return [
+        "".join(o.get("text", "") or "".join(o.get("traceback", [])) for o in done.outputs[place])
+        for place in range(len(sources))
+    ]
 
 
 def graded(*before: str):
     cells = [Cell(place, source) for place, source in enumerate(before)]
-    return evaluate([*cells, Cell(len(cells), small_course.reference("dot_products", "dot"), solution=True),
-                     Cell(len(cells) + 1, "", check="dot")], {"dot": DOT}, many=True)
+    return evaluate(
+        [
+            *cells,
+            Cell(len(cells), small_course.reference("dot_products", "dot"), solution=True),
+            Cell(len(cells) + 1, "", check="dot"),
+        ],
+        {"dot": DOT},
+        many=True,
+    )
 
 
 def test_a_right_answer_gets_full_marks_from_one_server_again_and_again():
@@ -117,24 +126,30 @@ def test_a_notebook_that_poisons_its_process_leaves_no_trace_in_the_next():
 
 
 def test_no_two_notebooks_draw_the_same_numbers():
-    draw = ("import random, numpy as np, torch\n"
-            "print(random.random(), np.random.rand(), torch.rand(1).item(), np.random.default_rng().random())")
+    draw = (
+        "import random, numpy as np, torch\n"
+        "print(random.random(), np.random.rand(), torch.rand(1).item(), np.random.default_rng().random())"
+    )
     drawn = [number for _ in range(2) for (text,) in [printed(draw)] for number in text.split()]
     assert len(set(drawn)) == len(drawn) == 8
 
 
 def test_given_files_are_there_and_cannot_be_changed(tmp_path):
     (tmp_path / "words.txt").write_text("the cat sat")
-    source = ("print(open('words.txt').read())\n"
-              "for act in (lambda: open('words.txt', 'w'), lambda: __import__('os').unlink('words.txt')):\n"
-              "    try:\n        act()\n        print('changed')\n    except OSError:\n        print('refused')")
+    source = (
+        "print(open('words.txt').read())\n"
+        "for act in (lambda: open('words.txt', 'w'), lambda: __import__('os').unlink('words.txt')):\n"
+        "    try:\n        act()\n        print('changed')\n    except OSError:\n        print('refused')"
+    )
     done = evaluate([Cell(0, source)], {}, files={"words.txt": tmp_path / "words.txt"}, many=True)
     assert done.outputs[0][0]["text"] == "the cat sat\nrefused\nrefused\n"
 
 
 def test_loopback_of_its_own_works():
-    source = ("import socket\nserver = socket.create_server(('127.0.0.1', 0))\n"
-              "print(socket.create_connection(server.getsockname(), 5) is not None)")
+    source = (
+        "import socket\nserver = socket.create_server(('127.0.0.1', 0))\n"
+        "print(socket.create_connection(server.getsockname(), 5) is not None)"
+    )
     assert printed(source) == ["True\n"]
 
 
@@ -147,7 +162,9 @@ def test_where_the_server_does_not_start_a_jail_is_started_cold(fresh, monkeypat
 
 def test_where_a_fork_fails_a_jail_is_started_cold(fresh, monkeypatch, tmp_path):
     broken = tmp_path / "fork_server.py"
-    broken.write_text(warm.SERVER.read_text("utf-8").replace("    _raise_loopback()\n    _give", "    1 / 0\n    _give"))
+    broken.write_text(
+        warm.SERVER.read_text("utf-8").replace("    _raise_loopback()\n    _give", "    1 / 0\n    _give")
+    )
     monkeypatch.setattr(warm, "SERVER", broken)
     assert graded().reports["dot"].points == DOT.points
     assert not warm._servers

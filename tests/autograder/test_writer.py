@@ -13,9 +13,18 @@ from autograder.writer import INDEXES, Writer
 from tests import postgres
 
 DUE = datetime.datetime(2026, 9, 30, 18, 0)
-RESULT = {"softmax": {"missing": False, "grades": {"check-a": [4.0, None, False], "check-b": [0.0, 2.5, False],
-                                                   "written": [None, None, False], "task": [None, None, False]},
-                      "comments": {"a": "No response.", "written": None, "task": None}}}
+RESULT = {
+    "softmax": {
+        "missing": False,
+        "grades": {
+            "check-a": [4.0, None, False],
+            "check-b": [0.0, 2.5, False],
+            "written": [None, None, False],
+            "task": [None, None, False],
+        },
+        "comments": {"a": "No response.", "written": None, "task": None},
+    }
+}
 
 
 @pytest.fixture(scope="module")
@@ -61,11 +70,16 @@ def entered(url: str, student: str = "ada") -> dict:
     with Gradebook(url, "attention") as gradebook:
         submission = gradebook.find_submission("softmax", student)
         (notebook,) = submission.notebooks
-        return {"score": submission.score, "late": submission.total_seconds_late, "when": submission.timestamp,
-                "penalty": notebook.late_submission_penalty,
-                "grades": {g.name: (g.auto_score, g.manual_score, g.extra_credit, g.needs_manual_grade)
-                           for g in notebook.grades},
-                "comments": {c.name: (c.auto_comment, c.manual_comment) for c in notebook.comments}}
+        return {
+            "score": submission.score,
+            "late": submission.total_seconds_late,
+            "when": submission.timestamp,
+            "penalty": notebook.late_submission_penalty,
+            "grades": {
+                g.name: (g.auto_score, g.manual_score, g.extra_credit, g.needs_manual_grade) for g in notebook.grades
+            },
+            "comments": {c.name: (c.auto_comment, c.manual_comment) for c in notebook.comments},
+        }
 
 
 @BOTH
@@ -74,8 +88,12 @@ def test_a_result_is_entered_as_nbgrader_would(url):
         into.enter("softmax", "ada", DUE, RESULT)
     found = entered(url)
     assert found["score"] == 6.5 and found["when"] == DUE and found["penalty"] is None
-    assert found["grades"] == {"check-a": (4.0, None, None, False), "check-b": (0.0, None, 2.5, False),
-                               "written": (None, None, None, True), "task": (None, None, None, True)}
+    assert found["grades"] == {
+        "check-a": (4.0, None, None, False),
+        "check-b": (0.0, None, 2.5, False),
+        "written": (None, None, None, True),
+        "task": (None, None, None, True),
+    }
     assert found["comments"] == {"a": ("No response.", None), "written": (None, None), "task": (None, None)}
 
 
@@ -89,8 +107,10 @@ def test_entered_again_nothing_changes_and_nothing_is_doubled(url):
         into.enter("softmax", "ada", None, RESULT)  # no new time: the old one stays
     assert entered(url) == first
     with Gradebook(url, "attention") as gradebook:
-        counts = {table: gradebook.db.execute(sqlalchemy.text(f"SELECT count(*) FROM {table}")).scalar()
-                  for table in ("submitted_assignment", "submitted_notebook", "grade", "comment")}
+        counts = {
+            table: gradebook.db.execute(sqlalchemy.text(f"SELECT count(*) FROM {table}")).scalar()
+            for table in ("submitted_assignment", "submitted_notebook", "grade", "comment")
+        }
     assert counts == {"submitted_assignment": 1, "submitted_notebook": 1, "grade": 4, "comment": 3}
 
 
@@ -207,10 +227,20 @@ def test_rows_are_found_by_index_however_large_the_table(url):
 
         into.enter("softmax", "ada", DUE + datetime.timedelta(hours=1), RESULT)
         with engine.connect() as connection:
-            plans = [row[-1] for statement, parameters in list(asked) for row in
-                     connection.exec_driver_sql("EXPLAIN QUERY PLAN " + statement, parameters)]
-    scans = [plan for plan in plans if plan.startswith("SCAN") and any(
-        table in plan.split() for table in ("grade", "comment", "submitted_notebook", "submitted_assignment", "student"))]
+            plans = [
+                row[-1]
+                for statement, parameters in list(asked)
+                for row in connection.exec_driver_sql("EXPLAIN QUERY PLAN " + statement, parameters)
+            ]
+    scans = [
+        plan
+        for plan in plans
+        if plan.startswith("SCAN")
+        and any(
+            table in plan.split()
+            for table in ("grade", "comment", "submitted_notebook", "submitted_assignment", "student")
+        )
+    ]
     assert plans and scans == []
 
 

@@ -55,8 +55,13 @@ def site(tmp_path_factory):
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not (shared / "book.built").exists():
             command = [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", "-W", "-n", "--keep-going"]
-            done = subprocess.run([*command, "--path-output", str(shared / "book")], cwd=registry.ROOT, text=True,
-                                  capture_output=True, timeout=900)
+            done = subprocess.run(
+                [*command, "--path-output", str(shared / "book")],
+                cwd=registry.ROOT,
+                text=True,
+                capture_output=True,
+                timeout=900,
+            )
             assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
             (shared / "book.built").touch()
     return shared / "book" / "_build" / "html"
@@ -119,7 +124,8 @@ def serve_packed():
     def start(folder: Path) -> tuple[str, dict[str, int]]:
         sent: dict[str, int] = {}
         server = http.server.ThreadingHTTPServer(
-            ("127.0.0.1", 0), functools.partial(_Packing, directory=str(folder), sent=sent))
+            ("127.0.0.1", 0), functools.partial(_Packing, directory=str(folder), sent=sent)
+        )
         threading.Thread(target=server.serve_forever, daemon=True).start()
         servers.append(server)
         return f"http://127.0.0.1:{server.server_port}", sent

@@ -18,8 +18,10 @@ AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("ut
 
 # The rules of axe: those that look at colours, and all others.
 COLOURS = ["color-contrast", "link-in-text-block"]
-OTHERS = dict(runOnly=["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"],
-              rules={rule: dict(enabled=False) for rule in COLOURS})
+OTHERS = dict(
+    runOnly=["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"],
+    rules={rule: dict(enabled=False) for rule in COLOURS},
+)
 WIDTH = ["scrollable-region-focusable", "target-size"]  # those of which a narrow page alone may fail
 
 # What axe finds on the page with everything unfolded; afterwards all is folded as it was. Colours take most of its

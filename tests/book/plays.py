@@ -76,18 +76,24 @@ def shown(texts, expected) -> None:
 
 # What the module computes of the saved state
 
+
 def reference_dot_product(state, computed):
     a, b = (torch.tensor(state[name], dtype=torch.float64) for name in "ab")
-    expected = dict(dot=a @ b, lengthA=a.norm(), lengthB=b.norm(), products=a * b,
-                    cosine=F.cosine_similarity(a, b, dim=0))
+    expected = dict(
+        dot=a @ b, lengthA=a.norm(), lengthB=b.norm(), products=a * b, cosine=F.cosine_similarity(a, b, dim=0)
+    )
     return {name: (computed[name], value.numpy()) for name, value in expected.items()}
 
 
 def reference_softmax(state, computed):
     logits = torch.tensor(state["scores"], dtype=torch.float64) / state["temperature"]
     entropy = torch.distributions.Categorical(logits=logits).entropy().item()
-    return dict(weights=(computed["weights"], logits.softmax(0).numpy()), entropy=(computed["entropyNats"], entropy),
-                bits=(computed["entropyBits"], entropy / np.log(2)), choices=(computed["choices"], np.exp(entropy)))
+    return dict(
+        weights=(computed["weights"], logits.softmax(0).numpy()),
+        entropy=(computed["entropyNats"], entropy),
+        bits=(computed["entropyBits"], entropy / np.log(2)),
+        choices=(computed["choices"], np.exp(entropy)),
+    )
 
 
 def attention(state):
@@ -95,8 +101,13 @@ def attention(state):
     scores = q @ k.mT
     scaled = scores / q.shape[-1] ** 0.5
     powers = (scaled - scaled.amax(-1, keepdim=True)).exp()
-    return dict(scores=scores, scaled=scaled, exponentials=powers, weights=scaled.softmax(-1),
-                output=F.scaled_dot_product_attention(q, k, v))
+    return dict(
+        scores=scores,
+        scaled=scaled,
+        exponentials=powers,
+        weights=scaled.softmax(-1),
+        output=F.scaled_dot_product_attention(q, k, v),
+    )
 
 
 def reference_attention_stepper(state, computed):
@@ -110,8 +121,11 @@ def maps(state):
 
 def reference_attention_heatmap(state, computed):
     weights = maps(state)[state["layer"], state["head"]]
-    return dict(weights=(computed["weights"], weights), sums=(computed["sums"], weights.sum(-1)),
-                row=(computed["row"], weights[state["query"]]))
+    return dict(
+        weights=(computed["weights"], weights),
+        sums=(computed["sums"], weights.sum(-1)),
+        row=(computed["row"], weights[state["query"]]),
+    )
 
 
 def reference_head_viewer(state, computed):
@@ -129,8 +143,9 @@ def reference_head_viewer(state, computed):
 
 
 def alignment(state):
-    settings, weights, values = (torch.tensor(state[name], dtype=torch.float64)
-                                 for name in ("settings", "weights", "values"))
+    settings, weights, values = (
+        torch.tensor(state[name], dtype=torch.float64) for name in ("settings", "weights", "values")
+    )
     shares, recorded = F.normalize(settings, p=1, dim=-1), F.normalize(weights, p=1, dim=-1)
     return dict(shares=shares, context=shares[state["query"]] @ values, recorded=recorded[state["query"]] @ values)
 
@@ -148,9 +163,13 @@ def masked_weights(state):
 
 def reference_mask_painter(state, computed):
     weights, mask = masked_weights(state), np.array(state["mask"])
-    return dict(weights=(computed["weights"], weights), sums=(computed["sums"], weights.sum(-1)),
-                count=(computed["count"], mask.sum()), future=(computed["leak"]["cells"], np.triu(mask, 1).sum()),
-                largest=(computed["leak"]["largest"], np.triu(weights, 1).max()))
+    return dict(
+        weights=(computed["weights"], weights),
+        sums=(computed["sums"], weights.sum(-1)),
+        count=(computed["count"], mask.sum()),
+        future=(computed["leak"]["cells"], np.triu(mask, 1).sum()),
+        largest=(computed["leak"]["largest"], np.triu(weights, 1).max()),
+    )
 
 
 def sinusoids(state, positions):
@@ -163,9 +182,11 @@ def sinusoids(state, positions):
 def reference_sinusoid_explorer(state, computed):
     offsets = np.arange(-state["max_len"], state["max_len"] + 1)
     here, there = sinusoids(state, [state["position"], state["position"] + state["offset"]])
-    return dict(encoding=(computed["encoding"], sinusoids(state, range(state["max_len"]))),
-                curve=(computed["curve"], sinusoids(state, state["position"] + offsets) @ here),
-                dot=(computed["dot"], here @ there))
+    return dict(
+        encoding=(computed["encoding"], sinusoids(state, range(state["max_len"]))),
+        curve=(computed["curve"], sinusoids(state, state["position"] + offsets) @ here),
+        dot=(computed["dot"], here @ there),
+    )
 
 
 def turned(state, position):
@@ -178,17 +199,25 @@ def turned(state, position):
 def reference_rotation_explorer(state, computed):
     q, k = (turned(state, state[name]) for name in ("query", "key"))
     curve = [turned(state, state["key"] + offset) @ k for offset in computed["offsets"]]
-    return dict(query=(computed["rotated"]["query"], q.numpy()), key=(computed["rotated"]["key"], k.numpy()),
-                score=(computed["score"], (q @ k).item()), moved=(computed["further"]["score"], (q @ k).item()),
-                shares=(computed["shares"], (q * k).reshape(2, -1).sum(0).numpy()), curve=(computed["curve"], curve))
+    return dict(
+        query=(computed["rotated"]["query"], q.numpy()),
+        key=(computed["rotated"]["key"], k.numpy()),
+        score=(computed["score"], (q @ k).item()),
+        moved=(computed["further"]["score"], (q @ k).item()),
+        shares=(computed["shares"], (q * k).reshape(2, -1).sum(0).numpy()),
+        curve=(computed["curve"], curve),
+    )
 
 
 def transformer_block(state):
     """The real block of this kind and size, and what it gives for its inputs, in shape."""
     widths = state["d_model"], state["n_heads"]
     with torch.device("meta"):  # shapes without numbers, however large
-        block = (LlamaBlock(*widths, state["n_kv_heads"], state["d_ff"]) if state["kind"] == "llama" else
-                 {"encoder": EncoderBlock, "decoder": DecoderBlock}[state["kind"]](*widths, state["d_ff"]))
+        block = (
+            LlamaBlock(*widths, state["n_kv_heads"], state["d_ff"])
+            if state["kind"] == "llama"
+            else {"encoder": EncoderBlock, "decoder": DecoderBlock}[state["kind"]](*widths, state["d_ff"])
+        )
     tokens = [state["n"], state["n_memory"]] if state["kind"] == "decoder" else [state["n"]]
     with torch.no_grad():
         out = block(*(torch.empty(state["batch"], n, state["d_model"], device="meta") for n in tokens))
@@ -198,8 +227,11 @@ def transformer_block(state):
 def reference_block_stepper(state, computed):
     block, out = transformer_block(state)
     counts = [sum(parameter.numel() for parameter in part.parameters()) for part in block.children()]
-    return dict(parameters=([part["parameters"] for part in computed["parts"]], counts),
-                total=(computed["total"], sum(counts)), out=(computed["nodes"][-1]["out"][0]["shape"], out))
+    return dict(
+        parameters=([part["parameters"] for part in computed["parts"]], counts),
+        total=(computed["total"], sum(counts)),
+        out=(computed["nodes"][-1]["out"][0]["shape"], out),
+    )
 
 
 def sampled(state):
@@ -219,9 +251,13 @@ def reference_sampling_explorer(state, computed):
     before, kept = sampled(state)
     count = computed["count"]
     nats = torch.special.entr(kept).sum().item()
-    return dict(before=(computed["before"], before.numpy()), kept=(computed["kept"], kept[:count].numpy()),
-                rest=(0.0, kept[count:].sum().item()), mass=(computed["mass"], before[:count].sum().item()),
-                entropy=(computed["entropy"], nats))
+    return dict(
+        before=(computed["before"], before.numpy()),
+        kept=(computed["kept"], kept[:count].numpy()),
+        rest=(0.0, kept[count:].sum().item()),
+        mass=(computed["mass"], before[:count].sum().item()),
+        entropy=(computed["entropy"], nats),
+    )
 
 
 def decoding(state):
@@ -234,13 +270,26 @@ def decoding(state):
         keys = p + np.arange(written)
         tokens = np.where(np.arange(written), 1, p) if side == "cached" else keys
         # Each projection as the matrix it is: W_q and W_o, W_k and W_v.
-        entries = sum(np.zeros((width, columns * state["d_head"])).size
-                      for columns in [state["n_heads"]] * 2 + [heads] * 2) if heads else np.nan
+        entries = (
+            sum(np.zeros((width, columns * state["d_head"])).size for columns in [state["n_heads"]] * 2 + [heads] * 2)
+            if heads
+            else np.nan
+        )
         projections, scores = tokens * entries, 2 * tokens * keys * width * (1 if heads else np.nan)
-        sides[side] = dict(tokens=tokens, rows_so_far=tokens.cumsum(), projections=projections, attention=scores,
-                           total=layers * (projections + scores), so_far=(layers * (projections + scores)).cumsum())
-    kept = dict(mha=2 * width, gqa=2 * width * state["n_kv_heads"] // state["n_heads"], mqa=2 * state["d_head"],
-                mla=state["latent"] + state["rope"])
+        sides[side] = dict(
+            tokens=tokens,
+            rows_so_far=tokens.cumsum(),
+            projections=projections,
+            attention=scores,
+            total=layers * (projections + scores),
+            so_far=(layers * (projections + scores)).cumsum(),
+        )
+    kept = dict(
+        mha=2 * width,
+        gqa=2 * width * state["n_kv_heads"] // state["n_heads"],
+        mqa=2 * state["d_head"],
+        mla=state["latent"] + state["rope"],
+    )
     held = {name: numbers * layers * state["bytes_per_element"] * (p + state["step"]) for name, numbers in kept.items()}
     return sides, held
 
@@ -270,20 +319,30 @@ def caches(state):
 def reference_cache_calculator(state, computed):
     own, plain = caches(state)
     models = computed["models"]
-    return dict(own=([one["bytes"] for one in models], own), plain=([one["mha"]["bytes"] for one in models], plain),
-                gb=([one["gb"] for one in models], own / 1e9), gib=([one["gib"] for one in models], own / 2**30),
-                chosen=(models[computed["chosen"]]["name"] == state["preset"], True))
+    return dict(
+        own=([one["bytes"] for one in models], own),
+        plain=([one["mha"]["bytes"] for one in models], plain),
+        gb=([one["gb"] for one in models], own / 1e9),
+        gib=([one["gib"] for one in models], own / 2**30),
+        chosen=(models[computed["chosen"]]["name"] == state["preset"], True),
+    )
 
 
 # Every control
+
 
 def tiled(state):
     """The output of each query of a tile stepper."""
     scores = torch.tensor(state["scores"], dtype=torch.float64)
     n_k = scores.shape[1]
     # Keys that are the identity: the scaled scores are what stands in the queries, and scores count powers of two.
-    return tiled_attention(scores * np.log(2) * n_k ** 0.5, torch.eye(n_k, dtype=torch.float64),
-                           torch.tensor(state["values"], dtype=torch.float64), state["block_size"], state["causal"])
+    return tiled_attention(
+        scores * np.log(2) * n_k**0.5,
+        torch.eye(n_k, dtype=torch.float64),
+        torch.tensor(state["values"], dtype=torch.float64),
+        state["block_size"],
+        state["causal"],
+    )
 
 
 def reference_tile_stepper(state, computed):
@@ -300,8 +359,10 @@ def play_dot_product(page, root, state):
         texts = [root.locator(f"[data-value={name}]").inner_text() for name in ("dot", "product-1", "product-2")]
         shown(texts, [a @ b, a1 * b1, a2 * b2])
         shown([root.locator("[data-value=headline]").inner_text().removeprefix("a·b = ")], [a @ b])
-        shown([root.locator(f"[data-value=length-{name}]").inner_text() for name in "ab"],
-              [np.linalg.norm(a), np.linalg.norm(b)])
+        shown(
+            [root.locator(f"[data-value=length-{name}]").inner_text() for name in "ab"],
+            [np.linalg.norm(a), np.linalg.norm(b)],
+        )
         if a.any() and b.any():
             cosine = root.locator("[data-value=cosine]").inner_text().rpartition("= ")[2]
             shown([cosine], [a @ b / np.linalg.norm(a) / np.linalg.norm(b)])
@@ -331,8 +392,12 @@ def play_dot_product(page, root, state):
         page.mouse.up()
         assert arrows()[i] > before[i] and arrows()[i + 1] > before[i + 1]
     fields[0].fill("2"), fields[1].fill("1")
-    for name, b in [("Same direction", [1, 0.5]), ("Perpendicular", [-1, 2]), ("Opposite", [-2, -1]),
-                    ("b twice as long", [-4, -2])]:
+    for name, b in [
+        ("Same direction", [1, 0.5]),
+        ("Perpendicular", [-1, 2]),
+        ("Opposite", [-2, -1]),
+        ("b twice as long", [-4, -2]),
+    ]:
         press(name)
         assert arrows() == [2, 1, *b]
     press("Start again")
@@ -369,7 +434,7 @@ def play_softmax(page, root, state):
         scores = settings()[0]
         assert len(scores) == n + 1
         root.locator(f"[data-remove='{i}']").press("Enter")
-        assert settings()[0] == scores[:i] + scores[i + 1:]
+        assert settings()[0] == scores[:i] + scores[i + 1 :]
     field("temperature").fill("0.5")
     assert settings()[1] == 0.5
     slider("temperature").press("End")
@@ -445,11 +510,15 @@ def play_attention_heatmap(page, root, state):
     def right(layer, head, query):
         table = weights[layer, head]
         texts = root.locator(".hm-cell").all_inner_texts()
-        assert all(text == "<.01" and 0 < w < 0.005 or text != "<.01" and agrees(text, w)
-                   for text, w in zip(texts, table.ravel(), strict=True))
+        assert all(
+            text == "<.01" and 0 < w < 0.005 or text != "<.01" and agrees(text, w)
+            for text, w in zip(texts, table.ravel(), strict=True)
+        )
         bars = root.locator(".hm-value").all_inner_texts()
-        assert all(text == "<.001" and 0 < w < 0.0005 or text != "<.001" and agrees(text, w)
-                   for text, w in zip(bars, table[query], strict=True))
+        assert all(
+            text == "<.001" and 0 < w < 0.0005 or text != "<.001" and agrees(text, w)
+            for text, w in zip(bars, table[query], strict=True)
+        )
 
     layer, head, query = state["layer"], state["head"], state["query"]
     right(layer, head, query)
@@ -487,8 +556,10 @@ def play_head_viewer(page, root, state):
         table, least = weights[head], max(state["threshold"], 1e-12)
         row = table[query] if query >= 0 else np.zeros(n)
         texts = root.locator(".hv-number").all_inner_texts()
-        assert all(text == "" if w == 0 else 0 < w < 0.005 if text == "<.01" else agrees(text, w)
-                   for text, w in zip(texts, row, strict=True)), (texts, row)
+        assert all(
+            text == "" if w == 0 else 0 < w < 0.005 if text == "<.01" else agrees(text, w)
+            for text, w in zip(texts, row, strict=True)
+        ), (texts, row)
         assert root.locator(".hv-mine").count() == ((row if query >= 0 else table) >= least).sum()
         assert root.locator(".hv-line").count() == (table >= least).sum()
         texts = root.locator(".hv-cell").all_inner_texts()
@@ -534,8 +605,9 @@ def play_alignment_viewer(page, root, state):
         expected, query = alignment(state), state["query"]
         shares = expected["shares"].numpy()
         texts = root.locator(".al-share").all_inner_texts()
-        assert all(0 < w < 0.005 if text == "<.01" else agrees(text, w)
-                   for text, w in zip(texts, shares[query], strict=True)), (texts, shares[query])
+        assert all(
+            0 < w < 0.005 if text == "<.01" else agrees(text, w) for text, w in zip(texts, shares[query], strict=True)
+        ), (texts, shares[query])
         texts = root.locator(".al-cell").all_inner_texts()
         assert all(w < 0.005 if text == "" else agrees(text, w) for text, w in zip(texts, shares.ravel(), strict=True))
         for name in ("recorded", "context"):
@@ -564,7 +636,7 @@ def play_alignment_viewer(page, root, state):
     put([0.4] * (n - 1) + [0.39])
     for j in range(n):
         root.locator(f"[data-slider='slider-{j}']").press("Home")
-        put([0.0] * (j + 1) + state["settings"][-1][j + 1:])
+        put([0.0] * (j + 1) + state["settings"][-1][j + 1 :])
     assert "nothing to share out" in root.inner_text()
     press("reset")
     put(list(state["weights"][-1]))
@@ -593,9 +665,12 @@ def play_mask_painter(page, root, state):
         assert [bool(note) for note in notes] == (weights.sum(1) == 0).tolist()
 
     right()
-    for name, mask in [("causal", back >= 0), ("full", back == back),
-                       ("window", (back >= 0) & (back < state["window"])),
-                       ("padding", np.arange(n) + 0 * back < state["length"])]:
+    for name, mask in [
+        ("causal", back >= 0),
+        ("full", back == back),
+        ("window", (back >= 0) & (back < state["window"])),
+        ("padding", np.arange(n) + 0 * back < state["length"]),
+    ]:
         go(name).press("Enter")
         state["mask"] = mask.tolist()
         right()
@@ -619,8 +694,10 @@ def play_mask_painter(page, root, state):
     cell(1, 1).click()
     state["mask"][1][1] = True
     right()
-    (x0, y), (x1, _) = ([box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
-                        for box in (cell(0, 0).bounding_box(), cell(0, n - 1).bounding_box()))
+    (x0, y), (x1, _) = (
+        [box["x"] + box["width"] / 2, box["y"] + box["height"] / 2]
+        for box in (cell(0, 0).bounding_box(), cell(0, n - 1).bounding_box())
+    )
     page.mouse.move(x0, y)
     page.mouse.down()
     page.mouse.move(x1, y, steps=3)
@@ -706,9 +783,13 @@ def play_rotation_explorer(page, root, state):
         pair = state["pair"]
         speed = state["base"] ** (-2 * pair / state["d_head"])
         assert text("numbers") == f"x[{pair}] and x[{pair + half}]"
-        shown([text(f"{name}-{pair}") for name in ("query", "key", "between", "share")],
-              [*(speed * n for n in (state["query"], state["key"], state["query"] - state["key"])),
-               q[pair] * k[pair] + q[pair + half] * k[pair + half]])
+        shown(
+            [text(f"{name}-{pair}") for name in ("query", "key", "between", "share")],
+            [
+                *(speed * n for n in (state["query"], state["key"], state["query"] - state["key"])),
+                q[pair] * k[pair] + q[pair + half] * k[pair + half],
+            ],
+        )
         shown([text(f"wavelength-{pair}")], [2 * np.pi / speed])
         for name in ("query", "key", "pair"):
             assert number(field(name).input_value()) == number(slider(name).input_value()) == state[name]
@@ -810,9 +891,9 @@ def play_sampling_explorer(page, root, state):
         state.update({"drawn": 0, **changes})
         before, kept = sampled(state)
         cells = root.locator(".sa-table tbody td.aw-numbers").all_inner_texts()
-        rows = [cells[at:at + 3] for at in range(0, len(cells), 3)]
+        rows = [cells[at : at + 3] for at in range(0, len(cells), 3)]
         single = min(len(before), 12)
-        parts = [slice(i, i + 1) for i in range(single)] + [slice(single, None)][:len(rows) - single]
+        parts = [slice(i, i + 1) for i in range(single)] + [slice(single, None)][: len(rows) - single]
         for (softmax, left, _), part in zip(rows, parts, strict=True):
             for seen, p in ((softmax, before[part].sum()), (left, kept[part].sum())):
                 cut = seen in ("greedy", "top-k", "top-p")
@@ -893,7 +974,8 @@ def play_decode_stepper(page, root, state):
             known = ["new"] * p if step == 0 else [old] * (p + step - 1) + ["new"]
             assert words == [*known, "next", *[""] * (last - step)]
             assert text(f"note-{side}").replace("tokens", "token") == (
-                f"{counts['tokens'][step]} token processed, {counts['rows_so_far'][step]} so far")
+                f"{counts['tokens'][step]} token processed, {counts['rows_so_far'][step]} so far"
+            )
             for name in ("projections", "attention", "total", "so_far"):
                 if state["scheme"] == "mla":
                     assert text(f"{name}-{side}") == "not counted"
@@ -977,12 +1059,14 @@ def play_tile_stepper(page, root, state):
         here = root.locator("[data-when=here], [data-when=hidden]").all()
         for query in queries if here else []:
             last = max(int(cell.get_attribute("data-cell").split("-")[1]) for cell in here)
-            row = np.array(state["scores"][query][:last + 1])
+            row = np.array(state["scores"][query][: last + 1])
             if state["causal"]:
-                row = row[:query + n_k - len(state["scores"]) + 1]
+                row = row[: query + n_k - len(state["scores"]) + 1]
             maximum, total = online_softmax([torch.tensor(row * np.log(2))])
-            shown([text(f"maximum-{query}").split("→")[-1].split()[0], text(f"total-{query}").split("=")[-1]],
-                  [maximum / np.log(2), total])
+            shown(
+                [text(f"maximum-{query}").split("→")[-1].split()[0], text(f"total-{query}").split("=")[-1]],
+                [maximum / np.log(2), total],
+            )
 
     def through():
         steps = count()
@@ -1011,5 +1095,8 @@ def play_tile_stepper(page, root, state):
 
 
 PLAYS = {name.removeprefix("play_"): play for name, play in list(globals().items()) if name.startswith("play_")}
-REFERENCES = {name.removeprefix("reference_"): reference for name, reference in list(globals().items())
-              if name.startswith("reference_")}
+REFERENCES = {
+    name.removeprefix("reference_"): reference
+    for name, reference in list(globals().items())
+    if name.startswith("reference_")
+}

@@ -13,13 +13,16 @@ from tests.book.pages import CHAPTERS, PAGES, in_theme, views
 
 # Pictures in words
 
+
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_every_picture_of_a_page_is_told_in_a_sentence_of_its_own(site, page):
     text = (site / f"{page}.html").read_text("utf-8")
     told = [re.search(r'alt="([^"]*)"', image) for image in re.findall(r"<img[^>]*>", text)]
-    figures = [re.search(r'alt="([^"]*)"', image)[1] for image in
-               re.findall(r"<img[^>]*>", re.sub(r"<noscript>.*?</noscript>", "", text, flags=re.DOTALL))]
+    figures = [
+        re.search(r'alt="([^"]*)"', image)[1]
+        for image in re.findall(r"<img[^>]*>", re.sub(r"<noscript>.*?</noscript>", "", text, flags=re.DOTALL))
+    ]
     assert all(alt and len(alt[1].split()) >= access.FEWEST_WORDS and "_images" not in alt[1] for alt in told)
     assert len(set(figures)) == len(figures) and (page not in CHAPTERS or figures)
 

@@ -4,13 +4,15 @@ import re
 import shutil
 
 import pytest
-
 import toy
+
 from book import edition, leaks
 
 pytestmark = pytest.mark.slow
-CONFIGURED = {'baseurl: ""': 'baseurl: "https://example.org/course"',
-              'launch: {repository: "",': 'launch: {repository: "someone/course",'}
+CONFIGURED = {
+    'baseurl: ""': 'baseurl: "https://example.org/course"',
+    'launch: {repository: "",': 'launch: {repository: "someone/course",',
+}
 
 
 @pytest.fixture(scope="session")
@@ -74,10 +76,14 @@ def test_a_hidden_test_stops_the_edition_with_solutions_too(self_study, tmp_path
     assert "index.html: leaks autograder/exercises/toy.py:" in done.stdout + done.stderr
 
 
-@pytest.mark.parametrize("name, folder, said", [
-    ("teacher", "_build/self-study", "EDITION is 'teacher'; there are: student, self-study"),
-    ("self-study", ".", "EDITION is 'self-study', but the book would be written to"),
-    ("", "_build/self-study", "EDITION is 'student', but the book would be written to")])
+@pytest.mark.parametrize(
+    "name, folder, said",
+    [
+        ("teacher", "_build/self-study", "EDITION is 'teacher'; there are: student, self-study"),
+        ("self-study", ".", "EDITION is 'self-study', but the book would be written to"),
+        ("", "_build/self-study", "EDITION is 'student', but the book would be written to"),
+    ],
+)
 def test_an_unknown_edition_or_the_other_ones_folder_is_one_clear_line(toy_book, monkeypatch, name, folder, said):
     from types import SimpleNamespace
 
@@ -106,12 +112,15 @@ def test_a_solution_opens_with_the_keyboard_and_is_closed_before(site, watched):
 
 # What an address and a repository add to a page
 
+
 def test_addresses_in_the_metadata_are_absolute(site):
     page = (site / "chapters/toy.html").read_text("utf-8")
-    for said in ('<link rel="canonical" href="https://example.org/course/chapters/toy.html"',
-                 '<meta property="og:url" content="https://example.org/course/chapters/toy.html"/>',
-                 '<meta property="og:image" content="https://example.org/course/_static/preview.png"/>',
-                 '<meta name="twitter:card" content="summary_large_image"/>'):
+    for said in (
+        '<link rel="canonical" href="https://example.org/course/chapters/toy.html"',
+        '<meta property="og:url" content="https://example.org/course/chapters/toy.html"/>',
+        '<meta property="og:image" content="https://example.org/course/_static/preview.png"/>',
+        '<meta name="twitter:card" content="summary_large_image"/>',
+    ):
         assert said in page
     assert (site / "_static/preview.png").is_file()
 
@@ -123,7 +132,9 @@ def test_the_page_for_unknown_addresses_begins_at_the_sites_own_root(site):
 
 def test_the_chapter_can_be_opened_on_colab_and_binder(site):
     page = (site / "chapters/toy.html").read_text("utf-8")
-    assert ('<a href="https://colab.research.google.com/github/someone/course/blob/main/notebooks/toy.ipynb" '
-            'rel="noopener">Open in Colab</a>') in page
+    assert (
+        '<a href="https://colab.research.google.com/github/someone/course/blob/main/notebooks/toy.ipynb" '
+        'rel="noopener">Open in Colab</a>'
+    ) in page
     assert 'href="https://mybinder.org/v2/gh/someone/course/main?urlpath=lab%2Ftree%2Fnotebooks%2Ftoy.ipynb"' in page
     assert not re.search(r"<(?:script|img|iframe|link)[^>]*(?:colab|binder)", page)

@@ -7,8 +7,10 @@ from fontTools.ttLib import TTFont
 
 from book import fonts
 
-PAGE = ("<p>Not this: ∫</p><math><mi>x</mi><mo>≤</mo><msqrt><mi>h</mi></msqrt><mi>α</mi></math>"
-        "<math><mn>&#x221E;</mn></math>")
+PAGE = (
+    "<p>Not this: ∫</p><math><mi>x</mi><mo>≤</mo><msqrt><mi>h</mi></msqrt><mi>α</mi></math>"
+    "<math><mn>&#x221E;</mn></math>"
+)
 
 
 @pytest.fixture(scope="module")

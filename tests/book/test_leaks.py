@@ -25,7 +25,7 @@ def double(x, factor=2):
         -1.0)
 '''
 LINE = "doubled_value = x * factor"
-EXERCISES = '''\
+EXERCISES = """\
 @double.property("doubles", points=1)
 def doubles(rng):
     yield dict(x=rng.integers(3, 17))
@@ -33,7 +33,7 @@ def doubles(rng):
 @double.misconception("Halved.")
 def halves(x, factor=2):
     return x / factor / 1.0
-'''
+"""
 
 
 @pytest.fixture
@@ -83,8 +83,9 @@ def test_a_line_in_an_archive_in_an_archive_is_found(course):
         archive.writestr("a.py", f"def f():\n    {LINE}\n")
     with zipfile.ZipFile(outer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.write(inner, "inner.whl")
-    assert [line.rpartition(": leaks ")[2] for line in leaks.scan([outer], leaks.answers(course))] \
-        == ["solutions/double.py:7"]
+    assert [line.rpartition(": leaks ")[2] for line in leaks.scan([outer], leaks.answers(course))] == [
+        "solutions/double.py:7"
+    ]
 
 
 def test_a_statement_put_on_one_line_is_found(course):
@@ -95,9 +96,16 @@ def test_a_line_of_a_hidden_test_is_found(course):
     assert findings(course, "p.html", "yield dict(x=rng.integers(3, 17))") == ["autograder/exercises/double.py:3"]
 
 
-@pytest.mark.parametrize("public", [
-    "def double(x, factor=2):", "Twice x, which this docstring may say.", "a comment that says how",
-    "return x / factor / 1.0", "raise NotImplementedError"])
+@pytest.mark.parametrize(
+    "public",
+    [
+        "def double(x, factor=2):",
+        "Twice x, which this docstring may say.",
+        "a comment that says how",
+        "return x / factor / 1.0",
+        "raise NotImplementedError",
+    ],
+)
 def test_what_is_public_is_no_leak(course, public):
     assert findings(course, "page.html", public) == []
 
@@ -124,7 +132,7 @@ def test_the_courses_own_sources_hold_no_answer():
     assert list(leaks.scan(folders, leaks.answers())) == []
 
 
-GIVEN = '''\
+GIVEN = """\
 ```{code-cell}
 class Scale(nn.Module):
     def forward(self, x):
@@ -141,7 +149,7 @@ def double(x, factor=2):
 def double(x, factor=2):
     return "a naive one, shown before the exercise"
 ```
-'''
+"""
 
 
 def test_what_the_chapter_itself_defines_is_no_answer_but_an_exercise_always_is(course):
@@ -149,6 +157,7 @@ def test_what_the_chapter_itself_defines_is_no_answer_but_an_exercise_always_is(
     (course / "chapters/double.md").write_text(GIVEN)
     (course / "solutions/double.py").write_text(
         SOLUTION + "\n\nclass Scale(nn.Module):\n    def forward(self, x):\n"
-                   "        return double(x, self.factor_of_this_layer)\n")
+        "        return double(x, self.factor_of_this_layer)\n"
+    )
     assert findings(course, "page.html", "return double(x, self.factor_of_this_layer)") == []
     assert findings(course, "page.html", LINE) == ["solutions/double.py:7"]

@@ -19,10 +19,19 @@ def tags(latex, display=False):
     return [element.tag for element in tree(latex, display).iter()]
 
 
-@pytest.mark.parametrize("latex, text", [
-    (r"q \times k", "q×k"), (r"\alpha_{ij}", "αij"), (r"\operatorname{softmax}(x)", "softmax(x)"),
-    (r"d_{\text{model}}", "dmodel"), (r"K^\top", "K⊤"), (r"x \le \infty", "x≤∞"), (r"\mathbb{R}^n", "ℝn"),
-    (r"\tfrac12 - 0.5", "12−0.5")])
+@pytest.mark.parametrize(
+    "latex, text",
+    [
+        (r"q \times k", "q×k"),
+        (r"\alpha_{ij}", "αij"),
+        (r"\operatorname{softmax}(x)", "softmax(x)"),
+        (r"d_{\text{model}}", "dmodel"),
+        (r"K^\top", "K⊤"),
+        (r"x \le \infty", "x≤∞"),
+        (r"\mathbb{R}^n", "ℝn"),
+        (r"\tfrac12 - 0.5", "12−0.5"),
+    ],
+)
 def test_a_formula_says_what_its_tex_says(latex, text):
     assert "".join(tree(latex).itertext()) == text
 
@@ -69,8 +78,9 @@ def test_capital_greek_letters_stand():
     assert [element.get("mathvariant") for element in tree(r"\Delta\delta")] == ["normal", None]
 
 
-@pytest.mark.parametrize("latex, named", [(r"x + \attention{y}", r"\\attention"), (r"a & b", "a & b"),
-                                          (r"\frac{1", "braces")])
+@pytest.mark.parametrize(
+    "latex, named", [(r"x + \attention{y}", r"\\attention"), (r"a & b", "a & b"), (r"\frac{1", "braces")]
+)
 def test_what_is_not_known_is_named(latex, named):
     with pytest.raises(mathematics.FormulaError) as caught:
         mathematics.mathml(latex)

@@ -36,8 +36,9 @@ def test_what_is_done_survives_a_reload_is_marked_and_is_forgotten_when_asked(si
     page.get_by_role("radio").nth(1).check()
     assert bar(page) == "2 of 2 done" and requests == []
     quiz = f"quiz-{hashlib.sha256(b'What is one more than $2$?').hexdigest()[:8]}"  # its words, not its place
-    assert page.evaluate("JSON.parse(localStorage['attention-progress'])") \
-        == {"toy": {"of": 2, "done": ["add_one", quiz]}}
+    assert page.evaluate("JSON.parse(localStorage['attention-progress'])") == {
+        "toy": {"of": 2, "done": ["add_one", quiz]}
+    }
 
     page.add_init_script(SHIFTS)
     page.reload()
@@ -63,11 +64,15 @@ def test_what_is_done_survives_a_reload_is_marked_and_is_forgotten_when_asked(si
     seen.assert_clean()
 
 
-@pytest.mark.parametrize("trouble", [
-    "Object.defineProperty(window, 'localStorage', { configurable: true, get() { throw new DOMException('no'); } });",
-    "localStorage.setItem('attention-progress', '{broken');",
-    "localStorage.setItem('attention-progress', '{\"toy\": {\"of\": \"many\", \"done\": [\"gone\", 3, null]}}');"],
-    ids=["blocked", "broken", "of an older text"])
+@pytest.mark.parametrize(
+    "trouble",
+    [
+        "Object.defineProperty(window, 'localStorage', { configurable: true, get() { throw new DOMException('no'); } });",
+        "localStorage.setItem('attention-progress', '{broken');",
+        'localStorage.setItem(\'attention-progress\', \'{"toy": {"of": "many", "done": ["gone", 3, null]}}\');',
+    ],
+    ids=["blocked", "broken", "of an older text"],
+)
 def test_where_nothing_or_nonsense_is_stored_the_page_works_and_complains_of_nothing(toy_site, browser, trouble):
     seen = Watched(new_page(browser))
     seen.page.add_init_script(trouble)

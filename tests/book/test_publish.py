@@ -31,17 +31,31 @@ def names(published):
 
 def test_the_tree_holds_chapters_notebooks_attnlab_and_the_bundle_and_nothing_that_is_not_listed(names):
     outside = [name for name in names if not name.startswith("attnlab/")]
-    assert outside == sorted([".binder/environment.yml", ".binder/postBuild", ".gitignore", "LICENSE", "README.md",
-                              "attention-course.zip", "pyproject.toml", "requirements.txt",
-                              *(f"chapters/{stem}.md" for stem in registry.chapters()),
-                              *(f"notebooks/{stem}.ipynb" for stem in registry.chapters())])
+    assert outside == sorted(
+        [
+            ".binder/environment.yml",
+            ".binder/postBuild",
+            ".gitignore",
+            "LICENSE",
+            "README.md",
+            "attention-course.zip",
+            "pyproject.toml",
+            "requirements.txt",
+            *(f"chapters/{stem}.md" for stem in registry.chapters()),
+            *(f"notebooks/{stem}.ipynb" for stem in registry.chapters()),
+        ]
+    )
     assert {f"attnlab/checks/{name}.npz" for name in registry.all_exercises()} <= set(names)
 
 
 def test_no_file_of_the_private_folders_is_in_it_under_any_name(published, names):
     assert [name for name in names if name.split("/")[0] in KEPT_OUT] == []
-    private = {path.read_bytes() for folder in ("solutions", "autograder", "tests")
-               for path in (ROOT / folder).rglob("*") if path.is_file() and path.stat().st_size > 0}
+    private = {
+        path.read_bytes()
+        for folder in ("solutions", "autograder", "tests")
+        for path in (ROOT / folder).rglob("*")
+        if path.is_file() and path.stat().st_size > 0
+    }
     assert [name for name in names if (published / name).read_bytes() in private] == []
     assert [path for path in published.rglob("*") if path.is_symlink()] == []
     hidden = re.compile(r"secret_seed|hidden_tests|gradebook|\.db$|timestamp\.txt|(^|/)\.git(/|$)|pycache|sample_class")
@@ -55,15 +69,20 @@ def test_no_line_of_a_solution_and_of_a_hidden_test_is_in_it_and_one_would_be_fo
     path = copy / "softmax.ipynb"
     notebook = nbformat.read(path, as_version=4)
     notebook.cells[-1].source += "\n" + ast.unparse(
-        ast.parse((ROOT / "solutions" / "softmax.py").read_text("utf-8")).body[-1].body[-1])
+        ast.parse((ROOT / "solutions" / "softmax.py").read_text("utf-8")).body[-1].body[-1]
+    )
     nbformat.write(notebook, path)
     assert list(leaks.scan([copy], leaks.answers())) != []
 
 
 def test_neither_a_seed_of_this_checkout_nor_a_rubric_nor_a_path_of_this_machine_is_in_it(published, names):
     seeds = [path.read_text().strip() for path in ROOT.glob("**/secret_seed") if path.stat().st_size]
-    rubrics = [line.strip() for stem in registry.chapters() for line in registry.written_of(stem).rubric.splitlines()
-               if len(line.strip()) > 40]
+    rubrics = [
+        line.strip()
+        for stem in registry.chapters()
+        for line in registry.written_of(stem).rubric.splitlines()
+        if len(line.strip()) > 40
+    ]
     assert len(rubrics) >= len(registry.chapters())
     for name in names:
         text = (published / name).read_text("utf-8", errors="replace")
@@ -76,8 +95,10 @@ def test_the_same_course_gives_the_same_bytes(published, monkeypatch):
     """Made once more, with two chapters, which are quick to make: files that stand for themselves, and the bundle's."""
     monkeypatch.setattr(registry, "chapters", lambda: ("dot_products", "kv_cache"))
     again = dict(publish.files())
-    bundles = [zipfile.ZipFile(io.BytesIO(data))
-               for data in (again.pop("attention-course.zip"), (published / "attention-course.zip").read_bytes())]
+    bundles = [
+        zipfile.ZipFile(io.BytesIO(data))
+        for data in (again.pop("attention-course.zip"), (published / "attention-course.zip").read_bytes())
+    ]
     shared = [member for member in bundles[0].infolist() if not member.filename.endswith("START.md")]
     for member in shared:
         other = bundles[1].getinfo(member.filename)
@@ -102,23 +123,44 @@ def installed(published, tmp_path_factory):
     """The tree's package in a folder by itself, as pip would put it into an environment."""
     folder = tmp_path_factory.mktemp("installed")
     shutil.copytree(published, folder / "tree")
-    subprocess.run([sys.executable, "-m", "pip", "install", "-q", "--no-deps", "--no-build-isolation", "--no-index",
-                    "--disable-pip-version-check", "--target", folder / "site", "."], cwd=folder / "tree", check=True)
+    subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "pip",
+            "install",
+            "-q",
+            "--no-deps",
+            "--no-build-isolation",
+            "--no-index",
+            "--disable-pip-version-check",
+            "--target",
+            folder / "site",
+            ".",
+        ],
+        cwd=folder / "tree",
+        check=True,
+    )
     return folder / "site"
 
 
 def run_alone(site, folder, code):
     """Python with that package and this environment's third-party ones; this checkout is not in reach."""
     environment = {name: value for name, value in os.environ.items() if name != PROVIDED}
-    return subprocess.run([sys.executable, "-P", "-c", code], cwd=folder, capture_output=True, text=True,
-                          env={**environment, "PYTHONPATH": str(site), "MPLBACKEND": "agg"})
+    return subprocess.run(
+        [sys.executable, "-P", "-c", code],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+        env={**environment, "PYTHONPATH": str(site), "MPLBACKEND": "agg"},
+    )
 
 
 def test_it_installs_and_the_first_cells_of_a_notebook_run_with_its_check(published, installed):
     notebook = nbformat.read(published / "notebooks" / "dot_products.ipynb", as_version=4)
     sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
     first = next(index for index, source in enumerate(sources) if source == "check(dot)")
-    code = "\n".join([*sources[:first + 1], "import attnlab, importlib.util", "print(attnlab.__file__)"])
+    code = "\n".join([*sources[: first + 1], "import attnlab, importlib.util", "print(attnlab.__file__)"])
     done = run_alone(installed, published / "notebooks", code)
     assert done.returncode == 0, done.stderr
     assert "not done yet" in done.stdout and str(installed) in done.stdout
@@ -157,9 +199,15 @@ def test_an_answer_stops_it_and_nothing_is_left_behind(tmp_path, monkeypatch):
 
 def test_the_workflow_makes_the_public_repository_hold_the_tree_and_nothing_else(published, tmp_path):
     """Its own commands, on a repository in a folder."""
+
     def git(*arguments):
-        return subprocess.run(["git", "-c", "user.name=x", "-c", "user.email=x@example.org", *arguments], cwd=tmp_path,
-                              capture_output=True, text=True, check=True).stdout
+        return subprocess.run(
+            ["git", "-c", "user.name=x", "-c", "user.email=x@example.org", *arguments],
+            cwd=tmp_path,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
 
     git("init", "--quiet", "--bare", "remote")
     git("clone", "--quiet", "remote", "public")
@@ -170,8 +218,13 @@ def test_the_workflow_makes_the_public_repository_hold_the_tree_and_nothing_else
     steps = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text())["jobs"]["tree"]["steps"]
     (commands,) = [step["run"] for step in steps if "run" in step]
     for _ in range(2):  # the second time nothing has changed
-        subprocess.run(["bash", "-eo", "pipefail", "-c", commands], cwd=tmp_path, env={**os.environ, "VERSION": "v1"},
-                       capture_output=True, check=True)
+        subprocess.run(
+            ["bash", "-eo", "pipefail", "-c", commands],
+            cwd=tmp_path,
+            env={**os.environ, "VERSION": "v1"},
+            capture_output=True,
+            check=True,
+        )
     pushed = git("-C", "remote", "ls-tree", "-r", "--name-only", "HEAD").split()
     assert pushed == sorted(path.relative_to(published).as_posix() for path in published.rglob("*") if path.is_file())
     assert git("-C", "remote", "rev-list", "--count", "HEAD").strip() == "2"

@@ -1,8 +1,8 @@
 """The reader: what runs behind a stub, and what of it may be seen."""
 
 import pytest
-
 import toy
+
 from autograder import chapter
 from book import quiet, reader
 
@@ -65,9 +65,11 @@ def test_an_error_inside_a_reference_names_the_exercise(tmp_path):
 
 
 def test_a_report_keeps_the_error_and_no_source():
-    log = ("nbclient.exceptions.CellExecutionError: An error occurred while executing the following cell:\n"
-           "------------------\nadd_one(41)\n------------------\n\n"
-           "the reference of add_one (solutions/toy.py) failed: ValueError: too large\n")
+    log = (
+        "nbclient.exceptions.CellExecutionError: An error occurred while executing the following cell:\n"
+        "------------------\nadd_one(41)\n------------------\n\n"
+        "the reference of add_one (solutions/toy.py) failed: ValueError: too large\n"
+    )
     assert reader.one_line(log) == "the reference of add_one (solutions/toy.py) failed: ValueError: too large"
 
 

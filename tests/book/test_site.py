@@ -17,8 +17,19 @@ from PIL import Image
 
 from autograder import registry, release
 from book import fonts, leaks, weight
-from tests.book.pages import (CHAPTERS, COLOURS, OTHERS, PAGES, WIDTH, WIDTHS, begin, findings, in_theme,
-                              nothing_went_wrong, views)
+from tests.book.pages import (
+    CHAPTERS,
+    COLOURS,
+    OTHERS,
+    PAGES,
+    WIDTH,
+    WIDTHS,
+    begin,
+    findings,
+    in_theme,
+    nothing_went_wrong,
+    views,
+)
 from tests.book.plays import PLAYS, RECORD, REFERENCES, SAVED, UNUSED
 from tests.conftest import new_page
 
@@ -60,6 +71,7 @@ def opened(readings):
 
 # Files
 
+
 def test_every_page_is_there(site):
     assert [page for page in PAGES if not (site / f"{page}.html").is_file()] == []
 
@@ -68,24 +80,33 @@ def test_no_answer_is_published(site):
     assert list(leaks.scan([site], leaks.answers())) == []
 
 
-@pytest.mark.parametrize("name, before, after", [
-    ("chapters/softmax.md", "# Softmax\n\n```python\n", "\n```\n"),
-    ("reports/softmax.err.log", "Error in cell 3\n    ", "\n"),
-    ("_static/page.js", 'const hint = "', '";\n')])
+@pytest.mark.parametrize(
+    "name, before, after",
+    [
+        ("chapters/softmax.md", "# Softmax\n\n```python\n", "\n```\n"),
+        ("reports/softmax.err.log", "Error in cell 3\n    ", "\n"),
+        ("_static/page.js", 'const hint = "', '";\n'),
+    ],
+)
 def test_a_planted_answer_is_found_from_the_command_line(tmp_path, name, before, after):
     """In a chapter, in a report, in a script: `python -m book.leaks` names the file and fails."""
-    line = next(line.strip() for line in (registry.ROOT / "solutions/softmax.py").read_text("utf-8").splitlines()
-                if line.strip().startswith("return ") and len(leaks.squeeze(line)) >= 20)
+    line = next(
+        line.strip()
+        for line in (registry.ROOT / "solutions/softmax.py").read_text("utf-8").splitlines()
+        if line.strip().startswith("return ") and len(leaks.squeeze(line)) >= 20
+    )
     path = tmp_path / name
     path.parent.mkdir(parents=True)
     path.write_text(before + line + after, "utf-8")
-    done = subprocess.run([sys.executable, "-m", "book.leaks", str(tmp_path)], cwd=registry.ROOT, text=True,
-                          capture_output=True)
+    done = subprocess.run(
+        [sys.executable, "-m", "book.leaks", str(tmp_path)], cwd=registry.ROOT, text=True, capture_output=True
+    )
     assert done.returncode == 1
     assert f"{path}: leaks solutions/softmax.py:" in done.stdout
 
 
 # Every page
+
 
 @on(PAGES, *BOTH_WAYS)
 def test_a_page_is_whole(page):
@@ -156,8 +177,11 @@ def test_every_formula_is_drawn_and_nothing_of_it_is_cut_off(page):
     assert page.locator(".math code").count() == 0  # a formula that could not be set
     sizes = page.locator("math:visible").evaluate_all("all => all.map((one) => one.getBoundingClientRect().width)")
     assert all(width > 3 for width in sizes)
-    assert page.evaluate("""[...document.querySelectorAll("div.math")].filter((box) =>
-      box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight).map((box) => box.textContent)""") == []
+    assert (
+        page.evaluate("""[...document.querySelectorAll("div.math")].filter((box) =>
+      box.scrollWidth > box.clientWidth || box.scrollHeight > box.clientHeight).map((box) => box.textContent)""")
+        == []
+    )
 
 
 def test_every_link_leads_somewhere_in_the_book_or_is_a_sound_address(site):
@@ -199,8 +223,12 @@ def test_every_icon_of_a_page_is_in_the_font(page, site):
 def test_the_search_finds_words_the_names_of_exercises_and_terms(visit, scheme):
     """From the file system too: the index is a script. There the results stand without the passages around the word."""
     page = visit("search", scheme)
-    for word, found in [("temperature", "chapters/softmax"), ("causal_mask", "chapters/masks"),
-                        ("scaled_dot_product_attention", "chapters/attention"), ("orthogonal", "appendices/notation")]:
+    for word, found in [
+        ("temperature", "chapters/softmax"),
+        ("causal_mask", "chapters/masks"),
+        ("scaled_dot_product_attention", "chapters/attention"),
+        ("orthogonal", "appendices/notation"),
+    ]:
         field = page.locator("form.bd-search input[name=q]").last
         field.fill(word)
         field.press("Enter")
@@ -240,6 +268,7 @@ def test_the_keyboard_goes_through_the_languages_and_every_set_of_tabs_follows(p
 
 
 # Chapters
+
 
 @on(CHAPTERS, LAPTOP)
 def test_the_embedded_module_computes_what_pytorch_computes(page):

@@ -6,8 +6,8 @@ import shutil
 
 import nbformat
 import pytest
-
 import toy
+
 from book import leaks, weight
 from tests.conftest import Watched, new_page
 
@@ -17,8 +17,11 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module", params=["http", "subfolder", "file"])
 def opened(request, toy_site, serve, browser):
     """The chapter's page, opened once for each way, for all tests that look at it."""
-    address = {"http": lambda: serve(toy_site), "subfolder": lambda: f"{serve(toy_site.parent)}/{toy_site.name}",
-               "file": toy_site.as_uri}[request.param]()
+    address = {
+        "http": lambda: serve(toy_site),
+        "subfolder": lambda: f"{serve(toy_site.parent)}/{toy_site.name}",
+        "file": toy_site.as_uri,
+    }[request.param]()
     seen = Watched(new_page(browser, viewport={"width": 1280, "height": 900}))
     seen.page.goto(f"{address}/chapters/toy.html")
     yield seen
@@ -35,6 +38,7 @@ def chapter_page(opened):
 
 
 # files
+
 
 def test_the_reference_ran_and_is_not_on_the_page(toy_site):
     page = (toy_site / "chapters/toy.html").read_text()
@@ -85,6 +89,7 @@ def test_without_scripts_the_quiz_answer_is_readable(toy_site, watched):
 
 # browser
 
+
 @pytest.mark.browser
 def test_a_widget_mounts_and_its_views_stay_in_step(chapter_page):
     buttons = chapter_page.page.locator("[data-widget=counter]")
@@ -100,8 +105,13 @@ def test_a_widget_is_initialised_and_styled_once_and_has_room_reserved(chapter_p
     page = chapter_page.page
     page.locator("[data-widget=counter]").first.wait_for()
     assert page.evaluate("document.documentElement.dataset.initialized") == "7"
-    assert page.evaluate("[...document.head.querySelectorAll('style')]"
-                         ".filter((s) => s.textContent.includes('data-widget=counter')).length") == 1
+    assert (
+        page.evaluate(
+            "[...document.head.querySelectorAll('style')]"
+            ".filter((s) => s.textContent.includes('data-widget=counter')).length"
+        )
+        == 1
+    )
     assert page.locator(".widget-view").first.bounding_box()["height"] >= 240
 
 
@@ -190,6 +200,7 @@ def test_on_a_laptop_the_sidebar_is_put_away_and_comes_back(chapter_page):
 
 # builds that must stop
 
+
 def broken(tmp_path, noise=0, **texts):
     root = toy.make(tmp_path, **texts)
     if noise:
@@ -199,9 +210,14 @@ def broken(tmp_path, noise=0, **texts):
 
 
 def test_a_planted_answer_stops_the_build_and_too_heavy_a_page_is_a_warning(tmp_path):
-    _, status, log = broken(tmp_path, noise=weight.BUDGET, **{
-        "index.md": "# Heavy\n\n![noise](noise.png)\n",
-        "chapters/toy.md": toy.CHAPTER.replace("The end.", "The end. One could write `successor_of_x = x + 1`.")})
+    _, status, log = broken(
+        tmp_path,
+        noise=weight.BUDGET,
+        **{
+            "index.md": "# Heavy\n\n![noise](noise.png)\n",
+            "chapters/toy.md": toy.CHAPTER.replace("The end.", "The end. One could write `successor_of_x = x + 1`."),
+        },
+    )
     assert status != 0
     assert "chapters/toy.html: leaks solutions/toy.py:6" in log
     assert "WARNING: index.html transfers" in log and "heaviest files: _images/noise.png 500,000, " in log
@@ -209,14 +225,16 @@ def test_a_planted_answer_stops_the_build_and_too_heavy_a_page_is_a_warning(tmp_
 
 def test_a_failing_reference_stops_the_build_and_prints_no_source(tmp_path):
     secret = "    if x == 41:\n        return [][int(x * 0 + 7 * 3)]\n    return x + 1\n"
-    root, status, log = broken(tmp_path, **{
-        "solutions/toy.py": 'def add_one(x):\n    """One more than x."""\n' + secret})
+    root, status, log = broken(
+        tmp_path, **{"solutions/toy.py": 'def add_one(x):\n    """One more than x."""\n' + secret}
+    )
     assert status != 0
     assert "the reference of add_one (solutions/toy.py) failed: IndexError: list index out of range" in log
     assert "7 * 3" not in log
     report = root / "_build/html/reports/chapters/toy.err.log"
-    assert report.read_text() == ("the reference of add_one (solutions/toy.py) failed: "
-                                  "IndexError: list index out of range\n")
+    assert report.read_text() == (
+        "the reference of add_one (solutions/toy.py) failed: IndexError: list index out of range\n"
+    )
 
 
 def test_a_missing_reference_is_one_clear_line(tmp_path):

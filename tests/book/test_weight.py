@@ -13,12 +13,19 @@ from book import weight
 def site(tmp_path):
     for name, text in {
         "chapters/a.html": '<link rel="stylesheet" href="../s/a.css?v=1"><link rel="next" href="b.html">'
-                           '<script src="../s/a.js"></script><img src="../s/now.png"><img src="../s/later.png" '
-                           'loading="lazy"><noscript><img src="../s/never.png"></noscript><a href="../s/big.zip"></a>'
-                           '<p style="background: url(../s/back.svg)"></p><img src="data:image/png;base64,AA">',
-        "s/a.css": '@import "b.css"; @import url(c.css); @font-face { src: url("f.woff") }', "s/b.css": "b {}",
-        "s/c.css": "i { background: url(../s/icon.svg#x) }", "s/a.js": "import('./no.js')", "s/icon.svg": "<svg/>",
-        "s/back.svg": "<svg/>", "s/now.png": "p" * 900, "s/f.woff": "f" * 700, "s/later.png": "", "s/never.png": "",
+        '<script src="../s/a.js"></script><img src="../s/now.png"><img src="../s/later.png" '
+        'loading="lazy"><noscript><img src="../s/never.png"></noscript><a href="../s/big.zip"></a>'
+        '<p style="background: url(../s/back.svg)"></p><img src="data:image/png;base64,AA">',
+        "s/a.css": '@import "b.css"; @import url(c.css); @font-face { src: url("f.woff") }',
+        "s/b.css": "b {}",
+        "s/c.css": "i { background: url(../s/icon.svg#x) }",
+        "s/a.js": "import('./no.js')",
+        "s/icon.svg": "<svg/>",
+        "s/back.svg": "<svg/>",
+        "s/now.png": "p" * 900,
+        "s/f.woff": "f" * 700,
+        "s/later.png": "",
+        "s/never.png": "",
     }.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text)

@@ -146,16 +146,24 @@ TOC = "format: jb-book\nroot: index\nparts:\n  - caption: Chapters\n    chapters
 def make(folder: Path, **texts: str) -> Path:
     """Write the toy course into `folder`: this checkout's machinery, and texts that may be replaced by name."""
     for package in ("autograder", "attnlab", "book"):
-        shutil.copytree(ROOT / package, folder / package, ignore=shutil.ignore_patterns(
-            "__pycache__", "samples", "checks", "seven_tokens.npz", "gradebook.db"))
+        shutil.copytree(
+            ROOT / package,
+            folder / package,
+            ignore=shutil.ignore_patterns("__pycache__", "samples", "checks", "seven_tokens.npz", "gradebook.db"),
+        )
     for stray in (folder / "autograder" / "exercises").glob("[!_]*.py"):
         stray.unlink()
     shutil.copy(ROOT / "_config.yml", folder)
     (folder / "references.bib").write_text("", "utf-8")
-    files = {"index.md": "# A toy book\n\nNo mathematics here.\n\n1. {doc}`chapters/toy`\n",
-             "_toc.yml": TOC, "chapters/toy.md": CHAPTER,
-             "solutions/__init__.py": "", "solutions/toy.py": SOLUTION, "autograder/exercises/toy.py": EXERCISES,
-             "toy_widgets.py": WIDGET}
+    files = {
+        "index.md": "# A toy book\n\nNo mathematics here.\n\n1. {doc}`chapters/toy`\n",
+        "_toc.yml": TOC,
+        "chapters/toy.md": CHAPTER,
+        "solutions/__init__.py": "",
+        "solutions/toy.py": SOLUTION,
+        "autograder/exercises/toy.py": EXERCISES,
+        "toy_widgets.py": WIDGET,
+    }
     for name, text in {**files, **texts}.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -171,5 +179,10 @@ def before(folder: Path) -> dict[str, str]:
 def build(folder: Path, *options: str, edition: str = "") -> subprocess.CompletedProcess:
     """Run `jupyter-book build` there, with that folder's packages before this checkout's."""
     return subprocess.run(
-        [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", *options], cwd=folder, text=True,
-        capture_output=True, timeout=300, env={**before(folder), "EDITION": edition})
+        [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", *options],
+        cwd=folder,
+        text=True,
+        capture_output=True,
+        timeout=300,
+        env={**before(folder), "EDITION": edition},
+    )

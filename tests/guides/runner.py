@@ -28,8 +28,9 @@ from tests.conftest import WITHOUT
 
 GUIDES = ROOT / "guides"
 PATIENCE = 120.0
-_FENCE = re.compile(r"^(?P<mark>(?:% [^\n]*\n)?)(?P<ticks>`{3,})(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=ticks)$",
-                    re.DOTALL | re.MULTILINE)
+_FENCE = re.compile(
+    r"^(?P<mark>(?:% [^\n]*\n)?)(?P<ticks>`{3,})(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=ticks)$", re.DOTALL | re.MULTILINE
+)
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,7 @@ def blocks(name: str) -> list[Block]:
     """The blocks of a guide, in order. Fails where one is neither run nor marked."""
     text, found = (GUIDES / f"{name}.md").read_text("utf-8"), []
     for match in _FENCE.finditer(text):
-        where = f"guides/{name}.md:{text[:match.start()].count(chr(10)) + 1 + bool(match['mark'])}"
+        where = f"guides/{name}.md:{text[: match.start()].count(chr(10)) + 1 + bool(match['mark'])}"
         directive, _, language = match["info"].strip().rpartition(" ")
         caption = re.match(r"(?:^:\w+:.*\n)*?^:caption: (\S+)\n", match["body"], re.MULTILINE)
         body = re.sub(r"\A(?:^:\w+:.*\n)+\n?", "", match["body"], flags=re.MULTILINE) if directive else match["body"]
@@ -66,8 +67,13 @@ def blocks(name: str) -> list[Block]:
 
 def clone(folder: Path) -> Path:
     """This checkout as a clone would have it, what is not committed yet included; .venv is the running environment."""
-    listed = subprocess.run(["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others",
-                             "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    listed = subprocess.run(
+        ["git", "-c", "safe.directory=*", "ls-files", "-z", "--cached", "--others", "--exclude-standard"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
     for name in filter(None, listed.split("\0")):
         source, place = ROOT / name, folder / name
         if source.is_file() and not source.is_symlink():
@@ -98,15 +104,26 @@ class Session:
         settings = scratch / "jupyter"  # what a test needs that a reader does not
         settings.mkdir()
         (settings / "jupyter_server_config.py").write_text(
-            "c.ServerApp.allow_root = True\nc.ServerApp.open_browser = False\nc.ServerApp.port_retries = 50\n")
-        plain = {name: value for name, value in os.environ.items()
-                 if not name.startswith(("ATTNLAB_", "AUTOGRADER_", "COURSE_DIR", "GRADEBOOK_URL", "JUPYTER_", "MAKE",
-                                         "PYTEST_", "VIRTUAL_ENV"))}
+            "c.ServerApp.allow_root = True\nc.ServerApp.open_browser = False\nc.ServerApp.port_retries = 50\n"
+        )
+        plain = {
+            name: value
+            for name, value in os.environ.items()
+            if not name.startswith(
+                ("ATTNLAB_", "AUTOGRADER_", "COURSE_DIR", "GRADEBOOK_URL", "JUPYTER_", "MAKE", "PYTEST_", "VIRTUAL_ENV")
+            )
+        }
         self.environment = {
-            **plain, "HOME": str(scratch), "JUPYTER_CONFIG_DIR": str(settings), "PYTHONUNBUFFERED": "1",
-            "PIP_NO_INDEX": "1", "PIP_DISABLE_PIP_VERSION_CHECK": "1",
+            **plain,
+            "HOME": str(scratch),
+            "JUPYTER_CONFIG_DIR": str(settings),
+            "PYTHONUNBUFFERED": "1",
+            "PIP_NO_INDEX": "1",
+            "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PATH": os.pathsep.join([str(Path(sys.prefix) / "bin"), plain.get("PATH", "")]),
-            "PYTHONPATH": os.pathsep.join([str(scratch / "installed"), WITHOUT]), **environment}
+            "PYTHONPATH": os.pathsep.join([str(scratch / "installed"), WITHOUT]),
+            **environment,
+        }
         self._state = scratch / "state"
         self._state.write_text(f"cd '{place}'\n")
         self._groups: list[int] = []
@@ -139,7 +156,8 @@ class Session:
             block = replace(block, text=f'export {block.words}="$OWN_{block.words}"')
         if block.kind == "text":
             assert shows(block.text, self.output), (
-                f"{block.where}: not in the output of the block above it:\n{self.output}")
+                f"{block.where}: not in the output of the block above it:\n{self.output}"
+            )
         elif block.kind == "file":
             self._write(block)
         elif block.kind == "python":
@@ -151,11 +169,19 @@ class Session:
 
     def _run(self, commands: str, block: Block) -> str:
         script, out = self.scratch / "block.sh", self.scratch / "output"
-        script.write_text(f"set -eo pipefail\n. '{self._state}'\n"
-                          f"trap '{{ export -p; echo \"cd \\\"$PWD\\\"\"; }} > {self._state}' EXIT\n{commands}")
+        script.write_text(
+            f"set -eo pipefail\n. '{self._state}'\n"
+            f'trap \'{{ export -p; echo "cd \\"$PWD\\""; }} > {self._state}\' EXIT\n{commands}'
+        )
         with out.open("wb") as file:
-            process = subprocess.Popen(["bash", str(script)], env=self.environment, stdin=subprocess.DEVNULL,
-                                       stdout=file, stderr=subprocess.STDOUT, start_new_session=True)
+            process = subprocess.Popen(
+                ["bash", str(script)],
+                env=self.environment,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
         try:
             if block.mark == "until":
                 self._interrupt(process, out, block)
@@ -175,7 +201,8 @@ class Session:
         patience = time.monotonic() + PATIENCE
         while block.words not in read(out):
             assert process.poll() is None and time.monotonic() < patience, (
-                f"{block.where}: {block.words!r} did not come:\n{read(out)}")
+                f"{block.where}: {block.words!r} did not come:\n{read(out)}"
+            )
             time.sleep(0.1)
         for _ in range(20):
             with contextlib.suppress(ProcessLookupError):

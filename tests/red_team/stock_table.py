@@ -39,8 +39,10 @@ def main() -> None:
 
 
 def write(seen: dict[str, str]) -> None:
-    lines = [f"| {attack.tries} (`{attack.name}`) | {seen.get(attack.name, NOT_RUN)} | {verdict(attack)} |"
-             for attack in ATTACKS]
+    lines = [
+        f"| {attack.tries} (`{attack.name}`) | {seen.get(attack.name, NOT_RUN)} | {verdict(attack)} |"
+        for attack in ATTACKS
+    ]
     TABLE.write_text(HEAD + "\n".join(lines) + "\n", "utf-8")
 
 
@@ -96,10 +98,23 @@ def _points_in_words(attack: Attack, found: dict | None) -> str:
 def _command(course: Path, *arguments: str) -> str:
     """Run an nbgrader command; returns what went wrong with it as a whole, or nothing."""
     process = subprocess.Popen(
-        [sys.executable, "-W", "ignore", "-m", "nbgrader", *arguments, "--force", "--Execute.timeout=60",
-         "--Execute.iopub_timeout=60"],  # a busy machine is not to look like an attack
-        cwd=registry.ROOT / "autograder", stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, start_new_session=True,
-        env={**os.environ, "COURSE_DIR": str(course), "AUTOGRADER_STOCK": "1"})
+        [
+            sys.executable,
+            "-W",
+            "ignore",
+            "-m",
+            "nbgrader",
+            *arguments,
+            "--force",
+            "--Execute.timeout=60",
+            "--Execute.iopub_timeout=60",
+        ],  # a busy machine is not to look like an attack
+        cwd=registry.ROOT / "autograder",
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+        env={**os.environ, "COURSE_DIR": str(course), "AUTOGRADER_STOCK": "1"},
+    )
     try:
         process.communicate(timeout=SECONDS)
     except subprocess.TimeoutExpired:
@@ -113,8 +128,9 @@ def verdict(attack: Attack) -> str:
     if attack.points is None:
         return "not graded, and no score"
     expected = attack.expected()
-    least, most = (sum(value[end] if isinstance(value, tuple) else value for value in expected.values())
-                   for end in (0, 1))
+    least, most = (
+        sum(value[end] if isinstance(value, tuple) else value for value in expected.values()) for end in (0, 1)
+    )
     words = [f"{least:g} points" if least == most else f"{least:g} to {most:g} points, as chance has it"]
     if attack.flag:
         words.append("flagged")

@@ -75,6 +75,7 @@ def _command_lines() -> list[str]:
 @pytest.fixture(scope="session")
 def hidden_numbers(graded):
     """The first digits of every number that is drawn from the secret seed, as a page would show it."""
+
     def drawn(seed):
         materials = [exercise.material(seed, misconceptions=False) for exercise in registry.exercises_of(STEM).values()]
         return set(_numbers(materials))
@@ -128,8 +129,9 @@ def _look_at_the_record(graded, attack, name):
 
 def _look_for_leaks(graded, attack, name, hidden_numbers):
     texts = {"record": graded.file("autograded", name, "results.json").read_text("utf-8"), "outputs": "", "page": ""}
-    notebook, page = (graded.file(step, name, file) for step, file in
-                      (("autograded", f"{STEM}.ipynb"), ("feedback", f"{STEM}.html")))
+    notebook, page = (
+        graded.file(step, name, file) for step, file in (("autograded", f"{STEM}.ipynb"), ("feedback", f"{STEM}.html"))
+    )
     if notebook.exists():
         assert notebook.stat().st_size < 10_000_000
         cells = nbformat.read(notebook, as_version=4).cells
