@@ -71,7 +71,7 @@ class Points:
         return f"{self.report.points:g} of {self.report.max_points:g} points on these cases"
 
     def _repr_mimebundle_(self, **kwargs):
-        # A stretch exercise has nothing to earn in its own cell; see `autograder.preprocessors`.
+        # A stretch exercise has nothing to earn in its own cell; see `autograder.nbgrader_plugins.preprocessors`.
         points = 0.0 if self.report.bonus else self.report.points
         return {"text/plain": repr(points), "text/html": f"<small>{self!r}</small>"}
 

@@ -87,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _assemble(options) -> int:
-    from autograder import assemble
+    from autograder.course import assemble
 
     for path in assemble.write_all(options.chapter):
         print(path)
@@ -95,7 +95,7 @@ def _assemble(options) -> int:
 
 
 def _release(options) -> int:
-    from autograder import release
+    from autograder.course import release
 
     print(release.bundle(options.dist))
     return 0
@@ -108,19 +108,20 @@ def _positive(text: str) -> int:
 
 
 def _sample(options) -> int:
-    from autograder import sample_class
+    from autograder.demo import sample_class
 
     _jail_or_say_so(options, "the samples are this course's own, so they are graded without a jail")
     return sample_class.run(options.course, options.chapter)
 
 
 def _grade(options) -> int:
-    from autograder import grade, jail
+    from autograder.batch import run
+    from autograder.sandbox import bubblewrap
 
     if options.no_jail:
-        os.environ[jail.NO_JAIL] = "1"  # workers inherit it
+        os.environ[bubblewrap.NO_JAIL] = "1"  # workers inherit it
     files = {name: getattr(options, f"tls_{name}") for name in ("ca", "cert", "key")}
-    return grade.run(
+    return run.run(
         options.assignment,
         options.course,
         workers=options.workers,
@@ -133,23 +134,24 @@ def _grade(options) -> int:
 
 
 def _report(options) -> int:
-    from autograder import class_report
+    from autograder.reports import model
 
-    return class_report.run(options.assignment, options.course, options.csv, options.html)
+    return model.run(options.assignment, options.course, options.csv, options.html)
 
 
 def _export(options) -> int:
-    from autograder import export
+    from autograder.nbgrader_plugins import export
 
     return export.run(options.format, options.assignment, options.course, options.to)
 
 
 def _try(options) -> int:
     from attnlab.judge import no_answer
-    from autograder import registry
-    from autograder.grading import Unreadable, as_record, grade_file
+    from autograder.course import catalog
+    from autograder.grading.results import as_record
+    from autograder.grading.single_file import Unreadable, grade_file
 
-    exercise = registry.exercise(options.name)
+    exercise = catalog.exercise(options.name)
     _jail_or_say_so(options, "the files run with your rights")
     status = 0
     for path in options.files:
@@ -170,17 +172,17 @@ def _try(options) -> int:
 
 def _jail_or_say_so(options, what_then: str) -> None:
     """Do without the jail where that was asked for, and, saying so in one line, where there is none."""
-    from autograder import jail
+    from autograder.sandbox import bubblewrap
 
-    if not options.no_jail and jail.required() and jail.problem():
-        print(f"autograder: {what_then}: {jail.problem()}", file=sys.stderr)
+    if not options.no_jail and bubblewrap.required() and bubblewrap.problem():
+        print(f"autograder: {what_then}: {bubblewrap.problem()}", file=sys.stderr)
         options.no_jail = True
     if options.no_jail:
-        os.environ[jail.NO_JAIL] = "1"  # nbgrader's commands inherit it
+        os.environ[bubblewrap.NO_JAIL] = "1"  # nbgrader's commands inherit it
 
 
 def _doctor(options) -> int:
-    from autograder import doctor
+    from autograder.sandbox import doctor
 
     return doctor.run()
 

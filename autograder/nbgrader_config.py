@@ -12,49 +12,52 @@ ROOT = Path(__file__).resolve().parent.parent
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 os.environ["ATTNLAB_MODEL"] = ""  # no grade depends on the real model, and loading it takes time
 sys.path.insert(0, str(ROOT))
-from autograder import converter, registry, release  # noqa: E402 - importing it also puts the environment's commands on the PATH
+from autograder.course import catalog, release  # noqa: E402
+from autograder.course.folder import GRADEBOOK_URL, course_folder, gradebook_url  # noqa: E402
+from autograder.nbgrader_plugins import autograde  # noqa: E402
 
 c = get_config()  # noqa: F821 - given by traitlets
 c.CourseDirectory.course_id = "attention"
-c.CourseDirectory.root = os.environ.get("COURSE_DIR") or str(ROOT / "build" / "course")
-if os.environ.get("GRADEBOOK_URL"):  # PostgreSQL, such as postgresql+psycopg://grader@127.0.0.1/attention
-    c.CourseDirectory.db_url = os.environ["GRADEBOOK_URL"]
+c.CourseDirectory.root = str(course_folder())
+if os.environ.get(GRADEBOOK_URL):  # else the file in the course folder, also where --course-dir names another
+    c.CourseDirectory.db_url = gradebook_url(course_folder())
 
 # The rubric stands in the locked question cell, between mark-scheme lines. Students never get it: it is cut on
 # release, restored for the instructor when grading, and cut again from the feedback.
 c.ClearMarkScheme.enforce_metadata = False
 c.ClearSolutions.text_stub = release.ANSWER_HERE
 c.GenerateFeedback.preprocessors = [
-    "autograder.preprocessors.DropGradersNote",
+    "autograder.nbgrader_plugins.preprocessors.DropGradersNote",
     "nbgrader.preprocessors.GetGrades",
     "nbgrader.preprocessors.ClearMarkScheme",
     "nbgrader.preprocessors.ClearHiddenTests",
     "nbconvert.preprocessors.CSSHTMLHeaderPreprocessor",
 ]
 # In formgrader and in feedback, what students wrote is cleaned where it becomes HTML.
-c.HTMLExporter.filters = {"markdown2html": "autograder.clean.rendered"}
+c.HTMLExporter.filters = {"markdown2html": "autograder.grading.sanitize.rendered"}
 
 if os.environ.get("AUTOGRADER_STOCK") == "1":
     # nbgrader's own way, to compare with: student code runs with your rights, beside the hidden tests.
     c.Autograde.autograde_preprocessors = [
-        "autograder.preprocessors.ExecuteWithLoans",
+        "autograder.nbgrader_plugins.preprocessors.ExecuteWithLoans",
         "nbgrader.preprocessors.IgnorePattern",
         "nbconvert.preprocessors.ClearMetadataPreprocessor",
         "nbgrader.preprocessors.LimitOutput",
-        "autograder.preprocessors.SaveGrades",
+        "autograder.nbgrader_plugins.preprocessors.SaveGrades",
         "nbgrader.preprocessors.AssignLatePenalties",
         "nbgrader.preprocessors.CheckCellMetadata",
     ]
     c.Execute.timeout = 180
 else:
     # Reassembly, jail and evaluator, under the command `nbgrader autograde` and under formgrader's button.
-    converter.install()
+    autograde.install()
     c.TrustedAutograde.cell_seconds = 180  # a chapter may train a small model
 
-c.ZipCollectApp.extractor_plugin = "autograder.collect.SafeExtractor"  # looks at each member before it writes it
+# It looks at each member before it writes it.
+c.ZipCollectApp.extractor_plugin = "autograder.nbgrader_plugins.zipcollect.SafeExtractor"
 # `nbgrader zip_collect` reads names as learning platforms give them to downloads: the student first, the chapter last,
 # as in ada_12345_assignsubmission_file_softmax.ipynb (Moodle), ada_98_76_softmax-1.ipynb (Canvas),
 # ada_attempt_2026-09-29-10-30-00_softmax.ipynb. Set another pattern if yours are different.
 c.FileNameCollectorPlugin.named_regexp = (
-    r".*/(?P<student_id>[^._/][^_/]*)_(?:.*_)?(?P<file_id>" + "|".join(registry.chapters()) + r")(?:-\d+)?\.ipynb$"
+    r".*/(?P<student_id>[^._/][^_/]*)_(?:.*_)?(?P<file_id>" + "|".join(catalog.chapters()) + r")(?:-\d+)?\.ipynb$"
 )

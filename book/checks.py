@@ -7,13 +7,13 @@ from collections.abc import Iterator
 
 from docutils import nodes
 
-from autograder import registry
+from autograder.course import catalog
 
 
 def chapter_of(docname: str) -> str | None:
     """The stem of a chapter's page; None for other pages."""
     folder, _, stem = docname.rpartition("/")
-    return stem if folder == "chapters" and stem in registry.chapters() else None
+    return stem if folder == "chapters" and stem in catalog.chapters() else None
 
 
 def in_document(doctree) -> Iterator[tuple[str, nodes.Element]]:

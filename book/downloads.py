@@ -7,7 +7,7 @@ from pathlib import Path
 import nbformat
 from docutils import nodes
 
-from autograder import registry, release
+from autograder.course import catalog, release
 from autograder.errors import CourseError
 from book import draft
 from book.reader import ChapterError
@@ -19,7 +19,7 @@ def add_link(app, doctree, docname) -> None:
     """Put the link under the page's title. It is relative, so that it also works from a folder or a zip."""
     folder, _, stem = docname.rpartition("/")
     title = next(doctree.findall(nodes.title), None)
-    if app.builder.format != "html" or folder != "chapters" or stem not in registry.chapters() or title is None:
+    if app.builder.format != "html" or folder != "chapters" or stem not in catalog.chapters() or title is None:
         return
     link = (
         f'<p class="chapter-download"><a href="../{FOLDER}/{stem}.ipynb" download="{stem}.ipynb">'

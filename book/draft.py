@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from autograder import registry
-from autograder.registry import ROOT
+from autograder.course import catalog
+from autograder.course.folder import ROOT
 
 VARIABLE = "BOOK_DRAFT"
 FOLDER = ROOT / "build" / "draft"
@@ -20,13 +20,13 @@ FOLDER = ROOT / "build" / "draft"
 
 def chapters() -> tuple[str, ...]:
     """The stems of the chapters that this build is of: the one that is drafted, or all."""
-    return (os.environ[VARIABLE],) if os.environ.get(VARIABLE) else registry.chapters()
+    return (os.environ[VARIABLE],) if os.environ.get(VARIABLE) else catalog.chapters()
 
 
 def main(arguments: list[str]) -> int:
-    if len(arguments) != 1 or arguments[0] not in registry.chapters():
+    if len(arguments) != 1 or arguments[0] not in catalog.chapters():
         print(
-            f"which chapter, as in `make draft CHAPTER=softmax`? There are: {', '.join(registry.chapters())}",
+            f"which chapter, as in `make draft CHAPTER=softmax`? There are: {', '.join(catalog.chapters())}",
             file=sys.stderr,
         )
         return 2

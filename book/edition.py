@@ -13,7 +13,8 @@ from pathlib import Path
 
 from docutils import nodes
 
-from autograder import assemble, registry
+from autograder.course import assemble
+from autograder.course.folder import ROOT
 from book import checks
 from book.errors import ConfigurationError
 
@@ -38,7 +39,7 @@ def configure(app, config) -> None:
         )
     if edition == SELF_STUDY:
         config.html_theme_options["announcement"] = MARK
-        config.nb_execution_cache_path = str(registry.ROOT / "_build" / ".jupyter_cache")
+        config.nb_execution_cache_path = str(ROOT / "_build" / ".jupyter_cache")
 
 
 def add_solutions(app, doctree, docname) -> None:

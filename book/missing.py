@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from autograder import registry
+from autograder.course import catalog
 from book import metadata
 
 PAGE = "404"
@@ -22,7 +22,7 @@ def pages(app):
     chapters = "".join(
         f'<li><a href="{app.builder.get_target_uri(f"chapters/{stem}")}">'
         f"{escape(app.env.titles[f'chapters/{stem}'].astext())}</a></li>"
-        for stem in registry.chapters()
+        for stem in catalog.chapters()
         if f"chapters/{stem}" in app.env.titles
     )
     body = (

@@ -18,9 +18,9 @@ from pathlib import Path
 
 import nbformat
 
-from autograder import registry, release
+from autograder.course import catalog, release
+from autograder.course.folder import ROOT
 from autograder.errors import CourseError
-from autograder.registry import ROOT
 from book import leaks
 from book.downloads import FOLDER as NOTEBOOKS
 
@@ -68,12 +68,12 @@ def files() -> Iterator[tuple[str, bytes]]:
     """Everything in the tree: names and contents."""
     notebooks = {
         f"{stem}.ipynb": (nbformat.writes(release.student_notebook(stem)) + "\n").encode("utf-8")
-        for stem in registry.chapters()
+        for stem in catalog.chapters()
     }
     for name, content in notebooks.items():
         yield f"{NOTEBOOKS}/{name}", content
-    for stem in registry.chapters():
-        yield f"chapters/{stem}.md", registry.chapter_path(stem).read_bytes()
+    for stem in catalog.chapters():
+        yield f"chapters/{stem}.md", catalog.chapter_path(stem).read_bytes()
     for path in sorted((ROOT / "attnlab").rglob("*")):
         if path.is_file() and not path.is_symlink() and path.suffix in PACKAGE:
             yield path.relative_to(ROOT).as_posix(), path.read_bytes()

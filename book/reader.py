@@ -15,7 +15,8 @@ import nbformat
 from docutils import nodes
 
 from attnlab.mine import PROVIDED
-from autograder import assemble, chapter, lent, registry
+from autograder.course import assemble, catalog, chapter, prerequisites
+from autograder.course.folder import ROOT
 from autograder.errors import CourseError
 from book import draft, quiet
 
@@ -40,13 +41,13 @@ def read_chapter(text: str, stem: str) -> nbformat.NotebookNode:
     """
     try:
         notebook = chapter.read(stem)
-        lent.names(stem)  # an import from a later chapter is told here
+        prerequisites.names(stem)  # an import from a later chapter is told here
         for found in chapter.find_exercises(notebook, f"chapters/{stem}.md"):
             # Made and thrown away: this says at once where a stub and its reference do not fit together.
             assemble.splice(
                 notebook.cells[found.stub].source, assemble.solution_source(stem, found.name), f"chapters/{stem}.md"
             )
-        return with_references(notebook, stem, imports_hash(registry.ROOT))
+        return with_references(notebook, stem, imports_hash(ROOT))
     except CourseError as error:
         raise ChapterError(str(error)) from None
 
@@ -61,7 +62,7 @@ def read_page(text: str, folder: str) -> nbformat.NotebookNode:
         notebook = chapter.parse(text, f"{folder}.md")
     except CourseError as error:
         raise ChapterError(str(error)) from None
-    own_files = imports_hash(registry.ROOT, ((folder, {".py", ".txt"}),))
+    own_files = imports_hash(ROOT, ((folder, {".py", ".txt"}),))
     notebook.cells.insert(0, hidden_cell(FIRST_CELL, imports=own_files))
     notebook.metadata["source_map"].insert(0, 0)
     return notebook
@@ -120,7 +121,7 @@ def configure(app, config) -> None:
     try:
         for stem in draft.chapters():
             config.nb_custom_formats[f"chapters/{stem}.md"] = ["book.reader.read_chapter", {"stem": stem}, False]
-            registry.exercises_of(stem)  # a missing or broken reference is one clear line, before anything runs
+            catalog.exercises_of(stem)  # a missing or broken reference is one clear line, before anything runs
         for page in PAGES_WITH_FILES:
             config.nb_custom_formats[f"{page}.md"] = ["book.reader.read_page", {"folder": page}, False]
         refresh_checks(Path(app.doctreedir))
@@ -128,7 +129,7 @@ def configure(app, config) -> None:
         raise ChapterError(str(error)) from None
     except Exception as error:  # a reference that fails on its own cases: one line, none of its source
         raise ChapterError(f"{type(error).__name__}: {error}") from None
-    paths = [str(registry.ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     os.environ[PROVIDED] = "solutions"  # `attnlab.mine` gives the references
     os.environ["IPYTHONDIR"] = own_profile(Path(app.doctreedir).resolve())
@@ -137,11 +138,11 @@ def configure(app, config) -> None:
 def refresh_checks(folder: Path) -> None:
     """Bring the data behind `check` up to date. It takes seconds, so a stamp says when nothing has changed."""
     stamp, packages = folder / "checks.sha256", (*IMPORTED, ("autograder", {".py"}))
-    if stamp.exists() and stamp.read_text() == imports_hash(registry.ROOT, packages):
+    if stamp.exists() and stamp.read_text() == imports_hash(ROOT, packages):
         return
     assemble.write_checks(draft.chapters())
     folder.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(imports_hash(registry.ROOT, packages))
+    stamp.write_text(imports_hash(ROOT, packages))
 
 
 def own_profile(folder: Path) -> str:
@@ -157,7 +158,7 @@ def own_profile(folder: Path) -> str:
 
 def outdated(app, env, added, changed, removed) -> list[str]:
     """All chapters, if something they import has changed since they were read."""
-    now = imports_hash(registry.ROOT)
+    now = imports_hash(ROOT)
     before, env.course_imports = getattr(env, "course_imports", None), now
     return [] if now == before else [f"chapters/{stem}" for stem in draft.chapters()]
 

@@ -26,8 +26,11 @@ from nbgrader.api import Gradebook, Student
 
 ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
-from autograder import grade, jail, registry, release, sample_class, warm  # noqa: E402
-from autograder.writer import Writer  # noqa: E402
+from autograder.batch import run as grade
+from autograder.course import catalog, release
+from autograder.demo import sample_class
+from autograder.gradebook.writer import Writer  # noqa: E402
+from autograder.sandbox import bubblewrap, fork_client
 from tests.autograder import processes  # noqa: E402
 
 STEMS = ["dot_products", "softmax", "attention", "masks"]  # --chapters names others
@@ -62,7 +65,7 @@ def make_class(course: Path, count: int) -> None:
     class_ = []
     for number, name in enumerate(students(count)):
         sample = sample_class.Sample(name, "", late_hours=30 if number % 8 == 7 else -24)
-        for exercise in registry.all_exercises():
+        for exercise in catalog.all_exercises():
             fate = draw.random()
             if exercise in wrong and fate < 0.3:
                 sample.definitions[exercise] = wrong[exercise]
@@ -208,7 +211,7 @@ def one_from_warm(course: Path) -> list[float]:
             grader.grade(grader.due())
             if turn:
                 found.append(time.monotonic() - begin)
-    warm.give_up()
+    fork_client.give_up()
     return found
 
 
@@ -265,14 +268,14 @@ def main() -> None:
         nargs="+",
         default=STEMS,
         metavar="STEM",
-        choices=registry.chapters(),
+        choices=catalog.chapters(),
         help=f"default: {' '.join(STEMS)}",
     )
     parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures, too")
     parser.add_argument("--skip-growth", action="store_true", help="only the contenders")
     options = parser.parse_args()
     STEMS[:] = options.chapters
-    jail.ensure()
+    bubblewrap.ensure()
     os.environ["AUTOGRADER_SEED"] = SEED
     figures: dict = {"cores": CORES, "students": options.students, "chapters": list(STEMS)}
     with tempfile.TemporaryDirectory(prefix="bench-") as folder:

@@ -22,14 +22,17 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
     os.environ[f"{_library}_NUM_THREADS"] = "1"
 from attnlab import notebook_worker, worker  # noqa: E402
 from attnlab.observe import observe  # noqa: E402
-from autograder import assemble, fork_server, lent, needed, registry, warm  # noqa: E402
-from autograder.grading import material_of  # noqa: E402
+from autograder.course import assemble, catalog, prerequisites
+from autograder.grading import dependencies
+from autograder.grading.single_file import material_of  # noqa: E402
+from autograder.sandbox import fork_client
+from autograder.sandbox.inside import fork_server
 
 
 def run(path: Path, shell) -> float:
     """Seconds of one submission's own cells and calls, in this process."""
     stem, used = path.stem, 0.0
-    loans = lent.loans(stem)
+    loans = prerequisites.loans(stem)
     if loans:
         worker.lend(**loans)
     plain = {cell.source.strip() for cell in assemble.source_notebook(stem).cells if "nbgrader" not in cell.metadata}
@@ -39,8 +42,8 @@ def run(path: Path, shell) -> float:
         if cell.cell_type == "code" and not cell.metadata.get("nbgrader", {}).get("grade_id", "").startswith("check-")
     ]
     given = {place: cell.source for place, cell in enumerate(cells) if cell.source.strip() in plain}
-    exercises = registry.exercises_of(stem)
-    wanted = needed.needed(
+    exercises = catalog.exercises_of(stem)
+    wanted = dependencies.needed(
         given, [cell.source for place, cell in enumerate(cells) if place not in given], set(exercises)
     )
     for place, cell in enumerate(cells):
@@ -60,10 +63,10 @@ def run(path: Path, shell) -> float:
 
 
 def main() -> None:
-    shell = fork_server.warm_up(notebook_worker, warm.TORCH)
+    shell = fork_server.warm_up(notebook_worker, fork_client.TORCH)
     paths = [Path(name) for name in sys.argv[1:]]
     for path in paths:
-        for exercise in registry.exercises_of(path.stem).values():
+        for exercise in catalog.exercises_of(path.stem).values():
             material_of(exercise, None)  # the grader's own work, done before the forks
     total = 0.0
     for path in paths:

@@ -18,13 +18,14 @@ sys.path.insert(0, str(ROOT))
 
 import nbgrader  # noqa: E402
 
-from autograder import release, secret  # noqa: E402
+from autograder.course import release  # noqa: E402
+from autograder.course.folder import GIVEN_SEED  # noqa: E402
 from tests.autograder import honest, small_course  # noqa: E402
 
 
 def main() -> None:
     os.environ["AUTOGRADER_STOCK"] = "1"
-    os.environ[secret.GIVEN] = small_course.SEED
+    os.environ[GIVEN_SEED] = small_course.SEED
     students = list(honest.submissions())
     with tempfile.TemporaryDirectory() as folder:
         course = Path(folder) / "course"

@@ -125,7 +125,7 @@ def material(tmp_path_factory):
     hidden one it is made once for all tests, whichever process they run in."""
     from attnlab import codec
     from attnlab.check import material_of
-    from autograder import registry
+    from autograder.course import catalog
     from autograder.exercise import PUBLIC_SEED
 
     base = tmp_path_factory.getbasetemp()
@@ -141,7 +141,7 @@ def material(tmp_path_factory):
         with open(folder / f"{name}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():
-                path.write_bytes(codec.pack(registry.exercise(name).material(seed)))
+                path.write_bytes(codec.pack(catalog.exercise(name).material(seed)))
         return codec.unpack(path.read_bytes())
 
     return get
@@ -324,9 +324,9 @@ def jupyter():
 @pytest.fixture(scope="session")
 def needs_jail():
     """Skips tests that need the jail where there is none, except where REQUIRE_JAIL=1."""
-    from autograder import jail
+    from autograder.sandbox import bubblewrap
 
-    if jail.problem():
+    if bubblewrap.problem():
         if os.environ.get("REQUIRE_JAIL") == "1":
-            pytest.fail(f"REQUIRE_JAIL=1, but {jail.problem()}")
-        pytest.skip(f"no jail: {jail.problem()}")
+            pytest.fail(f"REQUIRE_JAIL=1, but {bubblewrap.problem()}")
+        pytest.skip(f"no jail: {bubblewrap.problem()}")

@@ -9,7 +9,9 @@ import nbformat
 import pytest
 
 from attnlab import excerpt, widgets
-from autograder import registry, release, sample_class
+from autograder.course import catalog, release
+from autograder.course.folder import ROOT
+from autograder.demo import sample_class
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +19,7 @@ pytestmark = pytest.mark.slow
 def gallery():
     """A notebook with one widget of every kind: from the chapter that shows it first, with the statements it needs."""
     complete, cells, wanted = sample_class.Sample("complete", "", references="all"), [], set(widgets.__all__)
-    for stem in registry.chapters():
+    for stem in catalog.chapters():
         notebook = sample_class.submission(complete, stem, release.student_notebook(stem))
         found = [
             statement
@@ -51,7 +53,7 @@ def lab(jupyter, tmp_path_factory):
     nbformat.write(released, folder / "softmax.ipynb")
     nbformat.write(sample_class.submission(complete, "softmax", released), folder / "solved.ipynb")
     nbformat.write(gallery(), folder / "gallery.ipynb")
-    packages = os.pathsep.join([str(registry.ROOT), os.environ["PYTHONPATH"]])
+    packages = os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]])
     return jupyter(
         "lab",
         folder,
@@ -83,7 +85,7 @@ def nothing_went_wrong(page):
 def test_every_check_of_a_chapter_passes_on_the_answers(lab, watched):
     page = watched().page
     run_all(page, lab, "solved")
-    count = len(registry.exercises_of("softmax"))
+    count = len(catalog.exercises_of("softmax"))
     page.locator(".attn-check").nth(count - 1).wait_for(timeout=300_000)
     for report in page.locator(".attn-check").all():
         words = report.inner_text()

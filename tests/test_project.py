@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autograder import registry
-from autograder.registry import ROOT
+from autograder.course import catalog
+from autograder.course.folder import ROOT
 
 
 def test_workflows_are_valid_and_run_what_ci_runs():
@@ -84,7 +84,7 @@ def test_requirements_have_upper_bounds():
             assert "<" in line or "==" in line, line
 
 
-@pytest.mark.parametrize("stem", registry.chapters())
+@pytest.mark.parametrize("stem", catalog.chapters())
 def test_a_chapters_stem_names_its_files_in_every_folder(stem):
     for path in (
         f"chapters/{stem}.md",

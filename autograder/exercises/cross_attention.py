@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from attnlab import probes
-from autograder.draw import normal, projections
 from autograder.exercise import Exercise, Written
+from autograder.generators import normal, projections
 from solutions import cross_attention as solutions
 
 ROLES = "One asks, the other answers"

@@ -5,8 +5,8 @@ import math
 import numpy as np
 
 from attnlab import probes
-from autograder.draw import disagreeing
 from autograder.exercise import Exercise, Written
+from autograder.generators import disagreeing
 from solutions import dot_products as solutions
 
 THE_CAT_SAT = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])

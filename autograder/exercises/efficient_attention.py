@@ -11,8 +11,8 @@ import torch
 import torch.nn.functional as F
 
 from attnlab import probes
-from autograder.draw import normal
 from autograder.exercise import Exercise, Written
+from autograder.generators import normal
 from solutions import efficient_attention as solutions
 
 ONLINE = "A softmax that has not seen everything yet"

@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from attnlab import probes
-from autograder.draw import normal, numbered
 from autograder.exercise import Exercise, Written
+from autograder.generators import normal, numbered
 from solutions import kv_cache as solutions
 from solutions.multi_head import merge_heads, split_heads
 from solutions.rope import apply_rope, apply_rope_interleaved

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from attnlab import probes
-from autograder.draw import normal
 from autograder.exercise import Exercise, Written
+from autograder.generators import normal
 from solutions import language_model as solutions
 from solutions.kv_cache import KVCache
 from solutions.transformer_block import LayerNorm, LlamaBlock, RMSNorm

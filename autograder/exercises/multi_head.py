@@ -10,8 +10,8 @@ import torch
 from torch import nn
 
 from attnlab import probes
-from autograder.draw import normal, numbered, projections
 from autograder.exercise import Exercise, Written
+from autograder.generators import normal, numbered, projections
 from solutions import multi_head as solutions
 
 CAT_SAT = torch.tensor([[[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]]], dtype=torch.float64)

@@ -9,8 +9,8 @@ import torch
 from torch import nn
 
 from attnlab import probes
-from autograder.draw import normal
 from autograder.exercise import Exercise, Written
+from autograder.generators import normal
 from solutions import positions as solutions
 
 CLOCKS = "Sines and cosines: a row of clock hands"

@@ -10,8 +10,8 @@ import math
 import torch
 
 from attnlab import probes
-from autograder.draw import normal
 from autograder.exercise import Exercise, Written
+from autograder.generators import normal
 from solutions import rope as solutions
 
 SPEEDS = "All pairs, each at its own speed"

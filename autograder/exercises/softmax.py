@@ -3,8 +3,8 @@
 import numpy as np
 
 from attnlab import probes
-from autograder.draw import both_signs
 from autograder.exercise import Exercise, Written
+from autograder.generators import both_signs
 from solutions import softmax as solutions
 
 # Tight enough to see an epsilon of 1e-10 in a denominator, wide enough for any order of the same operations.

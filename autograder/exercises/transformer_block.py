@@ -10,8 +10,8 @@ import torch.nn.functional as F
 from torch import nn
 
 from attnlab import probes
-from autograder.draw import normal
 from autograder.exercise import Exercise, Written
+from autograder.generators import normal
 from solutions import transformer_block as solutions
 
 LAYER_NORM = "Every token its own scale: LayerNorm"

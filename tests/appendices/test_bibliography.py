@@ -1,11 +1,11 @@
 """Works that are cited, and works that are listed."""
 
+from autograder.course.folder import ROOT
 import re
 
 import pytest
 from pybtex.database import parse_file
 
-from autograder.registry import ROOT
 
 ENTRIES = parse_file(str(ROOT / "references.bib")).entries
 PAGES = [*(ROOT / "chapters").glob("*.md"), *(ROOT / "appendices").glob("*.md")]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from autograder.course.folder import ROOT
+
 import functools
 import os
 import re
@@ -16,7 +18,6 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from autograder.registry import ROOT
 
 PAGE = ROOT / "appendices" / "languages.md"
 FOLDER = ROOT / "appendices" / "languages"

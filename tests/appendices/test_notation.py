@@ -1,35 +1,36 @@
 """The glossary and the chapters lead to each other."""
 
+from autograder.course.folder import ROOT
 import re
 
 import pytest
 
-from autograder import portable, registry
-from autograder.registry import ROOT
+from autograder.course import plain_markdown
+from autograder.course import catalog
 
-GLOSSARY = portable.glossary()
-SECTIONS = {f"terms_of_{stem}": stem for stem in registry.chapters()}
+GLOSSARY = plain_markdown.glossary()
+SECTIONS = {f"terms_of_{stem}": stem for stem in catalog.chapters()}
 
 
 def terms_in(stem: str) -> set[str]:
     """The terms that a chapter links to, in lower case."""
-    text = registry.chapter_path(stem).read_text("utf-8")
+    text = catalog.chapter_path(stem).read_text("utf-8")
     return {(match[1] or match[0]).lower() for match in re.findall(r"\{term\}`([^`<]+?)(?: <([^>]+)>)?`", text)}
 
 
-LINKED = {stem: terms_in(stem) for stem in registry.chapters()}
+LINKED = {stem: terms_in(stem) for stem in catalog.chapters()}
 
 
-@pytest.mark.parametrize("stem", registry.chapters())
+@pytest.mark.parametrize("stem", catalog.chapters())
 def test_a_chapter_leads_to_the_terms_that_it_is_the_first_to_use(stem):
     own = {term for term, section in GLOSSARY.items() if section == f"terms_of_{stem}"}
     assert own, f"appendices/notation.md has no section (terms_of_{stem})="
     assert own - LINKED[stem] == set()
 
 
-@pytest.mark.parametrize("stem", registry.chapters())
+@pytest.mark.parametrize("stem", catalog.chapters())
 def test_no_chapter_leads_to_a_term_that_a_later_one_brings(stem):
-    order = registry.chapters()
+    order = catalog.chapters()
     later = {f"terms_of_{other}" for other in order[order.index(stem) + 1:]}
     assert {term for term in LINKED[stem] if GLOSSARY[term] in later} == set()
 

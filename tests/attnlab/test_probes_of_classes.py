@@ -10,8 +10,8 @@ from attnlab import probes
 from attnlab.check import examine
 from attnlab.observe import observe
 from attnlab.report import as_text
-from autograder.draw import normal
 from autograder.exercise import Exercise
+from autograder.generators import normal
 
 
 class Scale(nn.Module):

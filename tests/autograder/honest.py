@@ -16,7 +16,7 @@ from pathlib import Path
 
 import nbformat
 
-from autograder import registry
+from autograder.course import catalog
 from tests.alternatives import dot_products as alternatives
 from tests.autograder import small_course
 
@@ -187,7 +187,7 @@ def _different(dot, cosine, double) -> dict[str, Honest]:
 
 
 def _wrong(name):
-    return registry.exercise(name).misconceptions
+    return catalog.exercise(name).misconceptions
 
 
 def _renamed(function, name: str) -> str:

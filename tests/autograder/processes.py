@@ -8,7 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from autograder import warm
+from autograder.sandbox import fork_client
 
 
 @contextlib.contextmanager
@@ -44,5 +44,5 @@ def command(pid: int) -> str:
 
 def jails() -> list[int]:
     """The processes of bubblewrap below this one, but for those of fork servers of its own."""
-    own = [pid for server in warm._servers.values() for pid in (server.process.pid, *below(server.process.pid))]
+    own = [pid for server in fork_client._servers.values() for pid in (server.process.pid, *below(server.process.pid))]
     return [pid for pid in below(os.getpid()) if command(pid).startswith("bwrap") and pid not in own]

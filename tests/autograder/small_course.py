@@ -10,7 +10,8 @@ from pathlib import Path
 import nbformat
 from nbgrader.api import Gradebook
 
-from autograder import assemble, release, sample_class
+from autograder.course import assemble, release
+from autograder.demo import sample_class
 
 ASSIGNMENT = "basics"
 SEED = "6305137816202098926"  # what some wrong answers earn depends on it

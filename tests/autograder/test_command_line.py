@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from autograder.registry import ROOT
+from autograder.course.folder import ROOT
 
 
 def run(*arguments):

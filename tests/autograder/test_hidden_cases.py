@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from attnlab.judge import judge
-from autograder import registry
+from autograder.course import catalog
 from autograder.exercise import PUBLIC_SEED
 from tests.conftest import HIDDEN_SEED
 
-EXERCISES = registry.all_exercises()
+EXERCISES = catalog.all_exercises()
 
 
 @pytest.mark.parametrize("seed", (HIDDEN_SEED, 271828))

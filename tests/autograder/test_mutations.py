@@ -15,13 +15,13 @@ from torch import nn
 
 from attnlab.check import examine
 from attnlab.judge import judge
-from autograder import registry
+from autograder.course import catalog
 from autograder.exercise import PUBLIC_SEED
 from tests.conftest import HIDDEN_SEED
 
 SEEDS = (PUBLIC_SEED, HIDDEN_SEED)
 
-EXERCISES = registry.all_exercises()
+EXERCISES = catalog.all_exercises()
 MISTAKES = [
     pytest.param(name, i, id=f"{name}-{m.wrong.__name__}")
     for name, exercise in EXERCISES.items()
@@ -30,7 +30,7 @@ MISTAKES = [
 
 
 def alternatives(name: str) -> list:
-    module = importlib.import_module(f"tests.alternatives.{registry.chapter_of(name)}")
+    module = importlib.import_module(f"tests.alternatives.{catalog.chapter_of(name)}")
     return module.ALTERNATIVES.get(name, [])
 
 

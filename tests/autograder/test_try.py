@@ -11,8 +11,10 @@ from types import SimpleNamespace
 import pytest
 
 from autograder import __main__ as command_line
-from autograder import jail, registry
-from autograder.grading import grade_file
+from autograder.course import catalog
+from autograder.course.folder import ROOT, course_seed
+from autograder.grading.single_file import grade_file
+from autograder.sandbox import bubblewrap
 
 RIGHT = """import numpy as np
 def softmax(x, axis=-1):
@@ -26,10 +28,12 @@ def softmax(x, axis=-1):
 
 
 def attempt(*arguments, timeout: float = 120):
-    unconfined = {jail.NO_JAIL: "1"} if jail.problem() else {}  # otherwise a line says that there is no jail
+    unconfined = (
+        {bubblewrap.NO_JAIL: "1"} if bubblewrap.problem() else {}
+    )  # otherwise a line says that there is no jail
     return subprocess.run(
         [sys.executable, "-m", "autograder", "try", *map(str, arguments)],
-        cwd=registry.ROOT,
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=timeout,
@@ -40,8 +44,8 @@ def attempt(*arguments, timeout: float = 120):
 @pytest.fixture
 def attempt_here(capfd, monkeypatch):
     """The same command in this process, which has imported everything. The file is run in one of its own as ever."""
-    if jail.problem():
-        monkeypatch.setenv(jail.NO_JAIL, "1")
+    if bubblewrap.problem():
+        monkeypatch.setenv(bubblewrap.NO_JAIL, "1")
 
     def run(*arguments):
         capfd.readouterr()
@@ -79,7 +83,7 @@ def test_each_file_is_one_json_object_on_one_line(file, tmp_path):
     assert run.returncode == 0 and run.stderr == ""
     found = records(run)
     assert [entry["file"] for entry in found] == [str(path) for path in paths]
-    full = registry.exercise("softmax").points
+    full = catalog.exercise("softmax").points
     assert [entry["points"] for entry in found[2:]] == [0, 0, 0, full] and found[0]["points"] == full
     for entry in found:
         assert entry["exercise"] == "softmax" and entry["max_points"] == full
@@ -93,7 +97,7 @@ def test_each_file_is_one_json_object_on_one_line(file, tmp_path):
 
 def test_without_json_it_prints_a_table_a_file(file):
     run = attempt("softmax", file("right.py", RIGHT), file("wrong.py", NO_MAXIMUM), file("bad.py", "1 / 0"))
-    full = f"{registry.exercise('softmax').points:g}"
+    full = f"{catalog.exercise('softmax').points:g}"
     assert run.returncode == 0 and run.stderr == ""
     assert f"right.py: {full} of {full} points" in run.stdout and " no   " in run.stdout
     assert f"bad.py: 0 of {full} points: the file raised ZeroDivisionError in line 1: division by zero" in run.stdout
@@ -129,7 +133,7 @@ def test_an_answer_that_prints_does_not_disturb_the_json(file, attempt_here):
     noisy = "print('{')\nimport os\nos.write(1, b'noise')\nos.write(2, b'noise')\n"
     noisy += RIGHT.replace("    e =", "    print(x); e =")
     run = attempt_here("softmax", file("noisy.py", noisy), "--json")
-    assert run.stderr == "" and records(run)[0]["points"] == registry.exercise("softmax").points
+    assert run.stderr == "" and records(run)[0]["points"] == catalog.exercise("softmax").points
 
 
 @pytest.mark.slow
@@ -143,7 +147,7 @@ def test_a_file_that_hangs_gets_a_reason_after_ten_seconds_and_the_next_goes_on(
 
 def test_nothing_hidden_is_in_the_output(file, attempt_here):
     tell = "def softmax(x, axis=-1):\n    raise type('E' + repr(x.tolist()), (ValueError,), {})(repr(x.tolist()))\n"
-    hidden = registry.exercise("softmax").material(_seed(), misconceptions=False)
+    hidden = catalog.exercise("softmax").material(_seed(), misconceptions=False)
     for path in (file("tell.py", tell), file("same.py", "def softmax(x, axis=-1):\n    return x * 1.5\n")):
         for flags in ([], ["--json"]):
             run = attempt_here("softmax", path, *flags)
@@ -154,13 +158,12 @@ def test_nothing_hidden_is_in_the_output(file, attempt_here):
 
 
 def _seed() -> int:
-    from autograder import secret
 
-    return secret.seed()
+    return course_seed()
 
 
-@pytest.mark.parametrize("stem", registry.chapters())
+@pytest.mark.parametrize("stem", catalog.chapters())
 def test_an_exercise_of_every_chapter_takes_its_reference_as_a_file(stem):
     """The chapter's solutions as one file: what a student who is done has."""
-    report = grade_file(registry.ROOT / "solutions" / f"{stem}.py", next(iter(registry.exercises_of(stem).values())))
+    report = grade_file(ROOT / "solutions" / f"{stem}.py", next(iter(catalog.exercises_of(stem).values())))
     assert report.points == report.max_points

@@ -11,14 +11,14 @@ import importlib
 import pytest
 
 from attnlab.check import examine
-from autograder import registry
+from autograder.course import catalog
 from autograder.exercise import PUBLIC_SEED
 from tests.conftest import HIDDEN_SEED
 
 SEEDS = (PUBLIC_SEED, HIDDEN_SEED)
 UNSEEN = {
     name: answers
-    for stem in registry.chapters()
+    for stem in catalog.chapters()
     for name, answers in importlib.import_module(f"tests.unseen.{stem}").UNSEEN.items()
 }
 
@@ -35,4 +35,4 @@ def test_an_unseen_wrong_answer_loses_points_and_is_named_rightly_or_not_at_all(
 
 
 def test_every_exercise_has_one():
-    assert UNSEEN.keys() == registry.all_exercises().keys()
+    assert UNSEEN.keys() == catalog.all_exercises().keys()

@@ -18,7 +18,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from autograder import registry
+from autograder.course.folder import ROOT
 from tests.book.pages import WIDTHS, begin, nothing_went_wrong
 from tests.conftest import new_page
 
@@ -57,7 +57,7 @@ def site(tmp_path_factory):
             command = [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", "-W", "-n", "--keep-going"]
             done = subprocess.run(
                 [*command, "--path-output", str(shared / "book")],
-                cwd=registry.ROOT,
+                cwd=ROOT,
                 text=True,
                 capture_output=True,
                 timeout=900,

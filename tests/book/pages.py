@@ -7,11 +7,12 @@ from pathlib import Path
 import axe_playwright_python
 import yaml
 
-from autograder import registry
+from autograder.course import catalog
+from autograder.course.folder import ROOT
 from tests.conftest import Watched
 
-CHAPTERS = [f"chapters/{stem}" for stem in registry.chapters()]
-TOC = yaml.safe_load((registry.ROOT / "_toc.yml").read_text("utf-8"))
+CHAPTERS = [f"chapters/{stem}" for stem in catalog.chapters()]
+TOC = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
 PAGES = [TOC["root"], *(page["file"] for part in TOC["parts"] for page in part["chapters"]), "search", "genindex"]
 WIDTHS = {"laptop": dict(width=1280, height=900), "phone": dict(width=390, height=844)}
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")

@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from docutils import nodes, utils
 
-from autograder import registry
+from autograder.course import catalog
 from book import mathematics
 
 
@@ -110,8 +110,8 @@ def test_a_line_does_not_begin_with_the_comma_after_a_formula():
 
 def test_every_formula_of_the_course_can_be_set():
     found = 0
-    for stem in registry.chapters():
-        prose = re.sub(r"^```.*?^```$|`[^`\n]+`", "", registry.chapter_path(stem).read_text("utf-8"), flags=re.S | re.M)
+    for stem in catalog.chapters():
+        prose = re.sub(r"^```.*?^```$|`[^`\n]+`", "", catalog.chapter_path(stem).read_text("utf-8"), flags=re.S | re.M)
         for display, inline in re.findall(r"\$\$(.+?)\$\$|(?<![\\$])\$([^$]+)\$", prose, re.DOTALL):
             mathematics.mathml(display or inline, bool(display))
             found += 1

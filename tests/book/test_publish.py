@@ -15,9 +15,9 @@ import pytest
 import yaml
 
 from attnlab.mine import PROVIDED
-from autograder import registry, release
+from autograder.course import catalog, release
+from autograder.course.folder import ROOT
 from autograder.errors import CourseError
-from autograder.registry import ROOT
 from book import leaks, publish
 
 pytestmark = pytest.mark.slow
@@ -41,11 +41,11 @@ def test_the_tree_holds_chapters_notebooks_attnlab_and_the_bundle_and_nothing_th
             "attention-course.zip",
             "pyproject.toml",
             "requirements.txt",
-            *(f"chapters/{stem}.md" for stem in registry.chapters()),
-            *(f"notebooks/{stem}.ipynb" for stem in registry.chapters()),
+            *(f"chapters/{stem}.md" for stem in catalog.chapters()),
+            *(f"notebooks/{stem}.ipynb" for stem in catalog.chapters()),
         ]
     )
-    assert {f"attnlab/checks/{name}.npz" for name in registry.all_exercises()} <= set(names)
+    assert {f"attnlab/checks/{name}.npz" for name in catalog.all_exercises()} <= set(names)
 
 
 def test_no_file_of_the_private_folders_is_in_it_under_any_name(published, names):
@@ -79,11 +79,11 @@ def test_neither_a_seed_of_this_checkout_nor_a_rubric_nor_a_path_of_this_machine
     seeds = [path.read_text().strip() for path in ROOT.glob("**/secret_seed") if path.stat().st_size]
     rubrics = [
         line.strip()
-        for stem in registry.chapters()
-        for line in registry.written_of(stem).rubric.splitlines()
+        for stem in catalog.chapters()
+        for line in catalog.written_of(stem).rubric.splitlines()
         if len(line.strip()) > 40
     ]
-    assert len(rubrics) >= len(registry.chapters())
+    assert len(rubrics) >= len(catalog.chapters())
     for name in names:
         text = (published / name).read_text("utf-8", errors="replace")
         # The same words in a notebook's JSON, where quotes are escaped.
@@ -93,7 +93,7 @@ def test_neither_a_seed_of_this_checkout_nor_a_rubric_nor_a_path_of_this_machine
 
 def test_the_same_course_gives_the_same_bytes(published, monkeypatch):
     """Made once more, with two chapters, which are quick to make: files that stand for themselves, and the bundle's."""
-    monkeypatch.setattr(registry, "chapters", lambda: ("dot_products", "kv_cache"))
+    monkeypatch.setattr(catalog, "chapters", lambda: ("dot_products", "kv_cache"))
     again = dict(publish.files())
     bundles = [
         zipfile.ZipFile(io.BytesIO(data))
@@ -114,7 +114,7 @@ def test_binder_can_run_what_it_is_to_run(published):
 
 def test_the_bundle_in_it_holds_the_same_notebooks(published):
     with zipfile.ZipFile(published / "attention-course.zip") as archive:
-        for stem in registry.chapters():
+        for stem in catalog.chapters():
             assert archive.read(f"{release.NAME}/{stem}.ipynb") == (published / f"notebooks/{stem}.ipynb").read_bytes()
 
 

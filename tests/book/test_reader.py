@@ -3,7 +3,7 @@
 import pytest
 import toy
 
-from autograder import chapter
+from autograder.course import chapter
 from book import quiet, reader
 
 

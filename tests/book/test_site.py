@@ -15,7 +15,8 @@ import pytest
 from fontTools.ttLib import TTFont
 from PIL import Image
 
-from autograder import registry, release
+from autograder.course import release
+from autograder.course.folder import ROOT
 from book import fonts, leaks, weight
 from tests.book.pages import (
     CHAPTERS,
@@ -92,15 +93,13 @@ def test_a_planted_answer_is_found_from_the_command_line(tmp_path, name, before,
     """In a chapter, in a report, in a script: `python -m book.leaks` names the file and fails."""
     line = next(
         line.strip()
-        for line in (registry.ROOT / "solutions/softmax.py").read_text("utf-8").splitlines()
+        for line in (ROOT / "solutions/softmax.py").read_text("utf-8").splitlines()
         if line.strip().startswith("return ") and len(leaks.squeeze(line)) >= 20
     )
     path = tmp_path / name
     path.parent.mkdir(parents=True)
     path.write_text(before + line + after, "utf-8")
-    done = subprocess.run(
-        [sys.executable, "-m", "book.leaks", str(tmp_path)], cwd=registry.ROOT, text=True, capture_output=True
-    )
+    done = subprocess.run([sys.executable, "-m", "book.leaks", str(tmp_path)], cwd=ROOT, text=True, capture_output=True)
     assert done.returncode == 1
     assert f"{path}: leaks solutions/softmax.py:" in done.stdout
 

@@ -22,8 +22,8 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autograder import assemble, registry
-from autograder.registry import ROOT
+from autograder.course import assemble, catalog
+from autograder.course.folder import ROOT
 from tests.conftest import WITHOUT
 
 GUIDES = ROOT / "guides"
@@ -86,7 +86,7 @@ def clone(folder: Path) -> Path:
     for name in ("requirements.txt", "pyproject.toml"):
         os.utime(folder / name, (0, 0))
     # So does the note that the data of the checks is up to date.
-    assemble.write_checks(registry.chapters())
+    assemble.write_checks(catalog.chapters())
     (folder / "build").mkdir()
     (folder / "build" / "checks_stamp").write_bytes((ROOT / "build" / "checks_stamp").read_bytes())
     return folder

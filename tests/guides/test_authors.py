@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from autograder.registry import ROOT
+from autograder.course.folder import ROOT
 from tests.guides import runner
 
 pytestmark = pytest.mark.slow

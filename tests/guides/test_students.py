@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder import release
+from autograder.course import release
 from tests.guides import runner
 
 pytestmark = pytest.mark.slow

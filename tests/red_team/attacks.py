@@ -1162,11 +1162,11 @@ attack(
     beside(
         """
     import importlib
-    for name in ("autograder", "autograder.secret", "autograder.hidden", "solutions.softmax", "tests"):
+    for name in ("autograder", "autograder.course.folder", "autograder.nbgrader_plugins.stock", "solutions.softmax", "tests"):
         try: importlib.import_module(name)
         except ImportError: pass
         else: print("IMPO" + "RTED", name)
-    try: print("SE" + "ED", importlib.import_module("autograder.secret").seed())
+    try: print("SE" + "ED", importlib.import_module("autograder.course.folder").course_seed())
     except ImportError: pass
     """,
         RIGHT,

@@ -15,7 +15,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from autograder import registry
+from autograder.course.folder import ROOT
 from tests.red_team import course as class_
 from tests.red_team.attacks import ATTACKS, FULL, RIGHT, STEM, TARGET, Attack, Kit
 
@@ -109,7 +109,7 @@ def _command(course: Path, *arguments: str) -> str:
             "--Execute.timeout=60",
             "--Execute.iopub_timeout=60",
         ],  # a busy machine is not to look like an attack
-        cwd=registry.ROOT / "autograder",
+        cwd=ROOT / "autograder",
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,

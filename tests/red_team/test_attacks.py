@@ -11,7 +11,8 @@ import numpy as np
 import pytest
 from nbgrader.api import Gradebook
 
-from autograder import registry, release, secret
+from autograder.course import catalog, release
+from autograder.course.folder import course_seed
 from autograder.exercise import PUBLIC_SEED
 from tests.red_team import course as class_
 from tests.red_team.attacks import ATTACKS, FULL, MARK, RIGHT, STEM, TARGET, Kit
@@ -77,10 +78,10 @@ def hidden_numbers(graded):
     """The first digits of every number that is drawn from the secret seed, as a page would show it."""
 
     def drawn(seed):
-        materials = [exercise.material(seed, misconceptions=False) for exercise in registry.exercises_of(STEM).values()]
+        materials = [exercise.material(seed, misconceptions=False) for exercise in catalog.exercises_of(STEM).values()]
         return set(_numbers(materials))
 
-    return drawn(secret.seed(graded.course)) - drawn(PUBLIC_SEED)
+    return drawn(course_seed(graded.course)) - drawn(PUBLIC_SEED)
 
 
 def _numbers(value):
@@ -139,7 +140,7 @@ def _look_for_leaks(graded, attack, name, hidden_numbers):
     if page.exists():
         texts["page"] = page.read_text("utf-8")
     for where, text in texts.items():
-        for words in (*attack.absent, str(secret.seed(graded.course)), str(graded.course / "source")):
+        for words in (*attack.absent, str(course_seed(graded.course)), str(graded.course / "source")):
             assert words not in text, (where, words)
         seen = hidden_numbers & set(re.findall(_LONG_NUMBER, text))
         assert not seen, (where, seen)

@@ -1,0 +1,298 @@
+"""Join chapter, solution and grading cell into the nbgrader source notebook, and make the data of the checks.
+
+Generated, never edited: `build/course/source/<stem>/<stem>.ipynb` for nbgrader, `attnlab/checks/<name>.npz` for the
+student's `check`. One assignment per chapter, named after it.
+"""
+
+from __future__ import annotations
+
+import ast
+import fcntl
+import hashlib
+import inspect
+import textwrap
+from pathlib import Path
+
+import nbformat
+import numpy as np
+
+from attnlab import codec
+from attnlab.check import CHECKS
+from attnlab.compare import agree
+from autograder.course import catalog, chapter, plain_markdown, prerequisites
+from autograder.course.folder import ROOT, course_folder
+from autograder.errors import CourseError
+
+
+def write_all(stems: list[str] | tuple[str, ...] = (), course: Path | None = None) -> list[Path]:
+    """Write source notebooks and check data for the chapters named (all, if none is); returns the notebooks' paths."""
+    unknown = [stem for stem in stems if stem not in catalog.chapters()]
+    if unknown:
+        raise CourseError(f"unknown chapter {unknown[0]!r}; there are: {', '.join(catalog.chapters())}")
+    written = []
+    for stem in stems or catalog.chapters():
+        notebook = source_notebook(stem)
+        path = (course or course_folder()) / "source" / stem / f"{stem}.ipynb"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        _write_if_changed(path, nbformat.writes(notebook).encode("utf-8"))
+        written.append(path)
+    write_checks(stems or catalog.chapters())
+    return written
+
+
+def write_checks(stems) -> list[Path]:
+    """Bring the data of the checks up to date; a file is touched only if it says something else than before.
+
+    It takes long to make them, so nothing is done where nothing they depend on has changed.
+    """
+    CHECKS.mkdir(exist_ok=True)
+    touched, everything = [], set(stems) == set(catalog.chapters())
+    stamp = ROOT / "build" / "checks_stamp"
+    stamp.parent.mkdir(exist_ok=True)
+    with stamp.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second finds it done
+        if not (stamp.is_file() and stamp.read_text("ascii") == _fingerprint()):
+            touched = _make_checks(stems)
+            if everything:
+                stamp.write_text(_fingerprint(), "ascii")
+    return touched
+
+
+def _make_checks(stems) -> list[Path]:
+    touched = []
+    for stem in stems:
+        for name, exercise in catalog.exercises_of(stem).items():
+            path, material = CHECKS / f"{name}.npz", compact(exercise.material())
+            if not (path.exists() and is_current(path, material)):
+                path.write_bytes(codec.pack(material))
+                touched.append(path)
+    if set(stems) == set(catalog.chapters()):
+        for stray in set(CHECKS.glob("*.npz")) - {CHECKS / f"{name}.npz" for name in catalog.all_exercises()}:
+            stray.unlink()
+    return touched
+
+
+# The code and the data that material is made from.
+MADE_FROM = (
+    ("attnlab", "*.py"),
+    ("attnlab", "data/*.npz"),
+    ("solutions", "*.py"),
+    ("autograder/exercises", "*.py"),
+    ("autograder", "exercise.py"),
+    ("autograder", "generators.py"),
+)
+
+
+def fingerprint(sources) -> str:
+    """A hash of files, by folders and patterns."""
+    found = hashlib.sha256()
+    for folder, pattern in sources:
+        for path in sorted((ROOT / folder).glob(pattern)):
+            found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
+    return found.hexdigest()
+
+
+def _fingerprint() -> str:
+    """Of all that the data of the checks is made from, and of the data."""
+    return fingerprint([*MADE_FROM, ("attnlab", "checks/*.npz"), ("autograder/course", "assemble.py")])
+
+
+def compact(material: dict) -> dict:
+    """Material as it is shipped: where a misconception gives the right result, None stands for it."""
+    for m in material["misconceptions"]:
+        m["outcomes"] = [
+            [
+                None if "value" in wrong and agree(right["value"], wrong["value"], p["rtol"], p["atol"]) else wrong
+                for right, wrong in zip(p["expected"], row)
+            ]
+            for p, row in zip(material["properties"], m["outcomes"])
+        ]
+    return material
+
+
+def is_current(path: Path, material: dict) -> bool:
+    """Whether a check's file says what `material` says. Rounding may differ from one machine to the next."""
+    try:
+        stored = codec.unpack(path.read_bytes())
+    except codec.CodecError:
+        return False
+    return _alike(stored, material)
+
+
+def _alike(a, b) -> bool:
+    if isinstance(a, dict) and isinstance(b, dict):
+        return a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
+    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
+        return type(a) is type(b) and len(a) == len(b) and all(map(_alike, a, b))
+    single = "float32" in str(getattr(a, "dtype", ""))
+    with np.errstate(all="ignore"):
+        return agree(a, b, rtol=1e-4, atol=1e-5) if single else agree(a, b, rtol=1e-9, atol=1e-12)
+
+
+def source_notebook(stem: str) -> nbformat.NotebookNode:
+    """The instructor's notebook of one chapter: solutions in place, graded cells locked, markdown made portable."""
+    notebook = chapter.read(stem)
+    prerequisites.names(stem)  # an import from a later chapter is told here
+    where = f"chapters/{stem}.md"
+    found = chapter.find_exercises(notebook, where)
+    exercises, checks = {cells.stub: cells.name for cells in found}, {cells.check: cells.name for cells in found}
+    made = []
+    for i, cell in enumerate(notebook.cells):
+        if i in exercises:
+            made.append(_solution_cell(stem, exercises[i], cell.source))
+        elif i in checks:
+            made.append(_graded_cell(catalog.exercises_of(stem)[checks[i]], cell.source))
+        elif chapter.is_written(cell):
+            made += _written_cells(stem, plain_markdown.markdown(cell.source, where))
+        elif cell.cell_type == "markdown":
+            made.append(nbformat.v4.new_markdown_cell(plain_markdown.markdown(cell.source, where)))
+        else:
+            made.append(nbformat.v4.new_code_cell(cell.source, metadata=_plain_metadata(cell)))
+    for number, cell in enumerate(made):
+        cell["id"] = f"{stem.replace('_', '-')}-{number}"
+    return nbformat.v4.new_notebook(
+        cells=made,
+        metadata={
+            "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"},
+            "language_info": {"name": "python"},
+        },
+    )
+
+
+def splice(stub: str, solution: str, where: str) -> str:
+    """The stub with each body replaced by the solution's between nbgrader's markers; docstrings stay the stub's.
+
+    stub, solution: source of one function, or of one class whose methods are treated one by one
+    Raises CourseError if signatures or methods differ.
+    """
+    wanted, given = chapter.definition_in(stub, where), chapter.definition_in(solution, where)
+    answers = {name: node for name, node in _functions(given)}
+    lines, source = stub.rstrip().split("\n"), solution.split("\n")
+    replaced = []
+    for name, node in _functions(wanted):
+        if name not in answers:
+            raise CourseError(f"{where}: the solution of {wanted.name} has no {name}")
+        answer = answers.pop(name)
+        if _signature(node) != _signature(answer):
+            raise CourseError(
+                f"{where}: the stub {name}{_signature(node)} and its solution "
+                f"{name}{_signature(answer)} differ in signature"
+            )
+        if not _is_stub(node):
+            continue
+        replaced.append((node, _body_lines(answer, source, given=_given(node, answer, where))))
+    if answers:
+        raise CourseError(f"{where}: the solution of {wanted.name} defines {', '.join(answers)}, which the stub lacks")
+    if not replaced:
+        raise CourseError(f"{where}: the exercise {wanted.name} has no `raise NotImplementedError` to fill in")
+    for node, body in reversed(replaced):
+        last = node.body[-1]
+        indent = " " * last.col_offset
+        marked = [f"{indent}### BEGIN SOLUTION", *body, f"{indent}### END SOLUTION"]
+        lines[last.lineno - 1 : last.end_lineno] = marked
+    return "\n".join(lines)
+
+
+def solution_source(stem: str, name: str) -> str:
+    """The source of one reference. Raises CourseError if there is none."""
+    reference = catalog.exercises_of(stem)[name].reference
+    if reference.__module__ != f"solutions.{stem}":
+        raise CourseError(f"the reference of {name} must come from solutions/{stem}.py")
+    return textwrap.dedent(inspect.getsource(reference))
+
+
+def _functions(node):
+    if isinstance(node, ast.FunctionDef):
+        return [(node.name, node)]
+    return [(f"{node.name}.{item.name}", item) for item in node.body if isinstance(item, ast.FunctionDef)]
+
+
+def _signature(node: ast.FunctionDef) -> str:
+    returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
+    return f"({ast.unparse(node.args)}){returns}"
+
+
+def _is_stub(node: ast.FunctionDef) -> bool:
+    last = node.body[-1]
+    return isinstance(last, ast.Raise) and "NotImplementedError" in ast.unparse(last)
+
+
+def _given(stub: ast.FunctionDef, answer: ast.FunctionDef, where: str) -> int:
+    """How many statements the stub gives away before its `raise`; the solution must begin with the same ones."""
+    given = [ast.unparse(item) for item in _statements(stub)[:-1]]
+    if [ast.unparse(item) for item in _statements(answer)[: len(given)]] != given:
+        raise CourseError(f"{where}: the solution of {stub.name} does not begin as the stub does")
+    return len(given)
+
+
+def _statements(node: ast.FunctionDef) -> list[ast.stmt]:
+    return node.body[1:] if ast.get_docstring(node) is not None else node.body
+
+
+def _body_lines(node: ast.FunctionDef, source: list[str], given: int) -> list[str]:
+    """The lines of a function's body, comments too, without docstring and the first `given` statements."""
+    statements = _statements(node)
+    before = node.body[: len(node.body) - len(statements) + given]
+    start = before[-1].end_lineno if before else statements[0].lineno - 1
+    # Lines are taken as they stand, multi-line strings too: stubs and solutions are both indented by four spaces.
+    return "\n".join(source[start : node.end_lineno]).strip("\n").split("\n")
+
+
+def _solution_cell(stem: str, name: str, stub: str):
+    source = splice(stub, solution_source(stem, name), f"chapters/{stem}.md, {name}")
+    return nbformat.v4.new_code_cell(source, metadata={"nbgrader": _nbgrader(name, "code", solution=True)})
+
+
+def _graded_cell(exercise, source: str):
+    # On the instructor's side `check` means the hidden tests. The import is cut from the students' copy, where
+    # the same line runs attnlab's check on public cases.
+    hidden = [
+        "### BEGIN HIDDEN TESTS",
+        "from autograder.hidden import check_for",
+        f"check = check_for({exercise.name!r})",
+        "### END HIDDEN TESTS",
+        source.strip(),
+    ]
+    points = 0 if exercise.bonus else exercise.points  # a bonus goes on top, as nbgrader's extra credit
+    return nbformat.v4.new_code_cell(
+        "\n".join(hidden),
+        metadata={"nbgrader": _nbgrader(f"check-{exercise.name}", "code", grade=True, locked=True, points=points)},
+    )
+
+
+def _written_cells(stem: str, question: str):
+    written = catalog.written_of(stem)
+    rubric = f"\n\n=== BEGIN MARK SCHEME ===\n\n{textwrap.dedent(written.rubric).strip()}\n\n=== END MARK SCHEME ==="
+    answer = nbformat.v4.new_markdown_cell(
+        "Write your answer here.",
+        metadata={
+            "nbgrader": _nbgrader(f"written-{stem}", "markdown", grade=True, solution=True, points=written.points)
+        },
+    )
+    asked = nbformat.v4.new_markdown_cell(
+        question + rubric, metadata={"nbgrader": _nbgrader(f"question-{stem}", "markdown", locked=True)}
+    )
+    return [asked, answer]
+
+
+def _nbgrader(grade_id: str, cell_type: str, grade=False, solution=False, locked=False, points=None) -> dict:
+    made = {
+        "grade_id": grade_id,
+        "grade": grade,
+        "solution": solution,
+        "locked": locked,
+        "task": False,
+        "schema_version": 3,
+        "cell_type": cell_type,
+    }
+    return made if points is None else {**made, "points": points}
+
+
+def _plain_metadata(cell) -> dict:
+    """What Jupyter understands of the book's tags: a folded input stays folded."""
+    return {"jupyter": {"source_hidden": True}} if "hide-input" in cell.metadata.get("tags", []) else {}
+
+
+def _write_if_changed(path: Path, data: bytes) -> None:
+    if not path.exists() or path.read_bytes() != data:
+        path.write_bytes(data)

@@ -1,0 +1,74 @@
+"""What a course is, in one place: the checkout, the course's folder, its secret seed and its gradebook's address.
+
+The folder holds `source`, `release`, `submitted`, `autograded`, `feedback`, `gradebook.db` and the seed, from which hidden
+inputs are drawn. The seed never leaves it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import tempfile
+from pathlib import Path
+
+from autograder.errors import CourseError
+
+ROOT = Path(__file__).resolve().parents[2]
+COURSE_DIR = "COURSE_DIR"
+GRADEBOOK_URL = "GRADEBOOK_URL"  # PostgreSQL, such as postgresql+psycopg://grader@127.0.0.1/attention
+GIVEN_SEED = "AUTOGRADER_SEED"
+
+
+def course_folder(named: Path | None = None) -> Path:
+    """Where a course lives: the folder named, COURSE_DIR, or build/course in this checkout."""
+    return Path(named or os.environ.get(COURSE_DIR) or ROOT / "build" / "course").resolve()
+
+
+def gradebook_url(course: Path) -> str:
+    """The address of a course's gradebook: GRADEBOOK_URL, or the SQLite file in its folder."""
+    return os.environ.get(GRADEBOOK_URL) or f"sqlite:///{course / 'gradebook.db'}"
+
+
+def existing_gradebook(course: Path) -> str:
+    """The address of a gradebook to read. Raises CourseError where a file is meant and none is there.
+
+    To open a SQLite file that does not exist would create it.
+    """
+    if not os.environ.get(GRADEBOOK_URL) and not (course / "gradebook.db").is_file():
+        raise CourseError(f"no gradebook in {course}: release an assignment first, or name the course with --course")
+    return gradebook_url(course)
+
+
+def seed_path(course: Path | None = None) -> Path:
+    """Where the seed of a course lies; `course_folder()` if none is named."""
+    return course_folder(course) / "secret_seed"
+
+
+def course_seed(course: Path | None = None) -> int:
+    """The course's seed, made on first use. It is readable by its owner alone.
+
+    AUTOGRADER_SEED, a whole number, stands in for it where gradings of different courses are compared.
+    """
+    if os.environ.get(GIVEN_SEED, "").isdecimal():
+        return int(os.environ[GIVEN_SEED])
+    place = seed_path(course)
+    if not place.exists():
+        _make_seed(place)
+    text = place.read_text("ascii", errors="replace").strip()
+    if not text.isdecimal():
+        raise CourseError(f"{place} does not hold a whole number; delete it and a new one is made")
+    return int(text)
+
+
+def _make_seed(place: Path) -> None:
+    """Write a new seed in one step, so that processes that start at the same time all read the same one."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    descriptor, draft = tempfile.mkstemp(dir=place.parent, prefix=place.name)  # readable by its owner alone
+    try:
+        with os.fdopen(descriptor, "w") as file:
+            file.write(str(secrets.randbits(64)))
+        with contextlib.suppress(FileExistsError):  # another process was first
+            os.link(draft, place)
+    finally:
+        os.unlink(draft)

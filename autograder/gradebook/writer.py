@@ -1,0 +1,218 @@
+"""The one writer: enters what was graded into nbgrader's gradebook, a submission in one transaction.
+
+One connection serves a whole run. Rows are found by keys that have an index, so a gradebook of ten thousand students
+is as fast as an empty one. To enter a result again changes nothing.
+"""
+
+from __future__ import annotations
+
+import datetime
+from dataclasses import dataclass, field
+
+import sqlalchemy
+from nbgrader.api import Comment, Grade, Gradebook, MissingEntry, Student, SubmittedAssignment, SubmittedNotebook
+
+from autograder.grading import submission as intake
+
+# nbgrader looks grades and comments up by their notebook, and its tables have no index for it: each look would read
+# the whole table. An index changes no row, and nbgrader's own pages become quicker by it, too.
+INDEXES = [
+    ("grade", "notebook_id"),
+    ("comment", "notebook_id"),
+    ("submitted_notebook", "assignment_id"),
+    ("submitted_assignment", "student_id"),
+]
+
+
+@dataclass(frozen=True)
+class _Notebook:
+    """What the gradebook has of one notebook of an assignment: ids by the names of the cells."""
+
+    id: str
+    grades: dict[str, str]
+    comments: dict[str, str]
+
+
+@dataclass
+class _Assignment:
+    id: str
+    notebooks: dict[str, _Notebook] = field(default_factory=dict)
+
+
+class Writer:
+    """Use as a context manager. late: `late(student, score, seconds)` gives the penalty of a notebook, or None."""
+
+    def __init__(self, db_url: str, course_id: str, late=None):
+        self._gradebook = Gradebook(db_url, course_id)
+        self._db, self._late = self._gradebook.db, late
+        self._assignments: dict[str, _Assignment] = {}
+        _make_indexes(self._gradebook.engine)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self._gradebook.close()
+
+    def official(self, assignment: str) -> dict[str, list[intake.Official]]:
+        """The record of an assignment's cells, by notebook. Raises MissingEntry."""
+        try:
+            return {
+                notebook.name: _official_cells(notebook)
+                for notebook in self._gradebook.find_assignment(assignment).notebooks
+            }
+        finally:
+            self._forget()
+
+    def admit(self, student: str, create: bool) -> None:
+        """Make sure that the gradebook knows a student. Raises MissingEntry where it does not and shall not."""
+        known = self._db.query(Student.id).filter(Student.id == student).one_or_none()
+        self._forget()
+        if known is None and not create:
+            raise MissingEntry(f"No such student: {student}")
+        if known is None:
+            self._gradebook.add_student(student)
+            self._forget()
+
+    def enter(self, assignment: str, student: str, timestamp: datetime.datetime | None, notebooks: dict) -> None:
+        """Enter all scores, comments and penalties of a submission. Raises MissingEntry for an unknown assignment.
+
+        notebooks: by name, as `work.grade` gives them
+        """
+        known = self._known(assignment)
+        try:
+            self._enter_whole(known, student, timestamp, notebooks)
+        except sqlalchemy.exc.IntegrityError:  # somebody else made the same rows in between: now they are there
+            self._enter_whole(known, student, timestamp, notebooks)
+
+    def _enter_whole(self, assignment: _Assignment, student: str, timestamp, notebooks: dict) -> None:
+        try:
+            self._enter(assignment, student, timestamp, notebooks)
+            self._db.commit()
+        finally:
+            self._forget()  # what was not committed is not there
+
+    def _enter(self, assignment: _Assignment, student: str, timestamp, notebooks: dict) -> None:
+        submission = (
+            self._db.query(SubmittedAssignment)
+            .filter(SubmittedAssignment.assignment_id == assignment.id, SubmittedAssignment.student_id == student)
+            .one_or_none()
+        )
+        if submission is None:
+            submission = SubmittedAssignment(assignment_id=assignment.id, student_id=student)
+            self._db.add(submission)
+        if timestamp is not None:
+            submission.timestamp = timestamp
+        self._db.flush()
+        for name, plan in assignment.notebooks.items():
+            result = notebooks[name]
+            entry = (
+                self._db.query(SubmittedNotebook)
+                .filter(SubmittedNotebook.notebook_id == plan.id, SubmittedNotebook.assignment_id == submission.id)
+                .one_or_none()
+            )
+            is_new = entry is None
+            if is_new:
+                entry = SubmittedNotebook(notebook_id=plan.id, assignment_id=submission.id)
+                self._db.add(entry)
+                self._db.flush()
+            self._enter_grades(entry.id, is_new, plan.grades, result)
+            self._enter_comments(entry.id, is_new, plan.comments, result)
+            entry.late_submission_penalty = None  # a new one is found below; a missing notebook has none
+            if self._late is not None and not result["missing"] and submission.total_seconds_late > 0:
+                self._db.flush()
+                self._db.refresh(entry, ["score"])
+                entry.late_submission_penalty = self._late(student, entry, submission.total_seconds_late)
+
+    def _enter_grades(self, notebook: str, is_new: bool, cells: dict[str, str], result: dict) -> None:
+        have, rows = {} if is_new else self._have(Grade, notebook), []
+        for name, cell in cells.items():
+            score, extra, suspect = result["grades"][name]
+            grade = have.get(cell)
+            look = not result["missing"] and (score is None or suspect)
+            if grade is None:
+                rows.append(
+                    {
+                        "cell_id": cell,
+                        "notebook_id": notebook,
+                        "auto_score": score,
+                        "extra_credit": extra,
+                        "needs_manual_grade": look,
+                    }
+                )
+            else:
+                grade.auto_score, grade.extra_credit = score, extra if extra is not None else grade.extra_credit
+                grade.needs_manual_grade = look or not result["missing"] and grade.manual_score is not None
+        self._insert(Grade, rows)
+
+    def _enter_comments(self, notebook: str, is_new: bool, cells: dict[str, str], result: dict) -> None:
+        have, rows = {} if is_new else self._have(Comment, notebook), []
+        for name, cell in cells.items():
+            if cell in have:
+                have[cell].auto_comment = result["comments"][name]
+            else:
+                rows.append({"cell_id": cell, "notebook_id": notebook, "auto_comment": result["comments"][name]})
+        self._insert(Comment, rows)
+
+    def _have(self, table, notebook: str) -> dict:
+        return {row.cell_id: row for row in self._db.query(table).filter(table.notebook_id == notebook)}
+
+    def _insert(self, table, rows: list[dict]) -> None:
+        """Rows as plain data: to make an object of each takes most of the time that entering takes."""
+        if rows:
+            self._db.execute(sqlalchemy.insert(table.__table__), rows)
+
+    def _known(self, name: str) -> _Assignment:
+        if name not in self._assignments:
+            found = self._gradebook.find_assignment(name)
+            self._assignments[name] = _Assignment(
+                found.id,
+                {
+                    notebook.name: _Notebook(
+                        notebook.id,
+                        {cell.name: cell.id for cell in [*notebook.grade_cells, *notebook.task_cells]},
+                        {cell.name: cell.id for cell in [*notebook.solution_cells, *notebook.task_cells]},
+                    )
+                    for notebook in found.notebooks
+                },
+            )
+        return self._assignments[name]
+
+    def _forget(self) -> None:
+        """End the transaction that reading began, and keep no object: ten thousand would slow every flush."""
+        self._db.rollback()
+        self._db.expunge_all()
+
+
+def _make_indexes(engine) -> None:
+    """Add the indexes that are not there; where the gradebook may not be altered, it works without them."""
+    with engine.connect() as connection:
+        for table, column in INDEXES:
+            try:
+                connection.execute(
+                    sqlalchemy.text(f"CREATE INDEX IF NOT EXISTS attention_{table}_{column} ON {table} ({column})")
+                )
+                connection.commit()
+            except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.ProgrammingError):
+                connection.rollback()
+
+
+def _official_cells(notebook) -> list[intake.Official]:
+    """The gradebook's record of a notebook's cells."""
+    grades = {cell.name: cell for cell in notebook.grade_cells}
+    solutions, tasks = ({cell.name for cell in cells} for cells in (notebook.solution_cells, notebook.task_cells))
+    points = {cell.name: cell.max_score for cell in [*notebook.grade_cells, *notebook.task_cells]}
+    return [
+        intake.Official(
+            cell.name,
+            cell.cell_type,
+            cell.source or "",
+            bool(cell.locked),
+            cell.name in solutions,
+            cell.name in grades,
+            cell.name in tasks,
+            points.get(cell.name),
+            cell.checksum,
+        )
+        for cell in notebook.source_cells
+    ]

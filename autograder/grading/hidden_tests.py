@@ -1,0 +1,50 @@
+"""The hidden tests of a course as data: made once, kept in its folder beside the seed, and sent along with each
+assignment. To run every wrong answer of a chapter takes seconds, which no process that grades should spend again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import hashlib
+import os
+import tempfile
+from pathlib import Path
+
+from attnlab import codec
+from attnlab.check import filled_in
+from autograder.course import assemble
+from autograder.course.folder import course_seed
+from autograder.exercise import Exercise
+
+FOLDER = ".hidden_tests"
+
+
+def packed(course: Path, exercise: Exercise) -> bytes:
+    """What answers to an exercise are judged by in this course, packed for `unpacked`; made where it is not there.
+
+    A file is known by the seed and by a hash of all code it is made from, so none is ever out of date.
+    """
+    key = hashlib.sha256(f"{course_seed(course)} {_code()}".encode()).hexdigest()[:20]
+    place = course / FOLDER / f"{exercise.name}-{key}.npz"
+    with contextlib.suppress(OSError):
+        return place.read_bytes()
+    data = codec.pack(assemble.compact(exercise.material(course_seed(course))))
+    place.parent.mkdir(mode=0o700, exist_ok=True)
+    descriptor, draft = tempfile.mkstemp(dir=place.parent)  # readable by its owner alone
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+    os.replace(draft, place)  # whole, or not there
+    for old in place.parent.glob(f"{exercise.name}-*.npz"):
+        if old != place:
+            old.unlink(missing_ok=True)
+    return data
+
+
+def unpacked(data: bytes) -> dict:
+    return filled_in(codec.unpack(data))
+
+
+@functools.cache
+def _code() -> str:
+    return assemble.fingerprint(assemble.MADE_FROM)

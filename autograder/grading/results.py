@@ -1,0 +1,31 @@
+"""What became of a submission, as plain data: the record of a report, and where records are kept."""
+
+from __future__ import annotations
+
+from attnlab.judge import Report
+
+RESULTS = "results.json"  # beside the autograded notebooks: what gradebook and notebook do not hold, for graders alone
+MIMETYPE = "application/vnd.attnlab.result+json"
+
+
+def as_record(report: Report, file: str) -> dict:
+    """A report as one JSON object. The hint of a failed property is its author's or, for want of one, what happened."""
+    return {
+        "file": file,
+        "exercise": report.exercise,
+        "points": report.points,
+        "max_points": report.max_points,
+        "properties": [
+            {
+                "title": f.title,
+                "passed": f.passed,
+                "points": f.points,
+                "max_points": f.max_points,
+                "hint": None if f.passed else f.hint or f.detail or None,
+                "misconception": f.misconception,
+                "detail": f.detail or None,
+            }
+            for f in report.findings
+        ],
+        "reason": report.reason,
+    }

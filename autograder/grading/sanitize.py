@@ -1,0 +1,363 @@
+"""What a submission shows, made fit to be shown: to an instructor in formgrader, to the student as feedback.
+
+Outputs are made by student code, and formgrader shows them in a page that may grade. So only kinds that cannot run
+anything are kept, HTML is cut down to what marks text up, and everything is cut to a size that a page can bear.
+
+Text is made safe twice: in the graded notebook itself (`markdown`), whoever shows it; and, in the pages of this course,
+once more where Markdown becomes HTML (`rendered`).
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import html as entities
+import os
+import re
+import site
+import struct
+import sys
+from dataclasses import dataclass
+
+import bleach
+from jinja2 import pass_context
+from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
+
+from autograder.course.folder import ROOT
+from autograder.grading import nodes
+
+MAX_TEXT = 400_000  # characters of one output
+MAX_HTML = 100_000  # characters of one output in HTML
+MAX_ANSWER = 20_000  # characters of one written answer
+MAX_CODE = 100_000  # characters of one cell of code
+MAX_MARKUP = (
+    500_000  # characters of HTML, Markdown and code in a notebook; some take the square of their length to read
+)
+MAX_SHOWN = 6_000_000  # characters of all that one notebook shows
+MAX_PICTURE = 2_000_000  # characters of one, in base64
+MAX_PIXELS = 50_000_000  # of one picture; a small file can hold many
+MAX_TAGS, MAX_UNTIDY, MAX_DEPTH = 300, 20_000, 60  # HTML of more tags or characters must be well formed, and no deeper
+MAX_COLOURS = 4_000  # changes of colour in one output; each takes time to be found
+TOO_MUCH = "[The rest of this output was too much to keep.]"
+TOO_LONG = "[The rest was too long to show.]"
+TAGS = {
+    "a",
+    "abbr",
+    "b",
+    "blockquote",
+    "br",
+    "caption",
+    "code",
+    "col",
+    "colgroup",
+    "dd",
+    "del",
+    "details",
+    "div",
+    "dl",
+    "dt",
+    "em",
+    "h1",
+    "h2",
+    "h3",
+    "h4",
+    "h5",
+    "h6",
+    "hr",
+    "i",
+    "img",
+    "li",
+    "ol",
+    "p",
+    "pre",
+    "s",
+    "small",
+    "span",
+    "strong",
+    "sub",
+    "summary",
+    "sup",
+    "table",
+    "tbody",
+    "td",
+    "tfoot",
+    "th",
+    "thead",
+    "tr",
+    "tt",
+    "u",
+    "ul",
+}
+JOINER = "\u2060"  # a character of no width: between "<" and a letter, it makes text of a tag
+
+_PICTURE = re.compile(r"data:image/(png|jpeg);base64,")
+_SHOWN_WITH = re.compile(r"[a-z]{1,2}[0-9]?|highlight|dataframe")  # classes of coloured code, and of a pandas table
+_ALLOWED = {
+    "a": {"href": re.compile(r"https?://|mailto:|#"), "title": re.compile("")},
+    "img": {
+        "src": _PICTURE,
+        "alt": re.compile(""),
+        "width": re.compile(r"\d{1,4}$"),
+        "height": re.compile(r"\d{1,4}$"),
+    },
+    "td": {"colspan": re.compile(r"\d{1,2}$"), "rowspan": re.compile(r"\d{1,2}$"), "align": re.compile("")},
+    "th": {
+        "colspan": re.compile(r"\d{1,2}$"),
+        "rowspan": re.compile(r"\d{1,2}$"),
+        "align": re.compile(""),
+        "scope": re.compile(""),
+    },
+    "tr": {"align": re.compile("")},
+    "ol": {"start": re.compile(r"\d{1,6}$")},
+}
+# What TeX in a page would do more than set a formula: fetch, link, style, or move over what stands beside it.
+_TEX = re.compile(
+    r"\\(href|url|require|class|style|cssId|unicode|html\w*|data|toggle|texttip|mathtip|tooltip|bbox|include\w*"
+    r"|mmlToken|rule|Rule|Space|hspace|hskip|kern|mkern|mskip|mspace|raise|lower|moveleft|moveright"
+    r"|def|let|newcommand|renewcommand|newenvironment|renewenvironment|Newextarrow|DeclareMathOperator)(?![a-zA-Z])"
+)
+_LINK = re.compile(r"(\]\s*+)([(:])(?!\s*<?(?:https?://|mailto:|#|[\w./-]+(?:[)\s#?]|$)))")
+_TAG = re.compile(r"<(?=[A-Za-z/!?])")
+_OPENING = re.compile(r"<[A-Za-z]")
+_PLAIN_TAG = re.compile(
+    r"""<(/?)([A-Za-z][A-Za-z0-9]*)(?:\s+[\w:-]+(?:\s*=\s*(?:"[^"<>]*"|'[^'<>]*'|[^\s"'<>=`]+))?){0,30}+\s*/?>"""
+)
+_ENTITY = re.compile(r"&(?=#|\w)(#[xX]?[0-9a-fA-F]{1,9};?|\w{1,32};?)?")
+_HEADING = re.compile(
+    r"^([ \t>*+.)\d-]{0,40}#{1,6}[ \t]*)(?=[^\s#])|^([ \t>*+.)\d-]{0,40})(?=\S.*\n[ \t>]*(?:=+|-+)[ \t]*$)",
+    re.MULTILINE,
+)
+_ALIGN = re.compile(r' style="text-align: ?(left|right|center);?"')
+_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
+_CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
+_COLOUR = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]|\x1b")
+
+
+@dataclass
+class Room:
+    """What of a notebook may still be shown: characters, those of markup, and pixels of pictures."""
+
+    characters: int = MAX_SHOWN
+    markup: int = MAX_MARKUP
+    pixels: int = 4 * MAX_PIXELS
+
+    def take(self, characters: int = 0, markup: int = 0, pixels: int = 0) -> bool:
+        """Whether there is room for this; if so, it is taken."""
+        if characters > self.characters or markup > self.markup or pixels > self.pixels:
+            return False
+        self.characters, self.markup, self.pixels = (
+            self.characters - characters,
+            self.markup - markup,
+            self.pixels - pixels,
+        )
+        return True
+
+
+def outputs(found: list[dict], count: int, room: Room | None = None) -> list:
+    """Outputs of a cell, as nbformat has them, from what a student's process says they are."""
+    room = room or Room()
+    kept, full = [], False
+    for output in found[:2000]:
+        shown = _output(output, count, room) if isinstance(output, dict) else None
+        if shown is None:
+            continue
+        if shown is FULL:
+            full = True
+            continue
+        kept.append(shown)
+    if full:
+        kept.append(nodes.output("stream", name="stdout", text=f"{TOO_MUCH}\n"))
+    return kept
+
+
+FULL = object()
+
+
+def _output(output: dict, count: int, room: Room):
+    kind = output.get("output_type")
+    if kind == "stream":
+        name = "stderr" if output.get("name") == "stderr" else "stdout"
+        shown = _text(output.get("text"))
+        return nodes.output("stream", name=name, text=shown) if room.take(len(shown)) else FULL
+    if kind == "error":
+        traceback = output.get("traceback") if isinstance(output.get("traceback"), list) else []
+        lines = [_text(line)[:10_000] for line in traceback[:100]]
+        if not room.take(sum(map(len, lines))):
+            return FULL
+        return nodes.output(
+            "error", ename=_text(output.get("ename"))[:200], evalue=_text(output.get("evalue"))[:2000], traceback=lines
+        )
+    if kind in ("display_data", "execute_result") and isinstance(output.get("data"), dict):
+        data = _data(output["data"], room)
+        more = {"execution_count": count} if kind == "execute_result" else {}
+        return FULL if data is None else nodes.output(kind, data=data, metadata={}, **more) if data else None
+    return None
+
+
+def _data(found: dict, room: Room) -> dict | None:
+    """The kinds that are kept; empty if there is none, None if there is no room."""
+    kept, pixels = {}, 0
+    for kind in ("image/png", "image/jpeg"):
+        if isinstance(found.get(kind), str):
+            size = picture_size(found[kind])
+            if size is not None:
+                kept[kind], pixels = found[kind], pixels + size
+    if "text/plain" in found:
+        kept["text/plain"] = _text(found["text/plain"])
+    if isinstance(found.get("text/html"), str) and not {"image/png", "image/jpeg"} & set(kept):
+        page = found["text/html"]
+        markup = min(len(page), MAX_HTML)
+        if not room.take(markup=markup):
+            return None
+        # Its formulas, if it has any, stay text: of a table, TeX could make anything.
+        kept["text/html"] = (
+            f'<div class="tex2jax_ignore">{html(_scrubbed(page))}</div>'
+            if len(page) <= MAX_HTML
+            else f"<p>{TOO_MUCH}</p>"
+        )
+    return kept if room.take(sum(map(len, kept.values())), pixels=pixels) else None
+
+
+def picture_size(data: str) -> int | None:
+    """Pixels of a PNG or JPEG in base64, or None if it is none, or too large to be shown."""
+    if len(data) > MAX_PICTURE or not _BASE64.fullmatch(data):
+        return None
+    try:
+        found = base64.b64decode(data)
+    except binascii.Error:
+        return None
+    width, height = _png_size(found) or _jpeg_size(found) or (0, 0)
+    return width * height if 0 < width * height <= MAX_PIXELS else None
+
+
+def _png_size(data: bytes) -> tuple[int, int] | None:
+    return struct.unpack(">II", data[16:24]) if data[:8] == b"\x89PNG\r\n\x1a\n" and len(data) >= 24 else None
+
+
+def _jpeg_size(data: bytes) -> tuple[int, int] | None:
+    place = 2
+    while data[:2] == b"\xff\xd8" and place + 9 <= len(data) and data[place] == 0xFF:
+        kind, length = data[place + 1], struct.unpack(">H", data[place + 2 : place + 4])[0]
+        if 0xC0 <= kind <= 0xCF and kind not in (0xC4, 0xC8, 0xCC):
+            height, width = struct.unpack(">HH", data[place + 5 : place + 9])
+            return width, height
+        place += 2 + length
+    return None
+
+
+def _text(value) -> str:
+    """Text that can be written and read again: no half characters, no control characters, not too much."""
+    text = value if isinstance(value, str) else "" if value is None else str(value)
+    text = text[:MAX_TEXT] + (f"\n{TOO_MUCH}" if len(text) > MAX_TEXT else "")
+    text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.encode("utf-8", "replace").decode("utf-8"))
+    if text.count("\x1b") > MAX_COLOURS:
+        text = _COLOUR.sub("", text)
+    return _scrubbed(text)
+
+
+def _scrubbed(text: str) -> str:
+    """Text without the places where this course and Python's libraries lie on the instructor's machine."""
+    for path in _places():
+        text = text.replace(path, "…")
+    return text
+
+
+def _places() -> list[str]:
+    found = {str(ROOT), sys.prefix, sys.base_prefix, site.getuserbase(), os.path.expanduser("~")}
+    found |= {os.path.realpath(path) for path in found}
+    return sorted((path for path in found if path.count(os.sep) > 1 or path == "/root"), key=len, reverse=True)
+
+
+def html(page: str) -> str:
+    """HTML cut down to marked-up text: no script, style, form or frame, nothing that is fetched from elsewhere, and no
+    name that the page around it knows."""
+    if not _is_bearable(page):
+        return f"<pre>{entities.escape(re.sub('<[^<>]*>', ' ', page))}</pre>"
+    kept = bleach.clean(
+        _entities(page), tags=TAGS, attributes=_attribute, protocols={"http", "https", "mailto", "data"}, strip=True
+    )
+    return _TEX.sub(rf"\\{JOINER}\1", kept)
+
+
+def _is_bearable(page: str) -> bool:
+    """Whether this can be read in little time: few tags, or well formed without deep nesting, as tables are."""
+    if len(page) <= MAX_UNTIDY and len(_OPENING.findall(page)) <= MAX_TAGS:
+        return True
+    open_tags: list[str] = []
+    place = 0
+    while (found := _TAG.search(page, place)) is not None:
+        tag = _PLAIN_TAG.match(page, found.start())
+        if tag is None:
+            return False
+        name, place = tag[2].lower(), tag.end()
+        if tag[1]:
+            if not open_tags or open_tags.pop() != name:
+                return False
+        elif name not in ("br", "hr", "img", "col"):
+            open_tags.append(name)
+        if name not in TAGS | {"style"} or "style" in open_tags[:-1] or len(open_tags) > MAX_DEPTH:
+            return False
+    return True
+
+
+def _attribute(tag: str, name: str, value: str) -> bool:
+    if name == "class":
+        return tag in ("div", "span", "table") and all(_SHOWN_WITH.fullmatch(word) for word in value.split())
+    pattern = _ALLOWED.get(tag, {}).get(name)
+    if pattern is None or not pattern.match(value):
+        return False
+    return name != "src" or picture_size(value[value.index(",") + 1 :]) is not None
+
+
+def _entities(text: str) -> str:
+    """Text whose entities stand for no character that means something to Markdown, HTML or TeX, but for those that make
+    text of a tag."""
+
+    def replaced(match):
+        meant = entities.unescape(match[0])
+        harmless = (
+            match[0] in ("&lt;", "&gt;", "&amp;", "&quot;", "&nbsp;") or meant != match[0] and not meant.isascii()
+        )
+        return match[0] if harmless else f"&{JOINER}{match[0][1:]}"
+
+    return _ENTITY.sub(replaced, text)
+
+
+def markdown(source: str) -> str:
+    """A student's text, in which no tag is one, no picture is fetched and no link runs anything. It reads as before."""
+    if len(source) > MAX_ANSWER:
+        source = f"{source[:MAX_ANSWER]}\n\n{TOO_LONG}"
+    source = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", source)
+    source = _entities(_TAG.sub(f"<{JOINER}", source.replace("![", f"!{JOINER}[")))
+    source = _LINK.sub(rf"\1{JOINER}\2", source)
+    # A heading gets a name in the page, and may not take that of a score.
+    source = _HEADING.sub(lambda match: f"{match[0]}{JOINER}", source)
+    return _TEX.sub(rf"\\{JOINER}\1", source)
+
+
+def code(source: str) -> str:
+    """A student's code as it is shown, which is as it is unless no page could show it."""
+    source = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", source)
+    return source if len(source) <= MAX_CODE else f"{source[:MAX_CODE]}\n# {TOO_LONG}"
+
+
+def plain(text: str) -> str:
+    """A sentence for a page, without anything that could be markup."""
+    sentence = markdown(re.sub(r"[<>&]", "", " ".join(text.split()))[:500])
+    return sentence[:1].upper() + sentence[1:] + ("" if sentence.endswith((".", "?", "!")) else ".")
+
+
+@pass_context
+def rendered(context, source: str) -> str:
+    """Markdown as HTML, for nbconvert's pages. The instructor's is as it is; all other is cleaned once more."""
+    cell = context.get("cell") or {}
+    metadata = cell.get("metadata", {})
+    locked = metadata.get("nbgrader", {}).get("locked", False) or metadata.get("given", False)
+    renderer = IPythonRenderer(
+        escape=False, exclude_anchor_links=not locked, attachments=cell.get("attachments") if locked else {}
+    )
+    try:
+        page = MarkdownWithMath(renderer=renderer).render(source)
+    except Exception:  # a picture that is not there, nesting that is too deep: the other cells are shown all the same
+        return f"<pre>{entities.escape(source)}</pre>"
+    return page if locked else html(_ALIGN.sub(r' align="\1"', page))

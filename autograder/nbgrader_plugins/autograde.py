@@ -1,0 +1,390 @@
+"""nbgrader's autograding, with this course's trust: `nbgrader autograde`, formgrader's button and `python -m autograder
+grade` all come here.
+
+A submission is read as bytes, graded by `work` in this process or in others, and entered in one step by the one
+writer. Whatever a submission does, the batch goes on, and what is lost is zero with a reason. `install()` puts the
+converter where nbgrader looks for its own; `nbgrader_config.py` calls it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+import fcntl
+import fnmatch
+import glob
+import os
+import re
+import shutil
+import tempfile
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import sqlalchemy
+from nbgrader import utils
+from nbgrader.api import MissingEntry
+from nbgrader.converters import Autograde
+from nbgrader.converters.base import NbGraderException
+from nbgrader.preprocessors import AssignLatePenalties
+from traitlets import Any, Bool, Float, List, Unicode
+
+from autograder.grading.in_this_process import InThisProcess
+from autograder.course import catalog
+from autograder.errors import CourseError
+from autograder.gradebook.writer import Writer
+from autograder.grading import grade_submission, hidden_tests, messages, submission
+from autograder.nbgrader_plugins import feedback
+from autograder.sandbox import bubblewrap
+
+MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every process that grades is handed
+
+
+class TrustedAutograde(Autograde):
+    """Autograding that takes nothing from a submission but what a student may decide."""
+
+    extra_cells = Bool(True, help="Run code in cells that students added. Either way they are told of.").tag(
+        config=True
+    )
+    run_all = Bool(
+        False,
+        help="Run the handout's own cells too where no answer depends on them, to show what they show; "
+        "in most chapters they take ten times as long as the answers.",
+    ).tag(config=True)
+    allowed_files = List(
+        Unicode(),
+        ["timestamp.txt", "submission_secret.txt"],
+        help="Patterns of file names that a submission may hold besides "
+        "its notebooks; they are kept, and the others are left out.",
+    ).tag(config=True)
+    given_files = List(
+        Unicode(),
+        ["*"],
+        help="Patterns of the instructor's own files beside the source notebook that code may read in the jail.",
+    ).tag(config=True)
+    cell_seconds = Float(180.0, help="Wall time of one cell.").tag(config=True)
+    case_seconds = Float(15.0, help="Wall time of one question to an answer.").tag(config=True)
+    submission_seconds = Float(1500.0, help="Wall time of one notebook.").tag(config=True)
+    autograde_preprocessors = List(["nbgrader.preprocessors.IgnorePattern", "nbgrader.preprocessors.LimitOutput"]).tag(
+        config=True
+    )
+    pool = Any(InThisProcess(), help="What runs the grading; see `autograder.batch.workers`.")
+
+    def start(self) -> None:
+        try:
+            bubblewrap.ensure()  # said before anything is touched
+        except bubblewrap.NoJail as error:
+            self._stop(str(error))
+        todo = self.due()
+        if not todo and not self.assignments:
+            self._stop(f"there are no submissions at {self._pattern()}")
+        self.grade(todo)
+
+    def _pattern(self) -> str:
+        return self._format_source(self.coursedir.assignment_id, self.coursedir.student_id)
+
+    def due(self) -> list[tuple[str, str]]:
+        """The submissions to be graded now, by assignment and student.
+
+        A submission without a notebook is one too: what an earlier one earned must not stay.
+        """
+        self.assignments = {
+            folder: glob.glob(os.path.join(glob.escape(folder), f"{self.coursedir.notebook_id}.ipynb"))
+            for folder in glob.glob(self._pattern())
+        }
+        todo = []
+        for folder in sorted(self.assignments):
+            found = re.match(self._format_source("(?P<assignment_id>.*)", "(?P<student_id>.*)", escape=True), folder)
+            if found is None:
+                self._stop(f"{folder} is not where submissions are")
+            names = found["assignment_id"], found["student_id"]
+            if self.init_destination(*names):
+                todo.append(names)
+        return todo
+
+    def grade(self, todo: list[tuple[str, str]]) -> None:
+        """Grade submissions and enter each as soon as it is done. Raises NbGraderException with a line that says why."""
+        if not todo:
+            return
+        try:
+            failed = self.grade_all(todo)
+        except sqlalchemy.exc.OperationalError as error:
+            self._stop(
+                f"the gradebook cannot be used ({error.orig}); after an update of nbgrader, back it up and run "
+                "`nbgrader db upgrade`"
+            )
+        except (CourseError, MissingEntry) as error:
+            self._stop(str(error))
+        if failed:
+            self._stop("could not be graded: " + ", ".join(f"{a} of {s}" for a, s in failed))
+
+    def grade_all(self, todo: list[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Grade submissions, by assignment and student; returns those that could not be graded."""
+        failed: list[tuple[str, str]] = []
+        self._names: dict[str, list[str]] = {}  # of the notebooks, by assignment
+        with Writer(self.coursedir.db_url, self.coursedir.course_id, self._late()) as writer:
+            common = {name: self._common(writer, name) for name in dict.fromkeys(name for name, _ in todo)}
+            handed_in: dict[tuple[str, str], _HandedIn] = {}
+
+            def jobs():
+                for names in todo:
+                    try:
+                        self._run_hook(self.run_pre_convert_hook, *names)
+                        writer.admit(names[1], self.create_student)
+                        handed_in[names] = self._handed_in(*names)
+                        yield names, common[names[0]], handed_in[names].packed
+                    except MissingEntry as error:
+                        self.log.error("%s of %s: %s", *names, error)
+                        failed.append(names)
+                    except OSError:
+                        self.log.exception("%s of %s could not be read", *names)
+                        failed.append(names)
+
+            for names, result in self.pool.graded(jobs(), len(todo)):
+                try:
+                    if isinstance(result, Exception):
+                        raise result
+                    self._put_in_place(writer, *names, handed_in.pop(names), result)
+                    self._run_hook(self.run_post_convert_hook, *names)
+                except (sqlalchemy.exc.OperationalError, bubblewrap.NoJail):
+                    raise
+                except Exception:
+                    self.log.exception("%s of %s could not be graded", *names)
+                    failed.append(names)
+                self.progress(names, names in failed)
+        return failed
+
+    def _run_hook(self, hook, assignment_id: str, student_id: str) -> None:
+        """Run a hook of the instructor's configuration, which is told of one submission."""
+        self.notebooks = sorted(self.assignments.get(self._format_source(assignment_id, student_id), []))
+        hook()
+
+    def progress(self, names: tuple[str, str], failed: bool) -> None:
+        """Called after each submission."""
+
+    def _late(self):
+        """What gives the penalty of a late notebook, by the plugin that nbgrader's configuration names."""
+        step = AssignLatePenalties(parent=self)
+        step.init_plugin()
+
+        def penalty(student: str, notebook, seconds: float) -> float | None:
+            self.log.warning("%s is %s seconds late", student, seconds)
+            found = step.plugin_inst.late_submission_penalty(student, notebook.score, seconds)
+            return None if found is None else step._check_late_penalty(notebook, found)
+
+        return penalty
+
+    def _common(self, writer: Writer, assignment_id: str) -> bytes:
+        """What all submissions of an assignment have in common, packed."""
+        source = self._source_folder(assignment_id)
+        plans: dict[str, grade_submission.Plan] = {}
+        for name, official in writer.official(assignment_id).items():
+            order, plain = _source_order(source / f"{name}.ipynb")
+            plans[name] = grade_submission.Plan(
+                sorted(official, key=lambda cell: order.get(cell.name, len(order))), order, plain
+            )
+        self._names[assignment_id] = list(plans)
+        given = [
+            path
+            for path in _ordinary_files(source, self.coursedir.ignore)
+            if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in self.given_files)
+        ]
+        if sum(path.stat().st_size for path in given) > MAX_GIVEN:
+            self._stop(
+                f"the files in {source} are more than {MAX_GIVEN >> 20} MB; name those that code may read in "
+                "TrustedAutograde.given_files"
+            )
+        kinds = [step.rpartition(".")[2] for step in self.autograde_preprocessors]
+        settings = grade_submission.Settings(
+            self.extra_cells,
+            self.run_all,
+            self.cell_seconds,
+            self.case_seconds,
+            self.submission_seconds,
+            tuple(self.autograde_preprocessors),
+            {kind: dict(self.config[kind]) for kind in kinds if kind in self.config},
+        )
+        checks = {stem: {cell.name for cell in plan.official} for stem, plan in plans.items()}
+        hidden = {
+            name: hidden_tests.packed(Path(self.coursedir.root), exercise)
+            for stem in plans
+            if stem in catalog.chapters()
+            for name, exercise in catalog.exercises_of(stem).items()
+            if f"check-{name}" in checks[stem]
+        }
+        return grade_submission.pack_assignment(
+            plans, settings, {path.name: path.read_bytes() for path in given}, hidden
+        )
+
+    def _source_folder(self, assignment_id: str) -> Path:
+        return Path(self.coursedir.format_path(self.coursedir.source_directory, ".", assignment_id))
+
+    def _stop(self, words: str):
+        """End the command with one line that says why."""
+        self.log.error(words)
+        raise NbGraderException(words) from None
+
+    def init_destination(self, assignment_id: str, student_id: str) -> bool:
+        """Whether to grade. A submission whose grading was cut short is graded again."""
+        if student_id in self.coursedir.student_id_exclude.split(","):
+            return False
+        done = Path(self._format_dest(assignment_id, student_id))
+        if self.force or not done.exists():
+            return True
+        new = self._timestamp(Path(self._format_source(assignment_id, student_id)), [])
+        old = self._timestamp(done, [])
+        if new is not None and old is not None and new > old:
+            return True
+        self.log.info("Skipping existing assignment: %s", done)
+        return False
+
+    def _handed_in(self, assignment_id: str, student_id: str) -> _HandedIn:
+        """Read a submission's folder, and trust nothing in it with more than bytes."""
+        notes: list[str] = []
+        folder = Path(self._format_source(assignment_id, student_id))
+        timestamp = None if folder.is_symlink() else self._timestamp(folder, notes)
+        kept, notebooks, refused = self._files(folder, notes), {}, {}
+        for name in self._names[assignment_id]:
+            path = folder / f"{name}.ipynb"
+            if folder.is_symlink() or not os.path.lexists(path):
+                self.log.warning("No submitted file: %s", path)
+                continue
+            try:
+                notebooks[name] = submission.read_bytes(path)
+            except submission.Refused as error:
+                refused[name] = str(error)
+                self.log.warning("%s: %s", path, error)
+        packed = grade_submission.pack_submission(assignment_id, student_id, notes, refused, notebooks)
+        return _HandedIn(timestamp, kept, packed)
+
+    def _put_in_place(
+        self, writer: Writer, assignment_id: str, student_id: str, handed_in: _HandedIn, result: bytes
+    ) -> None:
+        """Enter a result and put its folder in place: cut short anywhere, it is graded again."""
+        record, files = messages.unwrap(result)
+        place = Path(self._format_dest(assignment_id, student_id))
+        with _workshop(Path(self.coursedir.root)) as workshop:
+            draft = workshop / "draft"
+            draft.mkdir()
+            for name, data in handed_in.kept.items():
+                (draft / name).write_bytes(data)
+            for path in _ordinary_files(self._source_folder(assignment_id), self.coursedir.ignore):
+                shutil.copy(path, draft / path.name)
+            for name, data in files.items():
+                (draft / name).write_bytes(data)
+            self._permit(draft)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            # While gradebook and folder say different things nothing is in place.
+            if place.exists():
+                place.rename(workshop / "old")
+            writer.enter(assignment_id, student_id, handed_in.timestamp, record["notebooks"])
+            draft.rename(place)
+        self.set_permissions(assignment_id, student_id)
+
+    def _permit(self, draft: Path) -> None:
+        """Give files and folder the rights they are to have, before anybody sees them."""
+        for path in draft.iterdir():
+            path.chmod(int(str(self.permissions), 8))
+        draft.chmod(0o2775 if self.coursedir.groupshared else 0o755)
+
+    # What was handed in
+
+    def _timestamp(self, folder: Path, notes: list[str]):
+        path = folder / "timestamp.txt"
+        if not os.path.lexists(path):
+            return None
+        try:
+            return utils.parse_utc(submission.read_bytes(path, 1000).decode("ascii").strip() or None)
+        except (submission.Refused, ValueError, OverflowError) as error:
+            notes.append(f"timestamp.txt holds no time: {str(error)[:100]}")
+            self.log.warning("%s holds no time", path)
+            return None
+
+    def _files(self, folder: Path, notes: list[str]) -> dict[str, bytes]:
+        """The files that may be kept. Links, devices and folders are told of, and left where they are."""
+        kept: dict[str, bytes] = {}
+        if folder.is_symlink() or not folder.is_dir():
+            notes.append("what was handed in is a link, or no folder; nothing in it was looked at")
+            return kept
+        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+            if entry.name.endswith(".ipynb") and entry.is_file(follow_symlinks=False):
+                continue
+            allowed = any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in self.allowed_files)
+            if not allowed or not entry.is_file(follow_symlinks=False):
+                notes.append(f"the file {entry.name[:100]!r} was left out")
+                continue
+            try:
+                kept[entry.name] = submission.read_bytes(Path(entry.path))
+            except submission.Refused as error:
+                notes.append(f"left out: {error}")
+        return kept
+
+
+@dataclass(frozen=True)
+class _HandedIn:
+    """One submission as it was read: when, the files to keep, and what is graded, packed."""
+
+    timestamp: datetime.datetime | None
+    kept: dict[str, bytes]
+    packed: bytes
+
+
+@contextlib.contextmanager
+def _workshop(course: Path):
+    """A folder of one grading's own, which ends with it. Those of graders that were killed are swept out first."""
+    shared = course / ".grading"
+    shared.mkdir(exist_ok=True)
+    with contextlib.ExitStack() as held:
+        with _locked(shared):
+            for left in shared.iterdir():
+                with contextlib.suppress(OSError), _locked(left, wait=False):  # nobody works in it any more
+                    shutil.rmtree(left)
+            own = Path(tempfile.mkdtemp(dir=shared))
+            held.enter_context(_locked(own))
+        held.callback(shutil.rmtree, own, ignore_errors=True)
+        yield own
+
+
+@contextlib.contextmanager
+def _locked(folder: Path, wait: bool = True):
+    """Hold a folder; a grader that is killed lets go. Raises BlockingIOError if somebody else holds it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def _source_order(path: Path) -> tuple[dict[str, int], frozenset[str]]:
+    """The order of the instructor's notebook, by cell name, and the sources of its plain cells."""
+    if not path.is_file():
+        return {}, frozenset()
+    cells = nbformat.read(path, as_version=4).cells
+    names = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in cells]
+    plain = frozenset(cell.source.strip() for cell, name in zip(cells, names) if name is None)
+    return {name: number for number, name in enumerate(names) if name}, plain
+
+
+def _ordinary_files(folder: Path, ignore) -> list[Path]:
+    """The instructor's files beside a source notebook."""
+    if not folder.is_dir():
+        return []
+    return [
+        path
+        for path in sorted(folder.iterdir())
+        if path.is_file()
+        and path.suffix != ".ipynb"
+        and not any(fnmatch.fnmatch(path.name, pattern) for pattern in ignore)
+    ]
+
+
+def install() -> None:
+    """Let nbgrader's commands and formgrader's buttons use this converter, and the one for feedback."""
+    from nbgrader import converters
+    from nbgrader.apps import api, autogradeapp, generatefeedbackapp
+
+    for module in (converters, api, autogradeapp):
+        module.Autograde = TrustedAutograde
+    for module in (converters, api, generatefeedbackapp):
+        module.GenerateFeedback = feedback.TrustedFeedback

@@ -1,0 +1,40 @@
+"""Feedback for the student: nbgrader's page, without what it would run, fetch, or tell of others.
+
+The page is one file that needs no other host and runs nothing. So formulas stay as they were typed: to set
+them would take MathJax, from a host elsewhere or two megabytes a page. The book and the student's own notebook set them.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from nbgrader.converters import GenerateFeedback
+
+from autograder.grading.results import RESULTS
+
+# The page's own styles and pictures that stand in it; nothing that runs, and nothing from elsewhere.
+POLICY = (
+    "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
+    'img-src data:; form-action \'none\'; base-uri \'none\'"/>\n<meta name="referrer" content="no-referrer"/>'
+)
+_SCRIPT = re.compile(r"<script\b.*?</script>\s*", re.DOTALL | re.IGNORECASE)
+_STYLE = re.compile(r"<style\b.*?</style>", re.DOTALL | re.IGNORECASE)
+_FONT = re.compile(r"@font-face\s*\{[^}]*\}")  # files that lie beside the style sheet, and not beside the page
+
+
+def as_page(page: str) -> str:
+    """nbgrader's feedback page, without what it would run and fetch, and with a policy that says so."""
+    page = _STYLE.sub(lambda style: _FONT.sub("", style[0]), _SCRIPT.sub("", page))
+    return re.sub(r"(<head[^>]*>)", rf"\1\n{POLICY}", page, count=1)
+
+
+class TrustedFeedback(GenerateFeedback):
+    """Feedback as nbgrader makes it, in a page that runs nothing, without what is for graders alone."""
+
+    def init_assignment(self, assignment_id: str, student_id: str) -> None:
+        super().init_assignment(assignment_id, student_id)  # this copies whatever lies beside the graded notebook
+        (Path(self._format_dest(assignment_id, student_id)) / RESULTS).unlink(missing_ok=True)
+
+    def write_single_notebook(self, output, resources) -> None:
+        super().write_single_notebook(as_page(output), resources)

@@ -1,0 +1,58 @@
+"""Steps that this course adds to nbgrader's own: one for feedback, and two for where nbgrader's own way of grading is
+compared with (AUTOGRADER_STOCK=1)."""
+
+from __future__ import annotations
+
+from nbgrader import utils
+from nbgrader.preprocessors import Execute, NbGraderPreprocessor, SaveAutoGrades
+
+from autograder.course import catalog, prerequisites
+from autograder.grading.graders_note import is_graders_note
+from autograder.grading.results import MIMETYPE
+
+
+class DropGradersNote(NbGraderPreprocessor):
+    """Leaves out of a student's feedback what is said to the grader alone."""
+
+    def preprocess(self, nb, resources):
+        nb.cells = [cell for cell in nb.cells if not is_graders_note(cell)]
+        return nb, resources
+
+
+class ExecuteWithLoans(Execute):
+    """Runs a notebook as nbgrader does; `attnlab.mine` gives it the references of the chapters it builds on."""
+
+    def preprocess(self, nb, resources, *args, **kwargs):
+        stem = resources["nbgrader"]["notebook"]
+        if stem not in catalog.chapters():  # an assignment of the instructor's own
+            return super().preprocess(nb, resources, *args, **kwargs)
+        with prerequisites.to(stem):
+            return super().preprocess(nb, resources, *args, **kwargs)
+
+
+class SaveGrades(SaveAutoGrades):
+    """Saves scores as nbgrader does, and books the points of a stretch exercise as extra credit."""
+
+    def preprocess_cell(self, cell, resources, cell_index):
+        cell, resources = super().preprocess_cell(cell, resources, cell_index)
+        name = cell.metadata.get("nbgrader", {}).get("grade_id", "").removeprefix("check-")
+        if utils.is_grade(cell) and cell.cell_type == "code" and self._is_bonus(name):
+            grade = self.gradebook.find_grade(
+                cell.metadata.nbgrader["grade_id"], self.notebook_id, self.assignment_id, self.student_id
+            )
+            grade.extra_credit = min(self._earned(cell), catalog.exercise(name).points)
+            self.gradebook.db.commit()
+        return cell, resources
+
+    @staticmethod
+    def _is_bonus(name: str) -> bool:
+        exercises = catalog.all_exercises()
+        return name in exercises and exercises[name].bonus
+
+    @staticmethod
+    def _earned(cell) -> float:
+        for output in cell.outputs:
+            record = output.get("data", {}).get(MIMETYPE)
+            if isinstance(record, dict) and isinstance(record.get("points"), (int, float)):
+                return max(0.0, float(record["points"]))
+        return 0.0

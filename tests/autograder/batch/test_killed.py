@@ -1,0 +1,264 @@
+"""Killed at any moment, a second run completes: same grades, nothing lost or doubled, nothing left over."""
+
+import contextlib
+import json
+import multiprocessing
+import os
+import random
+import shutil
+import signal
+import sqlite3
+import sys
+import time
+from dataclasses import dataclass
+from pathlib import Path
+
+import nbformat
+import pytest
+
+from autograder.course import catalog
+from autograder.course.folder import ROOT
+from autograder.grading import channel
+from autograder.grading.execution import Cell, evaluate
+from autograder.sandbox import bubblewrap
+from tests.autograder import processes, small_course
+from tests.autograder.honest import PENALTY
+
+pytestmark = pytest.mark.slow
+
+SEED = int(os.environ.get("KILL_SEED", "20"))  # each moment is drawn from it, and printed where a test fails
+TARGETS = ["the grader", "bubblewrap", "the grader", "the notebook's process"] * 3
+ROWS = ("student", "submitted_assignment", "submitted_notebook", "grade", "comment")
+PATIENCE = 60.0  # seconds to wait for what must come
+
+# nbgrader takes seconds to import and a submission half of one: each run is a fork of a process that has it.
+forks = multiprocessing.get_context("forkserver")
+forks.set_forkserver_preload(["autograder.nbgrader_plugins.autograde", "nbgrader.apps.autogradeapp", __name__])
+
+
+def grade(course: Path, arguments: tuple[str, ...] = (), die_at: str | None = None) -> None:
+    """What the command `nbgrader autograde` does, in a process of its own; see `Run`."""
+    os.environ["COURSE_DIR"] = str(course)
+    os.chdir(ROOT / "autograder")
+    log = os.open(course / "log.txt", os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+    os.dup2(log, 1)
+    os.dup2(log, 2)
+    if die_at:
+        _die_at(die_at)
+    from nbgrader.apps.autogradeapp import AutogradeApp
+
+    AutogradeApp.launch_instance([small_course.ASSIGNMENT, PENALTY, *arguments])
+    sys.exit(0)
+
+
+def _die_at(moment: str) -> None:
+    from autograder.gradebook import writer
+    from autograder.nbgrader_plugins import autograde
+
+    def die(*args, **kwargs):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    def then_die(act):
+        return lambda *args, **kwargs: (act(*args, **kwargs), die())
+
+    if moment == "before anything is entered":
+        writer.Writer.enter = die
+    elif moment == "in the middle of the transaction":
+        writer.Writer._enter = then_die(writer.Writer._enter)
+    elif moment == "before the folder is in place":
+        writer.Writer.enter = then_die(writer.Writer.enter)
+    elif moment == "after the folder is in place":
+        autograde.TrustedAutograde.set_permissions = die
+    else:
+        raise ValueError(moment)
+
+
+class Run:
+    """One `nbgrader autograde`, which may be killed."""
+
+    def __init__(self, course: Path, *arguments: str, die_at: str | None = None):
+        self.process = forks.Process(target=grade, args=(course, arguments, die_at))
+        self.process.start()
+
+    def wait(self) -> int:
+        self.process.join(PATIENCE)
+        assert self.ended(), "the grader did not end"
+        return self.process.exitcode
+
+    def ended(self) -> bool:
+        return self.process.exitcode is not None
+
+    def find(self, what: str) -> list[int]:
+        """The processes of this run that are `what`, now."""
+        if what == "the grader":
+            return [self.process.pid]
+        name = "bwrap" if what == "bubblewrap" else "python"
+        return [pid for pid in processes.below(self.process.pid) if processes.command(pid).startswith(name)]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def reaper():
+    """What a killed grader leaves behind becomes a child of this process, and can be found."""
+    with processes.reaping():
+        yield
+
+
+@dataclass
+class Class:
+    """A released course with submissions that nobody has graded, and what an undisturbed run makes of it."""
+
+    course: Path
+    seconds: float
+    expected: dict
+
+
+@pytest.fixture(scope="module")
+def class_(tmp_path_factory, needs_jail) -> Class:
+    fresh = tmp_path_factory.mktemp("killed") / "course"
+    fresh.mkdir()
+    students = ("ada", "boris")
+    small_course.make(fresh, {"dot_products": small_course.thin("dot_products")}, students)
+    dot, cosine = (small_course.reference("dot_products", name) for name in small_course.KEPT["dot_products"])
+    work = {
+        "ada": ({"dot": dot, "cosine_similarity": cosine, "written-dot_products": "Length."}, -24),
+        "boris": ({"dot": dot + "\n\nprint(open('words.txt').read())", "cosine_similarity": "1 / 0"}, 30),
+    }
+    for student, (answers, late) in work.items():
+        notebook = small_course.answered(small_course.released(fresh, "dot_products"), answers)
+        nbformat.write(notebook, small_course.folder(fresh, student, late) / "dot_products.ipynb")
+    calm = fresh.with_name("calm")
+    shutil.copytree(fresh, calm)
+    begin = time.monotonic()
+    assert Run(calm).wait() == 0, (calm / "log.txt").read_text()
+    return Class(fresh, time.monotonic() - begin, state(calm))
+
+
+def state(course: Path) -> dict:
+    """All that grading leaves behind, but for times. Raises where a result is not whole."""
+    rows = {}
+    with contextlib.closing(sqlite3.connect(course / "gradebook.db")) as database:
+        for table in ROWS:
+            rows[table] = database.execute(f"SELECT count(*) FROM {table}").fetchone()[0]
+    results = {}
+    for folder in sorted((course / "autograded").glob(f"*/{small_course.ASSIGNMENT}")):
+        notebook = nbformat.read(folder / "dot_products.ipynb", as_version=4)
+        nbformat.validate(notebook)
+        record = json.loads((folder / "results.json").read_text("utf-8"))
+        results[folder.parent.name] = {
+            "files": sorted((path.name, path.stat().st_mode) for path in folder.iterdir()),
+            "folder": folder.stat().st_mode,
+            "notes": record["notes"],
+            "exercises": [
+                (r["exercise"], r["points"], [p["passed"] for p in r["properties"]])
+                for r in record["notebooks"]["dot_products"]["exercises"]
+            ],
+            "outputs": [
+                [o for o in cell.get("outputs", []) if o.output_type in ("stream", "error")] for cell in notebook.cells
+            ],
+        }
+    return {"grades": small_course.grades(course), "rows": rows, "results": results}
+
+
+def left_over(course: Path, pids: list[int]) -> list[str]:
+    """What killed graders left: drafts, journals, control groups, and jails that still run."""
+    found = [str(path) for path in (course / ".grading").glob("*")]
+    found += [str(path) for path in course.glob("gradebook.db-*")]
+    for pid in pids:
+        found += [str(path) for path in bubblewrap.CGROUPS.glob(f"**/attention-{pid}-*")]
+    return found + [f"process {pid}" for pid in processes.jails()]
+
+
+def wait_until(true, what: str):
+    deadline = time.monotonic() + PATIENCE
+    while not (found := true()):
+        assert time.monotonic() < deadline, what
+        time.sleep(0.02)
+    return found
+
+
+def finish(course: Path, expected: dict, *before: Run) -> None:
+    """A second run, as anyone would start it, and what must be true after it."""
+    wait_until(lambda: not processes.jails(), "a jail outlived its grader")
+    second = Run(course)
+    assert second.wait() == 0, (course / "log.txt").read_text()
+    assert state(course) == expected
+    assert left_over(course, [run.process.pid for run in (*before, second)]) == []
+
+
+@pytest.mark.parametrize("trial", range(len(TARGETS)))
+def test_killed_at_a_random_moment_a_second_run_completes(class_, tmp_path, trial):
+    draw = random.Random(f"{SEED} {trial}")
+    target, moment = TARGETS[trial], draw.uniform(0, class_.seconds)
+    course = tmp_path / "course"
+    shutil.copytree(class_.course, course)
+    first = Run(course)
+    time.sleep(moment)
+    # Between two submissions there is no jail: then the next one is meant, if there is one.
+    wait_until(lambda: first.ended() or first.find(target), "no process to kill")
+    victim = None if first.ended() else draw.choice(first.find(target) or [None])
+    if victim:
+        with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
+            os.kill(victim, signal.SIGKILL)
+    print(f"KILL_SEED={SEED}: killed {target} ({victim}) after {moment:.3f} of {class_.seconds:.3f} seconds")
+    code = first.wait()
+    if target != "the grader":
+        assert code == 0, "a run was stopped by the end of a jail"
+        assert state(course) == class_.expected
+    finish(course, class_.expected, first)
+
+
+@pytest.mark.parametrize("message", [0, 1, 2, 3, 8])
+def test_a_jail_that_somebody_else_ended_costs_no_point(needs_jail, monkeypatch, message):
+    """Killed just before the message of that number: the start, a cell, the check, the questions."""
+    sent, lives = [], []
+    enter, send = bubblewrap.Jail.__enter__, channel.Channel.send
+
+    def enter_and_remember(self):
+        lives.append(self)
+        return enter(self)
+
+    def kill_and_send(self, *args):
+        if len(sent) == message:
+            lives[-1].process.kill()
+            lives[-1].process.wait()
+        sent.append(args)
+        return send(self, *args)
+
+    monkeypatch.setattr(bubblewrap.Jail, "__enter__", enter_and_remember)
+    monkeypatch.setattr(channel.Channel, "send", kill_and_send)
+    dot = catalog.exercise("dot")
+    done = evaluate(
+        [Cell(0, small_course.reference("dot_products", "dot"), solution=True), Cell(1, "", check="dot")], {"dot": dot}
+    )
+    assert done.reports["dot"].points == dot.points
+    assert done.flags == []
+    assert len(lives) == 2
+
+
+def test_a_cell_that_ends_its_process_itself_is_left_out_after_its_second_chance(needs_jail):
+    dot = catalog.exercise("dot")
+    cells = [
+        Cell(0, "import os\nos._exit(0)"),
+        Cell(1, small_course.reference("dot_products", "dot"), solution=True),
+        Cell(2, "", check="dot"),
+    ]
+    done = evaluate(cells, {"dot": dot})
+    assert done.reports["dot"].points == dot.points
+    assert done.flags == ["a cell was left out: it ended the process"]
+
+
+@pytest.mark.parametrize(
+    "moment",
+    [
+        "before anything is entered",
+        "in the middle of the transaction",
+        "before the folder is in place",
+        "after the folder is in place",
+    ],
+)
+def test_killed_between_two_steps_of_entering_a_grade_a_second_run_completes(class_, tmp_path, moment):
+    course = tmp_path / "course"
+    shutil.copytree(class_.course.with_name("calm"), course)  # graded already: older results are at stake, too
+    first = Run(course, "--force", "--student=boris", die_at=moment)
+    assert first.wait() == -signal.SIGKILL, (course / "log.txt").read_text()
+    finish(course, class_.expected, first)

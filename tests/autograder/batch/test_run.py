@@ -1,0 +1,468 @@
+"""`python -m autograder grade`: several workers, here or elsewhere; killed anywhere, each submission is graded once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import shutil
+import signal
+import socket
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import nbformat
+import pytest
+from distributed.security import Security
+
+from autograder.__main__ import main
+from autograder.batch import run
+from autograder.batch import workers as pools
+from autograder.course import catalog
+from autograder.course.folder import ROOT
+from tests.autograder import processes, small_course
+
+pytestmark = pytest.mark.slow
+
+KILL_SEED = int(os.environ.get("KILL_SEED", "7"))
+MANY = 100
+FEW = 8
+PATIENCE = 120.0
+
+
+@pytest.fixture(autouse=True)
+def environment():
+    """nbgrader's configuration alters the environment of the process that reads it: here, of the tests that follow."""
+    before = dict(os.environ)
+    yield
+    os.environ.clear()
+    os.environ.update(before)
+
+
+def hand_in(course: Path, students: list[str]) -> None:
+    """Every second right, the others wrong in their own way; a quarter is late."""
+    right = small_course.reference("dot_products", "dot")
+    zipped = "def dot(a, b):\n    return float(sum(x * y for x, y in zip(a, b)))"
+    for number, student in enumerate(students):
+        answers = {"dot": zipped if number % 2 else right}
+        notebook = small_course.answered(small_course.released(course, "dot_products"), answers)
+        late = 30 if number % 4 == 3 else -24
+        nbformat.write(notebook, small_course.folder(course, student, late) / "dot_products.ipynb")
+
+
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory, needs_jail) -> Path:
+    """A released course with a class that nobody has graded."""
+    course = tmp_path_factory.mktemp("grade") / "course"
+    course.mkdir()
+    students = [f"s{number:03}" for number in range(MANY)]
+    small_course.make(course, {"dot_products": small_course.thin("dot_products")}, students)
+    hand_in(course, students)
+    return course
+
+
+@pytest.fixture
+def course(fresh, tmp_path) -> Path:
+    """A course with the first few of that class."""
+    place = tmp_path / "course"
+    shutil.copytree(fresh, place)
+    for folder in sorted((place / "submitted").iterdir())[FEW:]:
+        shutil.rmtree(folder)
+    return place
+
+
+def command(course: Path, *arguments: str, **options) -> subprocess.Popen:
+    return subprocess.Popen(
+        [
+            *options.pop("before", []),
+            sys.executable,
+            "-m",
+            "autograder",
+            "grade",
+            small_course.ASSIGNMENT,
+            "--course",
+            str(course),
+            *arguments,
+        ],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def graded(course: Path) -> list[str]:
+    return sorted(folder.parent.name for folder in (course / "autograded").glob(f"*/{small_course.ASSIGNMENT}"))
+
+
+def scores(course: Path) -> dict[str, tuple]:
+    return {
+        student: (found["grades"]["dot_products/check-dot"][0], found["late_penalty"])
+        for student, found in small_course.grades(course).items()
+    }
+
+
+def expected(students) -> dict[str, tuple]:
+    points = catalog.exercise("dot").points
+    found = {}
+    for student in students:
+        number = int(student[1:])
+        found[student] = (points - 2.0 if number % 2 else points, 0.0)
+    return found
+
+
+def test_a_class_is_graded_and_a_second_run_has_nothing_to_do(course):
+    process = command(course, "--workers", "1")
+    out, err = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, err
+    assert f"{FEW}/{FEW}" in err  # the bar is full
+    assert scores(course) == expected(graded(course)) and len(graded(course)) == FEW
+    marks = {path: path.stat().st_mtime_ns for path in (course / "autograded").rglob("*")}
+    assert main(["grade", small_course.ASSIGNMENT, "--course", str(course), "--workers", "1"]) == 0
+    assert {path: path.stat().st_mtime_ns for path in (course / "autograded").rglob("*")} == marks
+
+
+def test_one_student_again_and_no_other(course, capsys):
+    arguments = ["grade", small_course.ASSIGNMENT, "--course", str(course), "--workers", "1"]
+    assert main([*arguments, "--student", "s001"]) == 0 and graded(course) == ["s001"]
+    first = (
+        (course / "autograded" / "s001").stat().st_ino,
+        (course / "autograded" / "s001" / small_course.ASSIGNMENT).stat().st_ino,
+    )
+    assert main([*arguments, "--student", "s001"]) == 0
+    assert "nothing new" in capsys.readouterr().err
+    assert main([*arguments, "--student", "s001", "--force"]) == 0
+    assert (course / "autograded" / "s001" / small_course.ASSIGNMENT).stat().st_ino != first[1]
+
+
+def test_what_arrives_is_graded_while_it_watches(course, fresh):
+    late = "s050"
+    process = command(course, "--workers", "1", "--watch")
+    try:
+        wait_until(lambda: len(graded(course)) == FEW)
+        shutil.copytree(fresh / "submitted" / late, course / "submitted" / late)
+        wait_until(lambda: late in graded(course))
+    finally:
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+    assert "Traceback" not in err and process.returncode in (0, 130), err
+    assert scores(course) == expected(graded(course))
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["--course", "EMPTY"], "no gradebook in"),
+        (["--scheduler", "tcp://192.0.2.1:8786"], "do not leave this machine unencrypted"),
+        (["--scheduler", "tls://127.0.0.1:1"], "takes --tls-ca, --tls-cert and --tls-key"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_line(course, tmp_path, capsys, arguments, words):
+    if "EMPTY" in arguments:
+        arguments = ["--course", str(tmp_path / "nothing")]
+    else:
+        arguments = ["--course", str(course), *arguments]
+    assert main(["grade", small_course.ASSIGNMENT, *arguments]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line
+
+
+def test_an_assignment_that_nobody_handed_in_is_told_of(course, capsys):
+    assert main(["grade", "sofmax", "--course", str(course), "--workers", "1"]) == 0
+    assert "sofmax: nothing was handed in" in capsys.readouterr().err
+
+
+# Several machines ------------------------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def running(*program: str, log: Path, before: tuple[str, ...] = ()):
+    with (
+        log.open("ab") as file,
+        subprocess.Popen([*before, sys.executable, *program], cwd=ROOT, stdout=file, stderr=file) as process,
+    ):
+        try:
+            yield process
+        finally:
+            process.kill()
+
+
+def keys(folder: Path) -> dict[str, str]:
+    """A certificate of an authority and one that it signed, for all; as files."""
+    made = Security.temporary()
+    found = {}
+    for name, text in {"ca": made.tls_ca_file, "cert": made.tls_client_cert, "key": made.tls_client_key}.items():
+        (folder / f"{name}.pem").write_text(text)
+        found[name] = str(folder / f"{name}.pem")
+    return found
+
+
+def tls(files: dict[str, str], dask: bool = False) -> list[str]:
+    names = {"ca": "--tls-ca-file" if dask else "--tls-ca", "cert": "--tls-cert", "key": "--tls-key"}
+    return [word for name, option in names.items() for word in (option, files[name])]
+
+
+class Spaces:
+    """Three network namespaces on one bridge: 10.77.0.1 for the grader, .2 and .3 for workers."""
+
+    def __init__(self):
+        self._holders: list[subprocess.Popen] = []
+
+    def __enter__(self):
+        try:
+            for _ in range(3):
+                holder = subprocess.Popen(
+                    ["unshare", "--net", "sh", "-c", "echo; exec sleep 600"],
+                    stdout=subprocess.PIPE,
+                    stderr=subprocess.PIPE,
+                )
+                self._holders.append(holder)
+                if not holder.stdout.readline():
+                    pytest.skip("no network namespaces can be made here (root can, on most machines)")
+            self.at(0, "ip", "link", "add", "bridge0", "type", "bridge")
+            self.at(0, "ip", "addr", "add", "10.77.0.1/24", "dev", "bridge0")
+            for number in (1, 2):
+                self.at(
+                    0,
+                    "ip",
+                    "link",
+                    "add",
+                    f"port{number}",
+                    "type",
+                    "veth",
+                    "peer",
+                    "name",
+                    "eth0",
+                    "netns",
+                    str(self._holders[number].pid),
+                )
+                self.at(0, "ip", "link", "set", f"port{number}", "master", "bridge0", "up")
+                self.at(number, "ip", "addr", "add", f"10.77.0.{number + 1}/24", "dev", "eth0")
+                self.at(number, "ip", "link", "set", "eth0", "up")
+            for number in range(3):
+                self.at(number, "ip", "link", "set", "lo", "up")
+            self.at(0, "ip", "link", "set", "bridge0", "up")
+        except (FileNotFoundError, subprocess.CalledProcessError) as error:
+            self.__exit__()
+            pytest.skip(f"network namespaces cannot be connected here: {error}")
+        return self
+
+    def __exit__(self, *exc):
+        for holder in self._holders:
+            holder.kill()
+            holder.communicate()
+
+    def inside(self, number: int) -> tuple[str, ...]:
+        """What to put before a command so that it runs there."""
+        return ("nsenter", f"--net=/proc/{self._holders[number].pid}/ns/net", "--")
+
+    def at(self, number: int, *program: str) -> None:
+        subprocess.run([*self.inside(number), *program], check=True, capture_output=True)
+
+
+def test_two_workers_in_network_namespaces_of_their_own_grade_a_class_over_tls(course, tmp_path):
+    files, log = keys(tmp_path), tmp_path / "log"
+    with Spaces() as spaces, contextlib.ExitStack() as stack:
+        stack.enter_context(
+            running(
+                "-m",
+                "distributed.cli.dask_scheduler",
+                "--host",
+                "tls://10.77.0.1:8786",
+                "--no-dashboard",
+                *tls(files, True),
+                log=log,
+                before=spaces.inside(0),
+            )
+        )
+        workers = [
+            stack.enter_context(
+                running(
+                    "-m",
+                    "distributed.cli.dask_worker",
+                    "tls://10.77.0.1:8786",
+                    "--host",
+                    f"tls://10.77.0.{number + 1}",
+                    "--no-nanny",
+                    "--nthreads",
+                    "1",
+                    "--no-dashboard",
+                    "--local-directory",
+                    str(tmp_path / f"worker{number}"),
+                    *tls(files, True),
+                    log=log,
+                    before=spaces.inside(number),
+                )
+            )
+            for number in (1, 2)
+        ]
+        wait_until(lambda: log.read_text().count("Registered to") == 2, log.read_text)
+        stranger = command(
+            course, "--scheduler", "tls://10.77.0.1:8786", *tls(keys(make(tmp_path / "other"))), before=spaces.inside(0)
+        )
+        _, err = stranger.communicate(timeout=PATIENCE)
+        assert stranger.returncode == 2 and "no scheduler answers" in err and not graded(course)
+        process = command(course, "--scheduler", "tls://10.77.0.1:8786", *tls(files), before=spaces.inside(0))
+        _, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 0, err + log.read_text()
+        jails = [
+            [pid for pid in processes.below(worker.pid) if processes.command(pid).startswith("bwrap")]
+            for worker in workers
+        ]
+        assert all(jails), "one of the workers graded nothing"
+    assert scores(course) == expected(graded(course)) and len(graded(course)) == FEW
+
+
+def make(folder: Path) -> Path:
+    folder.mkdir()
+    return folder
+
+
+# Killed ------------------------------------------------------------------------------------------------------------------
+
+
+def wait_until(true, words=lambda: ""):
+    deadline = time.monotonic() + PATIENCE
+    while not (found := true()):
+        assert time.monotonic() < deadline, words()
+        time.sleep(0.05)
+    return found
+
+
+def named(root: int, *words: str) -> list[int]:
+    """The processes below this one whose command line has all of these words."""
+    found = []
+    for pid in processes.below(root):
+        with contextlib.suppress(OSError):
+            line = Path(f"/proc/{pid}/cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+            if all(word in line for word in words):
+                found.append(pid)
+    return found
+
+
+def test_killed_again_and_again_each_of_a_hundred_is_graded_once(fresh, tmp_path):
+    """In one run: a worker and a fork server, which it survives, then the writer with its own scheduler. In the next: a
+    scheduler apart. The last completes, and no run touches what a former one has put in place."""
+    course, draw = tmp_path / "course", random.Random(KILL_SEED)
+    print(f"KILL_SEED={KILL_SEED}")
+    shutil.copytree(fresh, course)
+    in_place: dict[str, int] = {}
+
+    def nothing_was_done_twice():
+        found = {
+            name: (course / "autograded" / name / small_course.ASSIGNMENT).stat().st_ino for name in graded(course)
+        }
+        assert in_place.items() <= found.items()
+        in_place.update(found)
+
+    with processes.reaping():
+        first = command(course, "--workers", "2")
+        for at, words in ((10, ("spawn_main",)), (25, ("fork_server.py",))):
+            wait_until(lambda: len(graded(course)) >= at + draw.randrange(5))
+            os.kill(draw.choice(wait_until(lambda: named(first.pid, *words))), signal.SIGKILL)
+        wait_until(lambda: len(graded(course)) >= 40 + draw.randrange(5))
+        first.kill()
+        _, err = first.communicate(timeout=PATIENCE)
+        wait_until(lambda: not processes.jails())
+        assert 40 <= len(graded(course)) < MANY, err
+        nothing_was_done_twice()
+
+        address, log = f"tcp://127.0.0.1:{free_port()}", tmp_path / "log"
+        with (
+            running("-m", "distributed.cli.dask_scheduler", "--host", address, "--no-dashboard", log=log) as scheduler,
+            running(
+                "-m",
+                "distributed.cli.dask_worker",
+                address,
+                "--nthreads",
+                "1",
+                "--no-dashboard",
+                "--local-directory",
+                str(tmp_path / "worker"),
+                log=log,
+            ),
+        ):
+            wait_until(lambda: "Registered to" in log.read_text(), log.read_text)
+            second = command(course, "--scheduler", address)
+            wait_until(lambda: len(graded(course)) >= 60 + draw.randrange(5))
+            scheduler.kill()
+            _, err = second.communicate(timeout=PATIENCE)
+        assert second.returncode in (1, 2) and "a second run does the rest" in err and "Traceback" not in err, err
+        assert len(graded(course)) < MANY
+        nothing_was_done_twice()
+
+        third = command(course, "--workers", "2")
+        _, err = third.communicate(timeout=PATIENCE)
+        assert third.returncode == 0, err
+        nothing_was_done_twice()
+        wait_until(lambda: not processes.jails())
+    assert scores(course) == expected(f"s{number:03}" for number in range(MANY))
+    assert list((course / ".grading").iterdir()) == []
+
+
+def free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return free.getsockname()[1]
+
+
+def test_interrupted_it_ends_at_once_and_the_next_run_does_the_rest(fresh, tmp_path):
+    course = tmp_path / "course"
+    shutil.copytree(fresh, course)
+    for folder in sorted((course / "submitted").iterdir())[2 * FEW :]:
+        shutil.rmtree(folder)
+    with processes.reaping():
+        process = command(course, "--workers", "2")
+        wait_until(lambda: len(graded(course)) >= 3)
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=PATIENCE)
+        assert process.returncode == 130 and "Traceback" not in err, err
+        assert err.splitlines()[-1].startswith("autograder: interrupted")
+        wait_until(lambda: not processes.jails())
+    before = len(graded(course))
+    assert 3 <= before < 2 * FEW
+    assert main(["grade", small_course.ASSIGNMENT, "--course", str(course), "--workers", "1"]) == 0
+    assert scores(course) == expected(graded(course)) and len(graded(course)) == 2 * FEW
+
+
+def test_a_submission_that_ends_its_worker_is_named_and_the_others_are_graded(course, monkeypatch):
+    """What no submission should be able to do: the pool gives up on it after a few tries, and goes on."""
+    names = sorted(folder.name for folder in (course / "submitted").iterdir())
+    grader = run._grader(small_course.ASSIGNMENT, course, False, None)
+    whole = pools.work.grade
+
+    def die(common, submission, many=True):
+        if names[2].encode() in submission:
+            raise MemoryError
+        return whole(common, submission, False)
+
+    monkeypatch.setattr(pools.work, "grade", die)
+    grader.pool = pools.InThisProcess()
+    with pytest.raises(Exception, match=names[2]):
+        grader.grade(grader.due())
+    assert graded(course) == [name for name in names if name != names[2]]
+
+
+def test_a_small_class_gets_one_worker_and_a_large_one_all_cores(monkeypatch):
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(4))
+    assert [pools.worth(many) for many in (0, 1, 39, 40, 100, 10**6)] == [1, 1, 1, 2, 3, 4]
+
+
+def test_more_workers_than_one_are_on_loopback_and_strangers_cannot_use_them():
+    with pools.pool(2) as pool:
+        address = pool._client.scheduler.address
+        assert address.startswith("tls://127.0.0.1:") and pool.workers == 2
+        anybody = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+        anybody.check_hostname, anybody.verify_mode = False, ssl.CERT_NONE
+        with (
+            socket.create_connection(("127.0.0.1", int(address.rpartition(":")[2])), 10) as plain,
+            pytest.raises((ssl.SSLError, ConnectionError)),
+            anybody.wrap_socket(plain) as secret,
+        ):
+            secret.sendall(b"x" * 64)
+            while secret.recv(4096):  # with TLS 1.3 the refusal comes after the handshake
+                pass

@@ -1,0 +1,266 @@
+"""The shipped class, graded with stock nbgrader commands from release to feedback, CSV and formgrader."""
+
+import csv
+import re
+import subprocess
+import sys
+import zipfile
+
+import nbformat
+import pytest
+
+from autograder.course import catalog, release
+from autograder.course.folder import ROOT
+from autograder.demo import sample_class
+from autograder.errors import CourseError
+
+pytestmark = pytest.mark.slow
+
+# Plain Python, NumPy, a stretch exercise, classes, and a chapter that builds on earlier ones.
+STEMS = ("dot_products", "softmax", "attention", "kv_cache")
+
+
+@pytest.fixture(scope="session")
+def graded(tmp_path_factory):
+    """The course folder after `make grade`, and what the command printed."""
+    course = tmp_path_factory.mktemp("course")
+    done = subprocess.run(
+        [sys.executable, "-m", "autograder", "sample", *STEMS, "--course", str(course)],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=1800,
+    )
+    assert done.returncode == 0, done.stderr
+    return course, done.stdout
+
+
+@pytest.fixture(scope="session")
+def rows(graded):
+    with (graded[0] / "grades.csv").open(newline="") as file:
+        return {
+            (r["student"], f"written {r['chapter']}" if r["exercise"] == "written question" else r["exercise"]): r
+            for r in csv.DictReader(file)
+        }
+
+
+def points(rows, student, exercise):
+    return float(rows[student, exercise]["points"])
+
+
+EXERCISES = [name for stem in STEMS for name in catalog.exercises_of(stem)]
+CHAPTERS = {
+    sample.student: tuple(stem for stem in STEMS if stem in (sample.chapters or STEMS))
+    for sample in sample_class.samples()
+}
+
+
+def handed_in(student):
+    """The exercises in the notebooks that a student handed in."""
+    return [name for stem in CHAPTERS[student] for name in catalog.exercises_of(stem)]
+
+
+@pytest.mark.parametrize("student", ["ada", "dmitri", "hana"])
+def test_complete_work_gets_full_marks_late_or_noisy_too(rows, student):
+    for name in handed_in(student):
+        assert points(rows, student, name) == catalog.exercise(name).points, name
+
+
+@pytest.mark.parametrize("stem", STEMS)
+def test_no_cell_of_a_complete_notebook_raises_or_warns(graded, stem):
+    notebook = nbformat.read(graded[0] / "autograded" / "ada" / stem / f"{stem}.ipynb", as_version=4)
+    outputs = [output for cell in notebook.cells for output in cell.get("outputs", [])]
+    assert [o for o in outputs if o.output_type == "error" or o.get("name") == "stderr"] == []
+
+
+def test_somebody_hands_in_every_chapter_complete_and_somebody_with_mistakes():
+    assert CHAPTERS["ada"] == CHAPTERS["esra"] == STEMS
+
+
+def test_partial_work_gets_what_was_done(rows):
+    for name in handed_in("boris"):
+        done = name in sample_class.read_sample(sample_class.SAMPLES / "boris.py").references
+        assert points(rows, "boris", name) == (catalog.exercise(name).points if done else 0), name
+
+
+def test_an_empty_submission_gets_nothing(rows):
+    assert sum(points(rows, "chiara", name) for name in EXERCISES) == 0
+
+
+def test_named_mistakes_cost_their_properties_and_nothing_else(rows):
+    wrong = {
+        "dot",
+        "softmax",
+        "softmax_temperature",
+        "attention_weights",
+        "causal_mask",
+        "merge_heads",
+        "apply_rope",
+        "repeat_kv",
+    }
+    for name in handed_in("esra"):
+        full = catalog.exercise(name).points
+        if name in wrong:
+            assert 0 <= points(rows, "esra", name) < full, name
+        # An exercise that calls a wrong earlier one may suffer with it.
+        elif catalog.chapter_of(name) == "dot_products" and name != "matmul":
+            assert points(rows, "esra", name) == full, name
+    assert points(rows, "esra", "dot") > 0  # right on equal lengths: only the refusal is lost
+
+
+def test_errors_in_some_cells_leave_the_others_unharmed(rows):
+    for name in ("cosine_similarity", "log_softmax"):
+        assert points(rows, "farid", name) == 0
+    for name in ("dot", "pairwise_scores", "softmax", "attention_weights", "scaled_dot_product_attention"):
+        assert points(rows, "farid", name) == catalog.exercise(name).points
+
+
+def test_a_cell_that_ends_the_process_costs_what_builds_on_it_and_nothing_else(rows):
+    assert rows["grace", "softmax"]["status"] == "graded"
+    assert points(rows, "grace", "softmax") == points(rows, "grace", "softmax_temperature") == 0
+    assert points(rows, "grace", "log_softmax") == catalog.exercise("log_softmax").points
+    assert points(rows, "grace", "dot") == catalog.exercise("dot").points
+    assert points(rows, "hana", "softmax") == catalog.exercise("softmax").points  # graded after grace
+
+
+def test_what_was_not_handed_in_is_said(rows):
+    assert rows["ivo", "softmax"]["status"] == "not handed in"
+    assert points(rows, "ivo", "dot") == catalog.exercise("dot").points
+
+
+def test_lateness_is_recorded(rows):
+    assert float(rows["dmitri", "softmax"]["hours_late"]) == 48
+    assert rows["ada", "softmax"]["hours_late"] == ""
+
+
+def test_written_answers_wait_for_a_human_and_no_answer_is_zero(rows):
+    assert rows["ada", "written softmax"]["status"] == "to be graded by hand"
+    assert rows["ada", "written softmax"]["points"] == ""
+    assert float(rows["chiara", "written softmax"]["points"]) == 0
+
+
+def test_a_real_course_is_never_taken_for_the_sample_class(tmp_path):
+    submitted = tmp_path / "submitted" / "someone" / "softmax" / "softmax.ipynb"
+    submitted.parent.mkdir(parents=True)
+    submitted.write_text("{}")
+    with pytest.raises(CourseError, match="would be lost"):
+        sample_class.run(tmp_path)
+    assert submitted.read_text() == "{}"
+
+
+def test_the_summary_shows_every_student_and_what_the_sample_is_for(graded):
+    for sample in sample_class.samples():
+        line = next(line for line in graded[1].splitlines() if line.startswith(sample.student))
+        assert sample.about in line
+    assert "late" in next(line for line in graded[1].splitlines() if line.startswith("dmitri"))
+
+
+def test_nbgraders_own_gradebook_and_export_agree_with_the_csv(graded, rows):
+    with (graded[0] / "nbgrader_export.csv").open(newline="") as file:
+        exported = {(r["student_id"], r["assignment"]): float(r["score"]) for r in csv.DictReader(file)}
+    for student in ("ada", "boris", "esra", "farid"):
+        for stem in CHAPTERS[student]:
+            mine = sum(points(rows, student, name) for name in catalog.exercises_of(stem))
+            assert exported[student, stem] == pytest.approx(mine)
+
+
+def test_stretch_points_come_on_top(graded):
+    with (graded[0] / "nbgrader_export.csv").open(newline="") as file:
+        (row,) = [r for r in csv.DictReader(file) if r["student_id"] == "ada" and r["assignment"] == "attention"]
+    regular = sum(e.points for e in catalog.exercises_of("attention").values() if not e.bonus)
+    assert float(row["max_score"]) == regular + catalog.written_of("attention").points
+    assert float(row["score"]) == regular + catalog.exercise("attention_backward").points
+
+
+def feedback(course, student, stem):
+    return (course / "feedback" / student / stem / f"{stem}.html").read_text("utf-8")
+
+
+def test_feedback_names_the_mistake_in_words(graded):
+    page = feedback(graded[0], "esra", "softmax")
+    naive = next(m.text for m in catalog.exercise("softmax").misconceptions if m.wrong.__name__ == "no_maximum")
+    assert naive.split(".")[0] in re.sub(r"\s+", " ", page)
+
+
+@pytest.mark.parametrize("student", ["ada", "chiara", "esra", "farid"])
+def test_feedback_shows_no_hidden_test_no_rubric_and_no_reference(graded, student):
+    for stem in CHAPTERS[student]:
+        page = feedback(graded[0], student, stem)
+        for word in ("autograder", "HIDDEN TESTS", "MARK SCHEME", "secret", "solutions"):
+            assert word not in page, (stem, word)
+        first = catalog.written_of(stem).rubric.strip().splitlines()[0].strip()
+        assert first not in page
+
+
+def test_the_rubric_is_there_for_the_instructor(graded):
+    text = (graded[0] / "autograded" / "ada" / "softmax" / "softmax.ipynb").read_text("utf-8")
+    assert "BEGIN MARK SCHEME" in text
+
+
+def test_validate_tells_a_student_what_is_not_done_and_passes_finished_work(graded):
+    course = graded[0]
+    undone = validate(course / "release" / "softmax" / "softmax.ipynb")
+    assert "VALIDATION FAILED" in undone
+    finished = validate(course / "submitted" / "ada" / "softmax" / "softmax.ipynb")
+    assert "Success!" in finished
+
+
+def validate(path):
+    done = subprocess.run(
+        [sys.executable, "-m", "nbgrader", "validate", path.name],
+        cwd=path.parent,
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    return done.stdout + done.stderr
+
+
+def test_zip_collect_takes_downloads_of_a_learning_platform(graded, tmp_path):
+    course = tmp_path / "course"
+    release.generate(["softmax"], course)
+    archive = course / "downloaded" / "softmax" / "archive"
+    archive.mkdir(parents=True)
+    with zipfile.ZipFile(archive / "moodle.zip", "w") as download:
+        download.write(
+            graded[0] / "submitted" / "ada" / "softmax" / "softmax.ipynb",
+            "ada_attempt_2026-09-29-10-30-00_softmax.ipynb",
+        )
+    release.nbgrader("zip_collect", "softmax", course=course)
+    assert (course / "submitted" / "ada" / "softmax" / "softmax.ipynb").exists()
+
+
+def test_generate_assignment_makes_exactly_the_notebook_that_the_book_offers(graded):
+    for stem in STEMS:
+        made = nbformat.read(graded[0] / "release" / stem / f"{stem}.ipynb", as_version=4)
+        offered = release.student_notebook(stem)
+        assert [(c.cell_type, c.source) for c in made.cells] == [(c.cell_type, c.source) for c in offered.cells]
+        assert [c.metadata.get("nbgrader") for c in made.cells] == [c.metadata.get("nbgrader") for c in offered.cells]
+
+
+@pytest.fixture(scope="session")
+def formgrader(graded, jupyter):
+    """The address of a Jupyter server with formgrader on the graded course, set up as `make formgrader` does: the
+    course lies below the server's root, and the configuration is named by its folder."""
+    return jupyter(
+        "server",
+        graded[0],
+        "formgrader",
+        COURSE_DIR=str(graded[0]),
+        JUPYTER_CONFIG_PATH=str(ROOT / "autograder"),
+    )
+
+
+def test_formgrader_lists_the_class_and_shows_one_submission(formgrader, watched):
+    page = watched().page
+    page.goto(f"{formgrader}/formgrader/manage_assignments")
+    for stem in STEMS:
+        page.get_by_role("link", name=stem, exact=True).first.wait_for()
+    page.goto(f"{formgrader}/formgrader/manage_submissions/softmax")
+    for student in ("ada", "esra", "hana"):
+        page.get_by_text(student).first.wait_for()
+    page.goto(f"{formgrader}/formgrader/gradebook/softmax/softmax")
+    page.get_by_role("link", name=re.compile("Submission #1")).first.click()
+    page.wait_for_url(re.compile("/formgrader/submissions/"))
+    page.get_by_text("BEGIN MARK SCHEME").first.wait_for()  # the rubric, for whoever grades
+    assert page.locator(".attn-check").count() == len(catalog.exercises_of("softmax"))

@@ -1,0 +1,251 @@
+"""Results in the gradebook: whole or not at all, the same however often, on SQLite and on PostgreSQL."""
+
+from __future__ import annotations
+
+import datetime
+
+import pytest
+import sqlalchemy
+from nbgrader.api import Gradebook, MissingEntry
+
+from autograder.gradebook import writer
+from autograder.gradebook.writer import INDEXES, Writer
+from tests import postgres
+
+DUE = datetime.datetime(2026, 9, 30, 18, 0)
+RESULT = {
+    "softmax": {
+        "missing": False,
+        "grades": {
+            "check-a": [4.0, None, False],
+            "check-b": [0.0, 2.5, False],
+            "written": [None, None, False],
+            "task": [None, None, False],
+        },
+        "comments": {"a": "No response.", "written": None, "task": None},
+    }
+}
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    with postgres.server(tmp_path_factory.mktemp("pg") / "server") as url:
+        yield url
+
+
+BOTH = pytest.mark.parametrize("url", ["sqlite", "postgresql"], indirect=True)  # the others ask nothing of the database
+
+
+@pytest.fixture
+def url(request, tmp_path) -> str:
+    """A gradebook with one assignment and a student."""
+    if getattr(request, "param", "sqlite") == "sqlite":
+        address = f"sqlite:///{tmp_path / 'gradebook.db'}"
+    else:
+        address = request.getfixturevalue("server")
+        if address is None:
+            postgres.required()
+            pytest.skip("PostgreSQL is not installed (Debian: apt-get install postgresql)")
+        engine = sqlalchemy.create_engine(address)
+        with engine.begin() as connection:
+            connection.execute(sqlalchemy.text("DROP SCHEMA public CASCADE"))
+            connection.execute(sqlalchemy.text("CREATE SCHEMA public"))
+        engine.dispose()
+    with Gradebook(address, "attention") as gradebook:
+        gradebook.add_assignment("softmax", duedate=DUE)
+        gradebook.add_notebook("softmax", "softmax")
+        for name, kind in (("check-a", "code"), ("check-b", "code"), ("written", "markdown")):
+            gradebook.add_grade_cell(name, "softmax", "softmax", max_score=4, cell_type=kind)
+        gradebook.add_task_cell("task", "softmax", "softmax", max_score=2, cell_type="markdown")
+        for name in ("a", "written"):
+            gradebook.add_solution_cell(name, "softmax", "softmax")
+        for name in ("check-a", "a"):
+            gradebook.add_source_cell(name, "softmax", "softmax", cell_type="code", source="x", checksum="1")
+        gradebook.add_student("ada")
+    return address
+
+
+def entered(url: str, student: str = "ada") -> dict:
+    """Everything that the gradebook holds of a submission, by nbgrader's own ways."""
+    with Gradebook(url, "attention") as gradebook:
+        submission = gradebook.find_submission("softmax", student)
+        (notebook,) = submission.notebooks
+        return {
+            "score": submission.score,
+            "late": submission.total_seconds_late,
+            "when": submission.timestamp,
+            "penalty": notebook.late_submission_penalty,
+            "grades": {
+                g.name: (g.auto_score, g.manual_score, g.extra_credit, g.needs_manual_grade) for g in notebook.grades
+            },
+            "comments": {c.name: (c.auto_comment, c.manual_comment) for c in notebook.comments},
+        }
+
+
+@BOTH
+def test_a_result_is_entered_as_nbgrader_would(url):
+    with Writer(url, "attention") as into:
+        into.enter("softmax", "ada", DUE, RESULT)
+    found = entered(url)
+    assert found["score"] == 6.5 and found["when"] == DUE and found["penalty"] is None
+    assert found["grades"] == {
+        "check-a": (4.0, None, None, False),
+        "check-b": (0.0, None, 2.5, False),
+        "written": (None, None, None, True),
+        "task": (None, None, None, True),
+    }
+    assert found["comments"] == {"a": ("No response.", None), "written": (None, None), "task": (None, None)}
+
+
+@BOTH
+def test_entered_again_nothing_changes_and_nothing_is_doubled(url):
+    with Writer(url, "attention") as into:
+        into.enter("softmax", "ada", DUE, RESULT)
+        first = entered(url)
+        into.enter("softmax", "ada", DUE, RESULT)
+    with Writer(url, "attention") as into:
+        into.enter("softmax", "ada", None, RESULT)  # no new time: the old one stays
+    assert entered(url) == first
+    with Gradebook(url, "attention") as gradebook:
+        counts = {
+            table: gradebook.db.execute(sqlalchemy.text(f"SELECT count(*) FROM {table}")).scalar()
+            for table in ("submitted_assignment", "submitted_notebook", "grade", "comment")
+        }
+    assert counts == {"submitted_assignment": 1, "submitted_notebook": 1, "grade": 4, "comment": 3}
+
+
+def test_what_a_human_entered_stays_and_waits_for_a_look(url):
+    with Writer(url, "attention") as into:
+        into.enter("softmax", "ada", DUE, RESULT)
+    with Gradebook(url, "attention") as gradebook:
+        grade = gradebook.find_grade("check-a", "softmax", "softmax", "ada")
+        grade.manual_score, grade.needs_manual_grade = 3.0, False
+        gradebook.find_comment("a", "softmax", "softmax", "ada").manual_comment = "Nearly."
+        gradebook.db.commit()
+    with Writer(url, "attention") as into:
+        into.enter("softmax", "ada", DUE, RESULT)
+    found = entered(url)
+    assert found["grades"]["check-a"] == (4.0, 3.0, None, True)
+    assert found["comments"]["a"] == ("No response.", "Nearly.")
+
+
+def test_lateness_costs_what_the_plugin_says_and_a_missing_notebook_nothing(url):
+    asked = []
+
+    def late(student, notebook, seconds):
+        asked.append((student, notebook.score, seconds))
+        return 1.5
+
+    when = DUE + datetime.timedelta(hours=1)
+    with Writer(url, "attention", late) as into:
+        into.enter("softmax", "ada", when, RESULT)
+        assert asked == [("ada", 6.5, 3600.0)] and entered(url)["penalty"] == 1.5
+        nothing = {"softmax": {**RESULT["softmax"], "missing": True}}
+        into.enter("softmax", "ada", when, nothing)
+    assert entered(url)["penalty"] is None and len(asked) == 1
+    assert not any(waits for *_, waits in entered(url)["grades"].values())
+
+
+@BOTH
+@pytest.mark.parametrize("step", ["_enter_comments"])
+def test_what_fails_halfway_leaves_nothing_and_the_next_goes_on(url, monkeypatch, step):
+    with Writer(url, "attention") as into:
+        whole = getattr(Writer, step)
+
+        def break_off(self, *args):
+            whole(self, *args)
+            raise RuntimeError("lightning")
+
+        monkeypatch.setattr(Writer, step, break_off)
+        with pytest.raises(RuntimeError):
+            into.enter("softmax", "ada", DUE, RESULT)
+        monkeypatch.undo()
+        with pytest.raises(MissingEntry):
+            entered(url)
+        into.enter("softmax", "ada", DUE, RESULT)
+    assert entered(url)["score"] == 6.5
+
+
+def test_two_writers_that_meet_enter_one_result(url, monkeypatch):
+    """Both find no submission; the second to commit finds the first one's."""
+    with Writer(url, "attention") as first, Writer(url, "attention") as second:
+        whole, met = Writer._enter, []
+
+        def enter(self, *args):
+            if self is second and not met:
+                met.append(True)
+                self._db.rollback()
+                first.enter("softmax", "ada", DUE, RESULT)
+                raise sqlalchemy.exc.IntegrityError("INSERT", {}, Exception("UNIQUE constraint failed"))
+            whole(self, *args)
+
+        monkeypatch.setattr(Writer, "_enter", enter)
+        second.enter("softmax", "ada", DUE, RESULT)
+    assert entered(url)["score"] == 6.5
+
+
+def test_students_are_made_only_where_that_is_wanted(url):
+    with Writer(url, "attention") as into:
+        with pytest.raises(MissingEntry, match="boris"):
+            into.admit("boris", create=False)
+        into.admit("boris", create=True)
+        into.admit("boris", create=False)
+        into.enter("softmax", "boris", None, RESULT)
+    assert entered(url, "boris")["when"] is None
+
+
+def test_an_unknown_assignment_is_named(url):
+    with Writer(url, "attention") as into:
+        for ask in (lambda: into.official("sofmax"), lambda: into.enter("sofmax", "ada", None, RESULT)):
+            with pytest.raises(MissingEntry, match="sofmax"):
+                ask()
+
+
+def test_the_record_of_cells_comes_out_of_the_gradebook(url):
+    with Writer(url, "attention") as into:
+        cells = {cell.name: cell for cell in into.official("softmax")["softmax"]}
+    assert cells["check-a"].grade and cells["check-a"].points == 4 and not cells["check-a"].solution
+    assert cells["a"].solution and cells["a"].points is None
+
+
+@BOTH
+def test_rows_are_found_by_index_however_large_the_table(url):
+    """Every question of `enter` is answered by an index: none reads a whole table of students' rows."""
+    with Writer(url, "attention") as into:
+        into.enter("softmax", "ada", DUE, RESULT)
+        engine = into._gradebook.engine
+        if engine.dialect.name != "sqlite":
+            names = {index["name"] for table, _ in INDEXES for index in sqlalchemy.inspect(engine).get_indexes(table)}
+            assert {f"attention_{table}_{column}" for table, column in INDEXES} <= names
+            return
+        asked = []
+
+        @sqlalchemy.event.listens_for(engine, "before_cursor_execute")
+        def remember(connection, cursor, statement, parameters, context, executemany):
+            if statement.startswith(("SELECT", "UPDATE")) and not executemany:
+                asked.append((statement, parameters))
+
+        into.enter("softmax", "ada", DUE + datetime.timedelta(hours=1), RESULT)
+        with engine.connect() as connection:
+            plans = [
+                row[-1]
+                for statement, parameters in list(asked)
+                for row in connection.exec_driver_sql("EXPLAIN QUERY PLAN " + statement, parameters)
+            ]
+    scans = [
+        plan
+        for plan in plans
+        if plan.startswith("SCAN")
+        and any(
+            table in plan.split()
+            for table in ("grade", "comment", "submitted_notebook", "submitted_assignment", "student")
+        )
+    ]
+    assert plans and scans == []
+
+
+def test_a_gradebook_that_refuses_indexes_works_without(url, monkeypatch):
+    monkeypatch.setattr(writer, "INDEXES", [("no_such_table", "x")])
+    with Writer(url, "attention") as into:
+        into.enter("softmax", "ada", DUE, RESULT)
+    assert entered(url)["score"] == 6.5

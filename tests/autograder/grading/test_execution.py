@@ -1,0 +1,209 @@
+"""A notebook run in the jail and judged from outside: what each exercise gets, whatever the cells do."""
+
+import pytest
+
+from autograder.course import catalog
+from autograder.grading import execution as evaluation
+from autograder.grading.execution import Cell, Times, evaluate
+from tests.autograder import small_course
+from tests.autograder.toy_exercise import make
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("needs_jail")]
+
+IMPORT = "import numpy as np\nimport os, sys, time, threading, signal"
+RIGHT = """def doubled(x, times=1):
+    if np.ndim(x) != 1:
+        raise ValueError("one dimension, please")
+    return np.asarray(x, dtype=float) * 2.0**times"""
+QUICK = Times(cell=3, case=2, submission=90)
+
+
+def run(*cells, times=QUICK, **options):
+    """Grade cells; the string "check" stands for the check of the toy exercise."""
+    made = [
+        Cell(i, "", check="doubled") if source == "check" else Cell(i, source, solution="def doubled" in source)
+        for i, source in enumerate(cells)
+    ]
+    return evaluate(made, {"doubled": make()}, lambda name: make().material(11), times=times, **options)
+
+
+def points(done) -> float:
+    return done.reports["doubled"].points
+
+
+def text(done, place) -> str:
+    return "".join(output.get("text", "") for output in done.outputs[place])
+
+
+def body(*lines: str) -> str:
+    """The right answer, with lines before its last one."""
+    return "\n".join([*RIGHT.split("\n")[:-1], *(f"    {line}" for line in lines), RIGHT.split("\n")[-1]])
+
+
+def test_a_right_answer_gets_full_marks_and_its_cells_their_outputs():
+    done = run(IMPORT, RIGHT, "check", "print('so'); doubled([1.0])")
+    assert points(done) == 4 and done.flags == []
+    assert [o["output_type"] for o in done.outputs[3]] == ["stream", "execute_result"]
+    assert done.outputs[3][1]["data"]["text/plain"] == "array([2.])"
+
+
+def test_a_wrong_answer_loses_its_properties_and_is_named():
+    done = run(IMPORT, RIGHT.replace("2.0**times", "(1 + times)"), "check")
+    report = done.reports["doubled"]
+    assert 0 < report.points < 4
+    assert "inputs" not in str(report) and any(f.misconception or f.detail for f in report.findings)
+
+
+def test_the_check_sees_the_notebook_as_it_stood_there():
+    later = run(IMPORT, "check", RIGHT)
+    assert points(later) == 0 and "does not define" in later.reports["doubled"].reason
+    assert points(run(IMPORT, RIGHT, "check", "def doubled(x): return None", "del np")) == 4
+
+
+def test_an_error_in_a_cell_costs_that_cell():
+    done = run(IMPORT, "1 / 0", "syntax error", RIGHT, "check")
+    assert points(done) == 4 and [done.outputs[i][-1]["output_type"] for i in (1, 2)] == ["error", "error"]
+
+
+@pytest.mark.parametrize(
+    "cell, said",
+    [
+        ("os._exit(0)", "ended the process"),
+        ("os.kill(os.getpid(), signal.SIGKILL)", "ended the process"),
+        ("import ctypes; ctypes.string_at(0)", "ended the process"),
+        ("while True:\n    try: time.sleep(9)\n    except BaseException: pass", "longer than 3 seconds"),
+    ],
+)
+def test_a_cell_that_ends_or_hangs_is_left_out_and_the_rest_is_graded(cell, said):
+    done = run(IMPORT, cell, RIGHT, "check", "print('after')")
+    assert points(done) == 4 and text(done, 4) == "after\n"
+    assert said in done.outputs[1][0]["evalue"] and any(said in flag for flag in done.flags)
+
+
+def test_an_endless_loop_that_can_be_stopped_loses_no_state():
+    done = run(IMPORT, "kept = 1\nwhile True: pass", RIGHT, "check", "print(kept)")
+    assert points(done) == 4 and text(done, 4) == "1\n" and done.outputs[1][0]["ename"] == "OutOfTime"
+
+
+@pytest.mark.parametrize(
+    "line, left", [("if np.size(x) == 4: os._exit(1)", 3), ("while np.size(x) == 4: pass", 3), ("while True: pass", 0)]
+)
+def test_a_call_that_dies_or_hangs_costs_its_property_alone(line, left):
+    """The toy exercise gives four points; the property with four numbers is worth one, and the last tests a refusal."""
+    report = run(IMPORT, body(line), "check").reports["doubled"]
+    assert (report.points == 3) if left else (report.points <= 1)
+    assert report.reason
+
+
+def test_no_hidden_input_reaches_an_output():
+    """The answer keeps what it is asked, and later cells print it: they have nothing to print."""
+    done = run(
+        IMPORT,
+        "seen = []",
+        body("seen.append(x)", "open('/tmp/seen', 'a').write(repr(x))"),
+        "check",
+        "print(seen, os.path.exists('/tmp/seen'))",
+        "time.sleep(1); print(os.listdir('/tmp'), seen)",
+    )
+    assert points(done) == 4 and text(done, 4) == "[] False\n" and "seen" not in text(done, 5) and "[]" in text(done, 5)
+
+
+def test_made_up_answers_are_seen_and_earn_nothing():
+    """The worker is taken over and answers whatever is asked with a number."""
+    done = run(
+        IMPORT,
+        "import gc\nfor f in gc.get_objects():\n    if getattr(f, '__name__', '') == 'answer_probes':\n"
+        "        worker = f.__globals__\n"
+        "        worker['observe'] = lambda *a: worker['codec'].frame({'value': {'result': np.ones(5)}})",
+        RIGHT,
+        "check",
+    )
+    assert points(done) == 0
+    assert any("made up" in flag for flag in done.flags)
+
+
+def test_swallowed_errors_are_told_of_and_cost_nothing():
+    done = run(IMPORT, RIGHT.replace("(x, times=1)", "(x, times=1, **other)"), "check")
+    assert points(done) == 4 and any("swallow" in flag for flag in done.flags)
+
+
+@pytest.mark.parametrize("then", ["os._exit(1)", "time.sleep(600)"])
+def test_who_dies_or_hangs_at_a_question_without_an_answer_loses_nothing(then):
+    right = RIGHT.replace("(x, times=1)", "(x, times=1, **other)").split("\n")
+    done = run(IMPORT, "\n".join([right[0], f"    if other: {then}", *right[1:]]), "check")
+    assert points(done) == 4 and done.flags == []
+
+
+@pytest.mark.parametrize(
+    "dies, said", [("os._exit(1)", "ended before it answered"), ("time.sleep(600)", "no answer within")]
+)
+def test_who_dies_or_hangs_before_the_first_question_is_given_up_soon(dies, said):
+    """What a class gives as its signature is code, too."""
+    odd = f"class Odd(type):\n    @property\n    def __signature__(cls):\n        {dies}\nclass doubled(metaclass=Odd): pass"
+    report = run(IMPORT, odd, "check").reports["doubled"]
+    assert report.points == 0 and said in report.reason
+
+
+def test_output_without_end_is_cut():
+    done = run(IMPORT, "for i in range(200): print('x' * 300_000)", RIGHT, "check", times=Times(30, 2, 90))
+    assert points(done) == 4 and len(text(done, 1)) < 500_000 and "too much" in text(done, 1)
+
+
+def test_threads_that_go_on_do_not_disturb():
+    talk = "def talk():\n    while True:\n        print('noise'); time.sleep(0.001)"
+    done = run(IMPORT, talk + "\nthreading.Thread(target=talk, daemon=True).start()", RIGHT, "check", "1 + 1")
+    assert points(done) == 4
+
+
+def test_files_given_lie_beside_the_notebook_and_cannot_be_changed(tmp_path):
+    (tmp_path / "data.txt").write_text("given")
+    done = run("print(open('data.txt').read())", "open('data.txt', 'w')", files={"data.txt": tmp_path / "data.txt"})
+    assert text(done, 0) == "given\n" and done.outputs[1][-1]["output_type"] == "error"
+    assert (tmp_path / "data.txt").read_text() == "given"
+
+
+def test_when_the_time_is_used_up_the_rest_is_said_to_be_lost():
+    done = run(IMPORT, "time.sleep(2.5)", "time.sleep(2.5)", RIGHT, "check", times=Times(cell=9, case=2, submission=3))
+    assert points(done) == 0 and "used up" in done.reports["doubled"].reason
+
+
+def test_questions_come_in_an_order_that_nobody_can_foresee():
+    orders = [tuple(evaluation._Answer(make(), make().material(11), QUICK).left) for _ in range(8)]
+    assert len(set(orders)) > 1 and len({tuple(sorted(order)) for order in orders}) == 1
+
+
+def test_pictures_tables_and_magics_work_as_in_jupyter():
+    done = run(
+        "%matplotlib inline\nimport matplotlib.pyplot as plt\nplt.plot([1, 2])\nplt.show()",
+        "from IPython.display import HTML\nHTML('<b>x</b>')",
+        "%time 1 + 1",
+        "!echo hello",
+        "from attnlab.widgets import SoftmaxExplorer\nSoftmaxExplorer()",
+        "await __import__('asyncio').sleep(0)",
+    )
+    assert "image/png" in done.outputs[0][0]["data"] and done.outputs[1][0]["data"]["text/html"] == "<b>x</b>"
+    assert "hello" in text(done, 3) and all(o["output_type"] != "error" for os_ in done.outputs.values() for o in os_)
+
+
+@pytest.mark.parametrize("forged", [False, True])
+def test_a_clock_that_was_set_back_is_noticed_by_another(monkeypatch, forged):
+    """The probe of speed looks at a clock that student code can reach: it earns what it says, and is flagged."""
+    monkeypatch.setattr(evaluation, "PATIENCE", 1)
+    exercise = catalog.exercise("pairwise_scores")
+    right = small_course.reference("dot_products", "pairwise_scores")
+    slow = (
+        "import contextlib, time\nfrom attnlab import probes\nprobes.time.process_time = lambda: 0.0\n"
+        "probes._time_limit = lambda seconds: contextlib.nullcontext()\n"
+        "_quick = pairwise_scores\n"
+        "def pairwise_scores(Q, K):\n"
+        "    if len(Q) > 1000:\n        time.sleep(3)\n    return _quick(Q, K)"
+    )
+    cells = [
+        Cell(0, "import numpy as np"),
+        Cell(1, right, solution=True),
+        Cell(2, slow if forged else ""),
+        Cell(3, "", check="pairwise_scores"),
+    ]
+    done = evaluate(cells, {"pairwise_scores": exercise}, lambda name: exercise.material(11))
+    assert [flag for flag in done.flags if "and said that it took at most" in flag] == done.flags
+    assert len(done.flags) == forged

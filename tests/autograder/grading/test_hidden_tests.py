@@ -1,0 +1,55 @@
+"""The hidden tests of a course: made once, the same again, made anew when the seed or the code is another."""
+
+import stat
+
+import pytest
+
+from attnlab.check import filled_in
+from attnlab.compare import agree
+from autograder.course import assemble, catalog
+from autograder.course.folder import GIVEN_SEED, course_seed, seed_path
+from autograder.grading import hidden_tests
+
+SOFTMAX = catalog.exercise("softmax")
+
+
+@pytest.fixture(autouse=True)
+def no_given_seed(monkeypatch):
+    monkeypatch.delenv(GIVEN_SEED, raising=False)
+
+
+def files(course):
+    return sorted(path.name for path in (course / hidden_tests.FOLDER).iterdir())
+
+
+def test_it_is_what_the_exercise_makes_from_the_courses_seed(tmp_path):
+    made, came = SOFTMAX.material(course_seed(tmp_path)), hidden_tests.unpacked(hidden_tests.packed(tmp_path, SOFTMAX))
+    assert agree(came["properties"], made["properties"])
+    # A mistake's right results are kept as the reference's, which they equal but for rounding.
+    assert agree(came, filled_in(assemble.compact(made)))
+
+
+def test_it_is_made_once(tmp_path, monkeypatch):
+    first = hidden_tests.packed(tmp_path, SOFTMAX)
+    monkeypatch.setattr(type(SOFTMAX), "material", lambda *args, **options: pytest.fail("made again"))
+    assert hidden_tests.packed(tmp_path, SOFTMAX) == first
+
+
+@pytest.mark.parametrize("what", ["seed", "code"])
+def test_another_seed_or_other_code_makes_it_anew_and_leaves_no_old_one(tmp_path, monkeypatch, what):
+    hidden_tests.packed(tmp_path, SOFTMAX)
+    before = files(tmp_path)
+    if what == "seed":
+        seed_path(tmp_path).write_text("12345")
+    else:
+        monkeypatch.setattr(hidden_tests, "_code", lambda: "another")
+    again = hidden_tests.unpacked(hidden_tests.packed(tmp_path, SOFTMAX))
+    assert len(files(tmp_path)) == 1 and files(tmp_path) != before
+    assert agree(again["properties"], SOFTMAX.material(course_seed(tmp_path))["properties"])
+
+
+def test_nobody_else_can_read_it(tmp_path):
+    hidden_tests.packed(tmp_path, SOFTMAX)
+    folder = tmp_path / hidden_tests.FOLDER
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    assert [stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()] == [0o600]

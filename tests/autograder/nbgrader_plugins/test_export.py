@@ -1,0 +1,141 @@
+"""Grades for other programs: the columns that they read, and the scores that count."""
+
+from __future__ import annotations
+
+import csv
+import datetime
+
+import pytest
+from nbgrader.api import Gradebook
+from traitlets.config import Config
+
+from autograder.__main__ import main
+from autograder.errors import CourseError
+from autograder.nbgrader_plugins.export import ByExercise, Canvas, Moodle
+
+DUE = datetime.datetime(2026, 9, 30, 18, 0)
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """Two assignments and five students: complete, late, graded by hand, not handed in, and one with an odd name."""
+    course = tmp_path_factory.mktemp("export")
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
+        for name in ("softmax", "masks"):
+            gradebook.add_assignment(name, duedate=DUE)
+            gradebook.add_notebook(name, name)
+            gradebook.add_grade_cell(f"check-{name}", name, name, max_score=6, cell_type="code")
+            gradebook.add_grade_cell(f"written-{name}", name, name, max_score=4, cell_type="markdown")
+        for student, more in {
+            "ada": dict(first_name="Ada", last_name="Lovelace", email="ada@example.org"),
+            "boris": dict(first_name="Борис", last_name="Ö"),
+            "chiara": {},
+            "dmitri": {},
+            "evil": dict(first_name='=HYPERLINK("http://example.org")', last_name="a,b\nc"),
+        }.items():
+            gradebook.add_student(student, **more)
+        for student, auto, manual, extra, penalty in (
+            ("ada", 6, 3.5, None, None),
+            ("boris", 4.5, None, None, 5.0),
+            ("chiara", 2, 4, 1.25, 1.0),
+            ("evil", 0, 0, None, None),
+        ):
+            gradebook.add_submission("softmax", student, timestamp=DUE)
+            submitted = gradebook.find_submission_notebook("softmax", "softmax", student)
+            submitted.late_submission_penalty = penalty
+            check = gradebook.find_grade("check-softmax", "softmax", "softmax", student)
+            check.auto_score, check.needs_manual_grade = auto, False
+            written = gradebook.find_grade("written-softmax", "softmax", "softmax", student)
+            written.manual_score, written.extra_credit = manual, extra
+            written.needs_manual_grade = manual is None
+            gradebook.db.commit()
+    return course
+
+
+def table(course, tmp_path, kind, **options) -> list[list[str]]:
+    place = tmp_path / "table.csv"
+    exporter = kind(config=Config({"ExportPlugin": options}), to=str(place))
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
+        exporter.export(gradebook)
+    with place.open(newline="", encoding="utf-8") as file:
+        return list(csv.reader(file))
+
+
+def test_a_column_for_each_exercise_and_what_counts(course, tmp_path):
+    head, *rows = table(course, tmp_path, ByExercise, assignment=["softmax"])
+    assert head == [
+        "student_id",
+        "last_name",
+        "first_name",
+        "email",
+        "softmax: softmax (6)",
+        "softmax: written-softmax (4)",
+        "softmax: late penalty",
+        "softmax: total (10)",
+    ]
+    by_name = {row[0]: row[4:] for row in rows}
+    assert by_name["ada"] == ["6", "3.5", "0", "9.5"]
+    assert by_name["boris"] == ["4.5", "0", "5", "0"]  # a penalty takes no more than there is
+    assert by_name["chiara"] == ["2", "5.25", "1", "6.25"]
+    assert by_name["dmitri"] == ["", "", "", ""]  # nothing handed in is no zero
+
+
+def test_canvas_finds_students_by_login_and_has_the_points_in_its_second_row(course, tmp_path):
+    """The rules of Canvas's own importer: header, "Points Possible", then students."""
+    head, points, *rows = table(course, tmp_path, Canvas)
+    assert "Student" in head[0] and "ID" in head[1] and head[2:5] == ["SIS User ID", "SIS Login ID", "Section"]
+    assert head[5:] == ["masks", "softmax"] and "Points Possible" in points[0] and points[5:] == ["10", "10"]
+    assert rows[0] == ["Lovelace, Ada", "", "", "ada", "", "", "9.5"]
+    assert {len(row) for row in rows} == {len(head)}
+
+
+def test_moodle_has_the_columns_of_its_own_export(course, tmp_path):
+    head, *rows = table(course, tmp_path, Moodle, assignment=["softmax"])
+    assert head == ["First name", "Last name", "ID number", "Email address", "Assignment: softmax (Real)"]
+    assert rows[0] == ["Ada", "Lovelace", "ada", "ada@example.org", "9.5"]
+    assert rows[1] == ["Борис", "Ö", "boris", "", "0"]
+
+
+@pytest.mark.parametrize("kind", [ByExercise, Canvas, Moodle])
+def test_a_name_is_no_formula_and_breaks_no_line(course, tmp_path, kind):
+    rows = table(course, tmp_path, kind, student=["evil"])
+    assert len(rows) == {ByExercise: 2, Canvas: 3, Moodle: 2}[kind]
+    assert not any(field.startswith("=") for row in rows for field in row)
+
+
+def test_scores_that_are_not_final_are_told_of(course, tmp_path, caplog):
+    exporter = Moodle(to=str(tmp_path / "table.csv"))
+    exporter.log.propagate = True
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
+        exporter.export(gradebook)
+    assert "1 submissions wait for a human" in caplog.text
+
+
+def test_an_unknown_assignment_is_named(course, tmp_path):
+    with pytest.raises(CourseError, match="no assignment called sofmax"):
+        table(course, tmp_path, Moodle, assignment=["sofmax"])
+
+
+@pytest.mark.parametrize(
+    "kind, first", [("by-exercise", "student_id"), ("canvas", "Student"), ("moodle", "First name")]
+)
+def test_the_command_writes_what_it_is_asked_for(course, tmp_path, capsys, kind, first):
+    place = tmp_path / "out.csv"
+    assert main(["export", kind, "softmax", "--course", str(course), "--to", str(place)]) == 0
+    assert place.read_text("utf-8").startswith(first) and capsys.readouterr().out == f"{place}\n"
+
+
+@pytest.mark.parametrize(
+    "arguments, words",
+    [
+        (["softmax", "--course", "COURSE", "--to", "nowhere/out.csv"], "No such file"),
+        (["sofmax", "--course", "COURSE", "--to", "out.csv"], "no assignment called sofmax"),
+        (["softmax", "--course", "EMPTY", "--to", "out.csv"], "no gradebook in"),
+    ],
+)
+def test_what_cannot_be_exported_is_said_in_one_line(course, tmp_path, monkeypatch, capsys, arguments, words):
+    monkeypatch.chdir(tmp_path)
+    places = {"COURSE": str(course), "EMPTY": str(tmp_path)}
+    assert main(["export", "moodle", *(places.get(word, word) for word in arguments)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert words in line

@@ -1,0 +1,247 @@
+"""What people see of a graded submission: the student's feedback page, and the grader's page in formgrader."""
+
+import json
+import re
+import shutil
+import sys
+from pathlib import Path
+
+import nbformat
+import pytest
+from nbgrader.api import Gradebook
+
+from autograder.course import catalog, release
+from autograder.course.folder import ROOT
+from autograder.demo import sample_class
+from autograder.grading import graders_note
+from autograder.nbgrader_plugins import feedback
+from tests.autograder import hostile
+
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("needs_jail")]
+
+STEM = "softmax"
+SIGN = "the weights of this honest sentence"
+MATHJAX = "https://cdnjs.cloudflare.com/ajax/libs/mathjax/"  # nbgrader's own page for the grader asks for it
+
+HONEST = f"""{SIGN} **add up**, and $a < b$:
+
+- one
+- two
+
+```python
+if a < b: pass
+```
+"""
+HONEST_CELL = """
+import matplotlib.pyplot as plt
+class Table:
+    def _repr_html_(self):
+        return '<table class="dataframe"><tr><th>head</th></tr><tr><td>honest number</td></tr></table>'
+print("honest print < 3")
+plt.plot([1, 2]); plt.show()
+Table()
+"""
+
+
+@pytest.fixture(scope="module")
+def course(tmp_path_factory):
+    """A course of one chapter, in which two students handed in and one is graded, with feedback."""
+    folder = tmp_path_factory.mktemp("feedback") / "course"
+    release.generate([STEM], folder)
+    with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as gradebook:
+        gradebook.update_or_create_assignment(STEM)
+    hand_in(folder, "mallory", attack)
+    hand_in(folder, "ada", lambda notebook: None)
+    shutil.copy(
+        folder / "submitted" / "ada" / STEM / f"{STEM}.ipynb", folder / "submitted" / "mallory" / STEM / "more.txt"
+    )
+    release.nbgrader("autograde", STEM, "--student", "mallory", "--create", course=folder)
+    release.nbgrader("generate_feedback", STEM, "--student", "mallory", course=folder)
+    return folder
+
+
+def hand_in(course, student, change):
+    sample = sample_class.read_sample(sample_class.SAMPLES / "ada.py")
+    notebook = sample_class.submission(sample, STEM, nbformat.read(course / "release" / STEM / f"{STEM}.ipynb", 4))
+    change(notebook)
+    folder = course / "submitted" / student / STEM
+    folder.mkdir(parents=True)
+    (folder / f"{STEM}.ipynb").write_text(json.dumps(notebook), "utf-8")
+
+
+def attack(notebook):
+    for cell in notebook.cells:
+        if cell.metadata.get("nbgrader", {}).get("grade_id") == f"written-{STEM}":
+            cell.source = "\n\n".join([HONEST, *hostile.MARKDOWN])
+    code, text = nbformat.v4.new_code_cell, nbformat.v4.new_markdown_cell
+    own = [
+        *(text(source) for source in hostile.MARKDOWN),
+        text(HONEST),
+        code(HONEST_CELL),
+        code(hostile.SHOWS),
+        code(hostile.RAISES),
+        code(hostile.MUCH),
+        code("softmax(np.zeros(2), axis=9)"),
+        code("print('</code></pre><script>window.pwned=1</script>')  # </div></div><script>window.pwned=1</script>"),
+    ]
+    for number, cell in enumerate(own):
+        cell.metadata = {
+            "tags": ['"><script>window.pwned=1</script>', "hide_input"],
+            "alt": '" onerror="window.pwned=1',
+            "slideshow": {"slide_type": "x"},
+            "name": "<script>",
+        }
+        cell["id"] = f"x{number}"
+    own[0]["attachments"] = {"gone.png": {"image/svg+xml": "PHN2ZyBvbmxvYWQ9YWxlcnQoMSk+"}}
+    notebook.cells[1:1] = own[:5]
+    notebook.cells += own[5:]
+    notebook.metadata = {
+        "title": "</title><script>window.pwned=1</script>",
+        "widgets": {
+            "application/vnd.jupyter.widget-state+json": {"state": {}, "x": "</script><script>window.pwned=1</script>"}
+        },
+        "language_info": {"name": "x", "pygments_lexer": "html"},
+        "kernelspec": {"name": "../x", "display_name": "<script>"},
+    }
+
+
+@pytest.fixture(scope="module")
+def page(course):
+    return course / "feedback" / "mallory" / STEM / f"{STEM}.html"
+
+
+@pytest.fixture(scope="module")
+def formgrader(course, jupyter):
+    return jupyter("server", course, "formgrader", COURSE_DIR=str(course), JUPYTER_CONFIG_PATH=str(ROOT / "autograder"))
+
+
+def dialogs_of(page):
+    dialogs = []
+    page.on("dialog", lambda dialog: (dialogs.append(dialog.message), dialog.dismiss()))
+    return dialogs
+
+
+def assert_nothing_ran(window, dialogs):
+    """Also not when every link of the student's is clicked that does not lead to another place."""
+    assert (
+        window.page.evaluate("""() => {
+        for (const link of document.querySelectorAll('.rendered_html a, .text_cell_render a'))
+            if (!/^https?:|^mailto:/.test(link.getAttribute('href') ?? '')) link.click();
+        return document.querySelectorAll('.rendered_html *').length;
+    }""")
+        > 100
+    )
+    assert window.page.evaluate("window.pwned") is None
+    assert dialogs == []
+
+
+def assert_honest_work_is_there(page):
+    page.get_by_text(SIGN).first.wait_for()
+    assert page.locator("strong", has_text="add up").count() == 2
+    assert page.locator("td", has_text="honest number").count() == 1
+    page.get_by_text("honest print < 3", exact=True).wait_for()
+    assert (
+        page.locator("img[src^='data:image/png']").evaluate_all("all => all.filter(i => i.naturalWidth > 0).length") > 0
+    )
+    assert page.locator("pre", has_text="if a <").count() >= 2
+    assert page.locator(".attn-check").count() == len(catalog.exercises_of(STEM))
+
+
+def test_the_students_page_runs_nothing_fetches_nothing_and_shows_honest_work(page, watched):
+    window = watched()
+    dialogs = dialogs_of(window.page)
+    window.page.goto(page.as_uri())
+    assert_honest_work_is_there(window.page)
+    assert_nothing_ran(window, dialogs)
+    window.assert_clean()
+    assert window.page.locator("script").count() == 0
+    # What was printed did not leave its cell: all cells are where the notebook has them.
+    cells = window.page.locator("#notebook-container > .cell").count()
+    assert cells == window.page.locator(".cell").count() > 90
+
+
+def test_the_graders_page_runs_nothing_of_a_students_and_keeps_its_own_controls(course, formgrader, watched):
+    window = watched()
+    dialogs = dialogs_of(window.page)
+    # Without MathJax nbgrader's own script stops; here is as much of it as that script asks for.
+    window.page.route(
+        f"{MATHJAX}**",
+        lambda route: route.fulfill(
+            content_type="text/javascript",
+            body="window.MathJax = {Hub: {Config() {}, Queue() {}, Startup: {signal: {Interest() {}}}}}",
+        ),
+    )
+    window.page.goto(submission_page(course, formgrader, "mallory"))
+    window.page.locator("#check-softmax").wait_for()
+    assert_honest_work_is_there(window.page)
+    assert_nothing_ran(window, dialogs)
+    assert window.outside == []
+    assert window.errors == []
+    scores = window.page.locator("input.score")
+    assert scores.count() == len(catalog.exercises_of(STEM)) + 1
+    # The page found its own field for the score, and not a student's heading.
+    window.page.wait_for_function("document.querySelector('input#check-softmax').placeholder !== ''")
+    assert window.page.locator("#notebook-container > .cell").count() == window.page.locator(".cell").count()
+
+
+def submission_page(course, address, student):
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        return f"{address}/formgrader/submissions/{gradebook.find_submission_notebook(STEM, STEM, student).id}/"
+
+
+def test_the_grader_is_told_what_was_found_and_the_student_is_not(course, formgrader, page, watched):
+    notes = json.loads((course / "autograded" / "mallory" / STEM / "results.json").read_text())["notes"]
+    assert notes == ["the file 'more.txt' was left out"]
+    notebook = nbformat.read(course / "autograded" / "mallory" / STEM / f"{STEM}.ipynb", 4)
+    assert [feedback.is_graders_note(cell) for cell in notebook.cells].index(True) == 0
+    shown = watched().page
+    shown.goto(submission_page(course, formgrader, "mallory"))
+    note = shown.locator(".text_cell_render", has_text="For the grader:").first
+    assert "more.txt" in note.inner_text() and "code in a cell that was not handed out" in note.inner_text().lower()
+    assert "For the grader" not in page.read_text("utf-8")
+    assert "more.txt" not in page.read_text("utf-8")
+
+
+def test_the_students_page_holds_nothing_that_is_the_instructors(page, course):
+    text = page.read_text("utf-8")
+    for place in {str(ROOT), sys.prefix, str(course), str(Path(sys.prefix).resolve())}:
+        assert place not in text, place
+    rubric = catalog.written_of(STEM).rubric.strip().splitlines()[0].strip()
+    for word in ("HIDDEN TESTS", "MARK SCHEME", "secret", "solutions/", "autograder", rubric):
+        assert word not in text, word
+    for exercise in catalog.exercises_of(STEM).values():
+        assert all(prop.title.split("`")[0] in re.sub("<[^>]*>", "", text) for prop in exercise.properties)
+
+
+def test_what_is_for_graders_alone_is_not_copied_to_the_student(page):
+    assert [path.name for path in page.parent.iterdir()] == [page.name]
+
+
+def test_fifty_megabytes_of_output_make_a_page_of_few(page):
+    assert page.stat().st_size < 12_000_000
+
+
+def test_formgraders_button_grades_through_the_jail(course, formgrader, watched):
+    results = course / "autograded" / "ada" / STEM / "results.json"
+    assert not results.exists()
+    window = watched()
+    window.page.goto(f"{formgrader}/formgrader/manage_submissions/{STEM}")
+    row = window.page.locator("tr", has=window.page.get_by_text("ada", exact=True))
+    row.locator(".glyphicon-flash").click()
+    done = window.page.locator(".modal.in", has_text=re.compile("success", re.I))
+    done.wait_for(timeout=180_000)
+    exercises = json.loads(results.read_text())["notebooks"][STEM]["exercises"]
+    assert [e["exercise"] for e in exercises] == list(catalog.exercises_of(STEM))
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+        full = sum(exercise.points for exercise in catalog.exercises_of(STEM).values())
+        assert gradebook.find_submission(STEM, "ada").score == full
+
+
+def test_a_note_of_anything_is_text():
+    notebook = nbformat.v4.new_notebook()
+    graders_note.tell_grader(notebook, ["<script>x</script>\n\n[x](javascript:y)", *["many"] * 99])
+    source = notebook.cells[0].source
+    assert "<script" not in source and "\n" not in source and "and 70 more" in source.lower()
+    untouched = nbformat.v4.new_notebook()
+    graders_note.tell_grader(untouched, [])
+    assert untouched.cells == []

@@ -1,0 +1,543 @@
+"""The report on a class: its numbers are those of the gradebook, and no student's text does more than be read."""
+
+import csv
+import datetime
+import html
+import json
+import re
+import shutil
+import sqlite3
+import subprocess
+import sys
+from html.parser import HTMLParser
+
+import pytest
+import sqlalchemy
+from nbgrader.api import Gradebook
+
+from autograder.__main__ import main
+from autograder.course.folder import ROOT
+from autograder.errors import CourseError
+from autograder.reports import html_page, model
+from autograder.reports import text as class_text
+
+DUE = datetime.datetime(2026, 9, 30, 18, 0)
+HOSTILE = '=cmd|"/c calc"!A1 <img src=x onerror="document.title=1"><script>document.title=2</script>\x1b[2J\u202eevil'
+SWAP = "The two are swapped. Then `b` comes first."
+# cell, type, points; "stretch" is a bonus: its points come on top
+CELLS = [
+    ("check-mix", "code", 4),
+    ("check-add", "code", 2),
+    ("check-stretch", "code", 0),
+    ("written-toy", "markdown", 3),
+]
+
+
+def answer(name, *passed, misconceptions=(), reason=None):
+    """A record of an exercise whose properties are worth two points each."""
+    properties = [
+        {
+            "title": f"{name} {number}",
+            "passed": bool(p),
+            "points": 2.0 * p,
+            "max_points": 2.0,
+            "hint": None,
+            "misconception": dict(misconceptions).get(number),
+            "detail": None,
+        }
+        for number, p in enumerate(passed)
+    ]
+    return {
+        "file": "toy",
+        "exercise": name,
+        "points": 2.0 * sum(passed),
+        "max_points": 2.0 * len(passed),
+        "properties": properties,
+        "reason": reason,
+    }
+
+
+def results(*exercises, seconds=1.0, notes=(), flags=(), missing=False, refused=None, general=()):
+    return {
+        "notes": list(general),
+        "notebooks": {
+            "toy": {
+                "missing": missing,
+                "refused": refused,
+                "seconds": seconds,
+                "notes": list(notes),
+                "flags": list(flags),
+                "exercises": list(exercises),
+            }
+        },
+    }
+
+
+class Course:
+    """A course folder with one assignment, `toy`, filled by hand as the grader would fill it."""
+
+    def __init__(self, folder):
+        self.folder = folder
+        self.gradebook = Gradebook(f"sqlite:///{folder / 'gradebook.db'}")
+
+    def release(self):
+        self.gradebook.add_assignment("toy", duedate=DUE)
+        self.gradebook.add_notebook("toy", "toy")
+        for name, kind, points in CELLS:
+            self.gradebook.add_grade_cell(name, "toy", "toy", max_score=points, cell_type=kind)
+        (self.folder / "source" / "toy").mkdir(parents=True)
+        (self.folder / "source" / "toy" / "toy.ipynb").write_text(
+            json.dumps(
+                {"cells": [{"metadata": {}}, *({"metadata": {"nbgrader": {"grade_id": name}}} for name, _, _ in CELLS)]}
+            )
+        )
+
+    def enrol(self, *students, **more):
+        for student in students:
+            self.gradebook.add_student(student, **more)
+
+    def hand_in(self, student, stamp="2026-09-30 12:00:00 UTC", stage="submitted"):
+        place = self.folder / stage / student / "toy"
+        place.mkdir(parents=True)
+        (place / "toy.ipynb").write_text("{}")
+        (place / "timestamp.txt").write_text(stamp)
+        return place
+
+    def grade(self, student, found, mix=0.0, add=0.0, stretch=0.0, written=None, hours=-6.0, penalty=None):
+        """found: the content of results.json, or bytes, or None for no such file"""
+        stamp = DUE + datetime.timedelta(hours=hours)
+        self.hand_in(student, f"{stamp} UTC")
+        place = self.hand_in(student, f"{stamp} UTC", "autograded")
+        if found is not None:
+            (place / "results.json").write_bytes(found if isinstance(found, bytes) else json.dumps(found).encode())
+        submission = self.gradebook.update_or_create_submission("toy", student, timestamp=str(stamp))
+        submission.notebooks[0].late_submission_penalty = penalty
+        for grade in submission.notebooks[0].grades:
+            grade.needs_manual_grade = grade.name == "written-toy" and written is None
+            grade.auto_score = {"check-mix": mix, "check-add": add, "check-stretch": 0.0}.get(grade.name)
+            if grade.name == "check-stretch":
+                grade.extra_credit = stretch
+            if grade.name == "written-toy":
+                grade.manual_score = written
+        self.gradebook.db.commit()
+
+    def by_hand(self, student, cell, **values):
+        grade = self.gradebook.find_grade(cell, "toy", "toy", student)
+        for name, value in values.items():
+            setattr(grade, name, value)
+        self.gradebook.db.commit()
+
+    def report(self):
+        return model.gather("toy", self.folder)
+
+    def student(self, name):
+        return next(student for student in self.report().students if student.name == name)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_waiting_for_the_disk():
+    """Every entry is a commit, and a busy disk takes a second for each. These gradebooks outlive no power cut."""
+
+    def relax(connection, _):
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous = OFF")
+
+    sqlalchemy.event.listen(sqlalchemy.Engine, "connect", relax)
+    yield
+    sqlalchemy.event.remove(sqlalchemy.Engine, "connect", relax)
+
+
+@pytest.fixture(scope="module")
+def released(no_waiting_for_the_disk, tmp_path_factory):
+    made = Course(tmp_path_factory.mktemp("released"))
+    made.release()
+    made.gradebook.close()
+    return made.folder
+
+
+@pytest.fixture
+def course(released, tmp_path):
+    made = Course(shutil.copytree(released, tmp_path / "course"))
+    yield made
+    made.gradebook.close()
+
+
+@pytest.fixture
+def class_(course):
+    """ada: all, bonus too; ben: late, a misconception; cleo: not begun; dan: nothing; eva: no notebook came out."""
+    course.enrol("ada", "ben", "cleo", "dan", "eva")
+    course.grade(
+        "ada",
+        results(answer("mix", 1, 1), answer("add", 1), answer("stretch", 1, 1), seconds=2.0),
+        mix=4,
+        add=2,
+        stretch=4,
+        written=2.5,
+    )
+    course.grade(
+        "ben",
+        results(
+            answer("mix", 1, 0, misconceptions={1: SWAP}),
+            answer("add", 1),
+            answer("stretch", 0, 0, misconceptions={0: SWAP, 1: SWAP}),
+            seconds=7.0,
+            notes=["check-add was missing"],
+            flags=["mix: answered what was not asked"],
+        ),
+        mix=2,
+        add=2,
+        hours=25,
+        penalty=1.5,
+    )
+    idle = [answer(name, *[0] * n, reason=f"{name} is not done yet") for name, n in (("mix", 2), ("add", 1))]
+    course.grade(
+        "cleo", results(*idle, answer("stretch", 0, 0, reason="the notebook raised ValueError"), seconds=4.0), written=0
+    )
+    course.hand_in("eva")
+    return course
+
+
+def test_totals_are_those_that_nbgrader_exports(class_, tmp_path):
+    assert class_.gradebook.find_submission("toy", "ada").score == 12.5
+    assert {student.name: student.total for student in class_.report().students} == {
+        "ada": 4 + 2 + 4 + 2.5,
+        "ben": 2 + 2 - 1.5,
+        "cleo": 0,
+        "dan": 0,
+        "eva": 0,
+    }
+
+
+def test_a_penalty_takes_no_more_than_there_is(course):
+    course.enrol("ada")
+    course.grade("ada", results(answer("mix", 1, 0)), mix=2, hours=50, penalty=9.0)
+    assert (course.student("ada").total, course.student("ada").hours_late) == (0, 50)
+
+
+def test_what_a_human_gave_counts_instead_and_extra_credit_on_top(class_):
+    class_.by_hand("ben", "check-mix", manual_score=3.5, extra_credit=0.25)
+    assert class_.student("ben").total == 3.75 + 2 - 1.5
+    row = next(r for r in class_text.rows(class_.report()) if (r["student"], r["exercise"]) == ("ben", "mix"))
+    assert (row["score"], row["auto_score"], row["manual_score"], row["extra_credit"]) == (3.75, 2, 3.5, 0.25)
+
+
+def test_properties_misconceptions_and_times_are_counted_by_student(class_):
+    report = class_.report()
+    mix, add, stretch, _ = report.exercises
+    assert report.properties(mix) == {"mix 0": (2, 3), "mix 1": (1, 3)}
+    assert report.properties(add) == {"add 0": (2, 3)}
+    assert [(e.name, text, [s.name for s in students]) for e, text, students in report.misconceptions()] == [
+        ("mix", SWAP, ["ben"]),
+        ("stretch", SWAP, ["ben"]),
+    ]
+    assert [(seconds, student.name) for seconds, student in report.times()] == [(7, "ben"), (4, "cleo"), (2, "ada")]
+
+
+def test_the_most_frequent_misconception_comes_first(course):
+    course.enrol("ada", "ben")
+    course.grade("ada", results(answer("mix", 0, 0, misconceptions={0: "rare", 1: "common"})))
+    course.grade("ben", results(answer("mix", 1, 0, misconceptions={1: "common"})), mix=2)
+    found = [(text, len(students)) for _, text, students in course.report().misconceptions()]
+    assert found == [("common", 2), ("rare", 1)]
+
+
+def test_the_terminal_says_all_of_it(class_):
+    text = class_text.as_text(class_.report())
+    for words in (
+        "4 of 5 students handed in; 3 graded.",
+        "of 9 points: median 2.5, mean 5, from 0 to 12.5",
+        "median 4.0 s, slowest 7.0 s (ben)",
+        "mix: 1 of 3 have all of it, 1 did not begin",
+        "   1 of 3    mix 1",
+        f"1  mix: {SWAP}\n        (ben)",
+        "- mix: answered what was not asked",
+        "- check-add was missing",
+        "- stretch: the notebook raised ValueError",
+        "Not handed in: 1\n  dan",
+        "Written answers to grade\n  written-toy, 1: ben",
+        "- handed in, but there is no result",
+    ):
+        assert words in text
+    lines = text.splitlines()
+    assert next(line for line in lines if line.startswith("  ada")).split() == ["ada", "12.5", "4", "2", "+4", "2.5"]
+    assert next(line for line in lines if line.startswith("  ben")).split() == [
+        "ben",
+        "2.5?",
+        "2",
+        "2",
+        "0",
+        "?",
+        "25.0",
+        "h",
+        "-1.5",
+    ]
+
+
+def test_a_submission_that_could_not_be_read_says_why(course):
+    course.enrol("ada", "ben")
+    course.grade("ada", results(refused="the notebook is no valid JSON", notes=["the notebook could not be read"]))
+    course.grade("ben", results(missing=True))
+    assert course.student("ada").problems == ["the notebook is no valid JSON"]
+    assert course.student("ben").problems == ["the notebook toy was not handed in"]
+    assert course.report().times() == []
+
+
+def test_what_was_handed_in_again_since_is_said(class_):
+    (class_.folder / "submitted" / "ada" / "toy" / "timestamp.txt").write_text("2026-10-09 12:00:00 UTC")
+    assert "handed in again since" in class_.student("ada").problems[0]
+
+
+def test_students_whom_the_gradebook_does_not_know_are_told_of(class_):
+    (class_.hand_in("zoe") / "toy.ipynb").unlink()
+    zoe = class_.student("zoe")
+    assert (zoe.status, zoe.problems) == (model.NOT_GRADED, ["handed in without a notebook"])
+
+
+def test_points_that_do_not_fit_the_gradebook_are_told_of(class_):
+    class_.by_hand("ada", "check-mix", auto_score=1.0)
+    assert any("says 4 points, the gradebook 1" in text for text in class_.student("ada").review)
+
+
+DAMAGED = {
+    "no JSON": b"{",
+    "no text": b"\xff\xfe\x00",
+    "empty": b"",
+    "a list": b"[]",
+    "nothing": b"{}",
+    "nested": b"[" * 100_000,
+    "numbers for texts": json.dumps(results(flags=[1, 2])).encode(),
+    "no number": json.dumps(results(seconds=float("nan"))).encode(),
+    "a huge number": json.dumps(results(seconds=10**400)).encode(),
+    "texts for properties": json.dumps(results({**answer("mix", 1), "properties": ["x"]})).encode(),
+    "a name that is none": json.dumps(results({**answer("mix", 1), "exercise": {}})).encode(),
+}
+
+
+@pytest.mark.parametrize("what", [*DAMAGED, "missing"])
+def test_a_damaged_record_is_told_of_and_the_scores_stand(course, what):
+    course.enrol("ada")
+    course.grade("ada", DAMAGED.get(what), mix=4)
+    ada = course.student("ada")
+    assert ada.total == 4 and len(ada.problems) == 1 and "results.json" in ada.problems[0]
+    assert html_page.as_html(course.report()) and class_text.as_text(course.report())
+
+
+def test_a_record_that_is_a_link_is_not_followed(course, tmp_path):
+    course.enrol("ada")
+    course.grade("ada", None, mix=4)
+    (tmp_path / "elsewhere").write_text(json.dumps(results(notes=["from elsewhere"])))
+    (course.folder / "autograded" / "ada" / "toy" / "results.json").symlink_to(tmp_path / "elsewhere")
+    assert "is a link" in course.student("ada").problems[0] and course.student("ada").review == []
+
+
+def test_an_id_that_is_a_path_leads_nowhere_else(course):
+    outside = course.folder / "toy"
+    outside.mkdir()
+    (outside / "results.json").write_text(json.dumps(results(notes=["from elsewhere"])))
+    course.enrol("..", "ada/../..")
+    for student in ("..", "ada/../.."):
+        submission = course.gradebook.update_or_create_submission("toy", student)
+        submission.notebooks[0].grades[0].auto_score = 1.0
+    course.gradebook.db.commit()
+    assert all(student.review == [] and student.problems for student in course.report().students)
+
+
+@pytest.mark.parametrize("begin", "=+-@＝\t\n")
+def test_no_cell_of_the_csv_begins_a_formula(course, tmp_path, begin):
+    evil = f"{begin}=HYPERLINK(1);={begin}x"
+    course.enrol("ada", first_name=evil, last_name=f" {evil}")
+    course.enrol(f"{begin.strip()}-1+1")
+    found = results(answer("mix", 0, 1, misconceptions={0: evil}, reason=evil), notes=[evil], general=[evil])
+    course.grade("ada", found, mix=2)
+    class_text.write_csv(course.report(), tmp_path / "t.csv")
+    with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
+        rows = list(csv.DictReader(file))
+    assert len(rows) == 2 * len(CELLS) and rows[0].keys() == class_text.COLUMNS.keys()
+    for row in rows:
+        for cell in row.values():
+            for part in re.split("[;\t\n]", cell):  # borders of cells, to some
+                assert not part.strip().startswith(tuple("=+-@＝")), cell
+    assert all(row["first_name"].startswith("'") for row in rows if row["student"] == "ada")
+
+
+def test_the_csv_has_the_numbers(class_, tmp_path):
+    class_text.write_csv(class_.report(), tmp_path / "t.csv")
+    with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
+        rows = {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
+    assert len(rows) == 5 * len(CELLS)
+    ben = rows["ben", "mix"]
+    assert (
+        ben.items()
+        >= {
+            "kind": "code",
+            "status": "graded",
+            "score": "2.0",
+            "max_score": "4.0",
+            "hours_late": "25.0",
+            "late_penalty": "1.5",
+            "passed": "1",
+            "properties": "2",
+            "failed_properties": "mix 1",
+            "misconceptions": SWAP,
+            "seconds": "7.0",
+            "to_grade": "no",
+        }.items()
+    )
+    assert rows["ada", "stretch"]["kind"] == "bonus" and rows["ada", "stretch"]["score"] == "4.0"
+    assert rows["ben", "written-toy"]["to_grade"] == "yes" and rows["dan", "mix"]["status"] == "not handed in"
+    assert rows["eva", "mix"]["status"] == "not graded" and rows["cleo", "mix"]["reason"] == "mix is not done yet"
+
+
+def test_no_text_moves_the_cursor_or_turns_letters_around(course):
+    course.enrol(HOSTILE.replace("/", ""), first_name=HOSTILE)
+    course.grade(
+        HOSTILE.replace("/", ""),
+        results(
+            answer("mix", 0, 1, misconceptions={0: HOSTILE}, reason=HOSTILE),
+            notes=[HOSTILE * 99],
+            flags=["a\nb\r\x00c\ud800"],
+        ),
+        mix=2,
+    )
+    text = class_text.as_text(course.report())
+    assert all(letter.isprintable() or letter == "\n" for letter in text)
+    assert "evil" in text and "- a b \N{REPLACEMENT CHARACTER}c" in text
+
+
+class Tags(HTMLParser):
+    def __init__(self, page):
+        super().__init__()
+        self.tags, self.attributes, self.ids = set(), set(), []
+        self.feed(page)
+
+    def handle_starttag(self, tag, attributes):
+        self.tags.add(tag)
+        self.attributes |= {name for name, _ in attributes}
+        self.ids += [value for name, value in attributes if name == "id"]
+
+
+def hostile_class(course):
+    name = HOSTILE.replace("/", "")
+    course.enrol(name, "ben")
+    record = results(
+        answer("mix", 0, 1, misconceptions={0: HOSTILE}, reason=HOSTILE),
+        notes=[HOSTILE],
+        flags=[HOSTILE],
+        general=[HOSTILE],
+    )
+    for prop in record["notebooks"]["toy"]["exercises"][0]["properties"]:
+        prop["title"] = f"$x^{{$ {HOSTILE} & 漢字 {prop['title']}"
+    course.grade(name, record, mix=2)
+    course.grade("ben", results(answer("mix", 1, 1)), mix=4)
+    return course.report()
+
+
+def test_the_page_holds_no_markup_of_a_students_and_no_address(course):
+    page = html_page.as_html(hostile_class(course))
+    found = Tags(page)
+    assert not found.tags & {"script", "img", "iframe", "link", "object", "b", "a", "form"}
+    assert not any(name.startswith("on") for name in found.attributes) and "src" not in found.attributes
+    assert len(found.ids) == len(set(found.ids)) > 0
+    assert html.escape("<script>document.title=2</script>") in page
+    addresses = set(re.findall(r"https?://[^\"\s<]+", page))
+    assert addresses <= {"http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"}  # names, which nobody fetches
+
+
+def test_the_page_tells_the_same_twice(class_):
+    assert html_page.as_html(class_.report()) == html_page.as_html(class_.report())
+
+
+def test_one_student_is_a_class(course):
+    course.enrol("ada")
+    course.grade("ada", results(answer("mix", 1, 1)), mix=4, written=3)
+    report = course.report()
+    assert "1 of 1 student handed in; 1 graded." in class_text.as_text(report)
+    assert "median 7, mean 7, from 7 to 7" in html_page.as_html(report)
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1280])
+def test_the_page_reads_in_a_browser_from_a_file(watched, course, tmp_path, scheme, width):
+    (tmp_path / "page.html").write_text(html_page.as_html(hostile_class(course)), "utf-8")
+    watch = watched(viewport={"width": width, "height": 800}, color_scheme=scheme)
+    watch.page.goto((tmp_path / "page.html").as_uri())
+    watch.assert_clean()
+    assert watch.page.title() == "toy: class report"
+    assert watch.page.evaluate("document.documentElement.scrollWidth") <= width
+    assert watch.page.locator("svg[role=img][aria-label]").count() == 3  # totals, one exercise, misconceptions
+    ink, paper = watch.page.evaluate("""() => {
+        const light = colour => colour.match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0);
+        return [light(getComputedStyle(document.querySelector('svg text')).fill),
+                light(getComputedStyle(document.body).backgroundColor)];
+    }""")
+    assert (ink < 200 and paper > 600) if scheme == "light" else (ink > 600 and paper < 200)
+    row = watch.page.get_by_role("table", name="Points by student").get_by_role("row").nth(2)
+    assert row.get_by_role("rowheader").inner_text() == "ben" and row.get_by_role("cell").first.inner_text() == "4?"
+    tables = watch.page.evaluate("""() => [...document.querySelectorAll('table')].map(t => !!t.caption &&
+        [...t.querySelectorAll('th')].every(c => c.scope))""")
+    assert tables and all(tables)
+
+
+# The command
+
+
+def test_the_command_prints_and_writes(class_, tmp_path):
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-m",
+            "autograder",
+            "report",
+            "toy",
+            "--course",
+            class_.folder,
+            "--csv",
+            tmp_path / "t.csv",
+            "--html",
+            tmp_path / "t.html",
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "4 of 5 students handed in" in done.stdout and str(tmp_path / "t.csv") in done.stdout
+    assert (tmp_path / "t.csv").stat().st_size and "</html>" in (tmp_path / "t.html").read_text("utf-8")
+
+
+def test_the_command_says_in_one_line_what_is_wrong(class_, capsys):
+    assert main(["report", "tyo", "--course", str(class_.folder)]) == 2
+    assert capsys.readouterr() == ("", "autograder: unknown assignment 'tyo'; in the gradebook: toy\n")
+
+
+def test_without_a_gradebook_none_is_made(tmp_path):
+    with pytest.raises(CourseError, match="no gradebook"):
+        model.gather("toy", tmp_path)
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("students, words", [([], "0 handed in"), (["ada"], "1 handed in")])
+def test_where_nothing_is_graded_that_is_said(course, students, words):
+    course.enrol("ben", *students)
+    for student in students:
+        course.hand_in(student)
+    with pytest.raises(CourseError, match=f"nothing of toy is graded yet .{words}"):
+        course.report()
+
+
+def test_an_empty_class_is_said_to_be_one(course):
+    with pytest.raises(CourseError, match="nothing of toy is graded yet"):
+        course.report()
+
+
+def test_a_gradebook_that_is_none_is_one_line(tmp_path):
+    (tmp_path / "gradebook.db").write_text("this is no database, it is a letter" * 99)
+    with pytest.raises(CourseError, match="cannot be read") as found:
+        model.gather("toy", tmp_path)
+    assert "\n" not in str(found.value)
+
+
+@pytest.mark.parametrize("option", ["table", "page"])
+def test_a_file_that_cannot_be_written_is_one_line(class_, tmp_path, capsys, option):
+    with pytest.raises(CourseError, match="cannot be written"):
+        model.run("toy", class_.folder, **{option: tmp_path / "nowhere" / "file"})

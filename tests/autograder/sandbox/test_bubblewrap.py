@@ -1,0 +1,292 @@
+"""What a program in the jail has, what it has not, and what is left of it: nothing."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from autograder.course.folder import ROOT
+from autograder.sandbox import bubblewrap
+from autograder.sandbox.bubblewrap import MB, Jail, Limits, NoJail, Unconfined
+
+LIMITS = Limits(
+    memory=128 * MB, mapped=512 * MB, processes=32, open_files=64, file_size=4 * MB, scratch=8 * MB, cpu_seconds=30
+)
+
+
+@pytest.fixture(params=[Jail, Unconfined])
+def confine(request):
+    if request.param is Jail:
+        request.getfixturevalue("needs_jail")
+    return request.param
+
+
+@pytest.fixture
+def groups(needs_jail):
+    """The folders of the control groups of a running jail."""
+    with Jail([sys.executable, "-I", "-S", "-c", "input()"], limits=LIMITS) as held:
+        found = list(held._group.folders)
+        if not found:
+            pytest.skip("no control groups can be made here (root can, where they are mounted)")
+        yield held, found
+
+
+def python(code: str) -> list[str]:
+    return [sys.executable, "-I", "-S", "-c", f"import json, os, resource\n{code}"]
+
+
+def told(confine, expression: str, **options):
+    """What an expression is inside."""
+    with confine(python(f"print(json.dumps({expression}))"), limits=LIMITS, **options) as held:
+        out, err = held.process.communicate(timeout=60)
+    assert held.process.returncode == 0, err.decode()
+    return json.loads(out)
+
+
+def running(mark: str) -> bool:
+    """Whether a process of this machine has this word on its command line; one that ended has none."""
+    for path in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            if mark.encode() in path.read_bytes().split(b"\0"):
+                return True
+        except OSError:
+            pass
+    return False
+
+
+def ends(mark: str) -> bool:
+    deadline = time.monotonic() + 10
+    while running(mark) and time.monotonic() < deadline:
+        time.sleep(0.02)
+    return not running(mark)
+
+
+# What it sees ------------------------------------------------------------------------------------------------------
+
+
+def test_of_this_checkout_it_sees_the_students_package_and_its_first_program(needs_jail):
+    seen = told(Jail, f"[os.path.join(d, f) for d, _, fs in os.walk({str(ROOT)!r}) for f in fs]")
+    outside = {
+        path
+        for path in seen
+        if not Path(path).is_relative_to(ROOT / "attnlab") and not Path(path).is_relative_to(sys.prefix)
+    }
+    assert outside == {str(bubblewrap.LIMITED)} and str(ROOT / "attnlab" / "__init__.py") in seen
+
+
+def test_its_folder_holds_the_files_it_is_given_and_they_cannot_be_changed(needs_jail, tmp_path):
+    given = tmp_path / "numbers.csv"
+    given.write_text("1,2")
+    files = {"numbers.csv": given}
+    assert told(Jail, "[os.getcwd(), open('numbers.csv').read()]", files=files) == [bubblewrap.HOME, "1,2"]
+    with Jail(python("open('numbers.csv', 'w')"), files=files) as held:
+        assert b"Read-only file system" in held.process.communicate(timeout=60)[1]
+
+
+def test_without_a_jail_the_files_are_copies_in_a_folder_that_goes(tmp_path):
+    given = tmp_path / "numbers.csv"
+    given.write_text("1,2")
+    with Unconfined(
+        python("print(os.getcwd()); open('numbers.csv', 'w').write('3')"), files={"numbers.csv": given}
+    ) as held:
+        folder = held.process.communicate(timeout=60)[0].decode().strip()
+        assert (Path(folder) / "numbers.csv").read_text() == "3"
+    assert given.read_text() == "1,2" and not os.path.exists(folder)
+
+
+def test_its_environment_is_made_anew(confine, monkeypatch):
+    monkeypatch.setenv("A_TOKEN", "x")
+    seen = told(confine, "dict(os.environ)", environment={"MPLBACKEND": "agg"})
+    assert seen.items() >= {**bubblewrap.inner_environment(), "HOME": seen["HOME"], "MPLBACKEND": "agg"}.items()
+    assert set(seen) - set(bubblewrap.inner_environment()) <= {"PWD", "ATTEMPT", "LC_CTYPE"}
+
+
+def test_it_has_the_limits_it_was_given_and_no_more(confine):
+    names = ("AS", "NPROC", "NOFILE", "FSIZE", "CPU", "CORE", "MEMLOCK", "MSGQUEUE")
+    values = (LIMITS.mapped, LIMITS.processes, LIMITS.open_files, LIMITS.file_size, LIMITS.cpu_seconds, 0, 0, 0)
+    seen = told(confine, f"[resource.getrlimit(getattr(resource, 'RLIMIT_' + n)) for n in {names!r}]")
+    assert seen == [[value, value] for value in values]
+
+
+def test_it_holds_no_descriptor_but_its_streams_and_those_given(confine):
+    reads, writes = os.pipe()
+    for descriptor in (reads, writes):
+        os.set_inheritable(descriptor, True)
+    try:
+        there = "[int(d) for d in os.listdir('/proc/self/fd') if os.path.exists(f'/proc/self/fd/{d}')]"
+        seen = told(confine, there, pass_fds=(writes,))
+    finally:
+        os.close(reads)
+        os.close(writes)
+    assert set(seen) == {0, 1, 2, writes}
+
+
+def test_it_is_nobody_and_has_a_network_and_processes_of_its_own(needs_jail):
+    user, processes = told(Jail, "[os.getuid(), [p for p in os.listdir('/proc') if p.isdigit()]]")
+    assert user == bubblewrap.USER and len(processes) == 2
+
+
+# How it ends -------------------------------------------------------------------------------------------------------
+
+DAEMON = """
+import signal, sys
+if not os.fork():
+    os.setsid()
+    if not os.fork():
+        signal.signal(signal.SIGTERM, signal.SIG_IGN)
+        os.execv(sys.executable, [sys.executable, '-I', '-S', '-c',
+                 "import time; print('ready', flush=True); time.sleep(100)", %r])
+    os._exit(0)
+input()
+"""
+
+
+def test_when_it_ends_so_does_every_process_that_left_it(confine):
+    mark = f"daemon-{secrets.token_hex(8)}"
+    with confine(python(DAEMON % mark), limits=LIMITS) as held:
+        assert held.process.stdout.readline() == b"ready\n" and running(mark)
+    assert ends(mark)
+
+
+def test_it_ends_with_a_grader_that_is_killed(needs_jail):
+    mark = f"daemon-{secrets.token_hex(8)}"
+    grader = subprocess.Popen(
+        [
+            sys.executable,
+            "-c",
+            f"""
+import sys
+from autograder.jail import Jail
+with Jail([sys.executable, "-I", "-S", "-c", "import os" + {DAEMON % mark!r}]) as held:
+    print(held.process.stdout.readline(), flush=True)
+    input()
+""",
+        ],
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+    )
+    with grader:
+        assert b"ready" in grader.stdout.readline() and running(mark)
+        grader.kill()
+    assert ends(mark)
+
+
+# Control groups ----------------------------------------------------------------------------------------------------
+
+
+def test_a_group_bounds_all_processes_and_goes_with_the_jail(groups):
+    held, folders = groups
+    for folder in folders:
+        deadline = time.monotonic() + 10
+        while not (folder / "cgroup.procs").read_text().split() and time.monotonic() < deadline:
+            time.sleep(0.02)  # the shell that enters it has only just been started
+        assert str(held.process.pid) in (folder / "cgroup.procs").read_text().split()
+    written = {
+        name: (folder / name).read_text().strip()
+        for folder in folders
+        for name in ("memory.limit_in_bytes", "memory.max", "pids.max")
+        if (folder / name).exists()
+    }
+    assert set(written.values()) == {str(LIMITS.memory), str(LIMITS.processes)}
+    held.__exit__()
+    assert not any(folder.exists() for folder in folders)
+
+
+def test_who_uses_more_memory_than_there_is_can_be_told(groups):
+    with Jail(python("if not os.fork(): block = b'x' * (200 << 20)\nos.wait()"), limits=LIMITS) as held:
+        held.process.communicate(timeout=60)
+        assert held.used_up() == "memory"
+    with Jail(python("pass"), limits=LIMITS) as held:
+        held.process.communicate(timeout=60)
+        assert held.used_up() is None
+
+
+def test_groups_of_graders_that_were_killed_are_removed_and_those_of_others_stay(groups, monkeypatch):
+    ended = subprocess.Popen(["true"])
+    ended.wait()
+    parent = groups[1][0].parent
+    stale, living = parent / f"attention-{ended.pid}-1", parent / f"attention-{os.getpid()}-1"
+    stale.mkdir()
+    living.mkdir()
+    monkeypatch.setattr(bubblewrap, "_swept", set())
+    try:
+        with Jail(python("pass")) as held:
+            held.process.wait()
+        assert not stale.exists() and living.exists()
+    finally:
+        for folder in filter(Path.exists, (stale, living)):
+            folder.rmdir()
+
+
+# Where there is none -----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def path_with(tmp_path, monkeypatch):
+    """`path_with(script)`: a PATH on which `bwrap` is this shell script, or is missing."""
+
+    def hide(script: str | None = None):
+        if script:
+            (tmp_path / "bwrap").write_text(f"#!/bin/sh\n{script}\n")
+            (tmp_path / "bwrap").chmod(0o755)
+        monkeypatch.setenv("PATH", str(tmp_path))
+        bubblewrap.problem.cache_clear()
+
+    monkeypatch.delenv(bubblewrap.NO_JAIL, raising=False)
+    yield hide
+    bubblewrap.problem.cache_clear()
+
+
+def test_without_bubblewrap_there_is_no_grading_and_one_line_says_what_to_do(path_with):
+    path_with(None)
+    with pytest.raises(NoJail) as refused:
+        bubblewrap.ensure()
+    words = str(refused.value)
+    assert "bubblewrap is not installed" in words and f"{bubblewrap.NO_JAIL}=1" in words and "\n" not in words
+
+
+def test_bubblewrap_that_cannot_confine_is_quoted(path_with):
+    path_with("echo 'bwrap: setting up uid map: Permission denied' >&2; exit 1")
+    assert "setting up uid map: Permission denied (" in bubblewrap.problem()
+
+
+def test_bubblewrap_that_is_too_old_is_named_so(path_with):
+    path_with("echo 'bwrap: Unknown option --disable-userns' >&2; exit 1")
+    assert "version 0.8 or newer is needed" in bubblewrap.problem()
+
+
+def test_a_self_test_that_somebody_killed_is_made_again(needs_jail, path_with, tmp_path):
+    real, mark = shutil.which("bwrap"), tmp_path / "killed"
+    path_with(f'test -e {mark} && exec {real} "$@"\n/usr/bin/touch {mark}\nkill -9 $$')
+    assert bubblewrap.problem() is None and mark.exists()
+
+
+def test_bubblewrap_that_is_always_killed_is_no_jail(path_with):
+    path_with("kill -9 $$")
+    assert "cannot confine" in bubblewrap.problem()
+
+
+def test_bubblewrap_that_does_nothing_is_no_jail(path_with):
+    path_with("exit 0")
+    assert "cannot confine" in bubblewrap.problem()
+
+
+def test_who_asks_for_it_goes_without(path_with, monkeypatch):
+    path_with(None)
+    monkeypatch.setenv(bubblewrap.NO_JAIL, "1")
+    assert not bubblewrap.required() and bubblewrap.ensure() is False
+
+
+def test_only_the_word_itself_switches_it_off(monkeypatch):
+    for word in ("", "0", "no", "true"):
+        monkeypatch.setenv(bubblewrap.NO_JAIL, word)
+        assert bubblewrap.required()

@@ -1,0 +1,171 @@
+"""The doctor finds nothing where the jail holds, and every hole that is made on purpose."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from autograder.course.folder import ROOT
+from autograder.sandbox import bubblewrap, doctor, fork_client
+
+KEYS = [probe.key for probes in doctor.ROUNDS for probe in probes]
+ROOTS = {"kernel", "mounts", "namespaces", "other_sockets"}  # who is not root may be refused these anywhere
+
+
+def command(**environment: str) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        [sys.executable, "-m", "autograder", "doctor"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, **environment},
+    )
+
+
+def can_group() -> bool:
+    with bubblewrap.Jail([sys.executable, "--version"]) as held:
+        held.process.wait()
+        return bool(held._group.folders)
+
+
+def test_it_finds_nothing_missing_where_the_jail_holds(needs_jail):
+    done = command()
+    *lines, last = done.stdout.splitlines()
+    assert done.stderr == "" and len(lines) == len(KEYS) + 1
+    if can_group():
+        assert done.returncode == 0 and all(line.startswith("ok ") for line in lines), done.stdout
+        assert last == "Student code is confined here."
+    else:  # nothing else bounds the memory of all processes together
+        assert done.returncode == 1 and all("control group" in line for line in lines if not line.startswith("ok "))
+
+
+@pytest.mark.parametrize(
+    "line, key",
+    [
+        ("if not limits.refuse_calls():", "namespaces"),
+        ('_mount("proc", "/proc", "proc", READ_ONLY | NO_SUID | NO_DEVICES | NO_PROGRAMS)', "kernel"),
+    ],
+)
+def test_a_hole_in_forked_jails_alone_is_found_and_named(needs_jail, monkeypatch, tmp_path, capsys, line, key):
+    if key in ROOTS and os.geteuid():
+        pytest.skip("only root can")
+    source = fork_client.SERVER.read_text("utf-8")
+    broken = tmp_path / fork_client.SERVER.name
+    broken.write_text(source.replace(f"    {line}\n", "    if False:\n" if line.endswith(":") else "    pass\n"))
+    assert broken.read_text() != source
+    probes = [probe for probe in doctor.ROUNDS[0] if probe.key in (key, "home")]
+    monkeypatch.setattr(doctor, "ROUNDS", [probes])
+    monkeypatch.setattr(fork_client, "SERVER", broken)
+    assert doctor._examine_warm() == 1
+    (said,) = capsys.readouterr().out.splitlines()
+    assert said.startswith("MISSING ") and next(p.title for p in probes if p.key == key) in said
+
+
+def test_where_no_jail_can_be_forked_it_says_so(needs_jail, monkeypatch, tmp_path, capsys):
+    broken = tmp_path / fork_client.SERVER.name
+    broken.write_text("raise SystemExit")
+    monkeypatch.setattr(fork_client, "SERVER", broken)
+    assert doctor._examine_warm() == 0
+    assert capsys.readouterr().out.startswith("slow ")
+
+
+def test_where_bubblewrap_is_hidden_it_says_so_in_one_line(tmp_path):
+    done = command(PATH=str(tmp_path))
+    assert done.returncode == 1 and done.stderr == ""
+    (line,) = done.stdout.splitlines()
+    assert line.startswith("MISSING ") and "bubblewrap is not installed" in line and "apt-get install" in line
+
+
+def test_a_jail_that_is_switched_off_is_missing(needs_jail, monkeypatch, capsys):
+    monkeypatch.setenv(bubblewrap.NO_JAIL, "1")
+    monkeypatch.setattr(doctor, "ROUNDS", [])
+    assert doctor.run() == 1
+    assert "switched off" in capsys.readouterr().out
+
+
+@pytest.fixture(scope="module")
+def bare(tmp_path_factory):
+    """What came of each probe with neither jail nor limits."""
+    folder = tmp_path_factory.mktemp("bare")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(bubblewrap, "limited", lambda limits: [])
+        patch.setattr(bubblewrap, "inner_environment", lambda: dict(os.environ))
+        patch.setattr(doctor, "places", lambda: [folder])
+        patch.setenv("HOME", str(folder))
+        found = doctor.examine(bubblewrap.Unconfined)
+    return {finding.probe.key: finding.came for finding in found}
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_without_jail_and_limits_every_probe_gets_through(bare, key):
+    if key in ROOTS and os.geteuid():
+        pytest.skip("takes root")
+    assert bare[key] and "probe itself" not in bare[key]
+
+
+def test_nothing_it_made_is_left(bare):
+    left = [path for folder in (*doctor.places(), Path.home()) for path in folder.glob("*doctor-????????????????*")]
+    assert left == []
+
+
+def without(*words: str):
+    """A change of a command line: leaves out each place where these words follow each other."""
+
+    def change(command: list[str]) -> list[str]:
+        at = next((i for i in range(len(command)) if command[i : i + len(words)] == list(words)), None)
+        return command if at is None else change(command[:at] + command[at + len(words) :])
+
+    return change
+
+
+def before_the_end(*words: str):
+    def change(command: list[str]) -> list[str]:
+        end = max(i for i, word in enumerate(command) if word == "--remount-ro")
+        return [*command[:end], *words, *command[end:]]
+
+    return change
+
+
+SIZE = str(doctor.SMALL.scratch)
+
+
+@pytest.mark.parametrize(
+    "change, keys",
+    [
+        (before_the_end("--share-net"), {"loopback", "unix_socket"}),
+        (before_the_end("--ro-bind", str(ROOT), str(ROOT)), {"solutions"}),
+        (before_the_end("--bind", str(ROOT / "attnlab"), str(ROOT / "attnlab")), {"write"}),
+        (without("--size", SIZE), {"disk"}),
+        (without("--remount-ro", "/proc"), {"kernel"}),
+    ],
+    ids=["network", "checkout", "writable", "size", "proc"],
+)
+def test_a_hole_in_the_jail_is_found_and_named(needs_jail, monkeypatch, change, keys):
+    if keys & ROOTS and os.geteuid():
+        pytest.skip("only root can")
+    whole = bubblewrap.bubblewrap
+    monkeypatch.setattr(bubblewrap, "bubblewrap", lambda *given: change(whole(*given)))
+    assert found(monkeypatch, keys | {"home", "trace"}) == keys
+
+
+def test_limits_that_are_not_set_are_found(needs_jail, monkeypatch):
+    monkeypatch.setattr(bubblewrap, "limited", lambda limits: [])
+    keys = {"limits", "trace", "big_file"}
+    assert found(monkeypatch, keys | {"home"}) == keys
+
+
+def test_groups_that_are_not_made_are_found(needs_jail, monkeypatch):
+    monkeypatch.setattr(bubblewrap.Group, "make", classmethod(lambda group, limits: group()))
+    # The kernel holds no limit of processes against root, and holds it against all others.
+    assert found(monkeypatch, {"fork", "memory", "home"}) == ({"memory"} if os.geteuid() else {"fork", "memory"})
+
+
+def found(monkeypatch, keys: set[str]) -> set[str]:
+    """Those of these probes that get through."""
+    rounds = [[probe for probe in probes if probe.key in keys] for probes in doctor.ROUNDS]
+    monkeypatch.setattr(doctor, "ROUNDS", list(filter(None, rounds)))
+    return {finding.probe.key for finding in doctor.examine() if finding.came}

@@ -1,0 +1,239 @@
+"""A jail that is forked from a warm process: confined as any other, and nothing of one notebook is in the next."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+
+import pytest
+
+from autograder.course import catalog
+from autograder.grading.execution import Cell, evaluate
+from autograder.sandbox import bubblewrap, fork_client
+from tests.autograder import processes, small_course
+
+DOT = catalog.exercise("dot")
+
+
+@pytest.fixture(autouse=True)
+def forking(needs_jail, monkeypatch):
+    monkeypatch.delenv(fork_client.COLD, raising=False)
+
+
+@pytest.fixture
+def fresh():
+    """No server of a former test, and none left over."""
+    fork_client.give_up()
+    yield
+    fork_client.give_up()
+
+
+@pytest.fixture(scope="module", autouse=True)
+def end():
+    yield
+    fork_client.give_up()
+
+
+def printed(*sources: str) -> list[str]:
+    """What each cell of a notebook printed, in a forked jail."""
+    done = evaluate([Cell(place, source) for place, source in enumerate(sources)], {}, many=True)
+    assert fork_client._servers, "nothing was forked"
+    return [
+        "".join(o.get("text", "") or "".join(o.get("traceback", [])) for o in done.outputs[place])
+        for place in range(len(sources))
+    ]
+
+
+def graded(*before: str):
+    cells = [Cell(place, source) for place, source in enumerate(before)]
+    return evaluate(
+        [
+            *cells,
+            Cell(len(cells), small_course.reference("dot_products", "dot"), solution=True),
+            Cell(len(cells) + 1, "", check="dot"),
+        ],
+        {"dot": DOT},
+        many=True,
+    )
+
+
+def test_a_right_answer_gets_full_marks_from_one_server_again_and_again():
+    graded()
+    first, forks = fork_client._servers[False], fork_client._servers[False].forks
+    assert [graded().reports["dot"].points for _ in range(3)] == [DOT.points] * 3
+    assert fork_client._servers[False] is first and first.forks == forks + 3
+
+
+def test_a_notebook_without_pytorch_is_forked_from_a_process_without_it(fresh):
+    graded()
+    assert list(fork_client._servers) == [False]
+    assert printed("import sys\nprint('tor' + 'ch' in sys.modules)") == ["False\n"]
+    assert printed("import torch\nprint(torch.ones(2).sum().item(), torch.get_num_threads())") == ["2.0 1\n"]
+    assert sorted(fork_client._servers) == [False, True]
+    late = "import importlib\ntorch = importlib.import_module('tor' + 'ch')\nprint(torch.ones(2).sum().item(), torch.get_num_threads())"
+    assert printed(late) == ["2.0 1\n"]
+
+
+def test_the_process_of_a_notebook_has_no_right_and_a_filter():
+    (status,) = printed("print(open('/proc/self/status').read())")
+    assert set(re.findall(r"Cap\w+:\t(\w+)", status)) == {"0" * 16}
+    assert "Seccomp:\t2" in status and "NoNewPrivs:\t1" in status
+
+
+def test_it_sees_processes_of_its_own_alone():
+    (seen,) = printed("import os\nprint(sorted(int(p) for p in os.listdir('/proc') if p.isdigit()), os.getpid())")
+    assert seen.strip() == "[1, 2] 2"
+
+
+POISON = """
+import os, sys, builtins, random, signal, threading, subprocess, numpy as np, torch
+from attnlab import probes
+left = "poison"
+builtins.left = sys.left = np.left = torch.left = probes.left = "poison"
+os.environ["LEFT"] = "poison"
+for folder in ("/tmp", "/dev/shm", os.environ["HOME"]):
+    open(folder + "/poison", "w").write("poison")
+random.seed(1); np.random.seed(1); torch.manual_seed(1)
+torch.set_default_dtype(torch.float64); np.seterr(all="raise"); sys.setrecursionlimit(77_777)
+threading.Thread(target=lambda: [0 for _ in iter(int, 1)], daemon=True, name="poison").start()
+subprocess.Popen(["sleep", "600"], start_new_session=True)
+signal.signal(signal.SIGTERM, signal.SIG_IGN)
+np.sum = lambda *a, **k: 0
+os.chdir("/tmp")
+"""
+TRACES = """
+import os, sys, builtins, signal, threading, numpy as np, torch
+from attnlab import probes
+found = [name for name in ("left",) for where in (builtins, sys, np, torch, probes) if hasattr(where, name)]
+found += [key for key in os.environ if key == "LEFT"]
+found += [f for folder in ("/tmp", "/dev/shm", os.environ["HOME"]) for f in os.listdir(folder) if f == "poison"]
+found += [str(torch.get_default_dtype())] * (torch.get_default_dtype() != torch.float32)
+found += [t.name for t in threading.enumerate() if t.name == "poison"]
+found += ["recursion"] * (sys.getrecursionlimit() == 77_777) + ["sum"] * int(np.sum([1, 2]) != 3)
+found += ["errors"] * (np.geterr()["over"] == "raise") + ["folder"] * (os.getcwd() == "/tmp")
+found += ["signal"] * (signal.getsignal(signal.SIGTERM) == signal.SIG_IGN)
+found += [p for p in os.listdir("/proc") if p.isdigit() and int(p) > 2]
+found += ["shell"] * ("left" in globals())
+print("found", found)
+"""
+
+
+def test_a_notebook_that_poisons_its_process_leaves_no_trace_in_the_next():
+    poisoned = printed(POISON, TRACES)[1]
+    assert poisoned.count("left") >= 5 and "poison" in poisoned and "recursion" in poisoned  # the traces do show
+    assert printed(TRACES) == ["found []\n"]
+
+
+def test_no_two_notebooks_draw_the_same_numbers():
+    draw = (
+        "import random, numpy as np, torch\n"
+        "print(random.random(), np.random.rand(), torch.rand(1).item(), np.random.default_rng().random())"
+    )
+    drawn = [number for _ in range(2) for (text,) in [printed(draw)] for number in text.split()]
+    assert len(set(drawn)) == len(drawn) == 8
+
+
+def test_given_files_are_there_and_cannot_be_changed(tmp_path):
+    (tmp_path / "words.txt").write_text("the cat sat")
+    source = (
+        "print(open('words.txt').read())\n"
+        "for act in (lambda: open('words.txt', 'w'), lambda: __import__('os').unlink('words.txt')):\n"
+        "    try:\n        act()\n        print('changed')\n    except OSError:\n        print('refused')"
+    )
+    done = evaluate([Cell(0, source)], {}, files={"words.txt": tmp_path / "words.txt"}, many=True)
+    assert done.outputs[0][0]["text"] == "the cat sat\nrefused\nrefused\n"
+
+
+def test_loopback_of_its_own_works():
+    source = (
+        "import socket\nserver = socket.create_server(('127.0.0.1', 0))\n"
+        "print(socket.create_connection(server.getsockname(), 5) is not None)"
+    )
+    assert printed(source) == ["True\n"]
+
+
+def test_where_the_server_does_not_start_a_jail_is_started_cold(fresh, monkeypatch, tmp_path):
+    (tmp_path / "fork_server.py").write_text("raise SystemExit")
+    monkeypatch.setattr(fork_client, "SERVER", tmp_path / "fork_server.py")
+    assert graded().reports["dot"].points == DOT.points
+    assert not fork_client._servers
+
+
+def test_where_a_fork_fails_a_jail_is_started_cold(fresh, monkeypatch, tmp_path):
+    broken = tmp_path / "fork_server.py"
+    broken.write_text(
+        fork_client.SERVER.read_text("utf-8").replace("    _raise_loopback()\n    _give", "    1 / 0\n    _give")
+    )
+    monkeypatch.setattr(fork_client, "SERVER", broken)
+    assert graded().reports["dot"].points == DOT.points
+    assert not fork_client._servers
+
+
+def test_who_says_cold_gets_no_server(fresh, monkeypatch):
+    monkeypatch.setenv(fork_client.COLD, "1")
+    assert graded().reports["dot"].points == DOT.points
+    assert not fork_client._servers
+
+
+def test_a_server_is_replaced_after_so_many_forks(fresh, monkeypatch):
+    monkeypatch.setattr(fork_client, "FORKS", 2)
+    seen: list[int] = []
+    for _ in range(3):
+        graded()
+        seen.append(fork_client._servers[False].process.pid)
+    assert seen[0] == seen[1] != seen[2]
+
+
+def test_a_server_that_was_killed_is_replaced():
+    graded()
+    first = fork_client._servers[False].process.pid
+    os.kill(first, signal.SIGKILL)
+    assert graded().reports["dot"].points == DOT.points
+    assert fork_client._servers[False].process.pid != first
+
+
+@pytest.mark.parametrize("message", [1, 8])
+def test_a_server_that_is_killed_in_the_middle_costs_no_point(monkeypatch, message):
+    from autograder.grading import channel
+
+    send, sent = channel.Channel.send, []
+
+    def kill_and_send(self, *args):
+        if len(sent) == message:
+            fork_client._servers[False].process.kill()
+            fork_client._servers[False].process.wait()
+        sent.append(args)
+        return send(self, *args)
+
+    monkeypatch.setattr(channel.Channel, "send", kill_and_send)
+    done = graded("x = 1")
+    assert done.reports["dot"].points == DOT.points and done.flags == []
+
+
+def test_a_server_that_nobody_wants_ends(fresh, monkeypatch):
+    monkeypatch.setattr(fork_client, "IDLE_SECONDS", 0.2)
+    held = fork_client.server()
+    assert held.process.wait(30) is not None
+
+
+def test_nothing_is_left_when_it_is_given_up():
+    with processes.reaping():
+        graded()
+        below = processes.below(fork_client._servers[False].process.pid)
+        assert below
+        fork_client.give_up()
+        deadline = time.monotonic() + 10
+        while set(below) & set(processes.below(os.getpid())) and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert not set(below) & set(processes.below(os.getpid()))
+
+
+def test_limits_hold_in_a_fork():
+    limits = bubblewrap.Limits(memory=200 * bubblewrap.MB, mapped=512 * bubblewrap.MB, processes=32, open_files=64)
+    with fork_client.WarmJail([], limits=limits) as held:
+        held.process.kill()
+        held.process.wait()
+    source = "import resource\nprint(resource.getrlimit(resource.RLIMIT_NOFILE)[0], resource.getrlimit(resource.RLIMIT_CORE))"
+    assert printed(source) == [f"{bubblewrap.Limits().open_files} (0, 0)\n"]

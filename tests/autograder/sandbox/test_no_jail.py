@@ -1,0 +1,68 @@
+"""Where there is no jail: nbgrader's command refuses, what is the course's own goes on, `--no-jail` is heard."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from autograder.__main__ import main
+from autograder.course import catalog, release
+from autograder.course.folder import ROOT
+from autograder.demo import sample_class
+from autograder.sandbox import bubblewrap
+
+RIGHT = (ROOT / "solutions" / "softmax.py").read_text("utf-8")
+
+
+@pytest.fixture
+def hidden(monkeypatch):
+    """No jail can be had, and nobody has said that none is wanted."""
+    monkeypatch.setattr(bubblewrap, "problem", lambda: "there is no jail today")
+    monkeypatch.setenv(bubblewrap.NO_JAIL, "")
+
+
+@pytest.fixture
+def graded(monkeypatch):
+    """Whether a jail was required when the sample class was to be graded."""
+    seen = []
+    monkeypatch.setattr(sample_class, "run", lambda course, stems: seen.append(bubblewrap.required()) or 0)
+    return seen
+
+
+def test_autograde_refuses_in_one_line_before_anything_is_touched(tmp_path, monkeypatch):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv(bubblewrap.NO_JAIL, raising=False)
+    course = tmp_path / "course"
+    done = release.nbgrader("autograde", "softmax", course=course, check=False)
+    (line,) = [line for line in done.stderr.splitlines() if "ERROR" in line]
+    assert done.returncode != 0 and "bubblewrap is not installed" in line and f"{bubblewrap.NO_JAIL}=1" in line
+    assert "Traceback" not in done.stderr and not course.exists()
+
+
+def test_the_sample_class_is_graded_without_a_jail_and_a_line_says_so(hidden, graded, capsys):
+    assert main(["sample"]) == 0 and graded == [False]
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "without a jail" in line and "there is no jail today" in line
+
+
+def test_the_sample_class_is_graded_in_the_jail_where_there_is_one(hidden, graded, monkeypatch, capsys):
+    monkeypatch.setattr(bubblewrap, "problem", lambda: None)
+    assert main(["sample"]) == 0 and graded == [True] and capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("arguments", [["sample", "--no-jail"], ["try", "softmax", "FILE", "--no-jail"]])
+def test_who_says_no_jail_gets_none_and_no_line(hidden, graded, tmp_path, capsys, arguments):
+    (tmp_path / "right.py").write_text(RIGHT)
+    assert main([str(tmp_path / "right.py") if word == "FILE" else word for word in arguments]) == 0
+    assert os.environ[bubblewrap.NO_JAIL] == "1" and capsys.readouterr().err == ""
+
+
+def test_a_file_is_tried_without_a_jail_and_a_line_says_so(hidden, tmp_path, capsys):
+    (tmp_path / "right.py").write_text(RIGHT)
+    assert main(["try", "softmax", str(tmp_path / "right.py")]) == 0
+    said = capsys.readouterr()
+    full = f"{catalog.exercise('softmax').points:g}"
+    assert f"{full} of {full} points" in said.out
+    (line,) = said.err.splitlines()
+    assert "with your rights" in line and "there is no jail today" in line
