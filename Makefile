@@ -6,6 +6,7 @@
 #   serve    the built book on http://127.0.0.1:8000      grade    the sample class, from release to feedback and CSV
 #   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too
 #   test     all tests on the CPU, JOBS at a time         formgrader  nbgrader's formgrader on COURSE_DIR
+#   lint     style, names, the directions of imports, the workflows
 #   bench    grading beside stock nbgrader, for an idle machine
 #   env      the environment alone, in .venv
 #   draft    one CHAPTER as a page, in build/draft          publish-tree  the students' half, in build/publish
@@ -26,7 +27,7 @@ HTML   := $(OUTPUT)/_build/html
 # The instructor's course. nbgrader and formgrader read autograder/nbgrader_config.py, which takes it from here.
 export COURSE_DIR ?= $(CURDIR)/build/course
 
-.PHONY: env book zip draft serve lab test bench model release publish-tree grade formgrader clean
+.PHONY: env book zip draft serve lab test lint bench model release publish-tree grade formgrader clean
 .DELETE_ON_ERROR:
 
 # Made once, refreshed only when what is required changes. torch goes in first and alone, so that no other package
@@ -64,6 +65,13 @@ lab: $(READY)
 
 test: $(READY)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+
+# Each says on a line of its own what it found; zizmor needs no network.
+lint: $(READY)
+	$(BIN)/ruff check --quiet .
+	$(BIN)/ruff format --quiet --check .
+	$(BIN)/lint-imports
+	$(BIN)/zizmor --offline --quiet --min-severity medium .github
 
 bench: $(READY)
 	$(BIN)/python scripts/bench_grading.py $(BENCH_ARGS)
