@@ -14,7 +14,7 @@ from autograder.course import assemble, release
 from autograder.demo import sample_class
 
 ASSIGNMENT = "basics"
-SEED = "6305137816202098926"  # what some wrong answers earn depends on it
+SEED = "20261122"  # any number; which points some wrong answers earn depends on it
 KEPT = {"dot_products": ("dot", "cosine_similarity"), "attention": ("attention_weights", "attention_backward")}
 HEAVY = ("matplotlib", "widgets", "plt.", "plot")  # lines of the import cell that the cut chapter does without
 
