@@ -37,13 +37,12 @@ def main() -> None:
         for student in alone:
             honest.hand_in(course, {student})
             grade(course, f"--student={student}")
-        record = {
-            "nbgrader": nbgrader.__version__,
-            "submissions": honest.fingerprint(course),
-            "grades": small_course.grades(course),
-        }
-    honest.RECORD.write_text(json.dumps(record, indent=1, sort_keys=True) + "\n", "utf-8")
-    print(f"{len(record['grades'])} submissions: {honest.RECORD.relative_to(ROOT)}")
+        grades = small_course.grades(course)
+        head = json.dumps({"nbgrader": nbgrader.__version__, "submissions": honest.fingerprint(course)})
+    # One line per submission, so that a diff shows whose grade has changed.
+    lines = ",\n".join(json.dumps({student: entered})[1:-1] for student, entered in sorted(grades.items()))
+    honest.RECORD.write_text(f'{head[:-1]}, "grades": {{\n{lines}\n}}}}\n', "utf-8")
+    print(f"{len(grades)} submissions: {honest.RECORD.relative_to(ROOT)}")
 
 
 def grade(course: Path, *more: str) -> None:
