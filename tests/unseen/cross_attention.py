@@ -47,13 +47,6 @@ class MinusBillionAdded(Layer):
         return F.softmax(scores if kv_mask is None else scores - 1e9 * (~kv_mask[:, None, None]), -1)
 
 
-class InfinityAddedAndRepaired(Layer):
-    def share(self, scores, kv_mask):
-        if kv_mask is not None:
-            scores = scores + torch.where(kv_mask, 0.0, -math.inf)[:, None, None].to(scores)
-        return torch.nan_to_num(F.softmax(scores, -1))
-
-
 class LastMaskForAll(Layer):
     def share(self, scores, kv_mask):
         return super().share(scores, kv_mask if kv_mask is None else kv_mask[-1:].expand_as(kv_mask))
@@ -125,11 +118,6 @@ class SizesAsserted(Layer):
         super().__init__(d_model, n_heads)
 
 
-def votes_counted(weights):
-    batch, n_heads, n_q, n_kv = weights.shape
-    return F.one_hot(weights.argmax(-1), n_kv).sum(1).argmax(-1)
-
-
 def squares_averaged(weights):
     batch, n_heads, n_q, n_kv = weights.shape
     return weights.square().mean(1).argmax(-1)
@@ -168,7 +156,6 @@ UNSEEN = {
     "CrossAttention": [
         (FilledWithMinusHundred, "big finite number"),
         (MinusBillionAdded, "big finite number"),
-        (InfinityAddedAndRepaired, "replaced by 0 afterwards"),
         (LastMaskForAll, "used for the whole batch"),
         (ScaledTwice, "width of a head itself"),
         (HeadsSummed, "put into one"),
@@ -181,15 +168,12 @@ UNSEEN = {
         (SizesAsserted, None),
     ],
     "hard_alignment": [
-        (votes_counted, "majority"),
         (squares_averaged, None),
         (middle_head, None),
         (axes_of_one_dropped, None),
         (divided_in_place, None),
     ],
     "attention_multiply_adds": [
-        (lambda n_q, n_kv, d_model: counted(n_q, n_kv, d_model, n_q * n_kv * d_model + n_q * d_model * n_kv
-                                            + n_q * n_kv), "softmax is counted"),
         (lambda n_q, n_kv, d_model: counted(n_q, n_kv, d_model, n_q * n_kv * (2 * d_model - 1)
                                             + n_q * d_model * (2 * n_kv - 1)), None),
         (lambda n_q, n_kv, d_model: counted(n_q, n_kv, d_model, n_q * (n_kv + n_q) * d_model), None),

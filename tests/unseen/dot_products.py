@@ -55,16 +55,10 @@ def seeds_the_global_state(d, n_samples, rng):
     return (rng.normal(size=(n_samples, d)) * rng.normal(size=(n_samples, d))).sum(1).var()
 
 
-def sampled(statistic):
-    return lambda d, n_samples, rng: statistic(rng.normal(size=(n_samples, d)), rng.normal(size=(n_samples, d)))
-
-
 # exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "dot": [
         (cut_to_the_shorter, "entries without a partner"),
-        (lambda a, b: sum(x * y for x, y in zip(a, b)) if len(a) == len(b) else own_error(TypeError),
-         "wrong exception"),
         (lambda a, b: np.dot(np.float32(a), np.float32(b)), None),
         (lambda a, b: np.dot(a, b) if len(a) else own_error(ValueError), "Empty vectors are refused"),
         (total_kept_between_calls, None),
@@ -88,8 +82,6 @@ UNSEEN = {
     ],
     "score_variance": [
         (seeds_the_global_state, None),
-        (sampled(lambda q, k: math.sqrt(np.einsum("nd,nd->n", q, k).var())), "standard deviation"),
-        (sampled(lambda q, k: (q * k).sum(axis=1).var() / q.shape[1]), "near 1 whatever d"),
-        (sampled(lambda q, k: (q * k).sum()), None),
+        (lambda d, n_samples, rng: (rng.normal(size=(n_samples, d)) * rng.normal(size=(n_samples, d))).sum(), None),
     ],
 }

@@ -18,16 +18,6 @@ def rows(blocks):
             yield block.double()
 
 
-def maximum_before_shrinking(blocks):
-    """The factor is computed after the old maximum has been overwritten, so it is always 1."""
-    m, total = -math.inf, 0.0
-    for block in rows(blocks):
-        m = max(m, block.max().item())
-        if m > -math.inf:
-            total = total * math.exp(m - m) + torch.exp(block - m).sum().item()
-    return m, total
-
-
 def in_half_precision(blocks):
     m, total = -math.inf, 0.0
     for block in rows(blocks):
@@ -103,18 +93,11 @@ def total_of_absolute_weights(Q, K, V, feature_map):
     return q @ (k.mT @ V) / (q.abs().sum(-1, keepdim=True) * k.abs().sum((1, 2))[:, None, None])
 
 
-def brackets_the_old_way(Q, K, V, feature_map):
-    fit(Q, K, V)
-    weights = torch.einsum("bif,bjf->bij", feature_map(Q), feature_map(K))
-    return torch.einsum("bij,bjd->bid", weights / weights.sum(dim=2, keepdim=True), V)
-
-
 # name -> pairs of an answer and words of the misconception it should be told, or None where none is right
 UNSEEN = {
-    "online_softmax": [(maximum_before_shrinking, "The old total is not rescaled"), (in_half_precision, None),
-                       (kept_in_a_list, "everything is held at once")],
+    "online_softmax": [(in_half_precision, None), (kept_in_a_list, "everything is held at once")],
     "tiled_attention": [(fused_and_nothing_else, "top left"), (a_cube_instead_of_a_square, "a whole (n_q, n_k) matrix"),
                         (rescaled_only_from_the_third_block_on, "rescaled when the maximum grows")],
     "sliding_window_attention": [(rolled_keys, None), (window_by_a_mask, "all n x n scores are computed")],
-    "linear_attention": [(total_of_absolute_weights, None), (brackets_the_old_way, "an n x n matrix")],
+    "linear_attention": [(total_of_absolute_weights, None)],
 }

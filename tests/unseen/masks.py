@@ -1,7 +1,5 @@
 """Wrong answers to the masks chapter that its list of misconceptions does not hold in these words."""
 
-import math
-
 import numpy as np
 
 from tests.unseen.parts import attend, scores_of, weights_of
@@ -9,17 +7,6 @@ from tests.unseen.parts import attend, scores_of, weights_of
 
 def own_error(kind):
     raise kind("my own words")
-
-
-def first_rows_of_a_large_square(n_q, n_k=None):
-    n = max(n_q, n_k or n_q)
-    return np.tri(n, dtype=bool)[:n_q, :n_k or n_q]
-
-
-def square_put_behind_nothing(n_q, n_k=None):
-    mask = np.zeros((n_q, max(n_q, n_k or n_q)), dtype=bool)
-    mask[:, -n_q:] = np.tri(n_q, dtype=bool)
-    return mask[:, :n_k or n_q]
 
 
 def length_of_the_first_checked(lengths, max_len):
@@ -32,26 +19,8 @@ def real_positions_by_index(lengths, max_len):
     return np.tri(max_len + 1, max_len, -1, dtype=bool)[np.asarray(lengths)][:, None]
 
 
-def rows_by_slices(n, window):
-    if window < 1:
-        own_error(ValueError)
-    mask = np.zeros((n, n), dtype=bool)
-    for i, row in enumerate(mask):
-        row[i + 1 - window:i + 1] = True
-    return mask
-
-
 def one_window_at_least(n, window):
     return np.tril(np.triu(np.ones((n, n), dtype=bool), 1 - max(window, 1)))
-
-
-def own_chunk_and_the_last(n, window):
-    if window < 1:
-        own_error(ValueError)
-    mask = np.tri(n, dtype=bool)
-    for i in range(n):
-        mask[i, :max(0, (i // window - 1) * window)] = False
-    return mask
 
 
 def all_zeros_if_any_row_is_empty(scores, mask):
@@ -157,42 +126,23 @@ def loss_with_room_for_one_id_more(logits, tokens):
 # exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "causal_mask": [
-        (lambda n_q, n_k=None: np.tril(np.ones((n_q, n_k or n_q))) == 1, "top left"),
-        (lambda n_q, n_k=None: np.triu(np.ones((n_q, n_q)), 1) == 0, "n_k is ignored"),
         (lambda n_q, n_k=None: np.tril(np.ones((n_q, n_k or n_q), dtype=int), (n_k or n_q) - n_q), "numbers 0 and 1"),
         (lambda n_q, n_k=None: np.triu(np.full((n_q, n_k or n_q), -1e9), 1 + (n_k or n_q) - n_q), None),
         (lambda n_q, n_k=None: np.tri(n_q, n_k or n_q, abs((n_k or n_q) - n_q), dtype=bool), None),
-        (first_rows_of_a_large_square, "top left"),
-        (square_put_behind_nothing, "keys from before the first query"),
     ],
     "padding_mask": [
         (lambda lengths, max_len: np.arange(max_len)[None] < np.reshape(lengths, (-1, 1)), "axis for the queries"),
-        (lambda lengths, max_len: np.arange(max_len) < np.clip(lengths, 0, max_len)[:, None, None], "without a word"),
-        (lambda lengths, max_len: (np.arange(max_len) < np.reshape(lengths, (-1, 1, 1))) if max(lengths) <= max_len
-         else own_error(ValueError), "Negative lengths pass"),
         (length_of_the_first_checked, None),
         (real_positions_by_index, None),
     ],
     "sliding_window_mask": [
         (lambda n, window: np.tril(np.ones((n, n), bool)) & ~np.tril(np.ones((n, n), bool), -window - 1),
          "does not count the token itself"),
-        (lambda n, window: np.triu(np.tril(np.ones((n, n), bool)), 1 - window), "A window below 1 passes"),
-        (rows_by_slices, "slice that begins below 0"),
         (one_window_at_least, None),
-        (own_chunk_and_the_last, "its own block and the one before"),
     ],
     "masked_softmax": [
-        *[(lambda scores, mask, number=number: weights_of(np.where(mask, scores, number)), "finite")
-          for number in (-1e4, -1e6, -1e12, -1e20, np.finfo(np.float32).min)],
-        *[(lambda scores, mask, number=number: weights_of(scores + (1.0 - mask) * number) * mask, "set to 0 afterwards")
-          for number in (-1e9, -1e18)],
         (all_zeros_if_any_row_is_empty, None),
         (shifts_the_callers_scores, "written into"),
-        (lambda scores, mask: weights_of(np.where(mask, scores, -math.inf)), "gives nan"),
-        (lambda scores, mask: np.nan_to_num(weights_of(np.where(mask, scores, -math.inf)),
-                                            nan=1 / scores.shape[-1]), "reads all keys equally"),
-        (lambda scores, mask: weights_of(scores) * mask / np.maximum((weights_of(scores) * mask).sum(-1, keepdims=True),
-                                                                     1e-300), "One difference to masking first"),
     ],
     "causal_attention": [
         (lambda Q, K, V: attend(scores_of(Q, K), V), "reads the future too"),

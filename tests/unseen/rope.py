@@ -115,7 +115,6 @@ UNSEEN = {
          else speeds(d_head, base), "exactly 1 / base"),
         (lambda d_head, base=10000.0: torch.cat([speeds(d_head, base)] * 2), "comes twice"),
         (lambda d_head, base=10000.0: speeds(d_head, base).double(), "come as float64"),
-        (lambda d_head, base=10000.0: base ** (torch.arange(0, d_head, 2) / -d_head), "Widths are not checked"),
         (lambda d_head, base=10000.0: speeds(d_head, base, lambda i, d: -(2 * i + 1) / d), None),
         (lambda d_head, base=10000.0: speeds(d_head, base).bfloat16().float(), None),
         (lambda d_head, base=10000.0: speeds(d_head, base).tolist(), None),
@@ -167,15 +166,8 @@ UNSEEN = {
         (lambda x, positions, base=10000.0: by_matrices(angles, True)(x, positions, base) * x.shape[-1] ** -0.5, None),
     ],
     "interleaved_to_half": [
-        (lambda w, n_heads: whole_rows(w, n_heads) or torch.cat([w[0::2], w[1::2]]), "heads are mixed"),
-        (lambda w, n_heads: whole_rows(w, n_heads) or w.unflatten(0, (n_heads, 2, -1)).transpose(1, 2).flatten(0, 2),
-         "way back"),
-        (lambda w, n_heads: whole_rows(w, n_heads) or w.unflatten(0, (n_heads, -1, 2)).flip(2).transpose(1, 2)
-         .flatten(0, 2), "second members stand first"),
         (lambda w, n_heads: w.unflatten(0, (n_heads, -1, 2)).transpose(1, 2).flatten(0, 2)
          if n_heads > 0 else own_error(ValueError), None),
-        (lambda w, n_heads: whole_rows(w, n_heads) or torch.cat([torch.cat([part[0::2], part[1::2]])
-                                                                 for part in w.split(n_heads)]), "width of a head"),
         (lambda w, n_heads: whole_rows(w, n_heads) or w.unflatten(0, (n_heads, -1, 2)).transpose(1, 2).flatten(0, 2).T,
          None),
         (lambda w, n_heads: whole_rows(w, n_heads) or w.flip(0), None),
