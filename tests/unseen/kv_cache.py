@@ -128,11 +128,18 @@ class Parts(nn.Module):
         return self.W_o(out.transpose(1, 2).flatten(2))
 
     def place_and_keep(self, q, k, v, cache):
-        before = 0 if cache is None else len(cache)
-        q, k = self.turn(q, before), self.turn(k, before)
+        before = self.length(cache)
+        first = self.first(before, q.shape[2])
+        q, k = self.turn(q, first), self.turn(k, first)
         if cache is not None:
             k, v = cache.append(k, v)
         return q, k, v, before
+
+    def length(self, cache):
+        return 0 if cache is None else len(cache)
+
+    def first(self, before, n):
+        return before
 
     def turn(self, x, first):
         return apply_rope(x, torch.arange(first, first + x.shape[2]), self.base)
@@ -151,19 +158,12 @@ def but(**parts):
 
 
 def if_cache(self, q, k, v, cache):
-    before = len(cache) if cache else 0
-    q, k = self.turn(q, before), self.turn(k, before)
-    if cache:
-        k, v = cache.append(k, v)
-    return q, k, v, before
+    return Parts.place_and_keep(self, q, k, v, cache if cache else None)
 
 
 def result_dropped(self, q, k, v, cache):
-    before = 0 if cache is None else len(cache)
-    q, k = self.turn(q, before), self.turn(k, before)
-    if cache is not None:
-        cache.append(k, v)
-    return q, k, v, 0
+    q, k, v, before = Parts.place_and_keep(self, q, k, v, cache)
+    return q, k[:, :, before:], v[:, :, before:], 0
 
 
 def length_after(self, q, k, v, cache):
@@ -171,14 +171,6 @@ def length_after(self, q, k, v, cache):
         k, v = cache.append(self.turn(k, len(cache)), v)
         return self.turn(q, len(cache)), k, v, len(cache) - q.shape[2]
     return self.turn(q, 0), self.turn(k, 0), v, 0
-
-
-def all_at_the_start(self, q, k, v, cache):
-    before = 0 if cache is None else len(cache)
-    q, k = self.turn(q, 0), self.turn(k, 0)
-    if cache is not None:
-        k, v = cache.append(k, v)
-    return q, k, v, before
 
 
 def reset_first(self, q, k, v, cache):
@@ -216,15 +208,6 @@ def reset_by_a_chunk(self, q, k, v, cache):
     if cache is not None and q.shape[2] > 1:
         cache.reset()
     return Parts.place_and_keep(self, q, k, v, cache)
-
-
-def placed_if_single(self, q, k, v, cache):
-    before = 0 if cache is None else len(cache)
-    first = before if q.shape[2] == 1 else 0
-    q, k = self.turn(q, first), self.turn(k, first)
-    if cache is not None:
-        k, v = cache.append(k, v)
-    return q, k, v, before
 
 
 def heads_numbered(self, x, first):
@@ -266,27 +249,9 @@ def scaled_by_the_model(self, q, k, v, before):
     return Parts.attend(self, q * math.sqrt(self.width / self.W_q.in_features), k, v, before)
 
 
-class ShiftsByOne(Parts):
-    """New tokens stand one too far whenever a cache is not empty."""
-
-    def place_and_keep(self, q, k, v, cache):
-        before = 0 if cache is None else len(cache)
-        shift = before + (before > 0)
-        q, k = self.turn(q, shift), self.turn(k, shift)
-        if cache is not None:
-            k, v = cache.append(k, v)
-        return q, k, v, before
-
-
-class NeedsItsOwnKind(Parts):
-    """Looks into the cache, where only `append`, `len` and `reset` are to be relied upon."""
-
-    def place_and_keep(self, q, k, v, cache):
-        before = 0 if cache is None or cache.kept is None else cache.kept[0].shape[2]
-        q, k = self.turn(q, before), self.turn(k, before)
-        if cache is not None:
-            k, v = cache.append(k, v)
-        return q, k, v, before
+def looks_into_the_cache(self, cache):
+    """Only `append`, `len` and `reset` are to be relied upon."""
+    return 0 if cache is None or cache.kept is None else cache.kept[0].shape[2]
 
 
 def checked(count):
@@ -321,7 +286,7 @@ UNSEEN = {
         (but(place_and_keep=result_dropped), "`append` returns is not used"),
         (but(place_and_keep=reset_first), "resets the cache"),
         (but(place_and_keep=length_after), "rotated after `append`"),
-        (but(place_and_keep=all_at_the_start), "starts at 0 for every chunk"),
+        (but(first=lambda self, before, n: 0), "starts at 0 for every chunk"),
         (but(place_and_keep=turned_once_more), "rotated again"),
         (but(place_and_keep=repeated_at_once, spread=lambda self, t: t), "nothing is saved"),
         (but(spread=lambda self, t: t.repeat(1, self.heads // self.shared, 1, 1)), "0 1 0 1"),
@@ -335,12 +300,12 @@ UNSEEN = {
         (but(turn=heads_numbered), "at one position"),
         (but(place_and_keep=appended_twice), None),
         (but(place_and_keep=reset_by_a_chunk), None),
-        (but(place_and_keep=placed_if_single), None),
+        (but(first=lambda self, before, n: before if n == 1 else 0), None),
         (but(attend=hidden_after_the_softmax), None),
         (but(attend=mask_of_numbers), None),
         (LastTokenOnly, None),
-        (ShiftsByOne, None),
-        (NeedsItsOwnKind, None),
+        (but(first=lambda self, before, n: before + (before > 0)), None),
+        (but(length=looks_into_the_cache), None),
     ],
     "kv_cache_bytes": [
         (lambda n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1:
