@@ -330,3 +330,20 @@ def needs_jail():
         if os.environ.get("REQUIRE_JAIL") == "1":
             pytest.fail(f"REQUIRE_JAIL=1, but {bubblewrap.problem()}")
         pytest.skip(f"no jail: {bubblewrap.problem()}")
+
+
+@pytest.fixture
+def rng(request):
+    """NumPy's generator, seeded with the SEED of the test's module."""
+    import numpy as np
+
+    return np.random.default_rng(request.module.SEED)
+
+
+@pytest.fixture
+def draw(request):
+    """`draw(*shape)`: normal numbers in float64, by a generator seeded with the SEED of the test's module."""
+    import torch
+
+    generator = torch.Generator().manual_seed(request.module.SEED)
+    return lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)

@@ -1,5 +1,6 @@
 """The dot product chapter's reference answers against PyTorch's own operations in float64, and the chapter's facts."""
 
+import functools
 import math
 
 import numpy as np
@@ -14,13 +15,7 @@ SEED = 10_012
 THE, CAT, SAT = [1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(SEED)
-
-
-def close(actual, expected):
-    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-14)
+close = functools.partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-14)
 
 
 # dot

@@ -43,12 +43,6 @@ def test_rows_sum_to_one_without_tolerance_for_an_epsilon():
     np.testing.assert_allclose(softmax(draw(2, 7, 11)).sum(axis=-1), 1.0, rtol=0, atol=4e-16)
 
 
-def test_a_shift_of_a_row_changes_no_weight():
-    x = draw(3, 4, 6)
-    shifts = draw(4, 4, 1) * 100
-    np.testing.assert_allclose(softmax(x + shifts), softmax(x), rtol=1e-11)
-
-
 @pytest.mark.parametrize("f", [softmax, log_softmax])
 def test_whole_numbers_give_floats(f):
     x = np.array([[2, 0, 1], [1, 1, 2]])
@@ -67,14 +61,6 @@ def test_an_empty_array_gives_an_empty_array(f, shape):
 def test_an_axis_that_is_not_there_is_a_value_error(f):
     with pytest.raises(ValueError):
         f(draw(5, 2, 3), axis=2)
-
-
-def test_no_function_changes_its_input():
-    x, keys, values = draw(6, 5), draw(7, 4, 5), draw(8, 4, 3)
-    before = [x.copy(), keys.copy(), values.copy()]
-    softmax(x), log_softmax(x), softmax_temperature(x, 2.0), softmax_jacobian(x), soft_lookup(x, keys, values)
-    for array, kept in zip([x, keys, values], before):
-        np.testing.assert_array_equal(array, kept)
 
 
 # temperature -----------------------------------------------------------------------------------------------------
@@ -106,12 +92,6 @@ def test_a_temperature_that_is_not_positive_is_refused_by_name(temperature):
 def test_jacobian_agrees_with_autograd(x):
     expected = torch.autograd.functional.jacobian(lambda s: torch.softmax(s, -1), torch.tensor(x)).numpy()
     np.testing.assert_allclose(softmax_jacobian(x), expected, rtol=1e-12, atol=1e-15)
-
-
-def test_rows_and_columns_of_the_jacobian_sum_to_zero():
-    jacobian = softmax_jacobian(draw(11, 9))
-    np.testing.assert_allclose(jacobian.sum(axis=0), 0, atol=1e-16)
-    np.testing.assert_allclose(jacobian.sum(axis=1), 0, atol=1e-16)
 
 
 @pytest.mark.parametrize("shape", [(), (1, 3), (3, 3)])

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import torch
 from solutions.attention import attention_weights as _attention_weights
-from solutions.attention import scaled_dot_product_attention as _attention
 
 
 # project_qkv
@@ -156,10 +155,6 @@ def attention_over_allowed_keys_only(Q, K, V, mask=None):
 
 # self_attention
 
-def self_attention_inline(x, W_q, W_k, W_v, mask=None):
-    return _attention(x @ W_q, x @ W_k, x @ W_v, mask=mask)
-
-
 def self_attention_by_one_score_matrix(x, W_q, W_k, W_v, mask=None):
     """W_q W_k^T first: one bilinear form for the scores, and the values projected after the average."""
     if W_q.shape[0] != x.shape[-1] or W_v.shape[0] != x.shape[-1]:
@@ -227,6 +222,6 @@ ALTERNATIVES = {
     "scaled_dot_product_attention": [attention_by_additive_bias, attention_by_zeroed_exponentials,
                                      attention_without_a_copy_of_inputs, attention_by_log_of_the_mask,
                                      attention_by_torch, attention_over_allowed_keys_only],
-    "self_attention": [self_attention_inline, self_attention_by_one_score_matrix, self_attention_by_torch],
+    "self_attention": [self_attention_by_one_score_matrix, self_attention_by_torch],
     "attention_backward": [backward_with_the_output, backward_with_the_full_jacobian, backward_by_autograd],
 }

@@ -99,33 +99,8 @@ class ByEinsum(nn.Module):
         return F.linear(mixed.reshape(x_q.shape), self.W_o.weight), weights
 
 
-class NanRepaired(ByEinsum):
-    """Lets the empty row become nan and repairs it; `torch.where` in front keeps the nan out of the gradient."""
-
-    def forward(self, x_q, x_kv, kv_mask=None):
-        _check(self, x_q, x_kv)
-        batch, n_kv, width = x_kv.shape
-        cut = [layer(x).reshape(batch, -1, self.n_heads, width // self.n_heads).permute(0, 2, 1, 3)
-               for layer, x in ((self.W_q, x_q), (self.W_k, x_kv), (self.W_v, x_kv))]
-        scores = torch.matmul(cut[0], cut[1].transpose(2, 3)).div(math.sqrt(width // self.n_heads))
-        if kv_mask is not None:
-            scores = torch.where(kv_mask.view(batch, 1, 1, n_kv), scores, -math.inf)
-        weights = torch.nan_to_num(F.softmax(scores, dim=3), nan=0.0)
-        return self.W_o(torch.matmul(weights, cut[2]).permute(0, 2, 1, 3).flatten(2)), weights
-
-
-class SentenceBySentence(nn.Module):
+class SentenceBySentence(ByEinsum):
     """Each source without its padding, one sentence after the other."""
-
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if n_heads < 1 or d_model % n_heads > 0:
-            raise ValueError("heads do not fit")
-        self.n_heads = n_heads
-        self.W_q = nn.Linear(d_model, d_model, bias=False)
-        self.W_k = nn.Linear(d_model, d_model, bias=False)
-        self.W_v = nn.Linear(d_model, d_model, bias=False)
-        self.W_o = nn.Linear(d_model, d_model, bias=False)
 
     def forward(self, x_q, x_kv, kv_mask=None):
         _check(self, x_q, x_kv)
@@ -141,24 +116,18 @@ class SentenceBySentence(nn.Module):
         return torch.stack(outputs), torch.stack(maps)
 
 
-class ByPytorchsOwnLayer(nn.Module):
+class ByPytorchsOwnLayer(ByEinsum):
     """The function behind nn.MultiheadAttention; an empty source is opened for it, and its results set to 0."""
-
-    def __init__(self, d_model, n_heads):
-        super().__init__()
-        if n_heads < 1 or d_model % n_heads:
-            raise ValueError("heads do not fit")
-        self.width, self.n_heads = d_model, n_heads
-        self.W_q, self.W_k, self.W_v, self.W_o = (nn.Linear(d_model, d_model, bias=False) for _ in "qkvo")
 
     def forward(self, x_q, x_kv, kv_mask=None):
         _check(self, x_q, x_kv)
-        if x_q.size(2) != self.width or x_kv.size(2) != self.width:
+        width = self.W_q.in_features
+        if x_q.size(2) != width or x_kv.size(2) != width:
             raise ValueError("widths differ")
         real = torch.ones(x_kv.shape[:2], dtype=torch.bool) if kv_mask is None else kv_mask
         empty = real.logical_not().all(1)
         output, weights = F.multi_head_attention_forward(
-            x_q.transpose(0, 1), x_kv.transpose(0, 1), x_kv.transpose(0, 1), self.width, self.n_heads,
+            x_q.transpose(0, 1), x_kv.transpose(0, 1), x_kv.transpose(0, 1), width, self.n_heads,
             in_proj_weight=None, in_proj_bias=None, bias_k=None, bias_v=None, add_zero_attn=False, dropout_p=0.0,
             out_proj_weight=self.W_o.weight, out_proj_bias=None, average_attn_weights=False,
             key_padding_mask=~real & ~empty[:, None], use_separate_proj_weight=True,
@@ -193,38 +162,13 @@ def alignment_by_sum(weights):
     return torch.argmax(weights.sum(1), dim=2)
 
 
-def alignment_by_sorting(weights):
-    if weights.dim() != 4:
-        raise ValueError("four dimensions are needed")
-    return weights.mean(dim=1).sort(dim=-1, descending=True).indices[..., 0]
-
-
 def alignment_by_numpy(weights):
     if len(weights.shape) != 4:
         raise ValueError("four dimensions are needed")
     return torch.from_numpy(weights.numpy().mean(axis=1).argmax(axis=-1)).int()
 
 
-def alignment_query_by_query(weights):
-    batch, n_heads, n_q, n_kv = weights.shape
-    found = torch.zeros(batch, n_q, dtype=torch.long)
-    for b in range(batch):
-        for q in range(n_q):
-            shares = [sum(float(weights[b, h, q, k]) for h in range(n_heads)) for k in range(n_kv)]
-            found[b, q] = shares.index(max(shares))
-    return found
-
-
 # attention_multiply_adds
-
-def multiply_adds_in_two_parts(n_q, n_kv, d_model):
-    for size in (n_q, n_kv, d_model):
-        if size < 0:
-            raise ValueError("negative size")
-    scores = n_q * n_kv * d_model
-    weighted_sum = n_q * d_model * n_kv
-    return scores + weighted_sum
-
 
 def multiply_adds_by_query(n_q, n_kv, d_model):
     if any(size < 0 for size in (n_q, n_kv, d_model)):
@@ -240,8 +184,7 @@ def multiply_adds_head_by_head(n_q, n_kv, d_model):
 
 
 ALTERNATIVES = {
-    "CrossAttention": [ByFusedAttention, HeadByHead, ByEinsum, NanRepaired,
-                       SentenceBySentence, ByPytorchsOwnLayer, HeadsInTheBatch],
-    "hard_alignment": [alignment_by_sum, alignment_by_sorting, alignment_by_numpy, alignment_query_by_query],
-    "attention_multiply_adds": [multiply_adds_in_two_parts, multiply_adds_by_query, multiply_adds_head_by_head],
+    "CrossAttention": [ByFusedAttention, HeadByHead, ByEinsum, SentenceBySentence, ByPytorchsOwnLayer, HeadsInTheBatch],
+    "hard_alignment": [alignment_by_sum, alignment_by_numpy],
+    "attention_multiply_adds": [multiply_adds_by_query, multiply_adds_head_by_head],
 }

@@ -94,18 +94,6 @@ def cosine_in_extended_precision(a, b):
 # matmul ----------------------------------------------------------------------------------------------------------
 
 
-def matmul_with_three_loops(A, B):
-    if any(len(row) != len(B) for row in A) or any(len(row) != len(B[0]) for row in B):
-        raise ValueError("sizes do not fit")
-    n, m, p = len(A), len(B), len(B[0])
-    C = [[0.0] * p for _ in range(n)]
-    for i in range(n):
-        for j in range(p):
-            for k in range(m):
-                C[i][j] += A[i][k] * B[k][j]
-    return C
-
-
 def matmul_with_strict_zips(A, B):
     columns = [list(column) for column in zip(*B, strict=True)]
     return [[sum(x * y for x, y in zip(row, column, strict=True)) for column in columns] for row in A]
@@ -167,27 +155,9 @@ def variance_in_one_draw(d, n_samples, rng):
     return (q * k).sum(axis=1).var()
 
 
-def variance_pair_by_pair(d, n_samples, rng):
-    scores = []
-    for _ in range(n_samples):
-        scores.append(rng.normal(size=d) @ rng.normal(size=d))
-    return float(np.var(scores, ddof=1))
-
-
 def variance_by_columns(d, n_samples, rng):
     scores = sum(rng.standard_normal(n_samples) * rng.standard_normal(n_samples) for _ in range(d))
     return np.mean(scores ** 2) - np.mean(scores) ** 2
-
-
-def variance_as_a_running_sum(d, n_samples, rng):
-    """Welford's method: mean and sum of squares are brought up to date with each score."""
-    mean = squares = 0.0
-    for i in range(1, n_samples + 1):
-        score = float(rng.normal(size=d) @ rng.normal(size=d))
-        step = score - mean
-        mean += step / i
-        squares += step * (score - mean)
-    return squares / n_samples
 
 
 ALTERNATIVES = {
@@ -195,9 +165,8 @@ ALTERNATIVES = {
             dot_by_torch],
     "cosine_similarity": [cosine_with_norms, cosine_of_unit_vectors, cosine_with_square_roots, cosine_with_nan_replaced,
                           cosine_in_extended_precision],
-    "matmul": [matmul_with_three_loops, matmul_with_strict_zips, matmul_of_arrays, matmul_as_mixtures_of_rows,
-               matmul_by_torch],
+    "matmul": [matmul_with_strict_zips, matmul_of_arrays, matmul_as_mixtures_of_rows, matmul_by_torch],
     "pairwise_scores": [scores_with_einsum, scores_with_moveaxis, scores_by_columns_and_rows, scores_query_by_query,
                         scores_feature_by_feature],
-    "score_variance": [variance_in_one_draw, variance_pair_by_pair, variance_by_columns, variance_as_a_running_sum],
+    "score_variance": [variance_in_one_draw, variance_by_columns],
 }

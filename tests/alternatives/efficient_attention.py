@@ -221,15 +221,6 @@ def pieces_and_the_piece_before(Q, K, V, window):
 
 # linear_attention
 
-def linear_by_einsum(Q, K, V, feature_map):
-    if K.shape[-2] != V.shape[-2] or K.shape[-1] != Q.shape[-1]:
-        raise ValueError("sizes")
-    q, k = feature_map(Q), feature_map(K)
-    state = torch.einsum("bjf,bjd->bfd", k, V)
-    total = torch.einsum("bif,bjf->bi", q, k)
-    return torch.einsum("bif,bfd->bid", q, state) / total[..., None]
-
-
 def linear_with_a_column_of_ones(Q, K, V, feature_map):
     """The total is what values of 1 would bring home."""
     if K.shape[-2] != V.shape[-2]:
@@ -259,5 +250,5 @@ ALTERNATIVES = {
     "tiled_attention": [keys_outside, query_blocks_against_all_keys, merged_by_log_sums, one_query_at_a_time],
     "sliding_window_attention": [token_by_token, padded_and_unfolded, diagonal_by_diagonal,
                                  pieces_and_the_piece_before],
-    "linear_attention": [linear_by_einsum, linear_with_a_column_of_ones, linear_as_a_recurrence],
+    "linear_attention": [linear_with_a_column_of_ones, linear_as_a_recurrence],
 }

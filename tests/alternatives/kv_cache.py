@@ -6,7 +6,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from solutions import kv_cache as solutions
 from solutions.rope import apply_rope
 
 
@@ -20,28 +19,11 @@ def repeat_by_expand(x, n_rep):
     return x[:, :, None].expand(batch, n_kv_heads, n_rep, n, d).reshape(batch, n_kv_heads * n_rep, n, d)
 
 
-def repeat_by_index(x, n_rep):
-    """Query head h reads head h // n_rep."""
-    if x.dim() != 4 or n_rep <= 0:
-        raise ValueError("sizes do not fit")
-    return x[:, torch.arange(x.shape[1] * n_rep) // n_rep]
-
-
 def repeat_in_a_loop(x, n_rep):
     _, n_kv_heads, _, _ = x.shape
     if n_rep < 1:
         raise ValueError("at least one copy")
     return torch.cat([x[:, h:h + 1] for h in range(n_kv_heads) for _ in range(n_rep)], dim=1)
-
-
-def repeat_into_slices(x, n_rep):
-    """Every n_rep-th head of the result is a head of x."""
-    if x.ndim != 4 or n_rep < 1:
-        raise ValueError("sizes do not fit")
-    out = x.new_empty(x.shape[0], x.shape[1] * n_rep, *x.shape[2:])
-    for first in range(n_rep):
-        out[:, first::n_rep] = x
-    return out
 
 
 # KVCache
@@ -53,26 +35,6 @@ def fit(k, v, batch=None, heads=None, width=None):
     for size, wanted in zip((k.shape[0], k.shape[1], k.shape[3], v.shape[3]), (batch, heads, width, width)):
         if wanted is not None and size != wanted:
             raise ValueError("this does not continue what is there")
-
-
-class ListOfChunks:
-    """Chunks are kept as they came and joined when asked for."""
-
-    def __init__(self):
-        self.reset()
-
-    def reset(self):
-        self.chunks = []
-
-    def append(self, k, v):
-        sizes = () if not self.chunks else (self.chunks[0][0].shape[i] for i in (0, 1, 3))
-        fit(k, v, *sizes)
-        self.chunks.append((k, v))
-        keys, values = zip(*self.chunks)
-        return torch.cat(keys, dim=-2), torch.cat(values, dim=-2)
-
-    def __len__(self):
-        return sum(k.size(2) for k, _ in self.chunks)
 
 
 class RoomThatDoubles:
@@ -144,29 +106,6 @@ class KeysAndValuesInOne:
     def reset(self):
         del self.both
         self.__init__()
-
-
-class TokenByToken:
-    """A list of single tokens: their number is the length. Detached, since nobody asked for gradients through it."""
-
-    def __init__(self):
-        self.keys, self.values = [], []
-
-    def append(self, k, v):
-        fit(k, v)
-        for held, new in ((self.keys, k), (self.values, v)):
-            if held and held[0].shape != new[:, :, 0].shape:
-                raise ValueError("this does not continue what is there")
-        self.keys += k.detach().unbind(dim=2)
-        self.values += v.detach().unbind(dim=2)
-        return [torch.stack(self.keys, dim=2), torch.stack(self.values, dim=2)]
-
-    def __len__(self):
-        return len(self.keys)
-
-    def reset(self):
-        self.keys.clear()
-        self.values.clear()
 
 
 # GroupedQueryAttention
@@ -277,29 +216,6 @@ class OneTokenAtATime(_FourMaps):
         return torch.cat(rows, dim=1)
 
 
-class HiddenByTheSmallestNumber(_FourMaps):
-    """Later keys get the smallest number that the dtype holds: as every token sees itself, that hides them as well."""
-
-    def forward(self, x, cache=None):
-        q, k, v = self.heads_of(x)
-        start = len(cache) if cache is not None and len(cache) else 0
-        where = torch.arange(x.shape[1]) + start
-        q, k = apply_rope(q, where, self.base), apply_rope(k, where, self.base)
-        if cache is not None:
-            k, v = cache.append(k, v)
-        k, v = (t[:, torch.arange(self.heads) * self.groups // self.heads] for t in (k, v))
-        scores = q @ k.transpose(2, 3) / self.width ** 0.5
-        scores[..., torch.arange(k.shape[2]) > where[:, None]] = torch.finfo(scores.dtype).min
-        return self.W_o((scores.softmax(dim=3) @ v).permute(0, 2, 1, 3).reshape(x.shape))
-
-
-class OnTheReference(solutions.GroupedQueryAttention):
-    """Without a cache, reads with one that is thrown away."""
-
-    def forward(self, x, cache=None):
-        return super().forward(x, solutions.KVCache() if cache is None else cache)
-
-
 # kv_cache_bytes
 
 def bytes_by_counting_tensors(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
@@ -311,14 +227,6 @@ def bytes_by_counting_tensors(n_layers, n_kv_heads, d_head, seq_len, bytes_per_e
     return 2 * n_layers * keys.numel() * bytes_per_element
 
 
-def bytes_per_token_first(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
-    sizes = [n_layers, n_kv_heads, d_head, bytes_per_element, batch]
-    if any(size <= 0 for size in sizes) or seq_len < 0:
-        raise ValueError("these sizes cannot be")
-    per_token = (n_kv_heads * d_head + n_kv_heads * d_head) * n_layers * bytes_per_element
-    return per_token * seq_len * batch
-
-
 def bytes_by_product(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1):
     factors = (2, n_layers, n_kv_heads, d_head, bytes_per_element, batch)
     if min(factors) < 1 or seq_len not in range(0, 10 ** 12):
@@ -327,9 +235,8 @@ def bytes_by_product(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2,
 
 
 ALTERNATIVES = {
-    "repeat_kv": [repeat_by_expand, repeat_by_index, repeat_in_a_loop, repeat_into_slices],
-    "KVCache": [ListOfChunks, RoomThatDoubles, TokensInFront, KeysAndValuesInOne, TokenByToken],
-    "GroupedQueryAttention": [RotatedOnReading, GroupByGroup, ComplexRotation, OneTokenAtATime,
-                              HiddenByTheSmallestNumber, OnTheReference],
-    "kv_cache_bytes": [bytes_by_counting_tensors, bytes_per_token_first, bytes_by_product],
+    "repeat_kv": [repeat_by_expand, repeat_in_a_loop],
+    "KVCache": [RoomThatDoubles, TokensInFront, KeysAndValuesInOne],
+    "GroupedQueryAttention": [RotatedOnReading, GroupByGroup, ComplexRotation, OneTokenAtATime],
+    "kv_cache_bytes": [bytes_by_counting_tensors, bytes_by_product],
 }

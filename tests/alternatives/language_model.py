@@ -56,21 +56,6 @@ class HandMade(nn.Module):
         return torch.einsum("bnd,vd->bnv", self.norm(x), self.embedding.weight)
 
 
-class CaughtIndexError(solutions.LanguageModel):
-    """PyTorch's own look-up finds ids that do not fit; indexing would take negative ones, `F.embedding` does not."""
-
-    def forward(self, ids, caches=None):
-        _, _ = ids.shape
-        try:
-            x = F.embedding(ids, self.embedding.weight)
-        except IndexError as error:
-            raise ValueError(str(error)) from None
-        caches = iter(caches) if caches else None
-        for block in self.blocks:
-            x = block(x, next(caches) if caches else None)
-        return F.linear(self.norm(x), self.embedding.weight)
-
-
 # sample
 
 def sample_by_filling(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
@@ -159,25 +144,6 @@ def generate_prompt_first(model, ids, max_new_tokens, temperature=0.0, generator
             logits = model(pieces[-1], caches) if use_cache else model(torch.cat(pieces, dim=1))
 
 
-@torch.no_grad()
-def generate_into_a_table(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
-    """A table with room for everything; what is unread is a slice of it. It asks the caches how much they hold."""
-    batch, n = ids.shape
-    table = torch.zeros(batch, n + max_new_tokens, dtype=ids.dtype)
-    table[:, :n] = ids
-    caches = None
-    if use_cache:
-        caches = []
-        for _ in model.blocks:
-            caches.append(KVCache())
-    for end in range(n, n + max_new_tokens):
-        begin = len(caches[0]) if use_cache else 0
-        last = model(table[:, begin:end], caches=caches)[:, -1]
-        table[:, end] = last.argmax(-1) if temperature == 0 else solutions.sample(
-            last, temperature=temperature, generator=generator)
-    return table
-
-
 def generate_by_recursion(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
     def go_on(text, caches, left):
         if left == 0:
@@ -191,7 +157,7 @@ def generate_by_recursion(model, ids, max_new_tokens, temperature=0.0, generator
 
 
 ALTERNATIVES = {
-    "LanguageModel": [HeadAsALayer, HandMade, CaughtIndexError],
+    "LanguageModel": [HeadAsALayer, HandMade],
     "sample": [sample_by_filling, sample_by_gumbel, sample_by_steps_on_a_line],
-    "generate": [generate_prompt_first, generate_into_a_table, generate_by_recursion],
+    "generate": [generate_prompt_first, generate_by_recursion],
 }

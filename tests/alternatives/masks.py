@@ -11,30 +11,9 @@ from solutions.masks import masked_softmax as _masked_softmax
 
 # causal_mask
 
-def causal_by_comparing_positions(n_q, n_k=None):
-    if n_k is None:
-        n_k = n_q
-    positions = np.arange(n_k - n_q, n_k)
-    return positions[:, None] >= np.arange(n_k)[None, :]
-
-
 def causal_by_torch(n_q, n_k=None):
     n_k = n_q if n_k is None else n_k
     return torch.ones(n_q, n_k, dtype=torch.bool).tril(diagonal=n_k - n_q).numpy()
-
-
-def causal_cell_by_cell(n_q, n_k=None):
-    n_k = n_q if n_k is None else n_k
-    mask = np.zeros((n_q, n_k), dtype=bool)
-    for back in range(n_q):  # from the last query up
-        for j in range(n_k - back):
-            mask[n_q - 1 - back, j] = True
-    return mask
-
-
-def causal_as_what_is_not_the_future(n_q, n_k=None):
-    n_k = n_q if n_k is None else n_k
-    return ~np.triu(np.ones((n_q, n_k)), k=1 + n_k - n_q).astype(bool)
 
 
 def causal_by_turning_round(n_q, n_k=None):
@@ -43,27 +22,6 @@ def causal_by_turning_round(n_q, n_k=None):
 
 
 # padding_mask
-
-def padding_by_filling_rows(lengths, max_len):
-    mask = np.zeros((len(lengths), 1, max_len), dtype=bool)
-    for b, length in enumerate(lengths):
-        if not 0 <= length <= max_len:
-            raise ValueError(f"length {length}")
-        mask[b, 0, :length] = True
-    return mask
-
-
-def padding_by_outer_comparison(lengths, max_len):
-    if min(lengths) < 0 or max(lengths) > max_len:
-        raise ValueError("impossible lengths")
-    return np.greater.outer(np.array(lengths), np.arange(max_len)).reshape(len(lengths), 1, max_len)
-
-
-def padding_by_lists(lengths, max_len):
-    if any(length not in range(max_len + 1) for length in lengths):
-        raise ValueError("impossible lengths")
-    return np.array([[[True] * length + [False] * (max_len - length)] for length in map(int, lengths)])
-
 
 def padding_by_torch(lengths, max_len):
     lengths = torch.as_tensor(lengths)
@@ -94,65 +52,17 @@ def window_as_a_sum_of_diagonals(n, window):
     return sum(np.eye(n, k=-step) for step in range(min(window, n))) > 0
 
 
-def window_row_by_row(n, window):
-    if window < 1:
-        raise ValueError("window")
-    return np.array([[max(0, i - window + 1) <= j <= i for j in range(n)] for i in range(n)])
-
-
 # masked_softmax
-
-def softmax_repaired_afterwards(scores, mask):
-    """nan only ever arises in rows with nothing allowed, and there every weight is to be 0."""
-    hidden = np.where(mask, scores, float("-inf"))
-    powers = np.exp(hidden - hidden.max(-1, keepdims=True))
-    return np.nan_to_num(powers / powers.sum(-1, keepdims=True), nan=0.0)
-
-
-def softmax_with_a_bias_of_infinities(scores, mask):
-    scores = scores + np.log(np.asarray(mask, dtype=float))
-    top = np.maximum(scores.max(axis=-1, keepdims=True), np.finfo(float).min)
-    powers = np.exp(scores - top)
-    total = powers.sum(axis=-1, keepdims=True)
-    return np.divide(powers, total, out=np.zeros_like(powers), where=total > 0)
-
 
 def softmax_by_torch(scores, mask):
     scores = torch.as_tensor(scores).to(torch.float64).masked_fill(~torch.as_tensor(mask), -torch.inf)
     return torch.softmax(scores, dim=-1).nan_to_num(0.0).numpy()
 
 
-def softmax_row_by_row(scores, mask):
-    scores, mask = np.broadcast_arrays(scores, mask)
-    weights = np.zeros(scores.shape)
-    for where in np.ndindex(scores.shape[:-1]):
-        allowed = mask[where]
-        if allowed.any():
-            seen = scores[where][allowed]
-            powers = np.exp(seen - seen.max())
-            weights[where][allowed] = powers / powers.sum()
-    return weights
-
-
-def softmax_of_what_is_left(scores, mask):
-    """NumPy's own `where`, in place of minus infinity."""
-    scores, mask = np.broadcast_arrays(np.asarray(scores, dtype=float), mask)
-    top = np.max(scores, axis=-1, keepdims=True, where=mask, initial=-1e300)
-    powers = np.exp(np.where(mask, scores - top, -np.inf))
-    return powers / np.maximum(powers.sum(-1, keepdims=True), np.finfo(float).tiny)
-
-
 def softmax_by_log_sum_exp(scores, mask):
     visible = np.where(mask, scores, -np.inf)
     log_total = np.logaddexp.reduce(visible, axis=-1, keepdims=True)
     return np.where(mask, np.exp(visible - np.where(log_total == -np.inf, 0.0, log_total)), 0.0)
-
-
-def softmax_with_empty_rows_opened(scores, mask):
-    """As in PyTorch with a gradient: an empty row sees all before the softmax and nothing after it."""
-    opened = np.where(mask | ~mask.any(axis=-1, keepdims=True), scores, -np.inf)
-    powers = np.exp(opened - opened.max(axis=-1, keepdims=True))
-    return np.where(mask, powers / powers.sum(axis=-1, keepdims=True), 0.0)
 
 
 def softmax_by_a_masked_array(scores, mask):
@@ -292,14 +202,10 @@ def loss_with_the_last_target_ignored(logits, tokens):
 
 
 ALTERNATIVES = {
-    "causal_mask": [causal_by_comparing_positions, causal_by_torch, causal_cell_by_cell,
-                    causal_as_what_is_not_the_future, causal_by_turning_round],
-    "padding_mask": [padding_by_filling_rows, padding_by_outer_comparison, padding_by_lists, padding_by_torch,
-                     padding_by_a_table_of_all_lengths],
-    "sliding_window_mask": [window_between_two_triangles, window_as_a_sum_of_diagonals, window_row_by_row],
-    "masked_softmax": [softmax_repaired_afterwards, softmax_with_a_bias_of_infinities, softmax_by_torch,
-                       softmax_row_by_row, softmax_of_what_is_left, softmax_by_log_sum_exp,
-                       softmax_with_empty_rows_opened, softmax_by_a_masked_array],
+    "causal_mask": [causal_by_torch, causal_by_turning_round],
+    "padding_mask": [padding_by_torch, padding_by_a_table_of_all_lengths],
+    "sliding_window_mask": [window_between_two_triangles, window_as_a_sum_of_diagonals],
+    "masked_softmax": [softmax_by_torch, softmax_by_log_sum_exp, softmax_by_a_masked_array],
     "causal_attention": [attention_by_torch, attention_prefix_by_prefix, attention_with_an_added_mask,
                          attention_with_a_scale_on_each_side, attention_divided_at_the_end],
     "next_token_loss": [loss_by_torch, loss_guess_by_guess, loss_by_one_hot_targets, loss_by_logaddexp,

@@ -9,34 +9,10 @@ from torch import nn
 
 # split_heads
 
-def split_by_slices(x, n_heads):
-    """One slice of the width for each head, stacked."""
-    batch, n, width = x.shape
-    if n_heads < 1 or width % n_heads:
-        raise ValueError("widths do not divide")
-    step = width // n_heads
-    return torch.stack([x[:, :, h * step:(h + 1) * step] for h in range(n_heads)], dim=1)
-
-
 def split_by_unflatten(x, n_heads):
     if x.dim() != 3 or n_heads <= 0:
         raise ValueError("sizes do not fit")
     return x.unflatten(2, (n_heads, -1)).permute(0, 2, 1, 3).contiguous()
-
-
-def split_by_tensor_split(x, n_heads):
-    if x.dim() != 3 or n_heads < 1 or x.size(-1) % n_heads != 0:
-        raise ValueError("sizes do not fit")
-    return torch.cat([piece[:, None] for piece in x.tensor_split(n_heads, dim=-1)], dim=1)
-
-
-def split_by_einsum(x, n_heads):
-    """A table of zeros and ones says which number of a token goes where."""
-    _, _, width = x.shape
-    if n_heads < 1 or width % n_heads:
-        raise ValueError("widths do not divide")
-    table = torch.eye(width, dtype=x.dtype).view(width, n_heads, width // n_heads)
-    return torch.einsum("bnw,whd->bhnd", x, table)
 
 
 def split_on_its_side(x, n_heads):
@@ -53,23 +29,9 @@ def merge_by_named_axes(x):
     return torch.einsum("bhnd->bnhd", x).flatten(-2)
 
 
-def merge_by_concatenation(x):
-    if x.ndim != 4:
-        raise ValueError("four dimensions, please")
-    return torch.cat(tuple(x.unbind(dim=1)), dim=-1)
-
-
 def merge_by_contiguous_view(x):
     batch, n_heads, n, d_head = x.size()
     return x.transpose(1, 2).contiguous().view(batch, n, n_heads * d_head)
-
-
-def merge_into_an_empty_tensor(x):
-    batch, n_heads, n, d_head = x.shape
-    merged = x.new_empty(batch, n, n_heads * d_head)
-    for h in range(n_heads):
-        merged[..., h * d_head:(h + 1) * d_head] = x[:, h]
-    return merged
 
 
 # MultiHeadAttention
@@ -249,16 +211,10 @@ def parameters_head_by_head(d_model, n_heads, bias=False):
     return total + n_heads * d_head * d_model + int(bias) * d_model
 
 
-def parameters_by_cases(d_model, n_heads, bias=False):
-    if n_heads not in range(1, d_model + 1) or (d_model / n_heads) != d_model // n_heads:
-        raise ValueError("widths do not divide")
-    return 4 * d_model ** 2 + (4 * d_model if bias else 0)
-
-
 ALTERNATIVES = {
-    "split_heads": [split_by_slices, split_by_unflatten, split_by_tensor_split, split_by_einsum, split_on_its_side],
-    "merge_heads": [merge_by_concatenation, merge_by_contiguous_view, merge_into_an_empty_tensor, merge_by_named_axes],
+    "split_heads": [split_by_unflatten, split_on_its_side],
+    "merge_heads": [merge_by_contiguous_view, merge_by_named_axes],
     "MultiHeadAttention": [ByEinsum, HeadByHead, PackedProjections, FusedOutput, HeadsInTheBatch, SentenceBySentence,
                            AddedMask],
-    "attention_parameters": [parameters_by_building, parameters_head_by_head, parameters_by_cases],
+    "attention_parameters": [parameters_by_building, parameters_head_by_head],
 }

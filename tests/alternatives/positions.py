@@ -61,13 +61,6 @@ def encoding_turned_step_by_step(max_len, d_model):
     return encoding
 
 
-def encoding_in_torch(max_len, d_model):
-    if max_len < 0 or d_model % 2:
-        raise ValueError("sizes")
-    angles = torch.arange(max_len)[:, None] * 10000 ** (-torch.arange(0, d_model, 2, dtype=torch.float64) / d_model)
-    return torch.stack([angles.sin(), angles.cos()], dim=2).flatten(1).numpy()
-
-
 # shift_matrix
 
 def shift_by_kronecker(offset, d_model):
@@ -145,37 +138,6 @@ class PositionsByEmbedding(nn.Module):
         return x + self.embedding(torch.arange(x.size(1), device=x.device))
 
 
-class PositionsByExpanding(nn.Module):
-    """The rows are repeated for the batch; torch.add refuses a width that does not fit."""
-
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.weight = nn.Parameter(torch.zeros(max_len, d_model))
-
-    def forward(self, x):
-        batch, n, width = x.shape
-        if n > len(self.weight):
-            raise ValueError("too long")
-        rows = self.weight.narrow(0, 0, n).unsqueeze(0).expand(batch, n, -1)
-        if rows.shape != x.shape:
-            raise ValueError("widths differ")
-        return torch.add(rows, x)
-
-
-class PositionsBySelection(nn.Module):
-    """A product with the first rows of the identity picks the rows."""
-
-    def __init__(self, max_len, d_model):
-        super().__init__()
-        self.p = nn.Parameter(torch.randn(max_len, d_model))
-
-    def forward(self, x):
-        chosen = torch.eye(len(self.p), dtype=self.p.dtype)[:x.shape[1]]
-        if len(chosen) < x.shape[1]:
-            raise ValueError("too long")
-        return x + (chosen @ self.p).reshape(1, *x.shape[1:])
-
-
 class PositionsTokenByToken(nn.Module):
     def __init__(self, max_len, d_model):
         super().__init__()
@@ -233,9 +195,9 @@ def alibi_by_infinite_distances(n_heads, n):
 
 ALTERNATIVES = {
     "sinusoidal_encoding": [encoding_entry_by_entry, encoding_by_complex_exponentials, encoding_by_logarithms,
-                            encoding_by_sines_alone, encoding_turned_step_by_step, encoding_in_torch],
-    "shift_matrix": [shift_by_kronecker, shift_by_three_diagonals, shift_by_one_step_repeated,
-                     shift_by_fancy_indices, shift_by_a_matrix_exponential, shift_that_numpy_checks],
-    "LearnedPositions": [PositionsByEmbedding, PositionsByExpanding, PositionsBySelection, PositionsTokenByToken],
+                            encoding_by_sines_alone, encoding_turned_step_by_step],
+    "shift_matrix": [shift_by_kronecker, shift_by_three_diagonals, shift_by_one_step_repeated, shift_by_fancy_indices,
+                     shift_by_a_matrix_exponential, shift_that_numpy_checks],
+    "LearnedPositions": [PositionsByEmbedding, PositionsTokenByToken],
     "alibi_bias": [alibi_with_loops, alibi_by_a_mask_added, alibi_in_torch, alibi_by_infinite_distances],
 }

@@ -2,7 +2,6 @@
 
 import math
 
-import numpy as np
 import torch
 
 
@@ -19,23 +18,6 @@ def frequencies_by_exponential(d_head, base=10000.0):
     if d_head % 2 != 0 or d_head <= 0:
         raise ValueError("an even width, please")
     return torch.exp(torch.arange(0, d_head, 2).float() * (-math.log(base) / d_head))
-
-
-def frequencies_by_ratio(d_head, base=10000.0):
-    """Each pair from the one before."""
-    if d_head < 1 or d_head % 2:
-        raise ValueError("an even width, please")
-    ratio, found = base ** (-2.0 / d_head), [1.0]
-    while len(found) < d_head // 2:
-        found.append(found[-1] * ratio)
-    return torch.tensor(found, dtype=torch.float32)
-
-
-def frequencies_in_numpy(d_head, base=10000.0):
-    if d_head not in range(2, 1 << 20, 2):
-        raise ValueError("an even width, please")
-    speeds = np.power(base, -np.linspace(0, 1, d_head // 2, endpoint=False))
-    return torch.from_numpy(speeds.astype(np.float32))
 
 
 def frequencies_on_a_log_scale(d_head, base=10000.0):
@@ -66,16 +48,6 @@ def angles_in_double_rounded_once(positions, d_head, base=10000.0):
         raise ValueError("an even width, please")
     speeds = base ** -(torch.arange(d_head // 2).double() / (d_head // 2))
     return torch.outer(positions.double(), speeds).to(torch.float32)
-
-
-def angles_number_by_number(positions, d_head, base=10000.0):
-    if len(positions.shape) != 1:
-        raise ValueError("one row of positions, please")
-    speeds = frequencies_by_ratio(d_head, base)
-    table = torch.empty(len(positions), d_head // 2)
-    for row, position in enumerate(positions.tolist()):
-        table[row] = position * speeds
-    return table
 
 
 def angles_row_by_row(positions, d_head, base=10000.0):
@@ -127,7 +99,7 @@ def rope_by_matrices(x, positions, base=10000.0):
 def rope_token_by_token(x, positions, base=10000.0):
     _check(x, positions)
     half = x.shape[-1] // 2
-    angles = angles_number_by_number(positions, x.shape[-1], base)
+    angles = angles_by_einsum(positions, x.shape[-1], base)
     rows = []
     for row, angle in zip(x.float().unbind(-2), angles):
         a, b = row[..., :half], row[..., half:]
@@ -143,16 +115,6 @@ def rope_into_an_empty_tensor(x, positions, base=10000.0):
     out[..., :half] = x[..., :half] * angles.cos() - x[..., half:] * angles.sin()
     out[..., half:] = x[..., :half] * angles.sin() + x[..., half:] * angles.cos()
     return out
-
-
-def rope_from_a_table_of_every_place(x, positions, base=10000.0):
-    """A table from the lowest to the highest position, looked up."""
-    _check(x, positions)
-    lowest = int(positions.min())
-    angles = angles_by_einsum(torch.arange(lowest, int(positions.max()) + 1), x.shape[-1], base)
-    cos, sin = angles.cos()[positions - lowest], angles.sin()[positions - lowest]
-    a, b = x.tensor_split(2, -1)
-    return torch.cat((a * cos - b * sin, b * cos + a * sin), -1).to(x)
 
 
 def rope_by_matrix_exponential(x, positions, base=10000.0):
@@ -215,47 +177,18 @@ def rows_by_index(w, n_heads):
     return w[order]
 
 
-def rows_head_by_head(w, n_heads):
-    rows, columns = w.shape
-    if n_heads < 1 or rows % n_heads or rows // n_heads % 2:
-        raise ValueError("rows of whole pairs, please")
-    return torch.cat([torch.cat([head[0::2], head[1::2]]) for head in w.split(rows // n_heads)])
-
-
-def rows_by_a_matrix(w, n_heads):
-    """A table of zeros and ones, applied from the left."""
-    rows, columns = w.shape
-    if n_heads < 1 or rows % (n_heads * 2) > 0:
-        raise ValueError("rows of whole pairs, please")
-    half = rows // n_heads // 2
-    one = torch.zeros(2 * half, 2 * half, dtype=w.dtype)
-    one[torch.arange(half), 2 * torch.arange(half)] = 1
-    one[half + torch.arange(half), 2 * torch.arange(half) + 1] = 1
-    return torch.block_diag(*[one] * n_heads) @ w
-
-
 def rows_left_to_reshape(w, n_heads):
     """Where heads of pairs do not fit, reshape says so."""
     rows, columns = w.shape
     return w.reshape(n_heads, -1, 2, columns).permute(0, 2, 1, 3).reshape(rows, columns)
 
 
-def rows_sorted(w, n_heads):
-    if w.ndim != 2 or n_heads < 1 or w.shape[0] % (2 * n_heads):
-        raise ValueError("rows of whole pairs, please")
-    d_head = len(w) // n_heads
-    return w[sorted(range(len(w)), key=lambda row: (row // d_head, row % 2, row))]
-
-
 ALTERNATIVES = {
-    "rope_frequencies": [frequencies_by_powers_in_double, frequencies_by_exponential, frequencies_by_ratio,
-                         frequencies_in_numpy, frequencies_on_a_log_scale],
-    "rope_angles": [angles_by_einsum, angles_by_promotion, angles_in_double_rounded_once, angles_number_by_number,
-                    angles_row_by_row],
+    "rope_frequencies": [frequencies_by_powers_in_double, frequencies_by_exponential, frequencies_on_a_log_scale],
+    "rope_angles": [angles_by_einsum, angles_by_promotion, angles_in_double_rounded_once, angles_row_by_row],
     "apply_rope": [rope_as_hugging_face, rope_by_complex_numbers, rope_by_matrices, rope_token_by_token,
-                   rope_into_an_empty_tensor, rope_from_a_table_of_every_place, rope_by_matrix_exponential,
-                   rope_in_two_steps],
+                   rope_into_an_empty_tensor, rope_by_matrix_exponential, rope_in_two_steps],
     "apply_rope_interleaved": [interleaved_by_complex_numbers, interleaved_by_sorting_twice, interleaved_by_matrices,
                                interleaved_with_a_sign],
-    "interleaved_to_half": [rows_by_index, rows_head_by_head, rows_by_a_matrix, rows_left_to_reshape, rows_sorted],
+    "interleaved_to_half": [rows_by_index, rows_left_to_reshape],
 }

@@ -22,14 +22,6 @@ def softmax_row_by_row(x, axis=-1):
     return np.apply_along_axis(one_row, axis, np.array(x, dtype=np.float64))
 
 
-def softmax_with_the_axis_moved_last(x, axis=-1):
-    rows = np.moveaxis(np.array(x, dtype=float), axis, -1)
-    rows = rows - rows.max(axis=-1)[..., None]
-    np.exp(rows, out=rows)
-    rows /= rows.sum(axis=-1)[..., None]
-    return np.moveaxis(rows, -1, axis)
-
-
 def softmax_by_pairwise_gaps(x, axis=-1):
     """1 / sum_j exp(s_j - s_i): nothing is subtracted by hand, and an overflow lands on the right limit, zero."""
     rows = np.moveaxis(np.asarray(x, dtype=float), axis, -1)
@@ -40,12 +32,6 @@ def softmax_by_pairwise_gaps(x, axis=-1):
 
 def softmax_by_torch(x, axis=-1):
     return torch.softmax(torch.as_tensor(x, dtype=torch.float64), dim=axis).numpy()
-
-
-def softmax_by_sorting_and_running_sums(x, axis=-1):
-    """The maximum is the last of the sorted scores, the total the last of the running sums."""
-    powers = np.exp(x - np.take(np.sort(x, axis=axis), [-1], axis=axis))
-    return powers / np.take(np.cumsum(powers, axis=axis), [-1], axis=axis)
 
 
 def softmax_in_extended_precision(x, axis=-1):
@@ -121,15 +107,6 @@ def temperature_in_place_on_a_copy(x, temperature, axis=-1):
 # softmax_jacobian ------------------------------------------------------------------------------------------------
 
 
-def jacobian_entry_by_entry(x):
-    if len(np.shape(x)) != 1:
-        raise ValueError("one row of scores, please")
-    powers = [math.exp(score - max(x)) for score in x]
-    p = [power / sum(powers) for power in powers]
-    n = len(p)
-    return np.array([[p[i] * ((1.0 if i == j else 0.0) - p[j]) for j in range(n)] for i in range(n)])
-
-
 def jacobian_from_a_column(x):
     (n,) = np.shape(x)  # a ValueError for anything but one dimension
     p = np.exp(x - np.max(x))
@@ -196,13 +173,11 @@ def lookup_in_one_pass(query, keys, values):
 
 
 ALTERNATIVES = {
-    "softmax": [softmax_through_logarithms, softmax_row_by_row, softmax_with_the_axis_moved_last,
-                softmax_by_pairwise_gaps, softmax_by_torch, softmax_by_sorting_and_running_sums,
+    "softmax": [softmax_through_logarithms, softmax_row_by_row, softmax_by_pairwise_gaps, softmax_by_torch,
                 softmax_in_extended_precision, SoftmaxObject()],
     "log_softmax": [log_softmax_with_logaddexp, log_softmax_in_plain_python, log_softmax_without_the_largest],
     "softmax_temperature": [temperature_after_the_shift, temperature_as_a_power_of_each_exponential,
                             temperature_in_place_on_a_copy],
-    "softmax_jacobian": [jacobian_entry_by_entry, jacobian_from_a_column, jacobian_by_complex_steps,
-                         jacobian_by_autograd],
+    "softmax_jacobian": [jacobian_from_a_column, jacobian_by_complex_steps, jacobian_by_autograd],
     "soft_lookup": [lookup_in_a_loop, lookup_with_einsum, lookup_in_one_pass],
 }

@@ -9,7 +9,7 @@ from torch import nn
 from solutions.cross_attention import CrossAttention
 from solutions.kv_cache import GroupedQueryAttention
 from solutions.multi_head import MultiHeadAttention
-from solutions.transformer_block import FeedForward, LayerNorm, RMSNorm, SwiGLU
+from solutions.transformer_block import FeedForward, LayerNorm
 
 
 # layer_norm
@@ -226,22 +226,6 @@ class EncoderWithPytorchsNorms(nn.Module):
         return residual + self.feed_forward(self.norm_2(x))
 
 
-class EncoderInOneExpression(nn.Module):
-    def __init__(self, d_model, n_heads, d_ff):
-        super().__init__()
-        self.feed_forward = FeedForward(d_model, d_ff)
-        self.attention = MultiHeadAttention(d_model, n_heads)
-        self.norm_1 = LayerNorm(d_model)
-        self.norm_2 = LayerNorm(d_model)
-
-    def forward(self, x, mask=None):
-        return self.add(self.add(x, self.norm_1, lambda y: self.attention(y, mask)[0]), self.norm_2, self.feed_forward)
-
-    @staticmethod
-    def add(x, norm, part):
-        return torch.add(x, part(norm(x)))
-
-
 class EncoderByPytorchsLayer(EncoderWithPytorchsNorms):
     """PyTorch's own norm-first layer with these weights; its attention has biases, which are set to 0."""
 
@@ -361,32 +345,6 @@ class LlamaWithPytorchsNorms(nn.Module):
         return h + self.feed_forward(self.norm_2(h))
 
 
-class LlamaByCases(nn.Module):
-    def __init__(self, d_model, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
-        super().__init__()
-        self.attention = GroupedQueryAttention(d_model, n_heads, n_kv_heads, base)
-        self.feed_forward = SwiGLU(d_model, d_ff)
-        self.norm_1 = RMSNorm(d_model, eps)
-        self.norm_2 = RMSNorm(d_model, eps)
-
-    def forward(self, x, cache=None):
-        normed = self.norm_1(x)
-        heard = self.attention(normed) if cache is None else self.attention(normed, cache)
-        stream = heard + x
-        return self.feed_forward(self.norm_2(stream)) + stream
-
-
-class LlamaNormedByFunctions(LlamaByCases):
-    """The norms only keep the weights; the functional form of PyTorch does the work."""
-
-    def forward(self, x, cache=None):
-        def normed(y, norm):
-            return F.rms_norm(y, norm.weight.shape, norm.weight, norm.eps)
-
-        x = x + self.attention(normed(x, self.norm_1), cache)
-        return x + self.feed_forward(normed(x, self.norm_2))
-
-
 class AttentionWithTables(nn.Module):
     """Grouped attention of another make: tables of cosines and sines in float32, and PyTorch's own attention."""
 
@@ -444,8 +402,8 @@ ALTERNATIVES = {
     "gelu_tanh": [gelu_tanh_by_pytorch, gelu_tanh_by_a_sigmoid, gelu_tanh_by_steps, gelu_tanh_with_a_root_in_single],
     "FeedForward": [FeedForwardByModules, FeedForwardByProducts, FeedForwardTokenByToken, FeedForwardUnderTwoNames,
                     FeedForwardRenamed],
-    "SwiGLU": [SwigluByPytorch, SwigluPacked, SwigluAsASum, SwigluUnderTwoNames],
-    "EncoderBlock": [EncoderWithPytorchsNorms, EncoderInOneExpression, EncoderByPytorchsLayer, EncoderOverALoop],
+    "SwiGLU": [SwigluByPytorch, SwigluPacked, SwigluUnderTwoNames, SwigluAsASum],
+    "EncoderBlock": [EncoderWithPytorchsNorms, EncoderByPytorchsLayer, EncoderOverALoop],
     "DecoderBlock": [DecoderWithPytorchsNorms, DecoderAsASum, DecoderSentenceBySentence, DecoderWithAStoredMask],
-    "LlamaBlock": [LlamaWithPytorchsNorms, LlamaByCases, LlamaNormedByFunctions, LlamaOfOtherParts],
+    "LlamaBlock": [LlamaWithPytorchsNorms, LlamaOfOtherParts],
 }
