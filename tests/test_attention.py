@@ -205,21 +205,6 @@ def test_gradients_agree_with_autograd_in_the_shapes_of_the_inputs(rng, leading)
         close(gradient, theirs.numpy(), strict=True)
 
 
-def test_gradients_agree_with_finite_differences(rng):
-    arrays = qkv(rng)
-    d_output = rng.normal(size=(3, 2))
-
-    def loss(*inputs):
-        return float((scaled_dot_product_attention(*inputs)[0] * d_output).sum())
-
-    for which, gradient in enumerate(attention_backward(*arrays, d_output)):
-        for where in np.ndindex(gradient.shape):
-            up, down = ([a.copy() for a in arrays] for _ in range(2))
-            up[which][where] += 1e-5
-            down[which][where] -= 1e-5
-            assert gradient[where] == pytest.approx((loss(*up) - loss(*down)) / 2e-5, rel=1e-6, abs=1e-8)
-
-
 # the chapter's facts
 
 

@@ -1,5 +1,6 @@
 """The masks chapter's reference answers against PyTorch's own operations in float64, and the chapter's facts."""
 
+import functools
 import math
 
 import numpy as np
@@ -16,24 +17,11 @@ from solutions.masks import (
     padding_mask,
     sliding_window_mask,
 )
+from tests.references import CAT_SAT
+from tests.references import attention as torch_attention
 
 SEED = 40_041
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(SEED)
-
-
-def torch_attention(Q, K, V, mask=None, is_causal=False):
-    mask = None if mask is None else torch.from_numpy(mask)
-    return F.scaled_dot_product_attention(
-        *map(torch.from_numpy, (Q, K, V)), attn_mask=mask, is_causal=is_causal
-    ).numpy()
-
-
-def close(actual, expected):
-    np.testing.assert_allclose(actual, expected, rtol=1e-12, atol=1e-14)
+close = functools.partial(np.testing.assert_allclose, rtol=1e-12, atol=1e-14)
 
 
 # masks
@@ -67,22 +55,13 @@ def test_it_is_pytorchs_causal_lower_right_bias(rng):
     close(theirs.numpy(), torch_attention(Q, K, K, causal_mask(3, 8)))
 
 
-def test_with_more_queries_than_keys_the_first_rows_are_empty():
-    assert causal_mask(5, 2).any(axis=1).tolist() == [False, False, False, True, True]
-
-
 @pytest.mark.parametrize(
-    "mask",
-    [
-        lambda: causal_mask(-1),
-        lambda: causal_mask(2, -1),
-        lambda: padding_mask([0], -1),
-        lambda: sliding_window_mask(-1, 2),
-    ],
+    "mask, arguments",
+    [(causal_mask, (-1,)), (causal_mask, (2, -1)), (padding_mask, ([0], -1)), (sliding_window_mask, (-1, 2))],
 )
-def test_negative_sizes_raise_value_error(mask):
+def test_negative_sizes_raise_value_error(mask, arguments):
     with pytest.raises(ValueError):
-        mask()
+        mask(*arguments)
 
 
 def test_no_tokens_make_an_empty_window_mask():
@@ -162,20 +141,15 @@ def test_a_mask_that_does_not_fit_is_refused(rng):
 # causal attention
 
 
-@pytest.mark.parametrize("n_q, n_k", [(5, 5), (2, 6), (1, 4)])
-def test_causal_attention_agrees_with_pytorch(rng, n_q, n_k):
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize("n_q, n_k", [(5, 5), (2, 6), (1, 4), (5, 2)])
+def test_causal_attention_agrees_with_pytorch_whose_empty_rows_are_zero(rng, n_q, n_k):
     Q, K, V = rng.normal(size=(2, 3, n_q, 8)), rng.normal(size=(2, 3, n_k, 8)), rng.normal(size=(2, 3, n_k, 7))
     output, weights = causal_attention(Q, K, V)
     close(output, torch_attention(Q, K, V, causal_mask(n_q, n_k)))
-    assert weights.shape == (2, 3, n_q, n_k)
-
-
-@pytest.mark.filterwarnings("error")
-def test_more_queries_than_keys_agree_with_pytorch_whose_empty_rows_are_zero(rng):
-    Q, K, V = rng.normal(size=(5, 4)), rng.normal(size=(2, 4)), rng.normal(size=(2, 3))
-    output, weights = causal_attention(Q, K, V)
-    close(output, torch_attention(Q, K, V, causal_mask(5, 2)))
-    assert not output[:3].any() and not weights[:3].any()
+    close(weights, torch_attention(Q, K, np.broadcast_to(np.eye(n_k), (2, 3, n_k, n_k)).copy(), causal_mask(n_q, n_k)))
+    empty = max(0, n_q - n_k)
+    assert not output[..., :empty, :].any() and not weights[..., :empty, :].any()
 
 
 def test_leading_dimensions_broadcast(rng):
@@ -185,37 +159,10 @@ def test_leading_dimensions_broadcast(rng):
     close(output[1, 4], causal_attention(Q[4], K[1, 0], V)[0])
 
 
-def test_a_later_token_moves_no_bit_of_an_earlier_output(rng):
-    x = rng.normal(size=(6, 4))
-    changed = x.copy()
-    changed[4] = 1e100
-    moved = (causal_attention(x, x, x)[0] != causal_attention(changed, changed, changed)[0]).any(axis=-1)
-    assert moved.tolist() == [False, False, False, False, True, True]
-
-
 @pytest.mark.parametrize("k, v, words", [((5, 3), (5, 2), "width 4.*width 3"), ((5, 4), (6, 2), "5 keys.*6 values")])
 def test_sizes_that_do_not_fit_are_named(rng, k, v, words):
     with pytest.raises(ValueError, match=words):
         causal_attention(rng.normal(size=(3, 4)), rng.normal(size=k), rng.normal(size=v))
-
-
-def test_inputs_keep_every_bit(rng):
-    arrays = [
-        rng.normal(size=(3, 4)),
-        rng.normal(size=(3, 4)),
-        rng.normal(size=(3, 2)),
-        rng.normal(size=(2, 3, 5)),
-        rng.integers(0, 5, size=(2, 3)),
-        np.array([2, 1]),
-        rng.random(size=(3, 4)) < 0.5,
-    ]
-    copies = [a.copy() for a in arrays]
-    Q, K, V, logits, tokens, lengths, mask = arrays
-    causal_attention(Q, K, V)
-    masked_softmax(Q, mask)
-    next_token_loss(logits, tokens)
-    padding_mask(lengths, 4)
-    assert all(np.array_equal(a, b) for a, b in zip(arrays, copies))
 
 
 # the loss
@@ -264,10 +211,9 @@ def test_what_leaves_no_prediction_or_does_not_fit_is_refused(rng, shape, tokens
 
 # the chapter's facts
 
-X = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
-
 
 def test_the_cat_sat_under_a_causal_mask_agrees_with_the_paper_calculation():
+    X = np.array(CAT_SAT)
     output, weights = causal_attention(X, X, X)
     assert np.round(weights, 3).tolist() == [[1.0, 0.0, 0.0], [0.269, 0.731, 0.0], [0.274, 0.274, 0.452]]
     assert np.round(output[1], 3).tolist() == [0.269, 0.731, 0.269, 0.731]

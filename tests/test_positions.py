@@ -10,13 +10,9 @@ from torch import nn
 
 from attnlab import data
 from solutions.positions import LearnedPositions, alibi_bias, shift_matrix, sinusoidal_encoding
+from tests.references import CAT_SAT, with_gradients
 
 SEED = 70_007
-
-
-@pytest.fixture
-def rng():
-    return np.random.default_rng(SEED)
 
 
 def close(actual, expected, atol=1e-14):
@@ -78,15 +74,6 @@ def test_a_shift_takes_every_encoding_to_the_one_further_on(offset):
     np.testing.assert_allclose(moved, encoding[start + offset], rtol=0, atol=1e-11)
 
 
-def test_shifts_follow_each_other_as_offsets_add_up():
-    close(shift_matrix(4, 8) @ shift_matrix(-9, 8), shift_matrix(-5, 8), atol=1e-13)
-
-
-def test_a_shift_back_is_the_transpose_and_undoes_the_shift():
-    close(shift_matrix(-6, 8), shift_matrix(6, 8).T)
-    close(shift_matrix(-6, 8) @ shift_matrix(6, 8), np.eye(8), atol=1e-13)
-
-
 def test_an_offset_of_zero_is_the_identity():
     assert np.array_equal(shift_matrix(0, 6), np.eye(6))
 
@@ -108,33 +95,21 @@ def module(rng):
     return made
 
 
-def embedding_of(module):
-    return nn.Embedding.from_pretrained(module.table.detach().clone(), freeze=False)
-
-
-def test_learned_positions_agree_with_an_embedding_of_the_places(rng, module):
-    x = torch.from_numpy(rng.normal(size=(2, 5, 6)))
-    assert torch.equal(module(x), x + embedding_of(module)(torch.arange(5)))
-
-
-def test_gradients_of_learned_positions_agree_with_those_of_an_embedding(rng, module):
+def test_learned_positions_agree_with_an_embedding_of_the_places_forward_and_backward(rng, module):
     x, upstream = (torch.from_numpy(rng.normal(size=(2, 5, 6))) for _ in range(2))
-    x.requires_grad_()
-    reference = embedding_of(module)
-    module(x).backward(upstream)
-    (x.detach() + reference(torch.arange(5))).backward(upstream)
-    close(module.table.grad.numpy(), reference.weight.grad.numpy())
-    assert torch.equal(x.grad, upstream)
-    assert not module.table.grad[5:].any()
-
-
-def test_learned_positions_have_exactly_one_parameter():
-    assert [tuple(p.shape) for p in LearnedPositions(7, 4).parameters()] == [(7, 4)]
+    twin = nn.Embedding.from_pretrained(module.table.detach().clone(), freeze=False)
+    output, to_x, to_table = with_gradients(module, upstream, [x], [module.table])
+    theirs = with_gradients(lambda x: x + twin(torch.arange(5)), upstream, [x], [twin.weight])
+    assert torch.equal(output, theirs[0]) and torch.equal(to_x, upstream)
+    close(to_table.numpy(), theirs[2].numpy())
+    assert not to_table[5:].any()
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_learned_positions_keep_the_dtype(dtype):
-    assert LearnedPositions(7, 4).to(dtype)(torch.zeros(2, 3, 4, dtype=dtype)).dtype == dtype
+def test_learned_positions_have_exactly_one_parameter_and_keep_the_dtype(dtype):
+    made = LearnedPositions(7, 4).to(dtype)
+    assert [tuple(p.shape) for p in made.parameters()] == [(7, 4)]
+    assert made(torch.zeros(2, 3, 4, dtype=dtype)).dtype == dtype
 
 
 def test_a_text_that_fills_the_table_is_accepted_and_one_token_more_is_not(module):
@@ -252,7 +227,7 @@ def test_one_causal_layer_without_positions_sees_which_words_came_before_and_not
 
 
 def test_with_places_sat_scores_cat_above_the():
-    X = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
+    X = np.array(CAT_SAT)
     placed = X + sinusoidal_encoding(3, 4)
     scores = placed @ placed.T
     assert np.round(scores[2], 3).tolist() == [3.513, 4.506, 4.986]

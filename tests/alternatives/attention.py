@@ -43,22 +43,6 @@ def weights_by_logarithms(Q, K):
     return np.exp(scores - top - np.log(np.exp(scores - top).sum(-1, keepdims=True)))
 
 
-def weights_row_by_row(Q, K):
-    """Plain loops over every query."""
-    if Q.shape[-1] != K.shape[-1]:
-        raise ValueError("widths differ")
-    leading = np.broadcast_shapes(Q.shape[:-2], K.shape[:-2])
-    queries = np.broadcast_to(Q, leading + Q.shape[-2:])
-    keys = np.broadcast_to(K, leading + K.shape[-2:])
-    weights = np.zeros(leading + (Q.shape[-2], K.shape[-2]))
-    for where in np.ndindex(*leading):
-        for i, q in enumerate(queries[where]):
-            scores = [float(np.dot(q, k)) / math.sqrt(len(q)) for k in keys[where]]
-            e = [math.exp(s - max(scores)) for s in scores]
-            weights[where][i] = [value / sum(e) for value in e]
-    return weights
-
-
 def weights_by_pairwise_gaps(Q, K):
     """No maximum: 1 / sum_j exp(s_j - s_i), where an overflow lands on the right limit."""
     scores = Q @ np.swapaxes(K, -1, -2) / K.shape[-1] ** 0.5
@@ -217,8 +201,7 @@ def backward_by_autograd(Q, K, V, d_output):
 
 ALTERNATIVES = {
     "project_qkv": [project_by_einsum, project_in_one_product, project_token_by_token],
-    "attention_weights": [weights_by_einsum, weights_by_logarithms, weights_row_by_row, weights_by_pairwise_gaps,
-                          weights_turned_round],
+    "attention_weights": [weights_by_einsum, weights_by_logarithms, weights_by_pairwise_gaps, weights_turned_round],
     "scaled_dot_product_attention": [attention_by_additive_bias, attention_by_zeroed_exponentials,
                                      attention_without_a_copy_of_inputs, attention_by_log_of_the_mask,
                                      attention_by_torch, attention_over_allowed_keys_only],

@@ -99,23 +99,6 @@ class ByEinsum(nn.Module):
         return F.linear(mixed.reshape(x_q.shape), self.W_o.weight), weights
 
 
-class SentenceBySentence(ByEinsum):
-    """Each source without its padding, one sentence after the other."""
-
-    def forward(self, x_q, x_kv, kv_mask=None):
-        _check(self, x_q, x_kv)
-        outputs, maps = [], []
-        for i, (asking, source) in enumerate(zip(x_q, x_kv)):
-            kept = torch.arange(len(source)) if kv_mask is None else kv_mask[i].nonzero()[:, 0]
-            cut = [t.reshape(len(t), self.n_heads, asking.shape[-1] // self.n_heads).transpose(0, 1)
-                   for t in (self.W_q(asking), self.W_k(source[kept]), self.W_v(source[kept]))]
-            weights = (cut[0] @ cut[1].mT / cut[0].shape[-1] ** 0.5).softmax(-1)
-            outputs.append(self.W_o((weights @ cut[2]).transpose(0, 1).reshape(asking.shape)))
-            wide = weights.new_zeros(self.n_heads, len(asking), len(source))
-            maps.append(wide.index_copy(2, kept, weights))
-        return torch.stack(outputs), torch.stack(maps)
-
-
 class ByPytorchsOwnLayer(ByEinsum):
     """The function behind nn.MultiheadAttention; an empty source is opened for it, and its results set to 0."""
 
@@ -184,7 +167,7 @@ def multiply_adds_head_by_head(n_q, n_kv, d_model):
 
 
 ALTERNATIVES = {
-    "CrossAttention": [ByFusedAttention, HeadByHead, ByEinsum, SentenceBySentence, ByPytorchsOwnLayer, HeadsInTheBatch],
+    "CrossAttention": [ByFusedAttention, HeadByHead, ByEinsum, ByPytorchsOwnLayer, HeadsInTheBatch],
     "hard_alignment": [alignment_by_sum, alignment_by_numpy],
     "attention_multiply_adds": [multiply_adds_by_query, multiply_adds_head_by_head],
 }

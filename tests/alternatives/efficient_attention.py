@@ -171,16 +171,6 @@ def fit_window(Q, K, V, window):
         raise ValueError("as many queries as keys")
 
 
-def token_by_token(Q, K, V, window):
-    fit_window(Q, K, V, window)
-    rows = []
-    for i in range(Q.shape[1]):
-        near = slice(max(0, i + 1 - window), i + 1)
-        weights = F.softmax(Q[:, i:i + 1] @ K[:, near].mT / math.sqrt(Q.shape[2]), dim=-1)
-        rows.append(weights @ V[:, near])
-    return torch.cat(rows, dim=1)
-
-
 def padded_and_unfolded(Q, K, V, window):
     """All windows as views of keys that were padded in front; what lies before the text is hidden."""
     fit_window(Q, K, V, window)
@@ -248,7 +238,6 @@ def linear_as_a_recurrence(Q, K, V, feature_map):
 ALTERNATIVES = {
     "online_softmax": [online_in_tensors, online_number_by_number, online_by_merging, online_by_log_sums],
     "tiled_attention": [keys_outside, query_blocks_against_all_keys, merged_by_log_sums, one_query_at_a_time],
-    "sliding_window_attention": [token_by_token, padded_and_unfolded, diagonal_by_diagonal,
-                                 pieces_and_the_piece_before],
+    "sliding_window_attention": [padded_and_unfolded, diagonal_by_diagonal, pieces_and_the_piece_before],
     "linear_attention": [linear_with_a_column_of_ones, linear_as_a_recurrence],
 }

@@ -162,14 +162,6 @@ def loss_guess_by_guess(logits, tokens):
     return sum(losses) / len(losses)
 
 
-def loss_by_one_hot_targets(logits, tokens):
-    _refuse(logits, tokens)
-    targets = np.eye(logits.shape[-1])[tokens[:, 1:]]
-    guesses = logits[:, :-1] - np.max(logits[:, :-1], axis=2)[:, :, None]
-    logs = guesses - np.log(np.sum(np.exp(guesses), axis=2))[:, :, None]
-    return -np.sum(targets * logs) / targets[..., 0].size
-
-
 def loss_by_logaddexp(logits, tokens):
     _refuse(logits, tokens)
     batch, n = np.indices((tokens.shape[0], tokens.shape[1] - 1))
@@ -208,7 +200,6 @@ ALTERNATIVES = {
     "masked_softmax": [softmax_by_torch, softmax_by_log_sum_exp, softmax_by_a_masked_array],
     "causal_attention": [attention_by_torch, attention_prefix_by_prefix, attention_with_an_added_mask,
                          attention_with_a_scale_on_each_side, attention_divided_at_the_end],
-    "next_token_loss": [loss_by_torch, loss_guess_by_guess, loss_by_one_hot_targets, loss_by_logaddexp,
-                        loss_that_checks_what_it_uses, loss_by_gaps_to_the_right_token,
-                        loss_with_the_last_target_ignored],
+    "next_token_loss": [loss_by_torch, loss_guess_by_guess, loss_by_logaddexp, loss_that_checks_what_it_uses,
+                        loss_by_gaps_to_the_right_token, loss_with_the_last_target_ignored],
 }

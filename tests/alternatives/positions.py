@@ -9,18 +9,6 @@ from torch import nn
 
 # sinusoidal_encoding
 
-def encoding_entry_by_entry(max_len, d_model):
-    """Plain Python over every entry."""
-    if d_model % 2:
-        raise ValueError("odd width")
-    encoding = np.zeros((max_len, d_model))
-    for position in range(max_len):
-        for column in range(d_model):
-            angle = position / 10000 ** (2 * (column // 2) / d_model)
-            encoding[position, column] = math.cos(angle) if column % 2 else math.sin(angle)
-    return encoding
-
-
 def encoding_by_complex_exponentials(max_len, d_model):
     """Each pair is one complex number on the unit circle."""
     if max_len < 0 or d_model % 2 != 0:
@@ -63,18 +51,6 @@ def encoding_turned_step_by_step(max_len, d_model):
 
 # shift_matrix
 
-def shift_by_kronecker(offset, d_model):
-    """A sum over pairs: a unit matrix that picks the pair, times its rotation."""
-    if d_model % 2:
-        raise ValueError("odd width")
-    shift = np.zeros((d_model, d_model))
-    for pair in range(d_model // 2):
-        turn = offset / 10000 ** (2 * pair / d_model)
-        where = np.diag(np.arange(d_model // 2) == pair).astype(float)
-        shift += np.kron(where, np.array([[math.cos(turn), math.sin(turn)], [-math.sin(turn), math.cos(turn)]]))
-    return shift
-
-
 def shift_by_three_diagonals(offset, d_model):
     if d_model % 2:
         raise ValueError("odd width")
@@ -89,17 +65,6 @@ def shift_by_one_step_repeated(offset, d_model):
         raise ValueError("odd width")
     step = shift_by_three_diagonals(1, d_model)
     return np.linalg.matrix_power(step if offset >= 0 else step.T, abs(offset))
-
-
-def shift_by_fancy_indices(offset, d_model):
-    if d_model % 2:
-        raise ValueError("odd width")
-    even = np.arange(0, d_model, 2)
-    hand = np.exp(1j * offset * np.exp(-math.log(10000.0) * even / d_model))
-    shift = np.zeros((d_model, d_model))
-    shift[even, even] = shift[even + 1, even + 1] = hand.real
-    shift[even, even + 1], shift[even + 1, even] = hand.imag, -hand.imag
-    return shift
 
 
 def shift_by_a_matrix_exponential(offset, d_model):
@@ -153,17 +118,6 @@ class PositionsTokenByToken(nn.Module):
 
 # alibi_bias
 
-def alibi_with_loops(n_heads, n):
-    if n_heads <= 0 or n < 0:
-        raise ValueError("sizes")
-    bias = np.full((n_heads, n, n), -math.inf)
-    for h in range(1, n_heads + 1):
-        for i in range(n):
-            for j in range(i + 1):
-                bias[h - 1, i, j] = -(2 ** (-8 * h / n_heads)) * (i - j)
-    return bias
-
-
 def alibi_by_a_mask_added(n_heads, n):
     """Distances everywhere, then minus infinity on top of the upper triangle."""
     if n_heads < 1:
@@ -194,10 +148,10 @@ def alibi_by_infinite_distances(n_heads, n):
 
 
 ALTERNATIVES = {
-    "sinusoidal_encoding": [encoding_entry_by_entry, encoding_by_complex_exponentials, encoding_by_logarithms,
-                            encoding_by_sines_alone, encoding_turned_step_by_step],
-    "shift_matrix": [shift_by_kronecker, shift_by_three_diagonals, shift_by_one_step_repeated, shift_by_fancy_indices,
-                     shift_by_a_matrix_exponential, shift_that_numpy_checks],
+    "sinusoidal_encoding": [encoding_by_complex_exponentials, encoding_by_logarithms, encoding_by_sines_alone,
+                            encoding_turned_step_by_step],
+    "shift_matrix": [shift_by_three_diagonals, shift_by_one_step_repeated, shift_by_a_matrix_exponential,
+                     shift_that_numpy_checks],
     "LearnedPositions": [PositionsByEmbedding, PositionsTokenByToken],
-    "alibi_bias": [alibi_with_loops, alibi_by_a_mask_added, alibi_in_torch, alibi_by_infinite_distances],
+    "alibi_bias": [alibi_by_a_mask_added, alibi_in_torch, alibi_by_infinite_distances],
 }

@@ -96,17 +96,6 @@ def rope_by_matrices(x, positions, base=10000.0):
     return torch.einsum("nij,...nj->...ni", turn, x.float()).to(x.dtype)
 
 
-def rope_token_by_token(x, positions, base=10000.0):
-    _check(x, positions)
-    half = x.shape[-1] // 2
-    angles = angles_by_einsum(positions, x.shape[-1], base)
-    rows = []
-    for row, angle in zip(x.float().unbind(-2), angles):
-        a, b = row[..., :half], row[..., half:]
-        rows.append(torch.cat([a * angle.cos() - b * angle.sin(), b * angle.cos() + a * angle.sin()], dim=-1))
-    return torch.stack(rows, dim=-2).type(x.dtype)
-
-
 def rope_into_an_empty_tensor(x, positions, base=10000.0):
     _check(x, positions)
     half = x.shape[-1] // 2
@@ -186,8 +175,8 @@ def rows_left_to_reshape(w, n_heads):
 ALTERNATIVES = {
     "rope_frequencies": [frequencies_by_powers_in_double, frequencies_by_exponential, frequencies_on_a_log_scale],
     "rope_angles": [angles_by_einsum, angles_by_promotion, angles_in_double_rounded_once, angles_row_by_row],
-    "apply_rope": [rope_as_hugging_face, rope_by_complex_numbers, rope_by_matrices, rope_token_by_token,
-                   rope_into_an_empty_tensor, rope_by_matrix_exponential, rope_in_two_steps],
+    "apply_rope": [rope_as_hugging_face, rope_by_complex_numbers, rope_by_matrices, rope_into_an_empty_tensor,
+                   rope_by_matrix_exponential, rope_in_two_steps],
     "apply_rope_interleaved": [interleaved_by_complex_numbers, interleaved_by_sorting_twice, interleaved_by_matrices,
                                interleaved_with_a_sign],
     "interleaved_to_half": [rows_by_index, rows_left_to_reshape],

@@ -14,14 +14,6 @@ def softmax_through_logarithms(x, axis=-1):
     return np.exp(x - log_total)
 
 
-def softmax_row_by_row(x, axis=-1):
-    def one_row(row):
-        gaps = row - row.max()
-        return np.exp(gaps) / np.exp(gaps).sum()
-
-    return np.apply_along_axis(one_row, axis, np.array(x, dtype=np.float64))
-
-
 def softmax_by_pairwise_gaps(x, axis=-1):
     """1 / sum_j exp(s_j - s_i): nothing is subtracted by hand, and an overflow lands on the right limit, zero."""
     rows = np.moveaxis(np.asarray(x, dtype=float), axis, -1)
@@ -56,15 +48,6 @@ class SoftmaxObject:
 def log_softmax_with_logaddexp(x, axis=-1):
     x = np.asarray(x, dtype=float)
     return x - np.logaddexp.reduce(x, axis=axis, keepdims=True)
-
-
-def log_softmax_in_plain_python(x, axis=-1):
-    def one_row(row):
-        top = max(row)
-        log_total = math.log(sum(math.exp(score - top) for score in row))
-        return [score - top - log_total for score in row]
-
-    return np.apply_along_axis(one_row, axis, np.asarray(x, dtype=float))
 
 
 def log_softmax_without_the_largest(x, axis=-1):
@@ -173,9 +156,9 @@ def lookup_in_one_pass(query, keys, values):
 
 
 ALTERNATIVES = {
-    "softmax": [softmax_through_logarithms, softmax_row_by_row, softmax_by_pairwise_gaps, softmax_by_torch,
-                softmax_in_extended_precision, SoftmaxObject()],
-    "log_softmax": [log_softmax_with_logaddexp, log_softmax_in_plain_python, log_softmax_without_the_largest],
+    "softmax": [softmax_through_logarithms, softmax_by_pairwise_gaps, softmax_by_torch, softmax_in_extended_precision,
+                SoftmaxObject()],
+    "log_softmax": [log_softmax_with_logaddexp, log_softmax_without_the_largest],
     "softmax_temperature": [temperature_after_the_shift, temperature_as_a_power_of_each_exponential,
                             temperature_in_place_on_a_copy],
     "softmax_jacobian": [jacobian_from_a_column, jacobian_by_complex_steps, jacobian_by_autograd],

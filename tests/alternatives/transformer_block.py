@@ -25,17 +25,6 @@ def layer_norm_by_var(x, weight, bias, eps=1e-5):
     return torch.addcmul(bias, (x - mean) / (variance + eps) ** 0.5, weight)
 
 
-def layer_norm_token_by_token(x, weight, bias, eps=1e-5):
-    """A loop over tokens; the squared length of what is left over the width is the variance."""
-    if weight.shape != (x.shape[-1],) or bias.shape != weight.shape:
-        raise ValueError("widths differ")
-    rows = []
-    for row in x.reshape(-1, x.shape[-1]):
-        left = row - row.sum() / len(row)
-        rows.append(left * torch.rsqrt(left.dot(left) / len(row) + eps) * weight + bias)
-    return torch.stack(rows).reshape(x.shape)
-
-
 def layer_norm_in_double(x, weight, bias, eps=1e-5):
     """Everything in float64, brought back at the end."""
     if weight.shape != x.shape[-1:] or bias.shape != x.shape[-1:]:
@@ -395,8 +384,7 @@ class LlamaOfOtherParts(nn.Module):
 
 
 ALTERNATIVES = {
-    "layer_norm": [layer_norm_by_pytorch, layer_norm_by_var, layer_norm_token_by_token, layer_norm_in_double,
-                   layer_norm_in_single],
+    "layer_norm": [layer_norm_by_pytorch, layer_norm_by_var, layer_norm_in_double, layer_norm_in_single],
     "rms_norm": [rms_norm_by_pytorch, rms_norm_by_division, rms_norm_by_einsum, rms_norm_as_llama_does],
     "gelu": [gelu_by_pytorch, gelu_by_the_normal, gelu_by_the_complement, gelu_with_a_root_in_single],
     "gelu_tanh": [gelu_tanh_by_pytorch, gelu_tanh_by_a_sigmoid, gelu_tanh_by_steps, gelu_tanh_with_a_root_in_single],
