@@ -18,10 +18,14 @@ def attention(Q, K, V, mask=None, **options):
 
 
 def with_gradients(run: Callable, upstream, inputs, parameters=()) -> list[torch.Tensor]:
-    """`run(*inputs)`, and the gradients of its product with `upstream` for the inputs and the parameters."""
+    """What `run(*inputs)` returns, and the gradients for the inputs and the parameters.
+
+    upstream: the gradient of the result, or of each where there are several
+    """
     leaves = [x.detach().clone().requires_grad_() for x in inputs]
-    result = run(*leaves)
-    return [result.detach(), *torch.autograd.grad((result * upstream).sum(), [*leaves, *parameters])]
+    results = run(*leaves)
+    gradients = torch.autograd.grad(results, [*leaves, *parameters], upstream)
+    return [*(result.detach() for result in ([results] if torch.is_tensor(results) else results)), *gradients]
 
 
 def multihead(layer, n_heads: int) -> nn.MultiheadAttention:

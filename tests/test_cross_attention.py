@@ -1,5 +1,6 @@
 """The cross-attention chapter's reference answers against PyTorch's own operations, and the chapter's facts."""
 
+import functools
 import re
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from solutions.cross_attention import CrossAttention, attention_multiply_adds, hard_alignment
+from tests.references import CAT_SAT, multihead, with_gradients
 
 SEED = 60_061
 CHAPTER = (Path(__file__).parent.parent / "chapters" / "cross_attention.md").read_text("utf-8")
@@ -18,34 +20,15 @@ MASK = torch.tensor([[True] * 7, [True, True, False, True, False, False, False]]
 
 
 @pytest.fixture
-def draw():
-    return torch.Generator().manual_seed(SEED)
+def layer():
+    torch.manual_seed(SEED)
+    return CrossAttention(WIDTH, HEADS).double()
 
 
 @pytest.fixture
-def layer():
-    return made(SEED)
-
-
-def made(seed, width=WIDTH, heads=HEADS):
-    torch.manual_seed(seed)
-    return CrossAttention(width, heads).double()
-
-
-def sequences(draw, batch=BATCH, n_q=ASKING, n_kv=SOURCE, width=WIDTH):
-    return (
-        torch.randn(batch, n_q, width, generator=draw, dtype=torch.float64),
-        torch.randn(batch, n_kv, width, generator=draw, dtype=torch.float64),
-    )
-
-
-def pytorch_layer(layer, heads=HEADS):
-    """nn.MultiheadAttention with the same weights: it stacks the three projections, queries first."""
-    theirs = nn.MultiheadAttention(layer.W_q.in_features, heads, bias=False, batch_first=True).double()
-    with torch.no_grad():
-        theirs.in_proj_weight.copy_(torch.cat([layer.W_q.weight, layer.W_k.weight, layer.W_v.weight]))
-        theirs.out_proj.weight.copy_(layer.W_o.weight)
-    return theirs
+def sequences(draw):
+    """x_q and x_kv."""
+    return draw(BATCH, ASKING, WIDTH), draw(BATCH, SOURCE, WIDTH)
 
 
 def fused(layer, x_q, x_kv, mask=None):
@@ -59,70 +42,41 @@ def fused(layer, x_q, x_kv, mask=None):
     return F.linear(heads.transpose(1, 2).flatten(-2), layer.W_o.weight)
 
 
-def close(actual, expected, rtol=1e-10, atol=1e-12):
-    torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol)
+close = functools.partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
 
 
 # against PyTorch
 
 
 @pytest.mark.parametrize("mask", [None, MASK])
-def test_output_and_weights_agree_with_multihead_attention_whose_mask_means_the_opposite(layer, draw, mask):
-    x_q, x_kv = sequences(draw)
-    theirs = pytorch_layer(layer)(
-        x_q, x_kv, x_kv, key_padding_mask=None if mask is None else ~mask, average_attn_weights=False
+def test_multihead_attention_whose_mask_means_the_opposite_agrees_forward_and_backward(layer, sequences, draw, mask):
+    twin, upstream = multihead(layer, HEADS), (draw(BATCH, ASKING, WIDTH), draw(BATCH, HEADS, ASKING, SOURCE))
+    *ours, in_q, in_k, in_v, out = with_gradients(
+        lambda *x: layer(*x, mask),
+        upstream,
+        sequences,
+        [W.weight for W in (layer.W_q, layer.W_k, layer.W_v, layer.W_o)],
     )
-    for ours, expected in zip(layer(x_q, x_kv, mask), theirs):
-        close(ours, expected)
+    padding = None if mask is None else ~mask
+    expected = with_gradients(
+        lambda x_q, x_kv: twin(x_q, x_kv, x_kv, key_padding_mask=padding, average_attn_weights=False),
+        upstream,
+        sequences,
+        twin.parameters(),
+    )
+    close([*ours, torch.cat([in_q, in_k, in_v]), out], expected)
 
 
-@pytest.mark.parametrize("mask", [None, MASK])
-def test_gradients_of_inputs_and_projections_agree_with_multihead_attention(layer, draw, mask):
-    x_q, x_kv = (x.requires_grad_() for x in sequences(draw))
-    theirs = pytorch_layer(layer)
-    up_output, up_weights = sequences(draw)[0], torch.randn(BATCH, HEADS, ASKING, SOURCE, generator=draw)
-    gradients = []
-    for output, weights in (
-        layer(x_q, x_kv, mask),
-        theirs(x_q, x_kv, x_kv, key_padding_mask=None if mask is None else ~mask, average_attn_weights=False),
-    ):
-        x_q.grad = x_kv.grad = None
-        ((output * up_output).sum() + (weights * up_weights).sum()).backward()
-        gradients.append([x_q.grad, x_kv.grad])
-    for ours, expected in zip(*gradients):
-        close(ours, expected)
-    stacked = torch.cat([layer.W_q.weight.grad, layer.W_k.weight.grad, layer.W_v.weight.grad])
-    close(stacked, theirs.in_proj_weight.grad)
-    close(layer.W_o.weight.grad, theirs.out_proj.weight.grad)
+@pytest.mark.parametrize("some", [(True, True), (True, False), (False, True)])
+def test_fused_attention_agrees_forward_and_backward_also_where_a_source_is_empty(layer, sequences, draw, some):
+    mask, upstream = MASK & torch.tensor(some)[:, None], draw(BATCH, ASKING, WIDTH)
+    ours = with_gradients(lambda *x: layer(*x, mask)[0], upstream, sequences, layer.parameters())
+    close(ours, with_gradients(lambda *x: fused(layer, *x, mask), upstream, sequences, layer.parameters()))
+    assert all(part.isfinite().all() for part in ours)
 
 
-def test_output_agrees_with_fused_attention_also_where_a_source_is_empty(layer, draw):
-    x_q, x_kv = sequences(draw)
-    for mask in (None, MASK, MASK & torch.tensor([[True], [False]])):
-        close(layer(x_q, x_kv, mask)[0], fused(layer, x_q, x_kv, mask))
-
-
-def test_gradients_agree_with_fused_attention_also_where_a_source_is_empty(layer, draw):
-    x_q, x_kv = sequences(draw)
-    mask, upstream = MASK & torch.tensor([[False], [True]]), sequences(draw)[0]
-    found = [
-        torch.autograd.grad((output * upstream).sum(), list(layer.parameters()))
-        for output in (layer(x_q, x_kv, mask)[0], fused(layer, x_q, x_kv, mask))
-    ]
-    for ours, expected in zip(*found):
-        assert ours.isfinite().all()
-        close(ours, expected)
-
-
-def test_gradients_agree_with_finite_differences(layer, draw):
-    x_q, x_kv = (x.requires_grad_() for x in sequences(draw))
-    mask = MASK & torch.tensor([[True], [False]])
-    assert torch.autograd.gradcheck(lambda *x: layer(*x, mask), (x_q, x_kv))
-
-
-def test_single_precision_stays_single_and_agrees(draw):
-    layer = made(SEED)
-    x_q, x_kv = sequences(draw)
+def test_single_precision_stays_single_and_agrees(layer, sequences):
+    x_q, x_kv = sequences
     exact = layer(x_q, x_kv, MASK)
     for ours, expected in zip(layer.float()(x_q.float(), x_kv.float(), MASK), exact):
         assert ours.dtype == torch.float32
@@ -132,14 +86,13 @@ def test_single_precision_stays_single_and_agrees(draw):
 # masks
 
 
-def test_a_source_without_a_real_token_gives_exact_zeros(layer, draw):
-    x_q, x_kv = sequences(draw)
-    output, weights = layer(x_q, x_kv, torch.zeros(BATCH, SOURCE, dtype=torch.bool))
+def test_a_source_without_a_real_token_gives_exact_zeros(layer, sequences):
+    output, weights = layer(*sequences, torch.zeros(BATCH, SOURCE, dtype=torch.bool))
     assert not output.any() and not weights.any()
 
 
-def test_padding_changes_no_bit_and_gets_no_gradient(layer, draw):
-    x_q, x_kv = sequences(draw)
+def test_padding_changes_no_bit_and_gets_no_gradient(layer, sequences):
+    x_q, x_kv = sequences
     before = layer(x_q, x_kv, MASK)
     changed = torch.where(MASK[..., None], x_kv, torch.full_like(x_kv, 1e6)).requires_grad_()
     after = layer(x_q, changed, MASK)
@@ -149,8 +102,8 @@ def test_padding_changes_no_bit_and_gets_no_gradient(layer, draw):
     assert not changed.grad[~MASK].any() and changed.grad[MASK].any()
 
 
-def test_a_padded_batch_agrees_with_each_source_alone(layer, draw):
-    x_q, x_kv = sequences(draw)
+def test_a_padded_batch_agrees_with_each_source_alone(layer, sequences):
+    x_q, x_kv = sequences
     output, weights = layer(x_q, x_kv, MASK)
     for i in range(BATCH):
         alone, its_weights = layer(x_q[i : i + 1], x_kv[i : i + 1, MASK[i]])
@@ -158,17 +111,8 @@ def test_a_padded_batch_agrees_with_each_source_alone(layer, draw):
         close(weights[i : i + 1][..., MASK[i]], its_weights)
 
 
-def test_a_changed_query_moves_its_own_row_alone(layer, draw):
-    x_q, x_kv = sequences(draw)
-    changed = x_q.clone()
-    changed[1, 3] += 1.0
-    moved = (layer(changed, x_kv)[0] != layer(x_q, x_kv)[0]).any(-1)
-    assert moved.nonzero().tolist() == [[1, 3]]
-
-
-def test_the_order_of_the_source_does_not_matter(layer, draw):
-    x_q, x_kv = sequences(draw)
-    order = torch.randperm(SOURCE, generator=draw)
+def test_the_order_of_the_source_does_not_matter(layer, sequences):
+    (x_q, x_kv), order = sequences, [3, 0, 6, 1, 5, 2, 4]
     output, weights = layer(x_q, x_kv)
     shuffled_output, shuffled_weights = layer(x_q, x_kv[:, order])
     close(shuffled_output, output)
@@ -176,7 +120,7 @@ def test_the_order_of_the_source_does_not_matter(layer, draw):
 
 
 def test_with_one_source_token_each_query_brings_home_its_value(layer, draw):
-    x_q, x_kv = sequences(draw, n_kv=1)
+    x_q, x_kv = draw(BATCH, ASKING, WIDTH), draw(BATCH, 1, WIDTH)
     close(layer(x_q, x_kv)[0], layer.W_o(layer.W_v(x_kv)).expand(-1, ASKING, -1))
 
 
@@ -205,15 +149,9 @@ def test_inputs_that_do_not_fit_are_named(layer, size_q, size_kv, words):
 
 
 @pytest.mark.parametrize("shape", [(2, 5), (1, 7), (7,), (2, 5, 7)])
-def test_a_mask_of_another_shape_is_refused(layer, draw, shape):
+def test_a_mask_of_another_shape_is_refused(layer, sequences, shape):
     with pytest.raises(ValueError, match="kv_mask"):
-        layer(*sequences(draw), torch.ones(shape, dtype=torch.bool))
-
-
-def test_there_are_four_square_projections_and_nothing_else(layer):
-    assert {name: tuple(p.shape) for name, p in layer.named_parameters()} == {
-        f"W_{name}.weight": (WIDTH, WIDTH) for name in "qkvo"
-    }
+        layer(*sequences, torch.ones(shape, dtype=torch.bool))
 
 
 # alignment and cost
@@ -252,7 +190,7 @@ def test_the_two_tokens_by_hand_bring_home_what_the_chapter_prints():
     with torch.no_grad():
         for W in layer.parameters():
             W.copy_(torch.eye(4))
-    source = torch.tensor([[[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]]])
+    source = torch.tensor([CAT_SAT])
     output, weights = layer(torch.tensor([[[2.0, 0, 2, 0], [0, 1, 0, 1]]]), source)
     close(weights[0, 0], torch.tensor([[2.0, 0, 1], [0, 1, 0.5]]).softmax(-1), rtol=1e-6, atol=1e-6)
     assert hard_alignment(weights).tolist() == [[0, 1]]

@@ -1,5 +1,8 @@
 """The multi-head chapter's reference answers against PyTorch's own operations, and the chapter's facts."""
 
+import functools
+import re
+
 import numpy as np
 import pytest
 import torch
@@ -8,15 +11,10 @@ from torch import nn
 
 from attnlab import data
 from solutions.multi_head import MultiHeadAttention, attention_parameters, merge_heads, split_heads
+from tests.references import CAT_SAT, multihead, with_gradients
 
 SEED = 50_051
 MAPS = ("W_q", "W_k", "W_v")
-
-
-@pytest.fixture
-def draw():
-    generator = torch.Generator().manual_seed(SEED)
-    return lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 @pytest.fixture
@@ -29,18 +27,13 @@ def layer(draw):
     return made
 
 
-def close(actual, expected):
-    torch.testing.assert_close(actual, expected, rtol=1e-11, atol=1e-13)
+close = functools.partial(torch.testing.assert_close, rtol=1e-11, atol=1e-13)
 
 
-def pytorch_twin(layer):
-    """PyTorch's own module with the weights of ours: three maps one below the other, and the fourth."""
-    d_model = layer.W_q.in_features
-    twin = nn.MultiheadAttention(d_model, layer.n_heads, bias=False, batch_first=True, dtype=torch.float64)
-    with torch.no_grad():
-        twin.in_proj_weight.copy_(torch.cat([getattr(layer, name).weight for name in MAPS]))
-        twin.out_proj.weight.copy_(layer.W_o.weight)
-    return twin
+def fused(layer, x, mask):
+    """The layer's output by the fused operation."""
+    q, k, v = (getattr(layer, name)(x).unflatten(-1, (3, 4)).transpose(1, 2) for name in MAPS)
+    return layer.W_o(F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2))
 
 
 def lower(n):
@@ -59,22 +52,18 @@ def test_a_head_is_a_run_of_neighbouring_numbers_of_every_token(draw):
 
 
 @pytest.mark.parametrize("n_heads", [1, 2, 3, 4, 6, 12])
-def test_merging_undoes_splitting(draw, n_heads):
-    x = draw(2, 5, 12)
-    assert torch.equal(merge_heads(split_heads(x, n_heads)), x)
+def test_merging_undoes_splitting_and_neither_changes_input_or_gradient(draw, n_heads):
+    x, upstream = draw(2, 5, 12), draw(2, 5, 12)
+    before = x.clone()
+    output, to_x = with_gradients(lambda x: merge_heads(split_heads(x, n_heads)), upstream, [x])
+    assert torch.equal(output, x) and torch.equal(to_x, upstream)
+    merge_heads(split_heads(x, n_heads))
+    assert torch.equal(x, before)
 
 
 def test_merging_takes_what_attention_leaves_in_any_memory_order(draw):
     heads = draw(2, 5, 3, 4).transpose(1, 2)
     assert torch.equal(merge_heads(heads), torch.cat(heads.unbind(1), dim=-1))
-
-
-def test_splitting_and_merging_leave_the_input_and_its_gradient_alone(draw):
-    x = draw(2, 5, 12).requires_grad_()
-    before, upstream = x.detach().clone(), draw(2, 5, 12)
-    (merge_heads(split_heads(x, 4)) * upstream).sum().backward()
-    assert torch.equal(x.detach(), before)
-    assert torch.equal(x.grad, upstream)
 
 
 @pytest.mark.parametrize("n_heads", [5, 0, -3, 24])
@@ -83,16 +72,14 @@ def test_splitting_names_the_sizes_that_do_not_divide(draw, n_heads):
         split_heads(draw(2, 5, 12), n_heads)
 
 
-@pytest.mark.parametrize("shape", [(5, 12), (1, 2, 5, 12), (12,)])
-def test_splitting_names_the_number_of_dimensions(draw, shape):
+@pytest.mark.parametrize(
+    "cut, shape",
+    [*((lambda x: split_heads(x, 3), shape) for shape in [(5, 12), (1, 2, 5, 12), (12,)])]
+    + [(merge_heads, shape) for shape in [(3, 5, 4), (1, 2, 3, 5, 4)]],
+)
+def test_splitting_and_merging_name_the_number_of_dimensions(draw, cut, shape):
     with pytest.raises(ValueError, match=f"{len(shape)} dimensions"):
-        split_heads(draw(*shape), 3)
-
-
-@pytest.mark.parametrize("shape", [(3, 5, 4), (1, 2, 3, 5, 4)])
-def test_merging_names_the_number_of_dimensions(draw, shape):
-    with pytest.raises(ValueError, match=f"{len(shape)} dimensions"):
-        merge_heads(draw(*shape))
+        cut(draw(*shape))
 
 
 # the layer against PyTorch's module and PyTorch's fused operation
@@ -101,29 +88,21 @@ def test_merging_names_the_number_of_dimensions(draw, shape):
 @pytest.mark.parametrize("masked", [False, True])
 def test_output_weights_and_all_gradients_agree_with_pytorch_s_module(layer, draw, masked):
     """Its mask has the opposite meaning, and its weights are averaged unless told otherwise."""
-    mask = lower(5) if masked else None
-    twin = pytorch_twin(layer)
-    ours, theirs = (draw(2, 5, 12).requires_grad_() for _ in range(2))
-    with torch.no_grad():
-        theirs.copy_(ours)
-    output, weights = layer(ours, mask)
-    expected, expected_weights = twin(
-        theirs, theirs, theirs, attn_mask=~mask if masked else None, average_attn_weights=False
-    )
-    close(output, expected)
-    close(weights, expected_weights)
-
+    mask, twin, x = lower(5) if masked else None, multihead(layer, 3), draw(2, 5, 12)
     upstream = draw(2, 5, 12), draw(2, 3, 5, 5)
-    for results in ((output, weights), (expected, expected_weights)):
-        sum((result * up).sum() for result, up in zip(results, upstream)).backward()
-    close(ours.grad, theirs.grad)
-    close(torch.cat([getattr(layer, name).weight.grad for name in MAPS]), twin.in_proj_weight.grad)
-    close(layer.W_o.weight.grad, twin.out_proj.weight.grad)
+    *ours, in_q, in_k, in_v, out = with_gradients(lambda x: layer(x, mask), upstream, [x], layer.parameters())
+    expected = with_gradients(
+        lambda x: twin(x, x, x, attn_mask=~mask if masked else None, average_attn_weights=False),
+        upstream,
+        [x],
+        twin.parameters(),
+    )
+    close([*ours, torch.cat([in_q, in_k, in_v]), out], expected)
 
 
 def test_pytorch_s_module_averages_the_heads_unless_told_otherwise(layer, draw):
     x = draw(2, 5, 12)
-    close(layer(x)[1].mean(dim=1), pytorch_twin(layer)(x, x, x)[1])
+    close(layer(x)[1].mean(dim=1), multihead(layer, 3)(x, x, x)[1])
 
 
 @pytest.mark.parametrize(
@@ -133,21 +112,11 @@ def test_every_shape_of_mask_agrees_with_the_fused_operation_forward_and_backwar
     mask = draw(*shape) < 0.4
     mask[..., 0] = True
     full = (mask[:, None] if mask.ndim == 3 else mask).expand(2, 3, 5, 5)
-    upstream, gradients = draw(2, 5, 12), []
-
-    def fused(x):
-        q, k, v = (split_heads(getattr(layer, name)(x), 3) for name in MAPS)
-        return layer.W_o(merge_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=full)))
-
-    data = draw(2, 5, 12)
-    for run in (lambda x: layer(x, mask)[0], fused):
-        x = data.clone().requires_grad_()
-        layer.zero_grad()
-        output = run(x)
-        (output * upstream).sum().backward()
-        gradients.append([output.detach(), x.grad, *(p.grad.clone() for p in layer.parameters())])
-    for one, other in zip(*gradients):
-        close(one, other)
+    x, upstream = draw(2, 5, 12), draw(2, 5, 12)
+    close(
+        with_gradients(lambda x: layer(x, mask)[0], upstream, [x], layer.parameters()),
+        with_gradients(lambda x: fused(layer, x, full), upstream, [x], layer.parameters()),
+    )
 
 
 @pytest.mark.parametrize("batch", [2, 3])
@@ -202,9 +171,7 @@ def test_a_row_that_is_empty_in_one_head_only_is_fused_attention_s_zero(layer, d
     mask = torch.ones(2, 3, 5, 5, dtype=torch.bool)
     mask[1, 2, 3] = False
     x = draw(2, 5, 12)
-    q, k, v = (split_heads(getattr(layer, name)(x), 3) for name in MAPS)
-    expected = layer.W_o(merge_heads(F.scaled_dot_product_attention(q, k, v, attn_mask=mask)))
-    close(layer(x, mask)[0], expected)
+    close(layer(x, mask)[0], fused(layer, x, mask))
 
 
 def test_hidden_tokens_move_no_bit_under_a_causal_mask(layer, draw):
@@ -216,22 +183,12 @@ def test_hidden_tokens_move_no_bit_under_a_causal_mask(layer, draw):
     assert torch.equal(before[1][:, :, :3], after[1][:, :, :3])
 
 
-def test_single_precision_is_the_default_and_stays(draw):
-    layer = MultiHeadAttention(8, 2)
-    output, weights = layer(draw(1, 3, 8).float(), lower(3))
-    assert output.dtype == weights.dtype == torch.float32
-
-
-def test_the_parameters_are_four_square_maps_without_bias():
-    shapes = {name: tuple(parameter.shape) for name, parameter in MultiHeadAttention(12, 4).named_parameters()}
+def test_the_parameters_are_four_square_maps_without_bias_in_single_precision_which_stays(draw):
+    layer = MultiHeadAttention(12, 4)
+    shapes = {name: tuple(parameter.shape) for name, parameter in layer.named_parameters()}
     assert shapes == {f"{name}.weight": (12, 12) for name in (*MAPS, "W_o")}
-
-
-def test_tokens_and_mask_keep_every_bit(layer, draw):
-    x, mask = draw(2, 5, 12), lower(5).expand(2, 5, 5).clone()
-    copies = x.clone(), mask.clone()
-    layer(x, mask)
-    assert torch.equal(x, copies[0]) and torch.equal(mask, copies[1])
+    output, weights = layer(draw(1, 3, 12).float(), lower(3))
+    assert output.dtype == weights.dtype == torch.float32
 
 
 @pytest.mark.parametrize("d_model, n_heads", [(10, 4), (8, 0), (6, -2), (4, 8)])
@@ -247,18 +204,9 @@ def test_tokens_that_do_not_fit_are_named(layer, draw, shape):
         layer(draw(*shape))
 
 
-@pytest.mark.parametrize(
-    "shape, words",
-    [
-        ((5,), r"\(5,\)"),
-        ((4, 4), r"\(4, 4\)"),
-        ((3, 5, 5), r"\(3, 5, 5\)"),
-        ((2, 2, 5, 5), r"\(2, 2, 5, 5\)"),
-        ((1, 2, 3, 5, 5), r"\(1, 2, 3, 5, 5\)"),
-    ],
-)
-def test_masks_that_do_not_fit_are_named(layer, draw, shape, words):
-    with pytest.raises(ValueError, match=words):
+@pytest.mark.parametrize("shape", [(5,), (4, 4), (3, 5, 5), (2, 2, 5, 5), (1, 2, 3, 5, 5)])
+def test_masks_that_do_not_fit_are_named(layer, draw, shape):
+    with pytest.raises(ValueError, match=re.escape(str(shape))):
         layer(draw(2, 5, 12), torch.ones(shape, dtype=torch.bool))
 
 
@@ -284,14 +232,14 @@ def test_the_published_sizes_fit_together(name, d_model, n_heads, d_head):
 
 # the chapter's facts
 
-CAT_SAT = torch.tensor([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
+cat_sat = torch.tensor(CAT_SAT)
 
 
 def test_no_blend_of_the_cat_sat_comes_nearer_than_half_and_half():
     """The chapter searches a grid; the nearest point of a triangle to a target is also where no corner is downhill."""
-    wish, blend = torch.tensor([1.0, 0.0, 0.0, 1.0]), torch.tensor([0.5, 0.5, 0.0]) @ CAT_SAT
+    wish, blend = torch.tensor([1.0, 0.0, 0.0, 1.0]), torch.tensor([0.5, 0.5, 0.0]) @ cat_sat
     assert torch.dist(blend, wish) == 1.0
-    assert all(torch.dot(blend - wish, corner - blend) >= 0 for corner in CAT_SAT)
+    assert all(torch.dot(blend - wish, corner - blend) >= 0 for corner in cat_sat)
 
 
 def test_sat_reads_the_three_tokens_by_hand_in_head_0_and_everybody_alike_in_head_1():
@@ -299,7 +247,7 @@ def test_sat_reads_the_three_tokens_by_hand_in_head_0_and_everybody_alike_in_hea
     with torch.no_grad():
         for parameter in layer.parameters():
             parameter.copy_(torch.eye(4))
-        weights = layer(CAT_SAT[None])[1][0, :, 2]
+        weights = layer(cat_sat[None])[1][0, :, 2]
     assert weights.numpy().round(3).tolist() == [pytest.approx([0.248, 0.248, 0.503]), pytest.approx([0.333] * 3)]
 
 
