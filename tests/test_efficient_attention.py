@@ -14,14 +14,9 @@ from attnlab.widgets import TileStepper
 from scripts import record_gpu
 from solutions.efficient_attention import linear_attention, online_softmax, sliding_window_attention, tiled_attention
 from solutions.masks import causal_mask, sliding_window_mask
+from tests.references import with_gradients
 
 SEED = 120_121
-
-
-@pytest.fixture
-def draw():
-    generator = torch.Generator().manual_seed(SEED)
-    return lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 def close(actual, expected, tolerance=1e-12):
@@ -30,6 +25,11 @@ def close(actual, expected, tolerance=1e-12):
 
 def elu_plus_one(x):
     return F.elu(x) + 1
+
+
+def weights_written_out(Q, K, V, feature_map, mask=True):
+    weights = feature_map(Q) @ feature_map(K).mT * mask
+    return weights / weights.sum(-1, keepdim=True) @ V
 
 
 def fused(Q, K, V, mask=None):
@@ -41,10 +41,8 @@ def fused(Q, K, V, mask=None):
     return F.scaled_dot_product_attention(Q, K, V, attn_mask=opened) * mask.any(-1, keepdim=True)
 
 
-def gradients(f, upstream, *inputs):
-    leaves = [x.clone().requires_grad_() for x in inputs]
-    (f(*leaves) * upstream).sum().backward()
-    return [leaf.grad for leaf in leaves]
+def agree_forward_and_backward(ours, theirs, upstream, *inputs):
+    close(with_gradients(ours, upstream, inputs), with_gradients(theirs, upstream, inputs))
 
 
 # online_softmax
@@ -86,12 +84,9 @@ def test_a_block_that_is_no_row_is_named(draw):
 def test_tiles_agree_with_fused_attention_forward_and_backward(draw, block_size, n_q, n_k, causal):
     Q, K, V, upstream = 2 * draw(2, n_q, 4), 2 * draw(2, n_k, 4), draw(2, n_k, 3), draw(2, n_q, 3)
     mask = causal_mask(n_q, n_k) if causal else None
-    close(tiled_attention(Q, K, V, block_size, causal), fused(Q, K, V, mask))
-    for ours, theirs in zip(
-        gradients(lambda *x: tiled_attention(*x, block_size, causal), upstream, Q, K, V),
-        gradients(lambda *x: fused(*x, mask), upstream, Q, K, V),
-    ):
-        close(ours, theirs)
+    agree_forward_and_backward(
+        lambda *x: tiled_attention(*x, block_size, causal), lambda *x: fused(*x, mask), upstream, Q, K, V
+    )
 
 
 @pytest.mark.parametrize("leading", [((), (), ()), ((2, 3), (2, 3), (2, 3)), ((2, 1), (3,), (1,))])
@@ -103,8 +98,7 @@ def test_leading_dimensions_broadcast(draw, leading):
     near = torch.as_tensor(sliding_window_mask(5, 2))
     expected = fused(*(x[..., :5, :].expand(*shape, 5, x.shape[-1]) for x in (Q, K, V)), near)
     close(sliding_window_attention(Q, K[..., :5, :], V[..., :5, :], 2), expected)
-    weights = elu_plus_one(Q) @ elu_plus_one(K).mT
-    close(linear_attention(Q, K, V, elu_plus_one), weights / weights.sum(-1, keepdim=True) @ V)
+    close(linear_attention(Q, K, V, elu_plus_one), weights_written_out(Q, K, V, elu_plus_one))
 
 
 def test_no_key_at_all_brings_home_zeros(draw):
@@ -127,15 +121,6 @@ def test_tiles_beyond_the_diagonal_are_never_made(draw):
     assert half.work < 0.75 * all_tiles.work
 
 
-@pytest.mark.parametrize(
-    "Q, K, V, block_size",
-    [((2, 3, 4), (2, 5, 6), (2, 5, 3), 2), ((2, 3, 4), (2, 5, 4), (2, 6, 3), 2), ((2, 3, 4), (2, 5, 4), (2, 5, 3), 0)],
-)
-def test_what_does_not_fit_in_tiles_is_named(draw, Q, K, V, block_size):
-    with pytest.raises(ValueError, match=r"\(2, 5|at least 1, got 0"):
-        tiled_attention(draw(*Q), draw(*K), draw(*V), block_size)
-
-
 # sliding_window_attention
 
 
@@ -143,26 +128,9 @@ def test_what_does_not_fit_in_tiles_is_named(draw, Q, K, V, block_size):
 def test_a_window_agrees_with_the_mask_forward_and_backward(draw, n, window):
     Q, K, V, upstream = 2 * draw(2, n, 4), 2 * draw(2, n, 4), draw(2, n, 3), draw(2, n, 3)
     mask = sliding_window_mask(n, window)
-    close(sliding_window_attention(Q, K, V, window), fused(Q, K, V, mask))
-    for ours, theirs in zip(
-        gradients(lambda *x: sliding_window_attention(*x, window), upstream, Q, K, V),
-        gradients(lambda *x: fused(*x, mask), upstream, Q, K, V),
-    ):
-        close(ours, theirs)
-
-
-@pytest.mark.parametrize(
-    "Q, K, V, window, words",
-    [
-        ((1, 5, 4), (1, 5, 4), (1, 5, 3), 0, "got 0"),
-        ((1, 4, 4), (1, 5, 4), (1, 5, 3), 2, "4 queries and 5 keys"),
-        ((1, 5, 4), (1, 5, 6), (1, 5, 3), 2, "do not fit"),
-        ((1, 5, 4), (1, 5, 4), (1, 6, 3), 2, "do not fit"),
-    ],
-)
-def test_what_does_not_fit_in_a_window_is_named(draw, Q, K, V, window, words):
-    with pytest.raises(ValueError, match=words):
-        sliding_window_attention(draw(*Q), draw(*K), draw(*V), window)
+    agree_forward_and_backward(
+        lambda *x: sliding_window_attention(*x, window), lambda *x: fused(*x, mask), upstream, Q, K, V
+    )
 
 
 # linear_attention
@@ -170,17 +138,15 @@ def test_what_does_not_fit_in_a_window_is_named(draw, Q, K, V, window, words):
 
 @pytest.mark.parametrize("feature_map", [elu_plus_one, torch.exp, lambda x: torch.cat([x.exp(), (-x).exp()], -1)])
 def test_a_sum_agrees_with_the_weights_written_out_forward_and_backward(draw, feature_map):
-    def written_out(Q, K, V):
-        weights = feature_map(Q) @ feature_map(K).mT
-        return weights / weights.sum(-1, keepdim=True) @ V
-
     Q, K, V, upstream = draw(2, 5, 4), draw(2, 7, 4), draw(2, 7, 3), draw(2, 5, 3)
-    close(linear_attention(Q, K, V, feature_map), written_out(Q, K, V))
-    for ours, theirs in zip(
-        gradients(lambda *x: linear_attention(*x, feature_map), upstream, Q, K, V),
-        gradients(written_out, upstream, Q, K, V),
-    ):
-        close(ours, theirs)
+    agree_forward_and_backward(
+        lambda *x: linear_attention(*x, feature_map),
+        lambda *x: weights_written_out(*x, feature_map),
+        upstream,
+        Q,
+        K,
+        V,
+    )
 
 
 def test_enough_features_make_it_ordinary_attention():
@@ -190,14 +156,8 @@ def test_enough_features_make_it_ordinary_attention():
     K = torch.tensor([[[-1.0], [3.0], [0.0]]]).double()
     V = torch.eye(3).double()[None]
 
-    def ask(x):  # exp(x * each number on the list)
-        return torch.exp(x * listed)
-
-    def answer(x):  # which number on the list it is
-        return (x == listed).double()
-
-    def features(x):
-        return ask(x) if x.shape == Q.shape else answer(x)
+    def features(x):  # of a query exp(x * each number on the list), of a key which number it is
+        return torch.exp(x * listed) if x.shape == Q.shape else (x == listed).double()
 
     close(linear_attention(Q, K, V, features), fused(Q, K, V))
 
@@ -206,13 +166,30 @@ def test_a_query_whose_weights_are_all_zero_brings_home_zeros_and_finite_gradien
     Q, K, V = torch.tensor([[[-1.0, -2.0], [1.0, 2.0]]]).double(), draw(1, 3, 2).abs(), draw(1, 3, 4)
     output = linear_attention(Q, K, V, F.relu)
     assert (output[0, 0] == 0).all() and (output[0, 1] != 0).all()
-    assert all(x.isfinite().all() for x in gradients(lambda *x: linear_attention(*x, F.relu), output, Q, K, V))
+    found = with_gradients(lambda *x: linear_attention(*x, F.relu), output, [Q, K, V])
+    assert all(part.isfinite().all() for part in found)
 
 
-@pytest.mark.parametrize("K, V", [((2, 5, 6), (2, 5, 3)), ((2, 5, 4), (2, 1, 3))])
-def test_what_does_not_fit_in_a_sum_is_named(draw, K, V):
-    with pytest.raises(ValueError, match="do not fit"):
-        linear_attention(draw(2, 3, 4), draw(*K), draw(*V), elu_plus_one)
+# sizes
+
+
+@pytest.mark.parametrize(
+    "attend, Q, K, V, how, words",
+    [
+        (tiled_attention, (2, 3, 4), (2, 5, 6), (2, 5, 3), 2, r"\(2, 5"),
+        (tiled_attention, (2, 3, 4), (2, 5, 4), (2, 6, 3), 2, r"\(2, 5"),
+        (tiled_attention, (2, 3, 4), (2, 5, 4), (2, 5, 3), 0, "at least 1, got 0"),
+        (sliding_window_attention, (1, 5, 4), (1, 5, 4), (1, 5, 3), 0, "got 0"),
+        (sliding_window_attention, (1, 4, 4), (1, 5, 4), (1, 5, 3), 2, "4 queries and 5 keys"),
+        (sliding_window_attention, (1, 5, 4), (1, 5, 6), (1, 5, 3), 2, "do not fit"),
+        (sliding_window_attention, (1, 5, 4), (1, 5, 4), (1, 6, 3), 2, "do not fit"),
+        (linear_attention, (2, 3, 4), (2, 5, 6), (2, 5, 3), elu_plus_one, "do not fit"),
+        (linear_attention, (2, 3, 4), (2, 5, 4), (2, 1, 3), elu_plus_one, "do not fit"),
+    ],
+)
+def test_what_does_not_fit_is_named(attend, Q, K, V, how, words):
+    with pytest.raises(ValueError, match=words):
+        attend(torch.ones(Q), torch.ones(K), torch.ones(V), how)
 
 
 # What is held and computed
@@ -272,11 +249,10 @@ def errors():
     for name in story.heads:
         Q, K, V = (torch.tensor(part[name]) for part in (story.queries, story.keys, story.values))
         exact = fused(Q, K, V, past)
-        weights = elu_plus_one(Q) @ elu_plus_one(K).mT * past
         outputs = (
             fused(Q, K, V, near),
             fused(Q, K, V, near | (place == 0)),
-            weights / weights.sum(-1, keepdim=True) @ V,
+            weights_written_out(Q, K, V, elu_plus_one, past),
             past.double() / past.sum(-1, keepdim=True) @ V,
         )
         found[name] = [((out - exact)[64:].norm() / exact[64:].norm()).item() for out in outputs]
@@ -321,12 +297,8 @@ def test_a_recording_says_what_it_was_made_with_and_can_be_shown(dry):
     found = gpu.recorded(dry)
     assert found["command"].startswith("python scripts/record_gpu.py --dry") and found["torch"] == torch.__version__
     assert [row["n"] for row in found["attention"]] == [16, 32]
-    assert all(
-        row[f"{name}_{unit}"] > 0
-        for row in found["attention"]
-        for name in ("naive", "fused")
-        for unit in ("ms", "bytes")
-    )
+    measured = ("naive_ms", "naive_bytes", "fused_ms", "fused_bytes")
+    assert all(row[name] > 0 for row in found["attention"] for name in measured)
     assert found["decoding"]["same_text"] is True
     assert gpu.say_attention(found).count("\n") == 5 and "tokens a second" in gpu.say_decoding(found)
     assert len(gpu.draw(found).axes) == 2

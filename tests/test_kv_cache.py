@@ -9,15 +9,9 @@ import torch.nn.functional as F
 
 from attnlab import data
 from solutions.kv_cache import GroupedQueryAttention, KVCache, kv_cache_bytes, repeat_kv
+from tests.references import grouped_attention, with_gradients
 
 SEED = 90_091
-MAPS = ("W_q", "W_k", "W_v", "W_o")
-
-
-@pytest.fixture
-def draw():
-    generator = torch.Generator().manual_seed(SEED)
-    return lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 @pytest.fixture
@@ -44,27 +38,9 @@ def close(actual, expected, tolerance=1e-12):
     torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
-def turned(x, base, first=0):
-    """RoPE as multiplication by complex numbers: number i of a row is the real, i + d / 2 the imaginary part."""
-    half = x.shape[-1] // 2
-    # The contract wants angles in float32; everything else here is done in float64.
-    speeds = torch.tensor([base ** (-i / half) for i in range(half)], dtype=torch.float32)
-    angles = torch.outer(torch.arange(first, first + x.shape[-2], dtype=torch.float32), speeds).double()
-    z = torch.complex(x[..., :half], x[..., half:]) * torch.exp(1j * angles)
-    return torch.cat([z.real, z.imag], dim=-1)
-
-
-def fused(layer, x, n_heads, n_kv_heads, base, enable_gqa=True):
-    """The same layer out of PyTorch's fused attention."""
-    q, k, v = (
-        F.linear(x, getattr(layer, name).weight).unflatten(-1, (heads, -1)).transpose(1, 2)
-        for name, heads in zip(MAPS, (n_heads, n_kv_heads, n_kv_heads))
-    )
-    q, k = turned(q, base), turned(k, base)
-    if not enable_gqa:
-        k, v = (t[:, [h * n_kv_heads // n_heads for h in range(n_heads)]] for t in (k, v))
-    out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=enable_gqa)
-    return F.linear(out.transpose(1, 2).flatten(2), layer.W_o.weight)
+def fused(layer, x, *sizes, **options):
+    """The same layer by PyTorch's fused attention."""
+    return grouped_attention(x, lambda name: layer.get_parameter(f"{name}.weight"), *sizes, **options)
 
 
 def in_chunks(layer, x, lengths, cache=None):
@@ -164,47 +140,16 @@ def test_what_does_not_continue_is_named_and_leaves_the_cache_as_it_was(draw, k,
 # the layer in one pass
 
 
-@pytest.mark.parametrize("enable_gqa", [True, False])
 @pytest.mark.parametrize("n_kv_heads", [1, 2, 3, 6])
-def test_one_pass_agrees_with_fused_attention_on_complex_rotations_forward_and_backward(
-    make, draw, n_kv_heads, enable_gqa
-):
-    layer = make(24, 6, n_kv_heads, base=50.0)
-    upstream, results = draw(2, 5, 24), []
-    data = draw(2, 5, 24)
-    for run in (layer, lambda x: fused(layer, x, 6, n_kv_heads, 50.0, enable_gqa)):
-        x = data.clone().requires_grad_()
-        layer.zero_grad()
-        output = run(x)
-        (output * upstream).sum().backward()
-        results.append([output.detach(), x.grad, *(p.grad.clone() for p in layer.parameters())])
-    for one, other in zip(*results):
-        close(one, other, 1e-5)  # the angles are float32
+def test_one_pass_agrees_with_fused_attention_on_complex_rotations_forward_and_backward(make, draw, n_kv_heads):
+    layer, x, upstream = make(24, 6, n_kv_heads, base=50.0), draw(2, 5, 24), draw(2, 5, 24)
+    theirs = with_gradients(lambda x: fused(layer, x, 6, n_kv_heads, 50.0), upstream, [x], layer.parameters())
+    close(with_gradients(layer, upstream, [x], layer.parameters()), theirs, 1e-5)  # the angles are float32
 
 
 def test_only_distances_count(layer, draw):
     x = draw(2, 4, 24)
-    q, k, v = (
-        getattr(layer, name)(x).unflatten(-1, (heads, 4)).transpose(1, 2) for name, heads in zip(MAPS, (6, 2, 2))
-    )
-    far = F.scaled_dot_product_attention(turned(q, 50.0, 30), turned(k, 50.0, 30), v, is_causal=True, enable_gqa=True)
-    close(layer(x), layer.W_o(far.transpose(1, 2).flatten(2)), 1e-5)
-
-
-def test_later_tokens_move_no_bit(layer, draw):
-    x = draw(2, 5, 24)
-    changed = x.clone()
-    changed[:, 3:] += 100.0
-    before, after = layer(x), layer(changed)
-    assert torch.equal(before[:, :3], after[:, :3])
-    assert (before[:, 3:] != after[:, 3:]).all()
-
-
-def test_the_base_reaches_the_rotation(make, draw):
-    one, other = make(12, 3, 1, base=10.0), make(12, 3, 1, base=1000.0)
-    other.load_state_dict(one.state_dict())
-    x = draw(1, 6, 12)
-    assert torch.equal(one(x)[:, 0], other(x)[:, 0]) and not torch.allclose(one(x)[:, 1:], other(x)[:, 1:])
+    close(layer(x), fused(layer, x, 6, 2, 50.0, first=30), 1e-5)
 
 
 # the layer with a cache
@@ -242,12 +187,8 @@ def test_two_texts_in_turn_do_not_meet(layer, draw):
 
 
 def test_gradients_reach_the_first_chunk_through_the_cache(layer, draw):
-    x, upstream, gradients = draw(1, 5, 24), draw(1, 5, 24), []
-    for run in (layer, lambda rows: in_chunks(layer, rows, (2, 3))):
-        rows = x.clone().requires_grad_()
-        (run(rows) * upstream).sum().backward()
-        gradients.append(rows.grad)
-    close(*gradients)
+    x, upstream = draw(1, 5, 24), draw(1, 5, 24)
+    close(*(with_gradients(run, upstream, [x]) for run in (layer, lambda x: in_chunks(layer, x, (2, 3)))))
 
 
 def test_the_cache_holds_the_key_value_heads_once(layer, draw):
@@ -266,33 +207,19 @@ def test_one_pass_leaves_no_trace(layer, draw):
     assert torch.equal(layer(x), expected)
 
 
-def test_single_precision_is_the_default_and_stays(draw):
-    layer, x = GroupedQueryAttention(8, 2, 1), draw(1, 4, 8).float()
+@pytest.mark.parametrize("n_kv_heads, narrow", [(6, 24), (2, 8), (1, 4)])
+def test_keys_and_values_have_narrow_maps_without_bias_in_single_precision_which_stays(draw, n_kv_heads, narrow):
+    layer, x = GroupedQueryAttention(24, 6, n_kv_heads), draw(1, 4, 24).float()
+    shapes = {name: tuple(p.shape) for name, p in layer.named_parameters()}
+    assert shapes == {f"W_{name}.weight": (rows, 24) for name, rows in zip("qkvo", (24, narrow, narrow, 24))}
     assert in_chunks(layer, x, (3, 1)).dtype == layer(x).dtype == torch.float32
 
 
-@pytest.mark.parametrize("n_kv_heads, narrow", [(6, 24), (2, 8), (1, 4)])
-def test_keys_and_values_have_narrow_maps_without_bias(n_kv_heads, narrow):
-    shapes = {name: tuple(p.shape) for name, p in GroupedQueryAttention(24, 6, n_kv_heads).named_parameters()}
-    assert shapes == {
-        "W_q.weight": (24, 24),
-        "W_k.weight": (narrow, 24),
-        "W_v.weight": (narrow, 24),
-        "W_o.weight": (24, 24),
-    }
-
-
-@pytest.mark.parametrize(
-    "d_model, n_heads, n_kv_heads", [(10, 4, 2), (12, 6, 4), (8, 2, 4), (8, 0, 1), (8, 4, 0), (8, 4, -2)]
-)
-def test_heads_that_do_not_divide_are_named(d_model, n_heads, n_kv_heads):
-    with pytest.raises(ValueError, match=f"{d_model}.*{n_heads}.*{n_kv_heads}"):
-        GroupedQueryAttention(d_model, n_heads, n_kv_heads)
-
-
-def test_a_head_that_cannot_be_cut_into_pairs_is_named():
-    with pytest.raises(ValueError, match="width 3"):
-        GroupedQueryAttention(12, 4, 2)
+@pytest.mark.parametrize("sizes", [(10, 4, 2), (12, 6, 4), (8, 2, 4), (8, 0, 1), (8, 4, 0), (8, 4, -2), (12, 4, 2)])
+def test_heads_that_do_not_divide_or_have_no_pairs_are_named(sizes):
+    words = "width 3" if sizes == (12, 4, 2) else ".*".join(map(str, sizes))
+    with pytest.raises(ValueError, match=words):
+        GroupedQueryAttention(*sizes)
 
 
 @pytest.mark.parametrize("shape", [(2, 5, 8), (5, 24), (1, 2, 5, 24)])

@@ -1,5 +1,6 @@
 """The block chapter's reference answers against PyTorch's own operations and layers, and the chapter's facts."""
 
+import functools
 import math
 
 import pytest
@@ -21,15 +22,9 @@ from solutions.transformer_block import (
     layer_norm,
     rms_norm,
 )
+from tests.references import CAT_SAT, llama_block, with_gradients
 
 SEED = 50_101
-CAT_SAT = torch.tensor([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]], dtype=torch.float64)
-
-
-@pytest.fixture
-def draw():
-    generator = torch.Generator().manual_seed(SEED)
-    return lambda *shape: torch.randn(*shape, generator=generator, dtype=torch.float64)
 
 
 @pytest.fixture
@@ -46,8 +41,7 @@ def filled(draw):
     return fill
 
 
-def close(actual, expected, rtol=1e-10, atol=1e-12):
-    torch.testing.assert_close(actual, expected, rtol=rtol, atol=atol)
+close = functools.partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
 
 
 def lower(n):
@@ -59,30 +53,12 @@ def lower(n):
 
 @pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 5), (2, 3, 2, 7)])
 @pytest.mark.parametrize("eps", [1e-5, 0.1])
-def test_layer_norm_is_pytorch_s_with_its_gradients(draw, shape, eps):
-    weight, bias, upstream = draw(shape[-1]), draw(shape[-1]), draw(*shape)
-    results = []
-    for norm in (layer_norm, lambda x, w, b, e: F.layer_norm(x, x.shape[-1:], w, b, e)):
-        leaves = [t.clone().requires_grad_() for t in (upstream.sin(), weight, bias)]
-        out = norm(*leaves, eps)
-        (out * upstream).sum().backward()
-        results.append([out.detach(), *(leaf.grad for leaf in leaves)])
-    for ours, theirs in zip(*results):
-        close(ours, theirs)
-
-
-@pytest.mark.parametrize("shape", [(4,), (3, 4), (2, 3, 5), (2, 3, 2, 7)])
-@pytest.mark.parametrize("eps", [1e-5, 0.1])
-def test_rms_norm_is_pytorch_s_with_its_gradients(draw, shape, eps):
-    weight, x, upstream = draw(shape[-1]), draw(*shape), draw(*shape)
-    results = []
-    for norm in (rms_norm, lambda x, w, e: F.rms_norm(x, x.shape[-1:], w, e)):
-        leaves = [t.clone().requires_grad_() for t in (x, weight)]
-        out = norm(*leaves, eps)
-        (out * upstream).sum().backward()
-        results.append([out.detach(), *(leaf.grad for leaf in leaves)])
-    for ours, theirs in zip(*results):
-        close(ours, theirs)
+@pytest.mark.parametrize("ours, theirs", [(layer_norm, F.layer_norm), (rms_norm, F.rms_norm)])
+def test_norms_are_pytorch_s_with_their_gradients(draw, ours, theirs, shape, eps):
+    weights = [draw(shape[-1]) for _ in range(2 if ours is layer_norm else 1)]
+    upstream, inputs = draw(*shape), [draw(*shape), *weights]
+    expected = with_gradients(lambda x, *weights: theirs(x, shape[-1:], *weights, eps), upstream, inputs)
+    close(with_gradients(lambda *x: ours(*x, eps), upstream, inputs), expected)
 
 
 def test_a_token_of_zeros_gives_the_bias_or_zeros_and_finite_gradients(draw):
@@ -102,11 +78,9 @@ def test_layer_norm_keeps_its_digits_when_the_mean_is_large(draw):
     close(ours.double(), in_double, rtol=2e-3, atol=2e-3)
 
 
-def test_norms_leave_their_input_and_its_dtype(draw):
+def test_norms_keep_the_dtype(draw):
     x = draw(2, 3, 4).float()
-    before = x.clone()
     assert layer_norm(x, torch.ones(4), torch.zeros(4)).dtype == rms_norm(x, torch.ones(4)).dtype == torch.float32
-    assert torch.equal(x, before)
 
 
 @pytest.mark.parametrize("x, weight, bias", [((3, 4), 1, 4), ((3, 4), 4, 1), ((3, 1), 4, 4), ((3, 4), 3, 3)])
@@ -170,94 +144,56 @@ def test_two_linear_maps_in_a_row_would_be_one():
 
 # blocks against PyTorch's own layers, on copied weights
 
+FEED_FORWARD = {"feed_forward.W_1": "linear1", "feed_forward.W_2": "linear2"}
 SETTINGS = dict(dropout=0.0, activation="gelu", batch_first=True, norm_first=True, dtype=torch.float64)
 
 
-def copy_attention(theirs, ours):
-    with torch.no_grad():
-        theirs.in_proj_weight.copy_(torch.cat([ours.W_q.weight, ours.W_k.weight, ours.W_v.weight]))
-        theirs.out_proj.weight.copy_(ours.W_o.weight)
-        theirs.in_proj_bias.zero_()
-        theirs.out_proj.bias.zero_()
+def as_pytorch_names_them(block, names):
+    """The block's parameters by the names of PyTorch's layer, which stacks three maps and has biases, here 0.
+
+    names: PyTorch's name for each part
+    """
+    found = {}
+    for ours, theirs in names.items():
+        part = block.get_submodule(ours)
+        if hasattr(part, "W_q"):
+            found[f"{theirs}.in_proj_weight"] = torch.cat([part.W_q.weight, part.W_k.weight, part.W_v.weight])
+            found[f"{theirs}.out_proj.weight"] = part.W_o.weight
+            for bias, size in (("in_proj_bias", 36), ("out_proj.bias", 12)):
+                found[f"{theirs}.{bias}"] = torch.zeros(size, dtype=torch.float64)
+        else:
+            found |= {f"{theirs}.{name}": parameter for name, parameter in part.named_parameters()}
+    return found
 
 
-def pairs_of_parameters(block, twin, attentions):
-    """Our parameter's gradient and PyTorch's, for all of both."""
-    for ours, theirs in attentions.items():
-        ours, theirs = getattr(block, ours), getattr(twin, theirs)
-        yield torch.cat([ours.W_q.weight.grad, ours.W_k.weight.grad, ours.W_v.weight.grad]), theirs.in_proj_weight.grad
-        yield ours.W_o.weight.grad, theirs.out_proj.weight.grad
-    parts = {f"norm_{i}": f"norm{i}" for i in range(1, len(attentions) + 2)}
-    for ours, theirs in (parts | {"feed_forward.W_1": "linear1", "feed_forward.W_2": "linear2"}).items():
-        for name in ("weight", "bias"):
-            yield block.get_parameter(f"{ours}.{name}").grad, twin.get_parameter(f"{theirs}.{name}").grad
+def agree_forward_and_backward(block, layer, names, run_ours, how, inputs, upstream):
+    """how: what PyTorch's layer is told besides its inputs"""
 
+    def theirs(*inputs):
+        return torch.func.functional_call(layer, as_pytorch_names_them(block, names), inputs, how)
 
-def twin_of(block, kind, attentions, d_model, n_heads, d_ff):
-    twin = kind(d_model, n_heads, d_ff, **SETTINGS)
-    for ours, theirs in attentions.items():
-        copy_attention(getattr(twin, theirs), getattr(block, ours))
-    for i in range(1, len(attentions) + 2):
-        getattr(twin, f"norm{i}").load_state_dict(getattr(block, f"norm_{i}").state_dict())
-    twin.linear1.load_state_dict(block.feed_forward.W_1.state_dict())
-    twin.linear2.load_state_dict(block.feed_forward.W_2.state_dict())
-    return twin
-
-
-def agree_forward_and_backward(block, twin, attentions, run_ours, run_theirs, inputs, upstream):
-    leaves = [[t.clone().requires_grad_() for t in inputs] for _ in range(2)]
-    out, expected = run_ours(*leaves[0]), run_theirs(*leaves[1])
-    close(out, expected)
-    for result in (out, expected):
-        (result * upstream).sum().backward()
-    for ours, theirs in zip(*leaves):
-        close(ours.grad, theirs.grad)
-    for ours, theirs in pairs_of_parameters(block, twin, attentions):
-        close(ours, theirs)
+    assert as_pytorch_names_them(block, names).keys() == dict(layer.named_parameters()).keys()
+    close(*(with_gradients(run, upstream, inputs, block.parameters()) for run in (run_ours, theirs)))
 
 
 @pytest.mark.parametrize("mask", [None, lower(5), torch.tensor([[[True] * 5], [[True] * 3 + [False] * 2]])])
 def test_the_encoder_block_is_pytorch_s_layer_forward_and_backward(filled, draw, mask):
-    attentions = {"attention": "self_attn"}
-    block = filled(EncoderBlock(12, 3, 20))
-    twin = twin_of(block, nn.TransformerEncoderLayer, attentions, 12, 3, 20)
+    block, layer = filled(EncoderBlock(12, 3, 20)), nn.TransformerEncoderLayer(12, 3, 20, **SETTINGS)
     hidden = None if mask is None else ~mask.expand(2, 5, 5).repeat_interleave(3, dim=0)
+    names = {"attention": "self_attn", "norm_1": "norm1", "norm_2": "norm2", **FEED_FORWARD}
     agree_forward_and_backward(
-        block,
-        twin,
-        attentions,
-        lambda x: block(x, mask),
-        lambda x: twin(x, src_mask=hidden),
-        [draw(2, 5, 12)],
-        draw(2, 5, 12),
+        block, layer, names, lambda x: block(x, mask), dict(src_mask=hidden), [draw(2, 5, 12)], draw(2, 5, 12)
     )
 
 
 @pytest.mark.parametrize("memory_mask", [None, torch.tensor([[True] * 7, [True] * 4 + [False] * 3])])
 def test_the_decoder_block_is_pytorch_s_layer_forward_and_backward(filled, draw, memory_mask):
-    attentions = {"self_attention": "self_attn", "cross_attention": "multihead_attn"}
-    block = filled(DecoderBlock(12, 3, 20))
-    twin = twin_of(block, nn.TransformerDecoderLayer, attentions, 12, 3, 20)
-    padding = None if memory_mask is None else ~memory_mask
-    agree_forward_and_backward(
-        block,
-        twin,
-        attentions,
-        lambda x, m: block(x, m, memory_mask),
-        lambda x, m: twin(x, m, tgt_mask=~lower(5), memory_key_padding_mask=padding),
-        [draw(2, 5, 12), draw(2, 7, 12)],
-        draw(2, 5, 12),
-    )
-
-
-def test_the_decoder_block_sees_no_later_token_and_all_of_the_memory(filled, draw):
-    block, x, memory = filled(DecoderBlock(12, 3, 20)), draw(2, 5, 12), draw(2, 7, 12)
-    later, other = x.clone(), memory.clone()
-    later[:, 3:] += 100.0
-    other[:, 6] += 1.0
-    before = block(x, memory)
-    assert torch.equal(block(later, memory)[:, :3], before[:, :3])
-    assert (block(x, other) != before).any(dim=-1).all()
+    block, layer = filled(DecoderBlock(12, 3, 20)), nn.TransformerDecoderLayer(12, 3, 20, **SETTINGS)
+    names = {"self_attention": "self_attn", "cross_attention": "multihead_attn", **FEED_FORWARD}
+    names |= {f"norm_{i}": f"norm{i}" for i in (1, 2, 3)}
+    how = dict(tgt_mask=~lower(5), memory_key_padding_mask=None if memory_mask is None else ~memory_mask)
+    inputs, upstream = [draw(2, 5, 12), draw(2, 7, 12)], draw(2, 5, 12)
+    agree_forward_and_backward(block, layer, names, lambda x, m: block(x, m, memory_mask), how, inputs, upstream)
 
 
 def test_the_decoder_block_refuses_a_sentence_without_its_batch(filled, draw):
@@ -265,56 +201,14 @@ def test_the_decoder_block_refuses_a_sentence_without_its_batch(filled, draw):
         filled(DecoderBlock(12, 3, 20))(draw(5, 12), draw(7, 12))
 
 
-SILENT = {
-    EncoderBlock: ((12, 3, 20), ("attention.W_o", "feed_forward.W_2"), 1),
-    DecoderBlock: ((12, 3, 20), ("self_attention.W_o", "cross_attention.W_o", "feed_forward.W_2"), 2),
-    LlamaBlock: ((12, 3, 3, 20), ("attention.W_o", "feed_forward.W_down"), 1),
-}
-
-
-@pytest.mark.parametrize("kind", SILENT)
-def test_a_block_whose_parts_say_nothing_is_the_identity(filled, draw, kind):
-    sizes, last_maps, n_inputs = SILENT[kind]
-    block = filled(kind(*sizes))
-    for name in last_maps:
-        for parameter in block.get_submodule(name).parameters():
-            nn.init.zeros_(parameter)
-    inputs = [draw(2, 5, 12) for _ in range(n_inputs)]
-    assert torch.equal(block(*inputs), inputs[0])
-
-
 # the Llama block
-
-
-def llama_by_pytorch(block, x, base, eps):
-    """One pass without a cache, of PyTorch's own operations and complex numbers for the rotation."""
-    batch, n, width = x.shape
-    heads, kv_heads = block.attention.n_heads, block.attention.n_kv_heads
-    d = width // heads
-
-    def turned(t):
-        angles = torch.outer(torch.arange(n), base ** (-torch.arange(0, d, 2).double() / d))
-        pairs = torch.complex(t[..., : d // 2], t[..., d // 2 :]) * torch.polar(torch.ones_like(angles), angles)
-        return torch.cat([pairs.real, pairs.imag], dim=-1)
-
-    def split(t, how_many):
-        return t.unflatten(-1, (how_many, d)).transpose(1, 2)
-
-    y = F.rms_norm(x, (width,), block.norm_1.weight, eps)
-    q, k, v = (
-        split(getattr(block.attention, f"W_{name}")(y), h) for name, h in zip("qkv", (heads, kv_heads, kv_heads))
-    )
-    said = F.scaled_dot_product_attention(turned(q), turned(k), v, is_causal=True, enable_gqa=True)
-    x = x + block.attention.W_o(said.transpose(1, 2).flatten(2))
-    y = F.rms_norm(x, (width,), block.norm_2.weight, eps)
-    net = block.feed_forward
-    return x + net.W_down(F.silu(net.W_gate(y)) * net.W_up(y))
 
 
 @pytest.mark.parametrize("base, eps", [(10_000.0, 1e-5), (50.0, 0.1)])
 def test_the_llama_block_is_its_definition_in_pytorch_s_operations(filled, draw, base, eps):
     block, x = filled(LlamaBlock(16, 4, 2, 11, base, eps)), draw(2, 6, 16)
-    close(block(x), llama_by_pytorch(block, x, base, eps), rtol=1e-5, atol=1e-6)
+    expected = llama_block(x, lambda name: block.get_parameter(f"{name}.weight"), 4, 2, base, eps)
+    close(block(x), expected, rtol=1e-5, atol=1e-6)
 
 
 @pytest.mark.parametrize("chunks", [[6], [1] * 6, [3, 1, 2]])
@@ -328,11 +222,10 @@ def test_the_llama_block_reads_in_chunks_as_in_one_pass(filled, draw, chunks):
 # what the chapter says
 
 
-@pytest.mark.parametrize("token, normed", list(zip(CAT_SAT, [[1, -1, 1, -1], [-1, 1, -1, 1], [1, 1, -1, -1]])))
-def test_the_cat_sat_normed_by_hand(token, normed):
-    ours = layer_norm(token, torch.ones(4).double(), torch.zeros(4).double(), eps=0.0)
-    close(ours, torch.tensor(normed, dtype=torch.float64))
-    close(rms_norm(token, torch.ones(4).double(), eps=0.0), token * math.sqrt(2))
+def test_the_cat_sat_normed_by_hand():
+    tokens = torch.tensor(CAT_SAT, dtype=torch.float64)
+    close(layer_norm(tokens, torch.ones(4), torch.zeros(4), eps=0.0), 2 * tokens - 1)
+    close(rms_norm(tokens, torch.ones(4), eps=0.0), tokens * math.sqrt(2))
 
 
 @pytest.mark.parametrize("d, percent", [(4, 15.47), (768, 0.065)])
