@@ -1,12 +1,27 @@
-"""A small Llama on random weights, named as in the model's file, for the scripts that record the real one."""
+"""The scripts that record the real model, and a small Llama for them: random weights, named as in the model's file."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+from pathlib import Path
+
 import torch
+
+SCRIPTS = Path(__file__).resolve().parent.parent / "scripts"
+sys.path.append(str(SCRIPTS))  # as when one is run: it imports another
+
+import record_attention  # noqa: E402, F401
+import record_heads  # noqa: E402, F401
+
+
+def run_script(name: str, *arguments: str, timeout: float = 120) -> subprocess.CompletedProcess:
+    command = [sys.executable, str(SCRIPTS / f"{name}.py"), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, timeout=timeout)
 
 
 def small_weights(shape, d_head: int, width: int, hidden: int, vocabulary: int) -> dict[str, torch.Tensor]:
-    """Weights in float64 by name. shape: how many layers, heads and key/value heads, as the scripts' `Shape` says it."""
+    """Weights in float64 by name. shape: the numbers of layers, heads and key/value heads, as the scripts' `Shape`."""
     generator = torch.Generator().manual_seed(0)
 
     def draw(*size):

@@ -1,30 +1,13 @@
 """The script that recorded a real model's attention. Its parts run on random weights; one test needs the model."""
 
-import importlib.util
-import subprocess
-import sys
-from pathlib import Path
-
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.small_llama import small_weights
-
-ROOT = Path(__file__).resolve().parent.parent
-SCRIPT = ROOT / "scripts" / "record_attention.py"
-
-
-def load_script():
-    spec = importlib.util.spec_from_file_location("record_attention", SCRIPT)
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[spec.name] = module  # dataclasses look their module up by name
-    spec.loader.exec_module(module)
-    return module
-
-
-script = load_script()
+from tests.references import llama_block, rotated
+from tests.small_llama import record_attention as script
+from tests.small_llama import run_script, small_weights
 
 # A small Llama with sizes that all differ: 2 layers, 6 heads on 3 key/value heads of width 8, model width 20, 5 tokens.
 SHAPE = script.Shape(n_layers=2, n_heads=6, n_kv_heads=3, base=1000.0, eps=1e-3)
@@ -36,44 +19,29 @@ def half_split(x):
     return torch.cat([x[..., 0::2], x[..., 1::2]], dim=-1)
 
 
-def rope_half_split(x, base):
-    """RoPE as Hugging Face writes it: x * cos + rotate_half(x) * sin."""
-    n, d = x.shape[-2:]
-    angles = torch.arange(n, dtype=x.dtype)[:, None] / base ** (torch.arange(0, d, 2, dtype=x.dtype) / d)
-    angles = torch.cat([angles, angles], dim=-1)
-    turned = torch.cat([-x[..., d // 2 :], x[..., : d // 2]], dim=-1)
-    return x * angles.cos() + turned * angles.sin()
+NAMES = {"norm_1": "attn_norm", "norm_2": "ffn_norm", "attention.W_o": "attn_output"}
+NAMES |= {f"attention.W_{role}": f"attn_{role}" for role in "qkv"}
+NAMES |= {f"feed_forward.W_{part}": f"ffn_{part}" for part in ("gate", "up", "down")}
 
 
 def reference_logits(weights):
     """The small model once more, by other means: half-split RoPE and PyTorch's fused attention and RMSNorm."""
-    x = weights["token_embd"][IDS]
-    n = len(IDS)
+
+    def weight(name, layer):
+        found = weights[f"blk.{layer}.{NAMES[name]}"]
+        if name not in ("attention.W_q", "attention.W_k"):
+            return found
+        return half_split(found.unflatten(0, (-1, D_HEAD)).mT).mT.flatten(0, 1)
+
+    x = weights["token_embd"][IDS][None]
     for layer in range(SHAPE.n_layers):
-
-        def weight(name):
-            return weights[f"blk.{layer}.{name}"]
-
-        y = F.rms_norm(x, (WIDTH,), weight("attn_norm"), SHAPE.eps)
-        q = half_split((y @ weight("attn_q").T).view(n, SHAPE.n_heads, D_HEAD).transpose(0, 1))
-        k = half_split((y @ weight("attn_k").T).view(n, SHAPE.n_kv_heads, D_HEAD).transpose(0, 1))
-        v = (y @ weight("attn_v").T).view(n, SHAPE.n_kv_heads, D_HEAD).transpose(0, 1)
-        heads = F.scaled_dot_product_attention(
-            rope_half_split(q, SHAPE.base)[None],
-            rope_half_split(k, SHAPE.base)[None],
-            v[None],
-            is_causal=True,
-            enable_gqa=True,
-        )[0]
-        x = x + heads.transpose(0, 1).flatten(1) @ weight("attn_output").T
-        y = F.rms_norm(x, (WIDTH,), weight("ffn_norm"), SHAPE.eps)
-        x = x + (F.silu(y @ weight("ffn_gate").T) * (y @ weight("ffn_up").T)) @ weight("ffn_down").T
-    return F.rms_norm(x, (WIDTH,), weights["output_norm"], SHAPE.eps) @ weights["token_embd"].T
+        x = llama_block(x, lambda name: weight(name, layer), SHAPE.n_heads, SHAPE.n_kv_heads, SHAPE.base, SHAPE.eps)
+    return F.rms_norm(x[0], (WIDTH,), weights["output_norm"], SHAPE.eps) @ weights["token_embd"].T
 
 
 def test_rotation_of_neighbouring_pairs_is_the_half_split_one_reordered():
     x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    torch.testing.assert_close(half_split(script.rotate(x, 1000.0)), rope_half_split(half_split(x), 1000.0))
+    torch.testing.assert_close(half_split(script.rotate(x, 1000.0)), rotated(half_split(x), torch.arange(5), 1000.0))
 
 
 def test_rotation_leaves_the_first_position_alone():
@@ -120,38 +88,29 @@ def test_saving_twice_gives_the_same_bytes_and_no_pickle(tmp_path):
         assert int(file["d_head"]) == 8
 
 
-def run_script(*arguments) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=120)
-
-
-def test_another_file_is_refused_in_one_line(tmp_path):
+@pytest.mark.parametrize("name", ["record_attention", "record_heads"])
+def test_another_file_is_refused_in_one_line(name, tmp_path):
     wrong = tmp_path / "wrong.gguf"
     wrong.write_bytes(b"GGUF, but not the right one")
-    done = run_script("--model", str(wrong), "--output", str(tmp_path / "out.npz"))
+    done = run_script(name, "--model", str(wrong), "--output", str(tmp_path / "out.npz"))
     assert done.returncode != 0
     assert len(done.stderr.splitlines()) == 1
     assert "SHA-256" in done.stderr
     assert not (tmp_path / "out.npz").exists()
 
 
-def test_a_missing_file_is_said_in_one_line(tmp_path):
-    done = run_script("--model", str(tmp_path / "nowhere.gguf"))
-    assert done.returncode != 0
-    assert len(done.stderr.splitlines()) == 1
-    assert "no such model file" in done.stderr
-
-
-def test_a_missing_model_is_said_in_one_line_that_tells_how_to_get_it(monkeypatch):
+@pytest.mark.parametrize("arguments, words", [(["--model", "nowhere.gguf"], "no such model file"), ([], "make model")])
+def test_a_missing_model_is_said_in_one_line_that_tells_how_to_get_it(monkeypatch, arguments, words):
     monkeypatch.setenv("ATTNLAB_MODEL", "")
-    done = run_script()
+    done = run_script("record_attention", *arguments)
     assert done.returncode != 0
     assert len(done.stderr.splitlines()) == 1
-    assert "make model" in done.stderr
+    assert words in done.stderr
 
 
 @pytest.mark.slow
 def test_the_script_reproduces_the_shipped_recording(tmp_path, smollm2_file):
-    done = run_script("--output", str(tmp_path / "again.npz"))
+    done = run_script("record_attention", "--output", str(tmp_path / "again.npz"))
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "again.npz") as again, np.load(script.TARGET) as shipped:
         assert again["tokens"].tolist() == shipped["tokens"].tolist()

@@ -1,37 +1,15 @@
 """The script that measures heads and takes them out. Its parts run on random weights; one test needs the model."""
 
-import importlib.util
 import os
-import subprocess
-import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.small_llama import small_weights
-
-ROOT = Path(__file__).resolve().parent.parent
-SCRIPT = ROOT / "scripts" / "record_heads.py"
-
-
-def load_script():
-    """The script, found as when it is run: with its own folder first on the path."""
-    sys.path.insert(0, str(SCRIPT.parent))
-    try:
-        spec = importlib.util.spec_from_file_location("record_heads", SCRIPT)
-        module = importlib.util.module_from_spec(spec)
-        sys.modules[spec.name] = module  # dataclasses look their module up by name
-        spec.loader.exec_module(module)
-    finally:
-        sys.path.remove(str(SCRIPT.parent))
-    return module
-
-
-script = load_script()
-model = script.model
+from tests.small_llama import record_attention as model
+from tests.small_llama import record_heads as script
+from tests.small_llama import run_script, small_weights
 
 # A small Llama with sizes that all differ: 3 layers, 4 heads on 2 key/value heads of width 6, model width 20, 5 tokens.
 SHAPE = script.Shape(n_layers=3, n_heads=4, n_kv_heads=2, base=1000.0, eps=1e-3)
@@ -61,16 +39,10 @@ def test_the_first_tokens_are_left_out_where_a_pattern_would_be_forced():
     assert script.itself(ids) == [(1, 1), (2, 2), (3, 3), (4, 4), (5, 5)]
 
 
-def test_a_duplicate_is_the_latest_earlier_occurrence():
+def test_a_duplicate_is_the_latest_earlier_occurrence_and_induction_looks_at_what_came_next_after_it():
     assert script.duplicate([5, 6, 5, 7, 5]) == [(2, 0), (4, 2)]
-
-
-def test_induction_looks_at_what_came_next_after_the_earlier_occurrence():
     assert script.induction([5, 6, 7, 5, 6, 7]) == [(3, 1), (4, 2), (5, 3)]
-
-
-def test_a_token_said_twice_in_a_row_gives_no_induction_pair():
-    assert script.induction([5, 6, 6, 8]) == []
+    assert script.induction([5, 6, 6, 8]) == []  # a token said twice in a row
 
 
 def test_a_measure_is_the_mean_weight_over_its_pairs():
@@ -114,27 +86,15 @@ def test_each_measure_is_taken_over_the_texts_it_names():
         "twice": [[3, 4, 5, 3, 4, 5]],
     }
     measured = script.measure(texts, run)
-    assert {name: len(values) for name, values in measured.items()} == {
-        "previous": 2,
-        "first": 2,
-        "self": 2,
-        "induction": 1,
-        "duplicate": 1,
-        "induction_phrase": 1,
-    }
+    once, twice = ("induction", "duplicate", "induction_phrase"), ("previous", "first", "self")
+    assert {name: len(values) for name, values in measured.items()} == dict.fromkeys(once, 1) | dict.fromkeys(twice, 2)
     assert all(values.shape[1:] == (2, 3) for values in measured.values())
     assert len(calls) == 4  # no text is run twice
 
 
 def test_heads_are_ranked_from_the_largest_and_ties_keep_the_order_of_the_model():
-    assert script.ranked(torch.tensor([[0.1, 0.9, 0.5], [0.5, 0.9, 0.2]])) == [
-        (0, 1),
-        (1, 1),
-        (0, 2),
-        (1, 0),
-        (1, 2),
-        (0, 0),
-    ]
+    heads = script.ranked(torch.tensor([[0.1, 0.9, 0.5], [0.5, 0.9, 0.2]]))
+    assert heads == [(0, 1), (1, 1), (0, 2), (1, 0), (1, 2), (0, 0)]
 
 
 # Taking heads out.
@@ -216,7 +176,7 @@ def test_groups_are_the_strongest_heads_and_random_ones_that_overlap_with_none_o
     strongest = set().union(*(groups[name] for name in ("induction", "previous", "first", "self")))
     others = {name: heads for name, heads in groups.items() if name.startswith(("random ", "same layers "))}
     assert len(others) == 2 * script.N_RANDOM
-    for name, heads in others.items():
+    for heads in others.values():
         assert len(set(heads)) == 5
         assert not strongest & set(heads)
     for name in (f"same layers {number}" for number in range(1, script.N_RANDOM + 1)):
@@ -227,25 +187,11 @@ def test_groups_are_the_strongest_heads_and_random_ones_that_overlap_with_none_o
 # The script as a whole.
 
 
-def run_script(*arguments, timeout=120) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, str(SCRIPT), *arguments], capture_output=True, text=True, timeout=timeout)
-
-
-def test_another_file_is_refused_in_one_line(tmp_path):
-    wrong = tmp_path / "wrong.gguf"
-    wrong.write_bytes(b"GGUF, but not the right one")
-    done = run_script("--model", str(wrong), "--output", str(tmp_path / "out.npz"))
-    assert done.returncode != 0
-    assert len(done.stderr.splitlines()) == 1
-    assert "SHA-256" in done.stderr
-    assert not (tmp_path / "out.npz").exists()
-
-
 @pytest.mark.slow
 def test_the_script_reproduces_the_shipped_recording(tmp_path, smollm2_file):
     if os.environ.get("RECORD_AGAIN") != "1":
         pytest.skip("records every head again, which takes many minutes: set RECORD_AGAIN=1")
-    done = run_script("--output", str(tmp_path / "again.npz"), timeout=1800)
+    done = run_script("record_heads", "--output", str(tmp_path / "again.npz"), timeout=1800)
     assert done.returncode == 0, done.stderr
     with np.load(tmp_path / "again.npz") as again, np.load(script.TARGET) as shipped:
         assert set(again.files) == set(shipped.files)
