@@ -86,11 +86,6 @@ def test_single_precision_stays_single_and_agrees(layer, sequences):
 # masks
 
 
-def test_a_source_without_a_real_token_gives_exact_zeros(layer, sequences):
-    output, weights = layer(*sequences, torch.zeros(BATCH, SOURCE, dtype=torch.bool))
-    assert not output.any() and not weights.any()
-
-
 def test_padding_changes_no_bit_and_gets_no_gradient(layer, sequences):
     x_q, x_kv = sequences
     before = layer(x_q, x_kv, MASK)
@@ -155,11 +150,6 @@ def test_a_mask_of_another_shape_is_refused(layer, sequences, shape):
 
 
 # alignment and cost
-
-
-def test_alignment_averages_before_it_chooses():
-    weights = torch.tensor([[0.5, 0.1, 0.4], [0.5, 0.1, 0.4], [0.0, 0.1, 0.9]])[None, :, None]
-    assert hard_alignment(weights).tolist() == [[2]]
 
 
 def test_alignment_of_averaged_weights_is_refused():

@@ -61,12 +61,6 @@ def test_a_stream_without_a_score_has_no_maximum_and_no_total(blocks):
     assert online_softmax([torch.tensor(block) for block in blocks]) == (-math.inf, 0.0)
 
 
-def test_hidden_scores_count_nothing_wherever_they_come():
-    hidden, seen = torch.tensor([-math.inf] * 2), torch.tensor([1.0, -math.inf, 2.0])
-    for blocks in ([hidden, seen], [seen, hidden], [hidden, seen, hidden]):
-        assert online_softmax(blocks) == pytest.approx((2.0, 1 + math.exp(-1)))
-
-
 def test_numpy_rows_and_lists_are_blocks_too():
     assert online_softmax([[0, 1], np.array([1.0])]) == pytest.approx((1.0, 2 + math.exp(-1)))
 
@@ -103,13 +97,6 @@ def test_leading_dimensions_broadcast(draw, leading):
 
 def test_no_key_at_all_brings_home_zeros(draw):
     close(tiled_attention(draw(1, 2, 4), draw(1, 0, 4), draw(1, 0, 3), 2), torch.zeros(1, 2, 3).double())
-
-
-def test_scores_of_a_thousand_in_single_precision_stay_finite():
-    Q, K = torch.tensor([[1000.0], [-1000.0]]), torch.tensor([[1.0], [0.5], [-1.0]])
-    output = tiled_attention(Q, K, torch.eye(3), 2)
-    assert output.dtype == torch.float32
-    close(output, torch.tensor([[1.0, 0, 0], [0, 0, 1.0]]), 1e-6)
 
 
 def test_tiles_beyond_the_diagonal_are_never_made(draw):

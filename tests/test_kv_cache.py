@@ -59,12 +59,6 @@ def test_heads_are_repeated_as_pytorch_s_fused_attention_shares_them(draw, n_rep
     close(F.scaled_dot_product_attention(q, repeat_kv(k, n_rep), repeat_kv(v, n_rep)), shared)
 
 
-def test_gradients_of_the_copies_add_up(draw):
-    x, upstream = draw(2, 3, 5, 4).requires_grad_(), draw(2, 6, 5, 4)
-    (repeat_kv(x, 2) * upstream).sum().backward()
-    close(x.grad, upstream[:, 0::2] + upstream[:, 1::2])
-
-
 @pytest.mark.parametrize("shape, n_rep", [((2, 3, 4), 2), ((1, 2, 3, 4, 5), 2), ((2, 3, 4, 5), 0), ((2, 3, 4, 5), -1)])
 def test_what_cannot_be_repeated_is_named(draw, shape, n_rep):
     with pytest.raises(ValueError, match=f"{n_rep} times"):
@@ -72,16 +66,6 @@ def test_what_cannot_be_repeated_is_named(draw, shape, n_rep):
 
 
 # KVCache
-
-
-def test_the_cache_is_a_concatenation_along_the_tokens(draw):
-    keys, values = draw(2, 3, 9, 5), draw(2, 3, 9, 5)
-    cache, end = KVCache(), 0
-    for n_new in (4, 1, 1, 3):
-        first, end = end, end + n_new
-        held = cache.append(keys[:, :, first:end], values[:, :, first:end])
-        assert len(cache) == end
-        assert torch.equal(held[0], keys[:, :, :end]) and torch.equal(held[1], values[:, :, :end])
 
 
 def test_three_hundred_tokens_one_by_one_are_all_there(draw):
@@ -99,21 +83,6 @@ def test_what_was_given_out_does_not_change_when_more_comes(draw):
     copies = [t.clone() for t in first]
     cache.append(draw(1, 2, 1, 4), draw(1, 2, 1, 4))
     assert all(torch.equal(one, other) for one, other in zip(first, copies))
-
-
-def test_a_reset_cache_takes_another_batch_of_other_sizes(draw):
-    cache = KVCache()
-    cache.append(draw(2, 3, 4, 5), draw(2, 3, 4, 5))
-    cache.reset()
-    assert len(cache) == 0
-    k, v = draw(1, 2, 3, 6), draw(1, 2, 3, 6)
-    assert torch.equal(cache.append(k, v)[0], k) and len(cache) == 3
-
-
-def test_caches_share_nothing(draw):
-    one, other = KVCache(), KVCache()
-    one.append(draw(1, 1, 2, 2), draw(1, 1, 2, 2))
-    assert len(other) == 0
 
 
 @pytest.mark.parametrize(
@@ -174,16 +143,6 @@ def test_a_reset_cache_begins_at_position_0_again(layer, draw):
     in_chunks(layer, first, (3, 2), cache)
     cache.reset()
     close(in_chunks(layer, second, (3, 4), cache), layer(second))
-
-
-def test_two_texts_in_turn_do_not_meet(layer, draw):
-    x, y = draw(2, 4, 24), draw(2, 4, 24)
-    caches, outputs = (KVCache(), KVCache()), ([], [])
-    for i in range(4):
-        for text, cache, output in zip((x, y), caches, outputs):
-            output.append(layer(text[:, i : i + 1], cache))
-    for text, output in zip((x, y), outputs):
-        close(torch.cat(output, dim=1), layer(text))
 
 
 def test_gradients_reach_the_first_chunk_through_the_cache(layer, draw):
@@ -247,10 +206,6 @@ def test_the_bytes_are_those_of_the_tensors_that_are_held(dtype, size):
 def test_sizes_that_cannot_be_are_refused(wrong):
     with pytest.raises(ValueError, match="at least"):
         kv_cache_bytes(**{**dict(n_layers=2, n_kv_heads=3, d_head=4, seq_len=5), **wrong})
-
-
-def test_an_empty_cache_weighs_nothing():
-    assert kv_cache_bytes(2, 3, 4, 0) == 0
 
 
 # the chapter's facts

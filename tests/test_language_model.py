@@ -58,21 +58,6 @@ def test_logits_and_gradients_agree_with_pytorch_s_fused_operations(model, ids, 
     close(*(with_gradients(run, upstream, [], model.parameters()) for run in runs))
 
 
-@pytest.mark.parametrize("cuts", [[], [1], [4], [2, 3], [1, 2, 3, 4]])
-def test_reading_in_pieces_with_caches_equals_one_pass(model, ids, cuts):
-    caches = [KVCache() for _ in model.blocks]
-    edges = [0, *cuts, 5]
-    pieces = [model(ids[:, start:end], caches) for start, end in zip(edges, edges[1:])]
-    close(torch.cat(pieces, dim=1), model(ids))
-    assert [len(cache) for cache in caches] == [5, 5, 5]
-
-
-def test_the_head_is_the_embedding_and_has_no_parameter(model):
-    names = [name for name, _ in model.named_parameters()]
-    assert [name for name in names if not name.startswith("blocks.")] == ["embedding.weight", "norm.weight"]
-    assert len({name.split(".")[1] for name in names if name.startswith("blocks.")}) == 3
-
-
 @pytest.mark.parametrize("bad", [13, -1, 400])
 def test_an_id_outside_of_the_vocabulary_is_named(model, ids, bad):
     ids[1, 2] = bad
@@ -177,14 +162,6 @@ def test_drawn_text_is_the_same_with_caches_and_without_and_differs_by_seed(mode
 
     assert torch.equal(text(1, True), text(1, False))
     assert not torch.equal(text(1, True), text(2, True))
-
-
-def test_with_caches_each_token_is_fed_once(model, ids):
-    fed = []
-    model.register_forward_pre_hook(lambda module, inputs: fed.append(inputs[0].shape[1]))
-    generate(model, ids, 4)
-    generate(model, ids, 3, use_cache=False)
-    assert fed == [5, 1, 1, 1, 5, 6, 7]
 
 
 def test_writing_nothing_gives_the_prompt_and_leaves_it_alone(model, ids):

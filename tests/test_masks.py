@@ -133,11 +133,6 @@ def test_without_any_key_the_weights_are_empty():
     assert masked_softmax(np.zeros((3, 0)), np.zeros((3, 0), dtype=bool)).shape == (3, 0)
 
 
-def test_a_mask_that_does_not_fit_is_refused(rng):
-    with pytest.raises(ValueError):
-        masked_softmax(rng.normal(size=(3, 5)), np.ones((3, 4), dtype=bool))
-
-
 # causal attention
 
 
@@ -150,13 +145,6 @@ def test_causal_attention_agrees_with_pytorch_whose_empty_rows_are_zero(rng, n_q
     close(weights, torch_attention(Q, K, np.broadcast_to(np.eye(n_k), (2, 3, n_k, n_k)).copy(), causal_mask(n_q, n_k)))
     empty = max(0, n_q - n_k)
     assert not output[..., :empty, :].any() and not weights[..., :empty, :].any()
-
-
-def test_leading_dimensions_broadcast(rng):
-    Q, K, V = rng.normal(size=(6, 3, 7)), rng.normal(size=(2, 1, 4, 7)), rng.normal(size=(4, 5))
-    output, weights = causal_attention(Q, K, V)
-    assert output.shape == (2, 6, 3, 5) and weights.shape == (2, 6, 3, 4)
-    close(output[1, 4], causal_attention(Q[4], K[1, 0], V)[0])
 
 
 @pytest.mark.parametrize("k, v, words", [((5, 3), (5, 2), "width 4.*width 3"), ((5, 4), (6, 2), "5 keys.*6 values")])
@@ -176,13 +164,6 @@ def test_the_loss_is_pytorchs_cross_entropy_of_shifted_targets(rng, scale):
     )
     assert next_token_loss(logits, tokens) == pytest.approx(expected.item(), rel=1e-12)
     assert type(next_token_loss(logits, tokens)) is float
-
-
-def test_the_last_logits_and_the_first_token_do_not_matter(rng):
-    logits, tokens = rng.normal(size=(2, 4, 5)), np.array([[0, 3, 1, 2], [4, 2, 2, 0]])
-    before = next_token_loss(logits, tokens)
-    logits[:, -1], tokens[:, 0] = 1e9, 1
-    assert next_token_loss(logits, tokens) == before
 
 
 def test_one_sentence_without_a_batch_and_lists_are_taken_too(rng):

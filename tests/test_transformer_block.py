@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
-from solutions.kv_cache import KVCache
 from solutions.transformer_block import (
     DecoderBlock,
     EncoderBlock,
@@ -69,13 +68,6 @@ def test_a_token_of_zeros_gives_the_bias_or_zeros_and_finite_gradients(draw):
     assert not rms_norm(x, draw(5)).any()
     (out * draw(2, 5)).sum().backward()
     assert x.grad.isfinite().all()
-
-
-def test_layer_norm_keeps_its_digits_when_the_mean_is_large(draw):
-    x = draw(3, 8)
-    ours = layer_norm((x + 3000.0).float(), torch.ones(8), torch.zeros(8))
-    in_double = F.layer_norm((x + 3000.0).float().double(), (8,))
-    close(ours.double(), in_double, rtol=2e-3, atol=2e-3)
 
 
 def test_norms_keep_the_dtype(draw):
@@ -209,14 +201,6 @@ def test_the_llama_block_is_its_definition_in_pytorch_s_operations(filled, draw,
     block, x = filled(LlamaBlock(16, 4, 2, 11, base, eps)), draw(2, 6, 16)
     expected = llama_block(x, lambda name: block.get_parameter(f"{name}.weight"), 4, 2, base, eps)
     close(block(x), expected, rtol=1e-5, atol=1e-6)
-
-
-@pytest.mark.parametrize("chunks", [[6], [1] * 6, [3, 1, 2]])
-def test_the_llama_block_reads_in_chunks_as_in_one_pass(filled, draw, chunks):
-    block, x, cache = filled(LlamaBlock(16, 4, 2, 11)), draw(2, 6, 16), KVCache()
-    pieces = [block(part, cache) for part in x.split(chunks, dim=1)]
-    close(torch.cat(pieces, dim=1), block(x), rtol=1e-5, atol=1e-6)
-    assert len(cache) == 6
 
 
 # what the chapter says
