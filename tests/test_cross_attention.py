@@ -253,16 +253,8 @@ def page(lomi):
 
     threads = torch.get_num_threads()
     torch.set_num_threads(1)
-    names = {
-        **lomi,
-        "np": np,
-        "time": time,
-        "torch": torch,
-        "nn": nn,
-        "F": F,
-        "CrossAttention": CrossAttention,
-        "hard_alignment": hard_alignment,
-    }
+    names = dict(lomi, np=np, time=time, torch=torch, nn=nn, F=F)
+    names |= dict(CrossAttention=CrossAttention, hard_alignment=hard_alignment)
 
     def run(text, first=None, end=None):
         cell = cell_with(text)
