@@ -15,6 +15,7 @@ sys.path.insert(0, str(ROOT))
 from autograder.course import catalog, release  # noqa: E402
 from autograder.course.folder import GRADEBOOK_URL, course_folder, gradebook_url  # noqa: E402
 from autograder.nbgrader_plugins import autograde  # noqa: E402
+from autograder.sandbox.limits import Times  # noqa: E402
 
 c = get_config()  # noqa: F821 - given by traitlets
 c.CourseDirectory.course_id = "attention"
@@ -47,11 +48,10 @@ if os.environ.get("AUTOGRADER_STOCK") == "1":
         "nbgrader.preprocessors.AssignLatePenalties",
         "nbgrader.preprocessors.CheckCellMetadata",
     ]
-    c.Execute.timeout = 180
+    c.Execute.timeout = int(Times.cell)
 else:
     # Reassembly, jail and evaluator, under the command `nbgrader autograde` and under formgrader's button.
     autograde.install()
-    c.TrustedAutograde.cell_seconds = 180  # a chapter may train a small model
 
 # It looks at each member before it writes it.
 c.ZipCollectApp.extractor_plugin = "autograder.nbgrader_plugins.zipcollect.SafeExtractor"

@@ -1,8 +1,8 @@
 """CPU seconds of students' own code: `python scripts/bench_own_code.py NOTEBOOK...`, for `bench_grading.py`.
 
-Each notebook runs in a fork of this process, which has loaded everything: the cells that a student wrote, then each answer
-with every hidden input. What of the handout they need runs, too, and is not counted. Nothing is judged, nothing is
-confined: only for submissions that you trust.
+Each notebook runs in a fork of this process, which has loaded everything: the cells that a student wrote, then each
+answer with every hidden input. What of the handout they need runs, too, and is not counted. Nothing is judged, nothing
+is confined: only for submissions that you trust.
 """
 
 from __future__ import annotations
@@ -20,13 +20,14 @@ sys.path.insert(0, str(ROOT))
 os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
 for _library in ("OMP", "OPENBLAS", "MKL"):
     os.environ[f"{_library}_NUM_THREADS"] = "1"
-from attnlab import notebook_worker, worker  # noqa: E402
+from attnlab import worker  # noqa: E402
 from attnlab.observe import observe  # noqa: E402
-from autograder.course import assemble, catalog, prerequisites
-from autograder.grading import dependencies
+from autograder.course import assemble, catalog, prerequisites  # noqa: E402
+from autograder.grading import dependencies  # noqa: E402
 from autograder.grading.single_file import material_of  # noqa: E402
-from autograder.sandbox import fork_client
-from autograder.sandbox.inside import fork_server
+from autograder.sandbox import fork_client  # noqa: E402
+from autograder.sandbox.inside import fork_server, notebook_session  # noqa: E402
+from autograder.sandbox.limits import MAX_DATA, MAX_TEXT, Times  # noqa: E402
 
 
 def run(path: Path, shell) -> float:
@@ -50,7 +51,7 @@ def run(path: Path, shell) -> float:
         if place in given.keys() - wanted:
             continue
         begin = time.process_time()
-        notebook_worker.run_cell(shell, cell.source, 180.0)
+        notebook_session.run_cell(shell, cell.source, Times.cell, MAX_TEXT, MAX_DATA)
         used += 0 if place in given else time.process_time() - begin
     begin = time.process_time()
     for name, exercise in exercises.items():
@@ -63,7 +64,7 @@ def run(path: Path, shell) -> float:
 
 
 def main() -> None:
-    shell = fork_server.warm_up(notebook_worker, fork_client.TORCH)
+    shell = fork_server.warm_up(notebook_session, fork_client.TORCH)
     paths = [Path(name) for name in sys.argv[1:]]
     for path in paths:
         for exercise in catalog.exercises_of(path.stem).values():

@@ -29,24 +29,14 @@ from autograder.exercise import Exercise
 from autograder.grading.channel import Channel, Died, NoAnswer, OutOfTime, checked_outcome
 from autograder.grading.single_file import judge_and_explain, load_problem, material_of
 from autograder.sandbox import bubblewrap, fork_client
+from autograder.sandbox.limits import MAX_DATA, MAX_TEXT, START_SECONDS, Limits, Times
 
-WORKER = Path(codec.__file__).with_name("notebook_worker.py")
-START_SECONDS = 90.0  # for the interpreter and its libraries; not the student's time
 GRACE = 5.0  # for a cell that was told to stop
 SLOW = 10.0  # a cell of the chapter's own that took longer is not run a second time
 LIVES = 24
 PATIENCE = 5  # times the seconds of a question about speed, which may try twice; more is odd
 MAX_FLAGS = 5  # of one answer
 STARTS = 3  # in a row that may fail before the machine is to blame
-
-
-@dataclass(frozen=True)
-class Times:
-    """Seconds of wall time."""
-
-    cell: float = 180.0
-    case: float = 15.0
-    submission: float = 1500.0
 
 
 @dataclass(frozen=True)
@@ -92,6 +82,7 @@ def evaluate(
     loans: dict | None = None,
     files: dict[str, Path] | None = None,
     times: Times = Times(),
+    limits: Limits = Limits(),
     many: bool = False,
 ) -> Evaluated:
     """Run the cells and judge the exercises that they check.
@@ -102,12 +93,12 @@ def evaluate(
     Raises jail.NoJail where student code cannot be confined.
     """
     material = material or (lambda name: material_of(exercises[name], None))
-    return _Evaluation(cells, exercises, material, loans, files or {}, times, many).run()
+    return _Evaluation(cells, exercises, material, loans, files or {}, times, limits, many).run()
 
 
 class _Evaluation:
-    def __init__(self, cells, exercises, material, loans, files, times, many):
-        self.cells, self.loans, self.files, self.times = cells, loans, files, times
+    def __init__(self, cells, exercises, material, loans, files, times, limits, many):
+        self.cells, self.loans, self.files, self.times, self.limits = cells, loans, files, times, limits
         self.jailed = bubblewrap.ensure()
         self.warm = self.jailed and many and fork_client.wanted()
         self.answers = {
@@ -249,28 +240,27 @@ class _Life:
     def _started(self, descriptors: tuple[int, ...]):
         """The jail with the process in it: forked from a warm one, or started cold where that cannot be."""
         work = self._evaluation
+        given = dict(files=work.files, pass_fds=descriptors, limits=work.limits)
         with contextlib.ExitStack() as stack:
             confined = None
             if work.warm:
                 try:
-                    confined = stack.enter_context(
-                        fork_client.WarmJail(
-                            [], files=work.files, pass_fds=descriptors, torch="torch" in work.libraries
-                        )
-                    )
+                    confined = stack.enter_context(fork_client.WarmJail([], **given, torch="torch" in work.libraries))
                 except fork_client.NotWarm:
                     fork_client.give_up()
                     work.warm = False
             if confined is None:
-                program = [sys.executable, "-I", "-B", str(WORKER), *work.libraries]
+                session = str(bubblewrap.INSIDE / "notebook_session.py")
+                program = [sys.executable, "-I", "-B", session, str(bubblewrap.ATTNLAB), *work.libraries]
                 confine = bubblewrap.Jail if work.jailed else bubblewrap.Unconfined
-                confined = stack.enter_context(confine(program, files=work.files, pass_fds=descriptors))
+                confined = stack.enter_context(confine(program, **given))
             yield confined
 
     def run_cell(self, cell: Cell, seconds: float) -> list[dict]:
         """The outputs of one cell. Raises _Lost if the process ends, or does not stop when it is told to."""
         try:
-            reply = self._channel.ask({"cell": cell.source, "seconds": seconds}, time.monotonic() + seconds + GRACE)
+            request = {"cell": cell.source, "seconds": seconds, "text": MAX_TEXT, "data": MAX_DATA}
+            reply = self._channel.ask(request, time.monotonic() + seconds + GRACE)
         except OutOfTime:
             raise _Lost(f"it took longer than {seconds:.0f} seconds", cell.place) from None
         except Died:

@@ -25,8 +25,9 @@ from attnlab.report import as_html, as_text
 from autograder.course import catalog, prerequisites
 from autograder.grading import dependencies, forbidden_calls, graders_note, hidden_tests, messages, nodes, sanitize
 from autograder.grading import submission as intake
-from autograder.grading.execution import Cell, Evaluated, Times, evaluate
+from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.grading.results import MIMETYPE, RESULTS, as_record
+from autograder.sandbox.limits import Limits, Times
 
 
 @dataclass(frozen=True)
@@ -43,13 +44,12 @@ class Plan:
 
 @dataclass(frozen=True)
 class Settings:
-    """How to grade. Seconds are wall time; preprocessors are class names, called with `config`."""
+    """How to grade. Preprocessors are class names, called with `config`."""
 
     extra_cells: bool = True
     run_all: bool = False
-    cell_seconds: float = 180.0
-    case_seconds: float = 15.0
-    submission_seconds: float = 1500.0
+    times: Times = Times()
+    limits: Limits = Limits()
     preprocessors: tuple[str, ...] = ()
     config: dict = field(default_factory=dict)
 
@@ -146,8 +146,10 @@ def _unpacked(data: bytes) -> _Assignment:
     )
     for name, content in given.items():
         (Path(folder.name) / name).write_bytes(content)
-    settings = {**record["settings"], "preprocessors": tuple(record["settings"]["preprocessors"])}
-    return _Assignment(plans, Settings(**settings), {name: Path(folder.name) / name for name in given}, folder, hidden)
+    settings = record["settings"]
+    plain = {**settings, "preprocessors": tuple(settings["preprocessors"])}
+    settings = Settings(**{**plain, "times": Times(**settings["times"]), "limits": Limits(**settings["limits"])})
+    return _Assignment(plans, settings, {name: Path(folder.name) / name for name in given}, folder, hidden)
 
 
 def _grade_notebook(work: _Work, name: str, plan: Plan, data: bytes, common: _Assignment, many: bool) -> None:
@@ -172,7 +174,8 @@ def _grade_notebook(work: _Work, name: str, plan: Plan, data: bytes, common: _As
         files=common.given,
         loans=prerequisites.loans(name),
         many=many,
-        times=Times(settings.cell_seconds, settings.case_seconds, settings.submission_seconds),
+        times=settings.times,
+        limits=settings.limits,
     )
     work.seconds = time.monotonic() - begin
     for cell in cells:

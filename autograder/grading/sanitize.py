@@ -25,17 +25,17 @@ from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
 from autograder.course.folder import ROOT
 from autograder.grading import nodes
-
-MAX_TEXT = 400_000  # characters of one output
-MAX_HTML = 100_000  # characters of one output in HTML
-MAX_ANSWER = 20_000  # characters of one written answer
-MAX_CODE = 100_000  # characters of one cell of code
-MAX_MARKUP = (
-    500_000  # characters of HTML, Markdown and code in a notebook; some take the square of their length to read
+from autograder.sandbox.limits import (
+    MAX_ANSWER,
+    MAX_CODE,
+    MAX_HTML,
+    MAX_MARKUP,
+    MAX_PICTURE,
+    MAX_PIXELS,
+    MAX_SHOWN,
+    MAX_TEXT,
 )
-MAX_SHOWN = 6_000_000  # characters of all that one notebook shows
-MAX_PICTURE = 2_000_000  # characters of one, in base64
-MAX_PIXELS = 50_000_000  # of one picture; a small file can hold many
+
 MAX_TAGS, MAX_UNTIDY, MAX_DEPTH = 300, 20_000, 60  # HTML of more tags or characters must be well formed, and no deeper
 MAX_COLOURS = 4_000  # changes of colour in one output; each takes time to be found
 TOO_MUCH = "[The rest of this output was too much to keep.]"

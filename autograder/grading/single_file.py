@@ -13,16 +13,14 @@ from autograder.course.folder import course_seed
 from autograder.exercise import Exercise
 from autograder.grading.channel import NoAnswer, OutOfTime
 from autograder.grading.student_process import StudentProcess
-
-SECONDS = 10.0  # one file, all cases together
-MAX_SOURCE = 1 << 20
+from autograder.sandbox.limits import FILE_SECONDS, MAX_SOURCE
 
 
 class Unreadable(Exception):
     """A file that cannot be graded at all: missing, no text, too large, or no Python."""
 
 
-def grade_file(path: Path, exercise: Exercise, seed: int | None = None, seconds: float = SECONDS) -> Report:
+def grade_file(path: Path, exercise: Exercise, seed: int | None = None, seconds: float = FILE_SECONDS) -> Report:
     """Grade a Python file that defines the exercise's function or class. Raises Unreadable."""
     return grade_source(read_source(path), path.name, exercise, seed, seconds)
 
@@ -53,7 +51,7 @@ def read_source(path: Path) -> str:
 
 
 def grade_source(
-    source: str, filename: str, exercise: Exercise, seed: int | None = None, seconds: float = SECONDS
+    source: str, filename: str, exercise: Exercise, seed: int | None = None, seconds: float = FILE_SECONDS
 ) -> Report:
     """Grade Python source in a separate process; scores are computed here, from the arrays that come back.
 

@@ -13,10 +13,9 @@ from pathlib import Path
 from attnlab import codec
 from autograder.grading.channel import NO_FORM, Channel, Died, NoAnswer, OutOfTime, checked_outcome
 from autograder.sandbox import bubblewrap
+from autograder.sandbox.limits import FILE_LIMITS, START_SECONDS
 
 WORKER = Path(codec.__file__).with_name("worker.py")
-LIMITS = bubblewrap.Limits(mapped=8192 * bubblewrap.MB, file_size=16 * bubblewrap.MB)
-START_SECONDS = 60.0  # for the interpreter, NumPy and PyTorch; the student's time starts after it
 
 
 class StudentProcess:
@@ -34,7 +33,7 @@ class StudentProcess:
         needs_torch = "torch" in source or lent and lent["sources"]  # slow to import, and not by the student's fault
         program = [sys.executable, "-I", "-B", str(WORKER), *(["torch"] if needs_torch else [])]
         confine = bubblewrap.Jail if bubblewrap.required() and not bubblewrap.problem() else bubblewrap.Unconfined
-        self._jail = confine(program, limits=LIMITS, environment={"MPLBACKEND": "agg"})
+        self._jail = confine(program, limits=FILE_LIMITS, environment={"MPLBACKEND": "agg"})
 
     def __enter__(self):
         self._process = self._jail.__enter__().process

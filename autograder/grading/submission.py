@@ -17,12 +17,7 @@ import nbformat
 import numpy as np
 
 from autograder.grading import nodes
-
-MAX_NOTEBOOK = 32 << 20  # bytes; outputs, which are not looked at, are most of a large one
-MAX_SOURCE = 1 << 20  # characters of one cell
-MAX_CELLS = 2000
-MAX_NESTING = 100
-MAX_PARTS = 4_000_000  # of its JSON
+from autograder.sandbox.limits import MAX_CELLS, MAX_NESTING, MAX_NOTEBOOK, MAX_PARTS, MAX_SOURCE
 
 
 class Refused(Exception):

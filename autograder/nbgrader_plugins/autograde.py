@@ -27,15 +27,16 @@ from nbgrader.api import MissingEntry
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import AssignLatePenalties
-from traitlets import Any, Bool, Float, List, Unicode
+from traitlets import Any, Bool, Float, Int, List, Unicode
 
-from autograder.grading.in_this_process import InThisProcess
 from autograder.course import catalog
 from autograder.errors import CourseError
 from autograder.gradebook.writer import Writer
 from autograder.grading import grade_submission, hidden_tests, messages, submission
+from autograder.grading.in_this_process import InThisProcess
 from autograder.nbgrader_plugins import feedback
 from autograder.sandbox import bubblewrap
+from autograder.sandbox.limits import MB, Limits, Times
 
 MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every process that grades is handed
 
@@ -62,9 +63,13 @@ class TrustedAutograde(Autograde):
         ["*"],
         help="Patterns of the instructor's own files beside the source notebook that code may read in the jail.",
     ).tag(config=True)
-    cell_seconds = Float(180.0, help="Wall time of one cell.").tag(config=True)
-    case_seconds = Float(15.0, help="Wall time of one question to an answer.").tag(config=True)
-    submission_seconds = Float(1500.0, help="Wall time of one notebook.").tag(config=True)
+    cell_seconds = Float(Times.cell, help="Wall time of one cell.").tag(config=True)
+    case_seconds = Float(Times.case, help="Wall time of one question to an answer.").tag(config=True)
+    submission_seconds = Float(Times.submission, help="Wall time of one notebook.").tag(config=True)
+    memory_mb = Int(
+        Limits.memory // MB, min=512, help="Memory of all processes of one submission together, in megabytes."
+    ).tag(config=True)
+    processes = Int(Limits.processes, min=32, help="Processes and threads of one submission.").tag(config=True)
     autograde_preprocessors = List(["nbgrader.preprocessors.IgnorePattern", "nbgrader.preprocessors.LimitOutput"]).tag(
         config=True
     )
@@ -103,7 +108,7 @@ class TrustedAutograde(Autograde):
         return todo
 
     def grade(self, todo: list[tuple[str, str]]) -> None:
-        """Grade submissions and enter each as soon as it is done. Raises NbGraderException with a line that says why."""
+        """Grade submissions and enter each as soon as it is done. Raises NbGraderException with a line saying why."""
         if not todo:
             return
         try:
@@ -198,9 +203,8 @@ class TrustedAutograde(Autograde):
         settings = grade_submission.Settings(
             self.extra_cells,
             self.run_all,
-            self.cell_seconds,
-            self.case_seconds,
-            self.submission_seconds,
+            Times(self.cell_seconds, self.case_seconds, self.submission_seconds),
+            Limits(memory=self.memory_mb * MB, processes=self.processes),
             tuple(self.autograde_preprocessors),
             {kind: dict(self.config[kind]) for kind in kinds if kind in self.config},
         )

@@ -1,8 +1,8 @@
-"""Jails that are forked from a warm process: the same confinement as `jail.Jail`, without seconds of imports.
+"""Jails that are forked from a warm process: the same confinement as `bubblewrap.Jail`, without seconds of imports.
 
 A grading process has one server for notebooks that use PyTorch and one for those that do not, whose forks cost half as
 much; each is started when it is first wanted. They hold nothing of any submission, so nothing can pass from one to the
-next. A server that does not do its work is given up, and a jail is started the slow way.
+next. Where a server does not do its work, it is given up, and a jail is started cold.
 """
 
 from __future__ import annotations
@@ -18,27 +18,17 @@ import struct
 import subprocess
 import sys
 import threading
-from pathlib import Path
 
-from attnlab import codec
 from autograder.sandbox import bubblewrap
-from autograder.sandbox.bubblewrap import HOME, LIMITED, Limits
+from autograder.sandbox.cgroup import Group
+from autograder.sandbox.limits import FORK_SECONDS, START_SECONDS, Limits
 
-SERVER = Path(__file__).with_name("inside") / "fork_server.py"
 COLD = "AUTOGRADER_COLD"
 IDLE_SECONDS = 300  # for which a server waits for the next submission
-START_SECONDS, FORK_SECONDS = 60.0, 15.0
 FORKS = 500  # from one server; then comes a new one, whatever a library may have piled up in it
 MAX_FILES = 32 << 20  # bytes of given files that are copied into a jail
-
-
-PLAIN = [
-    "matplotlib.pyplot",
-    "attnlab.check",
-    "attnlab.data",
-    "attnlab.mine",
-    "attnlab.widgets",
-]  # what notebooks import
+# What notebooks import.
+PLAIN = ["matplotlib.pyplot", "attnlab.check", "attnlab.data", "attnlab.mine", "attnlab.widgets"]
 TORCH = ["torch", "torch.nn.functional", *PLAIN]
 
 
@@ -47,55 +37,31 @@ class NotWarm(Exception):
 
 
 class Server:
-    """A warm process that has these libraries loaded, in a jail of its own."""
+    """A warm process that has these libraries loaded, in a jail of its own, ready. Raises NotWarm."""
 
     def __init__(self, libraries: list[str]):
-        self.control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.forks = 0
-        with other:
-            program = [
-                sys.executable,
-                "-I",
-                "-B",
-                f"{HOME}/{SERVER.name}",
-                str(Path(codec.__file__).parent),
-                str(LIMITED),
-                str(other.fileno()),
-                str(IDLE_SECONDS),
-                *libraries,
-            ]
-            command = [*bubblewrap.bubblewrap({SERVER.name: SERVER}, Limits(), {}, server=True), "--", *program]
-            self.process = subprocess.Popen(
-                command,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                cwd="/",
-                pass_fds=(other.fileno(),),
-                start_new_session=True,
-                env={"PATH": "/usr/bin:/bin:/usr/sbin:/sbin"},
-            )
-
-    def wait_until_ready(self) -> None:
-        """Raises NotWarm."""
+        self.control, other = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.control.settimeout(START_SECONDS)
-        try:
-            if self.control.recv(16) != b"ready":
-                raise NotWarm("the fork server did not start")
-        except OSError:
-            raise NotWarm("the fork server did not start in time") from None
+        with other:
+            program = [sys.executable, "-I", "-B", str(bubblewrap.INSIDE / "fork_server.py"), str(bubblewrap.ATTNLAB)]
+            program += [str(other.fileno()), str(IDLE_SECONDS), *libraries]
+            command = [*bubblewrap.command_line({}, Limits(), {}, server=True), "--", *program]
+            self.process = bubblewrap.start(command, (other.fileno(),), subprocess.DEVNULL)
+        with contextlib.suppress(OSError):
+            if self.control.recv(16) == b"ready":
+                return
+        self.close()
+        raise NotWarm("the fork server did not start")
 
     @property
     def usable(self) -> bool:
         return self.process.poll() is None and self.forks < FORKS
 
     def fork(self, order: dict, descriptors: list[int]) -> None:
-        """Raises NotWarm."""
+        """Raises OSError."""
         self.forks += 1
-        try:
-            socket.send_fds(self.control, [json.dumps(order).encode()], descriptors)
-        except OSError as error:
-            raise NotWarm(f"the fork server is gone: {error}") from None
+        socket.send_fds(self.control, [json.dumps(order).encode()], descriptors)
 
     def close(self) -> None:
         self.control.close()
@@ -113,29 +79,20 @@ def wanted() -> bool:
 
 
 def server(torch: bool = True) -> Server:
-    """This process's server with or without PyTorch, ready. Raises NotWarm."""
+    """This process's server with or without PyTorch. Raises NotWarm."""
     with _one_at_a_time:
-        if torch not in _servers or not _servers[torch].usable:
-            _close(torch)
+        if torch in _servers and not _servers[torch].usable:
+            _servers.pop(torch).close()
+        if torch not in _servers:
             _servers[torch] = Server(TORCH if torch else PLAIN)
-            try:
-                _servers[torch].wait_until_ready()
-            except NotWarm:
-                _close(torch)
-                raise
         return _servers[torch]
-
-
-def _close(torch: bool) -> None:
-    if torch in _servers:
-        _servers.pop(torch).close()
 
 
 def give_up() -> None:
     """End the servers. The next that is wanted is a new one."""
     with _one_at_a_time:
-        for torch in list(_servers):
-            _close(torch)
+        while _servers:
+            _servers.popitem()[1].close()
 
 
 atexit.register(give_up)
@@ -148,107 +105,72 @@ class WarmJail(bubblewrap.Jail):
     program: the command line, or [] for the process that runs notebooks; torch: whether that has PyTorch loaded
     """
 
-    def __init__(
-        self,
-        program: list[str],
-        *,
-        files: dict[str, Path] | None = None,
-        pass_fds: tuple[int, ...] = (),
-        limits: Limits = Limits(),
-        environment: dict[str, str] | None = None,
-        torch: bool = True,
-    ):
-        self._torch, self.limits, self._files, self._pass_fds = torch, limits, files or {}, pass_fds
+    def __init__(self, program: list[str], *, torch: bool = True, pass_fds: tuple[int, ...] = (), **options):
+        super().__init__(program, **options)
+        self._torch, self._pass_fds = torch, pass_fds
         self.passed = tuple(range(3, 3 + len(pass_fds)))
-        self._order = {
-            "program": program,
-            "environment": environment or {},
-            "scratch": limits.scratch,
-            "limits": bubblewrap.limit_arguments(limits),
-        }
-        self._group = bubblewrap.Group.make(limits)
 
     def __enter__(self):
-        with contextlib.ExitStack() as ends, contextlib.ExitStack() as held:
-            held.callback(self._group.remove)
-            files = {name: ends.enter_context(open(path, "rb")) for name, path in self._given_files().items()}
-            if sum(os.fstat(file.fileno()).st_size for file in files.values()) > MAX_FILES:
-                raise NotWarm("the given files are too large to be copied")
-            announce, announce_end = socket.socketpair()
-            held.enter_context(announce)
-            ends.enter_context(announce_end)
-            reads_in, stdin = os.pipe()
-            stdout, writes_out = os.pipe()
-            ends.callback(os.close, reads_in)
-            ends.callback(os.close, writes_out)
-            process = _Forked(os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"))
-            held.callback(process.close)
-            held.callback(process.kill)
-            announce.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
-            server(self._torch).fork(
-                {**self._order, "files": list(files)},
-                [
-                    announce_end.fileno(),
-                    reads_in,
-                    writes_out,
-                    *(file.fileno() for file in files.values()),
-                    *self._pass_fds,
-                ],
-            )
-            announce_end.close()
-            process.be(_number(announce))
+        self.group, self.process = Group.make(self.limits), _Forked()
+        with contextlib.ExitStack() as failed:
+            failed.callback(self.__exit__)
             try:
-                self._group.take_in(process.pid)
+                self._fork()
             except OSError as error:
-                process.kill()
-                raise NotWarm(f"its control group does not take it: {error}") from None
-            announce.send(b".")
-            _next_words(announce)
-            announce.close()
-            self.process = process
-            held.pop_all()
+                raise NotWarm(f"the fork server made no process: {error}") from None
+            failed.pop_all()
         return self
 
-    def __exit__(self, *exc):
-        super().__exit__(*exc)
-        self.process.close()
-
-    def _given_files(self) -> dict[str, Path]:
-        fonts = {f".cache/matplotlib/{path.name}": path for path in bubblewrap.font_cache()}
-        return {**fonts, **self._files}
+    def _fork(self) -> None:
+        """Raises NotWarm or OSError."""
+        order = {
+            "program": self.program,
+            "environment": self.environment,
+            "scratch": self.limits.scratch,
+            "limits": self.limits.rlimits(),
+            "files": list(self.files),
+        }
+        with contextlib.ExitStack() as ends:
+            for end in self.process.ends:
+                ends.callback(os.close, end)
+            announce, other = map(ends.enter_context, socket.socketpair())
+            announce.settimeout(FORK_SECONDS)
+            announce.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+            files = [ends.enter_context(open(path, "rb")).fileno() for path in self.files.values()]
+            if sum(os.fstat(file).st_size for file in files) > MAX_FILES:
+                raise NotWarm("the given files are too large to be copied")
+            given = [other.fileno(), *self.process.ends, *files, *self._pass_fds]
+            server(self._torch).fork(order, given)
+            other.close()
+            self.process.hold(_next_word(announce))
+            self.group.take_in(self.process.pid)
+            announce.send(b".")
+            _next_word(announce)
 
     def last_words(self) -> str:
         return "the process that was forked for it ended"
 
 
-def _next_words(announce: socket.socket) -> list:
-    """What the kernel tells of the process at the other end, which says that it got on. Raises NotWarm."""
-    announce.settimeout(FORK_SECONDS)
-    try:
-        said, told, *_ = announce.recvmsg(200, socket.CMSG_SPACE(12))
-    except OSError:
-        raise NotWarm("the fork server made no process in time") from None
-    if said != b".":
+def _next_word(announce: socket.socket) -> int:
+    """Wait for the process at the other end to say that it got on; returns its number in this namespace, which the
+    kernel tells. Raises NotWarm or OSError."""
+    said, told, *_ = announce.recvmsg(200, socket.CMSG_SPACE(12))
+    if said != b"." or not told:
         raise NotWarm(said[1:].decode("utf-8", "replace") or "the process that was forked ended")
-    return told
-
-
-def _number(announce: socket.socket) -> int:
-    """The number, in this namespace, of the process at the other end. Raises NotWarm."""
-    for level, kind, data in _next_words(announce):
-        if (level, kind) == (socket.SOL_SOCKET, socket.SCM_CREDENTIALS):
-            return struct.unpack("3i", data)[0]
-    raise NotWarm("the kernel does not tell which process it is")
+    return struct.unpack("3i", told[0][2])[0]
 
 
 class _Forked:
-    """The first process of a jail's namespace, by its number: what of `subprocess.Popen` a jail's user needs."""
+    """The first process of a jail's namespace: what of `subprocess.Popen` a jail's user needs."""
 
-    def __init__(self, stdin, stdout):
-        self.stdin, self.stdout, self.stderr = stdin, stdout, open(os.devnull, "rb")
-        self.pid, self._handle = 0, None
+    def __init__(self):
+        reads, stdin = os.pipe()
+        stdout, writes = os.pipe()
+        self.ends = [reads, writes]  # the process's own
+        self.stdin, self.stdout, self.stderr = os.fdopen(stdin, "wb"), os.fdopen(stdout, "rb"), open(os.devnull, "rb")
+        self._handle = None
 
-    def be(self, pid: int) -> None:
+    def hold(self, pid: int) -> None:
         """Hold the process; it waits for a word of ours, so the number is still its own."""
         self.pid, self._handle = pid, os.pidfd_open(pid)
 
@@ -258,14 +180,8 @@ class _Forked:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
-    def wait(self, timeout: float | None = None) -> None:
-        if self._handle is not None and not select.select([self._handle], [], [], timeout)[0]:
-            raise subprocess.TimeoutExpired("a forked process", timeout)
-
-    def close(self) -> None:
-        for stream in (self.stdin, self.stdout, self.stderr):
-            with contextlib.suppress(OSError):
-                stream.close()
+    def wait(self) -> None:
         if self._handle is not None:
+            select.select([self._handle], [], [])
             os.close(self._handle)
             self._handle = None

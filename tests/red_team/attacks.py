@@ -856,7 +856,7 @@ attack(
     "the worker's own parts are replaced by some that report success",
     beside("""
     import gc, sys, types
-    module = sys.modules.get("attnlab.notebook_worker")  # so it is in a fork of the warm process
+    module = sys.modules.get("notebook_session")  # so it is in a fork of the warm process
     worker = vars(module) if module else next(
         thing.__globals__ for thing in gc.get_objects()
         if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")
@@ -1324,7 +1324,7 @@ attack(
     "inputs in an outcome's names and reasons",
     beside("""
     import gc, sys, types
-    module = sys.modules.get("attnlab.notebook_worker")  # so it is in a fork of the warm process
+    module = sys.modules.get("notebook_session")  # so it is in a fork of the warm process
     worker = vars(module) if module else next(
         thing.__globals__ for thing in gc.get_objects()
         if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")

@@ -1,19 +1,18 @@
 """A warm process in a jail of its own, from which the process of each submission is forked, in fresh namespaces.
 
-Run as `fork_server.py ATTNLAB LIMITED CONTROL SECONDS LIBRARY...`: where the package and `limited.py` lie, the socket
-that orders come by, for how long nobody may want anything before it ends, and what to load. It never runs a student's
-code itself. An order is JSON with descriptors: {"program", "environment", "limits", "scratch", "files"}, and
-the sockets and pipes of the new process: announce, standard input and output, the files, and what is passed on to it.
+Run as `fork_server.py ATTNLAB CONTROL SECONDS LIBRARY...`: where that package lies, the socket that orders come by, for
+how long to wait for the next order before ending, and what to load. It never runs a student's code itself. An order is
+JSON with descriptors: {"program", "environment", "limits", "scratch", "files"}, and the sockets and pipes of the new
+process: announce, standard input and output, the files, and what is passed on to it.
 
 A new process has namespaces of its own (users, mounts, processes, network, IPC, host name, control groups) inside of
 those of the server's jail, which is the wall behind the wall. It says over `announce` that it is there, by which the
 grader learns its number; waits until the grader has put it into its control group; gives up every right; sets the
 limits; says that all of it was done; and becomes the program, or, where none is named, goes on as
-`attnlab/notebook_worker.py` with everything loaded.
+`notebook_session.py` with everything loaded.
 """
 
 import ctypes
-import errno
 import fcntl
 import gc
 import importlib
@@ -35,22 +34,16 @@ READ_ONLY, NO_SUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
 REMOUNT, BIND, RECURSIVE, PRIVATE = 32, 4096, 16384, 1 << 18
 NOBODY = 65534
 LARGE, COLLAPSE = 2 << 20, 25  # bytes of a large page; MADV_COLLAPSE
-LINUX = ctypes.CDLL(None, use_errno=True)
+LIBC = ctypes.CDLL(None, use_errno=True)
 
 
-def main(attnlab: str, limited: str, control: str, seconds: str, *libraries: str) -> None:
+def main(attnlab: str, control: str, seconds: str, *libraries: str) -> None:
     control = socket.socket(fileno=int(control))
-    sys.path[0:1] = []  # the folder of this script
-    _load("attnlab", f"{attnlab}/__init__.py")
-    limits = _load("limited", limited)
-    notebook_worker = importlib.import_module("attnlab.notebook_worker")
-    shell = warm_up(notebook_worker, libraries)
+    limits, session = _load("set_limits"), _load("notebook_session")
+    shell = warm_up(session, libraries)
     use_large_pages()
-    uncover_proc()
-
-    def work_on_a_notebook() -> None:
-        notebook_worker.serve(shell, *notebook_worker.take_over())
-
+    for place in reversed(_mounted_below("/proc")):  # where parts of /proc are covered, no other may be mounted
+        _call("umount2", place.encode(), 0)
     control.send(b"ready")
     while select.select([control], [], [], float(seconds))[0]:
         order, descriptors, *_ = socket.recv_fds(control, MAX_ORDER, MAX_DESCRIPTORS)
@@ -60,7 +53,8 @@ def main(attnlab: str, limited: str, control: str, seconds: str, *libraries: str
         if not child:
             try:
                 descriptors = _in_order(descriptors)
-                start(json.loads(order), descriptors, limits, work_on_a_notebook)
+                start(json.loads(order), descriptors, limits)
+                session.serve(shell, *session.take_over())
             except BaseException as error:  # the grader starts another process the slow way
                 os.write(descriptors[0], f"!{error}"[:200].encode("utf-8", "replace"))
             finally:
@@ -70,18 +64,17 @@ def main(attnlab: str, limited: str, control: str, seconds: str, *libraries: str
         os.waitpid(child, 0)
 
 
-def _load(name: str, path: str):
-    """A module or package by its location: no folder is put on the path."""
-    folders = [os.path.dirname(path)] if path.endswith("__init__.py") else None
-    spec = importlib.util.spec_from_file_location(name, path, submodule_search_locations=folders)
+def _load(name: str):
+    """A module beside this one by its location: the folder is not on the path."""
+    spec = importlib.util.spec_from_file_location(name, f"{os.path.dirname(__file__)}/{name}.py")
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module
 
 
-def warm_up(notebook_worker, libraries):
+def warm_up(session, libraries):
     """Load the libraries, draw a figure, and make the shell that cells will run in. No thread is started."""
-    shell = notebook_worker.make_shell()
+    shell = session.make_shell()
     for library in libraries:
         importlib.import_module(library)
     if "torch" in sys.modules:
@@ -108,13 +101,7 @@ def use_large_pages() -> None:
     for place, rights, _, _, inode, *_ in maps:
         begin, end = (int(number, 16) for number in place.split("-"))
         if rights == "rw-p" and inode == "0" and end - begin >= LARGE:
-            LINUX.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), COLLAPSE)
-
-
-def uncover_proc() -> None:
-    """Take away what bubblewrap has mounted over parts of /proc: where parts are hidden, nobody may mount another."""
-    for place in reversed(_mounted_below("/proc")):
-        _must(LINUX.umount2(place.encode(), 0), f"umount {place}")
+            LIBC.madvise(ctypes.c_void_p(begin), ctypes.c_size_t(end - begin), COLLAPSE)
 
 
 def _mounted_below(folder: str) -> list[str]:
@@ -124,11 +111,14 @@ def _mounted_below(folder: str) -> list[str]:
     return [place for place in places if place.startswith(folder + "/")]
 
 
-def start(order: dict, descriptors: list[int], limits, go_on) -> None:
-    """In a fork of the server: make the namespaces, and in them the first process, which makes the program's."""
+def start(order: dict, descriptors: list[int], limits) -> None:
+    """In a fork of the server: make the namespaces, and in them the first process, which makes the program's.
+
+    Returns in the process that is to run a notebook, where no program is named.
+    """
     announce = descriptors[0]
     user, group = os.getuid(), os.getgid()
-    _must(LINUX.unshare(NEW), "unshare")
+    _call("unshare", NEW)
     for name, text in (("setgroups", "deny"), ("uid_map", f"{NOBODY} {user} 1"), ("gid_map", f"{NOBODY} {group} 1")):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
@@ -136,11 +126,11 @@ def start(order: dict, descriptors: list[int], limits, go_on) -> None:
         os._exit(0)
     os.setsid()
     os.write(announce, b".")
-    if os.read(announce, 1) != b".":  # nobody waits for it any more
+    if os.read(announce, 1) != b".":  # the grader has given it up
         os._exit(1)
     files = dict(zip(order["files"], descriptors[3:]))
     home = os.environ["HOME"]
-    _mount_own_folders(home, int(order["scratch"]), files)
+    _mount_own_folders(home, order["scratch"], files)
     _raise_loopback()
     _give_up_rights()
     limits.limit([int(value) for value in order["limits"]])
@@ -150,7 +140,11 @@ def start(order: dict, descriptors: list[int], limits, go_on) -> None:
     os.write(announce, b".")
     child = os.fork()
     if child:
-        _wait_as_first(child, descriptors)
+        for descriptor in descriptors:
+            os.close(descriptor)
+        while os.wait()[0] != child:  # as the first process of the namespace, reap the others
+            pass
+        os._exit(0)  # and the namespace ends with it
     passed = descriptors[3 + len(files) :]
     for number, descriptor in enumerate([descriptors[1], descriptors[2], os.open(os.devnull, os.O_WRONLY), *passed]):
         os.dup2(descriptor, number, inheritable=True)
@@ -159,37 +153,35 @@ def start(order: dict, descriptors: list[int], limits, go_on) -> None:
     if order["program"]:
         os.execv(order["program"][0], order["program"])
     _draw_new_seeds()
-    go_on()
 
 
 def _in_order(descriptors: list[int]) -> list[int]:
-    """The descriptors from HIGH on, and none besides them that somebody could find."""
+    """The descriptors from HIGH on, and no others that could be found."""
     for number, descriptor in enumerate(descriptors):
         os.dup2(descriptor, HIGH + number, inheritable=True)
     os.closerange(3, HIGH)
     return [HIGH + number for number in range(len(descriptors))]
 
 
-def _must(result: int, what: str) -> None:
-    if result < 0:
+def _call(name: str, *arguments) -> None:
+    """Call the C library. Raises OSError."""
+    if getattr(LIBC, name)(*arguments) < 0:
         number = ctypes.get_errno()
-        raise OSError(number, f"{what}: {os.strerror(number)}")
+        raise OSError(number, f"{name}{arguments}: {os.strerror(number)}")
 
 
 def _mount(source: str, target: str, kind: str = "", flags: int = 0, data: str = "") -> None:
-    _must(
-        LINUX.mount(
-            *(text.encode() or None for text in (source, target, kind)), ctypes.c_ulong(flags), data.encode() or None
-        ),
-        f"mount {target}",
-    )
+    source, target, kind, data = (text.encode() or None for text in (source, target, kind, data))
+    _call("mount", source, target, kind, ctypes.c_ulong(flags), data)
 
 
 def _mount_own_folders(home: str, scratch: int, files: dict[str, int]) -> None:
     """Fresh folders in memory in place of the server's, and the given files in the home folder, not to be changed."""
     _mount("none", "/", flags=RECURSIVE | PRIVATE)
-    kept = [(place, os.open(place, os.O_PATH)) for place in _mounted_below("/tmp")]  # Python, if it lies there
-    for folder in ("/tmp", "/dev/shm", home):
+    own = ("/tmp", "/dev/shm", home)
+    # What the server's jail has mounted there: the list of fonts, and Python and `attnlab` if they lie there.
+    kept = [(place, os.open(place, os.O_PATH)) for folder in own for place in _mounted_below(folder)]
+    for folder in own:
         _mount("tmpfs", folder, "tmpfs", NO_SUID | NO_DEVICES, f"size={scratch},mode=0755")
     for place, held in kept:
         if os.path.isdir(f"/proc/self/fd/{held}"):
@@ -212,31 +204,19 @@ def _mount_own_folders(home: str, scratch: int, files: dict[str, int]) -> None:
 
 
 def _raise_loopback() -> None:
-    """A network of its own has no loopback until somebody raises it."""
+    """In a new network namespace the loopback interface is down."""
     with socket.socket() as any_socket:
         fcntl.ioctl(any_socket, 0x8914, struct.pack("16sH14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
 
 
 def _give_up_rights() -> None:
-    """Nothing is left that this process was allowed in its own namespaces, and nothing can be had by a program."""
-    LINUX.prctl(38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
-    LINUX.prctl(47, 4, 0, 0, 0)  # PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL
-    for right in range(64):
-        if LINUX.prctl(24, right, 0, 0, 0) < 0:  # PR_CAPBSET_DROP
-            if ctypes.get_errno() != errno.EINVAL:
-                _must(-1, "giving up rights")
-            break  # past the last that this kernel knows
-    _must(LINUX.capset(struct.pack("Ii", 0x20080522, 0), struct.pack("6I", *[0] * 6)), "giving up rights")
-
-
-def _wait_as_first(child: int, descriptors: list[int]) -> None:
-    """Be the first process of the namespace: bury the others, and end, and all with it, when the program's ended."""
-    for descriptor in descriptors:
-        os.close(descriptor)
-    while True:
-        ended, _ = os.wait()
-        if ended == child:
-            os._exit(0)
+    """Drop every capability, for good: no program can get one back."""
+    _call("prctl", 38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
+    _call("prctl", 47, 4, 0, 0, 0)  # PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL
+    with open("/proc/sys/kernel/cap_last_cap") as file:
+        for capability in range(int(file.read()) + 1):
+            _call("prctl", 24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
+    _call("capset", struct.pack("Ii", 0x20080522, 0), struct.pack("6I", *[0] * 6))
 
 
 def _draw_new_seeds() -> None:

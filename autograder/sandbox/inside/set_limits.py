@@ -1,6 +1,6 @@
 """The first program in a jail: sets limits on itself, which nothing in it can raise, and becomes the program named.
 
-Run as `limited.py MAPPED PROCESSES OPEN_FILES FILE_SIZE CPU_SECONDS PROGRAM...`. It uses the standard library alone.
+Run as `set_limits.py MAPPED PROCESSES OPEN_FILES FILE_SIZE CPU_SECONDS PROGRAM...`. It uses the standard library alone.
 """
 
 import ctypes

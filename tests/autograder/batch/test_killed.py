@@ -20,7 +20,7 @@ from autograder.course import catalog
 from autograder.course.folder import ROOT
 from autograder.grading import channel
 from autograder.grading.execution import Cell, evaluate
-from autograder.sandbox import bubblewrap
+from autograder.sandbox import bubblewrap, cgroup
 from tests.autograder import processes, small_course
 from tests.autograder.honest import PENALTY
 
@@ -164,7 +164,7 @@ def left_over(course: Path, pids: list[int]) -> list[str]:
     found = [str(path) for path in (course / ".grading").glob("*")]
     found += [str(path) for path in course.glob("gradebook.db-*")]
     for pid in pids:
-        found += [str(path) for path in bubblewrap.CGROUPS.glob(f"**/attention-{pid}-*")]
+        found += [str(path) for path in cgroup.CGROUPS.glob(f"**/attention-{pid}-*")]
     return found + [f"process {pid}" for pid in processes.jails()]
 
 

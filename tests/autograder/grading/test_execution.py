@@ -82,7 +82,7 @@ def test_a_cell_that_ends_or_hangs_is_left_out_and_the_rest_is_graded(cell, said
 
 def test_an_endless_loop_that_can_be_stopped_loses_no_state():
     done = run(IMPORT, "kept = 1\nwhile True: pass", RIGHT, "check", "print(kept)")
-    assert points(done) == 4 and text(done, 4) == "1\n" and done.outputs[1][0]["ename"] == "OutOfTime"
+    assert points(done) == 4 and text(done, 4) == "1\n" and done.outputs[1][0]["ename"] == "CellTimeout"
 
 
 @pytest.mark.parametrize(

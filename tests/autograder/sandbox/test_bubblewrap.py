@@ -14,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from autograder.course.folder import ROOT
-from autograder.sandbox import bubblewrap
-from autograder.sandbox.bubblewrap import MB, Jail, Limits, NoJail, Unconfined
+from autograder.sandbox import bubblewrap, cgroup
+from autograder.sandbox.bubblewrap import Jail, NoJail, Unconfined
+from autograder.sandbox.limits import MB, Limits
 
-LIMITS = Limits(
-    memory=128 * MB, mapped=512 * MB, processes=32, open_files=64, file_size=4 * MB, scratch=8 * MB, cpu_seconds=30
-)
+LIMITS = Limits(memory=128 * MB, processes=32, open_files=64, file_size=4 * MB, scratch=8 * MB, cpu_seconds=30)
 
 
 @pytest.fixture(params=[Jail, Unconfined])
@@ -33,7 +32,7 @@ def confine(request):
 def groups(needs_jail):
     """The folders of the control groups of a running jail."""
     with Jail([sys.executable, "-I", "-S", "-c", "input()"], limits=LIMITS) as held:
-        found = list(held._group.folders)
+        found = list(held.group.folders)
         if not found:
             pytest.skip("no control groups can be made here (root can, where they are mounted)")
         yield held, found
@@ -72,14 +71,15 @@ def ends(mark: str) -> bool:
 # What it sees ------------------------------------------------------------------------------------------------------
 
 
-def test_of_this_checkout_it_sees_the_students_package_and_its_first_program(needs_jail):
+def test_of_this_checkout_it_sees_the_students_package_and_what_is_inside(needs_jail):
     seen = told(Jail, f"[os.path.join(d, f) for d, _, fs in os.walk({str(ROOT)!r}) for f in fs]")
     outside = {
         path
         for path in seen
         if not Path(path).is_relative_to(ROOT / "attnlab") and not Path(path).is_relative_to(sys.prefix)
     }
-    assert outside == {str(bubblewrap.LIMITED)} and str(ROOT / "attnlab" / "__init__.py") in seen
+    inside = {str(path) for path in bubblewrap.INSIDE.rglob("*") if path.is_file()}
+    assert outside == inside and str(ROOT / "attnlab" / "__init__.py") in seen
 
 
 def test_its_folder_holds_the_files_it_is_given_and_they_cannot_be_changed(needs_jail, tmp_path):
@@ -164,7 +164,7 @@ def test_it_ends_with_a_grader_that_is_killed(needs_jail):
             "-c",
             f"""
 import sys
-from autograder.jail import Jail
+from autograder.sandbox.bubblewrap import Jail
 with Jail([sys.executable, "-I", "-S", "-c", "import os" + {DAEMON % mark!r}]) as held:
     print(held.process.stdout.readline(), flush=True)
     input()
@@ -210,14 +210,14 @@ def test_who_uses_more_memory_than_there_is_can_be_told(groups):
         assert held.used_up() is None
 
 
-def test_groups_of_graders_that_were_killed_are_removed_and_those_of_others_stay(groups, monkeypatch):
+def test_groups_of_graders_that_were_killed_are_removed_and_those_of_others_stay(groups):
     ended = subprocess.Popen(["true"])
     ended.wait()
     parent = groups[1][0].parent
     stale, living = parent / f"attention-{ended.pid}-1", parent / f"attention-{os.getpid()}-1"
     stale.mkdir()
     living.mkdir()
-    monkeypatch.setattr(bubblewrap, "_swept", set())
+    cgroup._sweep.cache_clear()
     try:
         with Jail(python("pass")) as held:
             held.process.wait()

@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 from autograder.course.folder import ROOT
-from autograder.sandbox import bubblewrap, doctor, fork_client
+from autograder.sandbox import bubblewrap, doctor
+from autograder.sandbox.cgroup import Group
 
 KEYS = [probe.key for probes in doctor.ROUNDS for probe in probes]
 ROOTS = {"kernel", "mounts", "namespaces", "other_sockets"}  # who is not root may be refused these anywhere
@@ -29,7 +30,7 @@ def command(**environment: str) -> subprocess.CompletedProcess:
 def can_group() -> bool:
     with bubblewrap.Jail([sys.executable, "--version"]) as held:
         held.process.wait()
-        return bool(held._group.folders)
+        return bool(held.group.folders)
 
 
 def test_it_finds_nothing_missing_where_the_jail_holds(needs_jail):
@@ -50,25 +51,19 @@ def test_it_finds_nothing_missing_where_the_jail_holds(needs_jail):
         ('_mount("proc", "/proc", "proc", READ_ONLY | NO_SUID | NO_DEVICES | NO_PROGRAMS)', "kernel"),
     ],
 )
-def test_a_hole_in_forked_jails_alone_is_found_and_named(needs_jail, monkeypatch, tmp_path, capsys, line, key):
+def test_a_hole_in_forked_jails_alone_is_found_and_named(needs_jail, monkeypatch, altered, capsys, line, key):
     if key in ROOTS and os.geteuid():
         pytest.skip("only root can")
-    source = fork_client.SERVER.read_text("utf-8")
-    broken = tmp_path / fork_client.SERVER.name
-    broken.write_text(source.replace(f"    {line}\n", "    if False:\n" if line.endswith(":") else "    pass\n"))
-    assert broken.read_text() != source
+    altered(f"    {line}\n", "    if False:\n" if line.endswith(":") else "    pass\n")
     probes = [probe for probe in doctor.ROUNDS[0] if probe.key in (key, "home")]
     monkeypatch.setattr(doctor, "ROUNDS", [probes])
-    monkeypatch.setattr(fork_client, "SERVER", broken)
     assert doctor._examine_warm() == 1
     (said,) = capsys.readouterr().out.splitlines()
     assert said.startswith("MISSING ") and next(p.title for p in probes if p.key == key) in said
 
 
-def test_where_no_jail_can_be_forked_it_says_so(needs_jail, monkeypatch, tmp_path, capsys):
-    broken = tmp_path / fork_client.SERVER.name
-    broken.write_text("raise SystemExit")
-    monkeypatch.setattr(fork_client, "SERVER", broken)
+def test_where_no_jail_can_be_forked_it_says_so(needs_jail, altered, capsys):
+    altered("import ctypes\n", "raise SystemExit\n")
     assert doctor._examine_warm() == 0
     assert capsys.readouterr().out.startswith("slow ")
 
@@ -92,12 +87,12 @@ def bare(tmp_path_factory):
     """What came of each probe with neither jail nor limits."""
     folder = tmp_path_factory.mktemp("bare")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(bubblewrap, "limited", lambda limits: [])
+        patch.setattr(bubblewrap, "set_limits", lambda limits: [])
         patch.setattr(bubblewrap, "inner_environment", lambda: dict(os.environ))
         patch.setattr(doctor, "places", lambda: [folder])
         patch.setenv("HOME", str(folder))
         found = doctor.examine(bubblewrap.Unconfined)
-    return {finding.probe.key: finding.came for finding in found}
+    return {probe.key: came for probe, came in found}
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -147,19 +142,19 @@ SIZE = str(doctor.SMALL.scratch)
 def test_a_hole_in_the_jail_is_found_and_named(needs_jail, monkeypatch, change, keys):
     if keys & ROOTS and os.geteuid():
         pytest.skip("only root can")
-    whole = bubblewrap.bubblewrap
-    monkeypatch.setattr(bubblewrap, "bubblewrap", lambda *given: change(whole(*given)))
+    whole = bubblewrap.command_line
+    monkeypatch.setattr(bubblewrap, "command_line", lambda *given: change(whole(*given)))
     assert found(monkeypatch, keys | {"home", "trace"}) == keys
 
 
 def test_limits_that_are_not_set_are_found(needs_jail, monkeypatch):
-    monkeypatch.setattr(bubblewrap, "limited", lambda limits: [])
+    monkeypatch.setattr(bubblewrap, "set_limits", lambda limits: [])
     keys = {"limits", "trace", "big_file"}
     assert found(monkeypatch, keys | {"home"}) == keys
 
 
 def test_groups_that_are_not_made_are_found(needs_jail, monkeypatch):
-    monkeypatch.setattr(bubblewrap.Group, "make", classmethod(lambda group, limits: group()))
+    monkeypatch.setattr(Group, "make", classmethod(lambda group, limits: group()))
     # The kernel holds no limit of processes against root, and holds it against all others.
     assert found(monkeypatch, {"fork", "memory", "home"}) == ({"memory"} if os.geteuid() else {"fork", "memory"})
 
@@ -168,4 +163,4 @@ def found(monkeypatch, keys: set[str]) -> set[str]:
     """Those of these probes that get through."""
     rounds = [[probe for probe in probes if probe.key in keys] for probes in doctor.ROUNDS]
     monkeypatch.setattr(doctor, "ROUNDS", list(filter(None, rounds)))
-    return {finding.probe.key for finding in doctor.examine() if finding.came}
+    return {probe.key for probe, came in doctor.examine() if came}

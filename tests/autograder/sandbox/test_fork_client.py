@@ -11,7 +11,8 @@ import pytest
 
 from autograder.course import catalog
 from autograder.grading.execution import Cell, evaluate
-from autograder.sandbox import bubblewrap, fork_client
+from autograder.sandbox import fork_client
+from autograder.sandbox.limits import MB, Limits
 from tests.autograder import processes, small_course
 
 DOT = catalog.exercise("dot")
@@ -72,7 +73,10 @@ def test_a_notebook_without_pytorch_is_forked_from_a_process_without_it(fresh):
     assert printed("import sys\nprint('tor' + 'ch' in sys.modules)") == ["False\n"]
     assert printed("import torch\nprint(torch.ones(2).sum().item(), torch.get_num_threads())") == ["2.0 1\n"]
     assert sorted(fork_client._servers) == [False, True]
-    late = "import importlib\ntorch = importlib.import_module('tor' + 'ch')\nprint(torch.ones(2).sum().item(), torch.get_num_threads())"
+    late = (
+        "import importlib\ntorch = importlib.import_module('tor' + 'ch')\n"
+        "print(torch.ones(2).sum().item(), torch.get_num_threads())"
+    )
     assert printed(late) == ["2.0 1\n"]
 
 
@@ -154,19 +158,14 @@ def test_loopback_of_its_own_works():
     assert printed(source) == ["True\n"]
 
 
-def test_where_the_server_does_not_start_a_jail_is_started_cold(fresh, monkeypatch, tmp_path):
-    (tmp_path / "fork_server.py").write_text("raise SystemExit")
-    monkeypatch.setattr(fork_client, "SERVER", tmp_path / "fork_server.py")
+def test_where_the_server_does_not_start_a_jail_is_started_cold(fresh, altered):
+    altered("import ctypes\n", "raise SystemExit\n")
     assert graded().reports["dot"].points == DOT.points
     assert not fork_client._servers
 
 
-def test_where_a_fork_fails_a_jail_is_started_cold(fresh, monkeypatch, tmp_path):
-    broken = tmp_path / "fork_server.py"
-    broken.write_text(
-        fork_client.SERVER.read_text("utf-8").replace("    _raise_loopback()\n    _give", "    1 / 0\n    _give")
-    )
-    monkeypatch.setattr(fork_client, "SERVER", broken)
+def test_where_a_fork_fails_a_jail_is_started_cold(fresh, altered):
+    altered("    _raise_loopback()\n    _give", "    1 / 0\n    _give")
     assert graded().reports["dot"].points == DOT.points
     assert not fork_client._servers
 
@@ -231,9 +230,8 @@ def test_nothing_is_left_when_it_is_given_up():
 
 
 def test_limits_hold_in_a_fork():
-    limits = bubblewrap.Limits(memory=200 * bubblewrap.MB, mapped=512 * bubblewrap.MB, processes=32, open_files=64)
-    with fork_client.WarmJail([], limits=limits) as held:
-        held.process.kill()
-        held.process.wait()
-    source = "import resource\nprint(resource.getrlimit(resource.RLIMIT_NOFILE)[0], resource.getrlimit(resource.RLIMIT_CORE))"
-    assert printed(source) == [f"{bubblewrap.Limits().open_files} (0, 0)\n"]
+    held = "[resource.getrlimit(getattr(resource, 'RLIMIT_' + name))[1] for name in ('AS', 'NPROC', 'NOFILE', 'CORE')]"
+    for limits in (Limits(), Limits(memory=1024 * MB, processes=48, open_files=64)):
+        done = evaluate([Cell(0, f"import resource\nprint({held})")], {}, limits=limits, many=True)
+        numbers = [limits.mapped, limits.processes, limits.open_files, 0]
+        assert fork_client._servers and done.outputs[0][0]["text"] == f"{numbers}\n"

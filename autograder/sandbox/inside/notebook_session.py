@@ -1,17 +1,20 @@
-"""The student's side of grading a notebook: runs its cells, then answers probes. Run as a script inside the jail.
+"""The student's side of grading a notebook: runs its cells, then answers probes. Run as a script inside the jail,
+`notebook_session.py ATTNLAB LIBRARY...`: the folder of that package, and what to load before the first cell.
 
 It speaks in frames (see `attnlab.frames`) over the descriptors it was given as standard input and output; the cells get
 streams of their own. It knows no expected value. Whatever it says may be forged by the code it runs: the grader takes
 outputs for show, and results only as numbers to compare.
 
   from the grader: {"answers": [names], "channels": [descriptors], "lent": ...}, then any of
-                   {"cell": source, "seconds": s}   run one cell
-                   {"hold": name, "last": bool}     keep the state as it is now, for that answer; no cell follows the last
+                   {"cell": source, "seconds": s, "text": n, "data": m}
+                       run one cell, and keep of what it shows n characters of printed text and m of all else
+                   {"hold": name, "last": bool}
+                       keep the state as it is now, for that answer; no cell follows the last
   to the grader:   {"started": True}, then {"outputs": [...]} for a cell, {"held": bool} for a state
 
 A state is held in a forked copy of the process (the last, in the process itself), which waits at a socket of its own
-until it is asked: {"answer": name} for what its answer has as parameters, then one question after another. So an exercise is judged as the notebook stood
-at its check, and no input reaches a process whose output is still to be shown.
+until it is asked: {"answer": name} for what its answer has as parameters, then one question after another. So an
+exercise is judged as the notebook stood at its check, and no input reaches a process whose output is still to be shown.
 """
 
 import base64
@@ -21,14 +24,11 @@ import os
 import signal
 import sys
 
-if "attnlab" not in sys.modules:  # run as a script, by its location: only the package it stands in is loaded
-    sys.path[0:1] = []
+if "attnlab" not in sys.modules:  # of the checkout that it lies in, this package alone can be imported
     import importlib.util
-    from pathlib import Path
 
-    _here = Path(__file__).resolve().parent
     _spec = importlib.util.spec_from_file_location(
-        "attnlab", _here / "__init__.py", submodule_search_locations=[str(_here)]
+        "attnlab", f"{sys.argv[1]}/__init__.py", submodule_search_locations=[sys.argv[1]]
     )
     sys.modules["attnlab"] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules["attnlab"])
@@ -36,24 +36,25 @@ if "attnlab" not in sys.modules:  # run as a script, by its location: only the p
 from attnlab import codec, frames, worker  # noqa: E402
 from attnlab.observe import describe_error, observe  # noqa: E402
 
-MAX_TEXT = 400_000  # characters a cell may print
-MAX_DATA = 2_000_000  # characters of all that a cell shows besides
 TOO_MUCH = "\n[The rest of this output was too much to keep.]\n"
 
 
 class Outputs(list):
-    """What one cell has shown so far, in the form of a notebook, and no more than is worth keeping."""
+    """What one cell has shown so far, in the form of a notebook.
 
-    def __init__(self):
+    text, data: how many characters are kept of what it prints, and of all that it shows besides
+    """
+
+    def __init__(self, text: int = 0, data: int = 0):
         super().__init__()
-        self.text = self.data = 0
+        self.text, self.data = text, data
 
     def stream(self, name: str, text: str) -> None:
-        if self.text > MAX_TEXT:
+        if self.text < 0:
             return
-        self.text += len(text)
-        if self.text > MAX_TEXT:
-            text = text[: max(0, len(text) - (self.text - MAX_TEXT))] + TOO_MUCH
+        self.text -= len(text)
+        if self.text < 0:
+            text = text[: self.text] + TOO_MUCH
         if self and self[-1].get("name") == name:
             self[-1]["text"] += text
         else:
@@ -63,12 +64,12 @@ class Outputs(list):
         plain = {}
         for mime, value in data.items():
             value = base64.b64encode(value).decode("ascii") if isinstance(value, bytes) else value
-            self.data += len(str(value))
-            if self.data > MAX_DATA:
+            self.data -= len(str(value))
+            if self.data < 0:
                 plain = {"text/plain": TOO_MUCH.strip()}
                 break
             plain[str(mime)] = value
-        if self.data - MAX_DATA < 100_000:  # said once or twice, not for each of a thousand figures
+        if self.data > -100_000:  # said once or twice, not for each of a thousand figures
             self.append({"output_type": kind, "data": plain, "metadata": dict(metadata or {}), **more})
 
 
@@ -153,16 +154,17 @@ def _words_of(error) -> str:
         return ""
 
 
-class OutOfTime(BaseException):
+class CellTimeout(BaseException):
     """This cell took longer than it may."""
 
 
-def run_cell(shell, source: str, seconds: float) -> dict:
-    shell.shown = Outputs()
+def run_cell(shell, source: str, seconds: float, text: int, data: int) -> dict:
+    """What a cell has shown, as a reply. text, data: see `Outputs`"""
+    shell.shown = Outputs(text, data)
     sys.stdout, sys.stderr = Stream("stdout", shell), Stream("stderr", shell)
 
     def late(*_):
-        raise OutOfTime(f"this cell took longer than {seconds:g} seconds")
+        raise CellTimeout(f"this cell took longer than {seconds:g} seconds")
 
     signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -256,7 +258,7 @@ def serve(shell, incoming, outgoing) -> None:
     channels = dict(zip(job["answers"], job["channels"]))
     while (request := frames.read(incoming)) is not None:
         if "cell" in request:
-            frames.write(outgoing, run_cell(shell, request["cell"], request["seconds"]))
+            frames.write(outgoing, run_cell(shell, *(request[key] for key in ("cell", "seconds", "text", "data"))))
         else:
             channel = channels.pop(request["hold"])
             if request["last"]:  # nothing will change the state any more; what comes after the answers is the end
@@ -271,7 +273,7 @@ def serve(shell, incoming, outgoing) -> None:
 def main():
     streams = take_over()
     shell = make_shell()
-    for library in sys.argv[1:]:
+    for library in sys.argv[2:]:
         importlib.import_module(library)
     serve(shell, *streams)
 

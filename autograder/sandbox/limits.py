@@ -1,0 +1,62 @@
+"""Every limit of a submission: what its process may use, how long it may take, and how much of it is read and kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+MB = 1 << 20
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What one sandbox may use. Raises ValueError where that is too little for any notebook."""
+
+    memory: int = 3072 * MB  # bytes of all its processes together, files in memory included
+    processes: int = 128  # at a time, threads included
+    open_files: int = 512  # of each process
+    file_size: int = 64 * MB  # bytes of each file
+    scratch: int = 256 * MB  # bytes of all files in each folder that it may write to
+    cpu_seconds: int = 1200  # of each process
+
+    @property
+    def mapped(self) -> int:
+        """Bytes that each process may map: PyTorch maps much more than it uses."""
+        return self.memory + 7168 * MB
+
+    def rlimits(self) -> list[str]:
+        """The arguments of `inside/set_limits.py`."""
+        return [str(n) for n in (self.mapped, self.processes, self.open_files, self.file_size, self.cpu_seconds)]
+
+
+@dataclass(frozen=True)
+class Times:
+    """Seconds of wall time."""
+
+    cell: float = 180.0  # a chapter may train a small model
+    case: float = 15.0  # one question to an answer
+    submission: float = 1500.0  # one notebook
+
+
+FILE_LIMITS = Limits(file_size=16 * MB)  # of a stand-alone file
+FILE_SECONDS = 10.0  # all cases together
+
+# The grader's own time: for the interpreter with its libraries, and for a process to be forked from a warm one.
+START_SECONDS, FORK_SECONDS = 90.0, 15.0
+
+# What is handed in
+MAX_NOTEBOOK = 32 * MB  # bytes; outputs, which are not looked at, are most of a large one
+MAX_SOURCE = 1 * MB  # characters of one cell, bytes of a stand-alone file
+MAX_CELLS = 2000
+MAX_NESTING = 100
+MAX_PARTS = 4_000_000  # of its JSON
+
+# What is shown, in characters
+MAX_TEXT = 400_000  # of what one cell prints, and of one output
+MAX_DATA = 2_000_000  # of all that one cell shows besides
+MAX_PICTURE = 2_000_000  # of one, in base64
+MAX_PIXELS = 50_000_000  # of one picture; a small file can hold many
+MAX_HTML = 100_000  # of one output in HTML
+MAX_ANSWER = 20_000  # of one written answer
+MAX_CODE = 100_000  # of one cell of code
+MAX_MARKUP = 500_000  # of HTML, Markdown and code in a notebook; some take the square of their length to read
+MAX_SHOWN = 6_000_000  # of all that one notebook shows
