@@ -17,6 +17,7 @@ import site
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 
 from autograder.course.folder import ROOT
@@ -150,11 +151,18 @@ class Unconfined(Jail):
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self.process.pid, signal.SIGKILL)
         super().__exit__(*exc)
-        for entry in Path("/proc").glob("[0-9]*/environ"):
-            with contextlib.suppress(OSError):
-                if f"ATTEMPT={self._mark}".encode() in entry.read_bytes().split(b"\0"):
-                    os.kill(int(entry.parent.name), signal.SIGKILL)
+        for pid in processes_with(f"ATTEMPT={self._mark}", "environ"):
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
         self._folder.cleanup()
+
+
+def processes_with(entry: str, kind: str) -> Iterator[int]:
+    """The processes of this machine that have an entry in their `cmdline` or `environ`."""
+    for path in Path("/proc").glob(f"[0-9]*/{kind}"):
+        with contextlib.suppress(OSError):
+            if entry.encode() in path.read_bytes().split(b"\0"):
+                yield int(path.parent.name)
 
 
 def start(command: list[str], pass_fds: tuple[int, ...], streams: int = subprocess.PIPE, cwd: str = "/", env=None):

@@ -81,8 +81,7 @@ def run() -> int:
         return 1
     findings = examine()
     for probe, came in findings:
-        said = f"MISSING  {probe.title}: student code {came}. {probe.advice}" if came else f"ok       {probe.title}"
-        print(said)
+        print(f"MISSING  {probe.title}: student code {came}. {probe.advice}" if came else f"ok       {probe.title}")
     failed = sum(came is not None for _, came in findings) + _examine_warm()
     if not bubblewrap.required():
         print(f"MISSING  the jail is switched off: {bubblewrap.NO_JAIL}=1 is set. Unset it")
@@ -149,15 +148,8 @@ def _ask(probes: list[Probe], outside: _Outside, confine, limits: Limits) -> dic
 
 def places() -> list[Path]:
     """Folders in which nothing may be made: of the system, of Python, and of this checkout."""
-    system = ["/", "/usr", "/etc", "/dev", "/var/tmp", sys.prefix, sys.base_prefix]
-    return [
-        *map(Path, system),
-        Path(os.__file__).parent,
-        ROOT,
-        bubblewrap.ATTNLAB,
-        ROOT / "autograder",
-        bubblewrap.INSIDE,
-    ]
+    system = ("/", "/usr", "/etc", "/dev", "/var/tmp", sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))
+    return [*map(Path, system), ROOT, ROOT / "autograder", bubblewrap.ATTNLAB, bubblewrap.INSIDE]
 
 
 class _Outside:
@@ -168,7 +160,7 @@ class _Outside:
 
     def __init__(self, stack: contextlib.ExitStack):
         self._stack = stack
-        self._token, mark, self._daemon = (f"doctor-{secrets.token_hex(8)}" for _ in range(3))
+        self._token, mark, daemon = (f"doctor-{secrets.token_hex(8)}" for _ in range(3))
         os.environ["ATTENTION_DOCTOR"] = mark
         stack.callback(os.environ.pop, "ATTENTION_DOCTOR")
         folder, course = stack.enter_context(tempfile.TemporaryDirectory(prefix="doctor-")), course_folder()
@@ -192,7 +184,7 @@ class _Outside:
         self.request = {
             "token": self._token,
             "mark": mark,
-            "daemon": self._daemon,
+            "daemon": daemon,
             "victim": victim.pid,
             "port": server.getsockname()[1],
             "socket": f"{folder}/socket",
@@ -211,29 +203,17 @@ class _Outside:
     def seen(self, key: str) -> str | None:
         """What only a look from outside tells. Whatever the probe left is removed."""
         if key == "write":
-            made = [
-                path
-                for path in (os.path.join(folder, self._token) for folder in self._folders)
-                if os.path.lexists(path)
-            ]
-            for path in made:
+            changed = [folder for folder in self._folders if os.path.lexists(f"{folder}/{self._token}")]
+            for folder in changed:
                 with contextlib.suppress(OSError):
-                    os.unlink(path)
-            return f"can write to {', '.join(map(os.path.dirname, made[:3]))}" if made else None
+                    os.unlink(f"{folder}/{self._token}")
+            return f"can write to {', '.join(changed[:3])}" if changed else None
         if key == "outlive":
-            deadline = time.monotonic() + 5
-            while (left := self._daemons()) and time.monotonic() < deadline:
+            deadline, daemon = time.monotonic() + 5, self.request["daemon"]
+            while (left := list(bubblewrap.processes_with(daemon, "cmdline"))) and time.monotonic() < deadline:
                 time.sleep(0.02)
             for process in left:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)
             return "is still there when the jail has ended" if left else None
         return None
-
-    def _daemons(self) -> list[int]:
-        found = []
-        for entry in Path("/proc").glob("[0-9]*/cmdline"):
-            with contextlib.suppress(OSError):
-                if self._daemon.encode() in entry.read_bytes().split(b"\0"):
-                    found.append(int(entry.parent.name))
-        return found

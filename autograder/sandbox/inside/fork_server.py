@@ -1,14 +1,13 @@
 """A warm process in a jail of its own, from which the process of each submission is forked, in fresh namespaces.
 
-Run as `fork_server.py ATTNLAB CONTROL SECONDS LIBRARY...`: where that package lies, the socket that orders come by, for
-how long to wait for the next order before ending, and what to load. It never runs a student's code itself. An order is
-JSON with descriptors: {"program", "environment", "limits", "scratch", "files"}, and the sockets and pipes of the new
-process: announce, standard input and output, the files, and what is passed on to it.
+Run as `fork_server.py ATTNLAB CONTROL SECONDS LIBRARY...`: the folder of that package, the socket that orders come by,
+how long to wait for the next order, and what to load. It never runs a student's code itself. An order is JSON with
+descriptors: {"program", "environment", "limits", "scratch", "files"}, and those of the new process: announce, standard
+input and output, the files, and what is passed on to it.
 
-A new process has namespaces of its own (users, mounts, processes, network, IPC, host name, control groups) inside of
-those of the server's jail, which is the wall behind the wall. It says over `announce` that it is there, by which the
-grader learns its number; waits until the grader has put it into its control group; gives up every right; sets the
-limits; says that all of it was done; and becomes the program, or, where none is named, goes on as
+A new process has namespaces of its own inside those of the server's jail. It says over `announce` that it is there, by
+which the grader learns its number; waits until the grader has put it into its control group; drops every capability;
+sets the limits; says that all of it was done; and becomes the program, or, where none is named, goes on as
 `notebook_session.py` with everything loaded.
 """
 
@@ -131,7 +130,8 @@ def start(order: dict, descriptors: list[int], limits) -> None:
     files = dict(zip(order["files"], descriptors[3:]))
     home = os.environ["HOME"]
     _mount_own_folders(home, order["scratch"], files)
-    _raise_loopback()
+    with socket.socket() as any_socket:  # in a new network namespace loopback is down
+        fcntl.ioctl(any_socket, 0x8914, struct.pack("16sH14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
     _give_up_rights()
     limits.limit([int(value) for value in order["limits"]])
     if not limits.refuse_calls():
@@ -152,7 +152,10 @@ def start(order: dict, descriptors: list[int], limits) -> None:
     os.environ.update(order["environment"])
     if order["program"]:
         os.execv(order["program"][0], order["program"])
-    _draw_new_seeds()
+    random.seed()  # no two submissions draw the same numbers
+    sys.modules["numpy"].random.seed()
+    if "torch" in sys.modules:
+        sys.modules["torch"].seed()
 
 
 def _in_order(descriptors: list[int]) -> list[int]:
@@ -203,12 +206,6 @@ def _mount_own_folders(home: str, scratch: int, files: dict[str, int]) -> None:
     _mount("proc", "/proc", "proc", READ_ONLY | NO_SUID | NO_DEVICES | NO_PROGRAMS)
 
 
-def _raise_loopback() -> None:
-    """In a new network namespace the loopback interface is down."""
-    with socket.socket() as any_socket:
-        fcntl.ioctl(any_socket, 0x8914, struct.pack("16sH14x", b"lo", 1))  # SIOCSIFFLAGS, IFF_UP
-
-
 def _give_up_rights() -> None:
     """Drop every capability, for good: no program can get one back."""
     _call("prctl", 38, 1, 0, 0, 0)  # PR_SET_NO_NEW_PRIVS
@@ -217,16 +214,6 @@ def _give_up_rights() -> None:
         for capability in range(int(file.read()) + 1):
             _call("prctl", 24, capability, 0, 0, 0)  # PR_CAPBSET_DROP
     _call("capset", struct.pack("Ii", 0x20080522, 0), struct.pack("6I", *[0] * 6))
-
-
-def _draw_new_seeds() -> None:
-    """No two submissions draw the same numbers, and none draws what it would have drawn from the server's state."""
-    import numpy
-
-    random.seed()
-    numpy.random.seed()
-    if "torch" in sys.modules:
-        sys.modules["torch"].seed()
 
 
 if __name__ == "__main__":

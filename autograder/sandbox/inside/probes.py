@@ -1,8 +1,7 @@
 """What hostile code would try first. `autograder.sandbox.doctor` runs this file in the jail, with nothing but Python.
 
 It reads a line of JSON: {"probes": [{"probe": name, "key": key, ...}], ...}. For each probe it prints a line of JSON:
-its key, and null if it came to nothing, or words for what it could do. Each is bounded, and takes back what it did
-where it could do it.
+its key, and null if it failed, or words for what it could do. Each is bounded, and undoes what it did.
 """
 
 import contextlib
@@ -11,7 +10,6 @@ import json
 import mmap
 import os
 import resource
-import select
 import signal
 import socket
 import sys
@@ -27,7 +25,7 @@ def read(asked):
 
 
 def write(asked):
-    """A file that can be made may lie in the jail alone, so the doctor looks for it outside, and takes it away."""
+    """A file that can be made may lie in the jail alone, so the doctor looks for it outside, and removes it."""
     for folder in asked["folders"]:
         with contextlib.suppress(OSError):
             os.close(os.open(os.path.join(folder, asked["token"]), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
@@ -37,13 +35,8 @@ def write(asked):
 
 def kernel(asked):
     """Settings of the machine. They belong to root, who may be the one who grades. Nothing is written."""
-    paths = [
-        "/proc/sys/kernel/core_pattern",
-        "/proc/sys/kernel/modprobe",
-        "/proc/sys/vm/overcommit_memory",
-        "/proc/sysrq-trigger",
-        "/proc/1/mem",
-    ]
+    settings = ("kernel/core_pattern", "kernel/modprobe", "vm/overcommit_memory")
+    paths = [*(f"/proc/sys/{setting}" for setting in settings), "/proc/sysrq-trigger", "/proc/1/mem"]
     found = [path for path in paths if _opens(path, os.O_WRONLY)]
     return f"can write to {_some(found)}" if found else None
 
@@ -66,15 +59,12 @@ def unix_socket(asked):
 
 def other_sockets(asked):
     """Sockets that do not end at the network namespace: of packets, to the hypervisor, and to the kernel's ciphers."""
+    kinds = {"PACKET": (17, socket.SOCK_RAW), "VSOCK": (40, socket.SOCK_STREAM), "ALG": (38, socket.SOCK_SEQPACKET)}
     found = []
-    for name, family, kind in (
-        ("AF_PACKET", 17, socket.SOCK_RAW),
-        ("AF_VSOCK", 40, socket.SOCK_STREAM),
-        ("AF_ALG", 38, socket.SOCK_SEQPACKET),
-    ):
+    for name, (family, kind) in kinds.items():
         with contextlib.suppress(OSError):
             socket.socket(family, kind).close()
-            found.append(name)
+            found.append(f"AF_{name}")
     return f"can open sockets of {_some(found)}" if found else None
 
 
@@ -88,18 +78,16 @@ def see(asked):
 
 
 def signals(asked):
-    try:
+    with contextlib.suppress(OSError):
         if asked["victim"] != os.getpid():
             os.kill(asked["victim"], signal.SIGCONT)  # which does nothing to a process that runs
             return "can send signals to processes of this machine"
-    except OSError:
-        return None
+    return None
 
 
 def trace(asked):
-    """A child of its own, to be on the safe side: what may trace at all may trace the first process of the jail."""
-    child = os.fork()
-    if not child:
+    """Tried on a child of its own: a process that may trace at all may trace the first process of the jail."""
+    if not (child := os.fork()):
         time.sleep(20)
         os._exit(0)
     failed = ctypes.CDLL(None).ptrace(0x4206, child, None, None)  # PTRACE_SEIZE
@@ -189,21 +177,15 @@ def memory(asked):
         if not children[-1]:
             os.close(go)
             with contextlib.suppress(Exception):
-                kept = _filled(share, own=number < 2, file_size=asked["file_size"])
-                os.write(writes, b"x")
+                kept = _filled(share, number < 2, asked["file_size"])
+                os.close(writes)
                 os.read(stays, 1)
-                del kept
-            os._exit(0)
+                os._exit(0 if kept else 1)
+            os._exit(1)
     os.close(writes)
-    filled, deadline, left = 0, time.monotonic() + 20, set(children)
-    while filled + len(children) - len(left) < 4 and time.monotonic() < deadline:
-        if select.select([reads], [], [], 0.05)[0]:
-            filled += len(os.read(reads, 4))
-        left -= {child for child in left if os.waitpid(child, os.WNOHANG)[0]}
-    held = filled == len(left) == 4
+    os.read(reads, 1)  # until each of them holds its share, or has ended
     os.close(go)
-    for child in left:
-        os.waitpid(child, 0)
+    held = [os.waitpid(child, 0)[1] for child in children] == [0] * 4
     return f"can hold {4 * share >> 20} MB, where {asked['memory'] >> 20} are allowed" if held else None
 
 
@@ -225,15 +207,12 @@ def disk(asked):
     """Many files that are each small enough."""
     found = []
     for folder in (HOME, "/tmp", "/dev/shm"):
-        made, most = [], asked["scratch"] + 4 * MB
-        try:
-            for number in range(most // MB):
-                made.append(os.path.join(folder, f"{asked['token']}-{number}"))
-                with open(made[-1], "wb") as file:
+        made = [f"{folder}/{asked['token']}-{number}" for number in range(asked["scratch"] // MB + 4)]
+        with contextlib.suppress(OSError):
+            for path in made:
+                with open(path, "wb") as file:
                     file.write(bytes(MB))
             found.append(folder)
-        except OSError:
-            pass
         for path in made:
             with contextlib.suppress(OSError):
                 os.unlink(path)
@@ -254,20 +233,17 @@ def big_file(asked):
 
 
 def processor(asked):
-    if _in_a_child(lambda: _spins(asked["cpu_seconds"] + 1)):
-        return f"can compute for more than {asked['cpu_seconds']} seconds"
-    return None
+    def spin():
+        while time.process_time() <= asked["cpu_seconds"] + 1:
+            pass
+        return True
 
-
-def _spins(seconds):
-    while time.process_time() < seconds:
-        pass
-    return True
+    return f"can compute for more than {asked['cpu_seconds']} seconds" if _in_a_child(spin) else None
 
 
 def outlive(asked):
-    """A process that has left everything behind. Whether it is still there after the jail, only the doctor can tell."""
-    (reads, writes) = os.pipe()
+    """A daemon. Whether it is still there after the jail, only the doctor can tell."""
+    reads, writes = os.pipe()
     os.set_inheritable(writes, False)  # closed when the daemon has become another program
     if not os.fork():
         os.setsid()
@@ -278,9 +254,8 @@ def outlive(asked):
             nothing = os.open(os.devnull, os.O_RDWR)
             for descriptor in (0, 1, 2):
                 os.dup2(nothing, descriptor)
-            os.execve(
-                sys.executable, [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)", asked["daemon"]], {}
-            )
+            program = [sys.executable, "-I", "-S", "-c", "import time; time.sleep(60)", asked["daemon"]]
+            os.execve(sys.executable, program, {})
         os._exit(0)
     os.close(writes)
     os.read(reads, 1)
@@ -296,9 +271,8 @@ def _opens(path, flags):
 
 
 def _in_a_child(action):
-    """Whether an action comes to something in a process of its own."""
-    child = os.fork()
-    if not child:
+    """Whether an action succeeds in a process of its own."""
+    if not (child := os.fork()):
         with contextlib.suppress(Exception):
             os._exit(0 if action() else 1)
         os._exit(1)

@@ -52,13 +52,7 @@ def told(confine, expression: str, **options):
 
 def running(mark: str) -> bool:
     """Whether a process of this machine has this word on its command line; one that ended has none."""
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            if mark.encode() in path.read_bytes().split(b"\0"):
-                return True
-        except OSError:
-            pass
-    return False
+    return any(bubblewrap.processes_with(mark, "cmdline"))
 
 
 def ends(mark: str) -> bool:

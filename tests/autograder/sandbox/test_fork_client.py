@@ -165,7 +165,7 @@ def test_where_the_server_does_not_start_a_jail_is_started_cold(fresh, altered):
 
 
 def test_where_a_fork_fails_a_jail_is_started_cold(fresh, altered):
-    altered("    _raise_loopback()\n    _give", "    1 / 0\n    _give")
+    altered("    _give_up_rights()\n", "    1 / 0\n")
     assert graded().reports["dot"].points == DOT.points
     assert not fork_client._servers
 
