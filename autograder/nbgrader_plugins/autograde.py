@@ -36,7 +36,7 @@ from autograder.grading import grade_submission, hidden_tests, messages, submiss
 from autograder.grading.in_this_process import InThisProcess
 from autograder.nbgrader_plugins import feedback
 from autograder.sandbox import bubblewrap
-from autograder.sandbox.limits import MB, Limits, Times
+from autograder.sandbox.limits import LEAST_MEMORY, LEAST_PROCESSES, MB, Limits, Times
 
 MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every process that grades is handed
 
@@ -66,10 +66,8 @@ class TrustedAutograde(Autograde):
     cell_seconds = Float(Times.cell, help="Wall time of one cell.").tag(config=True)
     case_seconds = Float(Times.case, help="Wall time of one question to an answer.").tag(config=True)
     submission_seconds = Float(Times.submission, help="Wall time of one notebook.").tag(config=True)
-    memory_mb = Int(
-        Limits.memory // MB, min=512, help="Memory of all processes of one submission together, in megabytes."
-    ).tag(config=True)
-    processes = Int(Limits.processes, min=32, help="Processes and threads of one submission.").tag(config=True)
+    memory_mb = Int(Limits.memory // MB, help="Memory of one notebook's processes together.").tag(config=True)
+    processes = Int(Limits.processes, help="Processes and threads of one notebook.").tag(config=True)
     autograde_preprocessors = List(["nbgrader.preprocessors.IgnorePattern", "nbgrader.preprocessors.LimitOutput"]).tag(
         config=True
     )
@@ -111,6 +109,9 @@ class TrustedAutograde(Autograde):
         """Grade submissions and enter each as soon as it is done. Raises NbGraderException with a line saying why."""
         if not todo:
             return
+        for name, least in (("memory_mb", LEAST_MEMORY // MB), ("processes", LEAST_PROCESSES)):
+            if getattr(self, name) < least:
+                self._stop(f"TrustedAutograde.{name} is {getattr(self, name)}; a notebook needs at least {least}")
         try:
             failed = self.grade_all(todo)
         except sqlalchemy.exc.OperationalError as error:

@@ -9,7 +9,7 @@ MB = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one sandbox may use. Raises ValueError where that is too little for any notebook."""
+    """What one sandbox may use."""
 
     memory: int = 3072 * MB  # bytes of all its processes together, files in memory included
     processes: int = 128  # at a time, threads included
@@ -26,6 +26,9 @@ class Limits:
     def rlimits(self) -> list[str]:
         """The arguments of `inside/set_limits.py`."""
         return [str(n) for n in (self.mapped, self.processes, self.open_files, self.file_size, self.cpu_seconds)]
+
+
+LEAST_MEMORY, LEAST_PROCESSES = 512 * MB, 32  # with which a notebook that uses PyTorch still runs
 
 
 @dataclass(frozen=True)

@@ -8,6 +8,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
+from autograder.grading.channel import Channel
 from autograder.sandbox import fork_client
 
 
@@ -34,6 +35,23 @@ def below(root: int) -> list[int]:
     for pid in found:
         found += [child for child, parent in parents.items() if parent == pid]
     return found[1:]
+
+
+def before_message(monkeypatch, kind: str, number: int, act) -> list:
+    """Call `act` just before the grader sends its message of this kind and number; returns those that were sent.
+
+    kind: the first key of the message, or "question" for one whose answer is judged
+    """
+    send, sent = Channel.send, []
+
+    def act_and_send(self, message, *args):
+        sent.append("question" if isinstance(message, bytes) else next(iter(message)))
+        if sent[-1] == kind and sent.count(kind) == number:
+            act()
+        return send(self, message, *args)
+
+    monkeypatch.setattr(Channel, "send", act_and_send)
+    return sent
 
 
 def command(pid: int) -> str:
