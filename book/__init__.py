@@ -4,39 +4,39 @@
 def setup(app):
     """Register every part with Sphinx.
 
-    Imports stay in here: the chapters' kernels import `book.quiet` without Sphinx.
+    Imports stay in here: the chapters' kernels import `book.kernel_setup` without Sphinx.
     """
     from book import (
-        access,
+        accessibility,
+        chapter_reader,
         downloads,
         edition,
         fonts,
-        launch,
+        launch_links,
         leaks,
-        lean,
         mathematics,
         metadata,
-        missing,
+        not_found,
+        page_weight,
         progress,
         quiz,
-        reader,
-        weight,
+        slim_pages,
     )
 
     for part in (
         edition,
-        reader,
+        chapter_reader,
         quiz,
         mathematics,
         downloads,
-        launch,
+        launch_links,
         progress,
         metadata,
-        missing,
-        lean,
-        access,
+        not_found,
+        slim_pages,
+        accessibility,
         fonts,
-        weight,
+        page_weight,
         leaks,
     ):
         part.setup(app)

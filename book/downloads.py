@@ -10,7 +10,7 @@ from docutils import nodes
 from autograder.course import catalog, release
 from autograder.errors import CourseError
 from book import draft
-from book.reader import ChapterError
+from book.chapter_reader import ChapterError
 
 FOLDER = "notebooks"
 

@@ -15,7 +15,7 @@ from docutils import nodes
 
 from autograder.course import assemble
 from autograder.course.folder import ROOT
-from book import checks
+from book import check_cells
 from book.errors import ConfigurationError
 
 STUDENT, SELF_STUDY = EDITIONS = ("student", "self-study")
@@ -43,18 +43,18 @@ def configure(app, config) -> None:
 
 
 def add_solutions(app, doctree, docname) -> None:
-    stem = checks.chapter_of(docname)
+    stem = check_cells.chapter_of(docname)
     if stem is None or app.builder.format != "html" or current() != SELF_STUDY:
         return
-    for name, cell in checks.in_document(doctree):
+    for name, cell in check_cells.in_document(doctree):
         source = without_docstrings(assemble.solution_source(stem, name))
-        checks.put_after(
+        check_cells.put_after(
             cell,
-            checks.raw(
+            check_cells.raw(
                 f'<details class="solution" id="solution-{name}"><summary>Solution of <code>{name}</code></summary>'
             ),
             nodes.literal_block(source, source, language="python"),
-            checks.raw("</details>"),
+            check_cells.raw("</details>"),
         )
 
 

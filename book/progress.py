@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from docutils import nodes
 
-from book import checks
+from book import check_cells
 
 BAR = (
     '<div class="chapter-progress pst-js-only" data-chapter="{stem}"><div role="progressbar" aria-valuemin="0" '
@@ -28,19 +28,19 @@ FORGET = (
 def add_controls(app, doctree, docname) -> None:
     if app.builder.format != "html":
         return
-    stem = checks.chapter_of(docname)
+    stem = check_cells.chapter_of(docname)
     if stem is not None:
-        exercises = list(checks.in_document(doctree))
+        exercises = list(check_cells.in_document(doctree))
         for name, cell in exercises:
-            checks.put_after(cell, checks.raw(DONE.format(name=name)))
+            check_cells.put_after(cell, check_cells.raw(DONE.format(name=name)))
         quizzes = sum(1 for node in doctree.findall() if node.__class__.__name__ == "quiz")
         title = next(doctree.findall(nodes.title), None)
         if title is not None:
             bar = BAR.format(stem=stem, total=len(exercises) + quizzes)
-            title.parent.insert(title.parent.index(title) + 1, checks.raw(bar))
+            title.parent.insert(title.parent.index(title) + 1, check_cells.raw(bar))
     elif docname == app.config.root_doc:
         for chapters in doctree.findall(nodes.enumerated_list):
-            chapters.parent.insert(chapters.parent.index(chapters) + 1, checks.raw(FORGET))
+            chapters.parent.insert(chapters.parent.index(chapters) + 1, check_cells.raw(FORGET))
             break
 
 

@@ -7,7 +7,7 @@ import pytest
 import toy
 
 pytestmark = pytest.mark.slow
-READ = "from book import reader\ntry: reader.read_chapter('', 'toy')\nexcept reader.ChapterError as e: print(e)"
+READ = "from book import chapter_reader as r\ntry: r.read_chapter('', 'toy')\nexcept r.ChapterError as e: print(e)"
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_such_a_chapter_stops_the_build_without_a_traceback(tmp_path):
     log = done.stdout + done.stderr
     assert done.returncode != 0
     assert "chapters/toy.md: the stub add_one(x) and its solution add_one(x, by=1) differ in signature" in log
-    assert "Traceback" not in log and "book/reader.py" not in log
+    assert "Traceback" not in log and "book/chapter_reader.py" not in log
 
 
 def test_warnings_name_the_page_and_stop_the_build(tmp_path):

@@ -17,7 +17,7 @@ from PIL import Image
 
 from autograder.course import release
 from autograder.course.folder import ROOT
-from book import fonts, leaks, weight
+from book import fonts, leaks, page_weight
 from tests.book.pages import (
     CHAPTERS,
     COLOURS,
@@ -238,7 +238,7 @@ def test_the_search_finds_words_the_names_of_exercises_and_terms(visit, scheme):
 
 def test_a_chapter_transfers_no_more_than_the_build_counted(site, serve_packed, browser):
     """The heaviest chapter, scrolled to its end: every request of a real browser, to a server that packs."""
-    counted = {page: sum(weight.first_load(site / f"{page}.html").values()) for page in CHAPTERS}
+    counted = {page: sum(page_weight.first_load(site / f"{page}.html").values()) for page in CHAPTERS}
     heaviest = max(counted, key=counted.get)
     address, sent = serve_packed(site)
     page = new_page(browser, viewport=WIDTHS["laptop"])
@@ -247,7 +247,7 @@ def test_a_chapter_transfers_no_more_than_the_build_counted(site, serve_packed, 
     page.wait_for_load_state("networkidle")
     page.context.close()
     assert {f"/{heaviest}.html", "/_static/basic.css", "/_static/fonts/mathematics.woff"} <= set(sent)
-    assert 0.9 * counted[heaviest] < sum(sent.values()) <= counted[heaviest] <= weight.BUDGET
+    assert 0.9 * counted[heaviest] < sum(sent.values()) <= counted[heaviest] <= page_weight.BUDGET
 
 
 @on(["appendices/languages"], PHONE)

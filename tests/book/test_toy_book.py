@@ -8,7 +8,7 @@ import nbformat
 import pytest
 import toy
 
-from book import leaks, weight
+from book import leaks, page_weight
 from tests.conftest import Watched, new_page
 
 pytestmark = pytest.mark.slow
@@ -212,7 +212,7 @@ def broken(tmp_path, noise=0, **texts):
 def test_a_planted_answer_stops_the_build_and_too_heavy_a_page_is_a_warning(tmp_path):
     _, status, log = broken(
         tmp_path,
-        noise=weight.BUDGET,
+        noise=page_weight.BUDGET,
         **{
             "index.md": "# Heavy\n\n![noise](noise.png)\n",
             "chapters/toy.md": toy.CHAPTER.replace("The end.", "The end. One could write `successor_of_x = x + 1`."),

@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from book import weight
+from book import page_weight
 
 
 @pytest.fixture
@@ -33,7 +33,7 @@ def site(tmp_path):
 
 
 def names(site):
-    return {path.name for path in weight.first_load(site / "chapters/a.html")}
+    return {path.name for path in page_weight.first_load(site / "chapters/a.html")}
 
 
 def test_all_that_the_first_load_asks_for_is_counted_and_nothing_else(site):
@@ -42,13 +42,13 @@ def test_all_that_the_first_load_asks_for_is_counted_and_nothing_else(site):
 
 def test_text_is_counted_as_it_is_packed_and_fonts_and_pictures_as_they_are(site):
     (site / "s/a.js").write_text("x" * 10_000)
-    weights = {path.name: size for path, size in weight.first_load(site / "chapters/a.html").items()}
+    weights = {path.name: size for path, size in page_weight.first_load(site / "chapters/a.html").items()}
     assert weights["a.js"] < 200 and weights["now.png"] == 900 and weights["f.woff"] == 700
 
 
 def check(site, caplog):
     with caplog.at_level(logging.WARNING):
-        weight.check(SimpleNamespace(outdir=site, builder=SimpleNamespace(format="html")), None)
+        page_weight.check(SimpleNamespace(outdir=site, builder=SimpleNamespace(format="html")), None)
     return [record.getMessage() for record in caplog.records]
 
 
@@ -57,7 +57,7 @@ def test_a_page_within_the_budget_is_no_warning(site, caplog):
 
 
 def test_a_page_above_the_budget_is_a_warning_that_names_the_heaviest_files(site, caplog):
-    (site / "s/now.png").write_bytes(random.Random(5).randbytes(weight.BUDGET))
+    (site / "s/now.png").write_bytes(random.Random(5).randbytes(page_weight.BUDGET))
     (warning,) = check(site, caplog)
     assert warning.startswith("chapters/a.html transfers 50") and "at most 500,000" in warning
     assert "heaviest files: s/now.png 500,000, s/f.woff 700, " in warning

@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 from docutils import nodes
 
-from book import checks
+from book import check_cells
 from book.errors import ConfigurationError
 
 # What each setting must look like, and how to say it.
@@ -50,7 +50,7 @@ def links(stem: str, repository: str, branch: str, folder: str) -> dict[str, str
 
 
 def add_links(app, doctree, docname) -> None:
-    stem, chosen = checks.chapter_of(docname), settings(app.config.launch)
+    stem, chosen = check_cells.chapter_of(docname), settings(app.config.launch)
     title = next(doctree.findall(nodes.title), None)
     if app.builder.format != "html" or stem is None or title is None or not chosen["repository"]:
         return
@@ -58,7 +58,7 @@ def add_links(app, doctree, docname) -> None:
         f'<a href="{escape(address)}" rel="noopener">Open in {host}</a>'
         for host, address in links(stem, **chosen).items()
     )
-    title.parent.insert(title.parent.index(title) + 1, checks.raw(f'<p class="chapter-launch">{written}</p>'))
+    title.parent.insert(title.parent.index(title) + 1, check_cells.raw(f'<p class="chapter-launch">{written}</p>'))
 
 
 def setup(app) -> None:

@@ -4,12 +4,12 @@ import pytest
 import toy
 
 from autograder.course import chapter
-from book import quiet, reader
+from book import chapter_reader, kernel_setup
 
 
 @pytest.fixture
 def notebook():
-    return reader.with_references(chapter.parse(toy.CHAPTER, "toy.md"), "toy", imports="abc")
+    return chapter_reader.with_references(chapter.parse(toy.CHAPTER, "toy.md"), "toy", imports="abc")
 
 
 def test_the_reference_is_imported_right_after_its_stub(notebook):
@@ -46,9 +46,9 @@ def test_the_hash_follows_code_scripts_and_data(tmp_path):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text("one")
-        seen.add(reader.imports_hash(tmp_path))
+        seen.add(chapter_reader.imports_hash(tmp_path))
         path.write_text("two")
-        seen.add(reader.imports_hash(tmp_path))
+        seen.add(chapter_reader.imports_hash(tmp_path))
     assert len(seen) == 6
 
 
@@ -61,7 +61,7 @@ def test_an_error_inside_a_reference_names_the_exercise(tmp_path):
     exec(compile(source, str(folder / "toy.py"), "exec"), space)
     with pytest.raises(AttributeError) as caught:
         space["add_one"](3)
-    assert quiet.exercise_at_fault(caught.value) == "add_one (solutions/toy.py)"
+    assert kernel_setup.exercise_at_fault(caught.value) == "add_one (solutions/toy.py)"
 
 
 def test_a_report_keeps_the_error_and_no_source():
@@ -70,25 +70,25 @@ def test_a_report_keeps_the_error_and_no_source():
         "------------------\nadd_one(41)\n------------------\n\n"
         "the reference of add_one (solutions/toy.py) failed: ValueError: too large\n"
     )
-    assert reader.one_line(log) == "the reference of add_one (solutions/toy.py) failed: ValueError: too large"
+    assert chapter_reader.one_line(log) == "the reference of add_one (solutions/toy.py) failed: ValueError: too large"
 
 
 PAGE = "---\nkernelspec: {name: python3}\n---\n\n# A page\n\n```{code-cell}\nprint(1)\n```\n"
 
 
 def test_a_page_runs_again_when_one_of_its_own_files_has_changed(tmp_path, monkeypatch):
-    monkeypatch.setattr(reader.registry, "ROOT", tmp_path)
+    monkeypatch.setattr(chapter_reader, "ROOT", tmp_path)
     own = tmp_path / "appendices" / "page" / "program.py"
     own.parent.mkdir(parents=True)
     own.write_text("print(1)")
-    before = reader.read_page(PAGE, "appendices/page")
+    before = chapter_reader.read_page(PAGE, "appendices/page")
     assert len(before.cells) == len(before.metadata["source_map"]) == 3
     assert before.cells[0].metadata["tags"] == ["remove-cell"]
-    assert reader.read_page(PAGE, "appendices/page").cells[0].metadata == before.cells[0].metadata
+    assert chapter_reader.read_page(PAGE, "appendices/page").cells[0].metadata == before.cells[0].metadata
     own.write_text("print(2)")
-    assert reader.read_page(PAGE, "appendices/page").cells[0].metadata != before.cells[0].metadata
+    assert chapter_reader.read_page(PAGE, "appendices/page").cells[0].metadata != before.cells[0].metadata
 
 
 def test_a_page_that_cannot_be_read_is_named(tmp_path):
-    with pytest.raises(reader.ChapterError, match="appendices/page.md has no front matter"):
-        reader.read_page("# A page\n", "appendices/page")
+    with pytest.raises(chapter_reader.ChapterError, match="appendices/page.md has no front matter"):
+        chapter_reader.read_page("# A page\n", "appendices/page")

@@ -8,7 +8,7 @@ import re
 import pytest
 from docutils import nodes, utils
 
-from book import access
+from book import accessibility
 from tests.book.pages import CHAPTERS, PAGES, in_theme, views
 
 # Pictures in words
@@ -23,7 +23,7 @@ def test_every_picture_of_a_page_is_told_in_a_sentence_of_its_own(site, page):
         re.search(r'alt="([^"]*)"', image)[1]
         for image in re.findall(r"<img[^>]*>", re.sub(r"<noscript>.*?</noscript>", "", text, flags=re.DOTALL))
     ]
-    assert all(alt and len(alt[1].split()) >= access.FEWEST_WORDS and "_images" not in alt[1] for alt in told)
+    assert all(alt and len(alt[1].split()) >= accessibility.FEWEST_WORDS and "_images" not in alt[1] for alt in told)
     assert len(set(figures)) == len(figures) and (page not in CHAPTERS or figures)
 
 
@@ -32,7 +32,7 @@ def test_the_build_warns_of_a_picture_without_a_sentence(alt, caplog, monkeypatc
     document = utils.new_document("chapters/toy.md")
     document += nodes.image(uri="figure.svg", **({} if alt is None else {"alt": alt}))
     monkeypatch.setattr(logging.getLogger("sphinx"), "propagate", True)
-    access.pictures_in_words(None, document, "chapters/toy")
+    accessibility.pictures_in_words(None, document, "chapters/toy")
     assert "a picture needs a sentence that says what it shows" in caplog.text
 
 
@@ -40,7 +40,7 @@ def test_the_build_is_content_with_a_sentence(caplog, monkeypatch):
     document = utils.new_document("chapters/toy.md")
     document += nodes.image(uri="figure.svg", alt="The loss falls to zero within a few steps.")
     monkeypatch.setattr(logging.getLogger("sphinx"), "propagate", True)
-    access.pictures_in_words(None, document, "chapters/toy")
+    accessibility.pictures_in_words(None, document, "chapters/toy")
     assert caplog.text == ""
 
 

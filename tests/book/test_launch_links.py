@@ -5,11 +5,11 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from book import launch
+from book import launch_links
 
 
 def links(stem="softmax", **given):
-    return launch.links(stem, **launch.settings(given))
+    return launch_links.links(stem, **launch_links.settings(given))
 
 
 def test_the_addresses_have_the_form_that_the_hosts_document():
@@ -32,7 +32,7 @@ def test_notebooks_may_lie_at_the_top():
 
 
 def test_without_a_repository_there_is_none_to_check():
-    assert launch.settings({})["repository"] == ""
+    assert launch_links.settings({})["repository"] == ""
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_without_a_repository_there_is_none_to_check():
 )
 def test_what_is_wrong_is_named(given, said):
     with pytest.raises(SystemExit, match=re.escape(said)):
-        launch.settings(given)
+        launch_links.settings(given)

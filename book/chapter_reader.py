@@ -18,12 +18,12 @@ from attnlab.mine import PROVIDED
 from autograder.course import assemble, catalog, chapter, prerequisites
 from autograder.course.folder import ROOT
 from autograder.errors import CourseError
-from book import draft, quiet
+from book import draft, kernel_setup
 
-FIRST_CELL = "from book import quiet\nquiet.install()"
+FIRST_CELL = "from book import kernel_setup\nkernel_setup.install()"
 PAGES_WITH_FILES = ("appendices/languages",)  # the page's files are in the folder of its name
 # What the cells of a chapter import: folders, and the endings or names of files in them.
-IMPORTED = (("solutions", {".py"}), ("attnlab", {".py", ".js", ".css", ".npz", ".json"}), ("book", {"quiet.py"}))
+IMPORTED = (("solutions", {".py"}), ("attnlab", {".py", ".js", ".css", ".npz", ".json"}), ("book", {"kernel_setup.py"}))
 
 
 class ChapterError(SystemExit):
@@ -120,10 +120,14 @@ def configure(app, config) -> None:
     let their kernels find `solutions` and `book`."""
     try:
         for stem in draft.chapters():
-            config.nb_custom_formats[f"chapters/{stem}.md"] = ["book.reader.read_chapter", {"stem": stem}, False]
+            config.nb_custom_formats[f"chapters/{stem}.md"] = [
+                "book.chapter_reader.read_chapter",
+                {"stem": stem},
+                False,
+            ]
             catalog.exercises_of(stem)  # a missing or broken reference is one clear line, before anything runs
         for page in PAGES_WITH_FILES:
-            config.nb_custom_formats[f"{page}.md"] = ["book.reader.read_page", {"folder": page}, False]
+            config.nb_custom_formats[f"{page}.md"] = ["book.chapter_reader.read_page", {"folder": page}, False]
         refresh_checks(Path(app.doctreedir))
     except CourseError as error:
         raise ChapterError(str(error)) from None
@@ -182,8 +186,8 @@ def stop_on_failure(app, env) -> None:
 def plain_errors(app, doctree, docname) -> None:
     """On a page, an error that the chapter meant to show names no file: the hint is for whoever builds the book."""
     for block in doctree.findall(nodes.literal_block):
-        if quiet.BROKEN in block.astext():
-            text = re.sub(rf"{quiet.BROKEN} .+? \(solutions/\w+\.py\) failed: ", "", block.astext())
+        if kernel_setup.BROKEN in block.astext():
+            text = re.sub(rf"{kernel_setup.BROKEN} .+? \(solutions/\w+\.py\) failed: ", "", block.astext())
             block.children[:] = [nodes.Text(text)]
             block.rawsource = text
 
@@ -191,7 +195,7 @@ def plain_errors(app, doctree, docname) -> None:
 def one_line(traceback: str) -> str:
     """The error's own line out of what the execution of a notebook reported: no frames, no source."""
     lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", traceback).splitlines() if line.strip()]
-    named = [line for line in lines if line.startswith(quiet.BROKEN)]
+    named = [line for line in lines if line.startswith(kernel_setup.BROKEN)]
     return (named or lines or ["no reason was given"])[-1][:500]
 
 
