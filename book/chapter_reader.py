@@ -15,7 +15,7 @@ import nbformat
 from docutils import nodes
 
 from attnlab.mine import PROVIDED
-from autograder.course import assemble, catalog, chapter, prerequisites
+from autograder.course import assemble, catalog, chapter
 from autograder.course.folder import ROOT
 from autograder.errors import CourseError
 from book import draft, kernel_setup
@@ -40,14 +40,12 @@ def read_chapter(text: str, stem: str) -> nbformat.NotebookNode:
     stem: the chapter's name, which is also the name of its module in `solutions`
     """
     try:
-        notebook = chapter.read(stem)
-        prerequisites.names(stem)  # an import from a later chapter is told here
-        for found in chapter.find_exercises(notebook, f"chapters/{stem}.md"):
-            # Made and thrown away: this says at once where a stub and its reference do not fit together.
-            assemble.splice(
-                notebook.cells[found.stub].source, assemble.solution_source(stem, found.name), f"chapters/{stem}.md"
-            )
-        return with_references(notebook, stem, imports_hash(ROOT))
+        read = chapter.read(stem)
+        for found in read.exercises:
+            # Made and thrown away: where a stub and its reference do not fit together, this raises an error at once.
+            stub = read.notebook.cells[found.stub].source
+            assemble.splice(stub, assemble.solution_source(stem, found.name), f"chapters/{stem}.md")
+        return with_references(read.notebook, stem, imports_hash(ROOT))
     except CourseError as error:
         raise ChapterError(str(error)) from None
 

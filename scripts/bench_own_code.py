@@ -33,7 +33,7 @@ from autograder.sandbox.limits import MAX_DATA, MAX_TEXT, Times  # noqa: E402
 def run(path: Path, shell) -> float:
     """Seconds of one submission's own cells and calls, in this process."""
     stem, used = path.stem, 0.0
-    loans = prerequisites.loans(stem)
+    loans = prerequisites.references(stem)
     if loans:
         worker.lend(**loans)
     plain = {cell.source.strip() for cell in assemble.source_notebook(stem).cells if "nbgrader" not in cell.metadata}

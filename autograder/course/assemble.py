@@ -15,26 +15,28 @@ from pathlib import Path
 
 import nbformat
 import numpy as np
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from attnlab import codec
 from attnlab.check import CHECKS
 from attnlab.compare import agree
-from autograder.course import catalog, chapter, plain_markdown, prerequisites
+from autograder.course import catalog, chapter, plain_markdown
 from autograder.course.folder import ROOT, course_folder
 from autograder.errors import CourseError
 
 
 def write_all(stems: list[str] | tuple[str, ...] = (), course: Path | None = None) -> list[Path]:
-    """Write source notebooks and check data for the chapters named (all, if none is); returns the notebooks' paths."""
+    """Write source notebooks and check data for the chapters named, or for all; returns the notebooks' paths."""
     unknown = [stem for stem in stems if stem not in catalog.chapters()]
     if unknown:
         raise CourseError(f"unknown chapter {unknown[0]!r}; there are: {', '.join(catalog.chapters())}")
     written = []
     for stem in stems or catalog.chapters():
-        notebook = source_notebook(stem)
+        text = nbformat.writes(source_notebook(stem))
         path = (course or course_folder()) / "source" / stem / f"{stem}.ipynb"
         path.parent.mkdir(parents=True, exist_ok=True)
-        _write_if_changed(path, nbformat.writes(notebook).encode("utf-8"))
+        if not path.exists() or path.read_text("utf-8") != text:
+            path.write_text(text, "utf-8")
         written.append(path)
     write_checks(stems or catalog.chapters())
     return written
@@ -130,33 +132,27 @@ def _alike(a, b) -> bool:
 
 
 def source_notebook(stem: str) -> nbformat.NotebookNode:
-    """The instructor's notebook of one chapter: solutions in place, graded cells locked, markdown made portable."""
-    notebook = chapter.read(stem)
-    prerequisites.names(stem)  # an import from a later chapter is told here
-    where = f"chapters/{stem}.md"
-    found = chapter.find_exercises(notebook, where)
-    exercises, checks = {cells.stub: cells.name for cells in found}, {cells.check: cells.name for cells in found}
+    """The instructor's notebook of one chapter: solutions in place, graded cells locked, markdown in its plain form."""
+    read, where = chapter.read(stem), f"chapters/{stem}.md"
+    stubs = {cells.stub: cells.name for cells in read.exercises}
+    checks = {cells.check: cells.name for cells in read.exercises}
     made = []
-    for i, cell in enumerate(notebook.cells):
-        if i in exercises:
-            made.append(_solution_cell(stem, exercises[i], cell.source))
-        elif i in checks:
-            made.append(_graded_cell(catalog.exercises_of(stem)[checks[i]], cell.source))
+    for index, cell in enumerate(read.notebook.cells):
+        if index in stubs:
+            made.append(_solution_cell(stem, stubs[index], cell.source))
+        elif index in checks:
+            made.append(_graded_cell(catalog.exercises_of(stem)[checks[index]], cell.source))
         elif chapter.is_written(cell):
             made += _written_cells(stem, plain_markdown.markdown(cell.source, where))
         elif cell.cell_type == "markdown":
-            made.append(nbformat.v4.new_markdown_cell(plain_markdown.markdown(cell.source, where)))
+            made.append(new_markdown_cell(plain_markdown.markdown(cell.source, where)))
         else:
-            made.append(nbformat.v4.new_code_cell(cell.source, metadata=_plain_metadata(cell)))
+            folded = "hide-input" in cell.metadata.get("tags", [])  # the book's tag; Jupyter has its own word for it
+            made.append(new_code_cell(cell.source, metadata={"jupyter": {"source_hidden": True}} if folded else {}))
     for number, cell in enumerate(made):
         cell["id"] = f"{stem.replace('_', '-')}-{number}"
-    return nbformat.v4.new_notebook(
-        cells=made,
-        metadata={
-            "kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"},
-            "language_info": {"name": "python"},
-        },
-    )
+    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
+    return new_notebook(cells=made, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
 
 
 def splice(stub: str, solution: str, where: str) -> str:
@@ -165,11 +161,10 @@ def splice(stub: str, solution: str, where: str) -> str:
     stub, solution: source of one function, or of one class whose methods are treated one by one
     Raises CourseError if signatures or methods differ.
     """
-    wanted, given = chapter.definition_in(stub, where), chapter.definition_in(solution, where)
-    answers = {name: node for name, node in _functions(given)}
+    wanted, answers = chapter.definition_in(stub, where), _functions(chapter.definition_in(solution, where))
     lines, source = stub.rstrip().split("\n"), solution.split("\n")
     replaced = []
-    for name, node in _functions(wanted):
+    for name, node in _functions(wanted).items():
         if name not in answers:
             raise CourseError(f"{where}: the solution of {wanted.name} has no {name}")
         answer = answers.pop(name)
@@ -178,18 +173,20 @@ def splice(stub: str, solution: str, where: str) -> str:
                 f"{where}: the stub {name}{_signature(node)} and its solution "
                 f"{name}{_signature(answer)} differ in signature"
             )
-        if not _is_stub(node):
+        *given, last = map(ast.unparse, _statements(node) or node.body)
+        if not last.startswith("raise NotImplementedError"):
             continue
-        replaced.append((node, _body_lines(answer, source, given=_given(node, answer, where))))
+        if [ast.unparse(statement) for statement in _statements(answer)[: len(given)]] != given:
+            raise CourseError(f"{where}: the solution of {node.name} does not begin as the stub does")
+        replaced.append((node.body[-1], _body_lines(answer, source, len(given))))
     if answers:
         raise CourseError(f"{where}: the solution of {wanted.name} defines {', '.join(answers)}, which the stub lacks")
     if not replaced:
         raise CourseError(f"{where}: the exercise {wanted.name} has no `raise NotImplementedError` to fill in")
-    for node, body in reversed(replaced):
-        last = node.body[-1]
-        indent = " " * last.col_offset
+    for statement, body in reversed(replaced):
+        indent = " " * statement.col_offset
         marked = [f"{indent}### BEGIN SOLUTION", *body, f"{indent}### END SOLUTION"]
-        lines[last.lineno - 1 : last.end_lineno] = marked
+        lines[statement.lineno - 1 : statement.end_lineno] = marked
     return "\n".join(lines)
 
 
@@ -201,28 +198,16 @@ def solution_source(stem: str, name: str) -> str:
     return textwrap.dedent(inspect.getsource(reference))
 
 
-def _functions(node):
+def _functions(node: ast.FunctionDef | ast.ClassDef) -> dict[str, ast.FunctionDef]:
+    """A function by its name, or the methods of a class by names such as `Box.forward`."""
     if isinstance(node, ast.FunctionDef):
-        return [(node.name, node)]
-    return [(f"{node.name}.{item.name}", item) for item in node.body if isinstance(item, ast.FunctionDef)]
+        return {node.name: node}
+    return {f"{node.name}.{item.name}": item for item in node.body if isinstance(item, ast.FunctionDef)}
 
 
 def _signature(node: ast.FunctionDef) -> str:
     returns = f" -> {ast.unparse(node.returns)}" if node.returns else ""
     return f"({ast.unparse(node.args)}){returns}"
-
-
-def _is_stub(node: ast.FunctionDef) -> bool:
-    last = node.body[-1]
-    return isinstance(last, ast.Raise) and "NotImplementedError" in ast.unparse(last)
-
-
-def _given(stub: ast.FunctionDef, answer: ast.FunctionDef, where: str) -> int:
-    """How many statements the stub gives away before its `raise`; the solution must begin with the same ones."""
-    given = [ast.unparse(item) for item in _statements(stub)[:-1]]
-    if [ast.unparse(item) for item in _statements(answer)[: len(given)]] != given:
-        raise CourseError(f"{where}: the solution of {stub.name} does not begin as the stub does")
-    return len(given)
 
 
 def _statements(node: ast.FunctionDef) -> list[ast.stmt]:
@@ -234,19 +219,19 @@ def _body_lines(node: ast.FunctionDef, source: list[str], given: int) -> list[st
     statements = _statements(node)
     before = node.body[: len(node.body) - len(statements) + given]
     start = before[-1].end_lineno if before else statements[0].lineno - 1
-    # Lines are taken as they stand, multi-line strings too: stubs and solutions are both indented by four spaces.
+    # Lines are taken as they are, multi-line strings too: stubs and solutions are both indented by four spaces.
     return "\n".join(source[start : node.end_lineno]).strip("\n").split("\n")
 
 
 def _solution_cell(stem: str, name: str, stub: str):
     source = splice(stub, solution_source(stem, name), f"chapters/{stem}.md, {name}")
-    return nbformat.v4.new_code_cell(source, metadata={"nbgrader": _nbgrader(name, "code", solution=True)})
+    return _marked(new_code_cell(source), name, solution=True)
 
 
 def _graded_cell(exercise, source: str):
     # On the instructor's side `check` means the hidden tests. The import is cut from the students' copy, where
     # the same line runs attnlab's check on public cases.
-    hidden = [
+    lines = [
         "### BEGIN HIDDEN TESTS",
         "from autograder.hidden import check_for",
         f"check = check_for({exercise.name!r})",
@@ -254,45 +239,23 @@ def _graded_cell(exercise, source: str):
         source.strip(),
     ]
     points = 0 if exercise.bonus else exercise.points  # a bonus goes on top, as nbgrader's extra credit
-    return nbformat.v4.new_code_cell(
-        "\n".join(hidden),
-        metadata={"nbgrader": _nbgrader(f"check-{exercise.name}", "code", grade=True, locked=True, points=points)},
-    )
+    cell = new_code_cell("\n".join(lines))
+    return _marked(cell, f"check-{exercise.name}", grade=True, locked=True, points=points)
 
 
 def _written_cells(stem: str, question: str):
     written = catalog.written_of(stem)
     rubric = f"\n\n=== BEGIN MARK SCHEME ===\n\n{textwrap.dedent(written.rubric).strip()}\n\n=== END MARK SCHEME ==="
-    answer = nbformat.v4.new_markdown_cell(
-        "Write your answer here.",
-        metadata={
-            "nbgrader": _nbgrader(f"written-{stem}", "markdown", grade=True, solution=True, points=written.points)
-        },
-    )
-    asked = nbformat.v4.new_markdown_cell(
-        question + rubric, metadata={"nbgrader": _nbgrader(f"question-{stem}", "markdown", locked=True)}
-    )
-    return [asked, answer]
+    asked, answer = new_markdown_cell(question + rubric), new_markdown_cell("Write your answer here.")
+    return [
+        _marked(asked, f"question-{stem}", locked=True),
+        _marked(answer, f"written-{stem}", grade=True, solution=True, points=written.points),
+    ]
 
 
-def _nbgrader(grade_id: str, cell_type: str, grade=False, solution=False, locked=False, points=None) -> dict:
-    made = {
-        "grade_id": grade_id,
-        "grade": grade,
-        "solution": solution,
-        "locked": locked,
-        "task": False,
-        "schema_version": 3,
-        "cell_type": cell_type,
-    }
-    return made if points is None else {**made, "points": points}
-
-
-def _plain_metadata(cell) -> dict:
-    """What Jupyter understands of the book's tags: a folded input stays folded."""
-    return {"jupyter": {"source_hidden": True}} if "hide-input" in cell.metadata.get("tags", []) else {}
-
-
-def _write_if_changed(path: Path, data: bytes) -> None:
-    if not path.exists() or path.read_bytes() != data:
-        path.write_bytes(data)
+def _marked(cell, grade_id: str, **given):
+    """The cell with nbgrader's metadata. given: those of grade, solution and locked that are true, and its points."""
+    roles = dict.fromkeys(["grade", "solution", "locked", "task"], False)
+    known = {"grade_id": grade_id, "cell_type": cell.cell_type, "schema_version": 3}
+    cell.metadata["nbgrader"] = {**known, **roles, **given}
+    return cell

@@ -172,7 +172,7 @@ def _grade_notebook(work: _Work, name: str, plan: Plan, data: bytes, common: _As
         exercises,
         common.material,
         files=common.given,
-        loans=prerequisites.loans(name),
+        loans=prerequisites.references(name),
         many=many,
         times=settings.times,
         limits=settings.limits,

@@ -60,7 +60,7 @@ def grade_source(
     material = material_of(exercise, seed)
     outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in material["properties"]]
     builds_on = "attnlab" in source or "solutions" in source  # the references themselves import what they build on
-    loans = prerequisites.loans(material["chapter"]) if builds_on else None
+    loans = prerequisites.references(material["chapter"]) if builds_on else None
     reason, next_property, deadline = None, 0, time.monotonic() + seconds
     # A process that dies takes its property with it and no other: the rest go to a new one, in what time is left.
     while next_property < len(outcomes):

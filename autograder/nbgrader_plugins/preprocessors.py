@@ -26,7 +26,7 @@ class ExecuteWithLoans(Execute):
         stem = resources["nbgrader"]["notebook"]
         if stem not in catalog.chapters():  # an assignment of the instructor's own
             return super().preprocess(nb, resources, *args, **kwargs)
-        with prerequisites.to(stem):
+        with prerequisites.importable(stem):
             return super().preprocess(nb, resources, *args, **kwargs)
 
 

@@ -100,7 +100,7 @@ def test_the_students_notebook_holds_no_solution_no_hidden_test_and_no_rubric(st
         assert word not in text
     for name in catalog.exercises_of(stem):
         definition, source = _solution(stem, name)
-        for _, function in assemble._functions(definition):
+        for function in assemble._functions(definition).values():
             for line in assemble._body_lines(function, source, given=0):
                 if (
                     len(line.strip()) >= 12

@@ -61,7 +61,7 @@ def test_a_missing_chapter_file_is_named(course):
         chapter.read("softmax")
 
 
-def test_an_exercise_nobody_declared_is_named(course):
+def test_an_undeclared_exercise_is_named(course):
     (course / "softmax.md").write_text(FRONT + STUB + CHECK)
     with pytest.raises(CourseError, match="autograder/exercises/softmax.py declares none of that name"):
         chapter.read("softmax")
@@ -75,5 +75,5 @@ def test_a_declared_exercise_without_a_cell_is_named(course):
 
 @pytest.mark.parametrize("stem", catalog.chapters())
 def test_real_chapters_read_and_keep_a_line_number_for_every_cell(stem):
-    notebook = chapter.read(stem)
+    notebook = chapter.read(stem).notebook
     assert len(notebook.metadata["source_map"]) == len(notebook.cells)

@@ -1,22 +1,24 @@
-"""References that a chapter is lent while it is graded: those of earlier chapters that it names, and no others."""
+"""What a chapter may import while it is graded: references of the earlier chapters that it names, and no others."""
 
 import os
 
 import pytest
+from nbformat.v4 import new_code_cell, new_notebook
 
 from attnlab import mine
-from autograder.course import catalog, prerequisites
+from autograder.course import catalog, chapter, prerequisites
 from autograder.errors import CourseError
 from autograder.grading.single_file import grade_source
 
 
 @pytest.fixture
 def borrowing(monkeypatch):
-    """`borrowing("merge_heads")` makes the chapter on positions one that takes these earlier answers."""
+    """`borrowing("merge_heads")` makes the chapter on positions import these earlier answers."""
 
     def borrow(*names):
-        cells = [type("Cell", (), {"cell_type": "code", "source": f"from attnlab.mine import {', '.join(names)}"})]
-        monkeypatch.setattr(prerequisites.chapter, "read", lambda stem: type("Notebook", (), {"cells": cells}))
+        notebook = new_notebook(cells=[new_code_cell(f"from attnlab.mine import {', '.join(names)}")])
+        find = chapter.find_prerequisites
+        monkeypatch.setattr(chapter, "read", lambda stem: chapter.Chapter(notebook, [], find(notebook, stem)))
 
     for cached in (prerequisites.names, prerequisites.sources):
         cached.cache_clear()
@@ -31,13 +33,13 @@ def test_every_chapter_takes_from_earlier_ones_only(stem):
     assert all(order.index(catalog.chapter_of(name)) < order.index(stem) for name in prerequisites.names(stem))
 
 
-def test_the_names_are_read_off_the_chapter():
+def test_the_names_are_read_from_the_import_cells():
     source = "import torch\nfrom attnlab.mine import split_heads, merge_heads\nfrom attnlab.mine import parts\n%time 1"
-    assert prerequisites.taken_in(source, "here") == ["split_heads", "merge_heads"]
+    assert chapter.imported(source, "here") == ["split_heads", "merge_heads"]
 
 
 @pytest.mark.parametrize("name", ["alibi_bias", "sinusoidal_encoding"])
-def test_an_answer_of_the_same_chapter_is_not_lent(borrowing, name):
+def test_an_answer_of_the_same_chapter_cannot_be_imported(borrowing, name):
     borrowing(name)
     with pytest.raises(CourseError, match="positions is no earlier chapter"):
         prerequisites.names("positions")
@@ -49,7 +51,7 @@ def test_an_unknown_name_is_an_error(borrowing):
         prerequisites.names("positions")
 
 
-def test_sources_hold_what_is_lent_and_no_other_answer(borrowing):
+def test_sources_hold_what_is_imported_and_no_other_answer(borrowing):
     borrowing("MultiHeadAttention")
     sources = prerequisites.sources("positions")
     assert set(sources) == {"multi_head"}
@@ -60,7 +62,7 @@ def test_sources_hold_what_is_lent_and_no_other_answer(borrowing):
 def test_kernels_started_inside_get_the_setting_and_nothing_stays(borrowing, monkeypatch):
     monkeypatch.delenv(mine.PROVIDED, raising=False)
     borrowing("merge_heads", "split_heads")
-    with prerequisites.to("positions"):
+    with prerequisites.importable("positions"):
         assert os.environ[mine.PROVIDED] == "solutions:merge_heads,split_heads"
     assert mine.PROVIDED not in os.environ
 
@@ -90,7 +92,7 @@ def cross_attention_borrows(borrowing, monkeypatch):
     return borrowing
 
 
-def test_a_file_may_build_on_what_its_chapter_is_lent(cross_attention_borrows):
+def test_a_file_may_build_on_what_its_chapter_imports(cross_attention_borrows):
     report = graded("merge_heads", RIGHT)
     assert report.passed, report
 
@@ -101,7 +103,7 @@ def test_a_file_gets_nothing_else(cross_attention_borrows):
         assert report.points == 0 and "not among the earlier answers" in report.reason
 
 
-def test_a_file_cannot_read_the_other_answers_off_the_lent_modules(cross_attention_borrows):
+def test_a_file_cannot_read_the_other_answers_off_the_modules_it_imports(cross_attention_borrows):
     report = graded("merge_heads", "from solutions.cross_attention import hard_alignment as h; return h(weights)")
     assert report.points == 0
     report = graded("merge_heads", "import solutions.multi_head as m; return m.attention_parameters")
