@@ -1,8 +1,8 @@
 """How fast grading is, side by side: `make bench`.
 
-One class is graded by stock nbgrader, by stock nbgrader with its students dealt out over the cores, and by
-`python -m autograder grade`, in one run on this machine; the grades must be equal. Then it looks at growth: workers,
-and the writer with up to ten thousand students. CPU time is that of the whole machine, so nothing else should run.
+One class is graded by stock nbgrader, by stock nbgrader with the students split over the cores, and by
+`python -m autograder grade`, in one run on this machine; the grades must be equal. Then it measures growth: more
+workers, and the writer with up to ten thousand students. CPU time is that of the whole machine, so run nothing else.
 """
 
 from __future__ import annotations
@@ -24,14 +24,15 @@ from pathlib import Path
 import sqlalchemy
 from nbgrader.api import Gradebook, Student
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from autograder.batch import run as grade
 from autograder.course import catalog, release
+from autograder.course.folder import ROOT
 from autograder.demo import sample_class
-from autograder.gradebook.writer import Writer  # noqa: E402
+from autograder.gradebook.writer import Writer
 from autograder.sandbox import bubblewrap, fork_client
-from tests.autograder import processes  # noqa: E402
+from tests.autograder import processes
 
 STEMS = ["dot_products", "softmax", "attention", "masks"]  # --chapters names others
 SEED = "20260921"  # of the hidden inputs, so that all contenders judge by the same
@@ -43,13 +44,15 @@ MB = 1 << 20
 
 
 def students(count: int) -> list[str]:
-    """Names whose first letter deals them out over the cores."""
+    """Names whose first letter assigns them to a core."""
     return [f"{chr(97 + number % CORES)}{number:02}" for number in range(count)]
 
 
 def make_class(course: Path, count: int) -> None:
-    """A released course with `count` students in each chapter. Honest work: most answers right, some wrong, some not
-    begun, some that raise. One student in eight is late."""
+    """Release a course and hand in honest work of `count` students in each chapter.
+
+    Most answers are right, some are wrong, some are not begun and some raise an error. One student in eight is late.
+    """
     release.generate(STEMS, course)
     wrong = {
         name: source
@@ -188,8 +191,10 @@ def ours(course: Path, workers: int = CORES, *more: str) -> None:
 
 
 def own_code(course: Path) -> float:
-    """CPU seconds of the students' code alone: the cells they wrote, and every call that the hidden tests make of their
-    answers, each submission in a fork of one process that has loaded everything."""
+    """CPU seconds of the students' code alone: the cells they wrote, and all calls of the hidden tests.
+
+    Each submission runs in a fork of one process that has loaded everything.
+    """
     program = Path(__file__).with_name("bench_own_code.py")
     jobs = [str(path) for stem in STEMS for path in sorted((course / "submitted").glob(f"*/{stem}/{stem}.ipynb"))]
     done = subprocess.run([sys.executable, str(program), *jobs], cwd=ROOT, capture_output=True, text=True)
@@ -199,11 +204,11 @@ def own_code(course: Path) -> float:
 
 
 def one_from_warm(course: Path) -> list[float]:
-    """Seconds from the command to the entered grade, of one submission after another, where the server is warm."""
+    """Seconds from the command to the entered grade, for single submissions with a warm fork server."""
     os.environ["COURSE_DIR"] = str(course)
     name, found = students(1)[0], []
     graders = [grade._grader(stem, course, True, name) for stem in STEMS]
-    graders[0].pool._graded = 100  # as after a class: more will come
+    graders[0].pool._graded = 100  # as after a class, so that the server stays
     for turn in range(4):
         for grader in graders:
             grader.pool = graders[0].pool
@@ -219,7 +224,7 @@ def one_from_warm(course: Path) -> list[float]:
 
 
 def writer_rates(url: str, course: Path, sizes=(100, 1000, 10_000)) -> list[tuple[int, float, float]]:
-    """(students, results a second of the last hundred or thousand, of all) as one gradebook grows."""
+    """(students, results per second of the last hundred or thousand, and of all) as one gradebook grows."""
     stem, plan = STEMS[:2][-1], {}
     with Writer(f"sqlite:///{course / 'gradebook.db'}", "attention") as writer:
         official = writer.official(stem)
@@ -257,7 +262,7 @@ def writer_rates(url: str, course: Path, sizes=(100, 1000, 10_000)) -> list[tupl
     return found
 
 
-# The table --------------------------------------------------------------------------------------------------------------
+# The table ----------------------------------------------------------------------------------------------------------
 
 
 def main() -> None:
@@ -271,7 +276,7 @@ def main() -> None:
         choices=catalog.chapters(),
         help=f"default: {' '.join(STEMS)}",
     )
-    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures, too")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="write the figures as well")
     parser.add_argument("--skip-growth", action="store_true", help="only the contenders")
     options = parser.parse_args()
     STEMS[:] = options.chapters
@@ -320,12 +325,12 @@ def table(results: dict, count: int, own: float) -> str:
     lines = [
         f"{count} submissions, {CORES} cores, grades equal; students' own code: {own / count:.3f} s of CPU each",
         "",
-        f"{'':<18}{'seconds':>9}{'a second':>10}{'to stock':>10}{'to shards':>11}{'CPU s':>8}{'own code':>10}"
+        f"{'':<18}{'seconds':>9}{'per second':>11}{'to stock':>10}{'to shards':>11}{'CPU s':>8}{'own code':>10}"
         f"{'peak MB':>9}",
     ]
     for name, (result, _) in results.items():
         lines.append(
-            f"{name:<18}{result.wall:>9.1f}{count / result.wall:>10.2f}{first.wall / result.wall:>9.1f}x"
+            f"{name:<18}{result.wall:>9.1f}{count / result.wall:>11.2f}{first.wall / result.wall:>9.1f}x"
             f"{shards.wall / result.wall:>10.1f}x{result.cpu:>8.1f}{own / result.cpu:>10.0%}"
             f"{result.peak / MB:>9.0f}"
         )
@@ -333,18 +338,18 @@ def table(results: dict, count: int, own: float) -> str:
 
 
 def growth(folder: Path, size: int) -> dict:
-    """Workers and the writer. A larger class than the contenders': what is looked for is a difference of two runs."""
+    """Workers and the writer. The class is larger than the contenders', because two runs are subtracted."""
     found: dict = {"workers": {}, "writer": {}}
     fresh, few = folder / "whole", folder / "half"
     make_class(fresh, size)
-    # What starting costs is paid once a run: a class half as large tells it from what each submission costs.
+    # Each run pays for its start once; a class of half the size separates that from the cost per submission.
     shutil.copytree(fresh, few)
     for path in sorted((few / "submitted").iterdir())[::2]:
         shutil.rmtree(path)
     count, half = (len(list((class_ / "submitted").glob("*/*/*.ipynb"))) for class_ in (fresh, few))
     own_each = (own_code(fresh) - own_code(few)) / (count - half)
     print(
-        f"\nworkers{f'seconds for {half}':>17}{f'for {count}':>9}   each further one: seconds  a second  CPU s  overhead"
+        f"\nworkers{f'seconds for {half}':>17}{f'for {count}':>9}   each further one: seconds   per s   CPU s  overhead"
     )
     for workers in sorted({1, 2, CORES}):
         results = []
@@ -367,21 +372,21 @@ def growth(folder: Path, size: int) -> dict:
     for name, url in databases(folder):
         rates = writer_rates(url, fresh)
         found["writer"][name] = rates
-        print(f"\nwriter on {name}\n{'students':>10}{'a second, lately':>18}{'in all':>9}")
+        print(f"\nwriter on {name}\n{'students':>10}{'per second, lately':>20}{'in all':>9}")
         for size, lately, overall in rates:
-            print(f"{size:>10}{lately:>18.0f}{overall:>9.0f}")
+            print(f"{size:>10}{lately:>20.0f}{overall:>9.0f}")
     hours = 100_000 * wall_each / 3600
     found["estimate_100000_hours"] = {"these cores": hours, "64 cores": hours * CORES / 64}
     print(
-        f"\n100,000 submissions like these: {hours:.1f} hours on these {CORES} cores, {hours * CORES / 64:.1f} on 64, if "
-        "workers add up as they do here (above)\nand the writer keeps its rate: "
+        f"\n100,000 submissions like these: {hours:.1f} hours on these {CORES} cores, {hours * CORES / 64:.1f} on 64, "
+        "if more workers help as much as they do here (above)\nand the writer keeps its rate: "
         f"{100_000 / found['writer']['SQLite'][-1][1] / 3600:.2f} hours of one core."
     )
     return found
 
 
 def databases(folder: Path):
-    from tests.postgres import server  # noqa: PLC0415 - only where it is wanted
+    from tests.postgres import server
 
     yield "SQLite", f"sqlite:///{folder / 'growth.db'}"
     with server(folder / "postgres") as url:

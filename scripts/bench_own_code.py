@@ -1,12 +1,13 @@
 """CPU seconds of students' own code: `python scripts/bench_own_code.py NOTEBOOK...`, for `bench_grading.py`.
 
 Each notebook runs in a fork of this process, which has loaded everything: the cells that a student wrote, then each
-answer with every hidden input. What of the handout they need runs, too, and is not counted. Nothing is judged, nothing
-is confined: only for submissions that you trust.
+answer with every hidden input. The cells of the handout that they need run too, but their time is not counted. Nothing
+is judged and nothing is confined, so run it on submissions that you trust.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
@@ -15,27 +16,29 @@ from pathlib import Path
 
 import nbformat
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
-os.environ["MPLBACKEND"] = "module://matplotlib_inline.backend_inline"
-for _library in ("OMP", "OPENBLAS", "MKL"):
-    os.environ[f"{_library}_NUM_THREADS"] = "1"
-from attnlab import worker  # noqa: E402
-from attnlab.observe import observe  # noqa: E402
-from autograder.course import assemble, catalog, prerequisites  # noqa: E402
-from autograder.grading import dependencies  # noqa: E402
-from autograder.grading.single_file import material_of  # noqa: E402
-from autograder.sandbox import fork_client  # noqa: E402
-from autograder.sandbox.inside import fork_server, notebook_session  # noqa: E402
-from autograder.sandbox.limits import MAX_DATA, MAX_TEXT, Times  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+os.environ.update(
+    MPLBACKEND="module://matplotlib_inline.backend_inline",
+    OMP_NUM_THREADS="1",
+    OPENBLAS_NUM_THREADS="1",
+    MKL_NUM_THREADS="1",
+)
+
+from attnlab import worker
+from attnlab.observe import observe
+from autograder.course import assemble, catalog, prerequisites
+from autograder.grading import dependencies
+from autograder.grading.single_file import material_of
+from autograder.sandbox import fork_client
+from autograder.sandbox.inside import fork_server, notebook_session
+from autograder.sandbox.limits import MAX_DATA, MAX_TEXT, Times
 
 
 def run(path: Path, shell) -> float:
     """Seconds of one submission's own cells and calls, in this process."""
     stem, used = path.stem, 0.0
-    loans = prerequisites.references(stem)
-    if loans:
-        worker.lend(**loans)
+    if references := prerequisites.references(stem):
+        worker.lend(**references)
     plain = {cell.source.strip() for cell in assemble.source_notebook(stem).cells if "nbgrader" not in cell.metadata}
     cells = [
         cell
@@ -64,8 +67,10 @@ def run(path: Path, shell) -> float:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("notebooks", nargs="*", type=Path, metavar="NOTEBOOK", help="named after its chapter")
+    paths = parser.parse_args().notebooks
     shell = fork_server.warm_up(notebook_session, fork_client.TORCH)
-    paths = [Path(name) for name in sys.argv[1:]]
     for path in paths:
         for exercise in catalog.exercises_of(path.stem).values():
             material_of(exercise, None)  # the grader's own work, done before the forks

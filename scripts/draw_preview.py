@@ -2,11 +2,12 @@
 
     python scripts/draw_preview.py
 
-It shows recorded weights of a trained model: in the head that looks most from "announced" to "CEO", who reads whom.
+It shows recorded weights of a trained model: those of the head with the largest weight from "announced" to "CEO".
 """
 
 from __future__ import annotations
 
+import argparse
 from pathlib import Path
 
 import matplotlib
@@ -15,7 +16,7 @@ import numpy as np
 from attnlab import data
 
 matplotlib.use("Agg")
-from matplotlib import pyplot as plt  # noqa: E402
+from matplotlib import pyplot as plt
 
 TARGET = Path(__file__).resolve().parent.parent / "book" / "images" / "preview.png"
 INK, PAPER, ACCENT = "#1b2430", "#ffffff", "#0a5bb0"
@@ -66,5 +67,6 @@ def draw(target: Path = TARGET) -> None:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     draw()
     print(TARGET.relative_to(TARGET.parents[2]))

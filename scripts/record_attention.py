@@ -1,7 +1,7 @@
 """Record what SmolLM2-135M attends to in one sentence, and keep it as attnlab/data/seven_tokens.npz.
 
-The course shows the attention of a real model. This is where those numbers come from. Read it from top to bottom: find
-the model file, read it, split the sentence into tokens, run the model in plain PyTorch, keep every attention weight.
+The course shows the attention of a real model. This is where those numbers come from. Read it from top to bottom: read
+the model file, split the sentence into tokens, run the model in plain PyTorch, keep every attention weight.
 
     make model
     python scripts/record_attention.py              # writes the file
@@ -22,8 +22,6 @@ arXiv:2502.02737) for the model; GQA (Ainslie et al. 2023, arXiv:2305.13245) for
 
 from __future__ import annotations
 
-import argparse
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -32,34 +30,17 @@ from pathlib import Path
 import numpy as np
 import torch
 
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
+
 from attnlab import smollm2
+from autograder.course.folder import ROOT
+from scripts import recording
 
 SENTENCE = "The CEO announced record earnings on Friday"
-TARGET = Path(__file__).resolve().parent.parent / "attnlab" / "data" / "seven_tokens.npz"
+TARGET = ROOT / "attnlab" / "data" / "seven_tokens.npz"
 
 
-# 1. Find the model file, and make sure that it is the one we mean.
-
-
-def find_model(given: str | None = None) -> Path:
-    """The GGUF file: the path given, or the one inside the installed package. Leaves with one line if there is none."""
-    path = Path(given) if given is not None else smollm2.find()
-    if path is None:
-        sys.exit(f"{smollm2.PACKAGE} is not installed: run make model, or give --model PATH")
-    if not path.is_file():
-        sys.exit(f"no such model file: {path}")
-    return path
-
-
-def check_hash(path: Path) -> None:
-    """Leaves with one line unless the file is the very file that the course was recorded from."""
-    try:
-        smollm2.check_hash(path)
-    except smollm2.NoModel as error:
-        sys.exit(str(error))
-
-
-# 2. Read it. A GGUF file is a list of named settings and a list of named tensors.
+# 1. Read the model file: a list of named settings and a list of named tensors.
 
 
 @dataclass(frozen=True)
@@ -101,16 +82,16 @@ def weight_reader(reader) -> Callable[[str], torch.Tensor]:
     return weight
 
 
-# 3. Split the sentence into tokens.
+# 2. Split the sentence into tokens.
 
 
 def tokens_of(tokenizer, sentence: str) -> tuple[list[int], list[str]]:
-    """The ids, and the tokens as a reader would write them: each on its own, without the space in front."""
+    """The ids, and the tokens as a reader would write them, each without the space in front."""
     ids = tokenizer.encode(sentence)
     return ids, [tokenizer.decode([i]).strip() for i in ids]
 
 
-# 4. Run the model. Sizes: n tokens, h heads, g key/value heads, d the width of a head. A batch axis may come first.
+# 3. Run the model. Sizes: n tokens, h heads, g key/value heads, d the width of a head. A batch axis may come first.
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float) -> torch.Tensor:
@@ -138,7 +119,7 @@ def attend(
     """Causal self-attention of one layer on x (n, width): the output (n, width), and weights and scores (h, n, n).
 
     The scores are q·k / sqrt(d) before the mask, so they are there for later keys too; the weights are zero there.
-    edit: a function of the heads' outputs (h, n, d), before they are merged and meet W_O, that returns other ones.
+    edit: a function of the heads' outputs (h, n, d), before they are merged and multiplied by W_O, that returns changed ones.
     """
     n = x.shape[-2]
 
@@ -196,35 +177,7 @@ def forward(ids: list[int], weight: Callable, shape: Shape) -> tuple[torch.Tenso
     return read_out(x, weight, shape), torch.stack(all_weights), torch.stack(all_scores)
 
 
-# 5. Keep the result, with a note that says where it is from.
-
-
-def source_of_model() -> dict[str, str]:
-    """Which model, and which file of it, the numbers come from."""
-    return {
-        "model": "HuggingFaceTB/SmolLM2-135M-Instruct",
-        "licence": "Apache-2.0",
-        "package": smollm2.PACKAGE,
-        "package_version": smollm2.VERSION,
-        "file": smollm2.FILE_NAME,
-        "sha256": smollm2.SHA256,
-        "quantisation": "Q4_1 matrices, Q8_0 embedding, F32 norms",
-    }
-
-
-def provenance() -> str:
-    """Where the numbers come from, as JSON."""
-    return json.dumps(
-        {
-            "sentence": SENTENCE,
-            **source_of_model(),
-            "prompt": "the bare sentence, no chat template, no start token",
-            "precision": "computed in float64, kept in float32",
-            "script": f"scripts/{Path(__file__).name}",
-            "torch": torch.__version__.split("+")[0],
-        },
-        indent=1,
-    )
+# 4. Keep the result, with a note that says where it is from.
 
 
 def save(target: Path, tokens: list[str], weights: torch.Tensor, scores: torch.Tensor, d_head: int) -> None:
@@ -235,23 +188,19 @@ def save(target: Path, tokens: list[str], weights: torch.Tensor, scores: torch.T
         weights=weights.numpy().astype(np.float32),
         scores=scores.numpy().astype(np.float32),
         d_head=np.array(d_head),
-        provenance=np.array(provenance()),
+        provenance=np.array(
+            recording.provenance(__file__, sentence=SENTENCE, precision="computed in float64, kept in float32")
+        ),
     )
 
 
-# 6. Check it against somebody else's implementation of the model.
+# 5. Check it against an independent implementation of the model.
 
 
-def verify(path: Path, target: Path) -> None:
+def verify(target: Path) -> None:
     """Compare the recording with what `transformers` makes of the same model file, and print the largest difference."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    folder, name = str(path.parent), path.name
-    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
+    tokenizer, model = recording.from_transformers(attn_implementation="eager")
     ids = tokenizer(SENTENCE, add_special_tokens=False)["input_ids"]
-    model = AutoModelForCausalLM.from_pretrained(
-        folder, gguf_file=name, attn_implementation="eager", dtype=torch.float32
-    ).eval()
     with torch.no_grad():
         theirs = torch.stack(model(torch.tensor([ids]), output_attentions=True).attentions)[:, 0].numpy()
     with np.load(target, allow_pickle=False) as recorded:
@@ -265,21 +214,12 @@ def verify(path: Path, target: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Record the attention weights of SmolLM2-135M on one sentence.")
-    parser.add_argument("--model", metavar="PATH", help=f"{smollm2.FILE_NAME}; by default that of `make model`")
-    parser.add_argument("--output", metavar="PATH", type=Path, default=TARGET, help="the npz to write or to verify")
-    parser.add_argument("--verify", action="store_true", help="compare the npz file with transformers, write nothing")
-    options = parser.parse_args(arguments)
-
-    path = find_model(options.model)
-    check_hash(path)
+    options = recording.parse(arguments, "Record the attention weights of SmolLM2-135M on one sentence.", TARGET)
     if options.verify:
-        return verify(path, options.output)
-
-    reader = smollm2.reader(path)
-    ids, tokens = tokens_of(smollm2.tokenizer(path), SENTENCE)
-    shape = read_shape(reader)
-    logits, weights, scores = forward(ids, weight_reader(reader), shape)
+        return verify(options.output)
+    reader = smollm2.reader()
+    ids, tokens = tokens_of(smollm2.tokenizer(), SENTENCE)
+    _, weights, scores = forward(ids, weight_reader(reader), read_shape(reader))
     d_head = reader.get_field("llama.rope.dimension_count").contents()
     save(options.output, tokens, weights, scores, d_head)
     print(f"{tokens}: weights {tuple(weights.shape)} in {options.output.stat().st_size} bytes")

@@ -12,15 +12,12 @@ The model is loaded by `attnlab.smollm2` into `solutions.language_model.Language
 others are compared with come from `record_attention.py`: another program, which reads the file itself, turns
 neighbouring pairs, has no cache, and computes in float64.
 
-Speed is processor time on one thread, so that other work on the machine does not count; it is the one thing here that
-another machine gives otherwise.
+Speed is processor time on one thread, so that other work on the machine does not count. It is the only number here that
+differs on another machine.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
 import platform
 import sys
 import time
@@ -29,16 +26,15 @@ from pathlib import Path
 import numpy as np
 import torch
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import record_attention as other  # noqa: E402
+from attnlab import smollm2
+from scripts import record_attention as other
+from scripts import recording
+from solutions.kv_cache import KVCache
+from solutions.language_model import LanguageModel, generate
 
-from attnlab import smollm2  # noqa: E402
-from solutions.kv_cache import KVCache  # noqa: E402
-from solutions.language_model import LanguageModel, generate  # noqa: E402
-
-TARGET = ROOT / "attnlab" / "data" / "generation.npz"
+TARGET = other.TARGET.with_name("generation.npz")
 PROMPTS = [
     "The capital of France is",
     "The CEO announced record earnings on Friday",
@@ -50,7 +46,7 @@ CHOICES = ["The capital of France is", "Once upon a time, there was a", "My favo
 KEPT = 200  # most likely tokens that are kept of each choice
 TIMED, TIMED_NEW = "Once upon a time", 60
 COMPARED = other.SENTENCE  # its logits are compared with the other program's
-EVERY = 128  # of the compared logits one in so many tokens is kept
+EVERY = 128  # the stride over the vocabulary with which compared logits are kept
 
 
 # 1. Write.
@@ -99,7 +95,7 @@ def seconds_per_token(model, ids: list[int], use_cache: bool) -> list[float]:
 
 
 def machine() -> str:
-    """What a reader needs to know of the machine: the kind of processor, not whose it is."""
+    """What a reader needs to know about the machine: the kind of processor."""
     name = platform.machine()
     info = Path("/proc/cpuinfo")
     if info.is_file():
@@ -146,7 +142,7 @@ def as_in_the_file(name, heads):
 
 
 def dealt_round(name, heads):
-    """Query head h meets key/value head h modulo 3, and not h divided by 3."""
+    """Query head h meets key/value head h modulo 3 instead of h divided by 3."""
     if name == "W_k":
         return heads
     return heads[[h for g in range(3) for h in range(g, 9, 3)]]
@@ -173,7 +169,7 @@ def read(model, ids: list[int], n: int, kind=KVCache) -> torch.Tensor:
 
 
 def write(model, ids: list[int], kind) -> list[int]:
-    """The greedy continuation with a kind of cache that is not the course's: `generate` makes its own."""
+    """The greedy continuation with another kind of cache than the course's, which `generate` would use."""
     caches, written, unread = [kind() for _ in model.blocks], [], ids
     with torch.no_grad():
         for _ in range(NEW):
@@ -213,9 +209,9 @@ def broken(model, prompts, written) -> dict[str, np.ndarray]:
 # 4. Compare.
 
 
-def compared(model, path: Path, text) -> dict[str, np.ndarray]:
-    """The other program's logits of COMPARED, every EVERY-th token, and how far the course's are from all of them."""
-    reader = smollm2.reader(path)
+def compared(model, text) -> dict[str, np.ndarray]:
+    """Every EVERY-th of the other program's logits of COMPARED, and the largest difference from the course's."""
+    reader = smollm2.reader()
     ids = text.encode(COMPARED)
     theirs, _, _ = other.forward(ids, other.weight_reader(reader), other.read_shape(reader))
     with torch.no_grad():
@@ -232,22 +228,16 @@ def provenance() -> str:
     """Where the numbers come from, as JSON."""
     from importlib.metadata import version
 
-    return json.dumps(
-        {
-            **other.source_of_model(),
-            "prompt": "bare text, no chat template, no start token",
-            "precision": "computed in float32 (compared_logits in float64), kept in float32",
-            "speed": f"processor time, {machine()}",
-            "script": f"scripts/{Path(__file__).name}",
-            "torch": torch.__version__.split("+")[0],
-            "gguf": version("gguf"),
-            "tokenizers": version("tokenizers"),
-        },
-        indent=1,
+    return recording.provenance(
+        __file__,
+        precision="computed in float32 (compared_logits in float64), kept in float32",
+        speed=f"processor time, {machine()}",
+        gguf=version("gguf"),
+        tokenizers=version("tokenizers"),
     )
 
 
-def record(path: Path, target: Path) -> None:
+def record(target: Path) -> None:
     """Run everything and write the file."""
     torch.set_num_threads(1)
     model, text = smollm2.load(LanguageModel), smollm2.tokenizer()
@@ -264,7 +254,7 @@ def record(path: Path, target: Path) -> None:
         "seconds_with": np.array(seconds_per_token(model, timed, True)),
         "seconds_without": np.array(seconds_per_token(model, timed, False)),
         **choices(model, text),
-        **compared(model, path, text),
+        **compared(model, text),
         **broken(model, prompts, written),
     }
     arrays["broken_texts"] = np.array([[text.decode(ids) for ids in rows] for rows in arrays["broken_ids"].tolist()])
@@ -272,16 +262,12 @@ def record(path: Path, target: Path) -> None:
     print(f"{target.stat().st_size} bytes; the two programs differ by {arrays['compared_largest']:.1e}")
 
 
-# 5. Check it against somebody else's implementation of the model.
+# 5. Check it against an independent implementation of the model.
 
 
-def verify(path: Path, target: Path) -> None:
+def verify(target: Path) -> None:
     """Compare texts and logits with what `transformers` makes of the same model file."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    folder, name = str(path.parent), path.name
-    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
-    model = AutoModelForCausalLM.from_pretrained(folder, gguf_file=name, dtype=torch.float32).eval()
+    tokenizer, model = recording.from_transformers()
     with np.load(target, allow_pickle=False) as recorded:
         texts, written, logits = recorded["texts"].tolist(), recorded["ids"].tolist(), recorded["compared_logits"]
     for prompt, text, new in zip(PROMPTS, texts, written):
@@ -290,7 +276,7 @@ def verify(path: Path, target: Path) -> None:
         with torch.no_grad():
             theirs = model(whole).logits[0, ids.shape[1] - 1 : -1].argmax(-1)
         if theirs.tolist() != new or tokenizer.decode(new) != text:
-            sys.exit(f"transformers goes on otherwise after {prompt!r}: {tokenizer.decode(theirs)!r}")
+            sys.exit(f"transformers continues {prompt!r} differently: {tokenizer.decode(theirs)!r}")
     ids = tokenizer(COMPARED, add_special_tokens=False, return_tensors="pt")["input_ids"]
     with torch.no_grad():
         largest = np.abs(model(ids).logits[0, :, ::EVERY].numpy() - logits).max()
@@ -300,18 +286,8 @@ def verify(path: Path, target: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Record what SmolLM2-135M writes with the course's modules.")
-    parser.add_argument("--model", metavar="PATH", type=Path, help=f"{smollm2.FILE_NAME}; by default the package's")
-    parser.add_argument("--output", metavar="PATH", type=Path, default=TARGET, help="the npz to write or to verify")
-    parser.add_argument("--verify", action="store_true", help="compare the npz file with transformers, write nothing")
-    options = parser.parse_args(arguments)
-
-    if options.model is not None:
-        os.environ[smollm2.SETTING] = str(options.model)
-    path = smollm2.find()
-    if path is None:
-        sys.exit(f"no such model file, or gguf and tokenizers are missing. {smollm2.HOW_TO_GET}")
-    return verify(path, options.output) if options.verify else record(path, options.output)
+    options = recording.parse(arguments, "Record what SmolLM2-135M writes with the course's modules.", TARGET)
+    return verify(options.output) if options.verify else record(options.output)
 
 
 if __name__ == "__main__":

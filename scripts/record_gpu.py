@@ -1,11 +1,11 @@
 """Record what attention and decoding cost on a GPU, and keep it as attnlab/data/efficient_attention_gpu.json.
 
 The chapter on efficient attention measures this itself where there is a GPU, and shows this recording where there is
-none. Until the file is there the page says so. What is measured, and how, stands in `attnlab.gpu`.
+none. While there is no file the page says so. What is measured, and how, is in `attnlab.gpu`.
 
     make model                                        # for the decoding; without it that part is left out
     python scripts/record_gpu.py                      # on a machine with CUDA; writes the file
-    python scripts/record_gpu.py --dry --to some.json # tiny sizes on the CPU: tries the script and proves nothing
+    python scripts/record_gpu.py --dry --to some.json # tiny sizes on the CPU: tests the script only
 
 The model of the decoding is SmolLM2-135M in bfloat16, in the course's own modules; a dry run takes a tiny one without
 training.
@@ -21,11 +21,10 @@ from pathlib import Path
 
 import torch
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT)]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from attnlab import gpu, smollm2  # noqa: E402
-from solutions.language_model import LanguageModel, generate  # noqa: E402
+from attnlab import gpu, smollm2
+from solutions.language_model import LanguageModel, generate
 
 
 def record(arguments: list[str], dry: bool) -> dict:

@@ -1,7 +1,7 @@
 """Measure and rank the heads of SmolLM2-135M, take heads out, and keep what happens as attnlab/data/heads.npz.
 
 The course says of some heads what they look at. No head is picked by eye: every head gets a number for every pattern,
-by a definition that is written down here, and then the heads are sorted. After that each head is taken out in turn, to
+by a definition in this file, and then the heads are sorted. After that each head is taken out in turn, to
 see what the model says without it.
 
     make model
@@ -17,20 +17,21 @@ et al. 2023 (arXiv:2309.17453) for the first token as a sink; Michel et al. 2019
 
 from __future__ import annotations
 
-import argparse
 import functools
-import json
 import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import record_attention as model
 import torch
-from record_attention import SENTENCE, Shape
+
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from attnlab import smollm2
+from scripts import record_attention as model
+from scripts import recording
+from scripts.record_attention import SENTENCE, Shape
 
 TARGET = model.TARGET.with_name("heads.npz")
 
@@ -259,10 +260,10 @@ class Model:
     shape: Shape
 
     @classmethod
-    def read(cls, path: Path) -> Model:
-        reader = smollm2.reader(path)
-        weight = functools.cache(model.weight_reader(reader))  # asked for again and again, so they stay: about 1 GB
-        return cls(smollm2.tokenizer(path), weight, model.read_shape(reader))
+    def read(cls) -> Model:
+        reader = smollm2.reader()
+        weight = functools.cache(model.weight_reader(reader))  # every run needs them all; about 1 GB
+        return cls(smollm2.tokenizer(), weight, model.read_shape(reader))
 
     def ids(self, text: str) -> list[int]:
         return model.tokens_of(self.tokenizer, text)[0]
@@ -337,28 +338,22 @@ def break_induction(lm: Model, heads: list[tuple[int, int]]) -> dict[str, np.nda
 
 def provenance() -> str:
     """Where the numbers come from, as JSON."""
-    return json.dumps(
-        {
-            **model.source_of_model(),
-            "prompt": "the bare text, no chat template, no start token",
-            "precision": "computed in float64; weights kept in float16, the rest in float32",
-            "script": f"scripts/{Path(__file__).name}",
-            "torch": torch.__version__.split("+")[0],
-            "sentences": SENTENCES,
-            "random": f"{N_SEQUENCES} sequences of {HALF} different random tokens said twice, seed {SEED}",
-            "measures": {name: " ".join(pattern.__doc__.split()) for name, (pattern, _) in MEASURES.items()},
-            "over": {name: over for name, (_, over) in MEASURES.items()},
-            "ablation": "a head that is out gives zeros to W_O at every position; kl_mean: its mean output over the "
-            "sentences instead",
-            "groups": f"the {GROUP_SIZE} strongest by a measure; random: {GROUP_SIZE} heads in none of those groups, seed "
-            f"{SEED}; same layers: such heads, one for each induction head and in its layer",
-        },
-        indent=1,
+    return recording.provenance(
+        __file__,
+        precision="computed in float64; weights kept in float16, the rest in float32",
+        sentences=SENTENCES,
+        random=f"{N_SEQUENCES} sequences of {HALF} different random tokens said twice, seed {SEED}",
+        measures={name: " ".join(pattern.__doc__.split()) for name, (pattern, _) in MEASURES.items()},
+        over={name: over for name, (_, over) in MEASURES.items()},
+        ablation="a head that is out gives zeros to W_O at every position; kl_mean: its mean output over the "
+        "sentences instead",
+        groups=f"the {GROUP_SIZE} strongest by a measure; random: {GROUP_SIZE} heads in none of those groups, seed "
+        f"{SEED}; same layers: such heads, one for each induction head and in its layer",
     )
 
 
 def record(lm: Model) -> dict[str, np.ndarray]:
-    """All arrays of the file. What they mean is told in attnlab/data/__init__.py, by the names of its dataclasses."""
+    """All arrays of the file. attnlab/data/__init__.py says what they mean."""
     by_text = measure_heads(lm)
     groups = groups_of_heads({name: values.mean(0) for name, values in by_text.items()})
     return {
@@ -376,18 +371,12 @@ def record(lm: Model) -> dict[str, np.ndarray]:
     }
 
 
-# 4. Check it against somebody else's implementation of the model.
+# 4. Check it against an independent implementation of the model.
 
 
-def verify(path: Path, target: Path) -> None:
+def verify(target: Path) -> None:
     """Compare weights and a few ablations with what `transformers` makes of the same model file."""
-    from transformers import AutoModelForCausalLM, AutoTokenizer
-
-    folder, name = str(path.parent), path.name
-    tokenizer = AutoTokenizer.from_pretrained(folder, gguf_file=name)
-    theirs = AutoModelForCausalLM.from_pretrained(
-        folder, gguf_file=name, attn_implementation="eager", dtype=torch.float32
-    ).eval()
+    tokenizer, theirs = recording.from_transformers(attn_implementation="eager")
     d_head = theirs.config.hidden_size // theirs.config.num_attention_heads
 
     def run(text: str, removed=()):
@@ -442,18 +431,10 @@ def verify(path: Path, target: Path) -> None:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Measure the heads of SmolLM2-135M and take them out one by one.")
-    parser.add_argument("--model", metavar="PATH", help=f"{smollm2.FILE_NAME}; by default that of `make model`")
-    parser.add_argument("--output", metavar="PATH", type=Path, default=TARGET, help="the npz to write or to verify")
-    parser.add_argument("--verify", action="store_true", help="compare the npz file with transformers, write nothing")
-    options = parser.parse_args(arguments)
-
-    path = model.find_model(options.model)
-    model.check_hash(path)
+    options = recording.parse(arguments, "Measure the heads of SmolLM2-135M and take them out one by one.", TARGET)
     if options.verify:
-        return verify(path, options.output)
-
-    arrays = record(Model.read(path))
+        return verify(options.output)
+    arrays = record(Model.read())
     np.savez_compressed(options.output, **arrays)  # equal arrays give equal bytes: the file holds no time
     for name in MEASURES:
         measured = torch.tensor(arrays[f"measure_{name}"]).mean(0)

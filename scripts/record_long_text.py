@@ -1,8 +1,8 @@
 """Record how the heads of SmolLM2-135M read a text of 128 tokens, and keep it as attnlab/data/long_text.npz.
 
-The chapter on efficient attention asks what is lost when a token reads its neighbours only, or a sum. For all 270 heads
-this keeps how far back their weight lies; for five of them the queries, keys and values themselves, so that anything
-else can be computed from them in the notebook.
+The chapter on efficient attention asks what is lost when a token reads only its neighbours, or only a sum. This keeps
+the weight of all 270 heads by distance, and for five of them the queries, keys and values themselves, from which the
+notebook computes everything else.
 
     make model
     python scripts/record_long_text.py              # writes the file, in half a minute
@@ -14,8 +14,6 @@ The five heads are picked by the measures in attnlab/data/heads.npz and not by e
 
 from __future__ import annotations
 
-import argparse
-import json
 import math
 import sys
 from pathlib import Path
@@ -23,17 +21,16 @@ from pathlib import Path
 import numpy as np
 import torch
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path[:0] = [str(ROOT), str(ROOT / "scripts")]
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-import record_attention as other  # noqa: E402
+from attnlab import data, smollm2
+from scripts import record_attention as other
+from scripts import recording
+from solutions.language_model import LanguageModel
+from solutions.multi_head import split_heads
+from solutions.rope import apply_rope
 
-from attnlab import data, smollm2  # noqa: E402
-from solutions.language_model import LanguageModel  # noqa: E402
-from solutions.multi_head import split_heads  # noqa: E402
-from solutions.rope import apply_rope  # noqa: E402
-
-TARGET = ROOT / "attnlab" / "data" / "long_text.npz"
+TARGET = other.TARGET.with_name("long_text.npz")
 LENGTH = 128
 TEXT = """The CEO announced record earnings on Friday. Three reporters had waited in the rain since seven, and the one
 from the local paper had forgotten her umbrella. Inside, the coffee was cold and the chairs were wet. "We sold more
@@ -44,7 +41,7 @@ stopped. On Saturday the paper carried two lines about earnings and a long story
 
 
 def read(model, ids: list[int]) -> list[tuple[torch.Tensor, ...]]:
-    """For each layer queries and keys, turned, and values: (heads, n, d_head), as many key heads as query heads."""
+    """Per layer: rotated queries, rotated keys and values, each (heads, n, d_head); key heads are repeated."""
     seen, hooks = [], []
     for block in model.blocks:
         found = {}
@@ -77,15 +74,14 @@ def weights_of(q: torch.Tensor, k: torch.Tensor) -> torch.Tensor:
 
 
 def by_distance(weights: torch.Tensor) -> torch.Tensor:
-    """(heads, n / 2): mean weight that a query of the second half puts on the token so many places before it; on the
-    first token of the text, which lies further back, (heads,)."""
+    """(heads, n / 2): the mean weight that a query in the second half of the text gives to each distance."""
     half = weights.shape[-1] // 2
     rows = [weights[:, i, i - half + 1 : i + 1].flip(-1) for i in range(half, 2 * half)]
     return torch.stack(rows).mean(0)
 
 
 def chosen() -> dict[str, tuple[int, int]]:
-    """What a head is known for -> (layer, head)."""
+    """The measure that a head is chosen by -> (layer, head)."""
     heads = data.heads()
     found = {name: heads.ranked(name)[0][:2] for name in ("previous", "first", "self", "induction")}
     ranking = heads.ranked("first")
@@ -93,9 +89,7 @@ def chosen() -> dict[str, tuple[int, int]]:
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--verify", action="store_true", help="compare with record_attention.py, and write nothing")
-    options = parser.parse_args(arguments)
+    options = recording.parse(arguments, "Record how the heads of SmolLM2-135M read a text of 128 tokens.", TARGET)
     text = smollm2.tokenizer()
     ids = text.encode(TEXT.replace("\n", " "))[:LENGTH]
     assert len(ids) == LENGTH, f"the text has {len(ids)} tokens only"
@@ -112,7 +106,7 @@ def main(arguments: list[str] | None = None) -> None:
     queries, keys, values = (torch.stack(part).half().numpy() for part in rows)
     half = LENGTH // 2
     np.savez_compressed(
-        TARGET,
+        options.output,
         tokens=np.array([text.decode([i]).strip() or "(newline)" for i in ids]),
         by_distance=torch.stack([by_distance(layer) for layer in weights]).half().numpy(),
         on_first=weights[:, :, half:, 0].mean(-1).float().numpy(),
@@ -121,11 +115,9 @@ def main(arguments: list[str] | None = None) -> None:
         queries=queries,
         keys=keys,
         values=values,
-        provenance=json.dumps(
-            {**other.source_of_model(), "script": "scripts/record_long_text.py", "text": text.decode(ids)}
-        ),
+        provenance=recording.provenance(__file__, text=text.decode(ids)),
     )
-    print(f"{TARGET.name}: {TARGET.stat().st_size:,} bytes; heads {heads}")
+    print(f"{options.output.name}: {options.output.stat().st_size:,} bytes; heads {heads}")
 
 
 if __name__ == "__main__":

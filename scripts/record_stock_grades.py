@@ -7,23 +7,24 @@ Stock nbgrader runs student code with your rights. The code is this repository's
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 import tempfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT))
+import nbgrader
 
-import nbgrader  # noqa: E402
+sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from autograder.course import release  # noqa: E402
-from autograder.course.folder import GIVEN_SEED  # noqa: E402
-from tests.autograder import honest, small_course  # noqa: E402
+from autograder.course import release
+from autograder.course.folder import GIVEN_SEED, ROOT
+from tests.autograder import honest, small_course
 
 
 def main() -> None:
+    argparse.ArgumentParser(description=__doc__.partition("\n")[0]).parse_args()
     os.environ["AUTOGRADER_STOCK"] = "1"
     os.environ[GIVEN_SEED] = small_course.SEED
     students = list(honest.submissions())
