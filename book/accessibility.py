@@ -1,4 +1,4 @@
-"""What a page owes to readers who do not see it: pictures in words, tables with headings, roles that exist."""
+"""What readers with a screen reader need: pictures in words, tables with headings, roles that exist."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ logger = logging.getLogger(__name__)
 
 
 def pictures_in_words(app, doctree, docname) -> None:
-    """Warn of each picture without a sentence that says what it shows. Decoration has no place in a chapter's text."""
+    """Warn of each picture without a sentence that says what it shows. A chapter has no decorative pictures."""
     for picture in doctree.findall(nodes.image):
         if len(picture.get("alt", "").split()) < FEWEST_WORDS:
             logger.warning(
@@ -27,7 +27,7 @@ def pictures_in_words(app, doctree, docname) -> None:
 
 
 def row_headings(app, doctree, docname) -> None:
-    """A table whose upper left corner is empty has headings in its first column, too."""
+    """Make the first column headings in a table whose upper left corner is empty."""
     for group in doctree.findall(nodes.tgroup):
         corner = next(group.findall(nodes.entry), None)
         if corner is not None and not corner.astext().strip():
@@ -35,7 +35,7 @@ def row_headings(app, doctree, docname) -> None:
 
 
 def plain_roles(app, pagename, templatename, context, doctree) -> None:
-    """An empty corner is no heading; and what docutils says of a bibliography has been taken out of the standard."""
+    """Make an empty corner a plain cell, and drop the roles of a bibliography that are no longer in the standard."""
     if "body" in context:
         body = EMPTY_HEAD.sub("<td></td>", context["body"])
         body = body.replace('<div role="list" class="citation-list">', '<div class="citation-list">')

@@ -9,13 +9,14 @@ import sys
 import zipfile
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent
+from autograder.course.folder import ROOT
+
 NAME = "attention-book"
 LEFT_OUT = {".buildinfo", "objects.inv", "404.html"}  # for servers and for other builds
 
 
 def write(site: Path, target: Path) -> Path:
-    """Pack the folder of a built site below one folder. Raises FileNotFoundError if no book is there."""
+    """Pack a built site, in one top folder. Raises FileNotFoundError if no book is there."""
     if not (site / "index.html").is_file():
         raise FileNotFoundError(f"there is no book in {site}: run make book first")
     target.parent.mkdir(parents=True, exist_ok=True)

@@ -1,7 +1,7 @@
-"""Read a chapter for the book: the student's file, with each exercise's reference put silently after its stub.
+"""Read a chapter for the book: the student's file, with each exercise's reference imported after its stub.
 
-The injected cells hold an import and never source, and they are tagged `remove-cell`: they run and leave nothing on the
-page. So every output further down is real, and no answer is on it.
+The injected cells import the reference and hold none of its source, and they are tagged `remove-cell`, so they run and
+leave nothing on the page. All later outputs are therefore real, and no answer is shown.
 """
 
 from __future__ import annotations
@@ -19,18 +19,12 @@ from autograder.course import assemble, catalog, chapter
 from autograder.course.folder import ROOT
 from autograder.errors import CourseError
 from book import draft, kernel_setup
+from book.errors import ChapterError
 
 FIRST_CELL = "from book import kernel_setup\nkernel_setup.install()"
 PAGES_WITH_FILES = ("appendices/languages",)  # the page's files are in the folder of its name
-# What the cells of a chapter import: folders, and the endings or names of files in them.
+# What the cells of a chapter import: folders, and the suffixes or names of files in them.
 IMPORTED = (("solutions", {".py"}), ("attnlab", {".py", ".js", ".css", ".npz", ".json"}), ("book", {"kernel_setup.py"}))
-
-
-class ChapterError(SystemExit):
-    """A chapter that cannot be built. One line, and the build stops.
-
-    Jupyter Book would print any other exception with a traceback through this code, and the line would be lost in it.
-    """
 
 
 def read_chapter(text: str, stem: str) -> nbformat.NotebookNode:
@@ -51,7 +45,7 @@ def read_chapter(text: str, stem: str) -> nbformat.NotebookNode:
 
 
 def read_page(text: str, folder: str) -> nbformat.NotebookNode:
-    """The notebook of a page that is no chapter and runs files of its own: again whenever one of them has changed.
+    """The notebook of a page that is not a chapter and runs files of its own; it runs again when one of them changes.
 
     text: the page's file, as Sphinx read it
     folder: where the page's own files are, from the top of the checkout
@@ -67,13 +61,13 @@ def read_page(text: str, folder: str) -> nbformat.NotebookNode:
 
 
 def with_references(notebook: nbformat.NotebookNode, stem: str, imports: str) -> nbformat.NotebookNode:
-    """The notebook with a quiet first cell, an import after each stub, and marks for checks and the written question.
+    """The notebook with a hidden first cell, an import after each stub, and marks for checks and the written question.
 
-    `metadata.source_map` keeps one line number a cell. `imports` stands in the first cell's metadata: the execution
+    `metadata.source_map` keeps one line number per cell. `imports` goes into the first cell's metadata: the execution
     cache compares cells, and would not see that an imported module has changed.
     """
     found = chapter.find_exercises(notebook, f"chapters/{stem}.md")
-    exercises, checks = {cells.stub: cells.name for cells in found}, {cells.check for cells in found}
+    stubs, checks = {exercise.stub: exercise.name for exercise in found}, {exercise.check for exercise in found}
     cells, lines = [hidden_cell(FIRST_CELL, imports=imports)], [0]
     for index, (cell, line) in enumerate(zip(notebook.cells, notebook.metadata["source_map"], strict=True)):
         if index in checks:
@@ -82,8 +76,8 @@ def with_references(notebook: nbformat.NotebookNode, stem: str, imports: str) ->
             cell.source = boxed(cell.source)
         cells.append(cell)
         lines.append(line)
-        if index in exercises:
-            cells.append(hidden_cell(f"from solutions.{stem} import {exercises[index]}"))
+        if index in stubs:
+            cells.append(hidden_cell(f"from solutions.{stem} import {stubs[index]}"))
             lines.append(line)
     notebook.cells = cells
     notebook.metadata["source_map"] = lines
@@ -96,9 +90,9 @@ def hidden_cell(source: str, **metadata) -> nbformat.NotebookNode:
 
 
 def boxed(source: str) -> str:
-    """A written question: its heading stays a heading, what follows stands in a quiet box."""
+    """A written question with everything below its heading in a box."""
     head, body = re.fullmatch(r"((?:\s*(?:\([\w-]+\)=|#+ [^\n]*)\n)*)(.*)", source + "\n", re.DOTALL).groups()
-    if re.search(r"^#+ ", body, re.MULTILINE):  # headings cannot stand in a box
+    if re.search(r"^#+ ", body, re.MULTILINE):  # a box cannot hold headings
         return source
     return f"{head}\n:::::::{{div}} written\n{body.strip()}\n:::::::\n"
 
@@ -114,18 +108,16 @@ def imports_hash(root: Path, packages=IMPORTED) -> str:
 
 
 def configure(app, config) -> None:
-    """Send each chapter through `read_chapter`, each page that runs files of its own through `read_page`, and no other;
-    let their kernels find `solutions` and `book`."""
+    """Read each chapter by `read_chapter` and each page that runs files of its own by `read_page`.
+
+    Their kernels find `solutions` and `book`.
+    """
     try:
         for stem in draft.chapters():
-            config.nb_custom_formats[f"chapters/{stem}.md"] = [
-                "book.chapter_reader.read_chapter",
-                {"stem": stem},
-                False,
-            ]
+            config.nb_custom_formats[f"chapters/{stem}.md"] = [f"{__name__}.read_chapter", {"stem": stem}, False]
             catalog.exercises_of(stem)  # a missing or broken reference is one clear line, before anything runs
         for page in PAGES_WITH_FILES:
-            config.nb_custom_formats[f"{page}.md"] = ["book.chapter_reader.read_page", {"folder": page}, False]
+            config.nb_custom_formats[f"{page}.md"] = [f"{__name__}.read_page", {"folder": page}, False]
         refresh_checks(Path(app.doctreedir))
     except CourseError as error:
         raise ChapterError(str(error)) from None
@@ -148,9 +140,9 @@ def refresh_checks(folder: Path) -> None:
 
 
 def own_profile(folder: Path) -> str:
-    """An IPython folder for the book's kernels, so that nobody's own start-up files change the book.
+    """An IPython folder for the book's kernels, so that start-up files in the author's own do not change the book.
 
-    It also keeps ipykernel's line about unencrypted loopback traffic out of a log where a warning should be a warning.
+    It also keeps ipykernel's line about unencrypted loopback traffic out of the log.
     """
     profile = folder / "ipython" / "profile_default"
     profile.mkdir(parents=True, exist_ok=True)
@@ -182,7 +174,7 @@ def stop_on_failure(app, env) -> None:
 
 
 def plain_errors(app, doctree, docname) -> None:
-    """On a page, an error that the chapter meant to show names no file: the hint is for whoever builds the book."""
+    """On a page, an error that the chapter means to show does not name a file: that hint is for the author's log."""
     for block in doctree.findall(nodes.literal_block):
         if kernel_setup.BROKEN in block.astext():
             text = re.sub(rf"{kernel_setup.BROKEN} .+? \(solutions/\w+\.py\) failed: ", "", block.astext())
@@ -191,7 +183,7 @@ def plain_errors(app, doctree, docname) -> None:
 
 
 def one_line(traceback: str) -> str:
-    """The error's own line out of what the execution of a notebook reported: no frames, no source."""
+    """The error's own line from the report of a notebook's execution, without frames and source."""
     lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", traceback).splitlines() if line.strip()]
     named = [line for line in lines if line.startswith(kernel_setup.BROKEN)]
     return (named or lines or ["no reason was given"])[-1][:500]

@@ -1,4 +1,4 @@
-"""Where the checks stand in a chapter's document, for what is put below them."""
+"""Find the cells of a chapter's checks, and put things below them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,16 @@ def in_document(doctree) -> Iterator[tuple[str, nodes.Element]]:
             yield re.search(r"check\((\w+)\)", source)[1], cell
 
 
-def put_after(cell: nodes.Element, *new: nodes.Node) -> None:
-    place = cell.parent.index(cell) + 1
-    cell.parent[place:place] = new
+def put_after(node: nodes.Element, *new: nodes.Node) -> None:
+    place = node.parent.index(node) + 1
+    node.parent[place:place] = new
+
+
+def put_below_title(doctree, html: str) -> None:
+    """Put HTML below the page's title, and above what was put there before."""
+    title = next(doctree.findall(nodes.title), None)
+    if title is not None:
+        put_after(title, raw(html))
 
 
 def raw(text: str) -> nodes.raw:

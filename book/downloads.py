@@ -1,31 +1,28 @@
-"""Each chapter offers its student notebook: a plain link under the title, and the file inside the site."""
+"""Each chapter offers its student notebook: a plain link below the title, and the file inside the site."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import nbformat
-from docutils import nodes
 
-from autograder.course import catalog, release
+from autograder.course import release
 from autograder.errors import CourseError
-from book import draft
-from book.chapter_reader import ChapterError
+from book import check_cells, draft
+from book.errors import ChapterError
 
 FOLDER = "notebooks"
 
 
 def add_link(app, doctree, docname) -> None:
-    """Put the link under the page's title. It is relative, so that it also works from a folder or a zip."""
-    folder, _, stem = docname.rpartition("/")
-    title = next(doctree.findall(nodes.title), None)
-    if app.builder.format != "html" or folder != "chapters" or stem not in catalog.chapters() or title is None:
-        return
-    link = (
-        f'<p class="chapter-download"><a href="../{FOLDER}/{stem}.ipynb" download="{stem}.ipynb">'
-        f"Do this chapter: download the notebook</a></p>"
-    )
-    title.parent.insert(title.parent.index(title) + 1, nodes.raw("", link, format="html"))
+    """Put the link below the page's title. It is relative, so that it also works from a folder or a zip."""
+    stem = check_cells.chapter_of(docname)
+    if app.builder.format == "html" and stem is not None:
+        check_cells.put_below_title(
+            doctree,
+            f'<p class="chapter-download"><a href="../{FOLDER}/{stem}.ipynb" download="{stem}.ipynb">'
+            f"Do this chapter: download the notebook</a></p>",
+        )
 
 
 def write_notebooks(app, exception) -> None:

@@ -1,7 +1,7 @@
 """One chapter as a page, while it is written: `make draft CHAPTER=softmax`.
 
-The whole book runs every chapter again after any change to what chapters import. This runs one. Links into other
-chapters lead nowhere in it, so warnings do not stop it; an answer on the page does.
+The whole book runs every chapter again after any change to what chapters import. This runs one. Its links to other
+chapters are dead, so warnings do not stop the build; an answer on the page does.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ FOLDER = ROOT / "build" / "draft"
 
 
 def chapters() -> tuple[str, ...]:
-    """The stems of the chapters that this build is of: the one that is drafted, or all."""
+    """The stems of the chapters in this build: the one that is drafted, or all."""
     return (os.environ[VARIABLE],) if os.environ.get(VARIABLE) else catalog.chapters()
 
 
@@ -32,19 +32,9 @@ def main(arguments: list[str]) -> int:
         return 2
     FOLDER.mkdir(parents=True, exist_ok=True)
     (FOLDER / "_toc.yml").write_text(f"format: jb-book\nroot: chapters/{arguments[0]}\n", "utf-8")
-    done = subprocess.run(
-        [
-            str(Path(sys.executable).with_name("jupyter-book")),
-            "build",
-            ".",
-            "--toc",
-            "build/draft/_toc.yml",
-            "--path-output",
-            "build/draft",
-        ],
-        cwd=ROOT,
-        env={**os.environ, VARIABLE: arguments[0]},
-    )
+    command = [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", "--toc", "build/draft/_toc.yml"]
+    environment = {**os.environ, VARIABLE: arguments[0]}
+    done = subprocess.run([*command, "--path-output", "build/draft"], cwd=ROOT, env=environment)
     if done.returncode == 0:
         print(f"Open build/draft/_build/html/chapters/{arguments[0]}.html")
     return done.returncode

@@ -1,8 +1,8 @@
 """Two editions of the book. The student's, which is the default, holds no answer. `EDITION=self-study` folds each
-exercise's reference below its check, for who learns alone, and says so on every page.
+exercise's reference below its check, for readers who learn alone, and says so on every page.
 
-The solutions come in as a page is written, after the notebooks ran and after what is cached, so that both editions
-share one cache. The second has a folder of its own, and each refuses the other's.
+Solutions are added when a page is written, after the notebooks ran and their outputs were cached, so that both editions
+share one cache. The self-study edition has a folder of its own, and each edition refuses the other's folder.
 """
 
 from __future__ import annotations
@@ -48,18 +48,17 @@ def add_solutions(app, doctree, docname) -> None:
         return
     for name, cell in check_cells.in_document(doctree):
         source = without_docstrings(assemble.solution_source(stem, name))
+        summary = f"<summary>Solution of <code>{name}</code></summary>"
         check_cells.put_after(
             cell,
-            check_cells.raw(
-                f'<details class="solution" id="solution-{name}"><summary>Solution of <code>{name}</code></summary>'
-            ),
+            check_cells.raw(f'<details class="solution" id="solution-{name}">{summary}'),
             nodes.literal_block(source, source, language="python"),
             check_cells.raw("</details>"),
         )
 
 
 def without_docstrings(source: str) -> str:
-    """The definition without what the stub above says already."""
+    """The definition without its docstrings, which the stub above shows already."""
     lines = source.rstrip().split("\n")
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) and len(node.body) > 1:

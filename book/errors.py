@@ -3,3 +3,7 @@
 
 class ConfigurationError(SystemExit):
     """A setting that cannot be used. Jupyter Book would print any other exception with a traceback."""
+
+
+class ChapterError(SystemExit):
+    """A chapter that cannot be built."""

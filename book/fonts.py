@@ -40,7 +40,7 @@ def write_fonts(app, exception) -> None:
 
 
 def letters(page: str) -> str:
-    """The characters of a page's formulas, as they are drawn: a variable is drawn with slanted letters."""
+    """The characters of a page's formulas, and the slanted letters with which variables are drawn."""
     text = html.unescape(re.sub(r"<[^>]*>", "", "".join(re.findall(r"<math.*?</math>", page, re.DOTALL))))
     return text + "".join(map(slanted, text))
 
@@ -54,7 +54,7 @@ def slanted(letter: str) -> str:
 
 
 def mathematics(letters: set[str]) -> TTFont:
-    """STIX Two Math with these characters, in all the sizes it has for them."""
+    """STIX Two Math with these characters, in all sizes that it has."""
     file = next(f for f in importlib.metadata.files("ziamath") if f.name == "STIXTwoMath-Regular.ttf")
     font = subset(TTFont(file.locate()), {*map(ord, letters), RADICAL, *range(0x30, 0x3A)})
     narrow_radicals(font)
@@ -87,9 +87,9 @@ def narrow_radicals(font: TTFont) -> None:
 
 
 def keep_icons(static: Path, names: set[str]) -> None:
-    """Drop the other icons from the theme's font and style sheet, and the fonts that are left without any.
+    """Keep only the named icons in the theme's font and style sheet, and drop the fonts that are left without any.
 
-    Both are read where the theme is installed: a build that has nothing to do does not copy them again.
+    Both are read from the installed theme, because a build in which nothing changed does not copy them again.
     """
     theme = Path(pydata_sphinx_theme.__file__).parent / "theme" / "pydata_sphinx_theme" / "static"
     style = (theme / THEME).read_text("utf-8")
@@ -106,7 +106,7 @@ def keep_icons(static: Path, names: set[str]) -> None:
         return re.sub(r"src:[^}]*", f'src:url(../{ICONS}.woff) format("woff")', match[0])
 
     style = FONT_FACE.sub(face, ICON_RULE.sub(rule, style))
-    # Those of boxes and links are in no page: style sheets draw them.
+    # The icons of boxes and links are not in any page: style sheets draw them.
     for text in [style, *(sheet.read_text("utf-8") for sheet in static.rglob("*.css") if sheet != static / THEME)]:
         kept.update(int(found[1], 16) if found[1] else ord(found[0]) for found in DRAWN_BY_STYLE.finditer(text))
     (static / THEME).write_text(style, "utf-8")
@@ -116,12 +116,12 @@ def keep_icons(static: Path, names: set[str]) -> None:
 
 
 def write(font: TTFont, path: Path) -> None:
-    """As WOFF, the same bytes for the same glyphs."""
+    """Write the font as WOFF. The same glyphs give the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
     font.flavor, font.recalcTimestamp = "woff", False
     font.save(path)
 
 
 def setup(app) -> None:
-    logging.getLogger("fontTools").setLevel("WARNING")  # it tells of every table
+    logging.getLogger("fontTools").setLevel("WARNING")  # below that it logs every table
     app.connect("build-finished", write_fonts, priority=600)  # when the pages are written

@@ -1,7 +1,7 @@
 """Run inside a chapter's kernel while the book is built: errors and warnings without source lines, sharp figures.
 
-A traceback through a reference would print the reference. So an error shows its type and message alone, and, if it
-came up inside a reference, which exercise that was.
+A traceback through a reference would print the reference. An error therefore shows only its type and its message, and
+the name of the exercise if a reference raised it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ BROKEN = "the reference of"
 
 
 def install() -> None:
-    """Change this kernel's shell: one line for each error, no source line under warnings, figures as SVG."""
+    """Change this kernel's shell: one line per error, no source line under warnings, figures as SVG."""
     shell = get_ipython()  # noqa: F821  (IPython puts it into builtins)
     show = shell._showtraceback
 
@@ -43,7 +43,7 @@ def exercise_at_fault(error: BaseException) -> str | None:
 
 
 def sharp_figures() -> None:
-    """Figures as SVG, the same bytes at every build, with the page behind them, be it light or dark."""
+    """Figures as SVG with a transparent background, the same bytes at every build."""
     try:
         import matplotlib
         from matplotlib_inline.backend_inline import set_matplotlib_formats

@@ -2,7 +2,7 @@
 
     launch: {repository: OWNER/NAME, branch: main, folder: notebooks}
 
-Without a repository there are no links. They are plain links: nothing is asked of these hosts before a click.
+Without a repository there are no links. They are plain links, so these hosts get no request before a click.
 """
 
 from __future__ import annotations
@@ -11,12 +11,10 @@ import re
 from html import escape
 from urllib.parse import quote
 
-from docutils import nodes
-
 from book import check_cells
 from book.errors import ConfigurationError
 
-# What each setting must look like, and how to say it.
+# What each setting must look like, as a pattern and in words.
 FORMS = {
     "repository": (r"[A-Za-z0-9](?:-?[A-Za-z0-9])*/(?!\.+$)[\w.-]+", "OWNER/NAME, as in GitHub's addresses"),
     "branch": (r"(?![/.-])(?!.*(?:\.\.|//|[/.]$))[\w./+-]+", "the name of a branch"),
@@ -26,7 +24,7 @@ DEFAULT = {"repository": "", "branch": "main", "folder": "notebooks"}
 
 
 def settings(given: dict) -> dict[str, str]:
-    """The settings, complete and checked. Raises ConfigurationError, which names the one that is wrong."""
+    """All settings, checked. Raises ConfigurationError, which names the setting that is wrong."""
     unknown = sorted(set(given) - set(DEFAULT)) if isinstance(given, dict) else ["?"]
     if unknown:
         raise ConfigurationError(f"_config.yml: `launch` has {', '.join(DEFAULT)}, and no {unknown[0]!r}")
@@ -51,17 +49,16 @@ def links(stem: str, repository: str, branch: str, folder: str) -> dict[str, str
 
 def add_links(app, doctree, docname) -> None:
     stem, chosen = check_cells.chapter_of(docname), settings(app.config.launch)
-    title = next(doctree.findall(nodes.title), None)
-    if app.builder.format != "html" or stem is None or title is None or not chosen["repository"]:
+    if app.builder.format != "html" or stem is None or not chosen["repository"]:
         return
     written = " ".join(
         f'<a href="{escape(address)}" rel="noopener">Open in {host}</a>'
         for host, address in links(stem, **chosen).items()
     )
-    title.parent.insert(title.parent.index(title) + 1, check_cells.raw(f'<p class="chapter-launch">{written}</p>'))
+    check_cells.put_below_title(doctree, f'<p class="chapter-launch">{written}</p>')
 
 
 def setup(app) -> None:
     app.add_config_value("launch", DEFAULT, "html")
     app.connect("config-inited", lambda app, config: settings(config.launch))
-    app.connect("doctree-resolved", add_links, priority=300)  # the download's link comes above them
+    app.connect("doctree-resolved", add_links, priority=300)  # before the link to the download, which goes above them

@@ -1,10 +1,10 @@
-"""No answer and no hidden test may stand in what is published.
+"""No answer and no hidden test may be in what is published.
 
     python -m book.leaks FOLDER ...
 
-looks for every line of the bodies in `solutions/` and of the case generators in `autograder/exercises/`, in every
-file below the folders: pages (as text, without tags), sources, notebooks, reports, JSON, scripts, archives. White space
-does not count. Each finding is a line `file: leaks solutions/softmax.py:12`; the exit status is 1 if there is one.
+searches every file below the folders for every line of the bodies in `solutions/` and of the case generators in
+`autograder/exercises/`: pages (as text, without tags), sources, notebooks, reports, JSON, scripts, archives. White
+space does not count. Each finding is a line `file: leaks solutions/softmax.py:12`; the exit status is then 1.
 """
 
 from __future__ import annotations
@@ -22,9 +22,10 @@ from pathlib import Path
 
 import numpy as np
 
-ROOT = Path(__file__).resolve().parent.parent
-BITS = 22  # of the hashes that tell where to look
-SHORTEST = 12  # characters without white space; shorter lines say nothing
+from autograder.course.folder import ROOT
+
+BITS = 22  # of the hashes that say where to look
+SHORTEST = 12  # characters without white space; shorter lines give nothing away
 # What stands in many programs: a stub's body, a base class's constructor, and one argument on a line of its own.
 _SAYS_NOTHING = re.compile(r"raiseNotImplementedError|super\(\)\.__init__\(|\w+=\w+,?$")
 PUBLISHED_SOURCES = ("chapters", "appendices", "attnlab")
@@ -36,7 +37,7 @@ _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "", "f": ""}
 
 
 def answers(root: Path = ROOT) -> dict[str, str]:
-    """What must not appear: text without white space -> where it stands, as `solutions/softmax.py:12`."""
+    """What must not appear: text without white space -> its place, as `solutions/softmax.py:12`."""
     found, shown = dict(MARKERS), _shown(root)
     for path in sorted((root / "solutions").glob("*.py")):
         if path.relative_to(root).as_posix() in shown:
@@ -56,13 +57,13 @@ def answers(root: Path = ROOT) -> dict[str, str]:
 
 
 def _shown(root: Path) -> set[str]:
-    """Files that the authors' guide shows in full: who follows it makes an example, whose answers are no secret."""
+    """Files that the authors' guide shows in full: its example, whose answers are not secret."""
     guide = root / "guides" / "authors.md"
     return set(re.findall(r"^:caption: (\S+)$", guide.read_text("utf-8"), re.MULTILINE)) if guide.is_file() else set()
 
 
 def _given_away(chapter: Path) -> set[str]:
-    """What a chapter defines for its readers, outside of exercise cells: no answer, even if a reference needs it too."""
+    """What a chapter defines outside of exercise cells. It is not an answer, even if a reference needs it too."""
     if not chapter.is_file():
         return set()
     cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", chapter.read_text("utf-8"), re.DOTALL | re.MULTILINE)
@@ -85,16 +86,16 @@ def scan(folders: list[Path], wanted: dict[str, str]) -> Iterator[str]:
 
 
 class _Search:
-    """Looks for all that is wanted at once: at each place of a text once, rather than once for each line wanted."""
+    """Looks for all wanted lines in one pass over a text."""
 
     def __init__(self, wanted: dict[str, str]):
         self._begin: dict[str, list[tuple[str, str]]] = {}
         for text, origin in wanted.items():
             self._begin.setdefault(text[:SHORTEST], []).append((text, origin))
-        self._marked = np.zeros(1 << BITS, dtype=bool)  # true where the hash of something wanted is, and by chance
+        self._marked = np.zeros(1 << BITS, dtype=bool)  # true at the hash of each wanted beginning
         for beginning in self._begin:
             self._marked[_hashes(beginning)] = True
-        self._clean: set[bytes] = set()  # hashes of what held nothing; the same file may lie in several archives
+        self._clean: set[bytes] = set()  # hashes of files without findings; several archives may hold the same file
 
     def file(self, name: str, suffix: str, content: bytes) -> Iterator[str]:
         known = hashlib.sha256(suffix.encode() + b"\0" + content).digest()
@@ -129,7 +130,7 @@ def _hashes(view: str) -> np.ndarray:
     codes = np.frombuffer(view.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     found = np.zeros(max(0, len(codes) - SHORTEST + 1), dtype=np.uint64)
     for place in range(SHORTEST if len(found) else 0):
-        found *= np.uint64(0x9E3779B97F4A7C15)  # it wraps around, which is meant
+        found *= np.uint64(0x9E3779B97F4A7C15)  # overflow is intended
         found += codes[place : place + len(found)]
     return found >> np.uint64(64 - BITS)
 
@@ -173,7 +174,7 @@ def _collect(definition, lines: list[str], origin: str, found: dict[str, str]) -
 
 
 def _statements(definition) -> Iterator[ast.stmt]:
-    """Every statement inside a definition, at any depth, but no docstring and no signature.
+    """Every statement inside a definition, at any depth, without docstrings and signatures.
 
     A statement on the same line as its `if` counts with that line.
     """
@@ -204,9 +205,9 @@ def _without_comments(path: Path) -> list[str]:
 
 
 def check_site(app, exception) -> None:
-    """Fail the build if an answer stands in the built site, or in the sources that anyone may read.
+    """Fail the build if an answer is in the built site or in the published sources.
 
-    In the edition for self-study the pages hold the solutions, but no hidden test, and its notebooks hold neither.
+    In the self-study edition the pages hold the solutions but no hidden test, and the notebooks hold neither.
     """
     from book import edition
 

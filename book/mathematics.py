@@ -1,7 +1,8 @@
 """Formulas as MathML, set when the book is built: a page needs no script for them, and screen readers can read them.
 
-`latex2mathml` translates. What browsers leave out of MathML (MathML Core has no column alignment and no named spaces)
-and what it does not know is set right here; a command that it passes through untranslated is an error that names it.
+`latex2mathml` translates. This module corrects what `latex2mathml` gets wrong and replaces what browsers leave out of
+MathML (MathML Core has no column alignment and no named spaces). A command that is passed through untranslated is an
+error that names it.
 """
 
 from __future__ import annotations
@@ -21,10 +22,10 @@ SPACES = {
     "mediummathspace": "0.222em",
     "thickmathspace": "0.278em",
 }
-ORDINARY = {"|", "/", "…", "∞", "∂"}  # signs that TeX sets without space, and MathML with
+ORDINARY = {"|", "/", "…", "∞", "∂"}  # TeX sets these without space, MathML with
 CLOSING = {")", "]", "}", "|", "!", "…", "∞"}
 TOUCHING_BEFORE, TOUCHING_AFTER = re.compile(r"[(\[“‘]+$"), re.compile(r"^[.,;:?!…)\]”’]+")
-BELOW = {"max", "min", "argmax", "argmin", "lim", "sup", "inf"}  # in a displayed formula their index stands below
+BELOW = {"max", "min", "argmax", "argmin", "lim", "sup", "inf"}  # their index goes below in a displayed formula
 
 
 class FormulaError(ValueError):
@@ -35,7 +36,7 @@ def mathml(latex: str, display: bool = False) -> str:
     """A formula as a `<math>` element for an HTML page.
 
     latex: TeX without the dollar signs
-    display: on a line of its own
+    display: whether it is on a line of its own
     raises FormulaError where a command is not known
     """
     bare = re.sub(r"\\.", "", latex, flags=re.DOTALL)
@@ -44,7 +45,7 @@ def mathml(latex: str, display: bool = False) -> str:
     known = re.sub(r"\\(begin|end)\{(?:aligned|split)\}", r"\\\1{align*}", latex)
     try:
         tree = ElementTree.fromstring(converter.convert(known, display="block" if display else "inline"))
-    except Exception as error:  # its own errors, and `&` outside of a table, which makes no tree
+    except Exception as error:  # its own errors, and `&` outside of a table, which is not XML
         raise FormulaError(f"the formula {latex!r} cannot be set: {type(error).__name__} {error}".rstrip()) from None
     for element in tree.iter():
         element.tag = element.tag.removeprefix(NAMESPACE)
@@ -64,7 +65,7 @@ def mathml(latex: str, display: bool = False) -> str:
 
 
 def _name_operators(element) -> None:
-    """A word is an upright name, not a sign with space on both sides; the index of a maximum stands below it."""
+    """Make a word an upright name instead of a sign with space on both sides; put the index of a maximum below it."""
     if element.tag == "mo" and re.fullmatch(r"[A-Za-z ]{2,}", element.text or ""):
         element.tag = "mi"
     first = element[0] if len(element) else None
@@ -72,13 +73,13 @@ def _name_operators(element) -> None:
         element.tag, first.tag = "munder", "mo"
         first.attrib.update(movablelimits="true", lspace="0", rspace="0")
     if element.tag == "mi" and re.fullmatch("[Α-Ω]", element.text or ""):
-        element.set("mathvariant", "normal")  # as in print: small Greek letters lean, capitals stand
+        element.set("mathvariant", "normal")  # as in print: small Greek letters are slanted, capitals upright
     if element.tag == "mspace" and element.get("width") in SPACES:
         element.set("width", SPACES[element.get("width")])
 
 
 def _unwrap(element) -> None:
-    """A group of one needs no group."""
+    """Replace each group of one element by the element."""
     for place, child in enumerate(element):
         while child.tag == "mrow" and len(child) == 1 and not child.attrib:
             child = child[0]
@@ -86,7 +87,7 @@ def _unwrap(element) -> None:
 
 
 def _space(row) -> None:
-    """A thin space between a named function and what it is applied to, as in print: `log x`, but `log(x)`."""
+    """Put a thin space between a named function and its argument, as in print: `log x`, but `log(x)`."""
     if row.tag not in {"math", "mrow", "mtd", "msqrt", "mstyle"}:
         return
     for place, child in enumerate(row):
@@ -100,7 +101,7 @@ def _space(row) -> None:
             and before.tag == "mo"
             and before.text not in CLOSING
         ):
-            child.set("form", "prefix")  # a sign, as in `= -1`, and no difference
+            child.set("form", "prefix")  # a sign, as in `= -1`, not a difference
     for place in range(len(row) - 2, -1, -1):
         if _is_name(row[place]) and _is_applied_to(row[place + 1]):
             row.insert(place + 1, ElementTree.Element("mspace", width=THIN))
@@ -119,7 +120,7 @@ def _is_applied_to(element) -> bool:
 
 
 def keep_together(app, doctree, name) -> None:
-    """The signs that touch a formula in a line stay with it: browsers break the line between the two."""
+    """Keep punctuation that touches an inline formula on the same line: browsers may break the line between the two."""
     if app.builder.format != "html":  # where `visit` below would not write them
         return
     for node in list(doctree.findall(nodes.math)):

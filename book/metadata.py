@@ -1,6 +1,6 @@
-"""What a page says of itself to search engines and to whoever shares its address.
+"""What a page says about itself to search engines and in previews of shared links.
 
-Addresses in it are absolute, or they are left out: they need `html: baseurl:` in `_config.yml`.
+Its addresses are absolute, or left out: they need `html: baseurl:` in `_config.yml`.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def base_url(config) -> str:
 
 
 def description(doctree) -> str:
-    """The first paragraphs that are words alone, up to the longest description, cut at a word's end."""
+    """The first paragraphs without formulas, at most LONGEST characters, cut at the end of a word."""
     text = ""
     for paragraph in doctree.findall(nodes.paragraph):
         if isinstance(paragraph.parent, nodes.section) and not list(paragraph.findall(nodes.math)):

@@ -1,6 +1,6 @@
-"""`404.html`, which servers send for an address that is not there, at any depth.
+"""`404.html`, which servers send for an address without a page, at any depth.
 
-So its own addresses begin at the root: the path of `html: baseurl:`, or `/`.
+Its own addresses therefore begin at the root: the path of `html: baseurl:`, or `/`.
 """
 
 from __future__ import annotations

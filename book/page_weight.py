@@ -1,7 +1,7 @@
-"""What a page weighs: the bytes that its first load transfers, with gzip. A page above the budget is a warning.
+"""A page's weight: the bytes that its first load transfers, with gzip. A page above the budget is a warning.
 
-Counted is all that a browser may ask for without a click: the page, its scripts and styles, what these name in `url()`
-(fonts, icons), and pictures that are not lazy. A browser may ask for less, as a font that no text on the page needs.
+We count everything that a browser may request without a click: the page, its scripts and styles, what these name in
+`url()` (fonts, icons), and pictures that are not lazy. A browser may request less, as when no text needs a font.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ from urllib.parse import unquote, urlsplit
 from sphinx.util import logging
 
 BUDGET = 500_000  # bytes
-PACKED = {".woff", ".woff2", ".png", ".jpg", ".jpeg", ".gif", ".webp"}  # no server packs them once more
+PACKED = {".woff", ".woff2", ".png", ".jpg", ".jpeg", ".gif", ".webp"}  # servers do not compress these again
 IN_STYLES = re.compile(r"""(?:url\(\s*|@import\s+(?!url))["']?([^"');\s]+)""")
 
 
 class References(HTMLParser):
-    """The addresses that a page's first load asks for, in `found`."""
+    """The addresses that a page's first load requests, in `found`."""
 
     def __init__(self, page: str):
         super().__init__()
@@ -57,16 +57,13 @@ class References(HTMLParser):
 
 @functools.cache
 def transferred(path: Path, changed: int) -> int:
-    """Bytes of a file as a server sends it. `changed` is when it was changed: another file by the same name."""
+    """Bytes of a file as a server sends it. `changed`, its modification time, is part of the cache's key."""
     content = path.read_bytes()
     return len(content) if path.suffix.lower() in PACKED else len(gzip.compress(content, 6))
 
 
 def first_load(page: Path) -> dict[Path, int]:
-    """Every file that a page's first load asks for, and its bytes.
-
-    raises FileNotFoundError where one is not there
-    """
+    """Every file that a page's first load requests, and its bytes. Raises FileNotFoundError if one does not exist."""
     weights: dict[Path, int] = {}
     waiting = [page.resolve()]
     while waiting:
@@ -82,14 +79,14 @@ def first_load(page: Path) -> dict[Path, int]:
             continue
         for address in named:
             parts = urlsplit(address)
-            # Not data, not other hosts, which tests forbid, and not what 404.html asks for from the root.
+            # Neither data nor other hosts, which tests forbid, nor what 404.html requests from the root.
             if not parts.scheme and not parts.netloc and parts.path and not parts.path.startswith("/"):
                 waiting.append((path.parent / unquote(parts.path)).resolve())
     return weights
 
 
 def too_heavy(page: Path, site: Path) -> str | None:
-    """A sentence on a page above the budget, with its heaviest files; None for one within it."""
+    """A sentence that names the heaviest files of a page above the budget; None for a page within it."""
     weights = first_load(page)
     total = sum(weights.values())
     if total <= BUDGET:
@@ -118,4 +115,4 @@ def check(app, exception) -> None:
 
 
 def setup(app) -> None:
-    app.connect("build-finished", check, priority=800)  # when every file is there
+    app.connect("build-finished", check, priority=800)  # after all files are written

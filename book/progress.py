@@ -1,7 +1,7 @@
-"""A reader's progress, which only the reader's browser knows: a bar on top of each chapter, a box below each check.
+"""A reader's progress, kept in the reader's browser: a bar at the top of each chapter, a box below each check.
 
-The keys are names that stay while a text is edited: the chapter's stem, the exercise's name, a hash of a quiz's
-question. `assets/progress.js` does the rest; without scripts nothing of it is shown.
+Its keys do not change when a text is edited elsewhere: the chapter's stem, the exercise's name, a hash of a quiz's
+question. `assets/progress.js` does the rest; without scripts none of it is shown.
 """
 
 from __future__ import annotations
@@ -34,15 +34,12 @@ def add_controls(app, doctree, docname) -> None:
         for name, cell in exercises:
             check_cells.put_after(cell, check_cells.raw(DONE.format(name=name)))
         quizzes = sum(1 for node in doctree.findall() if node.__class__.__name__ == "quiz")
-        title = next(doctree.findall(nodes.title), None)
-        if title is not None:
-            bar = BAR.format(stem=stem, total=len(exercises) + quizzes)
-            title.parent.insert(title.parent.index(title) + 1, check_cells.raw(bar))
+        check_cells.put_below_title(doctree, BAR.format(stem=stem, total=len(exercises) + quizzes))
     elif docname == app.config.root_doc:
-        for chapters in doctree.findall(nodes.enumerated_list):
-            chapters.parent.insert(chapters.parent.index(chapters) + 1, check_cells.raw(FORGET))
-            break
+        chapters = next(doctree.findall(nodes.enumerated_list), None)
+        if chapters is not None:
+            check_cells.put_after(chapters, check_cells.raw(FORGET))
 
 
 def setup(app) -> None:
-    app.connect("doctree-resolved", add_controls, priority=600)  # below the title come the bar, then the links
+    app.connect("doctree-resolved", add_controls, priority=600)  # after the links, so that the bar goes above them

@@ -2,9 +2,9 @@
 
     python -m book.publish FOLDER
 
-writes the chapters as text, the notebooks, `attnlab` with what it takes to install it, the bundle, and what Binder
-needs. Only what is listed here gets in; then the folder is searched for answers, and nothing is left behind if one is
-found. The same course gives the same bytes.
+writes the chapters as text, the notebooks, `attnlab` as an installable package, the bundle, and what Binder needs. Only
+what is listed here is copied; then the folder is searched for answers, and nothing is written if one is found. The same
+course gives the same bytes.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ from book import leaks
 from book.downloads import FOLDER as NOTEBOOKS
 
 README = Path(__file__).with_name("PUBLIC.md")
-PACKAGE = {".py", ".js", ".css", ".npz", ".json"}  # what attnlab consists of; anything else in its folder is somebody's
+PACKAGE = {".py", ".js", ".css", ".npz", ".json"}  # what attnlab consists of; other files in its folder are private
 PROJECT = ("build-system", "project", "tool.setuptools")  # tables of pyproject.toml that are about installing
-# Binder takes conda's PyTorch, which has no CUDA in it: pip's would not fit. postBuild brings the rest.
+# Binder takes conda's PyTorch without CUDA: pip's would be too large. postBuild installs the rest.
 ENVIRONMENT = """\
 channels: [conda-forge]
 dependencies:
@@ -40,7 +40,7 @@ IGNORED = ".venv/\n.ipynb_checkpoints/\n__pycache__/\nbuild/\n*.egg-info/\n"
 
 
 def write(folder: Path) -> int:
-    """Write the tree into a new or empty folder, or in place of an earlier tree; returns the number of its files.
+    """Write the tree into a new or empty folder, or over an earlier tree; returns the number of its files.
 
     Raises CourseError where the folder holds something else, and where an answer would be published.
     """
@@ -91,7 +91,7 @@ def files() -> Iterator[tuple[str, bytes]]:
 
 
 def _is_tree(folder: Path) -> bool:
-    """Whether nothing is lost with the folder: it is empty, or a tree as written here, and no clone of one."""
+    """Whether nothing is lost by replacing the folder: it is empty or a tree as written here, not a clone of one."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
     return names <= {
         "README.md",
@@ -108,7 +108,7 @@ def _is_tree(folder: Path) -> bool:
 
 
 def _start() -> str:
-    """The page that students start from, with headings of a section."""
+    """The page that students start from, with its headings one level lower."""
     return re.sub(r"^(?=#+ )", "#", release.start_page(), flags=re.MULTILINE).strip()
 
 

@@ -56,7 +56,7 @@ class Quiz(SphinxDirective):
             choices.append((match[1] != " ", match[2], match[3]))
         if len(choices) < 2 or sum(right for right, _, _ in choices) != 1:
             raise self.error("a quiz needs two choices or more, of which exactly one is marked [x]")
-        # Known by its words and not by its place: what a reader has answered stays right when one is put before it.
+        # Its key comes from its words, so that stored answers stay valid when another quiz is put before it.
         group = f"quiz-{hashlib.sha256(self.arguments[0].encode()).hexdigest()[:8]}"
         asked = self.env.temp_data.setdefault("quizzes", set())
         if group in asked:

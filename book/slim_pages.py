@@ -1,4 +1,4 @@
-"""A page loads what it uses: no search index, no icons by script, no widget host where nothing asks for them."""
+"""A page loads only what it uses: no search index, icon scripts or widget host on pages without a use for them."""
 
 from __future__ import annotations
 
@@ -9,23 +9,16 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-UNUSED = re.compile(
-    r"[ \t]*<(?:script|link|meta)[^>]*(?:%s)[^>]*>(?:</script>)?\n?"
-    % "|".join(
-        [
-            r"scripts/fontawesome\.js",  # the icons come from the style sheet's font
-            r'rel="preload"',  # of scripts that the page asks for anyway
-            r'name="viewport"',
-            r'name="docsearch:[a-z]+"',
-        ]
-    )
-)
+# What the theme's head has in vain: icons by script (the style sheet's font has them), preloads of scripts that the page
+# requests anyway, a second viewport, and data for another search.
+SIGNS = r'scripts/fontawesome\.js|rel="preload"|name="viewport"|name="docsearch:[a-z]+"'
+UNUSED = re.compile(rf"[ \t]*<(?:script|link|meta)[^>]*(?:{SIGNS})[^>]*>(?:</script>)?\n?")
 SEARCH = re.compile(r"[ \t]*<script[^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>\n?")
 
 
-def lean_head(app, pagename, templatename, context, doctree) -> None:
-    """Give `book/templates/layout.html` the function that takes out of a page's head what the page does not use."""
-    context["lean"] = lambda head: SEARCH.sub("", UNUSED.sub("", head))
+def slim_head(app, pagename, templatename, context, doctree) -> None:
+    """Give `book/templates/layout.html` the function `slim`, which removes from a head what the page does not use."""
+    context["slim"] = lambda head: SEARCH.sub("", UNUSED.sub("", head))
     body = context.get("body", "")
     unused = [
         name
@@ -42,8 +35,8 @@ def lean_head(app, pagename, templatename, context, doctree) -> None:
         files[:] = [file for file in files if not any(name in str(getattr(file, "filename", file)) for name in unused)]
 
 
-def drop_weight(app, exception) -> None:
-    """Drop what the theme ships and no page needs: icons drawn by script, source maps."""
+def drop_files(app, exception) -> None:
+    """Drop files of the theme that no page uses: icons drawn by script, source maps."""
     static = Path(app.outdir, "_static")
     if exception or app.builder.format != "html":
         return
@@ -53,7 +46,7 @@ def drop_weight(app, exception) -> None:
 
 
 def in_words(text: nodes.Node) -> str:
-    """What a widget's picture shows: the first line of the docstring of its class, which its plain form names."""
+    """What a widget's picture shows: the first line of its class's docstring. Its plain text names the class."""
     from attnlab import widgets
 
     kind = re.match(r"<attnlab[\w.]*\.(\w+) object", text.astext().strip())
@@ -61,7 +54,7 @@ def in_words(text: nodes.Node) -> str:
 
 
 class PictureWithoutScript(SphinxPostTransform):
-    """A widget's picture, for a reader whose browser runs no scripts. With scripts it is not even loaded."""
+    """A widget's picture for browsers that do not run scripts. The others do not load it."""
 
     default_priority = 3  # just before myst-nb keeps one form of each output and drops the others
     formats = ("html",)
@@ -83,6 +76,6 @@ class PictureWithoutScript(SphinxPostTransform):
 
 def setup(app) -> None:
     app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it, with or without the extension that reads it
-    app.connect("html-page-context", lean_head, priority=900)
-    app.connect("build-finished", drop_weight)
+    app.connect("html-page-context", slim_head, priority=900)
+    app.connect("build-finished", drop_files)
     app.add_post_transform(PictureWithoutScript)

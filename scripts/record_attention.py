@@ -119,7 +119,7 @@ def attend(
     """Causal self-attention of one layer on x (n, width): the output (n, width), and weights and scores (h, n, n).
 
     The scores are q·k / sqrt(d) before the mask, so they are there for later keys too; the weights are zero there.
-    edit: a function of the heads' outputs (h, n, d), before they are merged and multiplied by W_O, that returns changed ones.
+    edit: a function that changes the heads' outputs (h, n, d) before they are merged and multiplied by W_O
     """
     n = x.shape[-2]
 

@@ -1,4 +1,4 @@
-"""All chapters and exercises, found by name. Order lives in `_toc.yml` alone."""
+"""All chapters and exercises, found by name. Only `_toc.yml` holds their order."""
 
 from __future__ import annotations
 

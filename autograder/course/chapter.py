@@ -96,7 +96,7 @@ def find_exercises(notebook: nbformat.NotebookNode, where: str) -> list[Exercise
         if check is None or cells[check].source.strip() != f"check({name})":
             raise CourseError(f"{where}: the next code cell after the exercise {name} must be `check({name})`")
         if name in found:
-            raise CourseError(f"{where}: the exercise {name} stands there twice")
+            raise CourseError(f"{where}: the exercise {name} is there twice")
         found[name] = ExerciseCells(name, stub, check)
     return list(found.values())
 

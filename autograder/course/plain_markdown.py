@@ -1,4 +1,4 @@
-"""The book's markdown as markdown that any notebook shows: JupyterLab, Colab, formgrader, feedback pages.
+"""The book's markdown as plain markdown, which JupyterLab, Colab, formgrader and feedback pages can show.
 
 A chapter uses a small set of MyST constructs; each has a plain form here. Anything else is an error, so that raw markup
 never reaches a student.
@@ -34,7 +34,7 @@ _OPTION = re.compile(r"^:[\w-]+:")
 
 
 def markdown(text: str, where: str) -> str:
-    """`text` without MyST constructs. Raises CourseError, which `where` begins, for one that has no plain form."""
+    """`text` without MyST constructs. Raises CourseError for one without a plain form; `where` names the file in it."""
     try:
         return "\n".join(_blocks(text.split("\n"))).strip("\n")
     except CourseError as error:
