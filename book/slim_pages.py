@@ -9,8 +9,8 @@ from docutils import nodes
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
 WIDGET = "application/vnd.jupyter.widget-view+json"
-# What the theme's head has in vain: icons by script (the style sheet's font has them), preloads of scripts that the page
-# requests anyway, a second viewport, and data for another search.
+# What the theme's head has in vain: icons by script (the style sheet's font has them), preloads of scripts that the
+# page requests anyway, a second viewport, and data for another search.
 SIGNS = r'scripts/fontawesome\.js|rel="preload"|name="viewport"|name="docsearch:[a-z]+"'
 UNUSED = re.compile(rf"[ \t]*<(?:script|link|meta)[^>]*(?:{SIGNS})[^>]*>(?:</script>)?\n?")
 SEARCH = re.compile(r"[ \t]*<script[^>]*(?:searchtools|language_data|searchindex)\.js[^>]*></script>\n?")

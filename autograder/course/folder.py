@@ -1,7 +1,7 @@
 """What a course is, in one place: the checkout, the course's folder, its secret seed and its gradebook's address.
 
-The folder holds `source`, `release`, `submitted`, `autograded`, `feedback`, `gradebook.db` and the seed, from which hidden
-inputs are drawn. The seed never leaves it.
+The folder holds `source`, `release`, `submitted`, `autograded`, `feedback`, `gradebook.db` and the seed, from which
+hidden inputs are drawn. The seed never leaves it.
 """
 
 from __future__ import annotations

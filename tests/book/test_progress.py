@@ -67,7 +67,8 @@ def test_what_is_done_survives_a_reload_is_marked_and_is_forgotten_when_asked(si
 @pytest.mark.parametrize(
     "trouble",
     [
-        "Object.defineProperty(window, 'localStorage', { configurable: true, get() { throw new DOMException('no'); } });",
+        "Object.defineProperty(window, 'localStorage',"
+        " { configurable: true, get() { throw new DOMException('no'); } });",
         "localStorage.setItem('attention-progress', '{broken');",
         'localStorage.setItem(\'attention-progress\', \'{"toy": {"of": "many", "done": ["gone", 3, null]}}\');',
     ],
