@@ -45,7 +45,7 @@ def written_of(stem: str) -> Written:
 
 
 def chapter_of(name: str) -> str:
-    """The chapter that an exercise belongs to."""
+    """The chapter that an exercise belongs to. Raises CourseError for an unknown name."""
     for stem in chapters():
         if name in exercises_of(stem):
             return stem
@@ -63,14 +63,10 @@ def all_exercises() -> dict[str, Exercise]:
 
 
 def _module(stem: str):
-    for folder in ("solutions", "autograder.exercises"):
-        target = f"{folder}.{stem}"
-        try:
-            module = importlib.import_module(target)
-        except ModuleNotFoundError as error:
-            if error.name != target:
-                raise
-            raise CourseError(f"the chapter {stem} has no {target.replace('.', '/')}.py") from None
-        except SyntaxError as error:
-            raise CourseError(f"{target.replace('.', '/')}.py, line {error.lineno}: {error.msg}") from None
-    return module
+    for folder in ("solutions", "autograder/exercises"):
+        if not (ROOT / folder / f"{stem}.py").is_file():
+            raise CourseError(f"the chapter {stem} has no {folder}/{stem}.py")
+    try:
+        return importlib.import_module(f"autograder.exercises.{stem}")
+    except SyntaxError as error:
+        raise CourseError(f"{error.filename.removeprefix(f'{ROOT}/')}, line {error.lineno}: {error.msg}") from None
