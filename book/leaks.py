@@ -184,7 +184,7 @@ def _statements(definition) -> Iterator[ast.stmt]:
                 if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant):
                     continue
                 if isinstance(statement, (ast.FunctionDef, ast.ClassDef)) and isinstance(node, ast.ClassDef):
-                    continue  # a method's signature is in the stub; its body is walked by itself
+                    continue  # a method's signature is in the stub; its body is visited on its own
                 yield statement
 
 

@@ -35,7 +35,7 @@ from scripts.record_attention import SENTENCE, Shape
 
 TARGET = model.TARGET.with_name("heads.npz")
 
-# The text whose attention weights are kept. Those of the sentence said once are in seven_tokens.npz already.
+# The text whose attention weights are kept. Those of the sentence alone are already in seven_tokens.npz.
 TWICE = f"{SENTENCE}. {SENTENCE}"
 
 # Ordinary sentences, over which the patterns that any text shows are measured.
@@ -50,7 +50,7 @@ SENTENCES = [
     "Seven students solved every exercise yesterday evening",
 ]
 
-# Random tokens said twice: no grammar and no meaning, so a head that finds the earlier place has only the repetition.
+# Random tokens, repeated: without grammar and meaning, a head can find the earlier place only by the repetition.
 SEED = 20
 N_SEQUENCES, HALF = 8, 25
 FIRST_ORDINARY_ID = 17  # the ids below are control tokens
@@ -107,7 +107,7 @@ def mean_weight(weights: torch.Tensor, pairs: list[tuple[int, int]]) -> torch.Te
 
 
 def random_twice(vocabulary: int) -> list[list[int]]:
-    """N_SEQUENCES lists of HALF different random token ids, each list said twice."""
+    """N_SEQUENCES lists of HALF different random token ids, each list repeated once."""
     rng = np.random.default_rng(SEED)
     halves = [rng.choice(np.arange(FIRST_ORDINARY_ID, vocabulary), HALF, replace=False) for _ in range(N_SEQUENCES)]
     return [half.tolist() * 2 for half in halves]
@@ -380,7 +380,7 @@ def verify(target: Path) -> None:
     d_head = theirs.config.hidden_size // theirs.config.num_attention_heads
 
     def run(text: str, removed=()):
-        """Their output on a text, with zeros in place of what the removed heads give to W_O."""
+        """Their output on a text, with zeros instead of the removed heads' outputs."""
 
         def cut(layer):
             def hook(module, inputs):

@@ -158,7 +158,7 @@ def source_notebook(stem: str) -> nbformat.NotebookNode:
 def splice(stub: str, solution: str, where: str) -> str:
     """The stub with each body replaced by the solution's between nbgrader's markers; docstrings stay the stub's.
 
-    stub, solution: source of one function, or of one class whose methods are treated one by one
+    stub, solution: source of one function, or of one class, whose methods are spliced one by one
     Raises CourseError if signatures or methods differ.
     """
     wanted, answers = chapter.definition_in(stub, where), _functions(chapter.definition_in(solution, where))

@@ -41,7 +41,7 @@ def existing_gradebook(course: Path) -> str:
 
 
 def seed_path(course: Path | None = None) -> Path:
-    """Where the seed of a course lies; `course_folder()` if none is named."""
+    """The file that holds the seed of a course; `course_folder()` if none is named."""
     return course_folder(course) / "secret_seed"
 
 

@@ -39,7 +39,7 @@ SAVED = """async () => {
   return found;
 }"""
 
-# Controls are told apart by where they stand and by their data attributes, which stay while numbers change.
+# Controls are identified by their position and their data attributes, which stay while numbers change.
 RECORD = """(root) => {
   const all = "button, select, input, [tabindex='0']";
   const name = (control) => [control.closest("[data-stage]")?.dataset.stage,
@@ -335,7 +335,7 @@ def tiled(state):
     """The output of each query of a tile stepper."""
     scores = torch.tensor(state["scores"], dtype=torch.float64)
     n_k = scores.shape[1]
-    # Keys that are the identity: the scaled scores are what stands in the queries, and scores count powers of two.
+    # Keys that are the identity: the scaled scores are the numbers in the queries, and scores count powers of two.
     return tiled_attention(
         scores * np.log(2) * n_k**0.5,
         torch.eye(n_k, dtype=torch.float64),
@@ -522,7 +522,7 @@ def play_attention_heatmap(page, root, state):
 
     layer, head, query = state["layer"], state["head"], state["query"]
     right(layer, head, query)
-    root.locator(".hm-cell[tabindex='0']").click()  # the one stop of the tab key stands in the selected row
+    root.locator(".hm-cell[tabindex='0']").click()  # the only tab stop is in the selected row
     right(layer, head, query)
     for layer in {0, layers // 2, layers - 1}:
         go("layer").select_option(str(layer))

@@ -16,7 +16,7 @@ from tests.book.pages import CHAPTERS, PAGES, in_theme, views
 
 @pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
-def test_every_picture_of_a_page_is_told_in_a_sentence_of_its_own(site, page):
+def test_every_picture_of_a_page_has_a_sentence_of_its_own(site, page):
     text = (site / f"{page}.html").read_text("utf-8")
     told = [re.search(r'alt="([^"]*)"', image) for image in re.findall(r"<img[^>]*>", text)]
     figures = [
@@ -57,7 +57,7 @@ STOPS = """() => {
   stops.forEach((node, i) => (node.stop = i));
   return stops.length;
 }"""
-# Where the keyboard is: its number, and whether one can see that.
+# The element with the focus: its number, and whether its focus ring is visible.
 HERE = """() => {
   const node = document.activeElement, box = node.getBoundingClientRect();
   const rings = [node, ...node.querySelectorAll("*"), node.closest("label")].filter(Boolean)
@@ -136,7 +136,7 @@ def test_a_chapter_is_read_and_worked_through_with_the_keyboard_alone(softmax):
         keyboard.press(key)
         assert page.evaluate(box) == is_open
 
-    # A quick question: Space chooses, arrows go on, and each time the answer is said.
+    # A quick question: Space chooses, arrows move on, and each time the feedback is announced.
     press_until(page, "Tab", "fieldset.quiz input", 200)
     keyboard.press("Space")
     said = "document.activeElement.closest('fieldset').querySelector('[role=status]').textContent"

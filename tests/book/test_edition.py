@@ -1,4 +1,4 @@
-"""The edition for self-study: each solution once, folded, in a book of its own; the default holds none."""
+"""The self-study edition: each solution once, folded, in a separate book; the default edition holds none."""
 
 import re
 import shutil

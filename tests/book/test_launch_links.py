@@ -1,4 +1,4 @@
-"""Links to Colab and Binder: their form, and what is said where the configuration is wrong."""
+"""Links to Colab and Binder: their form, and the message for a wrong configuration."""
 
 import re
 from urllib.parse import parse_qs, unquote, urlsplit

@@ -106,7 +106,7 @@ def test_a_line_of_a_hidden_test_is_found(course):
         "raise NotImplementedError",
     ],
 )
-def test_what_is_public_is_no_leak(course, public):
+def test_public_text_is_not_a_leak(course, public):
     assert findings(course, "page.html", public) == []
 
 
@@ -116,7 +116,7 @@ def test_a_finding_names_the_file_and_not_the_answer(course):
     assert line == f"{course}/site/x.html: leaks solutions/double.py:7"
 
 
-def test_alone_it_fails_on_a_leak_and_on_a_missing_folder(course, monkeypatch, capsys):
+def test_the_command_fails_on_a_leak_and_on_a_missing_folder(course, monkeypatch, capsys):
     monkeypatch.setattr(leaks, "answers", lambda: {"secretofthecourse": "solutions/x.py:1"})
     (course / "site" / "x.html").write_text("all is well")
     assert leaks.main([str(course / "site")]) == 0
@@ -152,7 +152,7 @@ def double(x, factor=2):
 """
 
 
-def test_what_the_chapter_itself_defines_is_no_answer_but_an_exercise_always_is(course):
+def test_a_definition_of_the_chapter_itself_is_not_an_answer_but_an_exercise_always_is(course):
     (course / "chapters").mkdir()
     (course / "chapters/double.md").write_text(GIVEN)
     (course / "solutions/double.py").write_text(

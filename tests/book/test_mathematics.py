@@ -57,7 +57,7 @@ def test_a_named_function_is_upright_and_apart_from_what_it_is_applied_to():
     assert [element.tag for element in tree(r"\operatorname{gelu}(x)")][:2] == ["mi", "mo"]
 
 
-def test_a_sign_is_no_difference():
+def test_a_sign_is_not_a_difference():
     minus = [element for element in tree("a = -1").iter() if element.text == "−"]
     assert [element.get("form") for element in minus] == ["prefix"]
     assert all(element.get("form") is None for element in tree("a - 1").iter())
@@ -69,7 +69,7 @@ def test_infinity_and_the_sign_of_a_derivative_have_no_space_around_them(latex, 
     assert found and all(element.get("lspace") == element.get("rspace") == "0" for element in found)
 
 
-def test_the_index_of_a_maximum_stands_below_it():
+def test_the_index_of_a_maximum_is_below_it():
     maximum = tree(r"\max_j s_j", display=True).find(".//munder")
     assert maximum[0].text == "max" and maximum[1].text == "j"
 
@@ -81,7 +81,7 @@ def test_capital_greek_letters_stand():
 @pytest.mark.parametrize(
     "latex, named", [(r"x + \attention{y}", r"\\attention"), (r"a & b", "a & b"), (r"\frac{1", "braces")]
 )
-def test_what_is_not_known_is_named(latex, named):
+def test_an_unknown_command_is_named(latex, named):
     with pytest.raises(mathematics.FormulaError) as caught:
         mathematics.mathml(latex)
     assert named in str(caught.value)

@@ -55,7 +55,7 @@ def test_a_short_beginning_is_filled_up():
 
 
 @pytest.mark.parametrize("address", ["example.org", "https://", "javascript:alert(1)", 'https://a/"><b>'])
-def test_what_is_no_address_is_named(address):
+def test_an_invalid_address_is_named(address):
     with pytest.raises(SystemExit, match="html.baseurl must be an address"):
         metadata.base_url(SimpleNamespace(html_baseurl=address))
 

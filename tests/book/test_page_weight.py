@@ -1,4 +1,4 @@
-"""A page's weight: everything its first load asks for is counted, and nothing else; too much is named."""
+"""A page's weight: everything that its first load requests is counted, and nothing else; excess is reported."""
 
 import logging
 import random
@@ -52,7 +52,7 @@ def check(site, caplog):
     return [record.getMessage() for record in caplog.records]
 
 
-def test_a_page_within_the_budget_is_no_warning(site, caplog):
+def test_a_page_within_the_budget_gives_no_warning(site, caplog):
     assert check(site, caplog) == []
 
 

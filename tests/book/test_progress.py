@@ -1,4 +1,4 @@
-"""The reader's progress: remembered by this browser, shown everywhere, told to nobody, forgotten when asked."""
+"""The reader's progress: kept by this browser, shown everywhere, sent nowhere, deleted on request."""
 
 import hashlib
 

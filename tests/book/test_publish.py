@@ -1,4 +1,4 @@
-"""The students' half: it installs and works by itself, and nothing private is in it."""
+"""The students' half: it installs and works on its own, and nothing private is in it."""
 
 import ast
 import io
@@ -92,7 +92,7 @@ def test_neither_a_seed_of_this_checkout_nor_a_rubric_nor_a_path_of_this_machine
 
 
 def test_the_same_course_gives_the_same_bytes(published, monkeypatch):
-    """Made once more, with two chapters, which are quick to make: files that stand for themselves, and the bundle's."""
+    """Made again with two chapters, which is quick: the files of the tree, and those in the bundle."""
     monkeypatch.setattr(catalog, "chapters", lambda: ("dot_products", "kv_cache"))
     again = dict(publish.files())
     bundles = [
@@ -120,7 +120,7 @@ def test_the_bundle_in_it_holds_the_same_notebooks(published):
 
 @pytest.fixture(scope="module")
 def installed(published, tmp_path_factory):
-    """The tree's package in a folder by itself, as pip would put it into an environment."""
+    """The tree's package alone in a folder, as pip would put it into an environment."""
     folder = tmp_path_factory.mktemp("installed")
     shutil.copytree(published, folder / "tree")
     subprocess.run(

@@ -1,4 +1,4 @@
-"""The course's own book, built once: every page over http and from the file system, and everything one can do on it."""
+"""The course's own book, built once: every page over http and from the file system, with all its controls."""
 
 from __future__ import annotations
 
@@ -220,7 +220,7 @@ def test_every_icon_of_a_page_is_in_the_font(page, site):
 
 @pytest.mark.parametrize("scheme", ["http", "file"])
 def test_the_search_finds_words_the_names_of_exercises_and_terms(visit, scheme):
-    """From the file system too: the index is a script. There the results stand without the passages around the word."""
+    """From the file system too: the index is a script. There the results have no passages around the word."""
     page = visit("search", scheme)
     for word, found in [
         ("temperature", "chapters/softmax"),
@@ -314,7 +314,7 @@ def test_every_quiz_answers_every_choice(page):
         for i, choice in enumerate(choices):
             if i == 0:
                 choice.check()
-            else:  # the keyboard goes on from there
+            else:  # the keyboard continues from there
                 page.keyboard.press("ArrowDown")
                 assert choice.is_checked()
             feedback = quiz.locator(f".quiz-answers [data-choice='{i}']")
@@ -326,7 +326,7 @@ def test_every_quiz_answers_every_choice(page):
 
 
 OPEN_ALL = """() => [...document.querySelectorAll(".bd-article details")].filter((one) => {
-  if (!one.checkVisibility()) return false;  // nobody sees it
+  if (!one.checkVisibility()) return false;  // invisible
   const inside = [...one.children].find((child) => child.tagName !== "SUMMARY"), before = one.open;
   if (!before) one.querySelector("summary").click();
   const shows = one.open && inside.checkVisibility() && (inside.innerText.trim() || inside.querySelector("img"));
@@ -362,7 +362,7 @@ def test_the_link_gives_the_students_notebook_of_this_chapter(page, tmp_path):
 
 
 @pytest.mark.parametrize("page", CHAPTERS)
-def test_the_prints_of_a_cell_stand_in_one_box(site, page):
+def test_the_prints_of_a_cell_share_a_box(site, page):
     text = (site / f"{page}.html").read_text("utf-8")
     cells = re.findall(r'<div class="cell_output.*?(?=<div class="cell |<section)', text, re.DOTALL)
     assert cells and max(len(re.findall(r'<div class="output stream', cell)) for cell in cells) == 1

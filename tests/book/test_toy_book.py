@@ -46,7 +46,7 @@ def test_the_reference_ran_and_is_not_on_the_page(toy_site):
     assert "from solutions" not in re.sub("<[^>]*>", "", page)
 
 
-def test_no_answer_stands_in_the_built_site(toy_book):
+def test_no_answer_is_in_the_built_site(toy_book):
     assert list(leaks.scan([toy_book / "_build/html"], leaks.answers(toy_book))) == []
 
 
