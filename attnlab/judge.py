@@ -255,9 +255,10 @@ def _explanation(suspects: list[_Suspect], p: int) -> dict | None:
 
 
 def _tells(expected: dict, wrong: dict) -> bool:
-    """Whether a wrong outcome is so particular that another mistake would hardly give it.
+    """Whether a wrong outcome is so particular that another mistake is unlikely to give it.
 
-    Fractions are, and nan among right numbers; nan alone, an exception, a yes or no, a zero or a single whole number are not.
+    Fractions are, and nan among right numbers. Nan alone, an exception, a yes or no, a zero and a single whole number
+    are not.
     """
     if "value" not in wrong or not isinstance(wrong["value"], dict):
         return False

@@ -2,9 +2,10 @@
 
     from attnlab.mine import split_heads, MultiHeadAttention
 
-takes both from your notebook `multi_head.ipynb`, which lies beside this one (or in a folder `multi_head` beside this
-one's), as it was last saved. Only what the answer needs is run: imports, and your own functions that it calls. It must pass
-its check first; where it does not, you get one line that says what to do. `parts()` shows where everything came from.
+takes both from your notebook `multi_head.ipynb` in the same folder as this one (or in a folder `multi_head` beside this
+one's), as it was last saved. Only what the answer needs is run: imports, and your own functions that it calls. It must
+pass its check first; where it does not, you get one line that says what to do. `parts()` shows where everything came
+from.
 
 While the book is built, and while a chapter is graded, the course's own answers stand in: the environment variable
 ATTNLAB_MINE then names a package that holds them, and after a colon, if not all, which of them may be had.

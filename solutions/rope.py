@@ -1,7 +1,7 @@
 """Reference answers of the rotary chapter: positions as rotations of pairs of numbers, in PyTorch.
 
-Shapes follow the course: x (..., n, d_head), positions (n,). Angles are float32 whatever the dtype of x. Inputs are never
-changed. Sizes that do not fit raise ValueError. Source: Su et al., 2021, "RoFormer".
+Shapes follow the course: x (..., n, d_head), positions (n,). Angles are float32 whatever the dtype of x. Inputs are
+never changed. Sizes that do not fit raise ValueError. Source: Su et al., 2021, "RoFormer".
 """
 
 import torch

@@ -1,8 +1,8 @@
 """Reference answers of the chapter on blocks: norms, feed-forward networks, and attention put together, in PyTorch.
 
-Shapes follow the course: x (batch, n, d_model), exactly one batch dimension for modules. Inputs are never changed. Sizes that
-do not fit raise ValueError. Sources: Vaswani et al., 2017; Xiong et al., 2020 (pre-norm); Zhang and Sennrich, 2019 (RMSNorm);
-Shazeer, 2020 (SwiGLU); Touvron et al., 2023 (Llama).
+Shapes follow the course: x (batch, n, d_model), exactly one batch dimension for modules. Inputs are never changed.
+Sizes that do not fit raise ValueError. Sources: Vaswani et al., 2017; Xiong et al., 2020 (pre-norm); Zhang and
+Sennrich, 2019 (RMSNorm); Shazeer, 2020 (SwiGLU); Touvron et al., 2023 (Llama).
 """
 
 import math

@@ -87,8 +87,10 @@ def evaluate(
 ) -> Evaluated:
     """Run the cells and judge the exercises that they check.
 
-    exercises: by name; material: gives what answers to the exercise of a name are judged by (if it is not said, what the
-        course of this process has); loans: what `attnlab.mine` may give; files: name -> file that lies beside the notebook
+    exercises: by name
+    material: a function from an exercise's name to what its answers are judged by (by default that of this process's
+        course)
+    loans: what `attnlab.mine` may give; files: name -> file in the notebook's folder
     many: more notebooks will come, so that a warm process to fork from is worth its start
     Raises jail.NoJail where student code cannot be confined.
     """
@@ -392,8 +394,11 @@ class _Answer:
             self.left = [(p, c) for p, c in self.left if p != lost]
 
     def _canaries(self, copy: _Copy, deadline: float) -> None:
-        """Questions with no right answer, once. Whoever answers them makes results up, or swallows errors; whoever hangs
-        or dies at them loses nothing. Raises _LostAnswer."""
+        """Ask questions without a right answer, once.
+
+        A function that answers them makes results up or swallows errors; one that hangs or dies at them loses nothing.
+        Raises _LostAnswer.
+        """
         if self.tested:
             return
         self.tested, word = True, f"q{secrets.token_hex(4)}"

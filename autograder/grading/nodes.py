@@ -1,5 +1,5 @@
-"""Parts of a notebook. nbformat's own makers validate each part by itself, which takes longer than all else that is done
-to a notebook here; a notebook is validated once, when it is written.
+"""Parts of a notebook. nbformat's own constructors validate each part, which takes longer than everything else that is
+done to a notebook here; a notebook is validated once, when it is written.
 """
 
 from __future__ import annotations

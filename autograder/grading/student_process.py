@@ -26,7 +26,8 @@ class StudentProcess:
     ):
         """deadline: on the clock of time.monotonic, once the process has started; `seconds` is for messages.
 
-        lent: {"setting": ..., "sources": ...}, the references that `attnlab.mine` gives; see `autograder.course.prerequisites`
+        lent: {"setting": ..., "sources": ...}, the references that `attnlab.mine` gives, as
+            `autograder.course.prerequisites.references` returns them
         """
         self._job = {"source": source, "filename": filename, "name": name, "lent": lent}
         self._deadline, self._seconds = deadline, seconds

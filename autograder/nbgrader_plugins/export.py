@@ -117,8 +117,9 @@ class Canvas(_Table):
     """Canvas's import of grades (Gradebook, Import).
 
     The columns are those that Canvas reads: Student, ID, SIS User ID, SIS Login ID, Section, then assignments; a second
-    row has the points possible. Source: `lib/gradebook_importer.rb` of instructure/canvas-lms. nbgrader's id of a student
-    is the login; Canvas finds students by it where ID is empty. An assignment is found by its title, or is made.
+    row has the points possible. Source: `lib/gradebook_importer.rb` of instructure/canvas-lms. nbgrader's id of a
+    student is the login; Canvas finds students by it where ID is empty. An assignment is found by its title or
+    created.
     """
 
     default = "canvas.csv"

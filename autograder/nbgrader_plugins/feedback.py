@@ -1,7 +1,8 @@
 """Feedback for the student: nbgrader's page, without what it would run, fetch, or tell of others.
 
-The page is one file that needs no other host and runs nothing. So formulas stay as they were typed: to set
-them would take MathJax, from a host elsewhere or two megabytes a page. The book and the student's own notebook set them.
+The page is one file that needs no other host and runs nothing. Formulas therefore stay as they were typed: rendering
+them would take MathJax, from another host or with two megabytes per page. The book and the student's own notebook
+render them.
 """
 
 from __future__ import annotations

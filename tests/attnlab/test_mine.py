@@ -109,7 +109,7 @@ def test_an_assignments_own_folder_beside_this_one_is_looked_into_too(folder, mo
 
 def test_the_table_says_whose_each_part_is(folder):
     complete(folder)
-    mine.MultiHeadAttention
+    _ = mine.MultiHeadAttention
 
     def generate():
         pass

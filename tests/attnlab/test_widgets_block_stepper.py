@@ -139,7 +139,7 @@ def test_each_map_gives_as_many_numbers_as_its_module(flow, kind, sizes):
     shapes, _ = watch(kind, sizes)
     for one in flow(kind, sizes)["nodes"]:
         outs = {name: out["shape"] for out in one["out"] for name in out["name"].split(", ")}
-        maps = [name for name in dict.fromkeys(learned["name"].rpartition(".")[0] for learned in one["learns"])]
+        maps = list(dict.fromkeys(learned["name"].rpartition(".")[0] for learned in one["learns"]))
         if maps:
             assert [math.prod(out) for out in outs.values()] == [math.prod(shapes[name]) for name in maps]
 

@@ -1162,7 +1162,8 @@ attack(
     beside(
         """
     import importlib
-    for name in ("autograder", "autograder.course.folder", "autograder.nbgrader_plugins.stock", "solutions.softmax", "tests"):
+    for name in ("autograder", "autograder.course.folder", "autograder.nbgrader_plugins.stock", "solutions.softmax",
+                 "tests"):
         try: importlib.import_module(name)
         except ImportError: pass
         else: print("IMPO" + "RTED", name)

@@ -176,7 +176,7 @@ def test_an_assignment_that_nobody_handed_in_is_told_of(course, capsys):
     assert "sofmax: nothing was handed in" in capsys.readouterr().err
 
 
-# Several machines ------------------------------------------------------------------------------------------------------
+# Several machines ---------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -322,7 +322,7 @@ def make(folder: Path) -> Path:
     return folder
 
 
-# Killed ------------------------------------------------------------------------------------------------------------------
+# Killed -------------------------------------------------------------------------------------------------------------
 
 
 def wait_until(true, words=lambda: ""):

@@ -139,7 +139,8 @@ def test_who_dies_or_hangs_at_a_question_without_an_answer_loses_nothing(then):
 )
 def test_who_dies_or_hangs_before_the_first_question_is_given_up_soon(dies, said):
     """What a class gives as its signature is code, too."""
-    odd = f"class Odd(type):\n    @property\n    def __signature__(cls):\n        {dies}\nclass doubled(metaclass=Odd): pass"
+    signature = f"    @property\n    def __signature__(cls):\n        {dies}\n"
+    odd = f"class Odd(type):\n{signature}class doubled(metaclass=Odd): pass"
     report = run(IMPORT, odd, "check").reports["doubled"]
     assert report.points == 0 and said in report.reason
 

@@ -265,7 +265,8 @@ def test_foreign_byte_order_is_the_same_answer():
     "line",
     [
         "np.isclose = np.array_equal = np.allclose = lambda *a, **k: np.True_",
-        "import attnlab.compare as c, attnlab.judge as j; c.difference = j.difference = j._differs = lambda *a, **k: None",
+        "import attnlab.compare as c, attnlab.judge as j; "
+        "c.difference = j.difference = j._differs = lambda *a, **k: None",
         "import attnlab.probes as p; p.same = lambda *a: True",
         "import attnlab.judge as j; j.judge = j.Finding = j.Report = lambda *a, **k: None",
         "import copy; copy.deepcopy = lambda x: x",

@@ -1,4 +1,4 @@
-"""What is taken from a submission: text where it is the student's to write, and nothing else, whatever else is there."""
+"""What is taken from a submission: the text of cells that the student may write, and nothing else."""
 
 import json
 import os
