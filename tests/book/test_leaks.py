@@ -110,6 +110,16 @@ def test_public_text_is_not_a_leak(course, public):
     assert findings(course, "page.html", public) == []
 
 
+def test_an_argument_passed_on_under_its_own_name_is_not_a_leak(course):
+    path = course / "solutions/double.py"
+    path.write_text(
+        SOLUTION
+        + "\n\ndef triple(factor):\n    return double(\n        factor=factor,\n        x=factor + 41,\n    )\n"
+    )
+    assert findings(course, "page.html", "plot(factor=factor,)") == []
+    assert findings(course, "page.html", "plot(x=factor + 41,)") == ["solutions/double.py:18"]
+
+
 def test_a_finding_names_the_file_and_not_the_answer(course):
     (course / "site" / "x.html").write_text(LINE)
     (line,) = leaks.scan([course / "site"], leaks.answers(course))
