@@ -43,8 +43,6 @@ class Probe:
     probe: str = ""  # its function in `inside/probes.py`, where that has another name
 
 
-Finding = tuple[Probe, str | None]  # None where the jail held, or words for what was possible
-
 # What is in one row runs in one jail.
 ROUNDS = [
     [
@@ -93,7 +91,6 @@ def run() -> int:
 def _examine_warm() -> int:
     """The same in jails forked from a warm process; prints one line, or one for each probe that was not held."""
     try:
-        fork_client.server()
         missing = [(probe, came) for probe, came in examine(fork_client.WarmJail) if came]
     except fork_client.NotWarm as error:
         print(f"slow     no jail can be forked from a warm process ({error}): each is started for itself")
@@ -110,8 +107,8 @@ def _examine_warm() -> int:
     return len(missing)
 
 
-def examine(confine=bubblewrap.Jail) -> list[Finding]:
-    """Run every probe. confine: the jail to try, with the arguments of `bubblewrap.Jail`"""
+def examine(confine=bubblewrap.Jail) -> list[tuple[Probe, str | None]]:
+    """Run every probe in this kind of jail: None where it held, or words for what was possible."""
     findings = []
     with contextlib.ExitStack() as stack:
         outside = _Outside(stack)
