@@ -11,7 +11,7 @@ import pytest
 
 from autograder.course import catalog
 from autograder.grading.execution import Cell, evaluate
-from autograder.sandbox import fork_client
+from autograder.sandbox import bubblewrap, fork_client
 from autograder.sandbox.limits import MB, Limits
 from tests.autograder import processes, small_course
 
@@ -148,6 +148,18 @@ def test_given_files_are_there_and_cannot_be_changed(tmp_path):
     )
     done = evaluate([Cell(0, source)], {}, files={"words.txt": tmp_path / "words.txt"}, many=True)
     assert done.outputs[0][0]["text"] == "the cat sat\nrefused\nrefused\n"
+
+
+def test_the_list_of_fonts_is_the_machines_own_and_cannot_be_changed():
+    """It is mounted, not copied."""
+    source = (
+        "import glob, os\n(path,) = glob.glob(os.environ['HOME'] + '/.cache/matplotlib/*.json')\n"
+        "print(os.path.getsize(path))\n"
+        "for act in (lambda: open(path, 'a'), lambda: os.unlink(path), lambda: os.rename(path, path + 'x')):\n"
+        "    try:\n        act()\n        print('changed')\n    except OSError:\n        print('refused')"
+    )
+    (path,) = bubblewrap.font_cache()
+    assert printed(source) == [f"{path.stat().st_size}\n" + "refused\n" * 3]
 
 
 def test_loopback_of_its_own_works():
