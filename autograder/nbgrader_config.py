@@ -40,7 +40,7 @@ c.HTMLExporter.filters = {"markdown2html": "autograder.grading.sanitize.rendered
 if os.environ.get("AUTOGRADER_STOCK") == "1":
     # nbgrader's own way, to compare with: student code runs with your rights, beside the hidden tests.
     c.Autograde.autograde_preprocessors = [
-        "autograder.nbgrader_plugins.preprocessors.ExecuteWithLoans",
+        "autograder.nbgrader_plugins.preprocessors.ExecuteWithReferences",
         "nbgrader.preprocessors.IgnorePattern",
         "nbconvert.preprocessors.ClearMetadataPreprocessor",
         "nbgrader.preprocessors.LimitOutput",

@@ -24,11 +24,10 @@ os.environ.update(
     MKL_NUM_THREADS="1",
 )
 
-from attnlab import worker
 from attnlab.observe import observe
 from autograder.course import assemble, catalog, prerequisites
 from autograder.grading import dependencies
-from autograder.grading.single_file import material_of
+from autograder.grading.questions import material_of
 from autograder.sandbox import fork_client
 from autograder.sandbox.inside import fork_server, notebook_session
 from autograder.sandbox.limits import MAX_DATA, MAX_TEXT, Times
@@ -38,7 +37,7 @@ def run(path: Path, shell) -> float:
     """Seconds of one submission's own cells and calls, in this process."""
     stem, used = path.stem, 0.0
     if references := prerequisites.references(stem):
-        worker.lend(**references)
+        notebook_session.provide_references(**references)
     plain = {cell.source.strip() for cell in assemble.source_notebook(stem).cells if "nbgrader" not in cell.metadata}
     cells = [
         cell
@@ -60,7 +59,7 @@ def run(path: Path, shell) -> float:
     for name, exercise in exercises.items():
         answer = shell.user_ns.get(name)
         if callable(answer):
-            for prop in material_of(exercise, None)["properties"]:
+            for prop in material_of(exercise)["properties"]:
                 for case in prop["cases"]:
                     observe(answer, prop["probe"], case)
     return used + time.process_time() - begin
@@ -73,7 +72,7 @@ def main() -> None:
     shell = fork_server.warm_up(notebook_session, fork_client.TORCH)
     for path in paths:
         for exercise in catalog.exercises_of(path.stem).values():
-            material_of(exercise, None)  # the grader's own work, done before the forks
+            material_of(exercise)  # the grader's own work, done before the forks
     total = 0.0
     for path in paths:
         reads, writes = os.pipe()

@@ -58,7 +58,7 @@ LONGEST = [
     "test_warm",
     "test_writer",
     "test_feedback",
-    "test_student_process",
+    "test_hostile_files",
     "test_try",
     "test_jupyterlab",
     "test_assemble",
@@ -319,6 +319,15 @@ def jupyter():
     for server in servers:
         server.terminate()
         server.wait(20)
+
+
+@pytest.fixture
+def jail_if_there_is_one(monkeypatch):
+    """Lets a test's own answers run outside of the jail on a machine that has none."""
+    from autograder.sandbox import bubblewrap
+
+    if bubblewrap.problem():
+        monkeypatch.setenv(bubblewrap.NO_JAIL, "1")
 
 
 @pytest.fixture(scope="session")

@@ -15,12 +15,11 @@ from pathlib import Path
 
 import nbformat
 import numpy as np
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from attnlab import codec
 from attnlab.check import CHECKS
 from attnlab.compare import agree
-from autograder.course import catalog, chapter, plain_markdown
+from autograder.course import catalog, cells, chapter, plain_markdown
 from autograder.course.folder import ROOT, course_folder
 from autograder.errors import CourseError
 
@@ -145,14 +144,11 @@ def source_notebook(stem: str) -> nbformat.NotebookNode:
         elif chapter.is_written(cell):
             made += _written_cells(stem, plain_markdown.markdown(cell.source, where))
         elif cell.cell_type == "markdown":
-            made.append(new_markdown_cell(plain_markdown.markdown(cell.source, where)))
+            made.append(cells.new_cell("markdown", plain_markdown.markdown(cell.source, where)))
         else:
             folded = "hide-input" in cell.metadata.get("tags", [])  # the book's tag; Jupyter has its own word for it
-            made.append(new_code_cell(cell.source, metadata={"jupyter": {"source_hidden": True}} if folded else {}))
-    for number, cell in enumerate(made):
-        cell["id"] = f"{stem.replace('_', '-')}-{number}"
-    kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
-    return new_notebook(cells=made, metadata={"kernelspec": kernel, "language_info": {"name": "python"}})
+            made.append(cells.new_cell("code", cell.source, {"jupyter": {"source_hidden": True}} if folded else {}))
+    return cells.new_notebook(made, stem.replace("_", "-"))
 
 
 def splice(stub: str, solution: str, where: str) -> str:
@@ -225,7 +221,7 @@ def _body_lines(node: ast.FunctionDef, source: list[str], given: int) -> list[st
 
 def _solution_cell(stem: str, name: str, stub: str):
     source = splice(stub, solution_source(stem, name), f"chapters/{stem}.md, {name}")
-    return _marked(new_code_cell(source), name, solution=True)
+    return cells.new_cell("code", source, cells.nbgrader_metadata(name, "code", solution=True))
 
 
 def _graded_cell(exercise, source: str):
@@ -239,23 +235,16 @@ def _graded_cell(exercise, source: str):
         source.strip(),
     ]
     points = 0 if exercise.bonus else exercise.points  # a bonus goes on top, as nbgrader's extra credit
-    cell = new_code_cell("\n".join(lines))
-    return _marked(cell, f"check-{exercise.name}", grade=True, locked=True, points=points)
+    metadata = cells.nbgrader_metadata(cells.check_id(exercise.name), "code", grade=True, locked=True, points=points)
+    return cells.new_cell("code", "\n".join(lines), metadata)
 
 
 def _written_cells(stem: str, question: str):
     written = catalog.written_of(stem)
     rubric = f"\n\n=== BEGIN MARK SCHEME ===\n\n{textwrap.dedent(written.rubric).strip()}\n\n=== END MARK SCHEME ==="
-    asked, answer = new_markdown_cell(question + rubric), new_markdown_cell("Write your answer here.")
+    answer = cells.nbgrader_metadata(f"written-{stem}", "markdown", grade=True, solution=True, points=written.points)
+    asked = cells.nbgrader_metadata(f"question-{stem}", "markdown", locked=True)
     return [
-        _marked(asked, f"question-{stem}", locked=True),
-        _marked(answer, f"written-{stem}", grade=True, solution=True, points=written.points),
+        cells.new_cell("markdown", question + rubric, asked),
+        cells.new_cell("markdown", "Write your answer here.", answer),
     ]
-
-
-def _marked(cell, grade_id: str, **given):
-    """The cell with nbgrader's metadata. given: those of grade, solution and locked that are true, and its points."""
-    roles = dict.fromkeys(["grade", "solution", "locked", "task"], False)
-    known = {"grade_id": grade_id, "cell_type": cell.cell_type, "schema_version": 3}
-    cell.metadata["nbgrader"] = {**known, **roles, **given}
-    return cell

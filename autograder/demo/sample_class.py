@@ -22,6 +22,7 @@ from pathlib import Path
 import nbformat
 
 from autograder.course import assemble, catalog, release
+from autograder.course.cells import check_id
 from autograder.course.folder import ROOT, course_folder
 from autograder.errors import CourseError
 
@@ -189,7 +190,7 @@ def results(course: Path, class_: list[Sample], stems: Sequence[str]) -> list[di
                         graded = False
                 status = "graded" if graded else "could not be graded: 0" if handed_in else "not handed in"
                 for name, exercise in catalog.exercises_of(stem).items():
-                    grade = grades.get(f"check-{name}")
+                    grade = grades.get(check_id(name))
                     points = (grade.auto_score or 0.0) + (grade.extra_credit or 0.0) if grade else 0.0
                     rows.append(
                         {

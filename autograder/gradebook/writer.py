@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 import sqlalchemy
 from nbgrader.api import Comment, Grade, Gradebook, MissingEntry, Student, SubmittedAssignment, SubmittedNotebook
 
-from autograder.grading import submission as intake
+from autograder.grading.submission import ReleasedCell
 
 # nbgrader looks grades and comments up by their notebook, and its tables have no index for it: each look would read
 # the whole table. An index changes no row, and nbgrader's own pages become quicker by it, too.
@@ -54,7 +54,7 @@ class Writer:
     def __exit__(self, *exc):
         self._gradebook.close()
 
-    def official(self, assignment: str) -> dict[str, list[intake.Official]]:
+    def official(self, assignment: str) -> dict[str, list[ReleasedCell]]:
         """The record of an assignment's cells, by notebook. Raises MissingEntry."""
         try:
             return {
@@ -197,13 +197,13 @@ def _make_indexes(engine) -> None:
                 connection.rollback()
 
 
-def _official_cells(notebook) -> list[intake.Official]:
+def _official_cells(notebook) -> list[ReleasedCell]:
     """The gradebook's record of a notebook's cells."""
     grades = {cell.name: cell for cell in notebook.grade_cells}
     solutions, tasks = ({cell.name for cell in cells} for cells in (notebook.solution_cells, notebook.task_cells))
     points = {cell.name: cell.max_score for cell in [*notebook.grade_cells, *notebook.task_cells]}
     return [
-        intake.Official(
+        ReleasedCell(
             cell.name,
             cell.cell_type,
             cell.source or "",

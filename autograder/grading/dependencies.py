@@ -1,4 +1,4 @@
-"""Which of a handout's own cells must run for what is graded: those that make a name that somebody uses.
+"""Which of a handout's own cells must run for what is graded: those that make a name that some other code uses.
 
 Most of a chapter's cells show something: they train, they time, they draw. No answer depends on them, and together they
 take ten times as long as all answers. What a student wrote or changed always runs. In doubt a cell is needed.
@@ -10,36 +10,23 @@ import ast
 import builtins
 import functools
 import re
-from collections.abc import Iterator
+import symtable
 
 _WORD = re.compile(r"[^\W\d]\w*")
 # By these a cell may use any name without writing it down.
 ANY_NAME = frozenset(
-    {
-        "globals",
-        "locals",
-        "vars",
-        "eval",
-        "exec",
-        "get_ipython",
-        "__main__",
-        "setattr",
-        "run_cell",
-        "modules",
-        "_getframe",
-        "currentframe",
-        "user_ns",
-        "get_objects",
-    }
+    """
+    globals locals vars eval exec get_ipython __main__ setattr run_cell modules _getframe currentframe user_ns
+    get_objects
+    """.split()
 )
-_FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda)
-_COMPREHENSIONS = (ast.ListComp, ast.SetComp, ast.DictComp, ast.GeneratorExp)
-_COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
 # Calls for an effect that no answer can build on: which random numbers come next (a cell that draws some seeds itself),
 # how many threads there are, and the picture that is being drawn.
 _HARMLESS = re.compile(r"torch\.(manual_seed|set_num_threads)|(np\.)?random\.seed|plt\.\w+")
 _BUILTINS = frozenset(dir(builtins))  # `super().__init__()` alters nothing of that name
 _NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)  # magics, for one
+_COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
+_AT_ONCE = ("listcomp", "setcomp", "dictcomp", "genexpr")  # scopes whose code runs where it stands, as a class's does
 
 
 def needed(given: dict[int, str], others: list[str], names: set[str]) -> set[int]:
@@ -77,141 +64,65 @@ def _may_use_any(source: str) -> bool:
 def _used(source: str) -> set[str]:
     """The names of the notebook that a cell may use; every word in it where that cannot be told."""
     try:
-        found: set[str] = set()
-        _follow(ast.parse(source).body, set(), found)
-        return found
+        return _follow(_AugmentedReads().visit(ast.parse(source)).body, set())
     except _NOT_PYTHON:
         return set(_WORD.findall(source))
 
 
-def _follow(statements: list[ast.stmt], bound: set[str], found: set[str]) -> None:
-    """Add to `found` the names that statements use and that are not bound for certain by those before them."""
+class _AugmentedReads(ast.NodeTransformer):
+    """`a += b` as `a = a + b`: a symbol table does not say that it reads a."""
+
+    def visit_AugAssign(self, node: ast.AugAssign) -> ast.stmt:
+        self.generic_visit(node)
+        if not isinstance(node.target, ast.Name):
+            return node
+        value = ast.BinOp(ast.Name(node.target.id, ast.Load()), node.op, node.value)
+        return ast.copy_location(ast.Assign([node.target], value), node)
+
+
+def _follow(statements: list[ast.stmt], bound: set[str]) -> set[str]:
+    """The names that statements use and that those before them, or before these, have not bound for certain."""
+    used: set[str] = set()
     for statement in statements:
-        if isinstance(statement, _COMPOUND):
-            inside = bound | _targets(statement)
-            for name, value in ast.iter_fields(statement):
-                parts = value if isinstance(value, list) else [value]
-                if name in ("body", "orelse", "finalbody"):
-                    _follow(value, set(inside if name == "body" else bound), found)
-                elif name in ("handlers", "cases"):
-                    for part in parts:
-                        caught = {part.name} if isinstance(part, ast.ExceptHandler) and part.name else set()
-                        for piece in ast.iter_child_nodes(part):
-                            if not isinstance(piece, ast.stmt):
-                                _collect(piece, frozenset(), bound, found)
-                        _follow(part.body, bound | caught, found)
-                else:
-                    for part in filter(None, parts):
-                        if isinstance(part, ast.AST):
-                            _collect(part, frozenset(), bound, found)
-        else:
-            _collect(statement, frozenset(), bound, found)
-            bound |= _bound_in(statement) - {
-                node.target.id for node in ast.walk(statement) if isinstance(node, ast.NamedExpr)
-            }  # `a and (b := c)` may bind nothing
+        blocks = []
+        if isinstance(statement, _COMPOUND):  # its blocks are taken out, and its head stays
+            for part in (statement, *getattr(statement, "handlers", ()), *getattr(statement, "cases", ())):
+                for field in ("body", "orelse", "finalbody"):
+                    if getattr(part, field, None):
+                        blocks.append((part, field, getattr(part, field)))
+                        setattr(part, field, [ast.Pass()])
+        table = symtable.symtable(ast.unparse(statement), "<cell>", "exec")
+        used |= _reads(table, bound)
+        # `a and (b := c)` may bind nothing.
+        binds = _binds(table) - {node.target.id for node in ast.walk(statement) if isinstance(node, ast.NamedExpr)}
+        for part, field, block in blocks:
+            inside = set(bound)
+            if field == "body" and isinstance(part, (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)):
+                inside |= binds
+            elif isinstance(part, ast.ExceptHandler) and part.name:
+                inside.add(part.name)
+            used |= _follow(block, inside)
+        if not blocks:
+            bound |= binds
+    return used
 
 
-def _targets(statement: ast.stmt) -> set[str]:
-    """What a loop or a `with` binds before its body runs."""
-    places = (
-        [statement.target]
-        if isinstance(statement, (ast.For, ast.AsyncFor))
-        else [item.optional_vars for item in getattr(statement, "items", []) if item.optional_vars]
-    )
-    return {name for place in places for name in _bound_in(place)}
+def _reads(table: symtable.SymbolTable, bound: set[str]) -> set[str]:
+    """The names of the notebook that a scope reads, and those in it. `bound` have a value from this very cell, on which
+    a function may not rely, as it runs later."""
+    if table.get_type() == "function" and table.get_name() not in _AT_ONCE:
+        bound = set()
+    read = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and _is_shared(table, symbol)}
+    return (read - bound).union(*(_reads(child, bound) for child in table.get_children()))
 
 
-def _collect(node: ast.AST, own: frozenset[str], bound: set[str], found: set[str]) -> None:
-    """Add the names that are read here.
-
-    own: names of the functions around; bound: names that have a value from this very cell, which a function may not
-    rely on, as it runs later
-    """
-    if isinstance(node, ast.Name):
-        if isinstance(node.ctx, ast.Load) and node.id not in own and node.id not in bound:
-            found.add(node.id)
-    elif isinstance(node, ast.AugAssign) and isinstance(node.target, ast.Name):
-        if node.target.id not in own and node.target.id not in bound:
-            found.add(node.target.id)
-        _collect(node.value, own, bound, found)
-    elif isinstance(node, _FUNCTIONS):
-        for outside in _outside(node):
-            _collect(outside, own, bound, found)
-        own = own | _own_names(node)
-        for inside in _inside(node):
-            _collect(inside, own, set(), found)
-    elif isinstance(node, _COMPREHENSIONS):
-        names = {name for part in node.generators for name in _bound_in(part.target)}
-        for child in _children(node):
-            _collect(child, own | names, bound, found)
-    else:  # of a class, too: what its body binds is no name of the notebook
-        for child in _children(node):
-            _collect(child, own, bound, found)
+def _is_shared(table: symtable.SymbolTable, symbol: symtable.Symbol) -> bool:
+    """Whether a name may be the notebook's; what a class reads may be that before it is the class's own."""
+    return symbol.is_global() or table.get_type() != "function" and not symbol.is_free()
 
 
-def _children(node: ast.AST) -> list[ast.AST]:
-    """What `ast.iter_child_nodes` gives, but for what has no names in it; most of the time goes here."""
-    found = []
-    for field in node._fields:
-        value = getattr(node, field, None)
-        if type(value) is list:
-            found += [item for item in value if isinstance(item, ast.AST)]
-        elif isinstance(value, ast.AST) and not isinstance(value, (ast.expr_context, ast.operator, ast.Constant)):
-            found.append(value)
-    return found
-
-
-def _outside(function: ast.AST) -> Iterator[ast.AST]:
-    """The parts of a function that are evaluated where it is defined."""
-    yield from getattr(function, "decorator_list", [])
-    yield from (default for default in (*function.args.defaults, *function.args.kw_defaults) if default)
-    if not isinstance(function, ast.Lambda):
-        yield from (arg.annotation for arg in _arguments(function) if arg.annotation)
-        yield from [function.returns] if function.returns else []
-
-
-def _inside(function: ast.AST) -> list[ast.AST]:
-    return [function.body] if isinstance(function, ast.Lambda) else function.body
-
-
-def _arguments(function: ast.AST) -> list[ast.arg]:
-    args = function.args
-    return [*args.posonlyargs, *args.args, *args.kwonlyargs, *filter(None, (args.vararg, args.kwarg))]
-
-
-def _own_names(function: ast.AST) -> set[str]:
-    """A function's own names: its arguments and what it binds, less what it declares to be the notebook's."""
-    shared: set[str] = set()
-    bound = {name for part in _inside(function) for name in _bound_in(part, shared)}
-    return {arg.arg for arg in _arguments(function)} | bound - shared
-
-
-def _bound_in(node: ast.AST, shared: set[str] | None = None) -> set[str]:
-    """The names that code may bind in the scope it stands in; those that it declares to be global go to `shared`."""
-    found: set[str] = set()
-    todo = [node]
-    while todo:
-        node = todo.pop()
-        if isinstance(node, ast.Name) and isinstance(node.ctx, (ast.Store, ast.Del)):
-            found.add(node.id)
-        elif isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            found.add(node.name)
-            continue
-        elif isinstance(node, ast.Lambda):
-            continue
-        elif isinstance(node, _COMPREHENSIONS):  # its own, but for what `:=` binds
-            found |= {part.target.id for part in ast.walk(node) if isinstance(part, ast.NamedExpr)}
-            continue
-        elif isinstance(node, (ast.Import, ast.ImportFrom)):
-            found |= {(alias.asname or alias.name).partition(".")[0] for alias in node.names}
-        elif isinstance(node, (ast.ExceptHandler, ast.MatchAs, ast.MatchStar)) and node.name:
-            found.add(node.name)
-        elif isinstance(node, ast.MatchMapping) and node.rest:
-            found.add(node.rest)
-        elif isinstance(node, ast.Global) and shared is not None:
-            shared |= set(node.names)
-        todo += _children(node)
-    return found
+def _binds(table: symtable.SymbolTable) -> set[str]:
+    return {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
 
 
 def _made(source: str) -> frozenset[str] | None:
@@ -220,26 +131,33 @@ def _made(source: str) -> frozenset[str] | None:
         tree = ast.parse(source)
         if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):
             return None
-        found = _bound_in(tree)
-        _alter(tree, frozenset(), found)
-        return frozenset(found)
+        table = symtable.symtable(source, "<cell>", "exec")
+        return frozenset(_binds(table) | _altered(tree, table, frozenset()))
     except _NOT_PYTHON:
         return None
 
 
-def _alter(node: ast.AST, own: frozenset[str], found: set[str]) -> None:
-    """Add the names whose values are altered: `a.b = 1`, `a[0] = 1`, and calls for their effect, as `a.append(1)`."""
-    if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)):
-        own = own | _own_names(node)
-    elif isinstance(node, ast.Global):
-        found |= set(node.names)
-    elif isinstance(node, (ast.Attribute, ast.Subscript)) and isinstance(node.ctx, (ast.Store, ast.Del)):
-        found |= _roots(node) - own
-    elif isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) and isinstance(node.value.func, ast.Attribute):
-        if not _HARMLESS.fullmatch(ast.unparse(node.value.func)):
-            found |= _roots(node.value.func) - own
+def _altered(node: ast.AST, table: symtable.SymbolTable, own: frozenset[str]) -> set[str]:
+    """The names whose values are altered: `a.b = 1`, `a[0] = 1`, and calls for their effect, as `a.append(1)`."""
+    altered: set[str] = set()
     for child in ast.iter_child_nodes(node):
-        _alter(child, own, found)
+        inner, names = table, own
+        if isinstance(child, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            place = child.name, child.lineno
+            scopes = {(scope.get_name(), scope.get_lineno()): scope for scope in table.get_children()}
+            inner = scopes.get(place)
+            if inner and not isinstance(child, ast.ClassDef):
+                names = own | {symbol.get_name() for symbol in inner.get_symbols() if symbol.is_local()}
+        elif isinstance(child, ast.Global):
+            altered |= set(child.names)
+        elif isinstance(child, (ast.Attribute, ast.Subscript)) and isinstance(child.ctx, (ast.Store, ast.Del)):
+            altered |= _roots(child) - own
+        elif isinstance(child, ast.Expr) and isinstance(child.value, ast.Call):
+            function = child.value.func
+            if isinstance(function, ast.Attribute) and not _HARMLESS.fullmatch(ast.unparse(function)):
+                altered |= _roots(function) - own
+        altered |= _altered(child, inner or table, names)
+    return altered
 
 
 def _roots(node: ast.AST) -> set[str]:

@@ -6,47 +6,53 @@ foresee; what is right is computed here. So a check sees the notebook as it stoo
 an output.
 
 Whatever ends or hangs costs what it was asked for, and no more: a cell that does is left out, a copy that does loses
-that question's property, and then the whole jail ends and the notebook runs again, for what is still to be asked. From
-here a process that ended itself looks like one that was
-killed by somebody else (an administrator, a machine out of memory), so nothing is lost before it ended twice.
+that question's property, and then the whole jail ends and the notebook runs again, for what is still to be asked. A
+process that ended itself looks from here like one that was killed by an administrator or for want of memory, so
+nothing is lost before it ended twice.
+
+A stand-alone file is graded on the same route: as a notebook without cells, whose one answer is loaded from the file.
 """
 
 from __future__ import annotations
 
 import contextlib
 import random
-import secrets
 import socket
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attnlab import codec
 from attnlab.judge import Report, no_answer
 from autograder.exercise import Exercise
-from autograder.grading.channel import Channel, Died, NoAnswer, OutOfTime, checked_outcome
-from autograder.grading.single_file import judge_and_explain, load_problem, material_of
+from autograder.grading.channel import Channel, Died, NoAnswer, OutOfTime
+from autograder.grading.questions import Answer, ProcessLost, material_of
+from autograder.grading.results import Flag
 from autograder.sandbox import bubblewrap, fork_client
 from autograder.sandbox.limits import MAX_DATA, MAX_TEXT, START_SECONDS, Limits, Times
 
 GRACE = 5.0  # for a cell that was told to stop
 SLOW = 10.0  # a cell of the chapter's own that took longer is not run a second time
-LIVES = 24
-PATIENCE = 5  # times the seconds of a question about speed, which may try twice; more is odd
-MAX_FLAGS = 5  # of one answer
+MAX_RESTARTS = 24
 STARTS = 3  # in a row that may fail before the machine is to blame
+TIME_USED_UP = "the time for this notebook was used up"
+DISTURBED = "it disturbed the process it ran in"
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A code cell, known by its place in the notebook. `check` names the exercise that is judged here."""
+    """A code cell, known by its place in the notebook.
+
+    check: the exercise that is judged here; filename: of a stand-alone file, whose source this is
+    """
 
     place: int
     source: str
     solution: bool = False
     check: str | None = None
+    filename: str | None = None
 
 
 @dataclass
@@ -56,14 +62,14 @@ class Evaluated:
     outputs: dict[int, list[dict]] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)
     reports: dict[str, Report] = field(default_factory=dict)
-    flags: list[str] = field(default_factory=list)
+    flags: list[Flag] = field(default_factory=list)
 
 
 class _NotStarted(Exception):
     """The process that runs notebooks did not come up; the message is the last that it said."""
 
 
-class _Lost(Exception):
+class _SessionLost(Exception):
     """The notebook's process is gone, or does not answer.
 
     cell: the place of the cell that ran; died: whether the process ended, by whatever hand
@@ -79,7 +85,7 @@ def evaluate(
     exercises: dict[str, Exercise],
     material: Callable[[str], dict] | None = None,
     *,
-    loans: dict | None = None,
+    references: dict | None = None,
     files: dict[str, Path] | None = None,
     times: Times = Times(),
     limits: Limits = Limits(),
@@ -87,43 +93,47 @@ def evaluate(
 ) -> Evaluated:
     """Run the cells and judge the exercises that they check.
 
-    exercises: by name
-    material: a function from an exercise's name to what its answers are judged by (by default that of this process's
-        course)
-    loans: what `attnlab.mine` may give; files: name -> file in the notebook's folder
+    exercises: by name; material: gives what answers to an exercise are judged by, if not what this process's course has
+    references: what `attnlab.mine` gives, as `prerequisites.references` has it; files: name -> file beside the notebook
     many: more notebooks will come, so that a warm process to fork from is worth its start
-    Raises jail.NoJail where student code cannot be confined.
+    Raises NoJail where student code cannot be confined.
     """
-    material = material or (lambda name: material_of(exercises[name], None))
-    return _Evaluation(cells, exercises, material, loans, files or {}, times, limits, many).run()
+    material = material or (lambda name: material_of(exercises[name]))
+    return _Evaluation(cells, exercises, material, references, files or {}, times, limits, many).run()
 
 
 class _Evaluation:
-    def __init__(self, cells, exercises, material, loans, files, times, limits, many):
-        self.cells, self.loans, self.files, self.times, self.limits = cells, loans, files, times, limits
+    def __init__(self, cells, exercises, material, references, files, times, limits, many):
+        self.cells, self.references, self.files, self.times, self.limits = cells, references, files, times, limits
         self.jailed = bubblewrap.ensure()
         self.warm = self.jailed and many and fork_client.wanted()
         self.answers = {
-            cell.check: _Answer(exercises[cell.check], material(cell.check), times) for cell in cells if cell.check
+            cell.check: Answer(
+                exercises[cell.check],
+                material(cell.check),
+                times.case,
+                (cell.source, cell.filename) if cell.filename else None,
+            )
+            for cell in cells
+            if cell.check
         }
         self.done = Evaluated()
         self.left_out: dict[int, str] = {}  # place of a cell that ended or hung its process -> why
-        self.doubted: set[int] = set()  # places of cells whose process ended once, so that they run a second time
+        self.retried: set[int] = set()  # places of cells whose process ended once, so that they run a second time
         self.deadline = time.monotonic() + times.submission
         sources = "\n".join(cell.source for cell in cells)
-        builds_on = loans and loans["sources"]
+        builds_on = references and references["sources"]
         self.libraries = [name for name in ("torch", "matplotlib.pyplot") if name.split(".")[0] in sources or builds_on]
 
     def run(self) -> Evaluated:
-        failed = lives = 0
-        while lives < LIVES:
+        failed_starts = restarts = 0
+        while restarts < MAX_RESTARTS:
             try:
-                with _Life(list(self.answers), self) as life:
-                    failed = 0
-                    held = self._run_cells(life)
-                    self._ask_all(life, held)
+                with Session(self) as session:
+                    failed_starts = 0
+                    self._ask_all(session, self._run_cells(session))
                 break
-            except _LostAnswer:  # no endless loop: each question is lost after two of them
+            except ProcessLost:  # no endless loop: each question is lost after two of them
                 if not any(answer.open for answer in self.answers.values()):
                     break
             except _NotStarted as said:
@@ -131,36 +141,38 @@ class _Evaluation:
                     fork_client.give_up()
                     self.warm = False
                     continue
-                failed, lives = failed + 1, lives + 1
-                if failed == STARTS:
+                failed_starts, restarts = failed_starts + 1, restarts + 1
+                if failed_starts == STARTS:
                     raise bubblewrap.NoJail(f"the process that runs notebooks could not be started: {said}") from None
-            except _Lost as lost:
-                lives += 1
-                if lost.died and lost.cell not in self.doubted:
-                    self.doubted.add(lost.cell)
-                elif lost.cell is not None:
-                    self.left_out[lost.cell] = str(lost)
-                    self.done.outputs[lost.cell] = [_error_output("Stopped", str(lost))]
-                    self.done.flags.append(f"a cell was left out: {lost}")
+            except _SessionLost as lost:
+                restarts += 1
+                self._note_loss(lost)
             if time.monotonic() > self.deadline:
                 break
-        late = "the time for this notebook was used up"
-        for cell in self.cells:
-            if not cell.check and cell.place not in self.done.outputs:
-                self.done.outputs[cell.place] = [_error_output("Stopped", late)]
         for cell in self.cells:
             if cell.check:
-                self._report(cell, late)
+                self._report(cell)
+            elif cell.place not in self.done.outputs:
+                self.done.outputs[cell.place] = _stopped(TIME_USED_UP)
         return self.done
 
-    def _run_cells(self, life: _Life) -> list[str]:
-        """Run or replay every cell that may run; returns the exercises whose state is held."""
-        held = []
+    def _note_loss(self, lost: _SessionLost) -> None:
+        """Leave the cell out that ran when the process was lost, but give one that ended a second try."""
+        if lost.died and lost.cell not in self.retried:
+            self.retried.add(lost.cell)
+        elif lost.cell is not None:
+            self.left_out[lost.cell] = str(lost)
+            self.done.outputs[lost.cell] = _stopped(str(lost))
+            self.done.flags.append(Flag("left out", f"a cell was left out: {lost}"))
+
+    def _run_cells(self, session: Session) -> list[str]:
+        """Run or replay every cell that may run; returns the exercises whose state was kept at their checks."""
+        kept = []
         for cell in self.cells:
             if cell.check:
                 answer = self.answers[cell.check]
-                if answer.open and life.hold(cell.check, last=cell is self.cells[-1]):
-                    held.append(cell.check)
+                if answer.open and session.take_snapshot(cell.check, last=cell is self.cells[-1]):
+                    kept.append(cell.check)
                 elif answer.open:
                     answer.reason = "its process could not be copied: it had used up what processes it may have"
                 continue
@@ -172,271 +184,132 @@ class _Evaluation:
             seconds = min(self.times.cell, self.deadline - begin)
             if seconds <= 0:
                 break
-            outputs = life.run_cell(cell, seconds)
+            outputs = session.run_cell(cell, seconds)
             if not known:
                 self.done.outputs[cell.place] = outputs
                 self.done.seconds[cell.place] = time.monotonic() - begin
-        return held
+        return kept
 
-    def _ask_all(self, life: _Life, held: list[str]) -> None:
-        for name in held:
-            self.answers[name].hear(life.copies[name], self.deadline)
-        for name in random.SystemRandom().sample(held, len(held)):
+    def _ask_all(self, session: Session, kept: list[str]) -> None:
+        for name in kept:
+            self.answers[name].load(session.snapshots[name], self.deadline)
+        for name in random.SystemRandom().sample(kept, len(kept)):
             if self.answers[name].open and time.monotonic() < self.deadline:
-                self.answers[name].ask(life.copies[name], self.deadline)
+                self.answers[name].run_cases(session.snapshots[name], self.deadline)
 
-    def _report(self, cell: Cell, late: str) -> None:
+    def _report(self, cell: Cell) -> None:
         answer = self.answers[cell.check]
-        report = answer.report()
-        if report is None:
-            report = no_answer(answer.material, late)
+        report = answer.report() or no_answer(answer.material, TIME_USED_UP)
         ended = [why for place, why in self.left_out.items() if place < cell.place]
         if ended and not report.not_done and not any(finding.passed for finding in report.findings):
             report.reason = f"a cell before it was stopped: {ended[-1]}"
         self.done.reports[cell.check] = report
-        self.done.flags += [f"{cell.check}: {flag}" for flag in answer.flags]
+        self.done.flags += answer.flags
 
 
-def _error_output(name: str, words: str) -> dict:
-    return {"output_type": "error", "ename": name, "evalue": words, "traceback": [f"{name}: {words}"]}
+def _stopped(why: str) -> list[dict]:
+    """The outputs of a cell that was not run to its end."""
+    return [{"output_type": "error", "ename": "Stopped", "evalue": why, "traceback": [f"Stopped: {why}"]}]
 
 
-class _LostAnswer(Exception):
-    """A copy is gone, or does not answer: what it runs must be ended, and only its jail can be."""
+class Session:
+    """One process that runs the notebook, with the snapshots it leaves at its checks. Use as a context manager."""
 
-
-class _Life:
-    """One process of the notebook, with the copies it leaves at its checks."""
-
-    def __init__(self, names: list[str], evaluation: _Evaluation):
-        self._names, self._evaluation = names, evaluation
+    def __init__(self, evaluation: _Evaluation):
+        self._evaluation = evaluation
+        self.snapshots: dict[str, Snapshot] = {}
 
     def __enter__(self):
-        work = self._evaluation
+        evaluation, begin = self._evaluation, time.monotonic()
+        names, ends = list(evaluation.answers), []
         with contextlib.ExitStack() as stack:
-            self.copies, ends = {}, []
-            for name in self._names:
-                own, other = socket.socketpair()
-                self.copies[name] = stack.enter_context(_Copy(own))
-                ends.append(other)
-            self._jail = stack.enter_context(self._started(tuple(end.fileno() for end in ends)))
+            for name in names:
+                own, end = socket.socketpair()
+                # A file's one answer is in the process itself, so that it can be told how that ended.
+                self.snapshots[name] = Snapshot(own, self.how_it_ended if evaluation.answers[name].file else None)
+                stack.callback(own.close)
+                ends.append(end)
+            self._jail = self._enter_jail(stack, tuple(end.fileno() for end in ends))
             for end in ends:
                 end.close()
             process = self._jail.process
             self._channel = Channel(process.stdout.fileno(), process.stdin.fileno())
+            job = {"answers": names, "channels": list(self._jail.passed), "references": evaluation.references}
             try:
-                self._channel.receive(time.monotonic() + START_SECONDS)
-                self._channel.send(
-                    {"answers": self._names, "channels": list(self._jail.passed), "lent": work.loans},
-                    time.monotonic() + START_SECONDS,
-                )
+                self._channel.receive(begin + START_SECONDS)
+                self._channel.send(job, time.monotonic() + START_SECONDS)
             except NoAnswer:
                 raise _NotStarted(self._jail.last_words()) from None
             self._stack = stack.pop_all()
+        evaluation.deadline += time.monotonic() - begin  # the grader's own time, and not the student's
         return self
 
     def __exit__(self, *exc):
         self._stack.close()
 
-    @contextlib.contextmanager
-    def _started(self, descriptors: tuple[int, ...]):
+    def _enter_jail(self, stack: contextlib.ExitStack, descriptors: tuple[int, ...]) -> bubblewrap.Jail:
         """The jail with the process in it: forked from a warm one, or started cold where that cannot be."""
-        work = self._evaluation
-        given = dict(files=work.files, pass_fds=descriptors, limits=work.limits)
-        with contextlib.ExitStack() as stack:
-            confined = None
-            if work.warm:
-                try:
-                    confined = stack.enter_context(fork_client.WarmJail([], **given, torch="torch" in work.libraries))
-                except fork_client.NotWarm:
-                    fork_client.give_up()
-                    work.warm = False
-            if confined is None:
-                session = str(bubblewrap.INSIDE / "notebook_session.py")
-                program = [sys.executable, "-I", "-B", session, str(bubblewrap.ATTNLAB), *work.libraries]
-                confine = bubblewrap.Jail if work.jailed else bubblewrap.Unconfined
-                confined = stack.enter_context(confine(program, **given))
-            yield confined
+        evaluation = self._evaluation
+        options = {"files": evaluation.files, "pass_fds": descriptors, "limits": evaluation.limits}
+        if evaluation.warm:
+            try:
+                return stack.enter_context(fork_client.WarmJail([], torch="torch" in evaluation.libraries, **options))
+            except fork_client.NotWarm:
+                fork_client.give_up()
+                evaluation.warm = False
+        session = str(bubblewrap.INSIDE / "notebook_session.py")
+        program = [sys.executable, "-I", "-B", session, str(bubblewrap.ATTNLAB), *evaluation.libraries]
+        confine = bubblewrap.Jail if evaluation.jailed else bubblewrap.Unconfined
+        return stack.enter_context(confine(program, **options))
 
     def run_cell(self, cell: Cell, seconds: float) -> list[dict]:
-        """The outputs of one cell. Raises _Lost if the process ends, or does not stop when it is told to."""
+        """The outputs of one cell. Raises _SessionLost if the process ends, or does not stop when it is told to."""
         try:
             request = {"cell": cell.source, "seconds": seconds, "text": MAX_TEXT, "data": MAX_DATA}
             reply = self._channel.ask(request, time.monotonic() + seconds + GRACE)
         except OutOfTime:
-            raise _Lost(f"it took longer than {seconds:.0f} seconds", cell.place) from None
+            raise _SessionLost(f"it took longer than {seconds:.0f} seconds", cell.place) from None
         except Died:
             used_up = self._jail.used_up()
-            raise _Lost(
-                f"it used more {used_up} than there is" if used_up else "it ended the process",
-                cell.place,
-                died=not used_up,
-            ) from None
+            why = f"it used more {used_up} than there is" if used_up else "it ended the process"
+            raise _SessionLost(why, cell.place, died=not used_up) from None
         except NoAnswer:
-            raise _Lost("it disturbed the process it ran in", cell.place) from None
+            raise _SessionLost(DISTURBED, cell.place) from None
         outputs = reply.get("outputs")
         if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
-            raise _Lost("it disturbed the process it ran in", cell.place)
+            raise _SessionLost(DISTURBED, cell.place)
         return outputs
 
-    def hold(self, name: str, last: bool) -> bool:
-        """last: no cell will run after this"""
+    def take_snapshot(self, name: str, last: bool) -> bool:
+        """Keep the state as it is now for the answer of that name. last: no cell will run after this"""
         try:
-            reply = self._channel.ask({"hold": name, "last": last}, time.monotonic() + GRACE)
+            reply = self._channel.ask({"snapshot": name, "last": last}, time.monotonic() + GRACE)
         except NoAnswer:
-            raise _Lost("the process could not be asked") from None
-        return reply.get("held") is True
+            raise _SessionLost("the process could not be asked") from None
+        return reply.get("taken") is True
+
+    def how_it_ended(self) -> str:
+        """Of the process itself, in a student's words."""
+        try:
+            code = self._jail.process.wait(timeout=1)
+        except subprocess.TimeoutExpired:
+            return "the process closed its channel before it answered"
+        if code < 0 or code > 128:  # bubblewrap tells of signals as a shell does
+            return f"the process was ended by signal {-code if code < 0 else code - 128} before it answered"
+        return f"the process ended with exit code {code} before it answered"
 
 
-class _Copy:
-    """The copy of a notebook's process that waits at a check. It ends when nobody is left to ask it."""
+class Snapshot:
+    """The state of a notebook at a check, in a process that answers questions. It ends when its socket is closed."""
 
-    def __init__(self, own: socket.socket):
-        self._own, self.channel = own, Channel(own.fileno(), own.fileno())
+    def __init__(self, own: socket.socket, how_it_ended: Callable[[], str] | None):
+        self._how_it_ended, self._channel = how_it_ended, Channel(own.fileno(), own.fileno())
         self.loaded = False  # whether it has said what it answers for
+        self.close = own.close
 
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self._own.close()
-
-
-def _question(prop: dict, number: int) -> bytes:
-    """The frame of one question, made once for all answers that are judged by this material."""
-    frames = prop.setdefault("frames", {})
-    if number not in frames:
-        frames[number] = codec.frame({"probe": prop["probe"], "inputs": prop["cases"][number]})
-    return frames[number]
-
-
-class _Answer:
-    """What is known about one exercise's answer."""
-
-    def __init__(self, exercise: Exercise, material: dict, times: Times):
-        self.exercise, self.material, self.times = exercise, material, times
-        properties = self.material["properties"]
-        self.outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in properties]
-        self.left = [(p, c) for p, prop in enumerate(properties) for c in range(len(prop["cases"]))]
-        random.SystemRandom().shuffle(self.left)
-        self.doubted: set[int] = set()  # properties at which a process ended once, so that they are asked again
-        self.reason: str | None = None
-        self.problem: str | None = None
-        self.heard = self.died_at_once = self.tested = False
-        self.flags: list[str] = []
-
-    @property
-    def open(self) -> bool:
-        """Whether there is something to ask still."""
-        return bool(self.left) and self.problem is None
-
-    def ask(self, copy: _Copy, deadline: float) -> None:
-        """Ask everything that is left. Raises _LostAnswer; what is lost twice is not asked again."""
+    def ask(self, message: dict | bytes, deadline: float) -> dict:
+        """Raises OutOfTime, Died, or NoAnswer for an answer that is none."""
         try:
-            if not copy.loaded and self._load(copy, deadline):
-                raise NoAnswer("it was not the same when it was asked again")
-            self._canaries(copy, deadline)
-            while self.left and time.monotonic() < deadline:
-                p, c = self.left[-1]
-                prop = self.material["properties"][p]
-                begin = time.monotonic()
-                limit = min(begin + self.times.case, deadline)
-                reply = copy.channel.ask(_question(prop, c), limit)
-                self.outcomes[p][c] = outcome = checked_outcome(reply)
-                self._clock(prop["cases"][c].get("seconds"), outcome, time.monotonic() - begin)
-                self.left.pop()
-        except OutOfTime:
-            self._give_up(f"no answer within {self.times.case:g} seconds")
-            raise _LostAnswer from None
-        except Died as lost:
-            self._doubt(str(lost))
-            raise _LostAnswer from None
-        except NoAnswer as lost:
-            self._give_up(str(lost))
-            raise _LostAnswer from None
-        copy.__exit__()
-
-    def hear(self, copy: _Copy, deadline: float) -> None:
-        """Let the answer say what parameters it has, or why there is none. Raises _LostAnswer.
-
-        This comes before any question of the same jail: what was said later could be made of the inputs of another
-        answer, or of this one before it died.
-        """
-        if self.heard:
-            return
-        try:
-            self.problem = self._load(copy, deadline)
-        except NoAnswer as lost:
-            late = isinstance(lost, OutOfTime)
-            if late or self.died_at_once:
-                self.heard, self.left = True, []
-                self.reason = f"no answer within {self.times.case:g} seconds" if late else str(lost)
-            self.died_at_once = True
-            raise _LostAnswer from None
-        self.heard = copy.loaded = True
-
-    def _load(self, copy: _Copy, deadline: float) -> str | None:
-        reply = copy.channel.ask({"answer": self.exercise.name}, min(time.monotonic() + self.times.case, deadline))
-        return load_problem(reply, self.material, "the notebook")
-
-    def _doubt(self, reason: str) -> None:
-        """A process ended at a question: the first time somebody else may have ended it."""
-        if self.left and self.left[-1][0] not in self.doubted:
-            self.doubted.add(self.left[-1][0])
-        else:
-            self._give_up(reason)
-
-    def _give_up(self, reason: str) -> None:
-        """The case that was asked last gave nothing: its property is lost, and no other."""
-        self.reason = reason
-        if self.left:
-            lost = self.left[-1][0]
-            self.left = [(p, c) for p, c in self.left if p != lost]
-
-    def _canaries(self, copy: _Copy, deadline: float) -> None:
-        """Ask questions without a right answer, once.
-
-        A function that answers them makes results up or swallows errors; one that hangs or dies at them loses nothing.
-        Raises _LostAnswer.
-        """
-        if self.tested:
-            return
-        self.tested, word = True, f"q{secrets.token_hex(4)}"
-        if self._answers(copy, {"probe": word, "inputs": {}}, deadline):
-            self.flags.append("answered a question that does not exist, so its answers are made up")
-        plain = [case for prop in self.material["properties"] if prop["probe"] == "call" for case in prop["cases"]]
-        if plain and self._answers(copy, {"probe": "call", "inputs": {**plain[0], word: 0}}, deadline):
-            self.flags.append("accepts an argument that it does not have, so it may swallow errors")
-
-    def _answers(self, copy: _Copy, question: dict, deadline: float) -> bool:
-        try:
-            return "value" in checked_outcome(
-                copy.channel.ask(question, min(time.monotonic() + self.times.case, deadline))
-            )
-        except (OutOfTime, Died):  # its answer could come late, in place of another
-            raise _LostAnswer from None
-        except NoAnswer:
-            return False
-
-    def _clock(self, seconds, outcome: dict, took: float) -> None:
-        """The probe of speed looks at a clock in the student's process; this one cannot be set there."""
-        value = outcome.get("value")
-        if (
-            isinstance(seconds, float | int)
-            and isinstance(value, dict)
-            and value.get("in_time") is True
-            and took > PATIENCE * seconds
-            and len(self.flags) < MAX_FLAGS
-        ):
-            self.flags.append(f"answered after {took:.0f} seconds, and said that it took at most {seconds:g}")
-
-    def report(self) -> Report | None:
-        """The report, or None if nothing was asked."""
-        if self.problem:
-            return no_answer(self.material, self.problem)
-        came = any(outcome for row in self.outcomes for outcome in row)
-        if not came:
-            return no_answer(self.material, self.reason) if self.reason else None
-        report = judge_and_explain(self.exercise, self.material, self.outcomes)
-        report.reason = report.reason or self.reason
-        return report
+            return self._channel.ask(message, deadline)
+        except Died as died:
+            raise Died(self._how_it_ended() if self._how_it_ended else str(died)) from None

@@ -14,37 +14,15 @@ from attnlab import excerpt
 from autograder.exercise import Exercise
 
 # Names in PyTorch, SciPy and the libraries around them that do at once what a chapter builds up.
-WHOLE = {
-    "softmax",
-    "log_softmax",
-    "Softmax",
-    "LogSoftmax",
-    "logsumexp",
-    "scaled_dot_product_attention",
-    "MultiheadAttention",
-    "multi_head_attention_forward",
-    "Transformer",
-    "TransformerEncoder",
-    "TransformerDecoder",
-    "TransformerEncoderLayer",
-    "TransformerDecoderLayer",
-    "layer_norm",
-    "LayerNorm",
-    "rms_norm",
-    "RMSNorm",
-    "cross_entropy",
-    "CrossEntropyLoss",
-    "nll_loss",
-    "NLLLoss",
-    "cosine_similarity",
-    "CosineSimilarity",
-    "cdist",
-    "flex_attention",
-    "apply_rotary_emb",
-    "apply_rotary_pos_emb",
-    "DynamicCache",
-    "AutoModelForCausalLM",
-}
+WHOLE = frozenset(
+    """
+    softmax log_softmax Softmax LogSoftmax logsumexp scaled_dot_product_attention MultiheadAttention
+    multi_head_attention_forward Transformer TransformerEncoder TransformerDecoder TransformerEncoderLayer
+    TransformerDecoderLayer layer_norm LayerNorm rms_norm RMSNorm cross_entropy CrossEntropyLoss nll_loss
+    NLLLoss cosine_similarity CosineSimilarity cdist flex_attention apply_rotary_emb apply_rotary_pos_emb
+    DynamicCache AutoModelForCausalLM
+    """.split()
+)
 
 
 def forbidden_calls(source: str, exercise: Exercise) -> list[str]:

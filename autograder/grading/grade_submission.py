@@ -1,12 +1,13 @@
 """Grade one submission: bytes in, bytes out, in this process or on another machine, without a gradebook.
 
-`submission` is read as text, put together anew from the gradebook's record, run in the jail and judged from outside.
-What comes out is what a grader enters: scores and comments by cell, the notebook to show, and a record of everything.
+What was handed in is read as text, put together anew from the gradebook's record, run in the jail and judged from
+outside. What comes out is what a grader enters: scores and comments by cell, the notebook to show, and a record of
+everything.
 """
 
 from __future__ import annotations
 
-import hashlib
+import functools
 import importlib
 import json
 import math
@@ -21,24 +22,24 @@ from nbgrader import utils
 from traitlets.config import Config
 
 from attnlab.check import Points
+from attnlab.judge import Report
 from attnlab.report import as_html, as_text
 from autograder.course import catalog, prerequisites
-from autograder.grading import dependencies, forbidden_calls, graders_note, hidden_tests, messages, nodes, sanitize
-from autograder.grading import submission as intake
+from autograder.course.cells import exercise_of, nbgrader_of, new_output
+from autograder.grading import dependencies, forbidden_calls, graders_note, hidden_tests, messages, sanitize
 from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.grading.results import MIMETYPE, RESULTS, as_record
+from autograder.grading.submission import Refused, ReleasedCell, reassemble, submitted_cells
 from autograder.sandbox.limits import Limits, Times
+
+NOT_RUN = "Not run while grading: no answer depends on this cell.\n"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One notebook of an assignment, as the instructor has it.
+    """One notebook of an assignment, as the instructor has it. plain: sources of cells that nbgrader does not know"""
 
-    order: name of a cell -> its place; plain: sources of the cells that nbgrader does not know
-    """
-
-    official: list[intake.Official]
-    order: dict[str, int]
+    released: list[ReleasedCell]
     plain: frozenset[str]
 
 
@@ -50,7 +51,7 @@ class Settings:
     run_all: bool = False
     times: Times = Times()
     limits: Limits = Limits()
-    preprocessors: tuple[str, ...] = ()
+    preprocessors: list[str] = field(default_factory=list)
     config: dict = field(default_factory=dict)
 
 
@@ -60,16 +61,11 @@ def pack_assignment(
     """What all submissions of an assignment have in common.
 
     given: the instructor's files beside the notebooks that code may read
-    hidden: what answers are judged by, by exercise, as `kept.packed` gives it
+    hidden: what answers are judged by, by exercise, as `hidden_tests.packed` gives it
     """
-    notebooks = {
-        name: {"official": [asdict(cell) for cell in plan.official], "order": plan.order, "plain": sorted(plan.plain)}
-        for name, plan in plans.items()
-    }
-    files = {
-        **{f"given/{name}": data for name, data in given.items()},
-        **{f"hidden/{name}": data for name, data in hidden.items()},
-    }
+    notebooks = {name: {**asdict(plan), "plain": sorted(plan.plain)} for name, plan in plans.items()}
+    files = {f"given/{name}": data for name, data in given.items()}
+    files |= {f"hidden/{name}": data for name, data in hidden.items()}
     return messages.wrap({"settings": asdict(settings), "notebooks": notebooks}, files)
 
 
@@ -84,189 +80,206 @@ def pack_submission(
 
 
 def grade(assignment: bytes, submission: bytes, many: bool = True) -> bytes:
-    """The result of one submission, packed: see `_packed`. Raises jail.NoJail where code cannot be confined.
+    """The result of one submission, packed: scores and comments by notebook, and as files the notebooks and the record.
 
     many: more submissions will be graded by this process
+    Raises NoJail where code cannot be confined.
     """
     common = _assignment(assignment)
-    asked, files = messages.unwrap(submission)
-    graded = {}
+    handed_in, notebooks = messages.unwrap(submission)
+    entries, record, files = {}, {}, {}
     for name, plan in common.plans.items():
-        work = graded[name] = _Work(plan.official)
-        if name in asked["refused"]:
-            work.refuse(asked["refused"][name])
-        elif name not in files:
-            work.missing = True
-        else:
-            _grade_notebook(work, name, plan, files[name], common, many)
-    return _packed(graded, asked, common)
+        graded = NotebookGrade(name, plan)
+        if name in handed_in["refused"]:
+            graded.refuse(handed_in["refused"][name])
+        elif name in notebooks:
+            graded.grade(notebooks[name], common, many)
+        entries[name], record[name] = graded.entries(), graded.record()
+        if not graded.missing:
+            flags = [str(flag) for flag in graded.evaluated.flags]
+            graders_note.tell_grader(graded.notebook, handed_in["notes"] + graded.notes + flags)
+            files[f"{name}.ipynb"] = _written(graded.notebook, name, handed_in, common.settings)
+    files[RESULTS] = messages.as_text({"notes": handed_in["notes"], "notebooks": record})
+    return messages.wrap({"notebooks": entries}, files)
 
 
-@dataclass(frozen=True)
 class _Assignment:
     """What `pack_assignment` was given; the files lie in a folder of this process's own."""
 
-    plans: dict[str, Plan]
-    settings: Settings
-    given: dict[str, Path]
-    folder: tempfile.TemporaryDirectory
-    hidden: dict[str, bytes]
-    materials: dict[str, dict] = field(default_factory=dict)  # unpacked, those that were wanted
-
-    def material(self, name: str) -> dict:
-        """What answers to an exercise are judged by."""
-        if name not in self.materials:
-            self.materials[name] = hidden_tests.unpacked(self.hidden[name])
-        return self.materials[name]
-
-
-_known: dict[bytes, _Assignment] = {}
-KEPT = 8  # assignments that are kept unpacked
-
-
-def _assignment(data: bytes) -> _Assignment:
-    digest = hashlib.sha256(data).digest()
-    if digest not in _known:
-        while len(_known) >= KEPT:
-            _known.pop(next(iter(_known)))
-        _known[digest] = _unpacked(data)
-    return _known[digest]
-
-
-def _unpacked(data: bytes) -> _Assignment:
-    record, files = messages.unwrap(data)
-    plans = {
-        name: Plan([intake.Official(**cell) for cell in plan["official"]], plan["order"], frozenset(plan["plain"]))
-        for name, plan in record["notebooks"].items()
-    }
-    folder = tempfile.TemporaryDirectory(prefix="given-", ignore_cleanup_errors=True)
-    given, hidden = (
-        {name.removeprefix(kind): content for name, content in files.items() if name.startswith(kind)}
-        for kind in ("given/", "hidden/")
-    )
-    for name, content in given.items():
-        (Path(folder.name) / name).write_bytes(content)
-    settings = record["settings"]
-    plain = {**settings, "preprocessors": tuple(settings["preprocessors"])}
-    settings = Settings(**{**plain, "times": Times(**settings["times"]), "limits": Limits(**settings["limits"])})
-    return _Assignment(plans, settings, {name: Path(folder.name) / name for name in given}, folder, hidden)
-
-
-def _grade_notebook(work: _Work, name: str, plan: Plan, data: bytes, common: _Assignment, many: bool) -> None:
-    exercises = catalog.exercises_of(name) if name in catalog.chapters() else {}
-    settings = common.settings
-    try:
-        submitted = intake.cells_of(data)
-    except intake.Refused as error:
-        work.refuse(str(error))
-        return
-    made = intake.reassemble(submitted, plan.official, plan.plain, settings.extra_cells)
-    work.notebook, work.notes = made.notebook, made.notes
-    begin = time.monotonic()
-    cells = _cells(made.notebook, exercises)
-    if not settings.run_all:
-        work.left_out = _left_out(cells, made.notebook, plan.plain, set(exercises))
-        cells = [cell for cell in cells if cell.place not in work.left_out]
-    work.evaluated = evaluate(
-        cells,
-        exercises,
-        common.material,
-        files=common.given,
-        loans=prerequisites.references(name),
-        many=many,
-        times=settings.times,
-        limits=settings.limits,
-    )
-    work.seconds = time.monotonic() - begin
-    for cell in cells:
-        if cell.solution and not cell.check:
-            found = exercises.get(work.notebook.cells[cell.place].metadata.nbgrader.grade_id)
-            work.notes += forbidden_calls.forbidden_calls(cell.source, found) if found else []
-    _fill_in(work, plan.plain)
-
-
-def _packed(graded: dict[str, _Work], asked: dict, common: _Assignment) -> bytes:
-    """Scores, comments and notes by notebook, with the notebooks and the record of results as files."""
-    files, notebooks = {}, {}
-    for name, work in graded.items():
-        official = list(work.official.values())
-        notebooks[name] = {
-            "missing": work.missing,
-            "grades": {
-                cell.name: [*work.score(cell.name), work.is_suspect(cell.name)]
-                for cell in official
-                if cell.grade or cell.task
-            },
-            "comments": {cell.name: work.comment(cell.name) for cell in official if cell.solution or cell.task},
+    def __init__(self, data: bytes):
+        record, files = messages.unwrap(data)
+        given = record["settings"]
+        times, limits = Times(**given.pop("times")), Limits(**given.pop("limits"))
+        self.settings = Settings(times=times, limits=limits, **given)
+        self.plans = {
+            name: Plan([ReleasedCell(**cell) for cell in plan["released"]], frozenset(plan["plain"]))
+            for name, plan in record["notebooks"].items()
         }
-        if not work.missing:
-            graders_note.tell_grader(work.notebook, asked["notes"] + work.notes + work.evaluated.flags)
-            files[f"{name}.ipynb"] = _written(work.notebook, name, asked, common.settings).encode("utf-8", "replace")
-    record = {
-        "notes": asked["notes"],
-        "notebooks": {
-            name: {
-                "missing": work.missing,
-                "refused": work.refused,
-                "seconds": round(work.seconds, 3),
-                "notes": work.notes,
-                "flags": work.evaluated.flags,
-                "exercises": [as_record(report, name) for report in work.evaluated.reports.values()],
-            }
-            for name, work in graded.items()
-        },
-    }
-    files[RESULTS] = messages.as_text(record)
-    return messages.wrap({"notebooks": notebooks}, files)
+        self._folder = tempfile.TemporaryDirectory(prefix="given-", ignore_cleanup_errors=True)
+        self.given: dict[str, Path] = {}
+        self._hidden: dict[str, bytes] = {}
+        for path, content in files.items():
+            kind, _, name = path.partition("/")
+            if kind == "hidden":
+                self._hidden[name] = content
+            else:
+                self.given[name] = Path(self._folder.name) / name
+                self.given[name].write_bytes(content)
+        self.material = functools.cache(lambda name: hidden_tests.unpacked(self._hidden[name]))
 
 
-def _written(notebook, name: str, asked: dict, settings: Settings) -> str:
+_assignment = functools.lru_cache(maxsize=8)(_Assignment)
+
+
+def _written(notebook, name: str, handed_in: dict, settings: Settings) -> bytes:
     resources = {
         "unique_key": name,
-        "nbgrader": {"student": asked["student"], "assignment": asked["assignment"], "notebook": name},
+        "nbgrader": {"student": handed_in["student"], "assignment": handed_in["assignment"], "notebook": name},
     }
     for path in settings.preprocessors:
         module, _, kind = path.rpartition(".")
         step = getattr(importlib.import_module(module), kind)(config=Config(settings.config))
         notebook, resources = step(notebook, resources)
     # As nbformat writes it, but for the indent: with one Python's encoder is ten times as slow.
-    return json.dumps(rwbase.strip_transient(rwbase.split_lines(notebook)), ensure_ascii=False, sort_keys=True)
+    text = json.dumps(rwbase.strip_transient(rwbase.split_lines(notebook)), ensure_ascii=False, sort_keys=True)
+    return text.encode("utf-8", "replace")
 
 
-class _Work:
-    """What became of one notebook of a submission."""
+class NotebookGrade:
+    """What became of one notebook of a submission. It is missing until it is refused or graded."""
 
-    def __init__(self, official: list[intake.Official]):
-        self.official = {cell.name: cell for cell in official}
+    def __init__(self, name: str, plan: Plan):
+        self.name, self.plan = name, plan
         self.notebook: nbformat.NotebookNode | None = None
         self.evaluated = Evaluated()
-        self.missing = False
         self.refused: str | None = None
         self.notes: list[str] = []
-        self.left_out: set[int] = set()  # places of the handout's own cells that were not run
+        self.skipped: set[int] = set()  # places of the handout's own cells that were not run
         self.seconds = 0.0
+
+    @property
+    def missing(self) -> bool:
+        return self.notebook is None
 
     def refuse(self, why: str) -> None:
         """It could not be read: everything is worth nothing, and the notebook is shown as it was given out."""
         self.refused = why
-        self.notebook = intake.reassemble([], list(self.official.values())).notebook
+        self.notebook = reassemble([], self.plan.released).notebook
         self.notes.append(f"the notebook could not be read: {why}")
 
-    def score(self, name: str) -> tuple[float | None, float | None]:
+    def grade(self, data: bytes, common: _Assignment, many: bool) -> None:
+        """Run what was handed in, judge its answers, and make the notebook that is shown."""
+        exercises = catalog.exercises_of(self.name) if self.name in catalog.chapters() else {}
+        settings = common.settings
+        try:
+            submitted = submitted_cells(data)
+        except Refused as error:
+            self.refuse(str(error))
+            return
+        reassembled = reassemble(submitted, self.plan.released, self.plan.plain, settings.extra_cells)
+        self.notebook, self.notes = reassembled.notebook, reassembled.notes
+        begin = time.monotonic()
+        cells = self._code_cells(exercises)
+        if not settings.run_all:
+            self.skipped = self._not_needed(cells, set(exercises))
+        self.evaluated = evaluate(
+            [cell for cell in cells if cell.place not in self.skipped],
+            exercises,
+            common.material,
+            files=common.given,
+            references=prerequisites.references(self.name),
+            many=many,
+            times=settings.times,
+            limits=settings.limits,
+        )
+        self.seconds = time.monotonic() - begin
+        for cell in cells:
+            exercise = exercises.get(nbgrader_of(self.notebook.cells[cell.place]).get("grade_id"))
+            if cell.solution and exercise:
+                self.notes += forbidden_calls.forbidden_calls(cell.source, exercise)
+        self._fill_in()
+
+    def _code_cells(self, exercises: dict) -> list[Cell]:
+        cells = []
+        for place, cell in enumerate(self.notebook.cells):
+            if cell.cell_type == "code":
+                mark = nbgrader_of(cell)
+                name = exercise_of(mark.get("grade_id", ""))
+                checks = mark.get("grade") and not mark.get("solution") and name in exercises
+                cells.append(Cell(place, cell.source, bool(mark.get("solution")), name if checks else None))
+        return cells
+
+    def _not_needed(self, cells: list[Cell], names: set[str]) -> set[int]:
+        """The places of the handout's own cells that nothing graded depends on."""
+        own = {cell.place: cell.source for cell in cells if self._is_plain(self.notebook.cells[cell.place])}
+        others = [cell.source for cell in cells if cell.place not in own and not cell.check]
+        return own.keys() - dependencies.needed(own, others, names)
+
+    def _is_plain(self, cell) -> bool:
+        """Whether this is a cell of the handout that nbgrader does not know, as it was given out."""
+        return not nbgrader_of(cell) and cell.source.strip() in self.plan.plain
+
+    def _fill_in(self) -> None:
+        """Put outputs into the notebook: the student's own, cleaned, and at each check what was found."""
+        count, budget = 0, sanitize.OutputBudget()
+        for place, cell in enumerate(self.notebook.cells):
+            mark = nbgrader_of(cell)
+            report = self.evaluated.reports.get(exercise_of(mark.get("grade_id", ""))) if mark.get("grade") else None
+            if self._is_plain(cell):
+                cell.metadata["given"] = True  # metadata is the grader's; a student's is not read
+            elif not mark.get("locked") and not _is_as_released(cell):
+                cell.source = _shown_source(cell, budget)
+            if cell.cell_type == "markdown":
+                continue
+            count += 1
+            cell.execution_count = count
+            if report is not None:
+                cell.outputs = report_outputs(report, count)
+            elif place in self.skipped:
+                cell.outputs = [new_output("stream", name="stdout", text=NOT_RUN)]
+            else:
+                cell.outputs = sanitize.outputs(self.evaluated.outputs.get(place, []), count, budget)
+
+    def entries(self) -> dict:
+        """What the gradebook is told: points, extra credit and doubt by graded cell, and comments."""
+        released = self.plan.released
+        return {
+            "missing": self.missing,
+            "grades": {
+                cell.name: [*self._score(cell), self._is_doubtful(cell)] for cell in released if cell.grade or cell.task
+            },
+            "comments": {cell.name: self._comment(cell.name) for cell in released if cell.solution or cell.task},
+        }
+
+    def record(self) -> dict:
+        """What `results.json` is told."""
+        return {
+            "missing": self.missing,
+            "refused": self.refused,
+            "seconds": round(self.seconds, 3),
+            "notes": self.notes,
+            "flags": [asdict(flag) for flag in self.evaluated.flags],
+            "exercises": [as_record(report, self.name) for report in self.evaluated.reports.values()],
+        }
+
+    def _cell(self, name: str) -> nbformat.NotebookNode:
+        return next(cell for cell in self.notebook.cells if nbgrader_of(cell).get("grade_id") == name)
+
+    def _score(self, cell: ReleasedCell) -> tuple[float | None, float | None]:
         """The points of a graded cell, None where a human must look; and extra credit, None where it has none."""
+        exercise = exercise_of(cell.name)
         if self.missing or self.refused:
-            return 0.0, 0.0 if self._exercise(name) else None
-        if self.official[name].task:
+            return 0.0, 0.0 if exercise else None
+        if cell.task:
             return None, None  # a human's to grade, whatever was done
-        report = self._report(name)
+        report = self.evaluated.reports.get(exercise)
         if report is not None:
             return (0.0, report.points) if report.bonus else (report.points, None)
-        return self._score_as_nbgrader(name), None
+        return self._score_as_nbgrader(cell.name), None
 
     def _score_as_nbgrader(self, name: str) -> float | None:
-        cell = next(c for c in self.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name)
-        quiet = nbformat.from_dict(cell)  # a warning is no failure
-        if cell.cell_type == "code":
+        quiet = nbformat.from_dict(self._cell(name))
+        if quiet.cell_type == "code":  # a warning is not a failure
             quiet.outputs = [output for output in quiet.outputs if output.get("name") != "stderr"]
         try:
             score, most = utils.determine_grade(quiet)
@@ -274,99 +287,44 @@ class _Work:
             return 0.0
         return score if score is None or math.isfinite(score) and 0 <= score <= most else 0.0
 
-    def comment(self, name: str) -> str | None:
+    def _is_doubtful(self, cell: ReleasedCell) -> bool:
+        exercise = exercise_of(cell.name)
+        return any(flag.exercise == exercise and flag.doubts_score for flag in self.evaluated.flags)
+
+    def _comment(self, name: str) -> str | None:
         """What nbgrader says beside a solution cell."""
         if self.missing:
             return None
         if self.refused:
             return f"{sanitize.plain(self.refused)} This counts as zero."
-        cell = next((c for c in self.notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == name), None)
-        report = self._report(f"check-{name}")
-        if (
-            cell is not None
-            and not cell.metadata.nbgrader.get("locked")
-            and cell.metadata.nbgrader.get("checksum") == utils.compute_checksum(cell)
-        ):
+        cell = self._cell(name)
+        if not nbgrader_of(cell).get("locked") and _is_as_released(cell):
             return "No response."
+        report = self.evaluated.reports.get(name)
         if report is not None and report.reason and not report.not_done:
             return sanitize.plain(report.reason)
         return None
 
-    def is_suspect(self, name: str) -> bool:
-        """Whether a human should look at this score."""
-        return any(flag.startswith(f"{name.removeprefix('check-')}: answered") for flag in self.evaluated.flags)
 
-    def _report(self, name: str):
-        return self.evaluated.reports.get(name.removeprefix("check-")) if name.startswith("check-") else None
-
-    def _exercise(self, name: str) -> bool:
-        return name.startswith("check-")
+def _is_as_released(cell) -> bool:
+    mark = nbgrader_of(cell)
+    return bool(mark) and mark.get("checksum") == utils.compute_checksum(cell)
 
 
-def _cells(notebook, exercises) -> list[Cell]:
-    cells = []
-    for place, cell in enumerate(notebook.cells):
-        if cell.cell_type == "code":
-            mark = cell.metadata.get("nbgrader", {})
-            name = mark.get("grade_id", "").removeprefix("check-")
-            checks = mark.get("grade") and not mark.get("solution") and name in exercises
-            cells.append(Cell(place, cell.source, bool(mark.get("solution")), name if checks else None))
-    return cells
-
-
-def _left_out(cells: list[Cell], notebook, plain: frozenset[str], names: set[str]) -> set[int]:
-    """The places of the handout's own cells that nothing graded depends on."""
-    own = {
-        cell.place: cell.source
-        for cell in cells
-        if "nbgrader" not in notebook.cells[cell.place].metadata and cell.source.strip() in plain
-    }
-    others = [cell.source for cell in cells if cell.place not in own and not cell.check]
-    return own.keys() - dependencies.needed(own, others, names)
-
-
-NOT_RUN = "Not run while grading: no answer depends on this cell.\n"
-
-
-def _fill_in(work: _Work, given: frozenset[str]) -> None:
-    """Put outputs into the notebook: the students' own, cleaned, and at each check what was found.
-
-    given: sources of the instructor's plain cells, which are shown as they are
-    """
-    count, room = 0, sanitize.Room()
-    for place, cell in enumerate(work.notebook.cells):
-        mark = cell.metadata.get("nbgrader", {})
-        name = mark.get("grade_id", "").removeprefix("check-")
-        as_released = mark and mark.get("checksum") == utils.compute_checksum(cell)
-        if not mark and cell.source.strip() in given:
-            cell.metadata["given"] = True  # metadata is the grader's; a student's is not read
-        elif not mark.get("locked") and not as_released:
-            cell.source = _shown_source(cell, room)
-        if cell.cell_type == "markdown":
-            continue
-        count += 1
-        cell.execution_count = count
-        if cell.metadata.get("nbgrader", {}).get("grade") and name in work.evaluated.reports:
-            cell.outputs = report_outputs(work.evaluated.reports[name], count)
-        elif place in work.left_out:
-            cell.outputs = [nodes.output("stream", name="stdout", text=NOT_RUN)]
-        else:
-            cell.outputs = sanitize.outputs(work.evaluated.outputs.get(place, []), count, room)
-
-
-def _shown_source(cell, room: sanitize.Room) -> str:
+def _shown_source(cell, budget: sanitize.OutputBudget) -> str:
     """What a student wrote, as it is shown."""
     markdown = cell.cell_type == "markdown"
     source = sanitize.markdown(cell.source) if markdown else sanitize.code(cell.source)
-    if room.take(markup=len(source)):
+    if budget.take(markup=len(source)):
         return source
     return sanitize.TOO_LONG if markdown else f"# {sanitize.TOO_LONG}"
 
 
-def report_outputs(report, count: int) -> list:
+def report_outputs(report: Report, count: int) -> list:
     """A report as a notebook shows it: the table, and the points as nbgrader reads them."""
-    shown = nodes.output(
-        "display_data", data={"text/html": as_html(report), "text/plain": as_text(report)}, metadata={}
-    )
-    bundle = {**Points(report)._repr_mimebundle_(), MIMETYPE: as_record(report, "notebook")}
-    return [shown, nodes.output("execute_result", data=bundle, metadata={}, execution_count=count)]
+    table = {"text/html": as_html(report), "text/plain": as_text(report)}
+    points = {**Points(report)._repr_mimebundle_(), MIMETYPE: as_record(report, "notebook")}
+    return [
+        new_output("display_data", data=table, metadata={}),
+        new_output("execute_result", data=points, metadata={}, execution_count=count),
+    ]

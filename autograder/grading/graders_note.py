@@ -6,7 +6,8 @@ import html
 
 from nbgrader import utils
 
-from autograder.grading import nodes, sanitize
+from autograder.course import cells
+from autograder.grading import sanitize
 
 NOTE = "for-the-grader"  # name of the cell; no student's cell has a name
 MAX_NOTES = 30
@@ -16,26 +17,15 @@ def tell_grader(notebook, notes: list[str]) -> None:
     """Put what a human should see above everything else, where there is something."""
     if not notes:
         return
-    told = [
-        *notes[:MAX_NOTES],
-        *([f"and {len(notes) - MAX_NOTES} more, in results.json"] if len(notes) > MAX_NOTES else []),
-    ]
-    lines = "".join(f"<li>{html.escape(sanitize.plain(note))}</li>" for note in told)
+    more = [f"and {len(notes) - MAX_NOTES} more, in results.json"] if len(notes) > MAX_NOTES else []
+    lines = "".join(f"<li>{html.escape(sanitize.plain(note))}</li>" for note in notes[:MAX_NOTES] + more)
     # HTML without an empty line, so that Markdown leaves it alone, and TeX too.
-    cell = nodes.markdown_cell(f'<div class="tex2jax_ignore"><b>For the grader:</b><ul>{lines}</ul></div>', id=NOTE)
-    cell.metadata["nbgrader"] = {
-        "grade_id": NOTE,
-        "grade": False,
-        "solution": False,
-        "locked": True,
-        "task": False,
-        "schema_version": 3,
-        "cell_type": "markdown",
-    }
-    cell.metadata.nbgrader["checksum"] = utils.compute_checksum(cell)
+    source = f'<div class="tex2jax_ignore"><b>For the grader:</b><ul>{lines}</ul></div>'
+    cell = cells.new_cell("markdown", source, cells.nbgrader_metadata(NOTE, "markdown", locked=True))
+    cell["id"], cell.metadata.nbgrader["checksum"] = NOTE, utils.compute_checksum(cell)
     notebook.cells.insert(0, cell)
 
 
 def is_graders_note(cell) -> bool:
     """Whether a cell of a graded notebook is the note to the grader."""
-    return cell.metadata.get("nbgrader", {}).get("grade_id") == NOTE
+    return cells.nbgrader_of(cell).get("grade_id") == NOTE

@@ -2,10 +2,33 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from attnlab.judge import Report
 
 RESULTS = "results.json"  # beside the autograded notebooks: what gradebook and notebook do not hold, for graders alone
 MIMETYPE = "application/vnd.attnlab.result+json"
+
+
+@dataclass(frozen=True)
+class Flag:
+    """Something that a human should see.
+
+    kind: "left out" (a cell), "made up" (answers), "clock" (set back), "extra argument" (accepted)
+    exercise: the one that it is about, or None
+    """
+
+    kind: str
+    text: str
+    exercise: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.exercise}: {self.text}" if self.exercise else self.text
+
+    @property
+    def doubts_score(self) -> bool:
+        """Whether points should not count before a human has looked."""
+        return self.kind in ("made up", "clock")
 
 
 def as_record(report: Report, file: str) -> dict:
@@ -28,4 +51,5 @@ def as_record(report: Report, file: str) -> dict:
             for f in report.findings
         ],
         "reason": report.reason,
+        "not_done": report.not_done,
     }

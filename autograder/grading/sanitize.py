@@ -19,12 +19,12 @@ import struct
 import sys
 from dataclasses import dataclass
 
-import bleach
+import nh3
 from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
+from autograder.course.cells import new_output
 from autograder.course.folder import ROOT
-from autograder.grading import nodes
 from autograder.sandbox.limits import (
     MAX_ANSWER,
     MAX_CODE,
@@ -40,75 +40,27 @@ MAX_TAGS, MAX_UNTIDY, MAX_DEPTH = 300, 20_000, 60  # HTML of more tags or charac
 MAX_COLOURS = 4_000  # changes of colour in one output; each takes time to be found
 TOO_MUCH = "[The rest of this output was too much to keep.]"
 TOO_LONG = "[The rest was too long to show.]"
-TAGS = {
-    "a",
-    "abbr",
-    "b",
-    "blockquote",
-    "br",
-    "caption",
-    "code",
-    "col",
-    "colgroup",
-    "dd",
-    "del",
-    "details",
-    "div",
-    "dl",
-    "dt",
-    "em",
-    "h1",
-    "h2",
-    "h3",
-    "h4",
-    "h5",
-    "h6",
-    "hr",
-    "i",
-    "img",
-    "li",
-    "ol",
-    "p",
-    "pre",
-    "s",
-    "small",
-    "span",
-    "strong",
-    "sub",
-    "summary",
-    "sup",
-    "table",
-    "tbody",
-    "td",
-    "tfoot",
-    "th",
-    "thead",
-    "tr",
-    "tt",
-    "u",
-    "ul",
-}
+TAGS = frozenset(
+    """
+    a abbr b blockquote br caption code col colgroup dd del details div dl dt em h1 h2 h3 h4 h5 h6 hr i img li ol p
+    pre s small span strong sub summary sup table tbody td tfoot th thead tr tt u ul
+    """.split()
+)
 JOINER = "\u2060"  # a character of no width: between "<" and a letter, it makes text of a tag
 
 _PICTURE = re.compile(r"data:image/(png|jpeg);base64,")
-_SHOWN_WITH = re.compile(r"[a-z]{1,2}[0-9]?|highlight|dataframe")  # classes of coloured code, and of a pandas table
-_ALLOWED = {
-    "a": {"href": re.compile(r"https?://|mailto:|#"), "title": re.compile("")},
-    "img": {
-        "src": _PICTURE,
-        "alt": re.compile(""),
-        "width": re.compile(r"\d{1,4}$"),
-        "height": re.compile(r"\d{1,4}$"),
-    },
-    "td": {"colspan": re.compile(r"\d{1,2}$"), "rowspan": re.compile(r"\d{1,2}$"), "align": re.compile("")},
-    "th": {
-        "colspan": re.compile(r"\d{1,2}$"),
-        "rowspan": re.compile(r"\d{1,2}$"),
-        "align": re.compile(""),
-        "scope": re.compile(""),
-    },
-    "tr": {"align": re.compile("")},
+_ANY, _SPAN, _LENGTH = re.compile(""), re.compile(r"\d{1,2}$"), re.compile(r"\d{1,4}$")
+# Of coloured code, and of a pandas table.
+_CLASSES = re.compile(r"\s*(([a-z]{1,2}[0-9]?|highlight|dataframe)(\s+|$))*$")
+_CELL = {"colspan": _SPAN, "rowspan": _SPAN, "align": _ANY}
+_ATTRIBUTES = {
+    "a": {"href": re.compile(r"https?://|mailto:|#"), "title": _ANY},
+    "img": {"src": _PICTURE, "alt": _ANY, "width": _LENGTH, "height": _LENGTH},
+    "td": _CELL,
+    "th": {**_CELL, "scope": _ANY},
+    "tr": {"align": _ANY},
     "ol": {"start": re.compile(r"\d{1,6}$")},
+    **dict.fromkeys(("div", "span", "table"), {"class": _CLASSES}),
 }
 # What TeX in a page would do more than set a formula: fetch, link, style, or move over what stands beside it.
 _TEX = re.compile(
@@ -134,7 +86,7 @@ _COLOUR = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]|\x1b")
 
 
 @dataclass
-class Room:
+class OutputBudget:
     """What of a notebook may still be shown: characters, those of markup, and pixels of pictures."""
 
     characters: int = MAX_SHOWN
@@ -145,77 +97,69 @@ class Room:
         """Whether there is room for this; if so, it is taken."""
         if characters > self.characters or markup > self.markup or pixels > self.pixels:
             return False
-        self.characters, self.markup, self.pixels = (
-            self.characters - characters,
-            self.markup - markup,
-            self.pixels - pixels,
-        )
+        self.characters -= characters
+        self.markup -= markup
+        self.pixels -= pixels
         return True
 
+    def spend(self, characters: int = 0, markup: int = 0, pixels: int = 0) -> None:
+        """Take it. Raises _Full where there is no room for it."""
+        if not self.take(characters, markup, pixels):
+            raise _Full
 
-def outputs(found: list[dict], count: int, room: Room | None = None) -> list:
+
+class _Full(Exception):
+    """There is no room for this output."""
+
+
+def outputs(given: list[dict], count: int, budget: OutputBudget | None = None) -> list:
     """Outputs of a cell, as nbformat has them, from what a student's process says they are."""
-    room = room or Room()
-    kept, full = [], False
-    for output in found[:2000]:
-        shown = _output(output, count, room) if isinstance(output, dict) else None
-        if shown is None:
-            continue
-        if shown is FULL:
+    budget, kept, full = budget or OutputBudget(), [], False
+    for output in given[:2000]:
+        try:
+            kept += _output(output, count, budget) if isinstance(output, dict) else []
+        except _Full:
             full = True
-            continue
-        kept.append(shown)
-    if full:
-        kept.append(nodes.output("stream", name="stdout", text=f"{TOO_MUCH}\n"))
-    return kept
+    return [*kept, new_output("stream", name="stdout", text=f"{TOO_MUCH}\n")] if full else kept
 
 
-FULL = object()
-
-
-def _output(output: dict, count: int, room: Room):
+def _output(output: dict, count: int, budget: OutputBudget) -> list:
     kind = output.get("output_type")
     if kind == "stream":
         name = "stderr" if output.get("name") == "stderr" else "stdout"
-        shown = _text(output.get("text"))
-        return nodes.output("stream", name=name, text=shown) if room.take(len(shown)) else FULL
+        text = _text(output.get("text"))
+        budget.spend(len(text))
+        return [new_output("stream", name=name, text=text)]
     if kind == "error":
         traceback = output.get("traceback") if isinstance(output.get("traceback"), list) else []
         lines = [_text(line)[:10_000] for line in traceback[:100]]
-        if not room.take(sum(map(len, lines))):
-            return FULL
-        return nodes.output(
-            "error", ename=_text(output.get("ename"))[:200], evalue=_text(output.get("evalue"))[:2000], traceback=lines
-        )
+        budget.spend(sum(map(len, lines)))
+        name, words = _text(output.get("ename"))[:200], _text(output.get("evalue"))[:2000]
+        return [new_output("error", ename=name, evalue=words, traceback=lines)]
     if kind in ("display_data", "execute_result") and isinstance(output.get("data"), dict):
-        data = _data(output["data"], room)
+        data = _data(output["data"], budget)
         more = {"execution_count": count} if kind == "execute_result" else {}
-        return FULL if data is None else nodes.output(kind, data=data, metadata={}, **more) if data else None
-    return None
+        return [new_output(kind, data=data, metadata={}, **more)] if data else []
+    return []
 
 
-def _data(found: dict, room: Room) -> dict | None:
-    """The kinds that are kept; empty if there is none, None if there is no room."""
+def _data(given: dict, budget: OutputBudget) -> dict:
+    """The kinds that are kept."""
     kept, pixels = {}, 0
     for kind in ("image/png", "image/jpeg"):
-        if isinstance(found.get(kind), str):
-            size = picture_size(found[kind])
-            if size is not None:
-                kept[kind], pixels = found[kind], pixels + size
-    if "text/plain" in found:
-        kept["text/plain"] = _text(found["text/plain"])
-    if isinstance(found.get("text/html"), str) and not {"image/png", "image/jpeg"} & set(kept):
-        page = found["text/html"]
-        markup = min(len(page), MAX_HTML)
-        if not room.take(markup=markup):
-            return None
+        size = picture_size(given[kind]) if isinstance(given.get(kind), str) else None
+        if size is not None:
+            kept[kind], pixels = given[kind], pixels + size
+    page = given.get("text/html")
+    if isinstance(page, str) and not kept:
+        budget.spend(markup=min(len(page), MAX_HTML))
         # Its formulas, if it has any, stay text: of a table, TeX could make anything.
-        kept["text/html"] = (
-            f'<div class="tex2jax_ignore">{html(_scrubbed(page))}</div>'
-            if len(page) <= MAX_HTML
-            else f"<p>{TOO_MUCH}</p>"
-        )
-    return kept if room.take(sum(map(len, kept.values())), pixels=pixels) else None
+        shown = html(_scrubbed(page)) if len(page) <= MAX_HTML else f"<p>{TOO_MUCH}</p>"
+        kept["text/html"] = f'<div class="tex2jax_ignore">{shown}</div>'
+    if "text/plain" in given:
+        kept["text/plain"] = _text(given["text/plain"])
+    budget.spend(sum(map(len, kept.values())), pixels=pixels)
+    return kept
 
 
 def picture_size(data: str) -> int | None:
@@ -223,10 +167,10 @@ def picture_size(data: str) -> int | None:
     if len(data) > MAX_PICTURE or not _BASE64.fullmatch(data):
         return None
     try:
-        found = base64.b64decode(data)
+        picture = base64.b64decode(data)
     except binascii.Error:
         return None
-    width, height = _png_size(found) or _jpeg_size(found) or (0, 0)
+    width, height = _png_size(picture) or _jpeg_size(picture) or (0, 0)
     return width * height if 0 < width * height <= MAX_PIXELS else None
 
 
@@ -273,10 +217,7 @@ def html(page: str) -> str:
     name that the page around it knows."""
     if not _is_bearable(page):
         return f"<pre>{entities.escape(re.sub('<[^<>]*>', ' ', page))}</pre>"
-    kept = bleach.clean(
-        _entities(page), tags=TAGS, attributes=_attribute, protocols={"http", "https", "mailto", "data"}, strip=True
-    )
-    return _TEX.sub(rf"\\{JOINER}\1", kept)
+    return _TEX.sub(rf"\\{JOINER}\1", _CLEANER.clean(_entities(page)))
 
 
 def _is_bearable(page: str) -> bool:
@@ -300,13 +241,23 @@ def _is_bearable(page: str) -> bool:
     return True
 
 
-def _attribute(tag: str, name: str, value: str) -> bool:
-    if name == "class":
-        return tag in ("div", "span", "table") and all(_SHOWN_WITH.fullmatch(word) for word in value.split())
-    pattern = _ALLOWED.get(tag, {}).get(name)
+def _attribute(tag: str, name: str, value: str) -> str | None:
+    """The value of an attribute, or None if it may not stay. Raises nothing: nh3 would let the value pass."""
+    pattern = _ATTRIBUTES.get(tag, {}).get(name)
     if pattern is None or not pattern.match(value):
-        return False
-    return name != "src" or picture_size(value[value.index(",") + 1 :]) is not None
+        return None
+    if name == "src" and picture_size(value.partition(",")[2]) is None:
+        return None
+    return value
+
+
+_CLEANER = nh3.Cleaner(
+    tags=TAGS,
+    attributes={tag: set(patterns) for tag, patterns in _ATTRIBUTES.items()},
+    attribute_filter=_attribute,
+    url_schemes={"http", "https", "mailto", "data"},
+    link_rel=None,
+)
 
 
 def _entities(text: str) -> str:
@@ -315,10 +266,8 @@ def _entities(text: str) -> str:
 
     def replaced(match):
         meant = entities.unescape(match[0])
-        harmless = (
-            match[0] in ("&lt;", "&gt;", "&amp;", "&quot;", "&nbsp;") or meant != match[0] and not meant.isascii()
-        )
-        return match[0] if harmless else f"&{JOINER}{match[0][1:]}"
+        is_text = match[0] in ("&lt;", "&gt;", "&amp;", "&quot;", "&nbsp;")
+        return match[0] if is_text or meant != match[0] and not meant.isascii() else f"&{JOINER}{match[0][1:]}"
 
     return _ENTITY.sub(replaced, text)
 

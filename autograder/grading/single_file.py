@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from pathlib import Path
 
-from attnlab.check import outcomes_of, parameter_problem, signature_problem
-from attnlab.judge import Report, judge, no_answer
+from attnlab.check import outcomes_of, signature_problem
+from attnlab.judge import Report, no_answer
 from autograder.course import prerequisites
-from autograder.course.folder import course_seed
 from autograder.exercise import Exercise
-from autograder.grading.channel import NoAnswer, OutOfTime
-from autograder.grading.student_process import StudentProcess
-from autograder.sandbox.limits import FILE_SECONDS, MAX_SOURCE
+from autograder.grading.execution import Cell, evaluate
+from autograder.grading.questions import judge_and_explain, material_of
+from autograder.sandbox.limits import FILE_LIMITS, FILE_SECONDS, MAX_SOURCE, Times
 
 
 class Unreadable(Exception):
@@ -56,42 +54,18 @@ def grade_source(
     """Grade Python source in a separate process; scores are computed here, from the arrays that come back.
 
     filename: what tracebacks call it. Give the bare name: the student's code can read it.
+    Raises NoJail where student code cannot be confined.
     """
     material = material_of(exercise, seed)
-    outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in material["properties"]]
-    builds_on = "attnlab" in source or "solutions" in source  # the references themselves import what they build on
-    loans = prerequisites.references(material["chapter"]) if builds_on else None
-    reason, next_property, deadline = None, 0, time.monotonic() + seconds
-    # A process that dies takes its property with it and no other: the rest go to a new one, in what time is left.
-    while next_property < len(outcomes):
-        loaded = False
-        try:
-            with StudentProcess(source, filename, exercise.name, deadline, seconds, loans) as process:
-                problem = load_problem(process.load(), material)
-                deadline = process.deadline
-                if problem and next_property == 0:
-                    return no_answer(material, problem)
-                if problem:  # its words might carry what the first process was asked
-                    reason = "the file could not be loaded a second time"
-                    break
-                loaded = True
-                for p in range(next_property, len(outcomes)):
-                    next_property = p + 1
-                    prop = material["properties"][p]
-                    for c, case in enumerate(prop["cases"]):
-                        outcomes[p][c] = process.outcome(prop["probe"], case)
-        except OutOfTime as late:
-            reason = str(late)
-            break
-        except NoAnswer as lost:
-            reason = str(lost)
-            if not loaded:  # it died before the first question: it would die again
-                break
-    if reason and not any(outcome for row in outcomes for outcome in row):
-        return no_answer(material, reason)
-    report = judge_and_explain(exercise, material, outcomes)
-    report.reason = report.reason or reason
-    return report
+    done = evaluate(
+        [Cell(0, source, check=exercise.name, filename=filename)],
+        {exercise.name: exercise},
+        lambda name: material,
+        references=prerequisites.references(material["chapter"]),
+        times=Times(case=seconds, submission=seconds),
+        limits=FILE_LIMITS,
+    )
+    return done.reports[exercise.name]
 
 
 def grade_object(answer, exercise: Exercise, seed: int | None = None) -> Report:
@@ -101,39 +75,3 @@ def grade_object(answer, exercise: Exercise, seed: int | None = None) -> Report:
     if problem:
         return no_answer(material, problem)
     return judge_and_explain(exercise, material, outcomes_of(answer, material))
-
-
-_made: dict[tuple[int, int], tuple[Exercise, dict]] = {}
-
-
-def material_of(exercise: Exercise, seed: int | None) -> dict:
-    """The hidden material, made once for all answers that this process grades."""
-    key = id(exercise), course_seed() if seed is None else seed
-    if key not in _made:
-        _made[key] = exercise, exercise.material(key[1], misconceptions=False)
-    return _made[key][1]
-
-
-def judge_and_explain(exercise: Exercise, material: dict, outcomes) -> Report:
-    report = judge(material, outcomes, show_cases=False)
-    # Only an answer that failed needs explaining, and the mistakes are run once for all of them.
-    if any(finding.kind for finding in report.findings) and not material["misconceptions"]:
-        report = judge(exercise.explain(material), outcomes, show_cases=False)
-    return report
-
-
-def load_problem(reply: dict, material: dict, what: str = "the file") -> str | None:
-    """What kept an answer from being asked anything, in words, or None. It was to come from `what`."""
-    failed = reply.get("failed")
-    if isinstance(failed, dict):
-        if failed.get("type") == "missing":
-            return f"{what} {str(failed.get('message'))[:60]}: {material['name']}"
-        line = f" in line {failed['line']}" if isinstance(failed.get("line"), int) else ""
-        return f"{what} raised {str(failed.get('type'))[:80]}{line}: {str(failed.get('message'))[:300]}"
-    parameters = reply.get("loaded")
-    if not isinstance(parameters, list):
-        return None
-    try:
-        return parameter_problem([(str(n), str(k), bool(d)) for n, k, d in parameters], material)
-    except (TypeError, ValueError):
-        return None

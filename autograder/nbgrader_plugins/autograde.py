@@ -30,6 +30,7 @@ from nbgrader.preprocessors import AssignLatePenalties
 from traitlets import Any, Bool, Float, Int, List, Unicode
 
 from autograder.course import catalog
+from autograder.course.cells import exercise_of, nbgrader_of
 from autograder.errors import CourseError
 from autograder.gradebook.writer import Writer
 from autograder.grading import grade_submission, hidden_tests, messages, submission
@@ -97,16 +98,16 @@ class TrustedAutograde(Autograde):
         }
         todo = []
         for folder in sorted(self.assignments):
-            found = re.match(self._format_source("(?P<assignment_id>.*)", "(?P<student_id>.*)", escape=True), folder)
-            if found is None:
+            match = re.match(self._format_source("(?P<assignment_id>.*)", "(?P<student_id>.*)", escape=True), folder)
+            if match is None:
                 self._stop(f"{folder} is not where submissions are")
-            names = found["assignment_id"], found["student_id"]
-            if self.init_destination(*names):
-                todo.append(names)
+            key = match["assignment_id"], match["student_id"]
+            if self.init_destination(*key):
+                todo.append(key)
         return todo
 
     def grade(self, todo: list[tuple[str, str]]) -> None:
-        """Grade submissions and enter each as soon as it is done. Raises NbGraderException with a line saying why."""
+        """Grade submissions, and enter each when it is done. Raises NbGraderException with a line that says why."""
         if not todo:
             return
         for name, least in (("memory_mb", LEAST_MEMORY // MB), ("processes", LEAST_PROCESSES)):
@@ -127,37 +128,37 @@ class TrustedAutograde(Autograde):
     def grade_all(self, todo: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Grade submissions, by assignment and student; returns those that could not be graded."""
         failed: list[tuple[str, str]] = []
-        self._names: dict[str, list[str]] = {}  # of the notebooks, by assignment
+        self._notebook_names: dict[str, list[str]] = {}  # by assignment
         with Writer(self.coursedir.db_url, self.coursedir.course_id, self._late()) as writer:
             common = {name: self._common(writer, name) for name in dict.fromkeys(name for name, _ in todo)}
             handed_in: dict[tuple[str, str], _HandedIn] = {}
 
             def jobs():
-                for names in todo:
+                for assignment, student in todo:
                     try:
-                        self._run_hook(self.run_pre_convert_hook, *names)
-                        writer.admit(names[1], self.create_student)
-                        handed_in[names] = self._handed_in(*names)
-                        yield names, common[names[0]], handed_in[names].packed
+                        self._run_hook(self.run_pre_convert_hook, assignment, student)
+                        writer.admit(student, self.create_student)
+                        handed_in[assignment, student] = read = self._handed_in(assignment, student)
+                        yield (assignment, student), common[assignment], read.packed
                     except MissingEntry as error:
-                        self.log.error("%s of %s: %s", *names, error)
-                        failed.append(names)
+                        self.log.error("%s of %s: %s", assignment, student, error)
+                        failed.append((assignment, student))
                     except OSError:
-                        self.log.exception("%s of %s could not be read", *names)
-                        failed.append(names)
+                        self.log.exception("%s of %s could not be read", assignment, student)
+                        failed.append((assignment, student))
 
-            for names, result in self.pool.graded(jobs(), len(todo)):
+            for key, result in self.pool.graded(jobs(), len(todo)):
                 try:
                     if isinstance(result, Exception):
                         raise result
-                    self._put_in_place(writer, *names, handed_in.pop(names), result)
-                    self._run_hook(self.run_post_convert_hook, *names)
+                    self._put_in_place(writer, *key, handed_in.pop(key), result)
+                    self._run_hook(self.run_post_convert_hook, *key)
                 except (sqlalchemy.exc.OperationalError, bubblewrap.NoJail):
                     raise
                 except Exception:
-                    self.log.exception("%s of %s could not be graded", *names)
-                    failed.append(names)
-                self.progress(names, names in failed)
+                    self.log.exception("%s of %s could not be graded", *key)
+                    failed.append(key)
+                self.progress(key, key in failed)
         return failed
 
     def _run_hook(self, hook, assignment_id: str, student_id: str) -> None:
@@ -165,7 +166,7 @@ class TrustedAutograde(Autograde):
         self.notebooks = sorted(self.assignments.get(self._format_source(assignment_id, student_id), []))
         hook()
 
-    def progress(self, names: tuple[str, str], failed: bool) -> None:
+    def progress(self, key: tuple[str, str], failed: bool) -> None:
         """Called after each submission."""
 
     def _late(self):
@@ -183,13 +184,10 @@ class TrustedAutograde(Autograde):
     def _common(self, writer: Writer, assignment_id: str) -> bytes:
         """What all submissions of an assignment have in common, packed."""
         source = self._source_folder(assignment_id)
-        plans: dict[str, grade_submission.Plan] = {}
-        for name, official in writer.official(assignment_id).items():
-            order, plain = _source_order(source / f"{name}.ipynb")
-            plans[name] = grade_submission.Plan(
-                sorted(official, key=lambda cell: order.get(cell.name, len(order))), order, plain
-            )
-        self._names[assignment_id] = list(plans)
+        plans = {
+            name: _plan(released, source / f"{name}.ipynb") for name, released in writer.official(assignment_id).items()
+        }
+        self._notebook_names[assignment_id] = list(plans)
         given = [
             path
             for path in _ordinary_files(source, self.coursedir.ignore)
@@ -206,16 +204,16 @@ class TrustedAutograde(Autograde):
             self.run_all,
             Times(self.cell_seconds, self.case_seconds, self.submission_seconds),
             Limits(memory=self.memory_mb * MB, processes=self.processes),
-            tuple(self.autograde_preprocessors),
+            list(self.autograde_preprocessors),
             {kind: dict(self.config[kind]) for kind in kinds if kind in self.config},
         )
-        checks = {stem: {cell.name for cell in plan.official} for stem, plan in plans.items()}
+        checked = {exercise_of(cell.name) for plan in plans.values() for cell in plan.released}
         hidden = {
             name: hidden_tests.packed(Path(self.coursedir.root), exercise)
             for stem in plans
             if stem in catalog.chapters()
             for name, exercise in catalog.exercises_of(stem).items()
-            if f"check-{name}" in checks[stem]
+            if name in checked
         }
         return grade_submission.pack_assignment(
             plans, settings, {path.name: path.read_bytes() for path in given}, hidden
@@ -249,7 +247,7 @@ class TrustedAutograde(Autograde):
         folder = Path(self._format_source(assignment_id, student_id))
         timestamp = None if folder.is_symlink() else self._timestamp(folder, notes)
         kept, notebooks, refused = self._files(folder, notes), {}, {}
-        for name in self._names[assignment_id]:
+        for name in self._notebook_names[assignment_id]:
             path = folder / f"{name}.ipynb"
             if folder.is_symlink() or not os.path.lexists(path):
                 self.log.warning("No submitted file: %s", path)
@@ -361,14 +359,15 @@ def _locked(folder: Path, wait: bool = True):
         os.close(descriptor)
 
 
-def _source_order(path: Path) -> tuple[dict[str, int], frozenset[str]]:
-    """The order of the instructor's notebook, by cell name, and the sources of its plain cells."""
-    if not path.is_file():
-        return {}, frozenset()
-    cells = nbformat.read(path, as_version=4).cells
-    names = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in cells]
-    plain = frozenset(cell.source.strip() for cell, name in zip(cells, names) if name is None)
-    return {name: number for number, name in enumerate(names) if name}, plain
+def _plan(released: list[submission.ReleasedCell], source: Path) -> grade_submission.Plan:
+    """The released cells in the order of the instructor's notebook, and its plain cells."""
+    cells = nbformat.read(source, as_version=4).cells if source.is_file() else []
+    names = [nbgrader_of(cell).get("grade_id") for cell in cells]
+    places = {name: place for place, name in enumerate(names)}
+    return grade_submission.Plan(
+        sorted(released, key=lambda cell: places.get(cell.name, len(names))),
+        frozenset(cell.source.strip() for cell, name in zip(cells, names) if name is None),
+    )
 
 
 def _ordinary_files(folder: Path, ignore) -> list[Path]:

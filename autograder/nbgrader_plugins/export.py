@@ -27,6 +27,7 @@ from nbgrader.plugins import ExportPlugin
 from traitlets import Unicode
 from traitlets.config import Config
 
+from autograder.course.cells import exercise_of
 from autograder.course.folder import course_folder, existing_gradebook
 from autograder.errors import CourseError
 from autograder.reports.text import harmless
@@ -96,7 +97,7 @@ class ByExercise(_Table):
                 for found in scores
                 for title in (
                     *(
-                        f"{found.name}: {cell.removeprefix('check-')} ({most:g})"
+                        f"{found.name}: {exercise_of(cell) or cell} ({most:g})"
                         for (_, cell), most in found.cells.items()
                     ),
                     f"{found.name}: late penalty",

@@ -7,6 +7,7 @@ from nbgrader import utils
 from nbgrader.preprocessors import Execute, NbGraderPreprocessor, SaveAutoGrades
 
 from autograder.course import catalog, prerequisites
+from autograder.course.cells import exercise_of, nbgrader_of
 from autograder.grading.graders_note import is_graders_note
 from autograder.grading.results import MIMETYPE
 
@@ -19,7 +20,7 @@ class DropGradersNote(NbGraderPreprocessor):
         return nb, resources
 
 
-class ExecuteWithLoans(Execute):
+class ExecuteWithReferences(Execute):
     """Runs a notebook as nbgrader does; `attnlab.mine` gives it the references of the chapters it builds on."""
 
     def preprocess(self, nb, resources, *args, **kwargs):
@@ -35,19 +36,13 @@ class SaveGrades(SaveAutoGrades):
 
     def preprocess_cell(self, cell, resources, cell_index):
         cell, resources = super().preprocess_cell(cell, resources, cell_index)
-        name = cell.metadata.get("nbgrader", {}).get("grade_id", "").removeprefix("check-")
-        if utils.is_grade(cell) and cell.cell_type == "code" and self._is_bonus(name):
-            grade = self.gradebook.find_grade(
-                cell.metadata.nbgrader["grade_id"], self.notebook_id, self.assignment_id, self.student_id
-            )
-            grade.extra_credit = min(self._earned(cell), catalog.exercise(name).points)
+        grade_id = nbgrader_of(cell).get("grade_id", "")
+        exercise = catalog.all_exercises().get(exercise_of(grade_id))
+        if utils.is_grade(cell) and cell.cell_type == "code" and exercise and exercise.bonus:
+            grade = self.gradebook.find_grade(grade_id, self.notebook_id, self.assignment_id, self.student_id)
+            grade.extra_credit = min(self._earned(cell), exercise.points)
             self.gradebook.db.commit()
         return cell, resources
-
-    @staticmethod
-    def _is_bonus(name: str) -> bool:
-        exercises = catalog.all_exercises()
-        return name in exercises and exercises[name].bonus
 
     @staticmethod
     def _earned(cell) -> float:

@@ -18,10 +18,11 @@ from pathlib import Path
 import sqlalchemy
 from nbgrader.api import Gradebook, MissingEntry
 
+from autograder.course.cells import exercise_of
 from autograder.course.folder import course_folder
 from autograder.errors import CourseError
-from autograder.grading import submission as intake
-from autograder.grading.results import RESULTS
+from autograder.grading.results import RESULTS, Flag
+from autograder.grading.submission import Refused, read_bytes
 
 GRADED, NOT_GRADED, NOT_HANDED_IN = "graded", "not graded", "not handed in"
 MAX_RESULTS = 16 << 20  # bytes of one results.json
@@ -47,9 +48,7 @@ class Record:
     max_points: float
     properties: list[tuple[str, bool, str | None]]
     reason: str | None
-
-    def not_done(self) -> bool:
-        return self.reason is not None and self.reason.endswith("is not done yet")
+    not_done: bool = False
 
 
 @dataclass
@@ -245,9 +244,9 @@ def _exercises(notebook, order: dict[str, int]) -> list[Exercise]:
         kind = "code" if cell.cell_type == "code" else "written"
         if cell in notebook.task_cells:
             kind = "task"
-        elif kind == "code" and points == 0 and cell.name.startswith("check-"):
+        elif kind == "code" and points == 0 and exercise_of(cell.name):
             kind = "bonus"
-        found.append(Exercise(notebook.name, cell.name, printable(cell.name.removeprefix("check-")), kind, points))
+        found.append(Exercise(notebook.name, cell.name, printable(exercise_of(cell.name) or cell.name), kind, points))
     return sorted(found, key=lambda exercise: (order.get(exercise.cell, len(order)), exercise.name))
 
 
@@ -312,8 +311,8 @@ def _why_no_result(folder: Path | None) -> str:
 
 def _stamp(folder: Path) -> bytes | None:
     try:
-        return intake.read_bytes(folder / "timestamp.txt", 1000).strip()
-    except intake.Refused:
+        return read_bytes(folder / "timestamp.txt", 1000).strip()
+    except Refused:
         return None
 
 
@@ -324,9 +323,9 @@ def _add_results(report: ClassReport, student: Student, course: Path) -> None:
         student.problems.append(f"there is no {RESULTS}: no properties, no times")
         return
     try:
-        found = json.loads(intake.read_bytes(folder / RESULTS, MAX_RESULTS))
+        found = json.loads(read_bytes(folder / RESULTS, MAX_RESULTS))
         notes, notebooks = _texts(found["notes"]), {n: _notebook(w) for n, w in found["notebooks"].items()}
-    except intake.Refused as error:
+    except Refused as error:
         student.problems.append(str(error))
         return
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
@@ -345,14 +344,14 @@ def _add_results(report: ClassReport, student: Student, course: Path) -> None:
         student.seconds[name] = work["seconds"]
         student.review += [prefix + text for text in (*work["flags"], *work["notes"])]
         for exercise in report.exercises:
-            record = records.get(exercise.cell.removeprefix("check-"))
-            if exercise.notebook == name and exercise.cell.startswith("check-") and record:
+            record = records.get(exercise_of(exercise.cell))
+            if exercise.notebook == name and record:
                 student.records[name, exercise.cell] = record
                 _compare(student, exercise, record)
 
 
 def _compare(student: Student, exercise: Exercise, record: Record) -> None:
-    if record.reason and not record.not_done():
+    if record.reason and not record.not_done:
         nothing = not any(passed for _, passed, _ in record.properties)
         (student.problems if nothing else student.review).append(f"{exercise.name}: {record.reason}")
     score = student.scores.get((exercise.notebook, exercise.cell))
@@ -371,7 +370,9 @@ def _notebook(found: dict) -> tuple[dict, dict[str, Record]]:
         "refused": refused,
         "seconds": _number(found["seconds"]),
         "notes": _texts(found["notes"]),
-        "flags": _texts(found["flags"]),
+        "flags": [  # older records hold the words alone
+            printable(flag if isinstance(flag, str) else str(Flag(**flag))) for flag in found["flags"]
+        ],
     }
     return work, {_text(e["exercise"]): _record(e) for e in found["exercises"]}
 
@@ -386,7 +387,8 @@ def _record(found: dict) -> Record:
         for p in found["properties"]
     ]
     reason = None if found["reason"] is None else printable(_text(found["reason"]))
-    return Record(_number(found["points"]), _number(found["max_points"]), properties, reason)
+    not_done = found.get("not_done") is True  # older records do not say it: there it is a reason like any other
+    return Record(_number(found["points"]), _number(found["max_points"]), properties, reason, not_done)
 
 
 def _text(value) -> str:

@@ -98,7 +98,7 @@ def outcome(report: ClassReport, exercise: Exercise) -> str:
     """How an exercise went, in a few words."""
     answers = report.answers(exercise)
     right = sum(all(passed for _, passed, _ in record.properties) for _, record in answers)
-    idle = sum(record.not_done() for _, record in answers)
+    idle = sum(record.not_done for _, record in answers)
     return f"{right} of {len(answers)} have all of it" + (f", {idle} did not begin" if idle else "")
 
 

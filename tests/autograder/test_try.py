@@ -42,10 +42,8 @@ def attempt(*arguments, timeout: float = 120):
 
 
 @pytest.fixture
-def attempt_here(capfd, monkeypatch):
+def attempt_here(capfd, jail_if_there_is_one):
     """The same command in this process, which has imported everything. The file is run in one of its own as ever."""
-    if bubblewrap.problem():
-        monkeypatch.setenv(bubblewrap.NO_JAIL, "1")
 
     def run(*arguments):
         capfd.readouterr()
@@ -163,7 +161,7 @@ def _seed() -> int:
 
 
 @pytest.mark.parametrize("stem", catalog.chapters())
-def test_an_exercise_of_every_chapter_takes_its_reference_as_a_file(stem):
+def test_an_exercise_of_every_chapter_takes_its_reference_as_a_file(stem, jail_if_there_is_one):
     """The chapter's solutions as one file: what a student who is done has."""
     report = grade_file(ROOT / "solutions" / f"{stem}.py", next(iter(catalog.exercises_of(stem).values())))
     assert report.points == report.max_points

@@ -829,7 +829,7 @@ attack(
     beside("""
     import os, importlib
     codec = importlib.import_module("attnlab.codec")
-    packed = codec.frame({"outputs": [], "error": False, "held": True, "points": 5.0, "value": {"result": 5.0}})
+    packed = codec.frame({"outputs": [], "error": False, "held": True, "taken": True, "points": 5.0, "value": {"result": 5.0}})
     for fd in range(3, 40):
         try: os.write(fd, len(packed).to_bytes(8, "little") + packed)
         except OSError: pass

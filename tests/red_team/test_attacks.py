@@ -120,7 +120,7 @@ def _look_at_the_record(graded, attack, name):
     work = record["notebooks"][STEM]
     notes = [*record["notes"], *work["notes"], f"could not be read: {work['refused']}" if work["refused"] else ""]
     assert not attack.note or any(attack.note in note for note in notes), notes
-    assert not attack.flag or any(attack.flag in flag for flag in work["flags"]), work["flags"]
+    assert not attack.flag or any(attack.flag in flag["text"] for flag in work["flags"]), work["flags"]
     reasons = [exercise["reason"] or "" for exercise in work["exercises"]]
     assert not attack.reason or any(attack.reason in reason for reason in reasons), reasons
     with Gradebook(f"sqlite:///{graded.course / 'gradebook.db'}") as gradebook:

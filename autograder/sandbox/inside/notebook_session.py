@@ -1,28 +1,37 @@
-"""The student's side of grading a notebook: runs its cells, then answers probes. Run as a script inside the jail,
+"""The student's side of grading: runs the cells of a notebook, then answers probes. Run as a script inside the jail,
 `notebook_session.py ATTNLAB LIBRARY...`: the folder of that package, and what to load before the first cell.
 
 It speaks in frames (see `attnlab.frames`) over the descriptors it was given as standard input and output; the cells get
 streams of their own. It knows no expected value. Whatever it says may be forged by the code it runs: the grader takes
 outputs for show, and results only as numbers to compare.
 
-  from the grader: {"answers": [names], "channels": [descriptors], "lent": ...}, then any of
+  from the grader: {"answers": [names], "channels": [descriptors], "references": ...}, then any of
                    {"cell": source, "seconds": s, "text": n, "data": m}
                        run one cell, and keep of what it shows n characters of printed text and m of all else
-                   {"hold": name, "last": bool}
+                   {"snapshot": name, "last": bool}
                        keep the state as it is now, for that answer; no cell follows the last
-  to the grader:   {"started": True}, then {"outputs": [...]} for a cell, {"held": bool} for a state
+  to the grader:   {"started": True}, then {"outputs": [...]} for a cell, {"taken": bool} for a snapshot
 
-A state is held in a forked copy of the process (the last, in the process itself), which waits at a socket of its own
-until it is asked: {"answer": name} for what its answer has as parameters, then one question after another. So an
-exercise is judged as the notebook stood at its check, and no input reaches a process whose output is still to be shown.
+A snapshot is a forked copy of the process (the last is the process itself), which waits at a socket of its own:
+
+  from the grader: {"answer": name, "file": None or [source, file name]}, then {"probe", "inputs"} as often as wanted
+  to the grader:   {"loaded": parameters} or {"failed": {...}}, then one outcome each
+
+So an exercise is judged as the notebook stood at its check, and no input reaches a process whose output is still to be
+shown. A stand-alone file is a notebook without cells: it runs when its answer is loaded, as a module of its own.
 """
 
 import base64
 import importlib
+import importlib.abc
+import importlib.util
+import inspect
 import io
+import linecache
 import os
 import signal
 import sys
+import types
 
 if "attnlab" not in sys.modules:  # of the checkout that it lies in, this package alone can be imported
     import importlib.util
@@ -33,7 +42,7 @@ if "attnlab" not in sys.modules:  # of the checkout that it lies in, this packag
     sys.modules["attnlab"] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules["attnlab"])
 
-from attnlab import codec, frames, worker  # noqa: E402
+from attnlab import codec, frames  # noqa: E402
 from attnlab.observe import describe_error, observe  # noqa: E402
 
 TOO_MUCH = "\n[The rest of this output was too much to keep.]\n"
@@ -209,21 +218,48 @@ def answer_probes(shell, incoming, outgoing) -> None:
     target = None
     while (request := frames.read(incoming)) is not None:
         if "answer" in request:
-            target = shell.user_ns.get(request["answer"])
-            if not callable(target):
-                what = "does not define" if target is None else "defines as something that cannot be called"
-                frames.write(outgoing, {"failed": {"type": "missing", "message": what, "line": None, "code": None}})
+            target, reply = load(shell.user_ns, request["answer"], request["file"])
+            frames.write(outgoing, reply)
+            if target is None:
                 return
-            frames.write(outgoing, {"loaded": worker.parameters(target)})
             continue
         try:
             outcome = observe(target, request["probe"], request["inputs"], codec.frame)
-        except BaseException as error:  # no one presses Ctrl-C here: KeyboardInterrupt is the student's own
+        except BaseException as error:  # nobody presses Ctrl-C here: KeyboardInterrupt is the student's own
             outcome = codec.frame({"error": describe_error(error, None)})
         frames.send(outgoing, outcome)
 
 
-def hold(shell, channel: int, others: list[int]) -> bool:
+def load(namespace: dict, name: str, file: list[str] | None) -> tuple:
+    """The function or class of that name, from the notebook or from a file; None if there is none; and the reply."""
+    if file:
+        source, filename = file
+        module = types.ModuleType("submission")
+        module.__file__ = filename
+        sys.modules["submission"], namespace = module, vars(module)
+        # For tracebacks: the grader wants to know whether an exception came from a `raise` of the student's own.
+        linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)
+        try:
+            exec(compile(source, filename, "exec"), namespace)
+        except BaseException as error:
+            return None, {"failed": describe_error(error, filename)}
+    target = namespace.get(name)
+    if not callable(target):
+        what = "does not define" if target is None else "defines as something that cannot be called"
+        return None, {"failed": {"type": "missing", "message": what, "line": None, "code": None}}
+    return target, {"loaded": parameters(target)}
+
+
+def parameters(target) -> list | None:
+    """Name, kind and whether there is a default, of each parameter: for a clear word about a changed signature."""
+    try:
+        found = inspect.signature(target).parameters.values()
+    except (TypeError, ValueError):
+        return None
+    return [[p.name, p.kind.name, p.default is not p.empty] for p in found]
+
+
+def take_snapshot(shell, channel: int, others: list[int]) -> bool:
     """Fork a copy that waits. Returns, in the original, whether there is one."""
     try:
         child = os.fork()
@@ -240,6 +276,23 @@ def hold(shell, channel: int, others: list[int]) -> bool:
         os._exit(0)
 
 
+def provide_references(setting: str, sources: dict[str, str]) -> None:
+    """Let `attnlab.mine` find the references of earlier chapters: modules of a package that is nowhere on disk."""
+
+    class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+        def find_spec(self, name, path=None, target=None):
+            package, _, module = name.partition(".")
+            if package == "solutions" and (not module or module in sources):
+                return importlib.util.spec_from_loader(name, self, is_package=not module)
+            return None
+
+        def exec_module(self, module):
+            exec(compile(sources.get(module.__name__.partition(".")[2], ""), module.__name__, "exec"), vars(module))
+
+    os.environ["ATTNLAB_MINE"] = setting
+    sys.meta_path.append(Finder())
+
+
 def take_over():
     """The streams to and from the grader. In place of standard input and output the cells get nothing."""
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -253,20 +306,20 @@ def serve(shell, incoming, outgoing) -> None:
     """Do one notebook's work, and end the process."""
     frames.write(outgoing, {"started": True})
     job = frames.read(incoming)
-    if job["lent"]:
-        worker.lend(**job["lent"])
+    if job["references"]:
+        provide_references(**job["references"])
     channels = dict(zip(job["answers"], job["channels"]))
     while (request := frames.read(incoming)) is not None:
         if "cell" in request:
             frames.write(outgoing, run_cell(shell, *(request[key] for key in ("cell", "seconds", "text", "data"))))
+            continue
+        channel = channels.pop(request["snapshot"])
+        if request["last"]:  # nothing will change the state any more; what comes after the answers is the end
+            frames.write(outgoing, {"taken": True})
+            answer_probes(shell, os.fdopen(channel, "rb"), os.fdopen(os.dup(channel), "wb"))
         else:
-            channel = channels.pop(request["hold"])
-            if request["last"]:  # nothing will change the state any more; what comes after the answers is the end
-                frames.write(outgoing, {"held": True})
-                answer_probes(shell, os.fdopen(channel, "rb"), os.fdopen(os.dup(channel), "wb"))
-                continue
             others = [*channels.values(), incoming.fileno(), outgoing.fileno()]
-            frames.write(outgoing, {"held": hold(shell, channel, others)})
+            frames.write(outgoing, {"taken": take_snapshot(shell, channel, others)})
     os._exit(0)  # whatever threads the student's code left behind
 
 

@@ -87,7 +87,7 @@ RIGHT = """if weights.ndim != 4:
 
 
 @pytest.fixture
-def cross_attention_borrows(borrowing, monkeypatch):
+def cross_attention_borrows(borrowing, jail_if_there_is_one):
     borrowing("merge_heads")
     return borrowing
 

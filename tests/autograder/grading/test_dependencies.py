@@ -6,7 +6,7 @@ import pytest
 from attnlab import codec
 from autograder.course import assemble, catalog, release
 from autograder.demo import sample_class
-from autograder.grading import dependencies, grade_submission
+from autograder.grading import dependencies, grade_submission, messages
 
 
 def places(given: list[str], *others: str, names=frozenset()) -> list[int]:
@@ -127,14 +127,14 @@ def test_right_answers_get_full_marks_without_the_cells_that_only_show(needs_jai
     submitted = sample_class.submission(sample_class.Sample("ada", "", references="all"), stem, released)
     official = [cell_of(cell) for cell in source.cells if "nbgrader" in cell.metadata]
     plan = grade_submission.Plan(
-        official, {}, frozenset(cell.source.strip() for cell in source.cells if "nbgrader" not in cell.metadata)
+        official, frozenset(cell.source.strip() for cell in source.cells if "nbgrader" not in cell.metadata)
     )
     hidden = {
         name: codec.pack(exercise.material(5, misconceptions=False))
         for name, exercise in catalog.exercises_of(stem).items()
     }
     common = grade_submission.pack_assignment({stem: plan}, grade_submission.Settings(), {}, hidden)
-    record, files = grade_submission.parcel.unwrap(
+    record, files = messages.unwrap(
         grade_submission.grade(
             common, grade_submission.pack_submission(stem, "ada", [], {}, {stem: nbformat.writes(submitted).encode()})
         )
@@ -153,10 +153,10 @@ def test_right_answers_get_full_marks_without_the_cells_that_only_show(needs_jai
 
 
 def cell_of(cell):
-    from autograder.grading.submission import Official
+    from autograder.grading.submission import ReleasedCell
 
     mark = cell.metadata.nbgrader
-    return Official(
+    return ReleasedCell(
         mark.grade_id,
         cell.cell_type,
         cell.source,

@@ -227,13 +227,13 @@ def test_forged_outputs_are_written_and_read_like_any(output):
 
 
 def test_all_outputs_of_a_notebook_together_stay_small():
-    room = sanitize.Room()
+    budget = sanitize.OutputBudget()
     many = [
         {"output_type": "stream", "name": "stdout", "text": "x" * 300_000},
         {"output_type": "error", "ename": "E", "evalue": "e", "traceback": ["y" * 10_000] * 100},
         {"output_type": "display_data", "data": {"text/html": "<p>z</p>" * 200}},
     ] * 60
-    shown = sanitize.outputs(many, 1, room)
+    shown = sanitize.outputs(many, 1, budget)
     assert len(repr(shown)) < 1.2 * sanitize.MAX_SHOWN
     assert sanitize.TOO_MUCH in shown[-1].text
 

@@ -26,6 +26,7 @@ from tests.autograder.toy_exercise import RIGHT, make
 
 SEED = 77
 TOY = make()
+pytestmark = pytest.mark.usefixtures("jail_if_there_is_one")
 
 
 def grade(source: str):

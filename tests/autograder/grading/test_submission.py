@@ -7,13 +7,13 @@ import nbformat
 import pytest
 
 from autograder.grading import submission
-from autograder.grading.submission import Official, Refused, cells_of, read_bytes, reassemble
+from autograder.grading.submission import Refused, ReleasedCell, read_bytes, reassemble, submitted_cells
 
-DOUBLE = Official(
+DOUBLE = ReleasedCell(
     "double", "code", "def double(x):\n    raise NotImplementedError", False, True, False, False, None, "aa"
 )
-CHECK = Official("check-double", "code", "check(double)", True, False, True, False, 3.0, "bb")
-WHY = Official("why", "markdown", "Write here.", False, True, True, False, 2.0, "cc")
+CHECK = ReleasedCell("check-double", "code", "check(double)", True, False, True, False, 3.0, "bb")
+WHY = ReleasedCell("why", "markdown", "Write here.", False, True, True, False, 2.0, "cc")
 OFFICIAL = [DOUBLE, CHECK, WHY]
 ANSWER = "def double(x):\n    return 2 * x"
 
@@ -26,7 +26,7 @@ def cell(source, name=None, kind="code", **metadata):
 
 
 def taken(*cells, official=OFFICIAL, **options):
-    return reassemble(cells_of(json.dumps({"cells": cells}).encode()), official, **options)
+    return reassemble(submitted_cells(json.dumps({"cells": cells}).encode()), official, **options)
 
 
 def sources(made):
@@ -112,7 +112,7 @@ def test_cells_of_the_students_own_stay_where_they_follow_and_are_told_of():
 
 
 def test_cells_that_were_handed_out_are_not_told_of():
-    assert taken(cell("import math\n"), *HONEST, given=frozenset({"import math"})).notes == []
+    assert taken(cell("import math\n"), *HONEST, plain=frozenset({"import math"})).notes == []
 
 
 def test_by_policy_code_of_the_students_own_is_not_run_but_text_stays():
@@ -143,23 +143,23 @@ def test_a_name_that_is_none_makes_a_cell_of_the_students_own(name):
 )
 def test_what_is_no_notebook_is_refused_in_words(bad):
     with pytest.raises(Refused) as refused:
-        cells_of(bad)
+        submitted_cells(bad)
     assert len(str(refused.value)) < 300 and "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("bad", [b"[" * 100_000, b'{"a":' * 100_000, b'{"cells": [' + b"[]," * 3_000_000 + b"0]}"])
 def test_nesting_and_numbers_of_parts_are_capped_before_anything_is_built(bad):
     with pytest.raises(Refused, match="nested too deeply|too many parts"):
-        cells_of(bad)
+        submitted_cells(bad)
 
 
 def test_brackets_in_strings_do_not_count():
-    (found,) = cells_of(json.dumps({"cells": [{"cell_type": "code", "source": "[" * 5000 + '"\\'}]}).encode())
+    (found,) = submitted_cells(json.dumps({"cells": [{"cell_type": "code", "source": "[" * 5000 + '"\\'}]}).encode())
     assert found.source == "[" * 5000 + '"\\'
 
 
 def test_odd_cells_become_harmless_ones():
-    found = cells_of(
+    found = submitted_cells(
         json.dumps(
             {
                 "cells": [
@@ -190,7 +190,7 @@ def test_a_notebook_of_an_old_format_is_read():
             {"cells": [{"cell_type": "code", "input": ANSWER, "metadata": {"nbgrader": {"grade_id": "double"}}}]}
         ],
     }
-    assert cells_of(json.dumps(old).encode()) == [submission.Submitted("double", "code", ANSWER)]
+    assert submitted_cells(json.dumps(old).encode()) == [submission.SubmittedCell("double", "code", ANSWER)]
 
 
 # Files

@@ -33,7 +33,7 @@ CELLS = [
 ]
 
 
-def answer(name, *passed, misconceptions=(), reason=None):
+def answer(name, *passed, misconceptions=(), reason=None, not_done=False):
     """A record of an exercise whose properties are worth two points each."""
     properties = [
         {
@@ -54,6 +54,7 @@ def answer(name, *passed, misconceptions=(), reason=None):
         "max_points": 2.0 * len(passed),
         "properties": properties,
         "reason": reason,
+        "not_done": not_done,
     }
 
 
@@ -182,14 +183,15 @@ def class_(course):
             answer("stretch", 0, 0, misconceptions={0: SWAP, 1: SWAP}),
             seconds=7.0,
             notes=["check-add was missing"],
-            flags=["mix: answered what was not asked"],
+            flags=[{"kind": "made up", "text": "answered what was not asked", "exercise": "mix"}],
         ),
         mix=2,
         add=2,
         hours=25,
         penalty=1.5,
     )
-    idle = [answer(name, *[0] * n, reason=f"{name} is not done yet") for name, n in (("mix", 2), ("add", 1))]
+    begun = dict(reason="mix is not done yet", not_done=True), dict(reason="nothing is there so far", not_done=True)
+    idle = [answer("mix", 0, 0, **begun[0]), answer("add", 0, **begun[1])]
     course.grade(
         "cleo", results(*idle, answer("stretch", 0, 0, reason="the notebook raised ValueError"), seconds=4.0), written=0
     )
@@ -291,6 +293,13 @@ def test_students_whom_the_gradebook_does_not_know_are_told_of(class_):
     (class_.hand_in("zoe") / "toy.ipynb").unlink()
     zoe = class_.student("zoe")
     assert (zoe.status, zoe.problems) == (model.NOT_GRADED, ["handed in without a notebook"])
+
+
+def test_an_older_record_does_not_say_who_did_not_begin_and_is_read_all_the_same(course):
+    course.enrol("ada")
+    record = {key: value for key, value in answer("mix", 0, 0, reason="not begun").items() if key != "not_done"}
+    course.grade("ada", results(record, flags=["mix: in words"]), mix=0)
+    assert course.student("ada").problems == ["mix: not begun"] and course.student("ada").review == ["mix: in words"]
 
 
 def test_points_that_do_not_fit_the_gradebook_are_told_of(class_):

@@ -10,13 +10,12 @@ from pathlib import Path
 import pytest
 
 from autograder.grading.single_file import grade_source
-from autograder.grading.student_process import StudentProcess
 from autograder.sandbox import bubblewrap
 from tests.autograder.toy_exercise import RIGHT, make
 
 SEED = 77
 TOY = make()
-pytestmark = pytest.mark.skipif(not hasattr(os, "killpg"), reason="needs POSIX processes")
+pytestmark = pytest.mark.usefixtures("jail_if_there_is_one")
 
 
 def grade(source: str, seconds: float = 10.0):
@@ -343,7 +342,8 @@ def test_it_runs_in_an_empty_folder_of_its_own_that_is_gone_afterwards(either_wa
     tell = "import os\nseen = os.getcwd() + '|' + ','.join(os.listdir('.')) + '|'\nopen('left behind', 'w').close()\n"
     for _ in range(2):
         folder, listing, _ = grade(tell + "raise ValueError('|' + seen)").reason.partition("|")[2].split("|")
-        assert listing in ("", ".cache") and not os.path.exists(folder)  # the list of fonts lies in .cache
+        assert set(listing.split(",")) <= {"", ".cache", ".ipython"}  # the list of fonts, and what IPython puts there
+        assert not os.path.exists(folder)
         assert (folder == bubblewrap.HOME) == (either_way == "needs_jail")
 
 
@@ -359,13 +359,10 @@ def test_memory_is_limited():
 
 
 def test_a_big_file_cannot_be_written():
-    report = grade(body("with open('big', 'wb') as f:", "    for _ in range(64): f.write(bytes(1 << 20))"))
+    report = grade(body("with open('big', 'wb') as f:", "    for _ in range(65): f.write(bytes(1 << 20))"))
     assert report.points == 0
 
 
 def test_the_time_that_pytorch_takes_to_load_is_not_the_students():
-    """Well over a tenth of a second, which is all that this file gets from the moment it runs."""
-    source = "import torch\n\ndef double(x):\n    return torch.as_tensor(2 * x)\n"
-    with StudentProcess(source, "a.py", "double", time.monotonic() + 0.5, 0.5) as process:
-        assert process.load() == {"loaded": [["x", "POSITIONAL_OR_KEYWORD", False]]}
-        assert process.outcome("call", {"x": 3.0})["value"]["result"] == 6
+    """Well over a second, which is all that this file gets from the moment it runs."""
+    assert grade(f"import torch\n{RIGHT}", seconds=1.0).passed

@@ -1,0 +1,208 @@
+"""Asking one answer: the cases of its exercise, one at a time, in an order that nobody can foresee.
+
+A question that ends or hangs its process costs its property and no more, and the jail that ran it must end. A process
+that ended itself looks from here like one that was killed by an administrator or for want of memory, so a property is
+lost only when its process ended twice.
+"""
+
+from __future__ import annotations
+
+import random
+import secrets
+import time
+
+from attnlab import codec
+from attnlab.check import parameter_problem
+from attnlab.judge import Report, judge, no_answer
+from autograder.course.folder import course_seed
+from autograder.exercise import Exercise
+from autograder.grading.channel import NO_FORM, Died, NoAnswer, OutOfTime, checked_outcome
+from autograder.grading.results import Flag
+
+PATIENCE = 5  # times the seconds of a question about speed, which may try twice; more is odd
+MAX_FLAGS = 5  # of one answer
+
+
+class ProcessLost(Exception):
+    """A process with an answer is gone, or does not answer: what it runs must be ended, and only its jail can be."""
+
+
+class Answer:
+    """What is known about one exercise's answer.
+
+    case_seconds: for each question; file: source and file name, if the answer is in a file of its own. Then the
+    questions come in their order: what time is left after a hang is too short for those that luck put behind it.
+    """
+
+    def __init__(self, exercise: Exercise, material: dict, case_seconds: float, file: tuple[str, str] | None = None):
+        self.exercise, self.material, self.case_seconds, self.file = exercise, material, case_seconds, file
+        properties = material["properties"]
+        self.outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in properties]
+        self.left = [(p, c) for p, prop in enumerate(properties) for c in range(len(prop["cases"]))][::-1]
+        if not file:
+            random.SystemRandom().shuffle(self.left)
+        self.retried: set[int] = set()  # properties at which a process ended once, so that they are asked again
+        self.reason: str | None = None
+        self.problem: str | None = None
+        self.loaded = self.died_at_load = self.tested = False
+        self.flags: list[Flag] = []
+
+    @property
+    def open(self) -> bool:
+        """Whether there is something to ask still."""
+        return bool(self.left) and self.problem is None
+
+    def load(self, snapshot, deadline: float) -> None:
+        """Let the answer say what parameters it has, or why there is none. Raises ProcessLost.
+
+        This comes before any question of the same jail: what was said later could be made of the inputs of another
+        answer, or of this one before it died.
+        """
+        if self.loaded:
+            return
+        try:
+            self.problem = self._load(snapshot, deadline)
+        except NoAnswer as lost:
+            late = isinstance(lost, OutOfTime)
+            if late or self.died_at_load:
+                self.loaded, self.left = True, []
+                self.reason = self._too_late() if late else str(lost)
+            self.died_at_load = True
+            raise ProcessLost from None
+        self.loaded = snapshot.loaded = True
+
+    def run_cases(self, snapshot, deadline: float) -> None:
+        """Ask everything that is left. Raises ProcessLost; what is lost twice is not asked again."""
+        try:
+            if not snapshot.loaded and self._load(snapshot, deadline):
+                raise NoAnswer("it was not the same when it was asked again")
+            self._ask_honeypots(snapshot, deadline)
+            while self.left and time.monotonic() < deadline:
+                p, c = self.left[-1]
+                prop = self.material["properties"][p]
+                begin = time.monotonic()
+                outcome = checked_outcome(self._ask(snapshot, _question(prop, c), deadline))
+                self.outcomes[p][c] = outcome
+                self._check_clock(prop["cases"][c].get("seconds"), outcome, time.monotonic() - begin)
+                self.left.pop()
+        except OutOfTime:
+            self._give_up(self._too_late())
+            raise ProcessLost from None
+        except Died as lost:
+            self._retry_once(str(lost))
+            raise ProcessLost from None
+        except NoAnswer as lost:
+            self._give_up(str(lost))
+            raise ProcessLost from None
+        snapshot.close()
+
+    def report(self) -> Report | None:
+        """The report, or None if nothing was asked."""
+        if self.problem:
+            return no_answer(self.material, self.problem)
+        if not any(outcome for row in self.outcomes for outcome in row):
+            return no_answer(self.material, self.reason) if self.reason else None
+        report = judge_and_explain(self.exercise, self.material, self.outcomes)
+        report.reason = report.reason or self.reason
+        return report
+
+    def _too_late(self) -> str:
+        return f"no answer within {self.case_seconds:g} seconds"
+
+    def _ask(self, snapshot, message: dict | bytes, deadline: float) -> dict:
+        return snapshot.ask(message, min(time.monotonic() + self.case_seconds, deadline))
+
+    def _load(self, snapshot, deadline: float) -> str | None:
+        """What keeps the answer from being asked anything, in words, or None. Raises NoAnswer."""
+        reply = self._ask(snapshot, {"answer": self.exercise.name, "file": self.file}, deadline)
+        if set(reply) not in ({"loaded"}, {"failed"}):
+            raise NoAnswer(NO_FORM)
+        return _load_problem(reply, self.material, "the file" if self.file else "the notebook")
+
+    def _retry_once(self, reason: str) -> None:
+        """A process ended at a question: the first time somebody else may have ended it."""
+        if self.left and self.left[-1][0] not in self.retried:
+            self.retried.add(self.left[-1][0])
+        else:
+            self._give_up(reason)
+
+    def _give_up(self, reason: str) -> None:
+        """The case that was asked last gave nothing: its property is lost, and no other."""
+        self.reason = reason
+        if self.left:
+            lost = self.left[-1][0]
+            self.left = [(p, c) for p, c in self.left if p != lost]
+
+    def _ask_honeypots(self, snapshot, deadline: float) -> None:
+        """Questions with no right answer, once. An answer to them is made up, or swallows errors; to hang or to die at
+        them costs nothing. Raises ProcessLost."""
+        if self.tested:
+            return
+        self.tested, word = True, f"q{secrets.token_hex(4)}"
+        if self._has_value(snapshot, {"probe": word, "inputs": {}}, deadline):
+            self._flag("made up", "answered a question that does not exist, so its answers are made up")
+        plain = [case for prop in self.material["properties"] if prop["probe"] == "call" for case in prop["cases"]]
+        if plain and self._has_value(snapshot, {"probe": "call", "inputs": {**plain[0], word: 0}}, deadline):
+            self._flag("extra argument", "accepts an argument that it does not have, so it may swallow errors")
+
+    def _has_value(self, snapshot, question: dict, deadline: float) -> bool:
+        try:
+            return "value" in checked_outcome(self._ask(snapshot, question, deadline))
+        except (OutOfTime, Died):  # its answer could come late, in place of another
+            raise ProcessLost from None
+        except NoAnswer:
+            return False
+
+    def _check_clock(self, seconds, outcome: dict, took: float) -> None:
+        """The probe of speed looks at a clock in the student's process; this one cannot be set there."""
+        value = outcome.get("value")
+        in_time = isinstance(value, dict) and value.get("in_time") is True
+        if isinstance(seconds, float | int) and in_time and took > PATIENCE * seconds and len(self.flags) < MAX_FLAGS:
+            self._flag("clock", f"answered after {took:.0f} seconds, and said that it took at most {seconds:g}")
+
+    def _flag(self, kind: str, text: str) -> None:
+        self.flags.append(Flag(kind, text, self.exercise.name))
+
+
+def _question(prop: dict, number: int) -> bytes:
+    """The frame of one question, made once for all answers that are judged by this material."""
+    frames = prop.setdefault("frames", {})
+    if number not in frames:
+        frames[number] = codec.frame({"probe": prop["probe"], "inputs": prop["cases"][number]})
+    return frames[number]
+
+
+def _load_problem(reply: dict, material: dict, what: str) -> str | None:
+    failed = reply.get("failed")
+    if isinstance(failed, dict):
+        if failed.get("type") == "missing":
+            return f"{what} {str(failed.get('message'))[:60]}: {material['name']}"
+        line = f" in line {failed['line']}" if isinstance(failed.get("line"), int) else ""
+        return f"{what} raised {str(failed.get('type'))[:80]}{line}: {str(failed.get('message'))[:300]}"
+    parameters = reply.get("loaded")
+    if not isinstance(parameters, list):
+        return None
+    try:
+        return parameter_problem([(str(n), str(k), bool(d)) for n, k, d in parameters], material)
+    except (TypeError, ValueError):
+        return None
+
+
+def judge_and_explain(exercise: Exercise, material: dict, outcomes) -> Report:
+    """The report on an answer's outcomes, with the misconceptions that explain what failed."""
+    report = judge(material, outcomes, show_cases=False)
+    # Only an answer that failed needs explaining, and the mistakes are run once for all of them.
+    if any(finding.kind for finding in report.findings) and not material["misconceptions"]:
+        report = judge(exercise.explain(material), outcomes, show_cases=False)
+    return report
+
+
+_made: dict[tuple[int, int], tuple[Exercise, dict]] = {}
+
+
+def material_of(exercise: Exercise, seed: int | None = None) -> dict:
+    """What answers are judged by, made once for all answers that this process grades. seed: the course's, if None"""
+    key = id(exercise), course_seed() if seed is None else seed
+    if key not in _made:
+        _made[key] = exercise, exercise.material(key[1], misconceptions=False)
+    return _made[key][1]
