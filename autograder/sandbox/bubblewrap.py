@@ -184,9 +184,7 @@ def set_limits(limits: Limits) -> list[str]:
     return [sys.executable, "-I", "-S", str(INSIDE / "set_limits.py"), *limits.rlimits()]
 
 
-def command_line(
-    files: dict[str, Path], limits: Limits, environment: dict[str, str], server: bool = False
-) -> list[str]:
+def command_line(files: dict[str, Path], limits: Limits, environment: dict[str, str], server=False) -> list[str]:
     """The command line of bubblewrap: what is mounted, what is set, and nothing else.
 
     server: for the grader's own program that makes jails inside of it, see `inside/fork_server.py`

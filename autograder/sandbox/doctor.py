@@ -122,9 +122,7 @@ def examine(confine=bubblewrap.Jail) -> list[tuple[Probe, str | None]]:
 def _ask(probes: list[Probe], outside: _Outside, confine, limits: Limits) -> dict[str, str | None]:
     """What came of some probes in one jail, by key."""
     came = {probe.key: "did not end, so it is not known what it can do" for probe in probes}
-    asked = [
-        {"key": probe.key, "probe": probe.probe or probe.key, "paths": outside.paths.get(probe.key)} for probe in probes
-    ]
+    asked = [{"key": p.key, "probe": p.probe or p.key, "paths": outside.paths.get(p.key)} for p in probes]
     request = {**outside.request, **asdict(limits), "probes": asked}
     with confine([sys.executable, "-I", "-S", str(bubblewrap.INSIDE / "probes.py")], limits=limits) as confined:
         timer = threading.Timer(SECONDS, confined.process.kill)  # a jail that holds nothing may also hang
