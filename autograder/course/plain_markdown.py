@@ -16,15 +16,8 @@ from autograder.course import catalog
 from autograder.course.folder import ROOT
 from autograder.errors import CourseError
 
-_ADMONITIONS = {
-    "note": "Note",
-    "tip": "Tip",
-    "warning": "Warning",
-    "important": "Important",
-    "hint": "Hint",
-    "seealso": "See also",
-    "admonition": "",
-}
+_ADMONITIONS = {name: name.capitalize() for name in ("note", "tip", "warning", "important", "hint")}
+_ADMONITIONS |= {"seealso": "See also", "admonition": ""}
 _LABEL = re.compile(r"^\(([\w-]+)\)=$")
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _OPEN = re.compile(r"^(:{3,})\{([\w-]+)\}\s*(.*)$")
