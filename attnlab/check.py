@@ -1,6 +1,6 @@
 """`check(f)`: what a student runs after each exercise.
 
-It holds no answer. Each exercise ships as data (`checks/<name>.npz`): public inputs, what should come out, and what
+It holds no answer. Each exercise ships as data (`checks/<name>.gz`): public inputs, what should come out, and what
 each known misconception would give. The file is made by `python -m autograder assemble`.
 """
 
@@ -129,12 +129,12 @@ def _named(names) -> str:
 
 def exercises() -> list[str]:
     """The names of all exercises this installation can check."""
-    return sorted(path.stem for path in CHECKS.glob("*.npz"))
+    return sorted(path.stem for path in CHECKS.glob("*.gz"))
 
 
 def material_of(name: str) -> dict:
     """The data of one exercise."""
-    return filled_in(codec.unpack((CHECKS / f"{name}.npz").read_bytes()))
+    return filled_in(codec.unpack((CHECKS / f"{name}.gz").read_bytes()))
 
 
 def filled_in(made: dict) -> dict:

@@ -1,8 +1,11 @@
-"""Values to bytes and back, without pickle: as npz in files (`pack`), and as they lie in memory for pipes (`frame`).
+"""Values to bytes and back, without pickle, in one format: the frame.
 
-Inputs go to a student's process and results come back as frames; the checks that ship with the course are stored as
-npz. A value is a tree of dicts with string keys, lists, tuples, None, bools, numbers, strings, NumPy arrays
-and PyTorch tensors. Arrays keep their exact dtype and shape, in the machine's own byte order.
+A frame is eight bytes that count the rest, four that count the JSON text, the JSON text (the tree of the value and a
+header for each array), then the arrays as they lie in memory. Frames go through pipes one after another and are what
+the grader's processes send each other; `pack` compresses one for a file.
+
+A value is a tree of dicts with string keys, lists, tuples, None, bools, numbers, strings, NumPy arrays and PyTorch
+tensors. Arrays keep their exact dtype and shape, in the machine's own byte order.
 
 Both directions are safe on hostile data. Nothing that is read is ever executed, and reading takes memory in proportion
 to MAX_BYTES, whatever the bytes claim. Nothing that is written calls a method that a student may have replaced in a
@@ -12,17 +15,17 @@ subclass.
 from __future__ import annotations
 
 import contextlib
-import io
+import gzip
 import json
 import re
 import sys
-import zipfile
+import zlib
 
 import numpy as np
 
 MAX_BYTES = 64 * 1024 * 1024  # of all arrays of one value
 MAX_TREE = 8 * 1024 * 1024  # of the JSON text that holds everything but the arrays
-MAX_PACKED = MAX_BYTES + MAX_TREE + (1 << 20)  # of its packed form
+MAX_FRAME = MAX_BYTES + MAX_TREE + 12
 MAX_DEPTH = 12
 MAX_NODES = 100_000
 MAX_ARRAYS = 10_000
@@ -42,53 +45,100 @@ _TENSORS = {
     "complex64",
 }
 _DTYPE = re.compile(r"[<>|=]?[biufc]\d{1,2}")
-# The header of an array, exactly as NumPy writes it. A pattern needs no evaluation, and leaves no room for records,
-# negative lengths or anything else.
-_HEADER = re.compile(
-    r"\{'descr': '([<>|=]?[biufc]\d{1,2})', 'fortran_order': (True|False), "
-    r"'shape': \(([\d, ]{0,400})\), \} *\n"
-)
 
 
 class CodecError(ValueError):
-    """A value that cannot be packed, or bytes that do not hold a packed value."""
+    """A value that cannot be framed, or bytes that are not the frame of a value."""
+
+
+def frame(value, max_bytes: int = MAX_BYTES) -> bytes:
+    """The bytes of `value`; max_bytes: most of all its arrays.
+
+    Raises CodecError for anything but the types named above, for nesting deeper than MAX_DEPTH, for more than
+    MAX_NODES parts and for more than `max_bytes` of arrays.
+    """
+    arrays: dict[str, np.ndarray] = {}
+    with _only_codec_errors(value):
+        tree = _describe(value, arrays, [MAX_NODES, max_bytes], 0)
+        headers = [[array.dtype.str, list(array.shape), _columns_first(array)] for array in arrays.values()]
+        text = _as_json([tree, headers])
+        body = [len(text).to_bytes(4, "little"), text, *(array.tobytes("A") for array in arrays.values())]
+        return b"".join([sum(map(len, body)).to_bytes(8, "little"), *body])
+
+
+def unframe(data: bytes, max_bytes: int = MAX_BYTES):
+    """The value that `frame` turned into `data`; arrays are fresh and writable. Raises CodecError on anything else."""
+    if len(data) > max_bytes + MAX_TREE + 12:
+        raise CodecError(f"the frame is larger than {max_bytes + MAX_TREE + 12} bytes")
+    try:
+        if len(data) < 12 or int.from_bytes(data[:8], "little") != len(data) - 8:
+            raise CodecError("the frame's length is not what it says")
+        end = 12 + int.from_bytes(data[8:12], "little")
+        if end > len(data) or end > 12 + MAX_TREE:
+            raise CodecError("the frame's tree is too large")
+        tree, headers = json.loads(data[12:end])
+        if len(headers) > MAX_ARRAYS:
+            raise CodecError("the frame has too many parts")
+        arrays = {}
+        for number, (dtype, shape, columns_first) in enumerate(headers):
+            begin, count = end, 1
+            if not _DTYPE.fullmatch(dtype) or len(shape) > 64:
+                raise CodecError("unexpected array header")
+            for n in shape:
+                if type(n) is not int or not 0 <= n <= max_bytes:
+                    raise CodecError("unexpected array header")
+                count *= n
+            end += count * np.dtype(dtype).itemsize
+            if end > len(data):  # seen before any array is made
+                raise CodecError("the array's size does not match its shape")
+            # bytearray: the array owns memory it may write to. astype: in the machine's own byte order.
+            flat = np.frombuffer(bytearray(memoryview(data)[begin:end]), dtype=dtype)
+            flat = flat.astype(flat.dtype.newbyteorder("="), copy=False)
+            arrays[f"a{number}"] = flat.reshape(shape, order="F" if columns_first is True else "C")
+        if end != len(data):
+            raise CodecError("the frame holds more than it says")
+        return _rebuild(tree, arrays, [0], 0)
+    except CodecError:
+        raise
+    except Exception as error:  # whatever a forged frame provokes in NumPy or json
+        raise CodecError(f"not a frame: {type(error).__name__}") from error
+
+
+def write(stream, value) -> None:
+    """Send a value, or the frame of one, through a pipe."""
+    stream.write(value if isinstance(value, bytes) else frame(value))
+    stream.flush()
+
+
+def read(stream):
+    """The next value that comes through a pipe, or None at its end."""
+    head = stream.read(8)
+    return unframe(head + stream.read(int.from_bytes(head, "little"))) if len(head) == 8 else None
 
 
 def pack(value) -> bytes:
-    """The bytes of `value`, compressed.
+    """The frame of `value` for a file, compressed with gzip. It holds no time. Raises CodecError as `frame` does."""
+    return gzip.compress(frame(value), mtime=0)
 
-    Raises CodecError for anything but the types named above, for nesting deeper than MAX_DEPTH, for more than
-    MAX_NODES parts and for more than MAX_BYTES of arrays.
-    """
-    arrays: dict[str, np.ndarray] = {}
-    with _only_codec_errors(value):
-        text = _tree_text(value, arrays)
-        buffer = io.BytesIO()
-        np.savez_compressed(buffer, tree=np.frombuffer(text, dtype=np.uint8), **arrays)
-    return buffer.getvalue()
+
+def unpack(data: bytes):
+    """The value that `pack` turned into `data`. Raises CodecError on anything else."""
+    stream = zlib.decompressobj(wbits=31)
+    try:
+        content = stream.decompress(data, MAX_FRAME + 1)
+    except zlib.error as error:
+        raise CodecError(f"not a packed value: {error}") from error
+    if len(content) > MAX_FRAME or not stream.eof or stream.unused_data:
+        raise CodecError(f"not a packed value, or larger than {MAX_FRAME} bytes")
+    return unframe(content)
 
 
 def copied(value):
-    """What `unpack(pack(value))` gives, for less work: no bytes are made. Raises CodecError as `pack` does."""
+    """What `unframe(frame(value))` gives, for less work: no bytes are made. Raises CodecError as `frame` does."""
     arrays: dict[str, np.ndarray] = {}
     with _only_codec_errors(value):
-        tree = json.loads(_tree_text(value, arrays))
+        tree = json.loads(_as_json(_describe(value, arrays, [MAX_NODES, MAX_BYTES], 0)))
         return _rebuild(tree, {name: _fresh(array) for name, array in arrays.items()}, [0], 0)
-
-
-def frame(value) -> bytes:
-    """The bytes of `value` for a pipe: four bytes of length, the tree and the arrays' headers as JSON, then the arrays.
-
-    It takes a tenth of the time of `pack`. Raises CodecError as `pack` does.
-    """
-    arrays: dict[str, np.ndarray] = {}
-    with _only_codec_errors(value):
-        tree = _describe(value, arrays, [0, 0], 0)
-        headers = [[array.dtype.str, list(array.shape), _columns_first(array)] for array in arrays.values()]
-        text = json.dumps([tree, headers]).encode("ascii")
-        if len(text) > MAX_TREE:
-            raise CodecError("a value that large cannot be taken as a result")
-        return b"".join([len(text).to_bytes(4, "little"), text, *(array.tobytes("A") for array in arrays.values())])
 
 
 @contextlib.contextmanager
@@ -101,9 +151,8 @@ def _only_codec_errors(value):
         raise CodecError(f"{_article(type(value))} cannot be taken as a result") from error
 
 
-def _tree_text(value, arrays) -> bytes:
-    """Everything but the arrays, as JSON; these are put into `arrays`."""
-    text = json.dumps(_describe(value, arrays, [0, 0], 0)).encode("ascii")
+def _as_json(tree) -> bytes:
+    text = json.dumps(tree).encode("ascii")
     if len(text) > MAX_TREE:
         raise CodecError("a value that large cannot be taken as a result")
     return text
@@ -118,107 +167,13 @@ def _columns_first(array: np.ndarray) -> bool:
     return array.flags.f_contiguous and not array.flags.c_contiguous
 
 
-def unpack(data: bytes):
-    """The value that `pack` turned into `data`; arrays are fresh and writable. Raises CodecError on anything else."""
-    if len(data) > MAX_PACKED:
-        raise CodecError(f"the packed value is larger than {MAX_PACKED} bytes")
-    try:
-        arrays = _read_arrays(data)
-        tree = arrays.pop("tree")
-        if tree.dtype != np.uint8 or tree.nbytes > MAX_TREE:
-            raise CodecError("the packed value's tree is too large")
-        return _rebuild(json.loads(tree.tobytes().decode("ascii")), arrays, [0], 0)
-    except CodecError:
-        raise
-    except Exception as error:  # whatever a forged file provokes in zipfile, NumPy or json
-        raise CodecError(f"not a packed value: {type(error).__name__}") from error
-
-
-def unframe(data: bytes):
-    """The value that `frame` turned into `data`; arrays are fresh and writable. Raises CodecError on anything else."""
-    if len(data) > MAX_PACKED:
-        raise CodecError(f"the frame is larger than {MAX_PACKED} bytes")
-    try:
-        end = 4 + int.from_bytes(data[:4], "little")
-        if end > len(data) or end > 4 + MAX_TREE:
-            raise CodecError("the frame's tree is too large")
-        tree, headers = json.loads(data[4:end])
-        if len(headers) > MAX_ARRAYS:
-            raise CodecError("the frame has too many parts")
-        arrays = {}
-        for number, (dtype, shape, columns_first) in enumerate(headers):
-            begin, count = end, 1
-            if not _DTYPE.fullmatch(dtype) or len(shape) > 64:
-                raise CodecError("unexpected array header")
-            for n in shape:
-                if type(n) is not int or not 0 <= n <= MAX_BYTES:
-                    raise CodecError("unexpected array header")
-                count *= n
-            end += count * np.dtype(dtype).itemsize
-            if end > len(data):  # seen before any array is made
-                raise CodecError("the array's size does not match its shape")
-            arrays[f"a{number}"] = _as_array(memoryview(data)[begin:end], dtype, shape, columns_first is True)
-        if end != len(data):
-            raise CodecError("the frame holds more than it says")
-        return _rebuild(tree, arrays, [0], 0)
-    except CodecError:
-        raise
-    except Exception as error:  # whatever a forged frame provokes in NumPy or json
-        raise CodecError(f"not a frame: {type(error).__name__}") from error
-
-
-def _as_array(raw, dtype: str, shape, columns_first: bool) -> np.ndarray:
-    # bytearray: the array owns memory it may write to. astype: in the machine's own byte order.
-    flat = np.frombuffer(bytearray(raw), dtype=dtype)
-    flat = flat.astype(flat.dtype.newbyteorder("="), copy=False)
-    return flat.reshape(shape, order="F" if columns_first else "C")
-
-
-def _read_arrays(data: bytes) -> dict[str, np.ndarray]:
-    if data.count(b"PK\x01\x02") > MAX_ARRAYS + 100:  # entries of the directory, before zipfile makes objects of them
-        raise CodecError("the packed value has too many parts")
-    arrays, total = {}, 0
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        for member in archive.infolist():
-            total += member.file_size
-            if total > MAX_BYTES + MAX_TREE or len(arrays) > MAX_ARRAYS:
-                raise CodecError(f"the packed value is larger than {MAX_BYTES} bytes")
-            # Other methods of compression can be made to take any amount of memory.
-            if member.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise CodecError("unexpected compression")
-            name = member.filename.removesuffix(".npy")
-            if name in arrays:
-                raise CodecError("two arrays have one name")
-            with archive.open(member) as stream:
-                arrays[name] = _read_array(stream.read(member.file_size))
-    return arrays
-
-
-def _read_array(raw: bytes) -> np.ndarray:
-    if raw[:8] != b"\x93NUMPY\x01\x00":
-        raise CodecError("unexpected array format")
-    start = 10 + int.from_bytes(raw[8:10], "little")
-    header = _HEADER.fullmatch(raw[10:start].decode("latin1"))
-    if header is None:
-        raise CodecError("unexpected array header")
-    dtype = np.dtype(header[1])
-    shape = tuple(int(n) for n in header[3].replace(" ", "").split(",") if n)
-    count = 1
-    for n in shape:
-        count *= n
-    # The size is checked against what is really there before any array is made.
-    if count * dtype.itemsize != len(raw) - start:
-        raise CodecError("the array's size does not match its shape")
-    return _as_array(raw[start:], header[1], shape, header[2] == "True")
-
-
 def _describe(value, arrays, budget, depth):
-    """The JSON tree of `value`; arrays are put into `arrays`. `budget` counts [nodes, bytes].
+    """The JSON tree of `value`; arrays are put into `arrays`. `budget`: [nodes, bytes] that are left.
 
     Methods are taken from the built-in types, not from the value: a subclass may have replaced them.
     """
-    budget[0] += 1
-    if depth > MAX_DEPTH or budget[0] > MAX_NODES:
+    budget[0] -= 1
+    if depth > MAX_DEPTH or budget[0] < 0:
         raise CodecError("a value nested that deeply or of that many parts cannot be taken as a result")
     kind = type(value)
     if value is None:
@@ -299,8 +254,8 @@ def _store(array: np.ndarray, arrays, budget) -> str:
 
 
 def _spend(budget, count: int) -> None:
-    budget[1] += count
-    if budget[1] > MAX_BYTES:
+    budget[1] -= count
+    if budget[1] < 0:
         raise CodecError(f"a value of more than {MAX_BYTES >> 20} MB cannot be taken as a result")
 
 
@@ -343,10 +298,10 @@ def _rebuild(tree, arrays, nodes, depth):
             return tuple(_rebuild(item, arrays, nodes, depth + 1) for item in items)
         case ["dict", list(items)]:
             return {_key(key): _rebuild(item, arrays, nodes, depth + 1) for key, item in items}
-    raise CodecError("not a packed value: unknown tag")
+    raise CodecError("not a frame: unknown tag")
 
 
 def _key(key) -> str:
     if not isinstance(key, str):
-        raise CodecError("not a packed value: a key that is no string")
+        raise CodecError("not a frame: a key that is not a string")
     return key

@@ -13,7 +13,7 @@ The check in a student's notebook and the hidden test differ in their material a
 from __future__ import annotations
 
 import builtins
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -63,13 +63,9 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
     outcomes[p][c] is the outcome of case c of property p, or None where no answer came.
     show_cases: whether the words may contain inputs and expected values (never for hidden tests).
     """
-    properties = material["properties"]
-    report = Report(material["name"], float(sum(p["points"] for p in properties)), material["bonus"])
+    properties, report = material["properties"], _empty(material)
     if _not_done(outcomes):
-        report.not_done = True
-        report.reason = f"{material['name']} is not done yet"
-        report.findings = [_finding(p, False) for p in properties]
-        return report
+        return replace(no_answer(material, f"{material['name']} is not done yet"), not_done=True)
     differences = [
         [_differs(p, expected, got) for expected, got in zip(p["expected"], row)]
         for p, row in zip(properties, outcomes)
@@ -100,14 +96,11 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
 
 def no_answer(material: dict, reason: str) -> Report:
     """The report on an answer that could not be judged at all: nothing earned, and why."""
-    properties = material["properties"]
-    return Report(
-        material["name"],
-        float(sum(p["points"] for p in properties)),
-        material["bonus"],
-        [_finding(p, False) for p in properties],
-        reason,
-    )
+    return replace(_empty(material), findings=[_finding(p, False) for p in material["properties"]], reason=reason)
+
+
+def _empty(material: dict) -> Report:
+    return Report(material["name"], float(sum(p["points"] for p in material["properties"])), material["bonus"])
 
 
 def _finding(prop: dict, passed: bool) -> Finding:
@@ -278,8 +271,12 @@ def _particular(expected, wrong) -> bool:
     if entries is None:
         return False
     rounding = 1e-6 if right is not None and np.float32 in (entries.dtype, right.dtype) else 1e-13
-    if entries.dtype.kind == "b":  # a pattern of at least six, not all alike
-        return entries.size >= 6 and 0 < np.count_nonzero(entries) < entries.size
+    if entries.dtype.kind == "b":  # a pattern of at least six, not all alike, and not the right one
+        return (
+            entries.size >= 6
+            and 0 < np.count_nonzero(entries) < entries.size
+            and (right is None or not np.array_equal(entries, right))
+        )
     if right is not None and right.shape == entries.shape:
         lost = np.isnan(entries)
         if 0 < np.count_nonzero(lost) < entries.size and np.allclose(

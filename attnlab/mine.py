@@ -87,7 +87,7 @@ def parts(*here) -> Parts:
 
 
 def _material(name: str) -> dict:
-    if not (CHECKS / f"{name}.npz").is_file():
+    if not (CHECKS / f"{name}.gz").is_file():
         near = difflib.get_close_matches(name, exercises(), n=1, cutoff=0.6)
         raise NotThere(f"no exercise is called {name}." + (f" Did you mean {near[0]}?" if near else ""))
     return material_of(name)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from attnlab import codec, probes
+from attnlab.compare import agree
 from attnlab.observe import observe
 
 PUBLIC_SEED = 2017
@@ -133,13 +134,16 @@ class Exercise:
         ]
         return material
 
-    def inputs(self, prop: Property, seed) -> list[bytes]:
-        """The inputs of each case of one property of this exercise, drawn from `seed`, packed by `attnlab.codec`."""
-        return [codec.pack(case) for case in prop.cases(_stream(seed, self.name, prop.title))]
+    def inputs(self, prop: Property, seed) -> list[dict]:
+        """The inputs of each case of one property of this exercise, drawn from `seed`.
+
+        They are copied as `attnlab.codec` does, for an answer will get them as bytes: two names for one array become
+        two arrays.
+        """
+        return [codec.copied(case) for case in prop.cases(_stream(seed, self.name, prop.title))]
 
     def _property_material(self, prop: Property, seed) -> dict:
-        # From bytes, as an answer will get them: two names for one array become two arrays.
-        cases = [codec.unpack(packed) for packed in self.inputs(prop, seed)]
+        cases = self.inputs(prop, seed)
         reference = prop.reference or self.reference
         expected = [observe(reference, prop.probe.__name__, copy.deepcopy(case)) for case in cases]
         for outcome in expected:
@@ -158,10 +162,37 @@ class Exercise:
 
 
 def _outcomes(answer, properties: list[dict]) -> list[list[dict]]:
-    rows = [[observe(answer, p["probe"], copy.deepcopy(case)) for case in p["cases"]] for p in properties]
-    for outcome in (outcome for row in rows for outcome in row if "error" in outcome):
-        outcome["error"].update(line=None, code=None)  # the wrong answer's own source is nobody's business
-    return rows
+    return [
+        [
+            _kept(observe(answer, p["probe"], copy.deepcopy(case)), right, p)
+            for case, right in zip(p["cases"], p["expected"])
+        ]
+        for p in properties
+    ]
+
+
+def _kept(outcome: dict, right: dict, prop: dict) -> dict:
+    """What is kept of a wrong answer's outcome: not its own source, and nothing that is no symptom of it."""
+    if "error" in outcome:
+        outcome["error"].update(line=None, code=None)
+    for part in probes.NO_SYMPTOM & outcome.get("value", {}).keys():
+        expected = right["value"][part]
+        is_right = agree(expected, outcome["value"][part], prop["rtol"], prop["atol"])
+        outcome["value"][part] = expected if is_right else None
+    return outcome
+
+
+def compact(material: dict) -> dict:
+    """Material as it is stored: where a misconception gives the right result, None stands for it."""
+    for m in material["misconceptions"]:
+        m["outcomes"] = [
+            [
+                None if "value" in wrong and agree(right["value"], wrong["value"], p["rtol"], p["atol"]) else wrong
+                for right, wrong in zip(p["expected"], row)
+            ]
+            for p, row in zip(material["properties"], m["outcomes"])
+        ]
+    return material
 
 
 def _stream(seed, *names: str) -> np.random.Generator:

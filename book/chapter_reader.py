@@ -15,7 +15,7 @@ import nbformat
 from docutils import nodes
 
 from attnlab.mine import PROVIDED
-from autograder.course import assemble, catalog, chapter
+from autograder.course import assemble, catalog, chapter, check_data
 from autograder.course.folder import ROOT
 from autograder.errors import CourseError
 from book import draft, kernel_setup
@@ -24,7 +24,11 @@ from book.errors import ChapterError
 FIRST_CELL = "from book import kernel_setup\nkernel_setup.install()"
 PAGES_WITH_FILES = ("appendices/languages",)  # the page's files are in the folder of its name
 # What the cells of a chapter import: folders, and the suffixes or names of files in them.
-IMPORTED = (("solutions", {".py"}), ("attnlab", {".py", ".js", ".css", ".npz", ".json"}), ("book", {"kernel_setup.py"}))
+IMPORTED = (
+    ("solutions", {".py"}),
+    ("attnlab", {".py", ".js", ".css", ".gz", ".npz", ".json"}),
+    ("book", {"kernel_setup.py"}),
+)
 
 
 def read_chapter(text: str, stem: str) -> nbformat.NotebookNode:
@@ -118,7 +122,7 @@ def configure(app, config) -> None:
             catalog.exercises_of(stem)  # a missing or broken reference is one clear line, before anything runs
         for page in PAGES_WITH_FILES:
             config.nb_custom_formats[f"{page}.md"] = [f"{__name__}.read_page", {"folder": page}, False]
-        refresh_checks(Path(app.doctreedir))
+        check_data.write_checks(draft.chapters())
     except CourseError as error:
         raise ChapterError(str(error)) from None
     except Exception as error:  # a reference that fails on its own cases: one line, none of its source
@@ -127,16 +131,6 @@ def configure(app, config) -> None:
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     os.environ[PROVIDED] = "solutions"  # `attnlab.mine` gives the references
     os.environ["IPYTHONDIR"] = own_profile(Path(app.doctreedir).resolve())
-
-
-def refresh_checks(folder: Path) -> None:
-    """Bring the data behind `check` up to date. It takes seconds, so a stamp says when nothing has changed."""
-    stamp, packages = folder / "checks.sha256", (*IMPORTED, ("autograder", {".py"}))
-    if stamp.exists() and stamp.read_text() == imports_hash(ROOT, packages):
-        return
-    assemble.write_checks(draft.chapters())
-    folder.mkdir(parents=True, exist_ok=True)
-    stamp.write_text(imports_hash(ROOT, packages))
 
 
 def own_profile(folder: Path) -> str:

@@ -10,6 +10,8 @@ space does not count. Each finding is a line `file: leaks solutions/softmax.py:1
 from __future__ import annotations
 
 import ast
+import contextlib
+import gzip
 import hashlib
 import html
 import io
@@ -17,6 +19,7 @@ import re
 import sys
 import tokenize
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -30,7 +33,7 @@ SHORTEST = 12  # characters without white space; shorter lines give nothing away
 _SAYS_NOTHING = re.compile(r"raiseNotImplementedError|super\(\)\.__init__\(|\w+=\w+,?$")
 PUBLISHED_SOURCES = ("chapters", "appendices", "attnlab")
 PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".ico", ".webp", ".woff", ".woff2", ".ttf", ".eot", ".pyc"}
-ARCHIVES = {".zip", ".whl", ".npz"}
+ZIPPED = {".zip", ".whl", ".npz"}
 MARKERS = {"###BEGINSOLUTION": "a solution's marker", "###BEGINHIDDENTESTS": "a hidden test's marker"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "", "f": ""}
@@ -109,7 +112,10 @@ class _Search:
             self._clean.add(known)
 
     def _findings(self, name: str, suffix: str, content: bytes) -> Iterator[str]:
-        if suffix in ARCHIVES and zipfile.is_zipfile(io.BytesIO(content)):
+        if suffix == ".gz":
+            with contextlib.suppress(OSError, EOFError, zlib.error):
+                content = gzip.decompress(content)
+        if suffix in ZIPPED and zipfile.is_zipfile(io.BytesIO(content)):
             with zipfile.ZipFile(io.BytesIO(content)) as archive:
                 for member in archive.namelist():
                     yield from self.file(f"{name}!{member}", Path(member).suffix.lower(), archive.read(member))

@@ -25,7 +25,8 @@ from book import leaks
 from book.downloads import FOLDER as NOTEBOOKS
 
 README = Path(__file__).with_name("PUBLIC.md")
-PACKAGE = {".py", ".js", ".css", ".npz", ".json"}  # what attnlab consists of; other files in its folder are private
+# What attnlab consists of; other files in its folder are private.
+PACKAGE = {".py", ".js", ".css", ".gz", ".npz", ".json"}
 PROJECT = ("build-system", "project", "tool.setuptools")  # tables of pyproject.toml that are about installing
 # Binder takes conda's PyTorch without CUDA: pip's would be too large. postBuild installs the rest.
 ENVIRONMENT = """\

@@ -137,7 +137,7 @@ def material(tmp_path_factory):
         if seed == PUBLIC_SEED:
             return material_of(name)
         assert seed == HIDDEN_SEED
-        path = folder / f"{name}.npz"
+        path = folder / f"{name}.gz"
         with open(folder / f"{name}.lock", "w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not path.exists():

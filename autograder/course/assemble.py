@@ -1,26 +1,19 @@
-"""Join chapter, solution and grading cell into the nbgrader source notebook, and make the data of the checks.
+"""Join chapter, solution and grading cell into the nbgrader source notebook.
 
-Generated, never edited: `build/course/source/<stem>/<stem>.ipynb` for nbgrader, `attnlab/checks/<name>.npz` for the
-student's `check`. One assignment per chapter, named after it.
+Generated, never edited: `build/course/source/<stem>/<stem>.ipynb`. One assignment per chapter, named after it.
 """
 
 from __future__ import annotations
 
 import ast
-import fcntl
-import hashlib
 import inspect
 import textwrap
 from pathlib import Path
 
 import nbformat
-import numpy as np
 
-from attnlab import codec
-from attnlab.check import CHECKS
-from attnlab.compare import agree
-from autograder.course import catalog, cells, chapter, plain_markdown
-from autograder.course.folder import ROOT, course_folder
+from autograder.course import catalog, cells, chapter, check_data, plain_markdown
+from autograder.course.folder import course_folder
 from autograder.errors import CourseError
 
 
@@ -37,97 +30,8 @@ def write_all(stems: list[str] | tuple[str, ...] = (), course: Path | None = Non
         if not path.exists() or path.read_text("utf-8") != text:
             path.write_text(text, "utf-8")
         written.append(path)
-    write_checks(stems or catalog.chapters())
+    check_data.write_checks(stems or catalog.chapters())
     return written
-
-
-def write_checks(stems) -> list[Path]:
-    """Bring the data of the checks up to date; a file is touched only if it says something else than before.
-
-    It takes long to make them, so nothing is done where nothing they depend on has changed.
-    """
-    CHECKS.mkdir(exist_ok=True)
-    touched, everything = [], set(stems) == set(catalog.chapters())
-    stamp = ROOT / "build" / "checks_stamp"
-    stamp.parent.mkdir(exist_ok=True)
-    with stamp.with_suffix(".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)  # who comes second finds it done
-        if not (stamp.is_file() and stamp.read_text("ascii") == _fingerprint()):
-            touched = _make_checks(stems)
-            if everything:
-                stamp.write_text(_fingerprint(), "ascii")
-    return touched
-
-
-def _make_checks(stems) -> list[Path]:
-    touched = []
-    for stem in stems:
-        for name, exercise in catalog.exercises_of(stem).items():
-            path, material = CHECKS / f"{name}.npz", compact(exercise.material())
-            if not (path.exists() and is_current(path, material)):
-                path.write_bytes(codec.pack(material))
-                touched.append(path)
-    if set(stems) == set(catalog.chapters()):
-        for stray in set(CHECKS.glob("*.npz")) - {CHECKS / f"{name}.npz" for name in catalog.all_exercises()}:
-            stray.unlink()
-    return touched
-
-
-# The code and the data that material is made from.
-MADE_FROM = (
-    ("attnlab", "*.py"),
-    ("attnlab", "data/*.npz"),
-    ("solutions", "*.py"),
-    ("autograder/exercises", "*.py"),
-    ("autograder", "exercise.py"),
-    ("autograder", "generators.py"),
-)
-
-
-def fingerprint(sources) -> str:
-    """A hash of files, by folders and patterns."""
-    found = hashlib.sha256()
-    for folder, pattern in sources:
-        for path in sorted((ROOT / folder).glob(pattern)):
-            found.update(path.name.encode() + hashlib.sha256(path.read_bytes()).digest())
-    return found.hexdigest()
-
-
-def _fingerprint() -> str:
-    """Of all that the data of the checks is made from, and of the data."""
-    return fingerprint([*MADE_FROM, ("attnlab", "checks/*.npz"), ("autograder/course", "assemble.py")])
-
-
-def compact(material: dict) -> dict:
-    """Material as it is shipped: where a misconception gives the right result, None stands for it."""
-    for m in material["misconceptions"]:
-        m["outcomes"] = [
-            [
-                None if "value" in wrong and agree(right["value"], wrong["value"], p["rtol"], p["atol"]) else wrong
-                for right, wrong in zip(p["expected"], row)
-            ]
-            for p, row in zip(material["properties"], m["outcomes"])
-        ]
-    return material
-
-
-def is_current(path: Path, material: dict) -> bool:
-    """Whether a check's file says what `material` says. Rounding may differ from one machine to the next."""
-    try:
-        stored = codec.unpack(path.read_bytes())
-    except codec.CodecError:
-        return False
-    return _alike(stored, material)
-
-
-def _alike(a, b) -> bool:
-    if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(_alike(a[key], b[key]) for key in a)
-    if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return type(a) is type(b) and len(a) == len(b) and all(map(_alike, a, b))
-    single = "float32" in str(getattr(a, "dtype", ""))
-    with np.errstate(all="ignore"):
-        return agree(a, b, rtol=1e-4, atol=1e-5) if single else agree(a, b, rtol=1e-9, atol=1e-12)
 
 
 def source_notebook(stem: str) -> nbformat.NotebookNode:

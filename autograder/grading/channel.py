@@ -1,4 +1,4 @@
-"""The grader's end of a channel to student code: packed values in frames, of which nothing is trusted.
+"""The grader's end of a channel to student code: values in frames (see `attnlab.codec`), of which nothing is trusted.
 
 Frames are capped in size and time, decoded without pickle and checked for their form.
 """
@@ -40,8 +40,7 @@ class Channel:
         return self.receive(deadline)
 
     def send(self, message: dict | bytes, deadline: float) -> None:
-        data = message if isinstance(message, bytes) else codec.frame(message)
-        frame, sent = len(data).to_bytes(8, "little") + data, 0
+        frame, sent = message if isinstance(message, bytes) else codec.frame(message), 0
         while sent < len(frame):
             self._wait(self._writes, select.POLLOUT, deadline)
             try:
@@ -52,11 +51,12 @@ class Channel:
                 raise Died("the process closed its channel before it answered") from None
 
     def receive(self, deadline: float) -> dict:
-        length = int.from_bytes(self._exactly(8, deadline), "little")
-        if length > codec.MAX_PACKED:
+        head = self._exactly(8, deadline)
+        length = int.from_bytes(head, "little")
+        if length > codec.MAX_FRAME:
             raise NoAnswer("the answer is too large")
         try:
-            value = codec.unframe(self._exactly(length, deadline))
+            value = codec.unframe(head + self._exactly(length, deadline))
         except codec.CodecError:
             raise NoAnswer(NO_FORM) from None
         if not isinstance(value, dict):

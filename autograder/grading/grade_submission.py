@@ -99,7 +99,7 @@ def grade(assignment: bytes, submission: bytes, many: bool = True) -> bytes:
             flags = [str(flag) for flag in graded.evaluated.flags]
             graders_note.tell_grader(graded.notebook, handed_in["notes"] + graded.notes + flags)
             files[f"{name}.ipynb"] = _written(graded.notebook, name, handed_in, common.settings)
-    files[RESULTS] = messages.as_text({"notes": handed_in["notes"], "notebooks": record})
+    files[RESULTS] = json.dumps({"notes": handed_in["notes"], "notebooks": record}, indent=1).encode("ascii")
     return messages.wrap({"notebooks": entries}, files)
 
 

@@ -5,7 +5,6 @@ assignment. To run every wrong answer of a chapter takes seconds, which no proce
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import os
 import tempfile
@@ -13,9 +12,9 @@ from pathlib import Path
 
 from attnlab import codec
 from attnlab.check import filled_in
-from autograder.course import assemble
+from autograder.course import catalog, check_data
 from autograder.course.folder import course_seed
-from autograder.exercise import Exercise
+from autograder.exercise import Exercise, compact
 
 FOLDER = ".hidden_tests"
 
@@ -25,26 +24,21 @@ def packed(course: Path, exercise: Exercise) -> bytes:
 
     A file is known by the seed and by a hash of all code it is made from, so none is ever out of date.
     """
-    key = hashlib.sha256(f"{course_seed(course)} {_code()}".encode()).hexdigest()[:20]
-    place = course / FOLDER / f"{exercise.name}-{key}.npz"
+    code = check_data.fingerprint(catalog.chapter_of(exercise.name))
+    key = hashlib.sha256(f"{course_seed(course)} {code}".encode()).hexdigest()[:20]
+    place = course / FOLDER / f"{exercise.name}-{key}.gz"
     with contextlib.suppress(OSError):
         return place.read_bytes()
-    data = codec.pack(assemble.compact(exercise.material(course_seed(course))))
+    data = codec.pack(compact(exercise.material(course_seed(course))))
     place.parent.mkdir(mode=0o700, exist_ok=True)
     descriptor, draft = tempfile.mkstemp(dir=place.parent)  # readable by its owner alone
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
     os.replace(draft, place)  # whole, or not there
-    for old in place.parent.glob(f"{exercise.name}-*.npz"):
-        if old != place:
-            old.unlink(missing_ok=True)
+    for old in set(place.parent.glob(f"{exercise.name}-*")) - {place}:
+        old.unlink(missing_ok=True)
     return data
 
 
 def unpacked(data: bytes) -> dict:
     return filled_in(codec.unpack(data))
-
-
-@functools.cache
-def _code() -> str:
-    return assemble.fingerprint(assemble.MADE_FROM)

@@ -1,37 +1,29 @@
-"""A record and some files as one string of bytes: what the grader's own processes hand to each other, on one machine
-or on several. It holds text, numbers and bytes, and never an object: nothing is executed to read it.
+"""What the grader's own processes hand to each other, on one machine or on several: a record that JSON can hold, and
+files, in one frame. Nothing is executed to read it.
 """
 
 from __future__ import annotations
 
 import json
 
+import numpy as np
+
+from attnlab import codec
+
+MAX_BYTES = 1 << 32  # an instructor's own files may be larger than any answer
+
 
 def wrap(record: dict, files: dict[str, bytes] | None = None) -> bytes:
-    """The bytes of a record, which JSON can hold, and of files by name."""
-    files = files or {}
-    head = json.dumps({"record": record, "files": [[name, len(data)] for name, data in files.items()]}).encode("ascii")
-    return b"".join([len(head).to_bytes(8, "little"), head, *files.values()])
+    """The frame of a record, which JSON can hold, and of files by name."""
+    text = json.dumps(record).encode("ascii")
+    contents = {name: np.frombuffer(data, np.uint8) for name, data in (files or {}).items()}
+    return codec.frame({"record": np.frombuffer(text, np.uint8), "files": contents}, MAX_BYTES)
 
 
 def unwrap(data: bytes) -> tuple[dict, dict[str, bytes]]:
     """What `wrap` was given. Raises ValueError for anything that it did not make."""
     try:
-        start = 8 + int.from_bytes(data[:8], "little")
-        head = json.loads(data[8:start].decode("ascii"))
-        files = {}
-        for name, length in head["files"]:
-            if length < 0:
-                raise ValueError(length)
-            files[name] = data[start : start + length]
-            start += length
-        if start != len(data):
-            raise ValueError(f"{len(data)} bytes, where there should be {start}")
-        return head["record"], files
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise ValueError(f"not a parcel: {error}") from None
-
-
-def as_text(record: dict) -> bytes:
-    """A record as a file that people read, too."""
-    return json.dumps(record, indent=1).encode("ascii")
+        parts = codec.unframe(data, MAX_BYTES)
+        return json.loads(parts["record"].tobytes()), {name: file.tobytes() for name, file in parts["files"].items()}
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError) as error:
+        raise ValueError(f"not a message: {error}") from None

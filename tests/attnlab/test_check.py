@@ -20,7 +20,7 @@ MODULE = sys.modules["attnlab.check"]  # `attnlab.check` itself is the function
 def installed(tmp_path, monkeypatch):
     """An installation whose exercises are `doubled` and, as a copy of it, `Halver`."""
     for name in ("doubled", "Halver"):
-        (tmp_path / f"{name}.npz").write_bytes(codec.pack({**TOY, "name": name}))
+        (tmp_path / f"{name}.gz").write_bytes(codec.pack({**TOY, "name": name}))
     monkeypatch.setattr(MODULE, "CHECKS", tmp_path)
 
 
@@ -183,7 +183,7 @@ def notebook(tmp_path_factory):
     """`run(cell, ...)` runs cells in a real kernel that has the toy installed; returns the outputs of the last."""
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     folder = tmp_path_factory.mktemp("checks")
-    (folder / "doubled.npz").write_bytes(codec.pack(TOY))
+    (folder / "doubled.gz").write_bytes(codec.pack(TOY))
     start = (
         f"import sys; sys.path.insert(0, {str(MODULE.CHECKS.parent.parent)!r})\nimport pathlib\n"
         f"from attnlab import check\nsys.modules['attnlab.check'].CHECKS = pathlib.Path({str(folder)!r})"

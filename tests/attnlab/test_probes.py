@@ -85,6 +85,13 @@ def test_moved_marks_the_entries_that_differ():
     assert seen["moved"].tolist() == [False, True, True]
 
 
+def test_what_rounding_moves_is_not_moved_clearly():
+    seen = probes.moved(lambda x: 3 * x, name="x", replacement=X + [1e-12, 1e-3], x=X)
+    assert seen["moved"].tolist() == [True, True] and seen["moved clearly"].tolist() == [False, True]
+    whole = probes.moved(lambda x: x, name="x", replacement=np.array([1, 3]), x=np.array([1, 2]))
+    assert whole["moved clearly"].tolist() == [False, True]
+
+
 def test_moved_looks_at_the_first_of_several_outputs_and_at_shapes():
     assert not probes.moved(lambda x: (x * 0, x), name="x", replacement=2 * X, x=X)["moved"].any()
     assert "shape (2,) became (1,)" in probes.moved(lambda x: x, name="x", replacement=X[:1], x=X)["moved"]
@@ -114,10 +121,6 @@ def test_seeded_tells_own_draws_from_global_ones():
     assert bad == {"repeats": False, "varies": False, "global_untouched": False} or not bad["global_untouched"]
     assert np.array_equal(np.random.get_state()[1], state)
     assert probes.seeded(lambda rng: 0.0, seed=1) == {"repeats": True, "varies": False, "global_untouched": True}
-
-
-def test_with_rng_passes_a_generator_of_that_seed():
-    assert probes.with_rng(lambda rng: rng.normal(), seed=4) == {"result": np.random.default_rng(4).normal()}
 
 
 def test_a_fast_answer_is_in_time():

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnlab import codec
+from attnlab import codec, probes
+from attnlab.check import examine
 from attnlab.compare import agree
 from autograder.exercise import PUBLIC_SEED, Exercise
 from tests.autograder.toy_exercise import doubled, make
@@ -94,3 +95,38 @@ def test_two_names_for_one_array_in_a_case_become_two_arrays():
 
     (case,) = exercise.material(5)["properties"][0]["cases"]
     assert case["a"] is not case["b"]
+
+
+def test_of_what_is_no_symptom_of_a_mistake_it_is_kept_whether_it_is_right():
+    mistakes = {m["text"]: m["outcomes"][1][0]["value"] for m in make().material(5)["misconceptions"]}
+    (in_place,) = (value for text, value in mistakes.items() if "in place" in text)
+    assert in_place["changed"] == "x" and in_place["after"] is None
+    assert all("x" in value["after"] for value in mistakes.values() if value is not in_place)
+
+
+def summed(x):
+    return np.cumsum(x)
+
+
+def test_a_mistake_is_known_whatever_its_last_bits_are():
+    """They are others on another processor, so a wrong answer there is not bit for bit the one that was recorded."""
+    exercise = Exercise(summed, section="S")
+
+    @exercise.property("lets nothing later move what comes before", points=1, probe=probes.moved)
+    def later(rng):
+        x = rng.normal(size=8)
+        yield dict(x=x, name="x", replacement=np.append(x[:5], [1.0, 2.0, 3.0]))
+
+    def leaking(some):
+        return lambda x: np.cumsum(x) + np.arange(8) % some * 1e-13 * x.sum()
+
+    exercise.misconception("All is summed, and the rest taken away again.")(leaking(3))
+    material = exercise.material()
+    here, there = ({"outcome": probes.moved(leaking(n), **material["properties"][0]["cases"][0])} for n in (3, 4))
+    assert not agree(here, there)
+    assert not agree(here["outcome"]["moved"], material["properties"][0]["expected"][0]["value"]["moved"])
+    for answer in (leaking(3), leaking(4)):
+        (finding,) = examine(answer, material).findings
+        assert not finding.passed and finding.misconception == "All is summed, and the rest taken away again."
+    (finding,) = examine(lambda x: np.cumsum(x[::-1]), material).findings
+    assert not finding.passed and finding.misconception is None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from attnlab import codec
 from attnlab.judge import judge
 from autograder.course import catalog
 from autograder.exercise import PUBLIC_SEED
@@ -20,9 +21,13 @@ def test_no_property_is_earned_by_a_table_of_the_public_cases(name, seed):
     learned = [
         prop.title
         for prop in exercise.properties
-        if set(exercise.inputs(prop, seed)) <= set(exercise.inputs(prop, PUBLIC_SEED))
+        if _frames(exercise.inputs(prop, seed)) <= _frames(exercise.inputs(prop, PUBLIC_SEED))
     ]
     assert learned == []
+
+
+def _frames(cases) -> set[bytes]:
+    return set(map(codec.frame, cases))
 
 
 @pytest.mark.parametrize("name", ("dot", "cosine_similarity", "self_attention"))

@@ -1,13 +1,16 @@
 """The leak scan: an answer is found in whatever form it would be published."""
 
+import gzip
 import json
 import zipfile
 
+import numpy as np
 import pytest
 from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
+from attnlab import codec
 from book import leaks
 
 SOLUTION = '''\
@@ -86,6 +89,22 @@ def test_a_line_in_an_archive_in_an_archive_is_found(course):
     assert [line.rpartition(": leaks ")[2] for line in leaks.scan([outer], leaks.answers(course))] == [
         "solutions/double.py:7"
     ]
+
+
+def test_a_line_in_a_check_file_is_found(course):
+    data = codec.pack({"misconceptions": [{"text": f"Write `{LINE}`.", "outcomes": [np.zeros(9)]}]})
+    (course / "site" / "double.gz").write_bytes(data)
+    assert [line.rpartition(": leaks ")[2] for line in leaks.scan([course / "site"], leaks.answers(course))] == [
+        "solutions/double.py:7"
+    ]
+    assert LINE.encode() not in data
+
+
+def test_a_file_that_only_pretends_to_be_packed_is_read_as_it_is(course):
+    assert findings(course, "double.gz", LINE) == ["solutions/double.py:7"]
+    whole = gzip.compress(LINE.encode())
+    (course / "site" / "double.gz").write_bytes(whole[:-8])
+    assert list(leaks.scan([course / "site"], leaks.answers(course))) == []  # it has no end, and cannot be unpacked
 
 
 def test_a_statement_put_on_one_line_is_found(course):

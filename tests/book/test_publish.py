@@ -45,7 +45,7 @@ def test_the_tree_holds_chapters_notebooks_attnlab_and_the_bundle_and_nothing_th
             *(f"notebooks/{stem}.ipynb" for stem in catalog.chapters()),
         ]
     )
-    assert {f"attnlab/checks/{name}.npz" for name in catalog.all_exercises()} <= set(names)
+    assert {f"attnlab/checks/{name}.gz" for name in catalog.all_exercises()} <= set(names)
 
 
 def test_no_file_of_the_private_folders_is_in_it_under_any_name(published, names):

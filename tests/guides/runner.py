@@ -22,7 +22,6 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autograder.course import assemble, catalog
 from autograder.course.folder import ROOT
 from tests.conftest import WITHOUT
 
@@ -85,11 +84,15 @@ def clone(folder: Path) -> Path:
     (folder / ".venv").symlink_to(sys.prefix)
     for name in ("requirements.txt", "pyproject.toml"):
         os.utime(folder / name, (0, 0))
-    # So does the note that the data of the checks is up to date.
-    assemble.write_checks(catalog.chapters())
-    (folder / "build").mkdir()
-    (folder / "build" / "checks_stamp").write_bytes((ROOT / "build" / "checks_stamp").read_bytes())
     return folder
+
+
+def altered_checks(folder: Path) -> set[str]:
+    """Names of the check files that are others than in this checkout: those that a clone has made anew."""
+    here, there = (
+        {(path.name, path.read_bytes()) for path in (root / "attnlab" / "checks").glob("*")} for root in (ROOT, folder)
+    )
+    return {name for name, _ in here ^ there}
 
 
 class Session:

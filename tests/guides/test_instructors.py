@@ -18,3 +18,4 @@ def test_the_guide_works_to_the_letter(fresh_clone, tmp_path, needs_jail):
     assert left == []
     left = (fresh_clone / "build/course/gradebook.db").read_bytes()
     assert b"Lovelace" in left and b"Yildiz" not in left
+    assert runner.altered_checks(fresh_clone) == set()

@@ -818,7 +818,7 @@ attack(
     def log_softmax(x, axis=-1):
         packed = codec.frame({"value": {"result": np.zeros(np.shape(x)), "changed": "", "points": 5.0}})
         for fd in range(3, 40):
-            try: os.write(fd, len(packed).to_bytes(8, "little") + packed)
+            try: os.write(fd, packed)
             except OSError: pass
         return np.zeros(np.shape(x))
     """),
@@ -831,7 +831,7 @@ attack(
     codec = importlib.import_module("attnlab.codec")
     packed = codec.frame({"outputs": [], "error": False, "held": True, "taken": True, "points": 5.0, "value": {"result": 5.0}})
     for fd in range(3, 40):
-        try: os.write(fd, len(packed).to_bytes(8, "little") + packed)
+        try: os.write(fd, packed)
         except OSError: pass
     """),
     points=UNSURE,
@@ -1382,14 +1382,14 @@ attack(
     "an answer that is started again says itself why it cannot be",
     answer("""
     import os, importlib
-    codec, frames = (importlib.import_module(f"attnlab.{name}") for name in ("codec", "frames"))
-    genuine = frames.write
+    codec = importlib.import_module("attnlab.codec")
+    genuine = codec.write
     def forged(stream, message):
         if "loaded" in message and os.path.exists("/tmp/stash"):
             words = "LEAK" + "ED " + open("/tmp/stash").read()
             message = {"failed": {"type": "missing", "message": words[:60], "line": None, "code": None}}
         genuine(stream, message)
-    frames.write = forged
+    codec.write = forged
     def log_softmax(x, axis=-1):
         with open("/tmp/stash", "w") as file: file.write(repr(float(np.ravel(x)[0])))
         os._exit(1)

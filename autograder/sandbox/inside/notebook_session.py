@@ -1,7 +1,7 @@
 """The student's side of grading: runs the cells of a notebook, then answers probes. Run as a script inside the jail,
 `notebook_session.py ATTNLAB LIBRARY...`: the folder of that package, and what to load before the first cell.
 
-It speaks in frames (see `attnlab.frames`) over the descriptors it was given as standard input and output; the cells get
+It speaks in frames (see `attnlab.codec`) over the descriptors it was given as standard input and output; the cells get
 streams of their own. It knows no expected value. Whatever it says may be forged by the code it runs: the grader takes
 outputs for show, and results only as numbers to compare.
 
@@ -42,7 +42,7 @@ if "attnlab" not in sys.modules:  # of the checkout that it lies in, this packag
     sys.modules["attnlab"] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules["attnlab"])
 
-from attnlab import codec, frames  # noqa: E402
+from attnlab import codec  # noqa: E402
 from attnlab.observe import describe_error, observe  # noqa: E402
 
 TOO_MUCH = "\n[The rest of this output was too much to keep.]\n"
@@ -216,10 +216,10 @@ def answer_probes(shell, incoming, outgoing) -> None:
     sys.stdout = sys.stderr = nothing
     shell.shown = Outputs()
     target = None
-    while (request := frames.read(incoming)) is not None:
+    while (request := codec.read(incoming)) is not None:
         if "answer" in request:
             target, reply = load(shell.user_ns, request["answer"], request["file"])
-            frames.write(outgoing, reply)
+            codec.write(outgoing, reply)
             if target is None:
                 return
             continue
@@ -227,7 +227,7 @@ def answer_probes(shell, incoming, outgoing) -> None:
             outcome = observe(target, request["probe"], request["inputs"], codec.frame)
         except BaseException as error:  # nobody presses Ctrl-C here: KeyboardInterrupt is the student's own
             outcome = codec.frame({"error": describe_error(error, None)})
-        frames.send(outgoing, outcome)
+        codec.write(outgoing, outcome)
 
 
 def load(namespace: dict, name: str, file: list[str] | None) -> tuple:
@@ -304,22 +304,22 @@ def take_over():
 
 def serve(shell, incoming, outgoing) -> None:
     """Do one notebook's work, and end the process."""
-    frames.write(outgoing, {"started": True})
-    job = frames.read(incoming)
+    codec.write(outgoing, {"started": True})
+    job = codec.read(incoming)
     if job["references"]:
         provide_references(**job["references"])
     channels = dict(zip(job["answers"], job["channels"]))
-    while (request := frames.read(incoming)) is not None:
+    while (request := codec.read(incoming)) is not None:
         if "cell" in request:
-            frames.write(outgoing, run_cell(shell, *(request[key] for key in ("cell", "seconds", "text", "data"))))
+            codec.write(outgoing, run_cell(shell, *(request[key] for key in ("cell", "seconds", "text", "data"))))
             continue
         channel = channels.pop(request["snapshot"])
         if request["last"]:  # nothing will change the state any more; what comes after the answers is the end
-            frames.write(outgoing, {"taken": True})
+            codec.write(outgoing, {"taken": True})
             answer_probes(shell, os.fdopen(channel, "rb"), os.fdopen(os.dup(channel), "wb"))
         else:
             others = [*channels.values(), incoming.fileno(), outgoing.fileno()]
-            frames.write(outgoing, {"taken": take_snapshot(shell, channel, others)})
+            codec.write(outgoing, {"taken": take_snapshot(shell, channel, others)})
     os._exit(0)  # whatever threads the student's code left behind
 
 

@@ -78,7 +78,7 @@ def test_the_wheel_holds_attnlab_alone_with_its_data(bundle):
         names = wheel.namelist()
     assert {name.split("/")[0].split("-")[0] for name in names} == {"attnlab"}
     for name in catalog.all_exercises():
-        assert f"attnlab/checks/{name}.npz" in names
+        assert f"attnlab/checks/{name}.gz" in names
     assert {"attnlab/widgets/softmax.js", "attnlab/widgets/widgets.css", "attnlab/data/seven_tokens.npz"} <= set(names)
 
 

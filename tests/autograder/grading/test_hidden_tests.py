@@ -6,8 +6,9 @@ import pytest
 
 from attnlab.check import filled_in
 from attnlab.compare import agree
-from autograder.course import assemble, catalog
+from autograder.course import catalog, check_data
 from autograder.course.folder import GIVEN_SEED, course_seed, seed_path
+from autograder.exercise import compact
 from autograder.grading import hidden_tests
 
 SOFTMAX = catalog.exercise("softmax")
@@ -26,7 +27,7 @@ def test_it_is_what_the_exercise_makes_from_the_courses_seed(tmp_path):
     made, came = SOFTMAX.material(course_seed(tmp_path)), hidden_tests.unpacked(hidden_tests.packed(tmp_path, SOFTMAX))
     assert agree(came["properties"], made["properties"])
     # A mistake's right results are kept as the reference's, which they equal but for rounding.
-    assert agree(came, filled_in(assemble.compact(made)))
+    assert agree(came, filled_in(compact(made)))
 
 
 def test_it_is_made_once(tmp_path, monkeypatch):
@@ -42,7 +43,7 @@ def test_another_seed_or_other_code_makes_it_anew_and_leaves_no_old_one(tmp_path
     if what == "seed":
         seed_path(tmp_path).write_text("12345")
     else:
-        monkeypatch.setattr(hidden_tests, "_code", lambda: "another")
+        monkeypatch.setattr(check_data, "fingerprint", lambda stem: "another")
     again = hidden_tests.unpacked(hidden_tests.packed(tmp_path, SOFTMAX))
     assert len(files(tmp_path)) == 1 and files(tmp_path) != before
     assert agree(again["properties"], SOFTMAX.material(course_seed(tmp_path))["properties"])

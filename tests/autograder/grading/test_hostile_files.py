@@ -194,7 +194,7 @@ def test_a_well_formed_forged_frame_is_an_answer_and_no_score():
         "from attnlab import codec",
         "data = codec.frame({'value': {'result': 1.0, 'points': 4, 'passed': True}})",
         "for d in range(3, 64):",
-        "    try: os.write(d, len(data).to_bytes(8, 'little') + data)",
+        "    try: os.write(d, data)",
         "    except OSError: pass",
     )
     assert grade(body(*forge), seconds=3).points == 0
@@ -213,7 +213,7 @@ def test_a_well_formed_forged_frame_is_an_answer_and_no_score():
     ],
 )
 def test_a_worker_taken_over_by_the_file_cannot_break_the_grader(reply):
-    takeover = f"import attnlab.frames as f\nold = f.write\nf.write = lambda s, v: old(s, {reply})\n"
+    takeover = f"import attnlab.codec as f\nold = f.write\nf.write = lambda s, v: old(s, {reply})\n"
     report = grade(takeover + RIGHT, seconds=5)
     assert report.points == 0
 

@@ -1,7 +1,9 @@
 """Records and files as bytes: what goes in comes out, and nothing else is taken for one."""
 
+import numpy as np
 import pytest
 
+from attnlab import codec
 from autograder.grading import messages
 
 
@@ -30,10 +32,13 @@ WHOLE = messages.wrap({"a": 1}, {"x": b"12345", "y": b"678"})
         WHOLE[:20],
         b"\xff" * 8 + WHOLE[8:],
         WHOLE[1:],
-        b"\2" + b"\0" * 7 + b"{}",
-        b"\2" + b"\0" * 7 + b"[]",
+        codec.frame({}),
+        codec.frame([]),
+        codec.frame({"record": 1, "files": {}}),
+        codec.frame({"record": np.frombuffer(b"[", np.uint8), "files": {}}),
+        codec.frame({"record": np.frombuffer(b"[]", np.uint8), "files": {"x": 1}}),
     ],
 )
 def test_anything_else_is_refused(data):
-    with pytest.raises(ValueError, match="not a parcel"):
+    with pytest.raises(ValueError, match="not a message"):
         messages.unwrap(data)
