@@ -24,7 +24,7 @@ export EDITION ?=
 OUTPUT := $(if $(filter self-study,$(EDITION)),_build/self-study,.)
 HTML   := $(OUTPUT)/_build/html
 
-# The instructor's course. nbgrader and formgrader read autograder/nbgrader_config.py, which takes it from here.
+# The instructor's course. autograder/nbgrader_config.py takes it from here.
 export COURSE_DIR ?= $(CURDIR)/build/course
 
 .PHONY: env book zip draft serve lab test lint bench model release publish-tree grade formgrader clean
@@ -91,8 +91,10 @@ publish-tree: $(READY)
 grade: $(READY)
 	$(BIN)/python -m autograder sample
 
+# Python says where the gradebook is; to open a SQLite file that is not there would make one.
 formgrader: $(READY)
-	@test -f "$(COURSE_DIR)/gradebook.db" || { echo "No gradebook in $(COURSE_DIR): release first, or name another COURSE_DIR."; exit 1; }
+	@$(BIN)/python -c 'import sys; from autograder.course import folder; sys.tracebacklimit = 0; \
+	    folder.existing_gradebook(folder.course_folder())'
 	JUPYTER_CONFIG_PATH=$(CURDIR)/autograder $(BIN)/jupyter lab --ServerApp.root_dir="$(COURSE_DIR)" \
 	    --LabApp.default_url=/formgrader
 

@@ -1,5 +1,4 @@
-"""The grader's command line:
-`python -m autograder assemble | release | sample | grade | report | export | try | doctor`."""
+"""The grader's command line: `python -m autograder COMMAND`."""
 
 from __future__ import annotations
 
@@ -11,71 +10,15 @@ from pathlib import Path
 
 from attnlab.report import as_text
 from autograder.errors import CourseError
+from autograder.sandbox import bubblewrap
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(prog="python -m autograder", description=__doc__)
-    commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
-
-    assemble = commands.add_parser("assemble", help="make the instructor's notebooks and the data of the checks")
-    assemble.add_argument("chapter", nargs="*", help="stems such as softmax; all chapters if none is named")
-
-    release = commands.add_parser("release", help="make the student notebooks and the bundle in dist/")
-    release.add_argument("--dist", type=Path, default=Path("dist"), help="folder for the bundle (default: dist)")
-
-    sample = commands.add_parser("sample", help="grade the sample class from release to feedback and CSV")
-    sample.add_argument("chapter", nargs="*", help="stems such as softmax; all chapters if none is named")
-    sample.add_argument(
-        "--course", type=Path, default=None, metavar="FOLDER", help="an empty folder (default: build/sample_class)"
-    )
-    sample.add_argument("--no-jail", action="store_true", help="run the samples with your rights, outside the jail")
-
-    grade = commands.add_parser("grade", help="grade what was handed in, several submissions at a time")
-    grade.add_argument("assignment", nargs="+", help="its name in the gradebook, such as softmax")
-    grade.add_argument(
-        "--course", type=Path, default=None, metavar="FOLDER", help="course folder (default: build/course)"
-    )
-    grade.add_argument("--student", metavar="ID", help="this student alone")
-    grade.add_argument("--force", action="store_true", help="again, what is graded already")
-    grade.add_argument("--watch", action="store_true", help="go on, and grade what arrives")
-    grade.add_argument(
-        "--workers",
-        type=_positive,
-        metavar="N",
-        help="processes (default: as many as the class is worth, at most one for each core)",
-    )
-    grade.add_argument("--scheduler", metavar="ADDRESS", help="a running Dask scheduler, such as tls://host:8786")
-    for name, what in (("ca", "certificate of the authority"), ("cert", "own certificate"), ("key", "own key")):
-        grade.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=f"{what}, for a scheduler")
-    grade.add_argument("--no-jail", action="store_true", help="with your rights: only submissions you trust")
-
-    report = commands.add_parser("report", help="scores, mistakes and what to look at, of a whole class")
-    report.add_argument("assignment", help="its name in the gradebook, such as softmax")
-    report.add_argument(
-        "--course", type=Path, default=None, metavar="FOLDER", help="course folder (default: build/course)"
-    )
-    report.add_argument("--csv", type=Path, metavar="FILE", help="write one row per student and exercise")
-    report.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone, with plots")
-
-    export = commands.add_parser("export", help="grades for a spreadsheet, or for the gradebook of a learning platform")
-    export.add_argument("format", choices=["by-exercise", "canvas", "moodle"])
-    export.add_argument("assignment", nargs="*", help="all of them if none is named")
-    export.add_argument(
-        "--course", type=Path, default=None, metavar="FOLDER", help="course folder (default: build/course)"
-    )
-    export.add_argument("--to", type=Path, required=True, metavar="FILE")
-
-    attempt = commands.add_parser("try", help="grade stand-alone Python files against one exercise")
-    attempt.add_argument("name", help="the exercise, such as softmax")
-    attempt.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    attempt.add_argument("--json", action="store_true", help="one JSON object a line, one line a file")
-    attempt.add_argument("--no-jail", action="store_true", help="run the files with your rights: only files you trust")
-
-    commands.add_parser("doctor", help="try to break out of the jail that student code runs in, and say what held")
-
-    options = parser.parse_args(arguments)
+    options = _parser().parse_args(arguments)
+    if getattr(options, "no_jail", False):
+        os.environ[bubblewrap.NO_JAIL] = "1"  # workers and nbgrader's commands inherit it
     try:
-        return globals()[f"_{options.command}"](options)
+        return globals()[f"_{options.command}"](options) or 0
     except CourseError as error:
         print(f"autograder: {error}", file=sys.stderr)
         return 2
@@ -87,19 +30,57 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
 
 
-def _assemble(options) -> int:
-    from autograder.course import assemble
+def _parser() -> argparse.ArgumentParser:
+    whole = argparse.ArgumentParser(prog="python -m autograder", description=__doc__)
+    commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    chapters = dict(nargs="*", help="stems such as softmax; all chapters if none is named")
+    assignment = "its name in the gradebook, such as softmax"
+    folder, course = dict(type=Path, metavar="FOLDER"), "course folder (default: build/course)"
 
-    for path in assemble.write_all(options.chapter):
-        print(path)
-    return 0
+    parser = commands.add_parser("assemble", help="make the instructor's notebooks and the data of the checks")
+    parser.add_argument("chapter", **chapters)
 
+    parser = commands.add_parser("release", help="make the student notebooks and the bundle in dist/")
+    parser.add_argument("--dist", type=Path, default=Path("dist"), help="folder for the bundle (default: dist)")
 
-def _release(options) -> int:
-    from autograder.course import release
+    parser = commands.add_parser("sample", help="grade the sample class from release to feedback and CSV")
+    parser.add_argument("chapter", **chapters)
+    parser.add_argument("--course", **folder, help="an empty folder (default: build/sample_class)")
+    parser.add_argument("--no-jail", action="store_true", help="run the samples with your rights, outside the jail")
 
-    print(release.bundle(options.dist))
-    return 0
+    parser = commands.add_parser("grade", help="grade what was handed in, several submissions at a time")
+    parser.add_argument("assignment", nargs="+", help=assignment)
+    parser.add_argument("--course", **folder, help=course)
+    parser.add_argument("--student", metavar="ID", help="this student alone")
+    parser.add_argument("--force", action="store_true", help="again, what is graded already")
+    parser.add_argument("--watch", action="store_true", help="go on, and grade what arrives")
+    workers = "processes (default: as many as the class is worth, at most one for each core)"
+    parser.add_argument("--workers", type=_positive, metavar="N", help=workers)
+    parser.add_argument("--scheduler", metavar="ADDRESS", help="a running Dask scheduler, such as tls://host:8786")
+    for name, what in (("ca", "certificate of the authority"), ("cert", "own certificate"), ("key", "own key")):
+        parser.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=f"{what}, for a scheduler")
+    parser.add_argument("--no-jail", action="store_true", help="with your rights: only submissions you trust")
+
+    parser = commands.add_parser("report", help="scores, mistakes and what to look at, of a whole class")
+    parser.add_argument("assignment", help=assignment)
+    parser.add_argument("--course", **folder, help=course)
+    parser.add_argument("--csv", type=Path, metavar="FILE", help="write one row per student and exercise")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone, with plots")
+
+    parser = commands.add_parser("export", help="grades for a spreadsheet, or for the gradebook of a learning platform")
+    parser.add_argument("format", choices=["by-exercise", "canvas", "moodle"])
+    parser.add_argument("assignment", nargs="*", help="all of them if none is named")
+    parser.add_argument("--course", **folder, help=course)
+    parser.add_argument("--to", type=Path, required=True, metavar="FILE")
+
+    parser = commands.add_parser("try", help="grade stand-alone Python files against one exercise")
+    parser.add_argument("name", help="the exercise, such as softmax")
+    parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
+    parser.add_argument("--json", action="store_true", help="one JSON object a line, one line a file")
+    parser.add_argument("--no-jail", action="store_true", help="run the files with your rights: only files you trust")
+
+    commands.add_parser("doctor", help="try to break out of the jail that student code runs in, and say what held")
+    return whole
 
 
 def _positive(text: str) -> int:
@@ -108,42 +89,45 @@ def _positive(text: str) -> int:
     return int(text)
 
 
+# The commands. Each imports what it needs: PyTorch and nbgrader take seconds.
+
+
+def _assemble(options) -> None:
+    from autograder.course import assemble
+
+    for path in assemble.write_all(options.chapter):
+        print(path)
+
+
+def _release(options) -> None:
+    from autograder.course import release
+
+    print(release.bundle(options.dist))
+
+
 def _sample(options) -> int:
     from autograder.demo import sample_class
 
-    _jail_or_say_so(options, "the samples are this course's own, so they are graded without a jail")
+    _jail_or_say_so("the samples are this course's own, so they are graded without a jail")
     return sample_class.run(options.course, options.chapter)
 
 
 def _grade(options) -> int:
     from autograder.batch import run
-    from autograder.sandbox import bubblewrap
 
-    if options.no_jail:
-        os.environ[bubblewrap.NO_JAIL] = "1"  # workers inherit it
-    files = {name: getattr(options, f"tls_{name}") for name in ("ca", "cert", "key")}
-    return run.run(
-        options.assignment,
-        options.course,
-        workers=options.workers,
-        scheduler=options.scheduler,
-        tls={name: path for name, path in files.items() if path},
-        force=options.force,
-        student=options.student,
-        watch=options.watch,
-    )
+    return run.grade(options)
 
 
-def _report(options) -> int:
-    from autograder.reports import model
+def _report(options) -> None:
+    from autograder.reports import command
 
-    return model.run(options.assignment, options.course, options.csv, options.html)
+    command.report(options.assignment, options.course, options.csv, options.html)
 
 
-def _export(options) -> int:
+def _export(options) -> None:
     from autograder.nbgrader_plugins import export
 
-    return export.run(options.format, options.assignment, options.course, options.to)
+    export.write(options.format, options.assignment, options.course, options.to)
 
 
 def _try(options) -> int:
@@ -153,7 +137,7 @@ def _try(options) -> int:
     from autograder.grading.single_file import Unreadable, grade_file
 
     exercise = catalog.exercise(options.name)
-    _jail_or_say_so(options, "the files run with your rights")
+    _jail_or_say_so("the files run with your rights")
     status = 0
     for path in options.files:
         try:
@@ -171,15 +155,11 @@ def _try(options) -> int:
     return status
 
 
-def _jail_or_say_so(options, what_then: str) -> None:
-    """Do without the jail where that was asked for, and, saying so in one line, where there is none."""
-    from autograder.sandbox import bubblewrap
-
-    if not options.no_jail and bubblewrap.required() and bubblewrap.problem():
+def _jail_or_say_so(what_then: str) -> None:
+    """Where there is no jail to be had, say so in one line, and go on without it."""
+    if bubblewrap.required() and bubblewrap.problem():
         print(f"autograder: {what_then}: {bubblewrap.problem()}", file=sys.stderr)
-        options.no_jail = True
-    if options.no_jail:
-        os.environ[bubblewrap.NO_JAIL] = "1"  # nbgrader's commands inherit it
+        os.environ[bubblewrap.NO_JAIL] = "1"
 
 
 def _doctor(options) -> int:

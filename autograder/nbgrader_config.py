@@ -1,4 +1,4 @@
-"""nbgrader's configuration for this course. Run nbgrader's commands from this folder, or name it with --config.
+"""nbgrader's configuration for this course. The file of this name in the root of the checkout loads it.
 
 The course folder (source, release, submitted, autograded, feedback, gradebook.db) is `build/course`, or COURSE_DIR.
 """
@@ -10,15 +10,15 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 # The graded cells import `autograder`; kernels inherit this environment.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
-os.environ["ATTNLAB_MODEL"] = ""  # no grade depends on the real model, and loading it takes time
 sys.path.insert(0, str(ROOT))
 from autograder.course import catalog, release  # noqa: E402
 from autograder.course.folder import GRADEBOOK_URL, course_folder, gradebook_url  # noqa: E402
+from autograder.gradebook.scores import COURSE_ID  # noqa: E402
 from autograder.nbgrader_plugins import autograde  # noqa: E402
 from autograder.sandbox.limits import Times  # noqa: E402
 
 c = get_config()  # noqa: F821 - given by traitlets
-c.CourseDirectory.course_id = "attention"
+c.CourseDirectory.course_id = COURSE_ID
 c.CourseDirectory.root = str(course_folder())
 if os.environ.get(GRADEBOOK_URL):  # else the file in the course folder, also where --course-dir names another
     c.CourseDirectory.db_url = gradebook_url(course_folder())
@@ -39,6 +39,7 @@ c.HTMLExporter.filters = {"markdown2html": "autograder.grading.sanitize.rendered
 
 if os.environ.get("AUTOGRADER_STOCK") == "1":
     # nbgrader's own way, to compare with: student code runs with your rights, beside the hidden tests.
+    os.environ["ATTNLAB_MODEL"] = ""  # no grade depends on the real model, and loading it takes time
     c.Autograde.autograde_preprocessors = [
         "autograder.nbgrader_plugins.preprocessors.ExecuteWithReferences",
         "nbgrader.preprocessors.IgnorePattern",

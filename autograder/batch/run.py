@@ -2,63 +2,58 @@
 
 from __future__ import annotations
 
+import argparse
 import logging
 import os
 import sys
 import time
 from pathlib import Path
 
+from nbgrader.converters.base import NbGraderException
+from nbgrader.coursedir import CourseDirectory
+from tqdm import tqdm
+from traitlets.config import PyFileConfigLoader
+
 from autograder.batch import workers as pools
-from autograder.course.folder import ROOT, course_folder, existing_gradebook
+from autograder.course.folder import COURSE_DIR, ROOT, course_folder, existing_gradebook
+from autograder.nbgrader_plugins.autograde import TrustedAutograde
 from autograder.sandbox import bubblewrap
 
-CONFIG = ROOT / "autograder" / "nbgrader_config.py"
 LOOK_SECONDS = 5.0  # between two looks of --watch
 
 
-def run(
-    assignments: list[str],
-    course: Path | None,
-    *,
-    workers: int | None = None,
-    scheduler: str | None = None,
-    tls: dict[str, Path] | None = None,
-    force: bool = False,
-    student: str | None = None,
-    watch: bool = False,
-) -> int:
-    """Grade each assignment's submissions that are new, or all of them if forced; 0 if every one could be graded."""
+def grade(options: argparse.Namespace) -> int:
+    """Grade each assignment's submissions that are new, or all of them if forced; 0 if every one could be graded.
+
+    options: those of the command `grade`
+    """
     bubblewrap.ensure()
-    course = (course or course_folder()).resolve()
+    course = course_folder(options.course)
     existing_gradebook(course)
-    graders = {name: _grader(name, course, force, student) for name in assignments}
+    graders = [_grader(name, course, options.force, options.student) for name in options.assignment]
+    todo = [grader.due() for grader in graders]
+    workers = options.workers or pools.worth(sys.maxsize if options.watch else sum(map(len, todo)))
+    tls = {name: path for name in ("ca", "cert", "key") if (path := getattr(options, f"tls_{name}"))}
     status = 0
-    if workers is None:
-        many = sys.maxsize if watch else sum(len(grader.due()) for grader in graders.values())
-        workers = pools.worth(many)
-    with pools.pool(workers, scheduler, tls) as pool:
+    with pools.pool(workers, options.scheduler, tls) as pool:
         while True:
-            for name, grader in graders.items():
-                grader.pool = pool
-                todo = grader.due()
-                if todo:
-                    status = max(status, _grade(name, grader, todo))
-                elif not watch:
-                    print(
-                        f"{name}: {'nothing new' if grader.assignments else 'nothing was handed in'}", file=sys.stderr
-                    )
-            if not watch:
+            for grader, submissions in zip(graders, todo):
+                name, grader.pool = grader.coursedir.assignment_id, pool
+                if submissions:
+                    status = max(status, _grade(name, grader, submissions))
+                elif not options.watch:
+                    said = "nothing new" if grader.assignments else "nothing was handed in"
+                    print(f"{name}: {said}", file=sys.stderr)
+            if not options.watch:
                 return status
             try:
                 time.sleep(LOOK_SECONDS)
             except KeyboardInterrupt:
                 return status
+            todo = [grader.due() for grader in graders]
 
 
 def _grade(name: str, grader, todo: list[tuple[str, str]]) -> int:
-    from nbgrader.converters.base import NbGraderException
-    from tqdm import tqdm
-
     failures = []
     with tqdm(total=len(todo), desc=name, unit="", file=sys.stderr, mininterval=0.5) as bar:
 
@@ -79,23 +74,16 @@ class _BesideTheBar(logging.Handler):
     """Errors, above the bar."""
 
     def emit(self, record) -> None:
-        from tqdm import tqdm
-
         tqdm.write(self.format(record), file=sys.stderr)
 
 
 def _grader(assignment: str, course: Path, force: bool, student: str | None):
     """nbgrader's converter, configured as its command is in this course."""
-    from nbgrader.coursedir import CourseDirectory
-    from traitlets.config.loader import PyFileConfigLoader
-
-    os.environ["COURSE_DIR"] = str(course)  # the configuration reads it
-    config = PyFileConfigLoader(CONFIG.name, path=str(CONFIG.parent)).load_config()
-    from autograder.nbgrader_plugins.autograde import TrustedAutograde
-
+    os.environ[COURSE_DIR] = str(course)  # the configuration reads it
+    config = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()
     folder = CourseDirectory(config=config, assignment_id=assignment, **({"student_id": student} if student else {}))
     grader = TrustedAutograde(coursedir=folder, config=config, force=force)
-    log = logging.getLogger("autograder.batch.run")
+    log = logging.getLogger(__name__)
     if not log.handlers:
         log.addHandler(_BesideTheBar())
         log.handlers[0].setFormatter(logging.Formatter("autograder: %(message)s"))

@@ -1,7 +1,7 @@
 """What runs the grading: this process, or several by Dask, here or on other machines.
 
-A pool takes jobs, each a name with what `work.grade` takes, and gives results as they are done: bytes, or the
-exception that kept it from one. Jobs are drawn one by one as there is room, so a class of any size fits into memory.
+A pool takes jobs, each a name with what `grade_submission.grade` takes, and gives results as they are done: bytes, or
+the exception that prevented them. Jobs are drawn one by one as there is room, so a class of any size fits into memory.
 """
 
 from __future__ import annotations
@@ -20,6 +20,18 @@ from autograder.sandbox import bubblewrap
 AHEAD = 2  # jobs a worker has waiting
 RETRIES = 3  # of a job whose worker was lost
 WORTH = 40  # submissions for which one more worker is worth its start
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+QUIET = {
+    **{f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")},
+    "distributed.scheduler.allowed-failures": RETRIES,
+    "distributed.worker.profile.enabled": False,
+    # Nobody looks at these, so they need not be measured fifty times a second.
+    "distributed.admin.tick.interval": "1s",
+    "distributed.admin.system-monitor.interval": "10s",
+    "distributed.scheduler.active-memory-manager.start": False,
+    "distributed.scheduler.http.routes": [],
+    "distributed.worker.http.routes": [],
+}
 
 
 def worth(submissions: int) -> int:
@@ -34,16 +46,14 @@ class OnDask:
         self._client, self.workers = client, workers
 
     def graded(self, jobs: Iterable[Job], count: int) -> Iterator[tuple[tuple[str, str], bytes | Exception]]:
+        """Names and results of jobs, as they are done. Raises CourseError where the scheduler is lost."""
         from distributed import CancelledError, as_completed
 
         waiting = as_completed(loop=self._client.loop)
         names_of, common_of, jobs = {}, {}, iter(jobs)
 
         def fill() -> None:
-            while len(names_of) < AHEAD * self.workers:
-                job = next(jobs, None)
-                if job is None:
-                    return
+            while len(names_of) < AHEAD * self.workers and (job := next(jobs, None)):
                 names, common, submission = job
                 if names[0] not in common_of:  # sent once to each worker, and made again where a worker is lost
                     common_of[names[0]] = self._client.submit(bytes, common, pure=False)
@@ -56,7 +66,7 @@ class OnDask:
             while names_of:
                 future = next(waiting)
                 names = names_of.pop(future.key)
-                yield names, self._result(future)
+                yield names, _result(future)
                 future.release()
                 fill()
         except (CancelledError, StopIteration, OSError) as error:
@@ -65,14 +75,15 @@ class OnDask:
                 f"({type(error).__name__})"
             ) from None
 
-    def _result(self, future) -> bytes | Exception:
-        error = future.exception()
-        if error is not None:
-            return error
-        kind, data = future.result()
-        if kind == "no jail":
-            raise bubblewrap.NoJail(data.decode("utf-8", "replace"))
-        return data if kind == "result" else CourseError(data.decode("utf-8", "replace"))
+
+def _result(future) -> bytes | Exception:
+    error = future.exception()
+    if error is not None:
+        return error
+    kind, data = future.result()
+    if kind == "no jail":
+        raise bubblewrap.NoJail(data.decode("utf-8", "replace"))
+    return data if kind == "result" else CourseError(data.decode("utf-8", "replace"))
 
 
 def grade_there(common: bytes, submission: bytes) -> tuple[str, bytes]:
@@ -91,34 +102,28 @@ def pool(workers: int = 1, scheduler: str | None = None, tls: dict[str, Path] | 
 
     scheduler: the address of a running one, such as tls://grader.example.org:8786; with `tls` ("ca", "cert", "key")
     """
-    if scheduler:
+    if workers == 1 and not scheduler:  # without Dask, whose import takes most of a second
+        yield InThisProcess()
+    elif scheduler:
         with _client(scheduler, tls or {}) as client:
             yield OnDask(client, max(1, len(client.scheduler_info(n_workers=-1)["workers"])))
-        return
-    if workers == 1:
-        yield InThisProcess()
-        return
-    with _cluster(workers) as client:
-        yield OnDask(client, workers)
+    else:
+        with _cluster(workers) as client:
+            yield OnDask(client, workers)
 
 
 def _client(address: str, tls: dict[str, Path]):
     from distributed import Client
     from distributed.security import Security
 
-    if address.startswith("tls://") and set(tls) != {"ca", "cert", "key"}:
+    protocol, _, host = address.rpartition("://")
+    if protocol == "tls" and set(tls) != {"ca", "cert", "key"}:
         raise CourseError("a scheduler with TLS takes --tls-ca, --tls-cert and --tls-key, each the name of a file")
-    if not address.startswith("tls://") and not _on_loopback(address):
+    if protocol != "tls" and host.rpartition(":")[0] not in LOOPBACK:
         raise CourseError(f"{address} is not tls://..., and submissions do not leave this machine unencrypted")
+    files = {"ca": "tls_ca_file", "cert": "tls_client_cert", "key": "tls_client_key"}
     security = (
-        Security(
-            require_encryption=True,
-            tls_ca_file=str(tls["ca"]),
-            tls_client_cert=str(tls["cert"]),
-            tls_client_key=str(tls["key"]),
-        )
-        if tls
-        else None
+        Security(require_encryption=True, **{files[name]: str(path) for name, path in tls.items()}) if tls else None
     )
     for name in ("distributed", "distributed.client"):  # what is lost is said once, in one line
         logging.getLogger(name).setLevel(logging.CRITICAL)
@@ -128,44 +133,24 @@ def _client(address: str, tls: dict[str, Path]):
         raise CourseError(f"no scheduler answers at {address}: {str(error).splitlines()[0]}") from None
 
 
-def _on_loopback(address: str) -> bool:
-    return address.rpartition("://")[2].rpartition(":")[0] in ("127.0.0.1", "localhost", "[::1]")
-
-
 @contextlib.contextmanager
 def _cluster(workers: int):
-    """Workers of this machine, on loopback, with keys that live as long as they do: nobody else here can use them."""
+    """A client of workers of this machine, on loopback, with keys that live as long as they do, for no other user."""
     import dask
     from distributed import Client, LocalCluster
     from distributed.security import Security
 
-    quiet = {
-        "distributed.worker.memory.target": False,
-        "distributed.worker.memory.spill": False,
-        "distributed.worker.memory.pause": False,
-        "distributed.worker.memory.terminate": False,
-        "distributed.scheduler.allowed-failures": RETRIES,
-        "distributed.worker.profile.enabled": False,
-        # What nobody looks at is not measured fifty times a second.
-        "distributed.admin.tick.interval": "1s",
-        "distributed.admin.system-monitor.interval": "10s",
-        "distributed.scheduler.active-memory-manager.start": False,
-        "distributed.scheduler.http.routes": [],
-        "distributed.worker.http.routes": [],
-    }
-    security = Security.temporary()
     with (
-        dask.config.set(quiet),
+        dask.config.set(QUIET),
         LocalCluster(
             n_workers=workers,
             threads_per_worker=1,
-            processes=True,
             host="127.0.0.1",
             protocol="tls://",
             dashboard_address="127.0.0.1:0",
-            security=security,
+            security=Security.temporary(),
             silence_logs=50,
         ) as cluster,
+        Client(cluster, set_as_default=False) as client,
     ):
-        with Client(cluster, set_as_default=False) as client:
-            yield client
+        yield client

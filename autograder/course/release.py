@@ -14,7 +14,7 @@ import zipfile
 from pathlib import Path
 
 from autograder.course import assemble, catalog, plain_markdown
-from autograder.course.folder import ROOT, course_folder
+from autograder.course.folder import COURSE_DIR, ROOT, course_folder
 from autograder.errors import CourseError
 
 NAME = "attention-course"
@@ -38,67 +38,43 @@ def student_notebook(stem: str):
     config.ClearMarkScheme.enforce_metadata = False
     config.ClearSolutions.text_stub = ANSWER_HERE
     notebook, resources = assemble.source_notebook(stem), {"nbgrader": {"notebook": stem, "assignment": stem}}
-    for step in (
-        "LockCells",
-        "ClearSolutions",
-        "ClearOutput",
-        "CheckCellMetadata",
-        "ComputeChecksums",
-        "ClearHiddenTests",
-        "ClearMarkScheme",
-        "ComputeChecksums",
-        "CheckCellMetadata",
-    ):
+    steps = ["LockCells", "ClearSolutions", "ClearOutput", "CheckCellMetadata", "ComputeChecksums"]
+    steps += ["ClearHiddenTests", "ClearMarkScheme", "ComputeChecksums", "CheckCellMetadata"]
+    for step in steps:
         notebook, resources = getattr(preprocessors, step)(config=config).preprocess(notebook, resources)
     return notebook
 
 
 def nbgrader(*arguments: str, course: Path | None = None, check: bool = True) -> subprocess.CompletedProcess:
     """Run a stock nbgrader command with this course's configuration."""
-    done = _in_course(["-m", "nbgrader", *arguments], course)
-    if check and done.returncode:
-        raise CourseError(f"nbgrader {' '.join(arguments)} failed: {done.stderr.strip().splitlines()[-1]}")
-    return done
+    return in_course("nbgrader", *arguments, course=course, check=check)
 
 
-def nbgrader_python(code: str, *arguments: str, course: Path | None = None) -> None:
-    """Run Python code that uses nbgrader's API, in a process of its own: the configuration alters the environment."""
-    done = _in_course(["-c", code, *arguments], course)
-    if done.returncode:
-        raise CourseError(f"nbgrader failed: {done.stderr.strip().splitlines()[-1]}")
+def in_course(
+    module: str, *arguments: str, course: Path | None = None, check: bool = True
+) -> subprocess.CompletedProcess:
+    """Run a module as `python -m` does, for a course. Raises CourseError where it fails, unless it may.
 
-
-def _in_course(command: list[str], course: Path | None) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        [sys.executable, *command],
-        cwd=ROOT / "autograder",
+    course: the course's folder; `course_folder()` if none is named
+    """
+    done = subprocess.run(
+        [sys.executable, "-m", module, *arguments],
+        cwd=ROOT,
         text=True,
         capture_output=True,
-        env={**os.environ, "COURSE_DIR": str(course or course_folder())},
+        env={**os.environ, COURSE_DIR: str(course_folder(course))},
     )
+    if check and done.returncode:
+        raise CourseError(f"{module} {' '.join(arguments)} failed: {done.stderr.strip().splitlines()[-1]}")
+    return done
 
 
 def generate(stems=(), course: Path | None = None) -> list[Path]:
     """Run `nbgrader generate_assignment` for each chapter; returns the student notebooks' paths."""
-    course = course or course_folder()
+    course, stems = course_folder(course), stems or catalog.chapters()
     assemble.write_all(stems, course)
-    stems = stems or catalog.chapters()
-    # One process for all: to start nbgrader takes longer than to make an assignment.
-    nbgrader_python(_GENERATE, *stems, course=course)
+    in_course("autograder.course.nbgrader_each", "generate_assignment", *stems, course=course)
     return [course / "release" / stem / f"{stem}.ipynb" for stem in stems]
-
-
-_GENERATE = """
-import sys
-from nbgrader.apps import NbGraderAPI
-from traitlets.config import PyFileConfigLoader
-
-api = NbGraderAPI(config=PyFileConfigLoader("nbgrader_config.py").load_config())
-for stem in sys.argv[1:]:
-    done = api.generate_assignment(stem, force=True, create=True)
-    if not done["success"]:
-        sys.exit(done.get("error") or done.get("log"))
-"""
 
 
 def bundle(dist: Path) -> Path:

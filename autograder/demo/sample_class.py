@@ -1,6 +1,6 @@
 """A small class to grade, from release to feedback and CSV: `make grade`.
 
-The samples in `autograder/samples/` are Python files. Each says in `ABOUT` what it shows; defines wrong or differently
+The samples in `samples/` are Python files. Each says in `ABOUT` what it shows; defines wrong or differently
 written answers under the exercises' names; takes the reference for the exercises in REFERENCES ("all", or a list);
 and may give LATE_HOURS, WRITTEN answers by chapter, the CHAPTERS handed in, and CELLS to paste as they are.
 Everything else is left as it was released. The samples hold answers: they are for instructors.
@@ -9,11 +9,10 @@ Everything else is left as it was released. The samples hold answers: they are f
 from __future__ import annotations
 
 import ast
-import csv
 import datetime
+import os
 import re
 import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -22,11 +21,14 @@ from pathlib import Path
 import nbformat
 
 from autograder.course import assemble, catalog, release
-from autograder.course.cells import check_id
-from autograder.course.folder import ROOT, course_folder
+from autograder.course.folder import GRADEBOOK_URL, course_folder
 from autograder.errors import CourseError
+from autograder.gradebook import scores
+from autograder.reports import read
+from autograder.reports.model import GRADED, NOT_HANDED_IN, ClassReport
 
 SAMPLES = Path(__file__).with_name("samples")
+_MARKERS = re.compile(r"^ *### (BEGIN|END) SOLUTION\n", re.MULTILINE)
 DUE = datetime.datetime(2026, 9, 30, 18, 0, tzinfo=datetime.UTC)
 
 
@@ -69,25 +71,18 @@ def read_sample(path: Path) -> Sample:
 
 def submission(sample: Sample, stem: str, released: nbformat.NotebookNode) -> nbformat.NotebookNode:
     """What a sample student hands in for one chapter: the released notebook with the exercise cells filled in."""
-    notebook, solved = nbformat.from_dict(released), assemble.source_notebook(stem)
-    answers = {
-        cell.metadata.nbgrader.grade_id: re.sub(
-            r"^ *### (BEGIN|END) SOLUTION\n", "", cell.source + "\n", flags=re.MULTILINE
-        ).rstrip("\n")
-        for cell in solved.cells
-        if cell.metadata.get("nbgrader", {}).get("solution")
-    }
+    answers = {}
+    for cell in assemble.source_notebook(stem).cells:
+        marks = cell.metadata.get("nbgrader", {})
+        wanted = sample.references == "all" or marks.get("grade_id") in sample.references
+        if cell.cell_type == "code" and marks.get("solution") and wanted:
+            answers[marks.grade_id] = _MARKERS.sub("", cell.source + "\n").rstrip("\n")
+    answers |= sample.definitions | sample.cells
+    if stem in sample.written:
+        answers[f"written-{stem}"] = sample.written[stem]
+    notebook = nbformat.from_dict(released)
     for cell in notebook.cells:
-        grade_id = cell.metadata.get("nbgrader", {}).get("grade_id")
-        if grade_id in sample.cells:
-            cell.source = sample.cells[grade_id]
-        elif grade_id in sample.definitions:
-            cell.source = sample.definitions[grade_id]
-        elif grade_id in answers and (sample.references == "all" or grade_id in sample.references):
-            if cell.cell_type == "code":
-                cell.source = answers[grade_id]
-        if grade_id == f"written-{stem}" and stem in sample.written:
-            cell.source = sample.written[stem]
+        cell.source = answers.get(cell.metadata.get("nbgrader", {}).get("grade_id"), cell.source)
     return notebook
 
 
@@ -111,15 +106,14 @@ def run(course: Path | None = None, stems: Sequence[str] = ()) -> int:
 
     stems: the chapters to grade; all, if none is named
     """
-    from nbgrader.api import Gradebook
-
     course = (course or course_folder().with_name("sample_class")).resolve()
     marker = course / ".sample_class"
     if course.exists() and any(course.iterdir()) and not marker.exists():
         raise CourseError(
             f"{course} holds something else than an earlier sample class, which would be lost; name an empty folder"
         )
-    # A fresh gradebook each time: this is a demonstration, and nothing of a real course lies here.
+    # The students are invented: they never enter the gradebook of a real course, whichever process opens it.
+    os.environ.pop(GRADEBOOK_URL, None)
     for name in ("source", "release", "submitted", "autograded", "feedback"):
         shutil.rmtree(course / name, ignore_errors=True)
     (course / "gradebook.db").unlink(missing_ok=True)
@@ -128,7 +122,7 @@ def run(course: Path | None = None, stems: Sequence[str] = ()) -> int:
     stems, class_ = stems or catalog.chapters(), samples()
     say("releasing")
     release.generate(stems, course)
-    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
+    with scores.opened(course) as gradebook:
         for stem in stems:
             gradebook.update_or_create_assignment(stem, duedate=DUE.replace(tzinfo=None))
         # Two gradings at a time would both want to create a student they have not met.
@@ -137,122 +131,40 @@ def run(course: Path | None = None, stems: Sequence[str] = ()) -> int:
     hand_in(course, class_, stems)
     say("grading")
     # One submission that cannot be graded makes the command fail after it has graded all others.
-    done = subprocess.run(
-        [sys.executable, "-m", "autograder", "grade", *stems, "--course", str(course)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-    )
+    done = release.in_course("autograder", "grade", *stems, course=course, check=False)
     (course / "grade.log").write_text(done.stderr, "utf-8")
     say("writing feedback")
-    release.nbgrader_python(_FEEDBACK, *stems, course=course)
-    rows = results(course, class_, stems)
-    table = course / "grades.csv"
-    write_csv(rows, table)
-    release.nbgrader("export", "--to", str(course / "nbgrader_export.csv"), course=course)
-    print(as_table(rows, class_, stems))
-    print(
-        f"\nfeedback pages: {course / 'feedback'}\ngrades by exercise: {table}\n"
-        f"nbgrader's export: {course / 'nbgrader_export.csv'}"
-    )
+    release.in_course("autograder.course.nbgrader_each", "generate_feedback", *stems, course=course)
+    table, export = course / "grades.csv", course / "nbgrader_export.csv"
+    release.in_course("autograder", "export", "by-exercise", "--to", str(table), course=course)
+    release.nbgrader("export", "--to", str(export), course=course)
+    print(as_table([read.gather(stem, course) for stem in stems], class_))
+    print(f"\nfeedback pages: {course / 'feedback'}\ngrades by exercise: {table}\nnbgrader's export: {export}")
     return 0
 
 
-# One process for all: to start nbgrader takes longer than most pages.
-_FEEDBACK = """
-import sys
-from nbgrader.apps import NbGraderAPI
-from traitlets.config.loader import PyFileConfigLoader
-api = NbGraderAPI(config=PyFileConfigLoader("nbgrader_config.py", path=".").load_config())
-for assignment in sys.argv[1:]:
-    api.generate_feedback(assignment, force=True)
-"""
-
-
-def results(course: Path, class_: list[Sample], stems: Sequence[str]) -> list[dict]:
-    """One row per student, chapter and graded cell, out of the gradebook."""
-    from nbgrader.api import Gradebook, MissingEntry
-
-    rows = []
-    with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
-        for sample in class_:
-            for stem in stems:
-                handed_in = (course / "submitted" / sample.student / stem).is_dir()
-                graded = (course / "autograded" / sample.student / stem / f"{stem}.ipynb").exists()
-                late = ""
-                grades = {}
-                if graded:
-                    try:
-                        submitted = gradebook.find_submission(stem, sample.student)
-                        late = round(submitted.total_seconds_late / 3600, 1) or ""
-                        grades = {g.name: g for n in submitted.notebooks for g in n.grades}
-                    except MissingEntry:
-                        graded = False
-                status = "graded" if graded else "could not be graded: 0" if handed_in else "not handed in"
-                for name, exercise in catalog.exercises_of(stem).items():
-                    grade = grades.get(check_id(name))
-                    points = (grade.auto_score or 0.0) + (grade.extra_credit or 0.0) if grade else 0.0
-                    rows.append(
-                        {
-                            "student": sample.student,
-                            "chapter": stem,
-                            "exercise": name,
-                            "points": points,
-                            "max_points": exercise.points,
-                            "bonus": exercise.bonus,
-                            "hours_late": late,
-                            "status": status,
-                        }
-                    )
-                written = grades.get(f"written-{stem}")
-                by_hand = (
-                    "" if written is None or written.score is None or written.needs_manual_grade else written.score
-                )
-                rows.append(
-                    {
-                        "student": sample.student,
-                        "chapter": stem,
-                        "exercise": "written question",
-                        "points": by_hand,
-                        "max_points": catalog.written_of(stem).points,
-                        "bonus": False,
-                        "hours_late": late,
-                        "status": status if status != "graded" or by_hand != "" else "to be graded by hand",
-                    }
-                )
-    return rows
-
-
-def write_csv(rows: list[dict], path: Path) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.DictWriter(file, fieldnames=list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def as_table(rows: list[dict], class_: list[Sample], stems: Sequence[str]) -> str:
-    """Scores of the autograded exercises, a line a student, bonus points behind a plus."""
-    width = max(len(s.student) for s in class_) + 2
-    head = f"{'student':<{width}}" + "".join(f"{stem:>20}" for stem in stems) + "  "
-    lines = [head + "what this sample shows"]
+def as_table(reports: list[ClassReport], class_: list[Sample]) -> str:
+    """A line per student: the scores of the autograded exercises by chapter, bonus points behind a plus."""
+    width = max(len(sample.student) for sample in class_) + 2
+    head = "".join(f"{report.assignment:>20}" for report in reports)
+    lines = [f"{'student':<{width}}{head}  what this sample shows"]
     for sample in class_:
-        cells = []
-        for stem in stems:
-            mine = [
-                r
-                for r in rows
-                if r["student"] == sample.student and r["chapter"] == stem and r["exercise"] != "written question"
-            ]
-            if mine[0]["status"] != "graded":
-                cells.append({"not handed in": "-"}.get(mine[0]["status"], "failed: 0"))
-                continue
-            points = sum(r["points"] for r in mine if not r["bonus"])
-            maximum = sum(r["max_points"] for r in mine if not r["bonus"])
-            bonus = sum(r["points"] for r in mine if r["bonus"])
-            late = " late" if mine[0]["hours_late"] else ""
-            cells.append(f"{points:g}/{maximum:g}" + (f" +{bonus:g}" if bonus else "") + late)
-        lines.append(f"{sample.student:<{width}}" + "".join(f"{cell:>20}" for cell in cells) + f"  {sample.about}")
+        cells = "".join(f"{_points(report, sample.student):>20}" for report in reports)
+        lines.append(f"{sample.student:<{width}}{cells}  {sample.about}")
     return "\n".join(lines)
+
+
+def _points(report: ClassReport, name: str) -> str:
+    student = next(student for student in report.students if student.name == name)
+    if student.status != GRADED:
+        return "-" if student.status == NOT_HANDED_IN else "failed: 0"
+    got = {"code": 0.0, "bonus": 0.0}
+    for exercise in report.exercises:
+        if exercise.kind in got:
+            got[exercise.kind] += student.submission.grades[exercise.notebook, exercise.cell].score
+    most = sum(exercise.max_score for exercise in report.exercises if exercise.kind == "code")
+    bonus, late = f" +{got['bonus']:g}" if got["bonus"] else "", " late" if student.hours_late else ""
+    return f"{got['code']:g}/{most:g}{bonus}{late}"
 
 
 def say(text: str) -> None:

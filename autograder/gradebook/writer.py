@@ -6,8 +6,9 @@ is as fast as an empty one. To enter a result again changes nothing.
 
 from __future__ import annotations
 
+import contextlib
 import datetime
-from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import sqlalchemy
 from nbgrader.api import Comment, Grade, Gradebook, MissingEntry, Student, SubmittedAssignment, SubmittedNotebook
@@ -24,19 +25,12 @@ INDEXES = [
 ]
 
 
-@dataclass(frozen=True)
-class _Notebook:
+class _Notebook(NamedTuple):
     """What the gradebook has of one notebook of an assignment: ids by the names of the cells."""
 
     id: str
     grades: dict[str, str]
     comments: dict[str, str]
-
-
-@dataclass
-class _Assignment:
-    id: str
-    notebooks: dict[str, _Notebook] = field(default_factory=dict)
 
 
 class Writer:
@@ -45,7 +39,7 @@ class Writer:
     def __init__(self, db_url: str, course_id: str, late=None):
         self._gradebook = Gradebook(db_url, course_id)
         self._db, self._late = self._gradebook.db, late
-        self._assignments: dict[str, _Assignment] = {}
+        self._assignments: dict[str, tuple[str, dict[str, _Notebook]]] = {}  # ids, and notebooks by name
         _make_indexes(self._gradebook.engine)
 
     def __enter__(self):
@@ -77,45 +71,30 @@ class Writer:
     def enter(self, assignment: str, student: str, timestamp: datetime.datetime | None, notebooks: dict) -> None:
         """Enter all scores, comments and penalties of a submission. Raises MissingEntry for an unknown assignment.
 
-        notebooks: by name, as `work.grade` gives them
+        notebooks: by name, as `grade_submission.grade` gives them
         """
         known = self._known(assignment)
         try:
-            self._enter_whole(known, student, timestamp, notebooks)
-        except sqlalchemy.exc.IntegrityError:  # somebody else made the same rows in between: now they are there
-            self._enter_whole(known, student, timestamp, notebooks)
+            self._enter_whole(*known, student, timestamp, notebooks)
+        except sqlalchemy.exc.IntegrityError:  # another grader made the same rows in between: now they are there
+            self._enter_whole(*known, student, timestamp, notebooks)
 
-    def _enter_whole(self, assignment: _Assignment, student: str, timestamp, notebooks: dict) -> None:
+    def _enter_whole(self, *submission) -> None:
         try:
-            self._enter(assignment, student, timestamp, notebooks)
+            self._enter(*submission)
             self._db.commit()
         finally:
             self._forget()  # what was not committed is not there
 
-    def _enter(self, assignment: _Assignment, student: str, timestamp, notebooks: dict) -> None:
-        submission = (
-            self._db.query(SubmittedAssignment)
-            .filter(SubmittedAssignment.assignment_id == assignment.id, SubmittedAssignment.student_id == student)
-            .one_or_none()
-        )
-        if submission is None:
-            submission = SubmittedAssignment(assignment_id=assignment.id, student_id=student)
-            self._db.add(submission)
+    def _enter(self, assignment: str, plans: dict[str, _Notebook], student: str, timestamp, notebooks: dict) -> None:
+        submission, _ = self._row(SubmittedAssignment, assignment_id=assignment, student_id=student)
         if timestamp is not None:
             submission.timestamp = timestamp
         self._db.flush()
-        for name, plan in assignment.notebooks.items():
+        for name, plan in plans.items():
             result = notebooks[name]
-            entry = (
-                self._db.query(SubmittedNotebook)
-                .filter(SubmittedNotebook.notebook_id == plan.id, SubmittedNotebook.assignment_id == submission.id)
-                .one_or_none()
-            )
-            is_new = entry is None
-            if is_new:
-                entry = SubmittedNotebook(notebook_id=plan.id, assignment_id=submission.id)
-                self._db.add(entry)
-                self._db.flush()
+            entry, is_new = self._row(SubmittedNotebook, notebook_id=plan.id, assignment_id=submission.id)
+            self._db.flush()
             self._enter_grades(entry.id, is_new, plan.grades, result)
             self._enter_comments(entry.id, is_new, plan.comments, result)
             entry.late_submission_penalty = None  # a new one is found below; a missing notebook has none
@@ -124,6 +103,14 @@ class Writer:
                 self._db.refresh(entry, ["score"])
                 entry.late_submission_penalty = self._late(student, entry, submission.total_seconds_late)
 
+    def _row(self, table, **ids: str) -> tuple:
+        """The row with these ids, and whether it is a new one."""
+        row = self._db.query(table).filter_by(**ids).one_or_none()
+        if row is not None:
+            return row, False
+        self._db.add(row := table(**ids))
+        return row, True
+
     def _enter_grades(self, notebook: str, is_new: bool, cells: dict[str, str], result: dict) -> None:
         have, rows = {} if is_new else self._have(Grade, notebook), []
         for name, cell in cells.items():
@@ -131,15 +118,8 @@ class Writer:
             grade = have.get(cell)
             look = not result["missing"] and (score is None or suspect)
             if grade is None:
-                rows.append(
-                    {
-                        "cell_id": cell,
-                        "notebook_id": notebook,
-                        "auto_score": score,
-                        "extra_credit": extra,
-                        "needs_manual_grade": look,
-                    }
-                )
+                ids = {"cell_id": cell, "notebook_id": notebook}
+                rows.append({**ids, "auto_score": score, "extra_credit": extra, "needs_manual_grade": look})
             else:
                 grade.auto_score, grade.extra_credit = score, extra if extra is not None else grade.extra_credit
                 grade.needs_manual_grade = look or not result["missing"] and grade.manual_score is not None
@@ -162,20 +142,18 @@ class Writer:
         if rows:
             self._db.execute(sqlalchemy.insert(table.__table__), rows)
 
-    def _known(self, name: str) -> _Assignment:
+    def _known(self, name: str) -> tuple[str, dict[str, _Notebook]]:
         if name not in self._assignments:
             found = self._gradebook.find_assignment(name)
-            self._assignments[name] = _Assignment(
-                found.id,
-                {
-                    notebook.name: _Notebook(
-                        notebook.id,
-                        {cell.name: cell.id for cell in [*notebook.grade_cells, *notebook.task_cells]},
-                        {cell.name: cell.id for cell in [*notebook.solution_cells, *notebook.task_cells]},
-                    )
-                    for notebook in found.notebooks
-                },
-            )
+            notebooks = {
+                notebook.name: _Notebook(
+                    notebook.id,
+                    {cell.name: cell.id for cell in [*notebook.grade_cells, *notebook.task_cells]},
+                    {cell.name: cell.id for cell in [*notebook.solution_cells, *notebook.task_cells]},
+                )
+                for notebook in found.notebooks
+            }
+            self._assignments[name] = found.id, notebooks
         return self._assignments[name]
 
     def _forget(self) -> None:
@@ -186,22 +164,22 @@ class Writer:
 
 def _make_indexes(engine) -> None:
     """Add the indexes that are not there; where the gradebook may not be altered, it works without them."""
-    with engine.connect() as connection:
-        for table, column in INDEXES:
-            try:
-                connection.execute(
-                    sqlalchemy.text(f"CREATE INDEX IF NOT EXISTS attention_{table}_{column} ON {table} ({column})")
-                )
-                connection.commit()
-            except (sqlalchemy.exc.OperationalError, sqlalchemy.exc.ProgrammingError):
-                connection.rollback()
+    for table, column in INDEXES:
+        index = f"CREATE INDEX IF NOT EXISTS attention_{table}_{column} ON {table} ({column})"
+        with (
+            contextlib.suppress(sqlalchemy.exc.OperationalError, sqlalchemy.exc.ProgrammingError),
+            engine.begin() as connection,
+        ):
+            connection.execute(sqlalchemy.text(index))
 
 
 def _official_cells(notebook) -> list[ReleasedCell]:
     """The gradebook's record of a notebook's cells."""
-    grades = {cell.name: cell for cell in notebook.grade_cells}
-    solutions, tasks = ({cell.name for cell in cells} for cells in (notebook.solution_cells, notebook.task_cells))
-    points = {cell.name: cell.max_score for cell in [*notebook.grade_cells, *notebook.task_cells]}
+    grades, solutions, tasks = (
+        {cell.name: cell for cell in cells}
+        for cells in (notebook.grade_cells, notebook.solution_cells, notebook.task_cells)
+    )
+    points = {name: cell.max_score for name, cell in {**grades, **tasks}.items()}
     return [
         ReleasedCell(
             cell.name,

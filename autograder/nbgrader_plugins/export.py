@@ -1,47 +1,26 @@
 """Grades for other programs: `python -m autograder export by-exercise | canvas | moodle [ASSIGNMENT ...] --to FILE`.
 
 A score is what counts: by hand where a human gave one, with extra credit, less the penalty for lateness, and never
-below zero, as in nbgrader's own export. Who handed nothing in has an empty field and no zero: what that is worth is not
-ours to say. They are export plugins of nbgrader, which its configuration may name, too.
+below zero, as in nbgrader's own export. A student who handed nothing in has an empty field, not a zero: what that is
+worth is for the instructor to say. These are export plugins, which nbgrader's configuration may name as well.
 """
 
 from __future__ import annotations
 
-import csv
 import logging
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 
-import sqlalchemy
-from nbgrader.api import (
-    Assignment,
-    BaseCell,
-    Grade,
-    Gradebook,
-    Notebook,
-    Student,
-    SubmittedAssignment,
-    SubmittedNotebook,
-)
+from nbgrader.api import Gradebook
 from nbgrader.plugins import ExportPlugin
 from traitlets import Unicode
 from traitlets.config import Config
 
 from autograder.course.cells import exercise_of
-from autograder.course.folder import course_folder, existing_gradebook
 from autograder.errors import CourseError
-from autograder.reports.text import harmless
-
-
-@dataclass
-class _Scores:
-    """What one assignment has: by student, and by student and (notebook, cell)."""
-
-    name: str
-    maximum: float
-    cells: dict[tuple[str, str], float] = field(default_factory=dict)  # to the most it can give
-    totals: dict[str, tuple[float, float, bool]] = field(default_factory=dict)  # score, penalty, whether all is graded
-    points: dict[tuple[str, str, str], float] = field(default_factory=dict)
+from autograder.gradebook import scores
+from autograder.gradebook.scores import Scores
+from autograder.reports import csv_table
 
 
 class _Table(ExportPlugin):
@@ -51,66 +30,49 @@ class _Table(ExportPlugin):
 
     def export(self, gradebook: Gradebook) -> None:
         wanted, chosen = set(map(str, self.assignment)), set(map(str, self.student))
-        scores = [
-            _scores(gradebook, assignment)
-            for assignment in gradebook.assignments
-            if not wanted or assignment.name in wanted
-        ]
-        unknown = wanted - {found.name for found in scores}
-        if unknown:
+        names = [assignment.name for assignment in gradebook.assignments]
+        if unknown := wanted.difference(names):
             raise CourseError(f"the gradebook has no assignment called {', '.join(sorted(unknown))}")
-        students = [
-            student
-            for student in gradebook.db.query(Student).order_by(Student.id)
-            if not chosen or student.id in chosen
-        ]
-        open_ = sum(
-            not done
-            for found in scores
-            for student, (_, _, done) in found.totals.items()
-            if not chosen or student in chosen
+        found = [scores.read(gradebook, name) for name in names if not wanted or name in wanted]
+        students = [student for student in scores.students(gradebook) if not chosen or student.id in chosen]
+        waiting = sum(
+            one.submissions[student.id].to_grade
+            for one in found
+            for student in students
+            if student.id in one.submissions
         )
-        if open_:
-            self.log.warning("%d submissions wait for a human: their scores are not final", open_)
+        if waiting:
+            self.log.warning("%d submissions wait for a human: their scores are not final", waiting)
         place = self.to or self.default
-        with open(place, "w", newline="", encoding="utf-8") as file:
-            csv.writer(file).writerows(self.rows(students, scores))
+        csv_table.write(place, self.rows(students, found))
         self.log.info("%d students in %s", len(students), place)
 
-    def rows(self, students: list[Student], scores: list[_Scores]):
+    def rows(self, students: list, found: list[Scores]) -> Iterator[list]:
+        """The table, its head first. students: as `scores.students` gives them"""
         raise NotImplementedError
 
 
 class ByExercise(_Table):
-    """One row a student. Of each assignment: a column for every graded cell, the penalty, and what counts."""
+    """One row per student. Of each assignment: a column for every graded cell, the penalty, and what counts."""
 
     default = "grades_by_exercise.csv"
 
-    def rows(self, students, scores):
-        yield [
-            "student_id",
-            "last_name",
-            "first_name",
-            "email",
-            *(
-                title
-                for found in scores
-                for title in (
-                    *(
-                        f"{found.name}: {exercise_of(cell) or cell} ({most:g})"
-                        for (_, cell), most in found.cells.items()
-                    ),
-                    f"{found.name}: late penalty",
-                    f"{found.name}: total ({found.maximum:g})",
-                )
-            ),
-        ]
+    def rows(self, students, found):
+        head = ["student_id", "last_name", "first_name", "email"]
+        for one in found:
+            names = {cell: exercise_of(cell.name) or cell.name for cell in one.cells}
+            head += [f"{one.assignment}: {name} ({cell.max_score:g})" for cell, name in names.items()]
+            head += [f"{one.assignment}: late penalty", f"{one.assignment}: total ({one.max_score:g})"]
+        yield head
         for student in students:
-            row = [*map(harmless, (student.id, student.last_name, student.first_name, student.email))]
-            for found in scores:
-                total = found.totals.get(student.id)
-                row += [_number(found.points.get((student.id, *cell))) for cell in found.cells]
-                row += ["", ""] if total is None else [_number(total[1]), _number(_counts(total))]
+            row = list(student)
+            for one in found:
+                submission = one.submissions.get(student.id)
+                grades = submission.grades if submission else {}
+                for cell in one.cells:
+                    grade = grades.get((cell.notebook, cell.name))
+                    row.append(grade and _number(grade.score))
+                row += [_number(submission.penalty), _number(submission.total)] if submission else ["", ""]
             yield row
 
 
@@ -118,27 +80,19 @@ class Canvas(_Table):
     """Canvas's import of grades (Gradebook, Import).
 
     The columns are those that Canvas reads: Student, ID, SIS User ID, SIS Login ID, Section, then assignments; a second
-    row has the points possible. Source: `lib/gradebook_importer.rb` of instructure/canvas-lms. nbgrader's id of a
-    student is the login; Canvas finds students by it where ID is empty. An assignment is found by its title or
-    created.
+    row has the points possible. Source: `lib/gradebook_importer.rb` of instructure/canvas-lms. The login is nbgrader's
+    id of a student; Canvas finds students by it where ID is empty. It finds an assignment by its title, or makes it.
     """
 
     default = "canvas.csv"
     section = Unicode("", help="The section that students are in; may be empty.").tag(config=True)
 
-    def rows(self, students, scores):
-        yield ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(found.name for found in scores)]
-        yield ["    Points Possible", "", "", "", "", *(_number(found.maximum) for found in scores)]
+    def rows(self, students, found):
+        yield ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(one.assignment for one in found)]
+        yield ["    Points Possible", "", "", "", "", *(_number(one.max_score) for one in found)]
         for student in students:
             name = ", ".join(filter(None, (student.last_name, student.first_name))) or student.id
-            yield [
-                harmless(name),
-                "",
-                "",
-                harmless(student.id),
-                self.section,
-                *(_number(_counts(found.totals.get(student.id))) for found in scores),
-            ]
+            yield [name, "", "", student.id, self.section, *_totals(student, found)]
 
 
 class Moodle(_Table):
@@ -151,69 +105,32 @@ class Moodle(_Table):
 
     default = "moodle.csv"
 
-    def rows(self, students, scores):
-        yield [
-            "First name",
-            "Last name",
-            "ID number",
-            "Email address",
-            *(f"Assignment: {found.name} (Real)" for found in scores),
-        ]
+    def rows(self, students, found):
+        items = [f"Assignment: {one.assignment} (Real)" for one in found]
+        yield ["First name", "Last name", "ID number", "Email address", *items]
         for student in students:
-            yield [
-                *map(harmless, (student.first_name, student.last_name, student.id, student.email)),
-                *(_number(_counts(found.totals.get(student.id))) for found in scores),
-            ]
+            yield [student.first_name, student.last_name, student.id, student.email, *_totals(student, found)]
 
 
-def _counts(total: tuple[float, float, bool] | None) -> float | None:
-    return None if total is None else max(0.0, total[0] - total[1])
+def _totals(student, found: list[Scores]) -> list[float | None]:
+    submissions = (one.submissions.get(student.id) for one in found)
+    return [submission and _number(submission.total) for submission in submissions]
 
 
-def _number(value: float | None) -> str:
-    """Two places, as learning platforms keep them."""
-    return "" if value is None else f"{value:.2f}".rstrip("0").rstrip(".")
-
-
-def _scores(gradebook: Gradebook, assignment: Assignment) -> _Scores:
-    """Three questions to the database, however many students there are."""
-    found, db = _Scores(assignment.name, assignment.max_score), gradebook.db
-    for notebook in assignment.notebooks:
-        for cell in [*notebook.grade_cells, *notebook.task_cells]:
-            found.cells[notebook.name, cell.name] = cell.max_score
-    for student, score, penalty, waits in db.query(
-        SubmittedAssignment.student_id,
-        SubmittedAssignment.score,
-        SubmittedAssignment.late_submission_penalty,
-        SubmittedAssignment.needs_manual_grade,
-    ).filter(SubmittedAssignment.assignment_id == assignment.id):
-        found.totals[student] = score, penalty, not waits
-    for student, notebook, cell, score in (
-        db.query(SubmittedAssignment.student_id, Notebook.name, BaseCell.name, Grade.score)
-        .select_from(Grade)
-        .join(SubmittedNotebook, Grade.notebook_id == SubmittedNotebook.id)
-        .join(SubmittedAssignment, SubmittedNotebook.assignment_id == SubmittedAssignment.id)
-        .join(Notebook, SubmittedNotebook.notebook_id == Notebook.id)
-        .join(BaseCell, Grade.cell_id == BaseCell.id)
-        .filter(SubmittedAssignment.assignment_id == assignment.id)
-    ):
-        found.points[student, notebook, cell] = score
-    return found
+def _number(value: float) -> float:
+    """Two places, as learning platforms keep them, and none where there is nothing behind the point."""
+    value = round(value, 2)
+    return int(value) if value == int(value) else value
 
 
 FORMATS = {"by-exercise": ByExercise, "canvas": Canvas, "moodle": Moodle}
 
 
-def run(kind: str, assignments: list[str], course: Path | None, to: Path) -> int:
+def write(kind: str, assignments: list[str], course: Path | None, to: Path) -> None:
     """Write the table of that kind. Raises CourseError with a line that says why there is none."""
-    db_url = existing_gradebook((course or course_folder()).resolve())
     exporter = FORMATS[kind](to=str(to), config=Config({"ExportPlugin": {"assignment": assignments}}))
-    exporter.log = logging.getLogger("autograder.nbgrader_plugins.export")
+    exporter.log = logging.getLogger(__name__)
     logging.basicConfig(format="autograder: %(message)s")
-    try:
-        with Gradebook(db_url, "attention") as gradebook:
-            exporter.export(gradebook)
-    except (OSError, sqlalchemy.exc.SQLAlchemyError) as error:
-        raise CourseError(f"{to}: {getattr(error, 'strerror', None) or error}") from None
+    with scores.opened(course) as gradebook:
+        exporter.export(gradebook)
     print(to)
-    return 0

@@ -58,27 +58,26 @@ class SafeExtractor(ExtractorPlugin):
                 if member.is_dir():
                     continue
                 problem = member_problem(member, left)
+                if not problem:
+                    left[0] -= 1
+                    left[1] -= member.file_size
+                    try:
+                        with archive.open(member) as stream:
+                            content = stream.read(member.file_size + 1)
+                        self._put(content, into / PurePosixPath(member.filename), left, depth)
+                    except (zipfile.BadZipFile, OSError, EOFError, RuntimeError, ValueError) as error:
+                        problem = f"cannot be unpacked ({getattr(error, 'strerror', None) or error})"
                 if problem:
                     self.log.warning("Left out of %s: %.100r %s", name, member.filename, problem)
-                    continue
-                left[0] -= 1
-                left[1] -= member.file_size
-                try:
-                    with archive.open(member) as stream:
-                        content = stream.read(member.file_size + 1)
-                except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError, ValueError) as error:
-                    self.log.warning("Left out of %s: %.100r cannot be read (%s)", name, member.filename, error)
-                    continue
-                place = into / PurePosixPath(member.filename)
-                if place.suffix.lower() == ".zip" and depth < MAX_DEPTH:
-                    self._unpack(content, place.with_suffix(""), member.filename, left, depth + 1)
-                    continue
-                try:
-                    place.parent.mkdir(parents=True, exist_ok=True)
-                    with place.open("xb") as file:
-                        file.write(content)
-                except OSError as error:  # a second file of that name, or a file where a folder should be
-                    self.log.warning("Left out of %s: %.100r (%s)", name, member.filename, error.strerror)
+
+    def _put(self, content: bytes, place: Path, left: list[int], depth: int) -> None:
+        """Write one member. Raises OSError where a file of that name is, or a file where a folder should be."""
+        if place.suffix.lower() == ".zip" and depth < MAX_DEPTH:
+            self._unpack(content, place.with_suffix(""), place.name, left, depth + 1)
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
+        with place.open("xb") as file:
+            file.write(content)
 
 
 def member_problem(member: zipfile.ZipInfo, left: list[int]) -> str | None:

@@ -1,11 +1,13 @@
 """The command line says in one line what was wrong, and exits with something else than zero."""
 
+import os
 import subprocess
 import sys
 
 import pytest
+from nbgrader.api import Gradebook
 
-from autograder.course.folder import ROOT
+from autograder.course.folder import COURSE_DIR, ROOT
 
 
 def run(*arguments):
@@ -30,3 +32,17 @@ def test_help_lists_the_commands():
     assert done.returncode == 0
     for command in ("assemble", "release", "grade", "report", "try", "doctor"):
         assert command in done.stdout
+
+
+def test_nbgraders_own_commands_find_the_course_from_the_root_of_the_checkout(tmp_path):
+    with Gradebook(f"sqlite:///{tmp_path / 'gradebook.db'}", "attention") as gradebook:
+        gradebook.add_student("ada")
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("JUPYTER_")}
+    done = subprocess.run(
+        [sys.executable, "-m", "nbgrader", "db", "student", "list"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**environment, COURSE_DIR: str(tmp_path)},
+    )
+    assert "There are 1 students" in done.stdout and "ada" in done.stdout, done.stderr

@@ -176,7 +176,7 @@ def test_an_assignment_that_nobody_handed_in_is_told_of(course, capsys):
     assert "sofmax: nothing was handed in" in capsys.readouterr().err
 
 
-# Several machines ---------------------------------------------------------------------------------------------------
+# Several machines ----------------------------------------------------------------------------------------------------
 
 
 @contextlib.contextmanager
@@ -322,7 +322,7 @@ def make(folder: Path) -> Path:
     return folder
 
 
-# Killed -------------------------------------------------------------------------------------------------------------
+# Killed ----------------------------------------------------------------------------------------------------
 
 
 def wait_until(true, words=lambda: ""):
@@ -433,14 +433,14 @@ def test_a_submission_that_ends_its_worker_is_named_and_the_others_are_graded(co
     """What no submission should be able to do: the pool gives up on it after a few tries, and goes on."""
     names = sorted(folder.name for folder in (course / "submitted").iterdir())
     grader = run._grader(small_course.ASSIGNMENT, course, False, None)
-    whole = pools.work.grade
+    whole = pools.grade_submission.grade
 
     def die(common, submission, many=True):
         if names[2].encode() in submission:
             raise MemoryError
         return whole(common, submission, False)
 
-    monkeypatch.setattr(pools.work, "grade", die)
+    monkeypatch.setattr(pools.grade_submission, "grade", die)
     grader.pool = pools.InThisProcess()
     with pytest.raises(Exception, match=names[2]):
         grader.grade(grader.due())

@@ -1,6 +1,7 @@
 """The shipped class, graded with stock nbgrader commands from release to feedback, CSV and formgrader."""
 
 import csv
+import os
 import re
 import subprocess
 import sys
@@ -8,11 +9,13 @@ import zipfile
 
 import nbformat
 import pytest
+from nbgrader.api import Gradebook
 
 from autograder.course import catalog, release
-from autograder.course.folder import ROOT
+from autograder.course.folder import GRADEBOOK_URL, ROOT
 from autograder.demo import sample_class
 from autograder.errors import CourseError
+from autograder.reports import csv_table, read
 
 pytestmark = pytest.mark.slow
 
@@ -21,8 +24,24 @@ STEMS = ("dot_products", "softmax", "attention", "kv_cache")
 
 
 @pytest.fixture(scope="session")
-def graded(tmp_path_factory):
-    """The course folder after `make grade`, and what the command printed."""
+def real_gradebook(tmp_path_factory):
+    """A real course's gradebook, in which one of the names is a student's; and its bytes before."""
+    path = tmp_path_factory.mktemp("real") / "gradebook.db"
+    with Gradebook(f"sqlite:///{path}", "attention") as gradebook:
+        gradebook.add_assignment("softmax")
+        gradebook.add_notebook("softmax", "softmax")
+        gradebook.add_grade_cell("check-softmax", "softmax", "softmax", max_score=8, cell_type="code")
+        gradebook.add_student("ada")
+        gradebook.add_submission("softmax", "ada")
+        gradebook.find_grade("check-softmax", "softmax", "softmax", "ada").auto_score = 0.25
+        gradebook.db.commit()
+    return path, path.read_bytes()
+
+
+@pytest.fixture(scope="session")
+def graded(tmp_path_factory, real_gradebook):
+    """The course folder after `make grade`, and what the command printed. GRADEBOOK_URL names a real gradebook, as it
+    may where a course is under way."""
     course = tmp_path_factory.mktemp("course")
     done = subprocess.run(
         [sys.executable, "-m", "autograder", "sample", *STEMS, "--course", str(course)],
@@ -30,6 +49,7 @@ def graded(tmp_path_factory):
         capture_output=True,
         text=True,
         timeout=1800,
+        env={**os.environ, GRADEBOOK_URL: f"sqlite:///{real_gradebook[0]}"},
     )
     assert done.returncode == 0, done.stderr
     return course, done.stdout
@@ -37,18 +57,26 @@ def graded(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def rows(graded):
+    """By student and exercise: what grades.csv has as its points, and all else that the report says."""
     with (graded[0] / "grades.csv").open(newline="") as file:
-        return {
-            (r["student"], f"written {r['chapter']}" if r["exercise"] == "written question" else r["exercise"]): r
-            for r in csv.DictReader(file)
-        }
+        table = {row["student_id"]: row for row in csv.DictReader(file)}
+    found = {}
+    for stem in STEMS:
+        for row in csv_table.report_rows(read.gather(stem, graded[0])):
+            (column,) = [name for name in table["ada"] if name.startswith(f"{stem}: {row['exercise']} (")]
+            found[row["student"], row["exercise"]] = {**row, "points": table[row["student"]][column]}
+    return found
+
+
+def test_a_real_gradebook_is_not_touched(graded, real_gradebook):
+    path, before = real_gradebook
+    assert path.read_bytes() == before
 
 
 def points(rows, student, exercise):
     return float(rows[student, exercise]["points"])
 
 
-EXERCISES = [name for stem in STEMS for name in catalog.exercises_of(stem)]
 CHAPTERS = {
     sample.student: tuple(stem for stem in STEMS if stem in (sample.chapters or STEMS))
     for sample in sample_class.samples()
@@ -84,7 +112,7 @@ def test_partial_work_gets_what_was_done(rows):
 
 
 def test_an_empty_submission_gets_nothing(rows):
-    assert sum(points(rows, "chiara", name) for name in EXERCISES) == 0
+    assert sum(points(rows, "chiara", name) for name in handed_in("chiara")) == 0
 
 
 def test_named_mistakes_cost_their_properties_and_nothing_else(rows):
@@ -124,19 +152,19 @@ def test_a_cell_that_ends_the_process_costs_what_builds_on_it_and_nothing_else(r
 
 
 def test_what_was_not_handed_in_is_said(rows):
-    assert rows["ivo", "softmax"]["status"] == "not handed in"
+    assert rows["ivo", "softmax"]["status"] == "not handed in" and rows["ivo", "softmax"]["points"] == ""
     assert points(rows, "ivo", "dot") == catalog.exercise("dot").points
 
 
 def test_lateness_is_recorded(rows):
-    assert float(rows["dmitri", "softmax"]["hours_late"]) == 48
-    assert rows["ada", "softmax"]["hours_late"] == ""
+    assert rows["dmitri", "softmax"]["hours_late"] == 48
+    assert rows["ada", "softmax"]["hours_late"] == 0
 
 
 def test_written_answers_wait_for_a_human_and_no_answer_is_zero(rows):
-    assert rows["ada", "written softmax"]["status"] == "to be graded by hand"
-    assert rows["ada", "written softmax"]["points"] == ""
-    assert float(rows["chiara", "written softmax"]["points"]) == 0
+    waiting, empty = rows["ada", "written-softmax"], rows["chiara", "written-softmax"]
+    assert waiting["to_grade"] == "yes" and waiting["auto_score"] is waiting["manual_score"] is None
+    assert empty["to_grade"] == "no" and points(rows, "chiara", "written-softmax") == empty["auto_score"] == 0
 
 
 def test_a_real_course_is_never_taken_for_the_sample_class(tmp_path):

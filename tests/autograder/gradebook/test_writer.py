@@ -8,7 +8,9 @@ import pytest
 import sqlalchemy
 from nbgrader.api import Gradebook, MissingEntry
 
-from autograder.gradebook import writer
+from autograder.__main__ import main
+from autograder.course.folder import GRADEBOOK_URL
+from autograder.gradebook import scores, writer
 from autograder.gradebook.writer import INDEXES, Writer
 from tests import postgres
 
@@ -112,6 +114,37 @@ def test_entered_again_nothing_changes_and_nothing_is_doubled(url):
             for table in ("submitted_assignment", "submitted_notebook", "grade", "comment")
         }
     assert counts == {"submitted_assignment": 1, "submitted_notebook": 1, "grade": 4, "comment": 3}
+
+
+@BOTH
+def test_report_and_export_read_what_was_entered_wherever_it_is(url, tmp_path, monkeypatch, capsys):
+    with Writer(url, "attention", late=lambda student, notebook, seconds: 1.5) as into:
+        into.enter("softmax", "ada", DUE + datetime.timedelta(hours=2), RESULT)
+    course, table = tmp_path / "course", tmp_path / "table.csv"
+    monkeypatch.setenv(GRADEBOOK_URL, url)
+    with scores.opened(course) as gradebook:
+        read = scores.read(gradebook, "softmax").submissions["ada"]
+    found = entered(url)
+    assert read.grades["softmax", "check-b"] == scores.Grade(2.5, 0.0, None, 2.5, False)
+    assert {cell: tuple(grade[1:]) for (_, cell), grade in read.grades.items()} == found["grades"]
+    assert (read.total, read.penalty, read.seconds_late) == (found["score"] - 1.5, found["penalty"], found["late"])
+    assert main(["report", "softmax", "--course", str(course)]) == 0
+    assert "1 of 1 student handed in; 1 graded." in capsys.readouterr().out
+    assert main(["export", "by-exercise", "--course", str(course), "--to", str(table)]) == 0
+    assert table.read_text().splitlines()[1].endswith("4,2.5,0,0,1.5,5") and not course.exists()
+
+
+def test_a_grade_whose_cell_is_gone_counts_as_it_does_for_nbgrader(url, tmp_path):
+    with Writer(url, "attention") as into:
+        into.enter("softmax", "ada", DUE, RESULT)
+        gone = into._db.execute(sqlalchemy.text("SELECT id FROM base_cell WHERE name = 'check-a'")).scalar()
+        for table in ("grade_cells", "base_cell"):
+            into._db.execute(sqlalchemy.text(f"DELETE FROM {table} WHERE id = '{gone}'"))
+        into._db.commit()
+    with scores.opened(tmp_path) as gradebook:
+        read = scores.read(gradebook, "softmax")
+        assert read.submissions["ada"].total == gradebook.find_submission("softmax", "ada").score == 6.5
+    assert len(read.cells) == 3
 
 
 def test_what_a_human_entered_stays_and_waits_for_a_look(url):

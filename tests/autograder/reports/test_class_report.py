@@ -16,10 +16,10 @@ import sqlalchemy
 from nbgrader.api import Gradebook
 
 from autograder.__main__ import main
-from autograder.course.folder import ROOT
+from autograder.course.folder import GRADEBOOK_URL, ROOT
 from autograder.errors import CourseError
-from autograder.reports import html_page, model
-from autograder.reports import text as class_text
+from autograder.reports import command, csv_table, html_page, model, read
+from autograder.reports.text import as_text
 
 DUE = datetime.datetime(2026, 9, 30, 18, 0)
 HOSTILE = '=cmd|"/c calc"!A1 <img src=x onerror="document.title=1"><script>document.title=2</script>\x1b[2J\u202eevil'
@@ -31,6 +31,12 @@ CELLS = [
     ("check-stretch", "code", 0),
     ("written-toy", "markdown", 3),
 ]
+# Of the CSV file, in this order.
+COLUMNS = (
+    "student last_name first_name assignment notebook exercise kind status score max_score auto_score manual_score "
+    "extra_credit to_grade hours_late late_penalty passed properties failed_properties misconceptions reason seconds "
+    "review"
+).split()
 
 
 def answer(name, *passed, misconceptions=(), reason=None, not_done=False):
@@ -129,7 +135,7 @@ class Course:
         self.gradebook.db.commit()
 
     def report(self):
-        return model.gather("toy", self.folder)
+        return read.gather("toy", self.folder)
 
     def student(self, name):
         return next(student for student in self.report().students if student.name == name)
@@ -219,7 +225,7 @@ def test_a_penalty_takes_no_more_than_there_is(course):
 def test_what_a_human_gave_counts_instead_and_extra_credit_on_top(class_):
     class_.by_hand("ben", "check-mix", manual_score=3.5, extra_credit=0.25)
     assert class_.student("ben").total == 3.75 + 2 - 1.5
-    row = next(r for r in class_text.rows(class_.report()) if (r["student"], r["exercise"]) == ("ben", "mix"))
+    row = next(r for r in csv_table.report_rows(class_.report()) if (r["student"], r["exercise"]) == ("ben", "mix"))
     assert (row["score"], row["auto_score"], row["manual_score"], row["extra_credit"]) == (3.75, 2, 3.5, 0.25)
 
 
@@ -244,7 +250,7 @@ def test_the_most_frequent_misconception_comes_first(course):
 
 
 def test_the_terminal_says_all_of_it(class_):
-    text = class_text.as_text(class_.report())
+    text = as_text(class_.report())
     for words in (
         "4 of 5 students handed in; 3 graded.",
         "of 9 points: median 2.5, mean 5, from 0 to 12.5",
@@ -328,7 +334,7 @@ def test_a_damaged_record_is_told_of_and_the_scores_stand(course, what):
     course.grade("ada", DAMAGED.get(what), mix=4)
     ada = course.student("ada")
     assert ada.total == 4 and len(ada.problems) == 1 and "results.json" in ada.problems[0]
-    assert html_page.as_html(course.report()) and class_text.as_text(course.report())
+    assert html_page.as_html(course.report()) and as_text(course.report())
 
 
 def test_a_record_that_is_a_link_is_not_followed(course, tmp_path):
@@ -358,10 +364,10 @@ def test_no_cell_of_the_csv_begins_a_formula(course, tmp_path, begin):
     course.enrol(f"{begin.strip()}-1+1")
     found = results(answer("mix", 0, 1, misconceptions={0: evil}, reason=evil), notes=[evil], general=[evil])
     course.grade("ada", found, mix=2)
-    class_text.write_csv(course.report(), tmp_path / "t.csv")
+    csv_table.write_report(course.report(), tmp_path / "t.csv")
     with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
         rows = list(csv.DictReader(file))
-    assert len(rows) == 2 * len(CELLS) and rows[0].keys() == class_text.COLUMNS.keys()
+    assert len(rows) == 2 * len(CELLS) and list(rows[0]) == COLUMNS
     for row in rows:
         for cell in row.values():
             for part in re.split("[;\t\n]", cell):  # borders of cells, to some
@@ -370,7 +376,7 @@ def test_no_cell_of_the_csv_begins_a_formula(course, tmp_path, begin):
 
 
 def test_the_csv_has_the_numbers(class_, tmp_path):
-    class_text.write_csv(class_.report(), tmp_path / "t.csv")
+    csv_table.write_report(class_.report(), tmp_path / "t.csv")
     with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
         rows = {(row["student"], row["exercise"]): row for row in csv.DictReader(file)}
     assert len(rows) == 5 * len(CELLS)
@@ -408,7 +414,7 @@ def test_no_text_moves_the_cursor_or_turns_letters_around(course):
         ),
         mix=2,
     )
-    text = class_text.as_text(course.report())
+    text = as_text(course.report())
     assert all(letter.isprintable() or letter == "\n" for letter in text)
     assert "evil" in text and "- a b \N{REPLACEMENT CHARACTER}c" in text
 
@@ -460,7 +466,7 @@ def test_one_student_is_a_class(course):
     course.enrol("ada")
     course.grade("ada", results(answer("mix", 1, 1)), mix=4, written=3)
     report = course.report()
-    assert "1 of 1 student handed in; 1 graded." in class_text.as_text(report)
+    assert "1 of 1 student handed in; 1 graded." in as_text(report)
     assert "median 7, mean 7, from 7 to 7" in html_page.as_html(report)
 
 
@@ -519,9 +525,20 @@ def test_the_command_says_in_one_line_what_is_wrong(class_, capsys):
     assert capsys.readouterr() == ("", "autograder: unknown assignment 'tyo'; in the gradebook: toy\n")
 
 
+def test_the_gradebook_may_be_elsewhere(class_, tmp_path, monkeypatch, capsys):
+    class_.gradebook.close()
+    elsewhere = (class_.folder / "gradebook.db").rename(tmp_path / "elsewhere.db")
+    assert main(["report", "toy", "--course", str(class_.folder)]) == 2
+    assert "no gradebook in" in capsys.readouterr().err
+    monkeypatch.setenv(GRADEBOOK_URL, f"sqlite:///{elsewhere}")
+    assert main(["report", "toy", "--course", str(class_.folder)]) == 0
+    assert "4 of 5 students handed in; 3 graded." in capsys.readouterr().out
+    assert not (class_.folder / "gradebook.db").exists()
+
+
 def test_without_a_gradebook_none_is_made(tmp_path):
     with pytest.raises(CourseError, match="no gradebook"):
-        model.gather("toy", tmp_path)
+        read.gather("toy", tmp_path)
     assert list(tmp_path.iterdir()) == []
 
 
@@ -542,11 +559,11 @@ def test_an_empty_class_is_said_to_be_one(course):
 def test_a_gradebook_that_is_none_is_one_line(tmp_path):
     (tmp_path / "gradebook.db").write_text("this is no database, it is a letter" * 99)
     with pytest.raises(CourseError, match="cannot be read") as found:
-        model.gather("toy", tmp_path)
+        read.gather("toy", tmp_path)
     assert "\n" not in str(found.value)
 
 
 @pytest.mark.parametrize("option", ["table", "page"])
 def test_a_file_that_cannot_be_written_is_one_line(class_, tmp_path, capsys, option):
     with pytest.raises(CourseError, match="cannot be written"):
-        model.run("toy", class_.folder, **{option: tmp_path / "nowhere" / "file"})
+        command.report("toy", class_.folder, **{option: tmp_path / "nowhere" / "file"})

@@ -1,0 +1,144 @@
+"""The one reader of the gradebook: what a class has for an assignment, in three queries however many students it has.
+
+Points are counted as nbgrader counts them: a human's in place of the autograder's, with extra credit on top.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import datetime
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import sqlalchemy
+from nbgrader import api
+from nbgrader.api import Gradebook
+
+from autograder.course.folder import course_folder, existing_gradebook
+from autograder.errors import CourseError
+
+COURSE_ID = "attention"
+
+
+@dataclass(frozen=True)
+class Cell:
+    """A graded cell. kind: "code", "markdown" or "task"; max_score is 0 for a bonus."""
+
+    notebook: str
+    name: str
+    kind: str
+    max_score: float
+
+
+class Grade(NamedTuple):
+    """Points of one cell. to_grade: whether it waits for a human."""
+
+    score: float
+    auto: float | None
+    manual: float | None
+    extra: float | None
+    to_grade: bool
+
+
+@dataclass
+class Submission:
+    """What one student has: grades by (notebook, cell), and penalties for lateness by notebook."""
+
+    seconds_late: float = 0.0
+    grades: dict[tuple[str, str], Grade] = field(default_factory=dict)
+    penalties: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def penalty(self) -> float:
+        return sum(self.penalties.values())
+
+    @property
+    def total(self) -> float:
+        """The points that count. A penalty takes no more than there is, as in nbgrader's own export."""
+        return max(0.0, sum(grade.score for grade in self.grades.values()) - self.penalty)
+
+    @property
+    def to_grade(self) -> bool:
+        return any(grade.to_grade for grade in self.grades.values())
+
+
+@dataclass(frozen=True)
+class Scores:
+    """One assignment: its graded cells, and the submissions by student id."""
+
+    assignment: str
+    max_score: float
+    cells: list[Cell]
+    submissions: dict[str, Submission]
+
+
+@contextlib.contextmanager
+def opened(course: Path | None) -> Iterator[Gradebook]:
+    """The gradebook of a course. Raises CourseError where there is none, and where it cannot be read."""
+    url = existing_gradebook(course_folder(course))
+    try:
+        with Gradebook(url, COURSE_ID) as gradebook:
+            yield gradebook
+    except sqlalchemy.exc.SQLAlchemyError as error:
+        why = " ".join(str(getattr(error, "orig", error)).split())[:200]
+        raise CourseError(
+            f"the gradebook cannot be read ({why}); after an update of nbgrader, back it up and run "
+            "`nbgrader db upgrade`"
+        ) from None
+
+
+def students(gradebook: Gradebook) -> list[sqlalchemy.Row]:
+    """All students, by id: rows of id, last_name, first_name and email."""
+    columns = (getattr(api.Student, name) for name in ("id", "last_name", "first_name", "email"))
+    return gradebook.db.query(*columns).order_by(api.Student.id).all()
+
+
+def read(gradebook: Gradebook, assignment: str) -> Scores:
+    """Read one assignment. Raises CourseError where the gradebook has none of that name."""
+    try:
+        found = gradebook.find_assignment(assignment)
+    except api.MissingEntry:
+        known = ", ".join(sorted(other.name for other in gradebook.assignments)) or "none"
+        raise CourseError(f"unknown assignment {assignment!r}; in the gradebook: {known}") from None
+    cells = {
+        cell.id: Cell(notebook.name, cell.name, kind or cell.cell_type, cell.max_score or 0.0)
+        for notebook in sorted(found.notebooks, key=lambda notebook: notebook.name)
+        for kind, those in (("", notebook.grade_cells), ("task", notebook.task_cells))
+        for cell in those
+    }
+    return Scores(assignment, found.max_score or 0.0, [*cells.values()], _submissions(gradebook.db, found, cells))
+
+
+def _submissions(db, assignment: api.Assignment, cells: dict[str, Cell]) -> dict[str, Submission]:
+    """cells: by their ids, which a grade has in place of names"""
+    whole, part, grade = api.SubmittedAssignment, api.SubmittedNotebook, api.Grade
+    keys = {key: (cell.notebook, cell.name) for key, cell in cells.items()}
+    due, found = assignment.duedate, {}
+    submitted = db.query(whole.student_id, whole.timestamp, whole.extension).filter(
+        whole.assignment_id == assignment.id
+    )
+    for student, timestamp, extension in submitted:
+        late = datetime.timedelta()
+        if timestamp is not None and due is not None:
+            late = max(late, timestamp - due - (extension or late))
+        found[student] = Submission(late.total_seconds())
+    penalties = (
+        db.query(whole.student_id, api.Notebook.name, part.late_submission_penalty)
+        .join(part, part.assignment_id == whole.id)
+        .join(api.Notebook, part.notebook_id == api.Notebook.id)
+        .filter(whole.assignment_id == assignment.id, part.late_submission_penalty != 0)
+    )
+    for student, notebook, penalty in penalties:
+        found[student].penalties[notebook] = penalty
+    columns = grade.score, grade.auto_score, grade.manual_score, grade.extra_credit, grade.needs_manual_grade
+    grades = (
+        db.query(whole.student_id, grade.cell_id, *columns)
+        .join(part, part.assignment_id == whole.id)
+        .join(grade, grade.notebook_id == part.id)
+        .filter(whole.assignment_id == assignment.id)
+    )
+    for student, cell, *points in grades:  # one of a cell that is gone counts, as it does for nbgrader
+        found[student].grades[keys.get(cell, ("", cell))] = Grade._make(points)
+    return found

@@ -1,0 +1,30 @@
+"""What a class did with one assignment: `python -m autograder report ASSIGNMENT`."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from autograder.errors import CourseError
+from autograder.reports import csv_table, html_page, read
+from autograder.reports.model import printable
+from autograder.reports.text import as_text
+
+
+def report(assignment: str, course: Path | None = None, table: Path | None = None, page: Path | None = None) -> None:
+    """Print the report on one assignment; write it as a CSV file and as an HTML page where they are wanted.
+
+    Raises CourseError where there is nothing to report on, or a file cannot be written.
+    """
+    found = read.gather(assignment, course)
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(as_text(found).encode(encoding, "replace").decode(encoding) + ("\n" if table or page else ""))
+    if table is not None:
+        csv_table.write_report(found, table)
+        print(f"scores by student and exercise: {printable(table)}")
+    if page is not None:
+        try:
+            page.write_text(html_page.as_html(found), "utf-8")
+        except OSError as error:
+            raise CourseError(f"{printable(page)} cannot be written: {error.strerror}") from None
+        print(f"the report as a page: {printable(page)}")

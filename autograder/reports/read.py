@@ -1,0 +1,215 @@
+"""Read the gradebook and what lies beside each autograded notebook into a class report."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+from pathlib import Path
+
+from autograder.course.cells import exercise_of
+from autograder.course.folder import course_folder
+from autograder.errors import CourseError
+from autograder.gradebook import scores
+from autograder.grading.results import RESULTS, Flag
+from autograder.grading.submission import Refused, read_bytes
+from autograder.reports.model import (
+    GRADED,
+    NOT_GRADED,
+    ClassReport,
+    Exercise,
+    Record,
+    Student,
+    points,
+    printable,
+)
+
+MAX_RESULTS = 16 << 20  # bytes of one results.json
+
+
+def gather(assignment: str, course: Path | None = None) -> ClassReport:
+    """Read gradebook and results. Raises CourseError with one line that says what is missing.
+
+    course: the course's folder; `course_folder()` if none is named
+    """
+    course = course_folder(course)
+    with scores.opened(course) as gradebook:
+        found, known = scores.read(gradebook, assignment), scores.students(gradebook)
+    students = {s.id: Student(s.id, printable(s.first_name or ""), printable(s.last_name or "")) for s in known}
+    handed_in = _handed_in(course, assignment)
+    for name in handed_in:
+        students.setdefault(name, Student(name))  # the gradebook need not know everyone who handed in
+    report = ClassReport(
+        assignment, found.max_score, _exercises(found, course), [students[name] for name in sorted(students)]
+    )
+    for student in report.students:
+        _add_submission(student, found, student.name in handed_in, course)
+    if not report.graded():
+        count = len(report.students) - len(report.not_handed_in())
+        raise CourseError(
+            f"nothing of {printable(assignment)} is graded yet ({count} handed in): run `nbgrader autograde` first"
+        )
+    for student in report.graded():
+        _add_results(report, student, course)
+    for student in report.students:
+        for words in (student.problems, student.review):
+            words[:] = dict.fromkeys(map(printable, words))
+        student.name = printable(student.name)
+    return report
+
+
+def _handed_in(course: Path, assignment: str) -> set[str]:
+    """The students who have a folder for the assignment, in whatever state it is."""
+    try:
+        entries = [*os.scandir(course / "submitted")]
+    except OSError:
+        return set()
+    return {entry.name for entry in entries if os.path.lexists(Path(entry.path) / assignment)}
+
+
+def _exercises(found: scores.Scores, course: Path) -> list[Exercise]:
+    """The graded cells, by notebook, in the order of the instructor's; by name where that cannot be read."""
+    places, exercises = {}, []
+    for notebook in {cell.notebook for cell in found.cells}:
+        path = _inside(course / "source", found.assignment, f"{notebook}.ipynb")
+        with contextlib.suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+            for number, cell in enumerate(json.loads(path.read_bytes())["cells"]):
+                places[notebook, cell["metadata"].get("nbgrader", {}).get("grade_id")] = number
+    for cell in found.cells:
+        kind = "written" if cell.kind == "markdown" else cell.kind
+        if kind == "code" and cell.max_score == 0 and exercise_of(cell.name):
+            kind = "bonus"
+        name = printable(exercise_of(cell.name) or cell.name)
+        exercises.append(Exercise(cell.notebook, cell.name, name, kind, cell.max_score))
+    return sorted(exercises, key=lambda e: (e.notebook, places.get((e.notebook, e.cell), math.inf), e.name))
+
+
+def _inside(folder: Path, *names: str) -> Path | None:
+    """A path of these names below a folder, or None where one is not a name: an id in a gradebook can be any text."""
+    bad = any(name in ("", ".", "..") or "/" in name or "\0" in name for name in names)
+    return None if bad else folder.joinpath(*names)
+
+
+def _add_submission(student: Student, found: scores.Scores, handed_in: bool, course: Path) -> None:
+    """Compare the gradebook with the folders: was anything handed in, and was it this that was graded?"""
+    entered = found.submissions.get(student.name)
+    submitted, autograded = (
+        _inside(course / name, student.name, found.assignment) for name in ("submitted", "autograded")
+    )
+    has_result = autograded is not None and autograded.is_dir()
+    student.submission = entered or student.submission
+    # A submission without points was admitted to the gradebook, and then something went wrong, or nothing gives points.
+    if entered and (has_result or any((g.auto, g.manual) != (None, None) for g in entered.grades.values())):
+        student.status = GRADED
+        if handed_in and has_result and _timestamp(submitted) != _timestamp(autograded):
+            student.problems.append("handed in again since it was graded: the scores are those of what came before")
+    elif entered or handed_in:
+        student.status = NOT_GRADED
+        student.problems.append(_why_no_result(submitted))
+
+
+def _why_no_result(folder: Path | None) -> str:
+    with contextlib.suppress(OSError):
+        if folder and not any(entry.name.endswith(".ipynb") for entry in os.scandir(folder)):
+            return "handed in without a notebook"
+    return "handed in, but there is no result: `nbgrader autograde` for this student alone says why"
+
+
+def _timestamp(folder: Path) -> bytes | None:
+    try:
+        return read_bytes(folder / "timestamp.txt", 1000).strip()
+    except Refused:
+        return None
+
+
+def _add_results(report: ClassReport, student: Student, course: Path) -> None:
+    """Add what `results.json` says. Where it is damaged or missing, that is said, and the scores stand."""
+    folder = _inside(course / "autograded", student.name, report.assignment)
+    if folder is None or not os.path.lexists(folder / RESULTS):
+        student.problems.append(f"there is no {RESULTS}: no properties, no times")
+        return
+    try:
+        found = json.loads(read_bytes(folder / RESULTS, MAX_RESULTS))
+        notes, notebooks = _texts(found["notes"]), {n: _notebook(w) for n, w in found["notebooks"].items()}
+    except Refused as error:
+        student.problems.append(str(error))
+        return
+    except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
+        student.problems.append(f"{RESULTS} is damaged: no properties, no times; grade this submission again")
+        return
+    student.review += notes
+    several = len({exercise.notebook for exercise in report.exercises}) > 1
+    for name, (work, records) in notebooks.items():
+        prefix = f"{name}: " if several else ""
+        if work["missing"]:
+            student.problems.append(f"the notebook {name} was not handed in")
+            continue
+        if work["refused"]:
+            student.problems.append(prefix + work["refused"])
+            continue
+        student.seconds[name] = work["seconds"]
+        student.review += [prefix + text for text in (*work["flags"], *work["notes"])]
+        for exercise in report.exercises:
+            record = records.get(exercise_of(exercise.cell))
+            if exercise.notebook == name and record:
+                student.records[name, exercise.cell] = record
+                _compare(student, exercise, record)
+
+
+def _compare(student: Student, exercise: Exercise, record: Record) -> None:
+    """Say what a record tells that its points do not: why there are none, and points that the gradebook has not."""
+    if record.reason and not record.not_done:
+        nothing = not any(passed for _, passed, _ in record.properties)
+        (student.problems if nothing else student.review).append(f"{exercise.name}: {record.reason}")
+    grade = student.grade(exercise)
+    if exercise.kind == "code" and grade and grade.auto is not None and abs(grade.auto - record.points) > 1e-6:
+        student.review.append(
+            f"{exercise.name}: {RESULTS} says {points(record.points)} points, the gradebook "
+            f"{points(grade.auto)}; grade this submission again"
+        )
+
+
+def _notebook(found: dict) -> tuple[dict, dict[str, Record]]:
+    """One notebook of results.json, checked. Raises one of many errors where it is not as it should be."""
+    work = {
+        "missing": found["missing"] is True,
+        "refused": _text_or_none(found["refused"]),
+        "seconds": _number(found["seconds"]),
+        "notes": _texts(found["notes"]),
+        "flags": _texts(
+            [flag if isinstance(flag, str) else str(Flag(**flag)) for flag in found["flags"]]
+        ),  # older: words
+    }
+    return work, {_text(e["exercise"]): _record(e) for e in found["exercises"]}
+
+
+def _record(found: dict) -> Record:
+    properties = [
+        (_text(p["title"]), p["passed"] is True, _text_or_none(p["misconception"])) for p in found["properties"]
+    ]
+    not_done = found.get("not_done") is True  # older records do not say it: there it is a reason like any other
+    reason = _text_or_none(found["reason"])
+    return Record(_number(found["points"]), _number(found["max_points"]), properties, reason, not_done)
+
+
+def _text(value) -> str:
+    if not isinstance(value, str):
+        raise TypeError("not a text")
+    return printable(value)
+
+
+def _text_or_none(value) -> str | None:
+    return None if value is None else _text(value)
+
+
+def _texts(values) -> list[str]:
+    if not isinstance(values, list):
+        raise TypeError("not a list")
+    return [_text(value) for value in values]
+
+
+def _number(value) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise TypeError("not a number")
+    return float(value)

@@ -1,0 +1,101 @@
+"""What a class report says, in words and tables that the terminal and the page share."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator
+
+from autograder.reports.model import GRADED, ClassReport, Exercise, Student, points
+
+MAX_NOTES = 12  # of one student; a submission with a thousand odd cells says nothing more
+WAITING = {"Written answers to grade": ("written", "task"), "Scores to confirm": ("code", "bonus")}
+
+
+def summary(report: ClassReport) -> list[str]:
+    """The sentences that come first."""
+    graded, count = report.graded(), len(report.students)
+    totals = [student.total for student in graded]
+    lines = [
+        f"{count - len(report.not_handed_in())} of {count} student{'s' if count != 1 else ''} handed in; "
+        f"{len(graded)} graded.",
+        f"Totals of those graded, of {points(report.max_score)} points: median {points(statistics.median(totals))}, "
+        f"mean {points(statistics.mean(totals))}, from {points(min(totals))} to {points(max(totals))}.",
+    ]
+    unfinished = sum(student.submission.to_grade for student in graded)
+    if unfinished:
+        lines.append(f"{unfinished} of these totals may still change: something waits to be graded by hand.")
+    times = report.times()
+    if times:
+        lines.append(
+            f"Time to grade a submission: median {statistics.median(t for t, _ in times):.1f} s, "
+            f"slowest {times[0][0]:.1f} s ({times[0][1].name})."
+        )
+    return lines
+
+
+def score_table(report: ClassReport) -> tuple[list[str], list[list[str]]]:
+    """Points by student and exercise: the head, and the rows."""
+    total = f"Total ({points(report.max_score)})"
+    head = ["Student", total, *(_heading(report, exercise) for exercise in report.exercises), "Late", "Penalty"]
+    return head, [
+        [
+            student.name,
+            _total(student),
+            *(_shown(student, exercise) for exercise in report.exercises),
+            f"{student.hours_late:.1f} h" if student.hours_late else "",
+            f"-{points(student.submission.penalty)}" if student.submission.penalty else "",
+        ]
+        for student in report.students
+    ]
+
+
+def _heading(report: ClassReport, exercise: Exercise) -> str:
+    """An exercise at the head of its column, with what can be had."""
+    if exercise.kind == "bonus":
+        most = max((record.max_points for _, record in report.answers(exercise)), default=0.0)
+        return f"{exercise.name} (+{points(most)})" if most else f"{exercise.name} (bonus)"
+    return f"{exercise.name} ({points(exercise.max_score)})"
+
+
+def _total(student: Student) -> str:
+    """The points that count, or why there are none."""
+    if student.status != GRADED:
+        return student.status
+    return points(student.total) + ("?" if student.submission.to_grade else "")
+
+
+def _shown(student: Student, exercise: Exercise) -> str:
+    """One score: `?` waits for a human, `-` there is none."""
+    grade = student.grade(exercise)
+    if grade is None:
+        return "-"
+    if grade.to_grade and grade.auto is None and grade.manual is None:
+        return "?"
+    sign = "+" if exercise.kind == "bonus" and grade.score > 0 else ""
+    return f"{sign}{points(grade.score)}" + ("?" if grade.to_grade else "")
+
+
+def outcome(report: ClassReport, exercise: Exercise) -> str:
+    """How an exercise went, in a few words."""
+    answers = report.answers(exercise)
+    right = sum(all(passed for _, passed, _ in record.properties) for _, record in answers)
+    idle = sum(record.not_done for _, record in answers)
+    return f"{right} of {len(answers)} have all of it" + (f", {idle} did not begin" if idle else "")
+
+
+def waiting(report: ClassReport) -> Iterator[tuple[str, list[str]]]:
+    """What waits for a human: titles, each with a line per exercise."""
+    for title, kinds in WAITING.items():
+        yield (
+            title,
+            [f"{exercise.name}, {len(students)}: {names(students)}" for exercise, students in report.to_grade(*kinds)],
+        )
+
+
+def names(students: list[Student]) -> str:
+    return ", ".join(student.name for student in students)
+
+
+def some(words: list[str]) -> list[str]:
+    """The first of many."""
+    return words if len(words) <= MAX_NOTES else [*words[:MAX_NOTES], f"and {len(words) - MAX_NOTES} more"]
