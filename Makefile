@@ -5,7 +5,8 @@
 #   zip      the built book as dist/attention-book.zip, to read without a network
 #   serve    the built book on http://127.0.0.1:8000      grade    the sample class, from release to feedback and CSV
 #   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too
-#   test     all tests on the CPU, JOBS at a time         formgrader  nbgrader's formgrader on COURSE_DIR
+#   test     all tests on the CPU, JOBS at a time, or those in TESTS; RECORD=1 records how long each file takes
+#   test-quick  the tests that take seconds and no browser  formgrader  nbgrader's formgrader on COURSE_DIR
 #   lint     style, names, the directions of imports, the workflows
 #   bench    grading beside stock nbgrader, for an idle machine
 #   env      the environment alone, in .venv
@@ -27,7 +28,7 @@ HTML   := $(OUTPUT)/_build/html
 # The instructor's course. autograder/nbgrader_config.py takes it from here.
 export COURSE_DIR ?= $(CURDIR)/build/course
 
-.PHONY: env book zip draft serve lab test lint bench model release publish-tree grade formgrader clean
+.PHONY: env book zip draft serve lab test test-quick lint bench model release publish-tree grade formgrader clean
 .DELETE_ON_ERROR:
 
 # Made once, refreshed only when what is required changes. torch goes in first and alone, so that no other package
@@ -39,13 +40,18 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet "$$(grep -E '^torch==' requirements.txt)"
 	$(BIN)/python -m pip install --quiet -r requirements.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@# jupyter-events brings it, to check addresses in other scripts. No notebook holds one, and its grammars cost every
+	@# process that reads a notebook two seconds.
+	$(BIN)/python -m pip uninstall --quiet --yes rfc3987-syntax
 	@touch $@
 
 env: $(READY)
 
 book: $(READY)
 	$(BIN)/python -m book.edition
+	@rm -f $(HTML).sha256
 	$(BIN)/jupyter-book build . --path-output $(OUTPUT) -W -n --keep-going
+	@$(BIN)/python -m book.stamp $(HTML)
 	@echo "Open $(HTML)/index.html, or run: make serve"
 
 zip: book
@@ -63,8 +69,9 @@ lab: $(READY)
 	$(BIN)/python -m autograder release
 	$(BIN)/jupyter lab --notebook-dir build/course/release
 
-test: $(READY)
-	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(PYTEST_ARGS)
+test-quick: private QUICK := -m "not slow and not browser"
+test test-quick: $(READY)
+	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(QUICK) $(TESTS) $(PYTEST_ARGS)
 
 # Each says on a line of its own what it found; zizmor needs no network.
 lint: $(READY)

@@ -43,7 +43,7 @@ def find() -> Path | None:
 
     None if there is none, or no package to read it with. Raises NoModel if what is there is another file.
     """
-    if any(importlib.util.find_spec(name) is None for name in ("gguf", "tokenizers")):
+    if not _can_be_read():
         return None
     if SETTING in os.environ:
         path = Path(os.environ[SETTING] or "/nowhere")
@@ -58,6 +58,10 @@ def find() -> Path | None:
     return path
 
 
+def _can_be_read() -> bool:
+    return all(importlib.util.find_spec(name) for name in ("gguf", "tokenizers"))
+
+
 @functools.cache
 def check_hash(path: Path) -> None:
     """Raises NoModel unless the file is the very file that the course was made with."""
@@ -70,7 +74,7 @@ def check_hash(path: Path) -> None:
 def reader(path: Path | None = None):
     """The opened file, a `gguf.GGUFReader`. Raises NoModel."""
     path = path or find()
-    if path is None:
+    if path is None or not _can_be_read():
         raise NoModel(f"SmolLM2-135M is not there. {HOW_TO_GET}")
     return _opened(path)
 
@@ -120,11 +124,10 @@ def weights(path: Path | None = None) -> dict:
     The file keeps the rows of W_q and W_k in the order for interleaved rotary pairs; here they come in the order for
     half-split pairs, as Hugging Face has them.
     """
-    import torch
-    from gguf import dequantize
-
     stored = {tensor.name: tensor for tensor in reader(path).tensors}
     sizes = config(path)
+    import torch
+    from gguf import dequantize
 
     def read(name: str) -> np.ndarray:
         tensor = stored[f"{name}.weight"]
@@ -173,11 +176,12 @@ class Tokenizer:
     """Text to token ids and back: byte-level BPE with the file's vocabulary and merges."""
 
     def __init__(self, path: Path | None = None):
+        opened = reader(path)
         from tokenizers import Tokenizer as BPETokenizer
         from tokenizers import decoders, models, pre_tokenizers
 
         def setting(name):
-            return reader(path).get_field(f"tokenizer.ggml.{name}").contents()
+            return opened.get_field(f"tokenizer.ggml.{name}").contents()
 
         vocabulary = {token: i for i, token in enumerate(setting("tokens"))}
         merges = [tuple(merge.split(" ")) for merge in setting("merges")]

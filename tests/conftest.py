@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import collections
 import contextlib
 import fcntl
 import functools
 import http.server
+import json
 import os
+import re
 import shutil
 import socket
+import statistics
 import subprocess
 import sys
 import threading
@@ -27,49 +31,71 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
-# What costs every process two seconds and is never asked is left out, here and in every process that is started.
-WITHOUT = str(Path(__file__).resolve().parent / "without")
-sys.path.insert(0, WITHOUT)
-os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [WITHOUT, os.environ.get("PYTHONPATH")]))
-
 import pytest  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = {"127.0.0.1", "localhost"}
 
 
-# The longest files, longest first. Files are dealt out in order, and one that is begun last would be waited for alone.
-LONGEST = [
-    "test_killed",
-    "test_attacks",
-    "test_instructors",
-    "test_sample_class",
-    "test_site",
-    "test_parity",
-    "test_grade",
-    "test_release",
-    "test_authors",
-    "test_publish",
-    "test_students",
-    "test_mutations",
-    "test_unseen_answers",
-    "test_smollm2",
-    "test_toy_book",
-    "test_warm",
-    "test_writer",
-    "test_feedback",
-    "test_hostile_files",
-    "test_try",
-    "test_jupyterlab",
-    "test_assemble",
-]
+# Seconds that the tests of each file took together, on an idle machine: `make test RECORD=1` writes them.
+DURATIONS = Path(__file__).with_name("durations.json")
+_seconds: collections.Counter[str] = collections.Counter()
+
+
+SLOW = 15.0  # seconds from which `make test-quick` leaves a file out
 
 
 def pytest_collection_modifyitems(items):
+    """Mark what needs a browser and what is slow, and put the longest first: all would wait for one begun last."""
+    known, units = json.loads(DURATIONS.read_text("utf-8")), collections.defaultdict(set)
+    median = statistics.median(known.values())
     for item in items:
         if "browser" in item.fixturenames:
             item.add_marker("browser")
-    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
+        if known.get(_file(item.nodeid), 0) >= SLOW:
+            item.add_marker("slow")
+        units[_file(item.nodeid)].add(_unit(item.nodeid))
+    items.sort(key=lambda item: -known.get(_file(item.nodeid), median) / len(units[_file(item.nodeid)]))
+
+
+def pytest_runtest_logreport(report):
+    _seconds[_file(report.nodeid)] += report.duration
+
+
+def pytest_sessionfinish(session):
+    if os.environ.get("RECORD") == "1" and not hasattr(session.config, "workerinput"):
+        known = json.loads(DURATIONS.read_text("utf-8")) | {name: round(took, 1) for name, took in _seconds.items()}
+        kept = {name: took for name, took in sorted(known.items()) if (ROOT / name).is_file()}
+        DURATIONS.write_text(json.dumps(kept, indent=1) + "\n", "utf-8")
+
+
+def pytest_terminal_summary(terminalreporter):
+    """What was skipped, one line a reason."""
+    reasons = collections.Counter(report.longrepr[2] for report in terminalreporter.stats.get("skipped", []))
+    for reason, many in reasons.most_common():
+        terminalreporter.write_line(f"{many} {reason[0].lower()}{reason[1:]}")
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config, log):
+    """Deal out the units."""
+    from xdist.scheduler import LoadFileScheduling
+
+    class ByUnit(LoadFileScheduling):
+        def _split_scope(self, nodeid):
+            return _unit(nodeid)
+
+    return ByUnit(config, log)
+
+
+def _unit(nodeid: str) -> str:
+    """What one process runs, so that it makes the fixtures once: a file, or the tests on one page of the book."""
+    page = re.search(r"\[(\S+-(http|file)-(laptop|phone))\]$", nodeid)
+    return f"{_file(nodeid)} {page[1]}" if page else _file(nodeid)
+
+
+def _file(nodeid: str) -> str:
+    return nodeid.partition("::")[0]
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -116,49 +142,71 @@ def browser():
         chromium.close()
 
 
+@pytest.fixture(scope="session")
+def shared(tmp_path_factory):
+    """`shared(name, make)`: a file or folder that `make(path)` writes once, whichever processes the tests run in.
+
+    Tests only read it; one that writes takes a copy.
+    """
+    base = tmp_path_factory.getbasetemp()
+    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "shared"
+    folder.mkdir(exist_ok=True)
+
+    def get(name: str, make) -> Path:
+        path, draft = folder / name, folder / f"{name}.draft"
+        with open(folder / f"{name}.lock", "w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            if not path.exists():
+                make(draft)
+                draft.rename(path)
+        return path
+
+    return get
+
+
 HIDDEN_SEED = 8191  # stands for any
 
 
 @pytest.fixture(scope="session")
-def material(tmp_path_factory):
-    """`material(name, seed)`: what an answer to an exercise is judged by. On the public seed it is what ships; on the
-    hidden one it is made once for all tests, whichever process they run in."""
+def material(shared):
+    """`material(name, seed)`: what an answer to an exercise is judged by. On the public seed it is what ships."""
     from attnlab import codec
     from attnlab.check import material_of
     from autograder.course import catalog
     from autograder.exercise import PUBLIC_SEED
-
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "material"
-    folder.mkdir(exist_ok=True)
 
     @functools.cache
     def get(name: str, seed: int) -> dict:
         if seed == PUBLIC_SEED:
             return material_of(name)
         assert seed == HIDDEN_SEED
-        path = folder / f"{name}.gz"
-        with open(folder / f"{name}.lock", "w") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX)
-            if not path.exists():
-                path.write_bytes(codec.pack(catalog.exercise(name).material(seed)))
+        made = catalog.exercise(name).material
+        path = shared(f"{name}.gz", lambda path: path.write_bytes(codec.pack(made(seed))))
         return codec.unpack(path.read_bytes())
 
     return get
 
 
 @pytest.fixture(scope="session")
-def published(tmp_path_factory):
-    """The students' half of the course, as `make publish-tree` writes it, once for all tests."""
+def published(shared):
+    """The students' half of the course, as `make publish-tree` writes it."""
     from book import publish
 
-    base = tmp_path_factory.getbasetemp()
-    folder = (base.parent if "PYTEST_XDIST_WORKER" in os.environ else base) / "published"
-    with open(f"{folder}.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not folder.exists():
-            publish.write(folder)
-    return folder
+    return shared("published", publish.write)
+
+
+@pytest.fixture(scope="session")
+def released(shared):
+    """A course folder with every chapter released, and the students' bundle in its `dist`, as `make release` makes
+    them."""
+    from autograder.course import release
+
+    def make(course):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("COURSE_DIR", str(course))
+            release.bundle(course / "dist")
+
+    return shared("released", make)
 
 
 @pytest.fixture(scope="session")

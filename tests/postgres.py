@@ -18,10 +18,10 @@ import pytest
 
 
 def programs() -> Path | None:
-    """The folder of initdb and postgres; Debian keeps them off the PATH."""
-    places = [*sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)]
+    """The folder of initdb and postgres; Debian has only programs of its own on the PATH."""
+    debian = Path("/usr/lib/postgresql") if shutil.which("pg_lsclusters") else Path("/nowhere")
     found = shutil.which("initdb")
-    places += [Path(found).parent] if found else []
+    places = [*sorted(debian.glob("*/bin"), reverse=True), *([Path(found).parent] if found else [])]
     return next((place for place in places if (place / "initdb").exists() and (place / "postgres").exists()), None)
 
 

@@ -2,25 +2,29 @@
 
 import ast
 import json
-import os
 import re
 
 import nbformat
 import pytest
 
 from attnlab import excerpt, widgets
-from autograder.course import catalog, release
+from autograder.course import catalog
 from autograder.course.folder import ROOT
 from autograder.demo import sample_class
+from tests.conftest import Watched, new_page
 
 pytestmark = pytest.mark.slow
 
 
-def gallery():
+def handed_out(released, stem):
+    return nbformat.read(released / "release" / stem / f"{stem}.ipynb", as_version=4)
+
+
+def gallery(released):
     """A notebook with one widget of every kind: from the chapter that shows it first, with the statements it needs."""
     complete, cells, wanted = sample_class.Sample("complete", "", references="all"), [], set(widgets.__all__)
     for stem in catalog.chapters():
-        notebook = sample_class.submission(complete, stem, release.student_notebook(stem))
+        notebook = sample_class.submission(complete, stem, handed_out(released, stem))
         found = [
             statement
             for cell in notebook.cells
@@ -40,75 +44,84 @@ def gallery():
     )
 
 
-@pytest.fixture(scope="session")
-def lab(jupyter, tmp_path_factory):
-    """JupyterLab on a chapter as released and with the answers filled in, and on a gallery of the widgets."""
+@pytest.fixture(scope="module")
+def lab(browser, jupyter, released, tmp_path_factory):
+    """JupyterLab's window on a chapter as released and with the answers filled in, and on a gallery of the widgets.
+
+    It is opened once: to start its scripts takes longer than all the rest.
+    """
     folder = tmp_path_factory.mktemp("lab")
     settings = folder / "settings" / "@jupyterlab" / "notebook-extension"
     settings.mkdir(parents=True)
     # All cells in the page at once, so that a test can look at any of them.
     (settings / "tracker.jupyterlab-settings").write_text(json.dumps({"windowingMode": "none"}))
-    released = release.student_notebook("softmax")
-    complete = sample_class.Sample("complete", "", references="all")
-    nbformat.write(released, folder / "softmax.ipynb")
-    nbformat.write(sample_class.submission(complete, "softmax", released), folder / "solved.ipynb")
-    nbformat.write(gallery(), folder / "gallery.ipynb")
-    packages = os.pathsep.join([str(ROOT), os.environ["PYTHONPATH"]])
-    return jupyter(
+    stub, complete = handed_out(released, "softmax"), sample_class.Sample("complete", "", references="all")
+    nbformat.write(stub, folder / "softmax.ipynb")
+    nbformat.write(sample_class.submission(complete, "softmax", stub), folder / "solved.ipynb")
+    nbformat.write(gallery(released), folder / "gallery.ipynb")
+    address = jupyter(
         "lab",
         folder,
         "lab",
-        PYTHONPATH=packages,
+        "--expose-app-in-browser",
+        PYTHONPATH=str(ROOT),
         ATTNLAB_MINE="solutions",
         JUPYTERLAB_SETTINGS_DIR=str(folder / "settings"),
         JUPYTERLAB_WORKSPACES_DIR=str(folder / "workspaces"),
     )
+    seen = Watched(new_page(browser, viewport={"width": 1280, "height": 900}))
+    seen.page.goto(f"{address}/lab?reset")
+    seen.page.wait_for_function("window.jupyterapp", timeout=60_000)
+    seen.page.evaluate("jupyterapp.restored.then(() => null)")
+    yield seen.page
+    seen.page.context.close()
 
 
-def open_notebook(page, address, name):
-    page.goto(f"{address}/lab/tree/{name}.ipynb?reset")
-    page.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
-    page.get_by_text("| Idle").wait_for(timeout=60_000)  # the status bar: the kernel has started
+def open_notebook(lab, name):
+    """The panel with this notebook, in front of those that are open already."""
+    open_it = "async (path) => (await jupyterapp.commands.execute('docmanager:open', { path })).id"
+    panel = lab.locator(f"[id='{lab.evaluate(open_it, f'{name}.ipynb')}']")
+    panel.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
+    lab.get_by_text("| Idle").wait_for(timeout=60_000)  # the status bar: the kernel has started
+    return panel
 
 
-def run_all(page, address, name):
-    open_notebook(page, address, name)
-    page.get_by_role("menuitem", name="Run", exact=True).click()
-    page.get_by_role("menuitem", name=re.compile(r"^Run All Cells$")).click()
+def run_all(lab, name):
+    panel = open_notebook(lab, name)
+    lab.get_by_role("menuitem", name="Run", exact=True).click()
+    lab.get_by_role("menuitem", name=re.compile(r"^Run All Cells$")).click()
+    return panel
 
 
-def nothing_went_wrong(page):
+def nothing_went_wrong(panel):
     for kind in ("error", "stderr"):
-        assert page.locator(f".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.{kind}']").count() == 0
+        assert panel.locator(f".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.{kind}']").count() == 0
 
 
-def test_every_check_of_a_chapter_passes_on_the_answers(lab, watched):
-    page = watched().page
-    run_all(page, lab, "solved")
+def test_every_check_of_a_chapter_passes_on_the_answers(lab):
+    panel = run_all(lab, "solved")
     count = len(catalog.exercises_of("softmax"))
-    page.locator(".attn-check").nth(count - 1).wait_for(timeout=300_000)
-    for report in page.locator(".attn-check").all():
+    panel.locator(".attn-check").nth(count - 1).wait_for(timeout=300_000)
+    for report in panel.locator(".attn-check").all():
         words = report.inner_text()
         passed, of = re.search(r"(\d+) of (\d+) passed", words).groups()
         assert passed == of, words
-    nothing_went_wrong(page)
+    nothing_went_wrong(panel)
 
 
-def test_every_kind_of_widget_comes_alive(lab, watched):
-    page = watched().page
-    run_all(page, lab, "gallery")
-    page.locator("[data-widget]").nth(len(widgets.__all__) - 1).wait_for(timeout=300_000)
-    shown = {view.get_attribute("data-widget") for view in page.locator("[data-widget]").all()}
+def test_every_kind_of_widget_comes_alive(lab):
+    panel = run_all(lab, "gallery")
+    panel.locator("[data-widget]").nth(len(widgets.__all__) - 1).wait_for(timeout=300_000)
+    shown = {view.get_attribute("data-widget") for view in panel.locator("[data-widget]").all()}
     assert len(shown) == len(widgets.__all__)
-    nothing_went_wrong(page)
+    nothing_went_wrong(panel)
 
 
-def test_a_stub_is_told_kindly_that_it_is_not_done(lab, watched):
-    page = watched().page
-    open_notebook(page, lab, "softmax")
+def test_a_stub_is_told_kindly_that_it_is_not_done(lab):
+    panel = open_notebook(lab, "softmax")
     for text in ("from attnlab import check", "def softmax(", "check(softmax)"):
-        cell = page.locator(".jp-CodeCell").filter(has_text=text).first
+        cell = panel.locator(".jp-CodeCell").filter(has_text=text).first
         cell.locator(".cm-content").click()
-        page.keyboard.press("Control+Enter")
-    page.locator(".attn-check").first.wait_for(timeout=60_000)
-    assert "not done yet" in page.locator(".attn-check").first.inner_text().lower()
+        lab.keyboard.press("Control+Enter")
+    panel.locator(".attn-check").first.wait_for(timeout=60_000)
+    assert "not done yet" in panel.locator(".attn-check").first.inner_text().lower()

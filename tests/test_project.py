@@ -21,8 +21,14 @@ def test_workflows_are_valid_and_run_what_ci_runs():
     )
     assert done.returncode == 0, done.stdout + done.stderr
     jobs = yaml.safe_load((ROOT / ".github/workflows/test.yml").read_text())["jobs"]
-    assert jobs["test"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13"]
+    assert jobs["test"]["strategy"]["matrix"]["python"] == ["3.11", "3.12", "3.13", "3.14"]
     assert any(step.get("run") == "bash .ci/run" for step in jobs["test"]["steps"])
+
+
+def test_ci_runs_the_two_commands_on_a_bare_machine_before_it_installs_anything():
+    script = (ROOT / ".ci" / "run").read_text()
+    bare = script.index(".ci/bare make book\n.ci/bare make test\n")
+    assert bare < script.index("make lint") < script.index("apt-get") < script.index("make model")
 
 
 def test_ci_calls_the_readmes_test_command_with_a_browser_required():
@@ -34,9 +40,15 @@ def test_ci_calls_the_readmes_test_command_with_a_browser_required():
 def test_ci_has_the_compilers_of_the_appendix_and_requires_them():
     script = (ROOT / ".ci" / "run").read_text()
     assert "REQUIRE_COMPILERS=1" in script
-    packages = {"gcc": "gcc", "g++": "g++", "node": "nodejs", "javac": "default-jdk-headless", "go": "golang-go"}
+    packages = {
+        "gcc": "gcc libc6-dev",
+        "g++": "g++",
+        "node": "nodejs",
+        "javac": "default-jdk-headless",
+        "go": "golang-go",
+    }
     for command, package in packages.items():
-        assert f"command -v {command} >/dev/null || compilers+=({package}" in script
+        assert f'needs "{package}" {command}\n' in script
 
 
 def dry_run(target: str) -> str:
@@ -47,7 +59,21 @@ def dry_run(target: str) -> str:
     return done.stdout
 
 
-PROMISED = ["env", "book", "draft", "test", "model", "release", "publish-tree", "zip", "grade", "serve", "lab"]
+PROMISED = [
+    "env",
+    "book",
+    "draft",
+    "test",
+    "test-quick",
+    "lint",
+    "model",
+    "release",
+    "publish-tree",
+    "zip",
+    "grade",
+    "serve",
+    "lab",
+]
 
 
 @pytest.mark.parametrize("target", [*PROMISED, "formgrader", "clean"])

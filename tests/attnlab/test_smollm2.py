@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import importlib.util
+import sys
 
 import pytest
 import torch
@@ -269,6 +270,17 @@ def test_nothing_is_found_where_the_setting_is_empty_or_names_no_file(monkeypatc
         assert smollm2.find() is None
     with pytest.raises(smollm2.NoModel, match="make model"):
         smollm2.load(LanguageModel)
+
+
+@pytest.mark.parametrize("package", ["gguf", "tokenizers"])
+def test_without_a_package_to_read_the_file_the_error_says_how_to_get_it(monkeypatch, tmp_path, package):
+    monkeypatch.setitem(sys.modules, package, None)
+    assert smollm2.find() is None
+    for path in (None, tmp_path / smollm2.FILE_NAME):
+        with pytest.raises(smollm2.NoModel, match="pip install gguf tokenizers"):
+            smollm2.load(LanguageModel, path)
+        with pytest.raises(smollm2.NoModel, match="pip install gguf tokenizers"):
+            smollm2.tokenizer(path)
 
 
 def test_another_file_is_refused(monkeypatch, tmp_path):

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import functools
 import gzip
 import http.server
@@ -19,6 +18,7 @@ from urllib.parse import urlsplit
 import pytest
 
 from autograder.course.folder import ROOT
+from book import stamp
 from tests.book.pages import WIDTHS, begin, nothing_went_wrong
 from tests.conftest import new_page
 
@@ -26,14 +26,18 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 import toy  # noqa: E402
 
+STRICT = ("-W", "-n", "--keep-going")
+
 
 @pytest.fixture(scope="session")
-def toy_book(tmp_path_factory):
+def toy_book(shared):
     """The root of a toy course that has been built with warnings as errors."""
-    root = toy.make(tmp_path_factory.mktemp("toy"))
-    done = toy.build(root, "-W", "-n", "--keep-going")
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    return root
+
+    def make(folder):
+        done = toy.build(toy.make(folder), *STRICT)
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+    return shared("toy", make)
 
 
 @pytest.fixture(scope="session")
@@ -43,28 +47,35 @@ def toy_site(toy_book):
 
 
 @pytest.fixture(scope="session")
-def site(tmp_path_factory):
-    """The folder of the built book. Warnings are errors."""
+def site(shared):
+    """The folder of the built book: what BOOK_HTML names, or the checkout's own, built anew if it is not current."""
     if "BOOK_HTML" in os.environ:
         folder = Path(os.environ["BOOK_HTML"]).resolve()
         assert (folder / "index.html").is_file(), f"BOOK_HTML names no built book: {folder}"
         return folder
-    base = tmp_path_factory.getbasetemp()
-    shared = base.parent if "PYTEST_XDIST_WORKER" in os.environ else base  # one book for all processes
-    with open(shared / "book.lock", "w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        if not (shared / "book.built").exists():
-            command = [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", "-W", "-n", "--keep-going"]
-            done = subprocess.run(
-                [*command, "--path-output", str(shared / "book")],
-                cwd=ROOT,
-                text=True,
-                capture_output=True,
-                timeout=900,
-            )
-            assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-            (shared / "book.built").touch()
-    return shared / "book" / "_build" / "html"
+    shared("book", build_book)
+    return ROOT / "_build" / "html"
+
+
+def build_book(done: Path) -> None:
+    """Build the book where `make book` does, warnings as errors. No chapter runs that has run as it is.
+
+    All pages: of those that have not changed a build would not tell the warnings once more.
+    """
+    html = ROOT / "_build" / "html"
+    if not stamp.is_current(html):
+        stamp.path(html).unlink(missing_ok=True)
+        run = subprocess.run(
+            [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", "--all", *STRICT],
+            cwd=ROOT,
+            text=True,
+            capture_output=True,
+            timeout=1800,
+            env={**os.environ, "EDITION": ""},
+        )
+        assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
+        stamp.path(html).write_text(stamp.made_from(), "ascii")
+    done.touch()
 
 
 @pytest.fixture(scope="session")

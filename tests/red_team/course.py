@@ -22,9 +22,9 @@ SHORT = ("--TrustedAutograde.cell_seconds=3", "--TrustedAutograde.case_seconds=2
 SUBMITTED = datetime.datetime(2026, 9, 1, 12, tzinfo=datetime.UTC)
 
 
-def make(course: Path) -> None:
-    """Release the chapter, and make its assignment."""
-    release.generate([STEM], course)
+def make(released: Path, course: Path) -> None:
+    """A copy of the released course, in which the chapter is due."""
+    shutil.copytree(released, course)
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}") as gradebook:
         gradebook.update_or_create_assignment(STEM, duedate=sample_class.DUE.replace(tzinfo=None))
 

@@ -36,9 +36,9 @@ class Graded:
 
 
 @pytest.fixture(scope="session")
-def graded(needs_jail, tmp_path_factory):
+def graded(needs_jail, released, tmp_path_factory):
     course = tmp_path_factory.mktemp("red_team") / "course"
-    class_.make(course)
+    class_.make(released, course)
     os.environ[MARK] = "1"
     with class_.listener() as server:
         kit = Kit(class_.right_notebook(course), course, server.getsockname()[1])

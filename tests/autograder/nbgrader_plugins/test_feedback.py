@@ -14,7 +14,6 @@ from autograder.course import catalog, release
 from autograder.course.folder import ROOT
 from autograder.demo import sample_class
 from autograder.grading import graders_note
-from autograder.nbgrader_plugins import feedback
 from tests.autograder import hostile
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("needs_jail")]
@@ -44,12 +43,9 @@ Table()
 
 
 @pytest.fixture(scope="module")
-def course(tmp_path_factory):
-    """A course of one chapter, in which two students handed in and one is graded, with feedback."""
-    folder = tmp_path_factory.mktemp("feedback") / "course"
-    release.generate([STEM], folder)
-    with Gradebook(f"sqlite:///{folder / 'gradebook.db'}") as gradebook:
-        gradebook.update_or_create_assignment(STEM)
+def course(released, tmp_path_factory):
+    """A course in which two students handed in a chapter and one is graded, with feedback."""
+    folder = shutil.copytree(released, tmp_path_factory.mktemp("feedback") / "course")
     hand_in(folder, "mallory", attack)
     hand_in(folder, "ada", lambda notebook: None)
     shutil.copy(
@@ -193,7 +189,7 @@ def test_the_grader_is_told_what_was_found_and_the_student_is_not(course, formgr
     notes = json.loads((course / "autograded" / "mallory" / STEM / "results.json").read_text())["notes"]
     assert notes == ["the file 'more.txt' was left out"]
     notebook = nbformat.read(course / "autograded" / "mallory" / STEM / f"{STEM}.ipynb", 4)
-    assert [feedback.is_graders_note(cell) for cell in notebook.cells].index(True) == 0
+    assert [graders_note.is_graders_note(cell) for cell in notebook.cells].index(True) == 0
     shown = watched().page
     shown.goto(submission_page(course, formgrader, "mallory"))
     note = shown.locator(".text_cell_render", has_text="For the grader:").first

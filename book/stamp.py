@@ -1,0 +1,40 @@
+"""What a built book was made from, so that the tests look at it rather than build it once more.
+
+    python -m book.stamp _build/html
+
+notes beside the folder of a built site what it was made from.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+from autograder.course.folder import ROOT
+
+FILES = ("_config.yml", "_toc.yml", "references.bib", "requirements.txt", "index.md", "bibliography.md")
+FOLDERS = ("chapters", "appendices", "guides", "solutions", "attnlab", "autograder", "book")
+
+
+def made_from() -> str:
+    """A hash of the files of this checkout that the book is made from."""
+    found = hashlib.sha256()
+    files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if "__pycache__" not in path.parts]
+    for path in sorted(path for path in [*map(ROOT.joinpath, FILES), *files] if path.is_file()):
+        found.update(f"{path.relative_to(ROOT)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
+    return found.hexdigest()
+
+
+def path(html: Path) -> Path:
+    return html.with_name(f"{html.name}.sha256")
+
+
+def is_current(html: Path) -> bool:
+    """Whether the site in this folder was made from what the checkout holds now."""
+    stamp = path(html)
+    return (html / "index.html").is_file() and stamp.is_file() and stamp.read_text("ascii") == made_from()
+
+
+if __name__ == "__main__":
+    path(Path(sys.argv[1])).write_text(made_from(), "ascii")
