@@ -306,7 +306,11 @@ function render({ model, el }) {
   }
 
   paint();
-  return listen(model, TRAITS, paint);
+  const stop = listen(model, TRAITS, paint);
+  return () => {
+    stop();
+    el.replaceChildren();
+  };
 }
 
 export { compute };

@@ -240,7 +240,11 @@ function render({ model, el }) {
   }
 
   paint();
-  return listen(model, TRAITS, paint);
+  const unlisten = listen(model, TRAITS, paint);
+  return () => {
+    unlisten();
+    el.replaceChildren();
+  };
 }
 
 export { compute };

@@ -9,7 +9,7 @@ import traitlets
 from torch.nn import functional as F
 
 from attnlab.widgets import AlignmentViewer
-from tests.attnlab.widget_page import evaluate_compute, faint_texts, load_widget, said, scrolls_sideways, small_targets
+from tests.attnlab.widget_page import number, state_of
 
 SOURCE = ["le", "chat", "noir", "le"]
 TARGET = ["the", "black", "cat"]
@@ -30,81 +30,99 @@ def viewer(**options):
     return AlignmentViewer(**{**dict(source=SOURCE, target=TARGET, weights=WEIGHTS, values=VALUES), **options})
 
 
-def slider(page, j):
-    return page.locator(f"[data-slider='slider-{j}']")
+def sized(n_t, n_s, d_v, source="source", target="t"):
+    """A viewer of this size, and changes: every target as recorded, hard, even, and with nothing to share out."""
+    widget = AlignmentViewer([source] * n_s, [target] * n_t, *softmaxed(7, n_t, n_s, d_v))
+    settings = [np.eye(n_s)[[0] * n_t].tolist(), np.full((n_t, n_s), 1 / n_s).tolist(), np.zeros((n_t, n_s)).tolist()]
+    return widget, dict(query=n_t - 1), *(dict(settings=one) for one in settings)
 
 
-def pick(page, i):
-    return page.locator(f"[data-target='target-{i}']")
+EXAMPLES = [
+    (viewer(), dict(query=1), dict(settings=[[0.5, 0.5, 0.25, 0]] * 3), dict(query=2, settings=[[0, 0, 0, 0]] * 3)),
+    sized(5, 6, 3),
+    *(sized(*sizes)[:1] for sizes in [(9, 9, 4), (14, 4, 8), (3, 14, 2), (1, 1, 1), (13, 7, 6)]),
+]
+EXTREMES = [sized(*sizes, "announcements", "Bekanntmachungen") for sizes in [(14, 13, 8), (3, 2, 4)]]
+STILL = [".al-lines", ".al-result"]
+ROOM = (-5, 22)
 
 
-def press(page, name):
-    page.get_by_role("button", name=name, exact=True).click()
+def fixture(seed, n_t, n_s, d_v, query):
+    weights, values = softmaxed(seed, n_t, n_s, d_v)
+    settings = np.random.default_rng(seed).uniform(size=(n_t, n_s))
+    settings[0] = weights[0]
+    return dict(weights=weights.tolist(), values=values.tolist(), settings=settings.tolist(), query=query)
 
 
-def shares(page):
-    return page.locator(".al-share").all_inner_texts()
+FIXTURES = [
+    fixture(*sizes)
+    for sizes in [
+        (1, 3, 5, 2, 0),
+        (1, 3, 5, 2, 2),
+        (2, 14, 13, 8, 0),
+        (2, 14, 13, 8, 13),
+        (3, 1, 2, 3, 0),
+        (4, 4, 1, 1, 3),
+    ]
+]
 
 
-def vector(page, name):
-    texts = page.locator(f"[data-value^='{name}-']").all_inner_texts()
-    return [float(text.replace("−", "-")) for text in texts]
+def reference(state):
+    weights, values, settings = (
+        torch.tensor(state[name], dtype=torch.float64) for name in ("weights", "values", "settings")
+    )
+    query, shares = state["query"], F.normalize(settings, p=1, dim=-1)
+    recorded = F.normalize(weights, p=1, dim=-1)
+    difference = (shares - recorded)[query] @ values
+    return {
+        "shares": shares,
+        "totals": settings.sum(-1),
+        "recorded": recorded[query] @ values,
+        "context": shares[query] @ values,
+        "difference": difference,
+        "distance": difference.norm(),
+        "largest": settings[query].argmax(),
+        "moved": (settings != weights).any(-1),
+    }
+
+
+def pick(view, i):
+    return view.part("target", f"target-{i}")
+
+
+def shares(view):
+    return view.texts(".al-share")
+
+
+def vector(view, name):
+    return [number(text) for text in view.texts(f"[data-value^='{name}-']")]
 
 
 # The numbers
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("seed, n_t, n_s, d_v", [(1, 3, 5, 2), (2, 14, 13, 8), (3, 1, 2, 3), (4, 4, 1, 1)])
-def test_compute_agrees_with_pytorch(watched, seed, n_t, n_s, d_v):
-    weights, values = softmaxed(seed, n_t, n_s, d_v)
-    settings = np.random.default_rng(seed).uniform(size=(n_t, n_s))
-    settings[0] = weights[0]
-    seen = load_widget(watched, viewer())
-    for query in {0, n_t - 1}:
-        got = evaluate_compute(
-            seen, dict(weights=weights.tolist(), values=values.tolist(), settings=settings.tolist(), query=query)
-        )
-        expected = F.normalize(torch.tensor(settings), p=1, dim=-1).numpy()
-        np.testing.assert_allclose(got["shares"], expected, rtol=1e-12)
-        np.testing.assert_allclose(got["totals"], settings.sum(-1), rtol=1e-12)
-        np.testing.assert_allclose(got["recorded"], weights[query] @ values, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(got["context"], expected[query] @ values, rtol=1e-9, atol=1e-12)
-        difference = (expected - weights)[query] @ values
-        np.testing.assert_allclose(got["difference"], difference, rtol=1e-9, atol=1e-12)
-        np.testing.assert_allclose(got["distance"], np.linalg.norm(difference), rtol=1e-9, atol=1e-12)
-        assert got["largest"] == np.argmax(settings[query])
-        assert got["moved"] == [False] + [True] * (n_t - 1)
-
-
-@pytest.mark.browser
-def test_recorded_weights_change_nothing_at_all(watched):
+def test_recorded_weights_change_nothing_at_all(shown):
     """Exactly zero, also where the recorded weights do not sum to one to the last bit."""
     weights, values = softmaxed(5, 6, 7, 3)
     weights = weights.astype(np.float32).tolist()
-    seen = load_widget(watched, viewer())
-    got = evaluate_compute(seen, dict(weights=weights, values=values.tolist(), settings=weights, query=4))
+    view = shown(viewer())
+    got = view.compute(dict(weights=weights, values=values.tolist(), settings=weights, query=4))
     assert got["difference"] == [0, 0, 0] and got["distance"] == 0
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize("weights, largest", [(WEIGHTS[1], 2), ([0, 0, 0, 0], -1)])
-def test_a_total_of_zero_gives_zeros(watched, weights, largest):
-    seen = load_widget(watched, viewer())
-    got = evaluate_compute(seen, dict(weights=[weights], values=VALUES, settings=[[0, 0, 0, 0]], query=0))
-    assert got["shares"] == [[0, 0, 0, 0]] and got["context"] == [0, 0]
-    assert got["largest"] == largest
+def test_a_total_of_zero_gives_zeros(shown):
+    view = shown(viewer())
+    for weights, largest in [(WEIGHTS[1], 2), ([0, 0, 0, 0], -1)]:
+        got = view.compute(dict(weights=[weights], values=VALUES, settings=[[0, 0, 0, 0]], query=0))
+        assert (got["shares"], got["context"], got["largest"]) == ([[0, 0, 0, 0]], [0, 0], largest)
 
 
-@pytest.mark.browser
-def test_pythons_shares_and_context_are_those_of_the_page(watched):
+def test_pythons_shares_and_context_are_those_of_the_page(shown):
     widget = viewer(query=1)
     widget.settings = [[0.5, 0.5, 0.25, 0], [0, 0, 0, 0], [1, 1, 1, 1]]
-    seen = load_widget(watched, widget)
+    view = shown(widget)
     for query in range(3):
-        got = evaluate_compute(
-            seen, dict(weights=widget.weights, values=widget.values, settings=widget.settings, query=query)
-        )
+        got = view.compute({**state_of(widget), "query": query})
         np.testing.assert_allclose(widget.shares, got["shares"], rtol=1e-15)
         np.testing.assert_allclose(widget.context[query], got["context"], rtol=1e-12)
 
@@ -112,141 +130,119 @@ def test_pythons_shares_and_context_are_those_of_the_page(watched):
 # The map
 
 
-@pytest.mark.browser
-def test_the_map_shows_the_shares(shown):
-    page = shown(viewer())
-    assert page.locator(".al-cell").all_inner_texts()[:8] == ["0.50", "0.13", "0.13", "0.25", "", "0.25", "0.75", ""]
+def test_the_map_shows_the_shares_and_reads_out_the_cell_pointed_at(shown):
+    view = shown(viewer())
+    view.part("cell", "1-2").hover()
+    assert view.locator(".al-read").text_content() == "black looks at noir: 0.75"
+    view.mouse.move(0, 0)
+    assert view.locator(".al-read").text_content() == ""
+    assert view.get_by_role("img", name="value (−2.00, 0.50)").count() == 1
+    assert view.texts(".al-cell")[:8] == ["0.50", "0.13", "0.13", "0.25", "", "0.25", "0.75", ""]
 
 
-@pytest.mark.browser
 def test_a_target_token_is_picked_by_pointer_and_by_keyboard(shown):
-    page = shown(viewer())
-    pick(page, 1).click()
-    assert page.evaluate("model.saved.query") == 1
-    assert shares(page) == ["0", "0.25", "0.75", "0"]
-    page.keyboard.press("ArrowDown")
-    assert page.evaluate("model.saved.query") == 2
-    assert page.locator(".al-chosen .al-target").inner_text() == "cat"
-    page.locator("[data-cell='0-2']").click()
-    assert page.evaluate("model.saved.query") == 0
-
-
-@pytest.mark.browser
-def test_pointing_at_a_cell_reads_it_out(shown):
-    page = shown(viewer())
-    page.locator("[data-cell='1-2']").hover()
-    assert page.locator(".al-read").text_content() == "black looks at noir: 0.75"
-    page.mouse.move(0, 0)
-    assert page.locator(".al-read").text_content() == ""
+    view = shown(viewer())
+    pick(view, 1).click()
+    assert view.saved("query") == 1
+    assert shares(view) == ["0", "0.25", "0.75", "0"]
+    view.keyboard.press("ArrowDown")
+    assert view.saved("query") == 2
+    assert view.locator(".al-chosen .al-target").inner_text() == "cat"
+    view.locator("[data-cell='0-2']").click()
+    assert view.saved("query") == 0
 
 
 # Weights to change
 
 
-@pytest.mark.browser
-def test_the_context_is_the_weighted_sum_of_the_values(shown):
-    page = shown(viewer(query=2))
+def test_the_context_is_the_weighted_sum_of_the_values_and_one_slider_changes_all_shares(shown):
+    view = shown(viewer(query=2))
     expected = np.array(WEIGHTS[2]) @ VALUES
-    np.testing.assert_allclose(vector(page, "context"), expected, atol=0.0051)
-    np.testing.assert_allclose(vector(page, "recorded"), expected, atol=0.0051)
-    assert page.locator("[data-value^='change-']").all_inner_texts() == ["0", "0"]
-
-
-@pytest.mark.browser
-def test_moving_one_slider_changes_all_shares(shown):
-    page = shown(viewer())
-    slider(page, 2).fill("1")
+    np.testing.assert_allclose(vector(view, "context"), expected, atol=0.0051)
+    np.testing.assert_allclose(vector(view, "recorded"), expected, atol=0.0051)
+    assert view.texts("[data-value^='change-']") == ["0", "0"]
+    pick(view, 0).click()
+    view.slider("slider-2").fill("1")
     row = np.array([0.5, 0.125, 1, 0.25])
     row /= row.sum()
-    assert shares(page) == [f"{weight:.2f}" for weight in row]
-    np.testing.assert_allclose(vector(page, "context"), row @ VALUES, atol=0.0051)
-    np.testing.assert_allclose(vector(page, "recorded"), np.array(WEIGHTS[0]) @ VALUES, atol=0.0051)
-    np.testing.assert_allclose(vector(page, "change"), (row - WEIGHTS[0]) @ VALUES, atol=0.0051)
-    assert page.locator(".al-total").text_content() == "Sliders add up to 1.88; share = slider / 1.88."
-    assert page.locator(".al-cell").all_inner_texts()[:4] == shares(page)
+    assert shares(view) == [f"{weight:.2f}" for weight in row]
+    np.testing.assert_allclose(vector(view, "context"), row @ VALUES, atol=0.0051)
+    np.testing.assert_allclose(vector(view, "recorded"), np.array(WEIGHTS[0]) @ VALUES, atol=0.0051)
+    np.testing.assert_allclose(vector(view, "change"), (row - WEIGHTS[0]) @ VALUES, atol=0.0051)
+    assert view.locator(".al-total").text_content() == "Sliders add up to 1.88; share = slider / 1.88."
+    assert view.texts(".al-cell")[:4] == shares(view)
 
 
-@pytest.mark.browser
 def test_a_slider_moves_with_the_keyboard_and_says_its_share(shown):
-    page = shown(viewer())
-    slider(page, 3).press("ArrowRight")
-    assert page.evaluate("model.saved.settings[0]") == [0.5, 0.125, 0.125, 0.26]
-    assert slider(page, 3).get_attribute("aria-label") == "Weight on le₃"
-    assert slider(page, 3).get_attribute("aria-valuetext") == "0.26, share 0.26"
+    view = shown(viewer())
+    view.slider("slider-3").press("ArrowRight")
+    assert view.saved("settings")[0] == [0.5, 0.125, 0.125, 0.26]
+    assert view.slider("slider-3").get_attribute("aria-label") == "Weight on le₃"
+    assert view.slider("slider-3").get_attribute("aria-valuetext") == "0.26, share 0.26"
 
 
-@pytest.mark.browser
-def test_hard_puts_everything_on_the_largest(shown):
-    page = shown(viewer(query=1))
-    press(page, "Hard")
-    assert shares(page) == ["0", "0", "1.00", "0"]
-    assert vector(page, "context") == [-2, 0.5]
-    slider(page, 0).fill("0.5")
-    press(page, "Hard")
-    assert shares(page) == ["0", "0", "1.00", "0"]
+def test_even_gives_the_mean_of_the_values_and_hard_puts_everything_on_the_largest(shown):
+    view = shown(viewer(query=1))
+    view.press("Even")
+    assert shares(view) == ["0.25"] * 4
+    np.testing.assert_allclose(vector(view, "context"), np.mean(VALUES, axis=0), atol=0.0051)
+    view.press("Reset")
+    view.press("Hard")
+    assert shares(view) == ["0", "0", "1.00", "0"]
+    assert vector(view, "context") == [-2, 0.5]
+    view.slider("slider-0").fill("0.5")
+    view.press("Hard")
+    assert shares(view) == ["0", "0", "1.00", "0"]
 
 
-@pytest.mark.browser
-def test_even_gives_the_mean_of_the_values(shown):
-    page = shown(viewer(query=1))
-    press(page, "Even")
-    assert shares(page) == ["0.25"] * 4
-    np.testing.assert_allclose(vector(page, "context"), np.mean(VALUES, axis=0), atol=0.0051)
-
-
-@pytest.mark.browser
 def test_reset_brings_the_recorded_weights_back(shown):
-    page = shown(viewer())
-    slider(page, 1).fill("0.9")
-    assert pick(page, 0).get_attribute("aria-label") == "the, changed"
-    press(page, "Reset")
-    assert page.evaluate("model.saved.settings") == WEIGHTS
-    assert pick(page, 0).get_attribute("aria-label") == "the"
-    assert page.locator("[data-value^='change-']").all_inner_texts() == ["0", "0"]
+    view = shown(viewer())
+    view.slider("slider-1").fill("0.9")
+    assert pick(view, 0).get_attribute("aria-label") == "the, changed"
+    view.press("Reset")
+    assert view.saved("settings") == WEIGHTS
+    assert pick(view, 0).get_attribute("aria-label") == "the"
+    assert view.texts("[data-value^='change-']") == ["0", "0"]
 
 
-@pytest.mark.browser
 def test_another_target_token_keeps_its_own_weights(shown):
-    page = shown(viewer())
-    press(page, "Hard")
-    pick(page, 2).click()
-    press(page, "Even")
-    pick(page, 1).click()
-    assert page.evaluate("model.saved.settings") == [[1, 0, 0, 0], WEIGHTS[1], [0.25] * 4]
-    pick(page, 0).click()
-    assert shares(page) == ["1.00", "0", "0", "0"]
+    view = shown(viewer())
+    view.press("Hard")
+    pick(view, 2).click()
+    view.press("Even")
+    pick(view, 1).click()
+    assert view.saved("settings") == [[1, 0, 0, 0], WEIGHTS[1], [0.25] * 4]
+    pick(view, 0).click()
+    assert shares(view) == ["1.00", "0", "0", "0"]
 
 
-@pytest.mark.browser
 def test_with_all_sliders_at_zero_the_context_is_zero_and_it_says_so(shown):
-    page = shown(viewer(query=1))
-    slider(page, 1).fill("0")
-    slider(page, 2).press("Home")
-    assert shares(page) == ["0"] * 4
-    assert vector(page, "context") == [0, 0]
-    assert page.locator(".al-total").text_content() == "All sliders are at zero: nothing to share out."
-    assert said(page) == (
+    view = shown(viewer(query=1))
+    view.slider("slider-1").fill("0")
+    view.slider("slider-2").press("Home")
+    assert shares(view) == ["0"] * 4
+    assert vector(view, "context") == [0, 0]
+    assert view.locator(".al-total").text_content() == "All sliders are at zero: nothing to share out."
+    assert view.said() == (
         "Target “black”: no weight on any source token, so there is nothing to share out. Shares and context are all 0."
     )
-    press(page, "Hard")  # the recorded weights say which was the largest
-    assert shares(page) == ["0", "0", "1.00", "0"]
+    view.press("Hard")  # the recorded weights say which was the largest
+    assert shares(view) == ["0", "0", "1.00", "0"]
 
 
-@pytest.mark.browser
 def test_a_recorded_row_of_zeros_is_shown_and_can_be_filled(shown):
-    page = shown(viewer(weights=[WEIGHTS[0], [0, 0, 0, 0], WEIGHTS[2]], query=1))
-    press(page, "Hard")
-    assert shares(page) == ["0"] * 4
-    slider(page, 3).fill("0.01")
-    assert shares(page) == ["0", "0", "0", "1.00"]
-    assert vector(page, "context") == [3, -1]
+    view = shown(viewer(weights=[WEIGHTS[0], [0, 0, 0, 0], WEIGHTS[2]], query=1))
+    view.press("Hard")
+    assert shares(view) == ["0"] * 4
+    view.slider("slider-3").fill("0.01")
+    assert shares(view) == ["0", "0", "0", "1.00"]
+    assert vector(view, "context") == [3, -1]
 
 
-@pytest.mark.browser
 def test_solid_columns_add_up_to_the_context(shown):
     """In the list a column is share x value; all of an entry stacked are as high as the context's column below."""
-    page = shown(viewer())
-    heights = lambda kind: page.locator(kind).evaluate_all(  # noqa: E731
+    view = shown(viewer())
+    heights = lambda kind: view.locator(kind).evaluate_all(  # noqa: E731
         "all => all.map((i) => (parseFloat(i.style.height) * (i.style.top === '50%' ? -1 : 1)))"
     )
     solid = np.reshape(heights(".al-lines .al-solid"), (4, 2))
@@ -254,7 +250,6 @@ def test_solid_columns_add_up_to_the_context(shown):
     np.testing.assert_allclose(solid, np.array(WEIGHTS[0])[:, None] * VALUES / 3 * 50, atol=0.01)
 
 
-@pytest.mark.browser
 @pytest.mark.parametrize(
     "scale, texts",
     [
@@ -266,113 +261,31 @@ def test_solid_columns_add_up_to_the_context(shown):
     ],
 )
 def test_numbers_are_written_as_their_size_needs(shown, scale, texts):
-    page = shown(viewer(values=np.array(VALUES) * scale))
-    assert page.locator("[data-value^='context-']").all_inner_texts() == texts
+    view = shown(viewer(values=np.array(VALUES) * scale))
+    assert view.texts("[data-value^='context-']") == texts
 
 
-@pytest.mark.browser
 def test_what_python_sets_is_drawn(shown):
-    page = shown(viewer())
-    page.evaluate("model.set('query', 1); model.set('settings', [[0, 0, 0, 1], [1, 1, 0, 0], [0, 0, 0, 0]])")
-    assert shares(page) == ["0.50", "0.50", "0", "0"]
-    assert pick(page, 1).is_checked()
+    view = shown(viewer())
+    view.set(query=1, settings=[[0, 0, 0, 1], [1, 1, 0, 0], [0, 0, 0, 0]])
+    assert shares(view) == ["0.50", "0.50", "0", "0"]
+    assert pick(view, 1).is_checked()
 
 
 # For everyone
 
 
-@pytest.mark.browser
-@pytest.mark.parametrize(
-    "query, words",
-    [
-        (
-            0,
-            "Target “the”: 0.50 on “le₀”, 0.25 on “le₃”, 0.13 on “chat”, 0.13 on one other. "
-            "Context (1.00, 0.06), as recorded.",
-        ),
-        (1, "Target “black”: 0.75 on “noir”, 0.25 on “chat”. Context (−1.50, 0.88), as recorded."),
-    ],
-)
-def test_the_summary_says_what_is_taken(shown, query, words):
-    assert said(shown(viewer(query=query))) == words
-
-
-@pytest.mark.browser
-def test_the_summary_says_how_far_the_context_went(shown):
-    page = shown(viewer(query=1))
-    press(page, "Hard")
+def test_the_summary_says_what_is_taken_and_how_far_the_context_went(shown):
+    view = shown(viewer())
+    assert view.said() == (
+        "Target “the”: 0.50 on “le₀”, 0.25 on “le₃”, 0.13 on “chat”, 0.13 on one other. "
+        "Context (1.00, 0.06), as recorded."
+    )
+    view.set(query=1)
+    assert view.said() == "Target “black”: 0.75 on “noir”, 0.25 on “chat”. Context (−1.50, 0.88), as recorded."
+    view.press("Hard")
     assert np.linalg.norm([-2, 0.5] - np.array(WEIGHTS[1]) @ VALUES) == 0.625
-    assert said(page) == "Target “black”: 1.00 on “noir”. Context (−2.00, 0.50), 0.63 away from the recorded one."
-
-
-@pytest.mark.browser
-def test_values_can_be_heard(shown):
-    page = shown(viewer())
-    assert page.get_by_role("img", name="value (−2.00, 0.50)").count() == 1
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("theme", ["light", "dark"])
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("n_t, n_s, d_v", [(14, 13, 8), (3, 2, 4)])
-def test_nothing_is_faint_small_or_too_wide(watched, theme, width, n_t, n_s, d_v):
-    widget = AlignmentViewer(["announcements"] * n_s, ["Bekanntmachungen"] * n_t, *softmaxed(6, n_t, n_s, d_v))
-    seen = load_widget(watched, widget, theme=theme, width=width)
-    press(seen.page, "Even")
-    assert faint_texts(seen) == [] == small_targets(seen)
-    assert not scrolls_sideways(seen)
-    seen.assert_clean()
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("width", [1280, 390])
-@pytest.mark.parametrize("n_t, n_s, d_v", [(9, 9, 4), (14, 4, 8), (3, 14, 2), (1, 1, 1), (13, 7, 6)])
-def test_the_reserved_height_is_the_height_it_takes(shown, width, n_t, n_s, d_v):
-    widget = AlignmentViewer(
-        [f"source{j}" for j in range(n_s)], [f"t{i}" for i in range(n_t)], *softmaxed(7, n_t, n_s, d_v)
-    )
-    page = shown(widget, width=width)
-    reserved = widget.min_height + (widget.narrow_extra if width < 600 else 0)
-    page.evaluate("document.querySelector('.aw').style.minHeight = 0")
-    assert abs(page.locator(".aw").bounding_box()["height"] - reserved) <= 25
-
-
-@pytest.mark.browser
-@pytest.mark.parametrize("width", [1280, 390])
-def test_nothing_moves_while_weights_change(shown, width):
-    weights, values = softmaxed(8, 5, 6, 3)
-    page = shown(
-        AlignmentViewer(
-            ["announced", "a", "an", "the", "of", "it"], ["Bekanntmachung", "er", "a", "b", "c"], weights, values
-        ),
-        width=width,
-    )
-
-    def places():
-        return [page.locator(where).first.bounding_box() for where in (".aw", ".al-lines", ".al-result", ".aw-summary")]
-
-    before = places()
-    for i in range(5):
-        pick(page, i).click()
-        for name in ("Hard", "Even", "Reset"):
-            press(page, name)
-            for now, then in zip(places(), before):
-                np.testing.assert_allclose(
-                    [now[key] for key in ("x", "y", "width")],
-                    [then[key] for key in ("x", "y", "width")],
-                    rtol=0,
-                    atol=1,
-                )
-        for j in range(6):
-            slider(page, j).press("Home")
-        assert abs(places()[2]["y"] - before[2]["y"]) <= 1
-
-
-@pytest.mark.browser
-def test_it_hears_nothing_after_it_is_gone(shown):
-    page = shown(viewer())
-    page.evaluate("dispose()")
-    assert page.evaluate("model.listening()") == 0
+    assert view.said() == "Target “black”: 1.00 on “noir”. Context (−2.00, 0.50), 0.63 away from the recorded one."
 
 
 # Python

@@ -8,14 +8,23 @@ import torch
 import traitlets
 
 from attnlab.widgets import SamplingExplorer
-from tests.attnlab.widget_page import faint_texts, load_widget, said, scrolls_sideways, small_targets
 
 TOKENS = ["Lyon", "Paris", "the", "located", "a"]
 LOGITS = [1.5, 4.0, 2.5, 0.5, 2.0]  # ranked: Paris, the, a, Lyon, located
 RANKED = sorted(LOGITS, reverse=True)
 MANY = np.random.default_rng(8).normal(scale=3, size=2000).astype(np.float32).astype(float).tolist()
 
-FIXTURES = [
+
+def explorer(**settings):
+    return SamplingExplorer(TOKENS, LOGITS, "The capital of France is", **settings)
+
+
+def state_of(logits, **settings):
+    ranked = np.sort(np.array(logits, dtype="<f4"))[::-1]
+    return dict(data=ranked.tobytes(), vocab_size=len(ranked), **settings)
+
+
+SETTINGS = [
     (LOGITS, dict(temperature=1.0, top_k=None, top_p=1.0)),
     (LOGITS, dict(temperature=0.0, top_k=3, top_p=0.5)),
     (LOGITS, dict(temperature=0.5, top_k=3, top_p=1.0)),
@@ -27,9 +36,26 @@ FIXTURES = [
     (MANY, dict(temperature=5.0, top_k=1500, top_p=0.95)),
     (MANY, dict(temperature=0.7, top_k=None, top_p=0.9)),
 ]
+FIXTURES = [state_of(logits, **settings) for logits, settings in SETTINGS]
+STOPS = [name for name in ("temperature", "top_k", "top_p") for _ in range(2)]
+STOPS += ["one", "hundred", "clear", "seed", "reset"]
+CHANGES = [
+    dict(temperature=1, top_k=None, top_p=1, drawn=0),
+    dict(temperature=0, top_k=2, top_p=0.5, drawn=100),
+    dict(temperature=5, top_k=4, top_p=0.123, drawn=1),
+    dict(temperature=1.7, top_k=5, top_p=0.99, drawn=9999),
+    dict(temperature=1, top_k=4, top_p=0.8, drawn=30),
+]
+CITIES = [f"Constantinople{i}" for i in range(2000)]
+LONG_WORDS = [f"antidisestablishmentarianism{i}" for i in range(2000)]
+EXAMPLES = [
+    (explorer(drawn=3), *CHANGES),
+    (SamplingExplorer(CITIES, MANY, "The capital of France is"), *CHANGES),
+]
+EXTREMES = [(SamplingExplorer(LONG_WORDS, MANY, "word " * 12, 2, 1500, 0.95, seed=4294967295, drawn=9999),)]
 
 
-def reference(logits, temperature, top_k, top_p):
+def shares_of(logits, temperature, top_k, top_p):
     """(before, kept), largest logit first: temperature, the k largest, the smallest set of them that holds top_p."""
     ranked = torch.tensor(logits, dtype=torch.float64).sort(descending=True).values
     if temperature == 0:
@@ -45,6 +71,20 @@ def reference(logits, temperature, top_k, top_p):
     return before, kept
 
 
+def reference(state):
+    logits = np.frombuffer(state["data"], dtype="<f4").astype(float)
+    before, kept = shares_of(logits, state["temperature"], state["top_k"], state["top_p"])
+    count = int((kept > 0).sum())
+    return {
+        "before": before,
+        "count": count,
+        "kept": kept[:count],
+        "mass": before[:count].sum(),
+        "entropyBefore": torch.special.entr(before).sum(),
+        "entropy": torch.special.entr(kept).sum(),
+    }
+
+
 def uniforms(seed, many):
     """Mulberry32, written with Python's long integers cut to 32 bits."""
     low, found = 0xFFFFFFFF, []
@@ -56,110 +96,51 @@ def uniforms(seed, many):
     return found
 
 
-def computed(seen, logits, **settings):
-    ranked = np.sort(np.array(logits, dtype="<f4"))[::-1]
-    return seen.page.evaluate(
-        "([bytes, state]) => compute({ ...state, data: Uint8Array.from(bytes).buffer })",
-        [list(ranked.tobytes()), dict(vocab_size=len(ranked), **settings)],
-    )
+def computed(view, logits, **settings):
+    return view.compute(state_of(logits, **settings))
 
 
-def explorer(**settings):
-    return SamplingExplorer(TOKENS, LOGITS, "The capital of France is", **settings)
-
-
-def value(seen, name):
-    return seen.page.locator(f"[data-value={name}]").inner_text()
-
-
-def state(seen, name):
-    return seen.page.evaluate("(name) => model.get(name)", name)
-
-
-def saved(seen, name):
-    return seen.page.evaluate("(name) => model.saved[name]", name)
-
-
-def field(seen, name):
-    return seen.page.locator(f"[data-field={name}]")
-
-
-def slider(seen, name):
-    return seen.page.locator(f"[data-slider={name}]")
-
-
-def press(seen, name):
-    seen.page.locator(f"[data-go={name}]").press("Enter")
-
-
-def rows(seen):
+def rows(view):
     """[token, before, kept or reason, drawn] of each row."""
     return [
         [row.locator("th").inner_text(), *row.locator("td.aw-numbers").all_inner_texts()]
-        for row in seen.page.locator(".sa-table tbody tr").all()
+        for row in view.locator(".sa-table tbody tr").all()
     ]
 
 
 # Numbers
 
 
-def test_what_is_kept_agrees_with_pytorch(watched):
-    seen = load_widget(watched, explorer())
-    for logits, settings in FIXTURES:
-        found, (before, kept) = computed(seen, logits, **settings), reference(logits, **settings)
-        np.testing.assert_allclose(found["before"], before, rtol=0, atol=1e-12)
-        assert len(found["kept"]) == found["count"] == int((kept > 0).sum())
-        np.testing.assert_allclose(found["kept"], kept[: found["count"]], rtol=0, atol=1e-12)
-        assert found["mass"] == pytest.approx(float(before[: found["count"]].sum()), abs=1e-12)
-
-
-def test_entropies_agree_with_pytorch(watched):
-    seen = load_widget(watched, explorer())
-    for logits, settings in FIXTURES:
-        found = computed(seen, logits, **settings)
-        for name, shares in zip(("entropyBefore", "entropy"), reference(logits, **settings)):
-            expected = torch.special.entr(shares).sum().item()
-            assert found[name] == pytest.approx(expected, abs=1e-10)
-
-
-def test_the_token_that_crosses_stays_and_one_that_lands_on_p_is_the_last(watched):
-    seen = load_widget(watched, explorer())
+def test_top_p_is_taken_of_what_top_k_left_up_to_the_token_that_crosses(shown):
+    view = shown(explorer())
     halves = [math.log(x) for x in (0.5, 0.25, 0.125, 0.125)]
     for top_p, count in [(0.49, 1), (0.51, 2), (0.76, 3), (0.9, 4), (1, 4), (0.001, 1)]:
-        assert computed(seen, halves, top_p=top_p)["count"] == count
-
-
-def test_top_p_is_taken_of_what_top_k_left(watched):
-    seen = load_widget(watched, explorer())
+        assert computed(view, halves, top_p=top_p)["count"] == count
     shares = np.exp(RANKED) / np.exp(RANKED).sum()
-    found = computed(seen, LOGITS, top_k=2, top_p=0.8)
+    found = computed(view, LOGITS, top_k=2, top_p=0.8)
     assert shares[0] < 0.8 < shares[0] / shares[:2].sum()  # of all tokens the first would not do, of two it does
     assert (found["count"], found["reached"]) == (1, pytest.approx(shares[0] / shares[:2].sum()))
     assert found["massOfTopK"] == pytest.approx(shares[:2].sum())
+    found = computed(view, LOGITS, temperature=2.0, seed=3, drawn=10000)
+    np.testing.assert_allclose(np.array(found["tally"]) / 10000, found["kept"], rtol=0, atol=0.015)
 
 
 @pytest.mark.parametrize("seed", [0, 1, 12345, 2**32 - 1])
-def test_draws_follow_the_seeded_generator(watched, seed):
+def test_draws_follow_the_seeded_generator(shown, seed):
     """Each number of Mulberry32 picks the token in whose part of the unit interval it falls."""
-    seen = load_widget(watched, explorer())
-    ends = np.cumsum(reference(LOGITS, 1.5, 4, 1.0)[1].numpy())
+    view = shown(explorer())
+    ends = np.cumsum(shares_of(LOGITS, 1.5, 4, 1.0)[1].numpy())
     expected = [int(np.searchsorted(ends[:4], u, side="right")) for u in uniforms(seed, 200)]
     for drawn in (0, 1, 2, 200):
-        found = computed(seen, LOGITS, temperature=1.5, top_k=4, seed=seed, drawn=drawn)
+        found = computed(view, LOGITS, temperature=1.5, top_k=4, seed=seed, drawn=drawn)
         assert found["tally"] == np.bincount(expected[:drawn], minlength=4).tolist()
         assert found["last"] == (expected[drawn - 1] if drawn else None)
 
 
-def test_ten_thousand_draws_come_close_to_the_probabilities(watched):
-    seen = load_widget(watched, explorer())
-    found = computed(seen, LOGITS, temperature=2.0, seed=3, drawn=10000)
-    np.testing.assert_allclose(np.array(found["tally"]) / 10000, found["kept"], rtol=0, atol=0.015)
-
-
 def test_python_shares_them_out_the_same_way():
-    for logits, settings in FIXTURES:
+    for logits, settings in SETTINGS:
         before, kept = SamplingExplorer(range(len(logits)), logits, **settings).shares()
-        expected = reference(logits, **settings)
+        expected = shares_of(logits, **settings)
         np.testing.assert_allclose(before, expected[0], rtol=0, atol=1e-12)
         np.testing.assert_allclose(kept, expected[1], rtol=0, atol=1e-12)
 
@@ -167,85 +148,84 @@ def test_python_shares_them_out_the_same_way():
 # What is shown
 
 
-def test_rows_go_from_the_most_likely_down_and_say_what_cut_a_token(watched):
-    seen = load_widget(watched, explorer(top_k=4, top_p=0.9))
-    before, kept = reference(LOGITS, 1.0, 4, 0.9)
+def test_rows_go_from_the_most_likely_down_and_say_what_cut_a_token(shown):
+    view = shown(explorer(top_k=4, top_p=0.9))
+    before, kept = shares_of(LOGITS, 1.0, 4, 0.9)
     assert int((kept > 0).sum()) == 3
     number = "{:.3f}".format
-    assert rows(seen) == [
+    assert rows(view) == [
         ["Paris", number(before[0]), number(kept[0]), ""],
         ["the", number(before[1]), number(kept[1]), ""],
         ["a", number(before[2]), number(kept[2]), ""],
         ["Lyon", number(before[3]), "top-p", ""],
         ["located", number(before[4]), "top-k", ""],
     ]
-    assert value(seen, "tokens-after") == "3" and value(seen, "mass-after") == number(before[:3].sum())
-    bars = seen.page.locator(".sa-solid:not(.sa-swatch)")
+    assert view.text("tokens-after") == "3" and view.text("mass-after") == number(before[:3].sum())
+    bars = view.locator(".sa-solid:not(.sa-swatch)")
     widths = [bar.evaluate("(bar) => parseFloat(bar.style.width)") for bar in bars.all()]
     assert widths == pytest.approx((100 * kept[:3]).tolist(), abs=1e-3)
 
 
-def test_the_first_tokens_of_many_have_rows_and_the_rest_share_one(watched):
+def test_the_first_tokens_of_many_have_rows_and_the_rest_share_one(shown):
     names = [f" word{i}" for i in range(len(MANY))]
-    seen = load_widget(watched, SamplingExplorer(names, MANY, temperature=3, top_k=100))
-    found = rows(seen)
-    before, kept = reference(MANY, 3, 100, 1.0)
+    view = shown(SamplingExplorer(names, MANY, temperature=3, top_k=100))
+    found = rows(view)
+    before, kept = shares_of(MANY, 3, 100, 1.0)
     assert [row[0] for row in found] == [*(f"word{i}" for i in np.argsort(MANY)[::-1][:12]), "1,988 more"]
     assert found[12][1:3] == [f"{before[12:].sum():.3f}", f"{kept[12:].sum():.3f}"]
-    press(seen, "hundred")
-    assert sum(int(row[3]) for row in rows(seen)) == 100 and int(rows(seen)[12][3]) > 0
-    field(seen, "top_k").fill("12")
-    assert rows(seen)[12][2:] == ["top-k", ""]
+    view.press("hundred")
+    assert sum(int(row[3]) for row in rows(view)) == 100 and int(rows(view)[12][3]) > 0
+    view.field("top_k").fill("12")
+    assert rows(view)[12][2:] == ["top-k", ""]
 
 
-def test_the_notes_name_the_token_that_crosses(watched):
-    seen = load_widget(watched, explorer(temperature=0.5, top_k=4, top_p=0.97))
-    before, _ = reference(LOGITS, 0.5, 4, 0.97)
-    assert value(seen, "temperature-note") == "Gaps between logits × 2."
-    assert value(seen, "top_k-note") == f"The first 4 go on, with {before[:4].sum():.3f} of the mass."
+def test_the_notes_name_the_token_that_crosses(shown):
+    view = shown(explorer(temperature=0.5, top_k=4, top_p=0.97))
+    before, _ = shares_of(LOGITS, 0.5, 4, 0.97)
+    assert view.text("temperature-note") == "Gaps between logits × 2."
+    assert view.text("top_k-note") == f"The first 4 go on, with {before[:4].sum():.3f} of the mass."
     left = before[:4] / before[:4].sum()
-    assert value(seen, "top_p-note") == f"“the” stays: with it the sum is {left[:2].sum():.3f}, and 0.97 is reached."
-    field(seen, "temperature").fill("0")
-    assert value(seen, "temperature-note") == "Greedy: the most likely token takes all."
-    assert [row[2] for row in rows(seen)] == ["1.000"] + ["greedy"] * 4
+    assert view.text("top_p-note") == f"“the” stays: with it the sum is {left[:2].sum():.3f}, and 0.97 is reached."
+    view.field("temperature").fill("0")
+    assert view.text("temperature-note") == "Greedy: the most likely token takes all."
+    assert [row[2] for row in rows(view)] == ["1.000"] + ["greedy"] * 4
 
 
-def test_entropy_is_given_in_nats_bits_and_choices(watched):
-    seen = load_widget(watched, explorer(temperature=2.0, top_k=3))
-    for column, shares in zip(("before", "after"), reference(LOGITS, 2.0, 3, 1.0)):
+def test_entropy_is_given_in_nats_bits_and_choices(shown):
+    view = shown(explorer(temperature=2.0, top_k=3))
+    for column, shares in zip(("before", "after"), shares_of(LOGITS, 2.0, 3, 1.0)):
         nats = torch.special.entr(shares).sum().item()
-        assert value(seen, f"nats-{column}") == f"{nats:.3f}"
-        assert value(seen, f"bits-{column}") == f"{nats / math.log(2):.3f}"
-        assert value(seen, f"choices-{column}") == f"{math.exp(nats):.2f}"
+        assert view.text(f"nats-{column}") == f"{nats:.3f}"
+        assert view.text(f"bits-{column}") == f"{nats / math.log(2):.3f}"
+        assert view.text(f"choices-{column}") == f"{math.exp(nats):.2f}"
 
 
-def test_a_drawn_token_follows_the_prompt_with_the_space_it_brings(watched):
+def test_a_drawn_token_follows_the_prompt_with_the_space_it_brings(shown):
     greedy = dict(temperature=0, drawn=1)
     for tokens, text in [(["a", "b"], "It is b"), ([" a", " b"], "It is b"), ([" a", "b"], "It isb")]:
-        seen = load_widget(watched, SamplingExplorer(tokens, [0, 1], "It is", **greedy))
-        assert seen.page.locator("[data-value=text]").text_content() == text
+        view = shown(SamplingExplorer(tokens, [0, 1], "It is", **greedy))
+        assert view.locator("[data-value=text]").text_content() == text
 
 
-def test_tokens_that_look_alike_carry_their_rank(watched):
-    seen = load_widget(watched, SamplingExplorer(["the", " the", "\n", "cat"], [1, 2, 3, 0]))
-    names = [one.text_content() for one in seen.page.locator(".sa-table tbody th").all()]
+def test_tokens_that_look_alike_carry_their_rank(shown):
+    view = shown(SamplingExplorer(["the", " the", "\n", "cat"], [1, 2, 3, 0]))
+    names = [one.text_content() for one in view.locator(".sa-table tbody th").all()]
     assert names == ["⏎", "the1", "the2", "cat"]
 
 
-def test_the_summary_is_announced_politely_with_the_numbers(watched):
-    seen = load_widget(watched, explorer(top_k=2))
-    before, kept = reference(LOGITS, 1.0, 2, 1.0)
+def test_the_summary_gives_the_numbers(shown):
+    view = shown(explorer(top_k=2))
+    before, kept = shares_of(LOGITS, 1.0, 2, 1.0)
     nats = torch.special.entr(kept).sum().item()
-    assert seen.page.locator(".aw-summary").get_attribute("aria-live") == "polite"
     start = (
         f"2 tokens of 5 left, with {before[:2].sum():.3f} of the mass. “Paris” has {kept[0]:.3f}, before the cuts "
         f"{before[0]:.3f}. Entropy {nats:.2f} nats, like {math.exp(nats):.1f} equal choices. "
     )
-    assert said(seen.page) == start + "No draw yet."
-    assert said(load_widget(watched, explorer()).page).startswith("All 5 tokens are left. “Paris” has ")
-    press(seen, "hundred")
-    times = int(rows(seen)[0][3])
-    assert said(seen.page) in (
+    assert view.said() == start + "No draw yet."
+    assert shown(explorer()).said().startswith("All 5 tokens are left. “Paris” has ")
+    view.press("hundred")
+    times = int(rows(view)[0][3])
+    assert view.said() in (
         start + f"Draw 100: “Paris”, drawn {times} of 100 times.",
         start + f"Draw 100: “the”, drawn {100 - times} of 100 times.",
     )
@@ -255,44 +235,40 @@ def test_the_summary_is_announced_politely_with_the_numbers(watched):
 
 
 @pytest.mark.parametrize("name, low, high, typed", [("temperature", 0, 5, 0.65), ("top_p", 0.01, 1, 0.875)])
-def test_a_field_and_its_slider_move_together(watched, name, low, high, typed):
-    seen = load_widget(watched, explorer())
-    slider(seen, name).press("Home")
-    assert (state(seen, name), field(seen, name).input_value()) == (low, str(low)) and saved(seen, name) == low
-    slider(seen, name).press("End")
-    assert (state(seen, name), field(seen, name).input_value()) == (high, str(high))
-    field(seen, name).fill(str(typed))
-    assert state(seen, name) == typed == saved(seen, name)
-    assert slider(seen, name).get_attribute("aria-valuetext") == str(typed)
-    seen.assert_clean()
+def test_a_field_and_its_slider_move_together(shown, name, low, high, typed):
+    view = shown(explorer())
+    view.slider(name).press("Home")
+    assert (view.get(name), view.field(name).input_value()) == (low, str(low)) and view.saved(name) == low
+    view.slides(name, high, str(typed))
+    assert view.slider(name).get_attribute("aria-valuetext") == str(typed)
 
 
-def test_the_top_k_slider_goes_from_one_token_to_all(watched):
-    seen = load_widget(watched, explorer())
-    top_k = slider(seen, "top_k")
-    assert top_k.get_attribute("aria-valuetext") == "all 5" and field(seen, "top_k").input_value() == "5"
+def test_the_top_k_slider_goes_from_one_token_to_all(shown):
+    view = shown(explorer())
+    top_k = view.slider("top_k")
+    assert top_k.get_attribute("aria-valuetext") == "all 5" and view.field("top_k").input_value() == "5"
     found = []
     top_k.press("Home")
     for _ in range(5):
-        found.append((state(seen, "top_k"), int(field(seen, "top_k").input_value())))
+        found.append((view.get("top_k"), int(view.field("top_k").input_value())))
         top_k.press("ArrowRight")
-    assert found == [(1, 1), (2, 2), (3, 3), (4, 4), (None, 5)] and saved(seen, "top_k") is None
-    field(seen, "top_k").fill("3")
-    assert (state(seen, "top_k"), top_k.input_value()) == (3, "2")
-    field(seen, "top_k").press("ArrowUp")
-    assert state(seen, "top_k") == 4
+    assert found == [(1, 1), (2, 2), (3, 3), (4, 4), (None, 5)] and view.saved("top_k") is None
+    view.field("top_k").fill("3")
+    assert (view.get("top_k"), top_k.input_value()) == (3, "2")
+    view.field("top_k").press("ArrowUp")
+    assert view.get("top_k") == 4
 
 
-def test_the_top_k_slider_takes_longer_steps_through_a_large_vocabulary(watched):
-    seen = load_widget(watched, SamplingExplorer(range(2000), MANY))
+def test_the_top_k_slider_takes_longer_steps_through_a_large_vocabulary(shown):
+    view = shown(SamplingExplorer(range(2000), MANY))
     found = []
-    slider(seen, "top_k").press("Home")
-    while state(seen, "top_k") is not None:
-        found.append(state(seen, "top_k"))
-        slider(seen, "top_k").press("ArrowRight")
+    view.slider("top_k").press("Home")
+    while view.get("top_k") is not None:
+        found.append(view.get("top_k"))
+        view.slider("top_k").press("ArrowRight")
     assert found == [*range(1, 21), 25, 30, 40, 50, 75, 100, 200, 500, 1000]
-    field(seen, "top_k").fill("1234")
-    assert value(seen, "tokens-after") == "1,234"
+    view.field("top_k").fill("1234")
+    assert view.text("tokens-after") == "1,234"
 
 
 @pytest.mark.parametrize(
@@ -304,91 +280,72 @@ def test_the_top_k_slider_takes_longer_steps_through_a_large_vocabulary(watched)
         ("seed", ["-1", "1.5", "5000000000"]),
     ],
 )
-def test_what_is_no_setting_is_marked_and_changes_nothing(watched, name, wrong):
-    seen = load_widget(watched, explorer(temperature=0.5, top_k=3, top_p=0.5, seed=7))
-    before = state(seen, name)
+def test_what_is_no_setting_is_marked_and_changes_nothing(shown, name, wrong):
+    view = shown(explorer(temperature=0.5, top_k=3, top_p=0.5, seed=7))
+    before = view.get(name)
     for typed in wrong:
-        field(seen, name).fill(typed)
-        assert (field(seen, name).get_attribute("aria-invalid"), state(seen, name)) == ("true", before)
-    field(seen, name).blur()
-    assert (field(seen, name).get_attribute("aria-invalid"), field(seen, name).input_value()) == ("false", str(before))
+        view.refuses(view.field(name), typed, back=str(before))
+        assert view.get(name) == before
 
 
-def test_draws_are_counted_and_any_other_setting_starts_again(watched):
-    seen = load_widget(watched, explorer(temperature=2))
+def test_draws_are_counted_and_any_other_setting_starts_again(shown):
+    view = shown(explorer(temperature=2))
     for name, change in [("temperature", "1.5"), ("top_k", "4"), ("top_p", "0.9"), ("seed", "5")]:
-        press(seen, "one")
-        press(seen, "hundred")
-        assert state(seen, "drawn") == 101 == saved(seen, "drawn")
-        assert value(seen, "count").startswith("101 draws from seed ")
-        assert sum(int(row[3] or 0) for row in rows(seen)) == 101
-        field(seen, name).fill(change)
-        assert state(seen, "drawn") == 0 == saved(seen, "drawn")
-    assert value(seen, "count") == "No draw yet from seed 5."
-    press(seen, "one")
-    assert value(seen, "count").startswith("1 draw from seed 5: 1 token of ")
-    press(seen, "clear")
-    assert state(seen, "drawn") == 0 and seen.page.locator("[data-go=clear]").is_disabled()
+        view.press("one")
+        view.press("hundred")
+        assert view.get("drawn") == 101 == view.saved("drawn")
+        assert view.text("count").startswith("101 draws from seed ")
+        assert sum(int(row[3] or 0) for row in rows(view)) == 101
+        view.field(name).fill(change)
+        assert view.get("drawn") == 0 == view.saved("drawn")
+    assert view.text("count") == "No draw yet from seed 5."
+    view.press("one")
+    assert view.text("count").startswith("1 draw from seed 5: 1 token of ")
+    view.press("clear")
+    assert view.get("drawn") == 0 and view.part("go", "clear").is_disabled()
 
 
-def test_the_same_seed_draws_the_same_tokens_and_another_does_not(watched):
-    seen = load_widget(watched, explorer(temperature=3))
+def test_the_same_seed_draws_the_same_tokens_and_another_does_not(shown):
+    view = shown(explorer(temperature=3))
     found = {}
     for seed in ("0", "1", "0", "4294967295"):
-        field(seen, "seed").fill(seed)
+        view.field("seed").fill(seed)
         texts = []
         for _ in range(12):
-            press(seen, "one")
-            texts.append(value(seen, "text"))
+            view.press("one")
+            texts.append(view.text("text"))
         assert found.setdefault(seed, texts) == texts
     assert len({tuple(texts) for texts in found.values()}) == 3
 
 
-def test_draws_end_at_ten_thousand(watched):
-    seen = load_widget(watched, explorer(drawn=9950))
-    press(seen, "hundred")
-    assert state(seen, "drawn") == 10000
-    assert seen.page.locator("[data-go=one]").is_disabled() and seen.page.locator("[data-go=hundred]").is_disabled()
+def test_draws_end_at_ten_thousand(shown):
+    view = shown(explorer(drawn=9950))
+    view.press("hundred")
+    assert view.get("drawn") == 10000
+    assert view.part("go", "one").is_disabled() and view.part("go", "hundred").is_disabled()
 
 
-def test_start_again_brings_everything_back(watched):
-    seen = load_widget(watched, explorer(temperature=0.7, top_k=4, top_p=0.8, seed=9))
+def test_start_again_brings_everything_back(shown):
+    view = shown(explorer(temperature=0.7, top_k=4, top_p=0.8, seed=9))
     for name in ("temperature", "top_k", "top_p"):
-        slider(seen, name).press("Home")
-    field(seen, "seed").fill("1")
-    press(seen, "one")
-    press(seen, "reset")
+        view.slider(name).press("Home")
+    view.field("seed").fill("1")
+    view.press("one")
+    view.press("reset")
     names = ("temperature", "top_k", "top_p", "seed", "drawn")
-    assert [state(seen, name) for name in names] == [0.7, 4, 0.8, 9, 0] == [saved(seen, name) for name in names]
-
-
-def test_every_control_is_reached_with_the_tab_key(watched):
-    seen = load_widget(watched, explorer(drawn=3))
-    reached = []
-    for _ in range(11):
-        seen.page.keyboard.press("Tab")
-        reached.append(seen.page.evaluate("Object.values(document.activeElement.dataset)[0]"))
-    settings = [name for name in ("temperature", "top_k", "top_p") for _ in range(2)]
-    assert reached == [*settings, "one", "hundred", "clear", "seed", "reset"]
+    assert view.get(*names) == [0.7, 4, 0.8, 9, 0] == view.saved(*names)
 
 
 # Model
 
 
-def test_traits_set_from_python_are_drawn(watched):
-    seen = load_widget(watched, explorer())
-    for name, new in [("temperature", 2), ("top_k", 3), ("top_p", 0.6), ("seed", 8), ("drawn", 40)]:
-        seen.page.evaluate("([name, value]) => model.set(name, value)", [name, new])
-    _, kept = reference(LOGITS, 2, 3, 0.6)
-    assert [row[2] for row in rows(seen)[:2]] == [f"{share:.3f}" for share in kept[:2]]
-    assert field(seen, "top_k").input_value() == "3"
-    assert value(seen, "count").startswith("40 draws from seed 8")
-
-
-def test_leaving_takes_drawing_and_listeners_away(watched):
-    seen = load_widget(watched, explorer())
-    left = seen.page.evaluate("() => (dispose(), [model.listening(), document.querySelectorAll('.aw').length])")
-    assert left == [0, 0]
+def test_traits_set_from_python_are_drawn(shown):
+    view = shown(explorer())
+    view.set(temperature=2, top_k=3, top_p=0.6, seed=8, drawn=40)
+    _, kept = shares_of(LOGITS, 2, 3, 0.6)
+    assert [row[2] for row in rows(view)[:2]] == [f"{share:.3f}" for share in kept[:2]]
+    assert view.field("top_k").input_value() == "3"
+    assert view.text("count").startswith("40 draws from seed 8")
 
 
 def test_lists_arrays_and_tensors_are_taken_and_ranked():
@@ -415,7 +372,7 @@ def test_another_prompt_and_another_setting_clear_the_tally():
 
 
 @pytest.mark.parametrize(
-    "wrong, said_",
+    "wrong, reason",
     [
         ({"logits": [1.0]}, "2 to 200000 tokens, got 1"),
         ({"logits": [[1.0, 2.0]]}, "shape is \\(1, 2\\)"),
@@ -425,13 +382,13 @@ def test_another_prompt_and_another_setting_clear_the_tally():
         ({"tokens": "ab"}, "one string, 'ab'"),
     ],
 )
-def test_tokens_and_logits_that_do_not_fit_are_refused_with_the_reason(wrong, said_):
-    with pytest.raises(ValueError, match=said_):
+def test_tokens_and_logits_that_do_not_fit_are_refused_with_the_reason(wrong, reason):
+    with pytest.raises(ValueError, match=reason):
         SamplingExplorer(**{"tokens": ["a", "b"], "logits": [1.0, 2.0], **wrong})
 
 
 @pytest.mark.parametrize(
-    "wrong, said_",
+    "wrong, reason",
     [
         ({"temperature": -1}, "temperature must lie between 0 and 5; got -1"),
         ({"temperature": math.nan}, "got nan"),
@@ -442,47 +399,6 @@ def test_tokens_and_logits_that_do_not_fit_are_refused_with_the_reason(wrong, sa
         ({"drawn": 10001}, "drawn must lie"),
     ],
 )
-def test_settings_out_of_range_are_refused_with_the_reason(wrong, said_):
-    with pytest.raises(traitlets.TraitError, match=said_):
+def test_settings_out_of_range_are_refused_with_the_reason(wrong, reason):
+    with pytest.raises(traitlets.TraitError, match=reason):
         explorer(**wrong)
-
-
-def test_the_picture_for_print_is_a_png():
-    for widget in (explorer(temperature=0), explorer(top_k=2, top_p=0.9), SamplingExplorer(range(2000), MANY)):
-        assert widget._repr_mimebundle_()[0]["image/png"].startswith("iVBOR")
-
-
-# Looks
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_text_can_be_read(watched, theme):
-    assert faint_texts(load_widget(watched, explorer(top_k=4, top_p=0.8, drawn=30), theme=theme)) == []
-
-
-def test_a_phone_shows_it_without_scrolling_sideways_and_fingers_hit_its_controls(watched):
-    names = ["antidisestablishmentarianism" + str(i) for i in range(2000)]
-    large = SamplingExplorer(names, MANY, "word " * 12, 2, 1500, 0.95, seed=4294967295, drawn=9999)
-    for widget in (explorer(drawn=9), large):
-        seen = load_widget(watched, widget, width=390)
-        assert not scrolls_sideways(seen)
-        assert small_targets(seen) == []
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_its_height_is_the_one_reserved_and_stays_while_numbers_change(watched, width):
-    names = ["Constantinople" + str(i) for i in range(2000)]
-    for widget in (explorer(), SamplingExplorer(names, MANY, "The capital of France is")):
-        seen = load_widget(watched, widget, width=width)
-        seen.page.evaluate("() => (document.querySelector('.aw').style.minHeight = 0)")
-        reserved = widget.min_height + (widget.narrow_extra if width < 600 else 0)
-        for hot, top_k, top_p, drawn in [(1, None, 1, 0), (0, 2, 0.5, 100), (5, 4, 0.123, 1), (1.7, 5, 0.99, 9999)]:
-            values = dict(temperature=hot, top_k=top_k, top_p=top_p, drawn=drawn)
-            seen.page.evaluate("(values) => Object.entries(values).forEach(([k, v]) => model.set(k, v))", values)
-            seen.page.wait_for_timeout(150)  # the summary follows a little later
-            assert seen.page.locator(".aw").bounding_box()["height"] == pytest.approx(reserved, abs=4)
-
-
-def test_bars_do_not_glide_where_motion_is_unwanted(watched):
-    seen = load_widget(watched, explorer(), reduced_motion="reduce")
-    assert seen.page.locator(".sa-bar").first.evaluate("(bar) => getComputedStyle(bar).transitionDuration") == "0s"

@@ -9,122 +9,75 @@ import traitlets
 
 from attnlab.widgets import TileStepper
 from solutions.efficient_attention import online_softmax, tiled_attention
-from tests.attnlab.widget_page import evaluate_compute, faint_texts, load_widget, said, scrolls_sideways, small_targets
+from tests.attnlab.widget_page import state_of
 
-NAMES = ("scores", "values", "block_size", "causal", "step")
 LOG_2 = math.log(2)
 # More queries than keys.
 TALL = dict(scores=np.arange(12).reshape(6, 2) % 5 - 1.5, values=[[1, 2], [3, -4]], causal=True)
-FIXTURES = [
-    {},
-    dict(block_size=4),
-    dict(block_size=1, causal=True),
-    dict(block_size=3, causal=True),
-    dict(block_size=6),
-    TALL,
-    dict(scores=[[40, -40, 40], [-40, -39.5, -40]], values=[[1, 0], [0, 1], [5, 5]], block_size=2),
+LARGE = dict(scores=[[40, -40, 40], [-40, -39.5, -40]], values=[[1, 0], [0, 1], [5, 5]], block_size=2)
+OPTIONS = [{}, dict(block_size=4), dict(block_size=1, causal=True), dict(block_size=3, causal=True), dict(block_size=6)]
+OPTIONS += [TALL, LARGE]
+FIXTURES = [state_of(TileStepper(**options)) for options in OPTIONS]
+STOPS = ["back", "next", "play", "reset", "1", "2", "3", "4", "6", "causal"]
+EXAMPLES = [
+    (TileStepper(), dict(step=1), dict(step=3), dict(step=1, causal=True)),
+    (TileStepper(block_size=6), dict(step=1)),
 ]
+ROOM = (-56, 9)
+EXTREMES = [(TileStepper(**options),) for options in (TALL, LARGE)]
 
 
-def state_of(options):
-    widget = TileStepper(**options)
-    return {name: getattr(widget, name) for name in NAMES}
-
-
-@pytest.fixture
-def computing(watched):
-    """`computing(options)` is what the widget's module computes for TileStepper(**options)."""
-    seen = load_widget(watched, TileStepper())
-    return lambda options: evaluate_compute(seen, state_of(options))
-
-
-@pytest.fixture
-def shown(watched):
-    """`shown(widget)` draws it on a page, on which nothing may go wrong."""
-    pages = []
-
-    def show(widget, **context):
-        pages.append(load_widget(watched, widget, **context))
-        return pages[-1].page
-
-    yield show
-    for seen in pages:
-        seen.assert_clean()
-
-
-def text(page, name):
-    return page.locator(f"[data-value={name}]").inner_text()
-
-
-def press(page, name):
-    page.locator(f"[data-go={name}]").click(force=True)  # forced: Playwright waits for what is aria-disabled
+def reference(state):
+    """Keys are the identity, so queries hold the scaled scores; the widget's scores count powers of two."""
+    scores, values = (torch.tensor(state[name]).double() for name in ("scores", "values"))
+    n_k = scores.shape[1]
+    eye = torch.eye(n_k).double()
+    outputs = tiled_attention(scores * LOG_2 * n_k**0.5, eye, values, state["block_size"], state["causal"])
+    return {"outputs": outputs}
 
 
 # Numbers
 
 
-def test_the_outputs_are_those_of_the_reference(computing):
-    for options in FIXTURES:
-        state = state_of(options)
-        scores = torch.tensor(state["scores"], dtype=torch.float64)
-        n_k = scores.shape[1]
-        expected = tiled_attention(
-            scores * LOG_2 * n_k**0.5,
-            torch.eye(n_k).double(),
-            torch.tensor(state["values"], dtype=torch.float64),
-            2,
-            state["causal"],
-        )
-        np.testing.assert_allclose(computing(options)["outputs"], expected, rtol=1e-12, atol=1e-12)
+def tile_steps(view):
+    """(state, step, row) of each tile and query, for every fixture."""
+    for state in FIXTURES:
+        for step in view.compute(state)["steps"]:
+            yield from ((state, step, row) for row in (step["rows"] if step["kind"] == "tile" else []))
 
 
-def test_maximum_and_total_of_every_step_are_those_of_the_stream_so_far(computing):
-    for options in FIXTURES:
-        state = state_of(options)
+def test_maximum_and_total_of_every_step_are_those_of_the_stream_so_far(shown):
+    for state, step, row in tile_steps(shown(TileStepper())):
         n_q, n_k = np.shape(state["scores"])
-        for step in computing(options)["steps"]:
-            for row in step["rows"] if step["kind"] == "tile" else []:
-                seen = [
-                    score
-                    for key, score in enumerate(state["scores"][row["query"]][: step["keys"][-1] + 1])
-                    if not state["causal"] or key <= row["query"] + n_k - n_q
-                ]
-                maximum, total = online_softmax([torch.tensor(seen, dtype=torch.float64) * LOG_2])
-                assert (row["maximum"], row["total"]) == pytest.approx((maximum / LOG_2, total))
+        last = min(step["keys"][-1], row["query"] + n_k - n_q if state["causal"] else n_k)
+        seen = torch.tensor(state["scores"][row["query"]][: max(0, last + 1)]).double()
+        maximum, total = online_softmax([seen * LOG_2])
+        assert (row["maximum"], row["total"]) == pytest.approx((maximum / LOG_2, total))
 
 
-def test_a_step_rescales_what_was_there_and_adds_what_is_new(computing):
-    for options in FIXTURES:
-        values = np.array(state_of(options)["values"])
-        for step in computing(options)["steps"]:
-            for row in step["rows"] if step["kind"] == "tile" else []:
-                before, keys = row["before"], step["keys"]
-                assert row["total"] == pytest.approx(before["total"] * row["factor"] + sum(row["powers"]))
-                np.testing.assert_allclose(
-                    row["output"],
-                    np.array(before["output"]) * row["factor"] + np.array(row["powers"]) @ values[keys],
-                    atol=1e-12,
-                )
+def test_a_step_rescales_what_was_there_and_adds_what_is_new(shown):
+    for state, step, row in tile_steps(shown(TileStepper())):
+        before, new = row["before"], np.array(row["powers"]) @ np.array(state["values"])[step["keys"]]
+        assert row["total"] == pytest.approx(before["total"] * row["factor"] + sum(row["powers"]))
+        np.testing.assert_allclose(row["output"], np.array(before["output"]) * row["factor"] + new, atol=1e-12)
 
 
-def test_tiles_beyond_the_diagonal_are_no_steps_and_python_counts_the_same(computing):
-    for options in FIXTURES:
-        found = computing(options)
-        assert len(found["steps"]) == TileStepper(**options).last + 1
-    tiles = {
-        causal: sum(step["kind"] == "tile" for step in computing(dict(causal=causal))["steps"])
-        for causal in (False, True)
-    }
-    assert tiles == {False: 6, True: 5}
+def test_tiles_beyond_the_diagonal_are_no_steps_and_python_counts_the_same(shown):
+    view = shown(TileStepper())
+    for state, options in zip(FIXTURES, OPTIONS):
+        assert len(view.compute(state)["steps"]) == TileStepper(**options).last + 1
+    for causal, tiles in (False, 6), (True, 5):
+        steps = view.compute(state_of(TileStepper(causal=causal)))["steps"]
+        assert sum(step["kind"] == "tile" for step in steps) == tiles
 
 
 # The page
 
 
-def test_a_step_shows_the_numbers_on_paper(shown):
-    page = shown(TileStepper(step=1))
-    assert text(page, "title") == "Step 2 of 8. q0 and q1 meet k2 and k3."
-    assert [text(page, f"{name}-0") for name in ("tile", "maximum", "factor", "powers", "total", "gathered")] == [
+def test_a_step_shows_the_numbers_on_paper_and_only_the_tile_of_this_step(shown):
+    view = shown(TileStepper(step=1))
+    assert view.text("title") == "Step 2 of 8. q0 and q1 meet k2 and k3."
+    assert [view.text(f"{name}-0") for name in ("tile", "maximum", "factor", "powers", "total", "gathered")] == [
         "4  2",
         "2 → 4",
         "2^(2 − 4) = 0.25",
@@ -132,108 +85,83 @@ def test_a_step_shows_the_numbers_on_paper(shown):
         "1.5 × 0.25 + 1.25 = 1.625",
         "(8, 4) × 0.25 + new = (4, 11)",
     ]
-    assert text(page, "maximum-1") == "3 stays" and text(page, "factor-1") == "2^(3 − 3) = 1"
-    assert text(page, "memory") == "At most 4 scores are here at once, of 24 in all."
-
-
-def test_only_the_tile_of_this_step_has_numbers(shown):
-    page = shown(TileStepper(step=1))
-    when = page.locator("[data-cell]").evaluate_all("all => all.map((cell) => [cell.dataset.when, cell.textContent])")
-    assert [state for state, _ in when[:6]] == ["gone"] * 2 + ["here"] * 2 + ["later"] * 2
-    assert [words for _, words in when[:6]] == ["·", "·", "4", "2", "", ""]
+    assert view.text("maximum-1") == "3 stays" and view.text("factor-1") == "2^(3 − 3) = 1"
+    assert view.text("memory") == "At most 4 scores are here at once, of 24 in all."
+    when = view.locator("[data-cell]").evaluate_all("all => all.map((cell) => [cell.dataset.when, cell.textContent])")
+    assert when[:6] == [["gone", "·"]] * 2 + [["here", "4"], ["here", "2"]] + [["later", ""]] * 2
     assert {state for state, _ in when[12:]} == {"later"}
 
 
-def test_the_first_step_multiplies_nothing_by_nothing(shown):
-    page = shown(TileStepper())
-    assert text(page, "maximum-0") == "−∞ → 2" and text(page, "total-0") == "0 × 0 + 1.5 = 1.5"
+@pytest.mark.parametrize(
+    "options, texts",
+    [
+        ({}, {"maximum-0": "−∞ → 2", "total-0": "0 × 0 + 1.5 = 1.5"}),  # nothing is multiplied by nothing
+        (dict(causal=True, step=1), {"tile-0": "4  −∞", "powers-0": "1  0"}),  # hidden keys in the tile
+        (TALL, {"result-0": "nothing was seen: (0, 0)", "output-1": "(0, 0)"}),
+    ],
+)
+def test_what_the_borders_show(shown, options, texts):
+    view = shown(TileStepper(**options))
+    assert {name: view.text(name) for name in texts} == texts
+    if options.get("step"):
+        assert view.part("cell", "0-4").get_attribute("data-when") == "never"
 
 
-def test_hidden_keys_are_minus_infinity_in_the_tile_and_never_elsewhere(shown):
-    page = shown(TileStepper(causal=True, step=1))
-    assert text(page, "tile-0") == "4  −∞" and text(page, "powers-0") == "1  0"
-    assert page.locator("[data-cell='0-4']").get_attribute("data-when") == "never"
-
-
-def test_a_query_that_sees_nothing_brings_home_zeros(shown):
-    page = shown(TileStepper(**TALL))
-    assert text(page, "result-0") == "nothing was seen: (0, 0)" and text(page, "output-1") == "(0, 0)"
-
-
-def test_the_summary_is_announced_politely(shown):
-    page = shown(TileStepper(step=3))
-    assert page.get_by_role("status").get_attribute("aria-live") == "polite"
-    assert said(page) == ("Step 4 of 8. The division at the end. q0: output (2.667, 5.111). q1: output (5.185, 4.444).")
+def test_the_summary_gives_the_outputs_and_follows_python(shown):
+    view = shown(TileStepper(step=3))
+    assert view.said() == (
+        "Step 4 of 8. The division at the end. q0: output (2.667, 5.111). q1: output (5.185, 4.444)."
+    )
+    view.set(block_size=3, step=1)
+    assert view.text("title") == "Step 2 of 6. q0 and q1 meet k3, k4 and k5."
 
 
 # Controls
 
 
 def test_next_goes_to_the_last_step_and_back_to_the_first(shown):
-    page = shown(TileStepper(block_size=6))
+    view = shown(TileStepper(block_size=6))
     for reached in (0, 1, 2, 3, 3):
-        assert page.evaluate("model.get('step')") == reached
-        press(page, "next")
+        assert view.get("step") == reached
+        view.press("next")
     for reached in (3, 2, 1, 0, 0):
-        assert page.evaluate("model.saved.step ?? 0") == reached
-        press(page, "back")
+        assert view.saved("step") == reached
+        view.press("back")
 
 
 def test_another_tile_begins_at_the_beginning(shown):
-    page = shown(TileStepper(step=5))
-    page.locator("[data-size='3']").click()
-    assert page.evaluate("[model.saved.block_size, model.saved.step]") == [3, 0]
-    press(page, "next")
-    page.locator("[data-causal]").click()
-    assert page.evaluate("[model.saved.causal, model.saved.step]") == [True, 0]
-    pressed = page.locator("[aria-pressed=true]").evaluate_all("all => all.map((b) => b.textContent)")
-    assert pressed == ["3", "Causal"]
-    press(page, "reset")
-    assert page.evaluate("[model.saved.block_size, model.saved.causal, model.saved.step]") == [2, False, 5]
+    view = shown(TileStepper(step=5))
+    view.part("size", 3).click()
+    assert view.saved("block_size", "step") == [3, 0]
+    view.press("next")
+    view.locator("[data-causal]").click()
+    assert view.saved("causal", "step") == [True, 0]
+    assert view.texts("[aria-pressed=true]") == ["3", "Causal"]
+    view.press("reset")
+    assert view.saved("block_size", "causal", "step") == [2, False, 5]
 
 
 def test_play_goes_on_by_itself_and_stops_when_asked_or_at_the_end(shown):
-    page = shown(TileStepper(block_size=6, step=2))
-    press(page, "play")
-    assert page.locator("[data-go=play]").inner_text() == "Pause"
-    page.wait_for_function("model.get('step') === 3")
-    assert page.locator("[data-go=play]").inner_text() == "Play"
-    press(page, "play")  # from the end it begins again
-    assert page.evaluate("model.get('step')") == 0
-    press(page, "next")
-    assert page.locator("[data-go=play]").inner_text() == "Play"
+    view = shown(TileStepper(block_size=6, step=2))
+    play = view.part("go", "play")
+    view.press("play")
+    assert play.inner_text() == "Pause"
+    view.page.wait_for_function("model.get('step') === 3")
+    assert play.inner_text() == "Play"
+    view.press("play")  # from the end it begins again
+    assert view.get("step") == 0
+    view.press("next")
+    assert play.inner_text() == "Play"
 
 
-def test_the_keyboard_alone_does_it_all(shown):
-    page = shown(TileStepper())
-    reached = []
-    for _ in range(10):
-        page.keyboard.press("Tab")
-        reached.append(page.evaluate("Object.values(document.activeElement.dataset)[0]"))
-    assert reached == ["back", "next", "play", "reset", "1", "2", "3", "4", "6", "causal"]
-    page.keyboard.press("Space")
-    page.locator("[data-go=next]").focus()
-    page.keyboard.press("Enter")
-    assert page.evaluate("[model.get('causal'), model.get('step'), document.activeElement.dataset.go]") == [
-        True,
-        1,
-        "next",
-    ]
+def test_a_control_keeps_the_focus_when_the_keyboard_presses_it(shown):
+    view = shown(TileStepper())
+    view.locator("[data-causal]").press("Space")
+    view.part("go", "next").press("Enter")
+    assert (view.get("causal", "step"), view.focused()) == ([True, 1], "next")
 
 
 # Model
-
-
-def test_the_state_set_from_python_is_drawn(shown):
-    page = shown(TileStepper())
-    page.evaluate("model.set('block_size', 3); model.set('step', 1)")
-    assert text(page, "title") == "Step 2 of 6. q0 and q1 meet k3, k4 and k5."
-
-
-def test_it_hears_nothing_after_it_is_gone(shown):
-    page = shown(TileStepper())
-    press(page, "play")
-    assert page.evaluate("() => (dispose(), [model.listening(), document.querySelectorAll('.aw').length])") == [0, 0]
 
 
 @pytest.mark.parametrize(
@@ -257,34 +185,3 @@ def test_a_step_that_is_no_longer_there_begins_again():
     assert widget.step == 0
     with pytest.raises(traitlets.TraitError, match="block_size"):
         widget.block_size = 0
-
-
-def test_the_picture_for_print_is_a_png():
-    for options in FIXTURES:
-        assert TileStepper(**options)._repr_mimebundle_()[0]["image/png"].startswith("iVBOR")
-
-
-# Looks
-
-
-@pytest.mark.parametrize("theme", ["light", "dark"])
-def test_every_text_can_be_read(watched, theme):
-    assert faint_texts(load_widget(watched, TileStepper(step=1, causal=True), theme=theme)) == []
-
-
-def test_a_phone_shows_it_without_scrolling_sideways_and_fingers_hit_its_controls(watched):
-    for options in ({"step": 3}, {"block_size": 6, "step": 0}):
-        seen = load_widget(watched, TileStepper(**options), width=390)
-        assert not scrolls_sideways(seen)
-        assert small_targets(seen) == []
-
-
-@pytest.mark.parametrize("width", [390, 1280])
-def test_its_height_is_the_one_reserved_and_stays_while_stepping(watched, width):
-    widget = TileStepper()
-    seen = load_widget(watched, widget, width=width)
-    reserved = widget.min_height + (widget.narrow_extra if width < 600 else 0)
-    for step, size in ((0, 2), (1, 2), (3, 2), (0, 6), (1, 6)):
-        seen.page.evaluate("([a, b]) => { model.set('step', a); model.set('block_size', b); }", [step, size])
-        seen.page.wait_for_timeout(150)  # the summary follows a little later
-        assert seen.page.locator(".aw").bounding_box()["height"] == pytest.approx(reserved, abs=12)

@@ -6,12 +6,15 @@ The page holds a stand-in for the model that anywidget hands to `render`: `windo
   so a test can play the kernel, where the student assigns a trait from Python;
 - `model.saved`: the state as last sent to the kernel by `save_changes()`;
 - `window.compute(state)`: the widget's pure function;
-- `window.dispose()`: what `render` returned.
+- `window.mount(el)`: draws one more view of the model, returns what takes it away;
+- `window.dispose()`: takes the first view away.
 """
 
 from __future__ import annotations
 
 import base64
+
+import numpy as np
 
 PAGE = """<!doctype html>
 <html lang="en" data-theme="{theme}"><head><meta charset="utf-8"><title>widget</title>
@@ -29,11 +32,15 @@ PAGE = """<!doctype html>
 
 MOUNT = """async ({ esm, css, state }) => {
   document.head.append(Object.assign(document.createElement("style"), { textContent: css }));
-  for (const [name, value] of Object.entries(state)) {
-    if (value && value.__bytes__ !== undefined) {
-      state[name] = new DataView(Uint8Array.from(atob(value.__bytes__), (c) => c.charCodeAt(0)).buffer);
+  window.unpack = (state) => {
+    for (const [name, value] of Object.entries(state)) {
+      if (value && value.__bytes__ !== undefined) {
+        state[name] = new DataView(Uint8Array.from(atob(value.__bytes__), (c) => c.charCodeAt(0)).buffer);
+      }
     }
-  }
+    return state;
+  };
+  unpack(state);
   // Like the real one: equal values are no change, and listeners hear `change:name` and `change`.
   const listeners = new Map();
   const heard = (event) => listeners.get(event) ?? [];
@@ -62,87 +69,172 @@ MOUNT = """async ({ esm, css, state }) => {
   const module = await import(address);
   URL.revokeObjectURL(address);
   window.compute = module.compute;
-  window.dispose = await module.default.render({ model: window.model, el: document.getElementById("widget") });
+  window.mount = (el) => module.default.render({ model: window.model, el });
+  window.dispose = await mount(document.getElementById("widget"));
 }"""
 
 
-def load_widget(watched, widget, *, theme="light", width=1280, height=900, **context):
-    """A `Watched` page with `widget` drawn in it.
+# A widget's summary speaks once the state has rested for a while; tests need not wait for it.
+AT_ONCE = "() => { const later = window.setTimeout; window.setTimeout = (f) => later(f, 0); }"
 
-    `watched` is the fixture of that name; `theme` is "light" or "dark", the attribute that the book sets on <html>;
-    `width`, `height` in CSS pixels; further options go to Playwright's `new_context` (`has_touch`, `reduced_motion`).
-    """
-    seen = watched(reuse=True, viewport={"width": width, "height": height}, **context)
-    seen.page.set_content(PAGE.format(theme=theme))
-    state = {
-        name: {"__bytes__": base64.b64encode(value).decode()} if isinstance(value, (bytes, memoryview)) else value
+
+def state_of(widget):
+    """What a widget sends to its page, as `compute` gets it: traits by name, bytes as bytes."""
+    return {
+        name: bytes(value) if isinstance(value, memoryview) else value
         for name, value in widget.get_state().items()
         if not name.startswith("_") and name not in {"layout", "tooltip", "tabbable"}
     }
+
+
+def packed(state):
+    """The same as it travels to a page, where `unpack` makes a DataView of bytes."""
+    return {
+        name: {"__bytes__": base64.b64encode(value).decode()} if isinstance(value, bytes) else value
+        for name, value in state.items()
+    }
+
+
+def number(text):
+    """The number that a text of the page shows."""
+    return float(text.replace("−", "-").replace("<", "").replace("∞", "inf"))
+
+
+def assert_agrees(computed, expected):
+    """`expected` maps places in what `compute` returned to arrays; a place is `name.0.name`, `*` for all of a list."""
+
+    def at(value, names):
+        for i, name in enumerate(names):
+            if name == "*":
+                return [at(one, names[i + 1 :]) for one in value]
+            value = value[int(name) if isinstance(value, list) else name]
+        return value
+
+    for place, value in expected.items():
+        got = np.array(at(computed, place.split(".")), dtype=float)
+        np.testing.assert_allclose(got, np.asarray(value, dtype=float), rtol=1e-9, atol=1e-11, err_msg=place)
+
+
+class View:
+    """The page that a widget is drawn on. Parts are found by their data attributes, which stay while numbers change.
+
+    `seen` is a `Watched` page. `page`, `locator`, `evaluate`, `keyboard`, `mouse`, `get_by_role` and `get_by_label` are
+    Playwright's.
+    """
+
+    def __init__(self, seen):
+        self.seen, self.page = seen, seen.page
+        self.locator, self.evaluate = seen.page.locator, seen.page.evaluate
+        self.get_by_role, self.get_by_label = seen.page.get_by_role, seen.page.get_by_label
+        self.keyboard, self.mouse = seen.page.keyboard, seen.page.mouse
+
+    def part(self, kind, name):
+        return self.locator(f"[data-{kind}='{name}']")
+
+    def text(self, name):
+        return self.part("value", name).inner_text()
+
+    def number(self, name):
+        return number(self.text(name))
+
+    def texts(self, where):
+        return self.locator(where).all_inner_texts()
+
+    def field(self, name):
+        return self.part("field", name)
+
+    def slider(self, name):
+        return self.part("slider", name)
+
+    def press(self, button):
+        """Press the button of this `data-go`, or else of this name."""
+        named = self.part("go", button)
+        # Forced, since Playwright waits for what is aria-disabled; such a button keeps the focus and does nothing.
+        (named if named.count() else self.get_by_role("button", name=button, exact=True)).click(force=True)
+
+    def get(self, *names):
+        """Traits of the model, a list of them where several are asked for."""
+        values = self.evaluate("(names) => names.map((name) => model.get(name))", names)
+        return values if len(names) > 1 else values[0]
+
+    def saved(self, *names):
+        """The same as last sent to the kernel."""
+        values = self.evaluate("(names) => names.map((name) => model.saved[name])", names)
+        return values if len(names) > 1 else values[0]
+
+    def set(self, **traits):
+        """Set traits as the kernel does, in this order."""
+        self.evaluate("(traits) => Object.entries(traits).forEach(([name, value]) => model.set(name, value))", traits)
+
+    def pressed(self, kind):
+        """Names of the buttons of one kind that are pressed."""
+        pressed = self.locator(f"[data-{kind}][aria-pressed=true]")
+        return pressed.evaluate_all("(all, kind) => all.map((one) => one.dataset[kind])", kind)
+
+    def focused(self):
+        """What the control that has the focus is called."""
+        return self.evaluate("Object.values(document.activeElement.dataset)[0]")
+
+    def tab(self, times):
+        """Names of what so many presses of the Tab key reach."""
+        return [self.keyboard.press("Tab") or self.focused() for _ in range(times)]
+
+    def rest(self):
+        """Wait until what the widget does a little later is done."""
+        self.evaluate("() => new Promise((resolve) => setTimeout(() => requestAnimationFrame(resolve), 0))")
+
+    def said(self):
+        """What the widget announces, once it rests."""
+        self.rest()
+        return self.get_by_role("status").text_content()
+
+    def height(self):
+        return self.locator(".aw").bounding_box()["height"]
+
+    def middle(self, part):
+        """The middle of a locator's box, on the page as it is scrolled."""
+        box = part.bounding_box()
+        return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+    def touch(self, *places):
+        """A finger that comes down at the first place, goes through the others, and leaves."""
+        session = self.page.context.new_cdp_session(self.page)
+        for place, kind in zip(places, ["touchStart"] + ["touchMove"] * len(places)):
+            point = dict(zip("xy", place))
+            session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [point]})
+        session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+        self.page.wait_for_timeout(100)
+
+    def refuses(self, field, typed, back):
+        """What is typed is marked as wrong; when the field is left, the last good number is `back`."""
+        field.fill(typed)
+        assert field.get_attribute("aria-invalid") == "true"
+        field.blur()
+        assert (field.input_value(), field.get_attribute("aria-invalid")) == (back, "false")
+
+    def slides(self, name, last, typed):
+        """A slider and its field show the same, and tell the kernel: `last` at the end, then what is typed."""
+        self.slider(name).press("End")
+        assert self.get(name) == last == self.saved(name)
+        assert self.field(name).input_value() == str(last)
+        self.field(name).fill(typed)
+        assert self.get(name) == float(typed) == self.saved(name)
+
+    def compute(self, state):
+        """What the widget's `compute` returns. Infinities and nan survive the way back (Playwright keeps them)."""
+        return self.evaluate("(state) => window.compute(unpack(state))", packed(state))
+
+
+def load_widget(watched, widget, *, theme="light", width=1280, height=900, before=AT_ONCE, **context):
+    """A `View` of `widget`.
+
+    `watched` is the fixture of that name; `theme` is "light" or "dark", the attribute that the book sets on <html>;
+    `width`, `height` in CSS pixels; `before` is a script that runs before the widget is drawn; further options go to
+    Playwright's `new_context` (`has_touch`, `reduced_motion`).
+    """
+    seen = watched(reuse=True, viewport={"width": width, "height": height}, **context)
+    seen.page.set_content(PAGE.format(theme=theme))
+    seen.page.evaluate(before)
+    state = packed(state_of(widget))
     seen.page.evaluate(MOUNT, {"esm": str(widget._esm), "css": str(widget._css), "state": state})
-    return seen
-
-
-def evaluate_compute(seen, state):
-    """What the widget's `compute(state)` returns. Infinities and nan survive the way back (Playwright keeps them)."""
-    return seen.page.evaluate("(state) => window.compute(state)", state)
-
-
-FAINT = """() => {
-  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
-  const over = (color, back) => {
-    canvas.fillStyle = back; canvas.fillRect(0, 0, 1, 1);
-    canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
-    const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
-    return `rgb(${r} ${g} ${b})`;
-  };
-  const light = (rgb) => {
-    const linear = (x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
-    const [r, g, b] = rgb.match(/[0-9]+/g).map((x) => linear(x / 255));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const behind = (node) =>
-    (node ? over(getComputedStyle(node).backgroundColor, behind(node.parentElement)) : "white");
-  const faint = [];
-  for (const node of document.querySelectorAll(".aw *")) {
-    const own = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
-    const style = getComputedStyle(node);
-    const shown = node.getClientRects().length && !node.matches(":disabled");
-    if (!shown || !(own || node.matches("input[type=text]"))) continue;
-    const back = behind(node);
-    const ink = over(node instanceof SVGElement ? style.fill : style.color, back);
-    const [dark, bright] = [light(ink), light(back)].sort((a, b) => a - b);
-    const ratio = (bright + 0.05) / (dark + 0.05);
-    if (ratio < 4.5) faint.push(`${node.textContent || node.value}: ${ratio.toFixed(2)}`);
-  }
-  return faint;
-}"""
-
-
-def faint_texts(seen):
-    """Texts of the widget whose contrast with the colour behind them is below 4.5 to 1, with their ratios."""
-    return seen.page.evaluate(FAINT)
-
-
-SMALL = """() => [...document.querySelectorAll(".aw :is(button, select, input, [tabindex='0'])")]
-  .filter((node) => node.getClientRects().length)
-  .map((node) => [node, node.getBoundingClientRect()])
-  .filter(([, box]) => box.width < 24 || box.height < 24)
-  .map(([node, box]) => `${node.getAttribute("aria-label") || node.textContent}: ${box.width} x ${box.height}`)"""
-
-
-def small_targets(seen):
-    """Controls of the widget that are less than 24 CSS pixels wide or high, hard to hit with a finger."""
-    return seen.page.evaluate(SMALL)
-
-
-def scrolls_sideways(seen):
-    """Whether the page, or the widget on it, is wider than it has room for."""
-    return seen.page.evaluate("""() => [document.documentElement, document.querySelector(".aw")]
-        .some((node) => node.scrollWidth > node.clientWidth)""")
-
-
-def said(page):
-    """What the widget on the page announces, once it rests."""
-    page.wait_for_timeout(200)  # the live region speaks once the state rests
-    return page.get_by_role("status").text_content()
+    return View(seen)

@@ -1,0 +1,411 @@
+"""What every widget of the package keeps to, whichever it is.
+
+Widgets are found in the package. `test_widgets_<stem>.py`, a widget's own tests, may say more of it:
+
+- `EXAMPLES`: `(widget, *changes)`, the states in which it is looked at, one after the other: a change sets traits, or
+  presses the part that a selector finds. Without it, the widget as it is made without arguments.
+- `EXTREMES`: further ones, too large to have room reserved for them.
+- `FIXTURES` and `reference(state)`: states for `compute`, and what it has to return for them (see `assert_agrees`).
+  The tests of the book ask for the same of the states that are saved in its pages.
+- `STOPS`: what the Tab key reaches in the first example, by the first data attribute of each control.
+- `STILL`: parts that stay where they are while the state changes, besides the widget itself.
+- `ROOM`: by how many pixels at least and at most it is higher than the room reserved for it.
+"""
+
+from __future__ import annotations
+
+import collections
+import functools
+import importlib
+import json
+import pkgutil
+from importlib.util import find_spec
+
+import pytest
+
+from attnlab import widgets
+from attnlab.widgets._base import CourseWidget
+from tests.attnlab.widget_page import assert_agrees, load_widget, packed, state_of
+from tests.conftest import Watched, new_page
+
+STEMS = [found.name for found in pkgutil.iter_modules(widgets.__path__) if not found.name.startswith("_")]
+PHONES, LAPTOP = (360, 390), 1280
+# What does not yet fit on the narrower phone.
+NARROW = {
+    "attention_stepper": "six entries of a query are wider than 360 pixels",
+    "decode_stepper": "the rows of both sides are wider than 360 pixels",
+}
+
+# What controls answer to.
+KEYS = ["ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp", "Enter", "Space"]
+
+# Names of what the Tab key stops at, in order. Of radio buttons with one name it is the checked one. Each is given its
+# number as `stop`.
+STOPS = """() => {
+  const radios = (node) => node.type === "radio" && !node.checked
+    && [...document.getElementsByName(node.name)].some((one) => one.checked);
+  const all = [...document.querySelectorAll(".aw :is(button, select, input, textarea, a[href], summary, [tabindex])")];
+  for (const node of document.querySelectorAll(".aw *")) delete node.stop;
+  return all.filter((node) => node.checkVisibility() && !node.disabled && node.tabIndex >= 0 && !radios(node))
+    .map((node, at) => ((node.stop = at), Object.values(node.dataset)[0] ?? node.textContent));
+}"""
+
+# The control that has the focus, if a screen reader cannot name it or no ring shows that it has the focus.
+RINGLESS = """() => {
+  const node = document.activeElement;
+  const rings = [node, ...node.querySelectorAll("*"), node.closest("label")].filter(Boolean).map(getComputedStyle);
+  const drawn = node.querySelector(".dp-ring");  // the tip of an arrow has a round one
+  const ring = drawn ? getComputedStyle(drawn).opacity === "1"
+    : rings.some((style) => style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 1.5);
+  const named = node.ariaLabel || node.labels?.length || node.textContent.trim();
+  const native = node.matches("button, select, input, textarea, a[href], summary");
+  return ring && named && (native || node.role || node.getAttribute("role")) ? [] : [node.outerHTML.slice(0, 150)];
+}"""
+
+# What can be seen of the widget, and what it has told the model.
+LOOKS = """() => [document.querySelector(".aw").outerHTML, JSON.stringify(model.saved),
+  ...[...document.querySelectorAll(".aw :is(input, select)")].map((one) => `${one.value} ${one.checked}`)].join()"""
+
+FOCUS = f"""([stops, at]) => {{
+  eval(stops)();
+  [...document.querySelectorAll(".aw *")].find((node) => node.stop === at)?.focus();
+  return ({LOOKS})();
+}}"""
+
+# What is wrong with the looks of the widget, by kind, in light and in dark: what is wider than it has room for or
+# reaches out of it, controls that are hard to hit with a finger (less than 24 CSS pixels), and texts that are hard to
+# read: a contrast below 4.5 to 1, or letters of less than 8 CSS pixels (those of no size are hidden).
+LOOK = """() => {
+  const root = document.querySelector(".aw"), room = root.getBoundingClientRect();
+  const canvas = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+  const mixed = new Map(), grounds = new Map();
+  const over = (color, back) => {
+    if (!mixed.has(color + back)) {
+      canvas.fillStyle = back; canvas.fillRect(0, 0, 1, 1);
+      canvas.fillStyle = color; canvas.fillRect(0, 0, 1, 1);
+      const [r, g, b] = canvas.getImageData(0, 0, 1, 1).data;
+      mixed.set(color + back, `rgb(${r} ${g} ${b})`);
+    }
+    return mixed.get(color + back);
+  };
+  const light = (rgb) => {
+    const linear = (x) => (x <= 0.04045 ? x / 12.92 : ((x + 0.055) / 1.055) ** 2.4);
+    const [r, g, b] = rgb.match(/[0-9]+/g).map((x) => linear(x / 255));
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const behind = (node) => {
+    if (!node) return "white";
+    if (!grounds.has(node)) grounds.set(node, over(getComputedStyle(node).backgroundColor, behind(node.parentElement)));
+    return grounds.get(node);
+  };
+  const written = (node) => node.matches("input[type=text]")
+    || [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
+  const scrolls = (node) => getComputedStyle(node).overflowX === "auto";
+  const scrolled = (node) => node !== root && (scrolls(node) || scrolled(node.parentElement));
+  const name = (node) => node.getAttribute("aria-label") || node.textContent || node.value || node.className;
+  const shown = [...root.querySelectorAll("*")].filter((node) => node.getClientRects().length);
+  const controls = shown.filter((node) => node.matches("button, select, input, [tabindex='0']"));
+
+  const width = [document.documentElement, root].filter((node) => node.scrollWidth > node.clientWidth)
+    .map((node) => `${node.tagName}: ${node.scrollWidth} in ${node.clientWidth}`);
+  const touch = [];
+  for (const node of controls) {
+    const box = node.getBoundingClientRect();
+    const out = box.left < room.left || box.right > Math.min(room.right, innerWidth);
+    if (out && !scrolled(node.parentElement)) width.push(`${name(node)}: cut`);
+    const target = (node.type === "checkbox" && node.closest("label") || node).getBoundingClientRect();
+    if (target.width < 24 || target.height < 24) touch.push(`${name(node)}: ${target.width} x ${target.height}`);
+  }
+  const letters = [], texts = shown.filter((node) => written(node) && !node.matches(":disabled"));
+  for (const theme of ["dark", "light"]) {
+    document.documentElement.dataset.theme = theme;
+    grounds.clear();
+    for (const node of texts) {
+      const style = getComputedStyle(node), back = behind(node), drawn = node instanceof SVGElement;
+      const size = parseFloat(style.fontSize) * (drawn ? Math.abs(node.getScreenCTM().a) : 1);
+      if (size && size < 8) letters.push(`${name(node)}: ${size.toFixed(1)} pixels`);
+      const [dark, bright] = [over(drawn ? style.fill : style.color, back), back].map(light).sort((a, b) => a - b);
+      const ratio = (bright + 0.05) / (dark + 0.05);
+      if (ratio < 4.5) letters.push(`${name(node)}: ${ratio.toFixed(2)} in the ${theme}`);
+    }
+  }
+  return { width, touch, letters };
+}"""
+
+# Where parts are. The widget itself is as high as the room reserved for it at least.
+PLACES = """([parts, reserved]) => parts.map((part) => {
+  const box = document.querySelector(part).getBoundingClientRect();
+  return [box.left, box.top + scrollY, box.width, part === ".aw" ? Math.max(box.height, reserved) : box.height];
+})"""
+
+UNTOUCHED = """(given) => {
+  const state = unpack(given);
+  const bytes = () => Object.values(state).filter(ArrayBuffer.isView).map((view) => [...new Uint8Array(view.buffer)]);
+  const before = JSON.stringify([state, bytes()]);
+  compute(state);
+  return JSON.stringify([state, bytes()]) === before;
+}"""
+
+# Counts what a view asks of the page beyond its own element, from before it is drawn.
+TRACK = """() => {
+  window.sleep = window.setTimeout;
+  window.held = { outside: new Set(), observing: new Set(), waiting: new Set() };
+  const outer = (target) => !(target instanceof Node) || ["#document", "HTML", "BODY"].includes(target.nodeName);
+  const { addEventListener, removeEventListener } = EventTarget.prototype;
+  EventTarget.prototype.addEventListener = function (kind, f, ...rest) {
+    if (outer(this ?? window)) held.outside.add(f);
+    return addEventListener.call(this, kind, f, ...rest);
+  };
+  EventTarget.prototype.removeEventListener = function (kind, f, ...rest) {
+    held.outside.delete(f);
+    return removeEventListener.call(this, kind, f, ...rest);
+  };
+  for (const kind of ["ResizeObserver", "MutationObserver", "IntersectionObserver"]) {
+    const { observe, disconnect } = window[kind].prototype;
+    window[kind].prototype.observe = function (...rest) { held.observing.add(this); return observe.apply(this, rest); };
+    window[kind].prototype.disconnect = function () { held.observing.delete(this); return disconnect.call(this); };
+  }
+  for (const [start, stop, once] of [["setInterval", "clearInterval"], ["setTimeout", "clearTimeout", true],
+      ["requestAnimationFrame", "cancelAnimationFrame", true]]) {
+    const [begin, end] = [window[start], window[stop]];
+    window[start] = (f, ...rest) => {
+      const id = begin((...given) => { if (once) held.waiting.delete(`${start} ${id}`); f(...given); }, ...rest);
+      held.waiting.add(`${start} ${id}`);
+      return id;
+    };
+    window[stop] = (id) => { held.waiting.delete(`${start} ${id}`); return end(id); };
+  }
+}"""
+
+# Draws the widget once for each of its buttons, presses it, and takes the view away. What rests by itself may.
+LEAVE = """async () => {
+  const el = document.getElementById("widget");
+  const many = el.querySelectorAll("button").length;
+  for (let at = 0; at <= many; at++) {
+    if (at) dispose = await mount(el);
+    el.querySelectorAll("button")[at]?.click();
+    dispose();
+  }
+  for (let tries = 0; tries < 20 && held.waiting.size; tries++) await new Promise((resolve) => sleep(resolve, 20));
+  return { drawn: el.childElementCount, listening: model.listening(), outside: held.outside.size,
+    observing: held.observing.size, waiting: held.waiting.size };
+}"""
+
+BOTH = """() => [...document.querySelectorAll(".aw")].map((root) => [root.innerText.replace(/\\s+/g, " "),
+  [...root.querySelectorAll("input[type=radio]")].map((one) => one.name)])"""
+
+every = pytest.mark.parametrize("stem", STEMS)
+
+
+def class_of(stem):
+    module = importlib.import_module(f"attnlab.widgets.{stem}")
+    classes = [one for one in vars(module).values() if isinstance(one, type) and issubclass(one, CourseWidget)]
+    [found] = [one for one in classes if one.__module__ == module.__name__]
+    return found
+
+
+def own(stem, name, default=None):
+    """What the widget's own tests say of it."""
+    tests = f"tests.attnlab.test_widgets_{stem}"
+    return getattr(importlib.import_module(tests), name, default) if find_spec(tests) else default
+
+
+def examples(stem):
+    return own(stem, "EXAMPLES") or [(class_of(stem)(),)]
+
+
+def states(view, changes):
+    """Put the widget into one state after the other, from the one it is in; yields what was changed."""
+    yield {}
+    for change in changes:
+        if isinstance(change, str):
+            view.locator(change).first.click(force=True)
+        else:
+            view.set(**change)
+        yield change
+
+
+@every
+def test_it_is_exported(stem):
+    assert class_of(stem).__name__ in widgets.__all__
+
+
+# Numbers
+
+
+@every
+def test_compute_gives_the_numbers_of_the_reference_and_leaves_its_input_as_it_was(stem, shown):
+    view = shown(examples(stem)[0][0])
+    for state in own(stem, "FIXTURES", []):
+        assert_agrees(view.compute(state), own(stem, "reference")(state))
+    for widget, *_ in examples(stem):
+        assert view.evaluate(UNTOUCHED, packed(state_of(widget)))
+
+
+@every
+def test_its_state_is_plain_json_besides_bytes_and_print_gets_a_picture(stem):
+    for widget, *_ in examples(stem)[:1] + own(stem, "EXTREMES", []):
+        json.dumps({name: value for name, value in state_of(widget).items() if not isinstance(value, bytes)})
+        assert widget._repr_mimebundle_()[0]["image/png"].startswith("iVBOR")
+
+
+# Looks
+
+
+@pytest.fixture(scope="module")
+def faults(browser):
+    """`faults(stem, width)`: what is wrong with the looks of a widget's examples, by kind. Looked at once for all."""
+    pages = {}
+
+    @functools.cache
+    def look(stem, width):
+        if width not in pages:
+            pages[width] = new_page(browser, viewport=dict(width=width, height=844), reduced_motion="reduce")
+        seen, found = Watched(pages[width]), collections.defaultdict(list)
+        roomy, (low, high) = examples(stem), own(stem, "ROOM", (-5, 5))
+        for example in roomy + own(stem, "EXTREMES", []):
+            widget, *changes = example
+            view = load_widget(lambda **_: seen, widget, width=width)
+            view.evaluate("() => { document.querySelector('.aw').style.minHeight = 0; }")
+            reserved = widget.min_height + (widget.narrow_extra if width < 600 else 0)
+            places = []
+            for change in states(view, changes if width != PHONES[0] else ()):
+                view.rest()
+                # Each state of the first example, and of the others the first and the last.
+                if example is roomy[0] or change in ({}, *changes[-1:]):
+                    for kind, wrong in view.evaluate(LOOK).items():
+                        found[kind] += [(change, one) for one in wrong]
+                places.append(view.evaluate(PLACES, [[".aw", *own(stem, "STILL", [])], reserved]))
+                if example in roomy and not low <= (more := view.height() - reserved) <= high:
+                    found["room"].append((change, more))
+            if example in roomy:
+                found["moved"] += [
+                    (change, one) for change, one in zip(changes, places[1:]) if not near(one, places[0])
+                ]
+            view.evaluate("dispose()")
+        seen.assert_clean()
+        seen.release()
+        return found
+
+    yield look
+    for page in pages.values():
+        page.context.close()
+
+
+def near(places, others):
+    """Whether the same parts stand at the same places, to a pixel."""
+    return all(a == pytest.approx(b, abs=1) for a, b in zip(places, others))
+
+
+@pytest.mark.parametrize(
+    "stem, width",
+    [
+        pytest.param(stem, width, marks=pytest.mark.xfail(strict=True, reason=NARROW[stem]))
+        if width == 360 and stem in NARROW
+        else (stem, width)
+        for stem in STEMS
+        for width in PHONES
+    ],
+)
+def test_a_phone_shows_it_without_scrolling_sideways_and_fingers_hit_its_controls(stem, width, faults):
+    assert (faults(stem, width)["width"], faults(stem, width)["touch"]) == ([], [])
+
+
+@every
+@pytest.mark.parametrize("width", [390, LAPTOP])
+def test_every_text_can_be_read_in_light_and_in_dark(stem, width, faults):
+    """The contrast is 4.5 to 1 or more, and no letter smaller than 8 pixels."""
+    assert faults(stem, width)["letters"] == []
+
+
+@every
+@pytest.mark.parametrize("width", [390, LAPTOP])
+def test_it_takes_the_room_that_is_reserved_and_nothing_moves(stem, width, faults):
+    """It is as high as the page was told, without help, and as high in every state."""
+    assert (faults(stem, width)["room"], faults(stem, width)["moved"]) == ([], [])
+
+
+@every
+def test_nothing_glides_where_motion_is_unwanted(stem, shown):
+    view = shown(examples(stem)[0][0])
+    assert view.evaluate("""() => [...document.querySelectorAll(".aw, .aw *")].map((node) => getComputedStyle(node))
+        .every((style) => /^(0s(, )?)+$/.test(style.transitionDuration) && style.animationName === "none")""")
+
+
+# Keyboard
+
+
+@every
+def test_the_tab_key_reaches_every_control_in_order_and_shows_where_it_is(stem, shown):
+    view = shown(examples(stem)[0][0])
+    stops = view.evaluate(STOPS)
+    assert stops and stops == own(stem, "STOPS", stops)
+    for at in range(len(stops)):
+        view.keyboard.press("Tab")
+        assert view.evaluate("document.activeElement.stop") == at
+        assert view.evaluate(RINGLESS) == []
+    view.keyboard.press("Tab")
+    assert not view.evaluate("document.querySelector('.aw').contains(document.activeElement)")
+
+
+@every
+def test_every_control_answers_to_the_keyboard(stem, shown):
+    """Whatever Tab reaches changes something when one of its keys is pressed, in one of the states at least."""
+    widget, *changes = examples(stem)[0]
+    view = shown(widget)
+    silent = set(view.evaluate(STOPS))
+    for _ in states(view, changes):
+        for at, name in enumerate(view.evaluate(STOPS)):
+            for key in KEYS:
+                if name in silent and (before := view.evaluate(FOCUS, [STOPS, at])):
+                    view.keyboard.press(key)
+                    if view.evaluate(LOOKS) != before:
+                        silent.discard(name)
+        if not silent:
+            break
+    assert silent == set()
+
+
+@every
+def test_the_summary_says_politely_what_is_shown_once_the_state_rests(stem, shown):
+    widget, *changes = examples(stem)[0]
+    view = shown(widget, before="() => {}")
+    summary = view.get_by_role("status")
+    assert summary.count() == 1 and summary.get_attribute("aria-live") == "polite"
+    heard = {summary.text_content()}
+    assert len(min(heard)) > 20
+    for change in changes:
+        if isinstance(change, dict):
+            view.set(**change)
+            assert summary.text_content() in heard
+            view.page.wait_for_timeout(200)
+            heard.add(summary.text_content())
+    assert len(heard) > 1 or not changes
+
+
+# Coming and going
+
+
+@every
+def test_a_view_that_is_taken_away_leaves_nothing_behind(stem, shown):
+    """No drawing, listener, timer or observer, whichever of its buttons was the last to be pressed."""
+    view = shown(examples(stem)[0][0], before=TRACK, reduced_motion="no-preference")
+    assert view.evaluate(LEAVE) == dict(drawn=0, listening=0, outside=0, observing=0, waiting=0)
+
+
+@every
+def test_it_can_be_drawn_twice_and_again(stem, shown):
+    """Two views of one model show the same, without sharing radio buttons, also after one has gone and come back."""
+    widget, *changes = examples(stem)[0]
+    view = shown(widget)
+    view.evaluate("() => mount(document.querySelector('main').appendChild(document.createElement('div')))")
+    for change in states(view, [one for one in changes if isinstance(one, dict)]):
+        view.rest()
+        (one, names), (two, others) = view.evaluate(BOTH)
+        assert one == two and not set(names) & set(others), change
+    view.evaluate("dispose()")
+    view.set(**{name: value for name, value in state_of(widget).items() if not isinstance(value, bytes)})
+    view.evaluate("() => mount(document.getElementById('widget'))")
+    view.rest()
+    (one, _), (two, _) = view.evaluate(BOTH)
+    assert one == two
