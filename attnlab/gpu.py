@@ -47,7 +47,7 @@ def fused(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
 
 
 def machine(device: str) -> dict:
-    """What somebody else needs to know of device and versions."""
+    """What a reader of the numbers needs to know of device and versions."""
     is_cuda = torch.device(device).type == "cuda"
     info = torch.cuda.get_device_properties(device) if is_cuda else None
     return {

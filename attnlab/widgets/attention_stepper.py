@@ -9,7 +9,7 @@ import traitlets
 
 from attnlab.widgets._base import CourseWidget, module, style
 
-LARGEST = 6  # rows or columns: more do not fit a phone, and nobody checks more by hand
+LARGEST = 6  # rows or columns: more do not fit a phone, and more are not checked by hand
 
 # Three tokens, two dimensions: small enough for paper.
 THREE_TOKENS = dict(

@@ -25,7 +25,7 @@ QUIET = {
     **{f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")},
     "distributed.scheduler.allowed-failures": RETRIES,
     "distributed.worker.profile.enabled": False,
-    # Nobody looks at these, so they need not be measured fifty times a second.
+    # These are not looked at, so they need not be measured fifty times a second.
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "10s",
     "distributed.scheduler.active-memory-manager.start": False,

@@ -1,8 +1,8 @@
 """Run one reassembled notebook in the jail and judge its exercises from outside.
 
 Cells run in order in one process. At each check the process is copied, and the copy waits. When the last cell has
-shown what it shows, the copies are asked: inputs go in and arrays come out, a case at a time, in an order nobody can
-foresee; what is right is computed here. So a check sees the notebook as it stood there, and no hidden input can reach
+shown what it shows, the copies are asked: inputs go in and arrays come out, a case at a time, in a random order;
+what is right is computed here. So a check sees the notebook as it stood there, and no hidden input can reach
 an output.
 
 Whatever ends or hangs costs what it was asked for, and no more: a cell that does is left out, a copy that does loses

@@ -1,4 +1,4 @@
-"""Asking one answer: the cases of its exercise, one at a time, in an order that nobody can foresee.
+"""Asking one answer: the cases of its exercise, one at a time, in an order that cannot be foreseen.
 
 A question that ends or hangs its process costs its property and no more, and the jail that ran it must end. A process
 that ended itself looks from here like one that was killed by an administrator or for want of memory, so a property is
@@ -120,7 +120,7 @@ class Answer:
         return _load_problem(reply, self.material, "the file" if self.file else "the notebook")
 
     def _retry_once(self, reason: str) -> None:
-        """A process ended at a question: the first time somebody else may have ended it."""
+        """A process ended at a question. The first time, something outside may have ended it, so the question is asked again."""
         if self.left and self.left[-1][0] not in self.retried:
             self.retried.add(self.left[-1][0])
         else:

@@ -340,7 +340,7 @@ def _workshop(course: Path):
     with contextlib.ExitStack() as held:
         with _locked(shared):
             for left in shared.iterdir():
-                with contextlib.suppress(OSError), _locked(left, wait=False):  # nobody works in it any more
+                with contextlib.suppress(OSError), _locked(left, wait=False):  # its grader has ended
                     shutil.rmtree(left)
             own = Path(tempfile.mkdtemp(dir=shared))
             held.enter_context(_locked(own))
@@ -350,7 +350,7 @@ def _workshop(course: Path):
 
 @contextlib.contextmanager
 def _locked(folder: Path, wait: bool = True):
-    """Hold a folder; a grader that is killed lets go. Raises BlockingIOError if somebody else holds it."""
+    """Hold a folder; a grader that is killed lets go. Raises BlockingIOError if another process holds it."""
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))

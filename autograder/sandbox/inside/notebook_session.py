@@ -225,7 +225,7 @@ def answer_probes(shell, incoming, outgoing) -> None:
             continue
         try:
             outcome = observe(target, request["probe"], request["inputs"], codec.frame)
-        except BaseException as error:  # nobody presses Ctrl-C here: KeyboardInterrupt is the student's own
+        except BaseException as error:  # no Ctrl-C is pressed here: KeyboardInterrupt is the student's own
             outcome = codec.frame({"error": describe_error(error, None)})
         codec.write(outgoing, outcome)
 
