@@ -120,7 +120,7 @@ class Answer:
         return _load_problem(reply, self.material, "the file" if self.file else "the notebook")
 
     def _retry_once(self, reason: str) -> None:
-        """A process ended at a question. The first time, something outside may have ended it, so the question is asked again."""
+        """A process ended at a question. The first time, something outside may have ended it, so it is asked again."""
         if self.left and self.left[-1][0] not in self.retried:
             self.retried.add(self.left[-1][0])
         else:
