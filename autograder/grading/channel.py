@@ -10,8 +10,7 @@ import select
 import time
 
 from attnlab import codec
-
-NO_FORM = "the answer was not in the form it must have"
+from autograder.grading import reasons
 
 
 class NoAnswer(Exception):
@@ -48,19 +47,19 @@ class Channel:
             except BlockingIOError:
                 pass
             except (BrokenPipeError, ConnectionResetError):
-                raise Died("the process closed its channel before it answered") from None
+                raise Died(reasons.CLOSED) from None
 
     def receive(self, deadline: float) -> dict:
         head = self._exactly(8, deadline)
         length = int.from_bytes(head, "little")
         if length > codec.MAX_FRAME:
-            raise NoAnswer("the answer is too large")
+            raise NoAnswer(reasons.TOO_LARGE)
         try:
             value = codec.unframe(head + self._exactly(length, deadline))
         except codec.CodecError:
-            raise NoAnswer(NO_FORM) from None
+            raise NoAnswer(reasons.NO_FORM) from None
         if not isinstance(value, dict):
-            raise NoAnswer(NO_FORM)
+            raise NoAnswer(reasons.NO_FORM)
         return value
 
     def _exactly(self, count: int, deadline: float) -> bytes:
@@ -74,7 +73,7 @@ class Channel:
             except ConnectionResetError:
                 chunk = b""
             if not chunk:
-                raise Died("the process ended before it answered")
+                raise Died(reasons.ENDED)
             chunks.append(chunk)
             have += len(chunk)
         return b"".join(chunks)
@@ -83,7 +82,7 @@ class Channel:
         poll, left = select.poll(), deadline - time.monotonic()
         poll.register(descriptor, event)
         if left <= 0 or not poll.poll(left * 1000):
-            raise OutOfTime("no answer came in time")
+            raise OutOfTime(reasons.LATE)
 
 
 def checked_outcome(reply: dict) -> dict:
@@ -101,4 +100,4 @@ def checked_outcome(reply: dict) -> dict:
         return {"refused": reply["refused"][:300]}
     elif set(reply) == {"value"}:
         return reply
-    raise NoAnswer(NO_FORM)
+    raise NoAnswer(reasons.NO_FORM)

@@ -27,6 +27,7 @@ from pathlib import Path
 
 from attnlab.judge import Report, no_answer
 from autograder.exercise import Exercise
+from autograder.grading import reasons
 from autograder.grading.channel import Channel, Died, NoAnswer, OutOfTime
 from autograder.grading.questions import Answer, ProcessLost, material_of
 from autograder.grading.results import Flag
@@ -37,8 +38,6 @@ GRACE = 5.0  # for a cell that was told to stop
 SLOW = 10.0  # a cell of the chapter's own that took longer is not run a second time
 MAX_RESTARTS = 24
 STARTS = 3  # in a row that may fail before the machine is to blame
-TIME_USED_UP = "the time for this notebook was used up"
-DISTURBED = "it disturbed the process it ran in"
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,7 @@ class _Evaluation:
             if cell.check:
                 self._report(cell)
             elif cell.place not in self.done.outputs:
-                self.done.outputs[cell.place] = _stopped(TIME_USED_UP)
+                self.done.outputs[cell.place] = _stopped(reasons.TIME_USED_UP)
         return self.done
 
     def _note_loss(self, lost: _SessionLost) -> None:
@@ -199,7 +198,7 @@ class _Evaluation:
 
     def _report(self, cell: Cell) -> None:
         answer = self.answers[cell.check]
-        report = answer.report() or no_answer(answer.material, TIME_USED_UP)
+        report = answer.report() or no_answer(answer.material, reasons.TIME_USED_UP)
         ended = [why for place, why in self.left_out.items() if place < cell.place]
         if ended and not report.not_done and not any(finding.passed for finding in report.findings):
             report.reason = f"a cell before it was stopped: {ended[-1]}"
@@ -268,16 +267,15 @@ class Session:
             request = {"cell": cell.source, "seconds": seconds, "text": MAX_TEXT, "data": MAX_DATA}
             reply = self._channel.ask(request, time.monotonic() + seconds + GRACE)
         except OutOfTime:
-            raise _SessionLost(f"it took longer than {seconds:.0f} seconds", cell.place) from None
+            raise _SessionLost(reasons.slow_cell(seconds), cell.place) from None
         except Died:
             used_up = self._jail.used_up()
-            why = f"it used more {used_up} than there is" if used_up else "it ended the process"
-            raise _SessionLost(why, cell.place, died=not used_up) from None
+            raise _SessionLost(reasons.lost_cell(used_up), cell.place, died=not used_up) from None
         except NoAnswer:
-            raise _SessionLost(DISTURBED, cell.place) from None
+            raise _SessionLost(reasons.DISTURBED, cell.place) from None
         outputs = reply.get("outputs")
         if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
-            raise _SessionLost(DISTURBED, cell.place)
+            raise _SessionLost(reasons.DISTURBED, cell.place)
         return outputs
 
     def take_snapshot(self, name: str, last: bool) -> bool:
@@ -285,7 +283,7 @@ class Session:
         try:
             reply = self._channel.ask({"snapshot": name, "last": last}, time.monotonic() + GRACE)
         except NoAnswer:
-            raise _SessionLost("the process could not be asked") from None
+            raise _SessionLost(reasons.NOT_ASKED) from None
         return reply.get("taken") is True
 
     def how_it_ended(self) -> str:
@@ -293,10 +291,8 @@ class Session:
         try:
             code = self._jail.process.wait(timeout=1)
         except subprocess.TimeoutExpired:
-            return "the process closed its channel before it answered"
-        if code < 0 or code > 128:  # bubblewrap tells of signals as a shell does
-            return f"the process was ended by signal {-code if code < 0 else code - 128} before it answered"
-        return f"the process ended with exit code {code} before it answered"
+            return reasons.CLOSED
+        return reasons.exit_code(code)
 
 
 class Snapshot:

@@ -26,7 +26,7 @@ from attnlab.judge import Report
 from attnlab.report import as_html, as_text
 from autograder.course import catalog, prerequisites
 from autograder.course.cells import exercise_of, nbgrader_of, new_output
-from autograder.grading import dependencies, forbidden_calls, graders_note, hidden_tests, messages, sanitize
+from autograder.grading import dependencies, forbidden_calls, graders_note, hidden_tests, sanitize, serialization
 from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.grading.results import MIMETYPE, RESULTS, as_record
 from autograder.grading.submission import Refused, ReleasedCell, reassemble, submitted_cells
@@ -66,7 +66,7 @@ def pack_assignment(
     notebooks = {name: {**asdict(plan), "plain": sorted(plan.plain)} for name, plan in plans.items()}
     files = {f"given/{name}": data for name, data in given.items()}
     files |= {f"hidden/{name}": data for name, data in hidden.items()}
-    return messages.wrap({"settings": asdict(settings), "notebooks": notebooks}, files)
+    return serialization.wrap({"settings": asdict(settings), "notebooks": notebooks}, files)
 
 
 def pack_submission(
@@ -76,7 +76,9 @@ def pack_submission(
 
     notes: what a human should know of the folder; refused: name of a notebook -> why it could not be read
     """
-    return messages.wrap({"assignment": assignment, "student": student, "notes": notes, "refused": refused}, notebooks)
+    return serialization.wrap(
+        {"assignment": assignment, "student": student, "notes": notes, "refused": refused}, notebooks
+    )
 
 
 def grade(assignment: bytes, submission: bytes, many: bool = True) -> bytes:
@@ -86,7 +88,7 @@ def grade(assignment: bytes, submission: bytes, many: bool = True) -> bytes:
     Raises NoJail where code cannot be confined.
     """
     common = _assignment(assignment)
-    handed_in, notebooks = messages.unwrap(submission)
+    handed_in, notebooks = serialization.unwrap(submission)
     entries, record, files = {}, {}, {}
     for name, plan in common.plans.items():
         graded = NotebookGrade(name, plan)
@@ -100,14 +102,14 @@ def grade(assignment: bytes, submission: bytes, many: bool = True) -> bytes:
             graders_note.tell_grader(graded.notebook, handed_in["notes"] + graded.notes + flags)
             files[f"{name}.ipynb"] = _written(graded.notebook, name, handed_in, common.settings)
     files[RESULTS] = json.dumps({"notes": handed_in["notes"], "notebooks": record}, indent=1).encode("ascii")
-    return messages.wrap({"notebooks": entries}, files)
+    return serialization.wrap({"notebooks": entries}, files)
 
 
 class _Assignment:
     """What `pack_assignment` was given; the files lie in a folder of this process's own."""
 
     def __init__(self, data: bytes):
-        record, files = messages.unwrap(data)
+        record, files = serialization.unwrap(data)
         given = record["settings"]
         times, limits = Times(**given.pop("times")), Limits(**given.pop("limits"))
         self.settings = Settings(times=times, limits=limits, **given)

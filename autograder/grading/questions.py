@@ -16,7 +16,8 @@ from attnlab.check import parameter_problem
 from attnlab.judge import Report, judge, no_answer
 from autograder.course.folder import course_seed
 from autograder.exercise import Exercise
-from autograder.grading.channel import NO_FORM, Died, NoAnswer, OutOfTime, checked_outcome
+from autograder.grading import reasons
+from autograder.grading.channel import Died, NoAnswer, OutOfTime, checked_outcome
 from autograder.grading.results import Flag
 
 PATIENCE = 5  # times the seconds of a question about speed, which may try twice; more is odd
@@ -75,7 +76,7 @@ class Answer:
         """Ask everything that is left. Raises ProcessLost; what is lost twice is not asked again."""
         try:
             if not snapshot.loaded and self._load(snapshot, deadline):
-                raise NoAnswer("it was not the same when it was asked again")
+                raise NoAnswer(reasons.CHANGED)
             self._ask_honeypots(snapshot, deadline)
             while self.left and time.monotonic() < deadline:
                 p, c = self.left[-1]
@@ -107,7 +108,7 @@ class Answer:
         return report
 
     def _too_late(self) -> str:
-        return f"no answer within {self.case_seconds:g} seconds"
+        return reasons.slow_answer(self.case_seconds)
 
     def _ask(self, snapshot, message: dict | bytes, deadline: float) -> dict:
         return snapshot.ask(message, min(time.monotonic() + self.case_seconds, deadline))
@@ -116,7 +117,7 @@ class Answer:
         """What keeps the answer from being asked anything, in words, or None. Raises NoAnswer."""
         reply = self._ask(snapshot, {"answer": self.exercise.name, "file": self.file}, deadline)
         if set(reply) not in ({"loaded"}, {"failed"}):
-            raise NoAnswer(NO_FORM)
+            raise NoAnswer(reasons.NO_FORM)
         return _load_problem(reply, self.material, "the file" if self.file else "the notebook")
 
     def _retry_once(self, reason: str) -> None:

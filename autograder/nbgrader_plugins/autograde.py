@@ -33,7 +33,7 @@ from autograder.course import catalog
 from autograder.course.cells import exercise_of, nbgrader_of
 from autograder.errors import CourseError
 from autograder.gradebook.writer import Writer
-from autograder.grading import grade_submission, hidden_tests, messages, submission
+from autograder.grading import grade_submission, hidden_tests, serialization, submission
 from autograder.grading.in_this_process import InThisProcess
 from autograder.nbgrader_plugins import feedback
 from autograder.sandbox import bubblewrap
@@ -264,7 +264,7 @@ class TrustedAutograde(Autograde):
         self, writer: Writer, assignment_id: str, student_id: str, handed_in: _HandedIn, result: bytes
     ) -> None:
         """Enter a result and put its folder in place: cut short anywhere, it is graded again."""
-        record, files = messages.unwrap(result)
+        record, files = serialization.unwrap(result)
         place = Path(self._format_dest(assignment_id, student_id))
         with _workshop(Path(self.coursedir.root)) as workshop:
             draft = workshop / "draft"

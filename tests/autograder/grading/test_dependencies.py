@@ -6,7 +6,7 @@ import pytest
 from attnlab import codec
 from autograder.course import assemble, catalog, release
 from autograder.demo import sample_class
-from autograder.grading import dependencies, grade_submission, messages
+from autograder.grading import dependencies, grade_submission, serialization
 
 
 def places(given: list[str], *others: str, names=frozenset()) -> list[int]:
@@ -134,7 +134,7 @@ def test_right_answers_get_full_marks_without_the_cells_that_only_show(needs_jai
         for name, exercise in catalog.exercises_of(stem).items()
     }
     common = grade_submission.pack_assignment({stem: plan}, grade_submission.Settings(), {}, hidden)
-    record, files = messages.unwrap(
+    record, files = serialization.unwrap(
         grade_submission.grade(
             common, grade_submission.pack_submission(stem, "ada", [], {}, {stem: nbformat.writes(submitted).encode()})
         )

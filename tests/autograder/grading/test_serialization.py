@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from attnlab import codec
-from autograder.grading import messages
+from autograder.grading import serialization
 
 
 @pytest.mark.parametrize(
@@ -16,10 +16,10 @@ from autograder.grading import messages
     ],
 )
 def test_what_was_wrapped_comes_out(record, files):
-    assert messages.unwrap(messages.wrap(record, files)) == (record, files)
+    assert serialization.unwrap(serialization.wrap(record, files)) == (record, files)
 
 
-WHOLE = messages.wrap({"a": 1}, {"x": b"12345", "y": b"678"})
+WHOLE = serialization.wrap({"a": 1}, {"x": b"12345", "y": b"678"})
 
 
 @pytest.mark.parametrize(
@@ -41,4 +41,4 @@ WHOLE = messages.wrap({"a": 1}, {"x": b"12345", "y": b"678"})
 )
 def test_anything_else_is_refused(data):
     with pytest.raises(ValueError, match="not a message"):
-        messages.unwrap(data)
+        serialization.unwrap(data)
