@@ -35,9 +35,12 @@ def existing_gradebook(course: Path) -> str:
 
     To open a SQLite file that does not exist would create it.
     """
-    if not os.environ.get(GRADEBOOK_URL) and not (course / "gradebook.db").is_file():
+    url = gradebook_url(course)
+    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).is_file():
+        if os.environ.get(GRADEBOOK_URL):
+            raise CourseError(f"no gradebook at {url}, which GRADEBOOK_URL names")
         raise CourseError(f"no gradebook in {course}: release an assignment first, or name the course with --course")
-    return gradebook_url(course)
+    return url
 
 
 def seed_path(course: Path | None = None) -> Path:
