@@ -40,9 +40,6 @@ $(READY): requirements.txt pyproject.toml
 	$(BIN)/python -m pip install --quiet "$$(grep -E '^torch==' requirements.txt)"
 	$(BIN)/python -m pip install --quiet -r requirements.txt
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	@# jupyter-events brings it, to check addresses in other scripts. No notebook holds one, and its grammars cost every
-	@# process that reads a notebook two seconds.
-	$(BIN)/python -m pip uninstall --quiet --yes rfc3987-syntax
 	@touch $@
 
 env: $(READY)

@@ -206,7 +206,7 @@ def test_killed_at_a_random_moment_a_second_run_completes(class_, tmp_path, tria
     finish(course, class_.expected, first)
 
 
-@pytest.mark.parametrize("kind, number", [("answers", 1), ("cell", 1), ("hold", 1), ("answer", 1), ("question", 3)])
+@pytest.mark.parametrize("kind, number", [("answers", 1), ("cell", 1), ("snapshot", 1), ("answer", 1), ("question", 3)])
 def test_a_jail_that_was_killed_costs_no_point(needs_jail, monkeypatch, kind, number):
     """Killed just before a message: the start, a cell, the check, the question for parameters, a case."""
     lives = []
