@@ -1,5 +1,7 @@
 """The limits that an instructor sets on `TrustedAutograde` are those that a submission's sandbox gets."""
 
+import shutil
+
 import nbformat
 import pytest
 from nbgrader.coursedir import CourseDirectory
@@ -14,13 +16,19 @@ from tests.autograder import small_course
 TOLD = "import resource\nprint(resource.getrlimit(resource.RLIMIT_NPROC)[1], resource.getrlimit(resource.RLIMIT_AS)[1])"
 
 
-@pytest.fixture
-def course(tmp_path):
+@pytest.fixture(scope="module")
+def fresh(tmp_path_factory):
     """A released assignment, and one submission that tells its limits."""
-    small_course.make(tmp_path, {"own": small_course.own()}, ["ada"])
-    notebook = small_course.answered(small_course.released(tmp_path, "own"), {"by-hand": TOLD})
-    nbformat.write(notebook, small_course.folder(tmp_path, "ada") / "own.ipynb")
-    return tmp_path
+    course = tmp_path_factory.mktemp("limits") / "course"
+    small_course.make(course, {"own": small_course.own()}, ["ada"])
+    notebook = small_course.answered(small_course.released(course, "own"), {"by-hand": TOLD})
+    nbformat.write(notebook, small_course.folder(course, "ada") / "own.ipynb")
+    return course
+
+
+@pytest.fixture
+def course(fresh, tmp_path):
+    return shutil.copytree(fresh, tmp_path / "course")
 
 
 def grader(course, **traits) -> TrustedAutograde:
