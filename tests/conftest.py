@@ -105,7 +105,8 @@ def _file(nodeid: str) -> str:
 
 @pytest.fixture(scope="session", autouse=True)
 def own_course(tmp_path_factory):
-    """No test writes into the course of whoever runs it."""
+    """No test writes into the course or the gradebook of whoever runs it."""
+    os.environ.pop("GRADEBOOK_URL", None)
     os.environ["COURSE_DIR"] = str(tmp_path_factory.mktemp("own") / "course")
 
 

@@ -35,8 +35,11 @@ def existing_gradebook(course: Path) -> str:
 
     To open a SQLite file that does not exist would create it.
     """
+    from sqlalchemy.engine import make_url  # slow to import, and most callers ask for folders
+
     url = gradebook_url(course)
-    if url.startswith("sqlite:///") and not Path(url.removeprefix("sqlite:///")).is_file():
+    address = make_url(url)
+    if address.get_backend_name() == "sqlite" and not Path(address.database or "").is_file():
         if os.environ.get(GRADEBOOK_URL):
             raise CourseError(f"no gradebook at {url}, which GRADEBOOK_URL names")
         raise CourseError(f"no gradebook in {course}: release an assignment first, or name the course with --course")

@@ -10,7 +10,6 @@ once more where Markdown becomes HTML (`rendered`).
 from __future__ import annotations
 
 import base64
-import binascii
 import html as entities
 import os
 import re
@@ -80,7 +79,7 @@ _HEADING = re.compile(
     re.MULTILINE,
 )
 _ALIGN = re.compile(r' style="text-align: ?(left|right|center);?"')
-_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*")
+_BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
 _COLOUR = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]|\x1b")
 
@@ -168,7 +167,7 @@ def picture_size(data: str) -> int | None:
         return None
     try:
         picture = base64.b64decode(data)
-    except binascii.Error:
+    except ValueError:
         return None
     width, height = _png_size(picture) or _jpeg_size(picture) or (0, 0)
     return width * height if 0 < width * height <= MAX_PIXELS else None
@@ -215,6 +214,7 @@ def _places() -> list[str]:
 def html(page: str) -> str:
     """HTML cut down to marked-up text: no script, style, form or frame, nothing that is fetched from elsewhere, and no
     name that the page around it knows."""
+    page = page.encode("utf-8", "replace").decode("utf-8")  # half characters, which nh3 does not take
     if not _is_bearable(page):
         return f"<pre>{entities.escape(re.sub('<[^<>]*>', ' ', page))}</pre>"
     return _TEX.sub(rf"\\{JOINER}\1", _CLEANER.clean(_entities(page)))

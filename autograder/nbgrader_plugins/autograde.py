@@ -1,9 +1,9 @@
 """nbgrader's autograding, with this course's trust: `nbgrader autograde`, formgrader's button and `python -m autograder
 grade` all come here.
 
-A submission is read as bytes, graded by `work` in this process or in others, and entered in one step by the one
-writer. Whatever a submission does, the batch goes on, and what is lost is zero with a reason. `install()` puts the
-converter where nbgrader looks for its own; `nbgrader_config.py` calls it.
+A submission is read as bytes, graded by `grading.grade_submission` in this process or in others, and entered in one
+step by the one writer. Whatever a submission does, the batch goes on, and what is lost is zero with a reason.
+`install()` puts the converter where nbgrader looks for its own; `nbgrader_config.py` calls it.
 """
 
 from __future__ import annotations

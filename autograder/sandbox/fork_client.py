@@ -180,8 +180,10 @@ class _Forked:
             with contextlib.suppress(ProcessLookupError):
                 signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
-    def wait(self) -> None:
+    def wait(self, timeout: float | None = None) -> None:
+        """Raises subprocess.TimeoutExpired, as `Popen.wait` does."""
         if self._handle is not None:
-            select.select([self._handle], [], [])
+            if not select.select([self._handle], [], [], timeout)[0]:
+                raise subprocess.TimeoutExpired("fork", timeout)
             os.close(self._handle)
             self._handle = None

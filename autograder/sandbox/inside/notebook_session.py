@@ -34,8 +34,6 @@ import sys
 import types
 
 if "attnlab" not in sys.modules:  # of the checkout that it lies in, this package alone can be imported
-    import importlib.util
-
     _spec = importlib.util.spec_from_file_location(
         "attnlab", f"{sys.argv[1]}/__init__.py", submodule_search_locations=[sys.argv[1]]
     )

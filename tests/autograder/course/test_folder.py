@@ -29,10 +29,16 @@ def test_the_gradebook_lies_in_the_course_unless_the_environment_names_another(t
     )
 
 
-@pytest.mark.parametrize("named", [None, "elsewhere.db"])
+@pytest.mark.parametrize("named", [None, "sqlite:///{}/x.db", "sqlite+pysqlite:///{}/x.db?timeout=5"])
 def test_to_read_a_gradebook_that_is_not_there_is_an_error_and_makes_none(named, tmp_path, monkeypatch):
     if named:
-        monkeypatch.setenv(folder.GRADEBOOK_URL, f"sqlite:///{tmp_path / named}")
+        monkeypatch.setenv(folder.GRADEBOOK_URL, named.format(tmp_path))
     with pytest.raises(CourseError, match="GRADEBOOK_URL" if named else "release an assignment first"):
         folder.existing_gradebook(tmp_path)
     assert not list(tmp_path.iterdir())
+
+
+def test_settings_of_the_address_are_no_part_of_the_files_name(tmp_path, monkeypatch):
+    (tmp_path / "x.db").touch()
+    monkeypatch.setenv(folder.GRADEBOOK_URL, f"sqlite:///{tmp_path}/x.db?timeout=5")
+    assert folder.existing_gradebook(tmp_path).endswith("x.db?timeout=5")

@@ -217,6 +217,9 @@ def test_only_kinds_that_cannot_run_are_kept():
         {"output_type": "display_data", "data": []},
         {"output_type": "error", "ename": None, "evalue": {}, "traceback": [None, 4, "\ud800"]},
         {"output_type": "display_data", "data": {"text/plain": ["a"], "text/html": 4}},
+        {"output_type": "display_data", "data": {"text/plain": "half", "text/html": "<b>\ud800</b>"}},
+        {"output_type": "display_data", "data": {"text/plain": "none", "image/png": "\u00a0AAAA"}},
+        {"output_type": "display_data", "data": {"text/html": '<img src="data:image/png;base64,\u00a0AAAA">'}},
     ],
 )
 def test_forged_outputs_are_written_and_read_like_any(output):
