@@ -79,10 +79,15 @@ def lab(browser, jupyter, released, tmp_path_factory):
 
 def open_notebook(lab, name):
     """The panel with this notebook, in front of those that are open already."""
-    open_it = "async (path) => (await jupyterapp.commands.execute('docmanager:open', { path })).id"
+    # The kernel is that of this notebook: the status bar may still speak of the one that was in front before.
+    open_it = """async (path) => {
+      const panel = await jupyterapp.commands.execute("docmanager:open", { path });
+      await Promise.all([panel.context.ready, panel.sessionContext.ready]);
+      jupyterapp.shell.activateById(panel.id);
+      return panel.id;
+    }"""
     panel = lab.locator(f"[id='{lab.evaluate(open_it, f'{name}.ipynb')}']")
     panel.locator(".jp-Notebook .jp-CodeCell").first.wait_for(timeout=60_000)
-    lab.get_by_text("| Idle").wait_for(timeout=60_000)  # the status bar: the kernel has started
     return panel
 
 
