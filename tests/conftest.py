@@ -11,6 +11,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import socket
 import statistics
 import subprocess
@@ -30,6 +31,9 @@ for _library in ("OMP", "OPENBLAS", "MKL"):
 # import the same ones.
 sys.dont_write_bytecode = False
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+
+# A shell that runs the tests in the background has interrupts ignored, in all that they start too. Some tests send one.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # What `autograder` does without is left out here too, and in every process that is started: Jupyter, nbgrader, kernels.
 WITHOUT = str(Path(__file__).resolve().parent / "without")
