@@ -17,14 +17,20 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from attnlab import relation
 from attnlab.compare import Difference, as_array, difference
 from attnlab.probes import NO_SYMPTOM, discreet_phrase
+from attnlab.relation import Relation
 from attnlab.show import table
 
 
 @dataclass
 class Finding:
-    """One property of a report. `points` were earned out of `max_points`; `detail` says what happened, in words."""
+    """One property of a report. `points` were earned out of `max_points`; `detail` says what happened, in words.
+
+    relation: the name of how what came is related to what was expected, see `attnlab.relation`
+    follows: whether it failed through a mistake that another property has paid for, and so keeps its points
+    """
 
     title: str
     passed: bool
@@ -33,8 +39,10 @@ class Finding:
     hint: str = ""
     misconception: str | None = None
     section: str | None = None
+    relation: str | None = None
     kind: str | None = None
     detail: str = ""
+    follows: bool = False
 
 
 @dataclass
@@ -70,28 +78,59 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
         [_differs(p, expected, got) for expected, got in zip(p["expected"], row)]
         for p, row in zip(properties, outcomes)
     ]
-    suspects = _suspects(material, outcomes, differences) if any(map(any, differences)) else []
-    plainly_wrong = any(any(row) for prop, row in zip(properties, differences) if prop["probe"] not in _ASIDE)
-    idle = _idle(properties, outcomes, differences)
+    if not any(map(any, differences)):
+        report.findings = [_finding(prop, True) for prop in properties]
+        return report
+    suspects = _suspects(material, outcomes, differences)
+    related = _relations(properties, outcomes, differences)
+    tries = any(
+        _is_a_try(case, got) for prop, row in zip(properties, outcomes) for case, got in zip(prop["cases"], row)
+    )
+    idle = _idle(properties, outcomes, differences, tries)
+    tries = tries and not idle
+    first_unexplained, causes = True, {}
     for p, (prop, row) in enumerate(zip(properties, differences)):
         if idle and not any(row):
             row = [Difference("idle", idle, None, None)] * len(row)
-        finding = _finding(prop, not any(row))
-        if not finding.passed:
-            case = _smallest(prop["cases"], row)
-            finding.kind = row[case].kind
-            match = _explanation(suspects, p)
-            if match is not None:
-                finding.misconception = match["text"]
-                finding.section = match["section"] or material["section"]
-            else:
-                finding.detail = _words(row[case], prop["cases"][case]) if show_cases else _discreet(row[case])
-                if _beside_the_point(prop, row[case]):
-                    finding.hint = ""
-                    if row[case].part == "result" and plainly_wrong:  # the numbers stand there already
-                        finding.detail = _ASIDE[prop["probe"]]
+        finding = _finding(prop, not any(row) or tries and _asks_for_something_else(prop, row))
         report.findings.append(finding)
+        if finding.passed:
+            continue
+        case = _smallest(prop["cases"], row)
+        finding.kind = row[case].kind
+        match = _explanation(suspects, p, differences)
+        if match is not None:
+            finding.misconception = match["text"]
+            finding.section = match["section"] or material["section"]
+            causes.setdefault(match["text"], []).append(finding)
+            continue
+        found = related[p] if finding.kind != "idle" else None
+        finding.detail = (
+            _words(row[case], prop["cases"][case]) if show_cases else _discreet(row[case], prop["cases"][case])
+        )
+        if not tries and _asks_for_something_else(prop, row):
+            finding.detail, found = _NO_MERIT[prop["probe"]], None
+        if found:
+            finding.relation = found.name
+            finding.detail = "\n".join([found.words if show_cases else found.discreet, finding.detail])
+            if found.exact:
+                causes.setdefault(found.words, []).append(finding)
+        if finding.kind in {"no answer", "idle"} or not first_unexplained and not _is_its_own(row[case]):
+            finding.hint = ""
+        first_unexplained = False
+    if tries:
+        for same in causes.values():
+            _pay_once(same)
     return report
+
+
+def _pay_once(findings: list[Finding]) -> None:
+    """Of the properties that fail through one and the same mistake the dearest is lost, and the others keep their
+    points."""
+    dearest = max(findings, key=lambda finding: finding.max_points)
+    for finding in findings:
+        if finding is not dearest:
+            finding.follows, finding.points = True, finding.max_points
 
 
 def no_answer(material: dict, reason: str) -> Report:
@@ -127,16 +166,15 @@ def _differs(prop: dict, expected: dict, got: dict | None) -> Difference | None:
     return difference(expected["value"], got.get("value"), prop["rtol"], prop["atol"])
 
 
-def _idle(properties, outcomes, differences) -> str | None:
+def _idle(properties, outcomes, differences, tries: bool) -> str | None:
     """Why an answer earns nothing even where it is right, or None: one that refuses everything, or gives the same
     result whatever it is given, is right by chance."""
-    if not any(map(any, differences)):
-        return None
-    if not any(
+    anything_right = any(
         found is None and not _is_refusal(expected)
         for prop, row in zip(properties, differences)
         for expected, found in zip(prop["expected"], row)
-    ):
+    )
+    if not anything_right and not tries:
         return (
             "refusing is right here, but your code gave no right answer anywhere else, and refusing everything "
             "is no merit"
@@ -157,15 +195,101 @@ def _is_refusal(expected: dict) -> bool:
     return expected["value"].get("raises", "nothing") != "nothing"
 
 
-_ASIDE = {
-    "unchanged": "The input is left as it was, but this counts only together with a right result.",
-    "error_of": "Here the input is to be accepted, and it is, but the result is not right.",
+def _is_a_try(case: dict, got: dict | None) -> bool:
+    """Whether a result was computed from the input: numbers that are not all the same, and no argument come back."""
+    value = got.get("value") if got else None
+    parts = [part for name, part in value.items() if name not in _VERDICTS] if isinstance(value, dict) else []
+    arrays = [array for part in parts for array in _arrays(part)]
+    given = [array for part in case.values() for array in _arrays(part)]
+    return any(
+        array.size == 1 or np.unique(array).size > 1 and not any(_alike(array, other) for other in given)
+        for array in arrays
+    )
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> bool:
+    return (
+        one.shape == other.shape
+        and one.dtype.kind == other.dtype.kind
+        and bool(np.allclose(one, other, equal_nan=True))
+    )
+
+
+def _arrays(value) -> list[np.ndarray]:
+    """The arrays of numbers in a value."""
+    if isinstance(value, dict):
+        return [array for part in value.values() for array in _arrays(part)]
+    if value is None or isinstance(value, str):
+        return []
+    if isinstance(value, tuple) or isinstance(value, list) and as_array(value) is None:
+        return [array for part in value for array in _arrays(part)]
+    array = as_array(value)
+    return [] if array is None or not array.size else [array]
+
+
+_VERDICTS = {"changed", "after", "raises", "moved", "moved clearly", "parameters"}
+_ASKED = {"unchanged": {"changed", "after"}, "error_of": {"raises"}}  # probe -> the parts that it is about
+
+
+_NO_MERIT = {
+    "unchanged": "The input is left as it was, but this counts only for a result that is computed from it.",
+    "error_of": "What should be refused is refused, but this counts only where results are computed from the input.",
 }
 
 
-def _beside_the_point(prop: dict, found: Difference) -> bool:
-    """Whether a property's hint would mislead: the input is unaltered or accepted, and only the result is wrong."""
-    return found.kind in {"no answer", "idle"} or prop["probe"] in _ASIDE and found.part == "result"
+def _asks_for_something_else(prop: dict, row) -> bool:
+    """Whether all that is wrong is a result that this property does not ask for: another property has paid for it."""
+    asked = _ASKED.get(prop["probe"])
+    return asked is not None and all(
+        found is None or found.part == "result" and found.kind in {"value", "nan", "shape", "dtype"} for found in row
+    )
+
+
+def _is_its_own(found: Difference) -> bool:
+    """Whether what failed is what this property alone asks for, so that its hint is to the point."""
+    return found.part not in {"", "result"} and not found.part.startswith(("gradient", "step"))
+
+
+def _relations(properties, outcomes, differences) -> list[Relation | None]:
+    """How what came is related to what was expected: for each property that failed, what holds on all its cases, or
+    on all that failed in the whole answer."""
+    failed: list[list[relation.Case]] = []
+    right, wrong, whole = [], [], True
+    for prop, row, found in zip(properties, outcomes, differences):
+        cases = []
+        for inputs, expected, got, differs in zip(prop["cases"], prop["expected"], row, found):
+            asked = _numbers_of(expected, got)
+            if "result" in expected["value"] and not _is_refusal(expected):
+                (wrong if differs else right).append(inputs)
+            if not differs:
+                continue
+            if asked is None:
+                whole = whole and prop["probe"] in _ASKED
+                cases = None
+                break
+            cases.append(relation.Case(inputs, *asked, prop["rtol"], prop["atol"]))
+        failed.append(cases)
+    everything = [case for cases in failed for case in cases or []]
+    of_all = relation.find(everything) if whole and len(everything) > 1 else None
+    apart = relation.telling_inputs(right, wrong)
+    return [
+        (of_all if cases else None)
+        or (relation.find(cases) if cases and (len(cases) > 1 or len(prop["cases"]) == 1) else None)
+        or (apart if any(found) else None)
+        for prop, cases, found in zip(properties, failed, differences)
+    ]
+
+
+def _numbers_of(expected: dict, got: dict | None) -> tuple | None:
+    """What was expected and what came, without what is said about them; None where no numbers came."""
+    if got is None or "value" not in got or not isinstance(got["value"], dict):
+        return None
+    parts = [name for name, value in expected["value"].items() if name not in _VERDICTS and _arrays(value)]
+    if not parts or not all(name in got["value"] for name in parts):
+        return None
+    if parts == ["result"]:
+        return expected["value"]["result"], got["value"]["result"]
+    return tuple({name: side[name] for name in parts} for side in (expected["value"], got["value"]))
 
 
 @dataclass
@@ -175,6 +299,7 @@ class _Suspect:
     explains: the properties on which it gives exactly what the student gave, and is wrong
     telling:  those among them where that can hardly be chance
     alike:    whether it gives what the student gave on each and every case
+    enough:   whether it does so on more than one case, if it is wrong on more than one
     rank:     the smaller, the more of the answer it explains
     """
 
@@ -182,6 +307,7 @@ class _Suspect:
     explains: set[int]
     telling: set[int]
     alike: bool
+    enough: bool
     rank: tuple
 
 
@@ -217,7 +343,8 @@ def _suspects(material, outcomes, differences) -> list[_Suspect]:
                     telling.add(p)
         if agreeing:
             alike = parting == missed == 0
-            found.append(_Suspect(m, explains, telling, alike, (not alike, -agreeing, parting)))
+            enough = agreeing > 1 or parting == 0
+            found.append(_Suspect(m, explains, telling, alike, enough, (not alike, -agreeing, parting)))
     return sorted(found, key=lambda suspect: suspect.rank)  # of equals, the one declared first
 
 
@@ -231,11 +358,12 @@ def _wrong_where(material: dict, m: dict) -> list[list[bool]]:
     return m["wrong"]
 
 
-def _explanation(suspects: list[_Suspect], p: int) -> dict | None:
+def _explanation(suspects: list[_Suspect], p: int, differences) -> dict | None:
     """The misconception behind a failed property, or None where naming one would be a guess.
 
     A mistake that gives the student's answer on every case of the exercise is named whatever the evidence. One that
-    does so on this property alone is named only if chance can hardly have done it, and no other fits as well.
+    does so on this property alone is named only if chance can hardly have done it, no other fits as well, it fits more
+    than one case where there are others, and the basic property, the first, does not fail for want of an explanation.
     """
     fitting = [suspect for suspect in suspects if p in suspect.explains]
     if not fitting:
@@ -244,7 +372,8 @@ def _explanation(suspects: list[_Suspect], p: int) -> dict | None:
     if best.alike:
         return best.misconception
     rivals = [s for s in fitting[1:] if s.rank == best.rank and s.misconception["text"] != best.misconception["text"]]
-    return best.misconception if p in best.telling and not rivals else None
+    basic = not any(differences[0]) or any(0 in suspect.explains for suspect in suspects)
+    return best.misconception if p in best.telling and best.enough and basic and not rivals else None
 
 
 def _tells(expected: dict, wrong: dict) -> bool:
@@ -321,28 +450,51 @@ def _size(value) -> int:
     return int(np.size(value)) if isinstance(value, np.ndarray) else getattr(value, "numel", lambda: 1)()
 
 
+_ONE_TRUTH = ("truth value of an array", "Boolean value of Tensor")
+
+
 def _error_words(error: dict) -> str:
     code = error["code"] or ""
     where = f" in line {error['line']}" if error["line"] else ""
     shown = f": `{code}`" if code else ""
-    if error["type"] == "NotImplementedError" and code and "raise" not in code:
-        return f"your code calls something that is not done yet{where}{shown}"
+    # A stub raises it without words; a library that has no such operation says so.
     if error["type"] == "NotImplementedError" and code and not error["message"]:
-        return f"this part is not done yet{where}{shown}"
+        if "raise" in code:
+            return f"this part is not done yet{where}{shown}"
+        return f"your code calls something that is not done yet{where}{shown}"
     message = f" ({' '.join(error['message'].split())})" if error["message"] else ""
-    return f"your code raised {error['type']}{message}{where}{shown}"
+    if code.startswith("raise ") and error["type"] != "NotImplementedError":
+        return f"your code refuses an input that it should accept: it raised {error['type']}{message}{where}{shown}"
+    said = f"your code raised {error['type']}{message}{where}{shown}"
+    if any(words in error["message"] for words in _ONE_TRUTH):
+        said += (
+            ". With arrays, write `&` for `and`, `|` for `or`, `~` for `not`, with brackets around each comparison; "
+            "to ask for None, write `is None`"
+        )
+    return said
 
 
 def _words(found: Difference, case: dict) -> str:
     """What went wrong on the smallest failing input, with that input, what was expected and what came."""
-    shown = {}
+    shown, words = {}, _sentence(found.words)
+    if found.kind in {"value", "nan"} and (huge := _overflowing(case)):
+        words += f" `{huge}` holds numbers whose squares are too large for a float: they overflow to infinity."
     if found.kind in {"value", "nan", "shape"}:
         shown = _inputs(case)
         if not isinstance(found.expected, (dict, str, bool, np.bool_, type(None))):
             shown |= {"expected": found.expected, "came": found.got}
     elif found.kind == "error":
         shown = _inputs(case)
-    return "\n".join([_sentence(found.words), *table(shown)])
+    return "\n".join([words, *table(shown)])
+
+
+def _overflowing(case: dict) -> str | None:
+    """The name of an input with a number whose square is no float any more."""
+    for name, value in case.items():
+        for array in _arrays(value):
+            if array.dtype == np.float64 and np.any(np.isfinite(array) & (abs(array) > 1.4e154)):
+                return name
+    return None
 
 
 def _inputs(case: dict) -> dict:
@@ -355,15 +507,22 @@ def _sentence(words: str) -> str:
     return words[0].upper() + words[1:] + ("" if words.endswith(("?", ".")) else ".")
 
 
-def _discreet(found: Difference) -> str:
+def _discreet(found: Difference, case: dict) -> str:
     """The same without inputs, expected values, or anything that a student's process could carry them in."""
+    if found.part == "raises":
+        if "nothing" in (found.expected, found.got):
+            refused = found.expected == "nothing"
+            return f"It {'refuses what it should accept' if refused else 'accepts what it should refuse'}."
+        return "It refuses with another exception than ValueError."
     if discreet_phrase(found.part):
         return discreet_phrase(found.part) + "."
     if found.kind == "error":
         # A name made up by the student could spell out the input it was raised on.
         known = getattr(builtins, found.got["error"]["type"], None)
         known = isinstance(known, type) and issubclass(known, BaseException)
-        return f"Raised {found.got['error']['type'] if known else 'an exception'}."
+        shapes = [f"`{name}` {value.shape}" for name, value in _inputs(case).items() if hasattr(value, "shape")]
+        given = f" on {', '.join(shapes)}".replace("torch.Size", "") if shapes else ""
+        return f"Raised {found.got['error']['type'] if known else 'an exception'}{given}."
     return {
         "none": "Returned None.",
         "type": "Returned another kind of value than asked for.",

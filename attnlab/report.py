@@ -83,15 +83,18 @@ def notes(report: Report):
         if finding.passed:
             yield finding, finding.title, [], []
             continue
+        title = f"{finding.title} (no further point lost)" if finding.follows else finding.title
         sentence, *lines = (finding.misconception or finding.detail).split("\n")
         if sentence in told:
-            yield finding, f"{finding.title} (the same)", [], []
+            yield finding, title if finding.follows else f"{title} (the same)", [], []
             continue
         told.add(sentence)
+        # A relation is followed by what it is seen on: a sentence and its numbers.
+        said = [sentence, lines.pop(0)] if finding.relation and lines else [sentence]
         # A hint on how to get the numbers right is out of place where no numbers came at all.
         astray = finding.kind in {"none", "type", "dtype", "refused"} or finding.kind == "error" and not any_passed
         hint = [f"Hint: {finding.hint}"] if finding.hint and not finding.misconception and not astray else []
-        yield finding, finding.title, [part for part in (sentence, *hint) if part], [] if shown else lines
+        yield finding, title, [part for part in (*said, *hint) if part], [] if shown else lines
         shown = shown or bool(lines)
 
 

@@ -46,6 +46,8 @@ def as_record(report: Report, file: str) -> dict:
                 "max_points": f.max_points,
                 "hint": None if f.passed else f.hint or f.detail or None,
                 "misconception": f.misconception,
+                "relation": f.relation,
+                "follows": f.follows,
                 "detail": f.detail or None,
             }
             for f in report.findings

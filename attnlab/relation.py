@@ -1,0 +1,555 @@
+"""How what came is related to what was expected, where no registered misconception explains it.
+
+A relation is a fact and never a guess: it is told only if it holds on every case that failed, on enough numbers that
+chance can hardly have made it. `find` tries the relations from the most to the least telling.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from attnlab.compare import as_array
+
+
+@dataclass(frozen=True)
+class Relation:
+    """name: for programs, such as "factor"; words: a sentence; discreet: the same without a number that a student's
+    process could have chosen. exact: what came follows from what was expected, so it is one and the same mistake
+    wherever it holds."""
+
+    name: str
+    words: str
+    discreet: str
+    exact: bool = True
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case that failed: its inputs, what was expected and what came, the numbers of each by place, and how near
+    two numbers have to be to count as equal."""
+
+    inputs: dict
+    expected: object
+    got: object
+    rtol: float
+    atol: float
+
+    def pairs(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
+        """The arrays that differ, as (expected, came); None where the two are not built alike."""
+        pairs = list(_pairs(self.expected, self.got))
+        if not pairs or any(a is None or b is None for a, b in pairs):
+            return None
+        return [(a, b) for a, b in pairs if not self.close(a, b)]
+
+    def close(self, a, b) -> bool:
+        if np.shape(a) != np.shape(b):
+            return False
+        with np.errstate(all="ignore"):
+            return bool(np.allclose(b, a, rtol=max(self.rtol, 1e-9), atol=self.atol, equal_nan=True))
+
+
+def find(cases: list[Case]) -> Relation | None:
+    """The most telling relation that holds on all of these cases, or None."""
+    pairs = [case.pairs() for case in cases]
+    if not cases:
+        return None
+    for whole in _WHOLE:  # these look at the result as it is, whatever it is built of
+        if found := whole(cases):
+            return found
+    if any(not of_case for of_case in pairs):
+        return None
+    known = [(case, a, b) for case, of_case in zip(cases, pairs) for a, b in of_case]
+    if _is_scarce(known):
+        return None
+    for on_arrays in _ON_ARRAYS:
+        if found := on_arrays(known):
+            return found
+    return None
+
+
+def _pairs(expected, got) -> Iterator[tuple]:
+    """The arrays of two values that are built alike, side by side; a pair with None where they are not."""
+    if isinstance(expected, dict):
+        if not isinstance(got, dict) or expected.keys() != got.keys():
+            yield None, None
+            return
+        for key in expected:
+            yield from _pairs(expected[key], got[key])
+    elif isinstance(expected, tuple) or isinstance(expected, list) and as_array(expected) is None:
+        if not isinstance(got, (tuple, list)) or len(got) != len(expected):
+            yield None, None
+            return
+        for one, other in zip(expected, got):
+            yield from _pairs(one, other)
+    else:
+        yield _numbers(expected), _numbers(got)
+
+
+def _numbers(value) -> np.ndarray | None:
+    if value is None or isinstance(value, (str, dict)) or isinstance(value, tuple):
+        return None
+    return as_array(value)
+
+
+def _is_scarce(known) -> bool:
+    """Whether there are too few numbers to tell anything from: a single one, or all of them alike."""
+    entries = np.concatenate([b.ravel().astype(complex) for _, _, b in known]) if known else np.zeros(0)
+    with np.errstate(all="ignore"):
+        return np.unique(np.round(entries[np.isfinite(entries)], 9)).size < 2
+
+
+# On the result as a whole -------------------------------------------------------------------------------------------
+
+
+def _input_back(cases):
+    """The result is one of the arguments, everywhere the same one."""
+    names = [
+        name
+        for name, value in cases[0].inputs.items()
+        if np.size(_or_nan(value)) > 1 and all(_equal(case, case.inputs.get(name), case.got) for case in cases)
+    ]
+    if names:
+        words = f"What came is the argument `{names[0]}` itself."
+        return Relation("input", words, words, exact=False)
+
+
+def _or_nan(value):
+    array = _numbers(value)
+    return np.nan if array is None else array
+
+
+def _equal(case, value, got) -> bool:
+    a, b = _numbers(value), _numbers(got)
+    return a is not None and b is not None and a.size > 1 and case.close(a, b)
+
+
+def _members(cases):
+    """Of several results one came alone, or they came in another order."""
+    many = [case.expected for case in cases]
+    if not all(isinstance(value, tuple) and len(value) == len(many[0]) for value in many):
+        return None
+    for i in range(len(many[0])):
+        if all(_equal(case, case.expected[i], case.got) for case in cases):
+            words = f"Only result {i + 1} of {len(many[0])} came; return all of them, in the order asked for."
+            return Relation("alone", words, words)
+    for order in itertools.permutations(range(len(many[0]))):
+        if list(order) != sorted(order) and all(
+            isinstance(case.got, (tuple, list))
+            and len(case.got) == len(order)
+            and all(_equal(case, case.expected[i], case.got[place]) for place, i in enumerate(order))
+            for case in cases
+        ):
+            words = "The results are right, and they come in another order than asked for."
+            return Relation("order", words, words)
+    wrong = [
+        tuple(i for i, (e, g) in enumerate(zip(case.expected, case.got)) if not _equal_part(case, e, g))
+        for case in cases
+        if isinstance(case.got, (tuple, list)) and len(case.got) == len(case.expected)
+    ]
+    if len(wrong) == len(cases) > 1 and len(set(wrong)) == 1 and 0 < len(wrong[0]) < len(many[0]):
+        where = " and ".join(str(i + 1) for i in wrong[0])
+        words = f"Of the {len(many[0])} results only number {where} is wrong."
+        return Relation("one of several", words, words, exact=False)
+
+
+def _equal_part(case, expected, got) -> bool:
+    return all(a is not None and b is not None and case.close(a, b) for a, b in _pairs(expected, got))
+
+
+_WHOLE = (_input_back, _members)
+
+
+# On arrays ----------------------------------------------------------------------------------------------------------
+
+
+def _all(known, relates: Callable) -> bool:
+    """Whether `relates(case, expected, came)` holds for each pair."""
+    with np.errstate(all="ignore"):
+        return all(relates(case, a, b) for case, a, b in known)
+
+
+def _same(name: str, words: str, relates: Callable):
+    """A relation without a parameter."""
+    return lambda known: Relation(name, words, words) if _all(known, relates) else None
+
+
+def _turned_round(case, a, b):
+    return a.dtype.kind == b.dtype.kind == "b" and a.shape == b.shape and np.array_equal(a, ~b)
+
+
+def _real(a, b) -> bool:
+    return a.dtype.kind in "iuf" and b.dtype.kind in "iuf" and a.shape == b.shape
+
+
+def _factor(known):
+    """Every number is the same number of times what it should be, or that many times which a size says."""
+    if not _all(known, lambda case, a, b: _real(a, b) and bool(np.any(a)) and np.isfinite(a).all()):
+        return None
+    with np.errstate(all="ignore"):
+        factors = [float((a * b).sum() / (a.astype(float) ** 2).sum()) for _, a, b in known]
+    if not all(
+        np.isfinite(factor) and abs(factor) > 1e-6 and case.close(factor * a, b)
+        for factor, (case, a, b) in zip(factors, known)
+    ):
+        return None
+    if np.allclose(factors, factors[0], rtol=1e-6):
+        if abs(factors[0] + 1) < 1e-6:
+            words = "Every sign is turned round; the numbers are right."
+            return Relation("sign", words, words)
+        plain = f"Every number is {_in_words(factors[0])} times what was expected."
+        return Relation("factor", plain, "Every number is too large or too small by one and the same factor.")
+    for name, sizes in _sizes(known).items():
+        for power, shown in ((1, "{}"), (-1, "1 / {}"), (0.5, "sqrt({})"), (-0.5, "1 / sqrt({})")):
+            if np.allclose(factors, np.asarray(sizes, dtype=float) ** power, rtol=1e-6):
+                words = f"Every number is `{shown.format(name)}` times what was expected."
+                return Relation("factor", words, words)
+    words = "Within each result every number is too large or too small by one and the same factor."
+    return Relation("factor", words, words)
+
+
+def _in_words(factor: float) -> str:
+    return f"{factor:.6g}"
+
+
+def _sizes(known) -> dict[str, list[float]]:
+    """What could be a factor, by name: sizes of arguments and whole numbers given, that every case has."""
+    found: dict[str, list[float]] = {}
+    for case, _, _ in known:
+        for name, value in case.inputs.items():
+            array = _numbers(value)
+            if array is None:
+                continue
+            if array.ndim == 0 and array.dtype.kind in "iuf":
+                found.setdefault(name, []).append(float(array))
+            for axis in range(-array.ndim, 0):
+                found.setdefault(f"{name}.shape[{axis}]", []).append(array.shape[axis])
+    return {name: sizes for name, sizes in found.items() if len(sizes) == len(known) and min(sizes) > 0}
+
+
+def _offset(known):
+    if not _all(known, lambda case, a, b: _real(a, b) and a.size and np.isfinite(a).all() and np.isfinite(b).all()):
+        return None
+    offset = float((known[0][2].astype(float) - known[0][1]).flat[0])
+    if abs(offset) > 1e-9 and _all(known, lambda case, a, b: case.close(a + offset, b)):
+        words = f"Every number is {abs(offset):.6g} too {'large' if offset > 0 else 'small'}."
+        return Relation("offset", words, "Every number is off by one and the same amount.")
+
+
+def _by_function(name: str, words: str, function: Callable):
+    """What came is a function of what was expected, entry by entry."""
+
+    def relates(case, a, b):
+        made = function(a.astype(float)) if _real(a, b) else None
+        return made is not None and np.isfinite(made[np.isfinite(a)]).any() and case.close(made, b)
+
+    return _same(name, words, relates)
+
+
+def _axes(known):
+    """Two axes are exchanged, the same two in every case, counted from the last."""
+    for i, j in ((-1, -2), (-2, -3), (-1, -3), (-3, -4), (-2, -4), (-1, -4)):
+        if _all(
+            known,
+            lambda case, a, b: a.ndim >= -min(i, j) and min(a.shape) and case.close(np.swapaxes(a, i, j), b),
+        ):
+            last = {i, j} == {-1, -2}
+            words = f"The numbers are right, but axes {i} and {j} are exchanged{': it is transposed' if last else ''}."
+            return Relation("transposed" if last else "axes", words, words)
+
+
+def _moved_along(known):
+    """Shifted by one place along an axis, around its end or not, or in reverse along it."""
+    for axis, step in itertools.product((-1, -2, -3), (1, -1)):
+        here, there = (slice(1, None), slice(None, -1))[::step], (slice(None, -1), slice(1, None))[::step]
+
+        def shifted(case, a, b, axis=axis, here=here[0], there=there[0]):
+            if a.shape != b.shape or a.ndim < -axis or a.shape[axis] < 3:
+                return False
+            cut = [slice(None)] * a.ndim
+            late, early = cut.copy(), cut.copy()
+            late[axis], early[axis] = here, there
+            return case.close(a[tuple(early)], b[tuple(late)])
+
+        if _all(known, shifted):
+            side = "behind" if step > 0 else "before"
+            words = f"The numbers are right, but one place {side} where they belong, along axis {axis}."
+            return Relation("shifted", words, words)
+    for axis in (-1, -2, -3):
+        if _all(
+            known,
+            lambda case, a, b: a.shape == b.shape and a.ndim >= -axis and case.close(np.flip(a, axis), b),
+        ):
+            words = f"The numbers are right, but in reverse order along axis {axis}."
+            return Relation("reversed", words, words)
+
+
+def _other_shape(known):
+    """The right numbers in another shape, or before or after a sum over an axis."""
+    if _all(known, lambda case, a, b: a.shape != b.shape and a.size == b.size and case.close(a.ravel(), b.ravel())):
+        ones = _all(known, lambda case, a, b: [n for n in a.shape if n != 1] == [n for n in b.shape if n != 1])
+        words = "The numbers are right and in order, in another shape" + (
+            ": an axis of length 1 is missing or too many." if ones else "."
+        )
+        return Relation("shape", words, words)
+    for axis, (verb, together) in itertools.product((-1, -2, -3, -4), (("sum", np.sum), ("mean", np.mean))):
+        if _all(known, lambda case, a, b: _is_over(case, together, axis, a, b)):
+            words = f"What came is the {verb} over axis {axis} of what was expected."
+            return Relation("summed", words, words)
+        if _all(known, lambda case, a, b: _is_over(case, together, axis, b, a)):
+            words = f"The last step is missing: the {verb} of what came over axis {axis} is what was expected."
+            return Relation("not summed", words, words)
+
+
+def _is_over(case, together, axis, whole, part) -> bool:
+    fits = whole.ndim == part.ndim + 1 <= 4 and whole.ndim >= -axis and whole.dtype.kind in "iuf"
+    return fits and case.close(together(whole.astype(float), axis=axis), part)
+
+
+def _rows(known):
+    """Each row (or column) is right up to a factor of its own."""
+    for axis, what in ((-1, "row"), (-2, "column")):
+
+        def scaled(case, a, b, axis=axis):
+            if not _real(a, b) or a.ndim < 2 or a.shape[axis] < 2 or not np.any(a):
+                return False
+            squares = (a.astype(float) ** 2).sum(axis=axis, keepdims=True)
+            factors = (a * b).sum(axis=axis, keepdims=True) / np.where(squares == 0, 1, squares)
+            return np.isfinite(factors).all() and (factors[squares > 0] != 0).all() and case.close(factors * a, b)
+
+        if _all(known, scaled):
+            sums = _all(known, lambda case, a, b, axis=axis: np.allclose(a.sum(axis=axis), 1))
+            words = f"Each {what} (along axis {axis}) is right up to a factor of its own" + (
+                f": the {what}s should sum to one, and they do not." if sums else "."
+            )
+            return Relation("normalised", words, words)
+
+
+_NARROWER = {"float64": (("single", "seven", 2e-6), ("half", "three", 2e-2)), "float32": (("half", "three", 2e-2),)}
+
+
+def _precision(known):
+    """Right to about as many digits as a narrower type of number holds."""
+    dtypes = {str(a.dtype) for _, a, _ in known}
+    if len(dtypes) != 1 or not _all(known, lambda case, a, b: _real(a, b) and a.dtype.kind == "f"):
+        return None
+    for name, digits, bound in _NARROWER.get(dtypes.pop(), ()):
+
+        def near(case, a, b, bound=bound):
+            size = float(np.abs(a[np.isfinite(a)]).max(initial=0))
+            return np.allclose(b, a, rtol=bound, atol=bound * size, equal_nan=True)
+
+        if _all(known, near):
+            words = f"The numbers are right to about {digits} digits: somewhere they pass through {name} precision."
+            return Relation("precision", words, words)
+
+
+def _elsewhere(known):
+    """The right numbers, each as often as it should be, in other places."""
+    if _all(
+        known,
+        lambda case, a, b: (
+            a.size == b.size
+            and _real(a.ravel(), b.ravel())
+            and np.unique(a).size >= min(4, a.size)
+            and a.size >= 4
+            and case.close(np.sort(a, axis=None), np.sort(b, axis=None))
+        ),
+    ):
+        words = "All the right numbers came, but in other places."
+        return Relation("places", words, words, exact=False)
+
+
+def _signs(case, a, b):
+    return _real(a, b) and case.close(abs(a.astype(float)), abs(b.astype(float)))
+
+
+def _places(known):
+    """The wrong entries are those of a part that has a name, in every case."""
+    if not _all(known, lambda case, a, b: a.shape == b.shape and a.ndim):
+        return None
+    with np.errstate(all="ignore"):
+        wrong = [~np.isclose(b, a, rtol=max(case.rtol, 1e-9), atol=case.atol, equal_nan=True) for case, a, b in known]
+    for exactly in (True, False):
+        for name, part in _PARTS:
+            parts = [part(a) for _, a, _ in known]
+            if any(p is None or p.all() or not p.any() for p in parts):
+                continue
+            if all(np.array_equal(w, p) if exactly else not (w & ~p).any() for w, p in zip(wrong, parts)):
+                words = f"Wrong are {'just' if exactly else 'only some of'} {name}; all others are right."
+                return Relation("part", words, words, exact=False)
+
+
+def _at(axis: int, index: int) -> Callable:
+    def part(a):
+        if a.ndim < -axis or a.shape[axis] < 2:
+            return None
+        chosen = np.zeros(a.shape, dtype=bool)
+        np.moveaxis(chosen, axis, 0)[index] = True
+        return chosen
+
+    return part
+
+
+def _but_first(a, axis: int):
+    first = _at(axis, 0)(a)
+    return None if first is None else ~first
+
+
+def _triangle(*, above: bool) -> Callable:
+    def part(a):
+        if a.ndim < 2 or min(a.shape[-2:]) < 2:
+            return None
+        rows, columns = a.shape[-2:]
+        return np.broadcast_to(
+            np.triu(np.ones((rows, columns), dtype=bool), 1 + columns - rows)
+            if above
+            else np.tril(np.ones((rows, columns), dtype=bool), columns - rows),
+            a.shape,
+        )
+
+    return part
+
+
+def _diagonal(a):
+    if a.ndim < 2 or min(a.shape[-2:]) < 2:
+        return None
+    return np.broadcast_to(np.eye(*a.shape[-2:], dtype=bool), a.shape)
+
+
+def _where(condition: Callable) -> Callable:
+    def part(a):
+        with np.errstate(all="ignore"):
+            return condition(a) if a.dtype.kind in "iuf" else None
+
+    return part
+
+
+def _empty_rows(a):
+    if a.ndim < 2 or a.dtype.kind not in "iuf":
+        return None
+    return np.broadcast_to((a == 0).all(axis=-1, keepdims=True), a.shape)
+
+
+_PARTS = (
+    ("the rows that should be all zeros", _empty_rows),
+    ("the entries on the diagonal", _diagonal),
+    ("the entries above the diagonal", _triangle(above=True)),
+    ("the entries on and below the diagonal", _triangle(above=False)),
+    ("the entries that should be minus infinity", _where(np.isneginf)),
+    ("the entries that should be 0", _where(lambda a: a == 0)),
+    ("the entries that should be negative", _where(lambda a: a < 0)),
+    ("the entries that should be positive", _where(lambda a: a > 0)),
+    *(
+        (f"the entries at {where} of axis {axis}", _at(axis, index))
+        for axis in (-1, -2, -3, -4)
+        for index, where in ((0, "the beginning"), (-1, "the end"))
+    ),
+    ("the entries of all but the first in the batch", lambda a: _but_first(a, -a.ndim) if a.ndim > 2 else None),
+    ("the entries of all but the first head", lambda a: _but_first(a, -3) if a.ndim == 4 else None),
+)
+
+
+def _constant(known):
+    if _all(known, lambda case, a, b: b.size > 1 and np.unique(b).size == 1):
+        words = "All entries of the result are the same number."
+        return Relation("constant", words, words, exact=False)
+
+
+def _nan(known):
+    if _all(known, lambda case, a, b: b.dtype.kind == "f" and np.isnan(b).any() and not np.isnan(a).any()):
+        everywhere = _all(known, lambda case, a, b: np.isnan(b).all())
+        words = "nan comes everywhere." if everywhere else "nan comes where a number is expected."
+        return Relation("nan", words, words, exact=False)
+
+
+_ON_ARRAYS = (
+    _same("inverted", "True and False are exchanged.", _turned_round),
+    _factor,
+    _offset,
+    _by_function("complement", "What came is 1 minus what was expected.", lambda a: 1 - a),
+    _by_function("reciprocal", "What came is 1 over what was expected.", lambda a: 1 / a),
+    _by_function("logarithm", "What came is the logarithm of what was expected.", np.log),
+    _by_function("exponential", "What came is the exponential of what was expected.", np.exp),
+    _by_function("square", "What came is the square of what was expected.", np.square),
+    _by_function("root", "What came is the square root of what was expected.", np.sqrt),
+    _by_function("absolute", "The signs are lost; the sizes of the numbers are right.", np.abs),
+    _axes,
+    _moved_along,
+    _other_shape,
+    _precision,
+    _rows,
+    _elsewhere,
+    _nan,
+    _constant,
+    _same("signs", "The sizes of the numbers are right, some of their signs are not.", _signs),
+    _places,
+)
+
+
+# On inputs ----------------------------------------------------------------------------------------------------------
+
+ENOUGH = 2  # cases on each side, before a difference between those that fail and those that do not is told of
+
+
+def telling_inputs(right: list[dict], wrong: list[dict]) -> Relation | None:
+    """What the inputs of all cases that fail have in common, and those of no case that is right."""
+    if min(len(right), len(wrong)) < ENOUGH:
+        return None
+    traits = [list(_traits(inputs)) for inputs in wrong]
+    for trait in traits[0]:
+        if all(trait in of_one for of_one in traits[1:]) and not any(trait in _traits(inputs) for inputs in right):
+            words = f"It goes wrong just where {trait}."
+            return Relation("inputs", words, words, exact=False)
+
+
+def _traits(inputs: dict) -> Iterator[str]:
+    """Facts about inputs, in words, the plainest first."""
+    arrays = {name: array for name, value in inputs.items() if (array := _numbers(value)) is not None}
+    for name, value in inputs.items():
+        if isinstance(value, (bool, str, type(None))):
+            yield f"`{name}` is {value}"
+        elif name in arrays and arrays[name].ndim == 0 and arrays[name].dtype.kind == "i":
+            yield f"`{name}` is {value}"
+            for bound, words in ((0, "negative"), (1, "0 or less"), (2, "less than 2")):
+                if value < bound:
+                    yield f"`{name}` is {words}"
+        yield f"`{name}` is given"
+    for name, array in arrays.items():
+        for dimensions in (1, 2, 3, 4):
+            if array.ndim == dimensions:
+                yield f"`{name}` has {dimensions} dimension{'s' * (dimensions > 1)}"
+            if array.ndim > dimensions:
+                yield f"`{name}` has more than {dimensions} dimension{'s' * (dimensions > 1)}"
+        for axis in range(array.ndim):
+            if array.shape[axis] == 1:
+                yield f"`{name}` has length 1 along axis {axis}"
+            if array.shape[axis] > 1:
+                yield f"`{name}` is longer than 1 along axis {axis}"
+        if array.dtype.kind in "iu" and array.ndim:
+            yield f"`{name}` holds whole numbers"
+        if array.dtype == np.float32:
+            yield f"`{name}` is float32"
+        if array.dtype.kind == "b" and array.ndim:
+            if not array.any(axis=-1).all():
+                yield f"a row of `{name}` allows nothing"
+        elif array.dtype.kind in "iuf" and array.ndim:
+            with np.errstate(all="ignore"):
+                if np.any(array < 0):
+                    yield f"`{name}` holds a negative number"
+                if np.any(array == 0):
+                    yield f"`{name}` holds a 0"
+                if np.any(abs(array) >= 100):
+                    yield f"`{name}` holds a number of 100 or more"
+                if not np.any(array):
+                    yield f"`{name}` is all zeros"
+    for (one, a), (other, b) in itertools.combinations(arrays.items(), 2):
+        for axis in range(-min(a.ndim, b.ndim), 0):
+            if a.shape[axis] != b.shape[axis]:
+                yield f"`{one}` and `{other}` differ in length along axis {axis}"
+                yield f"`{one if a.shape[axis] > b.shape[axis] else other}` is longer than the other along axis {axis}"
+        if a.ndim != b.ndim:
+            yield f"`{one}` and `{other}` have different numbers of dimensions"
