@@ -196,15 +196,21 @@ def _is_refusal(expected: dict) -> bool:
 
 
 def _is_a_try(case: dict, got: dict | None) -> bool:
-    """Whether a result was computed from the input: numbers that are not all the same, and no argument come back."""
+    """Whether a result was computed from the input: neither one number all over, nor an argument that comes back."""
     value = got.get("value") if got else None
-    parts = [part for name, part in value.items() if name not in _VERDICTS] if isinstance(value, dict) else []
+    parts = [part for name, part in value.items() if _is_result(name)] if isinstance(value, dict) else []
     arrays = [array for part in parts for array in _arrays(part)]
     given = [array for part in case.values() for array in _arrays(part)]
     return any(
-        array.size == 1 or np.unique(array).size > 1 and not any(_alike(array, other) for other in given)
+        (np.unique(array).size > 1 or array.size == 1 and np.any(array))
+        and not any(_alike(array, other) for other in given)
         for array in arrays
     )
+
+
+def _is_result(part: str) -> bool:
+    """Whether a part of an outcome is what was returned, and not something found out about it."""
+    return part in {"result", "frequencies"} or part.startswith("step ")
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> bool:
@@ -275,7 +281,7 @@ def _relations(properties, outcomes, differences) -> list[Relation | None]:
     return [
         (of_all if cases else None)
         or (relation.find(cases) if cases and (len(cases) > 1 or len(prop["cases"]) == 1) else None)
-        or (apart if any(found) else None)
+        or (apart if any(found) and not any(map(_is_refusal, prop["expected"])) else None)
         for prop, cases, found in zip(properties, failed, differences)
     ]
 

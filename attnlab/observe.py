@@ -43,6 +43,9 @@ def observe(target, probe: str, inputs: dict, form=codec.copied):
     try:
         return form({"value": value})
     except codec.CodecError as error:
+        if isinstance(value, dict) and isinstance(value.get("result"), BaseException):
+            name = type.__dict__["__name__"].__get__(type(value["result"]))[:60]
+            return form({"refused": f"it returns a {name}, which raises nothing: write `raise` in place of `return`"})
         return form(_refused(error))
 
 

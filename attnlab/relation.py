@@ -96,8 +96,8 @@ def _numbers(value) -> np.ndarray | None:
 
 
 def _is_scarce(known) -> bool:
-    """Whether there are too few numbers to tell anything from: a single one, or all of them alike."""
-    entries = np.concatenate([b.ravel().astype(complex) for _, _, b in known]) if known else np.zeros(0)
+    """Whether too few different numbers were expected to tell anything from."""
+    entries = np.concatenate([a.ravel().astype(complex) for _, a, _ in known]) if known else np.zeros(0)
     with np.errstate(all="ignore"):
         return np.unique(np.round(entries[np.isfinite(entries)], 9)).size < 2
 

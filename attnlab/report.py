@@ -83,10 +83,14 @@ def notes(report: Report):
         if finding.passed:
             yield finding, finding.title, [], []
             continue
-        title = f"{finding.title} (no further point lost)" if finding.follows else finding.title
         sentence, *lines = (finding.misconception or finding.detail).split("\n")
-        if sentence in told:
-            yield finding, title if finding.follows else f"{title} (the same)", [], []
+        again = sentence in told
+        if finding.follows:
+            title = f"{finding.title} ({'the same, ' if again else ''}no point lost here)"
+        else:
+            title = f"{finding.title} (the same)" if again else finding.title
+        if again:
+            yield finding, title, [], []
             continue
         told.add(sentence)
         # A relation is followed by what it is seen on: a sentence and its numbers.

@@ -7,8 +7,8 @@ import textwrap
 
 import numpy as np
 
-MOST_ENTRIES = 24  # of an array that is shown in full
-MOST_LINES = 8
+MOST_ENTRIES = 36  # of an array that is shown in full
+MOST_LINES = 12
 
 
 def is_tensor(value) -> bool:

@@ -1,0 +1,132 @@
+"""How what came is related to what was expected: told where it holds on every failing case, and nowhere else."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnlab import relation
+from attnlab.relation import Case
+
+SEED = 20261
+
+
+def cases(rng, change, shapes=((3, 4), (2, 5)), make=None, **inputs) -> list[Case]:
+    """A case for each shape, of which `change` makes what came from what was expected."""
+    make = make or (lambda shape: rng.uniform(0.1, 2.0, size=shape))
+    expected = [make(shape) for shape in shapes]
+    return [Case({"x": rng.normal(size=a.shape), **inputs}, a, change(a), 1e-9, 1e-12) for a in expected]
+
+
+def truths(shape):
+    pattern = np.zeros(shape, dtype=bool)
+    pattern[..., ::2] = True
+    return pattern
+
+
+@pytest.mark.parametrize(
+    "name, change, words",
+    [
+        ("factor", lambda a: 3 * a, "3 times"),
+        ("factor", lambda a: a * np.sqrt(a.shape[-1]), "`sqrt(x.shape[-1])` times"),
+        ("factor", lambda a: a / a.shape[-2], "`1 / x.shape[-2]` times"),
+        ("sign", lambda a: -a, "sign"),
+        ("offset", lambda a: a + 1, "1 too large"),
+        ("complement", lambda a: 1 - a, "1 minus"),
+        ("reciprocal", lambda a: 1 / a, "1 over"),
+        ("logarithm", np.log, "logarithm"),
+        ("square", np.square, "square"),
+        ("transposed", lambda a: a.T, "transposed"),
+        ("reversed", lambda a: a[:, ::-1], "reverse order along axis -1"),
+        ("shape", lambda a: a[None], "axis of length 1"),
+        ("summed", lambda a: a.sum(axis=-1), "sum over axis -1"),
+        ("not summed", lambda a: np.stack([a / 4, a * 3 / 4]), "sum of what came over axis -3"),
+        ("normalised", lambda a: a * np.arange(2.0, 2 + len(a))[:, None], "Each row"),
+        ("precision", lambda a: a.astype(np.float32).astype(float), "single precision"),
+        ("precision", lambda a: a.astype(np.float16).astype(float), "half precision"),
+        ("places", lambda a: np.random.default_rng(5).permutation(a.ravel()).reshape(a.shape), "other places"),
+        ("nan", lambda a: np.where(a > 1, np.nan, a), "nan comes"),
+        ("constant", np.ones_like, "same number"),
+        ("part", lambda a: np.concatenate([a[:-1], a[-1:] ** 2 + 3]), "at the end of axis -2"),
+        ("part", lambda a: a + np.eye(*a.shape) * a**3, "on the diagonal"),
+    ],
+)
+def test_what_holds_on_every_case_is_told(rng, name, change, words):
+    found = relation.find(cases(rng, change))
+    assert found.name == name and words in found.words
+
+
+def test_a_mask_is_inverted(rng):
+    assert relation.find(cases(rng, np.logical_not, make=truths)).name == "inverted"
+
+
+def test_a_row_shifted_by_one_place_is_told_with_its_axis(rng):
+    found = relation.find(cases(rng, lambda a: np.roll(a, 1, axis=-1)))
+    assert found.name == "shifted" and "behind" in found.words and "axis -1" in found.words
+
+
+def test_heads_and_tokens_that_are_exchanged_are_named_by_their_axes(rng):
+    found = relation.find(cases(rng, lambda a: a.swapaxes(1, 2), shapes=((2, 3, 4, 5), (1, 2, 3, 2))))
+    assert found.name == "axes" and "axes -2 and -3" in found.words
+
+
+@pytest.mark.parametrize(
+    "name, change",
+    [
+        ("alone", lambda a, b: b),
+        ("order", lambda a, b: (b, a)),
+        ("one of several", lambda a, b: (a, b**2 + a.sum())),
+    ],
+)
+def test_of_several_results_it_is_told_which(rng, name, change):
+    pairs = [(rng.normal(size=(2, n)), rng.normal(size=(n, 3))) for n in (3, 4)]
+    found = relation.find([Case({"x": rng.normal(size=2)}, pair, change(*pair), 1e-9, 1e-12) for pair in pairs])
+    assert found.name == name
+
+
+def test_an_argument_that_comes_back_is_named(rng):
+    given = [rng.normal(size=(2, n)) for n in (3, 4)]
+    found = relation.find([Case({"x": x}, 2 * x**2, x.copy(), 1e-9, 1e-12) for x in given])
+    assert found.name == "input" and "`x`" in found.words and not found.exact
+
+
+def test_what_does_not_hold_on_one_case_is_not_told(rng):
+    almost = cases(rng, lambda a: 3 * a, shapes=((3, 4), (2, 5), (4, 4)))
+    almost[1] = Case(almost[1].inputs, almost[1].expected, almost[1].got + 0.5 * almost[1].got ** 2, 1e-9, 1e-12)
+    assert relation.find(almost) is None
+
+
+def test_of_noise_nothing_is_told(rng):
+    assert relation.find(cases(rng, lambda a: rng.normal(size=a.shape))) is None
+
+
+def test_one_number_alone_tells_nothing(rng):
+    assert relation.find([Case({"d": 3}, 4.0, 8.0, 1e-9, 1e-12)]) is None
+
+
+def test_a_number_that_a_process_could_have_chosen_is_not_told_of_hidden_cases(rng):
+    for change in (lambda a: 3.14159 * a, lambda a: a + 0.271828):
+        found = relation.find(cases(rng, change))
+        assert not any(digit in found.discreet for digit in "0123456789")
+
+
+@pytest.mark.parametrize(
+    "right, wrong, words",
+    [
+        (dict(x=np.ones(3)), dict(x=np.ones(3), mask=np.ones(3, dtype=bool)), "`mask` is given"),
+        (dict(x=np.ones((1, 3))), dict(x=np.ones((2, 3))), "`x` is longer than 1 along axis 0"),
+        (dict(x=np.ones(3)), dict(x=-np.ones(3)), "`x` holds a negative number"),
+        (dict(Q=np.ones((2, 3)), K=np.ones((2, 3))), dict(Q=np.ones((2, 3)), K=np.ones((4, 3))), "differ in length"),
+        (dict(n=2), dict(n=-1), "`n` is -1"),
+    ],
+)
+def test_what_the_failing_inputs_have_in_common_is_told(right, wrong, words):
+    assert words in relation.telling_inputs([right] * 2, [wrong] * 3).words
+
+
+def test_one_case_alone_has_nothing_in_common():
+    assert relation.telling_inputs([dict(x=np.ones(3))] * 2, [dict(x=np.ones(4))]) is None
+
+
+def test_inputs_that_differ_in_nothing_that_has_a_name_are_not_told_apart():
+    assert relation.telling_inputs([dict(x=np.ones(3))] * 2, [dict(x=np.ones(4))] * 2) is None
