@@ -28,7 +28,7 @@ from attnlab.show import table
 class Finding:
     """One property of a report. `points` were earned out of `max_points`; `detail` says what happened, in words.
 
-    relation: the name of how what came is related to what was expected, see `attnlab.relation`
+    relation, fact: how what came is related to what was expected, by name and in words, see `attnlab.relation`
     follows: whether it failed through a mistake that another property has paid for, and so keeps its points
     """
 
@@ -40,6 +40,7 @@ class Finding:
     misconception: str | None = None
     section: str | None = None
     relation: str | None = None
+    fact: str = ""
     kind: str | None = None
     detail: str = ""
     follows: bool = False
@@ -98,6 +99,7 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
             continue
         case = _smallest(prop["cases"], row)
         finding.kind = row[case].kind
+        finding.relation = _EVIDENT.get(finding.kind) or ("refusal" if row[case].part == "raises" else None)
         match = _explanation(suspects, p, differences)
         if match is not None:
             finding.misconception = match["text"]
@@ -112,7 +114,7 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
             finding.detail, found = _NO_MERIT[prop["probe"]], None
         if found:
             finding.relation = found.name
-            finding.detail = "\n".join([found.words if show_cases else found.discreet, finding.detail])
+            finding.fact = found.words if show_cases else found.discreet
             if found.exact:
                 causes.setdefault(found.words, []).append(finding)
         if finding.kind in {"no answer", "idle"} or not first_unexplained and not _is_its_own(row[case]):
@@ -122,6 +124,10 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
         for same in causes.values():
             _pay_once(same)
     return report
+
+
+# Where what happened says it all: kind of difference -> name of the relation.
+_EVIDENT = {"error": "exception", "none": "no return", "type": "type", "dtype": "dtype", "refused": "no result"}
 
 
 def _pay_once(findings: list[Finding]) -> None:

@@ -384,19 +384,15 @@ def _places(known):
 
 
 def _at(axis: int, index: int) -> Callable:
-    def part(a):
-        if a.ndim < -axis or a.shape[axis] < 2:
-            return None
-        chosen = np.zeros(a.shape, dtype=bool)
-        np.moveaxis(chosen, axis, 0)[index] = True
-        return chosen
-
-    return part
+    return lambda a: _span(a, axis, lambda n: slice(index, index + 1 or None))
 
 
-def _but_first(a, axis: int):
-    first = _at(axis, 0)(a)
-    return None if first is None else ~first
+def _span(a, axis: int, which: Callable):
+    if a.ndim < -axis or a.shape[axis] < 2:
+        return None
+    chosen = np.zeros(a.shape, dtype=bool)
+    np.moveaxis(chosen, axis, 0)[which(a.shape[axis])] = True
+    return chosen
 
 
 def _triangle(*, above: bool) -> Callable:
@@ -448,9 +444,135 @@ _PARTS = (
         for axis in (-1, -2, -3, -4)
         for index, where in ((0, "the beginning"), (-1, "the end"))
     ),
-    ("the entries of all but the first in the batch", lambda a: _but_first(a, -a.ndim) if a.ndim > 2 else None),
-    ("the entries of all but the first head", lambda a: _but_first(a, -3) if a.ndim == 4 else None),
+    *(
+        (f"the entries {where} of axis {axis}", part)
+        for axis in (-1, -2, -3)
+        for where, part in (
+            ("in the first half", lambda a, axis=axis: _span(a, axis, lambda n: slice(0, n // 2))),
+            ("in the second half", lambda a, axis=axis: _span(a, axis, lambda n: slice(n // 2, None))),
+            ("at even places", lambda a, axis=axis: _span(a, axis, lambda n: slice(0, None, 2))),
+            ("at odd places", lambda a, axis=axis: _span(a, axis, lambda n: slice(1, None, 2))),
+            ("at all but the first place", lambda a, axis=axis: _span(a, axis, lambda n: slice(1, None))),
+            ("at all but the last place", lambda a, axis=axis: _span(a, axis, lambda n: slice(None, -1))),
+        )
+    ),
+    (
+        "the entries of all but the first in the batch",
+        lambda a: _span(a, -a.ndim, lambda n: slice(1, None)) if a.ndim > 2 else None,
+    ),
+    (
+        "the entries of all but the first head",
+        lambda a: _span(a, -3, lambda n: slice(1, None)) if a.ndim == 4 else None,
+    ),
 )
+
+
+def _lengths(known):
+    """The result has another shape, and the lengths it should have and has are those of arguments."""
+    if not _all(known, lambda case, a, b: a.ndim == b.ndim and a.shape != b.shape):
+        return None
+    axes = {tuple(i - a.ndim for i in range(a.ndim) if a.shape[i] != b.shape[i]) for _, a, b in known}
+    sizes = _sizes(known)
+    if len(axes) != 1 or len(axis := axes.pop()) != 1:
+        return None
+    wanted, came = ([side[k].shape[axis[0]] for _, *side in known] for k in (0, 1))
+    right, wrong = (next((name for name, size in sizes.items() if size == s), None) for s in (wanted, came))
+    by = {c - w for c, w in zip(came, wanted)}
+    if right and wrong and wanted != came:
+        words = f"Along axis {axis[0]} the result is as long as `{wrong}`; it should be as long as `{right}`."
+        return Relation("length", words, words, exact=False)
+    if len(by) == 1 and abs(step := by.pop()) == 1:
+        words = f"Along axis {axis[0]} the result is {'longer' if step > 0 else 'shorter'} than it should be by one."
+        return Relation("length", words, words, exact=False)
+
+
+def _sums(known):
+    """What was expected sums to one along an axis, or has entries of one sign, and what came does not."""
+    for axis, what in ((-1, "row"), (-2, "column")):
+
+        def to_one(case, a, b, axis=axis):
+            sums = a.sum(axis=axis) if _real(a, b) and a.ndim >= -axis else np.zeros(1)
+            return bool(np.all(np.isclose(sums, 1) | (sums == 0))) and np.any(sums)
+
+        if _all(known, to_one):
+            if all(np.allclose(b.sum(axis=axis), a.sum(axis=axis)) for _, a, b in known):
+                break
+            words = f"Each {what} (along axis {axis}) should sum to one, and yours do not."
+            other = -2 if axis == -1 else -1
+            if _all(known, lambda case, a, b: b.ndim > 1 and np.allclose(b.sum(axis=other), 1)):
+                words = f"{words[:-1]}: those along axis {other} do."
+            elif _all(known, lambda case, a, b: b.ndim > 1 and np.isclose(b.sum(), 1)):
+                words = f"{words[:-1]}: the whole array does."
+            return Relation("sums", words, words, exact=False)
+    return None
+
+
+def _lengths_of_rows(known):
+    """What was expected keeps the length of each row of an argument, and what came does not."""
+
+    def norms(array):
+        return np.linalg.norm(array.astype(float), axis=-1)
+
+    for name in known[0][0].inputs:
+
+        def kept(case, a, b, name=name):
+            given = _numbers(case.inputs.get(name))
+            same = given is not None and given.dtype.kind in "iuf" and given.shape == a.shape and a.ndim and _real(a, b)
+            return (
+                same
+                and np.allclose(norms(a), norms(given), rtol=1e-4)
+                and not np.allclose(norms(b), norms(given), rtol=1e-4)
+            )
+
+        if _all(known, kept):
+            words = f"The rows of `{name}` should keep their lengths, as in a rotation, and do not."
+            return Relation("length of rows", words, words, exact=False)
+
+
+def _negative(known):
+    if _all(known, lambda case, a, b: _real(a, b) and not np.any(a < 0) and np.any(b < 0)):
+        words = "Negative numbers came where none was expected."
+        return Relation("negative", words, words, exact=False)
+
+
+def _order(known):
+    """Within each row, larger numbers came where larger (or where smaller) were expected."""
+
+    def ranked(a):
+        return np.argsort(np.argsort(a, axis=-1, kind="stable"), axis=-1, kind="stable")
+
+    def comparable(case, a, b):
+        return _real(a, b) and a.ndim and a.shape[-1] > 2 and np.isfinite(a).all() and np.isfinite(b).all()
+
+    if not _all(known, comparable) or not _all(
+        known, lambda case, a, b: np.unique(np.round(a, 9), axis=None).size >= a.shape[-1]
+    ):
+        return None
+    if _all(known, lambda case, a, b: np.array_equal(ranked(-a), ranked(b))):
+        words = "In each row the largest number stands where the smallest should, and the other way round."
+        return Relation("order turned", words, words, exact=False)
+    if _all(known, lambda case, a, b: np.array_equal(ranked(a), ranked(b))):
+        spread = [np.ptp(b, axis=-1).mean() / np.ptp(a, axis=-1).mean() for _, a, b in known]
+        wider = (
+            ", and they lie too far apart"
+            if min(spread) > 1
+            else ", and they lie too close together"
+            if max(spread) < 1
+            else ""
+        )
+        words = f"In each row the numbers are in the right order of size, but not of the right size{wider}."
+        return Relation("order kept", words, words, exact=False)
+
+
+def _sides(known):
+    """All that is wrong is too large, or too small."""
+    for name, test in (("large", np.greater), ("small", np.less)):
+        if _all(
+            known,
+            lambda case, a, b: _real(a, b) and np.isfinite(b).all() and bool(np.all(test(b, a) | np.isclose(b, a))),
+        ):
+            words = f"Every number that is wrong is too {name}."
+            return Relation(f"too {name}", words, words, exact=False)
 
 
 def _constant(known):
@@ -483,10 +605,16 @@ _ON_ARRAYS = (
     _precision,
     _rows,
     _elsewhere,
+    _lengths,
     _nan,
     _constant,
     _same("signs", "The sizes of the numbers are right, some of their signs are not.", _signs),
     _places,
+    _sums,
+    _lengths_of_rows,
+    _negative,
+    _order,
+    _sides,
 )
 
 

@@ -83,7 +83,8 @@ def notes(report: Report):
         if finding.passed:
             yield finding, finding.title, [], []
             continue
-        sentence, *lines = (finding.misconception or finding.detail).split("\n")
+        said, *lines = (finding.misconception or finding.detail).split("\n")
+        sentence = finding.fact or said
         again = sentence in told
         if finding.follows:
             title = f"{finding.title} ({'the same, ' if again else ''}no point lost here)"
@@ -93,12 +94,10 @@ def notes(report: Report):
             yield finding, title, [], []
             continue
         told.add(sentence)
-        # A relation is followed by what it is seen on: a sentence and its numbers.
-        said = [sentence, lines.pop(0)] if finding.relation and lines else [sentence]
         # A hint on how to get the numbers right is out of place where no numbers came at all.
         astray = finding.kind in {"none", "type", "dtype", "refused"} or finding.kind == "error" and not any_passed
         hint = [f"Hint: {finding.hint}"] if finding.hint and not finding.misconception and not astray else []
-        yield finding, title, [part for part in (*said, *hint) if part], [] if shown else lines
+        yield finding, title, [part for part in (finding.fact, said, *hint) if part], [] if shown else lines
         shown = shown or bool(lines)
 
 

