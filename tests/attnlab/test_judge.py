@@ -420,3 +420,14 @@ def test_an_answer_that_refuses_what_it_should_accept_is_told_so():
 def test_of_a_hidden_exception_the_shapes_of_the_input_are_told_and_not_its_words():
     found = report(lambda x, axis=-1: x @ np.ones(77), show_cases=False)
     assert "`x` (3, 4)" in found.findings[0].detail and "77" not in found.findings[0].detail
+
+
+def test_what_a_relation_does_not_explain_is_paid_for():
+    """The numbers are off by a factor, and the input is altered: two mistakes."""
+
+    def triples_in_place(x, axis=-1):
+        x[...] = 3 * shares(x, axis)
+        return x
+
+    assert [f.follows for f in report(triples_in_place).findings] == [False, True, False]
+    assert points(triples_in_place) == [0.0, 1.0, 0.0]

@@ -101,7 +101,7 @@ def test_a_call_that_hangs_is_stopped(line):
 
 def test_a_call_that_waits_for_input_meets_its_end_at_once():
     assert grade(body("sys.stdin.read()")).passed
-    assert grade(body("input()")).findings[0].detail == "Raised EOFError."
+    assert grade(body("input()")).findings[0].detail == "Raised EOFError on `x` (3,)."
 
 
 def test_what_was_answered_before_a_hang_counts():
@@ -253,7 +253,7 @@ def test_an_answer_that_equals_everything_earns_nothing():
 
 def test_another_dtype_is_not_the_same_answer():
     report = grade(body("return (np.array(x) * 2.0 ** times).astype(np.float32)"))
-    assert {finding.kind for finding in report.findings[:2]} == {"dtype"} and report.points == 0
+    assert report.findings[0].kind == "dtype" and report.findings[0].points == 0
 
 
 def test_foreign_byte_order_is_the_same_answer():
