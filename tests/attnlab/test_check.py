@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import concurrent.futures
+import linecache
+import re
+import signal
 import sys
 import time
 
 import numpy as np
 import pytest
 
-from attnlab import check, codec
+from attnlab import check, codec, diagnosis
 from attnlab.check import examine, exercises, parameter_problem
+from solutions.softmax import softmax as reference_softmax
 from tests.autograder.toy_exercise import RIGHT, doubled, make
 
 TOY = make().material()
@@ -175,6 +180,321 @@ def test_a_check_answers_in_well_under_a_second(installed, capsys):
     assert time.process_time() - start < 1
 
 
+# Time ----------------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def impatient(installed, monkeypatch):
+    """The same installation, with short limits."""
+    monkeypatch.setattr(MODULE, "CASE_SECONDS", 0.3)
+
+
+ENDLESS = """\
+def doubled(x, times=1):
+    calls.append(x)
+    {loop}
+"""
+LOOPS = {
+    "plain": "while True: pass",
+    "catches exceptions": "while True:\n        try: 1 / 0\n        except Exception: pass",
+    "catches everything": "while True:\n        try: pass\n        except: pass",
+    "waits": "import time; time.sleep(1000)",
+}
+
+
+def from_source(source: str, name: str, monkeypatch, **names):
+    """What a source defines, with its lines where tracebacks look for them, as in a notebook."""
+    monkeypatch.setitem(linecache.cache, "<cell>", (len(source), None, source.splitlines(True), "<cell>"))
+    exec(compile(source, "<cell>", "exec"), names)
+    return names[name]
+
+
+@pytest.mark.parametrize("kind", LOOPS)
+def test_a_loop_that_never_ends_is_broken_off_and_the_rest_left_out(impatient, capsys, monkeypatch, kind):
+    calls = []
+    points = check(from_source(ENDLESS.format(loop=LOOPS[kind]), "doubled", monkeypatch, calls=calls))
+    told = " ".join(capsys.readouterr().out.split())
+    assert float(points) == 0.0 and "Kernel > Interrupt" in told
+    assert "Still running after" in told and "Not run: the time for this check was up." in told
+    assert [len(x) for x in calls] == [3, 4]  # the smallest case of the first property, and the second property
+
+
+def test_where_a_loop_was_is_shown_with_its_input(impatient, monkeypatch):
+    report = examine(from_source(ENDLESS.format(loop=LOOPS["plain"]), "doubled", monkeypatch, calls=[]), TOY)
+    words, *shown = report.findings[0].detail.splitlines()
+    assert words.startswith("Still running after ") and words.endswith(" seconds in line 3: `while True: pass`.")
+    assert shown and shown[0].startswith("x")
+
+
+def test_a_property_that_ends_keeps_its_points_though_another_never_does(impatient, capsys):
+    def halting(x, times=1):
+        while times == 3:
+            pass
+        return doubled(x, times)
+
+    points = check(named("doubled", halting))
+    assert float(points) == 2.0 and "Still running" in capsys.readouterr().out
+
+
+def test_an_answer_that_is_slow_but_ends_is_judged(installed, capsys):
+    def slow(x, times=1):
+        begin = time.process_time()
+        while time.process_time() - begin < 0.3:
+            pass
+        return doubled(x, times)
+
+    assert float(check(named("doubled", slow))) == 4.0
+
+
+def test_an_answer_that_has_to_wait_for_the_processor_is_judged(impatient, capsys):
+    def waits(x, times=1):
+        time.sleep(0.4)
+        return doubled(x, times)
+
+    assert float(check(named("doubled", waits))) == 4.0
+
+
+def test_all_cases_together_have_a_limit_too(installed, capsys, monkeypatch):
+    monkeypatch.setattr(MODULE, "CHECK_SECONDS", 1e-9)
+    check(doubled)
+    assert "Not run: the time for this check was up." in capsys.readouterr().out
+
+
+def test_a_loop_is_broken_off_in_another_thread_too(impatient, monkeypatch):
+    answer = from_source(ENDLESS.format(loop=LOOPS["plain"]), "doubled", monkeypatch, calls=[])
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        report = pool.submit(examine, answer, TOY).result()
+    assert " seconds in line 3: `while True: pass`." in report.findings[0].detail
+
+
+@pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="this system has no timer signals")
+def test_a_handler_and_a_timer_that_were_there_come_back():
+    def not_yet(*_):
+        raise AssertionError("too early")
+
+    former = signal.signal(signal.SIGALRM, not_yet)
+    signal.setitimer(signal.ITIMER_REAL, 1000, 7)
+    try:
+        assert examine(doubled, TOY).passed
+        left, interval = signal.setitimer(signal.ITIMER_REAL, 0)
+        assert 0 < left <= 1000 and interval == 7 and signal.getsignal(signal.SIGALRM) is not_yet
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, former)
+
+
+def test_an_interrupted_check_says_so_in_one_line(installed, monkeypatch):
+    source = "def doubled(x, times=1):\n    raise KeyboardInterrupt"
+    with pytest.raises(KeyboardInterrupt) as raised:
+        check(from_source(source, "doubled", monkeypatch))
+    assert raised.value._render_traceback_() == [
+        "check: interrupted while doubled was running in line 2: `raise KeyboardInterrupt`. Nothing was judged."
+    ]
+
+
+# Why it fails ------------------------------------------------------------------------------------------------------
+
+
+def told_above(capsys, source, monkeypatch, **names) -> str:
+    """What check prints above the table."""
+    check(from_source(source, "doubled", monkeypatch, **names))
+    printed = capsys.readouterr().out
+    return " ".join(printed[: re.search(r"^doubled  ", printed, re.MULTILINE).start()].split())
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "kept = []\ndef doubled(x, times=1):\n    kept.append(1)\n    return len(kept) * x * times",
+        "def doubled(x, times=1, memory=[]):\n    memory.extend(x * times)\n    return x * 0 + sum(memory)",
+        "total = 0.0\ndef doubled(x, times=1):\n    global total\n    total += sum(x)\n    return x * total * times",
+    ],
+)
+def test_an_answer_that_keeps_something_between_calls_is_told(installed, capsys, monkeypatch, source):
+    told = told_above(capsys, source, monkeypatch)
+    assert told.startswith("Called again with the same input it gives another result: something is kept between calls")
+
+
+def test_an_argument_that_is_never_used_is_told_with_the_global_in_its_place(installed, capsys, monkeypatch):
+    source = "def doubled(x, times=1):\n    return [2 ** times * v for v in X]"
+    assert told_above(capsys, source, monkeypatch, X=np.ones(3)) == (
+        "Your doubled never uses its argument x. It reads the notebook's X instead."
+    )
+    assert told_above(capsys, "def doubled(x, times=1):\n    return x * 2 ** 2", monkeypatch) == (
+        "Your doubled never uses its argument times."
+    )
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "return [x[i] * times for i in range(0)]",
+        "def inner():\n        return x, times\n    return inner()",
+        "return (lambda: x * 0 * times)()",
+        "return eval('x * times * 0')",
+        "x, times = x, times\n    return 0",
+        "raise NotImplementedError('x')",
+    ],
+)
+def test_an_argument_that_is_used_in_any_way_is_not_told(installed, capsys, monkeypatch, body):
+    assert told_above(capsys, f"def doubled(x, times=1):\n    {body}", monkeypatch) == ""
+
+
+def test_a_right_answer_is_told_nothing_of_its_arguments(installed, capsys):
+    check(named("doubled", lambda x, times=1, spare=None: doubled(x, times)))
+    assert capsys.readouterr().out.startswith("doubled  ")
+
+
+def test_arguments_of_a_class_are_looked_at_in_its_methods():
+    class Scale:
+        def __init__(self, width, n_heads):
+            self.width = width
+
+        def forward(self, x, mask=None):
+            return [x * self.width for _ in range(2)]
+
+    assert diagnosis.unused_arguments(Scale) == [
+        "__init__ of your Scale never uses its argument n_heads.",
+        "forward of your Scale never uses its argument mask.",
+    ]
+
+
+CHAIN = """
+def exponentials(x):
+    return softmax(x)
+
+def softmax(x, axis=-1):
+    {softmax}
+
+def softmax_temperature(x, temperature):
+    if temperature <= 0:
+        raise ValueError
+    return exponentials(x / temperature)
+"""
+
+
+@pytest.mark.parametrize(
+    "body, words",
+    [
+        ("raise NotImplementedError", "softmax_temperature calls your softmax, which is not done yet: write that one"),
+        ("return np.exp(x)", "softmax_temperature calls your softmax, which does not pass its own check yet: correct"),
+    ],
+)
+def test_an_earlier_exercise_that_fails_is_named_also_through_a_helper(capsys, monkeypatch, body, words):
+    check(from_source(CHAIN.format(softmax=body), "softmax_temperature", monkeypatch, np=np))
+    assert words in " ".join(capsys.readouterr().out.split())
+
+
+def test_an_earlier_exercise_that_passes_is_not_named(capsys, monkeypatch):
+    source = CHAIN.format(softmax="return softmax_of_the_course(x, axis)").replace("/ temperature", "* temperature")
+    check(from_source(source, "softmax_temperature", monkeypatch, softmax_of_the_course=reference_softmax))
+    told = capsys.readouterr().out
+    assert "calls your" not in told and told.startswith("softmax_temperature  ")
+
+
+def test_a_method_of_the_same_name_is_not_taken_for_the_exercise():
+    names = {}
+    exec("def a(x, t):\n    return x.b() + x.T\ndef b():\n    return 1\nT = 1", names)
+    assert list(diagnosis.called(names["a"])) == []
+    assert diagnosis.unused_arguments(names["a"]) == ["Your a never uses its argument t."]
+
+
+def test_the_first_in_the_chain_is_named():
+    source = "def a():\n    return b() + c()\ndef b():\n    return c()\ndef c():\n    return a()"
+    names = {}
+    exec(source, names)
+    assert [other.__name__ for other in diagnosis.called(names["a"])] == ["c", "b"]
+
+
+# An older definition ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def shell(installed):
+    """`run(cell, ...)` runs cells in an IPython shell; returns what the last one printed."""
+    interactive = pytest.importorskip("IPython.core.interactiveshell").InteractiveShell
+    from IPython.utils.capture import capture_output
+
+    interactive.clear_instance()
+    made = interactive.instance()
+    made.history_manager.enabled = False
+    made.user_ns["check"] = check
+
+    def run(*cells) -> str:
+        for cell in cells:
+            with capture_output() as captured:
+                made.run_cell(cell, store_history=True)
+        return " ".join(captured.stdout.split())
+
+    yield run
+    interactive.clear_instance()
+
+
+OLD = "def doubled(x, times=1):\n    return x"
+OLDER = "this judges the older one"
+IN_A_STRING = "text = '''\ndef doubled(x):\n'''\n"
+WRAP = "import functools\ndef wrap(f):\n    @functools.wraps(f)\n    def g(*a, **k): return f(*a, **k)\n    return g"
+
+
+@pytest.mark.parametrize(
+    "newest, why",
+    [
+        (OLD.replace(":", "") + " * 2", "SyntaxError in line 1: "),
+        ("y = 3\n" + OLD + " * (2", "SyntaxError in line 3: "),
+        ("return 3\n" + OLD + " * 2", "SyntaxError in line 1: "),
+        ("1 / 0\n" + OLD + " * 2", "an error above it ended its cell"),
+        ("%matplotlib nonsense\nraise OSError\n" + OLD + " * 2", "an error above it ended its cell"),
+    ],
+)
+def test_a_newest_definition_that_did_not_run_is_told_first(shell, newest, why):
+    told = shell(OLD, newest, "check(doubled)")
+    assert told.startswith(f"Your newest doubled did not run ({why}") and OLDER in told
+
+
+def test_a_definition_below_its_check_is_told(shell):
+    assert "(it stands below this check)" in shell(OLD, "check(doubled)\n" + OLD + " * 2")
+
+
+def test_a_class_is_found_by_its_methods(shell):
+    made = "class Halver:\n    def forward(self, x): return 1\n    def __init__(self, x, times=1): pass"
+    assert OLDER in shell(made, made + "(2", "check(Halver)")
+    assert OLDER not in shell(made.replace("1", "2"), "check(Halver)")
+
+
+@pytest.mark.parametrize(
+    "cells",
+    [
+        [OLD],
+        [OLD, OLD],
+        [OLD, OLD + " * (2", OLD + " * 2"],
+        [OLD, OLD + " * (2", OLD],
+        [OLD, OLD + "\n1 / 0"],
+        [OLD, "1 / 0\n" + OLD],
+        [OLD, IN_A_STRING + "1 / 0", IN_A_STRING + "oops("],
+        [OLD, "def tester():\n    def doubled(x): return 2\n    oops("],
+        [OLD, "def doubled_twice(x): return (", "print('def doubled('"],
+        ["%%capture\n" + OLD, OLD + " * 2"],
+        ["%%time\n" + OLD],
+        [OLD, "%%time\n" + OLD + " * 2"],
+        ["def same(f): return f", OLD + " * 2", "@same\n" + OLD],
+        [WRAP, OLD, "@wrap\n" + OLD],
+        [OLD, "old = doubled", OLD + " * 2", "doubled = old"],
+    ],
+)
+def test_there_is_no_false_alarm_about_an_older_definition(shell, cells):
+    told = shell(*cells, "check(doubled)")
+    assert "of 3 passed" in told and OLDER not in told
+
+
+@pytest.mark.parametrize("cell", ["%run answers_in_a_file.py", "from answers_in_a_file import doubled"])
+def test_code_from_a_file_is_not_taken_for_an_older_definition(shell, tmp_path, monkeypatch, cell):
+    (tmp_path / "answers_in_a_file.py").write_text(OLD + " * 2.0")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    told = shell(OLD, cell, OLD + " * (", "check(doubled)")
+    assert "of 3 passed" in told and OLDER not in told
+
+
 # In a notebook -----------------------------------------------------------------------------------------------------
 
 
@@ -209,16 +529,21 @@ def test_a_notebook_shows_a_table_as_html_with_text_beside_it(notebook):
     assert '<div class="attn-check"' in table.data["text/html"] and "3 of 3 passed" in table.data["text/plain"]
 
 
-def test_less_than_full_marks_are_a_number_that_nbgrader_reads(notebook):
-    table, points = notebook("def doubled(x, times=1):\n    return 2.0 * x", "check(doubled)")
-    assert "1 of 3 passed" in table.data["text/plain"] or "0 of 3 passed" in table.data["text/plain"]
-    assert points.output_type == "execute_result"
-    assert float(points.data["text/plain"]) < 4
+def test_less_than_full_marks_are_told_in_words_and_never_as_a_bare_number(notebook):
+    _, points = notebook("def doubled(x, times=1):\n    return doubled_once(x)", "check(doubled)")
+    assert points.data == {
+        "text/plain": "0 of 4 points on these cases",
+        "text/html": "<small>0 of 4 points on these cases</small>",
+    }
+
+
+def test_the_points_read_the_same_in_plain_python(installed, capsys):
+    assert repr(check(named("doubled", lambda x, times=1: None))) == "0 of 4 points on these cases"
 
 
 def test_a_stub_in_a_notebook_is_not_done(notebook):
     table, points = notebook("def doubled(x, times=1):\n    raise NotImplementedError", "check(doubled)")
-    assert "not done yet" in table.data["text/plain"] and float(points.data["text/plain"]) == 0.0
+    assert "not done yet" in table.data["text/plain"] and "0 of 4 points" in points.data["text/plain"]
 
 
 def test_an_error_in_a_notebook_cell_is_shown_with_its_line(notebook):
@@ -233,10 +558,38 @@ def test_nothing_goes_to_stderr_whatever_the_answer_does(notebook):
         "    warnings.warn('w'); logging.error('e')\n    print('p', file=sys.stderr); print('p')\n    return x / 0",
         "check(doubled)",
     )
-    assert [output.output_type for output in outputs] == ["display_data", "execute_result"]
+    assert [output.output_type for output in outputs] == ["display_data", "display_data"]
 
 
 def test_a_wrong_argument_in_a_notebook_is_one_line_and_no_traceback(notebook):
     (error,) = notebook("check('doubled')")
     assert error.output_type == "error" and error.ename == "WrongKind"
     assert len(error.traceback) == 1 and "Leave out the quotes" in error.traceback[0]
+
+
+def test_a_notebook_says_that_the_newest_cell_did_not_run(notebook):
+    table, _ = notebook(
+        "def doubled(x, times=1):\n    return x", "def doubled(x, times=1)\n    return 2 * x", "check(doubled)"
+    )
+    assert table.data["text/plain"].startswith("Your newest doubled did not run (SyntaxError in line 1: ")
+    assert '<div class="attn-check" role="alert"><p>Your newest doubled did not run' in table.data["text/html"]
+    (table, *_) = notebook("def doubled(x, times=1):\n    return 3 * x * times", "check(doubled)")
+    assert table.data["text/plain"].startswith("doubled  ")
+
+
+def test_a_loop_without_end_in_a_notebook_comes_back(notebook):
+    table, _ = notebook(
+        "sys.modules['attnlab.check'].CASE_SECONDS = 0.3\n"
+        "def doubled(x, times=1):\n    while times:\n        x = x + 0",
+        "check(doubled)",
+    )
+    assert "seconds in line" in " ".join(table.data["text/plain"].split())
+
+
+def test_an_interrupt_in_a_notebook_is_one_line(notebook):
+    (error,) = notebook(
+        "import os, signal\ndef doubled(x, times=1):\n    os.kill(os.getpid(), signal.SIGINT)\n    return x",
+        "check(doubled)",
+    )
+    assert error.output_type == "error" and len(error.traceback) == 1
+    assert error.traceback[0].startswith("check: interrupted while doubled was running in line ")

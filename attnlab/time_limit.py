@@ -1,0 +1,111 @@
+"""A limit on the time of a student's call: an endless loop ends, and a slow answer does not.
+
+Processor time decides, so that a busy machine stops nobody. The wall clock stands far behind it, for code that waits.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import signal
+import threading
+import time
+
+PATIENCE = 4  # seconds on the wall for each second of processor time
+TICK = 0.1
+
+
+class StillRunning(BaseException):
+    """Raised in a call whose time is up; not an Exception, so that `except Exception` in a loop does not catch it."""
+
+
+class TimeLimit:
+    """Ends calls whose time is up.
+
+        with TimeLimit() as limit:
+            with limit.of(5.0):
+                call()          # StillRunning is raised in it after five seconds of processor time
+
+    used: seconds of processor time of the last call; told: the seconds after which it was ended, or None if it was not
+    """
+
+    def __init__(self):
+        self.used, self.told, self._began = 0.0, None, None
+
+    def __enter__(self) -> TimeLimit:
+        self._ticks = _signals(self._tick) if _signals_work() else _watched(self._is_up)
+        self._ticks.__enter__()
+        return self
+
+    def __exit__(self, *error) -> None:
+        self._ticks.__exit__(None, None, None)
+
+    @contextlib.contextmanager
+    def of(self, seconds: float):
+        """Calls within have that many seconds of processor time. They end with StillRunning, which stops here."""
+        processor = time.process_time()
+        self.told, self._limits, self._next = None, (seconds, PATIENCE * seconds), 0.0
+        self._began = (processor, time.monotonic())
+        try:
+            yield
+        except StillRunning:
+            pass
+        finally:
+            self._began = None
+            self.used = time.process_time() - processor
+
+    def _is_up(self) -> bool:
+        if self._began is None:
+            return False
+        clocks = time.process_time(), time.monotonic()
+        up = [limit for begin, now, limit in zip(self._began, clocks, self._limits) if now - begin > limit]
+        if not up or clocks[1] < self._next:
+            return False
+        # The first time leaves room to find out where the call was. After that a call that catches everything, as a
+        # bare `except` does, is tried again and again until it is met elsewhere.
+        self._next = clocks[1] + (1.0 if self.told is None else 0.0)
+        self.told = up[0]
+        return True
+
+    def _tick(self, *_) -> None:
+        if self._is_up():
+            raise StillRunning
+
+
+def _signals_work() -> bool:
+    return hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
+
+
+@contextlib.contextmanager
+def _signals(tick):
+    """A signal at every tick, which also ends a `time.sleep`. A handler and a timer that were there come back."""
+    former = signal.signal(signal.SIGALRM, tick)
+    began, (left, interval) = time.monotonic(), signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL if former is None else former)
+        if left:
+            signal.setitimer(signal.ITIMER_REAL, max(TICK / 100, left - (time.monotonic() - began)), interval)
+
+
+@contextlib.contextmanager
+def _watched(is_up):
+    """The same from a thread beside this one, which ends Python code, but not a call that waits."""
+    caller, ended, lock = ctypes.c_ulong(threading.get_ident()), threading.Event(), threading.Lock()
+
+    def watch():
+        while not ended.wait(TICK):
+            with lock:
+                if not ended.is_set() and is_up():
+                    ctypes.pythonapi.PyThreadState_SetAsyncExc(caller, ctypes.py_object(StillRunning))
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        with lock:
+            ctypes.pythonapi.PyThreadState_SetAsyncExc(caller, None)
