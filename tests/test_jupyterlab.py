@@ -21,32 +21,26 @@ def handed_out(released, stem):
 
 
 def gallery(released):
-    """A notebook with one widget of every kind: from the chapter that shows it first, with the statements it needs."""
+    """Cells with one widget of every kind: from the chapter that shows it first, with the statements it needs."""
     complete, cells, wanted = sample_class.Sample("complete", "", references="all"), [], set(widgets.__all__)
     for stem in catalog.chapters():
         notebook = sample_class.submission(complete, stem, handed_out(released, stem))
-        found = [
-            statement
-            for cell in notebook.cells
-            if cell.cell_type == "code"
-            for statement in excerpt.statements(cell.source, stem)
-        ]
+        sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
+        found = [statement for source in sources for statement in excerpt.statements(source, stem)]
         for statement in found:
             kinds = statement.needs & wanted
             if isinstance(statement.node, ast.Expr) and kinds:
                 wanted -= kinds
                 needed = [found[i] for i in excerpt.needed(found, statement.needs)]
-                cells.append("\n".join(ast.unparse(s.node) for s in [*needed, statement]))
+                source = "\n".join(ast.unparse(s.node) for s in [*needed, statement])
+                cells.append(nbformat.v4.new_code_cell(source))
     assert not wanted, f"stands in no chapter: {', '.join(wanted)}"
-    return nbformat.v4.new_notebook(
-        cells=[nbformat.v4.new_code_cell(cell) for cell in cells],
-        metadata={"kernelspec": {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}},
-    )
+    return cells
 
 
 @pytest.fixture(scope="module")
 def lab(browser, jupyter, released, tmp_path_factory):
-    """JupyterLab's window on a chapter as released and with the answers filled in, and on a gallery of the widgets.
+    """JupyterLab's window on a chapter as released, and with the answers filled in and a gallery of the widgets below.
 
     It is opened once: to start its scripts takes longer than all the rest.
     """
@@ -57,8 +51,9 @@ def lab(browser, jupyter, released, tmp_path_factory):
     (settings / "tracker.jupyterlab-settings").write_text(json.dumps({"windowingMode": "none"}))
     stub, complete = handed_out(released, "softmax"), sample_class.Sample("complete", "", references="all")
     nbformat.write(stub, folder / "softmax.ipynb")
-    nbformat.write(sample_class.submission(complete, "softmax", stub), folder / "solved.ipynb")
-    nbformat.write(gallery(released), folder / "gallery.ipynb")
+    solved = sample_class.submission(complete, "softmax", stub)
+    solved.cells += gallery(released)
+    nbformat.write(solved, folder / "solved.ipynb")
     address = jupyter(
         "lab",
         folder,
@@ -91,35 +86,19 @@ def open_notebook(lab, name):
     return panel
 
 
-def run_all(lab, name):
-    panel = open_notebook(lab, name)
+def test_every_check_of_a_chapter_passes_on_the_answers_and_every_kind_of_widget_comes_alive(lab):
+    panel = open_notebook(lab, "solved")
     lab.get_by_role("menuitem", name="Run", exact=True).click()
     lab.get_by_role("menuitem", name=re.compile(r"^Run All Cells$")).click()
-    return panel
-
-
-def nothing_went_wrong(panel):
-    for kind in ("error", "stderr"):
-        assert panel.locator(f".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.{kind}']").count() == 0
-
-
-def test_every_check_of_a_chapter_passes_on_the_answers(lab):
-    panel = run_all(lab, "solved")
-    count = len(catalog.exercises_of("softmax"))
-    panel.locator(".attn-check").nth(count - 1).wait_for(timeout=300_000)
-    for report in panel.locator(".attn-check").all():
-        words = report.inner_text()
+    kinds = "new Set([...document.querySelectorAll('[data-widget]')].map((view) => view.dataset.widget)).size"
+    lab.wait_for_function(f"{kinds} === {len(widgets.__all__)}", timeout=300_000)
+    reports = [report.inner_text() for report in panel.locator(".attn-check").all()]
+    assert len(reports) == len(catalog.exercises_of("softmax"))
+    for words in reports:
         passed, of = re.search(r"(\d+) of (\d+) passed", words).groups()
         assert passed == of, words
-    nothing_went_wrong(panel)
-
-
-def test_every_kind_of_widget_comes_alive(lab):
-    panel = run_all(lab, "gallery")
-    panel.locator("[data-widget]").nth(len(widgets.__all__) - 1).wait_for(timeout=300_000)
-    shown = {view.get_attribute("data-widget") for view in panel.locator("[data-widget]").all()}
-    assert len(shown) == len(widgets.__all__)
-    nothing_went_wrong(panel)
+    for kind in ("error", "stderr"):
+        assert panel.locator(f".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.{kind}']").count() == 0
 
 
 def test_a_stub_is_told_kindly_that_it_is_not_done(lab):

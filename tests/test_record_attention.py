@@ -7,7 +7,7 @@ import torch.nn.functional as F
 
 from tests.references import llama_block, rotated
 from tests.small_llama import record_attention as script
-from tests.small_llama import run_script, small_weights
+from tests.small_llama import record_heads, run_script, small_weights
 
 # A small Llama with sizes that all differ: 2 layers, 6 heads on 3 key/value heads of width 8, model width 20, 5 tokens.
 SHAPE = script.Shape(n_layers=2, n_heads=6, n_kv_heads=3, base=1000.0, eps=1e-3)
@@ -88,24 +88,25 @@ def test_saving_twice_gives_the_same_bytes_and_no_pickle(tmp_path):
         assert int(file["d_head"]) == 8
 
 
-@pytest.mark.parametrize("name", ["record_attention", "record_heads"])
-def test_another_file_is_refused_in_one_line(name, tmp_path):
-    wrong = tmp_path / "wrong.gguf"
-    wrong.write_bytes(b"GGUF, but not the right one")
-    done = run_script(name, "--model", str(wrong), "--output", str(tmp_path / "out.npz"))
-    assert done.returncode != 0
-    assert len(done.stderr.splitlines()) == 1
-    assert "SHA-256" in done.stderr
-    assert not (tmp_path / "out.npz").exists()
-
-
-@pytest.mark.parametrize("arguments, words", [(["--model", "nowhere.gguf"], "no such model file"), ([], "make model")])
-def test_a_missing_model_is_said_in_one_line_that_tells_how_to_get_it(monkeypatch, arguments, words):
+@pytest.mark.parametrize(
+    "arguments, words",
+    [(["--model", "wrong.gguf"], "SHA-256"), (["--model", "nowhere.gguf"], "no such model file"), ([], "make model")],
+)
+def test_another_file_and_a_missing_model_are_said_in_one_line(tmp_path, monkeypatch, arguments, words):
     monkeypatch.setenv("ATTNLAB_MODEL", "")
-    done = run_script("record_attention", *arguments)
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "wrong.gguf").write_bytes(b"GGUF, but not the right one")
+    for recording in (script, record_heads):
+        with pytest.raises(SystemExit, match=words) as stopped:
+            recording.main([*arguments, "--output", "out.npz"])
+        assert len(stopped.value.code.splitlines()) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["wrong.gguf"]
+
+
+def test_as_a_program_it_prints_no_more_than_that_line(tmp_path):
+    done = run_script("record_attention", "--model", str(tmp_path / "nowhere.gguf"))
     assert done.returncode != 0
-    assert len(done.stderr.splitlines()) == 1
-    assert words in done.stderr
+    assert done.stderr == f"no such model file: {tmp_path / 'nowhere.gguf'}\n"
 
 
 @pytest.mark.slow

@@ -100,12 +100,6 @@ def test_heads_are_ranked_from_the_largest_and_ties_keep_the_order_of_the_model(
 # Taking heads out.
 
 
-def test_nothing_taken_out_is_the_whole_model(weights):
-    keep = script.keep_all_but([], SHAPE)[None]
-    whole, _, _ = model.forward(IDS, weights.__getitem__, SHAPE)
-    torch.testing.assert_close(script.without(IDS, keep, weights.__getitem__, SHAPE)[0][0], whole[-1])
-
-
 def test_a_head_that_is_out_is_a_head_that_w_o_does_not_read(weights):
     removals = [[(2, 1)], [], [(0, 3)], [(1, 0), (2, 2)], [(0, 0), (0, 1), (2, 3)], [(1, 2)]]
     keep = torch.stack([script.keep_all_but(removed, SHAPE) for removed in removals])

@@ -34,7 +34,7 @@ def three():
     return weights
 
 
-def viewer(**options):
+def make(**options):
     return HeadViewer(**{**dict(tokens=TOKENS, weights=three(), names=NAMES, notes=NOTES), **options})
 
 
@@ -50,7 +50,7 @@ UNEVEN = HeadViewer(
     ["announced", "of", "record", "a"] * 3, causal(9, 4, 12), ["1.1", "2.2", "3.3", "4.4"], UNEVEN_NOTES
 )
 EXAMPLES = [
-    (viewer(), dict(query=1), dict(head=1)),
+    (make(), dict(query=1), dict(head=1)),
     (UNEVEN, *(dict(head=m, query=i) for m in range(4) for i in (0, 5, 11, -1))),
     *(sized(*sizes) for sizes in [(9, 15, 140), (1, 20, 0), (6, 7, 60), (12, 3, 30)]),
 ]
@@ -59,6 +59,28 @@ STILL = [".hv-svg", ".hv-rows", ".hv-foot"]
 LONG_NOTES = ["A sentence on what was measured about this head, on these and other texts."] * 12
 PREVIOUS = [f"{m}.previous token" for m in range(12)]
 EXTREMES = [(HeadViewer(["announcements"] * 20, causal(7, 12, 20), PREVIOUS, LONG_NOTES),)]
+REFUSED = [
+    (dict(weights=np.eye(5)), r"\(heads, n, n\).*\(5, 5\)"),
+    (dict(weights=np.ones((3, 5, 4)) / 4), r"\(3, 5, 4\)"),
+    (dict(weights=np.zeros((0, 5, 5))), "0 heads on 5 tokens"),
+    (dict(weights=np.zeros((13, 5, 5))), "13 heads on 5 tokens"),
+    (dict(weights=np.zeros((1, 21, 21))), "1 heads on 21 tokens"),
+    (dict(weights=3.5 * three()), "go from 0 to 3.5. Are they scores"),
+    (dict(weights=three() - 0.5), "between 0 and 1"),
+    (dict(weights=three() * np.nan), "between 0 and 1"),
+    (dict(weights=[[[1.0], [0.5, 0.5]]]), "array of numbers"),
+    (dict(tokens=TOKENS[:4]), "tokens must name the 5 rows and columns; 4 were given"),
+    (dict(tokens="words"), "one string, 'words'"),
+    (dict(names=NAMES[:2]), "names must name the 3 heads; 2 were given"),
+    (dict(notes=NOTES + ["x"]), "notes must say something on each of the 3 heads; 4 were given"),
+    (dict(head=3), "head must be 0 to 2; it is 3"),
+    (dict(head=-1), "head must be 0 to 2; it is -1"),
+    (dict(query=5), "query must be 0 to 4, or -1 for none; it is 5"),
+    (dict(query=-2), "query must be 0 to 4, or -1 for none; it is -2"),
+    (dict(threshold=2), "threshold"),
+]
+REFUSED_LATER = [("head", 3, "head must be 0 to 2; it is 3"), ("query", 5, "query must be 0 to 4.*; it is 5")]
+SET = [dict(head=2, query=1), dict(threshold=0)]
 STOPS = ["head-0", "all", "query-4"]
 SEEDS = [(1, 3, 5, 0.05), (2, 1, 7, 0.2), (3, 12, 20, 0), (4, 2, 2, 1)]
 FIXTURES = [
@@ -66,7 +88,7 @@ FIXTURES = [
     for seed, heads, n, threshold in SEEDS
     for m in {0, heads - 1}
 ]
-FIXTURES.append(state_of(viewer(query=-1)))
+FIXTURES.append(state_of(make(query=-1)))
 
 
 def reference(state):
@@ -100,13 +122,13 @@ def test_the_bytes_are_the_weights_and_half_as_many_where_nothing_is_lost():
     for seed, heads, n, _ in SEEDS:
         weights = causal(seed, heads, n)
         np.testing.assert_allclose(HeadViewer(["t"] * n, weights).weights, weights, rtol=0, atol=1e-7)
-    widget = viewer()
+    widget = make()
     assert (widget.dtype, len(widget.data)) == ("float16", 2 * 3 * 5 * 5)
     assert np.array_equal(widget.weights, three())
 
 
 def test_every_line_goes_from_its_query_to_its_key(shown):
-    view = shown(viewer())
+    view = shown(make())
     for state in FIXTURES:
         weights = reference(state)["weights"]
         wanted = {(i, j) for i, j in zip(*np.nonzero(weights)) if weights[i, j] >= state["threshold"]}
@@ -123,7 +145,7 @@ def test_one_token_alone_has_no_habits(shown):
 
 
 def test_the_pinned_token_has_strong_lines_above_the_others_as_wide_as_its_weights(shown):
-    view = shown(viewer(query=4))
+    view = shown(make(query=4))
     assert strong_lines(view) == ["4-3", "4-4"]
     assert numbers(view) == ["", "", "", "0.75", "0.25"]
     kinds = view.locator(".hv-line").evaluate_all("all => all.map((line) => line.matches('.hv-mine'))")
@@ -154,7 +176,7 @@ def test_weights_below_the_threshold_have_a_number_and_no_line(shown):
 
 
 def test_the_threshold_can_be_moved_from_python(shown):
-    view = shown(viewer(query=4, threshold=0.5))
+    view = shown(make(query=4, threshold=0.5))
     assert strong_lines(view) == ["4-3"]
     view.set(threshold=0)
     assert strong_lines(view) == ["4-3", "4-4"]
@@ -162,7 +184,7 @@ def test_the_threshold_can_be_moved_from_python(shown):
 
 
 def test_rows_stand_beside_their_queries_heads_have_pictures_and_tokens_are_told_apart(shown):
-    view = shown(viewer(), width=1280)
+    view = shown(make(), width=1280)
     for i in range(5):
         row = view.locator(f"[data-cell='{i}-0']").bounding_box()
         button = view.part("query", f"query-{i}").bounding_box()
@@ -173,19 +195,13 @@ def test_rows_stand_beside_their_queries_heads_have_pictures_and_tokens_are_told
         ".split('M').length - 1, 0))"
     )
     assert areas == [9, 9, 5]
-    assert [text.replace("\n", "") for text in view.texts(".hv-query")] == [
-        "the0",
-        "record",
-        "of",
-        "the3",
-        "bank",
-    ]
+    assert [text.replace("\n", "") for text in view.texts(".hv-query")] == ["the0", "record", "of", "the3", "bank"]
     assert view.texts(".hv-query sub") == ["0", "3"]
     assert view.part("query", "query-3").get_attribute("aria-label") == "the₃, position 3"
 
 
 def test_the_map_has_the_numbers_of_a_short_sentence(shown):
-    view = shown(viewer(head=1))
+    view = shown(make(head=1))
     texts = view.texts(".hv-cell")
     assert texts[:10] == ["1.00", "", "", "", "", "0.88", "0.13", "", "", ""]
     assert view.locator(".aw-zero").count() == 5 * 5 - 9
@@ -195,7 +211,7 @@ def test_the_map_has_the_numbers_of_a_short_sentence(shown):
 
 
 def test_tokens_and_rows_are_pinned_by_a_press_and_let_go_by_another(shown):
-    view = shown(viewer())
+    view = shown(make())
     view.part("query", "query-2").click()
     assert view.saved("query") == 2
     assert view.part("query", "query-2").get_attribute("aria-pressed") == "true"
@@ -212,7 +228,7 @@ def test_tokens_and_rows_are_pinned_by_a_press_and_let_go_by_another(shown):
 
 
 def test_the_keyboard_shows_the_token_it_stands_on(shown):
-    view = shown(viewer(query=4))
+    view = shown(make(query=4))
     assert view.tab(3) == ["head-0", "all", "query-4"]
     view.keyboard.press("ArrowUp")
     assert strong_lines(view) == ["3-2", "3-3"]
@@ -228,7 +244,7 @@ def test_the_keyboard_shows_the_token_it_stands_on(shown):
 
 
 def test_all_tokens_are_shown_at_once_and_the_last_one_comes_back(shown):
-    view = shown(viewer(query=2))
+    view = shown(make(query=2))
     everything = view.get_by_role("button", name="All tokens")
     everything.click()
     assert view.saved("query") == -1
@@ -238,19 +254,16 @@ def test_all_tokens_are_shown_at_once_and_the_last_one_comes_back(shown):
     assert view.saved("query") == 2
 
 
-def test_a_head_is_picked_by_its_picture_and_from_python(shown):
-    view = shown(viewer(query=4))
+def test_a_head_is_picked_by_its_picture(shown):
+    view = shown(make(query=4))
     view.part("head", "head-1").click()
     assert view.saved("head", "query") == [1, 4]
     assert numbers(view) == ["0.88", "", "", "", "0.13"]
     assert view.locator(".hv-note").inner_text() == "Head 3.2 It parks on the first token."
-    view.set(head=2, query=1)
-    assert numbers(view) == ["", "1.00", "", "", ""]
-    assert view.part("head", "head-2").is_checked()
 
 
 def test_heads_are_gone_through_with_the_arrow_keys(shown):
-    view = shown(viewer())
+    view = shown(make())
     view.keyboard.press("Tab")
     view.keyboard.press("ArrowRight")
     view.keyboard.press("ArrowDown")
@@ -261,7 +274,7 @@ def test_heads_are_gone_through_with_the_arrow_keys(shown):
 
 
 def test_a_single_head_offers_no_choice(shown):
-    view = shown(viewer(weights=three()[:1], names=NAMES[:1], notes=NOTES[:1]))
+    view = shown(make(weights=three()[:1], names=NAMES[:1], notes=NOTES[:1]))
     assert view.locator("input").count() == 0
 
 
@@ -287,7 +300,7 @@ def test_white_space_and_a_line_break_can_be_seen(shown):
     ],
 )
 def test_the_summary_says_what_is_looked_at(shown, options, words):
-    assert shown(viewer(**options)).said() == words
+    assert shown(make(**options)).said() == words
 
 
 def test_the_summary_adds_up_what_is_left(shown):
@@ -315,43 +328,8 @@ def test_heads_without_names_are_numbered():
     assert HeadViewer(["a"], np.ones((3, 1, 1))).names == ["0", "1", "2"]
 
 
-@pytest.mark.parametrize(
-    "options, words",
-    [
-        (dict(weights=np.eye(5)), r"\(heads, n, n\).*\(5, 5\)"),
-        (dict(weights=np.ones((3, 5, 4)) / 4), r"\(3, 5, 4\)"),
-        (dict(weights=np.zeros((0, 5, 5))), "0 heads on 5 tokens"),
-        (dict(weights=np.zeros((13, 5, 5))), "13 heads on 5 tokens"),
-        (dict(weights=np.zeros((1, 21, 21))), "1 heads on 21 tokens"),
-        (dict(weights=3.5 * three()), "go from 0 to 3.5. Are they scores"),
-        (dict(weights=three() - 0.5), "between 0 and 1"),
-        (dict(weights=three() * np.nan), "between 0 and 1"),
-        (dict(weights=[[[1.0], [0.5, 0.5]]]), "array of numbers"),
-        (dict(tokens=TOKENS[:4]), "tokens must name the 5 rows and columns; 4 were given"),
-        (dict(tokens="words"), "one string, 'words'"),
-        (dict(names=NAMES[:2]), "names must name the 3 heads; 2 were given"),
-        (dict(notes=NOTES + ["x"]), "notes must say something on each of the 3 heads; 4 were given"),
-        (dict(head=3), "head must be 0 to 2; it is 3"),
-        (dict(head=-1), "head must be 0 to 2; it is -1"),
-        (dict(query=5), "query must be 0 to 4, or -1 for none; it is 5"),
-        (dict(query=-2), "query must be 0 to 4, or -1 for none; it is -2"),
-        (dict(threshold=2), "threshold"),
-    ],
-)
-def test_what_does_not_fit_is_refused_by_name(options, words):
-    with pytest.raises(ValueError if "threshold" not in options else Exception, match=words):
-        viewer(**options)
-
-
-@pytest.mark.parametrize("name, value", [("head", 3), ("query", 5)])
-def test_what_is_not_there_cannot_be_chosen(name, value):
-    widget = viewer()
-    with pytest.raises(ValueError, match=f"{name} must be 0 to {value - 1}; it is {value}"):
-        setattr(widget, name, value)
-
-
 def test_everything_can_be_replaced_by_other_sizes():
-    widget = viewer(head=2, query=4)
+    widget = make(head=2, query=4)
     widget.put(["a", "b"], np.eye(2)[None], ["0.0"])
     assert (widget.shape, widget.tokens, widget.notes, widget.head, widget.query) == ([1, 2, 2], ["a", "b"], [], 0, 1)
     widget.put(TOKENS, three(), NAMES, head=2, query=4)
@@ -360,13 +338,13 @@ def test_everything_can_be_replaced_by_other_sizes():
 
 def test_the_given_array_is_left_as_it_was():
     weights = three()
-    viewer(weights=weights)
+    make(weights=weights)
     assert np.array_equal(weights, three())
 
 
 @pytest.mark.parametrize("chosen", [-1, 3])
 def test_print_gets_lines_and_map_with_the_note(chosen):
-    figure = viewer(query=chosen).picture()
+    figure = make(query=chosen).picture()
     lines, grid = figure.axes[:2]
     assert len(lines.lines) == 9
     assert [label.get_text() for label in grid.get_xticklabels()] == ["the₀", "record", "of", "the₃", "bank"]

@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 import torch
-import traitlets
 
 from attnlab.widgets import RotationExplorer
 from tests.attnlab.widget_page import number
@@ -18,6 +17,21 @@ FIXTURES = [
     {"d_head": 128, "base": 1e7, "query": 255, "key": 254, "pair": 63, "trained": 128},
 ]
 STOPS = [name for name in ("query", "key", "both", "pair", "base") for _ in range(2)] + ["reset"]
+SET = [dict(trained=16, d_head=10, pair=4, query=31, key=30, base=700)]
+AGAIN = RotationExplorer(16, 500.0, query=9, key=4, pair=5)
+MISTYPED = {"query": ["", "many", "2.5", "-1", "64"], "both": ["60"], "base": ["1"]}
+REFUSED = [
+    (dict(d_head=7), "d_head must be even"),
+    (dict(d_head=0), "d_head must lie between 2 and 128"),
+    (dict(base=1), "base must lie between 2 and 1e\\+07"),
+    (dict(base=math.nan), "base must lie"),
+    (dict(query=64), "query must lie between 0 and 63, twice the trained length less one; got 64"),
+    (dict(key=-1), "key must lie"),
+    (dict(pair=4), "pair must lie between 0 and 3"),
+    (dict(trained=4), "trained must lie between 8 and 128"),
+    (dict(query=1.5), "query"),
+    (dict(pair="a"), "pair"),
+]
 PLACES = [
     dict(query=63, key=62, base=1e7),
     dict(query=0, key=63, base=2),
@@ -106,7 +120,7 @@ def test_what_training_held_is_counted_pair_by_pair(shown):
 # What is shown
 
 
-def test_the_table_has_one_row_for_each_pair_and_adds_up_to_the_score(shown):
+def test_the_table_has_one_row_for_each_pair_and_adds_up_to_the_score_that_the_summary_says_stays(shown):
     view = shown(RotationExplorer(query=9, key=3))
     for i, frequency in enumerate(turns(8, 10000.0).tolist()):
         found = [view.number(f"{name}-{i}") for name in ("query", "key", "between", "share")]
@@ -114,6 +128,11 @@ def test_the_table_has_one_row_for_each_pair_and_adds_up_to_the_score(shown):
         assert found == pytest.approx(expected, abs=0.00051)
         assert view.number(f"wavelength-{i}") == pytest.approx(math.tau / frequency, rel=1e-3)
     assert view.number("sum") == shown_score(view) == pytest.approx(score(9, 3, 8, 10000.0), abs=0.00051)
+    same = f"{score(9, 3, 8, 10000.0):.3f}"
+    assert view.said() == (
+        f"Query at 9, key at 3: score {same}. Move both on by 10, to 19 and 13: {same} again. "
+        "Only the offset 6 counts. Both stand within the 32 tokens of training."
+    )
 
 
 @pytest.mark.parametrize("pair", [0, 20, 31])
@@ -152,15 +171,6 @@ def test_moving_both_changes_no_score_and_no_curve(shown):
         curves.add(view.locator(".ro-curve").get_attribute("points"))
         hands.add(view.text("query-0"))
     assert len(found) == len(curves) == 1 and len(hands) == 3
-
-
-def test_the_summary_says_with_numbers_that_the_score_stays(shown):
-    view = shown(RotationExplorer(query=9, key=3))
-    same = f"{score(9, 3, 8, 10000.0):.3f}"
-    assert view.said() == (
-        f"Query at 9, key at 3: score {same}. Move both on by 10, to 19 and 13: {same} again. "
-        "Only the offset 6 counts. Both stand within the 32 tokens of training."
-    )
 
 
 @pytest.mark.parametrize(
@@ -214,15 +224,6 @@ def test_moving_both_ends_where_the_later_one_does(shown):
     assert view.get("query", "key") == [54, 63]
     view.slider("both").press("Home")
     assert view.get("query", "key") == [0, 9]
-    view.field("both").fill("55")
-    assert (view.field("both").get_attribute("aria-invalid"), view.get("query", "key")) == ("true", [0, 9])
-
-
-@pytest.mark.parametrize("typed", ["", "many", "2.5", "-1", "64"])
-def test_what_is_no_position_is_marked_and_changes_nothing(shown, typed):
-    view = shown(RotationExplorer())
-    view.refuses(view.field("query"), typed, back="5")
-    assert view.get("query") == 5
 
 
 def test_the_base_slider_is_logarithmic_and_the_field_exact(shown):
@@ -235,8 +236,6 @@ def test_the_base_slider_is_logarithmic_and_the_field_exact(shown):
     assert (view.get("base"), view.slider("base").get_attribute("aria-valuetext")) == (1e7, "10000000")
     view.field("base").fill("500000")
     assert view.get("base") == 500000 == view.saved("base")
-    view.field("base").fill("1")
-    assert (view.field("base").get_attribute("aria-invalid"), view.get("base")) == ("true", 500000)
     view.set(base=2)
     found = [2.0]  # each press moves it on
     for _ in range(67):
@@ -263,24 +262,7 @@ def test_a_press_on_the_curve_chooses_the_offset_and_keeps_the_key_if_it_can(sho
         assert view.get("query", "key") == expected == view.saved("query", "key")
 
 
-def test_start_again_brings_everything_back(shown):
-    view = shown(RotationExplorer(16, 500.0, query=9, key=4, pair=7))
-    for name in ("query", "both", "pair", "base"):
-        view.slider(name).press("Home")
-    view.press("reset")
-    names = ("d_head", "base", "query", "key", "pair", "trained")
-    assert view.get(*names) == [16, 500, 9, 4, 7, 32] == view.saved(*names)
-
-
 # Model
-
-
-def test_traits_set_from_python_are_drawn(shown):
-    view = shown(RotationExplorer())
-    view.set(trained=16, d_head=10, pair=4, query=31, key=30, base=700)
-    assert shown_score(view) == pytest.approx(score(31, 30, 10, 700.0), abs=0.00051)
-    assert view.slider("query").get_attribute("max") == "31"
-    assert view.field("base").input_value() == "700"
 
 
 def test_smaller_sizes_bring_the_rest_back_into_range():
@@ -289,23 +271,3 @@ def test_smaller_sizes_bring_the_rest_back_into_range():
     explorer.d_head = 6
     assert (explorer.query, explorer.key, explorer.pair) == (31, 31, 2)
     assert explorer.min_height + explorer.narrow_extra == 1398 + 27 * 3
-
-
-@pytest.mark.parametrize(
-    "wrong, reason",
-    [
-        ({"d_head": 7}, "d_head must be even"),
-        ({"d_head": 0}, "d_head must lie between 2 and 128"),
-        ({"base": 1}, "base must lie between 2 and 1e\\+07"),
-        ({"base": math.nan}, "base must lie"),
-        ({"query": 64}, "query must lie between 0 and 63, twice the trained length less one; got 64"),
-        ({"key": -1}, "key must lie"),
-        ({"pair": 4}, "pair must lie between 0 and 3"),
-        ({"trained": 4}, "trained must lie between 8 and 128"),
-        ({"query": 1.5}, "query"),
-        ({"pair": "a"}, "pair"),
-    ],
-)
-def test_what_cannot_be_shown_is_refused_with_the_reason(wrong, reason):
-    with pytest.raises(traitlets.TraitError, match=reason):
-        RotationExplorer(**wrong)

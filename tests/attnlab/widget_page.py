@@ -74,8 +74,12 @@ MOUNT = """async ({ esm, css, state }) => {
 }"""
 
 
-# A widget's summary speaks once the state has rested for a while; tests need not wait for it.
-AT_ONCE = "() => { const later = window.setTimeout; window.setTimeout = (f) => later(f, 0); }"
+# A widget's summary speaks once the state has rested for a while, and some play by themselves. Tests need not wait.
+AT_ONCE = """() => {
+  const [later, again] = [window.setTimeout, window.setInterval];
+  window.setTimeout = (f) => later(f, 0);
+  window.setInterval = (f, pause) => again(f, pause / 10);
+}"""
 
 
 def state_of(widget):
@@ -162,6 +166,11 @@ class View:
         values = self.evaluate("(names) => names.map((name) => model.saved[name])", names)
         return values if len(names) > 1 else values[0]
 
+    def state(self, widget):
+        """All traits of a widget that are not bytes, as the model has them."""
+        names = [name for name, value in state_of(widget).items() if not isinstance(value, bytes)]
+        return dict(zip(names, self.get(*names)))
+
     def set(self, **traits):
         """Set traits as the kernel does, in this order."""
         self.evaluate("(traits) => Object.entries(traits).forEach(([name, value]) => model.set(name, value))", traits)
@@ -188,9 +197,6 @@ class View:
         self.rest()
         return self.get_by_role("status").text_content()
 
-    def height(self):
-        return self.locator(".aw").bounding_box()["height"]
-
     def middle(self, part):
         """The middle of a locator's box, on the page as it is scrolled."""
         box = part.bounding_box()
@@ -204,13 +210,6 @@ class View:
             session.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [point]})
         session.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
         self.page.wait_for_timeout(100)
-
-    def refuses(self, field, typed, back):
-        """What is typed is marked as wrong; when the field is left, the last good number is `back`."""
-        field.fill(typed)
-        assert field.get_attribute("aria-invalid") == "true"
-        field.blur()
-        assert (field.input_value(), field.get_attribute("aria-invalid")) == (back, "false")
 
     def slides(self, name, last, typed):
         """A slider and its field show the same, and tell the kernel: `last` at the end, then what is typed."""

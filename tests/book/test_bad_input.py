@@ -1,5 +1,6 @@
 """Mistakes of an author: the book says in one line which file is wrong and why, and shows nothing of its own code."""
 
+import shutil
 import subprocess
 import sys
 
@@ -10,87 +11,65 @@ pytestmark = pytest.mark.slow
 READ = "from book import chapter_reader as r\ntry: r.read_chapter('', 'toy')\nexcept r.ChapterError as e: print(e)"
 
 
-@pytest.mark.parametrize(
-    "name, text, said",
-    [
-        (
-            "solutions/toy.py",
-            toy.SOLUTION.replace("add_one(x)", "add_one(x, by=1)"),
-            "chapters/toy.md: the stub add_one(x) and its solution add_one(x, by=1) differ in signature",
-        ),
-        (
-            "chapters/toy.md",
-            toy.CHAPTER.replace("---\njupytext", "jupytext", 1),
-            "chapters/toy.md has no front matter (a block between two lines of ---)",
-        ),
-        (
-            "chapters/toy.md",
-            toy.CHAPTER.replace("kernelspec: {", "kernelspec: {{"),
-            "chapters/toy.md: cannot be read as a text notebook:",
-        ),
-        (
-            "chapters/toy.md",
-            toy.CHAPTER.replace("check(add_one)", "add_one(1)"),
-            "chapters/toy.md: the next code cell after the exercise add_one must be `check(add_one)`",
-        ),
-        (
-            "chapters/toy.md",
-            toy.CHAPTER.replace('+++ {"tags": ["written"]}', "+++"),
-            "chapters/toy.md must have exactly one cell tagged `written`",
-        ),
-        ("solutions/toy.py", None, "the chapter toy has no solutions/toy.py"),
-        ("autograder/exercises/toy.py", None, "the chapter toy has no autograder/exercises/toy.py"),
-        ("chapters/toy.md", None, "chapters/toy.md is missing, though _toc.yml names it"),
-    ],
-    ids=[
-        "signature",
-        "no front matter",
-        "broken front matter",
-        "no check",
-        "no written question",
-        "no solution",
-        "no exercises",
-        "no chapter",
-    ],
-)
-def test_a_broken_chapter_is_named_in_one_line(tmp_path, name, text, said):
-    root = toy.make(tmp_path, **({name: text} if text else {}))
-    if text is None:
-        (root / name).unlink()
+BROKEN = {  # what is wrong: the file, what stands there, what is written instead (nothing: no file), what is said
+    "signature": ("solutions/toy.py", "add_one(x)", "add_one(x, by=1)", "its solution add_one(x, by=1) differ"),
+    "front matter": ("chapters/toy.md", "---\njupytext", "jupytext", " has no front matter (a block between two lines"),
+    "metadata": ("chapters/toy.md", "kernelspec: {", "kernelspec: {{", ": cannot be read as a text notebook:"),
+    "check": ("chapters/toy.md", "check(add_one)", "add_one(1)", "after the exercise add_one must be `check(add_one)`"),
+    "question": ("chapters/toy.md", '+++ {"tags": ["written"]}', "+++", "exactly one cell tagged `written`"),
+    "solution": ("solutions/toy.py", "", None, "the chapter toy has no solutions/toy.py"),
+    "exercises": ("autograder/exercises/toy.py", "", None, "the chapter toy has no autograder/exercises/toy.py"),
+    "chapter": ("chapters/toy.md", "", None, "chapters/toy.md is missing, though _toc.yml names it"),
+}
+
+
+@pytest.mark.parametrize("name, before, after, said", BROKEN.values(), ids=BROKEN)
+def test_a_broken_chapter_is_named_in_one_line(tmp_path, name, before, after, said):
+    root = toy.make(tmp_path)
+    text = (root / name).read_text("utf-8")
+    assert before in text
+    (root / name).unlink()
+    if after is not None:
+        (root / name).write_text(text.replace(before, after, 1), "utf-8")
     done = subprocess.run([sys.executable, "-c", READ], cwd=root, text=True, capture_output=True, env=toy.before(root))
-    assert done.stdout.startswith(said), done.stdout + done.stderr
+    assert said in done.stdout, done.stdout + done.stderr
+    assert done.stdout.startswith(("chapters/toy.md", "the chapter toy"))
     assert done.stdout.count("\n") == 1 and done.stderr == ""
 
 
-def test_such_a_chapter_stops_the_build_without_a_traceback(tmp_path):
-    root = toy.make(tmp_path, **{"solutions/toy.py": toy.SOLUTION.replace("add_one(x)", "add_one(x, by=1)")})
-    done = toy.build(root)
+@pytest.mark.parametrize(
+    "solution, said",
+    [
+        (toy.SOLUTION.replace("add_one(x)", "add_one(x, by=1)"), "add_one(x, by=1) differ in signature"),
+        (toy.SOLUTION.replace("add_one", "add_two"), "add_one"),
+    ],
+)
+def test_such_a_chapter_stops_the_build_without_a_traceback(tmp_path, solution, said):
+    done = toy.build(toy.make(tmp_path, **{"solutions/toy.py": solution}))
     log = done.stdout + done.stderr
     assert done.returncode != 0
-    assert "chapters/toy.md: the stub add_one(x) and its solution add_one(x, by=1) differ in signature" in log
+    assert said in log
     assert "Traceback" not in log and "book/chapter_reader.py" not in log
 
 
-def test_warnings_name_the_page_and_stop_the_build(tmp_path):
-    root = toy.make(
-        tmp_path,
-        **{
-            "chapters/toy.md": toy.CHAPTER.replace(
-                "The end.",
-                "\n".join(
-                    [
-                        "See {ref}`there <nowhere>` and {cite:p}`nobody1999`, where $\\attention{x}$.",
-                        "",
-                        ":::{curtain}",
-                        "Closed.",
-                        ":::",
-                        "",
-                        *2 * [":::{quiz} Is it shut?", "- [x] yes :: It is.", "- [ ] no :: Look.", ":::", ""],
-                    ]
-                ),
-            )
-        },
-    )
+TROUBLE = """\
+See {ref}`there <nowhere>` and {cite:p}`nobody1999`, where $\\attention{x}$.
+
+:::{curtain}
+Closed.
+:::
+"""
+TWICE = """
+:::{quiz} Is it shut?
+- [x] yes :: It is.
+- [ ] no :: Look.
+:::
+"""
+
+
+def test_warnings_name_the_page_and_stop_the_build(toy_book, tmp_path):
+    root = shutil.copytree(toy_book, tmp_path / "again")
+    (root / "chapters/toy.md").write_text(toy.CHAPTER.replace("The end.", TROUBLE + 2 * TWICE))
     done = toy.build(root, "-W", "-n", "--keep-going")
     log = done.stdout + done.stderr
     assert done.returncode != 0

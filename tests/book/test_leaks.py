@@ -1,6 +1,7 @@
 """The leak scan: an answer is found in whatever form it would be published."""
 
 import gzip
+import io
 import json
 import zipfile
 
@@ -54,65 +55,50 @@ def findings(course, name, content):
     return [line.rpartition(": leaks ")[2] for line in leaks.scan([course / "site"], leaks.answers(course))]
 
 
-def test_a_line_in_highlighted_html_is_found(course):
-    page = highlight(LINE, PythonLexer(), HtmlFormatter())
-    assert LINE not in page
-    assert findings(course, "page.html", page) == ["solutions/double.py:7"]
+def zipped(name, content):
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr(name, content)
+    return buffer.getvalue()
 
 
-def test_a_line_with_html_entities_is_found(course):
-    page = highlight("if doubled_value < 0 and factor > 0:", PythonLexer(), HtmlFormatter())
-    assert findings(course, "page.html", page) == ["solutions/double.py:8"]
+def highlighted(line):
+    page = highlight(line, PythonLexer(), HtmlFormatter())
+    assert line not in page
+    return page
 
 
-def test_a_line_in_a_notebook_is_found(course):
-    notebook = json.dumps({"cells": [{"source": "x = 1\n\tdoubled_value \\\n = x*factor\n"}]})
-    assert findings(course, "n.ipynb", notebook.replace("\\\\", "")) == ["solutions/double.py:7"]
+NOTEBOOK = json.dumps({"cells": [{"source": "x = 1\n\tdoubled_value \\\n = x*factor\n"}]}).replace("\\\\", "")
+IN_JSON = json.dumps({"code": 'raise ValueError("negative")'})
+CONDITION = "if doubled_value < 0 and factor > 0:"
+ESCAPED = CONDITION.replace("<", "\\u003c").replace(">", "\\u003e")
+TWO_LINES = "solutions/double.py:10 solutions/double.py:11"
+PACKED = codec.pack({"misconceptions": [{"text": f"Write `{LINE}`.", "outcomes": [np.zeros(9)]}]})
 
 
-def test_a_line_in_json_in_a_script_is_found(course):
-    inner = json.dumps({"code": 'raise ValueError("negative")'})
-    assert findings(course, "s.js", f"const state = {json.dumps(inner)};") == ["solutions/double.py:9"]
+@pytest.mark.parametrize(
+    "name, content, found",
+    [
+        ("highlighted.html", highlighted(LINE), "solutions/double.py:7"),
+        ("entities.html", highlighted(CONDITION), "solutions/double.py:8"),
+        ("notebook.ipynb", NOTEBOOK, "solutions/double.py:7"),
+        ("json.js", f"const state = {json.dumps(IN_JSON)};", "solutions/double.py:9"),
+        ("escapes.json", f'"{ESCAPED}"', "solutions/double.py:8"),
+        ("archives.zip", zipped("inner.whl", zipped("a.py", f"def f():\n    {LINE}\n")), "solutions/double.py:7"),
+        ("checks.gz", PACKED, "solutions/double.py:7"),
+        ("pretends.gz", LINE, "solutions/double.py:7"),
+        ("one_line.err.log", "return max(doubled_value, -1.0)", TWO_LINES),
+        ("hidden_test.html", "yield dict(x=rng.integers(3, 17))", "autograder/exercises/double.py:3"),
+    ],
+)
+def test_a_line_of_an_answer_is_found_in_every_form(course, name, content, found):
+    assert findings(course, name, content) == found.split()
 
 
-def test_unicode_escapes_are_decoded(course):
-    text = "if doubled_value \\u003c 0 and factor \\u003e 0:"
-    assert findings(course, "s.json", json.dumps(text).replace("\\\\u", "\\u")) == ["solutions/double.py:8"]
-
-
-def test_a_line_in_an_archive_in_an_archive_is_found(course):
-    inner, outer = course / "inner.whl", course / "site" / "outer.zip"
-    with zipfile.ZipFile(inner, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr("a.py", f"def f():\n    {LINE}\n")
-    with zipfile.ZipFile(outer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.write(inner, "inner.whl")
-    assert [line.rpartition(": leaks ")[2] for line in leaks.scan([outer], leaks.answers(course))] == [
-        "solutions/double.py:7"
-    ]
-
-
-def test_a_line_in_a_check_file_is_found(course):
-    data = codec.pack({"misconceptions": [{"text": f"Write `{LINE}`.", "outcomes": [np.zeros(9)]}]})
-    (course / "site" / "double.gz").write_bytes(data)
-    assert [line.rpartition(": leaks ")[2] for line in leaks.scan([course / "site"], leaks.answers(course))] == [
-        "solutions/double.py:7"
-    ]
-    assert LINE.encode() not in data
-
-
-def test_a_file_that_only_pretends_to_be_packed_is_read_as_it_is(course):
-    assert findings(course, "double.gz", LINE) == ["solutions/double.py:7"]
+def test_a_file_that_cannot_be_unpacked_is_read_as_it_is(course):
+    assert LINE.encode() not in PACKED
     whole = gzip.compress(LINE.encode())
-    (course / "site" / "double.gz").write_bytes(whole[:-8])
-    assert list(leaks.scan([course / "site"], leaks.answers(course))) == []  # it has no end, and cannot be unpacked
-
-
-def test_a_statement_put_on_one_line_is_found(course):
-    assert "solutions/double.py:10" in findings(course, "e.err.log", "return max(doubled_value, -1.0)")
-
-
-def test_a_line_of_a_hidden_test_is_found(course):
-    assert findings(course, "p.html", "yield dict(x=rng.integers(3, 17))") == ["autograder/exercises/double.py:3"]
+    assert findings(course, "double.gz", whole[:-8]) == []  # it has no end
 
 
 @pytest.mark.parametrize(

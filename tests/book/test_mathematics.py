@@ -36,9 +36,11 @@ def test_a_formula_says_what_its_tex_says(latex, text):
     assert "".join(tree(latex).itertext()) == text
 
 
-def test_fractions_roots_and_sums_are_what_they_are():
+def test_fractions_roots_sums_and_indices_below_are_what_they_are():
     assert tags(r"\frac{q k}{\sqrt{d_k}}") == ["math", "mfrac", "mrow", "mi", "mi", "msqrt", "msub", "mi", "mi"]
     assert "munder" in tags(r"\sum_j a_j", display=True)
+    maximum = tree(r"\max_j s_j", display=True).find(".//munder")
+    assert maximum[0].text == "max" and maximum[1].text == "j"
 
 
 def test_only_a_displayed_formula_has_a_line_of_its_own():
@@ -67,11 +69,6 @@ def test_a_sign_is_not_a_difference():
 def test_infinity_and_the_sign_of_a_derivative_have_no_space_around_them(latex, sign):
     found = [element for element in tree(latex).iter() if element.text == sign]
     assert found and all(element.get("lspace") == element.get("rspace") == "0" for element in found)
-
-
-def test_the_index_of_a_maximum_is_below_it():
-    maximum = tree(r"\max_j s_j", display=True).find(".//munder")
-    assert maximum[0].text == "max" and maximum[1].text == "j"
 
 
 def test_capital_greek_letters_stand():

@@ -83,10 +83,3 @@ def test_where_nothing_or_nonsense_is_stored_the_page_works_and_complains_of_not
     assert bar(seen.page) == "1 of 2 done"
     seen.page.context.close()
     seen.assert_clean()
-
-
-def test_without_scripts_there_is_no_bar_that_never_moves(toy_site, watched):
-    seen = watched(java_script_enabled=False)
-    seen.page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
-    assert not seen.page.locator(".chapter-progress").is_visible()
-    assert not seen.page.locator(".exercise-done").is_visible()
