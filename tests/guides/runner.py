@@ -23,6 +23,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from autograder.course.folder import ROOT
+from tests.conftest import WITHOUT
 
 GUIDES = ROOT / "guides"
 PATIENCE = 120.0
@@ -123,7 +124,7 @@ class Session:
             "PIP_NO_INDEX": "1",
             "PIP_DISABLE_PIP_VERSION_CHECK": "1",
             "PATH": os.pathsep.join([str(Path(sys.prefix) / "bin"), plain.get("PATH", "")]),
-            "PYTHONPATH": str(scratch / "installed"),
+            "PYTHONPATH": os.pathsep.join([str(scratch / "installed"), WITHOUT]),
             **environment,
         }
         self._state = scratch / "state"

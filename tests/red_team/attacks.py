@@ -4,7 +4,7 @@ All are submissions of the softmax chapter. Four exercises are answered rightly,
 what the attack is after; so each shows both that it gains nothing and that it loses nothing else. The notebooks hold
 only the graded cells, which a student may well do, and which saves the time of the others.
 
-`safe_unjailed` marks those that may run without a jail, in a course folder that is thrown away: no bombs, no fills, no
+`SAFE_UNJAILED` names those that may run without a jail, in a course folder that is thrown away: no bombs, no fills, no
 kills, nothing that is looked for or written elsewhere.
 """
 
@@ -87,8 +87,28 @@ ONE_LOST = {TARGET: FULL[TARGET] - WHOLE_NUMBERS}
 UNSURE = {name: (0.0, most) for name, most in FULL.items()} | {TARGET: 0.0}
 
 
+SAFE_UNJAILED = set(
+    """
+    tag_skip_execution outputs_forged_in_file check_twice answer_twice check_deleted checks_moved_up check_retyped
+    check_retagged points_raised names_swapped schema_99 schema_1 other_kernel widget_state attachment nbformat_3
+    nbformat_99 metadata_of_any_kind resubmitted_without_check json_broken json_not_utf8 json_deep json_nan
+    json_long_number file_empty file_no_notebook file_symlink file_folder file_hard_link folder_symlink names_odd
+    timestamp_no_time timestamp_long timestamp_symlink ast_transformer input_transformer run_cell_patched
+    display_hooks_patched results_printed check_replaced numpy_patched torch_patched equal_to_everything
+    lying_array_protocol lying_array_subclass lying_numbers looks_for_expected_values known_by_heart remembers_calls
+    exception_that_lies modules_imported gradebook_written leak_by_exception_words leak_by_exception_name
+    leak_by_result page_written_answer page_displayed page_terminal_codes page_exception page_source
+    """.split()
+)
+
+
 def attack(name: str, tries: str, alter, **verdict) -> None:
-    ATTACKS.append(Attack(name, tries, alter, **verdict))
+    ATTACKS.append(Attack(name, tries, alter, safe_unjailed=name in SAFE_UNJAILED, **verdict))
+
+
+def harmless(name: str, tries: str, source: str, before: str = TARGET, **verdict) -> None:
+    """An attack in a cell beside right answers, which costs its author nothing and gains nothing."""
+    attack(name, tries, beside(source, RIGHT, before), points=HONEST, **verdict)
 
 
 # How submissions are made ----------------------------------------------------------------------------------------
@@ -299,59 +319,26 @@ def _attachment(notebook):
     cell["source"] = "My answer ![a](attachment:a.svg)"
 
 
+attack("tag_skip_execution", "tags that keep stock nbgrader from running the checks", metadata(_tags))
+attack("outputs_forged_in_file", "outputs with points, written into the file", metadata(_forged_outputs))
+attack("check_twice", "a second check cell, with points of its own", metadata(_twice), note="more than once")
 attack(
-    "tag_skip_execution", "tags that keep stock nbgrader from running the checks", metadata(_tags), safe_unjailed=True
+    "answer_twice", "a right answer, then a wrong one, under one name", metadata(_answer_twice), note="more than once"
 )
+attack("check_deleted", "no check cell at all", metadata(_without_check), note=f"check-{TARGET} was missing")
 attack(
-    "outputs_forged_in_file",
-    "outputs with points, written into the file",
-    metadata(_forged_outputs),
-    safe_unjailed=True,
+    "checks_moved_up", "checks in front of the answers; honest otherwise", metadata(_checks_first, RIGHT), points=HONEST
 )
-attack(
-    "check_twice",
-    "a second check cell, with points of its own",
-    metadata(_twice),
-    note="more than once",
-    safe_unjailed=True,
-)
-attack(
-    "answer_twice",
-    "a right answer, then a wrong one, under one name",
-    metadata(_answer_twice),
-    note="more than once",
-    safe_unjailed=True,
-)
-attack(
-    "check_deleted",
-    "no check cell at all",
-    metadata(_without_check),
-    note=f"check-{TARGET} was missing",
-    safe_unjailed=True,
-)
-attack(
-    "checks_moved_up",
-    "checks in front of the answers; honest otherwise",
-    metadata(_checks_first, RIGHT),
-    points=HONEST,
-    safe_unjailed=True,
-)
-attack("check_retyped", "the check as text", metadata(_check_as_text), note="another kind of cell", safe_unjailed=True)
-attack(
-    "check_retagged",
-    "the check marked as an answer, and answered `5.0`",
-    metadata(_check_of_my_own),
-    safe_unjailed=True,
-)
-attack("points_raised", "500 points in the metadata, and a cell of 500 more", metadata(_worth_more), safe_unjailed=True)
-attack("names_swapped", "another answer under the target's name", metadata(_other_names), safe_unjailed=True)
-attack("schema_99", "a schema number of the far future", metadata(_schema(99)), safe_unjailed=True)
-attack("schema_1", "a schema number of long ago", metadata(_schema(1)), safe_unjailed=True)
+attack("check_retyped", "the check as text", metadata(_check_as_text), note="another kind of cell")
+attack("check_retagged", "the check marked as an answer, and answered `5.0`", metadata(_check_of_my_own))
+attack("points_raised", "500 points in the metadata, and a cell of 500 more", metadata(_worth_more))
+attack("names_swapped", "another answer under the target's name", metadata(_other_names))
+attack("schema_99", "a schema number of the far future", metadata(_schema(99)))
+attack("schema_1", "a schema number of long ago", metadata(_schema(1)))
 attack(
     "other_kernel",
     "another kernel, which is no Python",
     metadata(_set(metadata={"kernelspec": {"name": "bash", "language": "bash", "display_name": "x"}})),
-    safe_unjailed=True,
 )
 attack(
     "widget_state",
@@ -376,35 +363,27 @@ attack(
         )
     ),
     not_in_page=("<script>evil",),
-    safe_unjailed=True,
 )
 attack(
     "attachment",
     "an attached picture that is a script",
     metadata(_attachment),
     not_in_page=("onload='evil", "<script>evil"),
-    safe_unjailed=True,
 )
 attack(
-    "nbformat_3",
-    "a notebook as they were ten years ago; honest otherwise",
-    metadata(_nbformat_3, RIGHT),
-    points=HONEST,
-    safe_unjailed=True,
+    "nbformat_3", "a notebook as they were ten years ago; honest otherwise", metadata(_nbformat_3, RIGHT), points=HONEST
 )
 attack(
     "nbformat_99",
     "version numbers that are none; honest otherwise",
     metadata(_set(nbformat="99", nbformat_minor=[]), RIGHT),
     points=HONEST,
-    safe_unjailed=True,
 )
 attack(
     "metadata_of_any_kind",
     "cells and metadata of every wrong kind; honest otherwise",
     metadata(_strange_metadata, RIGHT),
     points=HONEST,
-    safe_unjailed=True,
 )
 attack(
     "resubmitted_without_check",
@@ -412,7 +391,6 @@ attack(
     metadata(_without_check),
     first=lambda folder, kit: kit.fresh(RIGHT),
     note="was missing",
-    safe_unjailed=True,
 )
 
 # The file and its folder -----------------------------------------------------------------------------------------
@@ -474,16 +452,10 @@ def _folder_link(folder, kit):
     folder.symlink_to(_other(kit).parent)
 
 
-attack("json_broken", "half a notebook", _bytes(lambda data: data[: len(data) // 2]), **UNREADABLE, safe_unjailed=True)
+attack("json_broken", "half a notebook", _bytes(lambda data: data[: len(data) // 2]), **UNREADABLE)
+attack("json_not_utf8", "bytes that are no text", _bytes(lambda data: b"\xff\xfe" + data), **UNREADABLE)
 attack(
-    "json_not_utf8", "bytes that are no text", _bytes(lambda data: b"\xff\xfe" + data), **UNREADABLE, safe_unjailed=True
-)
-attack(
-    "json_deep",
-    "brackets a hundred thousand deep",
-    _bytes(lambda data: b"[" * 100_000 + b"]" * 100_000),
-    **UNREADABLE,
-    safe_unjailed=True,
+    "json_deep", "brackets a hundred thousand deep", _bytes(lambda data: b"[" * 100_000 + b"]" * 100_000), **UNREADABLE
 )
 attack("json_huge", "a file of 33 MB", _bytes(lambda data: data + b" " * (33 << 20)), **UNREADABLE)
 attack(
@@ -499,23 +471,15 @@ attack(
         lambda data: data.replace(b'"points": 5.0', b'"points": NaN').replace(b'"points": 8.0', b'"points": Infinity')
     ),
     points=HONEST,
-    safe_unjailed=True,
 )
 attack(
     "json_long_number",
     "a number of a million digits",
     _bytes(lambda data: data.replace(b'"nbformat": 4', b'"nbformat": ' + b"9" * 1_000_000)),
     **UNREADABLE,
-    safe_unjailed=True,
 )
-attack("file_empty", "an empty file", _bytes(lambda data: b""), **UNREADABLE, safe_unjailed=True)
-attack(
-    "file_no_notebook",
-    "a list where a notebook should be",
-    _bytes(lambda data: b"[1, 2]"),
-    **UNREADABLE,
-    safe_unjailed=True,
-)
+attack("file_empty", "an empty file", _bytes(lambda data: b""), **UNREADABLE)
+attack("file_no_notebook", "a list where a notebook should be", _bytes(lambda data: b"[1, 2]"), **UNREADABLE)
 attack(
     "cells_three_thousand",
     "three thousand cells",
@@ -528,25 +492,17 @@ attack(
     "a link to another student's notebook",
     _only(lambda path, kit: path.symlink_to(_other(kit))),
     **UNREADABLE,
-    safe_unjailed=True,
 )
 attack("file_pipe", "a pipe that would be read for ever", _only(lambda path, kit: os.mkfifo(path)), **UNREADABLE)
-attack(
-    "file_folder",
-    "a folder with the notebook's name",
-    _only(lambda path, kit: path.mkdir()),
-    **UNREADABLE,
-    safe_unjailed=True,
-)
+attack("file_folder", "a folder with the notebook's name", _only(lambda path, kit: path.mkdir()), **UNREADABLE)
 # Nothing tells such a file from a copy; what counts is that the other's stays as it was.
 attack(
     "file_hard_link",
     "another student's file under a second name",
     _only(lambda path, kit: os.link(_other(kit), path)),
     points=HONEST,
-    safe_unjailed=True,
 )
-attack("folder_symlink", "a link to another student's whole folder", _folder_link, points=None, safe_unjailed=True)
+attack("folder_symlink", "a link to another student's whole folder", _folder_link, points=None)
 attack(
     "links_beside",
     "links and a pipe beside the notebook; honest otherwise",
@@ -562,7 +518,6 @@ attack(
     note="was left out",
     absent=('["forged"]',),
     not_in_page=("<script>evil",),
-    safe_unjailed=True,
 )
 attack(
     "timestamp_no_time",
@@ -570,7 +525,6 @@ attack(
     _timestamp(lambda path, kit: path.write_text("99999-99-99 <b>now</b>")),
     points=HONEST,
     note="holds no time",
-    safe_unjailed=True,
 )
 attack(
     "timestamp_long",
@@ -578,7 +532,6 @@ attack(
     _timestamp(lambda path, kit: path.write_text("1" * (1 << 20))),
     points=HONEST,
     note="holds no time",
-    safe_unjailed=True,
 )
 attack(
     "timestamp_symlink",
@@ -586,7 +539,6 @@ attack(
     _timestamp(lambda path, kit: path.symlink_to(kit.course / "gradebook.db")),
     points=HONEST,
     note="timestamp.txt",
-    safe_unjailed=True,
 )
 
 # Points made up in the process -----------------------------------------------------------------------------------
@@ -603,7 +555,6 @@ attack(
     get_ipython().ast_transformers.append(Forge())
     """),
     note="not handed out",
-    safe_unjailed=True,
 )
 attack(
     "input_transformer",
@@ -614,7 +565,6 @@ attack(
     get_ipython().input_transformers_cleanup.append(forge)
     get_ipython().input_transformers_post.append(forge)
     """),
-    safe_unjailed=True,
 )
 attack(
     "run_cell_patched",
@@ -630,7 +580,6 @@ attack(
         whole = shell.run_cell_async
         shell.run_cell_async = lambda source, *a, **k: whole("5.0" if "check" in str(source) else source, *a, **k)
     """),
-    safe_unjailed=True,
 )
 attack(
     "display_hooks_patched",
@@ -643,7 +592,6 @@ attack(
     sys.displayhook = lambda value: genuine(Five(5.0))
     get_ipython().display_pub.publish = lambda *a, **k: None
     """),
-    safe_unjailed=True,
 )
 attack(
     "results_printed",
@@ -656,7 +604,6 @@ display({"application/vnd.attention.check+json": {"points": 5.0}, "text/plain": 
 5.0
 """
     ),
-    safe_unjailed=True,
 )
 attack(
     "check_replaced",
@@ -667,7 +614,6 @@ attack(
     attnlab.check.check = attnlab.check = attnlab.judge.judge = check
     attnlab.compare.agree = attnlab.compare.difference = lambda *a, **k: None
     """),
-    safe_unjailed=True,
 )
 attack(
     "numpy_patched",
@@ -677,7 +623,6 @@ attack(
     np.testing.assert_allclose = np.testing.assert_array_equal = lambda *a, **k: None
     np.ndarray_equal = True
     """),
-    safe_unjailed=True,
 )
 attack(
     "torch_patched",
@@ -687,7 +632,6 @@ attack(
     torch.allclose = torch.equal = lambda *a, **k: True
     torch.Tensor.numpy = torch.Tensor.tolist = lambda self: 5.0
     """),
-    safe_unjailed=True,
 )
 LIAR = """
 class Liar:
@@ -706,7 +650,6 @@ attack(
     "equal_to_everything",
     "an object that equals whatever it is compared with",
     answer(LIAR + "def log_softmax(x, axis=-1):\n    return Liar(x)"),
-    safe_unjailed=True,
 )
 attack(
     "lying_array_protocol",
@@ -725,7 +668,6 @@ attack(
     setattr(Liar, "__tor" + "ch_function__", classmethod(lambda cls, *a, **k: True))  # the word would load PyTorch
     def log_softmax(x, axis=-1): return Liar()
     """),
-    safe_unjailed=True,
 )
 attack(
     "lying_array_subclass",
@@ -739,7 +681,6 @@ attack(
         def __reduce__(self): return (print, ("unpickled",))
     def log_softmax(x, axis=-1): return np.zeros(np.shape(x)).view(Liar)
     """),
-    safe_unjailed=True,
 )
 attack(
     "lying_numbers",
@@ -754,7 +695,6 @@ attack(
         def __eq__(self, other): return True
     def log_softmax(x, axis=-1): return L([F(0)] * np.size(x))
     """),
-    safe_unjailed=True,
 )
 attack(
     "looks_for_expected_values",
@@ -775,7 +715,6 @@ attack(
             value = next(iter(value.values() if isinstance(value, dict) else value))
         return value
     """),
-    safe_unjailed=True,
 )
 attack(
     "known_by_heart",
@@ -790,7 +729,6 @@ attack(
     def log_softmax(x, axis=-1):
         return table.get((np.asarray(x).tobytes(), axis), np.zeros(np.shape(x)) - 1.0)
     """),
-    safe_unjailed=True,
 )
 attack(
     "remembers_calls",
@@ -807,7 +745,6 @@ def log_softmax(x, axis=-1):
 """
     ),
     points=HONEST,
-    safe_unjailed=True,
 )
 attack(
     "frames_forged_by_function",
@@ -836,19 +773,15 @@ attack(
     """),
     points=UNSURE,
 )
-attack(
+harmless(
     "frame_without_end",
     "a cell announces an answer of 8 exabytes",
-    beside(
-        """
+    """
     import os
     for fd in range(3, 40):
         try: os.write(fd, (1 << 63).to_bytes(8, "little") + b"x" * 100)
         except OSError: pass
     """,
-        RIGHT,
-    ),
-    points=HONEST,
     flag="a cell was left out",
 )
 attack(
@@ -867,17 +800,13 @@ attack(
     flag="answered a question",
     manual=True,
 )
-attack(
+harmless(
     "canaries_answered",
     "every question has an answer, also those that are none",
-    beside(
-        """
+    """
     import importlib
     importlib.import_module("attnlab.probes").__getattr__ = lambda name: (lambda f, **inputs: {"result": 0.0})
     """,
-        RIGHT,
-    ),
-    points=HONEST,
     flag="answered a question that does not exist",
     manual=True,
 )
@@ -954,18 +883,14 @@ attack(
     """),
     points=ONE_LOST,
 )
-attack(
+harmless(
     "all_killed_by_cell",
     "a cell kills every process it may",
-    beside(
-        """
+    """
     import os, signal
     os.kill(-1, signal.SIGKILL)
     os._exit(1)
     """,
-        RIGHT,
-    ),
-    points=HONEST,
     flag="a cell was left out",
 )
 attack(
@@ -1036,11 +961,10 @@ attack(
     """),
     points={TARGET: (0.0, 4.0)},
 )
-attack(
+harmless(
     "disk_filled",
     "all space in every folder that can be written",
-    beside(
-        """
+    """
     import os
     for folder in ("/tmp", "/dev/shm", os.path.expanduser("~"), "/var/tmp", "/"):
         for number in range(40):
@@ -1049,15 +973,11 @@ attack(
                     for _ in range(32): file.write(bytes(1 << 20))
             except OSError: break
     """,
-        RIGHT,
-    ),
-    points=HONEST,
 )
-attack(
+harmless(
     "memory_file",
     "a file in memory beyond the limit of files",
-    beside(
-        """
+    """
     import os
     fd = os.memfd_create("hoard")
     try:
@@ -1066,38 +986,27 @@ attack(
     else: print("GR" + "EW")
     os.close(fd)
     """,
-        RIGHT,
-    ),
-    points=HONEST,
     absent=("GREW",),
 )
-attack(
+harmless(
     "print_fifty_megabytes",
     "50 MB of text, and 50 MB past Python",
-    beside(
-        """
+    """
     import os
     for _ in range(50):
         print("spam" * (1 << 18))
         os.write(1, bytes(1 << 20))
     """,
-        RIGHT,
-    ),
-    points=HONEST,
 )
-attack(
+harmless(
     "thousand_pictures",
     "a thousand pictures of 20 kB",
-    beside(
-        """
+    """
     import base64
     from IPython.display import display
     picture = base64.b64encode(bytes(15_000)).decode()
     for _ in range(1000): display({"image/png": picture, "text/plain": "x"}, raw=True)
     """,
-        RIGHT,
-    ),
-    points=HONEST,
 )
 attack("result_huge", "a result of 200 MB", when_whole("return np.zeros(25 << 20)"), points=ONE_LOST)
 attack(
@@ -1122,45 +1031,35 @@ attack(
     raise Trouble
     """),
     points=ONE_LOST,
-    safe_unjailed=True,
 )
-attack(
+harmless(
     "daemon_left_behind",
     "a process in a session of its own that would outlive the grading",
-    beside(
-        """
+    """
     import os, subprocess, sys
     subprocess.Popen([sys.executable, "-c", "import time; time.sleep(120)  # left-behind-by-red-team"],
                      start_new_session=True)
     """,
-        RIGHT,
-    ),
-    points=HONEST,
 )
 
 # What is not a student's to see or touch -------------------------------------------------------------------------
 
-attack(
+harmless(
     "files_searched",
     "gradebook, solutions, seed and other submissions are looked for",
-    beside(
-        """
+    """
     import os
     wanted = {"gradebook.db", "secret_seed", "nbgrader_config.py", "submitted", "autograded", "solutions"}
     for folder, folders, files in os.walk("/"):
         folders[:] = [f for f in folders if f not in ("proc", "sys", "site-packages", "dist-packages", "share")]
         for name in wanted & {*folders, *files}: print("FO" + "UND", folder, name)
     """,
-        RIGHT,
-    ),
-    points=HONEST,
     absent=("FOUND",),
 )
-attack(
+harmless(
     "modules_imported",
     "the grader's own packages are imported",
-    beside(
-        """
+    """
     import importlib
     for name in ("autograder", "autograder.course.folder", "autograder.nbgrader_plugins.stock", "solutions.softmax",
                  "tests"):
@@ -1170,11 +1069,7 @@ attack(
     try: print("SE" + "ED", importlib.import_module("autograder.course.folder").course_seed())
     except ImportError: pass
     """,
-        RIGHT,
-    ),
-    points=HONEST,
     absent=("IMPORTED", "SEED"),
-    safe_unjailed=True,
 )
 attack(
     "gradebook_written",
@@ -1189,13 +1084,11 @@ attack(
             print("WRO" + "TE")
     """),
     absent=("WROTE",),
-    safe_unjailed=True,
 )
-attack(
+harmless(
     "environment_read",
     "the environment of every process",
-    beside(
-        """
+    """
     import glob, os
     for path in glob.glob("/proc/[0-9]*/environ") + ["/proc/1/environ", "/proc/self/environ"]:
         try: text = open(path, "rb").read()
@@ -1203,16 +1096,12 @@ attack(
         if b"RED_" + b"TEAM_MARK" in text: print("SE" + "EN", path)
     print("SE" + "EN") if "RED_" + "TEAM_MARK" in os.environ else None
     """,
-        RIGHT,
-    ),
-    points=HONEST,
     absent=("SEEN",),
 )
-attack(
+harmless(
     "network_used",
     "loopback, sockets of the system, and names are asked for",
-    beside(
-        """
+    """
     import socket
     def attempt(what, do):
         try: do()
@@ -1224,16 +1113,12 @@ attack(
     for path in ("\\0red-team-PORT", "/run/dbus/system_bus_socket", "/var/run/docker.sock", "/tmp/.X11-unix/X0"):
         attempt(path, lambda: socket.socket(socket.AF_UNIX).connect(path))
     """,
-        RIGHT,
-    ),
-    points=HONEST,
     absent=("CONNECTED",),
 )
-attack(
+harmless(
     "mounts_written",
     "Python, the libraries and attnlab are written to",
-    beside(
-        """
+    """
     import os, sys, attnlab
     for folder in (os.path.dirname(attnlab.__file__), os.path.dirname(np.__file__), sys.prefix, "/usr", "/"):
         try:
@@ -1244,16 +1129,12 @@ attack(
             with open(path, "a"): print("WRO" + "TE", path)
         except OSError: pass
     """,
-        RIGHT,
-    ),
-    points=HONEST,
     absent=("WROTE",),
 )
-attack(
+harmless(
     "jail_left",
     "namespaces, mounts, the root of the first process, rights and limits",
-    beside(
-        """
+    """
     import ctypes, os, resource, subprocess
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.unshare(0x10000000) == 0: print("ESCA" + "PED: a user namespace")
@@ -1266,9 +1147,6 @@ attack(
         except (OSError, ValueError, subprocess.SubprocessError): pass
         else: print("ESCA" + "PED", do.__code__.co_names)
     """,
-        RIGHT,
-    ),
-    points=HONEST,
     absent=("ESCAPED",),
 )
 
@@ -1298,7 +1176,6 @@ attack(
     "inputs in the words of an exception",
     answer('def log_softmax(x, axis=-1):\n    raise ValueError("LEAK" + f"ED {np.asarray(x).tolist()}")'),
     absent=LEAK,
-    safe_unjailed=True,
 )
 attack(
     "leak_by_exception_name",
@@ -1308,7 +1185,6 @@ attack(
         raise type(f"LEAK" + f"ED{np.asarray(x).ravel()[0]!r}", (Exception,), {})
     """),
     absent=LEAK,
-    safe_unjailed=True,
 )
 attack(
     "leak_by_result",
@@ -1318,7 +1194,6 @@ attack(
         return {"LEAK" + f"ED {np.asarray(x).tolist()}": "LEAK" + "ED", "result": np.asarray(x).tolist()}
     """),
     absent=LEAK,
-    safe_unjailed=True,
 )
 attack(
     "leak_by_outcome",
@@ -1422,13 +1297,7 @@ def _written(notebook):
     notebook["cells"].append({"cell_type": "markdown", "metadata": {}, "source": EVIL, "id": "more"})
 
 
-attack(
-    "page_written_answer",
-    "markup, script and links in a written answer",
-    metadata(_written),
-    not_in_page=PAGE,
-    safe_unjailed=True,
-)
+attack("page_written_answer", "markup, script and links in a written answer", metadata(_written), not_in_page=PAGE)
 attack(
     "page_displayed",
     "markup and script as outputs",
@@ -1444,7 +1313,6 @@ print(evil)
 """
     ),
     not_in_page=PAGE,
-    safe_unjailed=True,
 )
 attack(
     "page_terminal_codes",
@@ -1456,7 +1324,6 @@ print("\\x1b[31m<script>evil()</script>\\x1b]8;;javascript:evil()\\x07x\\x1b]8;;
 """
     ),
     not_in_page=PAGE,
-    safe_unjailed=True,
 )
 attack(
     "page_exception",
@@ -1468,12 +1335,10 @@ raise type("E<script>evil()</script>", (Exception,), {{}})({EVIL!r})
 """
     ),
     not_in_page=PAGE,
-    safe_unjailed=True,
 )
 attack(
     "page_source",
     "markup in the answer's own source",
     answer(f"# </pre>{EVIL.splitlines()[0]}\n" + WRONG),
     not_in_page=PAGE,
-    safe_unjailed=True,
 )

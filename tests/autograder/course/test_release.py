@@ -3,9 +3,11 @@
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import nbformat
 import pytest
@@ -14,6 +16,7 @@ from attnlab import data
 from attnlab.mine import PROVIDED
 from autograder.course import catalog, release
 from autograder.course.folder import ROOT
+from tests.conftest import WITHOUT
 
 pytestmark = pytest.mark.slow
 
@@ -41,8 +44,8 @@ def bundle(released, tmp_path_factory):
     subprocess.run(
         [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", *home.glob("*.whl")], check=True
     )
-    with open(f"{site}/third_party.pth", "w") as file:
-        file.write(here + "\n")
+    Path(site, "third_party.pth").write_text(here + "\n")
+    shutil.copy(Path(WITHOUT, "rfc3987_syntax.py"), site)
     return home, python
 
 

@@ -48,55 +48,44 @@ def test_a_right_answer_gets_full_marks():
     assert report.passed and report.points == 4
 
 
-def test_a_file_that_ends_the_process_gets_nothing_and_a_reason():
-    report = grade("import os\nos._exit(3)\n" + RIGHT)
-    assert report.points == 0 and report.reason == "the process ended with exit code 3 before it answered"
-
-
-def test_a_call_that_ends_the_process_gets_nothing_and_a_reason():
-    report = grade(body("os._exit(0)"))
-    assert report.points == 0 and "exit code 0" in report.reason
-
-
-def test_a_process_that_kills_itself_gets_nothing_and_a_reason():
-    report = grade(body("os.kill(os.getpid(), 9)"))
-    assert report.points == 0 and "signal 9" in report.reason
-
-
-def test_a_segmentation_fault_gets_nothing_and_a_reason():
-    report = grade(body("import ctypes; ctypes.string_at(0)"))
-    assert report.points == 0 and "signal 11" in report.reason
-
-
-def test_a_crash_costs_its_own_property_alone():
-    report = grade(body("if np.ndim(x) == 2: os._exit(1)"))
-    assert [finding.passed for finding in report.findings] == [True, True, False]
-    assert report.points == 3 and "exit code 1" in report.reason
-
-
-def test_a_crash_in_the_first_property_leaves_the_others():
-    report = grade(body("if times == 3: os._exit(1)"))
-    assert [finding.passed for finding in report.findings] == [False, True, True]
-
-
-def test_a_file_that_hangs_is_stopped():
-    start = time.monotonic()
-    report = grade("while True: pass", seconds=0.5)
-    assert report.points == 0 and report.reason == "no answer within 0.5 seconds"
-    assert time.monotonic() - start < 30
+@pytest.mark.parametrize(
+    "source, reason",
+    [
+        ("import os\nos._exit(3)\n" + RIGHT, "the process ended with exit code 3 before it answered"),
+        (body("os._exit(0)"), "exit code 0"),
+        (body("os.kill(os.getpid(), 9)"), "signal 9"),
+        (body("import ctypes; ctypes.string_at(0)"), "signal 11"),
+    ],
+    ids=["file", "call", "signal", "segmentation fault"],
+)
+def test_who_ends_the_process_gets_nothing_and_a_reason(source, reason):
+    report = grade(source)
+    assert report.points == 0 and reason in report.reason
 
 
 @pytest.mark.parametrize(
-    "line",
+    "when, passed", [("np.ndim(x) == 2", [True, True, False]), ("times == 3", [False, True, True])]
+)
+def test_a_crash_costs_its_own_property_alone(when, passed):
+    report = grade(body(f"if {when}: os._exit(1)"))
+    assert [finding.passed for finding in report.findings] == passed and "exit code 1" in report.reason
+
+
+@pytest.mark.parametrize(
+    "source",
     [
         "while True: pass",
-        "import time; time.sleep(1000)",
-        "import signal; signal.signal(15, signal.SIG_IGN); signal.pause()",
+        body("while True: pass"),
+        body("import time; time.sleep(1000)"),
+        body("import signal; signal.signal(15, signal.SIG_IGN); signal.pause()"),
     ],
+    ids=["file", "call", "sleep", "deaf"],
 )
-def test_a_call_that_hangs_is_stopped(line):
-    report = grade(body(line), seconds=0.5)
+def test_what_hangs_is_stopped(source):
+    start = time.monotonic()
+    report = grade(source, seconds=0.5)
     assert report.points == 0 and report.reason == "no answer within 0.5 seconds"
+    assert time.monotonic() - start < 30
 
 
 def test_a_call_that_waits_for_input_meets_its_end_at_once():
