@@ -41,16 +41,20 @@ def needed(found: list[Statement], names: Iterable[str], only: dict[str, Collect
     """
     only = only or {}
     chosen = {i for i, statement in enumerate(found) if "*" in statement.binds}
+    binding: dict[str, list[int]] = {}
+    for i, statement in enumerate(found):
+        for name in statement.binds:
+            binding.setdefault(name, []).append(i)
     wanted, seen = list(names), set()
     while wanted:
         name = wanted.pop()
         if name in seen:
             continue
         seen.add(name)
-        for i, statement in enumerate(found):
-            if name in statement.binds and i in only.get(name, (i,)):
+        for i in binding.get(name, ()):
+            if i not in chosen and i in only.get(name, (i,)):
+                wanted += found[i].needs
                 chosen.add(i)
-                wanted += statement.needs
     return sorted(chosen)
 
 

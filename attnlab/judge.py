@@ -48,7 +48,10 @@ class Finding:
 
 @dataclass
 class Report:
-    """What is known about one student's answer to one exercise. `reason` is set where nothing could be judged."""
+    """What is known about one student's answer to one exercise. `reason` is set where nothing could be judged.
+
+    through: earlier exercises that are not right, in whose place the reference stood where these points were earned
+    """
 
     exercise: str
     max_points: float
@@ -56,6 +59,7 @@ class Report:
     findings: list[Finding] = field(default_factory=list)
     reason: str | None = None
     not_done: bool = False
+    through: list[str] = field(default_factory=list)
 
     @property
     def points(self) -> float:

@@ -45,9 +45,19 @@ def opening(report: Report) -> str | None:
             "Not done yet, and that is fine. Put your code in place of `raise NotImplementedError` above, "
             "run that cell, then run this one again."
         )
+    sentences = []
+    if report.through:
+        *most, last = [f"`{name}`" for name in report.through]
+        earlier, are = (f"{', '.join(most)} and {last}", "are") if most else (last, "is")
+        sentences.append(
+            f"`{report.exercise}` builds on {earlier}, which {are} not right yet. With a right {earlier} it earns "
+            f"{report.points:g} of {report.max_points:g} points, and that is what counts."
+            + (" What fails below is its own." if report.points < report.max_points else "")
+        )
     if report.reason:
-        return report.reason[0].upper() + report.reason[1:] + ("" if report.reason.endswith((".", "?")) else ".")
-    return None
+        end = "" if report.reason.endswith((".", "?")) else "."
+        sentences.append(report.reason[0].upper() + report.reason[1:] + end)
+    return " ".join(sentences) or None
 
 
 def _judged(report: Report) -> bool:

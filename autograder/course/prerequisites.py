@@ -40,6 +40,13 @@ def sources(stem: str) -> dict[str, str]:
     return {module: _excerpt(module, sorted(chosen)) for module, chosen in wanted.items()}
 
 
+@functools.cache
+def reference(name: str) -> str:
+    """The code of one exercise's reference, with what it needs of its module. What it imports from earlier chapters is
+    among the `sources` of its own."""
+    return _excerpt(catalog.chapter_of(name), [name])
+
+
 def _excerpt(module: str, chosen: list[str]) -> str:
     path = ROOT / "solutions" / f"{module}.py"
     return excerpt.excerpt(path.read_text("utf-8"), path.name, chosen)

@@ -45,6 +45,8 @@ class Cell:
     """A code cell, known by its place in the notebook.
 
     check: the exercise that is judged here; filename: of a stand-alone file, whose source this is
+    lends: the exercise whose reference this source is. It takes the answer's place in the notebook, unless that answer
+    is asked in the same run and earns all its points
     """
 
     place: int
@@ -52,16 +54,21 @@ class Cell:
     solution: bool = False
     check: str | None = None
     filename: str | None = None
+    lends: str | None = None
 
 
 @dataclass
 class Evaluated:
-    """What became of one notebook: outputs and seconds by place, reports by exercise, and what a human should see."""
+    """What became of one notebook: outputs and seconds by place, reports by exercise, and what a human should see.
+
+    left_out: place of a cell that ended or hung its process -> why
+    """
 
     outputs: dict[int, list[dict]] = field(default_factory=dict)
     seconds: dict[int, float] = field(default_factory=dict)
     reports: dict[str, Report] = field(default_factory=dict)
     flags: list[Flag] = field(default_factory=list)
+    left_out: dict[int, str] = field(default_factory=dict)
 
 
 class _NotStarted(Exception):
@@ -89,21 +96,24 @@ def evaluate(
     times: Times = Times(),
     limits: Limits = Limits(),
     many: bool = False,
+    at_once: bool = False,
 ) -> Evaluated:
     """Run the cells and judge the exercises that they check.
 
     exercises: by name; material: gives what answers to an exercise are judged by, if not what this process's course has
     references: what `attnlab.mine` gives, as `prerequisites.references` has it; files: name -> file beside the notebook
     many: more notebooks will come, so that a warm process to fork from is worth its start
+    at_once: ask each answer at its check, before the next cell runs; what these cells show must then not be shown
     Raises NoJail where student code cannot be confined.
     """
     material = material or (lambda name: material_of(exercises[name]))
-    return _Evaluation(cells, exercises, material, references, files or {}, times, limits, many).run()
+    return _Evaluation(cells, exercises, material, references, files or {}, times, limits, many, at_once).run()
 
 
 class _Evaluation:
-    def __init__(self, cells, exercises, material, references, files, times, limits, many):
+    def __init__(self, cells, exercises, material, references, files, times, limits, many, at_once):
         self.cells, self.references, self.files, self.times, self.limits = cells, references, files, times, limits
+        self.at_once = at_once
         self.jailed = bubblewrap.ensure()
         self.warm = self.jailed and many and fork_client.wanted()
         self.answers = {
@@ -117,7 +127,7 @@ class _Evaluation:
             if cell.check
         }
         self.done = Evaluated()
-        self.left_out: dict[int, str] = {}  # place of a cell that ended or hung its process -> why
+        self.left_out = self.done.left_out
         self.retried: set[int] = set()  # places of cells whose process ended once, so that they run a second time
         self.deadline = time.monotonic() + times.submission
         sources = "\n".join(cell.source for cell in cells)
@@ -172,12 +182,14 @@ class _Evaluation:
                 answer = self.answers[cell.check]
                 if answer.open and session.take_snapshot(cell.check, last=cell is self.cells[-1]):
                     kept.append(cell.check)
+                    if self.at_once:
+                        self._ask_all(session, [cell.check])
                 elif answer.open:
                     answer.reason = "its process could not be copied: it had used up what processes it may have"
                 continue
             known = cell.place in self.done.outputs
             slow = known and not cell.solution and self.done.seconds.get(cell.place, 0) > SLOW
-            if cell.place in self.left_out or slow:
+            if cell.place in self.left_out or slow or cell.lends and not self._may_lend(cell.lends):
                 continue
             begin = time.monotonic()
             seconds = min(self.times.cell, self.deadline - begin)
@@ -188,6 +200,13 @@ class _Evaluation:
                 self.done.outputs[cell.place] = outputs
                 self.done.seconds[cell.place] = time.monotonic() - begin
         return kept
+
+    def _may_lend(self, name: str) -> bool:
+        """Whether an answer's points are settled, and short: before that its reference must not be in the jail."""
+        if name not in self.answers:
+            return True
+        report = None if self.answers[name].open else self.answers[name].report()
+        return report is not None and report.points < report.max_points
 
     def _ask_all(self, session: Session, kept: list[str]) -> None:
         for name in kept:
@@ -265,6 +284,8 @@ class Session:
         """The outputs of one cell. Raises _SessionLost if the process ends, or does not stop when it is told to."""
         try:
             request = {"cell": cell.source, "seconds": seconds, "text": MAX_TEXT, "data": MAX_DATA}
+            if cell.lends:
+                request = {"lend": cell.lends, "source": cell.source}
             reply = self._channel.ask(request, time.monotonic() + seconds + GRACE)
         except OutOfTime:
             raise _SessionLost(reasons.slow_cell(seconds), cell.place) from None

@@ -26,7 +26,15 @@ from attnlab.judge import Report
 from attnlab.report import as_html, as_text
 from autograder.course import catalog, prerequisites
 from autograder.course.cells import exercise_of, nbgrader_of, new_output
-from autograder.grading import dependencies, forbidden_calls, graders_note, hidden_tests, sanitize, serialization
+from autograder.grading import (
+    dependencies,
+    forbidden_calls,
+    graders_note,
+    hidden_tests,
+    sanitize,
+    second_run,
+    serialization,
+)
 from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.grading.results import MIMETYPE, RESULTS, as_record
 from autograder.grading.submission import Refused, ReleasedCell, reassemble, submitted_cells
@@ -184,16 +192,16 @@ class NotebookGrade:
         cells = self._code_cells(exercises)
         if not settings.run_all:
             self.skipped = self._not_needed(cells, set(exercises))
-        self.evaluated = evaluate(
-            [cell for cell in cells if cell.place not in self.skipped],
-            exercises,
-            common.material,
-            files=common.given,
-            references=prerequisites.references(self.name),
-            many=many,
-            times=settings.times,
-            limits=settings.limits,
-        )
+        run = [cell for cell in cells if cell.place not in self.skipped]
+        options = {
+            "files": common.given,
+            "references": prerequisites.references(self.name),
+            "many": many,
+            "times": settings.times,
+            "limits": settings.limits,
+        }
+        self.evaluated = evaluate(run, exercises, common.material, **options)
+        second_run.improve(self.evaluated, run, exercises, common.material, begin, **options)
         self.seconds = time.monotonic() - begin
         for cell in cells:
             exercise = exercises.get(nbgrader_of(self.notebook.cells[cell.place]).get("grade_id"))

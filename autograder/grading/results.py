@@ -54,4 +54,5 @@ def as_record(report: Report, file: str) -> dict:
         ],
         "reason": report.reason,
         "not_done": report.not_done,
+        "through": report.through,
     }

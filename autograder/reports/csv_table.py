@@ -60,6 +60,7 @@ def report_rows(report: ClassReport) -> Iterator[dict]:
                 "properties": len(properties) if record else None,
                 "failed_properties": " | ".join(title for title, passed, _ in properties if not passed),
                 "misconceptions": " | ".join(dict.fromkeys(text for _, _, text in properties if text)),
+                "through": " | ".join(record.through) if record else None,  # graded with references in their place
                 "reason": record and record.reason,  # why the answer could not be judged, or not in full
                 "seconds": student.seconds.get(exercise.notebook),  # to grade the whole notebook
                 "review": " | ".join(some([*student.problems, *student.review])),  # of the whole submission

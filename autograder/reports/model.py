@@ -28,13 +28,17 @@ class Exercise:
 
 @dataclass
 class Record:
-    """What `results.json` says of one answer; properties are (title, passed, misconception or None)."""
+    """What `results.json` says of one answer; properties are (title, passed, misconception or None).
+
+    through: earlier answers that were not right, in whose place references stood for these points
+    """
 
     points: float
     max_points: float
     properties: list[tuple[str, bool, str | None]]
     reason: str | None
     not_done: bool = False
+    through: list[str] = field(default_factory=list)
 
 
 @dataclass

@@ -190,7 +190,8 @@ def _record(found: dict) -> Record:
     ]
     not_done = found.get("not_done") is True  # older records do not say it: there it is a reason like any other
     reason = _text_or_none(found["reason"])
-    return Record(_number(found["points"]), _number(found["max_points"]), properties, reason, not_done)
+    through = _texts(found.get("through", []))  # nor this
+    return Record(_number(found["points"]), _number(found["max_points"]), properties, reason, not_done, through)
 
 
 def _text(value) -> str:

@@ -52,6 +52,7 @@ MAX_SOURCE = 1 * MB  # characters of one cell, bytes of a stand-alone file
 MAX_CELLS = 2000
 MAX_NESTING = 100
 MAX_PARTS = 4_000_000  # of its JSON
+MAX_SEARCHED = 200_000  # characters of code in which it is looked up what an answer builds on; takes seconds
 
 # What is shown, in characters
 MAX_TEXT = 400_000  # of what one cell prints, and of one output

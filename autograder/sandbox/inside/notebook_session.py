@@ -8,9 +8,12 @@ outputs for show, and results only as numbers to compare.
   from the grader: {"answers": [names], "channels": [descriptors], "references": ...}, then any of
                    {"cell": source, "seconds": s, "text": n, "data": m}
                        run one cell, and keep of what it shows n characters of printed text and m of all else
+                   {"lend": name, "source": source}
+                       put this definition in the place of the notebook's own
                    {"snapshot": name, "last": bool}
                        keep the state as it is now, for that answer; no cell follows the last
-  to the grader:   {"started": True}, then {"outputs": [...]} for a cell, {"taken": bool} for a snapshot
+  to the grader:   {"started": True}, then {"outputs": [...]} for a cell, none for what is lent, {"taken": bool} for a
+                   snapshot
 
 A snapshot is a forked copy of the process (the last is the process itself), which waits at a socket of its own:
 
@@ -22,6 +25,7 @@ shown. A stand-alone file is a notebook without cells: it runs when its answer i
 """
 
 import base64
+import contextlib
 import importlib
 import importlib.abc
 import importlib.util
@@ -291,6 +295,17 @@ def provide_references(setting: str, sources: dict[str, str]) -> None:
     sys.meta_path.append(Finder())
 
 
+def lend(namespace: dict, name: str, source: str) -> None:
+    """Define one name of the notebook anew. All else that the source defines stays in a module of its own.
+
+    The source is compiled here and kept nowhere. That is no secret from the notebook's code, which can reach the code
+    object: so a grader lends only what is worth no points any more.
+    """
+    module = types.ModuleType("lent")
+    exec(compile(source, "<lent>", "exec", dont_inherit=True), vars(module))
+    namespace[name] = vars(module)[name]
+
+
 def take_over():
     """The streams to and from the grader. In place of standard input and output the cells get nothing."""
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
@@ -310,6 +325,11 @@ def serve(shell, incoming, outgoing) -> None:
     while (request := codec.read(incoming)) is not None:
         if "cell" in request:
             codec.write(outgoing, run_cell(shell, *(request[key] for key in ("cell", "seconds", "text", "data"))))
+            continue
+        if "lend" in request:
+            with contextlib.suppress(BaseException):  # what the notebook has altered may fail; it is its own loss
+                lend(shell.user_ns, request["lend"], request["source"])
+            codec.write(outgoing, {"outputs": []})
             continue
         channel = channels.pop(request["snapshot"])
         if request["last"]:  # nothing will change the state any more; what comes after the answers is the end

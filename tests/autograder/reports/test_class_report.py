@@ -32,12 +32,12 @@ CELLS = [
 # Of the CSV file, in this order.
 COLUMNS = (
     "student last_name first_name assignment notebook exercise kind status score max_score auto_score manual_score "
-    "extra_credit to_grade hours_late late_penalty passed properties failed_properties misconceptions reason seconds "
-    "review"
+    "extra_credit to_grade hours_late late_penalty passed properties failed_properties misconceptions through reason "
+    "seconds review"
 ).split()
 
 
-def answer(name, *passed, misconceptions=(), reason=None, not_done=False):
+def answer(name, *passed, misconceptions=(), reason=None, not_done=False, through=()):
     """A record of an exercise whose properties are worth two points each."""
     properties = [
         {
@@ -59,6 +59,7 @@ def answer(name, *passed, misconceptions=(), reason=None, not_done=False):
         "properties": properties,
         "reason": reason,
         "not_done": not_done,
+        "through": list(through),
     }
 
 
@@ -294,6 +295,16 @@ def test_an_older_record_does_not_say_who_did_not_begin_and_is_read_all_the_same
     record = {key: value for key, value in answer("mix", 0, 0, reason="not begun").items() if key != "not_done"}
     course.grade("ada", results(record, flags=["mix: in words"]), mix=0)
     assert course.student("ada").problems == ["mix: not begun"] and course.student("ada").review == ["mix: in words"]
+
+
+def test_the_csv_says_through_which_answers_another_was_graded_again(course, tmp_path):
+    older = {key: value for key, value in answer("mix", 1, 1).items() if key != "through"}
+    course.enrol("ada")
+    course.grade("ada", results(older, answer("add", 1, through=["mix", "other"])), mix=4, add=2)
+    csv_table.write_report(course.report(), tmp_path / "t.csv")
+    with open(tmp_path / "t.csv", newline="", encoding="utf-8") as file:
+        rows = {row["exercise"]: row["through"] for row in csv.DictReader(file)}
+    assert rows["mix"] == "" and rows["add"] == "mix | other"
 
 
 def test_points_that_do_not_fit_the_gradebook_are_told_of(class_):

@@ -1,0 +1,109 @@
+"""A second run of a notebook, for answers that failed through an earlier answer of the same notebook.
+
+Each earlier answer that is short of points is replaced by its reference, after its own check; only the answers that
+build on it are asked, and for each of them the better report counts. So a mistake is paid for once.
+
+The notebook's code can read what it is lent, and keep it. That earns nothing: an answer is asked at its check, before
+its own reference comes; its points from the first run stay in any case; what this run shows is dropped; and a report
+on hidden tests holds no word that came from the notebook's process (see `attnlab.judge`).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from attnlab import excerpt
+from attnlab.judge import Report
+from autograder.course import prerequisites
+from autograder.exercise import Exercise
+from autograder.grading.execution import SLOW, Cell, Evaluated, evaluate
+from autograder.sandbox.limits import MAX_SEARCHED, Times
+
+
+def improve(
+    first: Evaluated,
+    cells: Sequence[Cell],
+    exercises: dict[str, Exercise],
+    material: Callable[[str], dict],
+    begin: float,
+    *,
+    times: Times,
+    **options,
+) -> None:
+    """Put better reports in the place of those of answers that failed through an earlier one.
+
+    first: of these cells, as `evaluate` gave it, and with what it was given
+    begin: when the first run began, on the clock of time.monotonic; both runs together take the time of one
+    """
+    causes = _causes(first, cells)
+    left = times.submission - (time.monotonic() - begin)
+    if not causes or left <= 0:
+        return
+    again = evaluate(
+        _with_references(first, cells, causes),
+        exercises,
+        material,
+        times=replace(times, submission=left),
+        at_once=True,
+        **options,
+    )
+    for name, report in again.reports.items():
+        if report.points > first.reports[name].points:
+            lent = [e for e in causes[name] if e not in again.reports or _is_short(again.reports[e])]
+            first.reports[name] = replace(report, through=lent)
+            first.flags += [flag for flag in again.flags if flag.exercise == name and flag not in first.flags]
+
+
+def _is_short(report: Report) -> bool:
+    return report.points < report.max_points
+
+
+def _causes(first: Evaluated, cells: Sequence[Cell]) -> dict[str, list[str]]:
+    """For each answer that is short of points and needs earlier ones that are short too: those, in order.
+
+    A notebook with far more code than a chapter's is not searched.
+    """
+    short = [cell.check for cell in cells if cell.check and _is_short(first.reports[cell.check])]
+    done = [name for name in short if not first.reports[name].not_done]
+    if len(short) < 2 or not done or sum(len(cell.source) for cell in cells) > MAX_SEARCHED:
+        return {}
+    causes, statements = {}, []
+    for cell in cells:
+        if cell.check in done:
+            needs = _needs(statements, cell.check)
+            earlier = [name for name in short[: short.index(cell.check)] if name in needs]
+            if earlier:
+                causes[cell.check] = earlier
+        elif not cell.check:
+            statements += _statements(cell.source)
+    return causes
+
+
+def _statements(source: str) -> list[excerpt.Statement]:
+    try:
+        return excerpt.statements(excerpt.without_magics(source), "")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return []
+
+
+def _needs(statements: list[excerpt.Statement], name: str) -> set[str]:
+    """The names that a definition uses, by itself and through what it uses."""
+    return set().union(*(statements[i].needs for i in excerpt.needed(statements, [name])))
+
+
+def _with_references(first: Evaluated, cells: Sequence[Cell], causes: dict[str, list[str]]) -> list[Cell]:
+    """The cells up to the last answer that is asked, with each reference behind the check of the answer it replaces."""
+    lent = {name for earlier in causes.values() for name in earlier}
+    last = max(cell.place for cell in cells if cell.check in causes)
+    made = []
+    for cell in cells:
+        slow = not cell.solution and first.seconds.get(cell.place, 0) > SLOW
+        if cell.place > last or cell.place in first.left_out or slow:
+            continue
+        if not cell.check or cell.check in causes:
+            made.append(cell)
+        if cell.check in lent:
+            made.append(Cell(cell.place, prerequisites.reference(cell.check), lends=cell.check))
+    return made
