@@ -19,6 +19,7 @@ import time
 import numpy as np
 
 from attnlab import codec
+from attnlab.show import kind_of
 
 # What a student reads when one of these observations is not as it should be. {got} and {expected} are filled in.
 PHRASES = {
@@ -27,6 +28,10 @@ PHRASES = {
     "raises": "It raised {got} where {expected} was to be raised",
     "moved": "When one input is replaced, other entries of the result change than should",
     "moved clearly": "When one input is replaced, other entries of the result change than should",
+    "second call": "Called a second time on the same input, it gave another result",
+    "form": "It is {got} where {expected} was asked for",
+    "kind": "It came as {got} where {expected} was asked for",
+    "elsewhere": "In bfloat16 and on another device than the CPU it gave {got} where {expected} was to come",
     "in_time": "It took too long on large arrays",
     "sample": "It gave other numbers than expected on large arrays",
     "repeats": "Equal seeds of `rng` gave different results",
@@ -106,6 +111,9 @@ def discreet_phrase(part: str) -> str | None:
         "about": "It came out too far from what it should be",
         "raises": "It accepted what it should refuse, or refused what it should accept",
         "parameters": "Its parameters are not those that are asked for",
+        "form": "It is not made of plain lists",
+        "kind": "It did not come as a whole number",
+        "elsewhere": "It fails in bfloat16 and on another device than the CPU",
     }
     return words.get(part) or ("A gradient is not right" if part.startswith("gradient") else PHRASES.get(part))
 
@@ -116,15 +124,33 @@ def call(f, **inputs):
 
 
 def unchanged(f, **inputs):
-    """The names of the inputs that `f` altered, the inputs as `f` left them, and its result.
+    """The names of the inputs that `f` altered, the inputs as `f` left them, its result, and that of a second call.
 
     The inputs themselves are compared by whoever judges, outside of the student's process. The result is part of it
-    because doing nothing is no merit.
+    because doing nothing is no merit; the second one, on the same input, because something may be left of the first.
     """
     before = copy.deepcopy(inputs)
-    result = f(**inputs)
+    if isinstance(f, Built):  # both calls go to one object
+        made, _ = f.make(inputs["init"], inputs.get("weights", {}))
+        f = lambda init, weights=None, **given: made(**given)  # noqa: E731
+    result = codec.copied(f(**inputs))
     changed = ", ".join(name for name in inputs if not same(inputs[name], before[name]))
-    return {"changed": changed, "after": inputs, "result": result}
+    return {"changed": changed, "after": inputs, "result": result, "second call": f(**before)}
+
+
+def whole(f, **inputs):
+    """The result, and whether it came as whole numbers: 7.0 equals 7, but it cannot be an index or a size."""
+    result = f(**inputs)
+    kind = np.asarray(codec.copied(result)).dtype.kind
+    names = {"b": "a truth value"} | dict.fromkeys("iuO", "a whole number")  # O: an int too long for int64
+    return {"result": result, "kind": names.get(kind, "a float")}
+
+
+def plain(f, **inputs):
+    """The result, and whether it is a list of rows or something that only compares like one."""
+    result = f(**inputs)
+    is_rows = isinstance(result, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in result)
+    return {"result": result, "form": "a list of rows" if is_rows else kind_of(result)}
 
 
 def error_of(f, **inputs):
@@ -530,6 +556,49 @@ def lands_in(f, *, seed, regions, **inputs):
         return {"about": "the same number with every rng"}
     number = float(value)
     return {"about": next((name for name, (low, high) in regions.items() if low <= number <= high), number)}
+
+
+def placed(f, **inputs):
+    """The result, and the dtypes and shapes of what comes for the same in bfloat16 on another device.
+
+    That device is PyTorch's `meta`, which has shapes and no numbers. Code that asks for numbers (`if mask.any():`)
+    works on a GPU and not there: it is asked on the CPU, and what it makes without naming a device is made on `meta`.
+    """
+    import torch
+
+    if isinstance(f, Built):
+        f, _ = f.make(inputs.pop("init"), inputs.pop("weights", {}))
+    result = codec.copied(f(**copy.deepcopy(inputs)))
+    try:
+        there = _narrow(f, inputs, "meta")
+    except Exception as error:
+        asks_for_numbers = any(words in str(error) for words in ("meta tensor", "data-independent"))
+        there = type(error).__name__
+        if asks_for_numbers:
+            with torch.device("meta"):
+                try:
+                    there = _narrow(f, inputs, "cpu")
+                except Exception as error:
+                    there = type(error).__name__
+    return {"result": result, "elsewhere": there}
+
+
+def _narrow(f, inputs: dict, device: str) -> str:
+    """The dtypes and shapes of what `f` gives in bfloat16 on that device."""
+    import torch
+
+    def moved(value):
+        if not isinstance(value, (torch.Tensor, torch.nn.Module)):
+            return value
+        floats = isinstance(value, torch.nn.Module) or value.is_floating_point()
+        return value.to(device, torch.bfloat16) if floats else value.to(device)
+
+    results = moved(copy.deepcopy(f))(**{name: moved(value) for name, value in inputs.items()})
+    results = results if isinstance(results, (tuple, list)) else [results]
+    return ", ".join(
+        _shape_of(result).removeprefix("torch.") + (f" on {result.device}" if result.device.type != device else "")
+        for result in results
+    )
 
 
 PHRASES["steady"] = "Called again on the same input, it gave another result"

@@ -53,6 +53,7 @@ class MultiHeadAttention(nn.Module):
         # place, since all of it is set to 0 afterwards.
         empty = hidden.all(dim=-1, keepdim=True)
         scores = scores.masked_fill(hidden, -math.inf).masked_fill(empty, 0.0)
+        # PyTorch computes a softmax of narrower numbers in float32, and returns their dtype.
         shares = scores.softmax(dim=-1).masked_fill(hidden, 0.0)
         return self.W_o(merge_heads(shares @ v)), shares
 

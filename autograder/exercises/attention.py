@@ -37,7 +37,7 @@ project_qkv = Exercise(solutions.project_qkv, section="Three roles: query, key, 
 
 @project_qkv.property(
     "gives queries, keys and values, in this order",
-    points=2,
+    points=3,
     hint="Three products of the same x, each with its own matrix: Q, then K, then V.",
 )
 def three_products(rng):
@@ -59,19 +59,6 @@ def leading(rng):
     W = dict(W_q=rng.normal(size=(4, 3)), W_k=rng.normal(size=(4, 3)), W_v=rng.normal(size=(4, 5)))
     yield dict(x=rng.normal(size=(2, 6, 4)), **W)
     yield dict(x=rng.normal(size=(2, 1, 6, 4)), **W)
-
-
-@project_qkv.property(
-    "refuses a matrix whose height is not the width of x",
-    points=1,
-    probe=probes.error_of,
-    hint="Raise ValueError. `@` does so by itself when the inner sizes differ.",
-)
-def wrong_height(rng):
-    fits = rng.normal(size=(4, 2))
-    yield dict(x=rng.normal(size=(3, 4)), W_q=rng.normal(size=(5, 2)), W_k=fits, W_v=fits)
-    yield dict(x=rng.normal(size=(3, 4)), W_q=fits, W_k=fits, W_v=rng.normal(size=(3, 2)))
-    yield dict(x=rng.normal(size=(3, 4)), W_q=fits, W_k=fits, W_v=rng.normal(size=(4, 5)))
 
 
 @project_qkv.property(
@@ -97,6 +84,22 @@ def transposed(x, W_q, W_k, W_v):
 )
 def one_matrix(x, W_q, W_k, W_v):
     return x @ W_q, x @ W_q, x @ W_q
+
+
+@project_qkv.misconception(
+    "W_k makes the keys and the values. What a token offers and what it passes on are two things: V comes from x and "
+    "W_v."
+)
+def values_from_the_keys(x, W_q, W_k, W_v):
+    return x @ W_q, x @ W_k, x @ W_k
+
+
+@project_qkv.misconception(
+    "W_q makes the queries and the keys. What a token looks for and what it offers are two things: K comes from x and "
+    "W_k."
+)
+def keys_from_the_queries(x, W_q, W_k, W_v):
+    return x @ W_q, x @ W_q, x @ W_v
 
 
 @project_qkv.misconception(
@@ -163,7 +166,7 @@ attention_weights = Exercise(solutions.attention_weights, section="The equation,
 
 @attention_weights.property(
     "is the softmax of the scaled scores, one row per query",
-    points=2,
+    points=3,
     rtol=1e-11,
     atol=1e-14,
     hint="Scores of every query with every key, divided by the square root of the width, then a softmax along the "
@@ -196,19 +199,6 @@ def weights_leading(rng):
 def huge(rng):
     yield dict(Q=np.array([[4000.0, 3999.0], [-4000.0, -4001.0]]), K=np.eye(2))
     yield dict(Q=np.array([[1e6, 0.0], [1.0, 2.0], [-1e6, 1.0]]), K=rng.normal(size=(4, 2)))
-
-
-@attention_weights.property(
-    "refuses queries and keys of different widths",
-    points=1,
-    probe=probes.error_of,
-    rtol=NEARLY,
-    hint="Raise ValueError. `@` does so by itself when the inner sizes differ.",
-)
-def different_widths(rng):
-    yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 3)))
-    yield dict(Q=rng.normal(size=(2, 3, 2)), K=rng.normal(size=(2, 5, 4)))
-    yield dict(Q=rng.normal(size=(3, 2)), K=rng.normal(size=(5, 2)))
 
 
 @attention_weights.property(
@@ -427,7 +417,7 @@ MASKS = "A mask says who may read what"
 
 @scaled_dot_product_attention.property(
     "returns the output, then the weights",
-    points=2,
+    points=3,
     rtol=1e-11,
     atol=1e-13,
     hint="The output is the weights times V. Return both, the output first.",
@@ -501,22 +491,15 @@ def empty_row(rng):
 )
 def hidden_for_good(rng):
     # At scores of -4e12 even a right answer may round at 5e-4, hence the wide tolerance.
-    V = rng.normal(size=(3, 2))
-    for keys in ([[-4e12], [-4e12 - 1.0], [7.0]], [[2.0], [1.0], [5e3]], [[4e3], [4e3 - 1.0], [7.0]]):
+    V = rng.normal(size=(3, 3))
+    # -1e140 is below every fill but the very lowest.
+    for keys in (
+        [[-4e12], [-4e12 - 1.0], [7.0]],
+        [[2.0], [1.0], [5e3]],
+        [[4e3], [4e3 - 1.0], [7.0]],
+        [[-1e140], [-2e140], [7.0]],
+    ):
         yield dict(Q=np.array([[1.0]]), K=np.array(keys), V=V, mask=np.array([[True, True, False]]))
-
-
-@scaled_dot_product_attention.property(
-    "refuses sizes that do not fit",
-    points=1,
-    probe=probes.error_of,
-    rtol=NEARLY,
-    hint="Raise ValueError when queries and keys differ in width, and when there are not as many values as keys.",
-)
-def sizes(rng):
-    yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 3)), V=rng.normal(size=(5, 2)))
-    yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)), V=rng.normal(size=(6, 2)))
-    yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)), V=rng.normal(size=(5, 2)))
 
 
 @scaled_dot_product_attention.property(
@@ -912,7 +895,7 @@ self_attention = Exercise(solutions.self_attention, section="A sequence attends 
 
 @self_attention.property(
     "projects x three ways and attends",
-    points=2,
+    points=3,
     rtol=1e-11,
     atol=1e-13,
     hint="Project first, then attend with the three results. Both functions are yours already.",
@@ -963,25 +946,6 @@ def self_leading(rng):
     yield dict(x=rng.normal(size=(2, 3, 6)), **W)
     one_hidden = rng.permuted(np.array([[True, False, True]] * 2), axis=1).reshape(2, 1, 1, 3)
     yield dict(x=rng.normal(size=(2, 7, 3, 6)), mask=one_hidden, **W)
-
-
-@self_attention.property(
-    "refuses matrices that do not fit",
-    points=1,
-    probe=probes.error_of,
-    rtol=NEARLY,
-    hint="Raise ValueError when a matrix is not as high as x is wide, and when queries and keys get different widths.",
-)
-def self_sizes(rng):
-    yield dict(
-        x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(5, 2)), W_k=rng.normal(size=(6, 2)), W_v=rng.normal(size=(6, 4))
-    )
-    yield dict(
-        x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(6, 2)), W_k=rng.normal(size=(6, 4)), W_v=rng.normal(size=(6, 4))
-    )
-    yield dict(
-        x=rng.normal(size=(3, 6)), W_q=rng.normal(size=(6, 2)), W_k=rng.normal(size=(6, 2)), W_v=rng.normal(size=(6, 4))
-    )
 
 
 @self_attention.property(
@@ -1224,6 +1188,12 @@ def broadcast_gradients(rng):
         K=rng.normal(size=(7, 5, 4)),
         V=rng.normal(size=(1, 7, 5, 6)),
         d_output=rng.normal(size=(2, 7, 3, 6)),
+    )
+    yield dict(
+        Q=rng.normal(size=(3, 4)),
+        K=rng.normal(size=(5, 4)),
+        V=rng.normal(size=(2, 5, 2)),
+        d_output=rng.normal(size=(2, 3, 2)),
     )
 
 

@@ -64,27 +64,21 @@ def split_gradients(rng):
 
 
 @split_heads.property(
-    "refuses a width that does not divide, and anything but three dimensions",
+    "refuses a width that does not divide",
     points=1,
     probe=probes.error_of,
-    hint="Raise ValueError when n_heads is below 1, when it leaves a remainder, and when x.ndim is not 3. Check before "
-    "you divide: a remainder by 0 is another exception.",
+    hint="Raise ValueError when d_model divided by n_heads leaves a remainder. Some operations, such as `chunk`, "
+    "would go on without a word.",
 )
 def split_refuses(rng):
     yield dict(x=normal(rng, 2, 5, 6), n_heads=4)
     yield dict(x=normal(rng, 2, 3, 7), n_heads=2)
-    yield dict(x=normal(rng, 2, 5, 6), n_heads=0)
-    yield dict(x=normal(rng, 2, 5, 6), n_heads=-2)
-    yield dict(x=normal(rng, 5, 6), n_heads=2)
-    yield dict(x=normal(rng, 2, 3, 5, 6), n_heads=2)
-    yield dict(x=normal(rng, 2, 5, 6), n_heads=2)
+    yield dict(x=normal(rng, 2, 3, 5), n_heads=4)
 
 
 def _split(x, n_heads):
     """Right, for misconceptions that go wrong elsewhere."""
-    if x.ndim != 3:
-        raise ValueError("wrong number of dimensions")
-    if n_heads < 1 or x.shape[-1] % n_heads:
+    if x.shape[-1] % n_heads:
         raise ValueError("widths do not divide")
     batch, n, width = x.shape
     return x.reshape(batch, n, n_heads, width // n_heads).permute(0, 2, 1, 3)
@@ -148,8 +142,6 @@ def batch_and_heads_folded(x, n_heads):
     "A width that does not divide is cut down: the numbers that are left over vanish without a word. Raise ValueError."
 )
 def leftover_dropped(x, n_heads):
-    if x.ndim != 3 or n_heads < 1:
-        raise ValueError("wrong number of dimensions")
     return _split(x[..., : x.shape[-1] // n_heads * n_heads], n_heads)
 
 
@@ -158,19 +150,7 @@ def leftover_dropped(x, n_heads):
     "the remainder and raise ValueError."
 )
 def fewer_chunks(x, n_heads):
-    if x.ndim != 3:
-        raise ValueError("wrong number of dimensions")
     return torch.stack(x.chunk(n_heads, dim=-1), dim=1)
-
-
-@split_heads.misconception(
-    "n_heads = 0 ends in ZeroDivisionError, since the remainder is taken first. Check that n_heads is at least 1 "
-    "before you divide."
-)
-def remainder_by_zero(x, n_heads):
-    if x.ndim != 3 or x.shape[-1] % n_heads:
-        raise ValueError("widths do not divide")
-    return _split(x, n_heads)
 
 
 @split_heads.misconception(
@@ -178,18 +158,8 @@ def remainder_by_zero(x, n_heads):
     "`raise ValueError(...)`."
 )
 def asserted(x, n_heads):
-    assert x.ndim == 3 and n_heads >= 1 and x.shape[-1] % n_heads == 0
+    assert x.shape[-1] % n_heads == 0
     return _split(x, n_heads)
-
-
-@split_heads.misconception(
-    "Any number of dimensions is let through. Here x has exactly three, (batch, n, d_model); a forgotten batch "
-    "dimension should be told, so raise ValueError."
-)
-def any_dimensions(x, n_heads):
-    if n_heads < 1 or x.shape[-1] % n_heads:
-        raise ValueError("widths do not divide")
-    return x.reshape(*x.shape[:-1], n_heads, x.shape[-1] // n_heads).transpose(-3, -2)
 
 
 @split_heads.misconception(
@@ -207,7 +177,7 @@ merge_heads = Exercise(solutions.merge_heads, section=MERGE)
 
 @merge_heads.property(
     "puts the pieces of each token side by side, head after head",
-    points=2,
+    points=3,
     hint="Undo the split in reverse: exchange heads and tokens first, then join the last two axes.",
 )
 def joins(rng):
@@ -236,18 +206,7 @@ def merge_gradients(rng):
     yield dict(x=normal(rng, 2, 3, 4, 5), upstream=[normal(rng, 2, 4, 15)])
 
 
-@merge_heads.property(
-    "refuses anything but four dimensions", points=1, probe=probes.error_of, hint="Raise ValueError unless x.ndim is 4."
-)
-def merge_refuses(rng):
-    yield dict(x=normal(rng, 3, 5, 4))
-    yield dict(x=normal(rng, 2, 2, 3, 5, 4))
-    yield dict(x=normal(rng, 2, 3, 5, 4))
-
-
 def _merge(x):
-    if x.ndim != 4:
-        raise ValueError("wrong number of dimensions")
     batch, heads, n, width = x.shape
     return x.permute(0, 2, 1, 3).reshape(batch, n, heads * width)
 
@@ -284,7 +243,7 @@ def heads_added(x):
     "The heads stand one below the other, as if they were more tokens. Join them along the width."
 )
 def heads_as_tokens(x):
-    return x.flatten(1, 2) if x.ndim == 4 else _merge(x)
+    return x.flatten(1, 2)
 
 
 @merge_heads.misconception(
@@ -313,19 +272,6 @@ def not_joined(x):
 @merge_heads.misconception("Batch and tokens were joined as well. The result is (batch, n, n_heads * d_head).")
 def batch_joined(x):
     return _merge(x).flatten(0, 1)
-
-
-@merge_heads.misconception(
-    "Any number of dimensions is let through. Here x has exactly four; raise ValueError for anything else."
-)
-def merge_any_dimensions(x):
-    return x.transpose(-3, -2).flatten(-2)
-
-
-@merge_heads.misconception("`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
-def merge_asserted(x):
-    assert x.ndim == 4
-    return _merge(x)
 
 
 @merge_heads.misconception(
@@ -455,7 +401,7 @@ def empty_rows(rng):
 )
 def whatever(rng):
     one = torch.ones(1, 1, dtype=torch.float64)
-    for tokens, keys in (([1.0, 1.0, 2.0], -4e12), ([1.0, 1.0, 50.0], 1e4)):
+    for tokens, keys in (([1.0, 1.0, 2.0], -4e12), ([1.0, 1.0, 50.0], 1e4), ([1.0, 2.0, 3.0], -1e140)):
         weights = {
             "W_q.weight": one,
             "W_k.weight": keys * one,
@@ -507,14 +453,17 @@ def empty_gradients(rng):
 
 
 @MultiHeadAttention.property(
-    "works in single precision",
+    "works in the precision and on the device of its input",
     points=1,
+    probe=probes.placed,
     rtol=1e-4,
     atol=1e-5,
-    hint="Weights and tokens in float32 give float32. Make new tensors with the dtype of those you have.",
+    hint="Make each new tensor like those you have: `x.new_zeros(...)`, `torch.zeros_like(...)`, or with "
+    "`dtype=x.dtype, device=x.device`.",
 )
-def single_precision(rng):
-    yield dict(**_layer(rng, d_model=6, n_heads=2, batch=1, n=3, dtype=torch.float32), mask=_lower(3))
+def placed(rng):
+    for mask in (None, _lower(3)):
+        yield dict(**_layer(rng, d_model=6, n_heads=2, batch=1, n=3, dtype=torch.float32), mask=mask)
 
 
 @MultiHeadAttention.property(
@@ -522,14 +471,13 @@ def single_precision(rng):
     points=1,
     probe=probes.error_of,
     **NEARLY,
-    hint="ValueError when n_heads is below 1 or leaves a remainder (in __init__), and when x is not (batch, n, "
-    "d_model). nn.Linear looks at the width alone.",
+    hint="ValueError when d_model divided by n_heads leaves a remainder (in __init__), and when x has another width. "
+    "nn.Linear does the second by itself.",
 )
 def sizes(rng):
     yield dict(init=dict(d_model=10, n_heads=4))
-    yield dict(init=dict(d_model=8, n_heads=0))
-    yield dict(init=dict(d_model=6, n_heads=-2))
-    for shape in ((2, 5, 2), (2, 5, 6), (5, 4), (1, 2, 5, 4)):
+    yield dict(init=dict(d_model=7, n_heads=2))
+    for shape in ((2, 5, 2), (2, 5, 6)):
         yield dict(init=dict(d_model=4, n_heads=2), weights=projections(rng, 4), x=normal(rng, *shape))
     yield _layer(rng, d_model=4, n_heads=2, batch=1, n=2)
 
@@ -550,8 +498,6 @@ class _Steps(solutions.MultiHeadAttention):
     """Right, in steps that a misconception can replace one by one."""
 
     def forward(self, x, mask=None):
-        if x.ndim != 3:
-            raise ValueError("wrong number of dimensions")
         q, k, v = map(self.split, self.project(x))
         weights = self.share(self.score(q, k), None if mask is None else self.fit(mask))
         return self.finish(self.merge(self.mix(weights, v)), x), weights
@@ -1003,7 +949,7 @@ class NanGradient(_Steps):
     def share(self, scores, mask):
         if mask is None:
             return torch.softmax(scores, dim=-1)
-        bias = torch.zeros(mask.shape, dtype=scores.dtype).masked_fill(~mask, -torch.inf)
+        bias = scores.new_zeros(mask.shape).masked_fill(~mask, -torch.inf)
         return torch.softmax(scores + bias, dim=-1).nan_to_num(0.0)
 
 
@@ -1033,7 +979,7 @@ for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9):
 )
 class AlwaysCausal(_Steps):
     def share(self, scores, mask):
-        causal = _lower(scores.shape[-1])
+        causal = _lower(scores.shape[-1]).to(scores.device)
         return super().share(scores, causal if mask is None else causal & mask)
 
 
@@ -1065,21 +1011,7 @@ class NoGradient(_Steps):
 )
 class RemainderLost(_Steps):
     def __init__(self, d_model, n_heads):
-        if n_heads < 1:
-            raise ValueError("too few heads")
         super().__init__(d_model - d_model % n_heads, n_heads)
-
-
-@MultiHeadAttention.misconception(
-    "n_heads = 0 ends in ZeroDivisionError, since the remainder is taken first. Check that n_heads is at least 1 "
-    "before you divide.",
-    section=SPLIT,
-)
-class RemainderByZero(_Steps):
-    def __init__(self, d_model, n_heads):
-        if d_model % n_heads:
-            raise ValueError("widths do not divide")
-        super().__init__(d_model, n_heads)
 
 
 @MultiHeadAttention.misconception(
@@ -1087,20 +1019,35 @@ class RemainderByZero(_Steps):
 )
 class Asserted(_Steps):
     def __init__(self, d_model, n_heads):
-        assert n_heads >= 1 and d_model % n_heads == 0
+        assert d_model % n_heads == 0
         super().__init__(d_model, n_heads)
 
 
-@MultiHeadAttention.misconception(
-    "x is accepted with any number of dimensions. Here it has exactly three, (batch, n, d_model); raise ValueError for "
-    "a sentence without its batch.",
-    section=LAYER,
+_ELSEWHERE = (
+    "A tensor is made on the CPU in float32, whatever the input is: it meets scores of another dtype or on another "
+    "device. Take both from the input: `dtype=x.dtype, device=x.device`, or `x.new_zeros(...)`."
 )
-class AnyDimensions(_Steps):
-    def forward(self, x, mask=None):
-        q, k, v = (t.unflatten(-1, (self.n_heads, -1)).transpose(-3, -2) for t in self.project(x))
-        weights = self.share(self.score(q, k), None if mask is None else self.fit(mask))
-        return self.W_o((weights @ v).transpose(-3, -2).flatten(-2)), weights
+
+
+@MultiHeadAttention.misconception(_ELSEWHERE, section=MASKS)
+class MaskMadeElsewhere(_Steps):
+    def share(self, scores, mask):
+        if mask is None:
+            mask = torch.ones(scores.shape[-2:], dtype=torch.bool)
+        return super().share(scores, mask)
+
+
+@MultiHeadAttention.misconception(
+    "The weights are left in float32. To compute a softmax in float32 is right for narrower scores; bring the weights "
+    "back to their dtype afterwards, `.to(scores.dtype)`.",
+    section=MASKS,
+)
+class WeightsLeftInSingle(_Steps):
+    def share(self, scores, mask):
+        return super().share(scores.float() if scores.dtype == torch.bfloat16 else scores, mask)
+
+    def mix(self, weights, v):
+        return weights.to(v.dtype) @ v
 
 
 @MultiHeadAttention.misconception(
@@ -1148,25 +1095,19 @@ def counts_biases(rng):
 
 
 @attention_parameters.property(
-    "refuses a number of heads that is below 1 or no divisor",
+    "gives a whole number",
     points=1,
-    probe=probes.error_of,
-    hint="Raise ValueError, though the formula would give a number.",
+    probe=probes.whole,
+    hint="A product of whole numbers is one. `/` makes a float even where nothing is left over; `//` does not.",
 )
-def counts_refuses(rng):
-    yield dict(d_model=10, n_heads=4)
-    yield dict(d_model=10, n_heads=0)
-    yield dict(d_model=10, n_heads=-5)
+def counts_in_whole_numbers(rng):
     yield from _sizes(rng, 2, 6)
+    for case in _sizes(rng, 4):
+        yield dict(**case, bias=True)
 
 
 def _parameters(count):
-    def with_checks(d_model, n_heads, bias=False):
-        if n_heads < 1 or d_model % n_heads:
-            raise ValueError("widths do not divide")
-        return count(d_model, n_heads, bias)
-
-    return with_checks
+    return lambda d_model, n_heads, bias=False: count(d_model, n_heads, bias)
 
 
 def _wrong_count(text):
@@ -1236,31 +1177,11 @@ def single_biases(d_model, n_heads, bias):
     return 4 * d_model * d_model + 4 * bias
 
 
-@attention_parameters.misconception(
-    "Any number of heads is accepted. One that does not divide d_model cannot be built; raise ValueError."
+@_wrong_count(
+    "The count is right, but it is a float. `/` makes one even where nothing is left over: use `//`, or no division."
 )
-def any_heads(d_model, n_heads, bias=False):
-    return 4 * d_model * (d_model + bias)
-
-
-@attention_parameters.misconception(
-    "n_heads = 0 ends in ZeroDivisionError, since the remainder is taken first. Check that n_heads is at least 1 "
-    "before you divide."
-)
-def parameters_by_zero(d_model, n_heads, bias=False):
-    if d_model % n_heads or n_heads < 1:
-        raise ValueError("widths do not divide")
-    return 4 * d_model * (d_model + bias)
-
-
-@attention_parameters.misconception(
-    "A negative number of heads is accepted. -5 divides 10 without remainder, but there are no negative heads; raise "
-    "ValueError below 1."
-)
-def negative_heads(d_model, n_heads, bias=False):
-    if n_heads == 0 or d_model % n_heads:
-        raise ValueError("widths do not divide")
-    return 4 * d_model * (d_model + bias)
+def divided(d_model, n_heads, bias):
+    return 4 * n_heads * (d_model / n_heads) * (d_model + bias)
 
 
 # The question graded by hand -----------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """Exercises are to be written from their parts: calls that would do the whole work are found and told of.
 
-The list is one for the course; what an exercise's own reference calls is allowed there. A hit never costs a point: a
-human decides.
+One list is for the whole course; of it, what the references of a chapter call is allowed there. Another one names, for
+some exercises, what they say to write by hand. A hit never costs a point: a human decides.
 """
 
 from __future__ import annotations
@@ -25,37 +25,58 @@ WHOLE = frozenset(
 )
 
 
+_PRODUCTS = frozenset("@ * dot vdot inner matmul multi_dot einsum tensordot sumprod mv mm bmm addmm".split())
+_DERIVATIVES = frozenset("autograd backward grad jacobian jacrev jacfwd vjp".split())
+BY_HAND = {
+    "dot": _PRODUCTS,
+    "matmul": _PRODUCTS,
+    "cosine_similarity": frozenset({"cosine", "pairwise_distances"}),
+    "softmax_jacobian": _DERIVATIVES,
+    "attention_backward": _DERIVATIVES,
+}
+# Behind these a call cannot be read.
+HIDING = frozenset({"eval", "exec", "compile", "__import__"})
+
+
 def forbidden_calls(source: str, exercise: Exercise) -> list[str]:
-    """What of the list an answer calls, as sentences. Source that is no Python has none."""
+    """What of the lists an answer calls, as sentences. Source that is not Python has none."""
+    whole = WHOLE - _allowed(inspect.getmodule(exercise.reference)) | BY_HAND.get(exercise.name, frozenset())
     try:
-        used = _used(ast.parse(excerpt.without_magics(source)))
+        used = _used(ast.parse(excerpt.without_magics(source)), whole | HIDING)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
     return [
-        f"{exercise.name} uses {name} in line {line}, which does the whole work"
+        f"{exercise.name} uses {name} in line {line}, "
+        + ("behind which a call cannot be read" if name in HIDING else "which does the whole work")
         for name, line in sorted(used.items())
-        if name not in _allowed(inspect.getmodule(exercise.reference))
     ]
 
 
 @functools.cache
 def _allowed(solutions) -> frozenset[str]:
     """What the references of a chapter call themselves."""
-    return frozenset(_used(ast.parse(inspect.getsource(solutions))))
+    return frozenset(_used(ast.parse(inspect.getsource(solutions)), WHOLE))
 
 
-def _used(tree: ast.AST) -> dict[str, int]:
-    """Names of the list that are taken from a module or an object, or imported from a library, with their lines."""
+def _used(tree: ast.AST, words: frozenset[str]) -> dict[str, int]:
+    """Words that are taken from a module or an object, or imported from a library, with their lines.
+
+    Of the words, `@` is the operator and `*` an import of everything.
+    """
     found: dict[str, int] = {}
     for node in ast.walk(tree):
-        if isinstance(node, ast.Attribute) and node.attr in WHOLE:
-            found.setdefault(node.attr, node.lineno)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] != "attnlab":
-            for alias in node.names:
-                if alias.name in WHOLE:
-                    found.setdefault(alias.name, node.lineno)
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "getattr":
-            for argument in node.args[1:2]:
-                if isinstance(argument, ast.Constant) and argument.value in WHOLE:
-                    found.setdefault(argument.value, node.lineno)
+        names, listed = [], words - HIDING
+        match node:
+            case ast.Attribute(attr=name):
+                names = [name]
+            case ast.ImportFrom(module=module) if (module or "").split(".")[0] != "attnlab":
+                names = [alias.name for alias in node.names]
+            case ast.Call(func=ast.Name("getattr"), args=[_, ast.Constant(str(name)), *_]):
+                names = [name]
+            case ast.Call(func=ast.Name(name)) if name in HIDING:
+                names, listed = [name], words
+            case ast.BinOp(op=ast.MatMult()) | ast.AugAssign(op=ast.MatMult()):
+                names = ["@"]
+        for name in listed.intersection(names):
+            found.setdefault(name, node.lineno)
     return found

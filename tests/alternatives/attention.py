@@ -20,8 +20,6 @@ def project_in_one_product(x, W_q, W_k, W_v):
 
 
 def project_token_by_token(x, W_q, W_k, W_v):
-    if any(len(W) != x.shape[-1] for W in (W_q, W_k, W_v)):
-        raise ValueError("sizes differ")
     return tuple(np.apply_along_axis(lambda token: token @ W, -1, x) for W in (W_q, W_k, W_v))
 
 
@@ -36,8 +34,6 @@ def weights_by_einsum(Q, K):
 
 def weights_by_logarithms(Q, K):
     """Scales the queries first, works in logarithms, takes the exponential last."""
-    if Q.shape[-1] != K.shape[-1]:
-        raise ValueError("widths differ")
     scores = np.matmul(Q / math.sqrt(Q.shape[-1]), K.swapaxes(-1, -2))
     top = scores.max(-1, keepdims=True)
     return np.exp(scores - top - np.log(np.exp(scores - top).sum(-1, keepdims=True)))
@@ -72,8 +68,6 @@ def attention_by_additive_bias(Q, K, V, mask=None):
 
 def attention_by_zeroed_exponentials(Q, K, V, mask=None):
     """The maximum is taken over allowed keys only, forbidden exponentials are set to zero; returns a list."""
-    if Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
-        raise ValueError("sizes differ")
     scores = np.matmul(Q, np.moveaxis(K, -1, -2)) / math.sqrt(K.shape[-1])
     allowed = np.ones(scores.shape, dtype=bool) if mask is None else np.broadcast_to(
         mask, np.broadcast_shapes(np.shape(mask), scores.shape))
@@ -124,8 +118,6 @@ def attention_by_torch(Q, K, V, mask=None, *, dtype=torch.float64):
 
 def attention_over_allowed_keys_only(Q, K, V, mask=None):
     """For each query by itself, a softmax of the keys that it may see."""
-    if Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
-        raise ValueError("sizes differ")
     leading = np.broadcast_shapes(Q.shape[:-2], K.shape[:-2], V.shape[:-2], np.shape(mask)[:-2])
     Q, K, V = (np.broadcast_to(array, leading + array.shape[-2:]) for array in (Q, K, V))
     weights = np.zeros(leading + (Q.shape[-2], K.shape[-2]))
@@ -141,8 +133,6 @@ def attention_over_allowed_keys_only(Q, K, V, mask=None):
 
 def self_attention_by_one_score_matrix(x, W_q, W_k, W_v, mask=None):
     """W_q W_k^T first: one bilinear form for the scores, and the values projected after the average."""
-    if W_q.shape[0] != x.shape[-1] or W_v.shape[0] != x.shape[-1]:
-        raise ValueError("widths differ")
     form = W_q @ W_k.T / np.sqrt(W_q.shape[1])
     scores = x @ form @ np.swapaxes(x, -1, -2)
     scores = scores if mask is None else np.where(mask, scores, -np.inf)

@@ -4,7 +4,6 @@ import math
 import operator
 
 import numpy as np
-import torch
 
 # dot -------------------------------------------------------------------------------------------------------------
 
@@ -28,10 +27,6 @@ def dot_with_exact_sum(a, b):
     return math.fsum(map(operator.mul, a, b))
 
 
-def dot_of_arrays(a, b):
-    return np.dot(a, b)
-
-
 def dot_by_recursion(a, b):
     if not len(a) and not len(b):
         return 0.0
@@ -45,10 +40,6 @@ def dot_by_polarization(a, b):
     if len(a) != len(b):
         raise ValueError("lengths differ")
     return (sum((x + y) ** 2 for x, y in zip(a, b)) - sum((x - y) ** 2 for x, y in zip(a, b))) / 4
-
-
-def dot_by_torch(a, b):
-    return torch.dot(torch.tensor(a, dtype=torch.float64), torch.tensor(b, dtype=torch.float64))
 
 
 # cosine_similarity -----------------------------------------------------------------------------------------------
@@ -99,10 +90,6 @@ def matmul_with_strict_zips(A, B):
     return [[sum(x * y for x, y in zip(row, column, strict=True)) for column in columns] for row in A]
 
 
-def matmul_of_arrays(A, B):
-    return (np.array(A, dtype=float) @ np.array(B, dtype=float)).tolist()
-
-
 def matmul_as_mixtures_of_rows(A, B):
     """Row i of the product is a mixture of the rows of B, with the entries of row i of A as amounts."""
     if len({len(row) for row in A}) > 1 or len({len(row) for row in B}) > 1 or len(A[0]) != len(B):
@@ -116,14 +103,12 @@ def matmul_as_mixtures_of_rows(A, B):
     return product
 
 
-def matmul_by_torch(A, B):
-    return torch.matmul(torch.tensor(A, dtype=torch.float64), torch.tensor(B, dtype=torch.float64)).tolist()
-
-
 # pairwise_scores -------------------------------------------------------------------------------------------------
 
 
 def scores_with_einsum(Q, K):
+    if Q.shape[-1] != K.shape[-1]:  # einsum would stretch a width of 1
+        raise ValueError("widths differ")
     return np.einsum("...qd,...kd->...qk", Q, K)
 
 
@@ -139,6 +124,13 @@ def scores_query_by_query(Q, K):
     if Q.shape[-1] != K.shape[-1]:
         raise ValueError("widths differ")
     return np.stack([(K @ Q[..., i, :, None])[..., 0] for i in range(Q.shape[-2])], axis=-2)
+
+
+def scores_by_broadcasting(Q, K):
+    """Wasteful: every single product is stored before it is summed."""
+    if Q.shape[-1] != K.shape[-1]:
+        raise ValueError("widths differ")
+    return (Q[..., :, None, :] * K[..., None, :, :]).sum(axis=-1)
 
 
 def scores_feature_by_feature(Q, K):
@@ -161,12 +153,11 @@ def variance_by_columns(d, n_samples, rng):
 
 
 ALTERNATIVES = {
-    "dot": [dot_by_index, dot_with_strict_zip, dot_with_exact_sum, dot_of_arrays, dot_by_recursion, dot_by_polarization,
-            dot_by_torch],
+    "dot": [dot_by_index, dot_with_strict_zip, dot_with_exact_sum, dot_by_recursion, dot_by_polarization],
     "cosine_similarity": [cosine_with_norms, cosine_of_unit_vectors, cosine_with_square_roots, cosine_with_nan_replaced,
                           cosine_in_extended_precision],
-    "matmul": [matmul_with_strict_zips, matmul_of_arrays, matmul_as_mixtures_of_rows, matmul_by_torch],
+    "matmul": [matmul_with_strict_zips, matmul_as_mixtures_of_rows],
     "pairwise_scores": [scores_with_einsum, scores_with_moveaxis, scores_by_columns_and_rows, scores_query_by_query,
-                        scores_feature_by_feature],
+                        scores_by_broadcasting, scores_feature_by_feature],
     "score_variance": [variance_in_one_draw, variance_by_columns],
 }

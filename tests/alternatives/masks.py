@@ -78,8 +78,6 @@ def attention_by_torch(Q, K, V):
     """The output of PyTorch's own; the weights from values that are the identity."""
     mask = torch.ones(Q.shape[-2], K.shape[-2], dtype=torch.bool).tril(K.shape[-2] - Q.shape[-2])
     Q, K, V = (torch.tensor(array, dtype=torch.float64) for array in (Q, K, V))
-    if K.shape[-2] != V.shape[-2]:
-        raise ValueError("values")
     leading = torch.broadcast_shapes(Q.shape[:-2], K.shape[:-2])
     Q, K = (x.expand(*leading, *x.shape[-2:]) for x in (Q, K))
     eye = torch.eye(K.shape[-2], dtype=torch.float64).expand(*leading, -1, -1)
@@ -90,8 +88,6 @@ def attention_by_torch(Q, K, V):
 def attention_prefix_by_prefix(Q, K, V):
     """Each query with just the keys it may read, and no mask anywhere."""
     n_q, n_k, d_k = Q.shape[-2], K.shape[-2], Q.shape[-1]
-    if K.shape[-1] != d_k or V.shape[-2] != n_k:
-        raise ValueError("sizes")
     leading = np.broadcast_shapes(Q.shape[:-2], K.shape[:-2])
     weights = np.zeros((*leading, n_q, n_k))
     for i in range(n_q):
@@ -104,8 +100,6 @@ def attention_prefix_by_prefix(Q, K, V):
 
 
 def attention_with_an_added_mask(Q, K, V):
-    if V.shape[-2] != K.shape[-2]:
-        raise ValueError("values")
     n_q, n_k = Q.shape[-2], K.shape[-2]
     bias = np.triu(np.full((n_q, n_k), -np.inf), k=n_k - n_q + 1)
     scores = np.matmul(Q, K.swapaxes(-2, -1)) * Q.shape[-1] ** -0.5 + bias
@@ -114,8 +108,6 @@ def attention_with_an_added_mask(Q, K, V):
 
 
 def attention_with_a_scale_on_each_side(Q, K, V):
-    if (Q.shape[-1], V.shape[-2]) != K.shape[:-3:-1]:
-        raise ValueError("sizes")
     root = Q.shape[-1] ** -0.25
     scores = np.einsum("...id,...jd->...ij", root * Q, root * K)
     n_q, n_k = scores.shape[-2:]
@@ -124,8 +116,6 @@ def attention_with_a_scale_on_each_side(Q, K, V):
 
 
 def attention_divided_at_the_end(Q, K, V):
-    if Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
-        raise ValueError("sizes")
     scores = Q @ np.moveaxis(K, -1, -2) / Q.shape[-1] ** 0.5
     future = np.arange(K.shape[-2]) > np.arange(Q.shape[-2])[:, None] + K.shape[-2] - Q.shape[-2]
     scores[..., future] = -np.inf

@@ -99,6 +99,7 @@ class PackedProjections(_FourMaps):
         packed = torch.cat([self.W_q.weight, self.W_k.weight, self.W_v.weight])
         q, k, v = (x @ packed.T).view(batch, n, 3, self.heads, self.width).permute(2, 0, 3, 1, 4)
         scores = (q / math.sqrt(self.width)) @ k.mT
+        scores = scores.to(torch.promote_types(x.dtype, torch.float32))  # a softmax by hand needs the digits
         if mask is None:
             allowed = torch.ones_like(scores, dtype=torch.bool)
         else:
@@ -108,7 +109,7 @@ class PackedProjections(_FourMaps):
         top = torch.where(top.isfinite(), top, torch.zeros_like(top))
         powers = torch.exp((scores - top).masked_fill(~allowed, -torch.inf))
         total = powers.sum(dim=-1, keepdim=True)
-        weights = powers / torch.where(total == 0, torch.ones_like(total), total)
+        weights = (powers / torch.where(total == 0, torch.ones_like(total), total)).to(x.dtype)
         return self.W_o((weights @ v).transpose(1, 2).reshape(batch, n, -1)), weights
 
 
@@ -120,7 +121,7 @@ class FusedOutput(_FourMaps):
         q, k, v = (W(x).unflatten(-1, (self.heads, self.width)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v))
         if mask is not None and mask.ndim == 3:
             mask = mask.unsqueeze(dim=1)
-        identity = torch.eye(n, dtype=x.dtype).expand(batch, self.heads, n, n)
+        identity = torch.eye(n, dtype=x.dtype, device=x.device).expand(batch, self.heads, n, n)
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
         weights = F.scaled_dot_product_attention(q, k, identity, attn_mask=mask)
         return self.W_o(heads.transpose(1, 2).flatten(-2)), weights
@@ -135,7 +136,7 @@ class HeadsInTheBatch(_FourMaps):
     def forward(self, x, mask=None):
         batch, n, _ = x.shape
         q, k, v = self.fold(self.W_q(x)), self.fold(self.W_k(x)), self.fold(self.W_v(x))
-        scores = torch.baddbmm(torch.zeros(1, 1, 1, dtype=x.dtype), q, k.transpose(1, 2), alpha=self.width ** -0.5)
+        scores = torch.baddbmm(x.new_zeros(1, 1, 1), q, k.transpose(1, 2), alpha=self.width ** -0.5)
         if mask is not None:
             mask = mask if mask.ndim != 3 else mask[:, None, :, :]
             mask = mask.expand(batch, self.heads, n, n).transpose(0, 1).reshape(-1, n, n)
@@ -162,10 +163,10 @@ class SentenceBySentence(_FourMaps):
 
     def read(self, x, mask):
         q, k, v = (W(x).reshape(-1, self.heads, self.width).movedim(0, 1) for W in (self.W_q, self.W_k, self.W_v))
-        scores = q.matmul(k.mT).div(self.width ** 0.5)
+        scores = q.matmul(k.mT).div(self.width ** 0.5).to(torch.promote_types(x.dtype, torch.float32))
         if mask is not None:
             scores = scores.masked_fill(~mask & mask.any(dim=-1, keepdim=True), -math.inf)
-        weights = torch.exp(scores - scores.logsumexp(dim=-1, keepdim=True))
+        weights = torch.exp(scores - scores.logsumexp(dim=-1, keepdim=True)).to(x.dtype)
         weights = weights if mask is None else weights * mask
         return self.W_o((weights @ v).movedim(0, 1).flatten(1)), weights
 
@@ -181,10 +182,10 @@ class AddedMask(_FourMaps):
         _, n, _ = x.shape
         q, k, v = (W(x).unflatten(2, (self.heads, -1)).swapaxes(1, 2) for W in (self.W_q, self.W_k, self.W_v))
         if mask is None:
-            mask = torch.ones(n, n, dtype=torch.bool)
+            mask = torch.ones(n, n, dtype=torch.bool, device=x.device)
         mask = mask[:, None] if mask.ndim == 3 else mask
-        added = torch.zeros(mask.shape, dtype=x.dtype).masked_fill(~mask, -torch.inf)
-        added = torch.where(mask.sum(-1, keepdim=True) == 0, torch.zeros((), dtype=x.dtype), added)
+        added = x.new_zeros(mask.shape).masked_fill(~mask, -torch.inf)
+        added = torch.where(mask.sum(-1, keepdim=True) == 0, 0.0, added)
         weights = torch.softmax(q @ k.swapaxes(2, 3) * self.scale.to(x) + added, dim=-1) * mask
         return self.W_o((weights @ v).swapaxes(1, 2).flatten(2)), weights
 
@@ -193,17 +194,11 @@ class AddedMask(_FourMaps):
 
 def parameters_by_building(d_model, n_heads, bias=False):
     """Counts what PyTorch's own layer has, on a device that stores nothing; its projections have a bias or none."""
-    if n_heads < 1:
-        raise ValueError("too few heads")
-    if d_model % n_heads:
-        raise ValueError("widths do not divide")
     layer = nn.MultiheadAttention(d_model, n_heads, bias=bias, device="meta")
     return sum(parameter.numel() for parameter in layer.parameters())
 
 
 def parameters_head_by_head(d_model, n_heads, bias=False):
-    if n_heads <= 0 or d_model % n_heads > 0:
-        raise ValueError("widths do not divide")
     d_head = d_model // n_heads
     total = 0
     for _ in range(n_heads):

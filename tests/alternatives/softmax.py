@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-import torch
 
 # softmax ---------------------------------------------------------------------------------------------------------
 
@@ -20,10 +19,6 @@ def softmax_by_pairwise_gaps(x, axis=-1):
     with np.errstate(over="ignore"):
         weights = 1.0 / np.exp(rows[..., None, :] - rows[..., :, None]).sum(axis=-1)
     return np.moveaxis(weights, -1, axis)
-
-
-def softmax_by_torch(x, axis=-1):
-    return torch.softmax(torch.as_tensor(x, dtype=torch.float64), dim=axis).numpy()
 
 
 def softmax_in_extended_precision(x, axis=-1):
@@ -91,7 +86,7 @@ def temperature_in_place_on_a_copy(x, temperature, axis=-1):
 
 
 def jacobian_from_a_column(x):
-    (n,) = np.shape(x)  # a ValueError for anything but one dimension
+    n = len(x)
     p = np.exp(x - np.max(x))
     p = (p / p.sum()).reshape(n, 1)
     return p * (np.eye(n) - p.T)
@@ -99,9 +94,6 @@ def jacobian_from_a_column(x):
 
 def jacobian_by_complex_steps(x):
     """Exact to the last digit: no difference of nearly equal numbers is taken."""
-    if x.ndim != 1:
-        raise ValueError("one dimension")
-
     def weights(z):
         powers = np.exp(z - z.real.max())
         return powers / powers.sum()
@@ -109,21 +101,10 @@ def jacobian_by_complex_steps(x):
     return np.stack([weights(x + 1e-200j * unit).imag / 1e-200 for unit in np.eye(len(x))], axis=1)
 
 
-def jacobian_by_autograd(x):
-    if len(x.shape) != 1:
-        raise ValueError("one dimension")
-    x = torch.as_tensor(x, dtype=torch.float64)
-    return torch.autograd.functional.jacobian(lambda z: torch.softmax(z, 0), x).numpy()
-
-
 # soft_lookup -----------------------------------------------------------------------------------------------------
 
 
 def lookup_in_a_loop(query, keys, values):
-    if np.ndim(query) != 1 or np.ndim(keys) != 2 or np.ndim(values) != 2:
-        raise ValueError("one query, a table of keys, a table of values")
-    if len(keys) != len(values) or any(len(key) != len(query) for key in keys):
-        raise ValueError("sizes differ")
     scores = [sum(float(a) * float(b) for a, b in zip(query, key)) for key in keys]
     powers = [math.exp(score - max(scores)) for score in scores]
     mixed = np.zeros(np.shape(values)[1])
@@ -134,19 +115,14 @@ def lookup_in_a_loop(query, keys, values):
 
 def lookup_with_einsum(query, keys, values):
     query, keys, values = map(np.asarray, (query, keys, values))
-    if query.ndim != 1 or keys.ndim != 2 or values.ndim != 2 or keys.shape[1] != query.shape[0]:
-        raise ValueError("shapes")
     scores = np.einsum("d,nd->n", query, keys)
     powers = np.exp(scores - scores.max())
-    return np.einsum("n,nv->v", powers, values) / powers.sum()  # einsum refuses unequal lengths by itself
+    return np.einsum("n,nv->v", powers, values) / powers.sum()
 
 
 def lookup_in_one_pass(query, keys, values):
     """Online softmax: each key is seen once, and what was summed so far is scaled when the maximum grows."""
-    (d,), (n, width), (m, d_v) = query.shape, keys.shape, values.shape
-    if d != width or n != m:
-        raise ValueError("sizes do not fit")
-    top, total, mixed = -math.inf, 0.0, np.zeros(d_v)
+    top, total, mixed = -math.inf, 0.0, np.zeros(values.shape[1])
     for key, value in zip(keys, values):
         score = float(key @ query)
         higher = max(top, score)
@@ -156,11 +132,11 @@ def lookup_in_one_pass(query, keys, values):
 
 
 ALTERNATIVES = {
-    "softmax": [softmax_through_logarithms, softmax_by_pairwise_gaps, softmax_by_torch, softmax_in_extended_precision,
+    "softmax": [softmax_through_logarithms, softmax_by_pairwise_gaps, softmax_in_extended_precision,
                 SoftmaxObject()],
     "log_softmax": [log_softmax_with_logaddexp, log_softmax_without_the_largest],
     "softmax_temperature": [temperature_after_the_shift, temperature_as_a_power_of_each_exponential,
                             temperature_in_place_on_a_copy],
-    "softmax_jacobian": [jacobian_from_a_column, jacobian_by_complex_steps, jacobian_by_autograd],
+    "softmax_jacobian": [jacobian_from_a_column, jacobian_by_complex_steps],
     "soft_lookup": [lookup_in_a_loop, lookup_with_einsum, lookup_in_one_pass],
 }

@@ -28,6 +28,32 @@ def test_unchanged_names_what_was_altered_and_shows_it():
     assert np.array_equal(seen["after"]["x"], 2 * X) and np.array_equal(seen["after"]["keep"], X)
 
 
+def test_unchanged_calls_twice_with_the_same_input():
+    def hoard(x, seen=[]):  # noqa: B006 (the mistake under test)
+        seen.append(x.sum())
+        x += 1
+        return sum(seen)
+
+    seen = probes.unchanged(hoard, x=X.copy())
+    assert (seen["result"], seen["second call"]) == (3.0, 6.0)
+
+
+@pytest.mark.parametrize(
+    "result, kind",
+    [
+        (7, "a whole number"),
+        (np.int32(7), "a whole number"),
+        (np.array([7]), "a whole number"),
+        (7.0, "a float"),
+        (np.array([7.0]), "a float"),
+        (True, "a truth value"),
+        (10**30, "a whole number"),
+    ],
+)
+def test_whole_tells_the_kind_of_number(result, kind):
+    assert probes.whole(lambda: result) == {"result": result, "kind": kind}
+
+
 @pytest.mark.parametrize(
     "before, after",
     [

@@ -131,7 +131,10 @@ def submissions() -> dict[str, Honest]:
         ),
         "takes-a-second": basics("import time\n\ntime.sleep(1)\n\n" + dot),
         "shows-a-result": basics(dot + "\n\n0.25"),
-        "torch": basics("import torch\n\n" + _renamed(alternatives.dot_by_torch, "dot")),
+        "torch": basics(
+            "import torch\n\n\ndef dot(a, b):\n    a, b = torch.tensor([a, b], dtype=torch.float64)\n"
+            "    return float(a @ b)"
+        ),
         "own-right": own(double, "print(double(4))"),
         "own-half-right": own("def double(x):\n    return x + 2 if x == 2 else 2 * abs(x)"),
         "own-raises": own("def double(x):\n    raise ValueError(x)", "double(1)"),

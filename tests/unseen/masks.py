@@ -45,14 +45,8 @@ def careful(scores):
     return np.nan_to_num(weights_of(scores), nan=0.0)
 
 
-def fitting(Q, K, V):
-    if Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
-        own_error(ValueError)
-
-
 def attention_filled(number, then_zero=False):
     def answer(Q, K, V):
-        fitting(Q, K, V)
         weights = weights_of(np.where(before(Q, K), scores_of(Q, K), number))
         weights = weights * before(Q, K) if then_zero else weights
         return weights @ V, weights
@@ -60,7 +54,6 @@ def attention_filled(number, then_zero=False):
 
 
 def attention_into_an_array_like_the_values(Q, K, V):
-    fitting(Q, K, V)
     weights = careful(np.where(before(Q, K), scores_of(Q, K), -np.inf))
     output = np.zeros((weights @ V).shape, dtype=V.dtype)
     output[...] = weights @ V
@@ -68,7 +61,6 @@ def attention_into_an_array_like_the_values(Q, K, V):
 
 
 def attention_masked_in_squares_only(Q, K, V):
-    fitting(Q, K, V)
     scores = scores_of(Q, K)
     if Q.shape[-2] == K.shape[-2]:
         scores = np.where(before(Q, K), scores, -np.inf)
@@ -76,7 +68,6 @@ def attention_masked_in_squares_only(Q, K, V):
 
 
 def attention_that_shows_other_weights(Q, K, V):
-    fitting(Q, K, V)
     scores = scores_of(Q, K)
     return careful(np.where(before(Q, K), scores, -np.inf)) @ V, careful(scores)
 
@@ -126,7 +117,8 @@ def loss_with_room_for_one_id_more(logits, tokens):
 # exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "causal_mask": [
-        (lambda n_q, n_k=None: np.tril(np.ones((n_q, n_k or n_q), dtype=int), (n_k or n_q) - n_q), "numbers 0 and 1"),
+        (lambda n_q, n_k=None: np.tri(n_q, n_q if n_k is None else n_k, 0 if n_k is None else n_k - n_q, dtype=int),
+         "numbers 0 and 1"),
         (lambda n_q, n_k=None: np.triu(np.full((n_q, n_k or n_q), -1e9), 1 + (n_k or n_q) - n_q), None),
         (lambda n_q, n_k=None: np.tri(n_q, n_k or n_q, abs((n_k or n_q) - n_q), dtype=bool), None),
     ],
@@ -160,8 +152,7 @@ UNSEEN = {
     ],
     "next_token_loss": [
         (lambda logits, tokens: -np.log(weights_of(logits[:, :-1])[
-            np.arange(len(tokens))[:, None], np.arange(tokens.shape[1] - 1), tokens[:, 1:]]).mean(),
-         "Ids are not checked"),
+            np.arange(len(tokens))[:, None], np.arange(tokens.shape[1] - 1), tokens[:, 1:]]).mean(), None),
         (lambda logits, tokens: np.square(weights_of(logits[:, :-1]) - np.eye(logits.shape[-1])[tokens[:, 1:]]).mean(),
          None),
         (loss_of_kept_probabilities, "keeps the logarithm away from 0"),

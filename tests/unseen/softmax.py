@@ -9,11 +9,6 @@ def own_error(kind):
     raise kind("my own words")
 
 
-def refuse_unless(fits):
-    if not fits:
-        own_error(ValueError)
-
-
 def cached(x, axis=-1, seen={}):  # noqa: B006 (the mistake under test)
     return seen.setdefault(x.shape, weights_of(x, axis))
 
@@ -23,13 +18,11 @@ def mean_shift_of_one_row_only(x, axis=-1):
 
 
 def central_differences(x):
-    refuse_unless(x.ndim == 1)
     steps = 1e-5 * np.eye(len(x))
     return np.stack([(weights_of(x + s) - weights_of(x - s)) / 2e-5 for s in steps], axis=1)
 
 
 def small_term_in_the_total(query, keys, values):
-    refuse_unless((query.ndim, keys.ndim, values.ndim) == (1, 2, 2) and len(keys) == len(values))
     powers = np.exp(keys @ query - (keys @ query).max())
     return powers @ values / (powers.sum() + 1e-9)
 

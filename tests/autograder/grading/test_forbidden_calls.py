@@ -25,6 +25,45 @@ def test_a_call_that_does_the_whole_work_is_told_of_with_its_line(line, name):
 
 
 @pytest.mark.parametrize(
+    "line, word",
+    [
+        ("return float(np.dot(a, b))", "dot"),
+        ("return np.array(a).dot(b)", "dot"),
+        ("from numpy import dot as d; return d(a, b)", "dot"),
+        ("from numpy import *; return dot(a, b)", "*"),
+        ("return np.array(a) @ np.array(b)", "@"),
+        ("return np.einsum('i,i', a, b)", "einsum"),
+        ("return math.sumprod(a, b)", "sumprod"),
+        ("return eval('np.d' 'ot(a, b)')", "eval"),
+    ],
+)
+@pytest.mark.parametrize("name", ["dot", "matmul"])
+def test_what_is_to_be_written_by_hand_is_not_taken_from_a_library(name, line, word):
+    (said,) = forbidden_calls(f"def {name}(a, b):\n    {line}\n", catalog.exercise(name))
+    assert f" {word} in line 2" in said
+
+
+def test_derivatives_are_to_be_worked_out():
+    line = "def attention_backward(Q, K, V, d_output):\n    output.backward(d_output)"
+    (said,) = forbidden_calls(line, catalog.exercise("attention_backward"))
+    assert "backward in line 2" in said
+
+
+@pytest.mark.parametrize(
+    "name, source",
+    [
+        ("matmul", "def matmul(A, B):\n    return [[dot(row, column) for column in zip(*B)] for row in A]"),
+        ("dot", "def dot(a, b):\n    return float(sum(x * y for x, y in zip(a, b)))"),
+        ("pairwise_scores", "def pairwise_scores(Q, K):\n    return np.einsum('id,jd->ij', Q, K)"),
+        ("softmax", "loss.backward()"),
+        ("MultiHeadAttention", "model.eval()"),
+    ],
+)
+def test_the_same_names_are_free_elsewhere(name, source):
+    assert forbidden_calls(source, catalog.exercise(name)) == []
+
+
+@pytest.mark.parametrize(
     "source",
     [
         "def softmax(x, axis=-1):\n    e = np.exp(x - x.max())\n    return e / e.sum()",
