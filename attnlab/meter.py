@@ -65,6 +65,7 @@ class Meter(TorchDispatchMode):
         super().__init__()
         self.numbers = self.bytes = self.work = 0
         self._held: dict[int, tuple[StorageWeakRef, int, int]] = {}
+        self._sums = (0, 0)  # of what is held, and of what has gone since it was last looked over
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
@@ -81,11 +82,13 @@ class Meter(TorchDispatchMode):
         storage = value.untyped_storage()
         if storage._cdata in old or storage._cdata in self._held:
             return
-        self._held = {key: kept for key, kept in self._held.items() if not kept[0].expired()}
         size = storage.nbytes()
         self._held[storage._cdata] = (StorageWeakRef(storage), size // value.element_size(), size)
-        self.numbers = max(self.numbers, sum(kept[1] for kept in self._held.values()))
-        self.bytes = max(self.bytes, sum(kept[2] for kept in self._held.values()))
+        self._sums = (self._sums[0] + size // value.element_size(), self._sums[1] + size)
+        if self._sums[0] > self.numbers or self._sums[1] > self.bytes:  # perhaps the most so far: look over all
+            self._held = {key: kept for key, kept in self._held.items() if not kept[0].expired()}
+            self._sums = tuple(sum(kept[i] for kept in self._held.values()) for i in (1, 2))
+            self.numbers, self.bytes = max(self.numbers, self._sums[0]), max(self.bytes, self._sums[1])
 
 
 def _work(name: str, given: list[torch.Tensor], made: list[torch.Tensor]) -> int:

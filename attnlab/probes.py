@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import ctypes
+import inspect
 import re
 import threading
 import time
@@ -31,7 +32,6 @@ PHRASES = {
     "second call": "Called a second time on the same input, it gave another result",
     "form": "It is {got} where {expected} was asked for",
     "kind": "It came as {got} where {expected} was asked for",
-    "elsewhere": "In bfloat16 and on another device than the CPU it gave {got} where {expected} was to come",
     "in_time": "It took too long on large arrays",
     "sample": "It gave other numbers than expected on large arrays",
     "repeats": "Equal seeds of `rng` gave different results",
@@ -44,7 +44,8 @@ PHRASES = {
     "frequencies": "The tokens are drawn with other probabilities than they should be",
     "agrees": "With a cache it wrote something else than without, from the same random numbers",
     "again": "Called again it wrote something else: something was left of the call before",
-    "fed_again": "With a cache, tokens that were read before were fed again",
+    "fed": "With a cache it fed {got} tokens to the model; {expected} are enough, each of them once",
+    "device": "Its inputs lay on another device than the CPU (`{expected}`), and its result did not",
     "kept heads": "The cache was given another number of key/value heads than there are",
     "caches": "Each call of the model should get one cache for each block, the same ones from call to call",
 }
@@ -107,13 +108,13 @@ def discreet_phrase(part: str) -> str | None:
     if part.startswith("step "):
         return "One of several calls after one another did not do what it should"
     words = {
+        "fed": "With a cache, tokens were fed that need not be",
         "changed": "It altered its input",
         "about": "It came out too far from what it should be",
         "raises": "It accepted what it should refuse, or refused what it should accept",
         "parameters": "Its parameters are not those that are asked for",
         "form": "It is not made of plain lists",
         "kind": "It did not come as a whole number",
-        "elsewhere": "It fails in bfloat16 and on another device than the CPU",
     }
     return words.get(part) or ("A gradient is not right" if part.startswith("gradient") else PHRASES.get(part))
 
@@ -503,15 +504,16 @@ def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=True, tem
     """What `f(model, ids, ...)` writes with a model that is known, and how it goes about it.
 
     The model is `attnlab.stand_ins.Oracle`. With a seed, drawn text is compared with and without a cache, since which
-    tokens are drawn depends on PyTorch's random streams; without one, the text itself is the result. Called twice: the
-    second time nothing may be left of the first.
+    tokens are drawn depends on PyTorch's random streams; without one, the text itself is the result. Called twice with
+    one model: the second time nothing may be left of the first, neither in the function nor on the model.
     """
     import torch
 
     from attnlab.stand_ins import Oracle
 
-    def text(use_cache, later=0):
-        model = Oracle(vocab_size, n_blocks)
+    def text(use_cache, later=0, model=None):
+        model = model or Oracle(vocab_size, n_blocks)
+        model.fed, model.given = [], []
         chosen = (
             {}
             if seed is None
@@ -522,10 +524,10 @@ def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=True, tem
             raise Unfit(f"the result should be ids in one tensor (batch, n); {_shape_of(result)} came")
         return model, result
 
-    _, first = text(use_cache)
-    model, result = text(use_cache)
+    model, first = text(use_cache)
+    model, result = text(use_cache, model=model)
     seen = {
-        "fed_again": use_cache and sum(model.fed) > ids.shape[1] + max_new_tokens,
+        "fed": sum(model.fed) if use_cache else None,
         "caches": not use_cache
         or all(len(set(given)) == n_blocks and given == model.given[0] for given in model.given)
         and bool(model.given),
@@ -556,49 +558,6 @@ def lands_in(f, *, seed, regions, **inputs):
         return {"about": "the same number with every rng"}
     number = float(value)
     return {"about": next((name for name, (low, high) in regions.items() if low <= number <= high), number)}
-
-
-def placed(f, **inputs):
-    """The result, and the dtypes and shapes of what comes for the same in bfloat16 on another device.
-
-    That device is PyTorch's `meta`, which has shapes and no numbers. Code that asks for numbers (`if mask.any():`)
-    works on a GPU and not there: it is asked on the CPU, and what it makes without naming a device is made on `meta`.
-    """
-    import torch
-
-    if isinstance(f, Built):
-        f, _ = f.make(inputs.pop("init"), inputs.pop("weights", {}))
-    result = codec.copied(f(**copy.deepcopy(inputs)))
-    try:
-        there = _narrow(f, inputs, "meta")
-    except Exception as error:
-        asks_for_numbers = any(words in str(error) for words in ("meta tensor", "data-independent"))
-        there = type(error).__name__
-        if asks_for_numbers:
-            with torch.device("meta"):
-                try:
-                    there = _narrow(f, inputs, "cpu")
-                except Exception as error:
-                    there = type(error).__name__
-    return {"result": result, "elsewhere": there}
-
-
-def _narrow(f, inputs: dict, device: str) -> str:
-    """The dtypes and shapes of what `f` gives in bfloat16 on that device."""
-    import torch
-
-    def moved(value):
-        if not isinstance(value, (torch.Tensor, torch.nn.Module)):
-            return value
-        floats = isinstance(value, torch.nn.Module) or value.is_floating_point()
-        return value.to(device, torch.bfloat16) if floats else value.to(device)
-
-    results = moved(copy.deepcopy(f))(**{name: moved(value) for name, value in inputs.items()})
-    results = results if isinstance(results, (tuple, list)) else [results]
-    return ", ".join(
-        _shape_of(result).removeprefix("torch.") + (f" on {result.device}" if result.device.type != device else "")
-        for result in results
-    )
 
 
 PHRASES["steady"] = "Called again on the same input, it gave another result"
@@ -678,3 +637,56 @@ def with_stand_in(f, inputs: dict):
 
     inputs = dict(inputs)
     return functools.partial(f, feature_map=FEATURE_MAPS[inputs.pop("feature_map")]), inputs
+
+
+def elsewhere(f, *, probe="call", **inputs):
+    """What another probe sees of `f` if all inputs, and a module's parameters, lie on another device than the CPU
+    whenever it is called; and the devices that its results lay on. See `attnlab.elsewhere`."""
+    import functools
+
+    import torch
+    from torch.utils._pytree import tree_iter
+
+    from attnlab.elsewhere import Elsewhere, back, moved
+
+    devices = set()
+
+    def there(run):
+        @functools.wraps(run)
+        def called(*args, **given):
+            with torch.no_grad(), Elsewhere():
+                result = run(*moved(args), **moved(given))
+                devices.update(leaf.device.type for leaf in tree_iter(result) if isinstance(leaf, torch.Tensor))
+                return back(result)
+
+        return called
+
+    class There:
+        """An object whose methods are called there."""
+
+        def __init__(self, made):
+            self._made = moved(made) if isinstance(made, torch.nn.Module) else made
+
+        def __getattr__(self, name):
+            value = getattr(self._made, name)
+            return there(value) if inspect.ismethod(value) else value
+
+        def __call__(self, **given):
+            return there(self._made)(**given)
+
+        def __len__(self):
+            return len(self._made)
+
+    class BuiltThere(Built):
+        def make(self, init, weights):
+            made, named = super().make(init, weights)
+            return There(made), named
+
+    if not isinstance(f, Built):
+        asked = there(f)
+    elif probe == "steps":
+        asked = Built(lambda **init: There(f.cls(**init)))
+    else:
+        asked = BuiltThere(f.cls)
+    seen = globals()[probe](asked, **inputs)
+    return {**seen, "device": ", ".join(sorted(devices))}

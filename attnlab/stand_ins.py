@@ -61,14 +61,15 @@ class Oracle(nn.Module):
             read = [cache.append(row, row.clone())[0][:, 0, :, 0] for cache in caches]
             past = torch.stack(read).sum(0) / max(1, len(self.blocks))
         past = past.double()
-        places = torch.arange(1, past.shape[1] + 1, dtype=torch.float64)
+        places = torch.arange(1, past.shape[1] + 1, dtype=torch.float64, device=past.device)
         story = (past * places.sqrt()).cumsum(-1)[:, -ids.shape[1] :]
-        tokens = torch.arange(self.vocab_size, dtype=torch.float64)
+        tokens = torch.arange(self.vocab_size, dtype=torch.float64, device=past.device)
         return (4 * torch.sin(story[..., None] * (1 + tokens.sqrt()) + tokens)).float()
 
 
-# Feature maps by name, all of them positive. One of them changes the width, and none is linear.
+# Feature maps by name; only the first may be 0. One of them changes the width, and none is linear.
 FEATURE_MAPS = {
+    "relu(x)": torch.relu,
     "elu(x) + 1": lambda x: F.elu(x) + 1,
     "exp(x)": torch.exp,
     "x * x + 0.1": lambda x: x * x + 0.1,

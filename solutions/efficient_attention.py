@@ -34,7 +34,8 @@ def tiled_attention(
 ) -> torch.Tensor:
     """Exact attention from tiles of at most block_size x block_size scores, (..., n_q, d_v).
 
-    With `causal` the last query sees every key; a query that may see none brings home zeros.
+    With `causal` the last query sees every key; a query that may see none brings home zeros. What is summed up over
+    tiles is float32 where Q is narrower.
     """
     if Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
         raise ValueError(f"Q {tuple(Q.shape)}, K {tuple(K.shape)} and V {tuple(V.shape)} do not fit")
@@ -42,17 +43,18 @@ def tiled_attention(
         raise ValueError(f"block_size must be at least 1, got {block_size}")
     n_q, n_k = Q.shape[-2], K.shape[-2]
     leading = torch.broadcast_shapes(Q.shape[:-2], K.shape[:-2], V.shape[:-2])
+    wide = torch.promote_types(Q.dtype, torch.float32)
     finished = [Q.new_zeros(*leading, 0, V.shape[-1])]
     for first in range(0, n_q, block_size):
-        rows = Q[..., first : first + block_size, :] / math.sqrt(Q.shape[-1])
+        rows = Q[..., first : first + block_size, :].to(wide) / math.sqrt(Q.shape[-1])
         place = torch.arange(first, first + rows.shape[-2], device=Q.device)[:, None] + n_k - n_q
-        maximum = Q.new_full((*leading, rows.shape[-2], 1), -math.inf)
+        maximum = rows.new_full((*leading, rows.shape[-2], 1), -math.inf)
         total = torch.zeros_like(maximum)
-        gathered = Q.new_zeros(*leading, rows.shape[-2], V.shape[-1])
+        gathered = rows.new_zeros(*leading, rows.shape[-2], V.shape[-1])
         for start in range(0, n_k, block_size):
             if causal and start > place[-1]:
                 break  # all further tiles are hidden: about half of them are never made
-            tile = rows @ K[..., start : start + block_size, :].mT
+            tile = rows @ K[..., start : start + block_size, :].to(wide).mT
             if causal:
                 keys = torch.arange(start, start + tile.shape[-1], device=Q.device)
                 tile = tile.masked_fill(keys > place, -math.inf)
@@ -61,9 +63,9 @@ def tiled_attention(
             level = top.masked_fill(top == -math.inf, 0.0)  # nothing seen yet: all powers are 0 and none is nan
             powers, shrink = torch.exp(tile - level), torch.exp(maximum - level)
             total = total * shrink + powers.sum(dim=-1, keepdim=True)
-            gathered = gathered * shrink + powers @ V[..., start : start + block_size, :]
+            gathered = gathered * shrink + powers @ V[..., start : start + block_size, :].to(wide)
             maximum = top
-        finished.append(gathered / total.masked_fill(total == 0, 1.0))
+        finished.append((gathered / total.masked_fill(total == 0, 1.0)).to(Q.dtype))
     return torch.cat(finished, dim=-2)
 
 

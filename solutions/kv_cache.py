@@ -76,7 +76,8 @@ class GroupedQueryAttention(nn.Module):
         scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
         # Row i of the new tokens stands at position past + i, and every key up to there is its past.
         later = torch.arange(k.shape[2], device=x.device) > positions[:, None]
-        weights = scores.masked_fill(later, -math.inf).softmax(dim=-1)
+        wide = torch.promote_types(scores.dtype, torch.float32)
+        weights = scores.masked_fill(later, -math.inf).softmax(dim=-1, dtype=wide).to(v.dtype)
         return self.W_o(merge_heads(weights @ v))
 
 

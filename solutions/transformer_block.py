@@ -16,20 +16,22 @@ from solutions.multi_head import MultiHeadAttention
 
 
 def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
-    """Mean 0 and biased variance 1 along the last axis, then scaled and shifted."""
+    """Mean 0 and biased variance 1 along the last axis, then scaled and shifted; narrow numbers in float32."""
     if not x.shape[-1:] == weight.shape == bias.shape:
         raise ValueError(f"x {tuple(x.shape)} does not fit weight {tuple(weight.shape)}, bias {tuple(bias.shape)}")
-    centred = x - x.mean(dim=-1, keepdim=True)
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))  # in float16 a square overflows from 256 on
+    centred = wide - wide.mean(dim=-1, keepdim=True)
     spread = torch.sqrt(centred.square().mean(dim=-1, keepdim=True) + eps)
-    return centred / spread * weight + bias
+    return (centred / spread * weight + bias).to(x.dtype)
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
-    """Root mean square 1 along the last axis, then scaled."""
+    """Root mean square 1 along the last axis, then scaled; narrow numbers in float32."""
     if x.shape[-1:] != weight.shape:
         raise ValueError(f"x {tuple(x.shape)} does not fit weight {tuple(weight.shape)}")
-    mean_square = x.square().mean(dim=-1, keepdim=True)
-    return x * torch.rsqrt(mean_square + eps) * weight
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    mean_square = wide.square().mean(dim=-1, keepdim=True)
+    return (wide * torch.rsqrt(mean_square + eps) * weight).to(x.dtype)
 
 
 class LayerNorm(nn.Module):

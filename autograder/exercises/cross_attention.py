@@ -170,20 +170,19 @@ def perturbed(rng):
 @CrossAttention.property(
     "works in the precision and on the device of its inputs",
     points=1,
-    probe=probes.placed,
-    rtol=1e-5,
-    atol=1e-6,
+    probe=probes.elsewhere,
+    rtol=0.1,
+    atol=0.1,
     hint="Make each new tensor like those you have: `x_q.new_zeros(...)`, `torch.zeros_like(...)`, or with "
     "`dtype=x_q.dtype, device=x_q.device`.",
 )
 def placed(rng):
-    single = torch.float32
-    for mask in (None, _mask("11111", "11010")):
+    for mask, dtype in ((None, torch.float32), (_mask("11111", "11010"), torch.float32), (None, torch.bfloat16)):
         yield dict(
             init=dict(d_model=4, n_heads=2),
-            weights=projections(rng, 4, dtype=single),
-            x_q=normal(rng, 2, 3, 4, dtype=single),
-            x_kv=normal(rng, 2, 5, 4, dtype=single),
+            weights=projections(rng, 4, dtype=dtype),
+            x_q=normal(rng, 2, 3, 4, dtype=dtype),
+            x_kv=normal(rng, 2, 5, 4, dtype=dtype),
             kv_mask=mask,
         )
 

@@ -4,6 +4,8 @@ The models are small, seven words and eight numbers each, and their heads are fo
 pair only, and one pair turns alike whatever the base.
 """
 
+import math
+
 import numpy as np
 import torch
 from torch import nn
@@ -95,6 +97,9 @@ def forward(rng):
 def settings(rng):
     yield dict(**_model(rng, 1, 5, base=7.0, n_layers=1))
     yield dict(**_model(rng, 1, 4, eps=0.3, n_layers=1))
+    faint = _model(rng, 1, 3, n_layers=1)  # eps counts here, too, and is the one by default
+    faint["weights"]["embedding.weight"] *= 0.003
+    yield faint
 
 
 @LanguageModel.property(
@@ -140,14 +145,17 @@ def right_gradients(rng):
 
 
 @LanguageModel.property(
-    "works in single precision",
+    "works in single precision, on any device",
     points=1,
+    probe=probes.elsewhere,
     rtol=1e-3,
     atol=1e-4,
-    hint="Weights in float32 give logits in float32. Make no tensors of another type on the way.",
+    hint="Weights in float32 give logits in float32. Make no tensors of another type on the way, and none without "
+    "`device=ids.device`.",
 )
 def single_precision(rng):
     yield _model(rng, 2, 4, n_layers=1, dtype=torch.float32)
+    yield dict(probe="in_chunks", **_model(rng, 1, 3, dtype=torch.float32), cuts=[2])
 
 
 @LanguageModel.property(
@@ -156,14 +164,13 @@ def single_precision(rng):
     probe=probes.error_of,
     **ROPE,
     hint="ValueError when an id is below 0 or not below vocab_size. PyTorch's own answer is IndexError, and indexing "
-    "takes -1 for the last row without a word. ids must be (batch, n).",
+    "takes -1 for the last row without a word.",
 )
 def refuses(rng):
     small = dict(init=SIZES | dict(n_layers=1, d_ff=2))
     yield dict(**small, ids=torch.tensor([[2, 7, 3]]))
     yield dict(**small, ids=torch.tensor([[0, 1], [4, -1]]))
     yield dict(**small, ids=torch.tensor([[4 + int(rng.integers(4, 90)), 1]]))
-    yield dict(**small, ids=torch.tensor([1, 3, 2]))
     yield _model(rng, 1, 2, n_layers=1)
     yield _model(rng, 2, 3, n_layers=1) | dict(ids=torch.tensor([[0, 6, 2]]))
 
@@ -203,7 +210,7 @@ class _Steps(nn.Module):
         return self.read_out(self.norm(self.run(self.look_up(ids), caches)))
 
     def inspect(self, ids):
-        if ids.ndim != 2 or bool(((ids < 0) | (ids >= self.vocab_size)).any()):
+        if bool(((ids < 0) | (ids >= self.vocab_size)).any()):
             raise ValueError("ids do not fit")
 
     def look_up(self, ids):
@@ -425,8 +432,7 @@ class DetachedHead(_Steps):
 )
 class IndexErrorComes(_Steps):
     def inspect(self, ids):
-        if ids.ndim != 2:
-            raise ValueError("ids do not fit")
+        pass
 
     def look_up(self, ids):
         return self.embedding(ids)
@@ -438,14 +444,14 @@ class IndexErrorComes(_Steps):
 )
 class NegativeIds(_Steps):
     def inspect(self, ids):
-        if ids.ndim != 2 or bool((ids >= self.vocab_size).any()):
+        if bool((ids >= self.vocab_size).any()):
             raise ValueError("ids do not fit")
 
 
 @LanguageModel.misconception("The id vocab_size itself is let through. Ids run from 0 to vocab_size - 1.")
 class OneIdTooMany(_Steps):
     def inspect(self, ids):
-        if ids.ndim != 2 or bool(((ids < 0) | (ids > self.vocab_size)).any()):
+        if bool(((ids < 0) | (ids > self.vocab_size)).any()):
             raise ValueError("ids do not fit")
 
 
@@ -455,8 +461,7 @@ class OneIdTooMany(_Steps):
 )
 class IdsClamped(_Steps):
     def inspect(self, ids):
-        if ids.ndim != 2:
-            raise ValueError("ids do not fit")
+        pass
 
     def look_up(self, ids):
         return super().look_up(ids.clamp(0, self.vocab_size - 1))
@@ -480,6 +485,12 @@ def _shares(rng, *shares, behind=0):
     return torch.tensor(shares).log()[torch.from_numpy(order)] + float(rng.normal())
 
 
+def _halves(rng):
+    """Logits with shares 1/2, 1/4, 1/8 and 1/8 in an order that is drawn. They are multiples of log 2 by powers of two,
+    in float64, so that the shares are exact whoever computes them, and however."""
+    return -math.log(2) * torch.tensor([0.0, 1.0, 2.0, 2.0], dtype=torch.float64)[torch.from_numpy(rng.permutation(4))]
+
+
 def _clear(rng, vocab_size, token, dtype=torch.float32):
     """Logits so far apart that this token, the most likely one, is as good as certain: no luck is in a draw."""
     others = rng.permutation(vocab_size - 1)
@@ -498,11 +509,12 @@ def _often(rng, logits, **inputs):
 @sample.property(
     "takes the most likely token at temperature 0, for each row of any leading axes",
     points=1,
-    hint="argmax along the last axis; the result has the shape of logits without that axis. Do not divide by 0.",
+    hint="argmax along the last axis; the result has the shape of logits without that axis. Do not divide by 0, and "
+    "not by a small number either: close logits would be drawn.",
 )
 def greedy(rng):
     yield dict(logits=normal(rng, 6, dtype=torch.float32), temperature=0.0)
-    yield dict(logits=0.01 * normal(rng, 4, 6, dtype=torch.float32), temperature=0.0)
+    yield dict(logits=1e-9 * normal(rng, 16, 6, dtype=torch.float32), temperature=0.0)  # no draw at all
     yield dict(logits=normal(rng, 3, 5, dtype=torch.float32), temperature=0.0)
     yield dict(logits=normal(rng, 2, 4, 5, dtype=torch.float32), temperature=0.0, top_k=3, top_p=0.5)
 
@@ -550,17 +562,18 @@ def top_k(rng):
 
 @sample.property(
     "draws from the fewest tokens that together reach top_p",
-    points=2,
+    points=3,
     probe=probes.frequencies,
     **OFTEN,
     hint="Sort by share, largest first. A token stays if the shares before it have not reached top_p: the one that "
-    "crosses the line stays, and so does the first one, always.",
+    "crosses the line stays, and so does the first one, always. Where the line is met exactly, it is reached.",
 )
 def top_p(rng):
     yield _often(rng, UNEQUAL, top_p=0.6)
     yield _often(rng, _shares(rng, 0.35, 0.25, 0.2, 0.12, 0.08), top_p=0.7)
     yield _often(rng, _shares(rng, 0.5, 0.3, 0.2), top_p=0.1)
     yield _often(rng, _shares(rng, 0.4, 0.35, 0.25), top_p=1.0)
+    yield _often(rng, _halves(rng), top_p=0.5) | dict(draws=500)  # one token meets the line exactly: no luck is in it
     yield _often(rng, torch.stack([_shares(rng, 0.5, 0.3, 0.2), _shares(rng, 0.7, 0.2, 0.1)]), top_p=0.6)
 
 
@@ -589,51 +602,26 @@ def own_generator(rng):
 
 
 @sample.property(
-    "leaves the logits as they were",
+    "leaves the logits as they were, on any device",
     points=1,
-    probe=probes.unchanged,
-    hint="Writing minus infinity into logits[...] or dividing with /= changes the caller's tensor. Make a new one.",
+    probe=probes.elsewhere,
+    hint="Writing minus infinity into logits[...] or dividing with /= changes the caller's tensor. Make a new one, "
+    "with `device=logits.device`.",
 )
 def logits_stay(rng):
     first, second = _two_tokens(rng, 2, 3, 4)  # neither is one of the first top_k of the vocabulary
-    yield dict(logits=_clear(rng, 5, first), temperature=0.5, top_k=2, top_p=0.5)
-    yield dict(logits=_clear(rng, 6, second, dtype=torch.float64), temperature=2.0, top_p=0.9)
-
-
-@sample.property(
-    "refuses a negative temperature, and limits that leave no token",
-    points=1,
-    probe=probes.error_of,
-    hint="ValueError for temperature below 0, top_k below 1, and top_p that is not above 0 and at most 1.",
-)
-def sample_refuses(rng):
-    first, second = _two_tokens(rng, 1, 2, 3)
-    logits = _clear(rng, 5, first)
-    for limits in (
-        dict(temperature=-0.5),
-        dict(top_k=0),
-        dict(top_k=-2),
-        dict(top_p=0.0),
-        dict(top_p=1.5),
-        dict(top_p=-0.3),
-    ):
-        yield dict(logits=logits, **limits)
-    yield dict(logits=_clear(rng, 4, first), temperature=0.0)
-    yield dict(logits=_clear(rng, 6, second), top_k=1, top_p=1.0)
+    few = dict(temperature=0.5, top_k=2, top_p=0.5)
+    yield dict(probe="unchanged", logits=_clear(rng, 5, first), **few)
+    yield dict(probe="unchanged", logits=_clear(rng, 6, second, dtype=torch.float64), temperature=2.0, top_p=0.9)
 
 
 class _Draw:
     """Right, in steps that a misconception can replace one by one: shares in the vocabulary's own order."""
 
     def __call__(self, logits, temperature=1.0, top_k=None, top_p=None, generator=None):
-        self.refuse(temperature, top_k, top_p)
         if temperature == 0:
             return self.at_zero(logits)
         return self.draw(self.shares(logits, temperature, top_k, top_p), generator)
-
-    def refuse(self, temperature, top_k, top_p):
-        if temperature < 0 or top_k is not None and top_k < 1 or top_p is not None and not 0 < top_p <= 1:
-            raise ValueError("limits")
 
     def at_zero(self, logits):
         return logits.max(dim=-1).indices
@@ -768,7 +756,7 @@ class _LeastLikely(_Draw):
 @_wrong_draw("The first top_k tokens of the vocabulary stay, whatever their shares. Sort, or use torch.topk.")
 class _FirstOfTheVocabulary(_Draw):
     def few(self, shares, top_k):
-        return shares * (torch.arange(shares.shape[-1]) < top_k)
+        return shares * (torch.arange(shares.shape[-1], device=shares.device) < top_k)
 
 
 @_wrong_draw(
@@ -937,33 +925,31 @@ class _InPlace(_Draw):
         return logits.div_(temperature)
 
 
-@_wrong_draw("A negative temperature is let through; it turns the order round. Raise ValueError.")
-class _NegativeTemperature(_Draw):
-    def refuse(self, temperature, top_k, top_p):
-        super().refuse(max(0, temperature), top_k, top_p)
-
-
-@_wrong_draw("top_k below 1 and top_p of 0 leave no token, and top_p above 1 means nothing. Raise ValueError for them.")
-class _AnyLimits(_Draw):
-    def refuse(self, temperature, top_k, top_p):
-        super().refuse(temperature, None, None)
-
-    def few(self, shares, top_k):
-        return super().few(shares, max(1, top_k))
-
+@_wrong_draw(
+    "The token after the line stays where top_p is met exactly: the shares before it are equal to top_p, so it is not "
+    "needed. Compare with `<`."
+)
+class _ExactlyMet(_Draw):
     def nucleus(self, shares, top_p):
-        return super().nucleus(shares, max(1e-9, top_p))
+        return shares * (self.before(shares) <= top_p)
 
 
 @_wrong_draw(
-    "0 counts as None: `if top_k:` and `if top_p:` skip a limit of 0 in place of refusing it. Ask `is not None`."
+    "At temperature 0 it divides by a small number and draws. Logits that are close together are then drawn by chance. "
+    "Take the argmax."
 )
-class _ZeroIsNone(_Draw):
-    def refuse(self, temperature, top_k, top_p):
-        super().refuse(temperature, top_k or None, top_p or None)
+class _SmallForZero(_Draw):
+    def at_zero(self, logits):
+        return self.draw((logits / 1e-6).softmax(dim=-1), torch.Generator().manual_seed(0))
 
-    def shares(self, logits, temperature, top_k, top_p):
-        return super().shares(logits, temperature, top_k or None, top_p or None)
+
+@_wrong_draw(
+    "A tensor that is made in here lies on the CPU, wherever the logits are, and the two cannot meet. Say "
+    "`device=logits.device`, as in `torch.arange(n, device=logits.device)`."
+)
+class _OnTheCPU(_Draw):
+    def cool(self, logits, temperature):
+        return super().cool(logits, temperature) + torch.zeros(logits.shape[-1])
 
 
 # generate ------------------------------------------------------------------------------------------------------------
@@ -998,7 +984,7 @@ def whole_text(rng):
     points=2,
     probe=probes.written,
     hint="First the prompt, then one token at a time, always with the same list of caches: one new KVCache for each "
-    "of model.blocks, made when generate is called.",
+    "of model.blocks, made when generate is called, and kept nowhere else. The last token is not read any more.",
 )
 def with_caches(rng):
     yield _prompt(rng, 1, 3, 4, use_cache=True)
@@ -1123,6 +1109,31 @@ class _LastPromptTokenTwice(_Writer):
             model(text, caches)
             return self.position(model(text[:, -1:], caches), n)
         return super().ask(model, text, number, n, caches)
+
+
+@_wrong_writer(
+    "The last token is fed too, and nobody asks what comes after it. Feed a token only if another one is to follow."
+)
+class _LastTokenRead(_Writer):
+    def __call__(self, model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
+        text, caches = ids, self.caches(model) if use_cache else None
+        logits = model(text, caches)
+        for _ in range(max_new_tokens):
+            token = self.choose(logits[:, -1], temperature, generator)[:, None]
+            text = torch.cat([text, token], dim=1)
+            logits = model(token if use_cache else text, caches)
+        return text
+
+
+@_wrong_writer(
+    "The caches outlive the call, on the model, in a default argument or in a list outside, so the next call begins "
+    "where this one ended. Make new ones at each call."
+)
+class _CachesThatStay(_Writer):
+    def caches(self, model):
+        if not hasattr(model, "own_caches"):
+            model.own_caches = super().caches(model)
+        return model.own_caches
 
 
 @_wrong_writer(

@@ -17,6 +17,7 @@ from solutions import rope as solutions
 SPEEDS = "All pairs, each at its own speed"
 ANGLES = "A table of angles"
 TURN = "Turn queries and keys"
+DEVICE = "Where the tensors lie"
 PAIRS = "Two ways to pair"
 CONVERT = "From one pairing to the other"
 PRECISION = "Angles want float32"
@@ -50,15 +51,11 @@ def _single(rng, *shape):
 
 
 def _speeds(d_head, base=10000.0):
-    if d_head < 2 or d_head % 2:
-        raise ValueError("width")
     return torch.exp(-math.log(base) * torch.arange(0, d_head, 2, dtype=torch.float64) / d_head).to(torch.float32)
 
 
 def _angles(positions, d_head, base=10000.0):
-    if positions.ndim != 1:
-        raise ValueError("positions")
-    return positions.to(torch.float32)[:, None] * _speeds(d_head, base)
+    return positions.to(torch.float32)[:, None] * _speeds(d_head, base).to(positions.device)
 
 
 def _pair_up(x, interleaved):
@@ -71,15 +68,8 @@ def _put_back(first, second, interleaved):
     return torch.stack([first, second], -1).flatten(-2) if interleaved else torch.cat([first, second], -1)
 
 
-def _fits(x, positions):
-    if x.ndim < 2 or len(positions) != x.shape[-2]:
-        raise ValueError("positions do not fit")
-
-
-def _turn(x, positions, base, interleaved, angles=_angles, back=None, keep_dtype=True, checked=True):
+def _turn(x, positions, base, interleaved, angles=_angles, back=None, keep_dtype=True):
     """The right turn with one part replaced: angles(positions, d_head, base), or where the pairs are put back."""
-    if checked:
-        _fits(x, positions)
     table = angles(positions, x.shape[-1], base)
     a, b = _pair_up(x, interleaved)
     out = _put_back(
@@ -95,7 +85,7 @@ rope_frequencies = Exercise(solutions.rope_frequencies, section=SPEEDS)
 
 @rope_frequencies.property(
     "falls from 1 in equal ratios, one speed for each pair",
-    points=2,
+    points=3,
     rtol=1e-5,
     atol=1e-9,
     hint="Pair i has the speed base ** (-2 i / d_head), i from 0 to d_head / 2 - 1. For d_head 4: 1 and 0.01.",
@@ -127,28 +117,11 @@ def one_pair(rng):
     yield dict(d_head=6, base=100.0)
 
 
-@rope_frequencies.property(
-    "refuses a width without pairs",
-    points=1,
-    probe=probes.error_of,
-    rtol=1e-5,
-    atol=1e-9,
-    hint="Raise ValueError when d_head is odd or below 2.",
-)
-def no_pairs(rng):
-    yield dict(d_head=7)
-    yield dict(d_head=_width(rng) + 1, base=float(rng.integers(20, 3000)))
-    yield dict(d_head=_width(rng), base=float(rng.integers(20, 3000)))
-    yield dict(d_head=0)
-    yield dict(d_head=-4)
-
-
 def _wrong_speeds(text):
     """Declares a misconception about the speeds: wrong(i, d_head, base) with i = 0, 1, ... in float64."""
 
     def declare(wrong):
         def speeds(d_head, base=10000.0):
-            _speeds(d_head)
             return wrong(torch.arange(d_head // 2, dtype=torch.float64), d_head, base).to(torch.float32)
 
         speeds.__name__ = wrong.__name__
@@ -259,48 +232,7 @@ def row_twice(i, d, base):
     "otherwise."
 )
 def speeds_in_double(d_head, base=10000.0):
-    _speeds(d_head)
     return base ** (-torch.arange(0, d_head, 2, dtype=torch.float64) / d_head)
-
-
-@rope_frequencies.misconception("An odd width passes. Its last column has no partner; raise ValueError.")
-def odd_passes(d_head, base=10000.0):
-    if d_head < 2:
-        raise ValueError("width")
-    return base ** (-torch.arange(0, d_head, 2, dtype=torch.float32) / d_head)
-
-
-@rope_frequencies.misconception(
-    "A width of 0 passes and gives no speeds: 0 is even. A head must have at least one pair; raise ValueError below 2."
-)
-def nothing_passes(d_head, base=10000.0):
-    if d_head < 0 or d_head % 2:
-        raise ValueError("width")
-    return _speeds(d_head, base) if d_head else torch.zeros(0)
-
-
-@rope_frequencies.misconception(
-    "`assert` raises AssertionError, and with `python -O` nothing at all. Sizes that a caller may get wrong want "
-    "`raise ValueError(...)`."
-)
-def speeds_asserted(d_head, base=10000.0):
-    assert d_head >= 2 and d_head % 2 == 0
-    return _speeds(d_head, base)
-
-
-SPEEDS_UNCHECKED = (
-    "Widths are not checked. 7 or 0 columns cannot be cut into pairs; raise ValueError when d_head is odd or below 2."
-)
-
-
-@rope_frequencies.misconception(SPEEDS_UNCHECKED)
-def unchecked_in_steps(d_head, base=10000.0):
-    return base ** (-torch.arange(0, d_head, 2, dtype=torch.float32) / d_head)
-
-
-@rope_frequencies.misconception(SPEEDS_UNCHECKED)
-def unchecked_by_halves(d_head, base=10000.0):
-    return base ** (-2 * torch.arange(d_head // 2, dtype=torch.float32) / d_head)
 
 
 # rope_angles ---------------------------------------------------------------------------------------------------------
@@ -354,26 +286,22 @@ def far_positions(rng):
 
 
 @rope_angles.property(
-    "refuses an odd width, and positions that are no single row",
+    "makes the table where the positions are",
     points=1,
-    probe=probes.error_of,
+    probe=probes.elsewhere,
     rtol=1e-5,
     atol=1e-7,
-    hint="Raise ValueError when positions.ndim is not 1. The odd width is refused by the speeds.",
+    hint="Your speeds were made on the CPU. Bring them to the device of the positions: `speeds.to(positions.device)`.",
 )
-def angle_refusals(rng):
-    yield dict(positions=torch.arange(3), d_head=5)
-    yield dict(positions=torch.arange(6).reshape(2, 3), d_head=6)
-    yield dict(positions=_places(rng, 3), d_head=_width(rng))
-    yield dict(positions=torch.tensor(4), d_head=6)
+def angles_elsewhere(rng):
+    yield dict(positions=_places(rng, 3), d_head=_width(rng), base=float(rng.integers(20, 3000)))
 
 
 def _wrong_angles(text, *, section=None):
-    """Declares a misconception about the table: wrong(positions, d_head, base), checked before."""
+    """Declares a misconception about the table: wrong(positions, d_head, base)."""
 
     def declare(wrong):
         def table(positions, d_head, base=10000.0):
-            _angles(positions, d_head)
             return wrong(positions, d_head, base)
 
         table.__name__ = wrong.__name__
@@ -398,6 +326,15 @@ HALF_PRECISION = (
     "dtype of x."
 )
 DEGREES = "Speeds are in radians per token. Nothing is to be converted from or to degrees."
+
+
+@_wrong_angles(
+    "The speeds lie on the CPU, wherever the positions are, and the two cannot meet. Bring them there: "
+    "`rope_frequencies(d_head, base).to(positions.device)`.",
+    section=DEVICE,
+)
+def angle_on_the_cpu(positions, d_head, base):
+    return positions.float()[:, None] * _speeds(d_head, base)
 
 
 @_wrong_angles(OFF_BY_ONE)
@@ -501,20 +438,6 @@ for _rounded in (torch.bfloat16, torch.float16):
 @_wrong_angles(HALF_PRECISION, section=PRECISION)
 def angle_positions_half(positions, d_head, base):
     return _angles(positions.bfloat16(), d_head, base)
-
-
-@rope_angles.misconception(
-    "Positions of two dimensions, or of none, pass. Here they are one row of whole numbers, (n,); raise ValueError."
-)
-def angle_any_dimensions(positions, d_head, base=10000.0):
-    return positions.float()[..., None] * _speeds(d_head, base)
-
-
-@rope_angles.misconception(
-    "Positions of any shape are strung together into one row. Raise ValueError unless they are (n,)."
-)
-def angle_flattened(positions, d_head, base=10000.0):
-    return _angles(positions.reshape(-1), d_head, base)
 
 
 # apply_rope and apply_rope_interleaved -------------------------------------------------------------------------------
@@ -672,28 +595,23 @@ def turned_gradients(rng):
 
 
 @apply_rope.property(
-    "refuses sizes that do not fit",
+    "works where x is",
     points=1,
-    probe=probes.error_of,
+    probe=probes.elsewhere,
     **CLOSE,
-    hint="Raise ValueError when there is not one position for each token, when d_head is odd, and when x has fewer "
-    "than two dimensions. One position for three tokens would broadcast without a word.",
+    hint="A table that is made on the CPU does not meet an x on a GPU. Say `device=x.device` where you make a tensor, "
+    "or `.to(x.device)`.",
 )
 @apply_rope_interleaved.property(
-    "refuses sizes that do not fit",
+    "works where x is",
     points=1,
-    probe=probes.error_of,
+    probe=probes.elsewhere,
     **CLOSE,
-    hint="Raise ValueError when there is not one position for each token, when d_head is odd, and when x has fewer "
-    "than two dimensions. One position for three tokens would broadcast without a word.",
+    hint="A table that is made on the CPU does not meet an x on a GPU. Say `device=x.device` where you make a tensor, "
+    "or `.to(x.device)`.",
 )
-def turn_refusals(rng):
-    yield dict(x=_single(rng, 3, 6), positions=torch.arange(4))
-    yield dict(x=_single(rng, 3, 6), positions=_whole(5))
-    yield dict(x=_single(rng, 1, 6), positions=torch.arange(3))
-    yield dict(x=_single(rng, 3, 6), positions=_whole(2, 5, 3))
-    yield dict(x=_single(rng, 3, 5), positions=torch.arange(3))
-    yield dict(x=_single(rng, 6), positions=torch.arange(6))
+def turned_elsewhere(rng):
+    yield dict(x=_single(rng, 2, 3, 6), positions=_places(rng, 3), base=float(rng.integers(20, 3000)))
 
 
 def _turned(text, *, section=None):
@@ -747,7 +665,6 @@ def halves_put_back_as_neighbours(x, positions, base=10000.0):
 
 def _table_of_the_other_pairing(x, positions, base, interleaved):
     """Full-width angles in the order of one pairing, the turn in the order of the other."""
-    _fits(x, positions)
     angles = _angles(positions, x.shape[-1], base)
     full = angles.repeat(1, 2) if interleaved else angles.repeat_interleave(2, dim=-1)
     a, b = _pair_up(x, interleaved)
@@ -756,7 +673,6 @@ def _table_of_the_other_pairing(x, positions, base, interleaved):
 
 def _exchange_of_the_other_pairing(x, positions, base, interleaved):
     """Full-width angles in the order of one pairing, members exchanged in the order of the other."""
-    _fits(x, positions)
     angles = _angles(positions, x.shape[-1], base)
     full = angles.repeat_interleave(2, dim=-1) if interleaved else angles.repeat(1, 2)
     a, b = _pair_up(x, not interleaved)
@@ -811,7 +727,6 @@ def other_way(x, positions, base, interleaved):
     "The first member gets a cos - b sin."
 )
 def no_minus(x, positions, base, interleaved):
-    _fits(x, positions)
     angles = _angles(positions, x.shape[-1], base)
     a, b = _pair_up(x, interleaved)
     return _put_back(a * angles.cos() + b * angles.sin(), a * angles.sin() + b * angles.cos(), interleaved).to(x.dtype)
@@ -822,7 +737,6 @@ def no_minus(x, positions, base, interleaved):
     "of the second member. That one gets a sin + b cos."
 )
 def reflected(x, positions, base, interleaved):
-    _fits(x, positions)
     angles = _angles(positions, x.shape[-1], base)
     a, b = _pair_up(x, interleaved)
     return _put_back(a * angles.cos() - b * angles.sin(), a * angles.sin() - b * angles.cos(), interleaved).to(x.dtype)
@@ -838,7 +752,6 @@ def sine_for_cosine(x, positions, base, interleaved):
     "old numbers, then put them in place."
 )
 def overwritten(x, positions, base, interleaved):
-    _fits(x, positions)
     angles = _angles(positions, x.shape[-1], base)
     a, b = _pair_up(x, interleaved)
     a = a * angles.cos() - b * angles.sin()
@@ -985,50 +898,13 @@ def turned_detached(x, positions, base, interleaved):
 
 
 @_turned(
-    "Any number of positions passes as long as it broadcasts: one position for three tokens turns all three "
-    "alike. Compare len(positions) with x.shape[-2] and raise ValueError."
+    "The table lies on the CPU, wherever x is, and the two cannot meet. Say `device=x.device` where you make a tensor, "
+    "or bring the table there: `.to(x.device)`.",
+    section=DEVICE,
 )
-def any_number_of_positions(x, positions, base, interleaved):
-    if x.ndim < 2:
-        raise ValueError("dimensions")
-    return _turn(x, positions, base, interleaved, checked=False)
-
-
-@_turned(
-    "More positions than tokens pass: those left over are dropped. Which are the right ones, nobody knows; "
-    "compare len(positions) with x.shape[-2] and raise ValueError."
-)
-def positions_left_over(x, positions, base, interleaved):
-    if x.ndim < 2 or len(positions) < x.shape[-2]:
-        raise ValueError("positions")
-    return _turn(x, positions[: x.shape[-2]], base, interleaved)
-
-
-@_turned(
-    "A single token without its axis ends in IndexError, since it has no x.shape[-2]. Check first that x.ndim is "
-    "at least 2, and raise ValueError."
-)
-def axis_taken_for_granted(x, positions, base, interleaved):
-    if x.shape[-2] != len(positions):
-        raise ValueError("positions")
-    return _turn(x, positions, base, interleaved, checked=False)
-
-
-@_turned(
-    "Nothing is checked. Some sizes that do not fit broadcast without a word: one position for three tokens, or a "
-    "single token without its axis. Raise ValueError for both."
-)
-def turned_unchecked(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved, checked=False)
-
-
-@_turned(
-    "`assert` raises AssertionError, and with `python -O` nothing at all. Sizes that a caller may get wrong want "
-    "`raise ValueError(...)`."
-)
-def turned_asserted(x, positions, base, interleaved):
-    assert x.ndim >= 2 and len(positions) == x.shape[-2]
-    return _turn(x, positions, base, interleaved)
+def table_on_the_cpu(x, positions, base, interleaved):
+    table = _angles(torch.tensor(positions.tolist()), x.shape[-1], base)
+    return _turn(x, positions, base, interleaved, angles=lambda *sizes: table)
 
 
 # interleaved_to_half -------------------------------------------------------------------------------------------------
@@ -1091,20 +967,13 @@ def weight_gradients(rng):
 
 
 @interleaved_to_half.property(
-    "refuses rows that cannot be cut into heads of pairs",
+    "works where w is",
     points=1,
-    probe=probes.error_of,
-    hint="Raise ValueError when w has not two dimensions, when n_heads is below 1, or when 2 * n_heads does not divide "
-    "the number of rows.",
+    probe=probes.elsewhere,
+    hint="Reorder w itself. If you make a tensor to write the rows into, make it there: `torch.empty_like(w)`.",
 )
-def weight_refusals(rng):
-    yield dict(w=_rows(rng, 2, 3, 4), n_heads=2)
-    yield dict(w=_rows(rng, 1, 8, 4), n_heads=3)
-    yield dict(w=_rows(rng, 1, 6, 4), n_heads=0)
-    yield dict(w=_rows(rng, 1, 6, 4), n_heads=-1)
-    yield dict(w=_single(rng, 12), n_heads=2)
-    yield dict(w=_single(rng, 2, 6, 4), n_heads=1)
-    yield dict(w=_rows(rng, 2, 6, 4), n_heads=2)
+def weight_elsewhere(rng):
+    yield dict(w=_rows(rng, 2, 6, 3), n_heads=2)
 
 
 def _order(n_rows, n_heads):
@@ -1114,17 +983,11 @@ def _order(n_rows, n_heads):
     return torch.tensor([h * d_head + row for h in range(n_heads) for row in inside])
 
 
-def _checked_rows(w, n_heads):
-    if w.ndim != 2 or n_heads < 1 or w.shape[0] % (2 * n_heads):
-        raise ValueError("rows")
-
-
 def _wrong_order(text, *, section=None):
-    """Declares a misconception that checks its sizes and then goes wrong: wrong(w, n_heads)."""
+    """Declares a misconception: wrong(w, n_heads)."""
 
     def declare(wrong):
         def reordered(w, n_heads):
-            _checked_rows(w, n_heads)
             return wrong(w, n_heads)
 
         reordered.__name__ = wrong.__name__
@@ -1207,32 +1070,15 @@ def weight_detached(w, n_heads):
     return w[_order(len(w), n_heads)].detach()
 
 
-@interleaved_to_half.misconception(
-    "Rows that cannot be paired within a head pass: with three rows in a head one is without partner. 2 * n_heads must "
-    "divide the number of rows; raise ValueError."
+@_wrong_order(
+    "The rows are copied into a tensor that lies on the CPU, wherever w is. Make it there: `torch.empty_like(w)`.",
+    section=DEVICE,
 )
-def odd_head_passes(w, n_heads):
-    if w.ndim != 2 or n_heads < 1 or w.shape[0] % n_heads:
-        raise ValueError("rows")
-    return w[_order(len(w), n_heads)]
-
-
-@interleaved_to_half.misconception(
-    "n_heads = 0 ends in ZeroDivisionError, since the remainder is taken first. Check that n_heads is at least 1 "
-    "before you divide."
-)
-def remainder_by_zero(w, n_heads):
-    if w.ndim != 2 or w.shape[0] % (2 * n_heads) or n_heads < 1:
-        raise ValueError("rows")
-    return w[_order(len(w), n_heads)]
-
-
-@interleaved_to_half.misconception(
-    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError."
-)
-def weight_asserted(w, n_heads):
-    assert w.ndim == 2 and n_heads >= 1 and w.shape[0] % (2 * n_heads) == 0
-    return w[_order(len(w), n_heads)]
+def rows_on_the_cpu(w, n_heads):
+    out = torch.empty(w.shape, dtype=w.dtype)
+    for new, old in enumerate(_order(len(w), n_heads).tolist()):
+        out[new] = w[old]
+    return out
 
 
 # The question graded by hand -----------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from autograder.generators import normal
 from solutions import transformer_block as solutions
 
 LAYER_NORM = "Every token its own scale: LayerNorm"
+FLOAT16 = "Narrow numbers"
 RMS_NORM = "Only the size: RMSNorm"
 GELU = "A soft switch: GELU"
 FEED_FORWARD = "Each token alone: the feed-forward network"
@@ -46,8 +47,8 @@ def _other_number(rng, x, token):
 layer_norm = Exercise(solutions.layer_norm, section=LAYER_NORM)
 
 
-def _scale_and_shift(rng, width):
-    return dict(weight=normal(rng, width), bias=normal(rng, width))
+def _scale_and_shift(rng, width, dtype=None):
+    return dict(weight=normal(rng, width, dtype=dtype), bias=normal(rng, width, dtype=dtype))
 
 
 def _tokens(rng, *shape):
@@ -115,8 +116,9 @@ def tokens_apart(rng):
 
 
 @layer_norm.property(
-    "stays right when the mean is large, in single precision",
+    "stays right when the mean is large, in single precision, on any device",
     points=1,
+    probe=probes.elsewhere,
     rtol=4e-3,
     atol=4e-3,
     hint="Subtract the mean first and square what is left. The mean of squares minus the square of the mean is a "
@@ -138,16 +140,16 @@ def layer_norm_gradients(rng):
 
 
 @layer_norm.property(
-    "refuses a weight or a bias that does not fit",
+    "measures narrow numbers in float32",
     points=1,
-    probe=probes.error_of,
-    **MIXED,
-    hint="Raise ValueError unless weight and bias have the shape (d,). PyTorch would broadcast a single number.",
+    rtol=0.02,
+    atol=0.02,
+    hint="float16 ends at 65,504, and the square of 256 lies above. If x is narrower than float32, take "
+    "`x.to(torch.float32)` first, and bring the result back with `.to(x.dtype)`.",
 )
-def layer_norm_refuses(rng):
-    for x, weight, bias in (((3, 4), 1, 4), ((3, 4), 4, 1), ((3, 1), 4, 4), ((3, 4), 3, 3)):
-        yield dict(x=normal(rng, *x), weight=normal(rng, weight), bias=normal(rng, bias))
-    yield dict(x=_tokens(rng, 2, 3, 4), **_scale_and_shift(rng, 4))
+def narrow_tokens(rng):
+    yield dict(x=400.0 * normal(rng, 2, 3, 6).to(torch.float16), **_scale_and_shift(rng, 6, torch.float16))
+    yield dict(x=normal(rng, 2, 2, 5, dtype=torch.bfloat16), **_scale_and_shift(rng, 5, torch.bfloat16))
 
 
 @layer_norm.property(
@@ -169,21 +171,26 @@ def _variance(x, dim=-1):
     return _centred(x, dim).square().mean(dim=dim, keepdim=True)
 
 
-def _vectors_of_width(x, *vectors):
-    if any(vector.shape != x.shape[-1:] for vector in vectors):
-        raise ValueError("widths differ")
+def _in_float32(f):
+    """A norm that measures narrow numbers in float32, as it should, whatever else it does."""
+
+    def measured(x, *vectors, eps=1e-5):
+        if x.dtype.itemsize >= 4:
+            return f(x, *vectors, eps)
+        return f(x.float(), *(vector.float() for vector in vectors), eps).to(x.dtype)
+
+    return measured
 
 
 def _wrong_layer_norm(text):
-    """Declares a wrong answer that still checks its sizes."""
+    """Declares a wrong answer that is right about narrow numbers."""
 
     def declare(f):
-        def checked(x, weight, bias, eps=1e-5):
-            _vectors_of_width(x, weight, bias)
-            return f(x, weight, bias, eps)
+        def wrong(x, weight, bias, eps=1e-5):
+            return _in_float32(f)(x, weight, bias, eps=eps)
 
-        checked.__name__ = f.__name__
-        layer_norm.misconception(text)(checked)
+        wrong.__name__ = f.__name__
+        layer_norm.misconception(text)(wrong)
         return f
 
     return declare
@@ -279,12 +286,24 @@ def centred_in_place(x, weight, bias, eps):
     return solutions.layer_norm(x, weight, bias, eps)
 
 
-@layer_norm.misconception(
-    "A weight or bias of another width is broadcast without a word. Compare its shape with the "
-    "width of x and raise ValueError."
+NARROW = (
+    "The squares are summed up in the dtype of x. In float16 they overflow from 256 on, and the token is divided by "
+    "infinity. Measure in float32 and bring the result back to the dtype of x."
 )
-def widths_not_compared(x, weight, bias, eps=1e-5):
+
+
+@layer_norm.misconception(NARROW, section=FLOAT16)
+def measured_narrow(x, weight, bias, eps=1e-5):
     return _centred(x) / torch.sqrt(_variance(x) + eps) * weight + bias
+
+
+@layer_norm.misconception(
+    "The result is float32 where x is narrower. Measure in float32, and give back the dtype of x: `.to(x.dtype)`.",
+    section=FLOAT16,
+)
+def left_wide(x, weight, bias, eps=1e-5):
+    wide = x if x.dtype.itemsize >= 4 else x.float()
+    return _centred(wide) / torch.sqrt(_variance(wide) + eps) * weight + bias
 
 
 # rms_norm ------------------------------------------------------------------------------------------------------------
@@ -344,23 +363,27 @@ def rms_gradients(rng):
 
 
 @rms_norm.property(
-    "works in single precision", points=1, **SINGLE, hint="float32 in, float32 out. Make no tensor of a fixed dtype."
+    "works in single precision, on any device",
+    points=1,
+    probe=probes.elsewhere,
+    **SINGLE,
+    hint="float32 in, float32 out. Make no tensor of a fixed dtype, and none on a fixed device.",
 )
 def rms_single(rng):
     yield dict(x=normal(rng, 2, 3, 5, dtype=torch.float32), weight=normal(rng, 5, dtype=torch.float32))
 
 
 @rms_norm.property(
-    "refuses a weight that does not fit",
+    "measures narrow numbers in float32",
     points=1,
-    probe=probes.error_of,
-    **MIXED,
-    hint="Raise ValueError unless weight has the shape (d,).",
+    rtol=0.02,
+    atol=0.02,
+    hint="float16 ends at 65,504, and the square of 256 lies above. If x is narrower than float32, take "
+    "`x.to(torch.float32)` first, and bring the result back with `.to(x.dtype)`.",
 )
-def rms_refuses(rng):
-    for x, weight in (((3, 4), 1), ((3, 1), 4), ((3, 4), 3)):
-        yield dict(x=normal(rng, *x), weight=normal(rng, weight))
-    yield dict(x=_tokens(rng, 3, 4), weight=normal(rng, 4))
+def rms_narrow_tokens(rng):
+    yield dict(x=400.0 * normal(rng, 2, 3, 6).to(torch.float16), weight=normal(rng, 6, dtype=torch.float16))
+    yield dict(x=normal(rng, 2, 2, 5, dtype=torch.bfloat16), weight=normal(rng, 5, dtype=torch.bfloat16))
 
 
 @rms_norm.property(
@@ -376,12 +399,11 @@ def rms_leaves(rng):
 
 def _wrong_rms_norm(text):
     def declare(f):
-        def checked(x, weight, eps=1e-5):
-            _vectors_of_width(x, weight)
-            return f(x, weight, eps)
+        def wrong(x, weight, eps=1e-5):
+            return _in_float32(f)(x, weight, eps=eps)
 
-        checked.__name__ = f.__name__
-        rms_norm.misconception(text)(checked)
+        wrong.__name__ = f.__name__
+        rms_norm.misconception(text)(wrong)
         return f
 
     return declare
@@ -465,10 +487,8 @@ def rms_detached(x, weight, eps):
     return x / torch.sqrt(_mean_square(x).detach() + eps) * weight
 
 
-@rms_norm.misconception(
-    "A weight of another width is broadcast without a word. Compare its shape with the width of x and raise ValueError."
-)
-def rms_widths_not_compared(x, weight, eps=1e-5):
+@rms_norm.misconception(NARROW, section=FLOAT16)
+def rms_measured_narrow(x, weight, eps=1e-5):
     return x / torch.sqrt(_mean_square(x) + eps) * weight
 
 
@@ -508,15 +528,15 @@ def _declare_activation(exercise, hint):
         yield dict(x=normal(rng, 2, 3), upstream=[normal(rng, 2, 3)])
 
     @exercise.property(
-        "leaves its input as it was, in single precision too",
+        "leaves its input as it was, in single precision and on any device",
         points=1,
-        probe=probes.unchanged,
+        probe=probes.elsewhere,
         rtol=1e-5,
         atol=1e-6,
-        hint="Write nothing into x, and make no tensor of a fixed dtype.",
+        hint="Write nothing into x, and make no tensor of a fixed dtype or on a fixed device.",
     )
     def leaves(rng):
-        yield dict(x=normal(rng, 2, 5, dtype=torch.float32))
+        yield dict(probe="unchanged", x=normal(rng, 2, 5, dtype=torch.float32))
 
     def declare(text):
         return exercise.misconception(text)
@@ -676,14 +696,14 @@ def _declare_network(exercise, weights, structure_hint, forward_hint):
         yield dict(**_network(rng, 3, 4, 1, 2, weights), upstream=[normal(rng, 1, 2, 3)])
 
     @exercise.property(
-        "works in single precision, and leaves x as it was",
+        "works in single precision, on any device, and leaves x as it was",
         points=1,
-        probe=probes.unchanged,
+        probe=probes.elsewhere,
         **SINGLE,
-        hint="float32 in, float32 out; write nothing into x.",
+        hint="float32 in, float32 out; write nothing into x, and make nothing on a fixed device.",
     )
     def single(rng):
-        yield _network(rng, 3, 5, 2, 4, weights, torch.float32)
+        yield dict(probe="unchanged", **_network(rng, 3, 5, 2, 4, weights, torch.float32))
 
 
 _declare_network(
@@ -863,8 +883,8 @@ def _square_maps(rng, prefix, d_model, names="qkvo", d_kv=None, dtype=torch.floa
     }
 
 
-def _lower(n):
-    return torch.ones(n, n, dtype=torch.bool).tril()
+def _lower(n, device=None):
+    return torch.ones(n, n, dtype=torch.bool, device=device).tril()
 
 
 def _norms(rng, count, d_model, bias=True, dtype=torch.float64):
@@ -933,6 +953,8 @@ def encoder_structure(rng):
 def encoder_forward(rng):
     yield _encoder(rng, 1, 3)
     yield _encoder(rng, 3, 4, d_model=4, d_ff=7)
+    faint = _encoder(rng, 1, 2)  # so that eps counts
+    yield dict(faint, x=0.003 * faint["x"])
 
 
 @EncoderBlock.property(
@@ -983,22 +1005,25 @@ def encoder_again(rng):
     points=1,
     probe=probes.gradients,
     **MIXED_GRADIENTS,
-    hint="Detach nothing; write nothing in place.",
+    hint="Detach nothing; write nothing in place. Give the mask to the attention as it is: it knows what to do with a "
+    "token that may read nothing.",
 )
 def encoder_gradients(rng):
     yield dict(**_encoder(rng, 1, 3, d_model=4, d_ff=3), upstream=[normal(rng, 1, 3, 4)])
+    blind = torch.tensor([[True, False, False], [False, False, False], [True, False, True]])
+    yield dict(**_encoder(rng, 1, 3, d_model=4, d_ff=3), mask=blind, upstream=[normal(rng, 1, 3, 4)])
 
 
 @EncoderBlock.property(
-    "works in single precision, and leaves x as it was",
+    "works in single precision, on any device, and leaves x as it was",
     points=1,
-    probe=probes.unchanged,
+    probe=probes.elsewhere,
     rtol=1e-3,
     atol=1e-4,
     hint="`x += ...` writes into the caller's tensor. Write x = x + ...",
 )
 def encoder_single(rng):
-    yield _encoder(rng, 1, 3, torch.float32)
+    yield dict(probe="unchanged", **_encoder(rng, 1, 3, torch.float32))
 
 
 POST_NORM = (
@@ -1255,18 +1280,20 @@ def decoder_again(rng):
 )
 def decoder_gradients(rng):
     yield dict(**_decoder(rng, 1, 3, 2, d_model=4, d_ff=3), upstream=[normal(rng, 1, 3, 4)])
+    half = torch.tensor([[False, False], [True, False]])
+    yield dict(**_decoder(rng, 2, 3, 2, d_model=4, d_ff=3), memory_mask=half, upstream=[normal(rng, 2, 3, 4)])
 
 
 @DecoderBlock.property(
-    "works in single precision, and leaves its inputs as they were",
+    "works in single precision, on any device, and leaves its inputs as they were",
     points=1,
-    probe=probes.unchanged,
+    probe=probes.elsewhere,
     rtol=1e-3,
     atol=1e-4,
-    hint="Write x = x + ..., not x += ...; let the mask be boolean.",
+    hint="Write x = x + ..., not x += ...; let the mask be boolean, and make it with `device=x.device`.",
 )
 def decoder_single(rng):
-    yield _decoder(rng, 1, 3, 2, torch.float32, d_model=4, d_ff=3)
+    yield dict(probe="unchanged", **_decoder(rng, 1, 3, 2, torch.float32, d_model=4, d_ff=3))
 
 
 def _decoder_mistake(text, section=DECODER):
@@ -1279,7 +1306,7 @@ def _decoder_mistake(text, section=DECODER):
                 self,
                 x,
                 memory,
-                lambda y: self.self_attention(y, _lower(y.shape[1]))[0],
+                lambda y: self.self_attention(y, _lower(y.shape[1], y.device))[0],
                 lambda y, m: self.cross_attention(y, m, memory_mask)[0],
             )
 
@@ -1294,8 +1321,8 @@ def _decoder_parts(text, section=DECODER, **parts):
     """Declares a block that is right except for the parts given: masks(n) for the self-attention, or what is read."""
 
     def forward(self, x, memory, memory_mask=None):
-        hide = parts.get("hide", lambda n, mask: _lower(n))
-        x = x + self.self_attention(self.norm_1(x), hide(x.shape[1], memory_mask))[0]
+        mask = parts.get("hide", lambda causal: causal)(_lower(x.shape[1], x.device))
+        x = x + self.self_attention(self.norm_1(x), mask)[0]
         seen = parts.get("seen", lambda mask: mask)(memory_mask)
         asked, source = parts.get("roles", lambda y, m: (y, m))(self.norm_2(x), memory)
         x = x + self.cross_attention(asked, source, seen)[0]
@@ -1309,16 +1336,20 @@ def _decoder_parts(text, section=DECODER, **parts):
 _decoder_parts(
     "The self-attention has no causal mask: a token sees those that it is to be asked for next. The decoder "
     "makes its own mask, whatever it is given.",
-    hide=lambda n, mask: None,
+    hide=lambda causal: None,
 )
 _decoder_parts(
     "The causal mask hides the token itself too. On the diagonal it is allowed.",
-    hide=lambda n, mask: torch.ones(n, n, dtype=torch.bool).tril(-1),
+    hide=lambda causal: causal.tril(-1),
 )
 _decoder_parts(
     "The mask of the self-attention is the wrong way round: each token sees itself and what comes later. "
     "True means that it may be seen.",
-    hide=lambda n, mask: _lower(n).T,
+    hide=lambda causal: causal.T,
+)
+_decoder_parts(
+    "The causal mask lies on the CPU, wherever x is, and the two cannot meet. Say `device=x.device` where you make it.",
+    hide=lambda causal: _lower(len(causal)),
 )
 _decoder_parts(
     "memory_mask is not used, so the padding of the memory is read. Pass it to the cross-attention.",
@@ -1342,7 +1373,7 @@ _decoder_parts(
 )
 class MemoryMaskInSelfAttention(solutions.DecoderBlock):
     def forward(self, x, memory, memory_mask=None):
-        mask = _lower(x.shape[1])
+        mask = _lower(x.shape[1], x.device)
         x = x + self.self_attention(self.norm_1(x), mask if memory_mask is None else mask & memory_mask[:, None])[0]
         x = x + self.cross_attention(self.norm_2(x), memory, memory_mask)[0]
         return x + self.feed_forward(self.norm_3(x))
@@ -1456,6 +1487,7 @@ def llama_forward(rng):
 def llama_settings(rng):
     yield _llama(rng, 1, 6, base=50.0)
     yield _llama(rng, 1, 3, eps=0.1, size=0.3)
+    yield _llama(rng, 1, 2, size=0.003)  # eps counts here, too, and is the one by default
 
 
 @LlamaBlock.property(
@@ -1517,15 +1549,15 @@ def llama_gradients(rng):
 
 
 @LlamaBlock.property(
-    "works in single precision, and leaves x as it was",
+    "works in single precision, on any device, and leaves x as it was",
     points=1,
-    probe=probes.unchanged,
+    probe=probes.elsewhere,
     rtol=1e-3,
     atol=1e-4,
     hint="Write x = x + ..., not x += ...",
 )
 def llama_single(rng):
-    yield _llama(rng, 1, 3, torch.float32)
+    yield dict(probe="unchanged", **_llama(rng, 1, 3, torch.float32))
 
 
 def _llama_mistake(text, section=ORDER):

@@ -14,8 +14,7 @@ def online_in_tensors(blocks):
     """0-d tensors all along; what is hidden is caught by replacing the level, not by asking."""
     m, total = torch.tensor(-math.inf, dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
     for block in blocks:
-        (size,) = block.shape
-        if size:
+        if block.numel():
             new = torch.maximum(m, block.amax())
             level = new if new.isfinite() else torch.zeros_like(new)
             total = total * torch.exp(m - level) + torch.exp(block - level).sum()
@@ -27,8 +26,6 @@ def online_number_by_number(blocks):
     """One score at a time, as in the paper."""
     m, total = -math.inf, 0.0
     for block in blocks:
-        if block.dim() != 1:
-            raise ValueError("a row, please")
         for x in block.tolist():
             if x > m:
                 total, m = total * math.exp(m - x) + 1.0, x
@@ -40,8 +37,6 @@ def online_number_by_number(blocks):
 def online_by_merging(blocks):
     """Each block has a pair of its own, and two pairs are merged into one: the order does not matter."""
     def pair(block):
-        if block.ndim != 1:
-            raise ValueError("one dimension")
         seen = block[block > -math.inf]
         if not len(seen):
             return -math.inf, 0.0
@@ -60,8 +55,6 @@ def online_by_log_sums(blocks):
     """The total is kept as a logarithm, which needs no rescaling, and measured from the maximum at the end."""
     m, log_total = np.float64(-np.inf), np.float64(-np.inf)
     for block in blocks:
-        if block.ndim != 1:
-            raise ValueError("one dimension")
         row = block.numpy().astype(np.float64)
         m = row.max(initial=m)
         log_total = np.logaddexp.reduce(row, initial=log_total)
@@ -70,24 +63,27 @@ def online_by_log_sums(blocks):
 
 # tiled_attention
 
-def fit(Q, K, V, size):
-    if Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
-        raise ValueError("sizes")
-    if size <= 0:
-        raise ValueError("at least one")
+def widened(attend):
+    """Narrow inputs in float32, the result as narrow as Q."""
+    @functools.wraps(attend)
+    def wide(Q, K, V, block_size, causal=False):
+        if Q.dtype.itemsize > 2:
+            return attend(Q, K, V, block_size, causal)
+        return attend(Q.float(), K.float(), V.float(), block_size, causal).to(Q.dtype)
+    return wide
 
 
+@widened
 def keys_outside(Q, K, V, block_size, causal=False):
     """The outer loop goes over keys; the statistics of all queries are kept."""
-    fit(Q, K, V, block_size)
     batch, n_q, d_k = Q.shape
     n_k = K.shape[1]
-    m = torch.full((batch, n_q), -torch.inf, dtype=Q.dtype)
+    m = torch.full((batch, n_q), -torch.inf, dtype=Q.dtype, device=Q.device)
     total, out = torch.zeros_like(m), Q.new_zeros(batch, n_q, V.shape[-1])
     for j, (k, v) in enumerate(zip(K.split(block_size, 1), V.split(block_size, 1))):
         scores = torch.einsum("bid,bjd->bij", Q, k) / d_k ** 0.5
         if causal:
-            above = torch.ones(n_q, k.shape[1], dtype=torch.bool).triu(1 + n_k - n_q - j * block_size)
+            above = torch.ones(n_q, k.shape[1], dtype=torch.bool, device=Q.device).triu(1 + n_k - n_q - j * block_size)
             scores = torch.where(above, -torch.inf, scores)
         new = torch.maximum(m, scores.detach().max(-1).values)
         level = torch.where(torch.isinf(new), torch.zeros_like(new), new)
@@ -100,14 +96,13 @@ def keys_outside(Q, K, V, block_size, causal=False):
 
 def query_blocks_against_all_keys(Q, K, V, block_size, causal=False):
     """A block of queries, all keys, and an ordinary softmax: n * block_size scores at a time, and no rescaling."""
-    fit(Q, K, V, block_size)
     n_q, n_k = Q.shape[-2], K.shape[-2]
     parts = []
     for first, q in zip(range(0, n_q, block_size), Q.split(block_size, dim=-2)):
         scores = q @ K.transpose(-1, -2) * Q.shape[-1] ** -0.5
         if causal:
-            place = torch.arange(first, first + q.shape[-2])[:, None] + (n_k - n_q)
-            later = torch.arange(n_k) > place
+            place = torch.arange(first, first + q.shape[-2], device=Q.device)[:, None] + (n_k - n_q)
+            later = torch.arange(n_k, device=Q.device) > place
             opened = later & (place >= 0)  # a row that sees nothing is left open, and closed after the softmax
             weights = scores.masked_fill(opened, -math.inf).softmax(-1).masked_fill(later, 0.0)
         else:
@@ -116,9 +111,9 @@ def query_blocks_against_all_keys(Q, K, V, block_size, causal=False):
     return torch.cat(parts, dim=-2)
 
 
+@widened
 def merged_by_log_sums(Q, K, V, block_size, causal=False):
     """Finished outputs of two sets of keys are averaged, each with its share of the total: as in decoding by splits."""
-    fit(Q, K, V, block_size)
     n_q, n_k = Q.shape[1], K.shape[1]
     outs = []
     for first in range(0, n_q, block_size):
@@ -128,9 +123,9 @@ def merged_by_log_sums(Q, K, V, block_size, causal=False):
             k, v = K[:, start:start + block_size], V[:, start:start + block_size]
             scores = q @ k.mT / math.sqrt(q.shape[-1])
             if causal:
-                i = torch.arange(q.shape[1])[:, None] + first + n_k - n_q
+                i = torch.arange(q.shape[1], device=Q.device)[:, None] + first + n_k - n_q
                 # Finite, so that no nan arises; rows with nothing to see are set to zero at the end.
-                scores = scores.masked_fill(start + torch.arange(k.shape[1]) > i, -1e300)
+                scores = scores.masked_fill(start + torch.arange(k.shape[1], device=Q.device) > i, torch.finfo(Q.dtype).min)
             logs = scores.logsumexp(-1, keepdim=True)
             mine = scores.softmax(-1) @ v
             if out is None:
@@ -138,14 +133,14 @@ def merged_by_log_sums(Q, K, V, block_size, causal=False):
             else:
                 share = torch.sigmoid(logs - log_total)
                 out, log_total = out + share * (mine - out), torch.logaddexp(log_total, logs)
-        empty = torch.arange(q.shape[1])[:, None] + first + n_k - n_q < 0
+        empty = torch.arange(q.shape[1], device=Q.device)[:, None] + first + n_k - n_q < 0
         outs.append(out.masked_fill(empty, 0.0) if causal else out)
     return torch.cat(outs, 1)
 
 
+@widened
 def one_query_at_a_time(Q, K, V, block_size, causal=False):
     """With values and a column of ones side by side, total and output are one thing to rescale."""
-    fit(Q, K, V, block_size)
     n_q, n_k = Q.shape[1], K.shape[1]
     ones = torch.cat([V, V.new_ones(*V.shape[:2], 1)], dim=2)
     rows = []
@@ -165,79 +160,75 @@ def one_query_at_a_time(Q, K, V, block_size, causal=False):
 
 # sliding_window_attention
 
-def fit_window(Q, K, V, window):
-    fit(Q, K, V, window)
-    if Q.shape[-2] != K.shape[-2]:
-        raise ValueError("as many queries as keys")
-
-
 def padded_and_unfolded(Q, K, V, window):
     """All windows as views of keys that were padded in front; what lies before the text is hidden."""
-    fit_window(Q, K, V, window)
     n, d = Q.shape[-2:]
     k, v = (F.pad(x, (0, 0, window - 1, 0)).unfold(-2, window, 1) for x in (K, V))  # (..., n, d, window)
     scores = (Q.unsqueeze(-2) @ k).squeeze(-2) / d ** 0.5
-    real = torch.arange(n)[:, None] + torch.arange(window) >= window - 1
+    real = torch.arange(n, device=Q.device)[:, None] + torch.arange(window, device=Q.device) >= window - 1
     weights = torch.where(real, scores, -math.inf).softmax(dim=-1)
     return (v @ weights.unsqueeze(-1)).squeeze(-1)
 
 
 def diagonal_by_diagonal(Q, K, V, window):
     """One step back after the other: the scores at a distance are a row-wise product with shifted keys."""
-    fit_window(Q, K, V, window)
     n = Q.shape[1]
     diagonals = []
     for back in range(min(window, n)):
         products = (Q[:, back:] * K[:, :n - back]).sum(-1) / math.sqrt(Q.shape[2])
         diagonals.append(F.pad(products, (back, 0), value=-math.inf))
     weights = torch.stack(diagonals, dim=-1).softmax(dim=-1)
-    out = torch.zeros(*Q.shape[:2], V.shape[2], dtype=V.dtype)
+    out = V.new_zeros(*Q.shape[:2], V.shape[2])
     for back in range(min(window, n)):
         out = out + F.pad(weights[:, back:, back, None] * V[:, :n - back], (0, 0, back, 0))
     return out
 
 
-def pieces_and_the_piece_before(Q, K, V, window):
+def pieces_and_the_piece_before(Q, K, V, window, size=None):
     """Pieces of `window` tokens; each reads itself and the piece before."""
-    fit_window(Q, K, V, window)
-    n, parts = Q.shape[1], []
-    for start in range(0, n, window):
-        low, end = max(0, start - window), min(n, start + window)
-        i, j = torch.arange(start, end)[:, None], torch.arange(low, end)
+    n, parts, size = Q.shape[1], [], size or window
+    for start in range(0, n, size):
+        low, end = max(0, start - window), min(n, start + size)
+        i, j = torch.arange(start, end, device=Q.device)[:, None], torch.arange(low, end, device=Q.device)
+        scores = Q[:, start:end] @ K[:, low:end].mT * Q.shape[2] ** -0.5
         mask = (j <= i) & (j > i - window)
-        parts.append(F.scaled_dot_product_attention(Q[:, start:end], K[:, low:end], V[:, low:end], attn_mask=mask))
+        parts.append(scores.where(mask, -torch.inf).softmax(-1) @ V[:, low:end])
     return torch.cat(parts, dim=1)
+
+
+def groups_of_64(Q, K, V, window):
+    """Much larger groups than the window, and still a narrow band of a long text."""
+    return pieces_and_the_piece_before(Q, K, V, window, 64)
+
+
+def groups_of_128(Q, K, V, window):
+    return pieces_and_the_piece_before(Q, K, V, window, 128)
 
 
 # linear_attention
 
 def linear_with_a_column_of_ones(Q, K, V, feature_map):
     """The total is what values of 1 would bring home."""
-    if K.shape[-2] != V.shape[-2]:
-        raise ValueError("sizes")
-    if K.shape[-1] != Q.shape[-1]:
-        raise ValueError("widths")
     ones = torch.cat([V, torch.ones_like(V[..., :1])], dim=-1)
     both = feature_map(Q) @ (feature_map(K).transpose(-2, -1) @ ones)
-    return both[..., :-1] / both[..., -1:]
+    total = both[..., -1:]
+    return both[..., :-1] / torch.where(total == 0, torch.ones_like(total), total)
 
 
 def linear_as_a_recurrence(Q, K, V, feature_map):
     """A state that reads key after key, and answers all queries at the end."""
-    (batch, n_k, width), (_, n_v, d_v) = K.shape, V.shape
-    if n_k != n_v or Q.shape[-1] != width:
-        raise ValueError("sizes")
     state = total = 0
-    for j in range(n_k):
+    for j in range(K.shape[1]):
         f = feature_map(K[:, j:j + 1])
         state, total = state + f.mT * V[:, j:j + 1], total + f
     q = feature_map(Q)
-    return (q @ state) / (q * total).sum(-1, keepdim=True)
+    return (q @ state) / (q * total).sum(-1, keepdim=True).clamp(min=torch.finfo(q.dtype).tiny)
 
 
 ALTERNATIVES = {
     "online_softmax": [online_in_tensors, online_number_by_number, online_by_merging, online_by_log_sums],
     "tiled_attention": [keys_outside, query_blocks_against_all_keys, merged_by_log_sums, one_query_at_a_time],
-    "sliding_window_attention": [padded_and_unfolded, diagonal_by_diagonal, pieces_and_the_piece_before],
+    "sliding_window_attention": [padded_and_unfolded, diagonal_by_diagonal, pieces_and_the_piece_before,
+                                 groups_of_64, groups_of_128],
     "linear_attention": [linear_with_a_column_of_ones, linear_as_a_recurrence],
 }

@@ -28,12 +28,12 @@ def repeat_in_a_loop(x, n_rep):
 
 # KVCache
 
-def fit(k, v, batch=None, heads=None, width=None):
-    """Raises ValueError unless both are (batch, heads, n, width), with the sizes that are given."""
+def fit(k, v, rows):
+    """Raises ValueError unless both continue the rows that are there."""
     if k.dim() != 4 or v.dim() != 4 or k.shape[:3] != v.shape[:3]:
         raise ValueError("keys and values do not belong together")
-    for size, wanted in zip((k.shape[0], k.shape[1], k.shape[3], v.shape[3]), (batch, heads, width, width)):
-        if wanted is not None and size != wanted:
+    for new, row in zip((k, v), rows or ()):
+        if new.shape[:2] != row.shape[:2] or new.shape[3] != row.shape[3]:
             raise ValueError("this does not continue what is there")
 
 
@@ -50,11 +50,10 @@ class RoomThatDoubles:
         self.held, self.rows = 0, None
 
     def append(self, k, v):
+        fit(k, v, self.rows)
         if self.rows is None:
-            fit(k, v)
             self.rows = [t.new_empty(*t.shape[:2], 4, t.shape[3]) for t in (k, v)]
-        batch, heads, room, width = self.rows[0].shape
-        fit(k, v, batch, heads, width)
+        room = self.rows[0].shape[2]
         end = self.held + k.shape[2]
         while room < end:
             self.rows, room = [torch.cat([row, torch.empty_like(row)], dim=2) for row in self.rows], 2 * room
@@ -73,7 +72,7 @@ class TokensInFront(nn.Module):
         self.k = self.v = None
 
     def append(self, k, v):
-        fit(k, v)
+        fit(k, v, None)
         rows = [t.permute(2, 0, 1, 3) for t in (k, v)]
         if self.k is not None:
             rows = [torch.cat([old, new]) for old, new in zip((self.k, self.v), rows)]
@@ -88,17 +87,18 @@ class TokensInFront(nn.Module):
 
 
 class KeysAndValuesInOne:
-    """Both in one tensor with an axis more; whatever does not fit is PyTorch's own error, before anything is kept."""
+    """Both in one tensor, side by side; whatever does not fit is PyTorch's own error, before anything is kept."""
 
     def __init__(self):
         self.both = None
 
     def append(self, k, v):
-        if k.ndim != 4:
-            raise ValueError("four dimensions")
-        new = torch.stack([k, v])
-        self.both = new if self.both is None else torch.cat([self.both, new], dim=3)
-        return self.both[0], self.both[1]
+        new = torch.cat([k, v], dim=-1)
+        if self.both is not None and self.width != k.shape[-1]:
+            raise ValueError("another width")
+        self.both = new if self.both is None else torch.cat([self.both, new], dim=-2)
+        self.width = k.shape[-1]
+        return self.both[..., :self.width], self.both[..., self.width:]
 
     def __len__(self):
         return 0 if self.both is None else self.both.shape[-2]
@@ -108,6 +108,25 @@ class KeysAndValuesInOne:
         self.__init__()
 
 
+class JustJoined:
+    """The shortest cache: all checks are left to PyTorch, and nothing is kept before both were joined."""
+
+    def __init__(self):
+        self.k = None
+
+    def append(self, k, v):
+        if self.k is not None:
+            k, v = torch.cat([self.k, k], 2), torch.cat([self.v, v], 2)
+        self.k, self.v = k, v
+        return k, v
+
+    def __len__(self):
+        return 0 if self.k is None else self.k.shape[2]
+
+    def reset(self):
+        self.k = None
+
+
 # GroupedQueryAttention
 
 class _FourMaps(nn.Module):
@@ -115,8 +134,6 @@ class _FourMaps(nn.Module):
 
     def __init__(self, d_model, n_heads, n_kv_heads, base=10000.0):
         super().__init__()
-        if n_heads < 1 or n_kv_heads < 1:
-            raise ValueError("too few heads")
         if d_model % n_heads or n_heads % n_kv_heads or d_model // n_heads % 2:
             raise ValueError("widths do not divide")
         self.heads, self.groups, self.width, self.base = n_heads, n_kv_heads, d_model // n_heads, base
@@ -126,8 +143,6 @@ class _FourMaps(nn.Module):
         self.W_o = nn.Linear(d_model, d_model, bias=False)
 
     def heads_of(self, x):
-        if x.dim() != 3:
-            raise ValueError("(batch, n, d_model), please")
         return [W(x).unflatten(-1, (-1, self.width)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v)]
 
 
@@ -138,11 +153,13 @@ class RotatedOnReading(_FourMaps):
         q, k, v = self.heads_of(x)
         if cache is not None:
             k, v = cache.append(k, v)
-        places = torch.arange(k.shape[2])
+        places = torch.arange(k.shape[2], device=x.device)
         q, k = apply_rope(q, places[-q.shape[2]:], self.base), apply_rope(k, places, self.base)
         n_q, n_k = q.shape[2], k.shape[2]
-        mask = torch.ones(n_q, n_k, dtype=torch.bool).tril(n_k - n_q)
-        out = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+        mask = torch.ones(n_q, n_k, dtype=torch.bool, device=x.device).tril(n_k - n_q)
+        group = self.heads // self.groups
+        scores = q @ k.repeat_interleave(group, 1).mT / math.sqrt(self.width)
+        out = scores.where(mask, -torch.inf).softmax(-1) @ v.repeat_interleave(group, 1)
         return self.W_o(out.transpose(1, 2).flatten(2))
 
 
@@ -152,14 +169,14 @@ class GroupByGroup(_FourMaps):
     def forward(self, x, cache=None):
         batch, n, d_model = x.shape
         start = len(cache) if cache is not None else 0
-        where = torch.arange(start, start + n)
+        where = torch.arange(start, start + n, device=x.device)
         q, k, v = self.heads_of(x)
         q, k = apply_rope(q, where, self.base), apply_rope(k, where, self.base)
         if cache is not None:
             k, v = cache.append(k, v)
         q = q.unflatten(1, (self.groups, -1))
         scores = torch.einsum("bgrid,bgjd->bgrij", q, k) * self.width ** -0.5
-        scores = scores + torch.full((n, k.shape[2]), -math.inf, dtype=x.dtype).triu(start + 1)
+        scores = scores + torch.full((n, k.shape[2]), -math.inf, dtype=x.dtype, device=x.device).triu(start + 1)
         out = torch.einsum("bgrij,bgjd->bigrd", scores.softmax(-1), v)
         return self.W_o(out.reshape(batch, n, d_model))
 
@@ -169,11 +186,11 @@ class ComplexRotation(_FourMaps):
 
     def turn(self, t, start):
         half = self.width // 2
-        speeds = torch.exp(-math.log(self.base) * torch.arange(half, dtype=torch.float64) / half)
-        angles = torch.arange(start, start + t.shape[2], dtype=torch.float64)[:, None] * speeds
-        z = torch.complex(t[..., :half], t[..., half:]) * torch.polar(torch.ones_like(angles), angles).to(
-            torch.complex64 if t.dtype == torch.float32 else torch.complex128)
-        return torch.cat([z.real, z.imag], dim=-1)
+        wide = dict(dtype=torch.float64, device=t.device)
+        speeds = torch.exp(-math.log(self.base) * torch.arange(half, **wide) / half)
+        angles = torch.arange(start, start + t.shape[2], **wide)[:, None] * speeds
+        z = torch.complex(*t.double().chunk(2, dim=-1)) * torch.polar(torch.ones_like(angles), angles)
+        return torch.cat([z.real, z.imag], dim=-1).to(t.dtype)
 
     def forward(self, x, cache=None):
         q, k, v = self.heads_of(x)
@@ -199,10 +216,8 @@ class OneTokenAtATime(_FourMaps):
 
     def forward(self, x, cache=None):
         held, rows = ([], []), []
-        if x.ndim != 3:
-            raise ValueError("(batch, n, d_model)")
         for i, token in enumerate(x.split(1, dim=1)):
-            where = torch.tensor([i if cache is None else len(cache)])
+            where = torch.tensor([i if cache is None else len(cache)], device=x.device)
             q, k, v = self.heads_of(token)
             q, k = apply_rope(q, where, self.base), apply_rope(k, where, self.base)
             if cache is None:
@@ -211,7 +226,8 @@ class OneTokenAtATime(_FourMaps):
                 k, v = (torch.cat(rows_so_far, dim=2) for rows_so_far in held)
             else:
                 k, v = cache.append(k, v)
-            out = F.scaled_dot_product_attention(q, k, v, enable_gqa=True)
+            k, v = (t.repeat_interleave(self.heads // self.groups, dim=1) for t in (k, v))
+            out = (q @ k.mT * self.width**-0.5).softmax(-1) @ v
             rows.append(self.W_o(out.transpose(1, 2).flatten(2)))
         return torch.cat(rows, dim=1)
 
@@ -236,7 +252,7 @@ def bytes_by_product(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2,
 
 ALTERNATIVES = {
     "repeat_kv": [repeat_by_expand, repeat_in_a_loop],
-    "KVCache": [RoomThatDoubles, TokensInFront, KeysAndValuesInOne],
+    "KVCache": [RoomThatDoubles, TokensInFront, KeysAndValuesInOne, JustJoined],
     "GroupedQueryAttention": [RotatedOnReading, GroupByGroup, ComplexRotation, OneTokenAtATime],
     "kv_cache_bytes": [bytes_by_counting_tensors, bytes_by_product],
 }

@@ -60,8 +60,6 @@ class HandMade(nn.Module):
 
 def sample_by_filling(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
     """As it is often written: what is out gets minus infinity, and one softmax at the end shares out."""
-    if temperature < 0 or (top_k is not None and top_k <= 0) or (top_p is not None and (top_p <= 0 or top_p > 1)):
-        raise ValueError("limits")
     if temperature == 0:
         return torch.argmax(logits, dim=-1)
     logits = logits / temperature
@@ -70,7 +68,7 @@ def sample_by_filling(logits, temperature=1.0, top_k=None, top_p=None, generator
         logits = logits.masked_fill(logits < smallest, float("-inf"))
     if top_p is not None:
         ordered, places = torch.sort(logits, descending=True)
-        out = F.softmax(ordered, dim=-1).cumsum(-1) > top_p
+        out = F.softmax(ordered, dim=-1).cumsum(-1) >= top_p
         out[..., 1:] = out[..., :-1].clone()
         out[..., 0] = False
         logits = logits.masked_fill(torch.zeros_like(out).scatter(-1, places, out), float("-inf"))
@@ -80,12 +78,6 @@ def sample_by_filling(logits, temperature=1.0, top_k=None, top_p=None, generator
 
 def sample_by_gumbel(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
     """The largest of logits plus Gumbel noise is a draw from their softmax; limits by rank, in double precision."""
-    if not temperature >= 0:
-        raise ValueError("temperature")
-    if top_k is not None and top_k < 1:
-        raise ValueError("top_k")
-    if top_p is not None and not 0 < top_p <= 1:
-        raise ValueError("top_p")
     if temperature == 0:
         return logits.max(-1).indices
     scaled = logits.double() / temperature
@@ -93,12 +85,12 @@ def sample_by_gumbel(logits, temperature=1.0, top_k=None, top_p=None, generator=
     scaled = scaled.gather(-1, order)
     stays = torch.ones_like(scaled, dtype=torch.bool)
     if top_k is not None:
-        stays &= torch.arange(scaled.shape[-1]) < top_k
+        stays &= torch.arange(scaled.shape[-1], device=logits.device) < top_k
     if top_p is not None:
         shares = scaled.masked_fill(~stays, -torch.inf).softmax(-1)
         upto = shares.cumsum(-1)
         stays &= torch.cat([torch.zeros_like(upto[..., :1]), upto[..., :-1]], dim=-1) < top_p
-    noise = torch.rand(scaled.shape, generator=generator, dtype=torch.float64)
+    noise = torch.rand(scaled.shape, generator=generator, dtype=torch.float64, device=logits.device)
     noisy = (scaled - (-noise.log()).log()).masked_fill(~stays, -torch.inf)
     return order.gather(-1, noisy.argmax(-1, keepdim=True)).squeeze(-1)
 
@@ -122,7 +114,7 @@ def sample_by_steps_on_a_line(logits, temperature=1.0, top_k=None, top_p=None, g
         reached = (kept.cumsum(1) - kept) >= top_p * total
         kept[reached] = 0
     line = kept.cumsum(1)
-    point = torch.rand(len(rows), 1, generator=generator, dtype=torch.float64) * line[:, -1:]
+    point = line.new_empty(len(rows), 1).uniform_(generator=generator) * line[:, -1:]
     place = torch.searchsorted(line, point, right=True).clamp(max=rows.shape[1] - 1)
     return best.indices.gather(1, place).reshape(logits.shape[:-1])
 

@@ -9,51 +9,37 @@ import torch
 
 def frequencies_by_powers_in_double(d_head, base=10000.0):
     """1 / base ** (2i / d) in float64, rounded at the end, as many libraries have it."""
-    if d_head % 2 != 0 or d_head <= 0:
-        raise ValueError("an even width, please")
     return (1.0 / base ** (torch.arange(0, d_head, 2, dtype=torch.int64).double() / d_head)).float()
 
 
 def frequencies_by_exponential(d_head, base=10000.0):
-    if d_head % 2 != 0 or d_head <= 0:
-        raise ValueError("an even width, please")
     return torch.exp(torch.arange(0, d_head, 2).float() * (-math.log(base) / d_head))
 
 
 def frequencies_on_a_log_scale(d_head, base=10000.0):
     """The base is left to logspace, the way from 0 to -1 is cut into equal parts."""
-    if d_head < 2 or d_head % 2:
-        raise ValueError("an even width, please")
     return torch.logspace(0, -(d_head - 2) / d_head, d_head // 2, base=base)
 
 
 # rope_angles
 
 def angles_by_einsum(positions, d_head, base=10000.0):
-    if positions.dim() != 1:
-        raise ValueError("one row of positions, please")
-    return torch.einsum("n,p->np", positions.float(), frequencies_by_powers_in_double(d_head, base))
+    return torch.einsum("n,p->np", positions.float(), frequencies_by_powers_in_double(d_head, base).to(positions.device))
 
 
 def angles_by_promotion(positions, d_head, base=10000.0):
     """Whole numbers times float32 are float32."""
     (n,) = positions.shape
-    return positions.view(n, 1) * frequencies_by_exponential(d_head, base)
+    return positions.view(n, 1) * frequencies_by_exponential(d_head, base).to(positions.device)
 
 
 def angles_in_double_rounded_once(positions, d_head, base=10000.0):
-    if positions.ndim != 1:
-        raise ValueError("one row of positions, please")
-    if d_head < 2 or d_head & 1:
-        raise ValueError("an even width, please")
-    speeds = base ** -(torch.arange(d_head // 2).double() / (d_head // 2))
+    speeds = base ** -(torch.arange(d_head // 2, device=positions.device).double() / (d_head // 2))
     return torch.outer(positions.double(), speeds).to(torch.float32)
 
 
 def angles_row_by_row(positions, d_head, base=10000.0):
-    if positions.dim() != 1:
-        raise ValueError("one row of positions, please")
-    speeds = frequencies_on_a_log_scale(d_head, base)
+    speeds = frequencies_on_a_log_scale(d_head, base).to(positions.device)
     return torch.stack([position * speeds for position in positions])
 
 
@@ -83,12 +69,11 @@ def rope_by_complex_numbers(x, positions, base=10000.0):
 
 
 def rope_by_matrices(x, positions, base=10000.0):
-    """One matrix for each position; slow and plain."""
-    _check(x, positions)
+    """One matrix for each position; slow and plain. No size is asked for."""
     d = x.shape[-1]
     angles = angles_in_double_rounded_once(positions, d, base)
     pair = torch.arange(d // 2)
-    turn = torch.zeros(len(positions), d, d)
+    turn = torch.zeros(len(positions), d, d, device=x.device)
     turn[:, pair, pair] = angles.cos()
     turn[:, pair + d // 2, pair + d // 2] = angles.cos()
     turn[:, pair, pair + d // 2] = -angles.sin()
@@ -111,7 +96,7 @@ def rope_by_matrix_exponential(x, positions, base=10000.0):
     _check(x, positions)
     d = x.shape[-1]
     angles, a = angles_in_double_rounded_once(positions, d, base).double(), torch.arange(d // 2)
-    skew = torch.zeros(len(positions), d, d, dtype=torch.float64)
+    skew = angles.new_zeros(len(positions), d, d)
     skew[:, a + d // 2, a] = angles
     return (torch.linalg.matrix_exp(skew - skew.mT) @ x.double().unsqueeze(-1)).squeeze(-1).to(x.dtype)
 
@@ -127,8 +112,8 @@ def rope_in_two_steps(x, positions, base=10000.0):
 # apply_rope_interleaved
 
 def interleaved_by_complex_numbers(x, positions, base=10000.0):
-    """As the first Llama's published code: neighbours are the real and the imaginary part of one number."""
-    _check(x, positions)
+    """As the first Llama's published code: neighbours are the real and the imaginary part of one number. One position
+    for three tokens passes: no size is asked for."""
     angles = angles_by_promotion(positions, x.size(-1), base)
     numbers = torch.view_as_complex(x.float().unflatten(-1, (-1, 2)).contiguous())
     return torch.view_as_real(numbers * torch.polar(torch.ones_like(angles), angles)).flatten(-2).type_as(x)
@@ -166,6 +151,11 @@ def rows_by_index(w, n_heads):
     return w[order]
 
 
+def rows_unflattened(w, n_heads):
+    """No size is asked for."""
+    return w.unflatten(0, (n_heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+
+
 def rows_left_to_reshape(w, n_heads):
     """Where heads of pairs do not fit, reshape says so."""
     rows, columns = w.shape
@@ -179,5 +169,5 @@ ALTERNATIVES = {
                    rope_by_matrix_exponential, rope_in_two_steps],
     "apply_rope_interleaved": [interleaved_by_complex_numbers, interleaved_by_sorting_twice, interleaved_by_matrices,
                                interleaved_with_a_sign],
-    "interleaved_to_half": [rows_by_index, rows_left_to_reshape],
+    "interleaved_to_half": [rows_by_index, rows_left_to_reshape, rows_unflattened],
 }

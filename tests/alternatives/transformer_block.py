@@ -14,21 +14,15 @@ from solutions.transformer_block import FeedForward, LayerNorm
 
 # layer_norm
 
-def layer_norm_by_pytorch(x, weight, bias, eps=1e-5):
-    return F.layer_norm(x, x.shape[-1:], weight, bias, eps)
-
-
 def layer_norm_by_var(x, weight, bias, eps=1e-5):
-    if x.size(-1) != weight.numel() or weight.numel() != bias.numel() or weight.ndim != 1:
-        raise ValueError("widths differ")
+    if x.dtype in (torch.float16, torch.bfloat16):
+        return layer_norm_by_var(*(given.float() for given in (x, weight, bias)), eps).type_as(x)
     variance, mean = torch.var_mean(x, dim=-1, correction=0, keepdim=True)
     return torch.addcmul(bias, (x - mean) / (variance + eps) ** 0.5, weight)
 
 
 def layer_norm_in_double(x, weight, bias, eps=1e-5):
     """Everything in float64, brought back at the end."""
-    if weight.shape != x.shape[-1:] or bias.shape != x.shape[-1:]:
-        raise ValueError("widths differ")
     wide = x.double()
     wide = wide - wide.mean(-1, keepdim=True)
     return (wide / (wide.pow(2).mean(-1, keepdim=True) + eps).sqrt() * weight + bias).to(x.dtype)
@@ -36,41 +30,32 @@ def layer_norm_in_double(x, weight, bias, eps=1e-5):
 
 def layer_norm_in_single(x, weight, bias, eps=1e-5):
     """Everything in float32, whatever comes."""
-    return F.layer_norm(x.float(), x.shape[-1:], weight.float(), bias.float(), eps).to(x.dtype)
+    single = x.float()
+    single = single - single.mean(-1, keepdim=True)
+    root = torch.sqrt(single.square().mean(-1, keepdim=True) + eps)
+    return (single / root * weight.float() + bias.float()).to(x.dtype)
 
 
 # rms_norm
 
 def rms_norm_as_llama_does(x, weight, eps=1e-5):
     """In float32, whatever comes; only the weight multiplies in the dtype of x."""
-    if weight.shape != x.shape[-1:]:
-        raise ValueError("widths differ")
     single = x.float()
     return (single * torch.rsqrt(single.pow(2).mean(-1, keepdim=True) + eps)).type_as(x) * weight
 
 
-def rms_norm_by_pytorch(x, weight, eps=1e-5):
-    return F.rms_norm(x, x.shape[-1:], weight, eps)
-
-
 def rms_norm_by_division(x, weight, eps=1e-5):
-    if weight.dim() != 1 or weight.size(0) != x.size(-1):
-        raise ValueError("widths differ")
-    return weight * (x / (torch.mean(x ** 2, -1, keepdim=True) + eps).sqrt())
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    return weight * (wide / (torch.mean(wide ** 2, -1, keepdim=True) + eps).sqrt()).to(x.dtype)
 
 
 def rms_norm_by_einsum(x, weight, eps=1e-5):
-    if list(weight.shape) != [x.shape[-1]]:
-        raise ValueError("widths differ")
-    squares = torch.einsum("...i,...i->...", x, x)[..., None]
-    return x * weight / torch.sqrt(squares / x.shape[-1] + eps)
+    wide = x.double()
+    squares = torch.einsum("...i,...i->...", wide, wide)[..., None]
+    return (wide * weight / torch.sqrt(squares / x.shape[-1] + eps)).to(x.dtype)
 
 
 # gelu, gelu_tanh
-
-def gelu_by_pytorch(x):
-    return F.gelu(x)
-
 
 def gelu_by_the_normal(x):
     return x * torch.special.ndtr(x)
@@ -88,10 +73,6 @@ def gelu_with_a_root_in_single(x):
 
 def gelu_tanh_with_a_root_in_single(x):
     return 0.5 * x * (1 + torch.tanh(torch.sqrt(torch.tensor(2.0 / torch.pi)) * (x + 0.044715 * torch.pow(x, 3))))
-
-
-def gelu_tanh_by_pytorch(x):
-    return F.gelu(x, approximate="tanh")
 
 
 def gelu_tanh_by_a_sigmoid(x):
@@ -267,7 +248,7 @@ class DecoderWithPytorchsNorms(nn.Module):
 
     def forward(self, x, memory, memory_mask=None):
         n = x.size(1)
-        future = torch.triu(torch.ones(n, n), diagonal=1).bool()
+        future = torch.triu(torch.ones(n, n, device=x.device), diagonal=1).bool()
         x = x + self.self_attention(self.norm_1(x), mask=~future)[0]
         x = x + self.cross_attention(self.norm_2(x), memory, memory_mask)[0]
         x = x + self.feed_forward(self.norm_3(x))
@@ -285,7 +266,7 @@ class DecoderAsASum(nn.Module):
         self.feed_forward = FeedForward(d_model, d_ff)
 
     def forward(self, x, memory, memory_mask=None):
-        places = torch.arange(x.shape[1])
+        places = torch.arange(x.shape[1], device=x.device)
         causal = (places[:, None] >= places).expand(x.shape[0], 1, -1, -1)
         written = [x]
         written.append(self.self_attention(self.norm_1(sum(written)), causal)[0])
@@ -307,7 +288,7 @@ class DecoderWithAStoredMask(DecoderWithPytorchsNorms):
 
         n = x.shape[1]
         if memory_mask is None:
-            memory_mask = torch.ones(memory.shape[:2], dtype=torch.bool)
+            memory_mask = torch.ones(memory.shape[:2], dtype=torch.bool, device=x.device)
         x = x + self.self_attention(normed(x, self.norm_1), self.mask[..., :n, :n] == 1)[0]
         x = x + self.cross_attention(x_q=normed(x, self.norm_2), x_kv=memory, kv_mask=memory_mask)[0]
         return x + self.feed_forward(normed(x, self.norm_3))
@@ -355,7 +336,7 @@ class AttentionWithTables(nn.Module):
                 for t in (q, k))
         if cache is not None:
             k, v = cache.append(k, v)
-        seen = torch.ones(n, k.shape[2], dtype=torch.bool).tril(k.shape[2] - n)
+        seen = torch.ones(n, k.shape[2], dtype=torch.bool, device=x.device).tril(k.shape[2] - n)
         heads = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
         return self.W_o(heads.transpose(1, 2).flatten(2))
 
@@ -384,10 +365,10 @@ class LlamaOfOtherParts(nn.Module):
 
 
 ALTERNATIVES = {
-    "layer_norm": [layer_norm_by_pytorch, layer_norm_by_var, layer_norm_in_double, layer_norm_in_single],
-    "rms_norm": [rms_norm_by_pytorch, rms_norm_by_division, rms_norm_by_einsum, rms_norm_as_llama_does],
-    "gelu": [gelu_by_pytorch, gelu_by_the_normal, gelu_by_the_complement, gelu_with_a_root_in_single],
-    "gelu_tanh": [gelu_tanh_by_pytorch, gelu_tanh_by_a_sigmoid, gelu_tanh_by_steps, gelu_tanh_with_a_root_in_single],
+    "layer_norm": [layer_norm_by_var, layer_norm_in_double, layer_norm_in_single],
+    "rms_norm": [rms_norm_by_division, rms_norm_by_einsum, rms_norm_as_llama_does],
+    "gelu": [gelu_by_the_normal, gelu_by_the_complement, gelu_with_a_root_in_single],
+    "gelu_tanh": [gelu_tanh_by_a_sigmoid, gelu_tanh_by_steps, gelu_tanh_with_a_root_in_single],
     "FeedForward": [FeedForwardByModules, FeedForwardByProducts, FeedForwardTokenByToken, FeedForwardUnderTwoNames,
                     FeedForwardRenamed],
     "SwiGLU": [SwigluByPytorch, SwigluPacked, SwigluUnderTwoNames, SwigluAsASum],

@@ -126,37 +126,6 @@ def test_what_a_module_keeps_from_call_to_call_is_found_out():
     assert torch.equal(found["second call"], 2 * found["result"])
 
 
-class Shifted(Scale):
-    def forward(self, x, twice=None):
-        return self.W(x) + self.new(x)
-
-
-PLACED = dict(init={"width": 2}, weights={"W.weight": W.float()}, x=X.float())
-
-
-@pytest.mark.parametrize(
-    "new, there",
-    [
-        (lambda x: torch.zeros(1, 2, dtype=x.dtype, device=x.device), "bfloat16 (1, 2)"),
-        (lambda x: torch.zeros_like(x), "bfloat16 (1, 2)"),
-        (lambda x: x.new_ones(1) if (x > 0).any() else x, "bfloat16 (1, 2)"),  # asks for numbers, right on a GPU
-        (lambda x: torch.tensor(1.0), "bfloat16 (1, 2)"),  # a single number may be anywhere
-        (lambda x: torch.zeros(1, 2), "RuntimeError"),
-        (lambda x: torch.zeros(1, 2) if (x > 0).any() else x, "RuntimeError"),
-        (lambda x: torch.zeros(1, 2, device=x.device), "float32 (1, 2)"),
-        (lambda x: torch.from_numpy(x.numpy()), "TypeError"),
-    ],
-)
-def test_placed_tells_what_comes_in_a_narrow_dtype_on_another_device(new, there):
-    found = seen("placed", type("Shifted", (Shifted,), {"new": staticmethod(new)}), **PLACED)
-    assert found["elsewhere"] == there
-
-
-def test_placed_gives_the_result_where_the_inputs_are():
-    found = seen("placed", Scale, **PLACED)
-    assert torch.equal(found["result"], (X @ W.T).float()) and found["elsewhere"] == "bfloat16 (1, 2)"
-
-
 def test_the_line_of_an_error_in_a_method_is_the_students_own():
     class Fails(Scale):
         def forward(self, x, twice=None):

@@ -8,6 +8,7 @@ from torch import nn
 
 from solutions import kv_cache as solutions
 from solutions.rope import apply_rope
+from tests.alternatives.kv_cache import JustJoined
 
 
 def own_error(kind):
@@ -51,26 +52,7 @@ def cache_but(**parts):
     return type("KVCache", (Cache,), parts)
 
 
-class NoChecks:
-    """The shortest cache that works when all is well."""
-
-    def __init__(self):
-        self.k = None
-
-    def append(self, k, v):
-        if self.k is not None:
-            k, v = torch.cat([self.k, k], 2), torch.cat([self.v, v], 2)
-        self.k, self.v = k, v
-        return k, v
-
-    def __len__(self):
-        return 0 if self.k is None else self.k.shape[2]
-
-    def reset(self):
-        self.k = None
-
-
-class EmptyAtFirst(NoChecks):
+class EmptyAtFirst(JustJoined):
     """Begins with an empty tensor of shape (0,), which `torch.cat` lets through whatever comes; so does its length."""
 
     def __init__(self):
@@ -142,14 +124,19 @@ class Parts(nn.Module):
         return before
 
     def turn(self, x, first):
-        return apply_rope(x, torch.arange(first, first + x.shape[2]), self.base)
+        return apply_rope(x, torch.arange(first, first + x.shape[2], device=x.device), self.base)
 
     def spread(self, t):
         return t.repeat_interleave(self.heads // self.shared, dim=1)
 
     def attend(self, q, k, v, before):
-        mask = torch.arange(k.shape[2]) <= before + torch.arange(q.shape[2])[:, None]
+        mask = self.visible(q, k, before)
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+
+
+    def visible(self, q, k, before):
+        places = torch.arange(k.shape[2], device=q.device)
+        return places <= before + torch.arange(q.shape[2], device=q.device)[:, None]
 
 
 def but(**parts):
@@ -222,8 +209,7 @@ def hidden_after_the_softmax(self, q, k, v, before):
 
 def mask_of_numbers(self, q, k, v, before):
     """Ones and zeros are added to the scores where True and False were to choose among them."""
-    visible = torch.arange(k.shape[2]) <= before + torch.arange(q.shape[2])[:, None]
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=visible.to(q.dtype))
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=self.visible(q, k, before).to(q.dtype))
 
 
 class LastTokenOnly(Parts):
@@ -271,7 +257,6 @@ UNSEEN = {
         (cache_but(join=lambda self, rows: torch.cat(rows, 1)), "along the heads"),
         (cache_but(join=lambda self, rows: torch.cat(rows, 3)), "along the width"),
         (cache_but(join=lambda self, rows: torch.stack(rows)), None),
-        (NoChecks, None),
         (EmptyAtFirst, None),
         (cache_but(keep=lambda self, k, v: self.rows.append((k, k))), None),
         (SharedByAll, None),
@@ -302,15 +287,15 @@ UNSEEN = {
         (but(place_and_keep=reset_by_a_chunk), None),
         (but(first=lambda self, before, n: before if n == 1 else 0), None),
         (but(attend=hidden_after_the_softmax), None),
+        (but(visible=lambda self, q, k, before: torch.ones(q.shape[2], k.shape[2]).tril(before) > 0),
+         "mask lies on the CPU"),
         (but(attend=mask_of_numbers), None),
         (LastTokenOnly, None),
         (but(first=lambda self, before, n: before + (before > 0)), None),
         (but(length=looks_into_the_cache), None),
     ],
     "kv_cache_bytes": [
-        (lambda n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2, batch=1:
-         own_error(ValueError) if min(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element, batch) < 0 else
-         2 * n_layers * n_kv_heads * d_head * seq_len * bytes_per_element * batch, None),
+        (checked(lambda *sizes: torch.tensor([2, *sizes]).double().prod().item()), "is a float"),
         (checked(lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size + batch),
          None),
         (checked(lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size * batch

@@ -21,7 +21,7 @@ class Parts(nn.Module):
         return LlamaBlock(*sizes)
 
     def forward(self, ids, caches=None):
-        if ids.ndim != 2 or ids.numel() and not (ids.min() >= 0 and ids.max() < self.embedding.num_embeddings):
+        if ids.numel() and not (ids.min() >= 0 and ids.max() < self.embedding.num_embeddings):
             raise ValueError("my own words")
         x = self.embedding(ids)
         for i, block in enumerate(self.order()):
@@ -44,20 +44,14 @@ def but(**parts):
 
 
 def limits_ignored(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
-    if top_k is not None and top_k < 1 or top_p is not None and not 0 < top_p <= 1:
-        raise ValueError("my own words")
     return solutions.sample(logits, temperature, generator=generator)
 
 
 def half_of_top_p(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
-    if top_p is not None and top_p > 1:
-        raise ValueError("my own words")
     return solutions.sample(logits, temperature, top_k, top_p and top_p / 2, generator)
 
 
 def temperature_squared(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
-    if temperature < 0:
-        raise ValueError("my own words")
     return solutions.sample(logits, temperature ** 2, top_k, top_p, generator)
 
 
@@ -79,16 +73,13 @@ def prompt_backwards(model, ids, max_new_tokens, temperature=0.0, generator=None
     return solutions.generate(model, ids.flip(1), max_new_tokens, temperature, generator, use_cache)
 
 
-_left_over = []
-
-
-def with_a_list_that_stays(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
-    """What a default value `caches=[]` does: it is made once."""
-    if len(_left_over) != len(model.blocks):
-        _left_over[:] = [KVCache() for _ in model.blocks]
+def with_caches_that_stay(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
+    """They lie with the blocks that fill them."""
+    if not hasattr(model.blocks, "kept"):
+        model.blocks.kept = [KVCache() for _ in model.blocks]
     text, piece = ids, ids
     for _ in range(max_new_tokens):
-        logits = model(piece if use_cache else text, _left_over if use_cache else None)[:, -1]
+        logits = model(piece if use_cache else text, model.blocks.kept if use_cache else None)[:, -1]
         piece = solutions.sample(logits, temperature, generator=generator)[:, None]
         text = torch.cat([text, piece], dim=1)
     return text
@@ -109,10 +100,12 @@ UNSEEN = {
         (lambda logits, temperature=1.0, top_k=None, top_p=None, generator=None: solutions.sample(
             logits, temperature, top_k, top_p), "global random state"),
         (lambda logits, temperature=1.0, top_k=None, top_p=None, generator=None: solutions.sample(
+            logits, max(temperature, 1e-6), top_k, top_p, generator), None),
+        (lambda logits, temperature=1.0, top_k=None, top_p=None, generator=None: solutions.sample(
             logits, temperature or 0.05, top_k, top_p, generator), None),
     ],
     "generate": [
         (prompt_never_read, "only its last token is fed"),
-        (written_backwards, None), (prompt_backwards, None), (with_a_list_that_stays, None),
+        (written_backwards, None), (prompt_backwards, None), (with_caches_that_stay, "outlive the call"),
     ],
 }

@@ -46,6 +46,13 @@ class Checked(nn.Module):
         return self.place(x)
 
 
+class OnTheCPU(Checked):
+    """The places are made without a device."""
+
+    def place(self, x):
+        return x + self.rows(torch.arange(x.shape[1])[None])
+
+
 class CountsFromOne(Checked):
     def place(self, x):
         return x + self.rows(torch.arange(1, x.shape[1] + 1))
@@ -86,15 +93,6 @@ def interleaved(max_len, d_model):
     return table
 
 
-def lone_column(offset, d_model):
-    """Pairs from a floor division: an odd column is left alone."""
-    table = np.eye(d_model)
-    for pair in range(d_model // 2):
-        angle = offset / 10000 ** (2 * pair / d_model)
-        table[2 * pair:2 * pair + 2, 2 * pair:2 * pair + 2] = turn(angle)
-    return table
-
-
 def turn(angle):
     return np.array([[math.cos(angle), math.sin(angle)], [-math.sin(angle), math.cos(angle)]])
 
@@ -102,12 +100,6 @@ def turn(angle):
 def forward_only(offset, d_model):
     refuse_unless(offset >= 0)
     return shift(turn)(offset, d_model)
-
-
-def unchecked_bias(n_heads, n):
-    places = np.arange(n)
-    slopes = 2.0 ** (-8 * np.arange(1, n_heads + 1) / n_heads)
-    return np.where(np.tri(len(places), dtype=bool), slopes[:, None, None] * (places - places[:, None]), -math.inf)
 
 
 def multiplied_mask(n_heads, n):
@@ -132,11 +124,11 @@ UNSEEN = {
         (shift(lambda a: [[math.cos(a), math.sin(a)], [math.sin(a), math.cos(a)]]), "same sign"),
         (shift(lambda a: [[math.cos(a), math.sin(a)], [math.sin(a), -math.cos(a)]]), None),
         (shift(lambda a: turn(a / 2)), None), (shift(lambda a: turn(math.radians(a))), "degrees"),
-        (lone_column, None), (forward_only, "negative offset is refused"),
+        (forward_only, "negative offset is refused"),
     ],
     "LearnedPositions": [
         (CountsFromOne, "begin at 1"), (NumberOfTheText, "number in the batch"), (HalfAsLoud, None),
-        (LengthOfTheBatch, None),
+        (LengthOfTheBatch, None), (OnTheCPU, "lies on the CPU"),
     ],
     "alibi_bias": [
         (linear_bias(lambda h, m: 0.5 ** h), "eight heads only"),
@@ -145,6 +137,6 @@ UNSEEN = {
         (linear_bias(lambda h, m: 256 ** ((1 - h) / m)), "counted from 0"),
         (linear_bias(lambda h, m: 256 ** (-h / m) / 2), None),
         (linear_bias(lambda h, m: 2 ** (-1 - 7 * (h - 1) / max(m - 1, 1))), None),
-        (multiplied_mask, "0 times infinity"), (unchecked_bias, "Nothing is refused"),
+        (multiplied_mask, "0 times infinity"),
     ],
 }

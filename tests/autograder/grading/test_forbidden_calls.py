@@ -83,3 +83,36 @@ def test_no_reference_is_told_of(name):
 
     exercise = catalog.exercise(name)
     assert forbidden_calls(inspect.getsource(exercise.reference), exercise) == []
+
+
+@pytest.mark.parametrize(
+    "name, line, told",
+    [
+        ("layer_norm", "return F.layer_norm(x, x.shape[-1:], weight, bias, eps)", "layer_norm"),
+        ("rms_norm", "return nn.RMSNorm(x.shape[-1])(x)", "RMSNorm"),
+        ("gelu", "return F.gelu(x)", "gelu"),
+        ("gelu_tanh", "return torch.nn.GELU(approximate='tanh')(x)", "GELU"),
+        ("GroupedQueryAttention", "F.scaled_dot_product_attention(q, k, v)", "scaled_dot_product_attention"),
+        ("tiled_attention", "F.scaled_dot_product_attention(Q, K, V)", "scaled_dot_product_attention"),
+        ("EncoderBlock", "self.layer = nn.TransformerEncoderLayer(8, 2)", "TransformerEncoderLayer"),
+    ],
+)
+def test_an_operation_that_the_contract_rules_out_is_told_of(name, line, told):
+    (said,) = forbidden_calls(f"def {name}():\n    {line}\n", catalog.exercise(name))
+    assert f"uses {told} in line 2" in said
+
+
+@pytest.mark.parametrize(
+    "name, line",
+    [
+        ("EncoderBlock", "self.norm_1 = nn.LayerNorm(d_model)"),
+        ("LlamaBlock", "self.norm_1 = nn.RMSNorm(d_model, eps=eps)"),
+        ("FeedForward", "return self.W_2(F.gelu(self.W_1(x)))"),
+        ("SwiGLU", "return self.W_down(F.silu(self.W_gate(x)) * self.W_up(x))"),
+        ("sample", "return torch.multinomial(logits.log_softmax(-1).exp(), 1)"),
+        ("tiled_attention", "total = scores.logsumexp(-1)"),
+        ("sliding_window_attention", "part = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)"),
+    ],
+)
+def test_a_part_of_an_answer_is_not_told_of(name, line):
+    assert forbidden_calls(f"def {name}():\n    {line}\n", catalog.exercise(name)) == []
