@@ -500,9 +500,10 @@ def generator_seeded(f, *, seed, **inputs):
     }
 
 
-def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=True, temperature=0.0, seed=None):
+def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=None, temperature=0.0, seed=None):
     """What `f(model, ids, ...)` writes with a model that is known, and how it goes about it.
 
+    use_cache: None leaves it to the default of `f`, which should be to use one
     The model is `attnlab.stand_ins.Oracle`. With a seed, drawn text is compared with and without a cache, since which
     tokens are drawn depends on PyTorch's random streams; without one, the text itself is the result. Called twice with
     one model: the second time nothing may be left of the first, neither in the function nor on the model.
@@ -519,13 +520,16 @@ def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=True, tem
             if seed is None
             else {"temperature": temperature, "generator": torch.Generator().manual_seed(seed + later)}
         )
-        result = f(model=model, ids=ids.clone(), max_new_tokens=max_new_tokens, use_cache=use_cache, **chosen)
+        if use_cache is not None:
+            chosen["use_cache"] = use_cache
+        result = f(model=model, ids=ids.clone(), max_new_tokens=max_new_tokens, **chosen)
         if not isinstance(result, torch.Tensor) or result.ndim != 2:
             raise Unfit(f"the result should be ids in one tensor (batch, n); {_shape_of(result)} came")
         return model, result
 
     model, first = text(use_cache)
     model, result = text(use_cache, model=model)
+    use_cache = use_cache is not False
     seen = {
         "fed": sum(model.fed) if use_cache else None,
         "caches": not use_cache

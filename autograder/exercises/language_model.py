@@ -989,6 +989,7 @@ def whole_text(rng):
 def with_caches(rng):
     yield _prompt(rng, 1, 3, 4, use_cache=True)
     yield _prompt(rng, 2, 4, 6, n_blocks=3, use_cache=True)
+    yield _prompt(rng, 1, 3, 3)  # a cache is used unless it is told otherwise
 
 
 @generate.property(

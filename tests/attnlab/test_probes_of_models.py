@@ -437,10 +437,12 @@ def variant(**how):
 
 
 def written(f, **inputs):
-    return seen("written", f, **{"vocab_size": 12, "n_blocks": 2, "ids": IDS, "max_new_tokens": 6, **inputs})
+    return seen(
+        "written", f, **{"vocab_size": 12, "n_blocks": 2, "ids": IDS, "max_new_tokens": 6, "use_cache": True, **inputs}
+    )
 
 
-GREEDY = {"again": True, "fed_again": False, "caches": True}
+GREEDY = {"again": True, "fed": 8, "caches": True}  # 3 of the prompt, and 5 of 6 new ones
 
 
 @pytest.mark.parametrize("use_cache", [True, False])
@@ -450,7 +452,7 @@ def test_text_is_the_prompt_and_what_the_model_finds_most_likely(use_cache):
     for _ in range(6):
         text = torch.cat([text, Oracle(12, 2)(text)[:, -1:].argmax(-1)], dim=1)
     assert torch.equal(got.pop("result"), text)
-    assert got == GREEDY
+    assert got == GREEDY | ({} if use_cache else {"fed": None})
 
 
 def test_the_text_is_not_the_same_token_over_and_over():
@@ -459,8 +461,33 @@ def test_the_text_is_not_the_same_token_over_and_over():
 
 def test_feeding_the_whole_text_to_the_caches_shows():
     got = written(variant(again=True))
-    assert got["fed_again"] is True
+    assert got["fed"] == 3 + 4 + 5 + 6 + 7 + 8
     assert not torch.equal(got["result"], written(writes)["result"])
+
+
+def test_a_last_token_that_is_read_shows():
+    def reads_on(model, **inputs):
+        text = writes(model=model, **inputs)
+        model(text[:, -1:], [Room(9) for _ in model.blocks])
+        return text
+
+    assert written(reads_on)["fed"] == 9
+
+
+def test_no_caches_by_default_shows():
+    def plain(use_cache=False, **inputs):
+        return writes(use_cache=use_cache, **inputs)
+
+    assert written(plain, use_cache=None)["caches"] is False
+
+
+def test_caches_that_are_left_on_the_model_show():
+    def rooms(model):
+        if not hasattr(model, "kept"):
+            model.kept = [Room(100) for _ in model.blocks]
+        return model.kept
+
+    assert written(variant(rooms=rooms))["again"] is False
 
 
 def test_caches_that_are_left_from_the_call_before_show():
@@ -495,7 +522,7 @@ def test_new_caches_in_each_call_show():
 
     got = written(forgetful)
     assert torch.equal(got["result"], written(writes)["result"])
-    assert (got["caches"], got["fed_again"]) == (False, True)
+    assert (got["caches"], got["fed"]) == (False, 3 + 4 + 5 + 6 + 7 + 8)
 
 
 def test_a_prompt_that_is_altered_does_not_alter_the_case():
@@ -518,7 +545,7 @@ def test_text_that_is_drawn_agrees_with_and_without_a_cache():
         "generator_varies": True,
         "agrees": True,
         "length": 9,
-        "fed_again": False,
+        "fed": 8,
         "caches": True,
     }
 
