@@ -7,7 +7,6 @@ each known misconception would give. The file is made by `python -m autograder a
 from __future__ import annotations
 
 import contextlib
-import copy
 import difflib
 import html
 import inspect
@@ -22,7 +21,7 @@ from attnlab.compare import difference
 from attnlab.judge import Report, judge, no_answer
 from attnlab.judge import _size as size
 from attnlab.observe import _source_file as source_file
-from attnlab.observe import describe_error, observe
+from attnlab.observe import describe_error, outcome_of
 from attnlab.report import WIDTH, as_html, as_text
 from attnlab.show import kind_of
 from attnlab.time_limit import TimeLimit
@@ -83,7 +82,7 @@ def outcomes_of(answer, material: dict) -> list[list[dict]]:
 def _observe(answer, prop: dict, case: dict, limit: TimeLimit) -> dict:
     outcome = {}
     with limit.of(CASE_SECONDS + 4 * case.get("seconds", 0.0)):  # what is to be fast has a limit of its own
-        outcome = observe(answer, prop["probe"], copy.deepcopy(case))
+        outcome = outcome_of(answer, prop["probe"], case)
     if not limit.told:
         return outcome
     where = {key: outcome.get("error", {}).get(key) for key in ("line", "code")}
@@ -213,7 +212,7 @@ def signature_problem(answer, material: dict) -> str | None:
     """What is wrong with the parameters of a live answer, or None."""
     try:
         parameters = inspect.signature(answer).parameters.values()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, NameError):  # Python 3.14 evaluates annotations here
         return None
     return parameter_problem([(p.name, p.kind.name, p.default is not p.empty) for p in parameters], material)
 

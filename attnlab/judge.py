@@ -3,8 +3,9 @@
 `material` is what an exercise is judged by, as plain data (see `autograder.exercise`):
 
   name, signature, parameters, chapter, section, bonus
-  properties     list of {title, points, probe, hint, rtol, atol, cases, expected}
+  properties     list of {title, points, probe, hint, rtol, atol, cases, expected, replies}
                  cases: list of inputs; expected: the reference's outcome for each
+                 replies: how many kilobytes the reference's raw results take, for each question of each case
   misconceptions list of {text, section, outcomes}; outcomes[p][c]: what this mistake gives on case c of property p
 
 The check in a student's notebook and the hidden test differ in their material and in nothing else.

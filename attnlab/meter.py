@@ -11,6 +11,8 @@ ends is not seen, so a fused operation counts with its result alone. Work on the
 
 from __future__ import annotations
 
+import tracemalloc
+
 import torch
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -89,6 +91,19 @@ class Meter(TorchDispatchMode):
             self._held = {key: kept for key, kept in self._held.items() if not kept[0].expired()}
             self._sums = tuple(sum(kept[i] for kept in self._held.values()) for i in (1, 2))
             self.numbers, self.bytes = max(self.numbers, self._sums[0]), max(self.bytes, self._sums[1])
+
+
+class Others:
+    """The most numbers of eight bytes that all but PyTorch's tensors held at once while it was entered: NumPy's arrays
+    and Python's own objects. It costs less than to count operations, and can be had for large inputs."""
+
+    def __enter__(self):
+        tracemalloc.start()
+        return self
+
+    def __exit__(self, *error):
+        self.numbers = tracemalloc.get_traced_memory()[1] // 8
+        tracemalloc.stop()
 
 
 def _work(name: str, given: list[torch.Tensor], made: list[torch.Tensor]) -> int:

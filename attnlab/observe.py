@@ -1,5 +1,7 @@
 """Run one probe on a student's object and return what happened as plain data, whatever happened.
 
+`outcome_of` is the whole of it, asked and concluded; `observe` is one call, which is what a student's process answers.
+
 An outcome is one of
   {"value": {...}}                                   what the probe saw
   {"error": {"type", "message", "line", "code"}}     an exception in the student's code, and where
@@ -10,17 +12,29 @@ An outcome is one of
 from __future__ import annotations
 
 import contextlib
+import copy
 import inspect
 import traceback
 import warnings
 
 import numpy as np
 
-from attnlab import codec, probes
+from attnlab import codec, conclude, probes
+
+
+def outcome_of(target, probe: str, case: dict) -> dict:
+    """What a live object does on one case: asked here, in this process, and concluded."""
+    return conclude.conclusion(probe, case, raw_outcomes_of(target, probe, case))
+
+
+def raw_outcomes_of(target, probe: str, case: dict) -> list[dict]:
+    """The outcomes of the questions of one case."""
+    return [observe(target, probe, copy.deepcopy(inputs)) for inputs in conclude.questions(probe, case)]
 
 
 def observe(target, probe: str, inputs: dict, form=codec.copied):
-    """The outcome of the probe of that name on `target`. `inputs` should be fresh: the student's code may alter them.
+    """The outcome of one call of the probe of that name on `target`. `inputs` should be fresh, for it may alter
+    them.
 
     form: how the outcome is given back: as values with no hold on the student's objects, or as the bytes of
     `codec.frame`. Warnings cost nothing and are not shown: an overflow is judged by what comes out.

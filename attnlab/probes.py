@@ -1,8 +1,10 @@
 """Probes: each calls the student's object on given inputs and returns what can be seen, as plain data.
 
 A probe holds no answer. The same probe runs on the student's object and on the reference, and the two outcomes are
-compared leaf by leaf. So a property such as "its input is left as it was" needs no test code of its own: the probe
-reports which inputs changed, and for the reference that list is empty.
+compared leaf by leaf. So a property such as "its input is left as it was" needs no test code of its own.
+
+It runs in the student's process, and so it concludes nothing: it gives back raw results, and inputs as they are after
+the call. What follows from them is found in `attnlab.conclude`, where the student's code cannot reach.
 
 A case of an exercise on a class has an input `init`; then every probe gets the class as a function, see `Built`.
 """
@@ -20,7 +22,6 @@ import time
 import numpy as np
 
 from attnlab import codec
-from attnlab.show import kind_of
 
 # What a student reads when one of these observations is not as it should be. {got} and {expected} are filled in.
 PHRASES = {
@@ -40,6 +41,8 @@ PHRASES = {
     "generator_repeats": "Equal seeds of `generator` gave different results",
     "generator_varies": "Another seed of `generator` gave the same result",
     "torch_untouched": "It drew from PyTorch's global random state and not from `generator`",
+    "drawn": "It drew fewer numbers from `rng` than that many queries and keys have",
+    "spread": "With other seeds the result does not vary as it does for that many independent pairs",
     "possible": "Which tokens can be drawn at all is not right",
     "frequencies": "The tokens are drawn with other probabilities than they should be",
     "agrees": "With a cache it wrote something else than without, from the same random numbers",
@@ -125,33 +128,27 @@ def call(f, **inputs):
 
 
 def unchanged(f, **inputs):
-    """The names of the inputs that `f` altered, the inputs as `f` left them, its result, and that of a second call.
+    """The inputs as `f` left them, its result, and that of a second call.
 
-    The inputs themselves are compared by whoever judges, outside of the student's process. The result is part of it
-    because doing nothing is no merit; the second one, on the same input, because something may be left of the first.
+    The result is part of it because doing nothing is no merit; the second one, on the same input, because something may
+    be left of the first.
     """
-    before = copy.deepcopy(inputs)
+    again = copy.deepcopy(inputs)
     if isinstance(f, Built):  # both calls go to one object
         made, _ = f.make(inputs["init"], inputs.get("weights", {}))
         f = lambda init, weights=None, **given: made(**given)  # noqa: E731
     result = codec.copied(f(**inputs))
-    changed = ", ".join(name for name in inputs if not same(inputs[name], before[name]))
-    return {"changed": changed, "after": inputs, "result": result, "second call": f(**before)}
+    return {"after": inputs, "result": result, "second call": f(**again)}
 
 
 def whole(f, **inputs):
-    """The result, and whether it came as whole numbers: 7.0 equals 7, but it cannot be an index or a size."""
-    result = f(**inputs)
-    kind = np.asarray(codec.copied(result)).dtype.kind
-    names = {"b": "a truth value"} | dict.fromkeys("iuO", "a whole number")  # O: an int too long for int64
-    return {"result": result, "kind": names.get(kind, "a float")}
+    """The result, of which it matters that it is a whole number: 7.0 equals 7, but it cannot be an index or a size."""
+    return {"result": f(**inputs)}
 
 
 def plain(f, **inputs):
-    """The result, and whether it is a list of rows or something that only compares like one."""
-    result = f(**inputs)
-    is_rows = isinstance(result, (list, tuple)) and all(isinstance(row, (list, tuple)) for row in result)
-    return {"result": result, "form": "a list of rows" if is_rows else kind_of(result)}
+    """The result, of which it matters that it is a list of rows and not something that only compares like one."""
+    return {"result": f(**inputs)}
 
 
 def error_of(f, **inputs):
@@ -171,106 +168,71 @@ def error_of(f, **inputs):
     return {"raises": "nothing", "result": result}
 
 
-def moved(f, *, name, replacement, **inputs):
-    """Which entries of the (first) output differ, bit for bit, when input `name` is replaced; and which of them do so
-    in the first half of their digits, where rounding does not decide."""
-    before = f(**copy.deepcopy(inputs))
-    after = f(**{**copy.deepcopy(inputs), name: replacement})
-    first, second = map(_first_output, (before, after))
-    if first.shape != second.shape:
-        shapes = f"shape {first.shape} became {second.shape}"
-        return {"moved": shapes, "moved clearly": shapes}
-    clearly = differs = first != second
-    if first.dtype.kind in "fc":
-        half = np.sqrt(np.finfo(first.dtype).eps)
-        clearly = differs & ~np.isclose(first, second, rtol=half, atol=half)
-    return {"moved": differs, "moved clearly": clearly}
+def moved(f, **inputs):
+    """The result on copies of the inputs. Asked twice: the second time one input is another."""
+    return {"result": f(**copy.deepcopy(inputs))}
 
 
-def _first_output(out):
-    out = out[0] if isinstance(out, tuple) or isinstance(out, list) and hasattr(out[0], "shape") else out
-    return out.detach().cpu().numpy() if hasattr(out, "detach") else np.asarray(out)
-
-
-_SEED = 271_828_183  # none that students use: `np.random.seed(0)` inside of an answer must show
-
-
-def seeded(f, *, seed, **inputs):
-    """Whether `f` draws from its `rng` alone: equal seeds repeat, other seeds vary, global state stays."""
-    state = np.random.get_state()
+def seeded(f, *, seed, global_seed, **inputs):
+    """The result with an `rng` of that seed, the state that this is left in, and that of NumPy's global generator,
+    which is given a seed, too. Asked three times."""
+    kept, rng = np.random.get_state(), np.random.default_rng(seed)
     try:
-        np.random.seed(_SEED)
-        first = codec.copied(f(**inputs, rng=np.random.default_rng(seed)))
-        untouched = same(np.random.get_state()[1:3], np.random.RandomState(_SEED).get_state()[1:3])
-        np.random.seed(_SEED + 1)
-        again = codec.copied(f(**inputs, rng=np.random.default_rng(seed)))
-        other = codec.copied(f(**inputs, rng=np.random.default_rng(seed + 1)))
+        np.random.seed(global_seed)
+        result = codec.copied(f(**inputs, rng=rng))
+        state = np.random.get_state()
     finally:
-        np.random.set_state(state)
-    return {"repeats": same(first, again), "varies": not same(first, other), "global_untouched": untouched}
+        np.random.set_state(kept)
+    return {"result": result, "global": [state[1], int(state[2])], "rng": rng.bit_generator.state}
+
+
+def lands_in(f, *, seed, **inputs):
+    """The number that `f` draws with an `rng` of that seed. Asked with several seeds: theory is no sample."""
+    return {"result": f(**inputs, rng=np.random.default_rng(seed))}
 
 
 def in_time(f, *, seconds, seed, shapes, **inputs):
-    """Whether `f` answers within `seconds` on large standard normal arrays, and a few entries of the answer.
+    """The result on large standard normal arrays, and the seconds of processor time that it took.
 
-    shapes: name -> shape of each array to draw. The call is broken off at the limit. What counts is processor time:
-    where a busy machine gave it less than that, it gets a second, longer try.
+    shapes: name -> shape of each array to draw. The call is broken off at the limit; then there is no result.
     """
     rng = np.random.default_rng(seed)
     arrays = {name: rng.normal(size=tuple(shape)) for name, shape in shapes.items()}
-    for patience in (1, 3):
-        start, result = time.process_time(), None
-        with contextlib.suppress(OutOfTime), _time_limit(patience * seconds):
-            result = np.asarray(f(**inputs, **arrays))
-        used = time.process_time() - start
-        if result is not None and used <= seconds:
-            flat = result.reshape(-1)
-            return {"in_time": True, "sample": flat[:: max(1, flat.size // 7)][:8]}
-        if used > 0.8 * seconds:
-            break
-    return {"in_time": False, "sample": None}
+    begin, result = time.process_time(), None
+    with contextlib.suppress(OutOfTime), _time_limit(seconds):
+        result = np.asarray(f(**inputs, **arrays))
+    return {"result": result, "seconds": time.process_time() - begin}
 
 
 class OutOfTime(BaseException):
     """Raised inside a call that takes too long; not an Exception, so that `except Exception` does not catch it."""
 
 
+WALL = 6  # times the processor time that a call may use, it may last: a busy machine is not the answer's fault
+
+
 @contextlib.contextmanager
 def _time_limit(seconds):
-    """Raises OutOfTime in this thread after `seconds`, between two bytecodes: it ends Python loops, not C calls."""
+    """Raises OutOfTime in this thread after so much processor time, between two bytecodes: it ends Python loops, not C
+    calls. A thread that does not compute is told after WALL times as long."""
     thread = ctypes.c_ulong(threading.get_ident())
-    lock, state = threading.Lock(), {"running": True}
+    used, last = time.process_time() + seconds, time.monotonic() + WALL * seconds
+    lock, done = threading.Lock(), threading.Event()
 
-    def interrupt():
+    def watch():
+        while time.process_time() < used and time.monotonic() < last:
+            if done.wait(0.05):
+                return
         with lock:
-            if state["running"]:
+            if not done.is_set():
                 ctypes.pythonapi.PyThreadState_SetAsyncExc(thread, ctypes.py_object(OutOfTime))
 
-    timer = threading.Timer(seconds, interrupt)
-    timer.daemon = True
-    timer.start()
+    threading.Thread(target=watch, daemon=True).start()
     try:
         yield
     finally:
         with lock:
-            state["running"] = False
-        timer.cancel()
-
-
-def same(a, b) -> bool:
-    """Whether two inputs are the same, bit for bit, type for type."""
-    if type(a) is not type(b):
-        return False
-    if isinstance(a, dict):
-        return a.keys() == b.keys() and all(same(a[key], b[key]) for key in a)
-    if isinstance(a, (list, tuple)):
-        return len(a) == len(b) and all(map(same, a, b))
-    if isinstance(a, np.random.Generator):
-        return a.bit_generator.state == b.bit_generator.state
-    if hasattr(a, "detach"):  # a tensor
-        a, b = a.detach().cpu().numpy(), b.detach().cpu().numpy()
-    a, b = np.asarray(a), np.asarray(b)
-    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+            done.set()
 
 
 PHRASES["about"] = "It came out at about {got}, where about {expected} was expected"
@@ -388,7 +350,7 @@ def steps(f, *, init, steps):
     down as it is when it comes.
     """
     made = f.cls(**init)
-    seen, before = {}, copy.deepcopy(steps)
+    seen = {}
     for number, step in enumerate(steps, start=1):
         arguments = {name: value for name, value in step.items() if name != "do"}
         try:
@@ -402,9 +364,7 @@ def steps(f, *, init, steps):
                 raise
             result = type(error).__name__
         seen[f"step {number}, {step['do']}"] = codec.copied(result)
-    # Looked at in the end: what was given in the first step may be altered in the last.
-    changed = [name for now, then in zip(steps, before) for name in now if not same(now[name], then[name])]
-    return {**seen, "changed": ", ".join(changed)}
+    return {**seen, "after": steps}  # in the end: what was given in the first step may be altered in the last
 
 
 def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
@@ -421,7 +381,7 @@ def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
 
     import torch
 
-    from attnlab.stand_ins import Room
+    from attnlab.stand_ins import Room, lent
 
     made, _ = f.make(init, weights or {})
     plural = "caches" in inspect.signature(made.forward).parameters
@@ -429,9 +389,8 @@ def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
     streams = [value for value in (inputs.pop(name), beside) if value is not None]
 
     def cache(tokens):
-        if not plural:
-            return {"cache": Room(tokens)}
-        return {"caches": [Room(tokens) for _ in made.blocks]}
+        with lent():
+            return {"caches": [Room(tokens) for _ in made.blocks]} if plural else {"cache": Room(tokens)}
 
     # Room for more than there is: tokens that are fed twice should show in the numbers and not in an exception.
     caches = [cache(4 * stream.shape[1]) for stream in streams]
@@ -448,137 +407,64 @@ def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
 
 
 def frequencies(f, *, seed, draws, logits, **inputs):
-    """How often each token is drawn from `logits` (..., vocab_size), and which are drawn at all.
+    """The tokens drawn from `logits` (..., vocab_size), `draws` of them for each row, to be counted.
 
-    draws: how many there are of each row. Compare with an `atol` several times `1 / sqrt(draws)`, and let no possible
-    token be so rare that it might not come.
+    Compare with an `atol` several times `1 / sqrt(draws)`, and let no possible token be so rare that it might not come.
     """
     import torch
 
     rows = logits.expand(draws, *logits.shape).clone()
-    ids = f(logits=rows, generator=torch.Generator().manual_seed(seed), **inputs)
-    if not isinstance(ids, torch.Tensor) or ids.is_floating_point() or ids.shape != rows.shape[:-1]:
-        raise Unfit(
-            f"for logits {tuple(rows.shape)} the result should be whole numbers in a tensor "
-            f"{tuple(rows.shape[:-1])}; {_shape_of(ids)} came"
-        )
-    first, last = int(ids.min()), int(ids.max())
-    if first < 0 or last >= logits.shape[-1]:
-        raise Unfit(
-            f"for {logits.shape[-1]} logits the result should be tokens from 0 to {logits.shape[-1] - 1}; "
-            f"some from {first} to {last} came"
-        )
-    share = torch.nn.functional.one_hot(ids.long(), logits.shape[-1]).double().mean(0)
-    return {"possible": share > 0, "frequencies": share}
+    return {"result": f(logits=rows, generator=torch.Generator().manual_seed(seed), **inputs)}
 
 
-def _shape_of(value) -> str:
-    return f"{value.dtype} {tuple(value.shape)}" if hasattr(value, "shape") else type(value).__name__
-
-
-def generator_seeded(f, *, seed, **inputs):
-    """Whether `f` draws from its `generator` alone and leaves its inputs as they were."""
+def generator_seeded(f, *, seed, global_seed, **inputs):
+    """The result with a `generator` of that seed, the state of PyTorch's global one, which is given a seed, too, and
+    the inputs as `f` left them. Asked three times."""
     import torch
 
-    before, state = copy.deepcopy(inputs), torch.get_rng_state()
+    kept = torch.get_rng_state()
     try:
-        torch.manual_seed(_SEED)
-        untouched = torch.get_rng_state()
-        first = codec.copied(f(**inputs, generator=torch.Generator().manual_seed(seed)))
-        untouched = torch.equal(untouched, torch.get_rng_state())
-        torch.manual_seed(_SEED + 1)
-        again = codec.copied(f(**inputs, generator=torch.Generator().manual_seed(seed)))
-        other = codec.copied(f(**inputs, generator=torch.Generator().manual_seed(seed + 1)))
+        torch.manual_seed(global_seed)
+        result = codec.copied(f(**inputs, generator=torch.Generator().manual_seed(seed)))
+        state = torch.get_rng_state()
     finally:
-        torch.set_rng_state(state)
-    changed = ", ".join(name for name in inputs if not same(inputs[name], before[name]))
-    return {
-        "generator_repeats": same(first, again),
-        "generator_varies": not same(first, other),
-        "torch_untouched": untouched,
-        "changed": changed,
-    }
+        torch.set_rng_state(kept)
+    return {"result": result, "global": state, "after": inputs}
 
 
 def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=None, temperature=0.0, seed=None):
-    """What `f(model, ids, ...)` writes with a model that is known, and how it goes about it.
+    """What `f(model, ids, ...)` writes with a model that is known, in two calls; what the model was fed in the second,
+    and with which caches.
 
     use_cache: None leaves it to the default of `f`, which should be to use one
-    The model is `attnlab.stand_ins.Oracle`. With a seed, drawn text is compared with and without a cache, since which
-    tokens are drawn depends on PyTorch's random streams; without one, the text itself is the result. Called twice with
-    one model: the second time nothing may be left of the first, neither in the function nor on the model.
+    The model is `attnlab.stand_ins.Oracle`. The second time nothing may be left of the first, neither in the function
+    nor on the model. With a seed, asked also with another one, and with and without a cache, since which tokens are
+    drawn depends on PyTorch's random streams.
     """
     import torch
 
-    from attnlab.stand_ins import Oracle
+    from attnlab.stand_ins import Oracle, lent
 
-    def text(use_cache, later=0, model=None):
-        model = model or Oracle(vocab_size, n_blocks)
+    with lent():
+        model = Oracle(vocab_size, n_blocks)
+    chosen = {} if use_cache is None else {"use_cache": use_cache}
+    results = []
+    for _ in range(2):
         model.fed, model.given = [], []
-        chosen = (
-            {}
-            if seed is None
-            else {"temperature": temperature, "generator": torch.Generator().manual_seed(seed + later)}
-        )
-        if use_cache is not None:
-            chosen["use_cache"] = use_cache
-        result = f(model=model, ids=ids.clone(), max_new_tokens=max_new_tokens, **chosen)
-        if not isinstance(result, torch.Tensor) or result.ndim != 2:
-            raise Unfit(f"the result should be ids in one tensor (batch, n); {_shape_of(result)} came")
-        return model, result
-
-    model, first = text(use_cache)
-    model, result = text(use_cache, model=model)
-    use_cache = use_cache is not False
-    seen = {
-        "fed": sum(model.fed) if use_cache else None,
-        "caches": not use_cache
-        or all(len(set(given)) == n_blocks and given == model.given[0] for given in model.given)
-        and bool(model.given),
-    }
-    if seed is None:
-        return {"again": same(first, result), "result": result, **seen}
-    return {
-        "generator_repeats": same(first, result),
-        "generator_varies": not same(result, text(use_cache, later=1)[1]),
-        "agrees": same(result, text(not use_cache)[1]),
-        "prompt": result[:, : ids.shape[1]],
-        "length": result.shape[1],
-        **seen,
-    }
-
-
-def lands_in(f, *, seed, regions, **inputs):
-    """Where the number that `f` draws with an `rng` of that seed lands: the name of the first region that holds it.
-
-    regions: name -> [lowest, highest], no two of them overlapping. For answers that are right only within statistical
-    error. A number outside of all regions comes back as it is. Theory is no sample: a number that stays the same with
-    another seed is told as such.
-    """
-    value = f(**inputs, rng=np.random.default_rng(seed))
-    if np.ndim(value) > 0 or value is None:
-        return {"about": value}
-    if same(value, f(**inputs, rng=np.random.default_rng(seed + 1))):
-        return {"about": "the same number with every rng"}
-    number = float(value)
-    return {"about": next((name for name, (low, high) in regions.items() if low <= number <= high), number)}
+        if seed is not None:
+            chosen |= {"temperature": temperature, "generator": torch.Generator().manual_seed(seed)}
+        results.append(codec.copied(f(model=model, ids=ids.clone(), max_new_tokens=max_new_tokens, **chosen)))
+    return {"results": results, "fed": model.fed, "given": model.given}
 
 
 PHRASES["steady"] = "Called again on the same input, it gave another result"
 
 
-def repeated(f, *, init, weights=None, **inputs):
-    """Whether a module gives the same bits at every call, switched to evaluation and in training; and its result.
-
-    Three comparisons of each kind, evaluation first: dropout that is left on shows in the last three alone.
-    """
+def repeated(f, *, init, training, weights=None, **inputs):
+    """The results of two calls of one module, in training or switched to evaluation. Asked twice for each."""
     made, _ = f.make(init, weights or {})
-    results = {
-        training: [codec.copied(made.train(training)(**copy.deepcopy(inputs))) for _ in range(4)]
-        for training in (False, True)
-    }
-    steady = [same(first, again) for first, *others in results.values() for again in others]
-    return {"steady": np.array(steady), "result": results[False][0]}
+    made.train(training)
+    return {"results": [codec.copied(made(**copy.deepcopy(inputs))) for _ in range(2)]}
 
 
 PHRASES |= {
@@ -586,51 +472,44 @@ PHRASES |= {
     "memory in step": "For twice as many tokens it held far more than twice as many numbers at once",
     "work in step": "For twice as many tokens it computed far more than twice as many numbers",
 }
-IN_STEP = 2.4  # growth up to this, for twice the tokens, is that of n; that of n * n comes close to 4
 
 
-def streamed(f, *, blocks, **inputs):
-    """The result of `f` on blocks that come one after the other and only once, and whether it held on to them.
+def streamed(f, *, blocks=None, seed=None, count=0, size=0, **inputs):
+    """The result of `f` on blocks that come one after the other and only once, and how many numbers it held at once.
 
-    blocks: many, of one size; to hold half of all their numbers at once is to hold on to them
-    """
-    from attnlab.meter import Meter
-
-    with Meter() as meter:
-        result = f((block.clone() for block in blocks), **inputs)
-    return {"result": result, "hoarded": meter.numbers > sum(block.numel() for block in blocks) / 2}
-
-
-def growth(f, *, seed, n, shapes, watched, **inputs):
-    """Whether what `f` holds and computes grows in step with the number of tokens, from n to 2n of them; and a few
-    entries of its answer for 2n.
-
-    shapes: name -> shape of each standard normal array to draw, with 0 where the number of tokens stands
-    watched: "memory", "work" or both; see `attnlab.meter`
+    blocks: many, of one size; or, drawn as they come, `count` standard normal ones of `size` numbers
     """
     import torch
 
-    from attnlab.meter import Meter
+    from attnlab.meter import Meter, Others
 
-    meters = []
-    for tokens in (n, 2 * n):
-        rng = np.random.default_rng(seed)
-        arrays = {
-            name: torch.from_numpy(rng.normal(size=[size or tokens for size in shape]))
-            for name, shape in shapes.items()
-        }
+    if blocks is not None:
         with Meter() as meter:
-            result = f(**arrays, **inputs)
-        meters.append(meter)
+            result = f((block.clone() for block in blocks), **inputs)
+        return {"result": result, "numbers": meter.numbers}
+    rng = np.random.default_rng(seed)
+    with Others() as peak:
+        result = f((torch.from_numpy(rng.normal(size=size)) for _ in range(count)), **inputs)
+    return {"result": result, "numbers": peak.numbers}
+
+
+def growth(f, *, seed, n, shapes, counted, **inputs):
+    """The result of `f` for n tokens, and how many numbers it held and computed. Asked for n, 2n and a large number.
+
+    shapes: name -> shape of each standard normal array to draw, with 0 where the number of tokens stands
+    counted: whether what PyTorch holds and computes is counted, which takes its time; or what all others hold
+    """
+    import torch
+
+    from attnlab.meter import Meter, Others
+
+    rng = np.random.default_rng(seed)
+    arrays = {name: torch.from_numpy(rng.normal(size=[size or n for size in shape])) for name, shape in shapes.items()}
+    with Meter() if counted else Others() as seen:
+        result = f(**arrays, **inputs)
     if not isinstance(result, torch.Tensor):
         raise Unfit(f"the result should be one tensor; {type(result).__name__} came")
-    small, large = meters
-    seen = {"memory": large.numbers / max(1, small.numbers), "work": large.work / max(1, small.work)}
-    flat = result.detach().reshape(-1)
-    return {
-        "sample": flat[:: max(1, flat.numel() // 7)][:8].clone(),
-        **{f"{name} in step": seen[name] <= IN_STEP for name in watched},
-    }
+    return {"result": result, "numbers": seen.numbers, "work": seen.work if counted else 0}
 
 
 def with_stand_in(f, inputs: dict):
@@ -693,4 +572,4 @@ def elsewhere(f, *, probe="call", **inputs):
     else:
         asked = BuiltThere(f.cls)
     seen = globals()[probe](asked, **inputs)
-    return {**seen, "device": ", ".join(sorted(devices))}
+    return {**seen, "device": sorted(devices)}

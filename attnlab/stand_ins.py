@@ -1,19 +1,40 @@
 """What probes put in the place of a cache, a model or a function, to see how a student's code deals with one.
 
-They are made for one run each and answer no exercise.
+They are made for one run each and answer no exercise: only a probe can make one, while it runs.
 """
 
 from __future__ import annotations
 
+import contextlib
+
 import torch
 import torch.nn.functional as F
 from torch import nn
+
+_probes_running = 0
+
+
+@contextlib.contextmanager
+def lent():
+    """While it is entered, stand-ins can be made."""
+    global _probes_running
+    _probes_running += 1
+    try:
+        yield
+    finally:
+        _probes_running -= 1
+
+
+def _only_lent() -> None:
+    if not _probes_running:
+        raise TypeError("attnlab.stand_ins is a part of the check, and answers no exercise: write your own")
 
 
 class Room:
     """A cache with room for a fixed number of tokens. It neither grows nor looks at what it is given."""
 
     def __init__(self, tokens: int):
+        _only_lent()
         self.tokens, self.held, self.rows = tokens, 0, None
 
     def __len__(self) -> int:
@@ -44,6 +65,7 @@ class Oracle(nn.Module):
     """
 
     def __init__(self, vocab_size: int, n_blocks: int):
+        _only_lent()
         super().__init__()
         self.vocab_size, self.fed, self.given, self.held = vocab_size, [], [], []
         self.add_module("blocks", nn.ModuleList([nn.Identity()] * n_blocks))

@@ -7,16 +7,15 @@ running the reference and the misconceptions on the inputs; `attnlab.judge` does
 
 from __future__ import annotations
 
-import copy
 import inspect
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from attnlab import codec, probes
+from attnlab import codec, conclude, probes
 from attnlab.compare import agree
-from attnlab.observe import observe
+from attnlab.observe import outcome_of, raw_outcomes_of
 
 PUBLIC_SEED = 2017
 
@@ -145,7 +144,8 @@ class Exercise:
     def _property_material(self, prop: Property, seed) -> dict:
         cases = self.inputs(prop, seed)
         reference = prop.reference or self.reference
-        expected = [observe(reference, prop.probe.__name__, copy.deepcopy(case)) for case in cases]
+        raw = [raw_outcomes_of(reference, prop.probe.__name__, case) for case in cases]
+        expected = [conclude.conclusion(prop.probe.__name__, *pair) for pair in zip(cases, raw)]
         for outcome in expected:
             if "value" not in outcome or outcome["value"].get("in_time") is False:
                 raise RuntimeError(f"the reference of {self.name} fails on “{prop.title}”: {outcome}")
@@ -158,15 +158,13 @@ class Exercise:
             "atol": prop.atol,
             "cases": cases,
             "expected": expected,
+            "replies": [[-(-len(codec.frame(outcome)) // 1024) for outcome in row] for row in raw],
         }
 
 
 def _outcomes(answer, properties: list[dict]) -> list[list[dict]]:
     return [
-        [
-            _kept(observe(answer, p["probe"], copy.deepcopy(case)), right, p)
-            for case, right in zip(p["cases"], p["expected"])
-        ]
+        [_kept(outcome_of(answer, p["probe"], case), right, p) for case, right in zip(p["cases"], p["expected"])]
         for p in properties
     ]
 

@@ -24,7 +24,7 @@ os.environ.update(
     MKL_NUM_THREADS="1",
 )
 
-from attnlab.observe import observe
+from attnlab.observe import outcome_of
 from autograder.course import assemble, catalog, prerequisites
 from autograder.grading import dependencies
 from autograder.grading.questions import material_of
@@ -61,7 +61,7 @@ def run(path: Path, shell) -> float:
         if callable(answer):
             for prop in material_of(exercise)["properties"]:
                 for case in prop["cases"]:
-                    observe(answer, prop["probe"], case)
+                    outcome_of(answer, prop["probe"], case)
     return used + time.process_time() - begin
 
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import argparse
 import collections
-import copy
 import inspect
 import json
 import linecache
@@ -41,7 +40,7 @@ from attnlab import codec
 from attnlab.check import examine
 from attnlab.compare import difference
 from attnlab.judge import Finding, Report, judge
-from attnlab.observe import observe
+from attnlab.observe import outcome_of
 from attnlab.report import as_text
 from autograder.course import catalog
 from autograder.errors import CourseError
@@ -148,7 +147,7 @@ def drawn(exercise: Exercise) -> list[tuple]:
         for how, other in varied(case, exercise) if prop.probe.__name__ == "call" else ():
             further.setdefault((how, codec.frame(other)), (prop, other, how))
     answers = (
-        (prop, case, how, observe(prop.reference or exercise.reference, prop.probe.__name__, copy.deepcopy(case)))
+        (prop, case, how, outcome_of(prop.reference or exercise.reference, prop.probe.__name__, case))
         for prop, case, how in [(*one, None) for one in chosen] + list(further.values())[:DRAWN]
     )
     return [answer for answer in answers if "value" in answer[-1]]
@@ -176,7 +175,7 @@ def varied(case: dict, exercise: Exercise) -> Iterator[tuple[str, dict]]:
 def compared(answer, inputs: list[tuple]) -> dict:
     """Whether an answer agrees with the reference on these inputs, and where it first does not."""
     for prop, case, how, right in inputs:
-        got = observe(answer, prop.probe.__name__, copy.deepcopy(case))
+        got = outcome_of(answer, prop.probe.__name__, case)
         found = difference(right["value"], got.get("value"), prop.rtol, prop.atol)
         if "value" not in got or found:
             place = f"{prop.title}, {how}" if how else prop.title

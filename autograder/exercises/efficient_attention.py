@@ -1,8 +1,8 @@
 """Exercises of the last chapter: what must hold, on which inputs, and what people get wrong.
 
-What is held and computed is counted by `attnlab.meter`, not timed: an answer that builds the whole matrix gives the
-right numbers, and fails all the same. Sizes all differ, no block size divides its length, and scores are far enough
-from uniform that a forgotten rescaling shows.
+What is held and computed is counted by `attnlab.meter`, and on large inputs seen by the operating system, not timed: an
+answer that builds the whole matrix gives the right numbers, and fails all the same. Sizes all differ, no block size
+divides its length, and scores are far enough from uniform that a forgotten rescaling shows.
 """
 
 import math
@@ -77,7 +77,8 @@ def falling(rng):
 )
 def once(rng):
     blocks = _rising(rng, *[8] * 30)
-    yield dict(blocks=[blocks[i] for i in rng.permutation(30)])
+    large = dict(seed=int(rng.integers(10**6)), count=32, size=32_000)  # enough to be seen from outside
+    yield dict(blocks=[blocks[i] for i in rng.permutation(30)], large=large)
     yield dict(blocks=list(normal(rng, 24, 9)))
 
 
@@ -356,6 +357,8 @@ def no_square(rng):
         shapes=dict(Q=(1, 0, 4), K=(1, 0, 4), V=(1, 0, 3)),
         seed=int(rng.integers(10**6)),
         n=44 + int(rng.integers(8)),
+        large=dict(n=1020 + int(rng.integers(8)), block_size=100),
+        entries=int(rng.integers(10**6)),
         watched=["memory"],
         block_size=16,
         causal=True,
@@ -808,6 +811,8 @@ def narrow_band(rng):
         shapes=dict(Q=(1, 0, 2), K=(1, 0, 2), V=(1, 0, 2)),
         seed=int(rng.integers(10**6)),
         n=1024 + int(rng.integers(8)),
+        large=dict(n=2040 + int(rng.integers(8))),
+        entries=int(rng.integers(10**6)),
         watched=["memory", "work"],
         window=5,
     )
@@ -1033,6 +1038,8 @@ def no_pairs(rng):
         shapes=dict(Q=(1, 0, 4), K=(1, 0, 4), V=(1, 0, 3)),
         seed=int(rng.integers(10**6)),
         n=120 + int(rng.integers(8)),
+        large=dict(n=1020 + int(rng.integers(8))),
+        entries=int(rng.integers(10**6)),
         watched=["memory", "work"],
         feature_map=ELU,
     )

@@ -1,6 +1,7 @@
 """The grader's end of a channel to student code: values in frames (see `attnlab.codec`), of which nothing is trusted.
 
-Frames are capped in size and time, decoded without pickle and checked for their form.
+Frames are capped in size and time, decoded without pickle and checked for their form. Time is processor time: on a busy
+machine an answer has more of the clock's.
 """
 
 from __future__ import annotations
@@ -8,9 +9,11 @@ from __future__ import annotations
 import os
 import select
 import time
+from collections.abc import Callable
 
 from attnlab import codec
 from autograder.grading import reasons
+from autograder.sandbox.limits import WALL
 
 
 class NoAnswer(Exception):
@@ -25,20 +28,50 @@ class Died(NoAnswer):
     """The process at the other end has ended."""
 
 
+class Patience:
+    """How long to wait for an answer: until it has used so much processor time, or has only waited for as long; until
+    WALL times as much has passed, and at most until a moment on the clock of time.monotonic.
+
+    spent: tells the processor time that was used so far; looked at only where an answer takes long
+    """
+
+    LOOK = 0.25  # seconds between two looks
+
+    def __init__(self, seconds: float, last: float, spent: Callable[[], float]):
+        self._seconds, self._spent, self._used = seconds, spent, None
+        self._begin = time.monotonic()
+        self._last = min(last, self._begin + WALL * seconds)
+
+    def left(self) -> float:
+        """Seconds to wait before the next look; 0 where the patience is at its end."""
+        now = time.monotonic()
+        passed, left = now - self._begin, self._last - now
+        if passed > min(self.LOOK, self._seconds / 2):
+            spent = self._spent()
+            self._used = spent if self._used is None else self._used
+            idle = passed > self._seconds and spent - self._used < passed / (2 * WALL)
+            if idle or spent - self._used > self._seconds:
+                return 0.0
+        return max(0.0, min(self.LOOK, self._seconds / 2, left))
+
+
 class Channel:
-    """Asks and hears over two descriptors, which may be one. Deadlines are on the clock of time.monotonic."""
+    """Asks and hears over two descriptors, which may be one. A deadline is on the clock of time.monotonic, or a
+    Patience."""
 
     def __init__(self, reads: int, writes: int):
         self._reads, self._writes = reads, writes
         os.set_blocking(reads, False)
         os.set_blocking(writes, False)
 
-    def ask(self, message: dict | bytes, deadline: float) -> dict:
-        """message: a value, or the frame of one. Raises OutOfTime, Died, or NoAnswer for an answer that is none."""
-        self.send(message, deadline)
-        return self.receive(deadline)
+    def ask(self, message: dict | bytes, deadline: float | Patience, most: int = codec.MAX_FRAME) -> dict:
+        """message: a value, or the frame of one; most: bytes of the answer
 
-    def send(self, message: dict | bytes, deadline: float) -> None:
+        Raises OutOfTime, Died, or NoAnswer for an answer that is none."""
+        self.send(message, deadline)
+        return self.receive(deadline, most)
+
+    def send(self, message: dict | bytes, deadline: float | Patience) -> None:
         frame, sent = message if isinstance(message, bytes) else codec.frame(message), 0
         while sent < len(frame):
             self._wait(self._writes, select.POLLOUT, deadline)
@@ -49,10 +82,10 @@ class Channel:
             except (BrokenPipeError, ConnectionResetError):
                 raise Died(reasons.CLOSED) from None
 
-    def receive(self, deadline: float) -> dict:
+    def receive(self, deadline: float | Patience, most: int = codec.MAX_FRAME) -> dict:
         head = self._exactly(8, deadline)
         length = int.from_bytes(head, "little")
-        if length > codec.MAX_FRAME:
+        if length > min(most, codec.MAX_FRAME):
             raise NoAnswer(reasons.TOO_LARGE)
         try:
             value = codec.unframe(head + self._exactly(length, deadline))
@@ -62,7 +95,7 @@ class Channel:
             raise NoAnswer(reasons.NO_FORM)
         return value
 
-    def _exactly(self, count: int, deadline: float) -> bytes:
+    def _exactly(self, count: int, deadline: float | Patience) -> bytes:
         chunks, have = [], 0
         while have < count:
             self._wait(self._reads, select.POLLIN, deadline)
@@ -78,11 +111,13 @@ class Channel:
             have += len(chunk)
         return b"".join(chunks)
 
-    def _wait(self, descriptor: int, event: int, deadline: float) -> None:
-        poll, left = select.poll(), deadline - time.monotonic()
+    def _wait(self, descriptor: int, event: int, deadline: float | Patience) -> None:
+        poll = select.poll()
         poll.register(descriptor, event)
-        if left <= 0 or not poll.poll(left * 1000):
-            raise OutOfTime(reasons.LATE)
+        while (left := deadline.left() if isinstance(deadline, Patience) else deadline - time.monotonic()) > 0:
+            if poll.poll(left * 1000):
+                return
+        raise OutOfTime(reasons.LATE)
 
 
 def checked_outcome(reply: dict) -> dict:

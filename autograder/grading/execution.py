@@ -25,14 +25,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from attnlab import codec
 from attnlab.judge import Report, no_answer
 from autograder.exercise import Exercise
 from autograder.grading import reasons
-from autograder.grading.channel import Channel, Died, NoAnswer, OutOfTime
+from autograder.grading.channel import Channel, Died, NoAnswer, OutOfTime, Patience
 from autograder.grading.questions import Answer, ProcessLost, material_of
 from autograder.grading.results import Flag
-from autograder.sandbox import bubblewrap, fork_client
-from autograder.sandbox.limits import MAX_DATA, MAX_TEXT, START_SECONDS, Limits, Times
+from autograder.sandbox import bubblewrap, fork_client, usage
+from autograder.sandbox.limits import MAX_DATA, MAX_TEXT, START_SECONDS, WALL, Limits, Times
 
 GRACE = 5.0  # for a cell that was told to stop
 SLOW = 10.0  # a cell of the chapter's own that took longer is not run a second time
@@ -244,7 +245,7 @@ class Session:
             for name in names:
                 own, end = socket.socketpair()
                 # A file's one answer is in the process itself, so that it can be told how that ended.
-                self.snapshots[name] = Snapshot(own, self.how_it_ended if evaluation.answers[name].file else None)
+                self.snapshots[name] = Snapshot(own, self, bool(evaluation.answers[name].file))
                 stack.callback(own.close)
                 ends.append(end)
             self._jail = self._enter_jail(stack, tuple(end.fileno() for end in ends))
@@ -283,10 +284,10 @@ class Session:
     def run_cell(self, cell: Cell, seconds: float) -> list[dict]:
         """The outputs of one cell. Raises _SessionLost if the process ends, or does not stop when it is told to."""
         try:
-            request = {"cell": cell.source, "seconds": seconds, "text": MAX_TEXT, "data": MAX_DATA}
+            request = {"cell": cell.source, "seconds": seconds, "wall": WALL, "text": MAX_TEXT, "data": MAX_DATA}
             if cell.lends:
                 request = {"lend": cell.lends, "source": cell.source}
-            reply = self._channel.ask(request, time.monotonic() + seconds + GRACE)
+            reply = self._channel.ask(request, self.patience(seconds + GRACE, self._evaluation.deadline + GRACE))
         except OutOfTime:
             raise _SessionLost(reasons.slow_cell(seconds), cell.place) from None
         except Died:
@@ -298,6 +299,14 @@ class Session:
         if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
             raise _SessionLost(reasons.DISTURBED, cell.place)
         return outputs
+
+    def patience(self, seconds: float, last: float) -> Patience:
+        """last: the moment at which to give up in any case"""
+        return Patience(seconds, last, lambda: usage.processor_seconds(self._jail.process.pid))
+
+    def use(self) -> usage.Use:
+        """What the processes of the jail use from now on."""
+        return usage.Use(self._jail.process.pid)
 
     def take_snapshot(self, name: str, last: bool) -> bool:
         """Keep the state as it is now for the answer of that name. last: no cell will run after this"""
@@ -319,14 +328,17 @@ class Session:
 class Snapshot:
     """The state of a notebook at a check, in a process that answers questions. It ends when its socket is closed."""
 
-    def __init__(self, own: socket.socket, how_it_ended: Callable[[], str] | None):
-        self._how_it_ended, self._channel = how_it_ended, Channel(own.fileno(), own.fileno())
+    def __init__(self, own: socket.socket, session: Session, is_session: bool):
+        self._session, self._channel = session, Channel(own.fileno(), own.fileno())
+        self._is_session = is_session  # the session's own process, and no copy of it
         self.loaded = False  # whether it has said what it answers for
-        self.close = own.close
+        self.close, self.use = own.close, session.use
 
-    def ask(self, message: dict | bytes, deadline: float) -> dict:
-        """Raises OutOfTime, Died, or NoAnswer for an answer that is none."""
+    def ask(self, message: dict | bytes, seconds: float, last: float, most: int = codec.MAX_FRAME) -> dict:
+        """seconds: of processor time; last: the moment at which to give up; most: bytes of the answer
+
+        Raises OutOfTime, Died, or NoAnswer for an answer that is none."""
         try:
-            return self._channel.ask(message, deadline)
+            return self._channel.ask(message, self._session.patience(seconds, last), most)
         except Died as died:
-            raise Died(self._how_it_ended() if self._how_it_ended else str(died)) from None
+            raise Died(self._session.how_it_ended() if self._is_session else str(died)) from None

@@ -46,6 +46,8 @@ PARTS = {
 }
 # Behind these a call cannot be read.
 HIDING = frozenset({"eval", "exec", "compile", "__import__"})
+# Parts of the check itself: no answer has a use for them.
+OF_THE_CHECK = frozenset({"stand_ins", "probes", "conclude", "observe", "codec", "judge"})
 
 
 def forbidden_calls(source: str, exercise: Exercise) -> list[str]:
@@ -53,10 +55,15 @@ def forbidden_calls(source: str, exercise: Exercise) -> list[str]:
     allowed = _allowed(inspect.getmodule(exercise.reference)) | PARTS.get(exercise.name, frozenset())
     whole = WHOLE - allowed | BY_HAND.get(exercise.name, frozenset())
     try:
-        used = _used(ast.parse(excerpt.without_magics(source)), whole | HIDING)
+        tree = ast.parse(excerpt.without_magics(source))
+        used = _used(tree, whole | HIDING)
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return []
-    return [
+    of_the_check = [
+        f"{exercise.name} uses attnlab.{name} in line {line}, which is a part of the check"
+        for name, line in sorted(_of_the_check(tree).items())
+    ]
+    return of_the_check + [
         f"{exercise.name} uses {name} in line {line}, "
         + ("behind which a call cannot be read" if name in HIDING else "which does the whole work")
         for name, line in sorted(used.items())
@@ -90,4 +97,22 @@ def _used(tree: ast.AST, words: frozenset[str]) -> dict[str, int]:
                 names = ["@"]
         for name in listed.intersection(names):
             found.setdefault(name, node.lineno)
+    return found
+
+
+def _of_the_check(tree: ast.AST) -> dict[str, int]:
+    """Modules of `attnlab` that belong to the check, with the first line that names each."""
+    found: dict[str, int] = {}
+    for node in ast.walk(tree):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            names = [f"{node.module}.{alias.name}" for alias in node.names]
+        elif isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
+            names = [f"{node.value.id}.{node.attr}"]
+        for name in names:
+            package, _, module = name.partition(".")
+            if package == "attnlab" and module.partition(".")[0] in OF_THE_CHECK:
+                found.setdefault(module.partition(".")[0], node.lineno)
     return found

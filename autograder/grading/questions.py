@@ -1,4 +1,7 @@
-"""Asking one answer: the cases of its exercise, one at a time, in an order that cannot be foreseen.
+"""Asking one answer: the questions of its exercise, a call each, in an order that cannot be foreseen.
+
+What follows from the answers to the questions of a case is concluded here (`attnlab.conclude`), and what a question
+used of memory and time is told by the operating system.
 
 A question that ends or hangs its process costs its property and no more, and the jail that ran it must end. A process
 that ended itself looks from here like one that was killed by an administrator or for want of memory, so a property is
@@ -13,6 +16,7 @@ import time
 
 from attnlab import codec
 from attnlab.check import parameter_problem
+from attnlab.conclude import MEASURED, conclusion, questions
 from attnlab.judge import Report, judge, no_answer
 from autograder.course.folder import course_seed
 from autograder.exercise import Exercise
@@ -20,8 +24,7 @@ from autograder.grading import reasons
 from autograder.grading.channel import Died, NoAnswer, OutOfTime, checked_outcome
 from autograder.grading.results import Flag
 
-PATIENCE = 5  # times the seconds of a question about speed, which may try twice; more is odd
-MAX_FLAGS = 5  # of one answer
+ANY_REPLY, TIMES_EXPECTED = 1 << 20, 16  # bytes of a reply: so many, and so many times what a right one takes
 
 
 class ProcessLost(Exception):
@@ -31,15 +34,22 @@ class ProcessLost(Exception):
 class Answer:
     """What is known about one exercise's answer.
 
-    case_seconds: for each question; file: source and file name, if the answer is in a file of its own. Then the
-    questions come in their order: what time is left after a hang is too short for those that luck put behind it.
+    case_seconds: of processor time, for each question; file: source and file name, if the answer is in a file of its
+    own. Then the questions come in their order: what time is left after a hang is too short for those that luck put
+    behind it.
     """
 
     def __init__(self, exercise: Exercise, material: dict, case_seconds: float, file: tuple[str, str] | None = None):
         self.exercise, self.material, self.case_seconds, self.file = exercise, material, case_seconds, file
         properties = material["properties"]
         self.outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in properties]
-        self.left = [(p, c) for p, prop in enumerate(properties) for c in range(len(prop["cases"]))][::-1]
+        self.raw: dict[tuple[int, int], dict[int, dict]] = {}  # of cases that are not asked to their end
+        self.left = [
+            (p, c, q)
+            for p, prop in enumerate(properties)
+            for c, row in enumerate(prop["replies"])
+            for q in range(len(row))
+        ][::-1]
         if not file:
             random.SystemRandom().shuffle(self.left)
         self.retried: set[int] = set()  # properties at which a process ended once, so that they are asked again
@@ -79,12 +89,7 @@ class Answer:
                 raise NoAnswer(reasons.CHANGED)
             self._ask_honeypots(snapshot, deadline)
             while self.left and time.monotonic() < deadline:
-                p, c = self.left[-1]
-                prop = self.material["properties"][p]
-                begin = time.monotonic()
-                outcome = checked_outcome(self._ask(snapshot, _question(prop, c), deadline))
-                self.outcomes[p][c] = outcome
-                self._check_clock(prop["cases"][c].get("seconds"), outcome, time.monotonic() - begin)
+                self._take(*self.left[-1], snapshot, deadline)
                 self.left.pop()
         except OutOfTime:
             self._give_up(self._too_late())
@@ -96,6 +101,20 @@ class Answer:
             self._give_up(str(lost))
             raise ProcessLost from None
         snapshot.close()
+
+    def _take(self, p: int, c: int, q: int, snapshot, deadline: float) -> None:
+        """Ask one question; when it was the last of its case, conclude. Raises NoAnswer."""
+        prop = self.material["properties"][p]
+        most = ANY_REPLY + TIMES_EXPECTED * (prop["replies"][c][q] << 10)
+        use = snapshot.use() if prop["probe"] in MEASURED else None
+        outcome = checked_outcome(self._ask(snapshot, _question(prop, c, q), deadline, most))
+        if use:
+            outcome["used"] = {"seconds": use.seconds(), "bytes": use.bytes()}
+        raw = self.raw.setdefault((p, c), {})
+        raw[q] = outcome
+        if len(raw) == len(prop["replies"][c]):
+            ordered = [outcome for _, outcome in sorted(self.raw.pop((p, c)).items())]
+            self.outcomes[p][c] = conclusion(prop["probe"], prop["cases"][c], ordered)
 
     def report(self) -> Report | None:
         """The report, or None if nothing was asked."""
@@ -110,8 +129,8 @@ class Answer:
     def _too_late(self) -> str:
         return reasons.slow_answer(self.case_seconds)
 
-    def _ask(self, snapshot, message: dict | bytes, deadline: float) -> dict:
-        return snapshot.ask(message, min(time.monotonic() + self.case_seconds, deadline))
+    def _ask(self, snapshot, message: dict | bytes, deadline: float, most: int = ANY_REPLY) -> dict:
+        return snapshot.ask(message, self.case_seconds, deadline, most)
 
     def _load(self, snapshot, deadline: float) -> str | None:
         """What keeps the answer from being asked anything, in words, or None. Raises NoAnswer."""
@@ -132,7 +151,7 @@ class Answer:
         self.reason = reason
         if self.left:
             lost = self.left[-1][0]
-            self.left = [(p, c) for p, c in self.left if p != lost]
+            self.left = [question for question in self.left if question[0] != lost]
 
     def _ask_honeypots(self, snapshot, deadline: float) -> None:
         """Questions with no right answer, once. An answer to them is made up, or swallows errors; to hang or to die at
@@ -154,23 +173,35 @@ class Answer:
         except NoAnswer:
             return False
 
-    def _check_clock(self, seconds, outcome: dict, took: float) -> None:
-        """The probe of speed looks at a clock in the student's process; this one cannot be set there."""
-        value = outcome.get("value")
-        in_time = isinstance(value, dict) and value.get("in_time") is True
-        if isinstance(seconds, float | int) and in_time and took > PATIENCE * seconds and len(self.flags) < MAX_FLAGS:
-            self._flag("clock", f"answered after {took:.0f} seconds, and said that it took at most {seconds:g}")
-
     def _flag(self, kind: str, text: str) -> None:
         self.flags.append(Flag(kind, text, self.exercise.name))
 
 
-def _question(prop: dict, number: int) -> bytes:
+def _in_order(properties: list[dict], shuffled: bool) -> list[tuple[int, int, int]]:
+    """Property, case and number of every question. Shuffled, those that are measured still come in their own order."""
+    places = [
+        (p, c, q)
+        for p, prop in enumerate(properties)
+        for c, replies in enumerate(prop["replies"])
+        for q in range(len(replies))
+    ]
+    if not shuffled:
+        return places
+    mixed = random.SystemRandom().sample(places, len(places))
+    for p, prop in enumerate(properties):
+        if prop["probe"] in MEASURED:
+            own = iter([place for place in places if place[0] == p])
+            mixed = [next(own) if place[0] == p else place for place in mixed]
+    return mixed
+
+
+def _question(prop: dict, case: int, number: int) -> bytes:
     """The frame of one question, made once for all answers that are judged by this material."""
     frames = prop.setdefault("frames", {})
-    if number not in frames:
-        frames[number] = codec.frame({"probe": prop["probe"], "inputs": prop["cases"][number]})
-    return frames[number]
+    if (case, number) not in frames:
+        asked = questions(prop["probe"], prop["cases"][case])
+        frames |= {(case, q): codec.frame({"probe": prop["probe"], "inputs": inputs}) for q, inputs in enumerate(asked)}
+    return frames[case, number]
 
 
 def _load_problem(reply: dict, material: dict, what: str) -> str | None:

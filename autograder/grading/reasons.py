@@ -7,18 +7,18 @@ DISTURBED = "it disturbed the process it ran in"
 NOT_ASKED = "the process could not be asked"
 CHANGED = "it was not the same when it was asked again"
 NO_FORM = "the answer was not in the form it must have"
-TOO_LARGE = "the answer is too large"
+TOO_LARGE = "too much came: the answer is far larger than a right one"
 LATE = "no answer came in time"
 CLOSED = "the process closed its channel before it answered"
 ENDED = "the process ended before it answered"
 
 
 def slow_cell(seconds: float) -> str:
-    return f"it took longer than {seconds:.0f} seconds"
+    return f"it took longer than {seconds:.0f} seconds of processor time, or waited that long"
 
 
 def slow_answer(seconds: float) -> str:
-    return f"no answer within {seconds:g} seconds"
+    return f"no answer within {seconds:g} seconds of processor time"
 
 
 def lost_cell(used_up: str | None) -> str:

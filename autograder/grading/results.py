@@ -14,7 +14,7 @@ MIMETYPE = "application/vnd.attnlab.result+json"
 class Flag:
     """Something that a human should see.
 
-    kind: "left out" (a cell), "made up" (answers), "clock" (set back), "extra argument" (accepted)
+    kind: "left out" (a cell), "made up" (answers), "extra argument" (accepted)
     exercise: the one that it is about, or None
     """
 
@@ -28,7 +28,7 @@ class Flag:
     @property
     def doubts_score(self) -> bool:
         """Whether points should not count before a human has looked."""
-        return self.kind in ("made up", "clock")
+        return self.kind == "made up"
 
 
 def as_record(report: Report, file: str) -> dict:

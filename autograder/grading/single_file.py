@@ -11,7 +11,7 @@ from autograder.course import prerequisites
 from autograder.exercise import Exercise
 from autograder.grading.execution import Cell, evaluate
 from autograder.grading.questions import judge_and_explain, material_of
-from autograder.sandbox.limits import FILE_LIMITS, FILE_SECONDS, MAX_SOURCE, Times
+from autograder.sandbox.limits import FILE_LIMITS, FILE_SECONDS, MAX_SOURCE, WALL, Times
 
 
 class Unreadable(Exception):
@@ -62,7 +62,7 @@ def grade_source(
         {exercise.name: exercise},
         lambda name: material,
         references=prerequisites.references(material["chapter"]),
-        times=Times(case=seconds, submission=seconds),
+        times=Times(case=seconds, submission=WALL * seconds),
         limits=FILE_LIMITS,
     )
     return done.reports[exercise.name]

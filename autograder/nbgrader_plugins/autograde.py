@@ -64,8 +64,8 @@ class TrustedAutograde(Autograde):
         ["*"],
         help="Patterns of the instructor's own files beside the source notebook that code may read in the jail.",
     ).tag(config=True)
-    cell_seconds = Float(Times.cell, help="Wall time of one cell.").tag(config=True)
-    case_seconds = Float(Times.case, help="Wall time of one question to an answer.").tag(config=True)
+    cell_seconds = Float(Times.cell, help="Processor time of one cell.").tag(config=True)
+    case_seconds = Float(Times.case, help="Processor time of one question to an answer.").tag(config=True)
     submission_seconds = Float(Times.submission, help="Wall time of one notebook.").tag(config=True)
     memory_mb = Int(Limits.memory // MB, help="Memory of one notebook's processes together.").tag(config=True)
     processes = Int(Limits.processes, help="Processes and threads of one notebook.").tag(config=True)

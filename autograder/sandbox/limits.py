@@ -31,9 +31,13 @@ class Limits:
 LEAST_MEMORY, LEAST_PROCESSES = 512 * MB, 32  # with which a notebook that uses PyTorch still runs
 
 
+# A limit of processor time also ends what has lasted so many times as long, on a machine however busy.
+WALL = 6
+
+
 @dataclass(frozen=True)
 class Times:
-    """Seconds of wall time."""
+    """Seconds of processor time, of a process and its children; of the submission, of the clock on the wall."""
 
     cell: float = 180.0  # a chapter may train a small model
     case: float = 15.0  # one question to an answer
@@ -41,7 +45,7 @@ class Times:
 
 
 FILE_LIMITS = Limits(file_size=16 * MB)  # of a stand-alone file
-FILE_SECONDS = 10.0  # all cases together
+FILE_SECONDS = 10.0  # of processor time, for one question
 
 # The grader's own time: for the interpreter with its libraries, and for a process to be forked from a warm one.
 START_SECONDS, FORK_SECONDS = 90.0, 15.0

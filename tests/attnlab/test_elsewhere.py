@@ -9,6 +9,7 @@ from torch import nn
 
 from attnlab import probes
 from attnlab.elsewhere import Elsewhere, back, moved
+from attnlab.observe import outcome_of
 
 X = torch.arange(12.0).reshape(3, 4)
 NEAR = torch.ones(3, 4)
@@ -89,12 +90,12 @@ def test_a_module_goes_there_with_shared_parameters_and_buffers():
 
 
 def test_the_probe_tells_the_device_and_what_another_probe_sees():
-    seen = probes.elsewhere(lambda x: x.mul_(2), probe="unchanged", x=X.clone())
+    seen = outcome_of(lambda x: x.mul_(2), "elsewhere", dict(probe="unchanged", x=X.clone()))["value"]
     assert seen["device"] == "meta" and seen["changed"] == "x" and torch.equal(seen["result"], 2 * X)
 
 
 def test_the_probe_tells_of_a_result_that_was_made_on_the_cpu():
-    assert probes.elsewhere(lambda x: torch.ones(3), x=X.clone())["device"] == "cpu"
+    assert outcome_of(lambda x: torch.ones(3), "elsewhere", dict(x=X.clone()))["value"]["device"] == "cpu"
 
 
 class Joins:

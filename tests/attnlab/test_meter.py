@@ -1,10 +1,13 @@
 """What the meter says of operations whose cost is known."""
 
+import numpy as np
+import pytest
 import torch
 import torch.nn.functional as F
 
-from attnlab import probes
+from attnlab import conclude
 from attnlab.meter import Meter
+from attnlab.observe import outcome_of, raw_outcomes_of
 
 
 def test_a_product_costs_a_multiply_add_for_each_pair_of_numbers_that_meet():
@@ -47,15 +50,42 @@ def test_what_is_kept_adds_up_and_views_take_nothing():
     assert (meter.numbers, meter.bytes) == (307, 1207) and len(views) == 4
 
 
+GROWTH = dict(seed=3, entries=4, n=40, large=dict(n=300), shapes=dict(x=(0, 4)), watched=["memory", "work"])
+
+
 def test_growth_tells_a_line_from_a_square():
-    case = dict(seed=3, n=40, shapes=dict(x=(0, 4)), watched=["memory", "work"])
-    line = probes.growth(lambda x: x * 2, **case)
-    square = probes.growth(lambda x: (x @ x.T).sum(0), **case)
+    line = outcome_of(lambda x: x * 2, "growth", GROWTH)["value"]
+    square = outcome_of(lambda x: (x @ x.T).sum(0), "growth", GROWTH)["value"]
     assert (line["memory in step"], line["work in step"]) == (True, True)
     assert (square["memory in step"], square["work in step"]) == (False, False)
 
 
-def test_a_stream_that_is_hoarded_is_told_from_one_that_is_not():
-    blocks = [torch.ones(6) for _ in range(20)]
-    assert probes.streamed(lambda blocks: sum(block.sum() for block in blocks), blocks=blocks)["hoarded"] is False
-    assert probes.streamed(lambda blocks: torch.cat(list(blocks)).sum(), blocks=blocks)["hoarded"] is True
+def test_a_square_in_numpy_is_seen_as_one_in_pytorch_is():
+    def square(x):
+        rows = x.numpy()
+        return torch.from_numpy((rows @ rows.T).sum(0))
+
+    assert outcome_of(square, "growth", GROWTH)["value"]["memory in step"] is False
+
+
+def test_what_the_operating_system_saw_counts_where_nothing_was_counted_inside():
+    raw = raw_outcomes_of(lambda x: x * 2, "growth", GROWTH)
+    assert conclude.conclusion("growth", GROWTH, raw)["value"]["memory in step"] is True
+    raw[2]["used"] = {"seconds": 0.0, "bytes": 8 * 300 * 300}
+    assert conclude.conclusion("growth", GROWTH, raw)["value"]["memory in step"] is False
+
+
+def cat(blocks):
+    return torch.cat(list(blocks)).sum()
+
+
+def in_numpy(blocks):
+    return torch.from_numpy(np.concatenate([block.numpy() for block in blocks])).sum()
+
+
+@pytest.mark.parametrize(
+    "answer, hoards", [(cat, True), (in_numpy, True), (lambda blocks: sum(block.sum() for block in blocks), False)]
+)
+def test_a_stream_that_is_hoarded_is_told_from_one_that_is_not(answer, hoards):
+    case = dict(blocks=[torch.ones(6) for _ in range(20)], large=dict(seed=1, count=20, size=3000))
+    assert outcome_of(answer, "streamed", case)["value"]["hoarded"] is hoards

@@ -8,7 +8,7 @@ from torch import nn
 
 from attnlab import probes
 from attnlab.check import examine
-from attnlab.observe import observe
+from attnlab.observe import outcome_of
 from attnlab.report import as_text
 from autograder.exercise import Exercise
 from autograder.generators import normal
@@ -34,7 +34,7 @@ X = torch.tensor([[1.0, 10.0]], dtype=torch.float64)
 
 
 def seen(probe, cls, **inputs):
-    outcome = observe(cls, probe, inputs)
+    outcome = outcome_of(cls, probe, inputs)
     return outcome.get("value", outcome)
 
 

@@ -10,17 +10,24 @@ from torch import nn
 
 from attnlab.check import examine
 from attnlab.compare import difference
-from attnlab.observe import observe
+from attnlab.observe import outcome_of
 from attnlab.probes import steps
 from attnlab.show import table
-from attnlab.stand_ins import Oracle, Room
+from attnlab.stand_ins import Oracle, Room, lent
 from autograder.exercise import Exercise
 
 
 def seen(probe, target, **inputs):
     """What a probe saw, or the whole outcome where it saw nothing."""
-    outcome = observe(target, probe, inputs)
+    outcome = outcome_of(target, probe, inputs)
     return outcome.get("value", outcome)
+
+
+@pytest.fixture(autouse=True)
+def stand_ins_are_lent():
+    """To the answers of this file; `test_stand_ins.py` tests that they are to none else."""
+    with lent():
+        yield
 
 
 # steps: an object and its methods
@@ -601,7 +608,7 @@ def again(how, **inputs):
         ("never", [True] * 6),
         ("in training", [True] * 3 + [False] * 3),
         ("always", [False] * 6),
-        ("counts", [False] * 6),
+        ("counts", [False, True, False] * 2),
     ],
 )
 def test_dropout_shows_in_training_or_wherever_it_is_on(how, steady):

@@ -2,13 +2,24 @@
 
 from __future__ import annotations
 
+import contextlib
+
 import pytest
 import torch
 
-from attnlab.stand_ins import Oracle, Room
+from attnlab.observe import outcome_of
+from attnlab.stand_ins import Oracle, Room, lent
 
 VOCAB = 11
+ANSWERS = "test_a_stand_in_is_no_answer"  # where no probe lends anything
 IDS = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
+
+
+@pytest.fixture(autouse=True)
+def as_a_probe_does(request):
+    """Stand-ins can be made, but for where a test says that no probe runs."""
+    with contextlib.nullcontext() if request.node.originalname == ANSWERS else lent():
+        yield
 
 
 def rows(seed, n, width=2):
@@ -18,6 +29,28 @@ def rows(seed, n, width=2):
 
 def rooms(count):
     return [Room(20) for _ in range(count)]
+
+
+# They answer no exercise
+
+
+class Cache(Room):
+    def __init__(self):
+        super().__init__(100)
+
+
+class Holds:
+    def __init__(self):
+        self.held = Room(100)
+
+    def __len__(self):
+        return len(self.held)
+
+
+@pytest.mark.parametrize("answer", [Cache, Holds, lambda: Oracle(VOCAB, 2)])
+def test_a_stand_in_is_no_answer(answer):
+    outcome = outcome_of(answer, "steps", {"init": {}, "steps": [{"do": "len"}]})
+    assert "write your own" in outcome["error"]["message"]
 
 
 # Room

@@ -8,6 +8,7 @@ import pytest
 from attnlab import codec, probes
 from attnlab.check import examine
 from attnlab.compare import agree
+from attnlab.observe import outcome_of
 from autograder.exercise import PUBLIC_SEED, Exercise
 from tests.autograder.toy_exercise import doubled, make
 
@@ -122,7 +123,9 @@ def test_a_mistake_is_known_whatever_its_last_bits_are():
 
     exercise.misconception("All is summed, and the rest taken away again.")(leaking(3))
     material = exercise.material()
-    here, there = ({"outcome": probes.moved(leaking(n), **material["properties"][0]["cases"][0])} for n in (3, 4))
+    here, there = (
+        {"outcome": outcome_of(leaking(n), "moved", material["properties"][0]["cases"][0])["value"]} for n in (3, 4)
+    )
     assert not agree(here, there)
     assert not agree(here["outcome"]["moved"], material["properties"][0]["expected"][0]["value"]["moved"])
     for answer in (leaking(3), leaking(4)):

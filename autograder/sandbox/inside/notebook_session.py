@@ -6,8 +6,9 @@ streams of their own. It knows no expected value. Whatever it says may be forged
 outputs for show, and results only as numbers to compare.
 
   from the grader: {"answers": [names], "channels": [descriptors], "references": ...}, then any of
-                   {"cell": source, "seconds": s, "text": n, "data": m}
-                       run one cell, and keep of what it shows n characters of printed text and m of all else
+                   {"cell": source, "seconds": s, "wall": w, "text": n, "data": m}
+                       run one cell for s seconds of processor time, which may last w times as long, and keep of what
+                       it shows n characters of printed text and m of all else
                    {"lend": name, "source": source}
                        put this definition in the place of the notebook's own
                    {"snapshot": name, "last": bool}
@@ -35,6 +36,7 @@ import linecache
 import os
 import signal
 import sys
+import time
 import types
 
 if "attnlab" not in sys.modules:  # of the checkout that it lies in, this package alone can be imported
@@ -169,13 +171,23 @@ class CellTimeout(BaseException):
     """This cell took longer than it may."""
 
 
-def run_cell(shell, source: str, seconds: float, text: int, data: int) -> dict:
-    """What a cell has shown, as a reply. text, data: see `Outputs`"""
+def run_cell(shell, source: str, seconds: float, wall: float, text: int, data: int) -> dict:
+    """What a cell has shown, as a reply. text, data: see `Outputs`
+
+    It is stopped when it has used so many seconds of the processor, its children included, when it has only waited for
+    as long, or after `wall` times as long.
+    """
     shell.shown = Outputs(text, data)
     sys.stdout, sys.stderr = Stream("stdout", shell), Stream("stderr", shell)
+    begin, before = time.monotonic(), sum(os.times()[:4])
 
     def late(*_):
-        raise CellTimeout(f"this cell took longer than {seconds:g} seconds")
+        passed, used = time.monotonic() - begin, sum(os.times()[:4]) - before
+        if used < seconds and passed < wall * seconds and used > passed / (2 * wall):
+            signal.setitimer(signal.ITIMER_REAL, max(0.2, seconds - used))
+            return
+        words = "of processor time" if used >= seconds else "with little work"
+        raise CellTimeout(f"this cell took longer than {seconds:g} seconds {words}")
 
     signal.signal(signal.SIGALRM, late)
     signal.setitimer(signal.ITIMER_REAL, seconds)
@@ -256,7 +268,7 @@ def parameters(target) -> list | None:
     """Name, kind and whether there is a default, of each parameter: for a clear word about a changed signature."""
     try:
         found = inspect.signature(target).parameters.values()
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, NameError):  # Python 3.14 evaluates annotations here
         return None
     return [[p.name, p.kind.name, p.default is not p.empty] for p in found]
 
@@ -324,7 +336,9 @@ def serve(shell, incoming, outgoing) -> None:
     channels = dict(zip(job["answers"], job["channels"]))
     while (request := codec.read(incoming)) is not None:
         if "cell" in request:
-            codec.write(outgoing, run_cell(shell, *(request[key] for key in ("cell", "seconds", "text", "data"))))
+            codec.write(
+                outgoing, run_cell(shell, *(request[key] for key in ("cell", "seconds", "wall", "text", "data")))
+            )
             continue
         if "lend" in request:
             with contextlib.suppress(BaseException):  # what the notebook has altered may fail; it is its own loss

@@ -2,10 +2,8 @@
 
 import pytest
 
-from autograder.course import catalog
 from autograder.grading import questions
 from autograder.grading.execution import Cell, Times, evaluate
-from tests.autograder import small_course
 from tests.autograder.toy_exercise import make
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("needs_jail")]
@@ -184,27 +182,3 @@ def test_pictures_tables_and_magics_work_as_in_jupyter():
     )
     assert "image/png" in done.outputs[0][0]["data"] and done.outputs[1][0]["data"]["text/html"] == "<b>x</b>"
     assert "hello" in text(done, 3) and all(o["output_type"] != "error" for os_ in done.outputs.values() for o in os_)
-
-
-@pytest.mark.parametrize("forged", [False, True])
-def test_a_clock_that_was_set_back_is_noticed_by_another(monkeypatch, forged):
-    """The probe of speed looks at a clock that student code can reach: it earns what it says, and is flagged."""
-    monkeypatch.setattr(questions, "PATIENCE", 1)
-    exercise = catalog.exercise("pairwise_scores")
-    right = small_course.reference("dot_products", "pairwise_scores")
-    slow = (
-        "import contextlib, time\nfrom attnlab import probes\nprobes.time.process_time = lambda: 0.0\n"
-        "probes._time_limit = lambda seconds: contextlib.nullcontext()\n"
-        "_quick = pairwise_scores\n"
-        "def pairwise_scores(Q, K):\n"
-        "    if len(Q) > 1000:\n        time.sleep(3)\n    return _quick(Q, K)"
-    )
-    cells = [
-        Cell(0, "import numpy as np"),
-        Cell(1, right, solution=True),
-        Cell(2, slow if forged else ""),
-        Cell(3, "", check="pairwise_scores"),
-    ]
-    done = evaluate(cells, {"pairwise_scores": exercise}, lambda name: exercise.material(11))
-    assert [flag for flag in done.flags if "and said that it took at most" in flag.text] == done.flags
-    assert len(done.flags) == forged

@@ -1,0 +1,65 @@
+"""What the processes of a sandbox use, as the operating system tells it: nothing that runs in one can alter that."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from pathlib import Path
+
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+def processor_seconds(root: int) -> float:
+    """Of a process and all below it, those that have ended and were waited for included."""
+    return sum(sum(map(int, fields[11:15])) for fields in _tree(root).values()) / _TICKS
+
+
+def _tree(root: int) -> dict[int, list[str]]:
+    """A process and all below it, with what /proc/PID/stat has behind the name, from the state on."""
+    fields, children = {}, {}
+    for entry in os.listdir("/proc"):
+        if entry.isdigit():
+            with contextlib.suppress(OSError):
+                found = Path(f"/proc/{entry}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
+                fields[int(entry)] = found
+                children.setdefault(int(found[1]), []).append(int(entry))
+    tree, waiting = {}, [root]
+    while waiting:
+        pid = waiting.pop()
+        if pid in fields and pid not in tree:
+            tree[pid] = fields[pid]
+            waiting += children.get(pid, [])
+    return tree
+
+
+class Use:
+    """What a process and all below it use from now on.
+
+    seconds(): of the processor
+    bytes(): the most memory beyond that of now, by the peak of each process, which is brought down to what it holds
+        now; where that is not allowed, what goes beyond the peak so far. A process that is new counts as a whole.
+    """
+
+    def __init__(self, root: int):
+        self._root, self._begin, self._held = root, processor_seconds(root), {}
+        for pid in _tree(root):
+            with contextlib.suppress(OSError):
+                Path(f"/proc/{pid}/clear_refs").write_text("5")
+            with contextlib.suppress(OSError, KeyError):  # one that has ended has no sizes
+                self._held[pid] = _status(pid)["VmHWM"]
+
+    def seconds(self) -> float:
+        return processor_seconds(self._root) - self._begin
+
+    def bytes(self) -> int:
+        more = 0
+        for pid in _tree(self._root):
+            with contextlib.suppress(OSError, KeyError):
+                more += max(0, _status(pid)["VmHWM"] - self._held.get(pid, 0))
+        return more
+
+
+def _status(pid: int) -> dict[str, int]:
+    """The sizes in /proc/PID/status, in bytes."""
+    lines = (line.split() for line in Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines())
+    return {line[0][:-1]: int(line[1]) << 10 for line in lines if line[2:] == ["kB"]}

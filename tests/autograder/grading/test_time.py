@@ -1,0 +1,120 @@
+"""A limit counts processor time: what is right and slow gets its points, on a busy machine as on an idle one."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+import pytest
+
+from autograder.course import catalog
+from autograder.grading import questions
+from autograder.grading.channel import Patience
+from autograder.grading.execution import Cell, evaluate
+
+LOOP = """
+import torch
+
+def one(row, temperature, generator, top_k, top_p):
+    if temperature == 0:
+        return int(row.argmax())
+    shares = torch.softmax(row / temperature, -1)
+    order = torch.argsort(shares, descending=True).tolist()[:top_k]
+    kept, total, mass = [], 0.0, sum(float(shares[i]) for i in order)
+    for i in order:
+        if top_p is not None and kept and total >= top_p * mass:
+            break
+        kept.append(i)
+        total += float(shares[i])
+    at = float(torch.rand(1, generator=generator, dtype=torch.float64)) * total
+    for i in kept:
+        at -= float(shares[i])
+        if at < 0:
+            return i
+    return kept[-1]
+
+
+def sample(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
+    if temperature < 0 or top_k is not None and top_k < 1 or top_p is not None and not 0 < top_p <= 1:
+        raise ValueError("no token is left")
+    rows = logits.reshape(-1, logits.shape[-1])
+    ids = [one(row, temperature, generator, top_k, top_p) for row in rows]
+    return torch.tensor(ids, dtype=torch.int64).reshape(logits.shape[:-1])
+"""
+BROADCAST = """
+def pairwise_scores(Q, K):
+    if Q.shape[-1] != K.shape[-1]:
+        raise ValueError("widths")
+    return (Q[..., :, None, :] * K[..., None, :, :]).sum(-1)
+"""
+LOOPS = """
+def pairwise_scores(Q, K):
+    if Q.ndim == K.ndim == 2 and Q.shape[-1] == K.shape[-1]:
+        return np.array([[np.dot(q, k) for k in K] for q in Q])
+    return Q @ np.swapaxes(K, -1, -2)
+"""
+
+
+@pytest.fixture(params=[0, 4], ids=["idle", "busy"])
+def machine(request):
+    loops = [subprocess.Popen([sys.executable, "-c", "while True: pass"]) for _ in range(request.param)]
+    yield
+    for loop in loops:
+        loop.kill()
+        loop.wait()
+
+
+def graded(name, source):
+    exercise = catalog.exercise(name)
+    cells = [Cell(0, "import numpy as np\n" + source, solution=True), Cell(1, "", check=name)]
+    done = evaluate(cells, {name: exercise}, lambda name: questions.material_of(exercise, 11), many=True)
+    return done.reports[name]
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("needs_jail", "machine")
+@pytest.mark.parametrize("name, source", [("sample", LOOP), ("pairwise_scores", BROADCAST)])
+def test_a_right_answer_gets_all_its_points_however_it_is_written(name, source):
+    report = graded(name, source)
+    assert report.passed, (report.reason, [(f.title, f.detail) for f in report.findings if not f.passed])
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("needs_jail")
+def test_python_loops_over_every_pair_are_too_slow_where_speed_is_asked_for():
+    failed = [finding for finding in graded("pairwise_scores", LOOPS).findings if not finding.passed]
+    assert [finding.title for finding in failed] == ["scores 2000 queries with 2000 keys in under two seconds"]
+
+
+# Patience: how long is waited ---------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """Seconds on the wall, to be set."""
+    now = [0.0]
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    return now
+
+
+@pytest.mark.parametrize(
+    "share, ends", [(1.0, 11), (0.25, 41), (0.0, 11), (0.1, 61)], ids=["computes", "shares", "sleeps", "starves"]
+)
+def test_patience_ends_by_what_was_computed(clock, share, ends):
+    """Ten seconds of the processor, of which an answer has a share; one that has hardly any sleeps, or starves."""
+    patience = Patience(10, last=1000, spent=lambda: share * clock[0])
+    while patience.left():
+        clock[0] += 0.5
+    assert ends - 2 < clock[0] <= ends + 1
+
+
+def test_patience_ends_at_a_moment_in_any_case(clock):
+    patience = Patience(10, last=3, spent=lambda: 0.0)
+    assert patience.left() <= 3
+    clock[0] = 3.0
+    assert patience.left() == 0
+
+
+def test_who_answers_at_once_is_not_looked_at(clock):
+    assert Patience(10, last=1000, spent=lambda: 1 / 0).left() > 0
