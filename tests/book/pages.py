@@ -27,7 +27,7 @@ WIDTH = ["scrollable-region-focusable", "target-size"]  # those of which a narro
 
 # What axe finds on the page with everything unfolded; afterwards all is as it was. Its time grows with the number of
 # elements. So of texts with one ink and size on one ground it looks at the colours of the first, and of widgets whole,
-# where things may overlap; and code of which it looks at no colour is plain text while it looks.
+# where things may overlap; other code is plain text while it looks, and a formula an empty box of the same size.
 FINDINGS = """async (options) => {
   const folded = [...document.querySelectorAll("details:not([open])")];
   for (const box of folded) box.open = true;
@@ -43,21 +43,26 @@ FINDINGS = """async (options) => {
     }
     return grounds.get(node) ?? "";
   };
-  for (const node of document.querySelectorAll("body *")) {
+  const colours = options.runOnly.includes("color-contrast");
+  for (const node of colours ? document.querySelectorAll("body *") : []) {
     const written = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
     if (!written || !node.checkVisibility({ visibilityProperty: true }) || node.closest(".aw, math")) continue;
     const { color, fontSize, fontWeight, textDecorationLine } = getComputedStyle(node);
     const kind = [color, fontSize, fontWeight, textDecorationLine, ground(node), node.matches("a")].join();
     if (!kinds.has(kind)) kinds.set(kind, node);
   }
-  const colours = options.runOnly.includes("color-contrast");
-  const pieces = [...document.querySelectorAll("pre")].map((code) => [code, [...code.childNodes]])
-    .filter(([code]) => !colours || ![...kinds.values()].some((node) => code.contains(node)));
-  for (const [code] of pieces) code.replaceChildren(code.textContent);
+  const pieces = [...document.querySelectorAll("pre, math")].map((whole) => [whole, [...whole.childNodes]])
+    .filter(([whole]) => ![...kinds.values()].some((node) => whole.contains(node)));
+  const boxes = pieces.map(([whole]) => whole.getBoundingClientRect());
+  pieces.forEach(([whole], i) => {
+    const space = document.createElementNS("http://www.w3.org/1998/Math/MathML", "mspace");
+    for (const side of ["width", "height"]) space.setAttribute(side, `${boxes[i][side]}px`);
+    whole.replaceChildren(whole.matches("pre") ? whole.textContent : space);
+  });
   const where = colours ? { include: [...kinds.values(), ...document.querySelectorAll(".aw")] } : document;
   // Without `preload: false` axe fetches the style sheets once more, which no file may.
   const found = await axe.run(where, { ...options, preload: false, resultTypes: ["violations"] });
-  for (const [code, parts] of pieces) code.replaceChildren(...parts);
+  for (const [whole, parts] of pieces) whole.replaceChildren(...parts);
   for (const box of folded) box.open = false;
   return found.violations.flatMap(({ id, nodes }) =>
     nodes.map((node) => `${id}: ${node.target} ${node.failureSummary}`));
