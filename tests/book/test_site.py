@@ -155,6 +155,7 @@ def test_every_link_leads_somewhere_in_the_book_or_is_a_sound_address(site):
     known, broken = {}, []
     for page in PAGES:
         text = (site / f"{page}.html").read_text("utf-8")
+        broken += re.findall(r"<(?:script|link|img)[^>]+(?:src|href)=\"(?:https?:)?//[^\"]+", text)  # another host's
         for link in set(re.findall(r'<a[^>]+href="([^"]+)"', text)):
             path, _, place = link.partition("#")
             if re.match(r"[a-z]+:", link):
