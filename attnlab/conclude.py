@@ -222,7 +222,7 @@ def _repeated(case, raw, used):
     if any(len(results) != 2 for results in calls):
         raise Unfit("each module is to be called twice")
     modes = [calls[0] + calls[1], calls[2] + calls[3]]
-    steady = [same(first, again) for first, *others in modes for again in others]
+    steady = [same(before, after) for results in modes for before, after in zip(results, results[1:])]
     return {"steady": np.array(steady), "result": calls[0][0]}
 
 

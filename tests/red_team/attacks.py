@@ -793,8 +793,8 @@ attack(
     worker = vars(module) if module else next(
         thing.__globals__ for thing in gc.get_objects()
         if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")
-    worker["observe"] = lambda *a: worker["codec"].frame(
-        {"value": {"result": np.zeros(2), "changed": "", "points": 5.0}})
+    outcome = worker["codec"].frame({"value": {"result": np.zeros(2), "changed": "", "points": 5.0}})
+    worker["anew"] = lambda: types.SimpleNamespace(codec=worker["codec"], observe=lambda *a: outcome)
     """),
     points=LATER_LOST,
     flag="answered a question",
@@ -804,8 +804,16 @@ harmless(
     "canaries_answered",
     "every question has an answer, also those that are none",
     """
-    import importlib
-    importlib.import_module("attnlab.probes").__getattr__ = lambda name: (lambda f, **inputs: {"result": 0.0})
+    import gc, sys, types
+    module = sys.modules.get("notebook_session")
+    worker = vars(module) if module else next(
+        thing.__globals__ for thing in gc.get_objects()
+        if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")
+    def anew(genuine=worker["anew"]):
+        check = genuine()
+        check.probes.__getattr__ = lambda name: (lambda f, **inputs: {"result": 0.0})
+        return check
+    worker["anew"] = anew
     """,
     flag="answered a question that does not exist",
     manual=True,
@@ -1204,10 +1212,10 @@ attack(
     worker = vars(module) if module else next(
         thing.__globals__ for thing in gc.get_objects()
         if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")
-    def forged(target, probe, inputs):
+    def forged(target, probe, inputs, form):
         words = "LEAK" + f"ED {inputs}"
-        return {"refused": words} if len(words) % 2 else {"value": {words: words, "changed": words, "raises": words}}
-    worker["observe"] = forged
+        return form({"refused": words} if len(words) % 2 else {"value": {words: words, "changed": words, "raises": words}})
+    worker["anew"] = lambda: types.SimpleNamespace(codec=worker["codec"], observe=forged)
     """),
     points=LATER_LOST,
     absent=LEAK,

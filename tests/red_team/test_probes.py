@@ -26,8 +26,8 @@ attnlab.meter.Meter = attnlab.meter.Others = Fake
 CONSTANT = "def score_variance(d, n_samples, rng):\n    return 0.0"
 CLAIMS = """
 import attnlab.probes as p
-p.seeded = lambda f, **k: {'repeats': True, 'varies': True, 'global_untouched': True, 'drawn': True}
-p.lands_in = lambda f, **k: {'about': 'd', 'spread': 'like samples'}
+p.seeded = lambda f, **k: {'repeats': True, 'varies': True, 'global_untouched': True}
+p.lands_in = lambda f, **k: {'about': 'd'}
 """
 RAW_CLAIMS = """
 import attnlab.probes as p
@@ -36,26 +36,34 @@ def seeded(f, d, seed, **k):
     return {'result': seed, 'global': [], 'rng': np.random.default_rng(seed).bit_generator.state}
 p.seeded = seeded
 """
-OBSERVE = """
-import attnlab.observe, attnlab.codec
-def observe(target, probe, inputs, form):
-    return form({'value': {'about': 'd', 'spread': 'like samples', 'repeats': True, 'varies': True,
-                           'global_untouched': True, 'drawn': True}})
-attnlab.observe.observe = observe
-# The worker's own name for it is found from a function that the worker has left where student code can see it.
-import gc, sys
-for thing in [*gc.get_objects(), *map(vars, sys.modules.values())]:
-    if isinstance(thing, dict) and 'answer_probes' in thing:
-        thing['observe'] = observe
+# The worker's own parts, where a cell can find them. What it would load anew is made up before it does.
+WORKER = """
+import attnlab.codec, attnlab.observe, gc, sys, types
+workers = [thing for thing in [*gc.get_objects(), *map(vars, [*sys.modules.values()])]
+           if isinstance(thing, dict) and 'answer_probes' in thing]
+assert workers
 """
-CODEC = """
-import attnlab.codec
+OBSERVE = (
+    WORKER
+    + """
+def observe(target, probe, inputs, form):
+    return form({'value': {'about': 'd', 'repeats': True, 'varies': True, 'global_untouched': True}})
+for worker in workers:
+    worker['anew'] = lambda: types.SimpleNamespace(observe=observe, codec=attnlab.codec)
+"""
+)
+CODEC = (
+    WORKER
+    + """
 def frame(value, *more, real=attnlab.codec.frame):
     if 'value' in value:
         value = {'value': {'repeats': True, 'varies': True, 'global_untouched': True, 'about': 'd'}}
     return real(value, *more)
 attnlab.codec.frame = frame
+for worker in workers:
+    worker['anew'] = lambda: attnlab.observe
 """
+)
 WHOLE_TILES = """
 def tiled_attention(Q, K, V, block_size=64, causal=False):
     if block_size < 1:
@@ -102,8 +110,8 @@ def softmax(x, axis=-1):
     return x
 """
 NOTHING_CHANGED = """
-import attnlab.probes as p
-p.unchanged = lambda f, **k: {'changed': '', 'after': k, 'result': f(**k)}
+import copy, attnlab.probes as p
+p.unchanged = lambda f, **k: {'changed': '', 'after': copy.deepcopy(k), 'result': f(**k)}
 """
 CLOCK = """
 import time, attnlab.probes as p
