@@ -128,8 +128,9 @@ def _numbers(expected, got, rtol, atol, place):
             came = kinds.get(right.dtype.kind, "ordinary numbers")
             wanted = kinds.get(left.dtype.kind, "ordinary numbers")
             return Difference("dtype", f"{place} holds {came} where {wanted} were expected", expected, got)
-    if left.dtype.kind == right.dtype.kind == "f" and left.ndim and left.dtype != right.dtype:
-        return Difference("dtype", f"{place} came as {right.dtype} where {left.dtype} was expected", expected, got)
+    wanted, came = (_dtype(value, array) for value, array in ((expected, left), (got, right)))
+    if left.dtype.kind == right.dtype.kind == "f" and left.ndim and wanted != came:
+        return Difference("dtype", f"{place} came as {came} where {wanted} was expected", expected, got)
     close = left == right
     if left.dtype.kind != "b" and not close.all():  # most are equal to the last bit, and that is soon seen
         with np.errstate(all="ignore"):
@@ -137,6 +138,11 @@ def _numbers(expected, got, rtol, atol, place):
     if close.all():
         return None
     return _first_entry(left, right, close, expected, got, place)
+
+
+def _dtype(value, array: np.ndarray) -> str:
+    """The name of its dtype; NumPy has no bfloat16, so what a tensor says of itself counts."""
+    return str(value.dtype).removeprefix("torch.") if is_tensor(value) else str(array.dtype)
 
 
 def _first_entry(left, right, close, expected, got, place):

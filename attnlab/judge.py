@@ -94,11 +94,12 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
     )
     idle = _idle(properties, outcomes, differences, tries)
     tries = tries and not idle
+    paid = any(any(row) for prop, row in zip(properties, differences) if prop["probe"] not in _ASKED)
     first_unexplained, causes = True, {}
     for p, (prop, row) in enumerate(zip(properties, differences)):
         if idle and not any(row):
             row = [Difference("idle", idle, None, None)] * len(row)
-        finding = _finding(prop, not any(row) or tries and _asks_for_something_else(prop, row))
+        finding = _finding(prop, not any(row) or tries and paid and _asks_for_something_else(prop, row))
         report.findings.append(finding)
         if finding.passed:
             continue
@@ -128,11 +129,22 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
     if tries:
         for same in causes.values():
             _pay_once(same)
+    if not _anything_right(properties, differences):
+        _keep_half(report)
     return report
 
 
 # Where what happened says it all: kind of difference -> name of the relation.
 _EVIDENT = {"error": "exception", "none": "no return", "type": "type", "dtype": "dtype", "refused": "no result"}
+
+
+def _keep_half(report: Report) -> None:
+    """Where no result is right at all, no more than half of the points is left."""
+    room = report.max_points / 2 - sum(finding.points for finding in report.findings if not finding.follows)
+    for finding in report.findings:
+        if finding.follows:
+            finding.points = max(0.0, min(finding.points, room))
+            room -= finding.points
 
 
 def _pay_once(findings: list[Finding]) -> None:
@@ -180,12 +192,7 @@ def _differs(prop: dict, expected: dict, got: dict | None) -> Difference | None:
 def _idle(properties, outcomes, differences, tries: bool) -> str | None:
     """Why an answer earns nothing even where it is right, or None: one that refuses everything, or gives the same
     result whatever it is given, is right by chance."""
-    anything_right = any(
-        found is None and not _is_refusal(expected)
-        for prop, row in zip(properties, differences)
-        for expected, found in zip(prop["expected"], row)
-    )
-    if not anything_right and not tries:
+    if not tries and not _anything_right(properties, differences):
         return (
             "refusing is right here, but your code gave no right answer anywhere else, and refusing everything "
             "is no merit"
@@ -200,6 +207,14 @@ def _idle(properties, outcomes, differences, tries: bool) -> str | None:
     if len(results) >= 3 and all(difference(results[0], result) is None for result in results[1:]):
         return "this is right, but your code gives the same result whatever it is given"
     return None
+
+
+def _anything_right(properties, differences) -> bool:
+    return any(
+        found is None and not _is_refusal(expected)
+        for prop, row in zip(properties, differences)
+        for expected, found in zip(prop["expected"], row)
+    )
 
 
 def _is_refusal(expected: dict) -> bool:
@@ -224,6 +239,10 @@ def _is_result(part: str) -> bool:
     return part in {"result", "frequencies"} or part.startswith("step ")
 
 
+def _holds_numbers(part: str) -> bool:
+    return _is_result(part) or part in {"sample", "second call"} or part.startswith("gradient")
+
+
 def _alike(one: np.ndarray, other: np.ndarray) -> bool:
     return (
         one.shape == other.shape
@@ -245,21 +264,23 @@ def _arrays(value) -> list[np.ndarray]:
 
 
 _VERDICTS = {"changed", "after", "raises", "moved", "moved clearly", "parameters"}
-_ASKED = {"unchanged": {"changed", "after"}, "error_of": {"raises"}}  # probe -> the parts that it is about
-
-
+# Probe -> what may be wrong with a result without being what the probe is about.
+_ASKED = {
+    "unchanged": {"value", "nan", "shape", "dtype"},
+    "error_of": {"value", "nan", "shape", "dtype"},
+    "elsewhere": {"value", "nan", "shape"},
+}
 _NO_MERIT = {
     "unchanged": "The input is left as it was, but this counts only for a result that is computed from it.",
     "error_of": "What should be refused is refused, but this counts only where results are computed from the input.",
+    "elsewhere": "This counts only for a result that is computed from the input.",
 }
 
 
 def _asks_for_something_else(prop: dict, row) -> bool:
     """Whether all that is wrong is a result that this property does not ask for: another property has paid for it."""
-    asked = _ASKED.get(prop["probe"])
-    return asked is not None and all(
-        found is None or found.part == "result" and found.kind in {"value", "nan", "shape", "dtype"} for found in row
-    )
+    beside = _ASKED.get(prop["probe"], set())
+    return bool(beside) and all(found is None or _is_result(found.part) and found.kind in beside for found in row)
 
 
 def _is_its_own(found: Difference) -> bool:
@@ -301,7 +322,7 @@ def _numbers_of(expected: dict, got: dict | None) -> tuple | None:
     """What was expected and what came, without what is said about them; None where no numbers came."""
     if got is None or "value" not in got or not isinstance(got["value"], dict):
         return None
-    parts = [name for name, value in expected["value"].items() if name not in _VERDICTS and _arrays(value)]
+    parts = [name for name, value in expected["value"].items() if _holds_numbers(name) and _arrays(value)]
     if not parts or not all(name in got["value"] for name in parts):
         return None
     if parts == ["result"]:

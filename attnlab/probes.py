@@ -118,6 +118,7 @@ def discreet_phrase(part: str) -> str | None:
         "parameters": "Its parameters are not those that are asked for",
         "form": "It is not made of plain lists",
         "kind": "It did not come as a whole number",
+        "device": "Its inputs lay on another device than the CPU, and its result did not",
     }
     return words.get(part) or ("A gradient is not right" if part.startswith("gradient") else PHRASES.get(part))
 

@@ -97,7 +97,9 @@ def notes(report: Report):
         sentence = finding.fact or said
         again = sentence in told
         if finding.follows:
-            title = f"{finding.title} ({'the same, ' if again else ''}no point lost here)"
+            kept = finding.points == finding.max_points
+            lost = "no point lost here" if kept else f"{finding.points:g} of {finding.max_points:g} points kept"
+            title = f"{finding.title} ({'the same, ' if again else ''}{lost})"
         else:
             title = f"{finding.title} (the same)" if again else finding.title
         if again:

@@ -30,7 +30,7 @@ def test_an_unseen_wrong_answer_loses_points_and_is_named_rightly_or_not_at_all(
     for i, (answer, words) in enumerate(UNSEEN[name]):
         report = examine(answer, material(name, seed), show_cases=seed == PUBLIC_SEED)
         named = {finding.misconception for finding in report.findings if not finding.passed} - {None}
-        rightly = bool(named) == (words is not None) and all(words in text for text in named)
+        rightly = all(words is not None and words in text for text in named)
         if report.points >= report.max_points or not rightly:
             wrong[f"{i}, {getattr(answer, '__name__', answer)}"] = f"{report.points} points, named {named or 'nothing'}"
     assert wrong == {}

@@ -138,7 +138,7 @@ UNSEEN = {
         (MinusBillionAdded, "big finite number"),
         (LastMaskForAll, "used for the whole batch"),
         (ScaledTwice, "width of a head itself"),
-        (HeadsSummed, "put into one"),
+        (HeadsSummed, None),
         (ZeroedSource, None),
         (BothTextsRead, None),
         (EmptyOutputAlone, None),

@@ -105,7 +105,7 @@ UNSEEN = {
             logits, temperature or 0.05, top_k, top_p, generator), None),
     ],
     "generate": [
-        (prompt_never_read, "only its last token is fed"),
+        (prompt_never_read, None),
         (written_backwards, None), (prompt_backwards, None), (with_caches_that_stay, "outlive the call"),
     ],
 }

@@ -166,7 +166,7 @@ UNSEEN = {
                     (OneBias, None)],
     "SwiGLU": [(with_forward(right.SwiGLU, lambda self, x: self.W_down(torch.tanh(self.W_gate(x)) * self.W_up(x))),
                 None), (with_forward(right.SwiGLU, gated_by_gelu), None)],
-    "EncoderBlock": [(PytorchsEncoder, None), (RealDropout, "dropout is on"),
+    "EncoderBlock": [(PytorchsEncoder, None), (RealDropout, None),
                      (with_forward(right.EncoderBlock, doubled), None),
                      (with_forward(right.EncoderBlock, both_returned), None),
                      (OneNormUnderTwoNames, None), (with_forward(right.EncoderBlock, tuple_added), None)],

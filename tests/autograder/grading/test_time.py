@@ -40,7 +40,7 @@ def sample(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
         raise ValueError("no token is left")
     rows = logits.reshape(-1, logits.shape[-1])
     ids = [one(row, temperature, generator, top_k, top_p) for row in rows]
-    return torch.tensor(ids, dtype=torch.int64).reshape(logits.shape[:-1])
+    return torch.tensor(ids, dtype=torch.int64, device=logits.device).reshape(logits.shape[:-1])
 """
 BROADCAST = """
 def pairwise_scores(Q, K):
