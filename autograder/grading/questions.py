@@ -109,7 +109,7 @@ class Answer:
         use = snapshot.use() if prop["probe"] in MEASURED else None
         outcome = checked_outcome(self._ask(snapshot, _question(prop, c, q), deadline, most))
         if use:
-            outcome["used"] = {"seconds": use.seconds(), "bytes": use.bytes()}
+            outcome["used"] = use.until_now()
         raw = self.raw.setdefault((p, c), {})
         raw[q] = outcome
         if len(raw) == len(prop["replies"][c]):

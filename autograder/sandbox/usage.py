@@ -11,7 +11,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 def processor_seconds(root: int) -> float:
     """Of a process and all below it, those that have ended and were waited for included."""
-    return sum(sum(map(int, fields[11:15])) for fields in _tree(root).values()) / _TICKS
+    return _seconds(_tree(root))
+
+
+def _seconds(tree: dict[int, list[str]]) -> float:
+    return sum(sum(map(int, fields[11:15])) for fields in tree.values()) / _TICKS
 
 
 def _tree(root: int) -> dict[int, list[str]]:
@@ -33,30 +37,28 @@ def _tree(root: int) -> dict[int, list[str]]:
 
 
 class Use:
-    """What a process and all below it use from now on.
-
-    seconds(): of the processor
-    bytes(): the most memory beyond that of now, by the peak of each process, which is brought down to what it holds
-        now; where that is not allowed, what goes beyond the peak so far. A process that is new counts as a whole.
-    """
+    """What a process and all below it use from now on."""
 
     def __init__(self, root: int):
-        self._root, self._begin, self._held = root, processor_seconds(root), {}
-        for pid in _tree(root):
+        tree = _tree(root)
+        self._root, self._begin, self._held = root, _seconds(tree), {}
+        for pid in tree:
             with contextlib.suppress(OSError):
                 Path(f"/proc/{pid}/clear_refs").write_text("5")
             with contextlib.suppress(OSError, KeyError):  # one that has ended has no sizes
                 self._held[pid] = _status(pid)["VmHWM"]
 
-    def seconds(self) -> float:
-        return processor_seconds(self._root) - self._begin
+    def until_now(self) -> dict[str, float]:
+        """seconds: of the processor; bytes: the most memory beyond that of the beginning.
 
-    def bytes(self) -> int:
-        more = 0
-        for pid in _tree(self._root):
+        That is found by the peak of each process, which was brought down to what it held at the beginning; where that
+        is not allowed, it is what goes beyond the peak before. A process that is new counts as a whole.
+        """
+        tree, more = _tree(self._root), 0
+        for pid in tree:
             with contextlib.suppress(OSError, KeyError):
                 more += max(0, _status(pid)["VmHWM"] - self._held.get(pid, 0))
-        return more
+        return {"seconds": _seconds(tree) - self._begin, "bytes": more}
 
 
 def _status(pid: int) -> dict[str, int]:

@@ -42,25 +42,25 @@ def test_memory_is_the_most_that_was_held_and_not_what_is_held_after(process):
     tell(process, f"x = bytearray(b'x') * {60 * MB}; del x")
     use = usage.Use(process.pid)
     tell(process, f"x = bytearray(b'x') * {20 * MB}; del x")
-    assert 19 * MB < use.bytes() < 30 * MB
-    assert usage.Use(process.pid).bytes() < 5 * MB
+    assert 19 * MB < use.until_now()["bytes"] < 30 * MB
+    assert usage.Use(process.pid).until_now()["bytes"] < 5 * MB
 
 
 def test_processor_time_counts_and_sleep_does_not(process):
     use = usage.Use(process.pid)
     tell(process, "time.sleep(0.5)")
-    assert use.seconds() < 0.3
+    assert use.until_now()["seconds"] < 0.3
     tell(process, f'exec("{SPIN}")')
-    assert use.seconds() >= 0.4
+    assert use.until_now()["seconds"] >= 0.4
 
 
 def test_children_count_while_they_run_and_when_they_have_ended(process):
     use = usage.Use(process.pid)
     tell(process, f"""exec("if os.fork() == 0:\\n    exec({SPIN!r})\\n    os._exit(0)\\nos.wait()")""")
-    assert use.seconds() >= 0.4
+    assert use.until_now()["seconds"] >= 0.4
 
 
 def test_a_process_that_is_gone_has_used_nothing():
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         ended.wait()
-    assert usage.processor_seconds(ended.pid) == 0 and usage.Use(ended.pid).bytes() == 0
+    assert usage.processor_seconds(ended.pid) == 0 and usage.Use(ended.pid).until_now()["bytes"] == 0
