@@ -450,7 +450,7 @@ def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=None, tem
         model = Oracle(vocab_size, n_blocks)
     chosen = {} if use_cache is None else {"use_cache": use_cache}
     results = []
-    for _ in range(2):
+    for _ in ("first", "second"):
         model.fed, model.given = [], []
         if seed is not None:
             chosen |= {"temperature": temperature, "generator": torch.Generator().manual_seed(seed)}

@@ -53,10 +53,19 @@ class Case:
 
 
 def find(cases: list[Case]) -> Relation | None:
-    """The most telling relation that holds on all of these cases, or None."""
-    pairs = [case.pairs() for case in cases]
-    if not cases:
+    """The most telling relation that holds on all of these cases, or None.
+
+    What came may be anything that a hostile process has sent: whatever it provokes costs a sentence, and no grade.
+    """
+    try:
+        with np.errstate(all="ignore"):
+            return _find(cases) if cases else None
+    except (ValueError, TypeError, IndexError, OverflowError, np.linalg.LinAlgError):
         return None
+
+
+def _find(cases: list[Case]) -> Relation | None:
+    pairs = [case.pairs() for case in cases]
     for whole in _WHOLE:  # these look at the result as it is, whatever it is built of
         if found := whole(cases):
             return found

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
 
 from attnlab import relation
 from attnlab.relation import Case
@@ -161,3 +162,34 @@ def test_one_case_alone_has_nothing_in_common():
 
 def test_inputs_that_differ_in_nothing_that_has_a_name_are_not_told_apart():
     assert relation.telling_inputs([dict(x=np.ones(3))] * 2, [dict(x=np.ones(4))] * 2) is None
+
+
+STRANGE = [
+    None,
+    "word",
+    True,
+    7,
+    10**400,
+    float("nan"),
+    1e308,
+    [],
+    [[1.0], [2.0, 3.0]],
+    ((1.0,), [np.ones(2)]),
+    {"a": 1},
+    np.ones((0, 3)),
+    np.ones((1, 2, 3, 4, 5)),
+    np.full((3, 4), np.inf),
+    np.ones((3, 4), dtype=complex) * 1j,
+    np.ones((3, 4), dtype=bool),
+    np.arange(12, dtype=np.uint8).reshape(3, 4),
+    np.float16(3),
+    torch.ones(3, 4, dtype=torch.bfloat16),
+]
+
+
+@pytest.mark.parametrize("number", range(len(STRANGE)))
+def test_whatever_came_costs_no_more_than_a_sentence(rng, number):
+    for expected in (rng.normal(size=(3, 4)), truths((3, 4)), 2.5, (rng.normal(size=3), rng.normal(size=(2, 3)))):
+        given = [Case({"x": other}, expected, STRANGE[number], 1e-9, 1e-12) for other in STRANGE]
+        assert relation.find(given) is None or relation.find(given).words
+        relation.telling_inputs([{"x": other} for other in STRANGE], [{"x": STRANGE[number]}] * 2)
