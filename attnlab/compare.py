@@ -7,6 +7,7 @@ list, tuple and array for results of plain Python, Python float for NumPy scalar
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
@@ -189,5 +190,7 @@ def as_array(value) -> np.ndarray | None:
     except (ValueError, TypeError, OverflowError, RuntimeError):
         return None
     if array.dtype.kind == "O" and array.ndim == 0 and isinstance(value, int):
-        return np.asarray(float(value))  # a whole number too long for int64
+        with contextlib.suppress(OverflowError):
+            return np.asarray(float(value))  # a whole number too long for int64
+        return np.asarray(np.inf if value > 0 else -np.inf)  # and for a float
     return array if array.dtype.kind in "biufc" else None
