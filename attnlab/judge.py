@@ -89,9 +89,7 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
         return report
     suspects = _suspects(material, outcomes, differences)
     related = _relations(properties, outcomes, differences)
-    tries = any(
-        _is_a_try(case, got) for prop, row in zip(properties, outcomes) for case, got in zip(prop["cases"], row)
-    )
+    tries = any(_tries(prop["cases"], row) for prop, row in zip(properties, outcomes))
     idle = _idle(properties, outcomes, differences, tries)
     tries = tries and not idle
     paid = any(any(row) for prop, row in zip(properties, differences) if prop["probe"] not in _ASKED)
@@ -99,7 +97,8 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
     for p, (prop, row) in enumerate(zip(properties, differences)):
         if idle and not any(row):
             row = [Difference("idle", idle, None, None)] * len(row)
-        finding = _finding(prop, not any(row) or tries and paid and _asks_for_something_else(prop, row))
+        aside = tries and paid and _asks_for_something_else(prop, row) and _tries(prop["cases"], outcomes[p])
+        finding = _finding(prop, not any(row) or aside)
         report.findings.append(finding)
         if finding.passed:
             continue
@@ -116,7 +115,7 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
         finding.detail = (
             _words(row[case], prop["cases"][case]) if show_cases else _discreet(row[case], prop["cases"][case])
         )
-        if not tries and _asks_for_something_else(prop, row):
+        if _asks_for_something_else(prop, row) and not _tries(prop["cases"], outcomes[p]):
             finding.detail, found = _NO_MERIT[prop["probe"]], None
         if found:
             finding.relation = found.name
@@ -219,6 +218,10 @@ def _anything_right(properties, differences) -> bool:
 
 def _is_refusal(expected: dict) -> bool:
     return expected["value"].get("raises", "nothing") != "nothing"
+
+
+def _tries(cases: list[dict], row) -> bool:
+    return any(_is_a_try(case, got) for case, got in zip(cases, row))
 
 
 def _is_a_try(case: dict, got: dict | None) -> bool:

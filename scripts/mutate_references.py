@@ -119,7 +119,7 @@ def classified(report: Report) -> tuple[str, Finding | None]:
 
 
 def _relation(finding: Finding):
-    return getattr(finding, "relation", None)
+    return None if finding.relation == "exception" else finding.relation
 
 
 def _crashed(finding: Finding) -> bool:

@@ -143,7 +143,7 @@ def test_a_stub_is_told_to_be_not_done_yet(folder):
 def test_an_answer_that_fails_its_check_is_refused_with_the_part_that_fails(folder):
     complete(folder, merge_heads="def merge_heads(x):\n    return x.flatten(2)")
     words = refusal("merge_heads")
-    assert "passes 0 of 4 parts" in words and "puts the pieces of each token side by side" in words
+    assert "passes 0 of 3 parts" in words and "puts the pieces of each token side by side" in words
 
 
 def test_an_answer_mended_and_saved_is_taken_the_next_time(folder):
@@ -162,7 +162,7 @@ def test_an_answer_mended_and_saved_is_taken_the_next_time(folder):
         (STUB, "merge_heads is not done yet. Write it in multi_head.ipynb"),
         (
             "def merge_heads(x):\n    return x.flatten(2)",
-            "merge_heads passes 0 of 4 parts of its check; the first that",
+            "merge_heads passes 0 of 3 parts of its check; the first that",
         ),
         ("def merge_heads(x)\n    return x", "merge_heads in multi_head.ipynb: line 1 of its cell is no Python"),
     ],
@@ -185,12 +185,16 @@ def test_the_exception_of_an_answer_is_told_with_its_line(folder):
 
 
 def test_right_results_are_enough_and_the_rest_is_a_warning(folder, capsys):
-    complete(folder, merge_heads="def merge_heads(x):\n    return x.transpose(1, 2).flatten(2)")
-    assert mine.merge_heads.__name__ == "merge_heads"
+    source = (
+        "def softmax_temperature(x, temperature):\n    x = x / temperature\n"
+        "    powers = np.exp(x - x.max(-1, keepdims=True))\n    return powers / powers.sum(-1, keepdims=True)"
+    )
+    notebook(folder, "import numpy as np", answer("softmax_temperature", source), stem="softmax")
+    assert mine.softmax_temperature.__name__ == "softmax_temperature"
     printed = capsys.readouterr().out
-    assert printed.startswith("mine: merge_heads gives right results, and is taken. In multi_head.ipynb it still lacks")
+    assert printed.startswith("mine: softmax_temperature gives right results, and is taken. In softmax.ipynb it still")
     assert printed.count("\n") == 1 and '"refuses' in printed
-    assert mine.merge_heads and capsys.readouterr().out == ""  # once is enough
+    assert mine.softmax_temperature and capsys.readouterr().out == ""  # once is enough
 
 
 def test_an_answer_that_alters_its_input_but_is_right_is_taken(folder, capsys):
