@@ -811,7 +811,7 @@ def narrow_band(rng):
         shapes=dict(Q=(1, 0, 2), K=(1, 0, 2), V=(1, 0, 2)),
         seed=int(rng.integers(10**6)),
         n=1024 + int(rng.integers(8)),
-        large=dict(n=2040 + int(rng.integers(8))),
+        large=dict(n=4090 + int(rng.integers(8))),
         entries=int(rng.integers(10**6)),
         watched=["memory", "work"],
         window=5,
