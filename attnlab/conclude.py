@@ -17,7 +17,6 @@ OUTSIDE = {"entries", "regions", "spread", "watched", "least"}
 SEED = 271_828_183  # of the global state; none that students use: `np.random.seed(0)` inside of an answer must show
 IN_STEP = 2.4  # growth up to this, for twice the tokens, is that of n; that of n * n comes close to 4
 SPREAD_SEEDS = 24
-LOADING = 64 * 2**20  # bytes that libraries may take when they are first used: no answer is to pay for them
 
 
 def questions(probe: str, case: dict) -> list[dict]:
@@ -304,7 +303,7 @@ def _streamed(case, raw, used):
 
 def _held(seen: dict, used: dict) -> float:
     """Most numbers that were held at once, by what was counted inside and by what the operating system saw."""
-    return max(seen["numbers"], (used.get("bytes", 0) - LOADING) / 8)
+    return max(seen["numbers"], used.get("bytes", 0) / 8)
 
 
 def _ask_growth(case, shown):

@@ -46,19 +46,25 @@ class Use:
             with contextlib.suppress(OSError):
                 Path(f"/proc/{pid}/clear_refs").write_text("5")
             with contextlib.suppress(OSError, KeyError):  # one that has ended has no sizes
-                self._held[pid] = _status(pid)["VmHWM"]
+                self._held[pid] = _status(pid)
 
     def until_now(self) -> dict[str, float]:
         """seconds: of the processor; bytes: the most memory beyond that of the beginning.
 
         That is found by the peak of each process, which was brought down to what it held at the beginning; where that
-        is not allowed, it is what goes beyond the peak before. A process that is new counts as a whole.
+        is not allowed, it is what goes beyond the peak before. A process that is new counts as a whole. What was mapped
+        from files since is not counted: a fork maps a library's pages one by one, when it first runs them.
         """
         tree, more = _tree(self._root), 0
         for pid in tree:
             with contextlib.suppress(OSError, KeyError):
-                more += max(0, _status(pid)["VmHWM"] - self._held.get(pid, 0))
+                now, held = _status(pid), self._held.get(pid, {})
+                more += max(0, _own_peak(now) - _own_peak(held))
         return {"seconds": _seconds(tree) - self._begin, "bytes": more}
+
+
+def _own_peak(sizes: dict[str, int]) -> int:
+    return sizes.get("VmHWM", 0) - sizes.get("RssFile", 0)
 
 
 def _status(pid: int) -> dict[str, int]:
