@@ -14,6 +14,7 @@ from __future__ import annotations
 import tracemalloc
 
 import torch
+import torch._dynamo  # PyTorch loads it when some operation is first used: 35 MB that would be counted
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter

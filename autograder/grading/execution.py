@@ -133,7 +133,12 @@ class _Evaluation:
         self.deadline = time.monotonic() + times.submission
         sources = "\n".join(cell.source for cell in cells)
         builds_on = references and references["sources"]
-        self.libraries = [name for name in ("torch", "matplotlib.pyplot") if name.split(".")[0] in sources or builds_on]
+        # What PyTorch would load at some question is loaded first, so that it is not taken for an answer's memory.
+        self.libraries = [
+            name
+            for name in ("torch", "torch._dynamo", "matplotlib.pyplot")
+            if name.split(".")[0] in sources or builds_on
+        ]
 
     def run(self) -> Evaluated:
         failed_starts = restarts = 0
