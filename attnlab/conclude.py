@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from attnlab.probes import Unfit
-from attnlab.show import kind_of
+from attnlab.show import as_numpy, kind_of
 
 # Inputs of a case that are for the conclusion, and are not shown to the answer.
 OUTSIDE = {"entries", "regions", "spread", "watched", "least"}
@@ -248,12 +248,6 @@ def _frequencies(case, raw, used):
 
 def shape_of(value) -> str:
     return f"{value.dtype} {tuple(value.shape)}" if hasattr(value, "shape") else type(value).__name__
-
-
-def as_numpy(tensor):
-    """A tensor's numbers; NumPy has no bfloat16, and float32 holds each of its values exactly."""
-    tensor = tensor.detach().cpu()
-    return (tensor.float() if str(tensor.dtype) == "torch.bfloat16" else tensor).numpy()
 
 
 def _ask_written(case, shown):

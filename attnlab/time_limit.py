@@ -1,6 +1,7 @@
 """A limit on the time of a student's call: an endless loop ends, and a slow answer does not.
 
-Processor time decides, so that a busy machine stops nobody. The wall clock stands far behind it, for code that waits.
+Processor time decides, so that no call ends because the machine is busy. A far longer limit on the wall clock ends
+code that waits.
 """
 
 from __future__ import annotations

@@ -125,7 +125,7 @@ def test_a_mutant_without_an_end_is_ended(monkeypatch):
     monkeypatch.setattr(script, "SECONDS", 1)
     records = by_change(exercise_on(halvings, 8), "n = n // 1", "steps = steps * 1")
     assert records["n = n // 1"]["verdict"] == "endless"
-    assert records["steps = steps * 1"]["verdict"] in ("told", "neither")
+    assert records["steps = steps * 1"]["verdict"] == "told"
 
 
 def test_a_mutant_that_passes_agrees_or_survives():
@@ -134,7 +134,7 @@ def test_a_mutant_that_passes_agrees_or_survives():
     assert records["return min(900, n)"]["inputs"] > 100
     assert records["return min(n, 901)"]["verdict"] == "survive"
     assert "901" in records["return min(n, 901)"]["feedback"]
-    assert records["return max(n, 900)"]["verdict"] in ("told", "neither")
+    assert records["return max(n, 900)"]["verdict"] == "neither"
 
 
 def total(x, scale=1.0):

@@ -1112,9 +1112,7 @@ class _LastPromptTokenTwice(_Writer):
         return super().ask(model, text, number, n, caches)
 
 
-@_wrong_writer(
-    "The last token is fed too, and nobody asks what comes after it. Feed a token only if another one is to follow."
-)
+@_wrong_writer("The last token is fed too, although nothing is to follow it. Feed a token only to get the next one.")
 class _LastTokenRead(_Writer):
     def __call__(self, model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
         text, caches = ids, self.caches(model) if use_cache else None

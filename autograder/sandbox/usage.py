@@ -1,4 +1,4 @@
-"""What the processes of a sandbox use, as the operating system tells it: nothing that runs in one can alter that."""
+"""What the processes of a sandbox use. The operating system measures it, so nothing in a sandbox can alter it."""
 
 from __future__ import annotations
 
