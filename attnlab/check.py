@@ -16,12 +16,11 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attnlab import codec, diagnosis
+from attnlab import codec, diagnosis, library_calls
 from attnlab.compare import difference
 from attnlab.judge import Report, judge, no_answer
 from attnlab.judge import _size as size
-from attnlab.observe import _source_file as source_file
-from attnlab.observe import describe_error, outcome_of
+from attnlab.observe import describe_error, outcome_of, source_file
 from attnlab.report import WIDTH, as_html, as_text
 from attnlab.show import kind_of
 from attnlab.time_limit import TimeLimit
@@ -48,6 +47,7 @@ def check(answer):
         report = judge(material, outcomes) if outcomes else no_answer(material, problem)
         if outcomes and not report.passed and not report.not_done:
             notices += _diagnosis(answer, material, outcomes)
+        report = library_calls.without_points(report, library_calls.uses_of(answer, material))
     except KeyboardInterrupt as error:
         raise Interrupted(answer, error) from None
     return show(report, list(filter(None, notices)))

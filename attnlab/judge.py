@@ -3,6 +3,7 @@
 `material` is what an exercise is judged by, as plain data (see `autograder.exercise`):
 
   name, signature, parameters, chapter, section, bonus
+  by_hand        names of libraries that it is to be written without (see `attnlab.library_calls`)
   properties     list of {title, points, probe, hint, rtol, atol, cases, expected, replies}
                  cases: list of inputs; expected: the reference's outcome for each
                  replies: how many kilobytes the reference's raw results take, for each question of each case

@@ -53,7 +53,7 @@ def observe(target, probe: str, inputs: dict, form=codec.copied):
     except codec.CodecError as error:  # from a probe that looks at results
         return form(_refused(error))
     except BaseException as error:  # SystemExit too: a student's exit() is an answer that failed, not ours to obey
-        return form({"error": describe_error(error, _source_file(target))})
+        return form({"error": describe_error(error, source_file(target))})
     try:
         return form({"value": value})
     except codec.CodecError as error:
@@ -82,7 +82,7 @@ def describe_error(error: BaseException, own_file: str | None) -> dict:
     return {"type": type.__dict__["__name__"].__get__(type(error)), "message": message, "line": line, "code": code}
 
 
-def _source_file(target) -> str | None:
+def source_file(target) -> str | None:
     """The file (in a notebook: the cell) that defines a function or class."""
     with contextlib.suppress(Exception):
         target = inspect.unwrap(target)

@@ -16,6 +16,7 @@ import numpy as np
 from attnlab import codec, conclude, probes
 from attnlab.compare import agree
 from attnlab.observe import outcome_of, raw_outcomes_of
+from autograder import by_hand
 
 PUBLIC_SEED = 2017
 
@@ -118,6 +119,7 @@ class Exercise:
             "chapter": self.reference.__module__.rpartition(".")[2],
             "section": self.section,
             "bonus": self.bonus,
+            "by_hand": by_hand.instead(self.reference),
             "misconceptions": [],
             "properties": [self._property_material(p, seed) for p in self.properties],
         }

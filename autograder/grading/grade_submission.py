@@ -21,14 +21,15 @@ from nbformat.v4 import rwbase
 from nbgrader import utils
 from traitlets.config import Config
 
+from attnlab import library_calls
 from attnlab.check import Points
 from attnlab.judge import Report
 from attnlab.report import as_html, as_text
+from autograder import by_hand
 from autograder.course import catalog, prerequisites
 from autograder.course.cells import exercise_of, nbgrader_of, new_output
 from autograder.grading import (
     dependencies,
-    forbidden_calls,
     graders_note,
     hidden_tests,
     sanitize,
@@ -36,9 +37,9 @@ from autograder.grading import (
     serialization,
 )
 from autograder.grading.execution import Cell, Evaluated, evaluate
-from autograder.grading.results import MIMETYPE, RESULTS, as_record
+from autograder.grading.results import MIMETYPE, RESULTS, Flag, as_record
 from autograder.grading.submission import Refused, ReleasedCell, reassemble, submitted_cells
-from autograder.sandbox.limits import Limits, Times
+from autograder.sandbox.limits import MAX_SEARCHED, Limits, Times
 
 NOT_RUN = "Not run while grading: no answer depends on this cell.\n"
 
@@ -203,11 +204,25 @@ class NotebookGrade:
         self.evaluated = evaluate(run, exercises, common.material, **options)
         second_run.improve(self.evaluated, run, exercises, common.material, begin, **options)
         self.seconds = time.monotonic() - begin
-        for cell in cells:
-            exercise = exercises.get(nbgrader_of(self.notebook.cells[cell.place]).get("grade_id"))
-            if cell.solution and exercise:
-                self.notes += forbidden_calls.forbidden_calls(cell.source, exercise)
+        self._look_for_library_calls(cells, exercises, common.material)
         self._fill_in()
+
+    def _look_for_library_calls(self, cells: list[Cell], exercises: dict, material) -> None:
+        """An answer that calls what does its whole work loses its points until a human has looked."""
+        own = [cell for cell in cells if not cell.check and not self._is_plain(self.notebook.cells[cell.place])]
+        if sum(len(cell.source) for cell in own) > MAX_SEARCHED:
+            self.notes.append("there is too much code to look for calls of library functions in it")
+            return
+        for cell in own:
+            name = nbgrader_of(self.notebook.cells[cell.place]).get("grade_id")
+            if name not in self.evaluated.reports:
+                continue
+            around = [other.source for other in own if other is not cell]
+            whole, much = material(name)["by_hand"], by_hand.words(exercises[name].reference)
+            found = library_calls.uses(name, cell.source, whole, much, around, exercises)
+            self.notes += [f"{name} {use}" for use in found if use.kind != "whole"]
+            self.evaluated.flags += [Flag("library", str(use), name) for use in found if use.kind == "whole"]
+            self.evaluated.reports[name] = library_calls.without_points(self.evaluated.reports[name], found)
 
     def _code_cells(self, exercises: dict) -> list[Cell]:
         cells = []

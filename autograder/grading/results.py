@@ -14,7 +14,8 @@ MIMETYPE = "application/vnd.attnlab.result+json"
 class Flag:
     """Something that a human should see.
 
-    kind: "left out" (a cell), "made up" (answers), "extra argument" (accepted)
+    kind: "left out" (a cell), "made up" (answers), "extra argument" (accepted),
+        "library" (an answer that calls what does its whole work)
     exercise: the one that it is about, or None
     """
 
@@ -28,7 +29,7 @@ class Flag:
     @property
     def doubts_score(self) -> bool:
         """Whether points should not count before a human has looked."""
-        return self.kind == "made up"
+        return self.kind in {"made up", "library"}
 
 
 def as_record(report: Report, file: str) -> dict:

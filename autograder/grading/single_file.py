@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
+from attnlab import library_calls
 from attnlab.check import outcomes_of, signature_problem
 from attnlab.judge import Report, no_answer
 from autograder.course import prerequisites
@@ -65,7 +66,8 @@ def grade_source(
         times=Times(case=seconds, submission=WALL * seconds),
         limits=FILE_LIMITS,
     )
-    return done.reports[exercise.name]
+    found = library_calls.uses(exercise.name, source, material["by_hand"])
+    return library_calls.without_points(done.reports[exercise.name], found)
 
 
 def grade_object(answer, exercise: Exercise, seed: int | None = None) -> Report:
@@ -74,4 +76,5 @@ def grade_object(answer, exercise: Exercise, seed: int | None = None) -> Report:
     problem = signature_problem(answer, material)
     if problem:
         return no_answer(material, problem)
-    return judge_and_explain(exercise, material, outcomes_of(answer, material))
+    report = judge_and_explain(exercise, material, outcomes_of(answer, material))
+    return library_calls.without_points(report, library_calls.uses_of(answer, material))

@@ -285,3 +285,20 @@ def test_what_is_lent_runs_with_what_a_chapter_has_and_holds_no_later_answer(nam
         if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("solutions."):
             given = ast.parse(prerequisites.sources(stem)[node.module.removeprefix("solutions.")]).body
             assert {alias.name for alias in node.names} <= {getattr(node, "name", None) for node in given}
+
+
+@needs_jail
+@pytest.mark.parametrize("elsewhere", [False, True])
+def test_a_librarys_own_function_earns_nothing_until_a_human_has_looked(elsewhere):
+    call, helper = (
+        "return ready(x, axis)",
+        "import torch\ndef ready(x, axis):\n    return torch.asarray(x).softmax(axis).numpy()",
+    )
+    source = f"def softmax(x, axis=-1):\n    {call}"
+    extra = {"softmax": helper} if elsewhere else None
+    done = grade("softmax", extra=extra, softmax=source if elsewhere else f"{helper}\n{source}")
+    others = {name: full(name) for name in catalog.exercises_of("softmax") if name != "softmax"}
+    assert done.points == {**others, "softmax": 0}
+    score, _, doubtful = done.entries["softmax"]["grades"]["check-softmax"]
+    assert (score, doubtful) == (0, True)
+    assert "which does the whole work" in done.table("softmax")
