@@ -100,15 +100,24 @@ def _assemble(options) -> None:
 
 
 def _release(options) -> None:
-    from autograder.course import release
+    from autograder.course import catalog, release
+    from autograder.course.folder import course_folder
+    from autograder.grading import hidden_tests
 
     print(release.bundle(options.dist))
+    # Before the first submission waits for them.
+    hidden_tests.make(course_folder(), catalog.chapters())
 
 
 def _sample(options) -> int:
     from autograder.demo import sample_class
 
-    _jail_or_say_so("the samples are this course's own, so they are graded without a jail")
+    if bubblewrap.required() and bubblewrap.problem():
+        print(
+            f"autograder: the samples are this course's own, so they are graded without a jail: {bubblewrap.problem()}",
+            file=sys.stderr,
+        )
+        os.environ[bubblewrap.NO_JAIL] = "1"
     return sample_class.run(options.course, options.chapter)
 
 
@@ -137,7 +146,7 @@ def _try(options) -> int:
     from autograder.grading.single_file import Unreadable, grade_file
 
     exercise = catalog.exercise(options.name)
-    _jail_or_say_so("the files run with your rights")
+    bubblewrap.ensure()  # a student's file as much as a notebook
     status = 0
     for path in options.files:
         try:
@@ -153,13 +162,6 @@ def _try(options) -> int:
         else:
             print(f"{name}: 0 of {report.max_points:g} points: {report.reason}", flush=True)
     return status
-
-
-def _jail_or_say_so(what_then: str) -> None:
-    """Where there is no jail to be had, say so in one line, and go on without it."""
-    if bubblewrap.required() and bubblewrap.problem():
-        print(f"autograder: {what_then}: {bubblewrap.problem()}", file=sys.stderr)
-        os.environ[bubblewrap.NO_JAIL] = "1"
 
 
 def _doctor(options) -> int:

@@ -1,36 +1,10 @@
-"""What the exercises are to be written without: names in libraries that do the work of one, or much of it.
-
-What does the whole of an exercise's work earns nothing (`instead`), and the check says so. What does much of it
-(`words`) is told to the grader alone. `attnlab.library_calls` finds these names in an answer.
+"""What does all of an exercise's work in a library, by exercise. An answer that calls it earns nothing, and the check
+says so: see `attnlab.library_calls`.
 """
 
 from __future__ import annotations
 
-import ast
-import functools
-import inspect
 from collections.abc import Callable
-
-from attnlab.library_calls import words_used
-
-# Names in PyTorch, SciPy and the libraries around them that do at once what a chapter builds up.
-MUCH = frozenset(
-    """
-    softmax log_softmax Softmax LogSoftmax logsumexp scaled_dot_product_attention MultiheadAttention
-    multi_head_attention_forward Transformer TransformerEncoder TransformerDecoder TransformerEncoderLayer
-    TransformerDecoderLayer layer_norm LayerNorm rms_norm RMSNorm cross_entropy CrossEntropyLoss nll_loss
-    NLLLoss cosine_similarity CosineSimilarity cdist flex_attention apply_rotary_emb apply_rotary_pos_emb
-    DynamicCache AutoModelForCausalLM
-    """.split()
-)
-_NORMS = frozenset("layer_norm LayerNorm rms_norm RMSNorm".split())
-_SHARES = frozenset("softmax log_softmax logsumexp".split())
-# What is a part of these as the course builds them.
-PARTS = {
-    **dict.fromkeys(("EncoderBlock", "DecoderBlock", "LlamaBlock", "LanguageModel"), _NORMS),
-    **dict.fromkeys(("GroupedQueryAttention", "sample", "tiled_attention"), _SHARES),
-    "sliding_window_attention": _SHARES | {"scaled_dot_product_attention"},  # for a group and the slice it can reach
-}
 
 _PRODUCTS = "@ dot vdot inner matmul multi_dot einsum tensordot sumprod mv mm bmm addmm"
 _DERIVATIVES = "autograd backward grad jacobian jacrev jacfwd vjp"
@@ -63,15 +37,3 @@ INSTEAD = {
 def instead(reference: Callable) -> list[str]:
     """The names that do the whole work of the exercise of this reference."""
     return sorted(INSTEAD.get(reference.__name__, "").split())
-
-
-def words(reference: Callable) -> frozenset[str]:
-    """The names that do much of its work, and are neither called by the references of its chapter nor a part of it."""
-    free = _called_in(inspect.getmodule(reference)) | PARTS.get(reference.__name__, frozenset())
-    return MUCH - free
-
-
-@functools.cache
-def _called_in(solutions) -> frozenset[str]:
-    """What the references of a chapter call themselves."""
-    return frozenset(words_used(ast.parse(inspect.getsource(solutions)), MUCH))

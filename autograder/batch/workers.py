@@ -20,6 +20,7 @@ from autograder.sandbox import bubblewrap
 AHEAD = 2  # jobs a worker has waiting
 RETRIES = 3  # of a job whose worker was lost
 WORTH = 40  # submissions for which one more worker is worth its start
+PATIENCE = 20  # seconds in which a scheduler's first worker should have come
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 QUIET = {
     **{f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")},
@@ -106,10 +107,21 @@ def pool(workers: int = 1, scheduler: str | None = None, tls: dict[str, Path] | 
         yield InThisProcess()
     elif scheduler:
         with _client(scheduler, tls or {}) as client:
-            yield OnDask(client, max(1, len(client.scheduler_info(n_workers=-1)["workers"])))
+            yield OnDask(client, _workers_of(client, scheduler))
     else:
         with _cluster(workers) as client:
             yield OnDask(client, workers)
+
+
+def _workers_of(client, address: str) -> int:
+    """How many workers a scheduler has. Raises CourseError where none comes."""
+    try:
+        client.wait_for_workers(1, timeout=PATIENCE)
+    except TimeoutError:
+        raise CourseError(
+            f"the scheduler at {address} has no workers. Start some with `dask worker {address}`, and grade again"
+        ) from None
+    return len(client.scheduler_info(n_workers=-1)["workers"])
 
 
 def _client(address: str, tls: dict[str, Path]):

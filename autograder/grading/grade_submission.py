@@ -25,13 +25,13 @@ from attnlab import library_calls
 from attnlab.check import Points
 from attnlab.judge import Report
 from attnlab.report import as_html, as_text
-from autograder import by_hand
 from autograder.course import catalog, prerequisites
 from autograder.course.cells import exercise_of, nbgrader_of, new_output
 from autograder.grading import (
     dependencies,
     graders_note,
     hidden_tests,
+    ready_made,
     sanitize,
     second_run,
     serialization,
@@ -218,7 +218,7 @@ class NotebookGrade:
             if name not in self.evaluated.reports:
                 continue
             around = [other.source for other in own if other is not cell]
-            whole, much = material(name)["by_hand"], by_hand.words(exercises[name].reference)
+            whole, much = material(name)["by_hand"], ready_made.words(exercises[name].reference)
             found = library_calls.uses(name, cell.source, whole, much, around, exercises)
             self.notes += [f"{name} {use}" for use in found if use.kind != "whole"]
             self.evaluated.flags += [Flag("library", str(use), name) for use in found if use.kind == "whole"]

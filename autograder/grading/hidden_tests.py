@@ -8,6 +8,10 @@ import contextlib
 import hashlib
 import os
 import tempfile
+from collections.abc import Iterable
+from concurrent.futures import ProcessPoolExecutor
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 
 from attnlab import codec
@@ -38,6 +42,18 @@ def packed(course: Path, exercise: Exercise) -> bytes:
     for old in set(place.parent.glob(f"{exercise.name}-*")) - {place}:
         old.unlink(missing_ok=True)
     return data
+
+
+def make(course: Path, stems: Iterable[str]) -> None:
+    """Make the hidden tests of these chapters that are not there, several chapters at a time."""
+    course_seed(course)  # made by one process, and then read by all
+    with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=get_context("spawn")) as pool:
+        list(pool.map(_of_chapter, repeat(course), stems))
+
+
+def _of_chapter(course: Path, stem: str) -> None:
+    for exercise in catalog.exercises_of(stem).values():
+        packed(course, exercise)
 
 
 def unpacked(data: bytes) -> dict:

@@ -10,12 +10,13 @@ import attnlab
 from attnlab import library_calls
 from autograder import by_hand
 from autograder.course import catalog
+from autograder.grading import ready_made
 from tests.autograder.test_mutations import alternatives
 
 
 def uses(source, name, around=()):
     reference = catalog.exercise(name).reference
-    words = by_hand.instead(reference), by_hand.words(reference)
+    words = by_hand.instead(reference), ready_made.words(reference)
     return library_calls.uses(name, source, *words, around, catalog.all_exercises())
 
 

@@ -11,9 +11,9 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from attnlab import mine, substitutes
 from attnlab.library_calls import words_used
-from autograder import by_hand
 from autograder.course import catalog
 from autograder.course.folder import ROOT
+from autograder.grading import ready_made
 
 check = importlib.import_module("attnlab.check")  # `attnlab.check` itself is the function
 
@@ -254,7 +254,7 @@ def test_a_stand_in_is_one_call_that_an_answer_may_not_make():
     """As an answer it would be flagged, so it gives no answer away."""
     for name, item in substitutes.ALL.items():
         source = inspect.getsource(item) + (inspect.getsource(substitutes._Attention) if inspect.isclass(item) else "")
-        words = by_hand.words(catalog.exercise(name).reference)
+        words = ready_made.words(catalog.exercise(name).reference)
         assert words_used(ast.parse(source), words)
 
 

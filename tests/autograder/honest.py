@@ -133,7 +133,7 @@ def submissions() -> dict[str, Honest]:
         "shows-a-result": basics(dot + "\n\n0.25"),
         "torch": basics(
             "import torch\n\n\ndef dot(a, b):\n    a, b = (torch.tensor(x, dtype=torch.float64) for x in (a, b))\n"
-            "    if len(a) != len(b):\n        raise ValueError('lengths')\n    return float(a @ b)"
+            "    if len(a) != len(b):\n        raise ValueError('lengths')\n    return float((a * b).sum())"
         ),
         "own-right": own(double, "print(double(4))"),
         "own-half-right": own("def double(x):\n    return x + 2 if x == 2 else 2 * abs(x)"),

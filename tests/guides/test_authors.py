@@ -10,7 +10,7 @@ from tests.guides import runner
 pytestmark = pytest.mark.slow
 
 
-def test_the_guide_works_to_the_letter(fresh_clone, tmp_path):
+def test_the_guide_works_to_the_letter(fresh_clone, tmp_path, jail_if_there_is_one):
     session = runner.Session(fresh_clone, tmp_path / "scratch")
     session.follow(runner.blocks("authors"))
     page = (fresh_clone / "build/draft/_build/html/chapters/halves.html").read_text("utf-8")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -154,6 +155,17 @@ def test_what_cannot_be_is_said_in_one_line(course, tmp_path, capsys, arguments,
 def test_an_assignment_that_nobody_handed_in_is_told_of(course, capsys):
     assert main(["grade", "sofmax", "--course", str(course), "--workers", "1"]) == 0
     assert "sofmax: nothing was handed in" in capsys.readouterr().err
+
+
+def test_a_scheduler_without_workers_says_so(course, tmp_path, monkeypatch, capsys):
+    monkeypatch.setattr(pools, "PATIENCE", 1)
+    log = tmp_path / "log"
+    with dask("scheduler", "--host", "tcp://127.0.0.1:0", "--port", "0", log=log):
+        wait_until(lambda: "Scheduler at" in log.read_text(), log.read_text)
+        address = re.search(r"tcp://127\.0\.0\.1:\d+", log.read_text())[0]
+        status = main(["grade", small_course.ASSIGNMENT, "--course", str(course), "--scheduler", address])
+    said = capsys.readouterr().err
+    assert status == 2 and f"the scheduler at {address} has no workers" in said and not graded(course)
 
 
 # Several machines ----------------------------------------------------------------------------------------------------

@@ -7,7 +7,7 @@ import os
 import pytest
 
 from autograder.__main__ import main
-from autograder.course import catalog, release
+from autograder.course import release
 from autograder.course.folder import ROOT
 from autograder.demo import sample_class
 from autograder.sandbox import bubblewrap
@@ -58,11 +58,9 @@ def test_who_says_no_jail_gets_none_and_no_line(hidden, graded, tmp_path, capsys
     assert os.environ[bubblewrap.NO_JAIL] == "1" and capsys.readouterr().err == ""
 
 
-def test_a_file_is_tried_without_a_jail_and_a_line_says_so(hidden, tmp_path, capsys):
-    (tmp_path / "right.py").write_text(RIGHT)
-    assert main(["try", "softmax", str(tmp_path / "right.py")]) == 0
+def test_a_file_is_not_tried_without_a_jail(hidden, tmp_path, capsys):
+    (tmp_path / "evil.py").write_text(f"open({str(tmp_path / 'was_here')!r}, 'w')")
+    assert main(["try", "softmax", str(tmp_path / "evil.py")]) == 2
     said = capsys.readouterr()
-    full = f"{catalog.exercise('softmax').points:g}"
-    assert f"{full} of {full} points" in said.out
     (line,) = said.err.splitlines()
-    assert "with your rights" in line and "there is no jail today" in line
+    assert "there is no jail today" in line and not said.out and not (tmp_path / "was_here").exists()
