@@ -21,7 +21,7 @@ import numpy as np
 
 from attnlab import relation
 from attnlab.compare import Difference, as_array, difference
-from attnlab.probes import NO_SYMPTOM, discreet_phrase
+from attnlab.probes import NO_SYMPTOM, PHRASES, discreet_phrase
 from attnlab.relation import Relation
 from attnlab.show import table
 
@@ -105,7 +105,7 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
             continue
         case = _smallest(prop["cases"], row)
         finding.kind = row[case].kind
-        finding.relation = _EVIDENT.get(finding.kind) or ("refusal" if row[case].part == "raises" else None)
+        finding.relation = _EVIDENT.get(finding.kind) or _observed(row[case])
         match = _explanation(suspects, p, differences)
         if match is not None:
             finding.misconception = match["text"]
@@ -136,6 +136,18 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
 
 # Where what happened says it all: kind of difference -> name of the relation.
 _EVIDENT = {"error": "exception", "none": "no return", "type": "type", "dtype": "dtype", "refused": "no result"}
+
+
+# Observations of a probe that say only that the numbers are others.
+_VAGUE = {"about", "spread", "sample", "frequencies", "steady"}
+
+
+def _observed(found: Difference) -> str | None:
+    """What a probe has observed beside numbers, where that says what is wrong."""
+    should, does = (isinstance(side, str) and side.endswith("Error") for side in (found.expected, found.got))
+    if found.part == "raises" or found.part.startswith("step ") and should != does:
+        return "refusal" if should else "exception"
+    return found.part if found.part == "parameters" or found.part in PHRASES.keys() - _VAGUE else None
 
 
 def _keep_half(report: Report) -> None:

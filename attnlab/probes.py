@@ -65,7 +65,7 @@ def phrase(part: str, expected, got, words: str = "") -> str | None:
     if part.startswith("step "):
         return _step_phrase(part, expected, got, words)
     if part == "raises" and expected == "nothing":
-        return f"It raised {str(got)[:60]} on input that it should accept"
+        return f"It raised {_refusal(got)} on input that it should accept"
     if part == "raises" and got == "nothing":
         return f"It raised nothing where {str(expected)[:60]} was to be raised"
     if part == "parameters":
@@ -88,6 +88,11 @@ def _parameters_phrase(expected: str, got: str) -> str:
     )
 
 
+def _refusal(got) -> str:
+    """The name of an exception. PyTorch's RuntimeError counts as ValueError: which it was is not known."""
+    return "ValueError or RuntimeError" if got == "ValueError" else str(got)[:60]
+
+
 def _step_phrase(part, expected, got, words):
     """The words on one call of several, see `steps`. Errors are results there, written as the name of their type."""
     number, method = part.split(", ")
@@ -98,7 +103,7 @@ def _step_phrase(part, expected, got, words):
             else (f"it should have raised {expected}, and it returned something")
         )
     elif _is_error(got):
-        words = f"it raised {got} on what it should accept"
+        words = f"it raised {_refusal(got)} on what it should accept"
     return f"In {number} ({method}): {words}"
 
 

@@ -72,11 +72,27 @@ def _find(cases: list[Case]) -> Relation | None:
     if any(not of_case for of_case in pairs):
         return None
     known = [(case, a, b) for case, of_case in zip(cases, pairs) for a, b in of_case]
-    if _is_scarce(known):
+    return _on_arrays(known) or _of_one_result(cases)
+
+
+def _on_arrays(known) -> Relation | None:
+    return None if _is_scarce(known) else next((found for relate in _ON_ARRAYS if (found := relate(known))), None)
+
+
+def _of_one_result(cases) -> Relation | None:
+    """Where several results are wrong, what holds of one of them: of the last for which anything does, since the
+    others, such as an output, are often made from it."""
+    many = [case.expected for case in cases]
+    if not all(isinstance(value, tuple) and len(value) == len(many[0]) > 1 for value in many):
         return None
-    for on_arrays in _ON_ARRAYS:
-        if found := on_arrays(known):
-            return found
+    for i in reversed(range(len(many[0]))):
+        pairs = [list(_pairs(case.expected[i], case.got[i])) for case in cases]
+        if any(a is None or b is None for of_case in pairs for a, b in of_case):
+            continue
+        known = [(case, a, b) for case, of_case in zip(cases, pairs) for a, b in of_case if not case.close(a, b)]
+        if len(known) == len(cases) and (found := _on_arrays(known)):
+            which = f"Result {i + 1} of {len(many[0])}: "
+            return Relation(found.name, which + found.words, which + found.discreet, exact=False)
     return None
 
 
@@ -161,7 +177,8 @@ def _members(cases):
     ]
     if len(wrong) == len(cases) > 1 and len(set(wrong)) == 1 and 0 < len(wrong[0]) < len(many[0]):
         where = " and ".join(str(i + 1) for i in wrong[0])
-        words = f"Of the {len(many[0])} results only number {where} is wrong."
+        which = f"number {where} is" if len(wrong[0]) == 1 else f"numbers {where} are"
+        words = f"Of the {len(many[0])} results only {which} wrong."
         return Relation("one of several", words, words, exact=False)
 
 
@@ -216,8 +233,40 @@ def _factor(known):
             if np.allclose(factors, np.asarray(sizes, dtype=float) ** power, rtol=1e-6):
                 words = f"Every number is `{shown.format(name)}` times what was expected."
                 return Relation("factor", words, words)
+    if found := _of_two_numbers(known, np.array(factors)):
+        words = f"Every number is `{found}` times what was expected."
+        return Relation("factor", words, words)
+    if not _all(known, lambda case, a, b: _has_several(a)):  # a single number is always some number times another
+        return None
     words = "Within each result every number is too large or too small by one and the same factor."
     return Relation("factor", words, words)
+
+
+def _of_two_numbers(known, factors: np.ndarray) -> str | None:
+    """Factors as a constant times powers of whole numbers that were given, such as `0.5 * n / d ** 2`."""
+    if len(factors) < 3:
+        return None
+    given = {name: np.array(sizes) for name, sizes in _sizes(known).items() if "." not in name and len(set(sizes)) > 1}
+    powers = sorted(itertools.product(range(-2, 3), repeat=2), key=lambda pair: sum(map(abs, pair)))
+    for (one, a), (other, b) in itertools.combinations_with_replacement(given.items(), 2):
+        for p, q in powers:
+            constants = factors / (a**p * b**q)
+            if (p or q) and (one != other or not q) and np.allclose(constants, constants[0], rtol=1e-6):
+                named = [(one, p), (other, q)]
+                above = [_power(name, n) for name, n in named if n > 0]
+                below = [_power(name, -n) for name, n in named if n < 0]
+                constant = [] if abs(constants[0] - 1) < 1e-6 and above else [f"{constants[0]:.6g}"]
+                return " / ".join([" * ".join(constant + above), *below])
+    return None
+
+
+def _power(name: str, n: int) -> str:
+    return name if n == 1 else f"{name} ** {n}"
+
+
+def _has_several(a) -> bool:
+    """Whether these are at least two different numbers besides 0."""
+    return np.unique(np.round(np.abs(a[a != 0]), 9)).size > 1
 
 
 def _in_words(factor: float) -> str:
@@ -246,6 +295,34 @@ def _offset(known):
     if abs(offset) > 1e-9 and _all(known, lambda case, a, b: case.close(a + offset, b)):
         words = f"Every number is {abs(offset):.6g} too {'large' if offset > 0 else 'small'}."
         return Relation("offset", words, "Every number is off by one and the same amount.")
+    for name, sizes in _sizes(known).items():
+        for side, how in ((1, "large"), (-1, "small")):
+            if len(set(sizes)) > 1 and all(case.close(a + side * n, b) for n, (case, a, b) in zip(sizes, known)):
+                words = f"Every number is too {how} by `{name}`."
+                return Relation("offset", words, words)
+
+
+def _by_argument(known):
+    """What was expected, plus or minus or times or divided by an argument, entry by entry."""
+    names = [name for name, value in known[0][0].inputs.items() if np.ndim(_or_nan(value))]
+    changes = (
+        ("plus", lambda a, b, x: (a + x, b)),
+        ("minus", lambda a, b, x: (a - x, b)),
+        ("times", lambda a, b, x: (a * x, b)),
+        ("divided by", lambda a, b, x: (a, b * x)),
+        ("divided by the square of", lambda a, b, x: (a, b * x**2)),
+    )
+    for name, (how, change) in itertools.product(names, changes):
+
+        def made(case, a, b, name=name, change=change):
+            x = _numbers(case.inputs.get(name))
+            fits = x is not None and x.dtype.kind in "iuf" and _real(a, b) and a.size > 1 and x.ndim <= a.ndim
+            fits = fits and all(n in (1, m) for n, m in zip(x.shape[::-1], a.shape[::-1]))
+            return fits and np.unique(x).size > 1 and case.close(*change(a.astype(float), b, x.astype(float)))
+
+        if _all(known, made):
+            words = f"What came is what was expected {how} `{name}`."
+            return Relation("argument", words, words)
 
 
 def _by_function(name: str, words: str, function: Callable):
@@ -268,6 +345,11 @@ def _axes(known):
             last = {i, j} == {-1, -2}
             words = f"The numbers are right, but axes {i} and {j} are exchanged{': it is transposed' if last else ''}."
             return Relation("transposed" if last else "axes", words, words)
+    dimensions = {a.ndim for _, a, _ in known}
+    for order in itertools.permutations(range(min(dimensions))) if dimensions in ({3}, {4}) else ():
+        if _all(known, lambda case, a, b, order=order: a.size and case.close(a.transpose(order), b)):
+            words = f"The numbers are right, but the axes come in the order {order} of those that were expected."
+            return Relation("axes", words, words)
 
 
 def _moved_along(known):
@@ -319,21 +401,31 @@ def _is_over(case, together, axis, whole, part) -> bool:
 
 
 def _rows(known):
-    """Each row (or column) is right up to a factor of its own."""
-    for axis, what in ((-1, "row"), (-2, "column")):
+    """Each row (or column, or line along the axis that was asked for) is right up to a factor of its own."""
+    named = any("axis" in case.inputs for case, _, _ in known)
+    for what, along_in in (
+        ("row (along axis -1)", lambda case: -1),
+        ("column (along axis -2)", lambda case: -2),
+        *([("line along `axis`", lambda case: case.inputs.get("axis", -1))] if named else []),
+    ):
 
-        def scaled(case, a, b, axis=axis):
-            if not _real(a, b) or a.ndim < 2 or a.shape[axis] < 2 or not np.any(a):
+        def scaled(case, a, b, along_in=along_in):
+            along = along_in(case)
+            if not _real(a, b) or not -a.ndim <= along < a.ndim or not _has_several(a):
                 return False
-            squares = (a.astype(float) ** 2).sum(axis=axis, keepdims=True)
-            factors = (a * b).sum(axis=axis, keepdims=True) / np.where(squares == 0, 1, squares)
-            return np.isfinite(factors).all() and (factors[squares > 0] != 0).all() and case.close(factors * a, b)
+            squares = (a.astype(float) ** 2).sum(axis=along, keepdims=True)
+            factors = (a * b).sum(axis=along, keepdims=True) / np.where(squares == 0, 1, squares)
+            several = a.shape[along] > 1 or squares.size < a.size
+            return (
+                several
+                and np.isfinite(factors).all()
+                and (factors[squares > 0] != 0).all()
+                and (case.close(factors * a, b))
+            )
 
         if _all(known, scaled):
-            sums = _all(known, lambda case, a, b, axis=axis: np.allclose(a.sum(axis=axis), 1))
-            words = f"Each {what} (along axis {axis}) is right up to a factor of its own" + (
-                f": the {what}s should sum to one, and they do not." if sums else "."
-            )
+            sums = _all(known, lambda case, a, b, along_in=along_in: np.allclose(a.sum(axis=along_in(case)), 1))
+            words = f"Each {what} is right up to a factor of its own" + (": it should sum to one." if sums else ".")
             return Relation("normalised", words, words)
 
 
@@ -387,9 +479,16 @@ def _places(known):
             parts = [part(a) for _, a, _ in known]
             if any(p is None or p.all() or not p.any() for p in parts):
                 continue
+            # That what is wrong lies within a part tells something only in several cases, and of no part that is nearly
+            # everything.
+            if not exactly and (len(known) == 1 or any(p.mean() > MOST for p in parts)):
+                continue
             if all(np.array_equal(w, p) if exactly else not (w & ~p).any() for w, p in zip(wrong, parts)):
                 words = f"Wrong are {'just' if exactly else 'only some of'} {name}; all others are right."
                 return Relation("part", words, words, exact=False)
+
+
+MOST = 0.7  # of all entries
 
 
 def _at(axis: int, index: int) -> Callable:
@@ -446,8 +545,9 @@ _PARTS = (
     ("the entries on and below the diagonal", _triangle(above=False)),
     ("the entries that should be minus infinity", _where(np.isneginf)),
     ("the entries that should be 0", _where(lambda a: a == 0)),
-    ("the entries that should be negative", _where(lambda a: a < 0)),
-    ("the entries that should be positive", _where(lambda a: a > 0)),
+    # Among numbers of one sign it says nothing that the zeros are right.
+    ("the entries that should be negative", _where(lambda a: a < 0 if np.any(a > 0) else None)),
+    ("the entries that should be positive", _where(lambda a: a > 0 if np.any(a < 0) else None)),
     *(
         (f"the entries at {where} of axis {axis}", _at(axis, index))
         for axis in (-1, -2, -3, -4)
@@ -455,7 +555,7 @@ _PARTS = (
     ),
     *(
         (f"the entries {where} of axis {axis}", part)
-        for axis in (-1, -2, -3)
+        for axis in (-1, -2)
         for where, part in (
             ("in the first half", lambda a, axis=axis: _span(a, axis, lambda n: slice(0, n // 2))),
             ("in the second half", lambda a, axis=axis: _span(a, axis, lambda n: slice(n // 2, None))),
@@ -477,22 +577,48 @@ _PARTS = (
 
 
 def _lengths(known):
-    """The result has another shape, and the lengths it should have and has are those of arguments."""
-    if not _all(known, lambda case, a, b: a.ndim == b.ndim and a.shape != b.shape):
+    """The result has another shape, and the lengths it should have, or has, are those of arguments."""
+    if not _all(known, lambda case, a, b: a.shape != b.shape):
         return None
+    if not _all(known, lambda case, a, b: a.ndim == b.ndim):
+        return _axes_wanted(known)
     axes = {tuple(i - a.ndim for i in range(a.ndim) if a.shape[i] != b.shape[i]) for _, a, b in known}
-    sizes = _sizes(known)
     if len(axes) != 1 or len(axis := axes.pop()) != 1:
-        return None
+        return _axes_wanted(known)
     wanted, came = ([side[k].shape[axis[0]] for _, *side in known] for k in (0, 1))
-    right, wrong = (next((name for name, size in sizes.items() if size == s), None) for s in (wanted, came))
+    right, wrong = (_name_of(known, sizes) for sizes in (wanted, came))
     by = {c - w for c, w in zip(came, wanted)}
-    if right and wrong and wanted != came:
+    if len(known) > 1 and right and wrong:
         words = f"Along axis {axis[0]} the result is as long as `{wrong}`; it should be as long as `{right}`."
         return Relation("length", words, words, exact=False)
     if len(by) == 1 and abs(step := by.pop()) == 1:
         words = f"Along axis {axis[0]} the result is {'longer' if step > 0 else 'shorter'} than it should be by one."
         return Relation("length", words, words, exact=False)
+    return _axes_wanted(known)
+
+
+def _axes_wanted(known):
+    """The shape that the result should have, each length by the argument that has it, and that which came if its
+    lengths have names, too."""
+    wanted, came = (_named_shape(known, [side[k].shape for _, *side in known]) for k in (0, 1))
+    if len(known) > 1 and wanted:
+        words = f"The result should have the shape ({wanted})" + (f"; yours has ({came})." if came else ".")
+        return Relation("shape wanted", words, words, exact=False)
+
+
+def _named_shape(known, shapes: list[tuple]) -> str | None:
+    if len({len(shape) for shape in shapes}) != 1 or not shapes[0]:
+        return None
+    names = [_name_of(known, sizes) or (str(sizes[0]) if set(sizes) == {1} else None) for sizes in zip(*shapes)]
+    return ", ".join(name if name.isdecimal() else f"`{name}`" for name in names) if all(names) else None
+
+
+def _name_of(known, sizes) -> str | None:
+    """The argument, or the length of one, that is as large in every case; none for lengths that are all alike, since
+    many arguments may have them."""
+    if len(set(sizes)) == 1:
+        return None
+    return next((name for name, size in _sizes(known).items() if list(size) == list(sizes)), None)
 
 
 def _sums(known):
@@ -573,34 +699,61 @@ def _order(known):
         return Relation("order kept", words, words, exact=False)
 
 
-def _sides(known):
-    """All that is wrong is too large, or too small."""
-    for name, test in (("large", np.greater), ("small", np.less)):
+def _uniform(known):
+    """Within each row all entries that are not 0 are the same, and they should not be."""
+
+    def spread(a):
+        seen = np.where(a == 0, np.nan, a.astype(float))
+        return np.nanmax(seen, axis=-1, initial=-np.inf) - np.nanmin(seen, axis=-1, initial=np.inf)
+
+    def even(case, a, b):
+        several = _real(a, b) and b.ndim and b.shape[-1] > 1 and np.isfinite(b).all() and np.isfinite(a).all()
+        return (
+            several
+            and np.any(np.count_nonzero(b, axis=-1) > 1)
+            and np.all(spread(b) < 1e-9)
+            and np.any(spread(a) > 1e-6)
+        )
+
+    if _all(known, even):
+        words = "In each row all numbers that are not 0 are the same, and they should differ."
+        return Relation("uniform", words, words, exact=False)
+
+
+def _one_way(known):
+    """Of truth values, all that are wrong are wrong in the same way."""
+    for came in (True, False):
         if _all(
             known,
-            lambda case, a, b: _real(a, b) and np.isfinite(b).all() and bool(np.all(test(b, a) | np.isclose(b, a))),
+            lambda case, a, b: a.dtype.kind == b.dtype.kind == "b" and a.shape == b.shape and np.all(b[a != b] == came),
         ):
-            words = f"Every number that is wrong is too {name}."
-            return Relation(f"too {name}", words, words, exact=False)
+            words = f"{came} comes where {not came} is expected, and never the other way round."
+            return Relation(f"too often {came}", words, words, exact=False)
 
 
 def _constant(known):
-    if _all(known, lambda case, a, b: b.size > 1 and np.unique(b).size == 1):
-        words = "All entries of the result are the same number."
+    if _all(known, lambda case, a, b: a.shape == b.shape and b.size > 1 and np.unique(b).size == 1):
+        zero = _all(known, lambda case, a, b: not np.any(b))
+        words = f"All entries of the result are {'0' if zero else 'the same number'}."
         return Relation("constant", words, words, exact=False)
 
 
 def _nan(known):
-    if _all(known, lambda case, a, b: b.dtype.kind == "f" and np.isnan(b).any() and not np.isnan(a).any()):
-        everywhere = _all(known, lambda case, a, b: np.isnan(b).all())
-        words = "nan comes everywhere." if everywhere else "nan comes where a number is expected."
-        return Relation("nan", words, words, exact=False)
+    for name, lost in (("nan", np.isnan), ("inf", np.isinf)):
+        if _all(
+            known,
+            lambda case, a, b, lost=lost: b.dtype.kind == "f" and lost(b).any() and not lost(a).any(),
+        ):
+            everywhere = _all(known, lambda case, a, b, lost=lost: lost(b).all())
+            words = f"{name} comes everywhere." if everywhere else f"{name} comes where a number is expected."
+            return Relation(name, words, words, exact=False)
 
 
 _ON_ARRAYS = (
     _same("inverted", "True and False are exchanged.", _turned_round),
     _factor,
     _offset,
+    _by_argument,
     _by_function("complement", "What came is 1 minus what was expected.", lambda a: 1 - a),
     _by_function("reciprocal", "What came is 1 over what was expected.", lambda a: 1 / a),
     _by_function("logarithm", "What came is the logarithm of what was expected.", np.log),
@@ -616,45 +769,58 @@ _ON_ARRAYS = (
     _elsewhere,
     _lengths,
     _nan,
+    _one_way,
     _constant,
+    _uniform,
     _same("signs", "The sizes of the numbers are right, some of their signs are not.", _signs),
     _places,
     _sums,
     _lengths_of_rows,
     _negative,
     _order,
-    _sides,
 )
 
 
 # On inputs ----------------------------------------------------------------------------------------------------------
 
-ENOUGH = 2  # cases on each side, before a difference between those that fail and those that do not is told of
+# Cases on each side, and together, before a difference between those that fail and those that do not is told of: inputs
+# have many traits, and of few cases some trait tells any two apart.
+ENOUGH, TOGETHER = 2, 6
+# Inputs of a case that are no arguments of the answer.
+BESIDE = set("init weights upstream seed global_seed probe steps cuts beside name replacement".split())
 
 
 def telling_inputs(right: list[dict], wrong: list[dict]) -> Relation | None:
     """What the inputs of all cases that fail have in common, and those of no case that is right."""
-    if min(len(right), len(wrong)) < ENOUGH:
+    right, wrong = ([of for of in side if of.keys() - BESIDE] for side in (right, wrong))
+    if min(len(right), len(wrong)) < ENOUGH or len(right) + len(wrong) < TOGETHER:
         return None
-    traits = [list(_traits(inputs)) for inputs in wrong]
+    names = set().union(*right, *wrong)
+    traits = [list(_traits(inputs, names)) for inputs in wrong]
     for trait in traits[0]:
-        if all(trait in of_one for of_one in traits[1:]) and not any(trait in _traits(inputs) for inputs in right):
+        if all(trait in of_one for of_one in traits[1:]) and not any(
+            trait in _traits(inputs, names) for inputs in right
+        ):
             words = f"It goes wrong just where {trait}."
             return Relation("inputs", words, words, exact=False)
 
 
-def _traits(inputs: dict) -> Iterator[str]:
-    """Facts about inputs, in words, the plainest first."""
+def _traits(inputs: dict, names: set[str]) -> Iterator[str]:
+    """Facts about inputs, in words, the plainest first. `names` are those that inputs may have."""
+    for name in sorted(names - inputs.keys() - BESIDE):
+        yield f"`{name}` is not given"
+    inputs = {name: value for name, value in inputs.items() if name not in BESIDE}
     arrays = {name: array for name, value in inputs.items() if (array := _numbers(value)) is not None}
     for name, value in inputs.items():
+        yield f"`{name}` is given"
         if isinstance(value, (bool, str, type(None))):
             yield f"`{name}` is {value}"
         elif name in arrays and arrays[name].ndim == 0 and arrays[name].dtype.kind == "i":
-            yield f"`{name}` is {value}"
+            if value in (-1, 0, 1):
+                yield f"`{name}` is {value}"
             for bound, words in ((0, "negative"), (1, "0 or less"), (2, "less than 2")):
                 if value < bound:
                     yield f"`{name}` is {words}"
-        yield f"`{name}` is given"
     for name, array in arrays.items():
         for dimensions in (1, 2, 3, 4):
             if array.ndim == dimensions:
@@ -664,8 +830,6 @@ def _traits(inputs: dict) -> Iterator[str]:
         for axis in range(array.ndim):
             if array.shape[axis] == 1:
                 yield f"`{name}` has length 1 along axis {axis}"
-            if array.shape[axis] > 1:
-                yield f"`{name}` is longer than 1 along axis {axis}"
         if array.dtype.kind in "iu" and array.ndim:
             yield f"`{name}` holds whole numbers"
         if array.dtype == np.float32:

@@ -437,6 +437,7 @@ def output_and_weights(rng):
 def attention_leading(rng):
     yield dict(Q=rng.normal(size=(3, 2, 3)), K=rng.normal(size=(3, 3, 3)), V=rng.normal(size=(3, 3, 4)))
     yield dict(Q=rng.normal(size=(6, 3, 7)), K=rng.normal(size=(2, 1, 4, 7)), V=rng.normal(size=(4, 5)))
+    yield dict(Q=rng.normal(size=(3, 2, 3)), K=rng.normal(size=(4, 3)), V=rng.normal(size=(3, 4, 2)))
 
 
 @scaled_dot_product_attention.property(
@@ -486,8 +487,8 @@ def empty_row(rng):
     points=1,
     rtol=0.01,
     atol=0.01,
-    hint="Minus infinity is below every score; a big finite number is not. And a hidden score must not decide which "
-    "maximum is subtracted.",
+    hint="Minus infinity is below every score; a big finite number is not. And each row needs the largest of its own "
+    "visible scores subtracted: not a hidden one, and not that of another row.",
 )
 def hidden_for_good(rng):
     # At scores of -4e12 even a right answer may round at 5e-4, hence the wide tolerance.
@@ -500,6 +501,8 @@ def hidden_for_good(rng):
         [[-1e140], [-2e140], [7.0]],
     ):
         yield dict(Q=np.array([[1.0]]), K=np.array(keys), V=V, mask=np.array([[True, True, False]]))
+    two = np.array([[True, True, False]] * 2)
+    yield dict(Q=np.array([[1.0], [-1.0]]), K=np.array([[4e3], [4e3 - 1.0], [7.0]]), V=V, mask=two)
 
 
 @scaled_dot_product_attention.property(
@@ -664,6 +667,19 @@ for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
 def attention_no_maximum(Q, K, V, mask=None):
     scores = _scores(Q, K)
     e = np.exp(scores if mask is None else np.where(mask, scores, -np.inf))
+    total = e.sum(axis=-1, keepdims=True)
+    weights = e / np.where(total > 0, total, 1.0)
+    return weights @ V, weights
+
+
+@scaled_dot_product_attention.misconception(
+    "One maximum is subtracted for the whole array. A row far below it underflows: all its weights are 0. Subtract "
+    "each row's own maximum, along the last axis with keepdims=True."
+)
+def attention_global_maximum(Q, K, V, mask=None):
+    scores = _scores(Q, K)
+    scores = scores if mask is None else np.where(mask, scores, -np.inf)
+    e = np.exp(scores - scores.max())
     total = e.sum(axis=-1, keepdims=True)
     weights = e / np.where(total > 0, total, 1.0)
     return weights @ V, weights

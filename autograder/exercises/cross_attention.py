@@ -354,6 +354,29 @@ class KeysAndValuesExchanged(_Parts):
         return self.W_q(x_q), self.W_v(x_kv), self.W_k(x_kv)
 
 
+def _made_by(place, name):
+    """A layer in which one of queries, keys and values (place 0 to 2) comes from another map, or from none."""
+
+    class MadeByAnother(_Parts):
+        def sources(self, x_q, x_kv):
+            made = [self.W_q(x_q), self.W_k(x_kv), self.W_v(x_kv)]
+            given = (x_q, x_kv, x_kv)[place]
+            made[place] = getattr(self, name)(given) if name else given
+            return made
+
+    return MadeByAnother
+
+
+for _place, (_what, _own) in enumerate((("Queries", "W_q"), ("Keys", "W_k"), ("Values", "W_v"))):
+    for _name in ("W_q", "W_k", "W_v", "W_o", None):
+        if _name != _own and (_place, _name) not in {(1, "W_q"), (2, None), (2, "W_k")}:  # these are above
+            CrossAttention.misconception(
+                f"{_what} are made by {_name}. They come from {_own}."
+                if _name
+                else f"{_what} are not projected. They come from {_own}."
+            )(_made_by(_place, _name))
+
+
 @CrossAttention.misconception(
     "The scores are divided by the square root of d_model. A dot product here sums over one head, so the width that "
     "counts is d_model / n_heads."

@@ -184,6 +184,41 @@ def adds_entries(a, b):
 
 
 @dot.misconception(
+    "Matching entries are divided where they should be multiplied. Multiply first, then add the products."
+)
+def divides_entries(a, b):
+    return _checked(a, b, sum(x / y for x, y in zip(a, b)))
+
+
+_ONE_VECTOR = "Only one of the two vectors is used. Multiply each entry of `a` by the entry of `b` in the same place."
+
+
+@dot.misconception(_ONE_VECTOR)
+def adds_the_first(a, b):
+    return _checked(a, b, sum(a))
+
+
+@dot.misconception(_ONE_VECTOR)
+def adds_the_second(a, b):
+    return _checked(a, b, sum(b))
+
+
+@dot.misconception(_ONE_VECTOR)
+def squares_the_first(a, b):
+    return _checked(a, b, sum(x * x for x in a))
+
+
+@dot.misconception(_ONE_VECTOR)
+def squares_the_second(a, b):
+    return _checked(a, b, sum(x * x for x in b))
+
+
+@dot.misconception("The result is cut to a whole number. A dot product of floats is a float: leave `int` out.")
+def cut_to_a_whole_number(a, b):
+    return _checked(a, b, int(sum(x * y for x, y in zip(a, b))))
+
+
+@dot.misconception(
     "The running total starts at 1, so every answer is one too large. A sum of nothing is 0: start there."
 )
 def starts_at_one(a, b):
@@ -421,6 +456,79 @@ def only_length_of_a(a, b):
 )
 def only_length_of_b(a, b):
     return _divided(a, b, np.linalg.norm(b))
+
+
+def _clipped(a, b, lengths, numerator=None):
+    return float(np.clip(_divided(a, b, lengths, numerator), -1.0, 1.0))
+
+
+_ONE_LENGTH = "Only one length is divided out, and then the number is cut at -1 and 1. Divide by both lengths."
+_LENGTH_TWICE = "The length of one vector is used twice. Divide by the length of `a` and by the length of `b`."
+_VECTOR_TWICE = "One vector is multiplied by itself. The dot product is that of `a` with `b`."
+
+
+@cosine_similarity.misconception(_ONE_LENGTH, section="Length, angle, shadow")
+def only_length_of_a_clipped(a, b):
+    return _clipped(a, b, np.linalg.norm(a))
+
+
+@cosine_similarity.misconception(_ONE_LENGTH, section="Length, angle, shadow")
+def only_length_of_b_clipped(a, b):
+    return _clipped(a, b, np.linalg.norm(b))
+
+
+@cosine_similarity.misconception(_LENGTH_TWICE, section="Length, angle, shadow")
+def length_of_a_twice(a, b):
+    return _clipped(a, b, a @ a)
+
+
+@cosine_similarity.misconception(_LENGTH_TWICE, section="Length, angle, shadow")
+def length_of_b_twice(a, b):
+    return _clipped(a, b, b @ b)
+
+
+@cosine_similarity.misconception(_VECTOR_TWICE)
+def a_with_itself(a, b):
+    return _clipped(a, b, np.linalg.norm(a) * np.linalg.norm(b), a @ a)
+
+
+_CUT = "A vector is cut to whole numbers, or to True and False. Make floats of it: np.asarray(a, dtype=float)."
+_TIMES_LENGTH = "A vector is multiplied by its length. Divide by it, so that each vector has length 1."
+
+
+def _of(a, b):
+    return _clipped(a, b, np.linalg.norm(a) * np.linalg.norm(b))
+
+
+cosine_similarity.misconception(_CUT)(lambda a, b: _of(np.trunc(a), b))
+cosine_similarity.misconception(_CUT)(lambda a, b: _of(a, np.trunc(b)))
+cosine_similarity.misconception(_CUT)(lambda a, b: _of((a != 0) * 1.0, b))
+cosine_similarity.misconception(_CUT)(lambda a, b: _of(a, (b != 0) * 1.0))
+
+
+@cosine_similarity.misconception(_TIMES_LENGTH)
+def times_length_of_a(a, b):
+    return _clipped(a, b, np.linalg.norm(b) / np.linalg.norm(a) if a.any() else 1.0)
+
+
+@cosine_similarity.misconception(_TIMES_LENGTH)
+def times_length_of_b(a, b):
+    return _clipped(a, b, np.linalg.norm(a) / np.linalg.norm(b) if b.any() else 1.0)
+
+
+@cosine_similarity.misconception(_VECTOR_TWICE)
+def a_alone(a, b):
+    return _divided(a, a, a @ a)
+
+
+@cosine_similarity.misconception(_VECTOR_TWICE)
+def b_alone(a, b):
+    return _divided(b, b, b @ b)
+
+
+@cosine_similarity.misconception(_VECTOR_TWICE)
+def b_with_itself(a, b):
+    return _clipped(a, b, np.linalg.norm(a) * np.linalg.norm(b), b @ b)
 
 
 @cosine_similarity.misconception(

@@ -92,7 +92,7 @@ def thousands(rng):
 
 @online_softmax.property(
     "takes hidden scores and empty blocks as they come",
-    points=2,
+    points=1,
     hint="A hidden score is -inf, and -inf - (-inf) is nan: while nothing has been seen there is nothing to rescale. "
     "An empty block has no maximum; it changes nothing. With nothing at all, the result is -inf and 0.",
 )
@@ -107,6 +107,19 @@ def hidden(rng):
 
 
 @online_softmax.property(
+    "adds up in single precision, or wider, what comes in half",
+    points=1,
+    rtol=1e-4,
+    atol=0.0,
+    hint="Numbers of half precision hold three digits. Make the block wider before you subtract and add up, as in "
+    "`block.float()`.",
+)
+def half_precision(rng):
+    yield dict(blocks=[normal(rng, 40).half(), normal(rng, 60).half()])
+    yield dict(blocks=[(normal(rng, n) + 3).half() for n in (30, 1, 50)])
+
+
+@online_softmax.property(
     "leaves the blocks as they were",
     points=1,
     probe=probes.unchanged,
@@ -116,14 +129,15 @@ def online_is_pure(rng):
     yield dict(blocks=_rising(rng, 2, 3, 2))
 
 
-def _online(blocks, *, top=None, shrink=None, powers=None, start=(INFINITE, 0.0), finish=None):
+def _online(
+    blocks, *, top=None, shrink=None, powers=None, start=(INFINITE, 0.0), finish=None, widen=torch.Tensor.double
+):
     """Right, with parts to replace.
 
     top(m, block): the new maximum; shrink(m, new): factor of the old total; powers(block, m, new): sum of the new terms
     """
     maximum, total = start
-    for block in blocks:
-        block = block.double()
+    for block in map(widen, blocks):
         if block.numel() == 0:
             continue
         new = max(maximum, block.max().item()) if top is None else top(maximum, block)
@@ -221,6 +235,14 @@ def no_maximum(blocks):
 )
 def log_sum(blocks):
     return _online(blocks, finish=lambda m, total: (m, m + math.log(total) if total else INFINITE))
+
+
+@online_softmax.misconception(
+    "The terms are added up in the precision of the block. Half precision holds three digits, and the total loses the "
+    "rest: make the block wider before you subtract the maximum, as in `block.float()`."
+)
+def in_the_precision_of_the_block(blocks):
+    return _online(blocks, widen=lambda block: block)
 
 
 @online_softmax.misconception("The total comes first and the maximum second. Return (maximum, total).")

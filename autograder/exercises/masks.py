@@ -1170,6 +1170,7 @@ def attention_more_queries(rng):
 def attention_leading(rng):
     yield dict(Q=rng.normal(size=(3, 2, 3)), K=rng.normal(size=(3, 3, 3)), V=rng.normal(size=(3, 3, 4)))
     yield dict(Q=rng.normal(size=(6, 3, 7)), K=rng.normal(size=(2, 1, 4, 7)), V=rng.normal(size=(4, 5)))
+    yield dict(Q=rng.normal(size=(3, 2, 3)), K=rng.normal(size=(4, 3)), V=rng.normal(size=(3, 4, 2)))
 
 
 @causal_attention.property(
@@ -1766,6 +1767,59 @@ def in_bits(logits, tokens):
 @next_token_loss.misconception("The logarithm has base 10. The loss is measured in nats: np.log.")
 def in_base_ten(logits, tokens):
     return float(_losses(logits, tokens).mean() / np.log(10))
+
+
+def _loss_from(logits, tokens, top=None, total=None):
+    """Right, with the maximum that is subtracted, or the logarithm of the total, replaced."""
+    _checked_loss(logits, tokens)
+    guesses = logits[:, :-1]
+    guesses = guesses - (guesses.max(axis=-1, keepdims=True) if top is None else top(guesses))
+    total = (lambda gaps: np.log(np.exp(gaps).sum(axis=-1, keepdims=True))) if total is None else total
+    return float((total(guesses) - _pick(guesses, tokens[:, 1:])[..., None]).mean())
+
+
+_MAXIMUM_ELSEWHERE = (
+    "The maximum is not taken along the vocabulary, so each logit of a guess is shifted by a number of its own, and "
+    "the guess is another. Take it along the last axis."
+)
+_TOTAL_ELSEWHERE = (
+    "The exponentials are not summed along the vocabulary. A guess is a share among all tokens of its own position: "
+    "sum along the last axis."
+)
+for _axis in (0, 1):
+    next_token_loss.misconception(_MAXIMUM_ELSEWHERE)(
+        lambda logits, tokens, axis=_axis: _loss_from(logits, tokens, top=lambda g: g.max(axis=axis, keepdims=True))
+    )
+    next_token_loss.misconception(_TOTAL_ELSEWHERE)(
+        lambda logits, tokens, axis=_axis: _loss_from(
+            logits, tokens, total=lambda g: np.log(np.exp(g).sum(axis=axis, keepdims=True))
+        )
+    )
+next_token_loss.misconception(_TOTAL_ELSEWHERE)(
+    lambda logits, tokens: _loss_from(logits, tokens, total=lambda g: np.log(np.exp(g).sum(keepdims=True)))
+)
+
+
+@next_token_loss.misconception(
+    "The total is in base 2, and the logits are in base e. Take np.log of the sum of np.exp."
+)
+def total_in_base_two(logits, tokens):
+    return _loss_from(logits, tokens, total=lambda g: np.log2(np.exp(g).sum(axis=-1, keepdims=True)))
+
+
+@next_token_loss.misconception("The logarithm of the total is missing: the sum of exponentials itself is used.")
+def total_without_logarithm(logits, tokens):
+    return _loss_from(logits, tokens, total=lambda g: np.exp(g).sum(axis=-1, keepdims=True))
+
+
+@next_token_loss.misconception("The exponentials are averaged where they should be summed.")
+def total_averaged(logits, tokens):
+    return _loss_from(logits, tokens, total=lambda g: np.log(np.exp(g).mean(axis=-1, keepdims=True)))
+
+
+@next_token_loss.misconception("The loss is cut to a whole number. It is a mean, and so a float.")
+def whole_loss(logits, tokens):
+    return float(int(_losses(logits, tokens).mean()))
 
 
 @next_token_loss.misconception("This is the exponential of the loss, the perplexity. Return the mean itself.")

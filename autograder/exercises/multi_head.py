@@ -664,6 +664,34 @@ class ValuesNotProjected(_Steps):
         return self.W_q(x), self.W_k(x), x
 
 
+def _made_by(place, name):
+    """A layer in which one of queries, keys and values (place 0 to 2) comes from another map, or from none."""
+
+    class MadeByAnother(_Steps):
+        def project(self, x):
+            made = [self.W_q(x), self.W_k(x), self.W_v(x)]
+            made[place] = getattr(self, name)(x) if name else x
+            return made
+
+    return MadeByAnother
+
+
+for _place, (_what, _own) in enumerate((("Queries", "W_q"), ("Keys", "W_k"), ("Values", "W_v"))):
+    for _name in ("W_q", "W_k", "W_v", "W_o", None):
+        if _name != _own and (_place, _name) not in {(1, "W_q"), (2, None)}:  # these are above
+            MultiHeadAttention.misconception(
+                f"{_what} are made by {_name}. They come from {_own}."
+                if _name
+                else f"{_what} are not projected. They are {_own}(x), split into heads."
+            )(_made_by(_place, _name))
+
+
+@MultiHeadAttention.misconception("Keys and values are exchanged: scores need W_k of x, and what is mixed is W_v of x.")
+class KeysAndValuesExchanged(_Steps):
+    def project(self, x):
+        return self.W_q(x), self.W_v(x), self.W_k(x)
+
+
 @MultiHeadAttention.misconception(
     "`x @ W.weight` is the transposed map. nn.Linear stores its weight as (out, in) and computes x times its "
     "transpose: call the module, `self.W_q(x)`."

@@ -426,6 +426,26 @@ def one_angle(offset, d_model):
     return _blocks(offset, d_model, speeds=lambda d: np.ones(d // 2))
 
 
+@shift_matrix.misconception("Only the first pair turns. Fill a block for every pair of columns.")
+def first_pair_only(offset, d_model):
+    return np.where(np.arange(d_model)[:, None] < 2, _blocks(offset, d_model), 0.0)
+
+
+@shift_matrix.misconception("The sine is a cosine, too. A block holds cos, sin, -sin and cos of its angle.")
+def cosines_only(offset, d_model):
+    return _blocks(offset, d_model, block=lambda c, s: [[c, c], [-c, c]])
+
+
+@shift_matrix.misconception("The offset is added to the speed. An angle is the offset times the speed of its pair.")
+def offset_added(offset, d_model):
+    return _blocks(1, d_model, speeds=lambda d: _speeds(d) + offset)
+
+
+@shift_matrix.misconception("The angles use d_model where the offset belongs. An angle is the offset times the speed.")
+def width_for_offset(offset, d_model):
+    return _blocks(d_model, d_model)
+
+
 @shift_matrix.misconception(
     "The exponent is twice what it should be: pair i turns by offset / 10000 ** (2i / d_model), as in the encoding.",
     section=BY_HAND,

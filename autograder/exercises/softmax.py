@@ -604,6 +604,50 @@ def log_global_maximum(x, axis=-1):
     return gaps - np.log(np.exp(gaps).sum(axis=axis, keepdims=True))
 
 
+@log_softmax.misconception(_DEFAULT_AXIS, section="Rows and axes")
+def log_default_axis_first(x, axis=0):
+    return solutions.log_softmax(x, axis=axis)
+
+
+@log_softmax.misconception(
+    "The logarithm is not the natural one. It has to undo `np.exp`, and `np.log` does: not `np.log2` or `np.log10`."
+)
+def log_of_base_two(x, axis=-1):
+    gaps = x - x.max(axis=axis, keepdims=True)
+    return gaps - np.log2(np.exp(gaps).sum(axis=axis, keepdims=True))
+
+
+@log_softmax.misconception(
+    "The sum of the exponentials is subtracted itself. What comes off the scores is its logarithm."
+)
+def log_of_the_sum_forgotten(x, axis=-1):
+    gaps = x - x.max(axis=axis, keepdims=True)
+    return gaps - np.exp(gaps).sum(axis=axis, keepdims=True)
+
+
+@log_softmax.misconception(
+    "Only the logarithm of the sum comes back, one number for each row. It has to be subtracted from each score."
+)
+def log_of_the_sum_alone(x, axis=-1):
+    gaps = x - x.max(axis=axis, keepdims=True)
+    return np.log(np.exp(gaps).sum(axis=axis, keepdims=True))
+
+
+@log_softmax.misconception(
+    "The order is reversed: the maximum minus the score. Subtract the maximum from the scores.",
+)
+def log_gaps_reversed(x, axis=-1):
+    return solutions.log_softmax(-np.asarray(x, dtype=float), axis=axis)
+
+
+@log_softmax.misconception(
+    "The sum runs along the first axis, whichever was asked for. Pass `axis` on to it.", section="Rows and axes"
+)
+def log_sum_along_the_first(x, axis=-1):
+    gaps = x - x.max(axis=axis, keepdims=True)
+    return gaps - np.log(np.exp(gaps).sum(axis=0, keepdims=True))
+
+
 @log_softmax.misconception("`axis` is ignored: the work is done along the last axis.", section="Rows and axes")
 def log_always_last(x, axis=-1):
     return solutions.log_softmax(x)
@@ -793,6 +837,22 @@ def weights_divided(x, temperature):
 def ignored(x, temperature):
     _refuse(temperature)
     return solutions.softmax(x - temperature)
+
+
+@softmax_temperature.misconception(
+    "The temperature is divided by the scores. It stands below: divide the scores by it."
+)
+def divided_by_scores(x, temperature):
+    _refuse(temperature)
+    return solutions.softmax(temperature / x)
+
+
+@softmax_temperature.misconception(
+    "The scores are cut to whole numbers before they are divided. Make floats of them: `np.asarray(x, dtype=float)`."
+)
+def whole_scores(x, temperature):
+    _refuse(temperature)
+    return solutions.softmax(np.trunc(x) / temperature)
 
 
 @softmax_temperature.misconception(

@@ -204,6 +204,27 @@ def unbiased(x, weight, bias, eps):
     return _centred(x) / torch.sqrt(x.var(dim=-1, keepdim=True) + eps) * weight + bias
 
 
+@_wrong_layer_norm("The centred numbers are multiplied by the spread. Divide by it, so that it becomes 1.")
+def times_spread(x, weight, bias, eps):
+    return _centred(x) * torch.sqrt(_variance(x) + eps) * weight + bias
+
+
+@_wrong_layer_norm("The result is divided by `weight`. It is multiplied by it.")
+def divided_by_weight(x, weight, bias, eps):
+    return _centred(x) / torch.sqrt(_variance(x) + eps) / weight + bias
+
+
+@_wrong_layer_norm("The mean is added. Subtract it, so that each token has mean 0.")
+def mean_added(x, weight, bias, eps):
+    centred = x + x.mean(dim=-1, keepdim=True)
+    return centred / torch.sqrt(centred.square().mean(dim=-1, keepdim=True) + eps) * weight + bias
+
+
+@_wrong_layer_norm("eps is subtracted from the variance. Add it: where tokens hardly vary the root would be nan.")
+def eps_subtracted(x, weight, bias, eps):
+    return _centred(x) / torch.sqrt(_variance(x) - eps) * weight + bias
+
+
 @_wrong_layer_norm(
     "eps is added outside of the root: std + eps. Where tokens hardly vary that is another number. The "
     "definition is sqrt(variance + eps)."
@@ -599,6 +620,16 @@ def root_of_two_missing(x):
     return 0.5 * x * (1 + torch.erf(x))
 
 
+@gelu.misconception("x is multiplied by sqrt(2) inside of erf. Divide: erf(x / sqrt(2)).")
+def times_root_of_two(x):
+    return 0.5 * x * (1 + torch.erf(x * math.sqrt(2)))
+
+
+@gelu.misconception("erf is missing: a share runs from 0 to 1, and erf keeps it there.")
+def no_erf(x):
+    return 0.5 * x * (1 + x / math.sqrt(2))
+
+
 @gelu.misconception("x is divided by 2 inside of erf, and not by sqrt(2).")
 def half_for_root(x):
     return 0.5 * x * (1 + torch.erf(x / 2))
@@ -626,6 +657,28 @@ def no_cube(x):
 @gelu_tanh.misconception("x is squared where it should be cubed. A square makes both sides bend the same way.")
 def square_for_cube(x):
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**2)))
+
+
+_OTHER_FACTOR = "The factor in front of the brackets is another than sqrt(2 / pi), about 0.798."
+for _factor in (math.sqrt(2), math.sqrt(math.pi), math.sqrt(4 / math.pi), math.sqrt(2 * math.pi), 1.0):
+    gelu_tanh.misconception(_OTHER_FACTOR)(
+        lambda x, factor=_factor: 0.5 * x * (1 + torch.tanh(factor * (x + 0.044715 * x**3)))
+    )
+
+
+@gelu_tanh.misconception("The cube goes in without its small factor: 0.044715 x ** 3.")
+def large_cube(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + x**3)))
+
+
+@gelu_tanh.misconception("Only the cube goes into tanh. In the brackets stands x + 0.044715 x ** 3.")
+def cube_alone(x):
+    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * 0.044715 * x**3))
+
+
+@gelu_tanh.misconception("tanh is missing: a share runs from 0 to 1, and tanh keeps it there.")
+def no_tanh(x):
+    return 0.5 * x * (1 + math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
 
 
 @gelu_tanh.misconception("The root is missing or upside down: the factor is sqrt(2 / pi), about 0.798.")
@@ -861,6 +914,26 @@ def no_up(self, x):
 @_wrong_swiglu("x is added inside. The residual belongs to the block, or it is added twice.")
 def swiglu_residual(self, x):
     return x + self.W_down(F.silu(self.W_gate(x)) * self.W_up(x))
+
+
+@_wrong_swiglu("W_up is used for both maps. The gate is silu(W_gate of x).")
+def up_twice(self, x):
+    return self.W_down(F.silu(self.W_up(x)) * self.W_up(x))
+
+
+@_wrong_swiglu("W_gate is used for both maps. What the gate multiplies is W_up of x.")
+def gate_twice(self, x):
+    return self.W_down(F.silu(self.W_gate(x)) * self.W_gate(x))
+
+
+@_wrong_swiglu("The gate is left out: this is W_down of W_up of x. Multiply by silu(W_gate of x) in between.")
+def no_gate(self, x):
+    return self.W_down(self.W_up(x))
+
+
+@_wrong_swiglu("The gate is a times tanh(a). In SwiGLU it is SiLU, a * sigmoid(a).")
+def tanh_gate(self, x):
+    return self.W_down(self.W_gate(x) * torch.tanh(self.W_gate(x)) * self.W_up(x))
 
 
 @SwiGLU.misconception("The maps have a bias. In SwiGLU none of the three has one.")
@@ -1689,6 +1762,89 @@ class LayerNormInside(solutions.LlamaBlock):
     def __init__(self, d_model, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
         super().__init__(d_model, n_heads, n_kv_heads, d_ff, base, eps)
         self.norm_1, self.norm_2 = (nn.LayerNorm(d_model, eps, bias=False) for _ in range(2))
+
+
+# One part of a block -------------------------------------------------------------------------------------------------
+
+
+def _slips(exercise, block, section, parts, told):
+    """Declares what goes wrong with one part of a block alone.
+
+    parts: the name of each part, and what it makes of a normed stream and the block's other inputs
+    told: (number of the part, what goes wrong with it) for what has a sentence of its own above
+    """
+
+    def declare(number, slip, text, add=torch.add, norm=None):
+        def forward(self, x, **given):
+            for here, (_, part) in enumerate(parts, start=1):
+                own = norm(self) if norm and here == number else getattr(self, f"norm_{here}")
+                x = (add if here == number else torch.add)(x, part(self, own(x), **given))
+            return x
+
+        if (number, slip) not in told:
+            exercise.misconception(text, section=section)(type("Slip", (block,), {"forward": forward}))
+
+    for number, (name, _) in enumerate(parts, start=1):
+        for slip, add in (
+            ("lost", lambda x, said: x),
+            ("subtracted from the stream", torch.sub),
+            ("multiplied with the stream", torch.mul),
+            ("put in place of the stream", lambda x, said: said),
+        ):
+            declare(number, slip, f"What the {name} says is {slip}. Add it: x = x + ...", add)
+        declare(
+            number,
+            "no norm",
+            f"The {name} reads the stream as it is. It should read norm_{number} of it.",
+            norm=lambda self: nn.Identity(),
+        )
+        for other in range(1, len(parts) + 1):
+            if other != number:
+                declare(
+                    number,
+                    f"norm_{other}",
+                    f"The {name} reads norm_{other} of the stream. Its own norm is norm_{number}.",
+                    norm=lambda self, other=other: getattr(self, f"norm_{other}"),
+                )
+
+
+# Each of the first two parts has a sentence of its own on this.
+REPLACED = {(1, "put in place of the stream"), (2, "put in place of the stream")}
+_NETWORK = ("network", lambda self, y, **given: self.feed_forward(y))
+_slips(
+    EncoderBlock,
+    solutions.EncoderBlock,
+    ENCODER,
+    [("attention", lambda self, y, mask=None: self.attention(y, mask)[0]), _NETWORK],
+    told={
+        (1, "put in place of the stream"),
+        (2, "put in place of the stream"),
+        (1, "no norm"),
+        (2, "no norm"),
+        (2, "norm_1"),
+    },
+)
+_slips(
+    DecoderBlock,
+    solutions.DecoderBlock,
+    DECODER,
+    [
+        ("self-attention", lambda self, y, **given: self.self_attention(y, _lower(y.shape[1], y.device))[0]),
+        (
+            "cross-attention",
+            lambda self, y, memory, memory_mask=None: self.cross_attention(y, memory, memory_mask)[0],
+        ),
+        _NETWORK,
+    ],
+    told=REPLACED,
+)
+_slips(
+    LlamaBlock,
+    solutions.LlamaBlock,
+    LLAMA,
+    [("attention", lambda self, y, cache=None: self.attention(y, cache)), _NETWORK],
+    told=REPLACED | {(2, "no norm"), (2, "norm_1")},
+)
 
 
 # The question graded by hand -----------------------------------------------------------------------------------------

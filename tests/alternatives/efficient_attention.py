@@ -13,7 +13,7 @@ import torch.nn.functional as F
 def online_in_tensors(blocks):
     """0-d tensors all along; what is hidden is caught by replacing the level, not by asking."""
     m, total = torch.tensor(-math.inf, dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
-    for block in blocks:
+    for block in map(torch.Tensor.double, blocks):
         if block.numel():
             new = torch.maximum(m, block.amax())
             level = new if new.isfinite() else torch.zeros_like(new)
@@ -48,7 +48,7 @@ def online_by_merging(blocks):
         m = max(a[0], b[0])
         return m, a[1] * math.exp(a[0] - m) + b[1] * math.exp(b[0] - m)
 
-    return functools.reduce(merge, map(pair, blocks), (-math.inf, 0.0))
+    return functools.reduce(merge, map(pair, map(torch.Tensor.double, blocks)), (-math.inf, 0.0))
 
 
 def online_by_log_sums(blocks):

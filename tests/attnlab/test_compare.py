@@ -140,7 +140,9 @@ def test_observations_of_probes_have_their_own_words():
 
     assert seen("changed", "", "x, mask") == "It altered its input: x, mask"
     assert seen("raises", "ValueError", "nothing") == "It raised nothing where ValueError was to be raised"
-    assert seen("raises", "nothing", "ValueError") == "It raised ValueError on input that it should accept"
+    assert (
+        seen("raises", "nothing", "ValueError") == "It raised ValueError or RuntimeError on input that it should accept"
+    )
     assert seen("raises", "ValueError", "KeyError") == "It raised KeyError where ValueError was to be raised"
     assert seen("in_time", True, False) == "It took too long on large arrays"
     assert seen("repeats", True, False) == "Equal seeds of `rng` gave different results"

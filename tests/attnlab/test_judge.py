@@ -338,6 +338,40 @@ def test_a_relation_is_paid_for_once_too():
     assert found.findings[1].follows and found.findings[2].passed
 
 
+def test_what_a_probe_observed_beside_numbers_is_a_relation():
+    def in_place(x, axis=-1):
+        x -= x.max(axis=axis, keepdims=True)
+        return shares(x, axis)
+
+    assert [f.relation for f in report(in_place).findings] == [None, None, "changed"]
+
+
+def test_to_refuse_what_is_right_is_an_exception_and_to_accept_what_is_wrong_a_refusal_that_is_missing():
+    def half(x):
+        if len(x) > 2:
+            raise ValueError("too long")
+        return x / 2
+
+    exercise = Exercise(half, section="Why")
+    for length, title in ((2, "accepts two"), (3, "refuses three")):
+        exercise.property(title, points=1, probe=probes.error_of)(
+            lambda rng, length=length: [dict(x=rng.normal(size=length)) for _ in range(2)]
+        )
+    exercise.property("halves", points=1)(lambda rng: [dict(x=rng.normal(size=2))])
+    material = exercise.material()
+
+    def relations(bound):
+        def answer(x):
+            if len(x) > bound:
+                raise ValueError("too long")
+            return x / 2
+
+        return [finding.relation for finding in report(answer, material).findings[:2]]
+
+    assert relations(3) == [None, "refusal"]
+    assert relations(1)[0] == "exception"
+
+
 def test_a_property_does_not_fail_because_another_does():
     """The input is left as it was, and only the numbers are wrong."""
     assert points(lambda x, axis=-1: shares(x, axis) ** 1.5 + 0.25)[2] == 1.0

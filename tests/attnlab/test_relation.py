@@ -55,7 +55,9 @@ def truths(shape):
         ("negative", lambda a: np.cos(9 * a) * a - 0.3, "Negative"),
         ("order kept", lambda a: a**3 + a - 0.1, "right order of size"),
         ("order turned", lambda a: np.exp(-a) + 5, "the other way round"),
-        ("too small", lambda a: a / (2.1 + np.sin(50 * a)), "too small"),
+        ("uniform", lambda a: np.where(np.arange(a.shape[1]) % 2, 0.25, 0) + 0 * a, "not 0 are the same"),
+        ("constant", np.zeros_like, "are 0"),
+        ("inf", lambda a: np.where(a > 1, np.inf, a), "inf comes"),
     ],
 )
 def test_what_holds_on_every_case_is_told(rng, name, change, words):
@@ -121,6 +123,59 @@ def test_an_argument_that_comes_back_is_named(rng):
     assert found.name == "input" and "`x`" in found.words and not found.exact
 
 
+@pytest.mark.parametrize(
+    "words, change",
+    [
+        ("plus `x`", lambda a, x: a + x),
+        ("minus `x`", lambda a, x: a - x),
+        ("times `x`", lambda a, x: a * x),
+        ("divided by `x`", lambda a, x: a / x),
+    ],
+)
+def test_an_argument_that_is_missing_or_too_many_is_named(rng, words, change):
+    given = [(rng.normal(size=shape), rng.normal(size=shape)) for shape in ((2, 3), (4,))]
+    found = relation.find([Case({"x": x}, a, change(a, x), 1e-9, 1e-12) for x, a in given])
+    assert words in found.words
+
+
+@pytest.mark.parametrize(
+    "words, change",
+    [
+        ("`n / d` times", lambda a, n, d: a * n / d),
+        ("`0.5 / n` times", lambda a, n, d: a / (2 * n)),
+        ("`0.25 / n / d ** 2` times", lambda a, n, d: a / (4 * n * d**2)),
+        ("too large by `d`", lambda a, n, d: a + d),
+    ],
+)
+def test_numbers_given_are_found_in_factors_of_single_numbers(words, change):
+    given = [(3, 5), (2, 7), (11, 6)]
+    counts = [Case(dict(n=n, d=d), 4 * n * d**2, change(4 * n * d**2, n, d), 1e-9, 1e-12) for n, d in given]
+    assert words in relation.find(counts).words
+
+
+def test_the_axes_in_another_order_are_told(rng):
+    found = relation.find(cases(rng, lambda a: a.transpose(2, 0, 1), shapes=((2, 3, 4), (4, 2, 3))))
+    assert found.name == "axes" and "(2, 0, 1)" in found.words
+
+
+def test_of_several_wrong_results_the_relation_of_one_is_told(rng):
+    pairs = [(rng.normal(size=(2, n)), rng.uniform(1, 2, size=(n, 3))) for n in (3, 4)]
+    found = relation.find([Case({}, (a, b), (a**2 + 1, 2 * b), 1e-9, 1e-12) for a, b in pairs])
+    assert found.words == "Result 2 of 2: Every number is 2 times what was expected."
+
+
+def test_a_shape_is_told_in_lengths_of_arguments(rng):
+    drawn = [
+        Case({"n": n, "m": m}, rng.normal(size=(n, m)), rng.normal(size=m), 1e-9, 1e-12) for n, m in ((6, 3), (5, 2))
+    ]
+    assert relation.find(drawn).words == "The result should have the shape (`n`, `m`); yours has (`m`)."
+
+
+def test_truth_that_comes_too_often_is_told(rng):
+    found = relation.find(cases(rng, lambda a: a | np.eye(*a.shape, dtype=bool), make=truths))
+    assert found.name == "too often True"
+
+
 def test_what_does_not_hold_on_one_case_is_not_told(rng):
     almost = cases(rng, lambda a: 3 * a, shapes=((3, 4), (2, 5), (4, 4)))
     almost[1] = Case(almost[1].inputs, almost[1].expected, almost[1].got + 0.5 * almost[1].got ** 2, 1e-9, 1e-12)
@@ -146,14 +201,15 @@ def test_a_number_that_a_process_could_have_chosen_is_not_told_of_hidden_cases(r
     "right, wrong, words",
     [
         (dict(x=np.ones(3)), dict(x=np.ones(3), mask=np.ones(3, dtype=bool)), "`mask` is given"),
-        (dict(x=np.ones((1, 3))), dict(x=np.ones((2, 3))), "`x` is longer than 1 along axis 0"),
+        (dict(x=np.ones((2, 3))), dict(x=np.ones((1, 3))), "`x` has length 1 along axis 0"),
         (dict(x=np.ones(3)), dict(x=-np.ones(3)), "`x` holds a negative number"),
         (dict(Q=np.ones((2, 3)), K=np.ones((2, 3))), dict(Q=np.ones((2, 3)), K=np.ones((4, 3))), "differ in length"),
         (dict(n=2), dict(n=-1), "`n` is -1"),
+        (dict(n=2, eps=1e-5), dict(n=2), "`eps` is not given"),
     ],
 )
 def test_what_the_failing_inputs_have_in_common_is_told(right, wrong, words):
-    assert words in relation.telling_inputs([right] * 2, [wrong] * 3).words
+    assert words in relation.telling_inputs([right] * 2, [wrong] * 4).words
 
 
 def test_one_case_alone_has_nothing_in_common():
@@ -161,7 +217,18 @@ def test_one_case_alone_has_nothing_in_common():
 
 
 def test_inputs_that_differ_in_nothing_that_has_a_name_are_not_told_apart():
-    assert relation.telling_inputs([dict(x=np.ones(3))] * 2, [dict(x=np.ones(4))] * 2) is None
+    assert relation.telling_inputs([dict(x=np.ones(3))] * 3, [dict(x=np.ones(4))] * 3) is None
+
+
+def test_a_few_cases_are_not_told_apart():
+    right, wrong = [dict(x=np.ones(3))] * 2, [dict(x=-np.ones(3))] * 3
+    assert relation.telling_inputs(right, wrong) is None
+
+
+def test_what_is_no_argument_does_not_tell_inputs_apart(rng):
+    right = [dict(init=dict(d_model=4))] * 3
+    wrong = [dict(init=dict(d_model=4), weights={"W": rng.normal(size=2)}, x=rng.normal(size=(2, 4)))] * 3
+    assert relation.telling_inputs(right, wrong) is None
 
 
 STRANGE = [
