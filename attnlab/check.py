@@ -145,7 +145,7 @@ def _remembers(answer, material: dict, outcomes) -> str | None:
 
 REMEMBERS = (
     "Called again with the same input it gives another result: something is kept between calls (a global or a "
-    "mutable default), drawn at random, or never filled in (np.empty)."
+    "mutable default), drawn at random, or never filled in (np.empty; `where=` without `out=`)."
 )
 
 

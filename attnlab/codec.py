@@ -238,7 +238,8 @@ def _is_tensor_type(kind) -> bool:
 def _native(array: np.ndarray) -> np.ndarray:
     """`array` in the machine's own byte order, if it is of a kind that may be a result."""
     if array.dtype.kind == "O":
-        raise CodecError("an array of Python objects cannot be taken as a result (are its rows of different lengths?)")
+        why = "make it with dtype=bool or dtype=float" if array.ndim > 1 else "are its rows of different lengths?"
+        raise CodecError(f"an array of Python objects cannot be taken as a result ({why})")
     if array.dtype.kind not in _KINDS:
         raise CodecError(f"an array of dtype {str(array.dtype)[:40]} cannot be taken as a result")
     return array.astype(array.dtype.newbyteorder("="), copy=False)

@@ -291,7 +291,10 @@ def _ask_streamed(case, shown):
 def _streamed(case, raw, used):
     hoarded = raw[0]["numbers"] > sum(block.numel() for block in case["blocks"]) / 2
     if "large" in case:
-        hoarded = hoarded or _held(raw[1], used[1]) > case["large"]["count"] * case["large"]["size"] / 2
+        # Kept is a good part of the numbers that were shown, or, seen from outside, of the room that they lie in.
+        room = case["large"]["count"] * case["large"]["size"]
+        shown = room / case["large"].get("every", 1)
+        hoarded = hoarded or raw[1]["numbers"] > 3 * shown / 4 or used[1].get("bytes", 0) / 8 > room / 2
     return {"result": [seen["result"] for seen in raw], "hoarded": bool(hoarded)}
 
 

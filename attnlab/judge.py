@@ -15,6 +15,7 @@ The check in a student's notebook and the hidden test differ in their material a
 from __future__ import annotations
 
 import builtins
+import re
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -31,6 +32,7 @@ class Finding:
     """One property of a report. `points` were earned out of `max_points`; `detail` says what happened, in words.
 
     relation, fact: how what came is related to what was expected, by name and in words, see `attnlab.relation`
+    place: the line of the answer that raised, where one did; two failures on one line are the same
     follows: whether it failed through a mistake that another property has paid for, and so keeps its points
     """
 
@@ -45,6 +47,7 @@ class Finding:
     fact: str = ""
     kind: str | None = None
     detail: str = ""
+    place: str = ""
     follows: bool = False
 
 
@@ -123,6 +126,8 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
             finding.fact = found.words if show_cases else found.discreet
             if found.exact:
                 causes.setdefault(found.words, []).append(finding)
+        if finding.kind == "error" and row[case].got["error"]["code"]:
+            finding.place = " ".join(map(str, (row[case].got["error"][key] for key in ("type", "line", "code"))))
         if finding.kind in {"no answer", "idle"} or not first_unexplained and not _is_its_own(row[case]):
             finding.hint = ""
         first_unexplained = False
@@ -285,11 +290,13 @@ _ASKED = {
     "unchanged": {"value", "nan", "shape", "dtype"},
     "error_of": {"value", "nan", "shape", "dtype"},
     "elsewhere": {"value", "nan", "shape"},
+    "whole": {"value"},
 }
 _NO_MERIT = {
     "unchanged": "The input is left as it was, but this counts only for a result that is computed from it.",
     "error_of": "What should be refused is refused, but this counts only where results are computed from the input.",
     "elsewhere": "This counts only for a result that is computed from the input.",
+    "whole": "It is a whole number, but this counts only for one that is computed from the input.",
 }
 
 
@@ -307,31 +314,39 @@ def _is_its_own(found: Difference) -> bool:
 def _relations(properties, outcomes, differences) -> list[Relation | None]:
     """How what came is related to what was expected: for each property that failed, what holds on all its cases, or
     on all that failed in the whole answer."""
-    failed: list[list[relation.Case]] = []
+    failed: list[list] = []
     right, wrong, whole = [], [], True
     for prop, row, found in zip(properties, outcomes, differences):
         cases = []
         for inputs, expected, got, differs in zip(prop["cases"], prop["expected"], row, found):
-            asked = None if differs and differs.part in _VERDICTS else _numbers_of(expected, got)
-            if "result" in expected["value"] and not _is_refusal(expected):
-                (wrong if differs else right).append(inputs)
+            given = {name: value for name, value in inputs.items() if name not in _NOT_SHOWN}
+            if "result" in expected["value"] and not _is_refusal(expected) and _arrays(given):
+                (wrong if differs else right).append(given)
             if not differs:
                 continue
-            if asked is None:
-                whole = whole and prop["probe"] in _ASKED
-                cases = None
-                break
-            cases.append(relation.Case(inputs, *asked, prop["rtol"], prop["atol"]))
+            asked = None if differs.part in _VERDICTS else _numbers_of(expected, got)
+            cases.append(asked and relation.Case(inputs, *asked, prop["rtol"], prop["atol"]))
+        if None in cases:
+            whole = whole and prop["probe"] in _ASKED
+            cases = []
         failed.append(cases)
-    everything = [case for cases in failed for case in cases or []]
+    everything = [case for cases in failed for case in cases]
     of_all = relation.find(everything) if whole and len(everything) > 1 else None
     apart = relation.telling_inputs(right, wrong)
     return [
-        (of_all if cases else None)
-        or (relation.find(cases) if cases and (len(cases) > 1 or len(prop["cases"]) == 1) else None)
-        or (apart if any(found) and not any(map(_is_refusal, prop["expected"])) else None)
+        _telling(
+            of_all if cases else None,
+            relation.find(cases) if len(cases) > 1 or cases and len(prop["cases"]) == 1 else None,
+            apart if any(found) and prop["probe"] not in _ASKED else None,
+        )
         for prop, cases, found in zip(properties, failed, differences)
     ]
+
+
+def _telling(*relations: Relation | None) -> Relation | None:
+    """The first that says how what came is made from what was expected, or else the first of all."""
+    found = [each for each in relations if each]
+    return next((each for each in found if each.exact), found[0] if found else None)
 
 
 def _numbers_of(expected: dict, got: dict | None) -> tuple | None:
@@ -353,7 +368,8 @@ class _Suspect:
     explains: the properties on which it gives exactly what the student gave, and is wrong
     telling:  those among them where that can hardly be chance
     alike:    whether it gives what the student gave on each and every case
-    enough:   whether it does so on more than one case, if it is wrong on more than one
+    enough:   whether it does so on more than one case, if it is wrong on more than one, and on the basic property or
+              on no fewer cases than those where it is wrong otherwise than the student
     rank:     the smaller, the more of the answer it explains
     """
 
@@ -397,7 +413,7 @@ def _suspects(material, outcomes, differences) -> list[_Suspect]:
                     telling.add(p)
         if agreeing:
             alike = parting == missed == 0
-            enough = agreeing > 1 or parting == 0
+            enough = (agreeing > 1 or parting == 0) and (agreeing >= parting or 0 in explains)
             found.append(_Suspect(m, explains, telling, alike, enough, (not alike, -agreeing, parting)))
     return sorted(found, key=lambda suspect: suspect.rank)  # of equals, the one declared first
 
@@ -504,7 +520,26 @@ def _size(value) -> int:
     return int(np.size(value)) if isinstance(value, np.ndarray) else getattr(value, "numel", lambda: 1)()
 
 
-_ONE_TRUTH = ("truth value of an array", "Boolean value of Tensor")
+# What a library says -> what to do.
+_ONE_TRUTH = (
+    "With arrays, write `&` for `and`, `|` for `or`, `~` for `not`, with brackets around each comparison; to ask for "
+    "None, write `is None`"
+)
+_SHAPES = (
+    "Shapes meet from the right, and lengths there must be equal or 1. An axis that a sum or maximum took away is kept "
+    "with `keepdims=True`"
+)
+_WHOLE = "`/` gives a float even where nothing is left over: use `//` for a size"
+_ADVICE = {
+    "truth value of an array": _ONE_TRUTH,
+    "Boolean value of Tensor": _ONE_TRUTH,
+    "could not be broadcast together": _SHAPES,
+    "must match the size of tensor": _SHAPES,
+    "'float' object cannot be interpreted as an integer": _WHOLE,
+    "but got float": _WHOLE,
+    "as a data type": "The shape is one argument, a tuple, as in `np.ones((rows, columns))`",
+    "Expected target size": "`F.cross_entropy` looks for the classes on axis 1: flatten batch and time into one axis",
+}
 
 
 def _error_words(error: dict) -> str:
@@ -519,15 +554,12 @@ def _error_words(error: dict) -> str:
     if error["type"] == "StillRunning":  # see `attnlab.check.outcomes_of`
         return f"{error['message']}{where}{shown}"
     message = f" ({' '.join(error['message'].split())})" if error["message"] else ""
-    if code.startswith("raise ") and error["type"] != "NotImplementedError":
+    refuses = code.startswith("raise ") or re.search(rf"\braise {re.escape(error['type'])}\b", code)
+    if refuses and error["type"] != "NotImplementedError":
         return f"your code refuses an input that it should accept: it raised {error['type']}{message}{where}{shown}"
     said = f"your code raised {error['type']}{message}{where}{shown}"
-    if any(words in error["message"] for words in _ONE_TRUTH):
-        said += (
-            ". With arrays, write `&` for `and`, `|` for `or`, `~` for `not`, with brackets around each comparison; "
-            "to ask for None, write `is None`"
-        )
-    return said
+    advice = next((advice for words, advice in _ADVICE.items() if words in error["message"]), None)
+    return f"{said}. {advice}" if advice else said
 
 
 def _words(found: Difference, case: dict) -> str:
@@ -553,9 +585,13 @@ def _overflowing(case: dict) -> str | None:
     return None
 
 
+# Weights are too many numbers to be of help; the others are how it is asked, and no argument.
+_NOT_SHOWN = {"init", "weights", "upstream", "probe", "shapes", "large", "entries", "watched"}
+
+
 def _inputs(case: dict) -> dict:
-    """What of a case a student wants to see. The weights that a class was given are too many numbers to be of help."""
-    shown = {name: value for name, value in case.items() if name not in {"init", "weights", "upstream"}}
+    """What of a case a student wants to see."""
+    shown = {name: value for name, value in case.items() if name not in _NOT_SHOWN}
     return {"made with": case["init"], **shown} if "init" in case else shown
 
 

@@ -269,6 +269,9 @@ def gradients(f, *, upstream, **inputs):
         came = ", ".join(type(output).__name__ for output in outputs)[:80]
         wanted = "one tensor" if len(upstream) == 1 else f"{len(upstream)} tensors"
         raise Unfit(f"the result should be {wanted}, to be differentiated; {came} came")
+    for output, weight in zip(outputs, upstream):
+        if any(1 not in (a, b) and a != b for a, b in zip(output.shape[::-1], weight.shape[::-1])):
+            raise Unfit(f"the result has shape {tuple(output.shape)} where {tuple(weight.shape)} was expected")
     total = sum((output * weight).sum() for output, weight in zip(outputs, upstream))
     if total.requires_grad:
         total.backward()
@@ -480,10 +483,11 @@ PHRASES |= {
 }
 
 
-def streamed(f, *, blocks=None, seed=None, count=0, size=0, **inputs):
+def streamed(f, *, blocks=None, seed=None, count=0, size=0, every=1, **inputs):
     """The result of `f` on blocks that come one after the other and only once, and how many numbers it held at once.
 
-    blocks: many, of one size; or, drawn as they come, `count` standard normal ones of `size` numbers
+    blocks: many, of one size; or, drawn as they come, `count` standard normal ones, each a view of `size` numbers that
+        shows one in `every`: it takes much to keep a block, and little to go through its numbers
     """
     import torch
 
@@ -495,7 +499,7 @@ def streamed(f, *, blocks=None, seed=None, count=0, size=0, **inputs):
         return {"result": result, "numbers": meter.numbers}
     rng = np.random.default_rng(seed)
     with Others() as peak:
-        result = f((torch.from_numpy(rng.normal(size=size)) for _ in range(count)), **inputs)
+        result = f((torch.from_numpy(rng.normal(size=size)[::every]) for _ in range(count)), **inputs)
     return {"result": result, "numbers": peak.numbers}
 
 

@@ -20,8 +20,8 @@ background:var(--jp-layout-color1,var(--pst-color-background,#fff))}
 .attn-check li>b:first-child{position:absolute;left:0;font-family:monospace}
 .attn-check li.ok>b:first-child{color:var(--pst-color-success,#1a7f37)}
 .attn-check li.no>b:first-child{color:var(--pst-color-danger,#c2182b)}
-.attn-check .why{margin:.1rem 0 .3rem;color:inherit}.attn-check pre{white-space:pre-wrap;margin:.2rem 0;
-font-size:.9em;background:transparent;color:inherit;padding:0;border:0}
+.attn-check .why{margin:.1rem 0 .3rem;color:inherit}div.attn-check li pre{white-space:pre-wrap;margin:.2rem 0;
+font-size:.9em;background:transparent!important;color:inherit;padding:0;border:0}
 body[data-jp-theme-light="false"] .attn-check li.ok>b:first-child,
 html[data-theme="dark"] .attn-check li.ok>b:first-child{color:#5fd38a}
 body[data-jp-theme-light="false"] .attn-check li.no>b:first-child,
@@ -94,7 +94,7 @@ def notes(report: Report):
             yield finding, finding.title, [], []
             continue
         said, *lines = (finding.misconception or finding.detail).split("\n")
-        sentence = finding.fact or said
+        sentence = finding.fact or finding.place or said
         again = sentence in told
         if finding.follows:
             kept = finding.points == finding.max_points

@@ -330,8 +330,9 @@ function render({ model, el }) {
     controls.position.show(0, max_len - 1, position);
     controls.pair.show(0, d_model / 2 - 1, pair);
     controls.offset.show(-max_len, max_len, offset);
-    if (![...width.options].some((one) => Number(one.value) === d_model)) {
-      width.append(h("option", { value: d_model }, String(d_model)));
+    const listed = [...width.options].map((one) => Number(one.value));
+    if (!listed.includes(d_model)) {
+      width.add(h("option", { value: d_model }, String(d_model)), listed.filter((one) => one < d_model).length);
     }
     width.value = d_model;
 

@@ -77,7 +77,7 @@ def falling(rng):
 )
 def once(rng):
     blocks = _rising(rng, *[8] * 30)
-    large = dict(seed=int(rng.integers(10**6)), count=32, size=32_000)  # enough to be seen from outside
+    large = dict(seed=int(rng.integers(10**6)), count=128, size=8_000, every=16)  # enough to be seen from outside
     yield dict(blocks=[blocks[i] for i in rng.permutation(30)], large=large)
     yield dict(blocks=list(normal(rng, 24, 9)))
 
@@ -828,12 +828,12 @@ def extreme_windows(rng):
     "slice of keys they can reach, or one query at a time.",
 )
 def narrow_band(rng):
-    # Long enough for groups of 128 queries to be a small part of the text.
+    # Long enough for groups of 512 queries, and no longer: one query at a time is right, too.
     yield dict(
         shapes=dict(Q=(1, 0, 2), K=(1, 0, 2), V=(1, 0, 2)),
         seed=int(rng.integers(10**6)),
-        n=1024 + int(rng.integers(8)),
-        large=dict(n=2040 + int(rng.integers(8))),
+        n=512 + int(rng.integers(8)),
+        large=dict(n=1020 + int(rng.integers(8))),
         entries=int(rng.integers(10**6)),
         watched=["memory", "work"],
         window=5,
@@ -1037,6 +1037,8 @@ def averages(rng):
     yield _tokens(rng, 1, 3, batch=1) | dict(feature_map=ELU)
     yield _tokens(rng, 5, 7) | dict(feature_map=SQUARES)
     yield _tokens(rng, 4, 6, d_v=5) | dict(feature_map=ELU)
+    small = _tokens(rng, 3, 2, batch=1)  # weights that add up to less than 1
+    yield small | dict(Q=small["Q"] - 3, K=small["K"] - 3, feature_map=ELU)
 
 
 @linear_attention.property(
@@ -1136,6 +1138,11 @@ _linear_wrong(
     "The sum is divided by the number of keys. Divide by the sum of this query's weights: phi(q) times the "
     "sum of phi(K).",
     lambda phi: dict(total=lambda q, k: k.shape[1]),
+)
+_linear_wrong(
+    "The total is kept from being small, by a clamp or a maximum. Where features are small it is below 1 all the same; "
+    "only a total of exactly 0 needs another number in its place.",
+    lambda phi: dict(total=lambda q, k: (q @ k.sum(dim=-2).unsqueeze(-1)).clamp(min=1.0)),
 )
 _linear_wrong(
     "The total is the sum of phi(q). It is phi(q) times the sum of all phi(k).",

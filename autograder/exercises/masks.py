@@ -643,8 +643,8 @@ def one_condition_is_enough(n, window):
 
 
 @sliding_window_mask.misconception(
-    "A slice that begins below 0 counts from the end, so the first rows come out empty. Begin at 0 there: "
-    "max(0, i - window + 1)."
+    "The first rows come out empty. Their windows reach back beyond the first token: begin there at 0, with "
+    "max(0, i - window + 1). A slice that begins below 0 counts from the end."
 )
 def slice_begins_below_zero(n, window):
     mask = np.zeros((n, n), dtype=bool)

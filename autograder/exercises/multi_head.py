@@ -693,6 +693,24 @@ class KeysAndValuesExchanged(_Steps):
 
 
 @MultiHeadAttention.misconception(
+    "Queries and values have changed places: the scores are those of values and keys, and the weights collect queries.",
+    section=LAYER,
+)
+class RolesExchanged(_Steps):
+    def project(self, x):
+        return self.W_v(x), self.W_k(x), self.W_q(x)
+
+
+@MultiHeadAttention.misconception(
+    "The weights collect keys. A key says where to look; what is collected there are the values, W_v(x) in heads.",
+    section=LAYER,
+)
+class CollectsKeys(_Steps):
+    def project(self, x):
+        return self.W_q(x), self.W_k(x), self.W_k(x)
+
+
+@MultiHeadAttention.misconception(
     "`x @ W.weight` is the transposed map. nn.Linear stores its weight as (out, in) and computes x times its "
     "transpose: call the module, `self.W_q(x)`."
 )
@@ -855,6 +873,16 @@ class PolarityAndNan(Polarity):
 class MaskDropped(_Steps):
     def share(self, scores, mask):
         return torch.softmax(scores, dim=-1)
+
+
+@MultiHeadAttention.misconception(
+    "The mask is added to the scores as it is, so a visible key gains 1 and nothing is hidden. A hidden score must "
+    "become minus infinity.",
+    section=MASKS,
+)
+class MaskAdded(_Steps):
+    def share(self, scores, mask):
+        return torch.softmax(scores if mask is None else scores + mask, dim=-1)
 
 
 @MultiHeadAttention.misconception(
@@ -1107,7 +1135,7 @@ def _sizes(rng, *heads):
 def counts(rng):
     yield dict(d_model=4, n_heads=2)
     yield dict(d_model=512, n_heads=8)
-    yield dict(d_model=12_288, n_heads=96)
+    yield dict(d_model=1536, n_heads=24)  # an answer may make the layer and count: not too large for that
     yield from _sizes(rng, 1, 5, 12)
 
 

@@ -1024,7 +1024,7 @@ def columns_reordered(w, n_heads):
 
 
 @_wrong_order(
-    "w came back as it was. `reshape` to pairs and back again moves nothing; the two axes must be exchanged in between."
+    "w came back as it was. A `reshape` to pairs and back again moves nothing: exchange the two axes in between."
 )
 def nothing_moved(w, n_heads):
     return w.clone()

@@ -423,6 +423,50 @@ def test_a_name_that_fits_one_case_of_several_is_not_given():
     assert names(lambda x, times=1: 2 * x + (1 / 3 if abs(x).max() < 100 else 0.9), chance) == [None, None]
 
 
+def test_a_name_is_not_given_where_the_answer_is_mostly_wrong_otherwise_than_that_mistake():
+    exercise = Exercise(doubled, section="S")
+    exercise.property("small", points=1)(lambda rng: [dict(x=rng.normal(size=3)) for _ in range(4)])
+    exercise.property("large", points=1)(lambda rng: [dict(x=1000 + rng.normal(size=n)) for n in (3, 4)])
+    exercise.misconception("Half is added.")(lambda x, times=1: 2 * x + 0.5)
+    exercise.misconception("Small ones are left alone.")(lambda x, times=1: x if abs(x).max() < 100 else 2 * x)
+    material = exercise.material()
+    assert names(lambda x, times=1: 2 * x + 0.5, material) == ["Half is added."] * 2
+    assert names(lambda x, times=1: x if abs(x).max() < 100 else 2 * x + 0.5, material)[1] is None
+
+
+def size_of(n):
+    return 4 * n
+
+
+def test_a_number_of_the_right_kind_is_paid_for_where_numbers_are_asked_for():
+    exercise = Exercise(size_of, section="S")
+    exercise.property("counts", points=1)(lambda rng: [dict(n=3), dict(n=5)])
+    exercise.property("whole", points=1, probe=probes.whole)(lambda rng: [dict(n=7), dict(n=8)])
+    material = exercise.material()
+    assert report(lambda n: 3 * n + 1, material).points == 1 and report(lambda n: 4.0 * n, material).points == 1
+
+
+def test_lengths_that_do_not_meet_get_a_hint():
+    assert "keepdims=True" in report(lambda x, axis=-1: x / np.ones(7)).findings[0].detail
+
+
+def test_a_refusal_on_the_line_of_its_condition_is_told_as_one():
+    def refuses(x, axis=-1):
+        if True: raise ValueError  # fmt: skip  # noqa: E701
+
+    assert "refuses an input that it should accept" in report(refuses).findings[0].detail
+
+
+def test_what_fails_where_an_argument_is_left_out_is_told_so():
+    def needs_it(x, axis=None):
+        return shares(x, axis + 0)
+
+    exercise = Exercise(shares, section="S")
+    exercise.property("with", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3)), axis=0) for _ in range(2)])
+    exercise.property("without", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3))) for _ in range(2)])
+    assert report(needs_it, exercise.material()).findings[1].fact == "It goes wrong just where `axis` is left out."
+
+
 def test_a_library_without_such_an_operation_is_not_taken_for_a_stub():
     import torch
 

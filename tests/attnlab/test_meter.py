@@ -89,3 +89,13 @@ def in_numpy(blocks):
 def test_a_stream_that_is_hoarded_is_told_from_one_that_is_not(answer, hoards):
     case = dict(blocks=[torch.ones(6) for _ in range(20)], large=dict(seed=1, count=20, size=3000))
     assert outcome_of(answer, "streamed", case)["value"]["hoarded"] is hoards
+
+
+@pytest.mark.parametrize(
+    "keep, hoards",
+    [(lambda block: block, True), (lambda block: block.tolist(), True), (lambda block: block.sum().item(), False)],
+)
+def test_blocks_that_show_few_of_their_numbers_are_seen_to_be_kept(keep, hoards):
+    case = dict(blocks=[torch.ones(6) for _ in range(20)], large=dict(seed=1, count=64, size=4000, every=16))
+    outcome = outcome_of(lambda blocks: float(len([keep(block) for block in blocks])), "streamed", case)
+    assert outcome["value"]["hoarded"] is hoards

@@ -137,6 +137,13 @@ def test_moved_gives_each_call_inputs_of_its_own():
     assert not seen("moved", spoil, name="x", replacement=X.copy(), x=X, y=np.zeros(2))["moved"].any()
 
 
+def test_a_result_of_a_shape_that_cannot_be_differentiated_is_said_to_have_it():
+    torch = pytest.importorskip("torch")
+    case = dict(x=torch.ones(2, 3), upstream=[torch.ones(2, 3)])
+    outcome = outcome_of(lambda x: torch.cat([x, x]), "gradients", case)
+    assert outcome["refused"] == "the result has shape (4, 3) where (2, 3) was expected"
+
+
 def test_moved_takes_tensors_with_gradients():
     torch = pytest.importorskip("torch")
     weight = torch.ones(2, requires_grad=True)

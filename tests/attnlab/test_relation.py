@@ -260,3 +260,44 @@ def test_whatever_came_costs_no_more_than_a_sentence(rng, number):
         given = [Case({"x": other}, expected, STRANGE[number], 1e-9, 1e-12) for other in STRANGE]
         assert relation.find(given) is None or relation.find(given).words
         relation.telling_inputs([{"x": other} for other in STRANGE], [{"x": STRANGE[number]}] * 2)
+
+
+def test_what_two_inputs_hold_by_chance_is_not_told():
+    assert relation.telling_inputs([dict(x=np.ones(3))] * 2, [dict(x=-np.ones(3))] * 3) is None
+
+
+def test_that_any_two_numbers_differ_by_some_factor_is_not_told():
+    cases = [Case({}, expected, got, 1e-9, 1e-12) for expected, got in ((2.0, 3.0), (5.0, 4.0), (7.0, 8.5))]
+    assert relation.find(cases) is None
+
+
+def test_large_numbers_that_are_nearly_right_do_not_make_small_ones_rounded():
+    expected = np.array([[1 - 2e-5, 2e-5], [1 - 3e-5, 3e-5], [1 - 1e-5, 1e-5]])
+    got = np.array([[1 - 1e-7, 1e-7], [1 - 2e-7, 2e-7], [1 - 1e-8, 1e-8]])
+    found = relation.find([Case({}, expected, got, 1e-9, 1e-12)] * 2)
+    assert found is None or found.name != "precision"
+
+
+def test_a_few_numbers_that_lie_near_are_not_taken_for_rounded_ones():
+    near = [Case({}, x, 1.015 * x + 0.001 * i, 1e-9, 1e-12) for i, x in enumerate((2.1, 3.4))]
+    found = relation.find(near)
+    assert found is None or found.name != "precision"
+
+
+def test_the_relation_of_the_one_result_that_is_wrong_is_told_with_it(rng):
+    pairs = [(rng.normal(size=3), rng.uniform(1, 2, size=4)) for _ in range(2)]
+    found = relation.find([Case({}, (a, b), (a, np.log(b)), 1e-9, 1e-12) for a, b in pairs])
+    assert (found.name, found.exact) == ("one of several", True) and "logarithm" in found.words
+
+
+def test_where_all_of_several_results_are_wrong_the_last_is_looked_at_alone(rng):
+    pairs = [(rng.normal(size=3), rng.uniform(1, 2, size=4)) for _ in range(2)]
+    wrong = [(np.sort(a) ** 3 + 7 * rng.normal(), 2 * b) for a, b in pairs]
+    found = relation.find([Case({}, *sides, 1e-9, 1e-12) for sides in zip(pairs, wrong)])
+    assert found.name == "factor" and not found.exact and found.words.startswith("Result 2 of 2: ")
+
+
+def test_an_empty_row_that_is_filled_is_not_said_to_have_to_sum_to_one():
+    expected, got = np.array([[0.25, 0.75], [0.0, 0.0]]), np.array([[0.25, 0.75], [0.5, 0.5]])
+    found = relation.find([Case({}, expected, got, 1e-9, 1e-12)] * 2)
+    assert "should be all zeros" in found.words

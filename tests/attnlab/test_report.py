@@ -11,6 +11,7 @@ from attnlab import show
 from attnlab.check import examine
 from attnlab.judge import Finding, Report, no_answer
 from attnlab.report import WIDTH, as_html, as_text
+from autograder.exercise import Exercise
 from tests.autograder.toy_exercise import doubled, make
 
 TOY = make().material()
@@ -75,6 +76,14 @@ def test_an_unknown_mistake_comes_with_one_small_example():
 def test_what_happens_everywhere_is_said_once():
     shown = text(ANSWERS["none"])
     assert shown.count("Is a `return` missing?") == 1 and "Hint: Multiply" not in shown
+
+
+def test_an_exception_on_one_line_is_said_once_whatever_the_numbers_in_its_words():
+    exercise = Exercise(doubled, section="S")
+    exercise.property("small", points=1)(lambda rng: [dict(x=rng.normal(size=3))])
+    exercise.property("large", points=1)(lambda rng: [dict(x=rng.normal(size=5))])
+    shown = as_text(examine(raising, exercise.material()))
+    assert shown.count("operands could not") == 1 and "large (the same)" in shown
 
 
 def test_an_exception_is_shown_with_its_line_of_code():

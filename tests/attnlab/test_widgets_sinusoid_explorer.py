@@ -171,6 +171,9 @@ def test_another_width_keeps_the_pair_within_it(shown):
     assert "d_model / 2 = 4" in view.text("note")
     view.set(d_model=10, pair=4)  # as Python may
     assert width.input_value() == "10"
+    assert width.locator("option").all_inner_texts() == ["4", "8", "10", "12", "16", "32", "64", "128"]
+    view.set(d_model=2, pair=0)
+    assert width.locator("option").all_inner_texts()[:3] == ["2", "4", "8"]
 
 
 def test_a_press_on_the_table_chooses_position_and_pair(shown):
