@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import ast
 import inspect
+import re
 import textwrap
 from pathlib import Path
 
 import nbformat
 
-from autograder.course import catalog, cells, chapter, check_data, plain_markdown
+from autograder.course import catalog, cells, chapter, check_data, plain_markdown, setup_cell
 from autograder.course.folder import course_folder
 from autograder.errors import CourseError
 
@@ -52,7 +53,19 @@ def source_notebook(stem: str) -> nbformat.NotebookNode:
         else:
             folded = "hide-input" in cell.metadata.get("tags", [])  # the book's tag; Jupyter has its own word for it
             made.append(cells.new_cell("code", cell.source, {"jupyter": {"source_hidden": True}} if folded else {}))
-    return cells.new_notebook(made, stem.replace("_", "-"))
+    notebook = cells.new_notebook(made, stem.replace("_", "-"))
+    _add_setup(notebook)
+    return notebook
+
+
+def _add_setup(notebook: nbformat.NotebookNode) -> None:
+    """Put the cell that installs `attnlab` before the first code cell. The ids of the others stay."""
+    code = [place for place, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
+    if code:
+        needs_torch = any(re.search(r"^(import|from) torch\b", notebook.cells[place].source, re.M) for place in code)
+        setup = cells.new_cell("code", setup_cell.source(needs_torch), {"jupyter": {"source_hidden": True}})
+        setup["id"] = setup_cell.ID
+        notebook.cells.insert(code[0], setup)
 
 
 def splice(stub: str, solution: str, where: str) -> str:

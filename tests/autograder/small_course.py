@@ -10,7 +10,7 @@ from pathlib import Path
 import nbformat
 from nbgrader.api import Gradebook
 
-from autograder.course import assemble, release
+from autograder.course import assemble, release, setup_cell
 from autograder.demo import sample_class
 
 ASSIGNMENT = "basics"
@@ -22,6 +22,7 @@ HEAVY = ("matplotlib", "widgets", "plt.", "plot")  # lines of the import cell th
 def thin(stem: str, kept=None) -> nbformat.NotebookNode:
     """The instructor's notebook of a chapter with these exercises alone, its imports and its written question."""
     notebook = assemble.source_notebook(stem)
+    notebook.cells = [cell for cell in notebook.cells if cell["id"] != setup_cell.ID]
     names = kept or KEPT[stem]
     wanted = {*names, *(f"check-{name}" for name in names), f"question-{stem}", f"written-{stem}"}
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")
