@@ -75,7 +75,7 @@ lint: $(READY)
 	$(BIN)/ruff check --quiet .
 	$(BIN)/ruff format --quiet --check .
 	$(BIN)/lint-imports
-	$(BIN)/zizmor --offline --quiet --min-severity medium .github
+	$(BIN)/zizmor --offline --quiet --min-severity medium .github guides/classroom.yml
 
 bench: $(READY)
 	$(BIN)/python scripts/bench_grading.py $(BENCH_ARGS)

@@ -72,7 +72,7 @@ class Parts(tuple):
 
 
 _taken: dict[str, Part] = {}
-_notebooks: dict[Path, _Notebook] = {}
+_notebooks: dict[Path, Notebook] = {}
 _stand_ins: set[str] = set()
 
 
@@ -147,7 +147,7 @@ def _own(name: str, material: dict):
     stamp = path.stat().st_mtime_ns
     notebook = _notebooks.get(path)
     if notebook is None or notebook.stamp != stamp:
-        notebook = _notebooks[path] = _Notebook(path, stamp)
+        notebook = _notebooks[path] = Notebook(path, stamp)
     value = notebook.take(name, material)
     for needed in notebook.answers_behind(name):
         _taken[needed] = Part(needed, chapter, f"your {path.name}", own=True)
@@ -166,8 +166,8 @@ def _find(name: str, chapter: str) -> Path:
     )
 
 
-class _Notebook:
-    """A student's notebook, of which only what an answer needs is run."""
+class Notebook:
+    """A student's notebook, of which only what an answer needs is run. Raises NotThere for a file that is none."""
 
     def __init__(self, path: Path, stamp: int):
         self.path, self.stamp = path, stamp
@@ -206,6 +206,14 @@ class _Notebook:
 
     def take(self, name: str, material: dict):
         """The function or class of that name, once its results are right. Raises NotThere."""
+        value = self.value(name)
+        if name not in self._passed:
+            self._examine(name, value, material)
+            self._passed.add(name)
+        return value
+
+    def value(self, name: str):
+        """The function or class of that name, as it is. Raises NotThere where it cannot be had."""
         indices = excerpt.needed(self.statements, [name], only=self.answers)
         asked = {name}.union(*(self.statements[i].needs for i in indices))
         for broken in [other for other in self.broken if other in asked]:
@@ -216,11 +224,7 @@ class _Notebook:
             if i not in self._run:
                 self._execute(name, self.statements[i])
                 self._run.add(i)
-        value = vars(self.module)[name]
-        if name not in self._passed:
-            self._examine(name, value, material)
-            self._passed.add(name)
-        return value
+        return vars(self.module)[name]
 
     def _execute(self, name: str, statement: excerpt.Statement) -> None:
         code = compile(ast.Module([statement.node], type_ignores=[]), statement.filename, "exec")

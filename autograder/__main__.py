@@ -73,13 +73,24 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--course", **folder, help=course)
     parser.add_argument("--to", type=Path, required=True, metavar="FILE")
 
+    parser = commands.add_parser("gradescope", help="write the zip that Gradescope makes its autograder from")
+    parser.add_argument("assignment", help=assignment)
+    parser.add_argument("--course", **folder, help=course)
+    parser.add_argument("--to", type=Path, metavar="FILE", help="default: dist/gradescope-ASSIGNMENT.zip")
+    when = "when students see the tests (default: after_due_date)"
+    visibility = ("visible", "after_due_date", "after_published", "hidden")
+    parser.add_argument("--visibility", choices=visibility, default="after_due_date", help=when)
+    limit = "Gradescope's time limit for a submission, as set there (default: 10)"
+    parser.add_argument("--minutes", type=int, choices=range(5, 41), metavar="5..40", default=10, help=limit)
+
     parser = commands.add_parser("try", help="grade stand-alone Python files against one exercise")
     parser.add_argument("name", help="the exercise, such as softmax")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--json", action="store_true", help="one JSON object a line, one line a file")
     parser.add_argument("--no-jail", action="store_true", help="run the files with your rights: only files you trust")
 
-    commands.add_parser("doctor", help="try to break out of the jail that student code runs in, and say what held")
+    parser = commands.add_parser("doctor", help="try to break out of the jail of student code, and say what held")
+    parser.add_argument("--other-user", action="store_true", help="out of the weaker sandbox of the Gradescope bundle")
     return whole
 
 
@@ -139,6 +150,19 @@ def _export(options) -> None:
     export.write(options.format, options.assignment, options.course, options.to)
 
 
+def _gradescope(options) -> int | None:
+    from nbgrader.converters.base import NbGraderException
+
+    from autograder.gradescope import bundle
+
+    to = options.to or Path("dist", f"gradescope-{options.assignment}.zip")
+    try:
+        points = bundle.write(options.assignment, options.course, to, options.visibility, options.minutes)
+    except NbGraderException:  # and said so
+        return 1
+    print(f"{to}\nIt holds the answers and the hidden tests: for Gradescope alone. Autograder points: {points:g}")
+
+
 def _try(options) -> int:
     from attnlab.judge import no_answer
     from autograder.course import catalog
@@ -167,7 +191,7 @@ def _try(options) -> int:
 def _doctor(options) -> int:
     from autograder.sandbox import doctor
 
-    return doctor.run()
+    return doctor.run_other_user() if options.other_user else doctor.run()
 
 
 if __name__ == "__main__":

@@ -207,7 +207,7 @@ def one_from_warm(course: Path) -> list[float]:
     """Seconds from the command to the entered grade, for single submissions with a warm fork server."""
     os.environ["COURSE_DIR"] = str(course)
     name, found = students(1)[0], []
-    graders = [grade._grader(stem, course, True, name) for stem in STEMS]
+    graders = [grade.configured(stem, course, True, name) for stem in STEMS]
     graders[0].pool._graded = 100  # as after a class, so that the server stays
     for turn in range(4):
         for grader in graders:

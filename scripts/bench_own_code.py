@@ -26,18 +26,18 @@ os.environ.update(
 
 from attnlab.observe import outcome_of
 from autograder.course import assemble, catalog, prerequisites
-from autograder.grading import dependencies
+from autograder.grading import dependencies, lent_code
 from autograder.grading.questions import material_of
 from autograder.sandbox import fork_client
 from autograder.sandbox.inside import fork_server, notebook_session
-from autograder.sandbox.limits import MAX_DATA, MAX_TEXT, Times
+from autograder.sandbox.limits import MAX_DATA, MAX_TEXT, WALL, Times
 
 
 def run(path: Path, shell) -> float:
     """Seconds of one submission's own cells and calls, in this process."""
     stem, used = path.stem, 0.0
     if references := prerequisites.references(stem):
-        notebook_session.provide_references(**references)
+        notebook_session.provide_references(**lent_code.packed(references))
     plain = {cell.source.strip() for cell in assemble.source_notebook(stem).cells if "nbgrader" not in cell.metadata}
     cells = [
         cell
@@ -53,7 +53,7 @@ def run(path: Path, shell) -> float:
         if place in given.keys() - wanted:
             continue
         begin = time.process_time()
-        notebook_session.run_cell(shell, cell.source, Times.cell, MAX_TEXT, MAX_DATA)
+        notebook_session.run_cell(shell, cell.source, Times.cell, WALL, MAX_TEXT, MAX_DATA)
         used += 0 if place in given else time.process_time() - begin
     begin = time.process_time()
     for name, exercise in exercises.items():

@@ -30,7 +30,7 @@ def grade(options: argparse.Namespace) -> int:
     bubblewrap.ensure()
     course = course_folder(options.course)
     existing_gradebook(course)
-    graders = [_grader(name, course, options.force, options.student) for name in options.assignment]
+    graders = [configured(name, course, options.force, options.student) for name in options.assignment]
     todo = [grader.due() for grader in graders]
     workers = options.workers or pools.worth(sys.maxsize if options.watch else sum(map(len, todo)))
     tls = {name: path for name in ("ca", "cert", "key") if (path := getattr(options, f"tls_{name}"))}
@@ -77,7 +77,7 @@ class _BesideTheBar(logging.Handler):
         tqdm.write(self.format(record), file=sys.stderr)
 
 
-def _grader(assignment: str, course: Path, force: bool, student: str | None):
+def configured(assignment: str, course: Path, force: bool = False, student: str | None = None) -> TrustedAutograde:
     """nbgrader's converter, configured as its command is in this course."""
     os.environ[COURSE_DIR] = str(course)  # the configuration reads it
     config = PyFileConfigLoader("nbgrader_config.py", path=str(ROOT)).load_config()

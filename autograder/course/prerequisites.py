@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 import contextlib
+import datetime
 import functools
 import os
 from collections.abc import Iterator
@@ -38,6 +39,14 @@ def sources(stem: str) -> dict[str, str]:
             if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("solutions."):
                 waiting += [(node.module.removeprefix("solutions."), alias.name) for alias in node.names]
     return {module: _excerpt(module, sorted(chosen)) for module, chosen in wanted.items()}
+
+
+def not_due(stem: str, due: dict[str, datetime.datetime], now: datetime.datetime) -> dict[str, datetime.datetime]:
+    """The chapters whose references this one is lent although they can still be handed in, and until when.
+
+    due: by chapter, those that have a due date; both this and `now` in UTC, without a time zone, as nbgrader keeps them
+    """
+    return {earlier: due[earlier] for earlier in sources(stem) if earlier in due and due[earlier] > now}
 
 
 @functools.cache

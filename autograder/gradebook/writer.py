@@ -11,7 +11,17 @@ import datetime
 from typing import NamedTuple
 
 import sqlalchemy
-from nbgrader.api import Comment, Grade, Gradebook, MissingEntry, Student, SubmittedAssignment, SubmittedNotebook
+from nbgrader.api import (
+    Assignment,
+    Comment,
+    Grade,
+    Gradebook,
+    MissingEntry,
+    Notebook,
+    Student,
+    SubmittedAssignment,
+    SubmittedNotebook,
+)
 
 from autograder.grading.submission import ReleasedCell
 
@@ -55,6 +65,24 @@ class Writer:
                 notebook.name: _official_cells(notebook)
                 for notebook in self._gradebook.find_assignment(assignment).notebooks
             }
+        finally:
+            self._forget()
+
+    def due_dates(self) -> dict[str, datetime.datetime]:
+        """Until when notebooks can be handed in, by name, in UTC without a time zone: with the longest extension that a
+        student has, and the last of the assignments that hold it. Those without a due date are not named."""
+        try:
+            dates = self._db.query(Notebook.name, Assignment.duedate, Notebook.assignment_id)
+            dates = dates.join(Assignment, Notebook.assignment_id == Assignment.id)
+            extensions = self._db.query(SubmittedAssignment.assignment_id, SubmittedAssignment.extension)
+            longest: dict[str, datetime.timedelta] = {}
+            for assignment, extension in extensions.filter(SubmittedAssignment.extension.isnot(None)):
+                longest[assignment] = max(extension, longest.get(assignment, datetime.timedelta()))
+            found: dict[str, datetime.datetime] = {}
+            for name, due, assignment in dates.filter(Assignment.duedate.isnot(None)):
+                due += longest.get(assignment, datetime.timedelta())
+                found[name] = max(due, found.get(name, due))
+            return found
         finally:
             self._forget()
 

@@ -28,7 +28,7 @@ from pathlib import Path
 from attnlab import codec
 from attnlab.judge import Report, no_answer
 from autograder.exercise import Exercise
-from autograder.grading import reasons
+from autograder.grading import lent_code, reasons
 from autograder.grading.channel import Channel, Died, NoAnswer, OutOfTime, Patience
 from autograder.grading.questions import Answer, ProcessLost, material_of
 from autograder.grading.results import Flag
@@ -98,6 +98,7 @@ def evaluate(
     limits: Limits = Limits(),
     many: bool = False,
     at_once: bool = False,
+    confine: type[bubblewrap.Jail] | None = None,
 ) -> Evaluated:
     """Run the cells and judge the exercises that they check.
 
@@ -105,18 +106,20 @@ def evaluate(
     references: what `attnlab.mine` gives, as `prerequisites.references` has it; files: name -> file beside the notebook
     many: more notebooks will come, so that a warm process to fork from is worth its start
     at_once: ask each answer at its check, before the next cell runs; what these cells show must then not be shown
+    confine: the kind of sandbox, if not a jail
     Raises NoJail where student code cannot be confined.
     """
     material = material or (lambda name: material_of(exercises[name]))
-    return _Evaluation(cells, exercises, material, references, files or {}, times, limits, many, at_once).run()
+    options = files or {}, times, limits, many, at_once, confine
+    return _Evaluation(cells, exercises, material, references, *options).run()
 
 
 class _Evaluation:
-    def __init__(self, cells, exercises, material, references, files, times, limits, many, at_once):
+    def __init__(self, cells, exercises, material, references, files, times, limits, many, at_once, confine):
         self.cells, self.references, self.files, self.times, self.limits = cells, references, files, times, limits
         self.at_once = at_once
-        self.jailed = bubblewrap.ensure()
-        self.warm = self.jailed and many and fork_client.wanted()
+        self.confine = confine or (bubblewrap.Jail if bubblewrap.ensure() else bubblewrap.Unconfined)
+        self.warm = self.confine is bubblewrap.Jail and many and fork_client.wanted()
         self.answers = {
             cell.check: Answer(
                 exercises[cell.check],
@@ -258,7 +261,8 @@ class Session:
                 end.close()
             process = self._jail.process
             self._channel = Channel(process.stdout.fileno(), process.stdin.fileno())
-            job = {"answers": names, "channels": list(self._jail.passed), "references": evaluation.references}
+            lent = lent_code.packed(evaluation.references)
+            job = {"answers": names, "channels": list(self._jail.passed), "references": lent}
             try:
                 self._channel.receive(begin + START_SECONDS)
                 self._channel.send(job, time.monotonic() + START_SECONDS)
@@ -283,15 +287,14 @@ class Session:
                 evaluation.warm = False
         session = str(bubblewrap.INSIDE / "notebook_session.py")
         program = [sys.executable, "-I", "-B", session, str(bubblewrap.ATTNLAB), *evaluation.libraries]
-        confine = bubblewrap.Jail if evaluation.jailed else bubblewrap.Unconfined
-        return stack.enter_context(confine(program, **options))
+        return stack.enter_context(evaluation.confine(program, **options))
 
     def run_cell(self, cell: Cell, seconds: float) -> list[dict]:
         """The outputs of one cell. Raises _SessionLost if the process ends, or does not stop when it is told to."""
         try:
             request = {"cell": cell.source, "seconds": seconds, "wall": WALL, "text": MAX_TEXT, "data": MAX_DATA}
             if cell.lends:
-                request = {"lend": cell.lends, "source": cell.source}
+                request = {"lend": cell.lends, "code": lent_code.compiled(cell.source)}
             reply = self._channel.ask(request, self.patience(seconds + GRACE, self._evaluation.deadline + GRACE))
         except OutOfTime:
             raise _SessionLost(reasons.slow_cell(seconds), cell.place) from None

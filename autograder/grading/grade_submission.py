@@ -39,6 +39,7 @@ from autograder.grading import (
 from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.grading.results import MIMETYPE, RESULTS, Flag, as_record
 from autograder.grading.submission import Refused, ReleasedCell, reassemble, submitted_cells
+from autograder.sandbox import bubblewrap
 from autograder.sandbox.limits import MAX_SEARCHED, Limits, Times
 
 NOT_RUN = "Not run while grading: no answer depends on this cell.\n"
@@ -90,10 +91,12 @@ def pack_submission(
     )
 
 
-def grade(assignment: bytes, submission: bytes, many: bool = True) -> bytes:
+def grade(
+    assignment: bytes, submission: bytes, many: bool = True, confine: type[bubblewrap.Jail] | None = None
+) -> bytes:
     """The result of one submission, packed: scores and comments by notebook, and as files the notebooks and the record.
 
-    many: more submissions will be graded by this process
+    many: more submissions will be graded by this process; confine: the kind of sandbox, if not a jail
     Raises NoJail where code cannot be confined.
     """
     common = _assignment(assignment)
@@ -104,7 +107,7 @@ def grade(assignment: bytes, submission: bytes, many: bool = True) -> bytes:
         if name in handed_in["refused"]:
             graded.refuse(handed_in["refused"][name])
         elif name in notebooks:
-            graded.grade(notebooks[name], common, many)
+            graded.grade(notebooks[name], common, many=many, confine=confine)
         entries[name], record[name] = graded.entries(), graded.record()
         if not graded.missing:
             flags = [str(flag) for flag in graded.evaluated.flags]
@@ -178,8 +181,8 @@ class NotebookGrade:
         self.notebook = reassemble([], self.plan.released).notebook
         self.notes.append(f"the notebook could not be read: {why}")
 
-    def grade(self, data: bytes, common: _Assignment, many: bool) -> None:
-        """Run what was handed in, judge its answers, and make the notebook that is shown."""
+    def grade(self, data: bytes, common: _Assignment, **how) -> None:
+        """Run what was handed in, judge its answers, and make the notebook that is shown. how: see `evaluate`"""
         exercises = catalog.exercises_of(self.name) if self.name in catalog.chapters() else {}
         settings = common.settings
         try:
@@ -197,9 +200,9 @@ class NotebookGrade:
         options = {
             "files": common.given,
             "references": prerequisites.references(self.name),
-            "many": many,
             "times": settings.times,
             "limits": settings.limits,
+            **how,
         }
         self.evaluated = evaluate(run, exercises, common.material, **options)
         second_run.improve(self.evaluated, run, exercises, common.material, begin, **options)

@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 import tempfile
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -29,7 +30,7 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import AssignLatePenalties
 from traitlets import Any, Bool, Float, Int, List, Unicode
 
-from autograder.course import catalog
+from autograder.course import catalog, prerequisites
 from autograder.course.cells import exercise_of, nbgrader_of
 from autograder.errors import CourseError
 from autograder.gradebook.writer import Writer
@@ -63,6 +64,11 @@ class TrustedAutograde(Autograde):
         Unicode(),
         ["*"],
         help="Patterns of the instructor's own files beside the source notebook that code may read in the jail.",
+    ).tag(config=True)
+    lend_before_due = Bool(
+        False,
+        help="Grade a chapter that builds on another before that one is due. The course's answers stand in for those "
+        "of the other one, and a student's code can read them.",
     ).tag(config=True)
     cell_seconds = Float(Times.cell, help="Processor time of one cell.").tag(config=True)
     case_seconds = Float(Times.case, help="Processor time of one question to an answer.").tag(config=True)
@@ -124,6 +130,12 @@ class TrustedAutograde(Autograde):
             self._stop(str(error))
         if failed:
             self._stop("could not be graded: " + ", ".join(f"{a} of {s}" for a, s in failed))
+
+    def packed(self, assignment: str) -> bytes:
+        """What all submissions of an assignment have in common, for a grader elsewhere. Raises MissingEntry."""
+        self._notebook_names: dict[str, list[str]] = {}
+        with Writer(self.coursedir.db_url, self.coursedir.course_id) as writer:
+            return self._common(writer, assignment)
 
     def grade_all(self, todo: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Grade submissions, by assignment and student; returns those that could not be graded."""
@@ -188,6 +200,7 @@ class TrustedAutograde(Autograde):
             name: _plan(released, source / f"{name}.ipynb") for name, released in writer.official(assignment_id).items()
         }
         self._notebook_names[assignment_id] = list(plans)
+        self._check_what_is_lent(plans, writer.due_dates())
         given = [
             path
             for path in _ordinary_files(source, self.coursedir.ignore)
@@ -218,6 +231,17 @@ class TrustedAutograde(Autograde):
         return grade_submission.pack_assignment(
             plans, settings, {path.name: path.read_bytes() for path in given}, hidden
         )
+
+    def _check_what_is_lent(self, notebooks: Iterable[str], due: dict[str, datetime.datetime]) -> None:
+        """Stop where answers would be lent that can still be handed in."""
+        now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
+        for stem in set(notebooks) & set(catalog.chapters()) if not self.lend_before_due else ():
+            for earlier, when in prerequisites.not_due(stem, due, now).items():
+                self._stop(
+                    f"{stem} builds on answers of {earlier}, which can be handed in until {when:%Y-%m-%d %H:%M} UTC. "
+                    "To grade it, they would be lent to the students' code, which can read them. "
+                    f"Grade {stem} after that, or set TrustedAutograde.lend_before_due=True"
+                )
 
     def _source_folder(self, assignment_id: str) -> Path:
         return Path(self.coursedir.format_path(self.coursedir.source_directory, ".", assignment_id))

@@ -179,9 +179,13 @@ def start(command: list[str], pass_fds: tuple[int, ...], streams: int = subproce
     )
 
 
-def set_limits(limits: Limits) -> list[str]:
-    """What to put before a command so that it runs under limits."""
-    return [sys.executable, "-I", "-S", str(INSIDE / "set_limits.py"), *limits.rlimits()]
+def set_limits(limits: Limits, sockets: bool = True) -> list[str]:
+    """What to put before a command so that it runs under limits.
+
+    sockets: whether it may open any, as they end at its network namespace; else it starts only if the kernel refuses
+    """
+    program = [sys.executable, "-I", "-S", str(INSIDE / "set_limits.py")]
+    return [*program, "sockets" if sockets else "no-sockets", *limits.rlimits()]
 
 
 def command_line(files: dict[str, Path], limits: Limits, environment: dict[str, str], server=False) -> list[str]:

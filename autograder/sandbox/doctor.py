@@ -21,7 +21,7 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from autograder.course.folder import ROOT, course_folder, seed_path
-from autograder.sandbox import bubblewrap, fork_client
+from autograder.sandbox import bubblewrap, fork_client, other_user
 from autograder.sandbox.limits import MB, Limits
 
 SECONDS = 60  # for what runs in one jail; much less is needed
@@ -31,6 +31,12 @@ NO_SPACES = "Bubblewrap did not prevent it: take the distribution's own, 0.8 or 
 NO_GROUP = "That takes a control group, and none could be made: grade as root, where groups for memory and pids are"
 NO_LIMIT = "The kernel did not hold a limit (setrlimit): grade on a plain Linux, not in a sandbox without limits"
 NO_FILTER = "No filter of system calls (seccomp) is in force: it takes Linux on x86_64 or aarch64"
+# What a user of its own in the same container does not hold back, and what does, if anything.
+NOT_PROMISED = {
+    "see": "It sees what stands on command lines, and no environment or memory",
+    "memory": "The limit of the container holds, and each process has its own",
+    "disk": "The container ends with the submission",
+}
 
 
 @dataclass(frozen=True)
@@ -85,6 +91,21 @@ def run() -> int:
         print(f"MISSING  the jail is switched off: {bubblewrap.NO_JAIL}=1 is set. Unset it")
         failed += 1
     print("Student code is confined here." if not failed else f"Student code is not confined here: {failed} missing.")
+    return 1 if failed else 0
+
+
+def run_other_user() -> int:
+    """The same for the weaker sandbox of `other_user`; 0 if all was held that it promises."""
+    if other_user.problem():
+        print(f"MISSING  a user of its own: {other_user.problem()}")
+        return 1
+    failed = 0
+    for probe, came in examine(other_user.OtherUser):
+        promised = probe.key not in NOT_PROMISED
+        failed += bool(came and promised)
+        why = "Let root alone read and write there" if promised else NOT_PROMISED[probe.key]
+        word = "MISSING  " if promised else "open     "
+        print(f"{word}{probe.title}: student code {came}. {why}" if came else f"ok       {probe.title}")
     return 1 if failed else 0
 
 

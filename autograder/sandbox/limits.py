@@ -24,7 +24,7 @@ class Limits:
         return self.memory + 7168 * MB
 
     def rlimits(self) -> list[str]:
-        """The arguments of `inside/set_limits.py`."""
+        """The limits among the arguments of `inside/set_limits.py`."""
         return [str(n) for n in (self.mapped, self.processes, self.open_files, self.file_size, self.cpu_seconds)]
 
 

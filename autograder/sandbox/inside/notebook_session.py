@@ -5,12 +5,13 @@ It speaks in frames (see `attnlab.codec`) over the descriptors it was given as s
 streams of their own. It knows no expected value. Whatever it says may be forged by the code it runs: the grader takes
 outputs for show, and results only as numbers to compare.
 
-  from the grader: {"answers": [names], "channels": [descriptors], "references": ...}, then any of
+  from the grader: {"answers": [names], "channels": [descriptors], "references": None or {"setting", "modules"}},
+                   then any of
                    {"cell": source, "seconds": s, "wall": w, "text": n, "data": m}
                        run one cell for s seconds of processor time, which may last w times as long, and keep of what
                        it shows n characters of printed text and m of all else
-                   {"lend": name, "source": source}
-                       put this definition in the place of the notebook's own
+                   {"lend": name, "code": bytes}
+                       put this definition, compiled, in the place of the notebook's own
                    {"snapshot": name, "last": bool}
                        keep the state as it is now, for that answer; no cell follows the last
   to the grader:   {"started": True}, then {"outputs": [...]} for a cell, none for what is lent, {"taken": bool} for a
@@ -33,6 +34,7 @@ import importlib.util
 import inspect
 import io
 import linecache
+import marshal
 import os
 import signal
 import sys
@@ -301,31 +303,36 @@ def take_snapshot(shell, channel: int, others: list[int]) -> bool:
         os._exit(0)
 
 
-def provide_references(setting: str, sources: dict[str, str]) -> None:
-    """Let `attnlab.mine` find the references of earlier chapters: modules of a package that is nowhere on disk."""
+def provide_references(setting: str, modules: dict) -> None:
+    """Let `attnlab.mine` find the references of earlier chapters: modules of a package that is nowhere on disk.
+
+    modules: name -> compiled code, as bytes in an array
+    """
 
     class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         def find_spec(self, name, path=None, target=None):
             package, _, module = name.partition(".")
-            if package == "solutions" and (not module or module in sources):
+            if package == "solutions" and (not module or module in modules):
                 return importlib.util.spec_from_loader(name, self, is_package=not module)
             return None
 
         def exec_module(self, module):
-            exec(compile(sources.get(module.__name__.partition(".")[2], ""), module.__name__, "exec"), vars(module))
+            code = modules.get(module.__name__.partition(".")[2])
+            if code is not None:
+                exec(marshal.loads(code.tobytes()), vars(module))
 
     os.environ["ATTNLAB_MINE"] = setting
     sys.meta_path.append(Finder())
 
 
-def lend(namespace: dict, name: str, source: str) -> None:
-    """Define one name of the notebook anew. All else that the source defines stays in a module of its own.
+def lend(namespace: dict, name: str, code: bytes) -> None:
+    """Define one name of the notebook anew. All else that the code defines stays in a module of its own.
 
-    The source is compiled here and kept nowhere. That is no secret from the notebook's code, which can reach the code
-    object: so a grader lends only what is worth no points any more.
+    The notebook's code can reach what is lent, and take it apart: so a grader lends only what is worth no points any
+    more.
     """
     module = types.ModuleType("lent")
-    exec(compile(source, "<lent>", "exec", dont_inherit=True), vars(module))
+    exec(marshal.loads(code), vars(module))
     namespace[name] = vars(module)[name]
 
 
@@ -353,7 +360,7 @@ def serve(shell, incoming, outgoing) -> None:
             continue
         if "lend" in request:
             with contextlib.suppress(BaseException):  # what the notebook has altered may fail; it is its own loss
-                lend(shell.user_ns, request["lend"], request["source"])
+                lend(shell.user_ns, request["lend"], request["code"].tobytes())
             codec.write(outgoing, {"outputs": []})
             continue
         channel = channels.pop(request["snapshot"])

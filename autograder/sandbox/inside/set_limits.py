@@ -1,6 +1,8 @@
 """The first program in a jail: sets limits on itself, which nothing in it can raise, and becomes the program named.
 
-Run as `set_limits.py MAPPED PROCESSES OPEN_FILES FILE_SIZE CPU_SECONDS PROGRAM...`. It uses the standard library alone.
+Run as `set_limits.py SOCKETS MAPPED PROCESSES OPEN_FILES FILE_SIZE CPU_SECONDS PROGRAM...`. It uses the standard
+library alone. SOCKETS is "sockets", or "no-sockets" where no namespace ends them: then the program starts only if the
+kernel refuses all sockets.
 """
 
 import ctypes
@@ -26,9 +28,11 @@ FAMILIES = (1, 2, 10, 16)  # Unix, IPv4, IPv6, netlink: these end at a network n
 
 
 def main(arguments: list[str]) -> None:
-    limit([int(value) for value in arguments[:5]])
-    refuse_calls()
-    os.execv(arguments[5], arguments[5:])
+    limit([int(value) for value in arguments[1:6]])
+    sockets = arguments[0] == "sockets"
+    if not refuse_calls(FAMILIES if sockets else ()) and not sockets:
+        sys.exit("the kernel filters no system calls")
+    os.execv(arguments[6], arguments[6:])
 
 
 def limit(values: list[int]) -> None:
@@ -41,12 +45,13 @@ def limit(values: list[int]) -> None:
         resource.setrlimit(getattr(resource, name), (value, value))
 
 
-def refuse_calls() -> bool:
-    """Have the kernel refuse those calls from now on; False where it does not, or this machine is not known."""
+def refuse_calls(families: tuple[int, ...] = FAMILIES) -> bool:
+    """Have the kernel refuse those calls from now on, and sockets of other families; False where it does not, or this
+    machine is not known."""
     machine = os.uname().machine
     if machine not in MACHINES:
         return False
-    program = b"".join(struct.pack("HBBI", *step) for step in _filter(machine))
+    program = b"".join(struct.pack("HBBI", *step) for step in _filter(machine, families))
     steps = ctypes.create_string_buffer(program, len(program))
     described = ctypes.create_string_buffer(struct.pack("HP", len(program) // 8, ctypes.addressof(steps)))
     prctl = ctypes.CDLL(None).prctl
@@ -54,7 +59,7 @@ def refuse_calls() -> bool:
     return prctl(22, 2, described) == 0  # PR_SET_SECCOMP, SECCOMP_MODE_FILTER
 
 
-def _filter(machine: str) -> list[tuple[int, int, int, int]]:
+def _filter(machine: str, families: tuple[int, ...]) -> list[tuple[int, int, int, int]]:
     """The steps of a seccomp filter: (code, steps to skip if true, if false, constant)."""
     architecture, socket, clone = MACHINES[machine]
     load, equal, at_least, any_of, give = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -67,8 +72,8 @@ def _filter(machine: str) -> list[tuple[int, int, int, int]]:
     # The flags of clone3 lie in memory, where no filter looks: the C library falls back on clone.
     steps += [(equal, 0, 1, CLONE3), no_call]
     steps += [(equal, 0, 4, clone), (load, 0, 0, 16), (any_of, 0, 1, NAMESPACES), no, allow]
-    families = [step for family in FAMILIES for step in ((equal, 0, 1, family), allow)]
-    return [*steps, (equal, 0, len(families) + 2, socket), (load, 0, 0, 16), *families, no_family, allow]
+    allowed = [step for family in families for step in ((equal, 0, 1, family), allow)]
+    return [*steps, (equal, 0, len(allowed) + 2, socket), (load, 0, 0, 16), *allowed, no_family, allow]
 
 
 if __name__ == "__main__":

@@ -375,7 +375,7 @@ def test_interrupted_it_ends_at_once_and_the_next_run_does_the_rest(fresh, tmp_p
 def test_a_submission_that_ends_its_worker_is_named_and_the_others_are_graded(course, monkeypatch):
     """What no submission should be able to do: the pool gives up on it after a few tries, and goes on."""
     names = sorted(folder.name for folder in (course / "submitted").iterdir())
-    grader = run._grader(small_course.ASSIGNMENT, course, False, None)
+    grader = run.configured(small_course.ASSIGNMENT, course, False, None)
     whole = pools.grade_submission.grade
 
     def die(common, submission, many=True):

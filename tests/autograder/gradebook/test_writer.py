@@ -282,3 +282,25 @@ def test_a_gradebook_that_refuses_indexes_works_without(url, monkeypatch):
     with Writer(url, "attention") as into:
         into.enter("softmax", "ada", DUE, RESULT)
     assert entered(url)["score"] == 6.5
+
+
+def test_a_notebook_is_due_with_the_last_of_its_assignments(url):
+    later = DUE + datetime.timedelta(days=7)
+    with Gradebook(url, "attention") as gradebook:
+        for name, due in (("again", later), ("never", None)):
+            gradebook.add_assignment(name, duedate=due)
+            gradebook.add_notebook("softmax", name)
+        gradebook.add_notebook("masks", "never")
+    with Writer(url, "attention") as writer:
+        assert writer.due_dates() == {"softmax": later}
+
+
+def test_an_extension_of_one_student_counts_for_when_a_notebook_is_due(url):
+    with Gradebook(url, "attention") as gradebook:
+        for student, extension in (("ada", {"days": 3}), ("late", {"days": 2}), ("none", None)):
+            gradebook.update_or_create_student(student)
+            gradebook.update_or_create_submission("softmax", student)
+            if extension:
+                gradebook.grant_extension("softmax", student, **extension)
+    with Writer(url, "attention") as writer:
+        assert writer.due_dates() == {"softmax": DUE + datetime.timedelta(days=3)}

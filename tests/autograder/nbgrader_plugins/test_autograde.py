@@ -1,9 +1,12 @@
-"""The limits that an instructor sets on `TrustedAutograde` are those that a submission's sandbox gets."""
+"""The limits that an instructor sets on `TrustedAutograde` are those that a submission's sandbox gets, and nothing is
+lent that can still be handed in."""
 
+import datetime
 import shutil
 
 import nbformat
 import pytest
+from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
@@ -58,3 +61,24 @@ def test_a_limit_that_no_notebook_can_run_with_is_refused_in_one_line(needs_jail
     (line,) = [line for line in done.stderr.splitlines() if "ERROR" in line]
     assert done.returncode and f"TrustedAutograde.{trait} is {least - 1}; a notebook needs at least {least}" in line
     assert "Traceback" not in done.stderr and not list((course / "autograded").glob("*/*"))
+
+
+HOURS = datetime.timedelta(hours=1)
+
+
+@pytest.mark.parametrize("chapter, hours", [("positions", 1), ("masks", 30)])
+def test_a_chapter_is_not_graded_while_what_it_builds_on_can_be_handed_in(tmp_path, caplog, chapter, hours):
+    due = {chapter: datetime.datetime.now(datetime.UTC).replace(tzinfo=None) + hours * HOURS}
+    nbgrader = grader(tmp_path)
+    if chapter == "masks":  # which this one does not build on
+        nbgrader._check_what_is_lent(["rope"], due)
+        return
+    with pytest.raises(NbGraderException, match="rope builds on answers of positions, which can be handed in until"):
+        nbgrader._check_what_is_lent(["rope"], due)
+    grader(tmp_path, lend_before_due=True)._check_what_is_lent(["rope"], due)
+
+
+def test_what_is_past_its_due_date_or_has_none_is_lent(tmp_path):
+    past = datetime.datetime.now(datetime.UTC).replace(tzinfo=None) - HOURS
+    for due in ({}, {"positions": past}, {"rope": past + 2 * HOURS}):
+        grader(tmp_path)._check_what_is_lent(["rope", "a notebook of the instructor's own"], due)

@@ -1,0 +1,158 @@
+"""Grade one submission in a container of Gradescope's: `python -m autograder.gradescope.run /autograder`.
+
+Reads `submission`, `submission_metadata.json` and the unpacked zip in `source`; writes `results/results.json` as
+https://gradescope-autograders.readthedocs.io/en/latest/specs/ describes it. What is printed, Gradescope shows to
+instructors alone.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+import traceback
+from pathlib import Path
+
+from autograder.course.cells import exercise_of
+from autograder.grading import grade_submission, serialization
+from autograder.grading.results import RESULTS
+from autograder.grading.submission import Refused, read_bytes
+from autograder.sandbox import other_user
+
+ASSIGNMENT, OPTIONS = "assignment.bin", "options.json"  # in the zip
+MAX_METADATA = 64 << 20  # bytes; it repeats the results of all earlier submissions
+MAX_LISTED = 10_000  # notebooks that are looked at
+DOUBTFUL = "This answer has to be looked at before it counts: it also answers questions that do not exist."
+
+
+def main(root: Path) -> int:
+    """Write the results, whatever happens. 1 where the grader itself failed."""
+    begin = time.monotonic()
+    try:
+        results = graded(root)
+        status = 0
+    except Exception:  # the student gets a word, and the instructor the traceback
+        traceback.print_exc()
+        words = "The autograder failed, and nothing was judged. Please tell your instructor; this is not your fault."
+        results, status = {"score": 0.0, "output": words}, 1
+    results |= {"output_format": "text", "stdout_visibility": "hidden"}
+    results["execution_time"] = round(time.monotonic() - begin)
+    place = root / "results" / "results.json"
+    place.parent.mkdir(exist_ok=True)
+    draft = place.with_suffix(".part")
+    draft.write_text(json.dumps(results, indent=1), "utf-8")
+    os.replace(draft, place)
+    return status
+
+
+def graded(root: Path) -> dict:
+    """What Gradescope is told of the submission in its folder. Raises NoJail where student code cannot be confined."""
+    other_user.ensure()
+    options = json.loads((root / "source" / OPTIONS).read_text("utf-8"))
+    assignment = (root / "source" / ASSIGNMENT).read_bytes()
+    plans = serialization.unwrap(assignment)[0]["notebooks"]
+    notebooks, refused, notes = handed_in(root / "submission", list(plans))
+    submission = grade_submission.pack_submission(
+        options["assignment"], student(root / "submission_metadata.json"), notes, refused, notebooks
+    )
+    entries, files = serialization.unwrap(
+        grade_submission.grade(assignment, submission, many=False, confine=other_user.OtherUser)
+    )
+    record = json.loads(files[RESULTS])["notebooks"]
+    tests, words = [], []
+    for name, plan in plans.items():
+        flags = (": ".join(filter(None, (flag["exercise"], flag["text"]))) for flag in record[name]["flags"])
+        for line in (*record[name]["notes"], *flags):
+            print(f"{name}: {line}")  # for the instructor
+        if record[name]["missing"]:
+            words.append(f"{name}.ipynb was not handed in.")
+        if record[name]["refused"]:
+            words.append(f"{name}.ipynb could not be read: {record[name]['refused']}.")
+        shown = said(files.get(f"{name}.ipynb"))
+        tests += [
+            {**test, "output_format": "text", "visibility": options["visibility"]}
+            for test in notebook_tests(plan["released"], entries["notebooks"][name]["grades"], shown)
+        ]
+    words += notes
+    if any(cell["task"] or cell["grade"] and cell["solution"] for plan in plans.values() for cell in plan["released"]):
+        words.append("Written answers are graded by a human, and are not among these points.")
+    return {"tests": tests, "output": "\n".join(words)}
+
+
+def notebook_tests(released: list[dict], grades: dict, shown: dict[str, str]) -> list[dict]:
+    """The tests of one notebook, one for each cell that is graded by itself.
+
+    released: its cells, as `pack_assignment` has them; grades: points, extra credit and doubt, by cell
+    shown: what stands below a check, by cell
+    """
+    tests = []
+    for cell in released:
+        if not cell["grade"] or cell["solution"]:
+            continue
+        name, (score, extra, doubtful) = cell["name"], grades[cell["name"]]
+        # A bonus is worth nothing by itself, so its points come on top.
+        points, most = (score or 0.0) + (extra or 0.0), float(cell["points"] or 0)
+        points = 0.0 if doubtful else points
+        output = shown.get(name, "")
+        tests.append(
+            {
+                "name": (exercise_of(name) or name) + ("" if most else " (bonus)"),
+                "score": points,
+                "max_score": most,
+                "status": "passed" if points >= most and (most or points) else "failed",
+                "output": f"{DOUBTFUL}\n{output}" if doubtful else output,
+            }
+        )
+    return tests
+
+
+def said(notebook: bytes | None) -> dict[str, str]:
+    """What stands below each check in a graded notebook, as plain text, by cell."""
+    found = {}
+    for cell in json.loads(notebook)["cells"] if notebook else []:
+        name = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
+        if exercise_of(name) and cell.get("outputs"):
+            found[name] = "".join(cell["outputs"][0].get("data", {}).get("text/plain", ""))
+    return found
+
+
+def handed_in(folder: Path, names: list[str]) -> tuple[dict[str, bytes], dict[str, str], list[str]]:
+    """The notebooks of a submission by name, why others could not be read, and what a student should know.
+
+    A notebook is known by its name, wherever it lies. Where one is wanted and one is there, the name does not matter.
+    """
+    there = []
+    for place, folders, files in os.walk(folder):  # which follows no link
+        folders[:] = [name for name in folders if not name.startswith(".")]
+        there += [Path(place, name) for name in files if name.endswith(".ipynb")]
+        if len(there) > MAX_LISTED:
+            break
+    there.sort(key=lambda path: (len(path.parts), path))
+    notebooks, refused, notes = {}, {}, []
+    for name in names:
+        found = [path for path in there if path.stem == name]
+        if not found and len(names) == len(there) == 1:
+            found = there
+            notes.append(f"{there[0].name[:100]} was taken for {name}.ipynb.")
+        if len(found) > 1:
+            notes.append(f"{name}.ipynb was handed in more than once; {found[0].relative_to(folder)} was taken.")
+        if found:
+            try:
+                notebooks[name] = read_bytes(found[0])
+            except Refused as error:
+                refused[name] = str(error)
+    return notebooks, refused, notes
+
+
+def student(metadata: Path) -> str:
+    """Who handed in, as Gradescope's metadata says: addresses, or numbers where there are none."""
+    try:
+        users = json.loads(read_bytes(metadata, MAX_METADATA))["users"]
+        return ", ".join(str(user.get("email") or user["id"]) for user in users)
+    except (Refused, ValueError, LookupError, TypeError, AttributeError):
+        return "unknown"
+
+
+if __name__ == "__main__":
+    sys.exit(main(Path(sys.argv[1])))
