@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import datetime
 import json
 import os
 import sys
+import zoneinfo
 from pathlib import Path
 
 from attnlab.report import as_text
@@ -18,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     if getattr(options, "no_jail", False):
         os.environ[bubblewrap.NO_JAIL] = "1"  # workers and nbgrader's commands inherit it
     try:
-        return globals()[f"_{options.command}"](options) or 0
+        return globals()[f"_{options.command.replace('-', '_')}"](options) or 0
     except CourseError as error:
         print(f"autograder: {error}", file=sys.stderr)
         return 2
@@ -35,6 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     chapters = dict(nargs="*", help="stems such as softmax; all chapters if none is named")
     assignment = "its name in the gradebook, such as softmax"
+    zone = dict(type=_zone, default="UTC", metavar="ZONE", help="of times that name none (default: UTC)")
     folder, course = dict(type=Path, metavar="FOLDER"), "course folder (default: build/course)"
 
     parser = commands.add_parser("assemble", help="make the instructor's notebooks and the data of the checks")
@@ -47,6 +50,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("chapter", **chapters)
     parser.add_argument("--course", **folder, help="an empty folder (default: build/sample_class)")
     parser.add_argument("--no-jail", action="store_true", help="run the samples with your rights, outside the jail")
+
+    parser = commands.add_parser("collect", help="sort what a learning platform gives into the submitted folder")
+    parser.add_argument("assignment", help=assignment)
+    parser.add_argument("source", type=Path, metavar="SOURCE", help="a zip of Canvas or Moodle, or a folder")
+    roster = "the class list: ids, names, the platform's numbers"
+    parser.add_argument("--roster", type=Path, metavar="FILE", help=roster)
+    parser.add_argument("--timezone", **zone)
+    parser.add_argument("--course", **folder, help=course)
 
     parser = commands.add_parser("grade", help="grade what was handed in, several submissions at a time")
     parser.add_argument("assignment", nargs="+", help=assignment)
@@ -71,6 +82,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("format", choices=["by-exercise", "canvas", "moodle"])
     parser.add_argument("assignment", nargs="*", help="all of them if none is named")
     parser.add_argument("--course", **folder, help=course)
+    parser.add_argument("--roster", type=Path, metavar="FILE", help=roster)
+    parser.add_argument("--pending", action="store_true", help="also totals that wait for a human, as they are so far")
     parser.add_argument("--to", type=Path, required=True, metavar="FILE")
 
     parser = commands.add_parser("gradescope", help="write the zip that Gradescope makes its autograder from")
@@ -82,6 +95,23 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--visibility", choices=visibility, default="after_due_date", help=when)
     limit = "Gradescope's time limit for a submission, as set there (default: 10)"
     parser.add_argument("--minutes", type=int, choices=range(5, 41), metavar="5..40", default=10, help=limit)
+
+    parser = commands.add_parser("feedback-zip", help="feedback in one zip, as a learning platform takes it back")
+    parser.add_argument("platform", choices=["canvas", "moodle"])
+    parser.add_argument("assignment", help=assignment)
+    parser.add_argument("--course", **folder, help=course)
+    parser.add_argument("--to", type=Path, required=True, metavar="FILE")
+
+    parser = commands.add_parser("extend", help="give students longer, from a CSV file")
+    parser.add_argument("assignment", help=assignment)
+    parser.add_argument("file", type=Path, metavar="FILE", help="columns: id, and until, or days and hours")
+    parser.add_argument("--timezone", **zone)
+    parser.add_argument("--course", **folder, help=course)
+
+    parser = commands.add_parser("similar", help="answers that are alike, by exercise; compared on this machine")
+    parser.add_argument("assignment", help=assignment)
+    parser.add_argument("--answers", action="store_true", help="print both answers of each pair")
+    parser.add_argument("--course", **folder, help=course)
 
     parser = commands.add_parser("try", help="grade stand-alone Python files against one exercise")
     parser.add_argument("name", help="the exercise, such as softmax")
@@ -98,6 +128,13 @@ def _positive(text: str) -> int:
     if not text.isdecimal() or int(text) < 1:
         raise argparse.ArgumentTypeError(f"{text} is not a number of processes")
     return int(text)
+
+
+def _zone(text: str) -> datetime.tzinfo:
+    try:
+        return zoneinfo.ZoneInfo(text)
+    except (zoneinfo.ZoneInfoNotFoundError, ValueError):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time zone; one is Europe/Berlin") from None
 
 
 # The commands. Each imports what it needs: PyTorch and nbgrader take seconds.
@@ -132,6 +169,12 @@ def _sample(options) -> int:
     return sample_class.run(options.course, options.chapter)
 
 
+def _collect(options) -> int:
+    from autograder.platforms import collect
+
+    return collect.run(options.assignment, options.source, options.course, options.roster, options.timezone)
+
+
 def _grade(options) -> int:
     from autograder.batch import run
 
@@ -147,7 +190,25 @@ def _report(options) -> None:
 def _export(options) -> None:
     from autograder.nbgrader_plugins import export
 
-    export.write(options.format, options.assignment, options.course, options.to)
+    export.write(options.format, options.assignment, options.course, options.to, options.roster, options.pending)
+
+
+def _feedback_zip(options) -> int:
+    from autograder.platforms import feedback_zip
+
+    return feedback_zip.run(options.platform, options.assignment, options.course, options.to)
+
+
+def _extend(options) -> None:
+    from autograder.platforms import extensions
+
+    extensions.run(options.assignment, options.file, options.course, options.timezone)
+
+
+def _similar(options) -> None:
+    from autograder.reports import similarity
+
+    similarity.run(options.assignment, options.course, options.answers)
 
 
 def _gradescope(options) -> int | None:

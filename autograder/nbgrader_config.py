@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parent.parent
 # The graded cells import `autograder`; kernels inherit this environment.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 sys.path.insert(0, str(ROOT))
-from autograder.course import catalog, release  # noqa: E402
+from autograder.course import release  # noqa: E402
 from autograder.course.folder import GRADEBOOK_URL, course_folder, gradebook_url  # noqa: E402
 from autograder.gradebook.scores import COURSE_ID  # noqa: E402
 from autograder.nbgrader_plugins import autograde  # noqa: E402
@@ -54,11 +54,7 @@ else:
     # Reassembly, jail and evaluator, under the command `nbgrader autograde` and under formgrader's button.
     autograde.install()
 
-# It looks at each member before it writes it.
-c.ZipCollectApp.extractor_plugin = "autograder.nbgrader_plugins.zipcollect.SafeExtractor"
-# `nbgrader zip_collect` reads names as learning platforms give them to downloads: the student first, the chapter last,
-# as in ada_12345_assignsubmission_file_softmax.ipynb (Moodle), ada_98_76_softmax-1.ipynb (Canvas),
-# ada_attempt_2026-09-29-10-30-00_softmax.ipynb. Set another pattern if yours are different.
-c.FileNameCollectorPlugin.named_regexp = (
-    r".*/(?P<student_id>[^._/][^_/]*)_(?:.*_)?(?P<file_id>" + "|".join(catalog.chapters()) + r")(?:-\d+)?\.ipynb$"
-)
+# What lateness costs stands in late.csv in the course's folder, where there is one.
+c.AssignLatePenalties.plugin_class = "autograder.nbgrader_plugins.late.LateRules"
+# `nbgrader zip_collect` collects as `python -m autograder collect` does.
+c.ZipCollectApp.extractor_plugin = "autograder.nbgrader_plugins.zipcollect.Collector"

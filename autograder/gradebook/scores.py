@@ -60,8 +60,13 @@ class Submission:
         return max(0.0, sum(grade.score for grade in self.grades.values()) - self.penalty)
 
     @property
+    def waiting(self) -> int:
+        """How many cells wait for a human."""
+        return sum(grade.to_grade for grade in self.grades.values())
+
+    @property
     def to_grade(self) -> bool:
-        return any(grade.to_grade for grade in self.grades.values())
+        return self.waiting > 0
 
 
 @dataclass(frozen=True)
@@ -95,6 +100,18 @@ def students(gradebook: Gradebook) -> list[sqlalchemy.Row]:
     return gradebook.db.query(*columns).order_by(api.Student.id).all()
 
 
+def deadlines(gradebook: Gradebook, assignment: str) -> tuple[datetime.datetime | None, dict[str, datetime.timedelta]]:
+    """When an assignment is due, in UTC and without a zone, and who has how much longer; nothing of an unknown one."""
+    whole = api.SubmittedAssignment
+    due = gradebook.db.query(api.Assignment.duedate).filter(api.Assignment.name == assignment).scalar()
+    longer = (
+        gradebook.db.query(whole.student_id, whole.extension)
+        .join(api.Assignment, whole.assignment_id == api.Assignment.id)
+        .filter(api.Assignment.name == assignment, whole.extension.is_not(None))
+    )
+    return due, {row.student_id: row.extension for row in longer}
+
+
 def read(gradebook: Gradebook, assignment: str) -> Scores:
     """Read one assignment. Raises CourseError where the gradebook has none of that name."""
     try:
@@ -115,7 +132,7 @@ def _submissions(db, assignment: api.Assignment, cells: dict[str, Cell]) -> dict
     """cells: by their ids, which a grade has in place of names"""
     whole, part, grade = api.SubmittedAssignment, api.SubmittedNotebook, api.Grade
     keys = {key: (cell.notebook, cell.name) for key, cell in cells.items()}
-    due, found = assignment.duedate, {}
+    due, found, only_extended = assignment.duedate, {}, set()
     submitted = db.query(whole.student_id, whole.timestamp, whole.extension).filter(
         whole.assignment_id == assignment.id
     )
@@ -124,6 +141,8 @@ def _submissions(db, assignment: api.Assignment, cells: dict[str, Cell]) -> dict
         if timestamp is not None and due is not None:
             late = max(late, timestamp - due - (extension or late))
         found[student] = Submission(late.total_seconds())
+        if extension is not None and timestamp is None:
+            only_extended.add(student)  # unless there are grades
     penalties = (
         db.query(whole.student_id, api.Notebook.name, part.late_submission_penalty)
         .join(part, part.assignment_id == whole.id)
@@ -141,4 +160,4 @@ def _submissions(db, assignment: api.Assignment, cells: dict[str, Cell]) -> dict
     )
     for student, cell, *points in grades:  # one of a cell that is gone counts, as it does for nbgrader
         found[student].grades[keys.get(cell, ("", cell))] = Grade._make(points)
-    return found
+    return {student: one for student, one in found.items() if one.grades or student not in only_extended}

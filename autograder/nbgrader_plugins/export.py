@@ -2,7 +2,8 @@
 
 A score is what counts: by hand where a human gave one, with extra credit, less the penalty for lateness, and never
 below zero, as in nbgrader's own export. A student who handed nothing in has an empty field, not a zero: what that is
-worth is for the instructor to say. These are export plugins, which nbgrader's configuration may name as well.
+worth is for the instructor to say. Nor has a total that waits for a human a number in a platform's table: it would look
+final there. These are export plugins, which nbgrader's configuration may name as well.
 """
 
 from __future__ import annotations
@@ -13,20 +14,28 @@ from pathlib import Path
 
 from nbgrader.api import Gradebook
 from nbgrader.plugins import ExportPlugin
-from traitlets import Unicode
+from traitlets import Bool, Unicode
 from traitlets.config import Config
 
 from autograder.course.cells import exercise_of
+from autograder.course.folder import course_folder
 from autograder.errors import CourseError
 from autograder.gradebook import scores
 from autograder.gradebook.scores import Scores
+from autograder.platforms import canvas, collect, moodle, roster
 from autograder.reports import csv_table
+from autograder.reports.summary import some
+
+_CANVAS = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
 
 
 class _Table(ExportPlugin):
     """Writes the rows that a subclass makes."""
 
     default = "grades.csv"
+    course = Unicode("", help="The course's folder; as everywhere by default.").tag(config=True)
+    class_list = Unicode("", help="A class list of the platform, whose ids the table is to have.").tag(config=True)
+    pending = Bool(False, help="Write totals that wait for a human too, as they are so far.").tag(config=True)
 
     def export(self, gradebook: Gradebook) -> None:
         wanted, chosen = set(map(str, self.assignment)), set(map(str, self.student))
@@ -35,14 +44,13 @@ class _Table(ExportPlugin):
             raise CourseError(f"the gradebook has no assignment called {', '.join(sorted(unknown))}")
         found = [scores.read(gradebook, name) for name in names if not wanted or name in wanted]
         students = [student for student in scores.students(gradebook) if not chosen or student.id in chosen]
-        waiting = sum(
-            one.submissions[student.id].to_grade
-            for one in found
+        waiting = [
+            student.id
             for student in students
-            if student.id in one.submissions
-        )
+            if any(student.id in one.submissions and one.submissions[student.id].to_grade for one in found)
+        ]
         if waiting:
-            self.log.warning("%d submissions wait for a human: their scores are not final", waiting)
+            self.log.warning("totals that wait for a human are %s: %s", self.what_waits(), ", ".join(some(waiting)))
         place = self.to or self.default
         csv_table.write(place, self.rows(students, found))
         self.log.info("%d students in %s", len(students), place)
@@ -50,6 +58,27 @@ class _Table(ExportPlugin):
     def rows(self, students: list, found: list[Scores]) -> Iterator[list]:
         """The table, its head first. students: as `scores.students` gives them"""
         raise NotImplementedError
+
+    def what_waits(self) -> str:
+        """What becomes of totals that wait for a human."""
+        return "not final" if self.pending else "left empty (--pending writes them)"
+
+    def course_dir(self) -> Path:
+        return course_folder(Path(self.course) if self.course else None)
+
+    def listed(self, students: list, kind: str) -> roster.Roster | None:
+        """The class list, if one is given; it must be the platform's, or the instructor's own."""
+        if not self.class_list:
+            return None
+        by_email = {student.email.casefold(): student.id for student in students if student.email}
+        found = roster.read(Path(self.class_list), by_email)
+        if found.kind not in (kind, roster.OWN):
+            raise CourseError(f"{self.class_list} is a class list of {found.kind}, and this is a table for {kind}")
+        return found
+
+    def totals(self, student: str, found: list[Scores]) -> list[float | None]:
+        submissions = [one.submissions.get(student) for one in found]
+        return [_number(one.total) if one and (self.pending or not one.to_grade) else None for one in submissions]
 
 
 class ByExercise(_Table):
@@ -63,6 +92,7 @@ class ByExercise(_Table):
             names = {cell: exercise_of(cell.name) or cell.name for cell in one.cells}
             head += [f"{one.assignment}: {name} ({cell.max_score:g})" for cell, name in names.items()]
             head += [f"{one.assignment}: late penalty", f"{one.assignment}: total ({one.max_score:g})"]
+            head.append(f"{one.assignment}: pending")
         yield head
         for student in students:
             row = list(student)
@@ -71,9 +101,15 @@ class ByExercise(_Table):
                 grades = submission.grades if submission else {}
                 for cell in one.cells:
                     grade = grades.get((cell.notebook, cell.name))
-                    row.append(grade and _number(grade.score))
-                row += [_number(submission.penalty), _number(submission.total)] if submission else ["", ""]
+                    row.append(_shown(grade))
+                if submission is None:
+                    row += ["", "", ""]
+                    continue
+                row += [_number(submission.penalty), _number(submission.total), submission.waiting]
             yield row
+
+    def what_waits(self) -> str:
+        return "not final"
 
 
 class Canvas(_Table):
@@ -88,33 +124,72 @@ class Canvas(_Table):
     section = Unicode("", help="The section that students are in; may be empty.").tag(config=True)
 
     def rows(self, students, found):
-        yield ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *(one.assignment for one in found)]
+        yield [*_CANVAS, *(one.assignment for one in found)]
         yield ["    Points Possible", "", "", "", "", *(_number(one.max_score) for one in found)]
+        for student, who in self.named(students):
+            yield [*who, *self.totals(student, found)]
+
+    def named(self, students) -> Iterator[tuple[str, list[str]]]:
+        """Ids of students, and how Canvas names them: by its own list, or by what was collected from it."""
+        listed, numbers = self.listed(students, canvas.NAME), collect.numbers(canvas.NAME, self.course_dir())
+        if listed and listed.kind == canvas.NAME:
+            yield from ((student.id, [student.row.get(name, "") for name in _CANVAS]) for student in listed.students)
+            return
+        for student in listed.students if listed else []:
+            if student.numbers[canvas.NAME]:
+                numbers[student.id] = student.numbers[canvas.NAME]
         for student in students:
             name = ", ".join(filter(None, (student.last_name, student.first_name))) or student.id
-            yield [name, "", "", student.id, self.section, *_totals(student, found)]
+            yield student.id, [name, numbers.get(student.id, ""), "", student.id, self.section]
 
 
 class Moodle(_Table):
-    """Moodle's import of grades (Grades, Import, CSV file).
+    """Moodle's import of grades (Grades, Import, CSV file), or the grading worksheet of an assignment.
 
-    The columns are named as in Moodle's own export: First name, Last name, ID number, Email address, then grade items;
-    Moodle asks which column says who a student is, and which item a column belongs to. Source:
-    https://docs.moodle.org/en/Grade_import. nbgrader's id of a student stands under ID number.
+    Without a class list the columns are named as in Moodle's own export: First name, Last name, ID number, Email
+    address, then grade items; Moodle asks which column says who a student is, and which item a column belongs to.
+    Source: https://docs.moodle.org/en/Grade_import. nbgrader's id of a student stands under ID number.
+
+    With a grading worksheet that was downloaded from the assignment, it is that worksheet with its Grade filled in.
+    Moodle knows the participant by Identifier, and takes it back where Quick grading and worksheets are switched on.
+    Source: `mod/assign/feedback/offline/importgradeslib.php` of moodle/moodle.
     """
 
     default = "moodle.csv"
 
     def rows(self, students, found):
+        listed = self.listed(students, moodle.NAME)
+        if listed and listed.kind == moodle.NAME:
+            yield from self.worksheet(listed, found)
+            return
         items = [f"Assignment: {one.assignment} (Real)" for one in found]
         yield ["First name", "Last name", "ID number", "Email address", *items]
         for student in students:
-            yield [student.first_name, student.last_name, student.id, student.email, *_totals(student, found)]
+            yield [student.first_name, student.last_name, student.id, student.email, *self.totals(student.id, found)]
+
+    def worksheet(self, listed: roster.Roster, found: list[Scores]) -> Iterator[list]:
+        """The worksheet as it was, with grades. One of another scale would be filled with wrong ones."""
+        if len(found) != 1:
+            raise CourseError("a grading worksheet is one assignment's: name the one that it belongs to")
+        yield listed.head
+        for student in listed.students:
+            most = student.row.get("Maximum Grade", "")
+            if most and most.replace(",", ".") != f"{found[0].max_score:.2f}":
+                raise CourseError(
+                    f"the worksheet has a maximum grade of {most}, and {found[0].assignment} of "
+                    f"{found[0].max_score:.2f}: set it in the assignment, and download the worksheet again"
+                )
+            (total,) = self.totals(student.id, found)
+            row = student.row if total is None else {**student.row, "Grade": total}
+            yield [row.get(name, "") for name in listed.head]
 
 
-def _totals(student, found: list[Scores]) -> list[float | None]:
-    submissions = (one.submissions.get(student.id) for one in found)
-    return [submission and _number(submission.total) for submission in submissions]
+def _shown(grade: scores.Grade | None) -> float | str | None:
+    """One score; a word where there is none before a human has given it."""
+    if grade is None:
+        return None
+    waits = grade.to_grade and grade.auto is None and grade.manual is None
+    return "pending" if waits else _number(grade.score)
 
 
 def _number(value: float) -> float:
@@ -126,9 +201,19 @@ def _number(value: float) -> float:
 FORMATS = {"by-exercise": ByExercise, "canvas": Canvas, "moodle": Moodle}
 
 
-def write(kind: str, assignments: list[str], course: Path | None, to: Path) -> None:
+def write(
+    kind: str,
+    assignments: list[str],
+    course: Path | None,
+    to: Path,
+    class_list: Path | None = None,
+    pending: bool = False,
+) -> None:
     """Write the table of that kind. Raises CourseError with a line that says why there is none."""
-    exporter = FORMATS[kind](to=str(to), config=Config({"ExportPlugin": {"assignment": assignments}}))
+    config = Config({"ExportPlugin": {"assignment": assignments}})
+    exporter = FORMATS[kind](
+        to=str(to), course=str(course or ""), class_list=str(class_list or ""), pending=pending, config=config
+    )
     exporter.log = logging.getLogger(__name__)
     logging.basicConfig(format="autograder: %(message)s")
     with scores.opened(course) as gradebook:

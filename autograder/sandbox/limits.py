@@ -58,6 +58,12 @@ MAX_NESTING = 100
 MAX_PARTS = 4_000_000  # of its JSON
 MAX_SEARCHED = 200_000  # characters of code in which it is looked up what an answer builds on; takes seconds
 
+# What is collected, of one student
+MAX_FILES = 20_000  # looked at, those in archives included
+MAX_COLLECTED = 128 * MB  # of one file; a larger one is left out
+MAX_UNPACKED = 256 * MB  # of all that is read, archives included
+MAX_DEPTH = 2  # archives in archives
+
 # What is shown, in characters
 MAX_TEXT = 400_000  # of what one cell prints, and of one output
 MAX_DATA = 2_000_000  # of all that one cell shows besides

@@ -3,10 +3,8 @@
 import csv
 import os
 import re
-import shutil
 import subprocess
 import sys
-import zipfile
 
 import nbformat
 import pytest
@@ -244,19 +242,6 @@ def validate(path):
         timeout=300,
     )
     return done.stdout + done.stderr
-
-
-def test_zip_collect_takes_downloads_of_a_learning_platform(graded, released, tmp_path):
-    course = shutil.copytree(released, tmp_path / "course")
-    archive = course / "downloaded" / "softmax" / "archive"
-    archive.mkdir(parents=True)
-    with zipfile.ZipFile(archive / "moodle.zip", "w") as download:
-        download.write(
-            graded[0] / "submitted" / "ada" / "softmax" / "softmax.ipynb",
-            "ada_attempt_2026-09-29-10-30-00_softmax.ipynb",
-        )
-    release.nbgrader("zip_collect", "softmax", course=course)
-    assert (course / "submitted" / "ada" / "softmax" / "softmax.ipynb").exists()
 
 
 def test_generate_assignment_makes_exactly_the_notebook_that_the_book_offers(graded):

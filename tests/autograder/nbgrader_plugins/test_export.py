@@ -52,10 +52,10 @@ def course(tmp_path_factory):
     return course
 
 
-def table(course, tmp_path, kind, **options) -> list[list[str]]:
+def table(gradebook_of, tmp_path, kind, **options) -> list[list[str]]:
     place = tmp_path / "table.csv"
     exporter = kind(config=Config({"ExportPlugin": options}), to=str(place))
-    with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
+    with Gradebook(f"sqlite:///{gradebook_of / 'gradebook.db'}", "attention") as gradebook:
         exporter.export(gradebook)
     with place.open(newline="", encoding="utf-8") as file:
         return list(csv.reader(file))
@@ -72,12 +72,13 @@ def test_a_column_for_each_exercise_and_what_counts(course, tmp_path):
         "softmax: written-softmax (4)",
         "softmax: late penalty",
         "softmax: total (10)",
+        "softmax: pending",
     ]
     by_name = {row[0]: row[4:] for row in rows}
-    assert by_name["ada"] == ["6", "3.5", "0", "9.5"]
-    assert by_name["boris"] == ["4.5", "0", "5", "0"]  # a penalty takes no more than there is
-    assert by_name["chiara"] == ["2", "5.25", "1", "6.25"]
-    assert by_name["dmitri"] == ["", "", "", ""]  # nothing handed in is no zero
+    assert by_name["ada"] == ["6", "3.5", "0", "9.5", "0"]
+    assert by_name["boris"] == ["4.5", "pending", "5", "0", "1"]  # a penalty takes no more than there is
+    assert by_name["chiara"] == ["2", "5.25", "1", "6.25", "0"]
+    assert by_name["dmitri"] == ["", "", "", "", ""]  # nothing handed in is no zero
 
 
 def test_canvas_finds_students_by_login_and_has_the_points_in_its_second_row(course, tmp_path):
@@ -93,7 +94,51 @@ def test_moodle_has_the_columns_of_its_own_export(course, tmp_path):
     head, *rows = table(course, tmp_path, Moodle, assignment=["softmax"])
     assert head == ["First name", "Last name", "ID number", "Email address", "Assignment: softmax (Real)"]
     assert rows[0] == ["Ada", "Lovelace", "ada", "ada@example.org", "9.5"]
-    assert rows[1] == ["Борис", "Ö", "boris", "", "0"]
+    assert rows[1] == ["Борис", "Ö", "boris", "", ""]  # waits for a human
+    assert table(course, tmp_path, Moodle, assignment=["softmax"], pending=True)[2] == ["Борис", "Ö", "boris", "", "0"]
+
+
+def test_canvas_gets_its_own_list_back_with_what_is_final(course, tmp_path):
+    listed = tmp_path / "canvas.csv"
+    listed.write_text(
+        "Student,ID,SIS User ID,SIS Login ID,Section,softmax (77)\n    Points Possible,,,,,10\n"
+        '"Lovelace, Ada",12345,u1,ada,S1,\n"Ö, Boris",12346,u2,boris,S1,\n"Student, Test",9,,x,S1,\n'
+    )
+    head, points, *rows = table(course, tmp_path, Canvas, assignment=["softmax"], class_list=str(listed))
+    assert head == ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", "softmax"]
+    assert rows == [
+        ["Lovelace, Ada", "12345", "u1", "ada", "S1", "9.5"],
+        ["Ö, Boris", "12346", "u2", "boris", "S1", ""],
+    ]
+
+
+def test_canvas_numbers_come_from_what_was_collected_or_the_instructors_list(course, tmp_path):
+    place = tmp_path / "course" / "collected" / "ada" / "softmax"
+    place.mkdir(parents=True)
+    (place / "record.json").write_text('{"platform": "canvas", "number": "12345"}')
+    (tmp_path / "own.csv").write_text("id,canvas_id\nboris,12346\nada,\n")
+    options = dict(course=str(tmp_path / "course"), class_list=str(tmp_path / "own.csv"))
+    _, _, *rows = table(course, tmp_path, Canvas, **options)
+    assert {row[3]: row[1] for row in rows}["ada"] == "12345" and {row[3]: row[1] for row in rows}["boris"] == "12346"
+
+
+WORKSHEET = "Identifier,Full name,Email address,Status,Grade,Maximum Grade,Last modified (grade)\n"
+
+
+def test_moodles_worksheet_comes_back_with_its_grades(course, tmp_path):
+    rows = "Participant 7,Ada L,ADA@example.org,Submitted,,10.00,x\nParticipant 8,Zoe,z@example.org,,3,10.00,x\n"
+    (tmp_path / "sheet.csv").write_text(WORKSHEET + rows)
+    options = dict(assignment=["softmax"], class_list=str(tmp_path / "sheet.csv"))
+    assert table(course, tmp_path, Moodle, **options) == [
+        WORKSHEET.strip().split(","),
+        ["Participant 7", "Ada L", "ADA@example.org", "Submitted", "9.5", "10.00", "x"],
+        ["Participant 8", "Zoe", "z@example.org", "", "3", "10.00", "x"],
+    ]
+    (tmp_path / "sheet.csv").write_text(f"{WORKSHEET}Participant 7,Ada L,ada@example.org,Submitted,,100.00,x\n")
+    with pytest.raises(CourseError, match=r"maximum grade of 100.00, and softmax of 10.00"):
+        table(course, tmp_path, Moodle, **options)
+    with pytest.raises(CourseError, match="a class list of moodle, and this is a table for canvas"):
+        table(course, tmp_path, Canvas, **options)
 
 
 @pytest.mark.parametrize("kind", [ByExercise, Canvas, Moodle])
@@ -108,7 +153,7 @@ def test_scores_that_are_not_final_are_told_of(course, tmp_path, caplog):
     exporter.log.propagate = True
     with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
         exporter.export(gradebook)
-    assert "1 submissions wait for a human" in caplog.text
+    assert "totals that wait for a human are left empty (--pending writes them): boris" in caplog.text
 
 
 def test_an_unknown_assignment_is_named(course, tmp_path):

@@ -1,0 +1,420 @@
+"""`python -m autograder collect ASSIGNMENT SOURCE`: what a platform gives, sorted into the course's `submitted` folder.
+
+SOURCE is a zip of Canvas or Moodle, a folder of clones, the `inbound` folder of nbgrader's exchange, or a folder of
+folders or files that are named after students. Whose a file is says its outermost name alone, which the platform gave.
+Which notebook it is says what is in it. What stands in the way of one student stops no other.
+"""
+
+from __future__ import annotations
+
+import collections
+import contextlib
+import datetime
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Callable, Collection, Iterable
+from dataclasses import dataclass, field, replace
+from pathlib import Path, PurePosixPath
+
+from autograder.course.folder import course_folder
+from autograder.errors import CourseError
+from autograder.gradebook import scores
+from autograder.grading.submission import Refused, read_bytes
+from autograder.platforms import canvas, moodle, names, notebooks, roster, sources
+from autograder.platforms.names import Owner
+from autograder.reports.model import printable
+
+COLLECTED, REPLACED, UNCHANGED, LEFT_OUT, MISSING = "collected", "replaced", "unchanged", "left out", "missing"
+EXCHANGE, CLONES, PLAIN = "exchange", "clones", "folder"
+TIMESTAMP, SECRET = "timestamp.txt", "submission_secret.txt"  # as nbgrader calls them
+RECORDS = "collected"  # the folder, in the course's, of where each submission came from
+RECORD = "record.json"
+
+
+@dataclass
+class Row:
+    """What became of one student."""
+
+    student: str
+    status: str
+    notes: list[str] = field(default_factory=list)
+
+
+@dataclass
+class _HandedIn:
+    """What a source has of one student."""
+
+    owner: Owner
+    files: list[sources.File] = field(default_factory=list)
+    owners: dict[str, Owner] = field(default_factory=dict)  # by outermost name
+
+
+def run(assignment: str, source: Path, course: Path | None, roster_file: Path | None, zone: datetime.tzinfo) -> int:
+    """Collect, and print what became of whom; 1 if something was left out."""
+    if not source.exists():
+        raise CourseError(f"there is no {source}")
+    return said(assignment, collect(assignment, [source], course, roster_file, zone))
+
+
+def said(assignment: str, rows: list[Row]) -> int:
+    """Print what became of whom, what needs a look at the end; 1 if something was left out."""
+    order = [UNCHANGED, COLLECTED, REPLACED, MISSING, LEFT_OUT]
+    counts = collections.Counter(row.status for row in rows)
+    shown = [(row.status, row.student, note) for row in rows for note in row.notes or [""]]
+    widths = [max((len(printable(line[column])[:40]) for line in shown), default=0) for column in (0, 1)]
+    for status, student, note in sorted(shown, key=lambda line: order.index(line[0])):
+        _print(f"{status:{widths[0]}}  {printable(student)[:40]:{widths[1]}}  {printable(note)}".rstrip())
+    _print(f"{assignment}: " + ", ".join(f"{counts[status]} {status}" for status in reversed(order)))
+    return 1 if counts[LEFT_OUT] else 0
+
+
+def _print(line: str) -> None:
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(line.encode(encoding, "replace").decode(encoding))
+
+
+def collect(
+    assignment: str,
+    found: Iterable[Path],
+    course: Path | None = None,
+    roster_file: Path | None = None,
+    zone: datetime.tzinfo = datetime.UTC,
+    leave: Collection[Path] = (),
+) -> list[Row]:
+    """Put what was handed in where nbgrader looks for it; returns what became of each student.
+
+    A student whose submission is there already, with the same content, is left as is. One whose submission is another
+    now gets the newer in its place; the older is kept beside the record of where it came from.
+    zone: of times that name none; leave: files to pass over. Raises CourseError where nothing can be collected at all.
+    """
+    course = course_folder(course)
+    mine, others = notebooks.of_assignment(assignment, course)
+    due, longer, by_email = None, {}, {}
+    with contextlib.suppress(CourseError), scores.opened(course) as gradebook:
+        due, longer = scores.deadlines(gradebook, assignment)
+        by_email = {student.email.casefold(): student.id for student in scores.students(gradebook) if student.email}
+    listed = roster.read(roster_file, by_email, zone) if roster_file else None
+    rows: list[Row] = []
+    collector = _Collector(assignment, course, mine, others, listed, due, longer, rows)
+    for source in found:
+        with sources.opened(source) as files:
+            collector.take(source, [file for file in files if source / file.path not in leave])
+    if listed:
+        seen = {row.student for row in rows}
+        rows += [Row(student.id, MISSING, [student.name]) for student in listed.students if student.id not in seen]
+    return rows
+
+
+@dataclass
+class _Collector:
+    assignment: str
+    course: Path
+    mine: list[notebooks.Released]
+    others: list[notebooks.Released]
+    roster: roster.Roster | None
+    due: datetime.datetime | None
+    longer: dict[str, datetime.timedelta]
+    rows: list[Row]
+
+    def take(self, source: Path, files: list[sources.File]) -> None:
+        """Collect everything in one source."""
+        platform, owner_of = recognised(source, files, self.assignment)
+        students: dict[str, dict[str, _HandedIn]] = {}  # by key, then by label
+        for file in files:
+            top, is_folder = file.path.parts[0], len(file.path.parts) > 1
+            owner = owner_of(top, is_folder)
+            if owner is None:
+                if file.path.suffix.lower() in (".ipynb", ".zip"):
+                    self.rows.append(Row(str(file.path), LEFT_OUT, [f"not named as in a source of kind {platform}"]))
+                continue
+            one = students.setdefault(owner.key, {}).setdefault(owner.label, _HandedIn(owner))
+            if owner.time and one.owner.time and owner.time > one.owner.time:
+                one.files.clear()  # those of an earlier attempt
+                one.owner = owner
+            if owner.time == one.owner.time:
+                one.files.append(file)
+                one.owners[top] = owner
+                one.owner = replace(one.owner, late=one.owner.late or owner.late)
+        ids = self._ids(platform, students)
+        for key, by_label in students.items():
+            try:
+                owner, student = ids[key]
+                if isinstance(student, str):
+                    raise roster.NotFound(student)
+                row = self._put(platform, student, by_label[owner.label])
+                others = [label for label in by_label if label != owner.label]
+                row.notes += [f"a file under the same number but the name {label!r} was left out" for label in others]
+            except roster.NotFound as error:
+                row = Row(next(iter(by_label)) or key, LEFT_OUT, [str(error)])
+            except Exception as error:  # whatever it is, it stops no other
+                row = Row(next(iter(by_label)) or key, LEFT_OUT, [f"could not be collected: {error!r}"])
+            self.rows.append(row)
+
+    def _ids(self, platform: str, students: dict[str, dict[str, _HandedIn]]) -> dict:
+        """Who is meant by each key: the owner, and a student of the roster or words that say why there is none."""
+        chosen = {}
+        names_of = (
+            {student.numbers.get(platform): student.name for student in self.roster.students} if self.roster else {}
+        )
+        for key, by_label in students.items():
+            labels = [label for label in by_label if roster.letters(label) == roster.letters(names_of.get(key, ""))]
+            if len(by_label) == 1:
+                labels = [*by_label]
+            chosen[key] = by_label[labels[0]].owner if len(labels) == 1 else None
+        claims = collections.Counter(
+            roster.letters(owner.label) for key, owner in chosen.items() if owner and key not in names_of
+        )
+        given = self._given(platform)
+        tidy = {key: _tidy(owner.label) for key, owner in chosen.items() if owner}
+        names_taken = collections.Counter(tidy.values())
+        found: dict[str, tuple] = {}
+        for key, owner in chosen.items():
+            if owner is None:
+                words = ", ".join(repr(label) for label in students[key])
+                found[key] = Owner(""), f"files under the number {key} have several names: {words}"
+            elif self.roster:
+                try:
+                    found[key] = owner, self._listed(platform, owner, claims, given)
+                except roster.NotFound as error:
+                    found[key] = owner, str(error)
+            else:
+                plain = tidy[key]
+                free = names_taken[plain] == 1 and all(number == key for number, name in given.items() if name == plain)
+                name = given.get(key) or (plain if free and plain else _tidy(f"{owner.label}_{key}"))
+                found[key] = owner, roster.Student(name)
+        meant = collections.Counter(who.id for _, who in found.values() if isinstance(who, roster.Student))
+        for key, (owner, who) in found.items():
+            if isinstance(who, roster.Student) and meant[who.id] > 1:
+                found[key] = owner, f"several in this source would be {who.id}"
+        return found
+
+    def _listed(
+        self, platform: str, owner: Owner, claims: collections.Counter, given: dict[str, str]
+    ) -> roster.Student:
+        """Who on the roster is meant. Whoever was found by a name keeps the number from then. Raises NotFound."""
+        for student in self.roster.students:
+            if student.id == given.get(owner.number) and not student.numbers.get(platform):
+                return student
+        student = self.roster.find(platform, owner, claims)
+        if not student.numbers.get(platform):
+            before = [number for number, name in given.items() if name == student.id and number != owner.number]
+            if before:
+                raise roster.NotFound(
+                    f"would be {student.id}, whose number was {before[0]} and not {owner.number}: "
+                    f"the roster needs {platform}_id"
+                )
+        return student
+
+    def _given(self, platform: str) -> dict[str, str]:
+        """Ids that were given before, by the platform's numbers. Moodle numbers its participants anew each time."""
+        wanted = self.assignment if platform == moodle.NAME else "*"
+        given = {}
+        for path in sorted((self.course / RECORDS).glob(f"*/{wanted}/{RECORD}")):
+            record = read_record(path.parent)
+            if record.get("platform") == platform and record.get("number"):
+                given[record["number"]] = path.parent.parent.name
+        return given
+
+    def _put(self, platform: str, student: roster.Student, handed_in: _HandedIn) -> Row:
+        """Put one student's submission in place."""
+        row = Row(student.id, LEFT_OUT)
+        contents = sources.contents(handed_in.files)
+        chosen = self._chosen(contents, handed_in, row)
+        row.notes += contents.left_out
+        if not chosen:
+            paths = [file.path for file in handed_in.files]
+            row.notes += [] if row.notes else ["no notebook: " + ", ".join(str(path) for path in paths[:5])]
+            return row
+        files = {f"{name}.ipynb": data for name, (_, data) in chosen.items()}
+        self._add_time(platform, student, handed_in, files, row)
+        if platform == EXCHANGE:
+            self._add_own(handed_in, SECRET, files)
+        place = self.course / "submitted" / student.id / self.assignment
+        aside = self.course / RECORDS / student.id / self.assignment
+        there = _there(place)
+        if there is not None and _content(there) == _content(files) and _time(there) == _time(files):
+            row.status = UNCHANGED
+        elif there and _time(there) and _time(files) and _time(files) < _time(there):
+            row.status = UNCHANGED
+            row.notes.insert(0, "what was collected before is newer, and stays")
+            return row
+        else:
+            row.status = REPLACED if there is not None else COLLECTED
+            _replace(place, files, aside)
+        record = {
+            "platform": platform,
+            "number": handed_in.owner.number,
+            "label": handed_in.owner.label,
+            "late": handed_in.owner.late,
+            "members": {name: path for name, (path, _) in chosen.items()},
+        }
+        aside.mkdir(parents=True, exist_ok=True)
+        (aside / RECORD).write_text(json.dumps(record, indent=1), "utf-8")
+        return row
+
+    def _chosen(self, contents: sources.Contents, handed_in: _HandedIn, row: Row) -> dict[str, tuple[str, bytes]]:
+        """The notebooks of this assignment: paths and contents by name. What was passed over is noted."""
+        found: dict[str, dict[bytes, str]] = {}
+        for path, data in contents.notebooks.items():
+            one = notebooks.recognised(data, _own_name(path, handed_in), [*self.mine, *self.others])
+            if one in self.mine:
+                found.setdefault(one.name, {}).setdefault(data, path)
+            elif one:
+                row.notes.append(f"{path!r} is the notebook {one.name}: collect it for {one.assignment}")
+            else:
+                row.notes.append(f"{path!r} is not a notebook of {self.assignment}")
+        chosen = {}
+        for one in self.mine:
+            copies = found.get(one.name, {})
+            if not copies:
+                continue
+
+            def worth(copy: tuple[bytes, str], one=one):
+                """More answers, then what was uploaded later, then the name that was handed out."""
+                data, path = copy
+                owner = handed_in.owners[PurePosixPath(path).parts[0]]
+                answered = notebooks.answered(data, one) if len(copies) > 1 else 0
+                return answered, owner.order, _own_name(path, handed_in) == f"{one.name}.ipynb", path
+
+            data, path = max(copies.items(), key=worth)
+            chosen[one.name] = path, data
+            if len(copies) > 1:
+                others = ", ".join(repr(other) for other in copies.values() if other != path)
+                row.notes.append(f"took {path!r} for {one.name}, and not {others}: look whether that is right")
+            elif _own_name(path, handed_in).casefold() != f"{one.name}.ipynb":
+                row.notes.append(f"{one.name} from {path!r}")
+        if found and len(chosen) < len(self.mine):
+            row.notes.append("without " + ", ".join(one.name for one in self.mine if one.name not in chosen))
+        return chosen
+
+    def _add_time(
+        self, platform: str, student: roster.Student, handed_in: _HandedIn, files: dict[str, bytes], row: Row
+    ) -> None:
+        """Say when it was handed in, where that is known. A student's own word is not asked."""
+        time = handed_in.owner.time or student.submitted
+        if time is None and handed_in.owner.late:
+            if self.due is None:
+                row.notes.append("marked LATE, but the gradebook has no due date: nothing says so to the grader")
+                return
+            time = self.due + self.longer.get(student.id, datetime.timedelta()) + datetime.timedelta(seconds=1)
+            row.notes.append("marked LATE, without a time: counted as one second late")
+        if time is not None:
+            files[TIMESTAMP] = f"{time.isoformat(' ', 'microseconds')} UTC".encode("ascii")
+        elif platform == PLAIN:
+            self._add_own(handed_in, TIMESTAMP, files)
+
+    def _add_own(self, handed_in: _HandedIn, name: str, files: dict[str, bytes]) -> None:
+        """Add a small file of nbgrader's that stands in STUDENT or STUDENT/ASSIGNMENT of the source."""
+        for file in handed_in.files:
+            if file.path.name == name and file.path.parts[1:-1] in ((), (self.assignment,)):
+                with contextlib.suppress(Exception):  # without it, then
+                    files[name] = file.read(1000)
+
+
+def recognised(
+    source: Path, files: list[sources.File], assignment: str
+) -> tuple[str, Callable[[str, bool], Owner | None]]:
+    """What kind of source this is, by how most of its outermost names are written, and what tells whose a file is.
+
+    Most, so that nobody turns a whole class into another kind by the name of one file.
+    """
+    tops = {file.path.parts[0]: len(file.path.parts) > 1 for file in files}
+    kinds: dict[str, Callable[[str, bool], Owner | None]] = {
+        moodle.NAME: lambda name, is_folder: moodle.owner(name),
+        canvas.NAME: lambda name, is_folder: canvas.owner(name),
+        EXCHANGE: lambda name, is_folder: names.exchange_owner(name, assignment) if is_folder else None,
+        CLONES: _clones(source),
+    }
+    for kind, owner_of in kinds.items():
+        known = sum(owner_of(name, is_folder) is not None for name, is_folder in tops.items())
+        if 2 * known > len(tops):
+            return kind, owner_of
+    return PLAIN, names.plain_owner
+
+
+def _clones(source: Path) -> Callable[[str, bool], Owner | None]:
+    """Folders called REPO-login; REPO is what all of their names begin with."""
+    clones = sorted(path.parent.name for path in source.glob("*/.git")) if source.is_dir() else []
+    common = os.path.commonprefix(clones) if len(clones) > 1 else clones[0] if clones else ""
+    repository = common[: common.rfind("-") + 1]
+
+    def owner_of(name: str, is_folder: bool) -> Owner | None:
+        return Owner(name.removeprefix(repository) or name) if is_folder and name in clones else None
+
+    return owner_of
+
+
+def read_record(folder: Path) -> dict:
+    """Where a submission came from; nothing where that is not known. folder: STUDENT/ASSIGNMENT among the records"""
+    try:
+        found = json.loads(read_bytes(folder / RECORD, 1 << 20))
+    except (Refused, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def numbers(platform: str, course: Path) -> dict[str, str]:
+    """The platform's numbers of students, by their ids, as far as something was collected from there."""
+    found = {}
+    for path in sorted((course / RECORDS).glob(f"*/*/{RECORD}")):
+        record = read_record(path.parent)
+        if record.get("platform") == platform and str(record.get("number", "")).isdecimal():
+            found[path.parent.parent.name] = record["number"]
+    return found
+
+
+def _own_name(path: str, handed_in: _HandedIn) -> str:
+    """What the student called a file."""
+    parts = PurePosixPath(path).parts
+    return parts[-1] if len(parts) > 1 else handed_in.owners[parts[0]].rest or parts[0]
+
+
+def _tidy(label: str) -> str:
+    """A label as a student's id: what may be in the name of a folder, and needs no care on a page."""
+    return re.sub(r"[^\w .,@+'-]", "_", label).strip(" .")[:100]
+
+
+def _there(place: Path) -> dict[str, bytes] | None:
+    """What counts in a submission's folder, or None where there is none."""
+    if not os.path.lexists(place):
+        return None
+    if place.is_symlink():
+        return {}
+    found = {}
+    for path in [*place.glob("*.ipynb"), place / TIMESTAMP, place / SECRET]:
+        if os.path.lexists(path):
+            try:
+                found[path.name] = read_bytes(path, sources.MAX_COLLECTED)
+            except Refused:
+                found[path.name] = b""  # a link, say: whatever it is, it is to be replaced
+    return found
+
+
+def _content(files: dict[str, bytes]) -> dict[str, bytes]:
+    return {name: data for name, data in files.items() if name != TIMESTAMP}
+
+
+def _time(files: dict[str, bytes]) -> datetime.datetime | None:
+    return names.parse_time(files.get(TIMESTAMP, b"").decode("ascii", "replace"))
+
+
+def _replace(place: Path, files: dict[str, bytes], aside: Path) -> None:
+    """Put files in place in one step, and what was there before aside."""
+    aside.mkdir(parents=True, exist_ok=True)
+    place.parent.mkdir(parents=True, exist_ok=True)
+    draft = Path(tempfile.mkdtemp(dir=aside))
+    try:
+        for name, data in files.items():
+            (draft / name).write_bytes(data)
+        draft.chmod(0o755)
+        if os.path.lexists(place):
+            number = 1 + sum(1 for _ in aside.glob("replaced-*"))
+            place.rename(aside / f"replaced-{number}")
+        draft.rename(place)
+    except BaseException:
+        shutil.rmtree(draft, ignore_errors=True)
+        raise

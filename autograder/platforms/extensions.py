@@ -1,0 +1,76 @@
+"""`python -m autograder extend ASSIGNMENT FILE`: who has how much longer, from a CSV file.
+
+Columns: `id`, and `until` (a time) or any of `days` and `hours`; 0 takes an extension back. They are entered as
+nbgrader's own extensions are, and count where lateness is counted.
+"""
+
+from __future__ import annotations
+
+import csv
+import datetime
+import math
+from pathlib import Path
+
+from autograder.course.folder import course_folder, existing_gradebook
+from autograder.errors import CourseError
+from autograder.gradebook import scores
+from autograder.gradebook.writer import Writer
+from autograder.platforms.names import parse_time
+
+
+def run(assignment: str, file: Path, course: Path | None, zone: datetime.tzinfo) -> None:
+    """Enter the extensions of a file, all or none, and print them. Raises CourseError with the line that is wrong."""
+    with scores.opened(course) as gradebook:
+        graded = scores.read(gradebook, assignment).submissions  # which also says that there is one of that name
+        due, _ = scores.deadlines(gradebook, assignment)
+        known = {student.id for student in scores.students(gradebook)}
+    longer = read(file, due, known, zone)
+    with Writer(existing_gradebook(course_folder(course)), scores.COURSE_ID) as writer:
+        for student, extension in longer.items():
+            writer.extend(assignment, student, extension or None)
+    for student, extension in longer.items():
+        until = f", until {due + extension} UTC" if due else ""
+        again = f": grade again, `grade {assignment} --student {student} --force`"
+        has_grade = student in graded and graded[student].grades and graded[student].seconds_late
+        print(f"{student}: {extension}{until}{again if has_grade else ''}")
+
+
+def read(
+    file: Path, due: datetime.datetime | None, known: set[str], zone: datetime.tzinfo
+) -> dict[str, datetime.timedelta]:
+    """How much longer each student has. due: when the assignment is due, in UTC; zone: of times that name none"""
+    longer: dict[str, datetime.timedelta] = {}
+    try:
+        with open(file, newline="", encoding="utf-8-sig") as stream:
+            rows = csv.DictReader(stream, restval="")
+            if "id" not in (rows.fieldnames or []) or not {"until", "days", "hours"} & set(rows.fieldnames or []):
+                raise CourseError(f"{file}: its first line must have the column id, and until, days or hours")
+            for row in rows:
+                where, student = f"{file}, line {rows.line_num}", row["id"].strip()
+                if student not in known:
+                    raise CourseError(f"{where}: the gradebook has no student {student!r}")
+                if student in longer:
+                    raise CourseError(f"{where}: {student} is there twice")
+                longer[student] = _longer(row, due, zone, where)
+    except OSError as error:
+        raise CourseError(f"{file} cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise CourseError(f"{file} is not a CSV file in UTF-8") from None
+    return longer
+
+
+def _longer(row: dict, due: datetime.datetime | None, zone: datetime.tzinfo, where: str) -> datetime.timedelta:
+    if until := row.get("until", "").strip():
+        if due is None:
+            raise CourseError(f"{where}: until needs a due date: `nbgrader db assignment add ... --duedate ...`")
+        time = parse_time(until, zone)
+        if time is None or time < due:
+            raise CourseError(f"{where}: {until!r} is not a time after {due} UTC, when it is due")
+        return time - due
+    try:
+        days, hours = (float(row.get(name, "").strip() or 0) for name in ("days", "hours"))
+    except ValueError:
+        days = hours = math.nan
+    if not 0 <= days + hours / 24 <= 3650:
+        raise CourseError(f"{where}: days and hours must be numbers that are not below 0")
+    return datetime.timedelta(days=days, hours=hours)

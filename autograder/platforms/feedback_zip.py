@@ -1,0 +1,64 @@
+"""`python -m autograder feedback-zip canvas | moodle ASSIGNMENT --to FILE`: the pages of a class, as the platform takes
+them back.
+
+Canvas and Moodle know whose a file is by its name. What a submission was called is in the record of where it came from;
+a page gets the name that belongs to it.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+
+from autograder.course.folder import course_folder
+from autograder.course.release import EPOCH
+from autograder.errors import CourseError
+from autograder.platforms import canvas, collect, moodle
+from autograder.reports.model import printable
+
+PLATFORMS = {one.NAME: one for one in (canvas, moodle)}
+
+
+def run(platform: str, assignment: str, course: Path | None, to: Path) -> int:
+    """Write the zip, and say whose page is not in it; 1 if there is somebody."""
+    pages, without = gather(platform, assignment, course_folder(course))
+    if not pages:
+        raise CourseError(
+            f"there is no page of {assignment} for {platform}: collect from it, grade, and run "
+            f"`nbgrader generate_feedback {assignment}`"
+        )
+    try:
+        partial = to.with_name(f"{to.name}.part")
+        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+            for name, path in pages.items():
+                member = zipfile.ZipInfo(name, EPOCH)
+                member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
+                archive.writestr(member, path.read_bytes())
+        partial.replace(to)  # never half a zip under the final name
+    except OSError as error:
+        raise CourseError(f"{to} cannot be written: {error.strerror}") from None
+    for student, why in without.items():
+        print(f"autograder: {printable(student)}: {why}", file=sys.stderr)
+    print(f"{to}: {len(pages)} page{'s' if len(pages) != 1 else ''}")
+    return 1 if without else 0
+
+
+def gather(platform: str, assignment: str, course: Path) -> tuple[dict[str, Path], dict[str, str]]:
+    """The pages by their names in the zip, and why there is none, by student."""
+    pages, without = {}, {}
+    made = {path.parent.name for path in (course / "feedback").glob(f"*/{assignment}")}
+    records = {path.parent.name: path for path in (course / collect.RECORDS).glob(f"*/{assignment}")}
+    for student in sorted(made | set(records)):
+        record = collect.read_record(records.get(student, course / collect.RECORDS / student / assignment))
+        members = record.get("members") or {}
+        if record.get("platform") != platform or not members:
+            without[student] = f"was not collected from {platform}"
+            continue
+        found = sorted((course / "feedback" / student / assignment).glob("*.html"))
+        if not found:
+            without[student] = f"has no page: run `nbgrader generate_feedback {assignment}`"
+        for path in found:
+            member = members.get(path.stem) or next(iter(members.values()))
+            pages[PLATFORMS[platform].feedback_name(member.split("/")[0], path.name)] = path
+    return pages, without

@@ -1,0 +1,28 @@
+"""How Moodle names what students hand in.
+
+A folder for each student, `Ada Lovelace_12345_assignsubmission_file/softmax.ipynb` (with another underscore at its end
+before Moodle 4.1), or one flat zip, `Ada Lovelace_12345_assignsubmission_file_softmax.ipynb`. The number is the
+participant's in this one assignment: the column Identifier of its grading worksheet has it. Source:
+`mod/assign/classes/downloader.php` and `mod/assign/feedback/file/importziplib.php` of moodle/moodle.
+"""
+
+from __future__ import annotations
+
+import re
+
+from autograder.platforms.names import Owner
+
+NAME = "moodle"
+_MEMBER = re.compile(r"(?P<label>[^_]*)_(?P<number>\d+)_assignsubmission_[a-z]+(?:_(?P<rest>.*))?", re.DOTALL)
+
+
+def owner(name: str) -> Owner | None:
+    """Whose a member, or the folder, of this name is, or None where Moodle gives no such name."""
+    match = _MEMBER.fullmatch(name)
+    return match and Owner(match["label"], match["number"], rest=match["rest"] or "")
+
+
+def feedback_name(member: str, page: str) -> str:
+    """The name under which Moodle takes a page back as a feedback file of the participant that the member was from."""
+    label, number, *_ = member.split("/")[0].split("_")
+    return f"{label}_{number}_assignsubmission_file_/{page}"

@@ -1,0 +1,163 @@
+"""The class list: who is who on the platform.
+
+Three kinds of CSV files are read, told apart by their heads:
+
+- your own: `id`, and any of `name` (or `first_name`, `last_name`), `email`, `canvas_id`, `moodle_id`, `github`,
+  `submitted`;
+- the gradebook that Canvas exports: `Student`, `ID`, `SIS User ID`, `SIS Login ID`, `Section`;
+- the grading worksheet of a Moodle assignment: `Identifier`, `Full name`, `Email address`, and more.
+"""
+
+from __future__ import annotations
+
+import collections
+import csv
+import datetime
+import io
+import re
+import unicodedata
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from autograder.errors import CourseError
+from autograder.grading.submission import Refused, read_bytes
+from autograder.platforms import canvas, moodle
+from autograder.platforms.names import Owner, parse_time
+
+MAX_ROSTER = 32 << 20  # bytes
+OWN = "own"
+GITHUB = "github"  # the column of logins, by which clones are told apart
+
+
+@dataclass(frozen=True)
+class Student:
+    """One row. numbers: the platform's, by its name; submitted: when, in UTC; row: the row as it was read"""
+
+    id: str
+    name: str = ""
+    email: str = ""
+    numbers: dict[str, str] = field(default_factory=dict)
+    submitted: datetime.datetime | None = None
+    row: dict[str, str] = field(default_factory=dict)
+
+
+class NotFound(Exception):
+    """Nobody on the list can be meant; the message says why, and what to do."""
+
+
+@dataclass(frozen=True)
+class Roster:
+    """A class list, and how its file was written. kind: "own", "canvas" or "moodle"."""
+
+    kind: str
+    head: list[str]
+    students: list[Student]
+
+    def find(self, platform: str, owner: Owner, claims: collections.Counter) -> Student:
+        """Who is meant. Raises NotFound.
+
+        claims: how many whose numbers are not on the list are written the same way, by `letters`
+        """
+        by_number = {student.numbers[platform]: student for student in self.students if student.numbers.get(platform)}
+        if owner.number and owner.number in by_number:
+            return by_number[owner.number]
+        if not owner.number:
+            wanted = owner.label.casefold()
+            logins = [
+                s for s in self.students if wanted in {s.id.casefold(), s.numbers.get(GITHUB, "").casefold()} - {""}
+            ]
+            same = logins or [s for s in self.students if letters(s.name) == letters(wanted)]
+            if len(same) == 1:
+                return same[0]
+            raise NotFound(f"{owner.label} is {'not' if not same else 'more than once'} on the roster")
+        column = f"{platform}_id"
+        same = [s for s in self.students if not s.numbers.get(platform) and letters(s.name) == letters(owner.label)]
+        if owner.label and len(same) == 1 and claims[letters(owner.label)] == 1:
+            return same[0]
+        if len(same) > 1 or claims[letters(owner.label)] > 1 and same:
+            raise NotFound(f"several students are called {owner.label}: the roster needs {column} for them")
+        raise NotFound(f"{platform}'s number {owner.number} ({owner.label}) is not on the roster")
+
+
+def letters(name: str) -> str:
+    """The letters of a name, in a fixed order: "Lovelace, Ada", "Ada Lovelace" and "lovelaceada" are alike."""
+    return "".join(sorted(letter for letter in unicodedata.normalize("NFKC", name).casefold() if letter.isalnum()))
+
+
+def usable_id(text: str) -> bool:
+    """Whether nbgrader can take this for a student's id: it is the name of a folder."""
+    return bool(text) and text.isprintable() and not re.search(r"[/\\\0]|^\.|^\s|\s$", text) and len(text) <= 100
+
+
+def read(path: Path, by_email: dict[str, str] | None = None, zone: datetime.tzinfo = datetime.UTC) -> Roster:
+    """Read a class list. Raises CourseError with a line that names what is wrong in it.
+
+    by_email: the ids of students by their addresses, where the file has no ids; zone: of times that name none
+    """
+    try:
+        text = read_bytes(path, MAX_ROSTER).decode("utf-8-sig")
+    except Refused as error:
+        raise CourseError(f"the roster: {error}") from None
+    except UnicodeDecodeError:
+        raise CourseError(f"{path} is not text in UTF-8: save it as CSV UTF-8") from None
+    first = text.partition("\n")[0]
+    rows = csv.DictReader(io.StringIO(text, newline=""), delimiter=max(",;\t", key=first.count), restval="")
+    head = [name or "" for name in rows.fieldnames or []]
+    kinds = {canvas.NAME: {"Student", "ID"}, moodle.NAME: {"Identifier", "Grade"}, OWN: {"id"}}
+    kind = next((kind for kind, needed in kinds.items() if needed <= set(head)), None)
+    if kind is None:
+        raise CourseError(
+            f"{path} is not a roster: its first line must have the column id, or be that of Canvas's exported "
+            "gradebook (Student, ID) or of Moodle's grading worksheet (Identifier, Grade)"
+        )
+    students, seen = [], {}
+    try:
+        for row in rows:
+            row = {name or "": value.strip() for name, value in row.items() if isinstance(value, str)}
+            student = _READERS[kind](row, by_email or {}, zone)
+            if student is None:
+                continue
+            where = f"{path}, line {rows.line_num}"
+            if not usable_id(student.id):
+                raise CourseError(f"{where}: {student.id!r} cannot be a student's id")
+            for name, value in {"id": student.id, **student.numbers}.items():
+                if value and seen.setdefault((name, value), rows.line_num) != rows.line_num:
+                    raise CourseError(f"{where}: {value} ({name}) stands in line {seen[name, value]} too")
+            students.append(student)
+    except csv.Error as error:
+        raise CourseError(f"{path}, line {rows.line_num}: {error}") from None
+    return Roster(kind, head, students)
+
+
+def _own(row: dict[str, str], by_email: dict[str, str], zone: datetime.tzinfo) -> Student | None:
+    if not any(row.values()):
+        return None
+    name = row.get("name") or f"{row.get('first_name', '')} {row.get('last_name', '')}".strip()
+    numbers = {
+        canvas.NAME: row.get("canvas_id", ""),
+        moodle.NAME: row.get("moodle_id", ""),
+        GITHUB: row.get("github", ""),
+    }
+    return Student(row["id"], name, row.get("email", ""), numbers, parse_time(row.get("submitted", ""), zone), row)
+
+
+def _canvas(row: dict[str, str], by_email: dict[str, str], zone: datetime.tzinfo) -> Student | None:
+    if not row["ID"] or row["Student"] == "Student, Test":  # points possible, and Canvas's test student
+        return None
+    login = row.get("SIS Login ID") or row.get("SIS User ID") or row["ID"]
+    return Student(login, row["Student"], numbers={canvas.NAME: row["ID"]}, row=row)
+
+
+def _moodle(row: dict[str, str], by_email: dict[str, str], zone: datetime.tzinfo) -> Student | None:
+    """The word before the number is in the language of whoever downloads it."""
+    number = re.search(r"\d+$", row["Identifier"])
+    if number is None:
+        return None
+    email = row.get("Email address", "")
+    login = by_email.get(email.casefold()) or row.get("Username") or row.get("ID number") or email
+    submitted = parse_time(row.get("Last modified (submission)", ""), zone)
+    name = row.get("Full name", "")  # there is none where marking is blind
+    return Student(login or name or row["Identifier"], name, email, {moodle.NAME: number[0]}, submitted, row)
+
+
+_READERS = {OWN: _own, canvas.NAME: _canvas, moodle.NAME: _moodle}

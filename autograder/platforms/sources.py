@@ -1,0 +1,170 @@
+"""What was handed in, file by file, out of a platform's zip or a folder. Nothing is unpacked: no name in an archive
+decides where anything is written.
+
+The outermost name of a file is the platform's or the instructor's; all that stands below it is a student's. What is
+read of one student is bounded, and what cannot be read costs that student alone.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import stat
+import zipfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path, PurePosixPath
+
+from autograder.errors import CourseError
+from autograder.grading import submission
+from autograder.platforms import canvas, moodle
+from autograder.sandbox.limits import MAX_COLLECTED, MAX_DEPTH, MAX_FILES, MAX_UNPACKED
+
+_JUNK = ("__MACOSX", "Thumbs.db", "desktop.ini")
+_ENTRY = b"PK\x01\x02"  # with which each file in an archive's table of contents begins
+_OTHER_ARCHIVES = (".gz", ".tar", ".tgz", ".7z", ".rar", ".xz", ".bz2")
+
+
+@dataclass(frozen=True)
+class File:
+    """One file as the source has it. read: `read(limit)` gives its bytes, or raises one of many errors"""
+
+    path: PurePosixPath
+    read: Callable[[int], bytes]
+
+
+@dataclass
+class Contents:
+    """What one student handed in: notebooks by their paths, and lines on what was left out."""
+
+    notebooks: dict[str, bytes] = field(default_factory=dict)
+    left_out: list[str] = field(default_factory=list)
+    files: int = 0
+    unpacked: int = 0
+
+
+class _TooLarge(ValueError):
+    """A file is larger than what may be read of it."""
+
+
+class _TooMuch(Exception):
+    """A student's files are more than may be read."""
+
+
+@contextlib.contextmanager
+def opened(source: Path) -> Iterator[list[File]]:
+    """The files of a zip or a folder, without what file managers leave behind. Raises CourseError."""
+    if source.is_dir():
+        yield [*_in_folder(source)]
+        return
+    try:
+        archive = zipfile.ZipFile(source)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        raise CourseError(f"{source} is neither a folder nor a zip that can be read ({_why(error)})") from None
+    with archive:
+        files = [File(path, _member(archive, info)) for info in archive.infolist() if (path := _path(info))]
+        yield _without_wrapper(files)
+
+
+def _in_folder(source: Path) -> Iterator[File]:
+    for folder, folders, names in os.walk(source):
+        folders[:] = sorted(name for name in folders if not _is_junk(name))
+        for name in sorted(names):
+            path = Path(folder) / name
+            if not _is_junk(name):
+                yield File(
+                    PurePosixPath(path.relative_to(source)), lambda limit, path=path: submission.read_bytes(path, limit)
+                )
+
+
+def _is_junk(name: str) -> bool:
+    return name.startswith(".") or name in _JUNK
+
+
+def _path(info: zipfile.ZipInfo) -> PurePosixPath | None:
+    """A member's path as text to look at, or None of a folder and of junk."""
+    path = PurePosixPath(info.filename.replace("\\", "/").lstrip("/"))
+    junk = any(part != ".." and _is_junk(part) for part in path.parts)
+    return None if info.is_dir() or not path.parts or junk else path
+
+
+def _without_wrapper(files: list[File]) -> list[File]:
+    """Zips that were packed again have all in one folder: with this the names within are the outermost."""
+    tops = {file.path.parts[0] for file in files}
+    if len(tops) == 1 and all(len(file.path.parts) > 1 for file in files):
+        (top,) = tops
+        below = {file.path.parts[1] for file in files}
+        if any(one.owner(name) for one in (canvas, moodle) for name in below) and not moodle.owner(top):
+            return [File(PurePosixPath(*file.path.parts[1:]), file.read) for file in files]
+    return files
+
+
+def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[int], bytes]:
+    def read(limit: int) -> bytes:
+        if stat.S_IFMT(info.external_attr >> 16) not in (0, stat.S_IFREG):
+            raise ValueError("a link, or not an ordinary file")
+        if info.flag_bits & 1:
+            raise ValueError("encrypted")
+        if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
+            raise ValueError("compressed in a way that is not read; an ordinary zip is")
+        with archive.open(info) as stream:
+            data = stream.read(limit + 1)
+        if len(data) > limit:
+            raise _TooLarge(f"more than {limit >> 20} MB")
+        return data
+
+    return read
+
+
+def contents(files: list[File]) -> Contents:
+    """The notebooks among a student's files, those in archives included. Never raises for what a student did."""
+    found = Contents()
+    try:
+        for file in files:
+            _look(found, file, str(file.path), 0)
+    except _TooMuch as error:
+        found.left_out.append(str(error))
+    return found
+
+
+def _look(found: Contents, file: File, name: str, depth: int) -> None:
+    found.files += 1
+    if found.files > MAX_FILES:
+        raise _TooMuch(f"more than {MAX_FILES} files: those after {name[-100:]!r} were not looked at")
+    suffix = file.path.suffix.lower()
+    if suffix in _OTHER_ARCHIVES:
+        found.left_out.append(f"{name!r} is not a zip: unpack it yourself")
+    if suffix not in (".ipynb", ".zip"):
+        return
+    limit = MAX_UNPACKED - found.unpacked
+    if limit <= 0:
+        raise _TooMuch(f"more than {MAX_UNPACKED >> 20} MB: {name[-100:]!r} and what follows were not looked at")
+    try:
+        data = file.read(min(limit, MAX_UNPACKED if suffix == ".zip" else MAX_COLLECTED))
+        found.unpacked += len(data)
+        if suffix == ".zip" and depth < MAX_DEPTH:
+            _look_into(found, data, name, depth)
+        elif suffix == ".zip":
+            found.left_out.append(f"{name!r} is an archive within archives: unpack it yourself")
+        else:
+            found.notebooks[name] = data
+    except _TooMuch:
+        raise
+    except Exception as error:  # a damaged archive can raise nearly anything
+        found.unpacked += min(limit, MAX_COLLECTED) if isinstance(error, _TooLarge) else 0
+        found.left_out.append(f"{name!r} cannot be read ({_why(error)})")
+
+
+def _look_into(found: Contents, data: bytes, name: str, depth: int) -> None:
+    """Look at the members of an archive. Its table of contents is not read before it is known to be short."""
+    if data.count(_ENTRY) > MAX_FILES - found.files:
+        raise _TooMuch(f"{name!r} has more than {MAX_FILES} files")
+    with zipfile.ZipFile(io.BytesIO(data)) as archive:
+        for info in archive.infolist():
+            if path := _path(info):
+                _look(found, File(path, _member(archive, info)), f"{name}/{path}", depth + 1)
+
+
+def _why(error: Exception) -> str:
+    return (getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__)[:150]

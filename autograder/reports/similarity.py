@@ -1,0 +1,152 @@
+"""`python -m autograder similar ASSIGNMENT`: answers to one exercise that are alike, compared on this machine.
+
+Each answer is read as a sequence of tokens: without comments, docstrings and layout, and with one word for every name
+that it binds itself. Runs of tokens are what is compared. Those that are expected to be alike are taken off first: what
+the stub and the reference solution have, and what many of the class have. Of what is left, the share that the shorter
+answer has in common with the other is shown. Short answers are not compared: there are few ways to write them.
+"""
+
+from __future__ import annotations
+
+import collections
+import itertools
+import re
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from autograder.course.folder import course_folder
+from autograder.errors import CourseError
+from autograder.grading import submission
+from autograder.grading.submission import Refused
+from autograder.reports.model import printable
+from autograder.sandbox.limits import MAX_ANSWER
+
+RUN = 5  # tokens that are compared together
+LEAST = 20  # runs that must be left of an answer, so that it says something
+ALIKE = 0.6  # the share from which a pair is shown
+SHOWN = 20  # pairs of an exercise, the most alike first
+MANY = 5  # answers that may have a run in common, or a quarter of the class, before it is one that many have
+
+DISCLAIMER = (
+    "Similarity proves nothing. There are few good ways to write some functions, and students may have learned one\n"
+    "from the same page. Look at both answers, and ask, before you conclude anything."
+)
+_DROPPED = re.compile(r'"""[\s\S]*?"""|\'\'\'[\s\S]*?\'\'\'|#[^\n]*')
+_TOKEN = re.compile(r"[^\W\d]\w*|\d[\w.]*|\"[^\"\n]*\"|'[^'\n]*'|[^\s\w]")
+_NAME = r"[^\W\d]\w*"
+_BOUND = re.compile(rf"^[ \t]*({_NAME}(?:[ \t]*,[ \t]*{_NAME})*)[ \t]*[-+*/@]?=(?!=)|\b(?:for|as) +({_NAME})", re.M)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two answers that are alike. share: of the runs of the one that has fewer"""
+
+    students: tuple[str, str]
+    share: float
+    common: int
+    answers: tuple[str, str]
+
+
+def run(assignment: str, course: Path | None, answers: bool) -> None:
+    """Print the pairs of each exercise. Raises CourseError where nothing is graded yet."""
+    lines = list(_lines(assignment, course_folder(course), answers))
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print("\n".join(lines).encode(encoding, "replace").decode(encoding))
+
+
+def _lines(assignment: str, course: Path, show: bool) -> Iterator[str]:
+    given, handed_in = read(assignment, course)
+    yield DISCLAIMER
+    short = []
+    for (notebook, cell), answers in handed_in.items():
+        pairs, compared = alike(answers, given.get((notebook, cell), ""))
+        if compared < 2:
+            short.append(cell)
+            continue
+        yield ""
+        more = f"; the first {SHOWN}" if len(pairs) > SHOWN else ""
+        yield f"{cell}: {compared} of {len(answers)} answers compared, pairs alike: {len(pairs)}{more}"
+        for pair in pairs[:SHOWN]:
+            one, other = map(printable, pair.students)
+            yield f"  {pair.share:4.0%}  {one} and {other}: {pair.common} runs of {RUN} tokens in common"
+            if show:
+                for student, answer in zip((one, other), pair.answers):
+                    yield f"        -- {student}"
+                    yield from (f"        {printable_code(line)}" for line in answer.splitlines())
+    if short:
+        yield ""
+        yield f"Not compared, as too little is left once what is expected to be alike is taken off: {', '.join(short)}"
+
+
+def printable_code(line: str) -> str:
+    """A line of code, with its indent, that moves no cursor."""
+    line = line.expandtabs(4)
+    return line[: len(line) - len(line.lstrip())] + printable(line)
+
+
+def read(assignment: str, course: Path) -> tuple[dict, dict]:
+    """What was given, and what was answered: sources by notebook and cell, and of answers also by student.
+
+    Answers are those of the autograded notebooks, where each stands in its own cell.
+    """
+    given, handed_in = {}, {}
+    for folder in ("release", "source"):
+        for path in sorted((course / folder / assignment).glob("*.ipynb")):
+            for name, source in _cells(path):
+                given[path.stem, name] = f"{given.get((path.stem, name), '')}\n{source}"
+    for path in sorted(course.glob(f"autograded/*/{assignment}/*.ipynb")):
+        student = path.parent.parent.name
+        for name, source in _cells(path):
+            handed_in.setdefault((path.stem, name), {})[student] = source
+    if not handed_in:
+        raise CourseError(f"nothing of {printable(assignment)} is graded yet in {course}")
+    solved = {key: answers for key, answers in handed_in.items() if _is_answered(answers, given.get(key, ""))}
+    return given, solved
+
+
+def _is_answered(answers: dict[str, str], given: str) -> bool:
+    """Whether this is a cell that students write, and not one that was handed out."""
+    return any(answer.strip() not in given for answer in answers.values())
+
+
+def _cells(path: Path) -> list[tuple[str, str]]:
+    try:
+        cells = submission.submitted_cells(submission.read_bytes(path))
+    except Refused:
+        return []
+    return [(cell.name, cell.source) for cell in cells if cell.name]
+
+
+def alike(answers: dict[str, str], given: str) -> tuple[list[Pair], int]:
+    """Pairs of answers that are alike, the most alike first, and how many answers could be compared.
+
+    answers: sources by student; given: the stub and the reference solution
+    """
+    expected = runs(given)
+    found = {student: runs(source) - expected for student, source in answers.items() if len(source) <= MAX_ANSWER}
+    having = collections.Counter(itertools.chain.from_iterable(found.values()))
+    many = max(MANY, len(found) // 4)
+    found = {student: {one for one in own if having[one] <= many} for student, own in found.items()}
+    found = {student: own for student, own in found.items() if len(own) >= LEAST}
+    students_of = collections.defaultdict(list)
+    for student, own in found.items():
+        for one in own:
+            students_of[one].append(student)
+    common = collections.Counter(
+        pair for students in students_of.values() for pair in itertools.combinations(students, 2)
+    )
+    pairs = [
+        Pair(pair, count / min(len(found[student]) for student in pair), count, tuple(answers[one] for one in pair))
+        for pair, count in common.items()
+    ]
+    return sorted((p for p in pairs if p.share >= ALIKE), key=lambda p: (-p.share, p.students)), len(found)
+
+
+def runs(source: str) -> set[tuple[str, ...]]:
+    """The runs of tokens of a text, whatever its own names are called. Takes time in proportion to the text."""
+    bare = _DROPPED.sub("", source[: 4 * MAX_ANSWER])
+    own = {name.strip() for names in _BOUND.findall(bare) for group in names for name in group.split(",")}
+    tokens = ["name" if token in own else token for token in _TOKEN.findall(bare)]
+    return {tuple(tokens[place : place + RUN]) for place in range(len(tokens) - RUN + 1)}

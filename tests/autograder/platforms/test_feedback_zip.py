@@ -1,0 +1,83 @@
+"""Pages go back under the names by which Canvas and Moodle know whose they are."""
+
+import re
+import zipfile
+
+import pytest
+
+from autograder.__main__ import main
+from autograder.platforms import collect
+from tests.autograder.platforms.handed_in import course as new_course
+from tests.autograder.platforms.handed_in import notebook, zipped
+
+CANVAS = ["lovelaceada_12345_67801_softmax (1).ipynb", "petrovboris_LATE_12346_67802_work.zip"]
+MOODLE = ["Ada Lovelace_201_assignsubmission_file_/softmax.ipynb", "Wei Li_202_assignsubmission_file_softmax.ipynb"]
+
+
+def canvas_reads(name: str) -> list[str]:
+    """The ids of user and attachment, as Canvas's `infer_comment_context_from_filename` finds them."""
+    return [part for part in name.split("_") if re.fullmatch(r"\d+", part)][:2]
+
+
+def moodle_reads(name: str) -> tuple[str, str, str]:
+    """Participant, plugin and file name, as Moodle's `is_valid_filename_for_import` finds them."""
+    parts = name.split("/")
+    info = parts.pop(0).split("_", 4)
+    rest = info[4] if len(info) > 4 else ""
+    return info[1], f"{info[2]}_{info[3]}", "/".join([rest, *parts]).lstrip("/")
+
+
+def graded(tmp_path, members):
+    """A course that collected these members, with a page of feedback for each student."""
+    course = new_course(tmp_path / "course")
+    content = {False: notebook(), True: zipped(("a/softmax.ipynb", notebook()))}
+    (tmp_path / "class.zip").write_bytes(zipped(*((name, content[name.endswith(".zip")]) for name in members)))
+    for row in collect.collect("softmax", [tmp_path / "class.zip"], course):
+        place = course / "feedback" / row.student / "softmax"
+        place.mkdir(parents=True)
+        (place / "softmax.html").write_text(row.student)
+    return course
+
+
+@pytest.mark.parametrize(
+    "platform, members, reads, wanted",
+    [
+        (
+            "canvas",
+            CANVAS,
+            canvas_reads,
+            {"lovelaceada": ["12345", "67801"], "petrovboris": ["12346", "67802"]},
+        ),
+        (
+            "moodle",
+            MOODLE,
+            moodle_reads,
+            {
+                "Ada Lovelace": ("201", "assignsubmission_file", "softmax.html"),
+                "Wei Li": ("202", "assignsubmission_file", "softmax.html"),
+            },
+        ),
+    ],
+)
+def test_the_platform_finds_the_student_of_each_page(tmp_path, platform, members, reads, wanted):
+    course = graded(tmp_path, members)
+    to = tmp_path / "feedback.zip"
+    assert main(["feedback-zip", platform, "softmax", "--course", str(course), "--to", str(to)]) == 0
+    with zipfile.ZipFile(to) as archive:
+        assert {archive.read(name).decode(): reads(name) for name in archive.namelist()} == wanted
+        assert all(name.endswith("softmax.html") for name in archive.namelist())
+
+
+def test_who_was_not_collected_from_there_or_has_no_page_is_named(tmp_path, capsys):
+    course = graded(tmp_path, CANVAS)
+    (course / "feedback" / "lovelaceada" / "softmax" / "softmax.html").unlink()
+    place = course / "feedback" / "zoe" / "softmax"
+    place.mkdir(parents=True)
+    (place / "softmax.html").write_text("zoe")
+    arguments = ["softmax", "--course", str(course), "--to", str(tmp_path / "feedback.zip")]
+    assert main(["feedback-zip", "canvas", *arguments]) == 1
+    said = capsys.readouterr()
+    assert "zoe: was not collected from canvas" in said.err and "lovelaceada: has no page" in said.err
+    assert said.out.endswith("feedback.zip: 1 page\n")
+    assert main(["feedback-zip", "moodle", *arguments]) == 2
+    assert "there is no page of softmax for moodle" in capsys.readouterr().err
