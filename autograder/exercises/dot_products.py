@@ -66,7 +66,7 @@ def lengths_differ(rng):
 )
 def dot_is_pure(rng):
     a, b = disagreeing(rng, 4)
-    yield dict(a=a.tolist(), b=b.tolist())
+    yield dict(a=(10 * a).tolist(), b=(10 * b).tolist())  # a product that is not 0 as a whole number either
 
 
 @dot.misconception(

@@ -462,9 +462,9 @@ def test_what_fails_where_an_argument_is_left_out_is_told_so():
         return shares(x, axis + 0)
 
     exercise = Exercise(shares, section="S")
-    exercise.property("with", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3)), axis=0) for _ in range(2)])
-    exercise.property("without", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3))) for _ in range(2)])
-    assert report(needs_it, exercise.material()).findings[1].fact == "It goes wrong just where `axis` is left out."
+    exercise.property("with", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3)), axis=0) for _ in range(3)])
+    exercise.property("without", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3))) for _ in range(3)])
+    assert report(needs_it, exercise.material()).findings[1].fact == "It goes wrong just where `axis` is not given."
 
 
 def test_a_library_without_such_an_operation_is_not_taken_for_a_stub():
