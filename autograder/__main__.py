@@ -148,10 +148,15 @@ def _assemble(options) -> None:
 
 
 def _release(options) -> None:
-    from autograder.course import catalog, release
-    from autograder.course.folder import course_folder
+    from autograder.course import assemble, catalog, release
+    from autograder.course.folder import course_folder, gradebook_exists
+    from autograder.gradebook import released, scores
     from autograder.grading import hidden_tests
 
+    if gradebook_exists(course_folder()):
+        with scores.opened(None) as gradebook:
+            for stem in catalog.chapters():
+                released.ensure_same_cells(gradebook, stem, stem, assemble.source_notebook(stem).cells)
     print(release.bundle(options.dist))
     # Before the first submission waits for them.
     hidden_tests.make(course_folder(), catalog.chapters())

@@ -30,6 +30,7 @@ from autograder.batch import run as grade
 from autograder.course import catalog, release
 from autograder.course.folder import ROOT
 from autograder.demo import sample_class
+from autograder.gradebook import released
 from autograder.gradebook.writer import Writer
 from autograder.sandbox import bubblewrap, fork_client
 from tests.autograder import processes
@@ -226,8 +227,9 @@ def one_from_warm(course: Path) -> list[float]:
 def writer_rates(url: str, course: Path, sizes=(100, 1000, 10_000)) -> list[tuple[int, float, float]]:
     """(students, results per second of the last hundred or thousand, and of all) as one gradebook grows."""
     stem, plan = STEMS[:2][-1], {}
-    with Writer(f"sqlite:///{course / 'gradebook.db'}", "attention") as writer:
-        official = writer.official(stem)
+    with Gradebook(f"sqlite:///{course / 'gradebook.db'}", "attention") as gradebook:
+        plans = released.plans(gradebook, stem, course / "release" / stem)
+    official = {name: [cell for cell in found.released if cell.name] for name, found in plans.items()}
     for name, cells in official.items():
         plan[name] = {
             "missing": False,

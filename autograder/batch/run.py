@@ -39,6 +39,8 @@ def grade(options: argparse.Namespace) -> int:
         while True:
             for grader, submissions in zip(graders, todo):
                 name, grader.pool = grader.coursedir.assignment_id, pool
+                for count in grader.outdated.values():
+                    print(f"{name}: {count} graded under an older release, and again now", file=sys.stderr)
                 if submissions:
                     status = max(status, _grade(name, grader, submissions))
                 elif not options.watch:

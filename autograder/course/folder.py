@@ -30,16 +30,18 @@ def gradebook_url(course: Path) -> str:
     return os.environ.get(GRADEBOOK_URL) or f"sqlite:///{course / 'gradebook.db'}"
 
 
-def existing_gradebook(course: Path) -> str:
-    """The address of a gradebook to read. Raises CourseError where a file is meant and none is there.
-
-    To open a SQLite file that does not exist would create it.
-    """
+def gradebook_exists(course: Path) -> bool:
+    """Whether a course has a gradebook, as far as files tell: to open a SQLite file that is not there would make it."""
     from sqlalchemy.engine import make_url  # slow to import, and most callers ask for folders
 
+    address = make_url(gradebook_url(course))
+    return address.get_backend_name() != "sqlite" or Path(address.database or "").is_file()
+
+
+def existing_gradebook(course: Path) -> str:
+    """The address of a gradebook to read. Raises CourseError where a file is meant and none is there."""
     url = gradebook_url(course)
-    address = make_url(url)
-    if address.get_backend_name() == "sqlite" and not Path(address.database or "").is_file():
+    if not gradebook_exists(course):
         if os.environ.get(GRADEBOOK_URL):
             raise CourseError(f"no gradebook at {url}, which GRADEBOOK_URL names")
         raise CourseError(f"no gradebook in {course}: release an assignment first, or name the course with --course")

@@ -678,7 +678,11 @@ def _made_by(place, name):
 
 for _place, (_what, _own) in enumerate((("Queries", "W_q"), ("Keys", "W_k"), ("Values", "W_v"))):
     for _name in ("W_q", "W_k", "W_v", "W_o", None):
-        if _name != _own and (_place, _name) not in {(1, "W_q"), (2, "W_k"), (2, None)}:  # these have words of their own
+        if _name != _own and (_place, _name) not in {
+            (1, "W_q"),
+            (2, "W_k"),
+            (2, None),
+        }:  # named apart
             MultiHeadAttention.misconception(
                 f"{_what} are made by {_name}. They come from {_own}."
                 if _name

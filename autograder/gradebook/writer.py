@@ -23,8 +23,6 @@ from nbgrader.api import (
     SubmittedNotebook,
 )
 
-from autograder.grading.submission import ReleasedCell
-
 # nbgrader looks grades and comments up by their notebook, and its tables have no index for it: each look would read
 # the whole table. An index changes no row, and nbgrader's own pages become quicker by it, too.
 INDEXES = [
@@ -57,16 +55,6 @@ class Writer:
 
     def __exit__(self, *exc):
         self._gradebook.close()
-
-    def official(self, assignment: str) -> dict[str, list[ReleasedCell]]:
-        """The record of an assignment's cells, by notebook. Raises MissingEntry."""
-        try:
-            return {
-                notebook.name: _official_cells(notebook)
-                for notebook in self._gradebook.find_assignment(assignment).notebooks
-            }
-        finally:
-            self._forget()
 
     def due_dates(self) -> dict[str, datetime.datetime]:
         """Until when notebooks can be handed in, by name, in UTC without a time zone: with the longest extension that a
@@ -209,26 +197,3 @@ def _make_indexes(engine) -> None:
             engine.begin() as connection,
         ):
             connection.execute(sqlalchemy.text(index))
-
-
-def _official_cells(notebook) -> list[ReleasedCell]:
-    """The gradebook's record of a notebook's cells."""
-    grades, solutions, tasks = (
-        {cell.name: cell for cell in cells}
-        for cells in (notebook.grade_cells, notebook.solution_cells, notebook.task_cells)
-    )
-    points = {name: cell.max_score for name, cell in {**grades, **tasks}.items()}
-    return [
-        ReleasedCell(
-            cell.name,
-            cell.cell_type,
-            cell.source or "",
-            bool(cell.locked),
-            cell.name in solutions,
-            cell.name in grades,
-            cell.name in tasks,
-            points.get(cell.name),
-            cell.checksum,
-        )
-        for cell in notebook.source_cells
-    ]

@@ -1,6 +1,6 @@
 """Grade one submission: bytes in, bytes out, in this process or on another machine, without a gradebook.
 
-What was handed in is read as text, put together anew from the gradebook's record, run in the jail and judged from
+What was handed in is read as text, put together anew from the release, run in the jail and judged from
 outside. What comes out is what a grader enters: scores and comments by cell, the notebook to show, and a record of
 everything.
 """
@@ -37,20 +37,26 @@ from autograder.grading import (
     serialization,
 )
 from autograder.grading.execution import Cell, Evaluated, evaluate
+from autograder.grading.reassembly import Reassembled, ReleasedCell, fit, reassemble
 from autograder.grading.results import MIMETYPE, RESULTS, Flag, as_record
-from autograder.grading.submission import Refused, ReleasedCell, reassemble, submitted_cells
+from autograder.grading.submission import Refused, SubmittedCell, submitted_cells
 from autograder.sandbox import bubblewrap
 from autograder.sandbox.limits import MAX_SEARCHED, Limits, Times
 
 NOT_RUN = "Not run while grading: no answer depends on this cell.\n"
+NOT_COUNTED = "Not run while grading: this is a second copy of an answer.\n"
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One notebook of an assignment, as the instructor has it. plain: sources of cells that nbgrader does not know"""
+    """One notebook of an assignment as it was released: all its cells, in their order."""
 
     released: list[ReleasedCell]
-    plain: frozenset[str]
+
+    @functools.cached_property
+    def plain(self) -> frozenset[str]:
+        """The texts of cells that nbgrader does not know."""
+        return frozenset(cell.text for cell in self.released if cell.name is None)
 
 
 @dataclass(frozen=True)
@@ -66,29 +72,41 @@ class Settings:
 
 
 def pack_assignment(
-    plans: dict[str, Plan], settings: Settings, given: dict[str, bytes], hidden: dict[str, bytes]
+    plans: dict[str, Plan],
+    settings: Settings,
+    given: dict[str, bytes],
+    hidden: dict[str, bytes],
+    fingerprint: str | None = None,
 ) -> bytes:
     """What all submissions of an assignment have in common.
 
     given: the instructor's files beside the notebooks that code may read
     hidden: what answers are judged by, by exercise, as `hidden_tests.packed` gives it
+    fingerprint: of the release, to be kept with each result
     """
-    notebooks = {name: {**asdict(plan), "plain": sorted(plan.plain)} for name, plan in plans.items()}
+    notebooks = {name: asdict(plan) for name, plan in plans.items()}
     files = {f"given/{name}": data for name, data in given.items()}
     files |= {f"hidden/{name}": data for name, data in hidden.items()}
-    return serialization.wrap({"settings": asdict(settings), "notebooks": notebooks}, files)
+    record = {"settings": asdict(settings), "notebooks": notebooks, "fingerprint": fingerprint}
+    return serialization.wrap(record, files)
 
 
 def pack_submission(
-    assignment: str, student: str, notes: list[str], refused: dict[str, str], notebooks: dict[str, bytes]
+    assignment: str,
+    student: str,
+    notes: list[str],
+    refused: dict[str, str],
+    notebooks: dict[str, bytes],
+    digest: str | None = None,
 ) -> bytes:
     """What was handed in.
 
-    notes: what a human should know of the folder; refused: name of a notebook -> why it could not be read
+    notes: what a human should know of the folder
+    notebooks: all that are in it, by file name without .ipynb; refused: why others could not be read, by such a name
+    digest: of what is in the folder, to be kept with the result
     """
-    return serialization.wrap(
-        {"assignment": assignment, "student": student, "notes": notes, "refused": refused}, notebooks
-    )
+    record = {"assignment": assignment, "student": student, "notes": notes, "refused": refused, "digest": digest}
+    return serialization.wrap(record, notebooks)
 
 
 def grade(
@@ -101,20 +119,83 @@ def grade(
     """
     common = _assignment(assignment)
     handed_in, notebooks = serialization.unwrap(submission)
+    found = _Found(common.plans, notebooks, handed_in["refused"])
+    notes = handed_in["notes"] + found.notes
     entries, record, files = {}, {}, {}
     for name, plan in common.plans.items():
         graded = NotebookGrade(name, plan)
-        if name in handed_in["refused"]:
-            graded.refuse(handed_in["refused"][name])
-        elif name in notebooks:
-            graded.grade(notebooks[name], common, many=many, confine=confine)
+        if name in found.refused:
+            graded.refuse(found.refused[name])
+        elif name in found.cells:
+            graded.grade(found.cells[name], common, name in found.doubtful, many=many, confine=confine)
         entries[name], record[name] = graded.entries(), graded.record()
         if not graded.missing:
             flags = [str(flag) for flag in graded.evaluated.flags]
-            graders_note.tell_grader(graded.notebook, handed_in["notes"] + graded.notes + flags)
+            graders_note.tell_grader(graded.notebook, notes + graded.notes + flags)
             files[f"{name}.ipynb"] = _written(graded.notebook, name, handed_in, common.settings)
-    files[RESULTS] = json.dumps({"notes": handed_in["notes"], "notebooks": record}, indent=1).encode("ascii")
+    of = {"submission": handed_in["digest"], "release": common.fingerprint}
+    files[RESULTS] = json.dumps({"graded": of, "notes": notes, "notebooks": record}, indent=1).encode("ascii")
     return serialization.wrap({"notebooks": entries}, files)
+
+
+class _Found:
+    """Which file is which notebook of the assignment: the one of its name, else the one that has its cells.
+
+    cells, refused: by the assignment's names; doubtful: names for which several files would do
+    """
+
+    def __init__(self, plans: dict[str, Plan], files: dict[str, bytes], refused: dict[str, str]):
+        self.cells: dict[str, list[SubmittedCell]] = {}
+        self.refused: dict[str, str] = {}
+        self.doubtful: set[str] = set()
+        self.notes: list[str] = []
+        read, refused = {}, dict(refused)
+        for file, data in files.items():
+            try:
+                read[file] = submitted_cells(data)
+            except Refused as error:
+                refused[file] = str(error)
+        own = {name: fit(read[name], plan.released) for name, plan in plans.items() if name in read}
+        own = {name: worked for name, (recognised, worked) in own.items() if recognised}
+        others = {file: found for file, found in read.items() if file not in own}
+        for name, plan in plans.items():
+            file = name if own.get(name) else self._other_file(name, plan, others, least=int(name in own))
+            file = name if file is None and name in own else file
+            if file is not None:
+                self.cells[name] = read[file]
+                others.pop(file, None)
+            elif name in refused:
+                self.refused[name] = refused[name]
+            elif name in read:
+                self.refused[name] = f"{name}.ipynb has none of the cells that were handed out under this name"
+        if not self.cells and not self.refused:
+            there = ", ".join(f"{file}.ipynb" for file in sorted([*files, *refused])[:5])
+            for name in plans:
+                nothing = f"of what was handed in ({there[:200]}) nothing is {name}.ipynb, or has its cells"
+                self.refused[name] = nothing if there else "no notebook was handed in"
+        self.notes += [
+            f"the notebook '{file[:100]}.ipynb' was not graded" for file in sorted(others.keys() - plans.keys())
+        ]
+        self.notes += [
+            f"the notebook '{file[:100]}.ipynb' could not be read: {refused[file]}"
+            for file in sorted(refused.keys() - plans.keys())
+        ]
+
+    def _other_file(self, name: str, plan: Plan, files: dict[str, list[SubmittedCell]], least: int) -> str | None:
+        """The file under another name that has this notebook's cells, and of several the one with most answers.
+
+        least: answers that it must have
+        """
+        fits = {file: fit(found, plan.released, named=False) for file, found in files.items()}
+        fits = {file: worked for file, (recognised, worked) in fits.items() if recognised and worked >= least}
+        if not fits:
+            return None
+        if len(fits) > 1:
+            self.doubtful.add(name)
+        file = max(sorted(fits), key=lambda file: fits[file])
+        which = f"one of {len(fits)} that have" if len(fits) > 1 else "which has"
+        self.notes.append(f"{name}.ipynb was handed in as '{file[:100]}.ipynb', {which} its cells")
+        return file
 
 
 class _Assignment:
@@ -125,8 +206,9 @@ class _Assignment:
         given = record["settings"]
         times, limits = Times(**given.pop("times")), Limits(**given.pop("limits"))
         self.settings = Settings(times=times, limits=limits, **given)
+        self.fingerprint = record["fingerprint"]
         self.plans = {
-            name: Plan([ReleasedCell(**cell) for cell in plan["released"]], frozenset(plan["plain"]))
+            name: Plan([ReleasedCell(**cell) for cell in plan["released"]])
             for name, plan in record["notebooks"].items()
         }
         self._folder = tempfile.TemporaryDirectory(prefix="given-", ignore_cleanup_errors=True)
@@ -165,6 +247,7 @@ class NotebookGrade:
     def __init__(self, name: str, plan: Plan):
         self.name, self.plan = name, plan
         self.notebook: nbformat.NotebookNode | None = None
+        self.reassembled: Reassembled | None = None
         self.evaluated = Evaluated()
         self.refused: str | None = None
         self.notes: list[str] = []
@@ -178,20 +261,21 @@ class NotebookGrade:
     def refuse(self, why: str) -> None:
         """It could not be read: everything is worth nothing, and the notebook is shown as it was given out."""
         self.refused = why
-        self.notebook = reassemble([], self.plan.released).notebook
+        self.reassembled = reassemble([], self.plan.released)
+        self.notebook = self.reassembled.notebook
         self.notes.append(f"the notebook could not be read: {why}")
 
-    def grade(self, data: bytes, common: _Assignment, **how) -> None:
-        """Run what was handed in, judge its answers, and make the notebook that is shown. how: see `evaluate`"""
+    def grade(self, submitted: list[SubmittedCell], common: _Assignment, doubtful: bool, **how) -> None:
+        """Run what was handed in, judge its answers, and make the notebook that is shown.
+
+        doubtful: whether it is in doubt that this is the notebook which should be graded; how: see `evaluate`
+        """
         exercises = catalog.exercises_of(self.name) if self.name in catalog.chapters() else {}
         settings = common.settings
-        try:
-            submitted = submitted_cells(data)
-        except Refused as error:
-            self.refuse(str(error))
-            return
-        reassembled = reassemble(submitted, self.plan.released, self.plan.plain, settings.extra_cells)
-        self.notebook, self.notes = reassembled.notebook, reassembled.notes
+        self.reassembled = reassemble(submitted, self.plan.released, settings.extra_cells)
+        self.notebook, self.notes = self.reassembled.notebook, self.reassembled.notes
+        if doubtful:
+            self.reassembled.doubtful |= {cell.name for cell in self.plan.released if cell.grade}
         begin = time.monotonic()
         cells = self._code_cells(exercises)
         if not settings.run_all:
@@ -230,7 +314,7 @@ class NotebookGrade:
     def _code_cells(self, exercises: dict) -> list[Cell]:
         cells = []
         for place, cell in enumerate(self.notebook.cells):
-            if cell.cell_type == "code":
+            if cell.cell_type == "code" and place not in self.reassembled.idle:
                 mark = nbgrader_of(cell)
                 name = exercise_of(mark.get("grade_id", ""))
                 checks = mark.get("grade") and not mark.get("solution") and name in exercises
@@ -263,8 +347,9 @@ class NotebookGrade:
             cell.execution_count = count
             if report is not None:
                 cell.outputs = report_outputs(report, count)
-            elif place in self.skipped:
-                cell.outputs = [new_output("stream", name="stdout", text=NOT_RUN)]
+            elif place in self.skipped or place in self.reassembled.idle:
+                why = NOT_RUN if place in self.skipped else NOT_COUNTED
+                cell.outputs = [new_output("stream", name="stdout", text=why)]
             else:
                 cell.outputs = sanitize.outputs(self.evaluated.outputs.get(place, []), count, budget)
 
@@ -316,6 +401,8 @@ class NotebookGrade:
         return score if score is None or math.isfinite(score) and 0 <= score <= most else 0.0
 
     def _is_doubtful(self, cell: ReleasedCell) -> bool:
+        if self.refused or self.reassembled and cell.name in self.reassembled.doubtful:
+            return True
         exercise = exercise_of(cell.name)
         return any(flag.exercise == exercise and flag.doubts_score for flag in self.evaluated.flags)
 
@@ -331,7 +418,8 @@ class NotebookGrade:
         report = self.evaluated.reports.get(name)
         if report is not None and report.reason and not report.not_done:
             return sanitize.plain(report.reason)
-        return None
+        told = self.reassembled.told.get(name)
+        return sanitize.plain(told) if told else None
 
 
 def _is_as_released(cell) -> bool:

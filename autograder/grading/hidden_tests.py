@@ -26,11 +26,9 @@ FOLDER = ".hidden_tests"
 def packed(course: Path, exercise: Exercise) -> bytes:
     """What answers to an exercise are judged by in this course, packed for `unpacked`; made where it is not there.
 
-    A file is known by the seed and by a hash of all code it is made from, so none is ever out of date.
+    A file is known by its stamp, so none is ever out of date.
     """
-    code = check_data.fingerprint(catalog.chapter_of(exercise.name))
-    key = hashlib.sha256(f"{course_seed(course)} {code}".encode()).hexdigest()[:20]
-    place = course / FOLDER / f"{exercise.name}-{key}.gz"
+    place = course / FOLDER / f"{exercise.name}-{stamp(course, catalog.chapter_of(exercise.name))}.gz"
     with contextlib.suppress(OSError):
         return place.read_bytes()
     data = codec.pack(compact(exercise.material(course_seed(course))))
@@ -54,6 +52,11 @@ def make(course: Path, stems: Iterable[str]) -> None:
 def _of_chapter(course: Path, stem: str) -> None:
     for exercise in catalog.exercises_of(stem).values():
         packed(course, exercise)
+
+
+def stamp(course: Path, stem: str) -> str:
+    """What a chapter's hidden tests are known by: the seed, and a hash of all code that they are made from."""
+    return hashlib.sha256(f"{course_seed(course)} {check_data.fingerprint(stem)}".encode()).hexdigest()[:20]
 
 
 def unpacked(data: bytes) -> dict:

@@ -2,12 +2,42 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
+from pathlib import Path
+from typing import NamedTuple
 
 from attnlab.judge import Report
+from autograder.grading.submission import Refused, read_bytes
 
 RESULTS = "results.json"  # beside the autograded notebooks: what gradebook and notebook do not hold, for graders alone
 MIMETYPE = "application/vnd.attnlab.result+json"
+
+
+MAX_RESULTS = 16 << 20  # bytes of one
+
+
+class Graded(NamedTuple):
+    """What a grade is of: the digest of the submission and the fingerprint of the release; None where it is unknown."""
+
+    submission: str | None = None
+    release: str | None = None
+
+
+def graded_in(folder: Path) -> Graded:
+    """What the grade in this folder is of."""
+    try:
+        return as_graded(json.loads(read_bytes(folder / RESULTS, MAX_RESULTS)))
+    except (Refused, ValueError, RecursionError):
+        return Graded()
+
+
+def as_graded(record) -> Graded:
+    """What the record of a grade says that it is of."""
+    found = record.get("graded") if isinstance(record, dict) else None
+    if not isinstance(found, dict):
+        return Graded()
+    return Graded(*(value if isinstance(value := found.get(name), str) else None for name in Graded._fields))
 
 
 @dataclass(frozen=True)

@@ -1,23 +1,29 @@
-"""From what was handed in, only what a student may decide: the sources of solution cells, and of added cells.
+"""Read what was handed in: files as bytes with caps, and of a notebook only its cells' texts, names and ids.
 
-Everything else comes from the gradebook's record: which cells there are, in which order, of which type, for how many
-points, with which text. What was handed in is read as bytes, with caps, and never trusted with more than text.
+Nothing is trusted with more than text. Outputs, which are most of a large file, are cut out before anything is built.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import re
 import stat
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
-import numpy as np
-
-from autograder.course import cells
-from autograder.sandbox.limits import MAX_CELLS, MAX_NESTING, MAX_NOTEBOOK, MAX_PARTS, MAX_SOURCE
+from autograder.sandbox.limits import (
+    MAX_CELLS,
+    MAX_FILE,
+    MAX_FILES,
+    MAX_FOLDER,
+    MAX_NESTING,
+    MAX_NOTEBOOK,
+    MAX_PARTS,
+    MAX_SOURCE,
+    MAX_TOKENS,
+)
 
 
 class Refused(Exception):
@@ -25,38 +31,16 @@ class Refused(Exception):
 
 
 @dataclass(frozen=True)
-class ReleasedCell:
-    """One nbgrader cell as the gradebook has it."""
-
-    name: str
-    cell_type: str
-    source: str
-    locked: bool
-    solution: bool
-    grade: bool
-    task: bool
-    points: float | None
-    checksum: str
-
-
-@dataclass(frozen=True)
 class SubmittedCell:
-    """One cell as it was handed in: a name it may claim, its kind, and its text."""
+    """One cell as it was handed in: a name it may claim, its kind, its text with "\\n" for each new line, its id."""
 
     name: str | None
     kind: str
     source: str
+    id: str | None = None
 
 
-@dataclass
-class Reassembled:
-    """The notebook to be graded, and what a human may want to know about how it was handed in."""
-
-    notebook: nbformat.NotebookNode
-    notes: list[str] = field(default_factory=list)
-
-
-def read_bytes(path: Path, limit: int = MAX_NOTEBOOK) -> bytes:
+def read_bytes(path: Path, limit: int = MAX_FILE) -> bytes:
     """The bytes of a regular file, and of nothing else. Raises Refused."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -76,10 +60,55 @@ def read_bytes(path: Path, limit: int = MAX_NOTEBOOK) -> bytes:
     return data
 
 
+@dataclass(frozen=True)
+class Folder:
+    """The notebooks in a submission's folder, by file name without .ipynb, and why others of them cannot be read.
+
+    digest: a hash of the notebooks and the time stamp. By it a submission is known to be the one that was graded
+    """
+
+    notebooks: dict[str, bytes]
+    refused: dict[str, str]
+    digest: str
+
+
+def read_folder(folder: Path) -> Folder:
+    """Read what was handed in; nothing, where the folder is none."""
+    notebooks, refused, left = {}, {}, MAX_FOLDER
+    for path in notebook_files(folder):
+        name = path.name.removesuffix(".ipynb")
+        try:
+            if len(notebooks) + len(refused) >= MAX_FILES or left <= 0:
+                raise Refused("too much was handed in beside it")
+            notebooks[name] = read_bytes(path)
+            left -= len(notebooks[name])
+        except Refused as error:
+            refused[name] = str(error)
+    known = hashlib.sha256(_stamp(folder))
+    for name, data in sorted({**notebooks, **{name: why.encode() for name, why in refused.items()}}.items()):
+        known.update(json.dumps([name, hashlib.sha256(data).hexdigest()]).encode("ascii"))
+    return Folder(notebooks, refused, known.hexdigest())
+
+
+def notebook_files(folder: Path) -> list[Path]:
+    """What has a notebook's name in a submission's folder, links and all, in the order of names."""
+    if folder.is_symlink() or not folder.is_dir():
+        return []
+    return [folder / name for name in sorted(os.listdir(folder)) if name.lower().endswith(".ipynb")]
+
+
+def _stamp(folder: Path) -> bytes:
+    try:
+        return read_bytes(folder / "timestamp.txt", 1000).strip()
+    except Refused:
+        return b""
+
+
 def submitted_cells(data: bytes) -> list[SubmittedCell]:
     """The cells of a notebook file. Raises Refused."""
-    if problem := _too_much(data):
-        raise Refused(problem)
+    data = _without_outputs(data)
+    if len(data) > MAX_NOTEBOOK or sum(map(data.count, (b",", b"[", b"{"))) > MAX_PARTS:
+        raise Refused("the notebook holds too much, even without its outputs. Hand it in with your answers alone")
     try:
         notebook = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -99,20 +128,36 @@ def submitted_cells(data: bytes) -> list[SubmittedCell]:
     return [_submitted_cell(cell) for cell in listed if isinstance(cell, dict)]
 
 
-def _too_much(data: bytes) -> str | None:
-    """Why building what these bytes describe would take too much, judged by brackets and commas alone, or None."""
-    bare = np.frombuffer(_STRING.sub(b"", data), dtype=np.uint8)
-    opening = (bare == ord("[")) | (bare == ord("{"))
-    closing = (bare == ord("]")) | (bare == ord("}"))
-    depth = np.cumsum(opening.astype(np.int8) - closing.astype(np.int8), dtype=np.int64)
-    if depth.size and depth.max() > MAX_NESTING:
-        return "the notebook is nested too deeply to be one"
-    if np.count_nonzero(opening) + np.count_nonzero(bare == ord(",")) > MAX_PARTS:
-        return "the notebook has too many parts. Clear its outputs, and hand it in again"
-    return None
+# A string, whole or cut off at the end of the file, or a bracket. Nothing is tried twice: time is linear.
+_TOKEN = re.compile(rb'"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\\?\Z)|[\[\]{}]', re.DOTALL)
+_VALUE = re.compile(rb"\s*+:\s*+(?=[\[{])")
+_OUTPUTS = frozenset({b'"outputs"', b'"attachments"'})
+_UNREAD = {1: frozenset({b'"metadata"'}), 3: _OUTPUTS, 5: _OUTPUTS}  # keys by how deep they are; 5: of an old format
 
 
-_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+def _without_outputs(data: bytes) -> bytes:
+    """The same JSON, with an empty value for outputs, attached files and the notebook's own metadata.
+
+    Raises Refused where there is more than can be looked through.
+    """
+    kept, start, depth, left, top = [], 0, 0, MAX_TOKENS, None
+    for token in _TOKEN.finditer(data):
+        left -= 1
+        if left < 0:
+            raise Refused("the notebook has too many parts. Clear its outputs, and hand it in again")
+        text = token[0]
+        if text in (b"[", b"{"):
+            depth += 1
+            if depth > MAX_NESTING:
+                raise Refused("the notebook is nested too deeply to be one")
+        elif text in (b"]", b"}"):
+            depth -= 1
+            if depth == top:  # what is not read ends here
+                start, top = token.start(), None
+        elif top is None and text in _UNREAD.get(depth, ()) and (value := _VALUE.match(data, token.end())):
+            kept.append(data[start : value.end() + 1])
+            top = depth
+    return b"".join([*kept, data[start:]]) if top is None else data
 
 
 def _submitted_cell(cell: dict) -> SubmittedCell:
@@ -127,57 +172,12 @@ def _submitted_cell(cell: dict) -> SubmittedCell:
     metadata = cell.get("metadata")
     mark = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     name = mark.get("grade_id") if isinstance(mark, dict) else None
-    kind = "code" if cell.get("cell_type") == "code" else "markdown"
-    return SubmittedCell(name if isinstance(name, str) else None, kind, source)
+    kind, own = "code" if cell.get("cell_type") == "code" else "markdown", cell.get("id")
+    return SubmittedCell(
+        name if isinstance(name, str) else None, kind, one_newline(source), own if isinstance(own, str) else None
+    )
 
 
-def reassemble(
-    submitted: list[SubmittedCell],
-    released: list[ReleasedCell],
-    plain: frozenset[str] = frozenset(),
-    run_extra: bool = True,
-) -> Reassembled:
-    """The released cells in their order, with the student's text where it is theirs to write.
-
-    plain: sources of the released cells that nbgrader does not know, so that only others are told of
-    run_extra: whether code in added cells is run; text always stays
-    """
-    known = {cell.name: cell for cell in released}
-    answers: dict[str, str] = {}
-    added: dict[str | None, list[SubmittedCell]] = {None: []}  # by the released cell that they follow
-    notes, before = [], None
-    final = {cell.name: number for number, cell in enumerate(submitted) if cell.name in known}
-    for number, cell in enumerate(submitted):
-        if cell.name in known and final[cell.name] == number:
-            before = cell.name
-            added.setdefault(before, [])
-            if known[before].solution:
-                answers[before] = cell.source
-            if cell.kind != known[before].cell_type:
-                notes.append(f"{before} was handed in as another kind of cell")
-            continue
-        if cell.name in known:
-            notes.append(f"{cell.name} was handed in more than once; the last one counts")
-            if not known[cell.name].solution:
-                continue  # a locked cell a second time: it could only be a forgery
-        if cell.kind == "code" and cell.source.strip() and cell.source.strip() not in plain:
-            notes.append("code in a cell that was not handed out: " + _first_line(cell.source))
-            if not run_extra:
-                continue
-        added[before].append(cell)
-    made = [cells.new_cell(cell.kind, cell.source) for cell in added[None]]
-    for cell in released:
-        if cell.name not in final:
-            notes.append(f"{cell.name} was missing")
-        kinds = {"grade": cell.grade, "solution": cell.solution, "locked": cell.locked, "task": cell.task}
-        metadata = cells.nbgrader_metadata(
-            cell.name, cell.cell_type, points=cell.points, checksum=cell.checksum, **kinds
-        )
-        made.append(cells.new_cell(cell.cell_type, answers.get(cell.name, cell.source), metadata))
-        made += [cells.new_cell(own.kind, own.source) for own in added.get(cell.name, [])]
-    return Reassembled(cells.new_notebook(made, "cell"), notes)
-
-
-def _first_line(source: str) -> str:
-    line = next((line for line in source.splitlines() if line.strip()), "").strip()
-    return line[:60] + ("…" if len(line) > 60 else "")
+def one_newline(text: str) -> str:
+    """Text with "\\n" for each new line: some editors write "\\r\\n", and that is no difference."""
+    return text.replace("\r\n", "\n").replace("\r", "\n")

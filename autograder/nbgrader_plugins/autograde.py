@@ -21,24 +21,24 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-import nbformat
 import sqlalchemy
 from nbgrader import utils
-from nbgrader.api import MissingEntry
+from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import AssignLatePenalties
 from traitlets import Any, Bool, Float, Int, List, Unicode
 
 from autograder.course import catalog, prerequisites
-from autograder.course.cells import exercise_of, nbgrader_of
+from autograder.course.cells import exercise_of
 from autograder.errors import CourseError
+from autograder.gradebook import released
 from autograder.gradebook.writer import Writer
-from autograder.grading import grade_submission, hidden_tests, serialization, submission
+from autograder.grading import grade_submission, hidden_tests, results, serialization, submission
 from autograder.grading.in_this_process import InThisProcess
 from autograder.nbgrader_plugins import feedback
 from autograder.sandbox import bubblewrap
-from autograder.sandbox.limits import LEAST_MEMORY, LEAST_PROCESSES, MB, Limits, Times
+from autograder.sandbox.limits import LEAST_MEMORY, LEAST_PROCESSES, MAX_NOTEBOOK, MB, Limits, Times
 
 MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every process that grades is handed
 
@@ -53,6 +53,11 @@ class TrustedAutograde(Autograde):
         False,
         help="Run the handout's own cells too where no answer depends on them, to show what they show; "
         "in most chapters they take ten times as long as the answers.",
+    ).tag(config=True)
+    regrade = Bool(
+        True,
+        help="Grade again what was graded under an older release: other cells, points or hidden tests. Otherwise such "
+        "grades stay, and the report tells of them.",
     ).tag(config=True)
     allowed_files = List(
         Unicode(),
@@ -80,6 +85,12 @@ class TrustedAutograde(Autograde):
     )
     pool = Any(InThisProcess(), help="What runs the grading; see `autograder.batch.workers`.")
 
+    def __init__(self, *args, **options):
+        super().__init__(*args, **options)
+        self.outdated: dict[str, int] = {}  # by assignment: how many are due for a new release alone
+        self._memory = _Memory()
+        self._fingerprints: dict[str, str | None] = {}
+
     def start(self) -> None:
         try:
             bubblewrap.ensure()  # said before anything is touched
@@ -96,13 +107,14 @@ class TrustedAutograde(Autograde):
     def due(self) -> list[tuple[str, str]]:
         """The submissions to be graded now, by assignment and student.
 
-        A submission without a notebook is one too: what an earlier one earned must not stay.
+        Those are: what is new, what is not what was graded, and what was graded under an older release. A submission
+        without a notebook is one too: what an earlier one earned must not stay.
         """
         self.assignments = {
             folder: glob.glob(os.path.join(glob.escape(folder), f"{self.coursedir.notebook_id}.ipynb"))
             for folder in glob.glob(self._pattern())
         }
-        todo = []
+        todo, self.outdated, self._fingerprints = [], {}, {}
         for folder in sorted(self.assignments):
             match = re.match(self._format_source("(?P<assignment_id>.*)", "(?P<student_id>.*)", escape=True), folder)
             if match is None:
@@ -133,16 +145,15 @@ class TrustedAutograde(Autograde):
 
     def packed(self, assignment: str) -> bytes:
         """What all submissions of an assignment have in common, for a grader elsewhere. Raises MissingEntry."""
-        self._notebook_names: dict[str, list[str]] = {}
         with Writer(self.coursedir.db_url, self.coursedir.course_id) as writer:
-            return self._common(writer, assignment)
+            return self._common(assignment, writer.due_dates())
 
     def grade_all(self, todo: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Grade submissions, by assignment and student; returns those that could not be graded."""
         failed: list[tuple[str, str]] = []
-        self._notebook_names: dict[str, list[str]] = {}  # by assignment
         with Writer(self.coursedir.db_url, self.coursedir.course_id, self._late()) as writer:
-            common = {name: self._common(writer, name) for name in dict.fromkeys(name for name, _ in todo)}
+            due = writer.due_dates()
+            common = {name: self._common(name, due) for name in dict.fromkeys(name for name, _ in todo)}
             handed_in: dict[tuple[str, str], _HandedIn] = {}
 
             def jobs():
@@ -193,14 +204,24 @@ class TrustedAutograde(Autograde):
 
         return penalty
 
-    def _common(self, writer: Writer, assignment_id: str) -> bytes:
-        """What all submissions of an assignment have in common, packed."""
-        source = self._source_folder(assignment_id)
-        plans = {
-            name: _plan(released, source / f"{name}.ipynb") for name, released in writer.official(assignment_id).items()
-        }
-        self._notebook_names[assignment_id] = list(plans)
-        self._check_what_is_lent(plans, writer.due_dates())
+    def _plans(self, assignment_id: str) -> dict[str, grade_submission.Plan]:
+        """What was released. Raises MissingEntry and CourseError."""
+        with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
+            return released.plans(gradebook, assignment_id, self._folder(assignment_id, "release"))
+
+    def _fingerprint(self, assignment_id: str) -> str | None:
+        """The fingerprint of what was released, or None where there is none: `grade` says why."""
+        if assignment_id not in self._fingerprints:
+            self._fingerprints[assignment_id] = None
+            with contextlib.suppress(MissingEntry, CourseError, sqlalchemy.exc.OperationalError):
+                plans = self._plans(assignment_id)
+                self._fingerprints[assignment_id] = released.fingerprint(plans, Path(self.coursedir.root))
+        return self._fingerprints[assignment_id]
+
+    def _common(self, assignment_id: str, due: dict[str, datetime.datetime]) -> bytes:
+        """What all submissions of an assignment have in common, packed. due: until when notebooks can be handed in"""
+        source, plans = self._folder(assignment_id, "source"), self._plans(assignment_id)
+        self._check_what_is_lent(plans, due)
         given = [
             path
             for path in _ordinary_files(source, self.coursedir.ignore)
@@ -220,7 +241,7 @@ class TrustedAutograde(Autograde):
             list(self.autograde_preprocessors),
             {kind: dict(self.config[kind]) for kind in kinds if kind in self.config},
         )
-        checked = {exercise_of(cell.name) for plan in plans.values() for cell in plan.released}
+        checked = {exercise_of(cell.name) for plan in plans.values() for cell in plan.released if cell.grade}
         hidden = {
             name: hidden_tests.packed(Path(self.coursedir.root), exercise)
             for stem in plans
@@ -229,7 +250,11 @@ class TrustedAutograde(Autograde):
             if name in checked
         }
         return grade_submission.pack_assignment(
-            plans, settings, {path.name: path.read_bytes() for path in given}, hidden
+            plans,
+            settings,
+            {path.name: path.read_bytes() for path in given},
+            hidden,
+            released.fingerprint(plans, Path(self.coursedir.root)),
         )
 
     def _check_what_is_lent(self, notebooks: Iterable[str], due: dict[str, datetime.datetime]) -> None:
@@ -243,8 +268,9 @@ class TrustedAutograde(Autograde):
                     f"Grade {stem} after that, or set TrustedAutograde.lend_before_due=True"
                 )
 
-    def _source_folder(self, assignment_id: str) -> Path:
-        return Path(self.coursedir.format_path(self.coursedir.source_directory, ".", assignment_id))
+    def _folder(self, assignment_id: str, step: str) -> Path:
+        """The assignment's own folder of a step: "source" or "release"."""
+        return Path(self.coursedir.format_path(getattr(self.coursedir, f"{step}_directory"), ".", assignment_id))
 
     def _stop(self, words: str):
         """End the command with one line that says why."""
@@ -255,12 +281,15 @@ class TrustedAutograde(Autograde):
         """Whether to grade. A submission whose grading was cut short is graded again."""
         if student_id in self.coursedir.student_id_exclude.split(","):
             return False
-        done = Path(self._format_dest(assignment_id, student_id))
+        done, folder = (Path(form(assignment_id, student_id)) for form in (self._format_dest, self._format_source))
         if self.force or not done.exists():
             return True
-        new = self._timestamp(Path(self._format_source(assignment_id, student_id)), [])
-        old = self._timestamp(done, [])
-        if new is not None and old is not None and new > old:
+        graded = self._memory.get([done / results.RESULTS], lambda: results.graded_in(done))
+        files = [*submission.notebook_files(folder), folder / "timestamp.txt"]
+        if graded.submission != self._memory.get(files, lambda: submission.read_folder(folder).digest):
+            return True
+        if self.regrade and graded.release != self._fingerprint(assignment_id):
+            self.outdated[assignment_id] = self.outdated.get(assignment_id, 0) + 1
             return True
         self.log.info("Skipping existing assignment: %s", done)
         return False
@@ -270,18 +299,12 @@ class TrustedAutograde(Autograde):
         notes: list[str] = []
         folder = Path(self._format_source(assignment_id, student_id))
         timestamp = None if folder.is_symlink() else self._timestamp(folder, notes)
-        kept, notebooks, refused = self._files(folder, notes), {}, {}
-        for name in self._notebook_names[assignment_id]:
-            path = folder / f"{name}.ipynb"
-            if folder.is_symlink() or not os.path.lexists(path):
-                self.log.warning("No submitted file: %s", path)
-                continue
-            try:
-                notebooks[name] = submission.read_bytes(path)
-            except submission.Refused as error:
-                refused[name] = str(error)
-                self.log.warning("%s: %s", path, error)
-        packed = grade_submission.pack_submission(assignment_id, student_id, notes, refused, notebooks)
+        kept, found = self._files(folder, notes), submission.read_folder(folder)
+        for name, why in found.refused.items():
+            self.log.warning("%s: %s", folder / f"{name}.ipynb", why)
+        packed = grade_submission.pack_submission(
+            assignment_id, student_id, notes, found.refused, found.notebooks, found.digest
+        )
         return _HandedIn(timestamp, kept, packed)
 
     def _put_in_place(
@@ -295,7 +318,7 @@ class TrustedAutograde(Autograde):
             draft.mkdir()
             for name, data in handed_in.kept.items():
                 (draft / name).write_bytes(data)
-            for path in _ordinary_files(self._source_folder(assignment_id), self.coursedir.ignore):
+            for path in _ordinary_files(self._folder(assignment_id, "source"), self.coursedir.ignore):
                 shutil.copy(path, draft / path.name)
             for name, data in files.items():
                 (draft / name).write_bytes(data)
@@ -334,14 +357,14 @@ class TrustedAutograde(Autograde):
             notes.append("what was handed in is a link, or no folder; nothing in it was looked at")
             return kept
         for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
-            if entry.name.endswith(".ipynb") and entry.is_file(follow_symlinks=False):
+            if entry.name.lower().endswith(".ipynb"):
                 continue
             allowed = any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in self.allowed_files)
             if not allowed or not entry.is_file(follow_symlinks=False):
                 notes.append(f"the file {entry.name[:100]!r} was left out")
                 continue
             try:
-                kept[entry.name] = submission.read_bytes(Path(entry.path))
+                kept[entry.name] = submission.read_bytes(Path(entry.path), MAX_NOTEBOOK)
             except submission.Refused as error:
                 notes.append(f"left out: {error}")
         return kept
@@ -354,6 +377,28 @@ class _HandedIn:
     timestamp: datetime.datetime | None
     kept: dict[str, bytes]
     packed: bytes
+
+
+class _Memory:
+    """What was read out of files, for as long as they stay as they are: `--watch` looks every few seconds."""
+
+    def __init__(self):
+        self._known: dict[tuple[Path, ...], tuple[list, object]] = {}
+
+    def get(self, paths: list[Path], read):
+        """What `read()` gave when these files were last changed."""
+        key, look = tuple(paths), [_look(path) for path in paths]
+        if key not in self._known or self._known[key][0] != look:
+            self._known[key] = look, read()
+        return self._known[key][1]
+
+
+def _look(path: Path) -> tuple | None:
+    try:
+        status = path.lstat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 @contextlib.contextmanager
@@ -381,17 +426,6 @@ def _locked(folder: Path, wait: bool = True):
         yield
     finally:
         os.close(descriptor)
-
-
-def _plan(released: list[submission.ReleasedCell], source: Path) -> grade_submission.Plan:
-    """The released cells in the order of the instructor's notebook, and its plain cells."""
-    cells = nbformat.read(source, as_version=4).cells if source.is_file() else []
-    names = [nbgrader_of(cell).get("grade_id") for cell in cells]
-    places = {name: place for place, name in enumerate(names)}
-    return grade_submission.Plan(
-        sorted(released, key=lambda cell: places.get(cell.name, len(names))),
-        frozenset(cell.source.strip() for cell, name in zip(cells, names) if name is None),
-    )
 
 
 def _ordinary_files(folder: Path, ignore) -> list[Path]:

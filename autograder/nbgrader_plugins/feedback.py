@@ -7,11 +7,13 @@ render them.
 
 from __future__ import annotations
 
+import html
 import re
 from pathlib import Path
 
 from nbgrader.converters import GenerateFeedback
 
+from autograder.course.cells import exercise_of
 from autograder.grading.results import RESULTS
 
 # The page's own styles and pictures that stand in it; nothing that runs, and nothing from elsewhere.
@@ -24,10 +26,24 @@ _STYLE = re.compile(r"<style\b.*?</style>", re.DOTALL | re.IGNORECASE)
 _FONT = re.compile(r"@font-face\s*\{[^}]*\}")  # files that lie beside the style sheet, and not beside the page
 
 
+_CONTENTS = re.compile(r'(<li><a href="#(?:comment-)?([^"<>]+)">)(Test cell|Comment)(</a>)')
+
+
 def as_page(page: str) -> str:
-    """nbgrader's feedback page, without what it would run and fetch, and with a policy that says so."""
+    """nbgrader's feedback page, without what it would run and fetch, and with a policy that says so.
+
+    Its contents name the exercises, which nbgrader calls test cells all alike.
+    """
+    head, notebook, rest = page.partition('<div id="notebook"')  # whatever a student wrote comes behind
+    page = _CONTENTS.sub(_named, head) + notebook + rest
     page = _STYLE.sub(lambda style: _FONT.sub("", style[0]), _SCRIPT.sub("", page))
     return re.sub(r"(<head[^>]*>)", rf"\1\n{POLICY}", page, count=1)
+
+
+def _named(entry: re.Match) -> str:
+    begin, name, what, end = entry.groups()
+    name = html.escape(exercise_of(html.unescape(name)) or html.unescape(name))
+    return f"{begin}{f'Comment on {name}' if what == 'Comment' else name}{end}"
 
 
 class TrustedFeedback(GenerateFeedback):

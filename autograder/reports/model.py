@@ -46,6 +46,7 @@ class Student:
     """One student: records by (notebook, cell), seconds it took to grade by notebook.
 
     problems: what could not be graded, and why; review: flags and notes for a human
+    stale: whether the scores are those of an earlier submission or of an older release
     """
 
     name: str
@@ -57,6 +58,7 @@ class Student:
     seconds: dict[str, float] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     review: list[str] = field(default_factory=list)
+    stale: bool = False
 
     @property
     def total(self) -> float:
@@ -74,12 +76,16 @@ class Student:
 
 @dataclass
 class ClassReport:
-    """Everything known about one assignment; students in alphabetical order, exercises in the notebook's."""
+    """Everything known about one assignment; students in alphabetical order, exercises in the notebook's.
+
+    ungradable: why nothing can be graded as things are, or None
+    """
 
     assignment: str
     max_score: float
     exercises: list[Exercise]
     students: list[Student]
+    ungradable: str | None = None
 
     def graded(self) -> list[Student]:
         return [student for student in self.students if student.status == GRADED]

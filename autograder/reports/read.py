@@ -11,9 +11,9 @@ from pathlib import Path
 from autograder.course.cells import exercise_of
 from autograder.course.folder import course_folder
 from autograder.errors import CourseError
-from autograder.gradebook import scores
-from autograder.grading.results import RESULTS, Flag
-from autograder.grading.submission import Refused, read_bytes
+from autograder.gradebook import released, scores
+from autograder.grading.results import MAX_RESULTS, RESULTS, Flag, as_graded
+from autograder.grading.submission import Refused, notebook_files, read_bytes, read_folder
 from autograder.reports.model import (
     GRADED,
     NOT_GRADED,
@@ -25,8 +25,6 @@ from autograder.reports.model import (
     printable,
 )
 
-MAX_RESULTS = 16 << 20  # bytes of one results.json
-
 
 def gather(assignment: str, course: Path | None = None) -> ClassReport:
     """Read gradebook and results. Raises CourseError with one line that says what is missing.
@@ -36,12 +34,13 @@ def gather(assignment: str, course: Path | None = None) -> ClassReport:
     course = course_folder(course)
     with scores.opened(course) as gradebook:
         found, known = scores.read(gradebook, assignment), scores.students(gradebook)
+        fingerprint, why = _fingerprint(gradebook, assignment, course)
     students = {s.id: Student(s.id, printable(s.first_name or ""), printable(s.last_name or "")) for s in known}
     handed_in = _handed_in(course, assignment)
     for name in handed_in:
         students.setdefault(name, Student(name))  # the gradebook need not know everyone who handed in
     report = ClassReport(
-        assignment, found.max_score, _exercises(found, course), [students[name] for name in sorted(students)]
+        assignment, found.max_score, _exercises(found, course), [students[name] for name in sorted(students)], why
     )
     for student in report.students:
         _add_submission(student, found, student.name in handed_in, course)
@@ -51,12 +50,21 @@ def gather(assignment: str, course: Path | None = None) -> ClassReport:
             f"nothing of {printable(assignment)} is graded yet ({count} handed in): run `nbgrader autograde` first"
         )
     for student in report.graded():
-        _add_results(report, student, course)
+        _add_results(report, student, course, student.name in handed_in, fingerprint)
     for student in report.students:
         for words in (student.problems, student.review):
             words[:] = dict.fromkeys(map(printable, words))
         student.name = printable(student.name)
     return report
+
+
+def _fingerprint(gradebook, assignment: str, course: Path) -> tuple[str | None, str | None]:
+    """The fingerprint of what is released, or why it cannot be graded."""
+    folder = _inside(course / "release", assignment)
+    try:
+        return released.fingerprint(released.plans(gradebook, assignment, folder or course), course), None
+    except CourseError as error:
+        return None, printable(error)
 
 
 def _handed_in(course: Path, assignment: str) -> set[str]:
@@ -102,8 +110,6 @@ def _add_submission(student: Student, found: scores.Scores, handed_in: bool, cou
     # A submission without points was admitted to the gradebook, and then something went wrong, or nothing gives points.
     if entered and (has_result or any((g.auto, g.manual) != (None, None) for g in entered.grades.values())):
         student.status = GRADED
-        if handed_in and has_result and _timestamp(submitted) != _timestamp(autograded):
-            student.problems.append("handed in again since it was graded: the scores are those of what came before")
     elif entered or handed_in:
         student.status = NOT_GRADED
         student.problems.append(_why_no_result(submitted))
@@ -111,20 +117,16 @@ def _add_submission(student: Student, found: scores.Scores, handed_in: bool, cou
 
 def _why_no_result(folder: Path | None) -> str:
     with contextlib.suppress(OSError):
-        if folder and not any(entry.name.endswith(".ipynb") for entry in os.scandir(folder)):
+        if folder and not notebook_files(folder):
             return "handed in without a notebook"
     return "handed in, but there is no result: `nbgrader autograde` for this student alone says why"
 
 
-def _timestamp(folder: Path) -> bytes | None:
-    try:
-        return read_bytes(folder / "timestamp.txt", 1000).strip()
-    except Refused:
-        return None
+def _add_results(report: ClassReport, student: Student, course: Path, handed_in: bool, fingerprint: str | None) -> None:
+    """Add what `results.json` says. Where it is damaged or missing, that is said, and the scores stand.
 
-
-def _add_results(report: ClassReport, student: Student, course: Path) -> None:
-    """Add what `results.json` says. Where it is damaged or missing, that is said, and the scores stand."""
+    handed_in: whether there is a submission; fingerprint: of what is released now
+    """
     folder = _inside(course / "autograded", student.name, report.assignment)
     if folder is None or not os.path.lexists(folder / RESULTS):
         student.problems.append(f"there is no {RESULTS}: no properties, no times")
@@ -132,12 +134,19 @@ def _add_results(report: ClassReport, student: Student, course: Path) -> None:
     try:
         found = json.loads(read_bytes(folder / RESULTS, MAX_RESULTS))
         notes, notebooks = _texts(found["notes"]), {n: _notebook(w) for n, w in found["notebooks"].items()}
+        graded = as_graded(found)
     except Refused as error:
         student.problems.append(str(error))
         return
     except (ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError):
         student.problems.append(f"{RESULTS} is damaged: no properties, no times; grade this submission again")
         return
+    if handed_in and graded.submission != read_folder(course / "submitted" / student.name / report.assignment).digest:
+        student.stale = True
+        student.problems.append("handed in again since it was graded: the scores are those of what came before")
+    elif fingerprint and graded.release != fingerprint:
+        student.stale = True
+        student.problems.append("graded under an older release: the scores are those of its cells, points and tests")
     student.review += notes
     several = len({exercise.notebook for exercise in report.exercises}) > 1
     for name, (work, records) in notebooks.items():

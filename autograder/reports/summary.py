@@ -24,6 +24,14 @@ def summary(report: ClassReport) -> list[str]:
     unfinished = sum(student.submission.to_grade for student in graded)
     if unfinished:
         lines.append(f"{unfinished} of these totals may still change: something waits to be graded by hand.")
+    stale = [student for student in graded if student.stale]
+    if stale:
+        lines.append(
+            f"{len(stale)} of these totals are stale: of an earlier submission, or graded under an older release "
+            f"({names(stale)}). `python -m autograder grade` brings them up to date."
+        )
+    if report.ungradable:
+        lines.append(f"Nothing can be graded as things are: {report.ungradable}.")
     times = report.times()
     if times:
         lines.append(

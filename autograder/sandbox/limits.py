@@ -51,11 +51,15 @@ FILE_SECONDS = 10.0  # of processor time, for one question
 START_SECONDS, FORK_SECONDS = 90.0, 15.0
 
 # What is handed in
-MAX_NOTEBOOK = 32 * MB  # bytes; outputs, which are not looked at, are most of a large one
+MAX_FILE = 128 * MB  # bytes of one file
+MAX_FILES = 50  # notebooks in a submission's folder that are looked at, whatever their names
+MAX_FOLDER = 128 * MB  # bytes of these together, but for the last one
+MAX_TOKENS = 20_000_000  # strings and brackets in a notebook's file
+MAX_NOTEBOOK = 16 * MB  # bytes without outputs, which are not looked at and are most of a large file
 MAX_SOURCE = 1 * MB  # characters of one cell, bytes of a stand-alone file
 MAX_CELLS = 2000
 MAX_NESTING = 100
-MAX_PARTS = 4_000_000  # of its JSON
+MAX_PARTS = 2_000_000  # commas and brackets, those in texts too, of what is built
 MAX_SEARCHED = 200_000  # characters of code in which it is looked up what an answer builds on; takes seconds
 
 # What is collected, of one student

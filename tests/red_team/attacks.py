@@ -395,7 +395,7 @@ attack(
 
 # The file and its folder -----------------------------------------------------------------------------------------
 
-UNREADABLE = dict(points=ALL_LOST, note="could not be read")
+UNREADABLE = dict(points=ALL_LOST, note="could not be read", manual=True)
 
 
 def _bytes(make):
@@ -502,7 +502,7 @@ attack(
     _only(lambda path, kit: os.link(_other(kit), path)),
     points=HONEST,
 )
-attack("folder_symlink", "a link to another student's whole folder", _folder_link, points=None)
+attack("folder_symlink", "a link to another student's whole folder", _folder_link, points=None, manual=True)
 attack(
     "links_beside",
     "links and a pipe beside the notebook; honest otherwise",

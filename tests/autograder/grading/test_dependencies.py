@@ -7,6 +7,7 @@ from attnlab import codec
 from autograder.course import assemble, catalog, release
 from autograder.demo import sample_class
 from autograder.grading import dependencies, grade_submission, serialization
+from autograder.grading.reassembly import ReleasedCell
 
 
 def places(given: list[str], *others: str, names=frozenset()) -> list[int]:
@@ -125,10 +126,7 @@ def test_right_answers_get_full_marks_without_the_cells_that_only_show(needs_jai
     source = assemble.source_notebook(stem)
     released = release.student_notebook(stem)
     submitted = sample_class.submission(sample_class.Sample("ada", "", references="all"), stem, released)
-    official = [cell_of(cell) for cell in source.cells if "nbgrader" in cell.metadata]
-    plan = grade_submission.Plan(
-        official, frozenset(cell.source.strip() for cell in source.cells if "nbgrader" not in cell.metadata)
-    )
+    plan = grade_submission.Plan([cell_of(cell) for cell in source.cells])
     hidden = {
         name: codec.pack(exercise.material(5, misconceptions=False))
         for name, exercise in catalog.exercises_of(stem).items()
@@ -153,17 +151,6 @@ def test_right_answers_get_full_marks_without_the_cells_that_only_show(needs_jai
 
 
 def cell_of(cell):
-    from autograder.grading.submission import ReleasedCell
-
-    mark = cell.metadata.nbgrader
-    return ReleasedCell(
-        mark.grade_id,
-        cell.cell_type,
-        cell.source,
-        bool(mark.get("locked")),
-        bool(mark.get("solution")),
-        bool(mark.get("grade")),
-        bool(mark.get("task")),
-        mark.get("points"),
-        "",
-    )
+    mark = cell.metadata.get("nbgrader", {})
+    kinds = (bool(mark.get(kind)) for kind in ("locked", "solution", "grade", "task"))
+    return ReleasedCell(mark.get("grade_id"), cell.cell_type, cell.source, *kinds, mark.get("points"))

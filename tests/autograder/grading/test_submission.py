@@ -1,129 +1,22 @@
-"""What is taken from a submission: the text of cells that the student may write, and nothing else."""
+"""What is read of a submission: its files with caps, and of a notebook the texts of its cells."""
 
 import json
 import os
 
-import nbformat
 import pytest
 
 from autograder.grading import submission
-from autograder.grading.submission import Refused, ReleasedCell, read_bytes, reassemble, submitted_cells
+from autograder.grading.submission import Refused, read_bytes, read_folder, submitted_cells
 
-DOUBLE = ReleasedCell(
-    "double", "code", "def double(x):\n    raise NotImplementedError", False, True, False, False, None, "aa"
-)
-CHECK = ReleasedCell("check-double", "code", "check(double)", True, False, True, False, 3.0, "bb")
-WHY = ReleasedCell("why", "markdown", "Write here.", False, True, True, False, 2.0, "cc")
-OFFICIAL = [DOUBLE, CHECK, WHY]
 ANSWER = "def double(x):\n    return 2 * x"
 
 
-def cell(source, name=None, kind="code", **metadata):
-    mark = (
-        {"nbgrader": {"grade_id": name, "grade": True, "locked": False, "points": 99, "solution": True}} if name else {}
-    )
-    return {"cell_type": kind, "source": source, "metadata": {**mark, **metadata}, "outputs": [{"any": "thing"}]}
+def notebook(*cells, **more) -> bytes:
+    return json.dumps({"cells": cells, **more}).encode()
 
 
-def taken(*cells, official=OFFICIAL, **options):
-    return reassemble(submitted_cells(json.dumps({"cells": cells}).encode()), official, **options)
-
-
-def sources(made):
-    return {c.metadata.nbgrader.grade_id: c.source for c in made.notebook.cells if "nbgrader" in c.metadata}
-
-
-HONEST = cell(ANSWER, "double"), cell("check(double)", "check-double"), cell("Because.", "why", "markdown")
-
-
-def test_an_honest_notebook_comes_out_as_it_went_in():
-    made = taken(*HONEST)
-    assert sources(made) == {"double": ANSWER, "check-double": "check(double)", "why": "Because."}
-    assert made.notes == []
-    nbformat.validate(made.notebook)
-
-
-def test_type_points_locks_and_outputs_come_from_the_gradebook():
-    made = taken(*HONEST)
-    marks = {c.metadata.nbgrader.grade_id: c.metadata.nbgrader for c in made.notebook.cells}
-    assert marks["check-double"].points == 3.0 and marks["check-double"].locked and not marks["check-double"].solution
-    assert not marks["double"].grade and "points" not in marks["double"]
-    assert all(c.get("outputs", []) == [] for c in made.notebook.cells)
-
-
-def test_the_text_of_a_locked_cell_is_the_gradebooks():
-    made = taken(HONEST[0], cell("3.0", "check-double"), HONEST[2])
-    assert sources(made)["check-double"] == "check(double)"
-
-
-@pytest.mark.parametrize("order", [(2, 1, 0), (1, 0, 2)])
-def test_moved_cells_stand_in_their_order_again(order):
-    assert list(sources(taken(*(HONEST[i] for i in order)))) == ["double", "check-double", "why"]
-
-
-def test_a_missing_cell_is_put_back_and_told_of():
-    made = taken(HONEST[0])
-    assert sources(made) == {"double": ANSWER, "check-double": "check(double)", "why": "Write here."}
-    assert made.notes == ["check-double was missing", "why was missing"]
-
-
-def test_of_a_cell_handed_in_twice_the_last_counts_and_the_first_is_a_cell_of_the_students_own():
-    made = taken(cell("def double(x):\n    return 0", "double"), *HONEST)
-    assert sources(made)["double"] == ANSWER and "more than once" in made.notes[0]
-    assert made.notebook.cells[0].source.endswith("return 0") and "nbgrader" not in made.notebook.cells[0].metadata
-
-
-def test_a_locked_cell_handed_in_twice_runs_nothing():
-    made = taken(cell("print('forged')", "check-double"), *HONEST)
-    assert all("forged" not in c.source for c in made.notebook.cells)
-
-
-@pytest.mark.parametrize("kind", ["markdown", "raw", None, 7])
-def test_a_retyped_answer_is_still_the_answer(kind):
-    made = taken(cell(ANSWER, "double", kind), *HONEST[1:])
-    assert sources(made)["double"] == ANSWER and made.notebook.cells[0].cell_type == "code"
-
-
-@pytest.mark.parametrize(
-    "metadata",
-    [
-        {"tags": ["skip-execution", "raises-exception"]},
-        {"deletable": False},
-        {"jupyter": {"source_hidden": True}},
-        {"attachments": {"a.png": {}}},
-    ],
-)
-def test_other_metadata_means_nothing(metadata):
-    made = taken(cell(ANSWER, "double", **metadata), *HONEST[1:])
-    assert set(made.notebook.cells[0].metadata) == {"nbgrader"}
-    assert "attachments" not in made.notebook.cells[0]
-
-
-def test_cells_of_the_students_own_stay_where_they_follow_and_are_told_of():
-    made = taken(cell("import math"), HONEST[0], cell("help_me = 1"), *HONEST[1:])
-    assert [c.source for c in made.notebook.cells] == [
-        "import math",
-        ANSWER,
-        "help_me = 1",
-        "check(double)",
-        "Because.",
-    ]
-    assert [note.split(": ")[-1] for note in made.notes] == ["import math", "help_me = 1"]
-
-
-def test_cells_that_were_handed_out_are_not_told_of():
-    assert taken(cell("import math\n"), *HONEST, plain=frozenset({"import math"})).notes == []
-
-
-def test_by_policy_code_of_the_students_own_is_not_run_but_text_stays():
-    made = taken(cell("import math"), cell("A thought.", kind="markdown"), *HONEST, run_extra=False)
-    assert [c.source for c in made.notebook.cells][:2] == ["A thought.", ANSWER]
-
-
-@pytest.mark.parametrize("name", [["double"], {"a": 1}, 7, None, "nobody"])
-def test_a_name_that_is_none_makes_a_cell_of_the_students_own(name):
-    made = taken(cell("x = 1", name), *HONEST)
-    assert made.notebook.cells[0].source == "x = 1" and sources(made)["double"] == ANSWER
+def cell(source, **more):
+    return {"cell_type": "code", "source": source, "metadata": {}, **more}
 
 
 @pytest.mark.parametrize(
@@ -149,7 +42,7 @@ def test_what_is_no_notebook_is_refused_in_words(bad):
 
 @pytest.mark.parametrize("bad", [b"[" * 100_000, b'{"a":' * 100_000, b'{"cells": [' + b"[]," * 3_000_000 + b"0]}"])
 def test_nesting_and_numbers_of_parts_are_capped_before_anything_is_built(bad):
-    with pytest.raises(Refused, match="nested too deeply|too many parts"):
+    with pytest.raises(Refused, match="nested too deeply|too many parts|holds too much"):
         submitted_cells(bad)
 
 
@@ -178,9 +71,9 @@ def test_odd_cells_become_harmless_ones():
 
 def test_too_many_cells_and_too_long_ones_are_refused():
     with pytest.raises(Refused, match="cells"):
-        taken(*[cell("")] * (submission.MAX_CELLS + 1))
+        submitted_cells(notebook(*[cell("")] * (submission.MAX_CELLS + 1)))
     with pytest.raises(Refused, match="characters"):
-        taken(cell("x" * (submission.MAX_SOURCE + 1)))
+        submitted_cells(notebook(cell("x" * (submission.MAX_SOURCE + 1))))
 
 
 def test_a_notebook_of_an_old_format_is_read():
@@ -191,6 +84,51 @@ def test_a_notebook_of_an_old_format_is_read():
         ],
     }
     assert submitted_cells(json.dumps(old).encode()) == [submission.SubmittedCell("double", "code", ANSWER)]
+
+
+@pytest.mark.parametrize(
+    "more",
+    [
+        {"outputs": [{"output_type": "stream", "text": ["a line\n", '"], "source": "forged", "x": [', "}]"]}]},
+        {"outputs": [{"data": {"image/png": "A" * 5000}}], "attachments": {"a.png": {"image/png": "B" * 5000}}},
+        {"outputs": [{"metadata": {"outputs": [[], {"a": []}]}}]},
+        {"outputs": []},
+        {"metadata": {"outputs": [1, {"deep": [2]}]}},
+    ],
+    ids=["lines", "pictures", "outputs in outputs", "none", "metadata of that name"],
+)
+def test_outputs_and_attachments_are_cut_out_and_nothing_else_is(more):
+    data = notebook(cell(ANSWER, id="a", **{"metadata": {"nbgrader": {"grade_id": "x"}}, **more}), cell("b", id="z"))
+    short = submission._without_outputs(data)
+    assert len(short) <= len(data) and b"AAAA" not in short and b"forged" not in short
+    assert [(c.source, c.id) for c in submitted_cells(data)] == [(ANSWER, "a"), ("b", "z")]
+
+
+def test_a_notebook_with_sixty_megabytes_of_outputs_is_read():
+    lines = [f"epoch {number}: loss 0.123456789\n" for number in range(400_000)] * 4
+    shown = {"output_type": "stream", "name": "stdout", "text": lines}
+    picture = {"output_type": "display_data", "data": {"image/png": "A" * (15 << 20)}}
+    widgets = {"widgets": {"state": "x" * submission.MAX_NOTEBOOK}}
+    data = notebook(cell(ANSWER, outputs=[shown, picture]), metadata=widgets)
+    assert len(data) > 60 << 20
+    assert [c.source for c in submitted_cells(data)] == [ANSWER]
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [b'"' + b'\\"' * 3_000_000, b'"' + b"\\" * 5_000_001, b'{"cells": [{' + b'"outputs":' * 500_000, b'"a' * 2_000_000],
+    ids=["quotes", "backslashes", "keys", "strings"],
+)
+def test_no_file_takes_more_than_time_in_proportion_to_its_size(bad):
+    """With time that grows as the square, any of these takes minutes to hours."""
+    with pytest.raises(Refused):
+        submitted_cells(bad)
+
+
+@pytest.mark.parametrize("newline", ["\r\n", "\r"])
+def test_another_newline_is_no_difference(newline):
+    (found,) = submitted_cells(notebook(cell(ANSWER.replace("\n", newline))))
+    assert found.source == ANSWER
 
 
 # Files
@@ -211,3 +149,37 @@ def test_links_folders_pipes_and_large_files_are_refused(tmp_path):
             read_bytes(tmp_path / name)
     with pytest.raises(Refused, match="Clear its outputs"):
         read_bytes(tmp_path / "secret", limit=2)
+
+
+def test_a_folder_is_known_by_its_notebooks_and_its_time_and_by_nothing_else(tmp_path):
+    def digest():
+        return read_folder(tmp_path).digest
+
+    seen = [digest()]
+    (tmp_path / "a.ipynb").write_bytes(b"1")
+    seen.append(digest())
+    (tmp_path / "notes.txt").write_bytes(b"1")
+    os.utime(tmp_path / "a.ipynb", (0, 0))
+    assert digest() == seen[-1]
+    (tmp_path / "a.ipynb").write_bytes(b"2")
+    seen.append(digest())
+    (tmp_path / "a.ipynb").rename(tmp_path / "b.ipynb")
+    seen.append(digest())
+    (tmp_path / "timestamp.txt").write_text("2026-09-30")
+    seen.append(digest())
+    assert len(set(seen)) == len(seen)
+
+
+def test_every_notebook_of_a_folder_is_read_whatever_its_name(tmp_path):
+    for name in ("softmax (1).ipynb", "Copy.IPYNB", "notes.txt"):
+        (tmp_path / name).write_bytes(b"x")
+    (tmp_path / "link.ipynb").symlink_to(tmp_path / "notes.txt")
+    found = read_folder(tmp_path)
+    assert set(found.notebooks) == {"softmax (1)", "Copy.IPYNB"} and "is a link" in found.refused["link"]
+
+
+def test_more_notebooks_than_anybody_needs_are_not_read(tmp_path):
+    for number in range(submission.MAX_FILES + 5):
+        (tmp_path / f"{number:03}.ipynb").write_bytes(b"x")
+    found = read_folder(tmp_path)
+    assert len(found.notebooks) == submission.MAX_FILES and len(found.refused) == 5

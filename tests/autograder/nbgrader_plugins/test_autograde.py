@@ -1,7 +1,9 @@
-"""The limits that an instructor sets on `TrustedAutograde` are those that a submission's sandbox gets, and nothing is
+"""Which submissions are graded, and with which limits: as the instructor sets them on `TrustedAutograde`. Nothing is
 lent that can still be handed in."""
 
 import datetime
+import json
+import os
 import shutil
 
 import nbformat
@@ -11,6 +13,7 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from autograder.course import release
+from autograder.grading import grade_submission
 from autograder.nbgrader_plugins.autograde import TrustedAutograde
 from autograder.sandbox.cgroup import Group
 from autograder.sandbox.limits import MB, Limits
@@ -82,3 +85,119 @@ def test_what_is_past_its_due_date_or_has_none_is_lent(tmp_path):
     past = datetime.datetime.now(datetime.UTC).replace(tzinfo=None) - HOURS
     for due in ({}, {"positions": past}, {"rope": past + 2 * HOURS}):
         grader(tmp_path)._check_what_is_lent(["rope", "a notebook of the instructor's own"], due)
+
+
+# What is graded
+
+
+OLD = "def double(x):\n    return x ** 2"
+
+
+@pytest.fixture(scope="module")
+def graded(needs_jail, fresh, tmp_path_factory):
+    """The same course when it is graded: ada by the name, boris under another one, cleo without a notebook of it, dora
+    with an old attempt behind her answer."""
+    place = shutil.copytree(fresh, tmp_path_factory.mktemp("graded") / "course")
+    answers = {"double": "def double(x):\n    return 2 * x", "by-hand": "print(double(4))"}
+    notebook = small_course.answered(small_course.released(place, "own"), answers)
+    nbformat.write(notebook, small_course.folder(place, "ada") / "own.ipynb")
+    nbformat.write(notebook, small_course.folder(place, "boris") / "own (1).ipynb")
+    (small_course.folder(place, "cleo") / "other.ipynb").write_text('{"cells": []}')
+    names = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells]
+    old = nbformat.from_dict({**notebook.cells[names.index("double")], "id": "old", "source": OLD})
+    notebook.cells.insert(names.index("test-list") + 1, old)
+    nbformat.write(notebook, small_course.folder(place, "dora") / "own.ipynb")
+    command = grader(place)
+    command.grade(command.due())
+    return place
+
+
+@pytest.fixture
+def again(graded, tmp_path):
+    return shutil.copytree(graded, tmp_path / "again")
+
+
+def due(course, **traits) -> list[str]:
+    return [student for _, student in grader(course, **traits).due()]
+
+
+def test_a_notebook_under_another_name_is_graded_like_one_under_its_own(graded):
+    found = small_course.grades(graded)
+    assert found["boris"]["grades"] == found["ada"]["grades"] and found["ada"]["score"] == 3.0
+    record = json.loads((graded / "autograded" / "boris" / small_course.ASSIGNMENT / "results.json").read_text())
+    assert record["notes"] == ["own.ipynb was handed in as 'own (1).ipynb', which has its cells"]
+
+
+def test_a_students_id_may_have_any_letters(again):
+    students = ["Ada King", "a+b", "a.b", "a@b.org", "jürgen", "o'neil", "李偉"]
+    for student in students:
+        shutil.copytree(again / "submitted" / "ada", again / "submitted" / student)
+    command = grader(again)
+    assert sorted(student for _, student in command.due()) == students
+    command.grade(command.due())
+    found = small_course.grades(again)
+    assert {found[student]["score"] for student in students} == {3.0} and command.due() == []
+
+
+def test_an_old_attempt_behind_the_answer_is_shown_and_not_run(graded):
+    found = small_course.grades(graded)
+    assert found["dora"]["grades"] == found["ada"]["grades"]
+    assert "more than once" in found["dora"]["comments"]["own/double"]
+    page = nbformat.read(graded / "autograded" / "dora" / small_course.ASSIGNMENT / "own.ipynb", as_version=4)
+    texts = {
+        cell.source: cell.outputs[0].text for cell in page.cells if cell.get("outputs") and "text" in cell.outputs[0]
+    }
+    assert texts[OLD] == grade_submission.NOT_COUNTED and texts["print(double(4))"] == "8\n"
+
+
+def test_where_no_notebook_fits_it_is_zero_with_a_page_and_a_human_looks(graded):
+    found = small_course.grades(graded)["cleo"]
+    assert found["score"] == 0 and found["needs_manual_grade"]
+    assert "other.ipynb" in found["comments"]["own/double"]
+    page = nbformat.read(graded / "autograded" / "cleo" / small_course.ASSIGNMENT / "own.ipynb", as_version=4)
+    assert "For the grader" in page.cells[0].source
+
+
+def test_what_is_graded_is_not_graded_again(again):
+    for path in (again / "submitted").rglob("*.ipynb"):
+        os.utime(path)
+    assert due(again) == [] and due(again, force=True) == ["ada", "boris", "cleo", "dora"]
+
+
+@pytest.mark.parametrize("seconds", [0, 2_000_000_000])
+def test_a_new_file_is_graded_whatever_its_time(again, seconds):
+    path = again / "submitted" / "ada" / small_course.ASSIGNMENT / "own.ipynb"
+    path.write_text(path.read_text().replace("2 * x", "x + x"))
+    os.utime(path, (seconds, seconds))
+    command = grader(again)
+    assert command.due() == [(small_course.ASSIGNMENT, "ada")] and not command.outdated
+    command.grade(command.due())
+    assert command.due() == []
+
+
+@pytest.mark.parametrize("file", ["own.ipynb", "timestamp.txt", "another.ipynb"])
+def test_a_grader_that_goes_on_sees_what_has_changed_since_it_looked(again, file):
+    command = grader(again)
+    assert command.due() == []
+    place = again / "submitted" / "ada" / small_course.ASSIGNMENT / file
+    place.write_text("2026-10-04 18:00:00 UTC")
+    assert command.due() == [(small_course.ASSIGNMENT, "ada")]
+
+
+def test_a_changed_release_is_graded_again_unless_the_instructor_wants_it_otherwise(again):
+    with small_course.book(again) as gradebook:
+        gradebook.find_grade_cell("test-double", "own", small_course.ASSIGNMENT).max_score = 6
+        gradebook.db.commit()
+    command = grader(again)
+    todo = command.due()
+    assert [student for _, student in todo] == ["ada", "boris", "cleo", "dora"]
+    assert command.outdated == {small_course.ASSIGNMENT: 4}
+    assert due(again, regrade=False) == []
+    command.grade(todo)
+    assert small_course.grades(again)["ada"]["score"] == 7.0 and due(again) == []
+
+
+def test_a_grade_that_does_not_say_what_it_is_of_is_made_again(again):
+    place = again / "autograded" / "ada" / small_course.ASSIGNMENT / "results.json"
+    place.write_text(json.dumps({**json.loads(place.read_text()), "graded": None}))
+    assert due(again) == ["ada"]

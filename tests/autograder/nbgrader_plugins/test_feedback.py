@@ -14,6 +14,7 @@ from autograder.course import catalog, release
 from autograder.course.folder import ROOT
 from autograder.demo import sample_class
 from autograder.grading import graders_note
+from autograder.nbgrader_plugins import feedback
 from tests.autograder import hostile
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("needs_jail")]
@@ -151,6 +152,8 @@ def test_the_students_page_runs_nothing_fetches_nothing_and_shows_honest_work(pa
     assert_nothing_ran(window, dialogs)
     window.assert_clean()
     assert window.page.locator("script").count() == 0
+    named = window.page.locator("#toc a").all_inner_texts()
+    assert set(catalog.exercises_of(STEM)) <= set(named) and "Test cell" not in named
     # What was printed did not leave its cell: all cells are where the notebook has them.
     cells = window.page.locator("#notebook-container > .cell").count()
     assert cells == window.page.locator(".cell").count() > 90
@@ -241,3 +244,17 @@ def test_a_note_of_anything_is_text():
     untouched = nbformat.v4.new_notebook()
     graders_note.tell_grader(untouched, [])
     assert untouched.cells == []
+
+
+def test_the_contents_of_a_page_name_the_exercises_and_nothing_of_a_students_is_changed():
+    entry = '<li><a href="#{}">{}</a> (Score: 1.0 / 2.0)</li>'
+    entries = ("check-softmax", "Test cell"), ("comment-softmax", "Comment"), ("written-softmax", "Written response")
+    head = "".join(entry.format(*both) for both in entries)
+    body = '<div id="notebook">' + entry.format("check-dot", "Test cell")
+    page = feedback.as_page(f"<head></head>{head}{body}")
+    assert re.findall(r"<li><a href=.*?>(.*?)</a>", page) == [
+        "softmax",
+        "Comment on softmax",
+        "Written response",
+        "Test cell",
+    ]

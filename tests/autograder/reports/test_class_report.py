@@ -4,11 +4,13 @@ import csv
 import datetime
 import html
 import json
+import os
 import re
 import shutil
 import sqlite3
 from html.parser import HTMLParser
 
+import nbformat
 import pytest
 import sqlalchemy
 from nbgrader.api import Gradebook
@@ -16,6 +18,8 @@ from nbgrader.api import Gradebook
 from autograder.__main__ import main
 from autograder.course.folder import GRADEBOOK_URL
 from autograder.errors import CourseError
+from autograder.gradebook import released as plans_of
+from autograder.grading.submission import read_folder
 from autograder.reports import command, csv_table, html_page, model, read
 from autograder.reports.text import as_text
 
@@ -91,6 +95,9 @@ class Course:
         self.gradebook.add_notebook("toy", "toy")
         for name, kind, points in CELLS:
             self.gradebook.add_grade_cell(name, "toy", "toy", max_score=points, cell_type=kind)
+            self.gradebook.add_source_cell(name, "toy", "toy", cell_type=kind, source="x", checksum="1")
+        (self.folder / "release" / "toy").mkdir(parents=True)
+        nbformat.write(nbformat.v4.new_notebook(), self.folder / "release" / "toy" / "toy.ipynb")
         (self.folder / "source" / "toy").mkdir(parents=True)
         (self.folder / "source" / "toy" / "toy.ipynb").write_text(
             json.dumps(
@@ -112,8 +119,12 @@ class Course:
     def grade(self, student, found, mix=0.0, add=0.0, stretch=0.0, written=None, hours=-6.0, penalty=None):
         """found: the content of results.json, or bytes, or None for no such file"""
         stamp = DUE + datetime.timedelta(hours=hours)
-        self.hand_in(student, f"{stamp} UTC")
+        submitted = self.hand_in(student, f"{stamp} UTC")
         place = self.hand_in(student, f"{stamp} UTC", "autograded")
+        if isinstance(found, dict):
+            plans = plans_of.plans(self.gradebook, "toy", self.folder / "release" / "toy")
+            release = plans_of.fingerprint(plans, self.folder)
+            found = {"graded": {"submission": read_folder(submitted).digest, "release": release}, **found}
         if found is not None:
             (place / "results.json").write_bytes(found if isinstance(found, bytes) else json.dumps(found).encode())
         submission = self.gradebook.update_or_create_submission("toy", student, timestamp=str(stamp))
@@ -279,9 +290,41 @@ def test_a_submission_that_could_not_be_read_says_why(course):
     assert course.report().times() == []
 
 
-def test_what_was_handed_in_again_since_is_said(class_):
-    (class_.folder / "submitted" / "ada" / "toy" / "timestamp.txt").write_text("2026-10-09 12:00:00 UTC")
-    assert "handed in again since" in class_.student("ada").problems[0]
+def stale(class_) -> dict[str, list[str]]:
+    report = class_.report()
+    told = [line for line in as_text(report).splitlines() if "stale" in line]
+    found = {student.name: student.problems for student in report.students if student.stale}
+    assert len(told) == bool(found) and all(name in told[0] for name in found)
+    return found
+
+
+@pytest.mark.parametrize("file, text", [("timestamp.txt", "2026-10-09 12:00:00 UTC"), ("toy.ipynb", '{"cells": []}')])
+def test_what_was_handed_in_again_since_is_said_whatever_its_time(class_, file, text):
+    assert stale(class_) == {}
+    place = class_.folder / "submitted" / "ada" / "toy" / file
+    place.write_text(text)
+    os.utime(place, (0, 0))
+    (problems,) = stale(class_).values()
+    assert "handed in again since" in problems[0] and list(stale(class_)) == ["ada"]
+
+
+def test_what_was_graded_under_an_older_release_is_said(class_):
+    class_.gradebook.find_grade_cell("check-mix", "toy", "toy").max_score = 6
+    class_.gradebook.db.commit()
+    assert list(stale(class_)) == ["ada", "ben", "cleo"]
+    assert "graded under an older release" in class_.student("ada").problems[0]
+
+
+def test_a_grade_that_does_not_say_what_it_is_of_is_told_of(course):
+    course.enrol("ada")
+    course.grade("ada", json.dumps(results(answer("mix", 1, 1))).encode(), mix=4)
+    assert list(stale(course)) == ["ada"]
+
+
+def test_a_release_that_is_gone_is_told_of_and_the_scores_stand(class_):
+    (class_.folder / "release" / "toy" / "toy.ipynb").unlink()
+    assert class_.student("ada").total == 12.5
+    assert "`nbgrader generate_assignment toy` makes it again" in as_text(class_.report())
 
 
 def test_students_whom_the_gradebook_does_not_know_are_told_of(class_):

@@ -1,0 +1,132 @@
+"""What was released: the gradebook's record of the cells that nbgrader knows, in the released notebook's sequence.
+
+A fingerprint of it is kept with each grade, so that it can be told which grades are those of an older release.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable
+from dataclasses import asdict, replace
+from pathlib import Path
+
+import nbformat
+from nbgrader import api
+from nbgrader.api import Gradebook
+
+from autograder.course import catalog
+from autograder.course.cells import exercise_of, nbgrader_of
+from autograder.errors import CourseError
+from autograder.grading import hidden_tests
+from autograder.grading.grade_submission import Plan
+from autograder.grading.reassembly import ReleasedCell
+from autograder.grading.submission import one_newline
+
+
+def plans(gradebook: Gradebook, assignment: str, release: Path) -> dict[str, Plan]:
+    """The notebooks of an assignment as they were released, by name.
+
+    release: the folder of the assignment's student notebooks
+    Raises nbgrader's MissingEntry for an unknown assignment, and CourseError where this checkout cannot grade it.
+    """
+    found = {}
+    for notebook in gradebook.find_assignment(assignment).notebooks:
+        official = _official_cells(notebook)
+        gone = [name for name in map(_hidden_test_of, official) if name and not _has(notebook.name, name)]
+        if gone:
+            raise CourseError(
+                f"{assignment}: it was released with {_listed(gone)}, which this checkout no longer has in the chapter "
+                f"{notebook.name}; no score was changed. Grade it with the version that it was released with"
+            )
+        found[notebook.name] = Plan(_in_sequence(official, release / f"{notebook.name}.ipynb", assignment))
+    return found
+
+
+def fingerprint(plans: dict[str, Plan], course: Path) -> str:
+    """A hash of what a grade depends on: code, graded cells, points, and the stamp of the hidden tests."""
+    stamps = {name: hidden_tests.stamp(course, name) for name in plans if name in catalog.chapters()}
+    cells = {
+        name: [asdict(cell) for cell in plan.released if cell.cell_type == "code" or cell.name is not None]
+        for name, plan in plans.items()
+    }
+    return hashlib.sha256(json.dumps([stamps, cells], sort_keys=True).encode("ascii")).hexdigest()
+
+
+def ensure_same_cells(gradebook: Gradebook, assignment: str, notebook: str, cells: Iterable) -> None:
+    """Raise CourseError where a new release would add or remove cells of a notebook that somebody has handed in.
+
+    cells: of the new source notebook. nbgrader refuses that too, when it has removed the old release.
+    """
+    try:
+        record = gradebook.find_notebook(notebook, assignment)
+    except api.MissingEntry:
+        return
+    if not record.submissions:
+        return
+    old = {cell.name for cell in record.source_cells}
+    new = {name for cell in cells if (name := nbgrader_of(cell).get("grade_id"))}
+    changes = [f"{what} {_listed(names)}" for what, names in (("removes", old - new), ("adds", new - old)) if names]
+    if changes:
+        raise CourseError(
+            f"{assignment}: this version of the course {' and '.join(changes)}, and submissions of the old release are "
+            "in the gradebook; nothing was released and no score was changed. Go on with the old version, or begin "
+            "another course folder for the new one"
+        )
+
+
+def _listed(names: Iterable[str]) -> str:
+    """Exercises and questions by their names, each once."""
+    return ", ".join(sorted({exercise_of(name) or name for name in names}))
+
+
+def _hidden_test_of(cell: ReleasedCell) -> str | None:
+    """The exercise of the course whose hidden tests a cell runs."""
+    name = exercise_of(cell.name)
+    return name if name and f"check_for({name!r})" in cell.source else None
+
+
+def _has(stem: str, name: str) -> bool:
+    return stem not in catalog.chapters() or name in catalog.exercises_of(stem)
+
+
+def _in_sequence(official: list[ReleasedCell], path: Path, assignment: str) -> list[ReleasedCell]:
+    """The gradebook's cells and the plain ones, as they follow each other in the released notebook."""
+    try:
+        cells = nbformat.read(path, as_version=4).cells
+    except (OSError, ValueError, nbformat.reader.NotJSONError) as error:
+        why = getattr(error, "strerror", None) or str(error).splitlines()[0][:100]
+        raise CourseError(
+            f"{path} cannot be read ({why}); `nbgrader generate_assignment {assignment}` makes it again"
+        ) from None
+    left, found = {cell.name: cell for cell in official}, []
+    for cell in cells:
+        text, name = one_newline(cell.source), nbgrader_of(cell).get("grade_id")
+        if name in left:
+            found.append(replace(left.pop(name), given=text, id=cell.get("id")))
+        else:
+            kind = "code" if cell.cell_type == "code" else "markdown"
+            found.append(ReleasedCell(None, kind, text, id=cell.get("id")))
+    return [*found, *left.values()]
+
+
+def _official_cells(notebook: api.Notebook) -> list[ReleasedCell]:
+    """The gradebook's record of a notebook's cells."""
+    grades, solutions, tasks = (
+        {cell.name: cell for cell in cells}
+        for cells in (notebook.grade_cells, notebook.solution_cells, notebook.task_cells)
+    )
+    points = {name: cell.max_score for name, cell in {**grades, **tasks}.items()}
+    return [
+        ReleasedCell(
+            cell.name,
+            cell.cell_type,
+            one_newline(cell.source or ""),
+            bool(cell.locked),
+            cell.name in solutions,
+            cell.name in grades,
+            cell.name in tasks,
+            points.get(cell.name),
+        )
+        for cell in notebook.source_cells
+    ]

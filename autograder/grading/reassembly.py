@@ -1,0 +1,392 @@
+"""The notebook that is graded: every cell as it was released, in its place, with the student's text where it is theirs.
+
+From a submission only the sources of solution cells are taken, and added cells. Everything else comes from the release:
+which cells there are, plain ones too, in which order, of which type, for how many points, with which text. So what was
+deleted, moved or changed there costs nothing, and a changed cell of the handout is one that the student added.
+
+An answer is found by nbgrader's mark, else by its cell's id, else as the one cell that defines its name. What stays in
+doubt is decided in the student's favour as far as it can be, and named for a human.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import nbformat
+from nbgrader.utils import compute_checksum
+
+from attnlab import excerpt
+from autograder.course import cells
+from autograder.grading.submission import SubmittedCell
+from autograder.sandbox.limits import MAX_SEARCHED
+
+SEVERAL = "this answer was handed in more than once, in different words; the one that its check saw is graded"
+UNDECIDED = "this answer was handed in more than once, in different words; one is graded, and a human confirms which"
+
+
+@dataclass(frozen=True)
+class ReleasedCell:
+    """One cell of a released notebook.
+
+    name: nbgrader's, or None of a plain cell; source: with hidden tests; given: as students got it, where that differs
+    """
+
+    name: str | None
+    cell_type: str
+    source: str
+    locked: bool = False
+    solution: bool = False
+    grade: bool = False
+    task: bool = False
+    points: float | None = None
+    given: str | None = None
+    id: str | None = None
+
+    @property
+    def text(self) -> str:
+        """What a student got."""
+        return (self.source if self.given is None else self.given).strip()
+
+    def metadata(self) -> dict:
+        """nbgrader's metadata; nothing of a plain cell."""
+        if self.name is None:
+            return {}
+        kinds = {"grade": self.grade, "solution": self.solution, "locked": self.locked, "task": self.task}
+        made = cells.nbgrader_metadata(self.name, self.cell_type, points=self.points, **kinds)
+        given = self.source if self.given is None else self.given
+        made["nbgrader"]["checksum"] = compute_checksum(cells.new_cell(self.cell_type, given, made))
+        return made
+
+
+@dataclass
+class Reassembled:
+    """The notebook to be graded, and what a human may want to know about how it was handed in.
+
+    idle: places of cells that are shown and not run; doubtful: names of graded cells whose points a human should
+    confirm; told: what a student should know, by the name of the answer
+    """
+
+    notebook: nbformat.NotebookNode
+    notes: list[str] = field(default_factory=list)
+    idle: set[int] = field(default_factory=set)
+    doubtful: set[str] = field(default_factory=set)
+    told: dict[str, str] = field(default_factory=dict)
+
+
+def reassemble(
+    submitted: Sequence[SubmittedCell], released: Sequence[ReleasedCell], run_extra: bool = True
+) -> Reassembled:
+    """The released cells in their order, with the student's answers, and added cells behind those they followed.
+
+    run_extra: whether code in added cells is run; text always stays
+    """
+    return _Reassembly(submitted, released).made(run_extra)
+
+
+def fit(submitted: Sequence[SubmittedCell], released: Sequence[ReleasedCell], named: bool = True) -> tuple[int, int]:
+    """How much of a release is in a submission: cells that were recognised, and answers that were worked on.
+
+    named: whether the file has the released notebook's name. Of one that has not, and that has neither a mark nor an id
+    left, half of the answers must be found before any is recognised.
+    """
+    found = _Reassembly(submitted, released)
+    if not named and found.unmarked and 2 * len(found.answers) < sum(cell.solution for cell in released):
+        return 0, 0
+    return found.fit()
+
+
+class _Reassembly:
+    """Which submitted cell is which released one. Both are known by their places.
+
+    answers: of solution cells, released place -> submitted place; others: the same of all other released cells
+    copies: submitted place of an answer that was not taken -> released place; unmarked: no mark and no id was left
+    """
+
+    def __init__(self, submitted: Sequence[SubmittedCell], released: Sequence[ReleasedCell]):
+        self.submitted, self.released = submitted, released
+        self.by_name = {cell.name: place for place, cell in enumerate(released) if cell.name is not None}
+        self.by_id = {cell.id: place for place, cell in enumerate(released) if cell.id is not None}
+        self.names = {
+            place: defined_names(cell.text) if cell.cell_type == "code" else set()
+            for place, cell in enumerate(released)
+            if cell.solution
+        }
+        self.plain = {cell.text for cell in released if cell.name is None}
+        self.not_answers = {cell.text for cell in released if not cell.solution}
+        self.stubs = {released[place].text for place, names in self.names.items() if names}
+        self.defined = _Definitions(submitted)
+        self.answers: dict[int, int] = {}
+        self.others: dict[int, int] = {}
+        self.copies: dict[int, int] = {}
+        self.elsewhere: set[int] = set()  # released places of answers that stand in an earlier answer's cell
+        self.changed: dict[int, int] = {}  # submitted places of plain cells with another text -> released place
+        self.checks: dict[int, list[int]] = defaultdict(list)  # released place of a locked cell -> submitted places
+        self.notes: list[str] = []
+        self.doubtful: set[int] = set()  # released places of solution cells
+        self.several: set[int] = set()  # of those, what came in different words
+        marked = self._match_by_mark_and_id()
+        self.unmarked = not any(marked.values()) and not self.recognised
+        self._match_by_text()
+        for place in self.names:
+            self._choose(place, marked.get(place, []))
+        self._find_merged()
+
+    # Which is which
+
+    def _match_by_mark_and_id(self) -> dict[int, list[int]]:
+        """The submitted places of each solution cell; everything else that is recognised is kept."""
+        marked: dict[int, list[int]] = defaultdict(list)
+        self.recognised = 0  # cells other than answers
+        self.free: list[int] = []  # submitted places of cells that are nothing yet
+        for number, cell in enumerate(self.submitted):
+            place = self.by_name[cell.name] if cell.name in self.by_name else self._by_id(number)
+            if place is None:
+                self.free.append(number)
+                continue
+            given = self.released[place]
+            if given.solution:
+                marked[place].append(number)
+                continue
+            self.recognised += 1
+            if given.name is None and cell.source.strip() != given.text:
+                self.changed[number] = place
+                self.free.append(number)
+                continue
+            if given.name is not None:
+                self.checks[place].append(number)
+            self.others[place] = number
+        return marked
+
+    def _by_id(self, number: int) -> int | None:
+        """The released cell that has a cell's id, unless the text says otherwise: an older release may have another one
+        under the same id."""
+        cell, text = self.submitted[number], self.submitted[number].source.strip()
+        place = self.by_id.get(cell.id)
+        if place is None or self.released[place].name is None or text == self.released[place].text:
+            return place
+        if place not in self.names or text in self.not_answers:
+            return None
+        defined = self.defined.of(number)
+        if self.names[place] & defined:
+            return place
+        foreign = any(names & defined for names in self.names.values())
+        return place if cell.kind == self.released[place].cell_type and not foreign else None
+
+    def _match_by_text(self) -> None:
+        """A cell without mark and id that says what a released one says is that one, each once."""
+        waiting: dict[str, list[int]] = defaultdict(list)
+        locked: dict[str, int] = {}
+        for place, cell in enumerate(self.released):
+            if not cell.solution and cell.text:
+                if place not in self.others:
+                    waiting[cell.text].append(place)
+                if cell.name is not None:
+                    locked[cell.text] = place
+        left = []
+        for number in self.free:
+            text = self.submitted[number].source.strip()
+            if text in locked:
+                self.checks[locked[text]].append(number)
+            if waiting.get(text):
+                self.others[waiting[text].pop(0)] = number
+            else:
+                left.append(number)
+        self.free = left
+
+    def _choose(self, place: int, marked: list[int]) -> None:
+        """Of what may be an answer take the copy that counts: worked on, and as the answer's check saw it."""
+        name, names, found = self.released[place].name, self.names[place], list(marked)
+        worked = [number for number in found if not self._is_stub(place, number)]
+        worked = [number for number in worked if self.submitted[number].source.strip()] or worked
+        if len(worked) > 1 and names:  # a copy may have become something else, such as a helper
+            worked = [number for number in worked if names & self.defined.of(number)] or worked
+        how = None
+        if not worked and names:
+            own = [number for number in self.free if self._may_define(number, names)]
+            worked = [number for number in own if not self._is_stub(place, number)]
+            found += own
+            how = "was found in another cell, by the name that it defines"
+        elif not found:
+            worked = found = self._in_the_place_of(place)
+            how = "was found by its place"
+        if self.unmarked:
+            self.doubtful.add(place)
+        if not found:
+            return
+        self.answers[place] = self._counted(place, worked) if worked else found[-1]
+        self.copies |= {number: place for number in found if number != self.answers[place]}
+        if worked and how and not self.unmarked:
+            self.notes.append(f"{name} {how}")
+        if len(marked) > 1 or len(worked) > 1:
+            self.notes.append(f"{name} was handed in more than once; {self._which(place, worked)}")
+
+    def _is_stub(self, place: int, number: int) -> bool:
+        """Whether a submitted cell is a solution cell as it was released."""
+        return self.submitted[number].source.strip() == self.released[place].text
+
+    def _may_define(self, number: int, names: set[str]) -> bool:
+        """Whether a cell that is nothing else defines a name, and is no plain cell that did so when it was released."""
+        cell, changed = self.submitted[number], self.changed.get(number)
+        if cell.kind != "code" or cell.source.strip() in self.plain or not names & self.defined.of(number):
+            return False
+        return changed is None or not names & defined_names(self.released[changed].text)
+
+    def _in_the_place_of(self, place: int) -> list[int]:
+        """The cell of the same kind that stands alone where an answer without a name should be."""
+        before = self.others.get(place - 1)
+        if before is None:
+            return []
+        end = min((number for number in self.others.values() if number > before), default=len(self.submitted))
+        kind = self.released[place].cell_type
+        found = [number for number in self.free if before < number < end and self.submitted[number].kind == kind]
+        return found if len(found) == 1 else []
+
+    def _counted(self, place: int, worked: list[int]) -> int:
+        """Of several worked copies the last that the last check saw. In doubt the last one of all."""
+        if len({self.submitted[number].source.strip() for number in worked}) == 1:
+            return worked[-1]
+        self.several.add(place)
+        checks = sorted(number for check in self._checks_of(place) for number in self.checks.get(check, []))
+        seen = [max(number for number in worked if number < check) for check in checks if worked[0] < check]
+        if len({self.submitted[number].source.strip() for number in seen}) != 1:
+            self.doubtful.add(place)
+        return seen[-1] if seen else worked[-1]
+
+    def _which(self, place: int, worked: list[int]) -> str:
+        if place not in self.several:
+            return "what was worked on counts" if worked else "each time as released"
+        return "it is in doubt which one counts" if place in self.doubtful else "the one before its check counts"
+
+    def _checks_of(self, place: int) -> list[int]:
+        """The released places of the cells that grade an answer: those before the next answer."""
+        end = min((other for other in self.names if other > place), default=len(self.released))
+        return [other for other in range(place + 1, end) if self.released[other].grade]
+
+    def _find_merged(self) -> None:
+        """Answers that were not worked on where they should be, and are defined in an earlier answer's cell."""
+        defined: set[str] = set()
+        for place, names in self.names.items():
+            number = self.answers.get(place)
+            if number is not None and not self._is_stub(place, number):
+                defined |= self.defined.of(number)
+            elif names and names <= defined:
+                self.elsewhere.add(place)
+                self.notes.append(f"{self.released[place].name} was found in the cell of an earlier answer")
+
+    # How much of a release this is
+
+    def fit(self) -> tuple[int, int]:
+        worked = sum(not self._is_stub(place, number) for place, number in self.answers.items())
+        return len(self.answers) + self.recognised, worked
+
+    # The notebook
+
+    def made(self, run_extra: bool) -> Reassembled:
+        """The notebook, with notes."""
+        result = Reassembled(None, list(self.notes))
+        if self.unmarked:
+            result.notes.insert(0, "no cell has nbgrader's mark or its id; answers were found by the names they define")
+        added = self._added(run_extra, result)
+        made: list[nbformat.NotebookNode] = []
+
+        def add(place: int) -> None:
+            for number in added.get(place, ()):
+                original = self.copies.get(number, place + 1)
+                if original <= place and self.names[original] & self.defined.of(number):
+                    result.idle.add(len(made))  # it would take the place of the answer that counts
+                made.append(cells.new_cell(self.submitted[number].kind, self.submitted[number].source))
+
+        add(-1)
+        for place, cell in enumerate(self.released):
+            if cell.name is not None and place not in self.answers and place not in self.others:
+                result.notes.append(f"{cell.name} was missing")
+            made.append(cells.new_cell(cell.cell_type, self._source(place), cell.metadata()))
+            add(place)
+        for place in self.doubtful:
+            graded = [place, *self._checks_of(place)]
+            result.doubtful |= {self.released[other].name for other in graded if self.released[other].grade}
+        result.told = {
+            self.released[place].name: UNDECIDED if place in self.doubtful else SEVERAL for place in self.several
+        }
+        result.notebook = cells.new_notebook(made, "cell")
+        return result
+
+    def _added(self, run_extra: bool, result: Reassembled) -> dict[int, list[int]]:
+        """The submitted places of added cells, by the released place that they follow; -1 for the top."""
+        taken = {number: place for place, number in [*self.answers.items(), *self.others.items()]}
+        locked = {number for numbers in self.checks.values() for number in numbers}
+        added: dict[int, list[int]] = defaultdict(list)
+        before = -1
+        for number, cell in enumerate(self.submitted):
+            text = cell.source.strip()
+            if number in taken:
+                before = taken[number]
+                if cell.kind != self.released[before].cell_type and self.released[before].name is not None:
+                    result.notes.append(f"{self.released[before].name} was handed in as another kind of cell")
+                continue
+            if number in locked and cell.name in self.by_name:
+                result.notes.append(f"{cell.name} was handed in more than once; the released one counts")
+                continue
+            if text in self.stubs:  # it could only take the place of what was worked on
+                continue
+            before = self.changed.get(number, before)
+            if cell.kind == "code" and text and text not in self.plain:
+                if number not in locked and number not in self.copies:
+                    changed = "a cell of the handout was changed"
+                    what = changed if number in self.changed else "code in a cell that was not handed out"
+                    result.notes.append(f"{what}: {_first_line(cell.source)}")
+                if not run_extra:
+                    continue
+            added[before].append(number)
+        return added
+
+    def _source(self, place: int) -> str:
+        """What stands in a released cell when it is graded."""
+        cell, number = self.released[place], self.answers.get(place)
+        if place in self.elsewhere:
+            return f"# {cell.name} was handed in within the cell of an earlier answer."
+        if number is not None and not self._is_stub(place, number):
+            return self.submitted[number].source
+        return cell.given if cell.solution and cell.given is not None else cell.source
+
+
+class _Definitions:
+    """The names that submitted cells define, found out when they are asked for, within a limit of all their text."""
+
+    def __init__(self, submitted: Sequence[SubmittedCell]):
+        self._submitted, self._left, self._known = submitted, MAX_SEARCHED, {}
+
+    def of(self, number: int) -> set[str]:
+        if number not in self._known:
+            source = self._submitted[number].source
+            self._left -= len(source)
+            self._known[number] = defined_names(source) if self._left >= 0 else set()
+        return self._known[number]
+
+
+def defined_names(source: str) -> set[str]:
+    """The functions and classes that a cell defines at its top level; of broken code, those it begins."""
+    try:
+        return set(_bound(ast.parse(excerpt.without_magics(source)).body))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return set(_DEFINITION.findall(source))
+
+
+_DEFINITION = re.compile(r"^(?:async +)?(?:def|class) +(\w+)", re.MULTILINE)
+
+
+def _bound(statements: Iterable[ast.stmt]) -> Iterable[str]:
+    for node in statements:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            yield node.name
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
+
+
+def _first_line(source: str) -> str:
+    line = next((line for line in source.splitlines() if line.strip()), "").strip()
+    return line[:60] + ("…" if len(line) > 60 else "")
