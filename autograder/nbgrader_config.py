@@ -58,3 +58,5 @@ else:
 c.AssignLatePenalties.plugin_class = "autograder.nbgrader_plugins.late.LateRules"
 # `nbgrader zip_collect` collects as `python -m autograder collect` does.
 c.ZipCollectApp.extractor_plugin = "autograder.nbgrader_plugins.zipcollect.Collector"
+# nbgrader's own table lets names be formulas.
+c.ExportApp.plugin_class = "autograder.nbgrader_plugins.export.Stock"

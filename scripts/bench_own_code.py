@@ -30,7 +30,7 @@ from autograder.grading import dependencies, lent_code
 from autograder.grading.questions import material_of
 from autograder.sandbox import fork_client
 from autograder.sandbox.inside import fork_server, notebook_session
-from autograder.sandbox.limits import MAX_DATA, MAX_TEXT, WALL, Times
+from autograder.sandbox.limits import MAX_DATA, MAX_OUTPUTS, MAX_TEXT, WALL, Times
 
 
 def run(path: Path, shell) -> float:
@@ -53,7 +53,7 @@ def run(path: Path, shell) -> float:
         if place in given.keys() - wanted:
             continue
         begin = time.process_time()
-        notebook_session.run_cell(shell, cell.source, Times.cell, WALL, MAX_TEXT, MAX_DATA)
+        notebook_session.run_cell(shell, cell.source, Times.cell, WALL, MAX_TEXT, MAX_DATA, MAX_OUTPUTS)
         used += 0 if place in given else time.process_time() - begin
     begin = time.process_time()
     for name, exercise in exercises.items():

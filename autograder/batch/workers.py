@@ -1,7 +1,7 @@
-"""What runs the grading: this process, or several by Dask, here or on other machines.
+"""What runs the grading: one process beside this one, or several by Dask, here or on other machines.
 
-A pool takes jobs, each a name with what `grade_submission.grade` takes, and gives results as they are done: bytes, or
-the exception that prevented them. Jobs are drawn one by one as there is room, so a class of any size fits into memory.
+A pool takes jobs and gives results as they are done: bytes, or the exception that prevented them. Jobs are drawn one by
+one as there is room, so a class of any size fits into memory.
 """
 
 from __future__ import annotations
@@ -9,12 +9,12 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from autograder.errors import CourseError
-from autograder.grading import grade_submission
-from autograder.grading.in_this_process import InThisProcess, Job
+from autograder.grading.limited import Grader, Job, OneAtATime
 from autograder.sandbox import bubblewrap
 
 AHEAD = 2  # jobs a worker has waiting
@@ -55,11 +55,13 @@ class OnDask:
 
         def fill() -> None:
             while len(names_of) < AHEAD * self.workers and (job := next(jobs, None)):
-                names, common, submission = job
-                if names[0] not in common_of:  # sent once to each worker, and made again where a worker is lost
-                    common_of[names[0]] = self._client.submit(bytes, common, pure=False)
-                future = self._client.submit(grade_there, common_of[names[0]], submission, pure=False, retries=RETRIES)
-                names_of[future.key] = names
+                name = job.names[0]
+                if name not in common_of:  # sent once to each worker, and made again where a worker is lost
+                    common_of[name] = self._client.submit(bytes, job.common, pure=False)
+                future = self._client.submit(
+                    grade_there, common_of[name], job.submission, job.first, pure=False, retries=RETRIES
+                )
+                names_of[future.key] = job.names
                 waiting.add(future)
 
         fill()
@@ -87,10 +89,15 @@ def _result(future) -> bytes | Exception:
     return data if kind == "result" else CourseError(data.decode("utf-8", "replace"))
 
 
-def grade_there(common: bytes, submission: bytes) -> tuple[str, bytes]:
+_own = threading.local()  # a worker may have several threads
+
+
+def grade_there(common: bytes, submission: bytes, first: bool) -> tuple[str, bytes]:
     """What a worker runs. Nothing of a submission is in what it raises: it comes back as words."""
+    if not hasattr(_own, "grader"):
+        _own.grader = Grader()
     try:
-        return "result", grade_submission.grade(common, submission)
+        return "result", _own.grader.grade(common, submission, first=first)
     except bubblewrap.NoJail as error:
         return "no jail", str(error).encode("utf-8", "replace")
     except Exception as error:
@@ -104,7 +111,8 @@ def pool(workers: int = 1, scheduler: str | None = None, tls: dict[str, Path] | 
     scheduler: the address of a running one, such as tls://grader.example.org:8786; with `tls` ("ca", "cert", "key")
     """
     if workers == 1 and not scheduler:  # without Dask, whose import takes most of a second
-        yield InThisProcess()
+        with contextlib.closing(OneAtATime()) as one:
+            yield one
     elif scheduler:
         with _client(scheduler, tls or {}) as client:
             yield OnDask(client, _workers_of(client, scheduler))

@@ -75,11 +75,16 @@ class Writer:
             self._forget()
 
     def admit(self, student: str, create: bool) -> None:
-        """Make sure that the gradebook knows a student. Raises MissingEntry where it does not and shall not."""
+        """Make sure that the gradebook knows a student. Raises MissingEntry where it does not and shall not.
+
+        An id with markup is not created: formgrader loads none of that student's pages.
+        """
         known = self._db.query(Student.id).filter(Student.id == student).one_or_none()
         self._forget()
         if known is None and not create:
             raise MissingEntry(f"No such student: {student}")
+        if known is None and (set(student) & set('<>&"%#?\\') or not student.isprintable()):
+            raise MissingEntry(f"{student!r} cannot be a student's id: rename the folder, without signs of markup")
         if known is None:
             self._gradebook.add_student(student)
             self._forget()

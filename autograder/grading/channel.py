@@ -15,6 +15,8 @@ from attnlab import codec
 from autograder.grading import reasons
 from autograder.sandbox.limits import WALL
 
+ANY_REPLY = 1 << 20  # bytes that every reply may have
+
 
 class NoAnswer(Exception):
     """No usable answer came; the message says why, in a student's words."""
@@ -64,7 +66,7 @@ class Channel:
         os.set_blocking(reads, False)
         os.set_blocking(writes, False)
 
-    def ask(self, message: dict | bytes, deadline: float | Patience, most: int = codec.MAX_FRAME) -> dict:
+    def ask(self, message: dict | bytes, deadline: float | Patience, most: int = ANY_REPLY) -> dict:
         """message: a value, or the frame of one; most: bytes of the answer
 
         Raises OutOfTime, Died, or NoAnswer for an answer that is none."""
@@ -82,7 +84,7 @@ class Channel:
             except (BrokenPipeError, ConnectionResetError):
                 raise Died(reasons.CLOSED) from None
 
-    def receive(self, deadline: float | Patience, most: int = codec.MAX_FRAME) -> dict:
+    def receive(self, deadline: float | Patience, most: int = ANY_REPLY) -> dict:
         head = self._exactly(8, deadline)
         length = int.from_bytes(head, "little")
         if length > min(most, codec.MAX_FRAME):

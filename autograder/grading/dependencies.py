@@ -1,7 +1,8 @@
 """Which of a handout's own cells must run for what is graded: those that make a name that some other code uses.
 
 Most of a chapter's cells show something: they train, they time, they draw. No answer depends on them, and together they
-take ten times as long as all answers. What a student wrote or changed always runs. In doubt a cell is needed.
+take ten times as long as all answers. What a student wrote or changed always runs. In doubt a cell is needed, and where
+there is more code than MAX_SEARCHED all of them are: to follow it takes the square of its length.
 """
 
 from __future__ import annotations
@@ -11,6 +12,8 @@ import builtins
 import functools
 import re
 import symtable
+
+from autograder.sandbox.limits import MAX_SEARCHED
 
 _WORD = re.compile(r"[^\W\d]\w*")
 # By these a cell may use any name without writing it down.
@@ -34,6 +37,8 @@ def needed(given: dict[int, str], others: list[str], names: set[str]) -> set[int
 
     given: sources of the handout's own cells, by place; others: sources of all other code; names: what is graded
     """
+    if sum(map(len, others)) > MAX_SEARCHED:
+        return set(given)
     used, any_name = set(names), False
     for source in others:
         used |= _used(source)
@@ -57,10 +62,40 @@ class _Look:
 _look = functools.lru_cache(maxsize=2048)(_Look)  # of the handout, which all submissions share
 
 
+@functools.lru_cache(maxsize=512)  # much of what is handed in is the same for many
 def _may_use_any(source: str) -> bool:
-    return not ANY_NAME.isdisjoint(_WORD.findall(source))
+    if ANY_NAME.isdisjoint(_WORD.findall(source)):
+        return False
+    try:
+        tree = ast.parse(source)
+    except _NOT_PYTHON:
+        return True
+    # `__name__ == "__main__"` uses no name but its own.
+    harmless = {
+        id(part)
+        for node in ast.walk(tree)
+        if isinstance(node, ast.Compare)
+        and any(isinstance(part, ast.Name) and part.id == "__name__" for part in (node.left, *node.comparators))
+        for part in (node.left, *node.comparators)
+    }
+    return any(id(node) not in harmless and not ANY_NAME.isdisjoint(_words_in(node)) for node in ast.walk(tree))
 
 
+def _words_in(node: ast.AST) -> list[str]:
+    """The names that one node writes down, in a text too: a comment is none, and a longer text is prose."""
+    match node:
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return [name]
+        case ast.Constant(str(text)):
+            return [text]
+        case ast.Import(names=found):
+            return [word for alias in found for word in alias.name.split(".")]
+        case ast.ImportFrom(module=module, names=found):
+            return [*(module or "").split("."), *(alias.name for alias in found)]
+    return []
+
+
+@functools.lru_cache(maxsize=512)
 def _used(source: str) -> set[str]:
     """The names of the notebook that a cell may use; every word in it where that cannot be told."""
     try:

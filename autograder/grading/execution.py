@@ -27,13 +27,14 @@ from pathlib import Path
 
 from attnlab import codec
 from attnlab.judge import Report, no_answer
+from autograder.course.cells import new_output
 from autograder.exercise import Exercise
-from autograder.grading import lent_code, reasons
+from autograder.grading import lent_code, reasons, sanitize
 from autograder.grading.channel import Channel, Died, NoAnswer, OutOfTime, Patience
 from autograder.grading.questions import Answer, ProcessLost, material_of
 from autograder.grading.results import Flag
 from autograder.sandbox import bubblewrap, fork_client, usage
-from autograder.sandbox.limits import MAX_DATA, MAX_TEXT, START_SECONDS, WALL, Limits, Times
+from autograder.sandbox.limits import MAX_DATA, MAX_MARKUP, MAX_OUTPUTS, MAX_TEXT, START_SECONDS, WALL, Limits, Times
 
 GRACE = 5.0  # for a cell that was told to stop
 SLOW = 10.0  # a cell of the chapter's own that took longer is not run a second time
@@ -63,6 +64,7 @@ class Evaluated:
     """What became of one notebook: outputs and seconds by place, reports by exercise, and what a human should see.
 
     left_out: place of a cell that ended or hung its process -> why
+    used_up: whether something was cut short because the time for the notebook was over
     """
 
     outputs: dict[int, list[dict]] = field(default_factory=dict)
@@ -70,6 +72,7 @@ class Evaluated:
     reports: dict[str, Report] = field(default_factory=dict)
     flags: list[Flag] = field(default_factory=list)
     left_out: dict[int, str] = field(default_factory=dict)
+    used_up: bool = False
 
 
 class _NotStarted(Exception):
@@ -131,7 +134,8 @@ class _Evaluation:
             if cell.check
         }
         self.done = Evaluated()
-        self.left_out = self.done.left_out
+        # Half of what may be shown of markup is for the student's own cells.
+        self.left_out, self._shown = self.done.left_out, sanitize.OutputBudget(markup=MAX_MARKUP // 2)
         self.retried: set[int] = set()  # places of cells whose process ended once, so that they run a second time
         self.deadline = time.monotonic() + times.submission
         sources = "\n".join(cell.source for cell in cells)
@@ -167,6 +171,7 @@ class _Evaluation:
                 self._note_loss(lost)
             if time.monotonic() > self.deadline:
                 break
+        self.done.used_up = self.done.used_up or time.monotonic() > self.deadline
         for cell in self.cells:
             if cell.check:
                 self._report(cell)
@@ -204,9 +209,11 @@ class _Evaluation:
             seconds = min(self.times.cell, self.deadline - begin)
             if seconds <= 0:
                 break
-            outputs = session.run_cell(cell, seconds)
+            outputs, late = session.run_cell(cell, seconds)
+            self.done.used_up = self.done.used_up or late and seconds < self.times.cell
             if not known:
-                self.done.outputs[cell.place] = outputs
+                # Cleaned on arrival: what one notebook may show is then all that is kept of it.
+                self.done.outputs[cell.place] = sanitize.outputs([] if self.at_once else outputs, 0, self._shown)
                 self.done.seconds[cell.place] = time.monotonic() - begin
         return kept
 
@@ -236,7 +243,7 @@ class _Evaluation:
 
 def _stopped(why: str) -> list[dict]:
     """The outputs of a cell that was not run to its end."""
-    return [{"output_type": "error", "ename": "Stopped", "evalue": why, "traceback": [f"Stopped: {why}"]}]
+    return [new_output("error", ename="Stopped", evalue=why, traceback=[f"Stopped: {why}"])]
 
 
 class Session:
@@ -289,13 +296,18 @@ class Session:
         program = [sys.executable, "-I", "-B", session, str(bubblewrap.ATTNLAB), *evaluation.libraries]
         return stack.enter_context(evaluation.confine(program, **options))
 
-    def run_cell(self, cell: Cell, seconds: float) -> list[dict]:
-        """The outputs of one cell. Raises _SessionLost if the process ends, or does not stop when it is told to."""
+    def run_cell(self, cell: Cell, seconds: float) -> tuple[list[dict], bool]:
+        """The outputs of one cell, and whether it was stopped because it was late.
+
+        Raises _SessionLost if the process ends, or does not stop when it is told to.
+        """
         try:
             request = {"cell": cell.source, "seconds": seconds, "wall": WALL, "text": MAX_TEXT, "data": MAX_DATA}
+            request["outputs"] = MAX_OUTPUTS
             if cell.lends:
                 request = {"lend": cell.lends, "code": lent_code.compiled(cell.source)}
-            reply = self._channel.ask(request, self.patience(seconds + GRACE, self._evaluation.deadline + GRACE))
+            patience = self.patience(seconds + GRACE, self._evaluation.deadline + GRACE)
+            reply = self._channel.ask(request, patience, codec.MAX_TREE + 12)
         except OutOfTime:
             raise _SessionLost(reasons.slow_cell(seconds), cell.place) from None
         except Died:
@@ -306,7 +318,7 @@ class Session:
         outputs = reply.get("outputs")
         if not isinstance(outputs, list) or not all(isinstance(output, dict) for output in outputs):
             raise _SessionLost(reasons.DISTURBED, cell.place)
-        return outputs
+        return outputs, reply.get("late") is True
 
     def patience(self, seconds: float, last: float) -> Patience:
         """last: the moment at which to give up in any case"""
@@ -342,7 +354,7 @@ class Snapshot:
         self.loaded = False  # whether it has said what it answers for
         self.close, self.use = own.close, session.use
 
-    def ask(self, message: dict | bytes, seconds: float, last: float, most: int = codec.MAX_FRAME) -> dict:
+    def ask(self, message: dict | bytes, seconds: float, last: float, most: int) -> dict:
         """seconds: of processor time; last: the moment at which to give up; most: bytes of the answer
 
         Raises OutOfTime, Died, or NoAnswer for an answer that is none."""

@@ -11,9 +11,12 @@ import functools
 import importlib
 import json
 import math
+import re
 import tempfile
 import time
-from dataclasses import asdict, dataclass, field
+import traceback
+from collections.abc import Callable
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 
 import nbformat
@@ -32,6 +35,7 @@ from autograder.grading import (
     graders_note,
     hidden_tests,
     ready_made,
+    reasons,
     sanitize,
     second_run,
     serialization,
@@ -40,8 +44,8 @@ from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.grading.reassembly import Reassembled, ReleasedCell, fit, reassemble
 from autograder.grading.results import MIMETYPE, RESULTS, Flag, as_record
 from autograder.grading.submission import Refused, SubmittedCell, submitted_cells
-from autograder.sandbox import bubblewrap
-from autograder.sandbox.limits import MAX_SEARCHED, Limits, Times
+from autograder.sandbox.bubblewrap import Jail, NoJail
+from autograder.sandbox.limits import MAX_MARKUP, MAX_SEARCHED, WALL, Limits, Times
 
 NOT_RUN = "Not run while grading: no answer depends on this cell.\n"
 NOT_COUNTED = "Not run while grading: this is a second copy of an answer.\n"
@@ -109,33 +113,80 @@ def pack_submission(
     return serialization.wrap(record, notebooks)
 
 
+def prepare(assignment: bytes, first: bool) -> tuple[float, float]:
+    """Load what all submissions of an assignment have in common.
+
+    Returns the seconds that one of them may take: of this process's own processor time, and of the clock on the wall.
+    """
+    common = _assignment(assignment)
+    for name in common.plans:
+        _exercises(name)
+    times = common.times(first)
+    return times.grader, WALL * (times.grader + len(common.plans) * times.submission)
+
+
 def grade(
-    assignment: bytes, submission: bytes, many: bool = True, confine: type[bubblewrap.Jail] | None = None
+    assignment: bytes,
+    submission: bytes,
+    many: bool = True,
+    first: bool = False,
+    failed: dict[str, str] | None = None,
+    begun: Callable[[str], None] = lambda name: None,
+    confine: type[Jail] | None = None,
 ) -> bytes:
     """The result of one submission, packed: scores and comments by notebook, and as files the notebooks and the record.
 
-    many: more submissions will be graded by this process; confine: the kind of sandbox, if not a jail
-    Raises NoJail where code cannot be confined.
+    many: more submissions will be graded by this process
+    first: with the time of a first pass, and whether that was used up
+    failed: names of notebooks that cannot be graded -> why; begun: is told the name of each notebook
+    confine: the kind of sandbox, if not a jail
+    Raises NoJail where code cannot be confined, and MemoryError.
     """
     common = _assignment(assignment)
     handed_in, notebooks = serialization.unwrap(submission)
-    found = _Found(common.plans, notebooks, handed_in["refused"])
+    failed = failed or {}
+    found = _Found(common.plans, notebooks, handed_in["refused"], failed, begun)
     notes = handed_in["notes"] + found.notes
-    entries, record, files = {}, {}, {}
+    entries, record, files, faults, used_up = {}, {}, {}, {}, False
     for name, plan in common.plans.items():
+        begun(name)
         graded = NotebookGrade(name, plan)
-        if name in found.refused:
-            graded.refuse(found.refused[name])
-        elif name in found.cells:
-            graded.grade(found.cells[name], common, name in found.doubtful, many=many, confine=confine)
-        entries[name], record[name] = graded.entries(), graded.record()
-        if not graded.missing:
-            flags = [str(flag) for flag in graded.evaluated.flags]
-            graders_note.tell_grader(graded.notebook, notes + graded.notes + flags)
-            files[f"{name}.ipynb"] = _written(graded.notebook, name, handed_in, common.settings)
+        try:
+            if name in failed:
+                raise _Failed(failed[name])
+            if name in found.refused:
+                graded.refuse(found.refused[name])
+            elif name in found.cells:
+                how = {"many": many, "times": common.times(first), "confine": confine}
+                graded.grade(found.cells[name], common, name in found.doubtful, **how)
+            entries[name], record[name] = graded.entries(), graded.record()
+            files |= graded.files(handed_in, notes, common.settings.preprocessors, common.settings.config)
+        except (NoJail, MemoryError):
+            raise
+        except Exception as error:  # in the grader, or in the instructor's own preprocessors
+            if not isinstance(error, _Failed):
+                faults[name] = _printable(traceback.format_exc())
+            graded = NotebookGrade(name, plan)
+            graded.fail(str(error) if isinstance(error, _Failed) else reasons.FAULT)
+            entries[name], record[name] = graded.entries(), graded.record()
+            files |= graded.files(handed_in, notes)
+        used_up = used_up or graded.evaluated.used_up
     of = {"submission": handed_in["digest"], "release": common.fingerprint}
     files[RESULTS] = json.dumps({"graded": of, "notes": notes, "notebooks": record}, indent=1).encode("ascii")
-    return serialization.wrap({"notebooks": entries}, files)
+    return serialization.wrap({"notebooks": entries, "used_up": used_up, "faults": faults}, files)
+
+
+def _printable(text: str) -> str:
+    """The end of a text, for a terminal: what a student wrote may be in it."""
+    return re.sub(r"[^\n -~]", "?", text[-4000:])
+
+
+class _Failed(Exception):
+    """A notebook cannot be graded; the message says why, in a student's words."""
+
+
+def _exercises(notebook: str) -> dict:
+    return catalog.exercises_of(notebook) if notebook in catalog.chapters() else {}
 
 
 class _Found:
@@ -144,13 +195,23 @@ class _Found:
     cells, refused: by the assignment's names; doubtful: names for which several files would do
     """
 
-    def __init__(self, plans: dict[str, Plan], files: dict[str, bytes], refused: dict[str, str]):
+    def __init__(
+        self,
+        plans: dict[str, Plan],
+        files: dict[str, bytes],
+        refused: dict[str, str],
+        failed: dict[str, str],
+        begun: Callable[[str], None],
+    ):
         self.cells: dict[str, list[SubmittedCell]] = {}
         self.refused: dict[str, str] = {}
         self.doubtful: set[str] = set()
         self.notes: list[str] = []
-        read, refused = {}, dict(refused)
+        read, refused = {}, {**refused, **{file: why for file, why in failed.items() if file in files}}
         for file, data in files.items():
+            if file in failed:
+                continue
+            begun(file)
             try:
                 read[file] = submitted_cells(data)
             except Refused as error:
@@ -223,18 +284,18 @@ class _Assignment:
                 self.given[name].write_bytes(content)
         self.material = functools.cache(lambda name: hidden_tests.unpacked(self._hidden[name]))
 
+    def times(self, first: bool) -> Times:
+        times = self.settings.times
+        return replace(times, submission=min(times.first, times.submission)) if first else times
+
 
 _assignment = functools.lru_cache(maxsize=8)(_Assignment)
 
 
-def _written(notebook, name: str, handed_in: dict, settings: Settings) -> bytes:
-    resources = {
-        "unique_key": name,
-        "nbgrader": {"student": handed_in["student"], "assignment": handed_in["assignment"], "notebook": name},
-    }
-    for path in settings.preprocessors:
+def _written(notebook, resources: dict, preprocessors: list[str], config: dict) -> bytes:
+    for path in preprocessors:
         module, _, kind = path.rpartition(".")
-        step = getattr(importlib.import_module(module), kind)(config=Config(settings.config))
+        step = getattr(importlib.import_module(module), kind)(config=Config(config))
         notebook, resources = step(notebook, resources)
     # As nbformat writes it, but for the indent: with one Python's encoder is ten times as slow.
     text = json.dumps(rwbase.strip_transient(rwbase.split_lines(notebook)), ensure_ascii=False, sort_keys=True)
@@ -250,6 +311,7 @@ class NotebookGrade:
         self.reassembled: Reassembled | None = None
         self.evaluated = Evaluated()
         self.refused: str | None = None
+        self.failed = False  # it is the grader that cannot read or judge it, so that a human must look
         self.notes: list[str] = []
         self.skipped: set[int] = set()  # places of the handout's own cells that were not run
         self.seconds = 0.0
@@ -265,13 +327,30 @@ class NotebookGrade:
         self.notebook = self.reassembled.notebook
         self.notes.append(f"the notebook could not be read: {why}")
 
+    def fail(self, why: str) -> None:
+        """It could not be graded: everything is worth nothing until a human has looked."""
+        self.refuse(why)
+        self.failed, self.notes = True, []
+        self.evaluated.flags.append(Flag("not graded", f"the notebook could not be graded: {why}"))
+
+    def files(
+        self, handed_in: dict, notes: list[str], preprocessors: list[str] | None = None, config: dict | None = None
+    ) -> dict:
+        """The notebook that is shown, by its file's name; none if it is missing."""
+        if self.missing:
+            return {}
+        flags = [str(flag) for flag in self.evaluated.flags]
+        graders_note.tell_grader(self.notebook, notes + self.notes + flags)
+        names = {"student": handed_in["student"], "assignment": handed_in["assignment"], "notebook": self.name}
+        resources = {"unique_key": self.name, "nbgrader": names}
+        return {f"{self.name}.ipynb": _written(self.notebook, resources, preprocessors or [], config or {})}
+
     def grade(self, submitted: list[SubmittedCell], common: _Assignment, doubtful: bool, **how) -> None:
         """Run what was handed in, judge its answers, and make the notebook that is shown.
 
         doubtful: whether it is in doubt that this is the notebook which should be graded; how: see `evaluate`
         """
-        exercises = catalog.exercises_of(self.name) if self.name in catalog.chapters() else {}
-        settings = common.settings
+        exercises, settings = _exercises(self.name), common.settings
         self.reassembled = reassemble(submitted, self.plan.released, settings.extra_cells)
         self.notebook, self.notes = self.reassembled.notebook, self.reassembled.notes
         if doubtful:
@@ -284,7 +363,6 @@ class NotebookGrade:
         options = {
             "files": common.given,
             "references": prerequisites.references(self.name),
-            "times": settings.times,
             "limits": settings.limits,
             **how,
         }
@@ -333,7 +411,7 @@ class NotebookGrade:
 
     def _fill_in(self) -> None:
         """Put outputs into the notebook: the student's own, cleaned, and at each check what was found."""
-        count, budget = 0, sanitize.OutputBudget()
+        count, budget = 0, sanitize.OutputBudget(markup=MAX_MARKUP // 2)
         for place, cell in enumerate(self.notebook.cells):
             mark = nbgrader_of(cell)
             report = self.evaluated.reports.get(exercise_of(mark.get("grade_id", ""))) if mark.get("grade") else None
@@ -351,7 +429,10 @@ class NotebookGrade:
                 why = NOT_RUN if place in self.skipped else NOT_COUNTED
                 cell.outputs = [new_output("stream", name="stdout", text=why)]
             else:
-                cell.outputs = sanitize.outputs(self.evaluated.outputs.get(place, []), count, budget)
+                cell.outputs = self.evaluated.outputs.get(place, [])
+                for output in cell.outputs:
+                    if output.output_type == "execute_result":
+                        output.execution_count = count
 
     def entries(self) -> dict:
         """What the gradebook is told: points, extra credit and doubt by graded cell, and comments."""
@@ -404,14 +485,15 @@ class NotebookGrade:
         if self.refused or self.reassembled and cell.name in self.reassembled.doubtful:
             return True
         exercise = exercise_of(cell.name)
-        return any(flag.exercise == exercise and flag.doubts_score for flag in self.evaluated.flags)
+        return self.failed or any(flag.exercise == exercise and flag.doubts_score for flag in self.evaluated.flags)
 
     def _comment(self, name: str) -> str | None:
         """What nbgrader says beside a solution cell."""
         if self.missing:
             return None
         if self.refused:
-            return f"{sanitize.plain(self.refused)} This counts as zero."
+            until = " until somebody has looked at it" if self.failed else ""
+            return f"{sanitize.plain(self.refused)} This counts as zero{until}."
         cell = self._cell(name)
         if not nbgrader_of(cell).get("locked") and _is_as_released(cell):
             return "No response."

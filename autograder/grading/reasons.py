@@ -11,6 +11,11 @@ TOO_LARGE = "too much came: the answer is far larger than a right one"
 LATE = "no answer came in time"
 CLOSED = "the process closed its channel before it answered"
 ENDED = "the process ended before it answered"
+# Of a whole notebook
+SLOW_TO_JUDGE = "reading and judging it took too long"
+LARGE_TO_JUDGE = "reading and judging it took too much memory"
+ENDED_THE_GRADER = "it ended the process that grades, twice"
+FAULT = "the grader failed at it"
 
 
 def slow_cell(seconds: float) -> str:

@@ -44,7 +44,7 @@ def as_graded(record) -> Graded:
 class Flag:
     """Something that a human should see.
 
-    kind: "left out" (a cell), "made up" (answers), "extra argument" (accepted),
+    kind: "left out" (a cell), "made up" (answers), "extra argument" (accepted), "not graded" (the notebook),
         "library" (an answer that calls what does its whole work)
     exercise: the one that it is about, or None
     """

@@ -29,6 +29,7 @@ from autograder.sandbox.limits import (
     MAX_CODE,
     MAX_HTML,
     MAX_MARKUP,
+    MAX_OUTPUTS,
     MAX_PICTURE,
     MAX_PIXELS,
     MAX_SHOWN,
@@ -86,24 +87,26 @@ _COLOUR = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]|\x1b")
 
 @dataclass
 class OutputBudget:
-    """What of a notebook may still be shown: characters, those of markup, and pixels of pictures."""
+    """What of a notebook may still be shown: outputs, characters, those of markup, and pixels of pictures."""
 
+    outputs: int = MAX_OUTPUTS
     characters: int = MAX_SHOWN
     markup: int = MAX_MARKUP
     pixels: int = 4 * MAX_PIXELS
 
-    def take(self, characters: int = 0, markup: int = 0, pixels: int = 0) -> bool:
+    def take(self, characters: int = 0, markup: int = 0, pixels: int = 0, outputs: int = 0) -> bool:
         """Whether there is room for this; if so, it is taken."""
-        if characters > self.characters or markup > self.markup or pixels > self.pixels:
+        if characters > self.characters or markup > self.markup or pixels > self.pixels or outputs > self.outputs:
             return False
+        self.outputs -= outputs
         self.characters -= characters
         self.markup -= markup
         self.pixels -= pixels
         return True
 
-    def spend(self, characters: int = 0, markup: int = 0, pixels: int = 0) -> None:
+    def spend(self, **what: int) -> None:
         """Take it. Raises _Full where there is no room for it."""
-        if not self.take(characters, markup, pixels):
+        if not self.take(**what):
             raise _Full
 
 
@@ -114,8 +117,9 @@ class _Full(Exception):
 def outputs(given: list[dict], count: int, budget: OutputBudget | None = None) -> list:
     """Outputs of a cell, as nbformat has them, from what a student's process says they are."""
     budget, kept, full = budget or OutputBudget(), [], False
-    for output in given[:2000]:
+    for output in given:
         try:
+            budget.spend(outputs=1)
             kept += _output(output, count, budget) if isinstance(output, dict) else []
         except _Full:
             full = True
@@ -127,12 +131,12 @@ def _output(output: dict, count: int, budget: OutputBudget) -> list:
     if kind == "stream":
         name = "stderr" if output.get("name") == "stderr" else "stdout"
         text = _text(output.get("text"))
-        budget.spend(len(text))
+        budget.spend(characters=len(text))
         return [new_output("stream", name=name, text=text)]
     if kind == "error":
         traceback = output.get("traceback") if isinstance(output.get("traceback"), list) else []
         lines = [_text(line)[:10_000] for line in traceback[:100]]
-        budget.spend(sum(map(len, lines)))
+        budget.spend(characters=sum(map(len, lines)))
         name, words = _text(output.get("ename"))[:200], _text(output.get("evalue"))[:2000]
         return [new_output("error", ename=name, evalue=words, traceback=lines)]
     if kind in ("display_data", "execute_result") and isinstance(output.get("data"), dict):
@@ -157,7 +161,7 @@ def _data(given: dict, budget: OutputBudget) -> dict:
         kept["text/html"] = f'<div class="tex2jax_ignore">{shown}</div>'
     if "text/plain" in given:
         kept["text/plain"] = _text(given["text/plain"])
-    budget.spend(sum(map(len, kept.values())), pixels=pixels)
+    budget.spend(characters=sum(map(len, kept.values())), pixels=pixels)
     return kept
 
 

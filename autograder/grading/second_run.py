@@ -39,7 +39,10 @@ def improve(
     """
     causes = _causes(first, cells)
     left = times.submission - (time.monotonic() - begin)
-    if not causes or left <= 0:
+    if not causes:
+        return
+    if left <= 0:
+        first.used_up = True
         return
     again = evaluate(
         _with_references(first, cells, causes),
@@ -49,6 +52,7 @@ def improve(
         at_once=True,
         **options,
     )
+    first.used_up = first.used_up or again.used_up
     for name, report in again.reports.items():
         report = _without_gifts(report)
         if report.points > first.reports[name].points:

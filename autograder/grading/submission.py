@@ -16,10 +16,10 @@ from pathlib import Path
 from autograder.sandbox.limits import (
     MAX_CELLS,
     MAX_FILE,
-    MAX_FILES,
     MAX_FOLDER,
     MAX_NESTING,
     MAX_NOTEBOOK,
+    MAX_NOTEBOOKS,
     MAX_PARTS,
     MAX_SOURCE,
     MAX_TOKENS,
@@ -78,7 +78,7 @@ def read_folder(folder: Path) -> Folder:
     for path in notebook_files(folder):
         name = path.name.removesuffix(".ipynb")
         try:
-            if len(notebooks) + len(refused) >= MAX_FILES or left <= 0:
+            if len(notebooks) + len(refused) >= MAX_NOTEBOOKS or left <= 0:
                 raise Refused("too much was handed in beside it")
             notebooks[name] = read_bytes(path)
             left -= len(notebooks[name])

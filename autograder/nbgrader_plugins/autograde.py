@@ -1,7 +1,7 @@
 """nbgrader's autograding, with this course's trust: `nbgrader autograde`, formgrader's button and `python -m autograder
 grade` all come here.
 
-A submission is read as bytes, graded by `grading.grade_submission` in this process or in others, and entered in one
+A submission is read as bytes, graded by `grading.grade_submission` in a process with limits, and entered in one
 step by the one writer. Whatever a submission does, the batch goes on, and what is lost is zero with a reason.
 `install()` puts the converter where nbgrader looks for its own; `nbgrader_config.py` calls it.
 """
@@ -35,10 +35,10 @@ from autograder.errors import CourseError
 from autograder.gradebook import released
 from autograder.gradebook.writer import Writer
 from autograder.grading import grade_submission, hidden_tests, results, serialization, submission
-from autograder.grading.in_this_process import InThisProcess
+from autograder.grading.limited import Job, OneAtATime
 from autograder.nbgrader_plugins import feedback
 from autograder.sandbox import bubblewrap
-from autograder.sandbox.limits import LEAST_MEMORY, LEAST_PROCESSES, MAX_NOTEBOOK, MB, Limits, Times
+from autograder.sandbox.limits import LEAST_MEMORY, LEAST_PROCESSES, MAX_BESIDE, MAX_NOTEBOOK, MB, Limits, Times
 
 MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every process that grades is handed
 
@@ -78,12 +78,20 @@ class TrustedAutograde(Autograde):
     cell_seconds = Float(Times.cell, help="Processor time of one cell.").tag(config=True)
     case_seconds = Float(Times.case, help="Processor time of one question to an answer.").tag(config=True)
     submission_seconds = Float(Times.submission, help="Wall time of one notebook.").tag(config=True)
+    first_seconds = Float(
+        Times.first,
+        help="Wall time of one notebook in a first pass. A submission that needs more is graded when all others "
+        "are, from its beginning and with all of its time, so that it loses nothing and holds nobody up.",
+    ).tag(config=True)
+    grader_seconds = Float(
+        Times.grader, help="Processor time of the grader's own, to read, judge and clean one submission."
+    ).tag(config=True)
     memory_mb = Int(Limits.memory // MB, help="Memory of one notebook's processes together.").tag(config=True)
     processes = Int(Limits.processes, help="Processes and threads of one notebook.").tag(config=True)
     autograde_preprocessors = List(["nbgrader.preprocessors.IgnorePattern", "nbgrader.preprocessors.LimitOutput"]).tag(
         config=True
     )
-    pool = Any(InThisProcess(), help="What runs the grading; see `autograder.batch.workers`.")
+    pool = Any(OneAtATime(), help="What runs the grading; see `autograder.batch.workers`.")
 
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
@@ -149,40 +157,73 @@ class TrustedAutograde(Autograde):
             return self._common(assignment, writer.due_dates())
 
     def grade_all(self, todo: list[tuple[str, str]]) -> list[tuple[str, str]]:
-        """Grade submissions, by assignment and student; returns those that could not be graded."""
-        failed: list[tuple[str, str]] = []
+        """Grade submissions, by assignment and student; returns those that could not be graded.
+
+        Those that use the time of a first pass up come last, so that many of them hold nobody up.
+        """
         with Writer(self.coursedir.db_url, self.coursedir.course_id, self._late()) as writer:
             due = writer.due_dates()
             common = {name: self._common(name, due) for name in dict.fromkeys(name for name, _ in todo)}
-            handed_in: dict[tuple[str, str], _HandedIn] = {}
+            admitted, failed = self._admitted(writer, todo)
+            slow: list[tuple[str, str]] = []
+            if len(admitted) > 1 and self.first_seconds < self.submission_seconds:
+                failed += self._grade_each(writer, common, admitted, slow)
+            else:
+                slow = admitted
+            return failed + self._grade_each(writer, common, slow)
 
-            def jobs():
-                for assignment, student in todo:
-                    try:
-                        self._run_hook(self.run_pre_convert_hook, assignment, student)
-                        writer.admit(student, self.create_student)
-                        handed_in[assignment, student] = read = self._handed_in(assignment, student)
-                        yield (assignment, student), common[assignment], read.packed
-                    except MissingEntry as error:
-                        self.log.error("%s of %s: %s", assignment, student, error)
-                        failed.append((assignment, student))
-                    except OSError:
-                        self.log.exception("%s of %s could not be read", assignment, student)
-                        failed.append((assignment, student))
+    def _admitted(self, writer: Writer, todo: list[tuple[str, str]]) -> tuple[list, list]:
+        """The submissions to grade, and those of students that the gradebook does not know and shall not."""
+        admitted, failed = [], []
+        for assignment, student in todo:
+            try:
+                self._run_hook(self.run_pre_convert_hook, assignment, student)
+                writer.admit(student, self.create_student)
+                admitted.append((assignment, student))
+            except MissingEntry as error:
+                self.log.error("%s of %s: %s", assignment, student, error)
+                failed.append((assignment, student))
+        return admitted, failed
 
-            for key, result in self.pool.graded(jobs(), len(todo)):
+    def _grade_each(self, writer: Writer, common: dict[str, bytes], todo: list, slow: list | None = None) -> list:
+        """Grade submissions, and enter each when it is done; returns those that could not be graded.
+
+        slow: where given, this is a first pass, and those that use its time up are put there and not entered
+        """
+        failed: list[tuple[str, str]] = []
+        handed_in: dict[tuple[str, str], _HandedIn] = {}
+
+        def jobs():
+            for key in todo:
                 try:
-                    if isinstance(result, Exception):
-                        raise result
-                    self._put_in_place(writer, *key, handed_in.pop(key), result)
-                    self._run_hook(self.run_post_convert_hook, *key)
-                except (sqlalchemy.exc.OperationalError, bubblewrap.NoJail):
-                    raise
-                except Exception:
-                    self.log.exception("%s of %s could not be graded", *key)
+                    handed_in[key] = read = self._handed_in(*key)
+                    yield Job(key, common[key[0]], read.packed, first=slow is not None)
+                except OSError:
+                    self.log.exception("%s of %s could not be read", *key)
                     failed.append(key)
-                self.progress(key, key in failed)
-        return failed
+
+        for key, result in self.pool.graded(jobs(), len(todo)):
+            read = handed_in.pop(key)
+            try:
+                if isinstance(result, Exception):
+                    raise result
+                record, files = serialization.unwrap(result)
+                if slow is not None and record["used_up"]:
+                    slow.append(key)
+                    self.log.info("%s of %s takes long, and is graded after the others", *key)
+                    continue
+                for notebook, fault in record["faults"].items():
+                    self.log.error("%s of %s: the grader failed at %s and gave no points\n%s", *key, notebook, fault)
+                    failed.append(key)
+                self._put_in_place(writer, *key, read, record["notebooks"], files)
+                self._run_hook(self.run_post_convert_hook, *key)
+            except (sqlalchemy.exc.OperationalError, bubblewrap.NoJail):
+                raise
+            except Exception:
+                self.log.exception("%s of %s could not be graded", *key)
+                failed.append(key)
+            self.progress(key, key in failed)
+        return list(dict.fromkeys(failed))
 
     def _run_hook(self, hook, assignment_id: str, student_id: str) -> None:
         """Run a hook of the instructor's configuration, which is told of one submission."""
@@ -236,7 +277,9 @@ class TrustedAutograde(Autograde):
         settings = grade_submission.Settings(
             self.extra_cells,
             self.run_all,
-            Times(self.cell_seconds, self.case_seconds, self.submission_seconds),
+            Times(
+                self.cell_seconds, self.case_seconds, self.submission_seconds, self.first_seconds, self.grader_seconds
+            ),
             Limits(memory=self.memory_mb * MB, processes=self.processes),
             list(self.autograde_preprocessors),
             {kind: dict(self.config[kind]) for kind in kinds if kind in self.config},
@@ -308,10 +351,9 @@ class TrustedAutograde(Autograde):
         return _HandedIn(timestamp, kept, packed)
 
     def _put_in_place(
-        self, writer: Writer, assignment_id: str, student_id: str, handed_in: _HandedIn, result: bytes
+        self, writer: Writer, assignment_id: str, student_id: str, handed_in: _HandedIn, notebooks: dict, files: dict
     ) -> None:
         """Enter a result and put its folder in place: cut short anywhere, it is graded again."""
-        record, files = serialization.unwrap(result)
         place = Path(self._format_dest(assignment_id, student_id))
         with _workshop(Path(self.coursedir.root)) as workshop:
             draft = workshop / "draft"
@@ -327,7 +369,7 @@ class TrustedAutograde(Autograde):
             # While gradebook and folder say different things nothing is in place.
             if place.exists():
                 place.rename(workshop / "old")
-            writer.enter(assignment_id, student_id, handed_in.timestamp, record["notebooks"])
+            writer.enter(assignment_id, student_id, handed_in.timestamp, notebooks)
             draft.rename(place)
         self.set_permissions(assignment_id, student_id)
 
@@ -356,7 +398,10 @@ class TrustedAutograde(Autograde):
         if folder.is_symlink() or not folder.is_dir():
             notes.append("what was handed in is a link, or no folder; nothing in it was looked at")
             return kept
-        for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
+        for number, entry in enumerate(sorted(os.scandir(folder), key=lambda entry: entry.name)):
+            if number == MAX_BESIDE:
+                notes.append(f"of more than {MAX_BESIDE} files the others were left out")
+                break
             if entry.name.lower().endswith(".ipynb"):
                 continue
             allowed = any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in self.allowed_files)
@@ -364,7 +409,7 @@ class TrustedAutograde(Autograde):
                 notes.append(f"the file {entry.name[:100]!r} was left out")
                 continue
             try:
-                kept[entry.name] = submission.read_bytes(Path(entry.path), MAX_NOTEBOOK)
+                kept[entry.name] = submission.read_bytes(Path(entry.path), MAX_NOTEBOOK - sum(map(len, kept.values())))
             except submission.Refused as error:
                 notes.append(f"left out: {error}")
         return kept

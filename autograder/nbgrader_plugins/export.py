@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterator
 from pathlib import Path
 
-from nbgrader.api import Gradebook
+from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.plugins import ExportPlugin
 from traitlets import Bool, Unicode
 from traitlets.config import Config
@@ -182,6 +182,47 @@ class Moodle(_Table):
             (total,) = self.totals(student.id, found)
             row = student.row if total is None else {**student.row, "Grade": total}
             yield [row.get(name, "") for name in listed.head]
+
+
+class Stock(ExportPlugin):
+    """The table of `nbgrader export`, in which no name is a formula or breaks a line."""
+
+    columns = (
+        "assignment duedate timestamp student_id last_name first_name email raw_score late_submission_penalty score "
+        "max_score"
+    ).split()
+
+    def export(self, gradebook: Gradebook) -> None:
+        wanted, chosen = set(map(str, self.assignment)), set(map(str, self.student))
+        rows = [
+            [assignment.name, assignment.duedate, *row, assignment.max_score]
+            for assignment in gradebook.assignments
+            if not wanted or assignment.name in wanted
+            for row in self._rows(gradebook, assignment.name, chosen)
+        ]
+        place = self.to or "grades.csv"
+        csv_table.write(place, [self.columns, *([_text(value) for value in row] for row in rows)])
+        self.log.info("Exported grades to %s", place)
+
+    @staticmethod
+    def _rows(gradebook: Gradebook, assignment: str, chosen: set[str]) -> Iterator[list]:
+        """From the time stamp to the score; zero for who handed nothing in."""
+        for student in gradebook.students:
+            if not chosen or student.id in chosen:
+                try:
+                    submission = gradebook.find_submission(assignment, student.id)
+                except MissingEntry:
+                    timestamp, score, penalty = None, 0.0, 0.0
+                else:
+                    timestamp, score = submission.timestamp, submission.score
+                    penalty = submission.late_submission_penalty
+                who = [student.id, student.last_name, student.first_name, student.email]
+                yield [timestamp, *who, score, penalty, max(0.0, score - penalty)]
+
+
+def _text(value):
+    """As nbgrader writes it; a score stays a number."""
+    return value if isinstance(value, float) else "" if value is None else str(value)
 
 
 def _shown(grade: scores.Grade | None) -> float | str | None:

@@ -54,7 +54,7 @@ def problem() -> str | None:
     for _ in range(2):  # again if it was killed: that says nothing about the machine
         with Jail([sys.executable, "-I", "-S", "-c", "print('confined')"]) as jail:
             out, err = jail.process.communicate(timeout=60)
-        if jail.process.returncode >= 0:
+        if 0 <= jail.process.returncode <= 128:  # above, it was bubblewrap's own child that was killed
             break
     if out.strip() == b"confined":
         return None

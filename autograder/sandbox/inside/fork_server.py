@@ -20,12 +20,13 @@ import io
 import json
 import os
 import random
+import resource
 import select
 import socket
 import struct
 import sys
 
-MAX_ORDER, MAX_DESCRIPTORS = 65536, 200
+MAX_ORDER, MAX_DESCRIPTORS = 65536, 253  # Linux sends no more descriptors in one message
 HIGH = 256  # descriptors wait here while those below are put in order
 # unshare: mounts, control groups, host name, IPC, users, processes, network
 NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
@@ -38,6 +39,9 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 def main(attnlab: str, control: str, seconds: str, *libraries: str) -> None:
     control = socket.socket(fileno=int(control))
+    for kind in (resource.RLIMIT_AS, resource.RLIMIT_CPU):  # those of who grades; each process gets limits of its own
+        hard = resource.getrlimit(kind)[1]
+        resource.setrlimit(kind, (hard, hard))
     limits, session = _load("set_limits"), _load("notebook_session")
     shell = warm_up(session, libraries)
     use_large_pages()
@@ -45,13 +49,15 @@ def main(attnlab: str, control: str, seconds: str, *libraries: str) -> None:
         _call("umount2", place.encode(), 0)
     control.send(b"ready")
     while select.select([control], [], [], float(seconds))[0]:
-        order, descriptors, *_ = socket.recv_fds(control, MAX_ORDER, MAX_DESCRIPTORS)
+        order, descriptors, flags, _ = socket.recv_fds(control, MAX_ORDER, MAX_DESCRIPTORS)
         if not order:
             break
         child = os.fork()
         if not child:
             try:
                 descriptors = _in_order(descriptors)
+                if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+                    raise OSError("the order did not come whole")
                 start(json.loads(order), descriptors, limits)
                 session.serve(shell, *session.take_over())
             except BaseException as error:  # the grader starts another process the slow way

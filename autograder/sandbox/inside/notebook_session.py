@@ -7,15 +7,15 @@ outputs for show, and results only as numbers to compare.
 
   from the grader: {"answers": [names], "channels": [descriptors], "references": None or {"setting", "modules"}},
                    then any of
-                   {"cell": source, "seconds": s, "wall": w, "text": n, "data": m}
+                   {"cell": source, "seconds": s, "wall": w, "text": n, "data": m, "outputs": k}
                        run one cell for s seconds of processor time, which may last w times as long, and keep of what
-                       it shows n characters of printed text and m of all else
+                       it shows k outputs, n characters of printed text and m of all else
                    {"lend": name, "code": bytes}
                        put this definition, compiled, in the place of the notebook's own
                    {"snapshot": name, "last": bool}
                        keep the state as it is now, for that answer; no cell follows the last
-  to the grader:   {"started": True}, then {"outputs": [...]} for a cell, none for what is lent, {"taken": bool} for a
-                   snapshot
+  to the grader:   {"started": True}, then {"outputs": [...], "late": bool} for a cell, none for what is lent,
+                   {"taken": bool} for a snapshot
 
 A snapshot is a forked copy of the process (the last is the process itself), which waits at a socket of its own:
 
@@ -58,12 +58,18 @@ TOO_MUCH = "\n[The rest of this output was too much to keep.]\n"
 class Outputs(list):
     """What one cell has shown so far, in the form of a notebook.
 
-    text, data: how many characters are kept of what it prints, and of all that it shows besides
+    text, data: how many characters are kept of what it prints, and of all that it shows besides; most: of outputs
     """
 
-    def __init__(self, text: int = 0, data: int = 0):
+    def __init__(self, text: int = 0, data: int = 0, most: int = 0):
         super().__init__()
-        self.text, self.data = text, data
+        self.text, self.data, self.most = text, data, most
+
+    def append(self, output: dict) -> None:
+        if len(self) < self.most:
+            super().append(output)
+        elif len(self) == self.most:
+            super().append(too_much())
 
     def stream(self, name: str, text: str) -> None:
         if self.text < 0:
@@ -71,7 +77,7 @@ class Outputs(list):
         self.text -= len(text)
         if self.text < 0:
             text = text[: self.text] + TOO_MUCH
-        if self and self[-1].get("name") == name:
+        if self and self[-1].get("name") == name and len(self) <= self.most:
             self[-1]["text"] += text
         else:
             self.append({"output_type": "stream", "name": name, "text": text})
@@ -87,6 +93,10 @@ class Outputs(list):
             plain[str(mime)] = value
         if self.data > -100_000:  # said once or twice, not for each of a thousand figures
             self.append({"output_type": kind, "data": plain, "metadata": dict(metadata or {}), **more})
+
+
+def too_much() -> dict:
+    return {"output_type": "stream", "name": "stdout", "text": TOO_MUCH}
 
 
 class Stream(io.TextIOBase):
@@ -149,9 +159,6 @@ def make_shell():
                 }
             )
 
-        def raw_input(self, prompt=""):
-            raise RuntimeError("a graded notebook cannot be asked for input")
-
     config = Config()
     config.HistoryManager.enabled = False
     config.InteractiveShell.displayhook_class = Hook
@@ -160,7 +167,14 @@ def make_shell():
     shell = Shell.instance(config=config)
     InteractiveShell._instance = shell
     shell.shown = Outputs()
+    shell.user_ns["input"] = shell.user_ns_hidden["input"] = enter
     return shell
+
+
+def enter(prompt="") -> str:
+    """What `input` is in a notebook: nobody is there, and Enter is pressed at once."""
+    print(prompt)
+    return ""
 
 
 def _words_of(error) -> str:
@@ -174,13 +188,13 @@ class CellTimeout(BaseException):
     """This cell took longer than it may."""
 
 
-def run_cell(shell, source: str, seconds: float, wall: float, text: int, data: int) -> dict:
-    """What a cell has shown, as a reply. text, data: see `Outputs`
+def run_cell(shell, source: str, seconds: float, wall: float, text: int, data: int, outputs: int) -> bytes:
+    """What a cell has shown, as the frame of a reply. text, data, outputs: see `Outputs`
 
     It is stopped when it has used so many seconds of the processor, its children included, when it has only waited for
     as long, or after `wall` times as long.
     """
-    shell.shown = Outputs(text, data)
+    shell.shown = Outputs(text, data, outputs)
     sys.stdout, sys.stderr = Stream("stdout", shell), Stream("stderr", shell)
     begin, before = time.monotonic(), sum(os.times()[:4])
 
@@ -212,7 +226,11 @@ def run_cell(shell, source: str, seconds: float, wall: float, text: int, data: i
                 "traceback": [f"{type(error).__name__}: {_words_of(error)[:2000]}"],
             }
         )
-    return {"outputs": [_plain(output) for output in shown]}
+    late_or_not = {"late": isinstance(error, CellTimeout)}
+    try:
+        return codec.frame({"outputs": [_plain(output) for output in shown], **late_or_not})
+    except codec.CodecError:  # many parts in one output
+        return codec.frame({"outputs": [too_much()], **late_or_not})
 
 
 def _plain(value, depth=0):
@@ -354,9 +372,8 @@ def serve(shell, incoming, outgoing) -> None:
     channels = dict(zip(job["answers"], job["channels"]))
     while (request := codec.read(incoming)) is not None:
         if "cell" in request:
-            codec.write(
-                outgoing, run_cell(shell, *(request[key] for key in ("cell", "seconds", "wall", "text", "data")))
-            )
+            keys = ("cell", "seconds", "wall", "text", "data", "outputs")
+            codec.write(outgoing, run_cell(shell, *(request[key] for key in keys)))
             continue
         if "lend" in request:
             with contextlib.suppress(BaseException):  # what the notebook has altered may fail; it is its own loss

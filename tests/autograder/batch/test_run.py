@@ -372,22 +372,36 @@ def test_interrupted_it_ends_at_once_and_the_next_run_does_the_rest(fresh, tmp_p
     assert scores(course) == expected(graded(course)) and len(graded(course)) == 3 * FEW
 
 
-def test_a_submission_that_ends_its_worker_is_named_and_the_others_are_graded(course, monkeypatch):
-    """What no submission should be able to do: the pool gives up on it after a few tries, and goes on."""
+def test_what_fails_in_the_grader_is_zero_until_a_human_looks_and_the_others_are_graded(course):
     names = sorted(folder.name for folder in (course / "submitted").iterdir())
-    grader = run.configured(small_course.ASSIGNMENT, course, False, None)
-    whole = pools.grade_submission.grade
-
-    def die(common, submission, many=True):
-        if names[2].encode() in submission:
-            raise MemoryError
-        return whole(common, submission, False)
-
-    monkeypatch.setattr(pools.grade_submission, "grade", die)
-    grader.pool = pools.InThisProcess()
-    with pytest.raises(Exception, match=names[2]):
+    assert main(grading(course, "--workers", "1")) == 0
+    grader = run.configured(small_course.ASSIGNMENT, course, True, None)
+    grader.autograde_preprocessors = ["tests.autograder.mishaps.Mishap"]
+    grader.config.Mishap.raises = [names[2]]
+    with contextlib.closing(grader.pool), pytest.raises(Exception, match=names[2]):
         grader.grade(grader.due())
-    assert graded(course) == [name for name in names if name != names[2]]
+    found = small_course.grades(course)
+    assert found[names[2]]["score"] == 0 and found[names[2]]["grades"]["dot_products/check-dot"] == [0.0, 0.0, True]
+    assert "until somebody has looked" in found[names[2]]["comments"]["dot_products/dot"]
+    others = [name for name in names if name != names[2]]
+    assert {name: scores(course)[name] for name in others} == expected(others)
+
+
+def test_who_uses_much_time_is_graded_after_the_others_and_loses_nothing(course):
+    first, *_ = names = sorted(folder.name for folder in (course / "submitted").iterdir())
+    path = course / "submitted" / first / small_course.ASSIGNMENT / "dot_products.ipynb"
+    notebook = nbformat.read(path, as_version=4)
+    notebook.cells.insert(1, nbformat.v4.new_code_cell("import time\ntime.sleep(3)\nprint('sle' + 'pt')"))
+    nbformat.write(notebook, path)
+    order, grader = [], run.configured(small_course.ASSIGNMENT, course, False, None)
+    grader.first_seconds = 2.0
+    grader.progress = lambda key, failed: order.append((key[1], failed))
+    with contextlib.closing(grader.pool):
+        grader.grade(grader.due())
+    assert order == [(name, False) for name in [*names[1:], first]]
+    assert scores(course) == expected(names)
+    shown = course / "autograded" / first / small_course.ASSIGNMENT / "dot_products.ipynb"
+    assert "slept" in shown.read_text("utf-8")
 
 
 def test_a_small_class_gets_one_worker_and_a_large_one_all_cores(monkeypatch):

@@ -223,6 +223,10 @@ def test_students_are_made_only_where_that_is_wanted(url):
             into.admit("boris", create=False)
         into.admit("boris", create=True)
         into.admit("boris", create=False)
+        into.admit("o'brien", create=True)
+        for odd in ("<img src=x>", "a&b", 'a"b', "a%2f", "a#b", "a\nb"):
+            with pytest.raises(MissingEntry, match="cannot be a student's id"):
+                into.admit(odd, create=True)
         into.enter("softmax", "boris", None, RESULT)
     assert entered(url, "boris")["when"] is None
 

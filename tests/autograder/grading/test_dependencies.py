@@ -72,6 +72,10 @@ def places(given: list[str], *others: str, names=frozenset()) -> list[int]:
             "table",
             [0, 1],
         ),
+        (["value = 1", "show()"], "if __name__ == '__main__':\n    run()  # globals, eval", []),
+        (["value = 1", "show()"], "import __main__\nprint(__main__.value)", [0, 1]),
+        (["value = 1", "show()"], "getattr(__builtins__, 'globals')", [0, 1]),
+        (["value = 1", "show()"], "from builtins import vars as v", [0, 1]),
         (["value = 1"], "nothing", []),
     ],
 )

@@ -181,5 +181,5 @@ def test_pictures_tables_and_magics_work_as_in_jupyter():
         "from attnlab.widgets import SoftmaxExplorer\nSoftmaxExplorer()",
         "await __import__('asyncio').sleep(0)",
     )
-    assert "image/png" in done.outputs[0][0]["data"] and done.outputs[1][0]["data"]["text/html"] == "<b>x</b>"
+    assert "image/png" in done.outputs[0][0]["data"] and "<b>x</b>" in done.outputs[1][0]["data"]["text/html"]
     assert "hello" in text(done, 3) and all(o["output_type"] != "error" for os_ in done.outputs.values() for o in os_)

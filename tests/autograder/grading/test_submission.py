@@ -179,7 +179,7 @@ def test_every_notebook_of_a_folder_is_read_whatever_its_name(tmp_path):
 
 
 def test_more_notebooks_than_anybody_needs_are_not_read(tmp_path):
-    for number in range(submission.MAX_FILES + 5):
+    for number in range(submission.MAX_NOTEBOOKS + 5):
         (tmp_path / f"{number:03}.ipynb").write_bytes(b"x")
     found = read_folder(tmp_path)
-    assert len(found.notebooks) == submission.MAX_FILES and len(found.refused) == 5
+    assert len(found.notebooks) == submission.MAX_NOTEBOOKS and len(found.refused) == 5

@@ -7,11 +7,12 @@ import datetime
 
 import pytest
 from nbgrader.api import Gradebook
+from nbgrader.plugins import CsvExportPlugin
 from traitlets.config import Config
 
 from autograder.__main__ import main
 from autograder.errors import CourseError
-from autograder.nbgrader_plugins.export import ByExercise, Canvas, Moodle
+from autograder.nbgrader_plugins.export import ByExercise, Canvas, Moodle, Stock
 
 DUE = datetime.datetime(2026, 9, 30, 18, 0)
 
@@ -141,11 +142,18 @@ def test_moodles_worksheet_comes_back_with_its_grades(course, tmp_path):
         table(course, tmp_path, Canvas, **options)
 
 
-@pytest.mark.parametrize("kind", [ByExercise, Canvas, Moodle])
+@pytest.mark.parametrize("kind", [ByExercise, Canvas, Moodle, Stock])
 def test_a_name_is_no_formula_and_breaks_no_line(course, tmp_path, kind):
-    rows = table(course, tmp_path, kind, student=["evil"])
-    assert len(rows) == {ByExercise: 2, Canvas: 3, Moodle: 2}[kind]
+    rows = table(course, tmp_path, kind, student=["evil"], assignment=["softmax"])
+    assert len(rows) == {ByExercise: 2, Canvas: 3, Moodle: 2, Stock: 2}[kind]
     assert not any(field.startswith("=") for row in rows for field in row)
+
+
+def test_nbgraders_own_table_is_what_nbgrader_writes_where_no_name_is_odd(course, tmp_path):
+    ours, theirs = (
+        table(course, tmp_path, kind, student=["ada", "boris", "chiara", "dmitri"]) for kind in (Stock, CsvExportPlugin)
+    )
+    assert ours == theirs and len(ours) == 9
 
 
 def test_scores_that_are_not_final_are_told_of(course, tmp_path, caplog):

@@ -150,6 +150,22 @@ def test_given_files_are_there_and_cannot_be_changed(tmp_path):
     assert done.outputs[0][0]["text"] == "the cat sat\nrefused\nrefused\n"
 
 
+@pytest.mark.parametrize("many, forked", [(230, True), (300, False)])
+def test_however_many_files_are_given_all_of_them_are_there(tmp_path, many, forked):
+    """More than the kernel passes on in one message are for a jail that is started cold."""
+    files = {f"{number}.txt": tmp_path / f"{number}.txt" for number in range(many)}
+    for path in files.values():
+        path.write_text(path.stem)
+    done = evaluate(
+        [Cell(0, "import os\nprint(sorted(int(f[:-4]) for f in os.listdir('.') if f[-4:] == '.txt'))")],
+        {},
+        many=True,
+        files=files,
+    )
+    assert done.outputs[0][0]["text"] == f"{list(range(many))}\n"
+    assert bool(fork_client._servers) == forked
+
+
 def test_the_list_of_fonts_is_the_machines_own_and_cannot_be_changed():
     """It is mounted, not copied."""
     source = (
