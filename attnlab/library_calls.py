@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
+import warnings
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -80,7 +81,9 @@ def uses(
 @functools.lru_cache(maxsize=256)  # each cell of a notebook is asked for at each of its exercises
 def _statements(source: str) -> tuple[excerpt.Statement, ...]:
     try:
-        return tuple(excerpt.statements(excerpt.without_magics(source), ""))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as those on doubtful escapes
+            return tuple(excerpt.statements(excerpt.without_magics(source), ""))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
 

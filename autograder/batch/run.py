@@ -64,12 +64,14 @@ def _grade(name: str, grader, todo: list[tuple[str, str]]) -> int:
             bar.set_postfix_str(f"{len(failures)} failed" if failures else "", refresh=False)
             bar.update()
 
-        grader.progress = progress
+        grader.progress, grader.elsewhere, status = progress, [], 0
         try:
             grader.grade(todo)
         except NbGraderException:  # and said so
-            return 1
-    return 0
+            status = 1
+    if grader.elsewhere:
+        print(f"{name}: {len(grader.elsewhere)} left to another run, which is grading them", file=sys.stderr)
+    return status
 
 
 class _BesideTheBar(logging.Handler):

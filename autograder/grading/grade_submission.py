@@ -200,9 +200,10 @@ class _Found:
         plans: dict[str, Plan],
         files: dict[str, bytes],
         refused: dict[str, str],
-        failed: dict[str, str],
-        begun: Callable[[str], None],
+        failed: dict[str, str] | None = None,
+        begun: Callable[[str], None] = lambda name: None,
     ):
+        failed = failed or {}
         self.cells: dict[str, list[SubmittedCell]] = {}
         self.refused: dict[str, str] = {}
         self.doubtful: set[str] = set()

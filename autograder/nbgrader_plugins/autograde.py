@@ -96,6 +96,7 @@ class TrustedAutograde(Autograde):
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
         self.outdated: dict[str, int] = {}  # by assignment: how many are due for a new release alone
+        self.elsewhere: list[tuple[str, str]] = []  # submissions that another run is grading
         self._memory = _Memory()
         self._fingerprints: dict[str, str | None] = {}
 
@@ -192,9 +193,17 @@ class TrustedAutograde(Autograde):
         """
         failed: list[tuple[str, str]] = []
         handed_in: dict[tuple[str, str], _HandedIn] = {}
+        claims: dict[tuple[str, str], contextlib.ExitStack] = {}
 
         def jobs():
             for key in todo:
+                claim = self._claim(*key)
+                if claim is None:
+                    self.elsewhere.append(key)
+                if claim is None or not self.init_destination(*key):  # another run has graded it since
+                    self.progress(key, False)
+                    continue
+                claims[key] = claim
                 try:
                     handed_in[key] = read = self._handed_in(*key)
                     yield Job(key, common[key[0]], read.packed, first=slow is not None)
@@ -222,8 +231,20 @@ class TrustedAutograde(Autograde):
             except Exception:
                 self.log.exception("%s of %s could not be graded", *key)
                 failed.append(key)
+            finally:
+                claims.pop(key).close()
             self.progress(key, key in failed)
         return list(dict.fromkeys(failed))
+
+    def _claim(self, assignment_id: str, student_id: str) -> contextlib.ExitStack | None:
+        """A hold on a submission, which ends with this process at the latest; None where another run has it."""
+        folder, claim = Path(self._format_source(assignment_id, student_id)), contextlib.ExitStack()
+        try:
+            if folder.is_dir() and not folder.is_symlink():
+                claim.enter_context(_locked(folder, wait=False))
+        except BlockingIOError:
+            return None
+        return claim
 
     def _run_hook(self, hook, assignment_id: str, student_id: str) -> None:
         """Run a hook of the instructor's configuration, which is told of one submission."""

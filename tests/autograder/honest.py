@@ -160,7 +160,7 @@ def submissions() -> dict[str, Honest]:
         found[f"other-{number}"] = Honest(
             {"dot_products": {name: _renamed(answers[number], name) for name, answers in zip(names, others)}}
         )
-    wrong = [[m.wrong for m in _wrong(name) if m.wrong.__closure__ is None] for name in names]
+    wrong = [[m.wrong for m in _wrong(name) if _stands_alone(m.wrong)] for name in names]
     for number in range(0, 20, 2):
         found[f"wrong-{number}"] = Honest(
             {"dot_products": {name: _renamed(answers[number], name) for name, answers in zip(names, wrong)}}
@@ -193,16 +193,22 @@ def _wrong(name):
     return catalog.exercise(name).misconceptions
 
 
+def _stands_alone(function) -> bool:
+    """Whether a wrong answer is a definition that a student could have written into a cell."""
+    return function.__closure__ is None and function.__name__ != "<lambda>"
+
+
 def _renamed(function, name: str) -> str:
     """The source of a function under an exercise's name, with the imports and the helpers that it uses."""
     module = inspect.getmodule(function)
     source = _plain(function)
-    helpers = [
-        _plain(getattr(module, helper))
-        for helper in sorted(set(re.findall(r"\b_\w+(?=\()", source)))
-        if hasattr(module, helper)
-    ]
-    text = "\n\n\n".join([*helpers, re.sub(rf"\b{function.__name__}\b", name, source)])
+    helpers, waiting = {}, [source]
+    while waiting:
+        for helper in sorted(set(re.findall(r"\b_\w+(?=\()", waiting.pop())) - helpers.keys()):
+            if hasattr(module, helper):
+                helpers[helper] = _plain(getattr(module, helper))
+                waiting.append(helpers[helper])
+    text = "\n\n\n".join([*helpers.values(), re.sub(rf"\b{function.__name__}\b", name, source)])
     used = [line for line in ("import math", "import operator") if line.split()[1] + "." in text]
     # A wrong answer may be a right one with a twist; students have no `solutions`.
     assert "solutions." not in text, f"{function.__name__} leans on the reference"

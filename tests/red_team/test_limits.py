@@ -8,7 +8,7 @@ from attnlab import codec
 from autograder.course import assemble, catalog
 from autograder.course.cells import nbgrader_of
 from autograder.grading import dependencies, grade_submission, limited, serialization
-from autograder.grading.submission import ReleasedCell
+from autograder.grading.reassembly import ReleasedCell
 from autograder.sandbox.limits import MAX_OUTPUTS, MAX_SHOWN, MB, Times
 
 STEM = "softmax"
@@ -33,14 +33,13 @@ def common() -> bytes:
             cell.source,
             *(mark[key] for key in ("locked", "solution", "grade", "task")),
             mark.get("points"),
-            "",
         )
         for cell in cells
         for mark in [nbgrader_of(cell)]
     ]
     hidden = {name: codec.pack(exercise.material(5)) for name, exercise in catalog.exercises_of(STEM).items()}
     settings = grade_submission.Settings(times=Times(cell=20, case=5, grader=SECONDS))
-    return grade_submission.pack_assignment({STEM: grade_submission.Plan(released, frozenset())}, settings, {}, hidden)
+    return grade_submission.pack_assignment({STEM: grade_submission.Plan(released)}, settings, {}, hidden)
 
 
 @pytest.fixture

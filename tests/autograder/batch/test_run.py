@@ -24,6 +24,7 @@ from autograder.batch import run
 from autograder.batch import workers as pools
 from autograder.course import catalog
 from autograder.course.folder import ROOT
+from autograder.nbgrader_plugins import autograde
 from tests.autograder import processes, small_course
 
 pytestmark = pytest.mark.slow
@@ -166,6 +167,24 @@ def test_a_scheduler_without_workers_says_so(course, tmp_path, monkeypatch, caps
         status = main(["grade", small_course.ASSIGNMENT, "--course", str(course), "--scheduler", address])
     said = capsys.readouterr().err
     assert status == 2 and f"the scheduler at {address} has no workers" in said and not graded(course)
+
+
+def test_two_graders_at_once_grade_each_submission_once(course):
+    """As two assistants do: nothing is graded twice, nobody gets a traceback, and all is there in the end."""
+    runs = [command(course, "--workers", "1") for _ in range(2)]
+    said = [run.communicate(timeout=PATIENCE)[1] for run in runs]
+    assert [run.returncode for run in runs] == [0, 0], said
+    assert not any("Traceback" in words or "could not be graded" in words for words in said)
+    assert scores(course) == expected(graded(course)) and len(graded(course)) == FEW
+
+
+def test_what_another_run_is_grading_is_left_to_it(course, capsys):
+    names = sorted(folder.name for folder in (course / "submitted").iterdir())
+    with autograde._locked(course / "submitted" / names[0] / small_course.ASSIGNMENT):
+        assert main(grading(course, "--workers", "1")) == 0
+    assert f"{small_course.ASSIGNMENT}: 1 left to another run" in capsys.readouterr().err
+    assert graded(course) == names[1:]
+    assert main(grading(course, "--workers", "1")) == 0 and graded(course) == names
 
 
 # Several machines ----------------------------------------------------------------------------------------------------

@@ -7,14 +7,14 @@ import pytest
 
 from autograder.errors import CourseError
 from autograder.grading import grade_submission, limited, reasons, serialization
-from autograder.grading.submission import ReleasedCell
+from autograder.grading.reassembly import ReleasedCell
 from autograder.sandbox.limits import Times
 
 pytestmark = pytest.mark.usefixtures("needs_jail")
 ANSWER = "def double(x):\n    return 2 * x"
 RELEASED = [
-    ReleasedCell("double", "code", "", False, True, False, False, None, ""),
-    ReleasedCell("test-double", "code", "assert double(2) == 4", True, False, True, False, 2.0, ""),
+    ReleasedCell("double", "code", "", False, True, False, False),
+    ReleasedCell("test-double", "code", "assert double(2) == 4", True, False, True, False, 2.0),
 ]
 
 
@@ -27,7 +27,7 @@ def grader():
 
 
 def assignment(**config) -> bytes:
-    plans = {name: grade_submission.Plan(RELEASED, frozenset()) for name in ("own", "second")}
+    plans = {name: grade_submission.Plan(RELEASED) for name in ("own", "second")}
     settings = grade_submission.Settings(
         times=Times(grader=2), preprocessors=["tests.autograder.mishaps.Mishap"], config={"Mishap": config}
     )
