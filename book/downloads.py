@@ -27,8 +27,9 @@ def add_link(app, doctree, docname) -> None:
         check_cells.put_below_title(
             doctree,
             f'<p class="chapter-download"><a href="../{FOLDER}/{stem}.ipynb" download="{stem}.ipynb">'
-            f"Do this chapter: download the notebook</a>, or "
-            f'<a href="../{FOLDER}/{release.NAME}.zip" download>all chapters</a> (zip)</p>',
+            f"Do this chapter: download the notebook</a></p>"
+            f'<p class="chapter-bundle"><a href="../{FOLDER}/{release.NAME}.zip" download>'
+            "All chapters in one folder</a></p>",
         )
 
 

@@ -35,7 +35,7 @@ def test_unpacked_in_another_folder_it_reads_moves_and_searches(packed, tmp_path
     page.locator("[data-widget=counter]").first.click()
     assert page.locator("[data-widget=counter]").first.inner_text().startswith("count 8")
     assert page.evaluate("document.fonts.ready.then(() => document.fonts.check('16px \"Book Mathematics\"', '𝑥'))")
-    link = page.locator(".chapter-download a").evaluate("(link) => link.href")
+    link = page.locator(".chapter-download a").first.evaluate("(link) => link.href")
     assert (folder / "attention-book/notebooks/toy.ipynb").as_uri() == link
     for word in ("add_one", "largest"):
         page.goto((folder / "attention-book" / "search.html").as_uri() + f"?q={word}")

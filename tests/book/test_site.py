@@ -325,7 +325,7 @@ def test_every_dropdown_opens_and_closes(page):
 def test_the_link_gives_the_students_notebook_of_this_chapter(page, tmp_path):
     stem = PurePosixPath(urlsplit(page.url).path).stem
     with page.expect_download() as download:
-        page.locator(".chapter-download a").click()
+        page.locator(".chapter-download a", has_text="download the notebook").click()
     download.value.save_as(tmp_path / "got.ipynb")
     assert download.value.suggested_filename == f"{stem}.ipynb"
     notebook = nbformat.read(tmp_path / "got.ipynb", as_version=4)

@@ -153,7 +153,8 @@ def make(folder: Path, **texts: str) -> Path:
         )
     for stray in (folder / "autograder" / "exercises").glob("[!_]*.py"):
         stray.unlink()
-    shutil.copy(ROOT / "_config.yml", folder)
+    for name in ("_config.yml", "pyproject.toml"):
+        shutil.copy(ROOT / name, folder)
     (folder / "references.bib").write_text("", "utf-8")
     files = {
         "index.md": "# A toy book\n\nNo mathematics here.\n\n1. {doc}`chapters/toy`\n",
@@ -163,6 +164,7 @@ def make(folder: Path, **texts: str) -> Path:
         "solutions/toy.py": SOLUTION,
         "autograder/exercises/toy.py": EXERCISES,
         "toy_widgets.py": WIDGET,
+        "guides/students.md": "# For students\n\nUnpack, and begin.\n",
     }
     for name, text in {**files, **texts}.items():
         path = folder / name
