@@ -38,8 +38,13 @@ def headline(report: Report) -> str:
     return f"{sum(f.passed for f in report.findings)} of {len(report.findings)} passed"
 
 
-def opening(report: Report) -> str | None:
-    """The sentence before the list, where there is something to say about the answer as a whole."""
+def opening(report: Report, graded: bool = False) -> str | None:
+    """The sentence before the list, where there is something to say about the answer as a whole.
+
+    graded: whether this is what was handed in, so that there is nothing more to try
+    """
+    if report.not_done and graded:
+        return f"Nothing was written here, so it earns 0 of {report.max_points:g} points."
     if report.not_done:
         return (
             "Not done yet, and that is fine. Put your code in place of `raise NotImplementedError` above, "
@@ -65,12 +70,12 @@ def _judged(report: Report) -> bool:
     return not report.not_done and (report.reason is None or any(f.passed or f.kind for f in report.findings))
 
 
-def as_text(report: Report) -> str:
-    """The report as plain text, at most WIDTH columns wide."""
+def as_text(report: Report, graded: bool = False) -> str:
+    """The report as plain text, at most WIDTH columns wide. graded: see `opening`"""
     head = headline(report)
     lines = [f"{report.exercise:<{WIDTH - len(head) - 2}}  {head}"]
-    if opening(report):
-        lines += textwrap.wrap(opening(report), WIDTH - 2, initial_indent="  ", subsequent_indent="  ")
+    if said := opening(report, graded):
+        lines += textwrap.wrap(said, WIDTH - 2, initial_indent="  ", subsequent_indent="  ")
     for finding, title, why, evidence in notes(report):
         mark = "ok" if finding.passed else "no"
         lines += textwrap.wrap(title, WIDTH, initial_indent=f" {mark}   ", subsequent_indent=" " * 6)
@@ -113,7 +118,7 @@ def notes(report: Report):
         shown = shown or bool(lines)
 
 
-def as_html(report: Report) -> str:
+def as_html(report: Report, graded: bool = False) -> str:
     """The report as a self-contained piece of HTML. Everything that came from a student is escaped."""
     esc = html.escape
     parts = [
@@ -121,8 +126,8 @@ def as_html(report: Report) -> str:
         '<div class="attn-check" role="status">',
         f"<p><b>{esc(report.exercise)}</b>: {esc(headline(report))}</p>",
     ]
-    if opening(report):
-        parts.append(f"<p>{_code(esc(opening(report)))}</p>")
+    if said := opening(report, graded):
+        parts.append(f"<p>{_code(esc(said))}</p>")
     if _judged(report):
         parts.append("<ul>")
         for finding, title, why, evidence in notes(report):

@@ -521,7 +521,7 @@ def _shown_source(cell, budget: sanitize.OutputBudget) -> str:
 
 def report_outputs(report: Report, count: int) -> list:
     """A report as a notebook shows it: the table, and the points as nbgrader reads them."""
-    table = {"text/html": as_html(report), "text/plain": as_text(report)}
+    table = {"text/html": as_html(report, graded=True), "text/plain": as_text(report, graded=True)}
     points = {**Points(report)._repr_mimebundle_(), MIMETYPE: as_record(report, "notebook")}
     return [
         new_output("display_data", data=table, metadata={}),

@@ -2,6 +2,7 @@
 
 import inspect
 import linecache
+import re
 from pathlib import Path
 
 import pytest
@@ -198,3 +199,18 @@ def test_differently_written_right_answers_cost_nothing(name):
         source = Path(inspect.getsourcefile(answer)).read_text("utf-8")
         found = library_calls.uses(answer.__qualname__, source, words)
         assert not [str(use) for use in found if use.kind == "whole"]
+
+
+def test_what_a_chapter_says_earns_nothing_does():
+    """As in `scaled_dot_product_attention would do the whole work, and earns nothing here`."""
+    promised = 0
+    for stem in catalog.chapters():
+        text = " ".join(catalog.chapter_path(stem).read_text("utf-8").split())
+        for name, exercise in catalog.exercises_of(stem).items():
+            contract = " ".join((inspect.getdoc(exercise.reference) or "").split())
+            given = re.search(rf"(?:class|def) {name}\b(.*?)raise NotImplementedError", text)
+            for words in (contract, given[1] if given else ""):
+                for word in re.findall(r"(\w+) would do the whole work, and earns nothing", words):
+                    promised += 1
+                    assert word in by_hand.instead(exercise.reference), f"{stem}: {name} names {word}"
+    assert promised
