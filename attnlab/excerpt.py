@@ -7,7 +7,9 @@ references it builds on, and nothing else.
 from __future__ import annotations
 
 import ast
+import functools
 import symtable
+import warnings
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 
@@ -25,6 +27,17 @@ class Statement:
 def statements(source: str, filename: str) -> list[Statement]:
     """The top-level statements of Python source. Raises SyntaxError."""
     return [Statement(node, filename, *_names(node)) for node in ast.parse(source, filename).body]
+
+
+@functools.lru_cache(maxsize=256)  # each cell of a notebook is asked for at several of its exercises
+def of_cell(source: str) -> tuple[Statement, ...]:
+    """The top-level statements of a notebook's cell; none of what is not Python, or too deep to be read."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # such as those on doubtful escapes
+            return tuple(statements(without_magics(source), ""))
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return ()
 
 
 def without_magics(source: str) -> str:

@@ -8,9 +8,7 @@ library in the same cell is welcome, and what another exercise calls is that one
 from __future__ import annotations
 
 import ast
-import functools
 import linecache
-import warnings
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass, replace
 
@@ -63,8 +61,8 @@ def uses(
     whole, much: names that do the whole of its work, or much of it
     others: exercises, whose own calls do not count here
     """
-    own = _statements(source)
-    found = [*own, *(statement for cell in around for statement in _statements(cell))]
+    own = excerpt.of_cell(source)
+    found = [*own, *(statement for cell in around for statement in excerpt.of_cell(cell))]
     needed = excerpt.needed(found, [name], only={other: () for other in others if other != name})
     listed: dict[tuple[str, str], Use] = {}
     for kind, lines in (
@@ -76,16 +74,6 @@ def uses(
         for word, line in lines.items():
             listed.setdefault((kind, word), Use(word, line, kind))
     return sorted(listed.values(), key=lambda use: (use.line, use.word))
-
-
-@functools.lru_cache(maxsize=256)  # each cell of a notebook is asked for at each of its exercises
-def _statements(source: str) -> tuple[excerpt.Statement, ...]:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as those on doubtful escapes
-            return tuple(excerpt.statements(excerpt.without_magics(source), ""))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return ()
 
 
 def uses_of(answer, material: dict) -> list[Use]:

@@ -54,7 +54,7 @@ def fingerprint(plans: dict[str, Plan], course: Path) -> str:
 
 
 def ensure_same_cells(gradebook: Gradebook, assignment: str, notebook: str, cells: Iterable) -> None:
-    """Raise CourseError where a new release would add or remove cells of a notebook that somebody has handed in.
+    """Raise CourseError where a new release would add or remove cells of a notebook that has submissions.
 
     cells: of the new source notebook. nbgrader refuses that too, when it has removed the old release.
     """

@@ -177,7 +177,7 @@ class _Reassembly:
         return place if cell.kind == self.released[place].cell_type and not foreign else None
 
     def _match_by_text(self) -> None:
-        """A cell without mark and id that says what a released one says is that one, each once."""
+        """Match cells without mark and id by their text; each released cell is matched once."""
         waiting: dict[str, list[int]] = defaultdict(list)
         locked: dict[str, int] = {}
         for place, cell in enumerate(self.released):

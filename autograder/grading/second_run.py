@@ -90,15 +90,8 @@ def _causes(first: Evaluated, cells: Sequence[Cell]) -> dict[str, list[str]]:
             if earlier:
                 causes[cell.check] = earlier
         elif not cell.check:
-            statements += _statements(cell.source)
+            statements += excerpt.of_cell(cell.source)
     return causes
-
-
-def _statements(source: str) -> list[excerpt.Statement]:
-    try:
-        return excerpt.statements(excerpt.without_magics(source), "")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return []
 
 
 def _needs(statements: list[excerpt.Statement], name: str) -> set[str]:

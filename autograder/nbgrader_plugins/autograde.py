@@ -81,7 +81,7 @@ class TrustedAutograde(Autograde):
     first_seconds = Float(
         Times.first,
         help="Wall time of one notebook in a first pass. A submission that needs more is graded when all others "
-        "are, from its beginning and with all of its time, so that it loses nothing and holds nobody up.",
+        "are, from its beginning and with all of its time, so that it loses nothing and delays no other.",
     ).tag(config=True)
     grader_seconds = Float(
         Times.grader, help="Processor time of the grader's own, to read, judge and clean one submission."
@@ -160,7 +160,7 @@ class TrustedAutograde(Autograde):
     def grade_all(self, todo: list[tuple[str, str]]) -> list[tuple[str, str]]:
         """Grade submissions, by assignment and student; returns those that could not be graded.
 
-        Those that use the time of a first pass up come last, so that many of them hold nobody up.
+        Those that use up the time of the first pass come last, so that they delay no other.
         """
         with Writer(self.coursedir.db_url, self.coursedir.course_id, self._late()) as writer:
             due = writer.due_dates()
