@@ -128,7 +128,8 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
                 causes.setdefault(found.words, []).append(finding)
         if finding.kind == "error" and row[case].got["error"]["code"]:
             finding.place = " ".join(map(str, (row[case].got["error"][key] for key in ("type", "line", "code"))))
-        if finding.kind in {"no answer", "idle"} or not first_unexplained and not _is_its_own(row[case]):
+        unlike = not first_unexplained and not _is_its_own(row[case])
+        if finding.kind in {"no answer", "idle"} or unlike or _refuses_too_much(row[case]):
             finding.hint = ""
         first_unexplained = False
     if tries:
@@ -292,6 +293,7 @@ _ASKED = {
     "elsewhere": {"value", "nan", "shape"},
     "whole": {"value"},
 }
+ASIDE = frozenset(_ASKED)  # probes of what an answer does beside giving results
 _NO_MERIT = {
     "unchanged": "The input is left as it was, but this counts only for a result that is computed from it.",
     "error_of": "What should be refused is refused, but this counts only where results are computed from the input.",
@@ -309,6 +311,11 @@ def _asks_for_something_else(prop: dict, row) -> bool:
 def _is_its_own(found: Difference) -> bool:
     """Whether what failed is what this property alone asks for, so that its hint is to the point."""
     return found.part not in {"", "result"} and not found.part.startswith(("gradient", "step"))
+
+
+def _refuses_too_much(found: Difference) -> bool:
+    """Whether what should be accepted was refused: the hint is about what is to be refused."""
+    return found.part == "raises" and found.expected == "nothing"
 
 
 def _relations(properties, outcomes, differences) -> list[Relation | None]:

@@ -33,9 +33,8 @@ from pathlib import Path
 
 from attnlab import excerpt
 from attnlab.check import CHECKS, InWords, examine, exercises, material_of
-from attnlab.judge import Finding, Report
+from attnlab.judge import ASIDE, Finding, Report
 
-ASIDE = {"error_of", "unchanged"}  # probes of what an answer does beside giving results
 PROVIDED = "ATTNLAB_MINE"
 
 

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import contextlib
 import random
+import re
 import socket
 import subprocess
 import sys
@@ -237,8 +238,19 @@ class _Evaluation:
         ended = [why for place, why in self.left_out.items() if place < cell.place]
         if ended and not report.not_done and not any(finding.passed for finding in report.findings):
             report.reason = f"a cell before it was stopped: {ended[-1]}"
+        elif answer.missing and (raised := self._raised_in_the_cell_of(cell)):
+            report.reason += f"; its cell raised {raised}"
         self.done.reports[cell.check] = report
         self.done.flags += answer.flags
+
+    def _raised_in_the_cell_of(self, check: Cell) -> str | None:
+        """What the answer cell before a check raised, in the words of the student's own process."""
+        before = [cell.place for cell in self.cells if cell.solution and cell.place < check.place]
+        for output in self.done.outputs.get(max(before, default=-1), []):
+            if output["output_type"] == "error":
+                words = re.sub(r"\(\S+, line (\d+)\)", r"(line \1)", output["evalue"].split("\n")[0].strip())
+                return f"{output['ename'][:80]}: {words[:200]}" if words else output["ename"][:80]
+        return None
 
 
 def _stopped(why: str) -> list[dict]:

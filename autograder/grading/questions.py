@@ -56,6 +56,7 @@ class Answer:
         self.reason: str | None = None
         self.problem: str | None = None
         self.loaded = self.died_at_load = self.tested = False
+        self.missing = False  # whether nothing of its name could be called after its cell
         self.flags: list[Flag] = []
 
     @property
@@ -137,6 +138,7 @@ class Answer:
         reply = self._ask(snapshot, {"answer": self.exercise.name, "file": self.file}, deadline)
         if set(reply) not in ({"loaded"}, {"failed"}):
             raise NoAnswer(reasons.NO_FORM)
+        self.missing = isinstance(reply.get("failed"), dict) and reply["failed"].get("type") == "missing"
         return _load_problem(reply, self.material, "the file" if self.file else "the notebook")
 
     def _retry_once(self, reason: str) -> None:

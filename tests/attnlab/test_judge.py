@@ -372,6 +372,28 @@ def test_to_refuse_what_is_right_is_an_exception_and_to_accept_what_is_wrong_a_r
     assert relations(1)[0] == "exception"
 
 
+def test_an_answer_that_refuses_too_much_is_not_told_what_it_should_refuse():
+    def half(x):
+        if len(x) == 3:
+            raise ValueError("three")
+        return x / 2
+
+    def refuses_two_as_well(x):
+        if len(x) in (2, 3):
+            raise ValueError("two or three")
+        return x / 2
+
+    exercise = Exercise(half, section="Why")
+    exercise.property("halves", points=1)(lambda rng: [dict(x=rng.normal(size=5))])
+    exercise.property("refuses three", points=1, probe=probes.error_of, hint="Compare its length with three.")(
+        lambda rng: [dict(x=rng.normal(size=2)), dict(x=rng.normal(size=3))]
+    )
+    found = report(refuses_two_as_well, exercise.material()).findings[1]
+    assert "on input that it should accept" in found.detail and found.hint == ""
+    accepts_all = report(lambda x: x / 2, exercise.material()).findings[1]
+    assert accepts_all.hint == "Compare its length with three."
+
+
 def test_a_property_does_not_fail_because_another_does():
     """The input is left as it was, and only the numbers are wrong."""
     assert points(lambda x, axis=-1: shares(x, axis) ** 1.5 + 0.25)[2] == 1.0

@@ -208,6 +208,16 @@ def test_an_answer_that_alters_its_input_but_is_right_is_taken(folder, capsys):
     assert mine.softmax and 'it still lacks: "leaves its input as it was' in capsys.readouterr().out
 
 
+def test_an_answer_that_is_right_but_for_its_device_is_taken(folder, capsys):
+    source = (
+        "def rope_angles(positions, d_head, base=10000.0):\n"
+        "    steps = torch.arange(0, d_head, 2).to(positions.dtype)\n"
+        "    return positions.cpu().float().outer(base ** (-steps.float().cpu() / d_head))"
+    )
+    notebook(folder, IMPORTS, answer("rope_angles", source), stem="rope")
+    assert mine.rope_angles and 'it still lacks: "makes the table where the positions are' in capsys.readouterr().out
+
+
 def test_nothing_is_printed_where_all_is_right(folder, capsys):
     complete(folder)
     assert mine.MultiHeadAttention and capsys.readouterr().out == ""

@@ -58,6 +58,18 @@ def test_the_check_sees_the_notebook_as_it_stood_there():
     assert points(run(IMPORT, RIGHT, "check", "def doubled(x): return None", "del np")) == 4
 
 
+@pytest.mark.parametrize(
+    "cell, said",
+    [
+        (RIGHT.replace("times=1):", "times=1:"), "SyntaxError"),
+        ("from google.colab import drive\n" + RIGHT, "ModuleNotFoundError: No module named 'google"),
+    ],
+)
+def test_what_kept_an_answer_from_being_defined_is_told(cell, said):
+    reason = run(IMPORT, cell, "check").reports["doubled"].reason
+    assert f"does not define: doubled; its cell raised {said}" in reason and ".py" not in reason
+
+
 def test_an_error_in_a_cell_costs_that_cell():
     done = run(IMPORT, "1 / 0", "syntax error", RIGHT, "check")
     assert points(done) == 4 and [done.outputs[i][-1]["output_type"] for i in (1, 2)] == ["error", "error"]
