@@ -432,7 +432,7 @@ def _rows(known):
         if _all(known, scaled):
             sums = _all(known, lambda case, a, b, along_in=along_in: np.allclose(a.sum(axis=along_in(case)), 1))
             words = f"Each {what} is right up to a factor of its own" + (": it should sum to one." if sums else ".")
-            return Relation("normalised", words, words)
+            return Relation("normalized", words, words)
 
 
 _NARROWER = {"float64": (("single", "seven", 2e-6), ("half", "three", 2e-2)), "float32": (("half", "three", 2e-2),)}

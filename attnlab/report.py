@@ -9,7 +9,7 @@ from attnlab.judge import Report
 
 WIDTH = 78
 
-# Colours follow the page in JupyterLab, in the book and in plain HTML. Nothing here depends on colour alone.
+# Colors follow the page in JupyterLab, in the book and in plain HTML. Nothing here depends on color alone.
 _STYLE = """<style>
 .attn-check{border:1px solid var(--jp-border-color1,var(--pst-color-border,#c9ced6));border-radius:8px;
 padding:.6rem .9rem;margin:.3rem 0;max-width:46rem;font-size:.95em;line-height:1.45;

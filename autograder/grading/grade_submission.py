@@ -218,7 +218,7 @@ class _Found:
             except Refused as error:
                 refused[file] = str(error)
         own = {name: fit(read[name], plan.released) for name, plan in plans.items() if name in read}
-        own = {name: worked for name, (recognised, worked) in own.items() if recognised}
+        own = {name: worked for name, (recognized, worked) in own.items() if recognized}
         others = {file: found for file, found in read.items() if file not in own}
         for name, plan in plans.items():
             file = name if own.get(name) else self._other_file(name, plan, others, least=int(name in own))
@@ -249,7 +249,7 @@ class _Found:
         least: answers that it must have
         """
         fits = {file: fit(found, plan.released, named=False) for file, found in files.items()}
-        fits = {file: worked for file, (recognised, worked) in fits.items() if recognised and worked >= least}
+        fits = {file: worked for file, (recognized, worked) in fits.items() if recognized and worked >= least}
         if not fits:
             return None
         if len(fits) > 1:

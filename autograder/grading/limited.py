@@ -1,6 +1,6 @@
 """Grade submissions in a process of the grader's own, which has limits of processor time and memory for each.
 
-Reading, parsing, analysing, judging and cleaning all happen there. What a submission does to that process it does to
+Reading, parsing, analyzing, judging and cleaning all happen there. What a submission does to that process it does to
 itself alone: the notebook at which it ended counts as zero, with a reason, and a new process goes on with the next.
 """
 

@@ -88,10 +88,10 @@ def reassemble(
 
 
 def fit(submitted: Sequence[SubmittedCell], released: Sequence[ReleasedCell], named: bool = True) -> tuple[int, int]:
-    """How much of a release is in a submission: cells that were recognised, and answers that were worked on.
+    """How much of a release is in a submission: cells that were recognized, and answers that were worked on.
 
     named: whether the file has the released notebook's name. Of one that has not, and that has neither a mark nor an id
-    left, half of the answers must be found before any is recognised.
+    left, half of the answers must be found before any is recognized.
     """
     found = _Reassembly(submitted, released)
     if not named and found.unmarked and 2 * len(found.answers) < sum(cell.solution for cell in released):
@@ -129,7 +129,7 @@ class _Reassembly:
         self.doubtful: set[int] = set()  # released places of solution cells
         self.several: set[int] = set()  # of those, what came in different words
         marked = self._match_by_mark_and_id()
-        self.unmarked = not any(marked.values()) and not self.recognised
+        self.unmarked = not any(marked.values()) and not self.recognized
         self._match_by_text()
         for place in self.names:
             self._choose(place, marked.get(place, []))
@@ -138,9 +138,9 @@ class _Reassembly:
     # Which is which
 
     def _match_by_mark_and_id(self) -> dict[int, list[int]]:
-        """The submitted places of each solution cell; everything else that is recognised is kept."""
+        """The submitted places of each solution cell; everything else that is recognized is kept."""
         marked: dict[int, list[int]] = defaultdict(list)
-        self.recognised = 0  # cells other than answers
+        self.recognized = 0  # cells other than answers
         self.free: list[int] = []  # submitted places of cells that are nothing yet
         for number, cell in enumerate(self.submitted):
             place = self.by_name[cell.name] if cell.name in self.by_name else self._by_id(number)
@@ -151,7 +151,7 @@ class _Reassembly:
             if given.solution:
                 marked[place].append(number)
                 continue
-            self.recognised += 1
+            self.recognized += 1
             if given.name is None and cell.source.strip() != given.text:
                 self.changed[number] = place
                 self.free.append(number)
@@ -281,7 +281,7 @@ class _Reassembly:
 
     def fit(self) -> tuple[int, int]:
         worked = sum(not self._is_stub(place, number) for place, number in self.answers.items())
-        return len(self.answers) + self.recognised, worked
+        return len(self.answers) + self.recognized, worked
 
     # The notebook
 

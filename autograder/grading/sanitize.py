@@ -37,7 +37,7 @@ from autograder.sandbox.limits import (
 )
 
 MAX_TAGS, MAX_UNTIDY, MAX_DEPTH = 300, 20_000, 60  # HTML of more tags or characters must be well formed, and no deeper
-MAX_COLOURS = 4_000  # changes of colour in one output; each takes time to be found
+MAX_COLORS = 4_000  # changes of color in one output; each takes time to be found
 TOO_MUCH = "[The rest of this output was too much to keep.]"
 TOO_LONG = "[The rest was too long to show.]"
 TAGS = frozenset(
@@ -50,7 +50,7 @@ JOINER = "\u2060"  # a character of no width: between "<" and a letter, it makes
 
 _PICTURE = re.compile(r"data:image/(png|jpeg);base64,")
 _ANY, _SPAN, _LENGTH = re.compile(""), re.compile(r"\d{1,2}$"), re.compile(r"\d{1,4}$")
-# Of coloured code, and of a pandas table.
+# Of colored code, and of a pandas table.
 _CLASSES = re.compile(r"\s*(([a-z]{1,2}[0-9]?|highlight|dataframe)(\s+|$))*$")
 _CELL = {"colspan": _SPAN, "rowspan": _SPAN, "align": _ANY}
 _ATTRIBUTES = {
@@ -82,7 +82,7 @@ _HEADING = re.compile(
 _ALIGN = re.compile(r' style="text-align: ?(left|right|center);?"')
 _BASE64 = re.compile(r"[A-Za-z0-9+/=\s]*", re.ASCII)
 _CONTROL = re.compile(r"[\x00-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f\x7f]")
-_COLOUR = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]|\x1b")
+_COLOR = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]|\x1b")
 
 
 @dataclass
@@ -197,8 +197,8 @@ def _text(value) -> str:
     text = value if isinstance(value, str) else "" if value is None else str(value)
     text = text[:MAX_TEXT] + (f"\n{TOO_MUCH}" if len(text) > MAX_TEXT else "")
     text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.encode("utf-8", "replace").decode("utf-8"))
-    if text.count("\x1b") > MAX_COLOURS:
-        text = _COLOUR.sub("", text)
+    if text.count("\x1b") > MAX_COLORS:
+        text = _COLOR.sub("", text)
     return _scrubbed(text)
 
 

@@ -122,7 +122,7 @@ class _Collector:
 
     def take(self, source: Path, files: list[sources.File]) -> None:
         """Collect everything in one source."""
-        platform, owner_of = recognised(source, files, self.assignment)
+        platform, owner_of = recognized(source, files, self.assignment)
         students: dict[str, dict[str, _HandedIn]] = {}  # by key, then by label
         for file in files:
             top, is_folder = file.path.parts[0], len(file.path.parts) > 1
@@ -260,7 +260,7 @@ class _Collector:
         """The notebooks of this assignment: paths and contents by name. What was passed over is noted."""
         found: dict[str, dict[bytes, str]] = {}
         for path, data in contents.notebooks.items():
-            one = notebooks.recognised(data, _own_name(path, handed_in), [*self.mine, *self.others])
+            one = notebooks.recognized(data, _own_name(path, handed_in), [*self.mine, *self.others])
             if one in self.mine:
                 found.setdefault(one.name, {}).setdefault(data, path)
             elif one:
@@ -315,7 +315,7 @@ class _Collector:
                     files[name] = file.read(1000)
 
 
-def recognised(
+def recognized(
     source: Path, files: list[sources.File], assignment: str
 ) -> tuple[str, Callable[[str, bool], Owner | None]]:
     """What kind of source this is, by how most of its outermost names are written, and what tells whose a file is.

@@ -67,7 +67,7 @@ def of_assignment(assignment: str, course: Path | None = None) -> tuple[list[Rel
     return mine, [one for one in known if one.assignment != assignment]
 
 
-def recognised(data: bytes, file_name: str, known: list[Released]) -> Released | None:
+def recognized(data: bytes, file_name: str, known: list[Released]) -> Released | None:
     """The released notebook that a file is a copy of, or None.
 
     A file that has no marks at all, such as an empty one, is the one that its name says: grading will say what is wrong

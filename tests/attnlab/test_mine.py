@@ -232,7 +232,7 @@ def test_what_has_no_stand_in_is_told_with_what_to_do(folder):
 
 
 @pytest.mark.parametrize("name", substitutes.ALL)
-def test_a_stand_in_has_to_be_asked_for_and_is_labelled(folder, name):
+def test_a_stand_in_has_to_be_asked_for_and_is_labeled(folder, name):
     words = refusal(name)
     assert f'mine.stand_in("{name}")' in words
     mine.stand_in(name)

@@ -42,7 +42,7 @@ def truths(shape):
         ("shape", lambda a: a[None], "axis of length 1"),
         ("summed", lambda a: a.sum(axis=-1), "sum over axis -1"),
         ("not summed", lambda a: np.stack([a / 4, a * 3 / 4]), "sum of what came over axis -3"),
-        ("normalised", lambda a: a * np.arange(2.0, 2 + len(a))[:, None], "Each row"),
+        ("normalized", lambda a: a * np.arange(2.0, 2 + len(a))[:, None], "Each row"),
         ("precision", lambda a: a.astype(np.float32).astype(float), "single precision"),
         ("precision", lambda a: a.astype(np.float16).astype(float), "half precision"),
         ("places", lambda a: np.random.default_rng(5).permutation(a.ravel()).reshape(a.shape), "other places"),

@@ -31,7 +31,7 @@ def rectangle(seed, *shape, **chosen):
 
 THREE = [[1, 0, 0], [0.25, 0.75, 0], [0.125, 0.31, 0.565]]
 TOKENS = ["The", "CEO", "announced"]
-EVERY_COLOUR = np.linspace(0, 1, 192).reshape(16, 12)
+EVERY_COLOR = np.linspace(0, 1, 192).reshape(16, 12)
 EXAMPLES = [
     (rectangle(10, 30, 9, 7, 7), dict(layer=4, head=2), dict(query=3), dict(query=0, layer=29)),
     (AttentionHeatmap(THREE, TOKENS), dict(query=1), dict(query=0)),
@@ -55,7 +55,7 @@ REFUSED = [
 ]
 REFUSED_LATER = [("head", 3, "head must be 0 to 2; it is 3")]
 EXTREMES = [
-    (AttentionHeatmap(EVERY_COLOUR, names("q", 16), key_tokens=names("k", 12)),),
+    (AttentionHeatmap(EVERY_COLOR, names("q", 16), key_tokens=names("k", 12)),),
     *((AttentionHeatmap(softmaxed(9, 2, 2, n, n), ["announcements"] * n),) for n in (7, 20)),
 ]
 POINTED = ".hm-read"
@@ -201,7 +201,7 @@ def test_a_row_that_does_not_sum_to_one_is_shown_with_its_sum(shown):
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
-def test_the_colours_are_ordered_in_lightness(shown, theme):
+def test_the_colors_are_ordered_in_lightness(shown, theme):
     view = shown(AttentionHeatmap(THREE, TOKENS), theme=theme)
     lightness = view.locator(".aw-ramp i").evaluate_all(
         "all => all.map((i) => Number(getComputedStyle(i).backgroundColor.match(/oklch.([0-9.]+)/)[1]))"

@@ -121,7 +121,7 @@ def test_the_canvas_holds_one_pixel_for_each_entry(shown):
     assert np.array_equal(warmth[clear] < 0, table[clear] > 0)
 
 
-def test_the_colours_follow_the_theme(shown):
+def test_the_colors_follow_the_theme(shown):
     view = shown(SinusoidExplorer(max_len=8, d_model=2, position=3))
     light = view.evaluate(PIXELS)[2][:3]  # the sine of 0
     view.evaluate("() => (document.documentElement.dataset.theme = 'dark')")

@@ -69,7 +69,7 @@ display({{"image/png": "x\\" onerror=\\"" + RUN}}, raw=True)
 display({{"image/png": "AAAA"}}, raw=True, metadata={{"image/png": {{"width": "1 onerror=" + RUN, "alt": "\\" onerror=" + RUN}},
                                                    "filenames": {{"image/png": ELSEWHERE + "/f.png"}}}})
 display({{"text/html": html[0]}}, raw=True, metadata={{"text/html": {{"isolated": True}}}})
-print("\\x1b[31;1m<script>" + RUN + "</script>\\x1b[0m \\x1b]8;;javascript:" + RUN + "\\x07link\\x1b]8;;\\x07 \\x1b[38;5;999mcolour")
+print("\\x1b[31;1m<script>" + RUN + "</script>\\x1b[0m \\x1b]8;;javascript:" + RUN + "\\x07link\\x1b]8;;\\x07 \\x1b[38;5;999mcolor")
 print("".join(map(chr, range(32))), chr(0x202e), chr(0xd800))
 """
 

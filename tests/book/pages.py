@@ -17,16 +17,16 @@ PAGES = [TOC["root"], *(page["file"] for part in TOC["parts"] for page in part["
 WIDTHS = {"laptop": dict(width=1280, height=900), "phone": dict(width=390, height=844)}
 AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
 
-# The rules of axe: those that look at colours, and all others.
-COLOURS = ["color-contrast", "link-in-text-block"]
+# The rules of axe: those that look at colors, and all others.
+COLORS = ["color-contrast", "link-in-text-block"]
 OTHERS = dict(
     runOnly=["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"],
-    rules={rule: dict(enabled=False) for rule in COLOURS},
+    rules={rule: dict(enabled=False) for rule in COLORS},
 )
 WIDTH = ["scrollable-region-focusable", "target-size"]  # those of which a narrow page alone may fail
 
 # What axe finds on the page with everything unfolded; afterwards all is as it was. Its time grows with the number of
-# elements. So of texts with one ink and size on one ground it looks at the colours of the first, and of widgets whole,
+# elements. So of texts with one ink and size on one ground it looks at the colors of the first, and of widgets whole,
 # where things may overlap; other code is plain text while it looks, and a formula an empty box of the same size.
 FINDINGS = """async (options) => {
   const folded = [...document.querySelectorAll("details:not([open])")];
@@ -43,8 +43,8 @@ FINDINGS = """async (options) => {
     }
     return grounds.get(node) ?? "";
   };
-  const colours = options.runOnly.includes("color-contrast");
-  for (const node of colours ? document.querySelectorAll("body *") : []) {
+  const colors = options.runOnly.includes("color-contrast");
+  for (const node of colors ? document.querySelectorAll("body *") : []) {
     const written = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
     if (!written || !node.checkVisibility({ visibilityProperty: true }) || node.closest(".aw, math")) continue;
     const { color, fontSize, fontWeight, textDecorationLine } = getComputedStyle(node);
@@ -59,7 +59,7 @@ FINDINGS = """async (options) => {
     for (const side of ["width", "height"]) space.setAttribute(side, `${boxes[i][side]}px`);
     whole.replaceChildren(whole.matches("pre") ? whole.textContent : space);
   });
-  const where = colours ? { include: [...kinds.values(), ...document.querySelectorAll(".aw")] } : document;
+  const where = colors ? { include: [...kinds.values(), ...document.querySelectorAll(".aw")] } : document;
   // Without `preload: false` axe fetches the style sheets once more, which no file may.
   const found = await axe.run(where, { ...options, preload: false, resultTypes: ["violations"] });
   for (const [whole, parts] of pieces) whole.replaceChildren(...parts);
@@ -100,7 +100,7 @@ def in_theme(page, theme):
 
 
 def findings(page, options):
-    """What axe has to say, as `rule: element, what to do`. Of colours it has to say something in each theme."""
+    """What axe has to say, as `rule: element, what to do`. Of colors it has to say something in each theme."""
     if not page.evaluate("Boolean(window.axe)"):
         page.evaluate(AXE)
     return page.evaluate(FINDINGS, options)

@@ -29,7 +29,7 @@ def test_without_an_address_of_the_site_no_address_is_given(toy_site):
     assert meta(page)["twitter:card"] == "summary"
 
 
-def test_language_icon_and_colours_are_given_and_nothing_twice(toy_site):
+def test_language_icon_and_colors_are_given_and_nothing_twice(toy_site):
     page = (toy_site / "index.html").read_text("utf-8")
     assert '<html lang="en"' in page and re.search(r'<link rel="icon" href="[^"]+\.svg"', page)
     assert page.count('name="theme-color"') == 2 and page.count('name="viewport"') == 1

@@ -230,7 +230,7 @@ class Session:
 
 
 def read(path: Path) -> str:
-    """What was written to a terminal, without colours; of a line that was written over, what stood there last."""
+    """What was written to a terminal, without colors; of a line that was written over, what stood there last."""
     text = re.sub(r"\x1b\[[0-9;?]*[a-zA-Z]", "", path.read_text("utf-8", errors="replace"))
     return "\n".join(line.rstrip("\r").rpartition("\r")[2].rstrip() for line in text.split("\n"))
 

@@ -88,7 +88,7 @@ def warm_up(session, libraries):
     figure, axes = pyplot.subplots()
     axes.imshow([[0.0, 1.0]])
     axes.set_title("$x^2$")
-    figure.savefig(io.BytesIO(), format="png")  # fonts and colours are looked up once
+    figure.savefig(io.BytesIO(), format="png")  # fonts and colors are looked up once
     pyplot.close(figure)
     for late in ("numpy.random", "IPython.core.logger"):  # what would be loaded in every fork
         importlib.import_module(late)

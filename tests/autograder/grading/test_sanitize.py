@@ -264,7 +264,7 @@ def test_very_long_answers_and_cells_are_cut_and_say_so():
     assert sanitize.code("if a < b:\n    pass") == "if a < b:\n    pass"
 
 
-def test_colours_are_kept_unless_there_are_too_many_to_find():
+def test_colors_are_kept_unless_there_are_too_many_to_find():
     (shown,) = sanitize.outputs([{"output_type": "stream", "name": "stdout", "text": "\x1b[31mred\x1b[0m"}], 1)
     assert shown.text == "\x1b[31mred\x1b[0m"
     (shown,) = sanitize.outputs([{"output_type": "stream", "name": "stdout", "text": "\x1b[31mred\x1b[0m" * 9_000}], 1)

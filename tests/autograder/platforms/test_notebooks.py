@@ -32,7 +32,7 @@ def known(tmp_path):
     ],
 )
 def test_which_notebook_a_file_is(known, data, name, wanted):
-    found = notebooks.recognised(data, name, known)
+    found = notebooks.recognized(data, name, known)
     assert (found and found.name) == wanted
 
 

@@ -523,7 +523,7 @@ def test_the_page_reads_in_a_browser_from_a_file(watched, course, tmp_path, sche
     assert watch.page.evaluate("document.documentElement.scrollWidth") <= width
     assert watch.page.locator("svg[role=img][aria-label]").count() == 3  # totals, one exercise, misconceptions
     ink, paper = watch.page.evaluate("""() => {
-        const light = colour => colour.match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0);
+        const light = color => color.match(/\\d+/g).slice(0, 3).reduce((sum, part) => sum + Number(part), 0);
         return [light(getComputedStyle(document.querySelector('svg text')).fill),
                 light(getComputedStyle(document.body).backgroundColor)];
     }""")
