@@ -57,7 +57,7 @@ def checked(path: Path) -> list[Report]:
         raise NotThere(f"{path.name} holds no exercise of the course")
     chapter = path.stem if path.stem in chapters else max(chapters, key=chapters.count)
     names = [name for name, material in materials.items() if material["chapter"] == chapter]
-    names.sort(key=lambda name: [*notebook.answers, name].index(name))  # as they stand in the notebook
+    names.sort(key=lambda name: [*notebook.answers, name].index(name))  # in the notebook's order
     return [_report(notebook, name, materials[name]) for name in names]
 
 

@@ -191,7 +191,7 @@ class Points:
 def show(report: Report, notices: Sequence[str] = ()) -> Points:
     """Prints the report, as HTML where a notebook can show it and as text elsewhere, and returns its points.
 
-    notices: sentences that stand above it
+    notices: sentences shown above it
     """
     text = "\n".join([*(textwrap.fill(notice, WIDTH) for notice in notices), as_text(report)])
     if hasattr(_shell(), "kernel"):
@@ -274,7 +274,7 @@ class InWords:
 
 
 class WrongKind(InWords, TypeError):
-    """What was given to `check` is no function or class."""
+    """What was given to `check` is neither a function nor a class."""
 
 
 class Interrupted(InWords, KeyboardInterrupt):

@@ -26,7 +26,7 @@ def questions(probe: str, case: dict) -> list[dict]:
 
 
 def conclusion(probe: str, case: dict, outcomes: list[dict]) -> dict:
-    """The outcome of a case, from those of its questions: the first that is no result, or what follows from all.
+    """The outcome of a case, from those of its questions: the first that is not a result, or what follows from all.
 
     outcomes: as `attnlab.observe` has them; of a call that was measured from outside, with "used": {"seconds", "bytes"}
     """
@@ -41,7 +41,7 @@ def conclusion(probe: str, case: dict, outcomes: list[dict]) -> dict:
     except Unfit as error:
         return {"refused": str(error)}
     except Exception:  # whatever the results of a process that was taken over provoke
-        return {"refused": "what came is no result of the kind asked for"}
+        return {"refused": "the result is not of the kind asked for"}
 
 
 def same(a, b) -> bool:
@@ -191,8 +191,8 @@ def _region(number: float, regions: dict):
 
 
 def _numbers_drawn(case, state: dict) -> int:
-    """How many numbers of 64 bits were taken from `default_rng(seed)` until it came to this state; 0 if it is no state
-    of that generator. It is a linear congruential one, so its steps are found a bit at a time."""
+    """How many numbers of 64 bits were taken from `default_rng(seed)` until it came to this state; 0 if it is not a
+    state of that generator. It is a linear congruential one, so its steps are found a bit at a time."""
     start = np.random.default_rng(case["seed"]).bit_generator.state["state"]
     if state["state"]["inc"] != start["inc"]:
         return 0

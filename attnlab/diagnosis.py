@@ -94,7 +94,7 @@ def newest_did_not_run(answer, name: str, shell) -> str | None:
             if newest == _definition("\n".join(own), name):
                 return None
             if number == len(cells) - 1 and re.search(rf"\bcheck\(\s*{name}\b", text):
-                why = "it stands below this check"
+                why = "it is below this check"
             elif number in getattr(shell.history_manager, "exceptions", {number}):
                 why = "an error above it ended its cell"
             else:

@@ -49,7 +49,7 @@ def needed(found: list[Statement], names: Iterable[str], only: dict[str, Collect
     """Indices, in order, of the statements that `names` need, and what those need in turn, and so on.
 
     only: name -> the indices that may bind it; where a name is not in it, every statement that binds it counts.
-    A star import binds names that nobody can read off, so it is always among them. Names that nothing binds are left
+    A star import binds names that cannot be read off, so it is always among them. Names that nothing binds are left
     to Python's builtins.
     """
     only = only or {}

@@ -213,7 +213,7 @@ def _idle(properties, outcomes, differences, tries: bool) -> str | None:
     if not tries and not _anything_right(properties, differences):
         return (
             "refusing is right here, but your code gave no right answer anywhere else, and refusing everything "
-            "is no merit"
+            "earns nothing"
         )
     results = [
         outcome["value"]["result"]
@@ -584,7 +584,7 @@ def _words(found: Difference, case: dict) -> str:
 
 
 def _overflowing(case: dict) -> str | None:
-    """The name of an input with a number whose square is no float any more."""
+    """The name of an input with a number whose square is no longer a float."""
     for name, value in case.items():
         for array in _arrays(value):
             if array.dtype == np.float64 and np.any(np.isfinite(array) & (abs(array) > 1.4e154)):
@@ -625,7 +625,7 @@ def _discreet(found: Difference, case: dict) -> str:
     return {
         "none": "Returned None.",
         "type": "Returned another kind of value than asked for.",
-        "refused": "What came is no result of the kind asked for, or the class lacks what the exercise names.",
+        "refused": "The result is not of the kind asked for, or the class lacks what the exercise names.",
         "shape": "Returned another shape than asked for.",
         "dtype": "Returned another kind of number than asked for.",
         "nan": "Returned nan where a number was expected.",

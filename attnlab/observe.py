@@ -5,7 +5,7 @@
 An outcome is one of
   {"value": {...}}                                   what the probe saw
   {"error": {"type", "message", "line", "code"}}     an exception in the student's code, and where
-  {"refused": "..."}                                 a result that is no plain data (an open file, a million lists), or
+  {"refused": "..."}                                 a result that is not plain data (an open file, a million lists), or
                                                      a class that lacks what the exercise names
 """
 
@@ -59,7 +59,7 @@ def observe(target, probe: str, inputs: dict, form=codec.copied):
     except codec.CodecError as error:
         if isinstance(value, dict) and isinstance(value.get("result"), BaseException):
             name = type.__dict__["__name__"].__get__(type(value["result"]))[:60]
-            return form({"refused": f"it returns a {name}, which raises nothing: write `raise` in place of `return`"})
+            return form({"refused": f"it returns a {name}, which raises nothing: write `raise` instead of `return`"})
         return form(_refused(error))
 
 

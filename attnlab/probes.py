@@ -136,8 +136,8 @@ def call(f, **inputs):
 def unchanged(f, **inputs):
     """The inputs as `f` left them, its result, and that of a second call.
 
-    The result is part of it because doing nothing is no merit; the second one, on the same input, because something may
-    be left of the first.
+    The result is part of it because doing nothing earns nothing; the second one, on the same input, because
+    something may be left of the first.
     """
     again = copy.deepcopy(inputs)
     if isinstance(f, Built):  # both calls go to one object
@@ -161,7 +161,7 @@ def error_of(f, **inputs):
     """The type of the exception that `f(**inputs)` raises, or "nothing" and the result.
 
     PyTorch's own shape checks raise RuntimeError where NumPy raises ValueError, so the two count as the same; endless
-    recursion does not. Refusing everything is no merit: see `attnlab.judge`.
+    recursion does not. Refusing everything earns nothing: see `attnlab.judge`.
     """
     try:
         result = f(**inputs)
@@ -193,7 +193,7 @@ def seeded(f, *, seed, global_seed, **inputs):
 
 
 def lands_in(f, *, seed, **inputs):
-    """The number that `f` draws with an `rng` of that seed. Asked with several seeds: theory is no sample."""
+    """The number that `f` draws with an `rng` of that seed. Asked with several seeds: a formula is not a sample."""
     return {"result": f(**inputs, rng=np.random.default_rng(seed))}
 
 
@@ -295,7 +295,7 @@ class Built:
 
     weights: parameter name (`W_q.weight`) -> tensor; "*" stands for the only parameter, whatever its name. The object
         is brought to the dtype of the weights. Parameters that are not named get fixed numbers other than 0 and 1: what
-        nobody asked for then shows, and shows the same each time.
+        was not asked for then shows, and shows the same each time.
     """
 
     def __init__(self, cls):

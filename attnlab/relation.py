@@ -695,7 +695,7 @@ def _order(known):
     ):
         return None
     if _all(known, lambda case, a, b: np.array_equal(ranked(-a), ranked(b))):
-        words = "In each row the largest number stands where the smallest should, and the other way round."
+        words = "In each row the largest number is where the smallest should be, and the smallest where the largest."
         return Relation("order turned", words, words, exact=False)
     if _all(known, lambda case, a, b: np.array_equal(ranked(a), ranked(b))):
         spread = [np.ptp(b, axis=-1).mean() / np.ptp(a, axis=-1).mean() for _, a, b in known]
@@ -738,7 +738,7 @@ def _one_way(known):
             known,
             lambda case, a, b: a.dtype.kind == b.dtype.kind == "b" and a.shape == b.shape and np.all(b[a != b] == came),
         ):
-            words = f"{came} comes where {not came} is expected, and never the other way round."
+            words = f"{came} comes where {not came} is expected, and never the reverse."
             return Relation(f"too often {came}", words, words, exact=False)
 
 
@@ -797,7 +797,7 @@ _ON_ARRAYS = (
 # Cases on each side, and together, before a difference between those that fail and those that do not is told of: inputs
 # have many traits, and of few cases some trait tells any two apart.
 ENOUGH, TOGETHER = 2, 6
-# Inputs of a case that are no arguments of the answer.
+# Inputs of a case that are not arguments of the answer.
 BESIDE = set("init weights upstream seed global_seed probe steps cuts beside name replacement".split())
 
 

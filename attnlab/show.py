@@ -119,7 +119,7 @@ def _array_lines(value, width: int, digits: int) -> list[str]:
         return [f"an array of shape {array.shape}, starting {first}, ..."]
     style = None
     if array.dtype.kind == "f":
-        sizes = np.abs(array[np.isfinite(array) & (array != 0)].astype(np.float64))  # 1e6 is no float16
+        sizes = np.abs(array[np.isfinite(array) & (array != 0)].astype(np.float64))  # 1e6 is not a float16
         if sizes.size and (sizes.min() < 1e-3 or sizes.max() >= 1e6):  # NumPy would write all of them with exponents
             entries = [f"{entry:.{digits}g}" for entry in array.reshape(-1).tolist()]
             column = max(map(len, entries))

@@ -1,4 +1,4 @@
-"""What probes put in the place of a cache, a model or a function, to see how a student's code deals with one.
+"""What probes use instead of a cache, a model or a function, to see how a student's code deals with one.
 
 They are made for one run each and answer no exercise: only a probe can make one, while it runs.
 """

@@ -1,4 +1,4 @@
-"""What PyTorch itself has in the place of an answer, for a student who skips a chapter: see `attnlab.mine.stand_in`.
+"""What PyTorch itself has to stand in for an answer, for a student who skips a chapter: see `attnlab.mine.stand_in`.
 
 Each is one call of a public operation that the exercise asks to build from parts, with the names of the course around
 it. So it shows nothing of how the work is done, and as an answer it would be worth no points. What PyTorch has no

@@ -4,7 +4,7 @@ import os
 import sys
 from pathlib import Path
 
-# nbgrader starts `alembic` by name. It lies beside this Python, which need not be on the PATH.
+# nbgrader starts `alembic` by name. It is in the same folder as this Python, which need not be on the PATH.
 _bin = str(Path(sys.executable).parent)
 if _bin not in os.environ.get("PATH", "").split(os.pathsep):
     os.environ["PATH"] = os.pathsep.join(filter(None, [_bin, os.environ.get("PATH")]))

@@ -172,7 +172,7 @@ def _outcomes(answer, properties: list[dict]) -> list[list[dict]]:
 
 
 def _kept(outcome: dict, right: dict, prop: dict) -> dict:
-    """What is kept of a wrong answer's outcome: not its own source, and nothing that is no symptom of it."""
+    """What is kept of a wrong answer's outcome: not its own source, and nothing that is not a symptom of it."""
     if "error" in outcome:
         outcome["error"].update(line=None, code=None)
     for part in probes.NO_SYMPTOM & outcome.get("value", {}).keys():

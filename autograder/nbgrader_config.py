@@ -23,7 +23,7 @@ c.CourseDirectory.root = str(course_folder())
 if os.environ.get(GRADEBOOK_URL):  # else the file in the course folder, also where --course-dir names another
     c.CourseDirectory.db_url = gradebook_url(course_folder())
 
-# The rubric stands in the locked question cell, between mark-scheme lines. Students never get it: it is cut on
+# The rubric is in the locked question cell, between mark-scheme lines. Students never get it: it is cut on
 # release, restored for the instructor when grading, and cut again from the feedback.
 c.ClearMarkScheme.enforce_metadata = False
 c.ClearSolutions.text_stub = release.ANSWER_HERE

@@ -17,7 +17,7 @@ from book.errors import ConfigurationError
 PICTURE = "preview.png"  # drawn by scripts/draw_preview.py
 PICTURE_SIZE = (1200, 630)
 PICTURE_TEXT = "Attention weights of a trained model, seven tokens by seven"
-COLOURS = {"light": "#ffffff", "dark": "#14181e"}
+COLORS = {"light": "#ffffff", "dark": "#14181e"}
 LONGEST = 200  # characters of a description
 
 
@@ -69,8 +69,8 @@ def add_tags(app, pagename, templatename, context, doctree) -> None:
     written = [f'<meta property="{key}" content="{escape(text)}"/>' for key, text in tags.items() if text]
     written += [f'<meta name="{key}" content="{escape(text)}"/>' for key, text in names.items() if text]
     written += [
-        f'<meta name="theme-color" media="(prefers-color-scheme: {scheme})" content="{colour}"/>'
-        for scheme, colour in COLOURS.items()
+        f'<meta name="theme-color" media="(prefers-color-scheme: {scheme})" content="{color}"/>'
+        for scheme, color in COLORS.items()
     ]
     own = re.sub(r'<meta [^>]*name="viewport"[^>]*>', "", context.get("metatags", ""))  # the page's head has one
     context["metatags"] = "\n    ".join([own, *written])

@@ -19,7 +19,7 @@ from autograder.errors import CourseError
 
 NAME = "attention-course"
 REQUIREMENTS = """\
-# What the notebooks need. attnlab lies beside this file.
+# What the notebooks need. attnlab is in the same folder as this file.
 {attnlab}
 jupyterlab>=4.2,<5
 torch>=2.6,<3

@@ -84,7 +84,7 @@ def notebook_tests(released: list[dict], grades: dict, shown: dict[str, str]) ->
     """The tests of one notebook, one for each cell that is graded by itself.
 
     released: its cells, as `pack_assignment` has them; grades: points, extra credit and doubt, by cell
-    shown: what stands below a check, by cell
+    shown: what is shown below a check, by cell
     """
     tests = []
     for cell in released:
@@ -108,7 +108,7 @@ def notebook_tests(released: list[dict], grades: dict, shown: dict[str, str]) ->
 
 
 def said(notebook: bytes | None) -> dict[str, str]:
-    """What stands below each check in a graded notebook, as plain text, by cell."""
+    """What is shown below each check in a graded notebook, as plain text, by cell."""
     found = {}
     for cell in json.loads(notebook)["cells"] if notebook else []:
         name = cell["metadata"].get("nbgrader", {}).get("grade_id", "")

@@ -261,7 +261,7 @@ class _Found:
 
 
 class _Assignment:
-    """What `pack_assignment` was given; the files lie in a folder of this process's own."""
+    """What `pack_assignment` was given; the files are in a folder of this process's own."""
 
     def __init__(self, data: bytes):
         record, files = serialization.unwrap(data)
@@ -493,7 +493,7 @@ class NotebookGrade:
         if self.missing:
             return None
         if self.refused:
-            until = " until somebody has looked at it" if self.failed else ""
+            until = " until an instructor has looked at it" if self.failed else ""
             return f"{sanitize.plain(self.refused)} This counts as zero{until}."
         cell = self._cell(name)
         if not nbgrader_of(cell).get("locked") and _is_as_released(cell):

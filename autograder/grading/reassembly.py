@@ -229,7 +229,7 @@ class _Reassembly:
         return self.submitted[number].source.strip() == self.released[place].text
 
     def _may_define(self, number: int, names: set[str]) -> bool:
-        """Whether a cell that is nothing else defines a name, and is no plain cell that did so when it was released."""
+        """Whether a cell with no other role defines a name, and did not do so as a plain cell of the release."""
         cell, changed = self.submitted[number], self.changed.get(number)
         if cell.kind != "code" or cell.source.strip() in self.plain or not names & self.defined.of(number):
             return False
@@ -345,7 +345,7 @@ class _Reassembly:
         return added
 
     def _source(self, place: int) -> str:
-        """What stands in a released cell when it is graded."""
+        """The source of a released cell when it is graded."""
         cell, number = self.released[place], self.answers.get(place)
         if place in self.elsewhere:
             return f"# {cell.name} was handed in within the cell of an earlier answer."

@@ -62,7 +62,7 @@ _ATTRIBUTES = {
     "ol": {"start": re.compile(r"\d{1,6}$")},
     **dict.fromkeys(("div", "span", "table"), {"class": _CLASSES}),
 }
-# What TeX in a page would do more than set a formula: fetch, link, style, or move over what stands beside it.
+# What TeX in a page would do more than set a formula: fetch, link, style, or move over what is beside it.
 _TEX = re.compile(
     r"\\(href|url|require|class|style|cssId|unicode|html\w*|data|toggle|texttip|mathtip|tooltip|bbox|include\w*"
     r"|mmlToken|rule|Rule|Space|hspace|hskip|kern|mkern|mskip|mspace|raise|lower|moveleft|moveright"
@@ -203,7 +203,7 @@ def _text(value) -> str:
 
 
 def _scrubbed(text: str) -> str:
-    """Text without the places where this course and Python's libraries lie on the instructor's machine."""
+    """Text without the places where this course and Python's libraries are on the instructor's machine."""
     for path in _places():
         text = text.replace(path, "…")
     return text

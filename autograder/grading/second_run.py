@@ -32,7 +32,7 @@ def improve(
     times: Times,
     **options,
 ) -> None:
-    """Put better reports in the place of those of answers that failed through an earlier one.
+    """Put in better reports for answers that failed through an earlier one.
 
     first: of these cells, as `evaluate` gave it, and with what it was given
     begin: when the first run began, on the clock of time.monotonic; both runs together take the time of one

@@ -179,5 +179,5 @@ def _submitted_cell(cell: dict) -> SubmittedCell:
 
 
 def one_newline(text: str) -> str:
-    """Text with "\\n" for each new line: some editors write "\\r\\n", and that is no difference."""
+    """Text with "\\n" for each new line: some editors write "\\r\\n", which makes no difference."""
     return text.replace("\r\n", "\n").replace("\r", "\n")

@@ -148,7 +148,7 @@ class Moodle(_Table):
 
     Without a class list the columns are named as in Moodle's own export: First name, Last name, ID number, Email
     address, then grade items; Moodle asks which column says who a student is, and which item a column belongs to.
-    Source: https://docs.moodle.org/en/Grade_import. nbgrader's id of a student stands under ID number.
+    Source: https://docs.moodle.org/en/Grade_import. nbgrader's id of a student is under ID number.
 
     With a grading worksheet that was downloaded from the assignment, it is that worksheet with its Grade filled in.
     Moodle knows the participant by Identifier, and takes it back where Quick grading and worksheets are switched on.
@@ -206,7 +206,7 @@ class Stock(ExportPlugin):
 
     @staticmethod
     def _rows(gradebook: Gradebook, assignment: str, chosen: set[str]) -> Iterator[list]:
-        """From the time stamp to the score; zero for who handed nothing in."""
+        """From the time stamp to the score; zero for students who handed nothing in."""
         for student in gradebook.students:
             if not chosen or student.id in chosen:
                 try:

@@ -23,7 +23,7 @@ POLICY = (
 )
 _SCRIPT = re.compile(r"<script\b.*?</script>\s*", re.DOTALL | re.IGNORECASE)
 _STYLE = re.compile(r"<style\b.*?</style>", re.DOTALL | re.IGNORECASE)
-_FONT = re.compile(r"@font-face\s*\{[^}]*\}")  # files that lie beside the style sheet, and not beside the page
+_FONT = re.compile(r"@font-face\s*\{[^}]*\}")  # files beside the style sheet, and not beside the page
 
 
 _CONTENTS = re.compile(r'(<li><a href="#(?:comment-)?([^"<>]+)">)(Test cell|Comment)(</a>)')
@@ -50,7 +50,7 @@ class TrustedFeedback(GenerateFeedback):
     """Feedback as nbgrader makes it, in a page that runs nothing, without what is for graders alone."""
 
     def init_assignment(self, assignment_id: str, student_id: str) -> None:
-        super().init_assignment(assignment_id, student_id)  # this copies whatever lies beside the graded notebook
+        super().init_assignment(assignment_id, student_id)  # this copies whatever is beside the graded notebook
         (Path(self._format_dest(assignment_id, student_id)) / RESULTS).unlink(missing_ok=True)
 
     def write_single_notebook(self, output, resources) -> None:

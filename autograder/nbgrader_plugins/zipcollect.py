@@ -1,4 +1,4 @@
-"""`nbgrader zip_collect`: what lies in the assignment's `archive` folder, collected as `autograder collect` does.
+"""`nbgrader zip_collect`: what is in the assignment's `archive` folder, collected as `autograder collect` does.
 
 nbgrader would unpack everything first, and tell students apart by one pattern for all names. Here the step that unpacks
 collects, and the command ends with it.

@@ -320,7 +320,7 @@ def recognized(
 ) -> tuple[str, Callable[[str, bool], Owner | None]]:
     """What kind of source this is, by how most of its outermost names are written, and what tells whose a file is.
 
-    Most, so that nobody turns a whole class into another kind by the name of one file.
+    Most, so that no student turns a whole class into another kind by the name of one file.
     """
     tops = {file.path.parts[0]: len(file.path.parts) > 1 for file in files}
     kinds: dict[str, Callable[[str, bool], Owner | None]] = {

@@ -21,7 +21,7 @@ PLATFORMS = {one.NAME: one for one in (canvas, moodle)}
 
 
 def run(platform: str, assignment: str, course: Path | None, to: Path) -> int:
-    """Write the zip, and say whose page is not in it; 1 if there is somebody."""
+    """Write the zip, and say whose page is not in it; 1 if there is any."""
     pages, without = gather(platform, assignment, course_folder(course))
     if not pages:
         raise CourseError(

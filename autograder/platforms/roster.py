@@ -42,7 +42,7 @@ class Student:
 
 
 class NotFound(Exception):
-    """Nobody on the list can be meant; the message says why, and what to do."""
+    """No entry of the list can be meant; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)

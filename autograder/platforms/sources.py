@@ -1,7 +1,7 @@
 """What was handed in, file by file, out of a platform's zip or a folder. Nothing is unpacked: no name in an archive
 decides where anything is written.
 
-The outermost name of a file is the platform's or the instructor's; all that stands below it is a student's. What is
+The outermost name of a file is the platform's or the instructor's; all that is below it is a student's. What is
 read of one student is bounded, and what cannot be read costs that student alone.
 """
 

@@ -1,4 +1,4 @@
-"""Read the gradebook and what lies beside each autograded notebook into a class report."""
+"""Read the gradebook and what is beside each autograded notebook into a class report."""
 
 from __future__ import annotations
 

@@ -89,7 +89,7 @@ def printable_code(line: str) -> str:
 def read(assignment: str, course: Path) -> tuple[dict, dict]:
     """What was given, and what was answered: sources by notebook and cell, and of answers also by student.
 
-    Answers are those of the autograded notebooks, where each stands in its own cell.
+    Answers are those of the autograded notebooks, where each is in its own cell.
     """
     given, handed_in = {}, {}
     for folder in ("release", "source"):

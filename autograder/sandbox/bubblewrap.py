@@ -28,9 +28,9 @@ from autograder.sandbox.limits import Limits
 INSIDE, ATTNLAB = Path(__file__).with_name("inside"), ROOT / "attnlab"
 SYSTEM = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts"]
 HOME = "/home/student"
-USER = 65534  # nobody, inside
+USER = 65534  # an unprivileged user, inside
 NO_JAIL = "AUTOGRADER_NO_JAIL"
-# To make user namespaces in which another user is nobody. These capabilities hold in its own namespaces alone.
+# To make user namespaces in which another user is unprivileged. These capabilities hold in its own namespaces alone.
 SERVER_RIGHTS = ["--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETFCAP"]
 
 

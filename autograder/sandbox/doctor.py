@@ -114,7 +114,7 @@ def _examine_warm() -> int:
     try:
         missing = [(probe, came) for probe, came in examine(fork_client.WarmJail) if came]
     except fork_client.NotWarm as error:
-        print(f"slow     no jail can be forked from a warm process ({error}): each is started for itself")
+        print(f"slow     no jail can be forked from a warm process ({error}): each is started on its own")
         return 0
     finally:
         fork_client.give_up()

@@ -2,7 +2,7 @@
 
 It takes root, as in a container of Gradescope's. A program runs under a user id that nothing else has, without rights
 or a way to gain any, under limits, and with a filter of system calls that opens no socket at all. There are no
-namespaces: the program sees the files of this machine that everybody may read, and the names of its processes. So what
+namespaces: the program sees the files of this machine that every user may read, and the names of its processes. So what
 is to stay hidden must be readable by root alone, and one container must grade one submission at a time.
 
 Nothing chooses this sandbox by itself; `autograder.gradescope` does.
@@ -59,7 +59,7 @@ def problem() -> str | None:
     said = (err.decode("utf-8", "replace").strip().splitlines() or ["it said nothing"])[-1]
     return (
         f"a program of another user is not confined here: {said} (Python, {bubblewrap.ATTNLAB} and "
-        f"{bubblewrap.INSIDE} must be readable by everybody)"
+        f"{bubblewrap.INSIDE} must be readable by every user)"
     )
 
 

@@ -196,7 +196,7 @@ def test_refusing_everything_earns_nothing():
         raise ValueError
 
     found = report(refuse, TOY)
-    assert found.points == 0 and "refusing everything is no merit" in found.findings[2].detail
+    assert found.points == 0 and "refusing everything earns nothing" in found.findings[2].detail
     assert found.findings[2].hint == ""
 
 

@@ -54,7 +54,7 @@ def truths(shape):
         ("length", lambda a: np.ones((a.shape[0] + 1, a.shape[1])), "longer than it should be by one"),
         ("negative", lambda a: np.cos(9 * a) * a - 0.3, "Negative"),
         ("order kept", lambda a: a**3 + a - 0.1, "right order of size"),
-        ("order turned", lambda a: np.exp(-a) + 5, "the other way round"),
+        ("order turned", lambda a: np.exp(-a) + 5, "where the smallest should be"),
         ("uniform", lambda a: np.where(np.arange(a.shape[1]) % 2, 0.25, 0) + 0 * a, "not 0 are the same"),
         ("constant", np.zeros_like, "are 0"),
         ("inf", lambda a: np.where(a > 1, np.inf, a), "inf comes"),

@@ -1,3 +1,3 @@
-ABOUT = "missing: hands in the first chapter and nothing else"
+ABOUT = "missing: hands in dot_products and nothing else"
 REFERENCES = "all"
 CHAPTERS = ["dot_products"]

@@ -32,7 +32,7 @@ HIGH = 256  # descriptors wait here while those below are put in order
 NEW = 0x00020000 | 0x02000000 | 0x04000000 | 0x08000000 | 0x10000000 | 0x20000000 | 0x40000000
 READ_ONLY, NO_SUID, NO_DEVICES, NO_PROGRAMS = 1, 2, 4, 8
 REMOUNT, BIND, RECURSIVE, PRIVATE = 32, 4096, 16384, 1 << 18
-NOBODY = 65534
+UNPRIVILEGED = 65534
 LARGE, COLLAPSE = 2 << 20, 25  # bytes of a large page; MADV_COLLAPSE
 LIBC = ctypes.CDLL(None, use_errno=True)
 
@@ -124,7 +124,11 @@ def start(order: dict, descriptors: list[int], limits) -> None:
     announce = descriptors[0]
     user, group = os.getuid(), os.getgid()
     _call("unshare", NEW)
-    for name, text in (("setgroups", "deny"), ("uid_map", f"{NOBODY} {user} 1"), ("gid_map", f"{NOBODY} {group} 1")):
+    for name, text in (
+        ("setgroups", "deny"),
+        ("uid_map", f"{UNPRIVILEGED} {user} 1"),
+        ("gid_map", f"{UNPRIVILEGED} {group} 1"),
+    ):
         with open(f"/proc/self/{name}", "w") as file:
             file.write(text)
     if os.fork():
@@ -188,7 +192,7 @@ def _mount_own_folders(home: str, scratch: int, files: dict[str, int]) -> None:
     """Fresh folders in memory in place of the server's, and the given files in the home folder, not to be changed."""
     _mount("none", "/", flags=RECURSIVE | PRIVATE)
     own = ("/tmp", "/dev/shm", home)
-    # What the server's jail has mounted there: the list of fonts, and Python and `attnlab` if they lie there.
+    # What the server's jail has mounted there: the list of fonts, and Python and `attnlab` if they are there.
     kept = [(place, os.open(place, os.O_PATH)) for folder in own for place in _mounted_below(folder)]
     for folder in own:
         _mount("tmpfs", folder, "tmpfs", NO_SUID | NO_DEVICES, f"size={scratch},mode=0755")

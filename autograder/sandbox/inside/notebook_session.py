@@ -11,7 +11,7 @@ outputs for show, and results only as numbers to compare.
                        run one cell for s seconds of processor time, which may last w times as long, and keep of what
                        it shows k outputs, n characters of printed text and m of all else
                    {"lend": name, "code": bytes}
-                       put this definition, compiled, in the place of the notebook's own
+                       put this definition, compiled, where the notebook's own was
                    {"snapshot": name, "last": bool}
                        keep the state as it is now, for that answer; no cell follows the last
   to the grader:   {"started": True}, then {"outputs": [...], "late": bool} for a cell, none for what is lent,
@@ -172,7 +172,7 @@ def make_shell():
 
 
 def enter(prompt="") -> str:
-    """What `input` is in a notebook: nobody is there, and Enter is pressed at once."""
+    """What `input` is in a notebook: there is no one to type, and Enter is pressed at once."""
     print(prompt)
     return ""
 

@@ -25,7 +25,7 @@ def read(asked):
 
 
 def write(asked):
-    """A file that can be made may lie in the jail alone, so the doctor looks for it outside, and removes it."""
+    """A file that can be made may be in the jail alone, so the doctor looks for it outside, and removes it."""
     for folder in asked["folders"]:
         with contextlib.suppress(OSError):
             os.close(os.open(os.path.join(folder, asked["token"]), os.O_CREAT | os.O_EXCL | os.O_WRONLY))
