@@ -18,7 +18,7 @@ from book import fonts, leaks, page_weight
 from tests.attnlab.widget_page import assert_agrees
 from tests.book.pages import (
     CHAPTERS,
-    COLOURS,
+    COLORS,
     OTHERS,
     PAGES,
     WIDTH,
@@ -86,7 +86,7 @@ def test_no_answer_is_published(site):
 def test_a_page_is_whole_and_axe_finds_nothing_on_it(page):
     """No error, no request elsewhere, nothing wider than the screen, each widget alive: in the dark and in the light.
 
-    All rules of WCAG 2.2 up to AA and the best practices, unfolded. Colours in both themes, on the wide page.
+    All rules of WCAG 2.2 up to AA and the best practices, unfolded. Colors in both themes, on the wide page.
     """
     wanted = page.locator("script[type='application/vnd.jupyter.widget-view+json']").count()
     assert len(list(views(page))) == wanted == page.locator("[data-mounted=true] [data-widget]").count()
@@ -94,7 +94,7 @@ def test_a_page_is_whole_and_axe_finds_nothing_on_it(page):
     for theme in ("dark", "light"):  # and as it was
         in_theme(page, theme)
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
-        assert not wide or findings(page, dict(runOnly=COLOURS)) == []
+        assert not wide or findings(page, dict(runOnly=COLORS)) == []
     assert findings(page, OTHERS if wide or "/chapters/" not in page.url else dict(runOnly=WIDTH)) == []
 
 
@@ -107,9 +107,9 @@ def test_figures_stand_on_the_page_itself_in_light_and_in_dark(page):
     for theme in ("dark", "light"):  # and as it was
         in_theme(page, theme)
         figure.scroll_into_view_if_needed()
-        grey = np.asarray(Image.open(io.BytesIO(figure.screenshot())).convert("L"), dtype=float)
-        ground = grey[1, 1]
-        drawn = grey[abs(grey - ground) > 40]
+        gray = np.asarray(Image.open(io.BytesIO(figure.screenshot())).convert("L"), dtype=float)
+        ground = gray[1, 1]
+        drawn = gray[abs(gray - ground) > 40]
         assert len(drawn) and (drawn < ground).all() == (theme == "light") != (drawn > ground).all()
         grounds.append(ground)
     folded.evaluate("(box) => box && (box.open = false)")
