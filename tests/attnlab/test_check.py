@@ -452,7 +452,7 @@ def test_a_newest_definition_that_did_not_run_is_told_first(shell, newest, why):
 
 
 def test_a_definition_below_its_check_is_told(shell):
-    assert "(it stands below this check)" in shell(OLD, "check(doubled)\n" + OLD + " * 2")
+    assert "(it is below this check)" in shell(OLD, "check(doubled)\n" + OLD + " * 2")
 
 
 def test_a_class_is_found_by_its_methods(shell):
