@@ -13,7 +13,7 @@ from autograder.course.folder import ROOT
 from autograder.demo import sample_class
 from tests.conftest import Watched, new_page
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 def handed_out(released, stem):

@@ -26,6 +26,7 @@ QUIET = {
     **{f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")},
     "distributed.scheduler.allowed-failures": RETRIES,
     "distributed.worker.profile.enabled": False,
+    "distributed.admin.large-graph-warning-threshold": "1GiB",  # a submission may be of many megabytes
     # These are not looked at, so they need not be measured fifty times a second.
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "10s",

@@ -17,7 +17,7 @@ from autograder.exercise import PUBLIC_SEED
 from tests.red_team import course as class_
 from tests.red_team.attacks import ATTACKS, FULL, MARK, RIGHT, STEM, TARGET, Kit
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 @dataclass

@@ -185,7 +185,9 @@ def finish(course: Path, expected: dict, *before: Run) -> None:
     assert left_over(course, [run.process.pid for run in (*before, second)]) == []
 
 
-@pytest.mark.parametrize("trial", range(len(TARGETS)))
+@pytest.mark.parametrize(
+    "trial", [0, *(pytest.param(trial, marks=pytest.mark.long) for trial in range(1, len(TARGETS)))]
+)
 def test_killed_at_a_random_moment_a_second_run_completes(class_, tmp_path, trial):
     draw = random.Random(f"{SEED} {trial}")
     half = (trial >= len(TARGETS) // 2) / 2

@@ -262,6 +262,7 @@ class Spaces:
         subprocess.run([*self.inside(number), *program.split()], check=True, capture_output=True)
 
 
+@pytest.mark.long
 def test_two_workers_in_network_namespaces_of_their_own_grade_a_class_over_tls(course, tmp_path):
     files, log = keys(tmp_path), tmp_path / "log"
     with Spaces() as spaces, contextlib.ExitStack() as stack:
@@ -316,6 +317,7 @@ def named(root: int, *words: str) -> list[int]:
     return found
 
 
+@pytest.mark.long
 def test_killed_again_and_again_each_submission_is_graded_once(fresh, tmp_path):
     """In one run: a worker and a fork server, which it survives, then the writer with its own scheduler. In the next: a
     scheduler apart. The last completes, and no run touches what a former one has put in place."""
@@ -372,6 +374,7 @@ def free_port() -> int:
         return free.getsockname()[1]
 
 
+@pytest.mark.long
 def test_interrupted_it_ends_at_once_and_the_next_run_does_the_rest(fresh, tmp_path):
     course = tmp_path / "course"
     shutil.copytree(fresh, course)

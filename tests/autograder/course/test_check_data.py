@@ -67,6 +67,7 @@ SENSITIVE = (
 
 
 @pytest.mark.slow
+@pytest.mark.long
 @pytest.mark.parametrize("processor", PROCESSORS)
 def test_another_processor_makes_the_same_data(processor):
     """But for rounding within what `alike` allows; then the file is left as it is, to the last byte."""

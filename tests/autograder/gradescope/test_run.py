@@ -105,6 +105,7 @@ def graded(image, root="/autograder", **files: bytes) -> dict:
     return results
 
 
+@pytest.mark.long
 def test_the_image_is_set_up_and_the_doctor_finds_all_that_is_promised(image):
     container.needed()
     done = container.run("bash", "/autograder/source/setup.sh", binds={"/autograder": image}, cwd="/autograder")
@@ -120,6 +121,7 @@ def test_the_image_is_set_up_and_the_doctor_finds_all_that_is_promised(image):
     }
 
 
+@pytest.mark.long
 def test_a_submission_is_graded_and_reaches_nothing(image, course):
     results = graded(
         image, attention__2=notebook(course, attention_weights=TRIES + right("attention_weights"))
@@ -134,6 +136,7 @@ def test_a_submission_is_graded_and_reaches_nothing(image, course):
     assert not list((image / "tmp").iterdir())
 
 
+@pytest.mark.long
 def test_a_wrong_answer_is_explained_without_hidden_inputs_and_a_bonus_comes_on_top(image, course):
     wrong = right("attention_weights").replace("return ", "return 2 * ")
     results = graded(
@@ -160,6 +163,7 @@ def long_numbers(value):
         yield from re.findall(LONG, " ".join(map(repr, value.ravel().tolist())))
 
 
+@pytest.mark.long
 def test_a_file_that_is_no_notebook_is_zero_with_a_reason_in_any_folder(image):
     results = graded(image, root="/srv/elsewhere", attention=b"{")
     assert [test["score"] for test in results["tests"]] == [0.0, 0.0]
