@@ -12,7 +12,8 @@ from torch import nn
 def sinusoidal_encoding(max_len: int, d_model: int) -> np.ndarray:
     """Positions 0 to max_len - 1 as sines (even columns) and cosines (odd columns), (max_len, d_model).
 
-    Pair i turns by 10000 ** (-2 i / d_model) radians a step. ValueError for a negative size or an odd width.
+    Pair i has the frequency 10000 ** (-2 i / d_model), in radians per token. ValueError if a size is
+    negative or d_model is odd.
     """
     if max_len < 0 or d_model < 0 or d_model % 2:
         raise ValueError(f"needs max_len >= 0 and an even d_model >= 0, got {max_len} and {d_model}")
@@ -25,9 +26,9 @@ def sinusoidal_encoding(max_len: int, d_model: int) -> np.ndarray:
 
 
 def shift_matrix(offset: int, d_model: int) -> np.ndarray:
-    """The (d_model, d_model) matrix that takes the encoding of any position p to that of p + offset.
+    """The (d_model, d_model) matrix that takes the encoding of any position p, a column, to that of p + offset.
 
-    One 2 x 2 rotation for each pair of columns. ValueError for a negative or odd width.
+    One 2 x 2 rotation per pair of columns. ValueError for a negative or odd width.
     """
     if d_model < 0 or d_model % 2:
         raise ValueError(f"needs an even d_model >= 0, got {d_model}")
@@ -40,7 +41,7 @@ def shift_matrix(offset: int, d_model: int) -> np.ndarray:
 
 
 class LearnedPositions(nn.Module):
-    """A table with one trained row for each of max_len positions, added to the tokens."""
+    """A table with one trained row per position, max_len of them, added to the tokens."""
 
     def __init__(self, max_len: int, d_model: int):
         super().__init__()
@@ -64,5 +65,5 @@ def alibi_bias(n_heads: int, n: int) -> np.ndarray:
     if n_heads < 1 or n < 0:
         raise ValueError(f"needs n_heads >= 1 and n >= 0, got {n_heads} and {n}")
     slopes = 2.0 ** (-8.0 * np.arange(1, n_heads + 1) / n_heads)
-    ahead = np.arange(n)[None, :] - np.arange(n)[:, None]  # of the query; minus the distance back
+    ahead = np.arange(n)[None, :] - np.arange(n)[:, None]  # of the query: minus the distance
     return np.where(ahead <= 0, slopes[:, None, None] * ahead, -np.inf)

@@ -8,7 +8,7 @@ import torch
 
 
 def rope_frequencies(d_head: int, base: float = 10000.0) -> torch.Tensor:
-    """Radians per position of each pair, from 1 down towards 1 / base."""
+    """The frequency of each pair in radians per token, from 1 down towards 1 / base."""
     if d_head < 2 or d_head % 2:
         raise ValueError(f"width {d_head} cannot be cut into pairs")
     pairs = torch.arange(d_head // 2, dtype=torch.float32)
@@ -20,12 +20,12 @@ def rope_angles(positions: torch.Tensor, d_head: int, base: float = 10000.0) -> 
     where = torch.as_tensor(positions)
     if where.ndim != 1:
         raise ValueError(f"positions have {where.ndim} dimensions, not one")
-    turns = rope_frequencies(d_head, base)
-    return torch.outer(where.to(torch.float32), turns.to(where.device))
+    theta = rope_frequencies(d_head, base)
+    return torch.outer(where.to(torch.float32), theta.to(where.device))
 
 
 def apply_rope(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
-    """Turn the pairs (i, i + d_head / 2)."""
+    """Rotate the pairs (i, i + d_head / 2)."""
     if x.ndim < 2 or x.shape[-2] != len(positions):
         raise ValueError(f"x {tuple(x.shape)} does not have one row for each of {len(positions)} positions")
     angles = rope_angles(positions, x.shape[-1], base).to(x.device)
@@ -36,7 +36,7 @@ def apply_rope(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) 
 
 
 def apply_rope_interleaved(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) -> torch.Tensor:
-    """Turn the neighbours (2i, 2i + 1)."""
+    """Rotate the neighbors (2i, 2i + 1)."""
     if x.ndim < 2 or x.shape[-2] != len(positions):
         raise ValueError(f"x {tuple(x.shape)} does not have one row for each of {len(positions)} positions")
     angles = rope_angles(positions, x.shape[-1], base).to(x.device)

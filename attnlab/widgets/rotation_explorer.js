@@ -9,9 +9,9 @@ const FURTHER = 10; // tokens by which the summary moves both on, to show that t
 // All numbers shown. Before it is turned, every pair of numbers of query and key is (1, 0).
 export function compute({ d_head, base, query, key, pair = 0, trained = 32 }) {
   const half = d_head / 2;
-  const frequencies = Array.from({ length: half }, (_, i) => base ** ((-2 * i) / d_head)); // radians a token
+  const frequencies = Array.from({ length: half }, (_, i) => base ** ((-2 * i) / d_head)); // radians per token
   const unturned = Array.from({ length: d_head }, (_, column) => (column < half ? 1 : 0));
-  const score = (m, n) => dot(turn(unturned, m, frequencies), turn(unturned, n, frequencies));
+  const score = (at, other) => dot(turn(unturned, at, frequencies), turn(unturned, other, frequencies));
   const last = 2 * trained - 1;
   const offsets = Array.from({ length: 2 * last + 1 }, (_, i) => i - last);
   const offset = query - key;
@@ -29,7 +29,7 @@ export function compute({ d_head, base, query, key, pair = 0, trained = 32 }) {
     curve: offsets.map((k) => sum(frequencies.map((f) => Math.cos(k * f)))), // without any position
     reached: (trained - 1) * frequencies[pair], // the angle at the last position of training
     fullTurns: frequencies.filter(finishes).length, // pairs that finish a turn within it
-    // Pairs whose hands stand at an angle to each other that no offset of training gave.
+    // Pairs in which the angle between the hands is one that no offset of training gave.
     fresh: frequencies.filter((f) => !finishes(f) && (Math.abs(offset) * f) % TURN > (trained - 1) * f).length,
     beyond: { query: query >= trained, key: key >= trained, offset: Math.abs(offset) >= trained },
   };
@@ -38,7 +38,7 @@ export function compute({ d_head, base, query, key, pair = 0, trained = 32 }) {
 const sum = (numbers) => numbers.reduce((total, x) => total + x, 0);
 const dot = (a, b) => sum(a.map((x, column) => x * b[column]));
 
-// x turned as its position asks, counter-clockwise: pair i is numbers i and i + d_head / 2.
+// x rotated by its position, counterclockwise: pair i is numbers i and i + d_head / 2.
 function turn(x, position, frequencies) {
   const half = frequencies.length;
   const turned = [...x];
@@ -112,8 +112,8 @@ function render({ model, el }) {
     return { block, show };
   }
   const controls = {
-    query: control("query", "Query at m", (query) => edit({ query })),
-    key: control("key", "Key at n", (key) => edit({ key })),
+    query: control("query", "Query at", (query) => edit({ query })),
+    key: control("key", "Key at", (key) => edit({ key })),
     both: control("both", "Move both", (earlier) => {
       const { query, key } = read();
       const by = earlier - Math.min(query, key);
@@ -135,10 +135,10 @@ function render({ model, el }) {
       pair: Math.min(rest.pair, read().d_head / 2 - 1) });
   } }, "Start again");
 
-  // Where query and key stand, and how far training went.
+  // The positions of query and key, and how far training went.
   const places = s("svg", { class: "ro-places", role: "img" });
 
-  // The clock of one pair: its first number across, its second up, counter-clockwise.
+  // The clock of one pair: its first number across, its second up, counterclockwise.
   const R = 78;
   const line = (kind) => s("line", { class: kind, x1: 0, y1: 0 });
   const parts = { query: line("ro-hand"), key: line("ro-hand ro-second"),
@@ -152,15 +152,15 @@ function render({ model, el }) {
   const fact = (name) => h("span", { class: "aw-numbers", "data-value": name });
   const facts = { numbers: fact("numbers"), frequency: fact("frequency"), wavelength: fact("wavelength"),
     between: fact("between"), training: fact("training") };
-  const list = h("ul", { class: "ro-facts" }, [["Numbers turned", facts.numbers], ["Frequency θ", facts.frequency],
-    ["Wavelength", facts.wavelength], ["Hands apart", facts.between], ["In training (green)", facts.training]]
+  const list = h("ul", { class: "ro-facts" }, [["Numbers rotated", facts.numbers], ["Frequency θ", facts.frequency],
+    ["Wavelength", facts.wavelength], ["Angle between", facts.between], ["In training (green)", facts.training]]
     .map(([text, value]) => h("li", {}, h("span", { class: "ro-remark" }, text), value)));
 
   // Every pair, one row each.
   const body = h("tbody");
   const table = h("table", { class: "aw-plain ro-table" },
-    h("thead", {}, h("tr", {}, [["pair", ""], ["tokens a turn", ""], ["m θ", "ro-of-query"], ["n θ", "ro-of-key"],
-      ["(m − n) θ", ""], ["cosine", ""]].map(([text, kind]) => h("th", { scope: "col", class: kind }, text)))), body);
+    h("thead", {}, h("tr", {}, [["pair", ""], ["wave\u00adlength", ""], ["query", "ro-of-query"], ["key", "ro-of-key"],
+      ["between", ""], ["cosine", ""]].map(([text, kind]) => h("th", { scope: "col", class: kind }, text)))), body);
   const turns = h("p", { class: "ro-note aw-numbers", "data-value": "turns" });
 
   // The score against the offset.
@@ -192,7 +192,7 @@ function render({ model, el }) {
   }
 
   const set = (node, values) => Object.entries(values).forEach(([name, value]) => node.setAttribute(name, value));
-  // The point at this angle, and the way from one angle to another in less than a turn, counter-clockwise or back.
+  // The point at this angle, and the way from one angle to another in less than a turn, counterclockwise or back.
   const at = (angle, r) => [r * Math.cos(angle), -r * Math.sin(angle)];
   const way = (from, by, r) => {
     const [large, clockwise] = [Math.abs(by) > Math.PI ? 1 : 0, by < 0 ? 1 : 0];
@@ -210,8 +210,8 @@ function render({ model, el }) {
     set(parts.reached, { d: way(0, Math.min(reached, TURN - 1e-4), R + 5) });
     parts.across.textContent = `x[${pair}]`;
     parts.up.textContent = `x[${pair + d_head / 2}]`;
-    clock.setAttribute("aria-label", `Pair ${pair}: the query's hand stands at ${figures(angles.query[pair], 2)} `
-      + `radians, the key's at ${figures(angles.key[pair], 2)}, counter-clockwise from the right`);
+    clock.setAttribute("aria-label", `Pair ${pair}: the query's hand is at ${figures(angles.query[pair], 2)} `
+      + `radians, the key's at ${figures(angles.key[pair], 2)}, counterclockwise from the right`);
   }
 
   function paintPlaces({ query, key, trained }) {
@@ -278,14 +278,14 @@ function render({ model, el }) {
       + `${plain(top)}, ${figures(score)} at ${plain(offset)}; offsets from ${trained} on are beyond training`);
   }
 
-  // What the trained length means for where the two stand.
+  // What the trained length means for the two positions.
   function reach({ d_head, query, key, trained }, { offset, beyond, fresh }) {
     const apart = plain(Math.abs(offset));
     if (beyond.offset) return `No two tokens were ${apart} apart in training: for ${fresh} of ${d_head / 2} pairs, the `
       + "angle between the hands is new.";
-    if (!beyond.query && !beyond.key) return `Both stand within the ${trained} tokens of training.`;
-    const who = beyond.query && beyond.key ? "Both positions are" : `Position ${beyond.query ? query : key} is`;
-    return `${who} beyond training, but tokens ${apart} apart were seen in it: this score is a known one.`;
+    if (!beyond.query && !beyond.key) return `Both are within the ${trained} tokens of training.`;
+    const which = beyond.query && beyond.key ? "Both positions are" : `Position ${beyond.query ? query : key} is`;
+    return `${which} beyond training, but tokens ${apart} apart occurred in it, so this score is known.`;
   }
 
   function draw() {
@@ -309,15 +309,15 @@ function render({ model, el }) {
 
     const frequency = frequencies[pair];
     facts.numbers.textContent = `x[${pair}] and x[${pair + d_head / 2}]`;
-    facts.frequency.textContent = `${frequency < 1e-4 ? fmt(frequency, 4) : frequency.toFixed(4)} rad a token`;
-    facts.wavelength.textContent = `${figures(wavelengths[pair], 2)} tokens a turn`;
-    facts.between.textContent = `(m − n) θ = ${figures(between[pair], 2)} rad`;
+    facts.frequency.textContent = `${frequency < 1e-4 ? fmt(frequency, 4) : frequency.toFixed(4)} rad per token`;
+    facts.wavelength.textContent = `${figures(wavelengths[pair], 2)} tokens`;
+    facts.between.textContent = `Δ θ = ${figures(between[pair], 2)} rad`;
     facts.training.textContent = reached < TURN / 4 ? `0 to ${figures((360 * reached) / TURN, 1)} degrees`
       : `0 to ${figures(reached / TURN, 2)} turns`;
-    turns.textContent = `${fullTurns} of ${d_head / 2} ${d_head === 2 ? "pair finishes" : "pairs finish"} a turn in `
+    turns.textContent = `${fullTurns} of ${d_head / 2} ${d_head === 2 ? "pair completes" : "pairs complete"} a rotation in `
       + "training.";
-    headline.textContent = `score = ${figures(score)} at offset ${plain(offset)}`;
-    remark.textContent = `The offset is m − n. At most ${plain(d_head / 2)}, at offset 0. Pair ${pair} adds `
+    headline.textContent = `score = ${figures(score)} at offset Δ = ${plain(offset)}`;
+    remark.textContent = `Δ = query − key. The score is at most ${plain(d_head / 2)}, at Δ = 0. Pair ${pair} adds `
       + `cos(${figures(between[pair], 2)}) = ${figures(shares[pair])}.`;
     say(`Query at ${query}, key at ${key}: score ${figures(score)}. Move both on by ${FURTHER}, to ${further.query} `
       + `and ${further.key}: ${figures(further.score)} again. Only the offset ${plain(offset)} counts. `

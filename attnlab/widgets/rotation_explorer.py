@@ -16,22 +16,23 @@ ROWS = 8  # pairs in the table at most
 
 
 class RotationExplorer(CourseWidget):
-    """A query and a key that rotary position embedding (RoPE) turns: one clock for each pair, and their score.
+    """A query and a key that rotary position embedding (RoPE) rotates: one clock for each pair, and their score.
 
-    Before they are turned, query and key are the same vector: every pair of numbers is (1, 0), a hand of length 1 that
-    points to the right. Pair i is half-split, numbers i and i + d_head / 2. A position turns it counter-clockwise by
-    position * base ** (-2 i / d_head) radians. The score is the dot product of the two turned vectors, so the sum over
+    Before rotation, query and key are the same vector: every pair of numbers is (1, 0), a hand of length 1 that
+    points to the right. Pair i is half-split, numbers i and i + d_head / 2. A position rotates it counterclockwise by
+    position * base ** (-2 i / d_head) radians. The score is the dot product of the two rotated vectors, so the sum over
     the pairs of the cosine of the angle between the hands.
 
-    What one learns by moving what:
+    What a reader learns by moving what:
 
-    - the query or the key: both hands of every pair start from the same place, and each position turns its own;
-    - the pair: the first turns by one radian a token, the last hardly moves: from about 6 tokens a turn to almost
-      2 pi * base;
-    - both together: all hands turn on, the angles between them stay, and so does the score;
-    - the base: a larger one slows all pairs but the first, so that fewer finish a turn within the trained length;
-    - past the trained length: a score at an offset that training held is a known one, wherever the two stand. A larger
-      offset puts the hands of slow pairs at an angle to each other that training never held.
+    - the query or the key: both hands of every pair start from the same angle, and each position rotates its own;
+    - the pair: the first rotates by one radian per token, the last least; wavelengths go from about 6 tokens to
+      almost 2 pi * base;
+    - both together: all hands rotate, the angles between them stay, and so does the score;
+    - the base: a larger one lowers all frequencies but the first, so that fewer pairs complete a rotation within the
+      trained length;
+    - past the trained length: a score at an offset that training had is a known one, wherever the two are. A larger
+      offset gives slow pairs an angle between query and key that training never had.
 
     d_head: even, 2 to 128, the width of query and key.
     base: between 2 and 1e7.
@@ -45,7 +46,7 @@ class RotationExplorer(CourseWidget):
     _css = style("rotation_explorer")
 
     d_head = traitlets.Int(8, help="width of query and key, even").tag(sync=True)
-    base = traitlets.CFloat(10000.0, help="pair i turns by base ** (-2 i / d_head) radians a token").tag(sync=True)
+    base = traitlets.CFloat(10000.0, help="pair i rotates by base ** (-2 i / d_head) radians per token").tag(sync=True)
     query = traitlets.Int(5, help="position of the query, from 0").tag(sync=True)
     key = traitlets.Int(2, help="position of the key, from 0").tag(sync=True)
     pair = traitlets.Int(0, help="pair of numbers chosen, from 0").tag(sync=True)
@@ -78,9 +79,9 @@ class RotationExplorer(CourseWidget):
         }[name]
         if not least <= value <= most:
             beyond = ", twice the trained length less one" if name in ("query", "key") else ""
-            raise traitlets.TraitError(f"{name} must lie between {least:g} and {most:g}{beyond}; got {value}")
+            raise traitlets.TraitError(f"{name} must be between {least:g} and {most:g}{beyond}; got {value}")
         if name == "d_head" and value % 2:
-            raise traitlets.TraitError(f"d_head must be even, two numbers a pair; got {value}")
+            raise traitlets.TraitError(f"d_head must be even, two numbers per pair; got {value}")
 
     def _bring_back(self, change):
         last = 2 * self.trained - 1
@@ -99,14 +100,14 @@ class RotationExplorer(CourseWidget):
         from matplotlib.figure import Figure
         from matplotlib.patches import Circle
 
-        speeds = self.base ** (-np.arange(0, self.d_head, 2) / self.d_head)  # radians a token, one for each pair
+        frequencies = self.base ** (-np.arange(0, self.d_head, 2) / self.d_head)  # radians per token, one for each pair
         offsets = np.arange(1 - 2 * self.trained, 2 * self.trained)
-        scores = np.cos(offsets[:, None] * speeds).sum(-1)
+        scores = np.cos(offsets[:, None] * frequencies).sum(-1)
         figure = Figure(figsize=(8.2, 3.0), layout="constrained")
         clock, curve = figure.subplots(1, 2, width_ratios=[1, 2])
         clock.add_patch(Circle((0, 0), 1, fill=False, edgecolor="#8a939c"))
         for name, color in [("key", "#b35900"), ("query", "#0a6ed1")]:
-            angle = getattr(self, name) * speeds[self.pair]
+            angle = getattr(self, name) * frequencies[self.pair]
             clock.plot([0, np.cos(angle)], [0, np.sin(angle)], color=color, lw=2)
             clock.text(1.2 * np.cos(angle), 1.2 * np.sin(angle), name, color=color, ha="center", va="center")
         clock.set(
@@ -117,7 +118,7 @@ class RotationExplorer(CourseWidget):
             aspect="equal",
             xlabel=f"number {self.pair}",
             ylabel=f"number {self.pair + self.d_head // 2}",
-            title=f"pair {self.pair}: {math.tau / speeds[self.pair]:.4g} tokens a turn",
+            title=f"pair {self.pair}: wavelength {math.tau / frequencies[self.pair]:.4g}",
         )
         for left, right in [(offsets[0], -self.trained), (self.trained, offsets[-1])]:
             curve.axvspan(left, right, color="#8a939c", alpha=0.25, lw=0)
@@ -126,7 +127,7 @@ class RotationExplorer(CourseWidget):
         chosen = scores[offset - offsets[0]]
         curve.plot(offset, chosen, "o", color="#b35900")
         curve.set(
-            xlabel="offset, query less key (grey: longer than training)",
+            xlabel="offset, query minus key (gray: longer than training)",
             ylabel="score",
             title=f"query {self.query}, key {self.key}: {chosen:.3f}",
         )

@@ -4,14 +4,14 @@ const TRAITS = ["max_len", "d_model", "position", "pair", "offset"];
 const BASE = 10000;
 const WIDTHS = [4, 8, 16, 32, 64, 128];
 const TURN = 2 * Math.PI;
-const BEAT = 350; // milliseconds a token, when the hands run by themselves
+const BEAT = 350; // milliseconds per token while it plays
 
 // All numbers shown: those of the table, and those of the state in it.
 export function compute({ max_len, d_model, position = 0, pair = 0, offset = 0 }) {
   return { encoding: tableOf(max_len, d_model), ...chosen({ max_len, d_model, position, pair, offset }) };
 }
 
-// Radians a token, one for each pair of columns: 10000^(−2i / d_model).
+// Radians per token, one for each pair of columns: 10000^(−2i / d_model).
 const frequenciesOf = (d_model) =>
   Array.from({ length: d_model / 2 }, (_, i) => BASE ** ((-2 * i) / d_model));
 
@@ -27,11 +27,11 @@ function tableOf(max_len, d_model) {
 function chosen({ max_len, d_model, position, pair, offset }) {
   const frequencies = frequenciesOf(d_model);
   const frequency = frequencies[pair];
-  const handAt = (place) => {
-    const angle = place * frequency;
-    return { position: place, angle, sine: Math.sin(angle), cosine: Math.cos(angle) };
+  const handAt = (at) => {
+    const angle = at * frequency;
+    return { position: at, angle, sine: Math.sin(angle), cosine: Math.cos(angle) };
   };
-  const [here, there] = [position, position + offset].map((place) => encodingOf(place, frequencies));
+  const [here, there] = [position, position + offset].map((at) => encodingOf(at, frequencies));
   const offsets = Array.from({ length: 2 * max_len + 1 }, (_, i) => i - max_len);
   return {
     frequencies, frequency,
@@ -52,7 +52,7 @@ function figures(x, digits = 3) {
   return x.toFixed(kept).replace(/^-(?=0(\.0*)?$)/, "").replace("-", "−");
 }
 
-// Colours of the table, from −1 over 0 to 1, read from the style sheet so that they follow the theme.
+// Colors of the table, from −1 over 0 to 1, read from the style sheet so that they follow the theme.
 function scaleOf(root) {
   const style = getComputedStyle(root);
   const [low, middle, high] = ["--se-low", "--se-middle", "--se-high"].map((name) =>
@@ -68,7 +68,7 @@ function render({ model, el }) {
   const { root, summary, say } = frame(el, "sinusoid_explorer", "Sinusoidal positions", model);
   const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
   const start = read();
-  let playing = null; // the timer while the hands run
+  let playing = null; // the timer while it plays
   let painted = ""; // what the canvas shows
 
   const edit = (values) => {
@@ -117,7 +117,7 @@ function render({ model, el }) {
   const controls = {
     position: control("position", "Position p"),
     pair: control("pair", "Pair i"),
-    offset: control("offset", "Offset k", " to the second hand"),
+    offset: control("offset", "Offset Δ", " to the second hand"),
   };
   const width = h("select", { "data-go": "d_model", onchange: () => {
     const d_model = Number(width.value);
@@ -129,8 +129,8 @@ function render({ model, el }) {
     onclick: () => {
       if (!playing) return go();
       halt();
-      draw(); // and say where the hands stand
-    } }, "Let time run");
+      draw(); // and say where the hands point
+    } }, "Play");
   const again = h("button", { type: "button", "data-go": "reset", onclick: () => {
     halt();
     const { max_len, ...rest } = start;
@@ -174,15 +174,15 @@ function render({ model, el }) {
     const cells = names.map((name) => cell(`${kind}-${name}`));
     return { head, cells, line: h("tr", {}, head, cells) };
   };
-  const [here, there] = [row("hand", "p"), row("other", "p + k")];
+  const [here, there] = [row("hand", "p"), row("other", "p + Δ")];
   const table = h("table", { class: "aw-plain se-table" },
     h("thead", {}, h("tr", {}, heads.map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))),
     h("tbody", {}, here.line, there.line));
   const fact = (name) => h("span", { class: "aw-numbers", "data-value": name });
   const facts = { columns: fact("columns"), frequency: fact("frequency"), wavelength: fact("wavelength"),
     between: fact("between") };
-  const list = h("ul", { class: "se-facts" }, [["Columns", facts.columns], ["Frequency", facts.frequency],
-    ["Wavelength", facts.wavelength], ["Hands apart", facts.between]].map(([text, value]) =>
+  const list = h("ul", { class: "se-facts" }, [["Columns", facts.columns], ["Frequency θ", facts.frequency],
+    ["Wavelength", facts.wavelength], ["Angle between", facts.between]].map(([text, value]) =>
     h("li", {}, h("span", { class: "se-remark" }, text), value)));
 
   // The dot product against the offset.
@@ -198,7 +198,7 @@ function render({ model, el }) {
       h("div", { class: "se-map" }, h("p", { class: "se-title" }, "Every position, every dimension"),
         h("div", { class: "se-chart" }, hands, rows, stage, columns), scale),
       h("div", { class: "se-side" }, h("p", { class: "se-title" }, "One pair is a clock hand"), clock, table, list)),
-    h("div", { class: "se-below" }, h("p", { class: "se-title" }, "Dot product of two positions, k apart"),
+    h("div", { class: "se-below" }, h("p", { class: "se-title" }, "Dot product of two positions, Δ apart"),
       h("div", { class: "se-reading" }, headline, remark), plot, controls.offset.block),
     summary);
 
@@ -215,7 +215,7 @@ function render({ model, el }) {
     clearInterval(playing);
     playing = null;
     run?.setAttribute("aria-pressed", "false");
-    if (run) run.textContent = "Let time run";
+    if (run) run.textContent = "Play";
   }
 
   // A press or a drag on the table chooses a position and a pair; a finger scrolls the page up and down as usual.
@@ -348,23 +348,23 @@ function render({ model, el }) {
     paintClock(state, numbers);
     paintPlot(state, numbers);
 
-    clock.setAttribute("aria-label", `Pair ${pair}: the hand stands at ${figures(hand.angle, 2)} radians`);
-    for (const [{ head, cells }, one, text] of [[here, hand, "p = "], [there, other, "p + k = "]]) {
+    clock.setAttribute("aria-label", `Pair ${pair}: the hand is at ${figures(hand.angle, 2)} radians`);
+    for (const [{ head, cells }, one, text] of [[here, hand, "p = "], [there, other, "p + Δ = "]]) {
       head.textContent = text + plain(one.position);
       [one.angle, one.sine, one.cosine].forEach((value, i) => (cells[i].textContent = figures(value, i ? 3 : 2)));
     }
     facts.columns.textContent = `${2 * pair} (sine) and ${2 * pair + 1} (cosine)`;
-    facts.frequency.textContent = `${frequency.toFixed(frequency < 0.001 ? 6 : 4)} rad a token`;
-    facts.wavelength.textContent = `${figures(wavelength, 2)} tokens a turn`;
-    facts.between.textContent = `k × frequency = ${figures(between, 2)} rad`;
+    facts.frequency.textContent = `${frequency.toFixed(frequency < 0.001 ? 6 : 4)} rad per token`;
+    facts.wavelength.textContent = `${figures(wavelength, 2)} tokens`;
+    facts.between.textContent = `Δ θ = ${figures(between, 2)} rad`;
     headline.textContent = `PE[${position}] · PE[${plain(second)}] = ${figures(dot)}`;
-    remark.textContent = `At most d_model / 2 = ${plain(d_model / 2)}, at k = 0. Pair ${pair} adds `
+    remark.textContent = `At most d_model / 2 = ${plain(d_model / 2)}, at Δ = 0. Pair ${pair} adds `
       + `cos(${figures(between, 2)}) = ${figures(own)}.`;
     if (playing) return; // a screen reader hears where the hands stop, not every step
     const reach = second < 0 || second >= max_len ? ", outside the table," : "";
     say(`Pair ${pair} at position ${position}: sine ${figures(hand.sine)}, cosine ${figures(hand.cosine)}, `
-      + `${figures(wavelength, 1)} tokens a turn. The dot product with position ${plain(second)}${reach} is `
-      + `${figures(dot)}. Only the offset ${plain(offset)} decides it: move the position, and it stays.`);
+      + `wavelength ${figures(wavelength, 1)} tokens. The dot product with position ${plain(second)}${reach} is `
+      + `${figures(dot)}. It depends only on the offset ${plain(offset)}: move the position, and it stays.`);
   }
 
   draw();

@@ -1,4 +1,4 @@
-"""Sinusoidal position encoding: the whole table, one pair as a clock hand, and likeness against offset."""
+"""Sinusoidal position encoding: the whole table, one pair as a clock hand, and dot product against offset."""
 
 from __future__ import annotations
 
@@ -16,20 +16,20 @@ LONGEST, WIDEST = 256, 128
 class SinusoidExplorer(CourseWidget):
     """The sinusoidal encoding of positions: its table, one pair of columns as a clock hand, and dot products.
 
-    What one learns by moving what:
+    What a reader learns by moving what:
 
-    - the position: every pair of columns is a clock whose hand turns on; the first pairs run fast, the last hardly
-      move;
+    - the position: every pair of columns is a clock whose hand turns; the first pairs turn fast, the last by a small
+      fraction of a turn;
     - the pair: its wavelength, the number of tokens for one full turn, grows by the same factor from pair to pair,
       from 2 pi almost up to 10000 * 2 pi;
-    - the offset: the second hand stands at position + offset, and the angle between the hands is offset * frequency;
+    - the offset: the second hand belongs to position + offset, and the angle between the hands is offset * frequency;
     - then the position again: the angle between the hands stays, and so does the dot product of the two encodings.
 
     max_len: 8 to 256, rows of the table that is drawn.
     d_model: even, 2 to 128, columns of the table: sine in the even ones, cosine in the odd ones, base 10000.
     position: 0 to max_len - 1, counted from 0, in tokens.
     pair: 0 to d_model / 2 - 1; pair i is columns 2i and 2i + 1. Left out, 2 where there is one.
-    offset: -max_len to max_len, in tokens. position + offset may lie outside the table, before its start too: the
+    offset: -max_len to max_len, in tokens. position + offset may be outside the table, even before its start: the
         formula holds for any whole number.
     Raises `TraitError` for anything else. A smaller `max_len` or `d_model` brings the others back into range.
     """
@@ -69,9 +69,9 @@ class SinusoidExplorer(CourseWidget):
             "offset": (-self.max_len, self.max_len),
         }[name]
         if not least <= value <= most:
-            raise traitlets.TraitError(f"{name} must lie between {least} and {most}, got {value}")
+            raise traitlets.TraitError(f"{name} must be between {least} and {most}, got {value}")
         if name == "d_model" and value % 2:
-            raise traitlets.TraitError(f"d_model must be even, one sine and one cosine a pair; got {value}")
+            raise traitlets.TraitError(f"d_model must be even, one sine and one cosine per pair; got {value}")
 
     def _bring_back(self, change):
         self.position = min(self.position, self.max_len - 1)
@@ -83,9 +83,9 @@ class SinusoidExplorer(CourseWidget):
         from matplotlib.figure import Figure
         from matplotlib.patches import Circle
 
-        speeds = BASE ** (-np.arange(0, self.d_model, 2) / self.d_model)  # radians a token, one for each pair
-        turns = np.arange(self.max_len)[:, None] * speeds
-        table = np.stack([np.sin(turns), np.cos(turns)], axis=-1).reshape(self.max_len, self.d_model)
+        frequencies = BASE ** (-np.arange(0, self.d_model, 2) / self.d_model)  # radians per token, one for each pair
+        angles = np.arange(self.max_len)[:, None] * frequencies
+        table = np.stack([np.sin(angles), np.cos(angles)], axis=-1).reshape(self.max_len, self.d_model)
         offsets = np.arange(-self.max_len, self.max_len + 1)
         figure = Figure(figsize=(8.2, 5.2), layout="constrained")
         strip, clock, curve = figure.subplot_mosaic("AAB;CCC", height_ratios=[3, 2]).values()
@@ -95,22 +95,22 @@ class SinusoidExplorer(CourseWidget):
         strip.set(xlabel="dimension", ylabel="position")
         figure.colorbar(drawn, ax=strip)
         clock.add_patch(Circle((0, 0), 1, fill=False, edgecolor="#8a939c"))
-        for place, color in [(self.position + self.offset, "#b35900"), (self.position, "#0a6ed1")]:
-            angle = place * speeds[self.pair]
+        for position, color in [(self.position + self.offset, "#b35900"), (self.position, "#0a6ed1")]:
+            angle = position * frequencies[self.pair]
             clock.plot([0, np.sin(angle)], [0, np.cos(angle)], color=color, lw=2)
-            clock.text(1.2 * np.sin(angle), 1.2 * np.cos(angle), place, color=color, ha="center", va="center")
+            clock.text(1.2 * np.sin(angle), 1.2 * np.cos(angle), position, color=color, ha="center", va="center")
         clock.set(
             xlim=(-1.4, 1.4),
             ylim=(-1.4, 1.4),
             xticks=[-1, 0, 1],
             yticks=[-1, 0, 1],
             aspect="equal",
-            title=f"pair {self.pair}: {math.tau / speeds[self.pair]:.4g} tokens a turn",
+            title=f"pair {self.pair}: wavelength {math.tau / frequencies[self.pair]:.4g}",
         )
         clock.set_xlabel("sine across, cosine up")
-        likeness = np.cos(offsets[:, None] * speeds).sum(-1)
-        curve.plot(offsets, likeness, color="#0a6ed1")
-        chosen = likeness[self.offset + self.max_len]
+        products = np.cos(offsets[:, None] * frequencies).sum(-1)
+        curve.plot(offsets, products, color="#0a6ed1")
+        chosen = products[self.offset + self.max_len]
         curve.plot(self.offset, chosen, "o", color="#b35900")
         curve.set(xlabel="offset", ylabel="dot product", title=f"offset {self.offset}: {chosen:.3f}, at any position")
         return figure

@@ -1,7 +1,7 @@
 """Exercises of the positions chapter: what must hold, on which inputs, and what people get wrong.
 
-Lengths and widths differ wherever they can, and widths are at least 4, so that there is more than one speed. Square
-cases are there for mistakes that cannot run on anything else.
+Lengths and widths differ wherever they can, and widths are at least 4, so that there is more than one frequency.
+Square cases are there for mistakes that cannot run on anything else.
 """
 
 import numpy as np
@@ -31,7 +31,7 @@ sinusoidal_encoding = Exercise(solutions.sinusoidal_encoding, section=CLOCKS)
 
 
 @sinusoidal_encoding.property(
-    "has sines in even and cosines in odd columns, one speed for each pair",
+    "has sines in even and cosines in odd columns, one frequency per pair",
     points=3,
     hint="Columns 2i and 2i + 1 hold the sine and the cosine of one angle: the position divided by 10000 ** (2i / "
     "d_model).",
@@ -58,7 +58,7 @@ def short(rng):
     "stays right far along",
     points=1,
     atol=1e-10,
-    hint="Compute angles in float64 from the position itself; nothing is cut off or taken modulo anything.",
+    hint="Compute the angles in float64 from the position itself, without rounding or remainders.",
 )
 def far_along(rng):
     yield dict(max_len=int(rng.integers(50, 80)), d_model=4)  # ten turns; short, as every mistake is stored
@@ -97,8 +97,8 @@ def exponent_doubled(max_len, d_model):
 
 
 @sinusoidal_encoding.misconception(
-    "The exponent is half of what it should be: 2i / d_model, where i counts pairs. Your speeds reach only a "
-    "hundredth.",
+    "The exponent is half of what it should be: 2i / d_model, where i counts pairs. Your frequencies fall only to "
+    "about 1/100.",
     section=BY_HAND,
 )
 def exponent_halved(max_len, d_model):
@@ -106,16 +106,17 @@ def exponent_halved(max_len, d_model):
 
 
 @sinusoidal_encoding.misconception(
-    "The position is multiplied by the power of 10000. Divide: the first pair is the fastest, and each later pair "
-    "turns more slowly."
+    "The position is multiplied by the power of 10000. Divide: the first pair has the highest frequency, and each "
+    "later pair a lower one."
 )
 def multiplied(max_len, d_model):
     return _encoding(max_len, d_model, lambda c, d: 10000.0 ** (c / d))
 
 
 @sinusoidal_encoding.misconception(
-    "All sines stand in the left half and all cosines in the right. Here they alternate: sines in even columns, "
-    "cosines in odd ones. Some libraries do it your way; it works as well, but weights do not fit both."
+    "All sines are in the left half and all cosines in the right. Here they alternate: sines in even columns, "
+    "cosines in odd ones. Some libraries do it your way, which works as well, but a trained model needs the order it "
+    "was trained with."
 )
 def halves(max_len, d_model):
     right = _encoding(max_len, d_model)
@@ -123,7 +124,7 @@ def halves(max_len, d_model):
 
 
 @sinusoidal_encoding.misconception(
-    "Sines and cosines have changed places: sines belong into the even columns. Position 0 must read 0, 1, 0, 1.",
+    "Sines and cosines are exchanged: sines belong in the even columns. Row 0 must be 0, 1, 0, 1.",
     section=BY_HAND,
 )
 def cosine_first(max_len, d_model):
@@ -132,8 +133,8 @@ def cosine_first(max_len, d_model):
 
 
 @sinusoidal_encoding.misconception(
-    "Every column has a speed of its own: its number went into the exponent. A sine and the cosine beside it must "
-    "share one angle, so use the number of the pair, twice.",
+    "Every column has its own frequency, because its number went into the exponent. A sine and the cosine beside it "
+    "must share one angle, so use the number of the pair for both.",
     section=BY_HAND,
 )
 def speed_per_column(max_len, d_model):
@@ -144,8 +145,8 @@ def speed_per_column(max_len, d_model):
 
 
 @sinusoidal_encoding.misconception(
-    "The columns of sines are right, but each cosine has the speed of its own column. It shares the angle of the sine "
-    "on its left.",
+    "The columns of sines are right, but each cosine has the frequency of the next pair. It shares the angle of the "
+    "sine on its left.",
     section=BY_HAND,
 )
 def cosine_exponent_one_too_far(max_len, d_model):
@@ -157,7 +158,7 @@ def cosine_exponent_one_too_far(max_len, d_model):
 
 
 @sinusoidal_encoding.misconception(
-    "The last pair turns at exactly 1/10000. In the definition the exponent is 2i / d_model, which stops short of 1: "
+    "The last frequency is exactly 1/10000. In the definition the exponent is 2i / d_model, which stops short of 1: "
     "divide by the number of pairs, not by one less.",
     section=BY_HAND,
 )
@@ -176,22 +177,22 @@ def base_hundred_thousand(max_len, d_model):
 
 
 @sinusoidal_encoding.misconception(
-    "The logarithm has the wrong base: `np.log10(10000)` is 4, and exp(-4 ...) is no power of 10000. With `np.exp` "
-    "goes the natural logarithm, `np.log`."
+    "The logarithm has the wrong base: `np.log10(10000)` is 4, and exp(-4 ...) is not a power of 10000. `np.exp` "
+    "needs the natural logarithm, `np.log`."
 )
 def logarithm_to_base_ten(max_len, d_model):
     return _encoding(max_len, d_model, lambda c, d: np.exp(-c * np.log10(10000.0) / d))
 
 
 @sinusoidal_encoding.misconception(
-    "Your positions begin at 1. They count from 0 in this course, so row 0 reads 0, 1, 0, 1.", section=BY_HAND
+    "Your positions begin at 1. They count from 0 in this course, so row 0 is 0, 1, 0, 1.", section=BY_HAND
 )
 def from_one(max_len, d_model):
     return _encoding(max_len, d_model, start=1)
 
 
 @sinusoidal_encoding.misconception(
-    "The angles were turned from degrees into radians first. One position is one radian for the first pair: take the "
+    "The angles were converted from degrees to radians first. One step is one radian for the first pair: take the "
     "sine of the angle as it is."
 )
 def degrees(max_len, d_model):
@@ -199,8 +200,8 @@ def degrees(max_len, d_model):
 
 
 @sinusoidal_encoding.misconception(
-    "There is a factor 2π too much. The angle is the position divided by the power of 10000; 2π comes in only when "
-    "one asks for the wavelength."
+    "The angle is multiplied by 2π. It is the position divided by the power of 10000; 2π is needed only for the "
+    "wavelength."
 )
 def full_turns(max_len, d_model):
     return _encoding(max_len, d_model, turn=2 * np.pi)
@@ -214,29 +215,29 @@ def single_precision(max_len, d_model):
 
 
 @sinusoidal_encoding.misconception(
-    "Both columns of a pair hold the sine. A sine alone does not tell whether the hand is on its way up or down; the "
-    "odd columns are cosines."
+    "Both columns of a pair hold the sine. A sine alone has the same value at two angles of one turn; the odd columns "
+    "are cosines."
 )
 def sines_only(max_len, d_model):
     return np.repeat(_encoding(max_len, d_model)[:, 0::2], 2, axis=1)
 
 
 @sinusoidal_encoding.misconception(
-    "All pairs turn equally fast. The exponent came out as 0 everywhere, perhaps from a division with `//`."
+    "All pairs have the same frequency. The exponent is 0 everywhere, perhaps from a division with `//`."
 )
 def one_speed(max_len, d_model):
     return _encoding(max_len, d_model, lambda c, d: np.ones(len(c)))
 
 
 @sinusoidal_encoding.misconception(
-    "The slowest pair comes first. Pair 0 has exponent 0, so it is the fastest; speeds fall from left to right."
+    "The lowest frequency comes first. Pair 0 has exponent 0 and so the highest frequency. From there they fall."
 )
 def slowest_first(max_len, d_model):
     return _encoding(max_len, d_model, lambda c, d: 10000.0 ** (-c[::-1] / d))
 
 
 @sinusoidal_encoding.misconception(
-    "Rows and columns are exchanged: one row for each position, one column for each dimension."
+    "Rows and columns are exchanged. There is one row per position and one column per dimension."
 )
 def turned(max_len, d_model):
     return _encoding(max_len, d_model).T
@@ -250,8 +251,8 @@ def _lone_sine(max_len, d_model):
 
 
 @sinusoidal_encoding.misconception(
-    "An odd width passes. Its last sine would stand without a cosine, and a lone sine cannot be shifted by a "
-    "rotation: raise ValueError."
+    "An odd width passes. Its last sine has no cosine, and a sine alone cannot be shifted by a rotation: raise "
+    "ValueError."
 )
 def odd_accepted(max_len, d_model):
     return _lone_sine(max_len, d_model)
@@ -259,7 +260,8 @@ def odd_accepted(max_len, d_model):
 
 @sinusoidal_encoding.misconception(
     "A width of 1 passes. NumPy refuses the other odd widths for you, as the cosines do not fit. For width 1 there is "
-    "one speed and no odd column, and one fits into none without a word. Check the width yourself: raise ValueError."
+    "one frequency and no odd column, and NumPy broadcasts that without an error. Check the width yourself and raise "
+    "ValueError."
 )
 def width_one_passes(max_len, d_model):
     if d_model % 2 and d_model > 1:
@@ -267,9 +269,7 @@ def width_one_passes(max_len, d_model):
     return _lone_sine(max_len, d_model)
 
 
-@sinusoidal_encoding.misconception(
-    "A length of 0 fails. Nothing is wrong with no positions: return no rows, and d_model columns."
-)
+@sinusoidal_encoding.misconception("A length of 0 fails. It is allowed: return no rows and d_model columns.")
 def empty_refused(max_len, d_model):
     if max_len < 1:
         raise ValueError("no positions")
@@ -282,10 +282,10 @@ shift_matrix = Exercise(solutions.shift_matrix, section=ROTATION)
 
 
 @shift_matrix.property(
-    "moves any encoding on by the offset",
+    "shifts any encoding by the offset",
     points=3,
-    hint="Write sin(a + b) and cos(a + b) with the sines and cosines of a and of b. What stands before sin(a) and "
-    "cos(a) is the 2 x 2 block of this pair.",
+    hint="Write sin(a + b) and cos(a + b) with the sines and cosines of a and of b. The factors of sin(a) and "
+    "cos(a) form the 2 x 2 block of this pair.",
 )
 def moves_on(rng):
     yield dict(offset=1, d_model=4)
@@ -294,9 +294,9 @@ def moves_on(rng):
 
 
 @shift_matrix.property(
-    "moves back for a negative offset, and not at all for 0",
+    "shifts back for a negative offset, and not at all for 0",
     points=2,
-    hint="The formula takes any whole number as it is. Cosine stays, sine changes its sign.",
+    hint="The formula holds for any whole number. For -offset the cosine is the same and the sine changes its sign.",
 )
 def moves_back(rng):
     yield dict(offset=-1, d_model=4)
@@ -309,7 +309,7 @@ def moves_back(rng):
     points=1,
     rtol=1e-7,
     atol=1e-9,
-    hint="Rotate by offset times the speed of the pair, in one go and in float64.",
+    hint="Rotate by offset times the frequency of the pair, in one step and in float64.",
 )
 def moves_far(rng):
     yield dict(offset=int(rng.integers(900, 1100)), d_model=_width(rng))
@@ -331,22 +331,22 @@ def _blocks(offset, d_model, speeds=None, block=None, number=np.float64):
 
 
 @shift_matrix.misconception(
-    "This matrix turns the other way: it is the transpose, and moves back by the offset. The vector stands on the "
-    "right as a column, shift @ pe[p], and the sine comes before the cosine, so the minus belongs below the diagonal."
+    "This matrix rotates the other way: it is the transpose, and shifts back by the offset. The vector is a column on "
+    "the right, shift @ encoding[p], with the sine above the cosine, so the minus belongs below the diagonal."
 )
 def turns_back(offset, d_model):
     return _blocks(-offset, d_model)
 
 
 @shift_matrix.misconception(
-    "Both sines have the same sign. That is no rotation: cos(a + b) = cos a cos b - sin a sin b has a minus."
+    "Both sines have the same sign. That is not a rotation: cos(a + b) = cos a cos b - sin a sin b has a minus."
 )
 def no_minus(offset, d_model):
     return _blocks(offset, d_model, block=lambda c, s: [[c, s], [s, c]])
 
 
 @shift_matrix.misconception(
-    "Sine and cosine are exchanged in the blocks. For offset 0 nothing may move, so the cosine, which is then 1, "
+    "Sine and cosine are exchanged in the blocks. For offset 0 nothing may change, so the cosine, which is then 1, "
     "belongs on the diagonal."
 )
 def sine_on_the_diagonal(offset, d_model):
@@ -354,16 +354,16 @@ def sine_on_the_diagonal(offset, d_model):
 
 
 @shift_matrix.misconception(
-    "Only the diagonal is filled. Each number is scaled by itself; but the sine after a step needs the cosine before "
-    "it, so the two columns of a pair must mix."
+    "Only the diagonal is filled, so each number is only scaled. The sine after a step needs the cosine before it: the "
+    "two columns of a pair must mix."
 )
 def diagonal_only(offset, d_model):
     return _blocks(offset, d_model, block=lambda c, s: [[c, 0.0], [0.0, c]])
 
 
 @shift_matrix.misconception(
-    "Your rotation mixes columns i and i + d_model / 2. In this encoding a pair stands side by side, in columns 2i "
-    "and 2i + 1, so the blocks lie along the diagonal."
+    "Your rotation mixes columns i and i + d_model / 2. In this encoding a pair is side by side, in columns 2i "
+    "and 2i + 1, so the blocks are along the diagonal."
 )
 def blocks_in_halves(offset, d_model):
     angles = offset * _speeds(d_model)
@@ -372,29 +372,29 @@ def blocks_in_halves(offset, d_model):
 
 
 @shift_matrix.misconception(
-    "The offset is ignored: this is always the matrix for one step. Multiply each speed by the offset."
+    "The offset is ignored: this is always the matrix for one step. Multiply each frequency by the offset."
 )
 def one_step(offset, d_model):
     return _blocks(1, d_model)
 
 
 @shift_matrix.misconception(
-    "The sign of the offset is lost, so that a step back moves forward. Sine knows the direction: leave the sign."
+    "The sign of the offset is lost, so a step back shifts forward. Keep the sign: the sine needs it."
 )
 def sign_lost(offset, d_model):
     return _blocks(abs(offset), d_model)
 
 
 @shift_matrix.misconception(
-    "A negative offset leaves everything where it is, as `range(offset)` does nothing for it. Rotate by offset times "
-    "speed instead of repeating a step."
+    "A negative offset changes nothing, perhaps because `range(offset)` is empty. Rotate by offset times frequency "
+    "instead of repeating a step."
 )
 def negative_ignored(offset, d_model):
     return _blocks(max(offset, 0), d_model)
 
 
 @shift_matrix.misconception(
-    "`**` raises each entry of the one-step matrix to a power. To repeat a step is a matrix product; easier is to "
+    "`**` raises each entry of the one-step matrix to a power. Repeating a step is a matrix product. It is easier to "
     "multiply the angle."
 )
 def power_of_entries(offset, d_model):
@@ -402,52 +402,60 @@ def power_of_entries(offset, d_model):
 
 
 @shift_matrix.misconception(
-    "The one-step matrix is multiplied by the offset. That makes vectors longer; it is the angle that is multiplied."
+    "The one-step matrix is multiplied by the offset, which makes vectors longer. Multiply the angle instead."
 )
 def step_scaled(offset, d_model):
     return offset * _blocks(1, d_model)
 
 
-@shift_matrix.misconception("This is the identity, whatever the offset: nothing moves.")
+@shift_matrix.misconception("This is the identity, whatever the offset, so nothing is shifted.")
 def stays(offset, d_model):
     return np.eye(d_model)
 
 
 @shift_matrix.misconception(
-    "This matrix moves the entries of a vector along by the offset. What is to move is the position; the entries stay "
-    "in their columns, and each pair turns."
+    "This matrix moves the entries of a vector to other columns. Only the position should change: each pair stays in "
+    "its columns and rotates."
 )
 def entries_rolled(offset, d_model):
     return np.roll(np.eye(d_model), offset, axis=1)
 
 
-@shift_matrix.misconception("All pairs turn by the same angle. Each has its own speed, the one it has in the encoding.")
+@shift_matrix.misconception(
+    "All pairs rotate by the same angle. Each has its own frequency, the one it has in the encoding."
+)
 def one_angle(offset, d_model):
     return _blocks(offset, d_model, speeds=lambda d: np.ones(d // 2))
 
 
-@shift_matrix.misconception("Only the first pair turns. Fill a block for every pair of columns.")
+@shift_matrix.misconception("Only the first pair rotates. Fill a block for every pair of columns.")
 def first_pair_only(offset, d_model):
     return np.where(np.arange(d_model)[:, None] < 2, _blocks(offset, d_model), 0.0)
 
 
-@shift_matrix.misconception("The sine is a cosine, too. A block holds cos, sin, -sin and cos of its angle.")
+@shift_matrix.misconception(
+    "The sine has been replaced by a cosine. A block holds cos, sin, -sin and cos of its angle."
+)
 def cosines_only(offset, d_model):
     return _blocks(offset, d_model, block=lambda c, s: [[c, c], [-c, c]])
 
 
-@shift_matrix.misconception("The offset is added to the speed. An angle is the offset times the speed of its pair.")
+@shift_matrix.misconception(
+    "The offset is added to the frequency. An angle is the offset times the frequency of its pair."
+)
 def offset_added(offset, d_model):
     return _blocks(1, d_model, speeds=lambda d: _speeds(d) + offset)
 
 
-@shift_matrix.misconception("The angles use d_model where the offset belongs. An angle is the offset times the speed.")
+@shift_matrix.misconception(
+    "The angles use d_model where the offset belongs. An angle is the offset times the frequency."
+)
 def width_for_offset(offset, d_model):
     return _blocks(d_model, d_model)
 
 
 @shift_matrix.misconception(
-    "The exponent is twice what it should be: pair i turns by offset / 10000 ** (2i / d_model), as in the encoding.",
+    "The exponent is twice what it should be: pair i rotates by offset / 10000 ** (2i / d_model), as in the encoding.",
     section=BY_HAND,
 )
 def shift_exponent_doubled(offset, d_model):
@@ -455,7 +463,8 @@ def shift_exponent_doubled(offset, d_model):
 
 
 @shift_matrix.misconception(
-    "The exponent is half of what it should be: pair i turns by offset / 10000 ** (2i / d_model), as in the encoding.",
+    "The exponent is half of what it should be: pair i rotates by offset / 10000 ** (2i / d_model), as in the "
+    "encoding.",
     section=BY_HAND,
 )
 def shift_exponent_halved(offset, d_model):
@@ -463,14 +472,14 @@ def shift_exponent_halved(offset, d_model):
 
 
 @shift_matrix.misconception(
-    "The offset is multiplied by the power of 10000. Divide, as in the encoding: later pairs turn more slowly."
+    "The offset is multiplied by the power of 10000. Divide, as in the encoding: later pairs have lower frequencies."
 )
 def shift_multiplied(offset, d_model):
     return _blocks(offset, d_model, speeds=lambda d: 1 / _speeds(d))
 
 
 @shift_matrix.misconception(
-    "The angles were turned from degrees into radians first. Offset times speed is in radians already, as in the "
+    "The angles were converted from degrees to radians first. Offset times frequency is in radians already, as in the "
     "encoding.",
     section=BY_HAND,
 )
@@ -478,9 +487,7 @@ def shift_in_degrees(offset, d_model):
     return _blocks(offset, d_model, speeds=lambda d: _speeds(d) * np.pi / 180)
 
 
-@shift_matrix.misconception(
-    "A negative offset is refused. It is a step back, which is as good a rotation as a step forward."
-)
+@shift_matrix.misconception("A negative offset is refused. It is a step back, which is a rotation as well.")
 def negative_refused(offset, d_model):
     if offset < 0:
         raise ValueError("negative")
@@ -503,7 +510,7 @@ def _table(rng, max_len, d_model, dtype=torch.float64):
 
 
 @LearnedPositions.property(
-    "adds row p of its table to the token at place p",
+    "adds row p of its table to the token at position p",
     points=2,
     hint="The table is one nn.Parameter of shape (max_len, d_model). A text of n tokens needs its first n rows; the "
     "sum broadcasts over the batch.",
@@ -515,9 +522,9 @@ def adds_rows(rng):
 
 
 @LearnedPositions.property(
-    "serves one token, and a text that fills the table",
+    "works for one token, and for a text that fills the table",
     points=1,
-    hint="The longest text has max_len tokens: the last one stands at position max_len - 1.",
+    hint="The longest text has max_len tokens: the last one is at position max_len - 1.",
 )
 def borders(rng):
     yield dict(**_table(rng, 5, 4), x=normal(rng, 2, 1, 4))
@@ -529,7 +536,7 @@ def borders(rng):
     "sends gradients to the rows in use, summed over the batch, and to the tokens",
     points=2,
     probe=probes.gradients,
-    hint="A plain sum does it, as long as the table is an nn.Parameter and nothing is detached. Rows that no token "
+    hint="A plain sum is enough, as long as the table is an nn.Parameter and nothing is detached. Rows that no token "
     "used get 0.",
 )
 def trains(rng):
@@ -541,8 +548,8 @@ def trains(rng):
     "refuses texts that are too long or of another width",
     points=1,
     probe=probes.error_of,
-    hint="Compare n with max_len yourself and raise ValueError, and the width with d_model. PyTorch's own check has "
-    "holes: tokens of width 1, and a table of one row, are broadcast without a word.",
+    hint="Compare n with max_len yourself and raise ValueError, and the width with d_model. PyTorch does not "
+    "refuse everything: tokens of width 1, and a table of one row, are broadcast without an error.",
 )
 def refusals(rng):
     yield dict(**_table(rng, 5, 4), x=normal(rng, 2, 6, 4))
@@ -569,8 +576,8 @@ def tokens_kept(rng):
     probe=probes.elsewhere,
     rtol=1e-5,
     atol=1e-6,
-    hint="A parameter made by torch.randn or torch.zeros is float32 and follows `.double()` and `.to(device)` by "
-    "itself. Convert nothing. What you make in `forward` needs `device=x.device`.",
+    hint="A parameter made by torch.randn or torch.zeros is float32, and `.double()` and `.to(device)` of the module "
+    "convert it. Do not convert anything yourself. What you make in `forward` needs `device=x.device`.",
 )
 def keeps_precision(rng):
     yield dict(**_table(rng, 8, 6, torch.float32), x=normal(rng, 3, 5, 6, dtype=torch.float32))
@@ -589,7 +596,7 @@ class _Positions(solutions.LearnedPositions):
 
 
 @LearnedPositions.misconception(
-    "Each text gets the row of its number in the batch, the same for all its tokens. Places run along axis 1: the "
+    "Each text gets the row of its number in the batch, the same for all its tokens. Positions are along axis 1: the "
     "axes of x are batch, n, d_model.",
     section="What goes wrong",
 )
@@ -599,8 +606,8 @@ class ByBatch(_Positions):
 
 
 @LearnedPositions.misconception(
-    "The rows meet the batch axis and not the places: with a batch of n texts this runs, and is wrong; otherwise it "
-    "fails. (n, d_model) broadcasts as it is; no new axis behind n is needed.",
+    "The rows are added along the batch axis instead of the positions. With a batch of n texts this runs and is wrong; "
+    "otherwise it fails. (n, d_model) broadcasts as it is, without a new axis after n.",
     section="What goes wrong",
 )
 class AlongTheBatch(_Positions):
@@ -609,22 +616,22 @@ class AlongTheBatch(_Positions):
 
 
 @LearnedPositions.misconception(
-    "What `forward` makes lies on the CPU, wherever the tokens are, and the two cannot meet. Say `device=x.device`, as "
-    "in `torch.arange(n, device=x.device)`."
+    "What `forward` makes is on the CPU, wherever the tokens are, and PyTorch does not add tensors of two devices. Say "
+    "`device=x.device`, as in `torch.arange(n, device=x.device)`."
 )
 class OnTheCPU(_Positions):
     def place(self, x):
         return x + nn.functional.embedding(torch.arange(x.shape[1]), self.table)
 
 
-@LearnedPositions.misconception("Only the positions come back. They are to be added to the tokens.")
+@LearnedPositions.misconception("Only the vectors of the positions are returned. Add them to the tokens.")
 class PositionsAlone(_Positions):
     def place(self, x):
         return self.rows(x)
 
 
 @LearnedPositions.misconception(
-    "Only the positions come back, repeated for the batch. They are to be added to the tokens."
+    "Only the vectors of the positions are returned, repeated for the batch. Add them to the tokens."
 )
 class PositionsAloneRepeated(_Positions):
     def place(self, x):
@@ -632,7 +639,7 @@ class PositionsAloneRepeated(_Positions):
 
 
 @LearnedPositions.misconception(
-    "Positions are put beside the tokens, which doubles the width. Here they are added, number by number."
+    "The vectors are put beside the tokens, which doubles the width. Here they are added, number by number."
 )
 class Concatenated(_Positions):
     def place(self, x):
@@ -655,27 +662,29 @@ class LastRows(_Positions):
         return x + self.table[len(self.table) - x.shape[1] :]
 
 
-@LearnedPositions.misconception("The rows are added in reverse. The token at place p gets row p.")
+@LearnedPositions.misconception("The rows are added in reverse. The token at position p gets row p.")
 class Backwards(_Positions):
     def place(self, x):
         return x + self.rows(x).flip(0)
 
 
-@LearnedPositions.misconception("Every token gets row 0, so no two places can be told apart. Token p gets row p.")
+@LearnedPositions.misconception(
+    "Every token gets row 0, so all positions look the same. The token at position p gets row p."
+)
 class RowZero(_Positions):
     def place(self, x):
         return x + self.table[0]
 
 
 @LearnedPositions.misconception(
-    "Every token gets the row of the last place, or `self.table[n]` was meant as a slice: use `[:n]`."
+    "Every token gets the row of the last position, or `self.table[n]` was meant as a slice: use `[:n]`."
 )
 class LastPlaceForAll(_Positions):
     def place(self, x):
         return x + self.table[x.shape[1] - 1]
 
 
-@LearnedPositions.misconception("Tokens are multiplied by their positions. They are added.")
+@LearnedPositions.misconception("Tokens are multiplied by the vectors of their positions. Add them instead.")
 class Multiplied(_Positions):
     def place(self, x):
         return x * self.rows(x)
@@ -683,16 +692,14 @@ class Multiplied(_Positions):
 
 @LearnedPositions.misconception(
     "Tokens are multiplied by the square root of the width first. The original transformer does that, but to its "
-    "embeddings, outside of this module."
+    "embeddings, outside this module."
 )
 class RootOfWidth(_Positions):
     def place(self, x):
         return x * x.shape[-1] ** 0.5 + self.rows(x)
 
 
-@LearnedPositions.misconception(
-    "`x += ...` writes into the tensor of whoever called. Return a new tensor, x plus the rows."
-)
+@LearnedPositions.misconception("`x += ...` writes into the caller's tensor. Return a new tensor, x plus the rows.")
 class InPlace(_Positions):
     def place(self, x):
         x += self.rows(x)
@@ -709,7 +716,7 @@ class Detached(_Positions):
 
 
 @LearnedPositions.misconception(
-    "The result is cut off from everything: under `torch.no_grad()`, or after `.detach()`, neither the table nor the "
+    "The result is cut off from training: under `torch.no_grad()`, or after `.detach()`, neither the table nor the "
     "tokens get a gradient. Add without it."
 )
 class ResultDetached(_Positions):
@@ -728,7 +735,7 @@ class Clamped(solutions.LearnedPositions):
 
 
 @LearnedPositions.misconception(
-    "A text longer than the table begins again at row 0, so two far places look alike. Raise ValueError.",
+    "A text longer than the table begins again at row 0, so two distant positions look alike. Raise ValueError.",
     section="Past the last row",
 )
 class Wrapped(solutions.LearnedPositions):
@@ -738,7 +745,7 @@ class Wrapped(solutions.LearnedPositions):
 
 
 @LearnedPositions.misconception(
-    "A text longer than the table is cut short, and nobody is told. Raise ValueError.", section="Past the last row"
+    "A text longer than the table is cut short without an error. Raise ValueError.", section="Past the last row"
 )
 class CutShort(solutions.LearnedPositions):
     def forward(self, x):
@@ -757,7 +764,7 @@ class IndexErrorRaised(solutions.LearnedPositions):
 
 
 @LearnedPositions.misconception(
-    "A full text is refused: with max_len tokens the last one stands at position max_len - 1, which is there.",
+    "A full text is refused: with max_len tokens the last one is at position max_len - 1, which the table has.",
     section="Past the last row",
 )
 class FullRefused(_Positions):
@@ -768,7 +775,7 @@ class FullRefused(_Positions):
 
 
 @LearnedPositions.misconception(
-    "Tokens of width 1 are broadcast to the width of the table, and nobody is told. Compare the widths and raise "
+    "Tokens of width 1 are broadcast to the width of the table without an error. Compare the widths and raise "
     "ValueError."
 )
 class WidthOnePasses(solutions.LearnedPositions):
@@ -777,8 +784,8 @@ class WidthOnePasses(solutions.LearnedPositions):
 
 
 @LearnedPositions.misconception(
-    "A table of one row serves a text of any length, by broadcasting, and nobody is told. Compare n with max_len and "
-    "raise ValueError.",
+    "A table of one row is broadcast to a text of any length without an error. Compare n with max_len and raise "
+    "ValueError.",
     section="Past the last row",
 )
 class OneRowPasses(solutions.LearnedPositions):
@@ -791,7 +798,7 @@ class OneRowPasses(solutions.LearnedPositions):
 
 @LearnedPositions.misconception(
     "Nothing is checked here. PyTorch refuses most sizes that do not fit, but tokens of width 1 and a table of one row "
-    "are broadcast without a word. Compare both sizes and raise ValueError."
+    "are broadcast without an error. Compare both sizes and raise ValueError."
 )
 class Unchecked(solutions.LearnedPositions):
     def forward(self, x):
@@ -800,16 +807,14 @@ class Unchecked(solutions.LearnedPositions):
 
 @LearnedPositions.misconception(
     "Nothing is checked here. Past its end a table raises IndexError when it is looked up, and tokens of width 1 are "
-    "broadcast without a word. Compare both sizes and raise ValueError."
+    "broadcast without an error. Compare both sizes and raise ValueError."
 )
 class UncheckedLookup(solutions.LearnedPositions):
     def forward(self, x):
         return x + nn.functional.embedding(torch.arange(x.shape[1]), self.table)
 
 
-@LearnedPositions.misconception(
-    "There is a second parameter. One table of (max_len, d_model) is all there is to learn."
-)
+@LearnedPositions.misconception("There is a second parameter. The only one is the table, (max_len, d_model).")
 class TwoParameters(solutions.LearnedPositions):
     def __init__(self, max_len, d_model):
         super().__init__(max_len, d_model)
@@ -829,8 +834,8 @@ class NoParameter(solutions.LearnedPositions):
 
 
 @LearnedPositions.misconception(
-    "The table has a batch axis in front. One row for each position is enough, (max_len, d_model): broadcasting "
-    "serves the batch."
+    "The table has a batch axis in front. One row per position is enough, (max_len, d_model), since the sum "
+    "broadcasts over the batch."
 )
 class BatchAxis(solutions.LearnedPositions):
     def __init__(self, max_len, d_model):
@@ -839,7 +844,7 @@ class BatchAxis(solutions.LearnedPositions):
 
 
 @LearnedPositions.misconception(
-    "The table lies on its side: rows are positions, columns are dimensions, (max_len, d_model)."
+    "The table is transposed: rows are positions and columns are dimensions, (max_len, d_model)."
 )
 class OnItsSide(solutions.LearnedPositions):
     def __init__(self, max_len, d_model):
@@ -852,9 +857,9 @@ alibi_bias = Exercise(solutions.alibi_bias, section=ALIBI)
 
 
 @alibi_bias.property(
-    "falls by one slope a step, and hides the future",
+    "falls by the slope per step, and hides the future",
     points=3,
-    hint="Entry (h, i, j) is minus the slope of the head times i - j. Where j is larger than i stands minus infinity.",
+    hint="Entry (h, i, j) is minus the slope of the head times i - j. Where j is larger than i it is minus infinity.",
 )
 def falls(rng):
     yield dict(n_heads=4, n=4)
@@ -865,7 +870,7 @@ def falls(rng):
 @alibi_bias.property(
     "has slopes for any number of heads",
     points=2,
-    hint="2 ** (-8 h / n_heads) with h = 1, ..., n_heads, also when n_heads is no power of two.",
+    hint="2 ** (-8 h / n_heads) with h = 1, ..., n_heads, also when n_heads is not a power of two.",
 )
 def any_heads(rng):
     yield dict(n_heads=1, n=int(rng.integers(4, 8)))
@@ -902,7 +907,7 @@ def heads_from_zero(n_heads, n):
 
 
 @alibi_bias.misconception(
-    "The slopes are 2 ** -h. That fits eight heads only; in general the exponent is -8 h / n_heads, so that the last "
+    "The slopes are 2 ** -h. That fits eight heads only. In general the exponent is -8 h / n_heads, so that the last "
     "slope is always 1/256."
 )
 def fit_for_eight(n_heads, n):
@@ -910,7 +915,7 @@ def fit_for_eight(n_heads, n):
 
 
 @alibi_bias.misconception(
-    "The slopes are 2 ** (-8 / h). The number of the head belongs above the line: -8 h / n_heads."
+    "The slopes are 2 ** (-8 / h). The number of the head belongs in the numerator: -8 h / n_heads."
 )
 def head_below_the_line(n_heads, n):
     return _bias(n_heads, n, lambda h, m: 2.0 ** (-8.0 / h))
@@ -923,9 +928,7 @@ def first_slope_for_all(n_heads, n):
     return _bias(n_heads, n, lambda h, m: np.full(m, 2.0 ** (-8.0 / m)))
 
 
-@alibi_bias.misconception(
-    "The exponent of the slopes has lost its minus, so they grow beyond 1: 2 ** (-8 h / n_heads)."
-)
+@alibi_bias.misconception("The exponent of the slopes lacks its minus, so they are above 1: 2 ** (-8 h / n_heads).")
 def steep(n_heads, n):
     return _bias(n_heads, n, lambda h, m: 2.0 ** (8.0 * h / m))
 
@@ -955,8 +958,8 @@ def flattest_first(n_heads, n):
 
 
 @alibi_bias.misconception(
-    "The slopes are those of ALiBi's published code, which for a number of heads that is no power of two borrows from "
-    "the next lower and the next higher power. Here the formula holds for every number."
+    "The slopes are those of ALiBi's published code, which for a number of heads that is not a power of two borrows "
+    "from the next lower and the next higher power. Here the formula holds for every number."
 )
 def as_published(n_heads, n):
     def slopes(h, m):
@@ -969,7 +972,7 @@ def as_published(n_heads, n):
 
 
 @alibi_bias.misconception(
-    "Far tokens are rewarded: the sign is turned round. The bias is -slope * (i - j), never above 0."
+    "Far tokens are rewarded, because the sign is reversed. The bias is -slope * (i - j), never above 0."
 )
 def rewarded(n_heads, n):
     return -_bias(n_heads, n, future=np.inf)
@@ -999,14 +1002,14 @@ def future_zero(n_heads, n):
 for _number in (-1e9, -1e4, -1e6, -1e12, -1e30, np.finfo(np.float32).min, np.finfo(np.float64).min):
 
     @alibi_bias.misconception(
-        "The future gets a large finite number. Some score may be lower still: use minus infinity."
+        "The future gets a large negative number, but some score may be lower still: use minus infinity."
     )
     def future_finite(n_heads, n, number=float(_number)):
         return _bias(n_heads, n, future=number)
 
 
 @alibi_bias.misconception(
-    "A mask of zeros and ones was multiplied by infinity, and 0 times infinity is nan. Choose between the two with "
+    "A mask of zeros and ones was multiplied by infinity, and 0 times infinity is nan. Choose the entries with "
     "`np.where`."
 )
 def zero_times_infinity(n_heads, n):
@@ -1021,7 +1024,7 @@ def rows_are_keys(n_heads, n):
 
 
 @alibi_bias.misconception(
-    "The diagonal is hidden too. A token may read itself, at distance 0: only j > i is the future."
+    "The diagonal is hidden as well. A token may read itself, at distance 0: only j > i is the future."
 )
 def self_hidden(n_heads, n):
     bias = _bias(n_heads, n)
@@ -1030,15 +1033,15 @@ def self_hidden(n_heads, n):
 
 
 @alibi_bias.misconception(
-    "Distances begin at 1: even a token itself is penalised. The distance of a token from itself is 0."
+    "Distances begin at 1: so a token has a penalty on itself. The distance of a token from itself is 0."
 )
 def distance_from_one(n_heads, n):
     return _bias(n_heads, n, distance=lambda i, j: i - j + 1)
 
 
 @alibi_bias.misconception(
-    "The bias depends on the place of the key, not on the distance. It looks right for the last query only up to a "
-    "constant; what is asked for is -slope * (i - j)."
+    "The bias depends on the position of the key alone: it is -slope * (-j) instead of -slope * (i - j). The softmax "
+    "does not change, but the contract asks for the distance."
 )
 def place_of_the_key(n_heads, n):
     return _bias(n_heads, n, distance=lambda i, j: -j + 0 * i)
@@ -1056,9 +1059,7 @@ def heads_last(n_heads, n):
     return np.moveaxis(_bias(n_heads, n), 0, -1)
 
 
-@alibi_bias.misconception(
-    "A text of no tokens is refused. Nothing is wrong with it: its bias has the shape (n_heads, 0, 0)."
-)
+@alibi_bias.misconception("A text of no tokens is refused. It is allowed: its bias has the shape (n_heads, 0, 0).")
 def no_token_refused(n_heads, n):
     if n < 1:
         raise ValueError("no token")
@@ -1072,22 +1073,22 @@ written = Written(
     rubric="""
 One point each:
 
-1. **Learned table.** Rows 1024 to 3999 do not exist, so the model stops with an error; and adding rows does not help by
-   itself, since nothing has trained them: random rows are noise in the tokens. Half a point for "it fails" without the
+1. **Learned table.** Rows 1024 to 3999 do not exist, so the model stops with an error; and adding rows does not help,
+   since they are untrained: random rows are noise in the tokens. Half a point for "it fails" without the
    reason that training never touched those rows.
 2. **Sinusoids and ALiBi.** Both are *defined* at every position, so the program runs. Sinusoids: combinations of angles
-   (of slow pairs in particular) that were never seen, and projections trained without them; the chapter's experiment
-   shows failure. ALiBi: the bias is defined for every distance and far keys only get smaller weights, so little that is
-   new comes in; but it does not make the model use what is far away. A full point needs the difference between "is
+   (of low-frequency pairs in particular) that were never seen, and projections trained without them; the chapter's
+   experiment shows failure. ALiBi: the bias is defined for every distance and far keys only get smaller weights, so
+   little is new; but it does not make the model use what is far away. A full point needs the difference between "is
    defined" and "has been learned", in any words.
 3. **A measurement.** A task or loss *by position*, at positions within and beyond 1024, on the same texts: for example
-   the mean next-token loss at positions 900 to 1024 against 3000 to 4000, or a question whose answer stands 3000 tokens
+   the mean next-token loss at positions 900 to 1024 against 3000 to 4000, or a question whose answer is 3000 tokens
    back. An average over the whole text, or text that merely looks fluent, earns half a point.
 
 Model answer. "The table model stops: it has no row 1024. If one adds rows they are untrained. The sinusoidal model
-runs, but its slow hands point to where they never pointed in training, so what its projections make of them is not
-known; I would expect it to get worse. ALiBi adds nothing new except larger distances, which lower weights towards zero;
-I would expect it to stay as good as it was but not to use the far text. I would plot the loss by position on long
-texts, and ask for a name that stood only in the first hundred tokens."
+runs, but its slow pairs reach angles that they never had in training, and nothing trained its projections
+for these; I would expect it to get worse. ALiBi adds nothing new except larger distances, which lower weights towards
+zero; I would expect it to stay as good as it was but not to use the far text. I would plot the loss by position on long
+texts, and ask for a name that was only in the first hundred tokens."
 """,
 )

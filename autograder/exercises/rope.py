@@ -1,8 +1,8 @@
 """Exercises of the rotary chapter: what must hold, on which inputs, and what people get wrong.
 
-Angles are float32 by contract, and a right answer may compute its speeds in more than one way, so tolerances allow for
-an angle that is off by about a millionth of itself. Every relative-position property holds for both pairings and for
-both directions of turning: only numbers decide, so nearly all cases are golden values.
+Angles are float32 by contract, and a right answer may compute its frequencies in more than one way, so tolerances allow
+for an angle that is off by about a millionth of itself. Every relative-position property holds for both pairings and
+for both directions of rotation: only numbers decide, so nearly all cases are golden values.
 """
 
 import math
@@ -14,13 +14,13 @@ from autograder.exercise import Exercise, Written
 from autograder.generators import normal
 from solutions import rope as solutions
 
-SPEEDS = "All pairs, each at its own speed"
+SPEEDS = "All pairs, each at its own frequency"
 ANGLES = "A table of angles"
-TURN = "Turn queries and keys"
-DEVICE = "Where the tensors lie"
+TURN = "Rotate queries and keys"
+DEVICE = "The device of a tensor"
 PAIRS = "Two ways to pair"
 CONVERT = "From one pairing to the other"
-PRECISION = "Angles want float32"
+PRECISION = "Angles need float32"
 CAT_SAT = torch.tensor([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
 CLOSE = dict(rtol=1e-5, atol=1e-5)  # float32 angles of a few hundred radians at most
 FAR = dict(rtol=1e-5, atol=2e-3)  # up to some thousand
@@ -84,11 +84,11 @@ rope_frequencies = Exercise(solutions.rope_frequencies, section=SPEEDS)
 
 
 @rope_frequencies.property(
-    "falls from 1 in equal ratios, one speed for each pair",
+    "falls from 1 in equal ratios, one frequency per pair",
     points=3,
     rtol=1e-5,
     atol=1e-9,
-    hint="Pair i has the speed base ** (-2 i / d_head), i from 0 to d_head / 2 - 1. For d_head 4: 1 and 0.01.",
+    hint="Pair i has the frequency base ** (-2 i / d_head), i from 0 to d_head / 2 - 1. For d_head 4: 1 and 0.01.",
 )
 def closed_form(rng):
     yield dict(d_head=4)
@@ -109,7 +109,7 @@ def other_bases(rng):
     points=1,
     rtol=1e-5,
     atol=1e-9,
-    hint="With d_head 2 there is one pair, and its speed is 1.",
+    hint="With d_head 2 there is one pair, and its frequency is 1.",
 )
 def one_pair(rng):
     yield dict(d_head=2)
@@ -132,14 +132,14 @@ def _wrong_speeds(text):
 
 
 DOUBLED = (
-    "The exponent is twice too large. `torch.arange(0, d_head, 2)` already is 2 i: divide it by d_head, and "
+    "The exponent is twice what it should be. `torch.arange(0, d_head, 2)` is already 2 i: divide it by d_head, and "
     "neither double it again nor divide it by d_head / 2."
 )
 HALVED = (
-    "The exponent is half of what it should be: pair i has 2 i / d_head, so that the speeds of all pairs reach "
-    "almost down to 1 / base, and not to its root."
+    "The exponent is half of what it should be: pair i has 2 i / d_head, so that the frequencies fall almost to "
+    "1 / base, and not to its root."
 )
-FIXED_BASE = "The base is fixed at 10000. It is an argument: models with long contexts have other bases."
+FIXED_BASE = "The base is fixed at 10000. It is an argument, since models with long contexts have other bases."
 
 
 @_wrong_speeds(DOUBLED)
@@ -153,22 +153,21 @@ def halved_exponent(i, d, base):
 
 
 @_wrong_speeds(
-    "The speeds grow: the minus of the exponent is missing. Pair 0 is the fastest, with speed 1, and every "
-    "other is slower."
+    "The frequencies grow: the minus of the exponent is missing. Pair 0 has the highest frequency, 1, and every "
+    "other pair a lower one."
 )
 def rising(i, d, base):
     return base ** (2 * i / d)
 
 
 @_wrong_speeds(
-    "These are wavelengths, in tokens for one turn. Asked for are speeds, in radians per token: 2 pi "
-    "divided by the wavelength."
+    "These are wavelengths, in tokens. Return frequencies, in radians per token: 2 pi divided by the wavelength."
 )
 def wavelengths(i, d, base):
     return 2 * math.pi * base ** (2 * i / d)
 
 
-@_wrong_speeds("These are turns per token. Asked for are radians per token; a turn has 2 pi of them.")
+@_wrong_speeds("These are rotations per token. Return radians per token: a full rotation has 2 pi of them.")
 def turns_per_token(i, d, base):
     return base ** (-2 * i / d) / (2 * math.pi)
 
@@ -178,58 +177,59 @@ def base_fixed(i, d, base):
     return 10000.0 ** (-2 * i / d)
 
 
-@_wrong_speeds("Pairs are counted from 1, so the fastest is missing. Pair 0 has speed base ** 0 = 1.")
+@_wrong_speeds("Pairs are counted from 1, so the fastest is missing. Pair 0 has frequency base ** 0 = 1.")
 def pairs_from_one(i, d, base):
     return base ** (-2 * (i + 1) / d)
 
 
-@_wrong_speeds("The slowest pair stands first. Pair 0 is the fastest.")
+@_wrong_speeds("The slowest pair comes first. Pair 0 is the fastest.")
 def slowest_first(i, d, base):
     return (base ** (-2 * i / d)).flip(0)
 
 
 @_wrong_speeds(
-    "The last speed is exactly 1 / base. The exponents go in steps of 2 / d_head, so the last one is "
+    "The last frequency is exactly 1 / base. The exponents go in steps of 2 / d_head, so the last one is "
     "(d_head - 2) / d_head, just below 1; `linspace(0, 1, ...)` spaces them too far apart."
 )
 def down_to_one_over_base(i, d, base):
     return base ** -torch.linspace(0, 1, d // 2, dtype=torch.float64)
 
 
-@_wrong_speeds("The speeds are powers of e: the base is not there at all. `base ** y` is `exp(y * log(base))`.")
+@_wrong_speeds("The frequencies are powers of e, without the base. `base ** y` is `exp(y * log(base))`.")
 def powers_of_e(i, d, base):
     return torch.exp(-2 * i / d)
 
 
 @_wrong_speeds(
-    "The speeds fall by equal steps. They fall by equal ratios: each pair is slower than the one before by "
-    "the same factor."
+    "The frequencies fall by equal steps. They should fall by equal ratios: each is the same fraction of the one "
+    "before."
 )
 def straight_line(i, d, base):
     return 1 - 2 * i / d * (1 - 1 / base)
 
 
 @_wrong_speeds(
-    "There is one number for each column, d_head in all, each with an exponent of its own. Both members of "
-    "a pair turn together: one speed for each pair, d_head / 2 in all."
+    "There is one number per column, d_head in all, each with its own exponent. Both members of a pair rotate "
+    "together: one frequency per pair, d_head / 2 in all."
 )
 def one_per_column(i, d, base):
     return base ** (-torch.arange(d, dtype=torch.float64) / d)
 
 
-@_wrong_speeds("Each speed comes twice, for both columns of its pair. Return it once: d_head / 2 numbers.")
+@_wrong_speeds("Each frequency comes twice, for both columns of its pair. Return it once: d_head / 2 numbers.")
 def each_twice(i, d, base):
     return (base ** (-2 * i / d)).repeat_interleave(2)
 
 
-@_wrong_speeds("The row of speeds comes twice, once for each half of the columns. Return it once: d_head / 2 numbers.")
+@_wrong_speeds(
+    "The row of frequencies comes twice, once for each half of the columns. Return it once: d_head / 2 numbers."
+)
 def row_twice(i, d, base):
     return (base ** (-2 * i / d)).repeat(2)
 
 
 @rope_frequencies.misconception(
-    "The numbers are right and come as float64. Return float32, as all of the course's PyTorch does unless told "
-    "otherwise."
+    "The numbers are right, but they come as float64. Return float32, as PyTorch does unless told otherwise."
 )
 def speeds_in_double(d_head, base=10000.0):
     return base ** (-torch.arange(0, d_head, 2, dtype=torch.float64) / d_head)
@@ -241,11 +241,12 @@ rope_angles = Exercise(solutions.rope_angles, section=ANGLES)
 
 
 @rope_angles.property(
-    "multiplies every position by every speed",
+    "multiplies every position by every frequency",
     points=2,
     rtol=1e-5,
     atol=1e-7,
-    hint="Row = position, column = pair. A column of positions times a row of speeds broadcasts to (n, d_head / 2).",
+    hint="Rows are positions, columns are pairs. A column of positions times a row of frequencies broadcasts to "
+    "(n, d_head / 2).",
 )
 def products(rng):
     yield dict(positions=_whole(0, 1, 2), d_head=4)
@@ -267,7 +268,7 @@ def any_positions(rng):
     yield dict(positions=torch.tensor([9, 4, 11], dtype=torch.int32), d_head=4)
 
 
-@rope_angles.property("follows the base", points=1, rtol=1e-5, atol=1e-7, hint="Pass `base` on to the speeds.")
+@rope_angles.property("follows the base", points=1, rtol=1e-5, atol=1e-7, hint="Pass `base` on to rope_frequencies.")
 def angles_of_other_bases(rng):
     yield dict(positions=_whole(0, 3, 20), d_head=8, base=500000.0)
     yield dict(positions=_places(rng, 4), d_head=_width(rng), base=float(rng.integers(20, 3000)))
@@ -286,12 +287,12 @@ def far_positions(rng):
 
 
 @rope_angles.property(
-    "makes the table where the positions are",
+    "makes the table on the device of the positions",
     points=1,
     probe=probes.elsewhere,
     rtol=1e-5,
     atol=1e-7,
-    hint="Your speeds were made on the CPU. Bring them to the device of the positions: `speeds.to(positions.device)`.",
+    hint="Your frequencies were made on the CPU. Move them to the device of the positions: `.to(positions.device)`.",
 )
 def angles_elsewhere(rng):
     yield dict(positions=_places(rng, 3), d_head=_width(rng), base=float(rng.integers(20, 3000)))
@@ -313,23 +314,23 @@ def _wrong_angles(text, *, section=None):
 
 IGNORED = (
     "The positions are ignored: only how many there are is used, as if they were 0 to n - 1. With a cache the "
-    "first new token stands at a later position."
+    "first new token has a later position."
 )
-OFF_BY_ONE = "Every position is one too large. Positions count from 0, and position 0 is not turned at all."
+OFF_BY_ONE = "Every position is one too large. Positions count from 0, and position 0 is not rotated at all."
 FROM_THE_FIRST = (
-    "Positions are counted from the first one of them. Use them as they are: keys that were turned "
-    "earlier keep their angles, so all must be counted from the same 0."
+    "Positions are counted from the first one of them. Use them as they are: keys that were "
+    "rotated earlier keep their angles, so all must be counted from the same 0."
 )
 HALF_PRECISION = (
-    "Somewhere positions, speeds or angles are rounded to half precision. bfloat16 has 8 significant "
-    "bits: from 257 on it cannot tell neighbours apart. Compute the angles in float32, whatever the "
+    "Somewhere positions, frequencies or angles are rounded to half precision. bfloat16 has 8 significant "
+    "bits: from 257 on it rounds neighbors to the same number. Compute the angles in float32, whatever the "
     "dtype of x."
 )
-DEGREES = "Speeds are in radians per token. Nothing is to be converted from or to degrees."
+DEGREES = "Frequencies are in radians per token. Do not convert from or to degrees."
 
 
 @_wrong_angles(
-    "The speeds lie on the CPU, wherever the positions are, and the two cannot meet. Bring them there: "
+    "The frequencies are on the CPU, wherever the positions are, and PyTorch does not combine two devices. Move them: "
     "`rope_frequencies(d_head, base).to(positions.device)`.",
     section=DEVICE,
 )
@@ -352,7 +353,7 @@ def angle_from_the_first(positions, d_head, base):
     return _angles(positions - positions[:1], d_head, base)
 
 
-@_wrong_angles("Negative positions lose their sign. A token in front of 0 is turned backwards.")
+@_wrong_angles("Negative positions lose their sign. A token before position 0 is rotated backwards.")
 def angle_unsigned(positions, d_head, base):
     return _angles(positions.abs(), d_head, base)
 
@@ -362,27 +363,25 @@ def angle_base_fixed(positions, d_head, base):
     return _angles(positions, d_head)
 
 
-@_wrong_angles("The table lies on its side: rows are positions, columns are pairs, (n, d_head / 2).")
+@_wrong_angles("The table is transposed: rows are positions and columns are pairs, (n, d_head / 2).")
 def angle_transposed(positions, d_head, base):
     return _angles(positions, d_head, base).T
 
 
-@_wrong_angles(
-    "The table is d_head wide. Both members of a pair share one angle, which stands here once: (n, d_head / 2)."
-)
+@_wrong_angles("The table is d_head wide. Both members of a pair share one angle. Return it once: (n, d_head / 2).")
 def angle_twice(positions, d_head, base):
     return _angles(positions, d_head, base).repeat(1, 2)
 
 
 @_wrong_angles(
-    "The table is d_head wide, each angle beside itself. Both members of a pair share one angle, which "
-    "stands here once: (n, d_head / 2)."
+    "The table is d_head wide, with each angle twice in a row. Both members of a pair share one angle. Return it "
+    "once: (n, d_head / 2)."
 )
 def angle_beside_itself(positions, d_head, base):
     return _angles(positions, d_head, base).repeat_interleave(2, dim=1)
 
 
-@_wrong_angles("The position is divided by the speed. Angle is speed times position; the slow pairs have small angles.")
+@_wrong_angles("The position is divided by the frequency. The angle is their product; slow pairs have small angles.")
 def angle_divided(positions, d_head, base):
     return positions.float()[:, None] / _speeds(d_head, base)
 
@@ -408,13 +407,13 @@ def angle_halved_exponent(positions, d_head, base):
 
 
 @_wrong_angles(
-    "Whole turns are taken off the angles. Sines and cosines would not mind, but asked for is the plain product."
+    "Full rotations are removed from the angles. Sines and cosines stay the same, but return the plain product."
 )
 def angle_modulo(positions, d_head, base):
     return _angles(positions, d_head, base) % (2 * math.pi)
 
 
-@_wrong_angles("These are the cosines already. Asked for are the angles themselves; sine and cosine come later.")
+@_wrong_angles("These are the cosines already. Return the angles themselves; sine and cosine come later.")
 def angle_cosines(positions, d_head, base):
     return _angles(positions, d_head, base).cos()
 
@@ -447,7 +446,7 @@ apply_rope_interleaved = Exercise(solutions.apply_rope_interleaved, section=PAIR
 
 
 @apply_rope.property(
-    "turns number i together with number i + d_head / 2",
+    "rotates number i together with number i + d_head / 2",
     points=3,
     **CLOSE,
     hint="Cut each row into a left and a right half, a and b. The new halves are a cos - b sin and a sin + b cos, put "
@@ -460,10 +459,10 @@ def half_split(rng):
 
 
 @apply_rope_interleaved.property(
-    "turns number 2i together with number 2i + 1",
+    "rotates number 2i together with number 2i + 1",
     points=3,
     **CLOSE,
-    hint="Neighbours are a pair: every other column from 0 on, and every other from 1 on. Put the results back where "
+    hint="Neighbors are a pair: every other column from 0 on, and every other from 1 on. Put the results back where "
     "they came from.",
 )
 def neighbours(rng):
@@ -476,15 +475,15 @@ def neighbours(rng):
     "leaves position 0 alone, and takes every other as it is",
     points=1,
     **CLOSE,
-    hint="Positions need not be 0 to n - 1: use the numbers given. At 0 nothing turns; a negative position turns "
-    "backwards.",
+    hint="Positions need not be 0 to n - 1: use the numbers given. At 0 nothing is rotated; a negative position "
+    "rotates backwards.",
 )
 @apply_rope_interleaved.property(
     "leaves position 0 alone, and takes every other as it is",
     points=1,
     **CLOSE,
-    hint="Positions need not be 0 to n - 1: use the numbers given. At 0 nothing turns; a negative position turns "
-    "backwards.",
+    hint="Positions need not be 0 to n - 1: use the numbers given. At 0 nothing is rotated; a negative position "
+    "rotates backwards.",
 )
 def places(rng):
     yield dict(x=_single(rng, 1, 6), positions=_whole(0))
@@ -504,13 +503,13 @@ def turned_by_other_bases(rng):
     "takes any leading dimensions, and tokens on the last axis but one",
     points=1,
     **CLOSE,
-    hint="(n, d_head / 2) broadcasts against (..., n, d_head / 2) by itself. Use negative numbers for axes.",
+    hint="(n, d_head / 2) broadcasts against (..., n, d_head / 2). Use negative numbers for axes.",
 )
 @apply_rope_interleaved.property(
     "takes any leading dimensions, and tokens on the last axis but one",
     points=1,
     **CLOSE,
-    hint="(n, d_head / 2) broadcasts against (..., n, d_head / 2) by itself. Use negative numbers for axes.",
+    hint="(n, d_head / 2) broadcasts against (..., n, d_head / 2). Use negative numbers for axes.",
 )
 def leading(rng):
     yield dict(x=_single(rng, 2, 4, 6), positions=_places(rng, 4))
@@ -540,14 +539,14 @@ def far_along(rng):
     points=2,
     rtol=0.02,
     atol=0.03,
-    hint="Whatever the dtype of x, compute the angles in float32; turn the result back with `.to(x.dtype)`.",
+    hint="Whatever the dtype of x, compute the angles in float32 and convert the result back with `.to(x.dtype)`.",
 )
 @apply_rope_interleaved.property(
     "keeps the dtype of x, and its angles in float32",
     points=1,
     rtol=0.02,
     atol=0.03,
-    hint="Whatever the dtype of x, compute the angles in float32; turn the result back with `.to(x.dtype)`.",
+    hint="Whatever the dtype of x, compute the angles in float32 and convert the result back with `.to(x.dtype)`.",
 )
 def half_precision(rng):
     yield dict(x=normal(rng, 4, 6, dtype=torch.bfloat16), positions=_whole(3, 300, 301, 1003))
@@ -595,20 +594,20 @@ def turned_gradients(rng):
 
 
 @apply_rope.property(
-    "works where x is",
+    "works on the device of x",
     points=1,
     probe=probes.elsewhere,
     **CLOSE,
-    hint="A table that is made on the CPU does not meet an x on a GPU. Say `device=x.device` where you make a tensor, "
-    "or `.to(x.device)`.",
+    hint="PyTorch does not combine a table on the CPU with an x on a GPU. Say `device=x.device` where you make "
+    "a tensor, or `.to(x.device)`.",
 )
 @apply_rope_interleaved.property(
-    "works where x is",
+    "works on the device of x",
     points=1,
     probe=probes.elsewhere,
     **CLOSE,
-    hint="A table that is made on the CPU does not meet an x on a GPU. Say `device=x.device` where you make a tensor, "
-    "or `.to(x.device)`.",
+    hint="PyTorch does not combine a table on the CPU with an x on a GPU. Say `device=x.device` where you make "
+    "a tensor, or `.to(x.device)`.",
 )
 def turned_elsewhere(rng):
     yield dict(x=_single(rng, 2, 3, 6), positions=_places(rng, 3), base=float(rng.integers(20, 3000)))
@@ -631,8 +630,8 @@ def _turned(text, *, section=None):
 
 
 @apply_rope.misconception(
-    "The pairing is the other one: neighbours (2i, 2i + 1) are turned together. Here number i goes with number "
-    "i + d_head / 2, as Llama's weights in the Hugging Face layout want it.",
+    "The pairing is the other one: neighbors (2i, 2i + 1) are rotated together. Here number i goes with number "
+    "i + d_head / 2, as Llama's weights in the Hugging Face layout require.",
     section=PAIRS,
 )
 def neighbours_for_halves(x, positions, base=10000.0):
@@ -640,7 +639,7 @@ def neighbours_for_halves(x, positions, base=10000.0):
 
 
 @apply_rope_interleaved.misconception(
-    "The pairing is the other one: number i is turned with number i + d_head / 2. Here neighbours (2i, 2i + 1) go "
+    "The pairing is the other one: number i is rotated with number i + d_head / 2. Here neighbors (2i, 2i + 1) go "
     "together."
 )
 def halves_for_neighbours(x, positions, base=10000.0):
@@ -648,15 +647,15 @@ def halves_for_neighbours(x, positions, base=10000.0):
 
 
 @apply_rope_interleaved.misconception(
-    "The right numbers are turned and then put back in the wrong places: all first members, then all second ones. "
-    "`torch.stack` on a new last axis and `flatten(-2)` make neighbours of them again."
+    "The right numbers are rotated and then put back in the wrong order: all first members, then all second ones. "
+    "`torch.stack` on a new last axis and `flatten(-2)` make neighbors of them again."
 )
 def left_in_halves(x, positions, base=10000.0):
     return _turn(x, positions, base, interleaved=True, back=False)
 
 
 @apply_rope.misconception(
-    "Halves are turned together, and then put back as neighbours. Join them with `torch.cat`: all first members, then "
+    "Halves are rotated together, and then put back as neighbors. Join them with `torch.cat`: all first members, then "
     "all second ones."
 )
 def halves_put_back_as_neighbours(x, positions, base=10000.0):
@@ -680,7 +679,7 @@ def _exchange_of_the_other_pairing(x, positions, base, interleaved):
 
 
 @apply_rope.misconception(
-    "Two pairings are mixed: the row of angles is repeated for halves, but neighbours are exchanged. Halves need the "
+    "Two pairings are mixed: the row of angles is repeated for halves, but neighbors are exchanged. Halves need the "
     "right half, negated, and then the left half.",
     section=PAIRS,
 )
@@ -689,15 +688,15 @@ def neighbours_exchanged(x, positions, base=10000.0):
 
 
 @apply_rope_interleaved.misconception(
-    "Two pairings are mixed: each angle is repeated for neighbours, but the halves are exchanged. Here every number "
-    "meets its neighbour: -x1, x0, -x3, x2, ..."
+    "Two pairings are mixed: each angle is repeated for neighbors, but the halves are exchanged. Here every number "
+    "is exchanged with its neighbor: -x1, x0, -x3, x2, ..."
 )
 def halves_exchanged(x, positions, base=10000.0):
     return _exchange_of_the_other_pairing(x, positions, base, interleaved=True)
 
 
 @apply_rope.misconception(
-    "Two pairings are mixed: the halves are exchanged, but the angles are repeated for neighbours. Halves need the row "
+    "Two pairings are mixed: the halves are exchanged, but the angles are repeated for neighbors. Halves need the row "
     "of angles twice, `torch.cat([angles, angles], dim=-1)`.",
     section=PAIRS,
 )
@@ -706,7 +705,7 @@ def neighbours_angles(x, positions, base=10000.0):
 
 
 @apply_rope_interleaved.misconception(
-    "Two pairings are mixed: neighbours are exchanged, but the row of angles is repeated as for halves. Neighbours "
+    "Two pairings are mixed: neighbors are exchanged, but the row of angles is repeated as for halves. Neighbors "
     "need each angle twice in a row, `repeat_interleave(2, dim=-1)`."
 )
 def halves_angles(x, positions, base=10000.0):
@@ -714,16 +713,16 @@ def halves_angles(x, positions, base=10000.0):
 
 
 @_turned(
-    "It turns the other way: the minus stands at the wrong sine. The new first member is a cos - b sin, the "
-    "second a sin + b cos. Scores would be the same, since q and k would both turn backwards; weights that were "
-    "trained with the other direction would not work."
+    "It rotates the other way: the minus is at the wrong sine. The new first member is a cos - b sin, the second "
+    "a sin + b cos. Scores still depend on the distance alone, since q and k both rotate backwards, but weights that "
+    "were trained with the right direction will not work."
 )
 def other_way(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, angles=lambda p, d, base: -_angles(p, d, base))
 
 
 @_turned(
-    "No minus anywhere: a cos + b sin beside a sin + b cos is no rotation, and it changes the length of a row. "
+    "There is no minus: a cos + b sin beside a sin + b cos is not a rotation, and it changes the length of a row. "
     "The first member gets a cos - b sin."
 )
 def no_minus(x, positions, base, interleaved):
@@ -733,8 +732,8 @@ def no_minus(x, positions, base, interleaved):
 
 
 @_turned(
-    "One minus too many: a cos - b sin beside a sin - b cos is a reflection, and at position 0 it turns the sign "
-    "of the second member. That one gets a sin + b cos."
+    "There is one minus too many: a cos - b sin beside a sin - b cos is a reflection, and at position 0 it changes "
+    "the sign of the second member. The second member gets a sin + b cos."
 )
 def reflected(x, positions, base, interleaved):
     angles = _angles(positions, x.shape[-1], base)
@@ -742,14 +741,14 @@ def reflected(x, positions, base, interleaved):
     return _put_back(a * angles.cos() - b * angles.sin(), a * angles.sin() - b * angles.cos(), interleaved).to(x.dtype)
 
 
-@_turned("Sine and cosine have changed places. At position 0 the cosine is 1 and the sine 0, and nothing moves.")
+@_turned("Sine and cosine are exchanged. At position 0 the cosine is 1 and the sine 0, so nothing may change.")
 def sine_for_cosine(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, angles=lambda p, d, base: math.pi / 2 - _angles(p, d, base))
 
 
 @_turned(
     "The second member is computed from a first member that has been overwritten already. Compute both from the "
-    "old numbers, then put them in place."
+    "old numbers."
 )
 def overwritten(x, positions, base, interleaved):
     angles = _angles(positions, x.shape[-1], base)
@@ -758,7 +757,7 @@ def overwritten(x, positions, base, interleaved):
     return _put_back(a, a * angles.sin() + b * angles.cos(), interleaved).to(x.dtype)
 
 
-@_turned("The two members of each pair come back exchanged. What was the first, a cos - b sin, stays the first.")
+@_turned("The two members of each pair are returned exchanged. a cos - b sin is the first.")
 def members_exchanged(x, positions, base, interleaved):
     turned = _turn(x, positions, base, interleaved)
     return _put_back(*_pair_up(turned, interleaved)[::-1], interleaved)
@@ -794,12 +793,12 @@ def turned_halved_exponent(x, positions, base, interleaved):
     return _turn(x, positions, math.sqrt(base), interleaved)
 
 
-@_turned("The slowest pair stands first. Pair 0 is the fastest, with one radian per token.", section=SPEEDS)
+@_turned("The slowest pair comes first. Pair 0 is the fastest, with one radian per token.", section=SPEEDS)
 def turned_slowest_first(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base).flip(-1))
 
 
-@_turned("All pairs turn at the speed of the first. Each has its own column of the table of angles.", section=SPEEDS)
+@_turned("All pairs have the frequency of the first. Each has its own column of the table of angles.", section=SPEEDS)
 def one_speed_for_all(x, positions, base, interleaved):
     def first_column(p, d, base):
         return _angles(p, d, base)[:, :1].expand(-1, d // 2)
@@ -818,7 +817,7 @@ def turned_in_degrees(x, positions, base, interleaved):
 
 
 @_turned(
-    "Heads are taken for tokens: the angles run along the last axis but two. Here x is (..., n, d_head), tokens "
+    "Heads are taken for tokens: the angles go along the last axis but two. Here x is (..., n, d_head), tokens "
     "on the last axis but one, heads before them."
 )
 def tokens_before_heads(x, positions, base, interleaved):
@@ -854,8 +853,8 @@ def always_bfloat16(x, positions, base, interleaved):
 
 
 @_turned(
-    "The result came in float32 where x is in half precision. Cosines in float32 lift the product to float32; "
-    "turn the result back with `.to(x.dtype)`.",
+    "The result is in float32 where x is in half precision. Cosines in float32 make the product float32; convert the "
+    "result back with `.to(x.dtype)`.",
     section=PRECISION,
 )
 def not_cast_back(x, positions, base, interleaved):
@@ -891,15 +890,15 @@ def in_place_through_slices(x, positions, base, interleaved):
 
 @_turned(
     "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
-    "history; turn the tensor itself."
+    "history; rotate the tensor itself."
 )
 def turned_detached(x, positions, base, interleaved):
     return _turn(x, positions, base, interleaved).detach()
 
 
 @_turned(
-    "The table lies on the CPU, wherever x is, and the two cannot meet. Say `device=x.device` where you make a tensor, "
-    "or bring the table there: `.to(x.device)`.",
+    "The table is on the CPU, wherever x is, and PyTorch does not combine two devices. Say `device=x.device` where you "
+    "make a tensor, or move the table: `.to(x.device)`.",
     section=DEVICE,
 )
 def table_on_the_cpu(x, positions, base, interleaved):
@@ -924,8 +923,8 @@ def _tagged(rows, columns=1):
 @interleaved_to_half.property(
     "puts the first members of all pairs before the second ones",
     points=2,
-    hint="Row 2i of a head goes to place i, row 2i + 1 to place i + d_head / 2. For d_head 6 the new order is 0, 2, 4, "
-    "1, 3, 5.",
+    hint="Row 2i of a head becomes row i, row 2i + 1 becomes row i + d_head / 2. For d_head 6 the new order is "
+    "0, 2, 4, 1, 3, 5.",
 )
 def one_head(rng):
     yield dict(w=_tagged(6, 2), n_heads=1)
@@ -934,7 +933,7 @@ def one_head(rng):
 
 
 @interleaved_to_half.property(
-    "reorders each head by itself",
+    "reorders each head separately",
     points=2,
     hint="Head h owns rows h * d_head to (h + 1) * d_head - 1, and keeps them. Cut the rows into (n_heads, d_head / 2, "
     "2) first.",
@@ -950,7 +949,7 @@ def each_head(rng):
     "leaves w as it was",
     points=1,
     probe=probes.unchanged,
-    hint="Make a new tensor. `reshape` may give a view of w, so nothing is to be written into it.",
+    hint="Make a new tensor. `reshape` may give a view of w, so do not write into it.",
 )
 def weight_untouched(rng):
     yield dict(w=_rows(rng, 2, 6, 3), n_heads=2)
@@ -967,7 +966,7 @@ def weight_gradients(rng):
 
 
 @interleaved_to_half.property(
-    "works where w is",
+    "works on the device of w",
     points=1,
     probe=probes.elsewhere,
     hint="Reorder w itself. If you make a tensor to write the rows into, make it there: `torch.empty_like(w)`.",
@@ -999,32 +998,32 @@ def _wrong_order(text, *, section=None):
 
 @_wrong_order(
     "The rows of all heads are sorted together, so heads are mixed. Each head keeps its own rows and "
-    "reorders them by itself."
+    "reorders only these."
 )
 def heads_mixed(w, n_heads):
     return w[_order(len(w), 1)]
 
 
 @_wrong_order(
-    "This is the way back, from halves to neighbours. For d_head 4 the two orders are the same; for 6 the "
+    "This is the way back, from halves to neighbors. For d_head 4 the two orders are the same; for 6 the "
     "rows must come as 0, 2, 4, 1, 3, 5."
 )
 def way_back(w, n_heads):
     return w[_order(len(w), n_heads).argsort()]
 
 
-@_wrong_order("The second members stand first. Even rows are the first members, and they go to the left half.")
+@_wrong_order("The second members come first. Even rows are the first members, and they go to the first half.")
 def odd_first(w, n_heads):
     return torch.cat([torch.cat([head[1::2], head[::2]]) for head in w.chunk(n_heads)])
 
 
-@_wrong_order("The columns are reordered. Rows of a projection weight are outputs, and it is those that are turned.")
+@_wrong_order("The columns are reordered. Rows of a projection weight are outputs, and the outputs are rotated.")
 def columns_reordered(w, n_heads):
     return w[:, _order(w.shape[1], 1)]
 
 
 @_wrong_order(
-    "w came back as it was. A `reshape` to pairs and back again moves nothing: exchange the two axes in between."
+    "w is returned as it was. A `reshape` to pairs and back again moves nothing: exchange the two axes in between."
 )
 def nothing_moved(w, n_heads):
     return w.clone()
@@ -1045,9 +1044,7 @@ def number_as_width(w, n_heads):
     return w.reshape(-1, n_heads, 1, w.shape[1]).transpose(0, 1).reshape(w.shape)
 
 
-@_wrong_order(
-    "The two members of each pair have changed places. They do not swap: all first members come before all second ones."
-)
+@_wrong_order("The two members of each pair are exchanged. Instead, all first members come before all second ones.")
 def members_swapped(w, n_heads):
     return w.reshape(-1, 2, w.shape[1]).flip(1).reshape(w.shape)
 
@@ -1071,7 +1068,7 @@ def weight_detached(w, n_heads):
 
 
 @_wrong_order(
-    "The rows are copied into a tensor that lies on the CPU, wherever w is. Make it there: `torch.empty_like(w)`.",
+    "The rows are copied into a tensor on the CPU, wherever w is. Make it on the device of w: `torch.empty_like(w)`.",
     section=DEVICE,
 )
 def rows_on_the_cpu(w, n_heads):
@@ -1088,22 +1085,22 @@ written = Written(
     rubric="""
 One point each:
 
-1. **Why the tests pass.** In both pairings and for both directions a query and a key are turned alike, so with weights
+1. **Why the tests pass.** In both pairings and for both directions a query and a key are rotated alike, so with weights
    that are random (or trained with that very code) scores depend on the distance alone, lengths are kept and position 0
    is unchanged. All those tests ask for relative position, which a wrong pairing has too.
-2. **Why the loaded model fails, and how far.** Trained weights know which rows are a pair. With the other pairing,
-   numbers that never belonged together are turned together, at speeds they were not trained with. Scores at distance 0
-   come out right, so a text of one token does too (it reads only itself anyway); with more tokens there are distances,
-   and the scores are wrong there. Half a point for "the weights expect the other pairing" without a word on why the
-   first word is right.
-3. **A test and a repair.** A test with numbers: a row turned by hand, or scores or logits of a known implementation on
+2. **Why the loaded model fails, and how far.** Trained weights depend on which rows are a pair. With the other pairing,
+   numbers that never belonged together are rotated together, at frequencies they were not trained with. Scores at
+   distance 0 are right, and so is a text of one token (it reads only itself anyway); with more tokens there are
+   distances, and the scores are wrong there. Half a point for "the weights expect the other pairing" without a word on
+   why the first word is right.
+3. **A test and a repair.** A test with numbers: a row rotated by hand, or scores or logits of a known implementation on
    the same weights, at positions other than 0 (several, far ones too). A repair: use the pairing of the file, or
    reorder the rows of W_q and W_k (not W_v, not W_o) head by head. One of the two gives half a point.
 
-Model answer. "The tests ask for things that hold for any consistent pairing: turn q and k by the same rule and only the
-distance is left. The weights in the file, however, were trained with neighbours as pairs. If the code turns i with
+Model answer. "The tests ask for things that hold for any consistent pairing: rotate q and k by the same rule and only
+the distance is left. The weights in the file, however, were trained with neighbors as pairs. If the code rotates i with
 i + 32 instead, each pair gets one number that it was not trained with, and the angles between q and k are not those
-that the model learned to use. At distance 0 query and key are turned alike, so a text of one token comes out right;
+that the model learned to use. At distance 0 query and key are rotated alike, so a text of one token comes out right;
 from the second on there are other distances, and more of them with every word. I would compare the scores of one head
 of layer 0 with those of the library the weights came from, for ten tokens, to 1e-4; agreement at position 0 alone
 proves nothing. To repair it, I would reorder the rows of W_q and W_k within each head so that the even ones come

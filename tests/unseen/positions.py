@@ -120,7 +120,7 @@ UNSEEN = {
         (lambda max_len, d_model: interleaved(max_len, d_model).astype(np.float32), None),
     ],
     "shift_matrix": [
-        (shift(lambda a: [[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]]), "turns the other way"),
+        (shift(lambda a: [[math.cos(a), -math.sin(a)], [math.sin(a), math.cos(a)]]), "rotates the other way"),
         (shift(lambda a: [[math.cos(a), math.sin(a)], [math.sin(a), math.cos(a)]]), "same sign"),
         (shift(lambda a: [[math.cos(a), math.sin(a)], [math.sin(a), -math.cos(a)]]), None),
         (shift(lambda a: turn(a / 2)), None), (shift(lambda a: turn(math.radians(a))), "degrees"),
@@ -128,7 +128,7 @@ UNSEEN = {
     ],
     "LearnedPositions": [
         (CountsFromOne, "begin at 1"), (NumberOfTheText, "number in the batch"), (HalfAsLoud, None),
-        (LengthOfTheBatch, None), (OnTheCPU, "lies on the CPU"),
+        (LengthOfTheBatch, None), (OnTheCPU, "is on the CPU"),
     ],
     "alibi_bias": [
         (linear_bias(lambda h, m: 0.5 ** h), "eight heads only"),
