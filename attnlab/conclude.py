@@ -323,6 +323,45 @@ def _growth(case, raw, used):
     }
 
 
+def _trained(case, raw, used):
+    """What `case["watched"]` names: "result" and "returned" are of the first batch, the rest is of all together."""
+    (seen,) = raw
+    found = {
+        "result": seen["results"][0],
+        "returned": _form_of_loss(seen["results"][0], seen["graphs"][0]),
+        "still": _why_still(case, seen),
+        "forward passes": seen["happened"].count("forward"),
+        "mode": "training" if all(seen["modes"]) else "evaluation",
+    }
+    layers = {
+        f"{kind} of layer {number}": parameter
+        for number, layer in enumerate(seen["layers"], start=1)
+        for kind, parameter in zip(("weight", "bias"), layer, strict=True)
+    }
+    parts = {part: found[part] for part in case["watched"] if part != "layers"}
+    return parts | (layers if "layers" in case["watched"] else {})
+
+
+def _form_of_loss(result, graph: bool) -> str:
+    if hasattr(result, "detach"):
+        return "a tensor that holds its graph" if graph else "a tensor"
+    return kind_of(result)
+
+
+def _why_still(case, seen) -> str:
+    """Why no parameter has moved, or "moved"."""
+    if not same(case["layers"], seen["layers"]):
+        return "moved"
+    order = [event.partition(" ")[0] for event in seen["happened"]]
+    if "backward" not in order:
+        return "no gradient reached them"
+    if "step" not in order:
+        return "the optimizer made no step"
+    if order.index("step") < order.index("backward"):
+        return "the step came before the gradients"
+    return "the step changed nothing" if "step" in seen["happened"] else "at the step there were no gradients left"
+
+
 _ASKED = {
     "elsewhere": _ask_elsewhere,
     "moved": _ask_moved,
@@ -350,6 +389,7 @@ _CONCLUDED = {
     "written": _written,
     "streamed": _streamed,
     "growth": _growth,
+    "trained": _trained,
 }
 # What the operating system is asked about, too. Small cases come before large ones, so that what PyTorch loads when it
 # is first used is not taken for an answer's own memory.

@@ -593,7 +593,7 @@ def _overflowing(case: dict) -> str | None:
 
 
 # Weights are too many numbers to be of help; the others are how it is asked, and no argument.
-_NOT_SHOWN = {"init", "weights", "upstream", "probe", "shapes", "large", "entries", "watched"}
+_NOT_SHOWN = set("init weights layers left batches upstream probe shapes large entries watched".split())
 
 
 def _inputs(case: dict) -> dict:

@@ -124,6 +124,10 @@ def discreet_phrase(part: str) -> str | None:
         "form": "It is not made of plain lists",
         "kind": "It did not come as a whole number",
         "device": "Its inputs lay on another device than the CPU, and its result did not",
+        "still": "The parameters stayed as they were",
+        "returned": "The loss did not come as a plain number",
+        "forward passes": "It did not call the model once per step",
+        "mode": "It switched the model from training to evaluation mode",
     }
     return words.get(part) or ("A gradient is not right" if part.startswith("gradient") else PHRASES.get(part))
 
@@ -530,6 +534,61 @@ def with_stand_in(f, inputs: dict):
 
     inputs = dict(inputs)
     return functools.partial(f, feature_map=FEATURE_MAPS[inputs.pop("feature_map")]), inputs
+
+
+PHRASES |= {
+    "still": "The parameters stayed as they were: {got}",
+    "returned": "The loss came as {got} where {expected} was asked for",
+    "forward passes": "It called the model {got} times in one step; once is enough",
+    "mode": "The model was in {got} mode during the step or after it, and it was given in {expected} mode",
+}
+
+
+def trained(f, *, layers, loss, optimizer, batches, frozen=0, left=None):
+    """What `f(model, loss_fn, optimizer, x, y)` returns for each batch in turn, and what it does to the model.
+
+    layers, loss: of `attnlab.stand_ins`: see `Learner`, and a name in LOSSES
+    optimizer: {"kind": a name in OPTIMIZERS, and its settings}
+    batches: {"x", "y"} for each call
+    frozen: so many layers, from the first one on, are not to be trained
+    left: what is in the gradients before the first call, like `layers`; then nobody else clears them. With None they
+        are cleared before each call.
+    """
+    import torch
+
+    from attnlab.stand_ins import LOSSES, OPTIMIZERS, Learner, lent
+
+    with lent():
+        model = Learner(layers)
+    model.layers[:frozen].requires_grad_(False)
+    settings = {name: value for name, value in optimizer.items() if name != "kind"}
+    steps = OPTIMIZERS[optimizer["kind"]](model.parameters(), **settings)
+    parameters = [[layer.weight, layer.bias] for layer in model.layers]
+    of_all = sum(parameters, [])
+
+    def stepped(*_):
+        found = any(p.grad is not None and bool(p.grad.any()) for p in of_all)
+        model.happened.append("step" if found else "step without gradients")
+
+    steps.register_step_post_hook(stepped)
+    for parameter, gradient in zip(of_all, sum(left or [], [])):
+        parameter.grad = gradient.clone()
+    results, graphs = [], []
+    for batch in batches:
+        if left is None:
+            for parameter in of_all:
+                parameter.grad = None
+        with torch.enable_grad():
+            result = f(model, LOSSES[loss], steps, batch["x"], batch["y"])
+        graphs.append(isinstance(result, torch.Tensor) and result.requires_grad)
+        results.append(codec.copied(result))
+    return {
+        "results": results,
+        "graphs": graphs,
+        "layers": parameters,
+        "happened": model.happened,
+        "modes": [*model.modes, model.training],
+    }
 
 
 def elsewhere(f, *, probe="call", **inputs):

@@ -89,6 +89,45 @@ class Oracle(nn.Module):
         return (4 * torch.sin(story[..., None] * (1 + tokens.sqrt()) + tokens)).float()
 
 
+class Learner(nn.Module):
+    """A model to be trained: linear layers with a tanh between each two. It takes down what becomes of it.
+
+    layers: [weight, bias] of each layer
+    happened: "forward" and "backward" in the order in which they came; a probe adds "step"
+    modes: whether it was in training mode, for each forward pass
+    """
+
+    def __init__(self, layers):
+        _only_lent()
+        super().__init__()
+        self.layers, self.happened, self.modes = nn.ModuleList(), [], []
+        for weight, bias in layers:
+            layer = nn.Linear(*weight.shape[::-1], dtype=weight.dtype)
+            with torch.no_grad():
+                layer.weight.copy_(weight)
+                layer.bias.copy_(bias)
+            self.layers.append(layer)
+
+    def forward(self, x):
+        """x (batch, width of the first layer) -> (batch, width of the last one)."""
+        self.happened.append("forward")
+        self.modes.append(self.training)
+        for i, layer in enumerate(self.layers):
+            x = layer(torch.tanh(x) if i else x)
+        if x.requires_grad:
+            x.register_hook(lambda gradient: self.happened.append("backward"))
+        return x
+
+
+# Losses and optimizers by name. Only of the first loss is it all the same which of its inputs comes first.
+LOSSES = {
+    "mse_loss": F.mse_loss,
+    "cross_entropy": F.cross_entropy,
+    "binary_cross_entropy_with_logits": F.binary_cross_entropy_with_logits,
+}
+OPTIMIZERS = {"SGD": torch.optim.SGD, "Adam": torch.optim.Adam, "AdamW": torch.optim.AdamW}
+
+
 # Feature maps by name; only the first may be 0. One of them changes the width, and none is linear.
 FEATURE_MAPS = {
     "relu(x)": torch.relu,

@@ -125,6 +125,15 @@ def test_an_argument_passed_on_under_its_own_name_is_not_a_leak(course):
     assert findings(course, "page.html", "plot(x=factor + 41,)") == ["solutions/double.py:18"]
 
 
+def test_the_calls_of_a_training_loop_are_not_a_leak_but_the_line_between_them_is(course):
+    path = course / "solutions/double.py"
+    calls = ["optimizer.zero_grad()", "loss.backward()", "optimizer.step()"]
+    body = "\n    ".join([*calls, "loss = triple(optimizer)"])
+    path.write_text(f"{SOLUTION}\n\ndef fit(optimizer):\n    {body}\n")
+    assert findings(course, "page.html", "\n".join(calls)) == []
+    assert findings(course, "page.html", "loss = triple(optimizer)") == ["solutions/double.py:19"]
+
+
 def test_a_finding_names_the_file_and_not_the_answer(course):
     (course / "site" / "x.html").write_text(LINE)
     (line,) = leaks.scan([course / "site"], leaks.answers(course))
