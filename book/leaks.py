@@ -48,10 +48,14 @@ def answers(root: Path = ROOT) -> dict[str, str]:
     for path in sorted((root / "solutions").glob("*.py")):
         if path.relative_to(root).as_posix() in shown:
             continue
-        given, lines = _given_away(root / "chapters" / f"{path.stem}.md"), _without_comments(path)
+        chapter, lines, here = root / "chapters" / f"{path.stem}.md", _without_comments(path), {}
+        given, in_stubs = _given_away(chapter), _given_in_stubs(chapter)
         for definition in _definitions(ast.parse(path.read_text("utf-8")).body):
             if definition.name not in given:
-                _collect(definition, lines, path.relative_to(root).as_posix(), found)
+                _collect(definition, lines, path.relative_to(root).as_posix(), here)
+        for text, origin in here.items():
+            if text not in in_stubs:
+                found.setdefault(text, origin)
     for path in sorted((root / "autograder" / "exercises").glob("*.py")):
         if path.relative_to(root).as_posix() in shown:
             continue
@@ -72,13 +76,29 @@ def _given_away(chapter: Path) -> set[str]:
     """What a chapter defines outside of exercise cells. It is not an answer, even if a reference needs it too."""
     if not chapter.is_file():
         return set()
-    cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", chapter.read_text("utf-8"), re.DOTALL | re.MULTILINE)
     marked = [
-        (bool(re.match(r":tags:.*\bexercise\b", cell)), name)
-        for cell in cells
+        (exercise, name)
+        for exercise, cell in _cells(chapter)
         for name in re.findall(r"^(?:def|class) (\w+)", cell, re.MULTILINE)
     ]
     return {name for exercise, name in marked if not exercise} - {name for exercise, name in marked if exercise}
+
+
+def _given_in_stubs(chapter: Path) -> set[str]:
+    """The lines and statements that a chapter's stubs give, such as a whole `__init__`."""
+    given = {}
+    for exercise, cell in _cells(chapter) if chapter.is_file() else []:
+        if exercise:
+            source = re.sub(r"\A(?::.*\n)+", "", cell)  # the cell's options
+            for definition in _definitions(ast.parse(source).body):
+                _collect(definition, source.splitlines(), "", given)
+    return set(given)
+
+
+def _cells(chapter: Path) -> list[tuple[bool, str]]:
+    """The code cells of a chapter: whether each is an exercise's stub, and its text with its options."""
+    cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", chapter.read_text("utf-8"), re.DOTALL | re.MULTILINE)
+    return [(bool(re.match(r":tags:.*\bexercise\b", cell)), cell) for cell in cells]
 
 
 def scan(folders: list[Path], wanted: dict[str, str]) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Reference answers of the caching chapter: keys and values that are kept, and heads that share them, in PyTorch.
+"""Reference answers of the caching chapter: a cache of keys and values, and heads that share them, in PyTorch.
 
 Shapes follow the course: x (batch, n, d_model), keys and values (batch, n_kv_heads, n, d). Inputs are never changed.
 Sizes that do not fit raise ValueError.
@@ -74,7 +74,7 @@ class GroupedQueryAttention(nn.Module):
             k, v = cache.append(k, v)
         k, v = (repeat_kv(kept, self.n_heads // self.n_kv_heads) for kept in (k, v))
         scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
-        # Row i of the new tokens stands at position past + i, and every key up to there is its past.
+        # New token i is at position past + i, and may see every key up to there.
         later = torch.arange(k.shape[2], device=x.device) > positions[:, None]
         wide = torch.promote_types(scores.dtype, torch.float32)
         weights = scores.masked_fill(later, -math.inf).softmax(dim=-1, dtype=wide).to(v.dtype)

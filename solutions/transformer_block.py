@@ -1,4 +1,4 @@
-"""Reference answers of the chapter on blocks: norms, feed-forward networks, and attention put together, in PyTorch.
+"""Reference answers of the chapter on blocks: norms, feed-forward networks, and the blocks themselves, in PyTorch.
 
 Shapes follow the course: x (batch, n, d_model), exactly one batch dimension for modules. Inputs are never changed.
 Sizes that do not fit raise ValueError. Sources: Vaswani et al., 2017; Xiong et al., 2020 (pre-norm); Zhang and
@@ -20,9 +20,9 @@ def layer_norm(x: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, eps: f
     if not x.shape[-1:] == weight.shape == bias.shape:
         raise ValueError(f"x {tuple(x.shape)} does not fit weight {tuple(weight.shape)}, bias {tuple(bias.shape)}")
     wide = x.to(torch.promote_types(x.dtype, torch.float32))  # in float16 a square overflows from 256 on
-    centred = wide - wide.mean(dim=-1, keepdim=True)
-    spread = torch.sqrt(centred.square().mean(dim=-1, keepdim=True) + eps)
-    return (centred / spread * weight + bias).to(x.dtype)
+    centered = wide - wide.mean(dim=-1, keepdim=True)
+    spread = torch.sqrt(centered.square().mean(dim=-1, keepdim=True) + eps)
+    return (centered / spread * weight + bias).to(x.dtype)
 
 
 def rms_norm(x: torch.Tensor, weight: torch.Tensor, eps: float = 1e-5) -> torch.Tensor:
@@ -60,7 +60,7 @@ class RMSNorm(nn.Module):
 
 
 def gelu(x: torch.Tensor) -> torch.Tensor:
-    """x times the share of a standard normal that lies below x."""
+    """x times the share of a standard normal that is below x."""
     return 0.5 * x * (1.0 + torch.erf(x / math.sqrt(2.0)))
 
 

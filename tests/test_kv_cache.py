@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.nn.attention.bias import causal_lower_right
 
 from attnlab import data
 from solutions.kv_cache import GroupedQueryAttention, KVCache, kv_cache_bytes, repeat_kv
@@ -223,6 +224,15 @@ def test_pytorch_s_causal_flag_aligns_to_the_top_left():
     keys, values = torch.zeros(1, 5, 2), torch.eye(5)[None]
     newest = F.scaled_dot_product_attention(torch.zeros(1, 1, 2), keys, values, is_causal=True)
     assert newest[0, 0].tolist() == [1.0, 0.0, 0.0, 0.0, 0.0]
+
+
+def test_pytorch_s_causal_lower_right_is_the_mask_for_a_cache():
+    keys, values = torch.zeros(1, 1, 5, 2), torch.eye(5)[None, None]
+    for n_new in (1, 2):
+        mask = causal_lower_right(n_new, 5)
+        given = F.scaled_dot_product_attention(torch.zeros(1, 1, n_new, 2), keys, values, attn_mask=mask)
+        allowed = torch.ones(n_new, 5).tril(5 - n_new)
+        close(given[0, 0], allowed / allowed.sum(dim=1, keepdim=True), 1e-6)
 
 
 def test_a_latent_row_serves_keys_and_values_that_are_never_made(draw):

@@ -8,6 +8,7 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from attnlab import data
 from solutions.transformer_block import (
     DecoderBlock,
     EncoderBlock,
@@ -210,6 +211,13 @@ def test_the_cat_sat_normed_by_hand():
     tokens = torch.tensor(CAT_SAT, dtype=torch.float64)
     close(layer_norm(tokens, torch.ones(4), torch.zeros(4), eps=0.0), 2 * tokens - 1)
     close(rms_norm(tokens, torch.ones(4), eps=0.0), tokens * math.sqrt(2))
+
+
+def test_averages_of_the_recorded_averages_leave_almost_only_the_first_word():
+    mixed = torch.eye(7, dtype=torch.float64)
+    for weights in data.seven_tokens().weights.mean(axis=1)[:4]:
+        mixed = torch.from_numpy(weights) @ mixed
+    assert mixed[-1, 0].item() == pytest.approx(0.96, abs=0.005)
 
 
 @pytest.mark.parametrize("d, percent", [(4, 15.47), (768, 0.065)])

@@ -1,4 +1,4 @@
-// A transformer block, step by step. `compute` holds what flows where; `render` draws it and listens.
+// A transformer block, step by step. `compute` says what flows where; `render` draws it and listens.
 
 const BLOCKS = { encoder: "Encoder", decoder: "Decoder", llama: "Llama" };
 const SIZES = ["batch", "n", "n_memory", "d_model", "n_heads", "n_kv_heads", "d_ff"];
@@ -13,8 +13,8 @@ const headsOf = (tokens, count = "n_heads") => ["batch", count, tokens, "d_head"
 const linear = (name, to, from, bias) =>
   [{ name: `${name}.weight`, axes: [to, from] }, ...(bias ? [{ name: `${name}.bias`, axes: [to] }] : [])];
 
-// Steps of a block. `lane`: "stream" for what stands on the residual stream, "branch" for what left it, "side" for what
-// comes in from elsewhere. `out`: what flows on, as [name, axes]. `learns`: parameters, as [{name, axes}].
+// Steps of a block. `lane`: "stream" for what is on the residual stream, "branch" for what left it, "side" for what
+// comes in from the side. `out`: what flows on, as [name, axes]. `learns`: parameters, as [{name, axes}].
 
 function normStep(part, rms) {
   return {
@@ -45,11 +45,11 @@ function attentionSteps(part, name, { size, causal = false, memory = false, grou
     split, [...linear(`${part}.W_q`, "d_model", "d_model"), ...linear(`${part}.W_k`, kv, "d_model"),
       ...linear(`${part}.W_v`, kv, "d_model")])];
   if (grouped) {
-    steps.push(step("rope", "RoPE", "q, k ← turn(q), turn(k)",
-      "Queries and keys are turned by their tokens' positions, values are not. From here a cache keeps k and v.",
+    steps.push(step("rope", "RoPE", "q, k ← rotate(q), rotate(k)",
+      "Queries and keys are rotated by their positions, values are not. A cache keeps these k and v.",
       split));
     steps.push(step("repeat", "repeat k, v", "k, v ← one copy per query head",
-      times === 1 ? "There are as many key heads as query heads already, so nothing is repeated."
+      times === 1 ? "There are already as many key heads as query heads, so nothing is repeated."
         : `Each key head and each value head serves ${times} query heads, so there are ${times} copies of it.`,
       [["q, k, v", headsOf("n")]]));
   }
@@ -57,13 +57,13 @@ function attentionSteps(part, name, { size, causal = false, memory = false, grou
     : memory ? "the tokens of the memory" : "all tokens, itself included";
   steps.push(
     step("weights", "softmax", `weights ← softmax(${causal ? "causal " : ""}q kᵀ / √d_head)`,
-      `In each head, each token shares out a total of one among ${whom}.`,
+      `In each head, each token distributes a total weight of 1 over ${whom}.`,
       [["weights", ["batch", "n_heads", "n", keys]]]),
     step("mix", "weights · v", "mixed ← weights v",
-      "Each head averages its values with these shares: again one row for each token of x.",
+      "Each head averages its values with these weights: again one row for each token of x.",
       [["mixed", headsOf("n")]]),
     step("W_o", "W_o", `${name} ← W_o (heads side by side)`,
-      "The heads are put side by side, and one map mixes them: the width of the stream again.",
+      "The heads are put side by side and mixed by one map, as wide as the stream again.",
       [[name, STREAM]], linear(`${part}.W_o`, "d_model", "d_model")));
   return steps;
 }
@@ -75,7 +75,7 @@ function feedForwardSteps(gated) {
   const down = "A last map brings each token back to the width of the stream.";
   if (!gated) {
     return [
-      step("W_1", "W_1, GELU", "u ← gelu(W_1 h)", "One map to more numbers, then GELU on each of them. " +
+      step("W_1", "W_1, GELU", "u ← gelu(W_1 h)", "A map to more numbers, then GELU on each of them. " +
         "No token sees another here.", [["u", INNER]], linear(`${part}.W_1`, "d_ff", "d_model", true)),
       step("W_2", "W_2", "f ← W_2 u", down, [["f", STREAM]], linear(`${part}.W_2`, "d_model", "d_ff", true))];
   }
@@ -84,7 +84,7 @@ function feedForwardSteps(gated) {
       "Two maps of the same row, equally wide. No token sees another here.", [["gate, up", INNER]],
       [...linear(`${part}.W_gate`, "d_ff", "d_model"), ...linear(`${part}.W_up`, "d_ff", "d_model")]),
     step("gating", "silu(gate) · up", "u ← silu(gate) · up",
-      "Entry by entry: silu of one decides how much of the other passes.", [["u", INNER]]),
+      "Number by number: silu of the gate decides how much of up passes.", [["u", INNER]]),
     step("W_down", "W_down", "f ← W_down u", down, [["f", STREAM]], linear(`${part}.W_down`, "d_model", "d_ff"))];
 }
 
@@ -104,13 +104,13 @@ function stepsOf(kind, size) {
     if (inside[0].part === "cross_attention") {
       steps.push({ id: "memory", part: "", lane: "side", label: "memory", line: "memory comes in", learns: [],
         out: [["memory", ["batch", "n_memory", "d_model"]]],
-        says: "The encoder's output comes in from the side: as wide as the stream, with tokens of its own." });
+        says: "The encoder's output comes in from the side: as wide as the stream, with its own tokens." });
     }
     const last = i === subLayers.length - 1;
     steps.push(...inside, { id: `add_${i + 1}`, part: "", lane: "stream", label: "+", line: `x ← x + ${name}`,
       out: [["x", STREAM]], learns: [],
-      says: last ? "Added. What leaves has the shape of what came in, so that blocks can be stacked."
-        : "The sub-layer's result is added. It replaces nothing: whatever was in the stream is still in the sum." });
+      says: last ? "Added. The output has the shape of the input, so that blocks can be stacked."
+        : "The sub-layer's result is added. It replaces nothing: what was in the stream is still in the sum." });
   });
   return steps;
 }
@@ -166,18 +166,18 @@ function learnsText({ learns, parameters }) {
   return `${many(parameters)} parameters: ${terms.join(", ")}.`;
 }
 
-// Where things stand in the diagram, in CSS pixels; the style sheet has the same numbers.
+// Where things are in the diagram, in CSS pixels; the style sheet has the same numbers.
 const ROW = 38;
 const NODE = 24;
 const MAIN = 18; // the residual stream
 const LEFT = 60; // left edge of what has left it
-const AXIS = 84; // where one step of a branch goes on to the next
+const AXIS = 84; // where one step of a branch leads to the next
 const SIDE = 174; // what comes from the side
 const top = (row) => row * ROW + 2;
 const centre = (row) => top(row) + NODE / 2;
 const bottom = (row) => top(row) + NODE;
 
-const NARROW = { encoder: 196, decoder: 236, llama: 218 }; // the longest words on a step, on a phone
+const NARROW = { encoder: 196, decoder: 236, llama: 218 }; // the longest words of a step, on a phone
 
 // The path of an edge and its arrowhead, between two nodes with their rows.
 function edgePath(from, to) {
@@ -213,7 +213,7 @@ function render({ model, el }) {
   };
   const go = (step) => change(model, { step: Math.min(flow.nodes.length - 1, Math.max(0, step)) });
 
-  // Up and down in the diagram or in the code, the focus going along.
+  // Up and down in the diagram or in the code; the focus moves along.
   const walk = (event, where, at, count) => {
     const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: count - 1 }[event.key];
     if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
@@ -247,7 +247,7 @@ function render({ model, el }) {
         s("path", { d: path }), s("path", { d: head }));
     });
     const height = nodes.length * ROW + 16;
-    // The stream last, so that it lies above what leaves it.
+    // The stream last, so that it is drawn above what leaves it.
     const drawn = s("svg", { width: 300, height, "aria-hidden": "true" },
       ...parts.edges.filter((edge) => !edge.matches(".bs-stream")),
       ...parts.edges.filter((edge) => edge.matches(".bs-stream")));

@@ -17,19 +17,19 @@ class BlockStepper(CourseWidget):
 
     What you learn by moving what:
 
-    - *Step* through the encoder block: the shape changes within a sub-layer and is back before it is added.
-    - Follow the thick line, from x to the arrow at the end: nothing on it but additions.
-    - Press *Decoder*: a second attention stands between the two sub-layers. Which two of its inputs come from the side?
-    - Press *Llama*: where do keys and values have fewer heads than queries, and where are they as many again?
-    - Press a box, or a line of code, to go there. Compare the bar below: which part holds the most parameters?
+    - *Step* through the encoder block: the shape changes within a sub-layer and is the same again before the sum.
+    - Follow the thick line, from x to the arrow at the end: there are only additions on it.
+    - Press *Decoder*: a second attention is between the two sub-layers. Which two of its inputs come from the side?
+    - Press *Llama*: where do keys and values have fewer heads than queries, and where do they have as many?
+    - Press a box, or a line of code, to go there. Compare the bar below: which part has the most parameters?
 
     kind: "encoder", "decoder" or "llama", the block that is shown first.
     batch, n, d_model, n_heads, n_kv_heads, d_ff: sizes; n_memory: tokens of the memory, for the decoder. n_kv_heads is
-    for the Llama block, whose heads have an even width, since RoPE turns pairs.
-    code: lines of (pseudo-)code for `kind` in place of the widget's own, or a dict of such lists for several kinds. One
-    line for each step, in order; "" where the line before goes on.
+    for the Llama block, whose heads have an even width, since RoPE rotates pairs.
+    code: lines of (pseudo-)code for `kind` instead of the widget's own, or a dict of such lists for several kinds. One
+    line for each step, in order; "" where the line before continues.
     step: from 0, where x comes in, to `last`, where it leaves.
-    `parameters` maps each part of the block to how many numbers it learns.
+    `parameters` maps each part of the block to how many parameters it has.
     Raises ValueError, naming the sizes, when they do not fit.
     """
 
@@ -45,7 +45,7 @@ class BlockStepper(CourseWidget):
     n_kv_heads = traitlets.Int(1, help="key and value heads of the Llama block").tag(sync=True)
     d_ff = traitlets.Int(8, help="inner width of the feed-forward network").tag(sync=True)
     code = traitlets.Dict(help="kind -> one line for each step").tag(sync=True)
-    step = traitlets.Int(0, min=0, help="the step looked at, from 0").tag(sync=True)
+    step = traitlets.Int(0, min=0, help="the step shown, from 0").tag(sync=True)
 
     def __init__(
         self,
@@ -91,20 +91,20 @@ class BlockStepper(CourseWidget):
 
     @staticmethod
     def _checked_code(kind, code):
-        """kind -> its lines, for the kinds that have lines of their own."""
+        """kind -> its lines, for the kinds that were given lines."""
         code = {} if code is None else dict(code) if isinstance(code, dict) else {kind: code}
         for name, lines in code.items():
             if name not in STEPS:
-                raise ValueError(f"code must be for {', '.join(STEPS)}; {name!r} is none of them")
+                raise ValueError(f"code must be for {', '.join(STEPS)}; {name!r} is not one of them")
             if isinstance(lines, str) or not all(isinstance(line, str) for line in lines):
                 raise ValueError("code must be a list of lines")
             if len(lines) != STEPS[name]:
                 raise ValueError(
                     f"code must have a line for each of the {STEPS[name]} steps of the {name} block "
-                    f'("" where the line before goes on); it has {len(lines)}'
+                    f'("" where the line before continues); it has {len(lines)}'
                 )
             if not lines[0]:
-                raise ValueError("the first line of code must not be empty: there is none before it to go on")
+                raise ValueError("the first line of code must not be empty: there is no line before it to continue")
         return {name: list(lines) for name, lines in code.items()}
 
     @property
@@ -114,7 +114,7 @@ class BlockStepper(CourseWidget):
 
     @property
     def parameters(self):
-        """Part of the block -> how many numbers it learns."""
+        """Part of the block -> how many parameters it has."""
         d, d_ff = self.d_model, self.d_ff
         attention = 4 * d * d
         two_maps = d_ff * (d + 1) + d * (d_ff + 1)

@@ -5,7 +5,7 @@ const LONGEST = 2 ** 19; // tokens; with the batch below, every count of bytes s
 const WIDEST = 512;
 const WIDTHS = { 4: "float32", 2: "float16, bfloat16", 1: "int8, float8" };
 
-// For each preset: what its cache keeps, and `mha`, what keys and values for every head and every token would take.
+// For each preset: the size of its cache, and `mha`, that of keys and values for every head and every token.
 // Sizes are 0 where a model has none: n_kv_heads with a latent row, latent and rope without, window without a bound.
 export function compute({ presets, preset, context, batch, bytes_per_element }) {
   const models = presets.map(({ name, n_layers, n_heads, n_kv_heads, d_head, latent, rope, window }) => {
@@ -73,7 +73,7 @@ function render({ model, el }) {
   const headline = h("p", { class: "cc-headline aw-numbers", "data-value": "headline" });
   const formula = h("p", { class: "cc-formula aw-numbers", "data-value": "formula" });
   const source = h("p", { class: "cc-source", "data-value": "source" });
-  const rows = Object.fromEntries([["numbers", "Numbers, a token and layer"], ["token_bytes", "Bytes, a token"],
+  const rows = Object.fromEntries([["numbers", "Numbers per token and layer"], ["token_bytes", "Bytes per token"],
     ["tokens", "Tokens kept"], ["gb", "GB, 10⁹ bytes"], ["gib", "GiB, 2³⁰ bytes"]].map(([name, text]) => {
     const cells = Object.fromEntries(["own", "mha", "ratio"].map((side) =>
       [side, h("td", { class: "aw-numbers", "data-value": `${name}-${side}` })]));
@@ -156,7 +156,8 @@ function render({ model, el }) {
       : n_kv_heads < n_heads ? `${n_kv_heads} of ${n_heads} heads` : "",
     window && window < context ? "a window of the tokens" : ""].filter(Boolean).join(" and ");
     say(`The cache of ${preset} for ${plural(context, "token")} and ${plural(batch, "sequence")}, `
-      + `${plural(bytes_per_element, "byte")} a number, takes ${figures(one.gb)} GB, which is ${figures(one.gib)} GiB. `
+      + `${plural(bytes_per_element, "byte")} per number, takes ${figures(one.gb)} GB, `
+      + `which is ${figures(one.gib)} GiB. `
       + (less ? `It keeps ${less}; as plain multi-head attention it would be ${one.ratio.toFixed(2)} times as large.`
         : "It is plain multi-head attention: keys and values of every head and every token are kept."));
   }

@@ -1,4 +1,4 @@
-"""How large the key/value cache of a model gets, and how large it were with keys and values for every head.
+"""How large the key/value cache of a model gets, and how large it would be with keys and values for every head.
 
 The sizes are those of the papers and of the `config.json` that was published with the weights:
 
@@ -7,7 +7,7 @@ The sizes are those of the papers and of the `config.json` that was published wi
 - Mistral-7B: Jiang et al., 2023, arXiv:2310.06825, Table 1; 32 layers, 8 of 32 heads, width 128, window 4096
 - Llama-3-8B and Llama-3-70B: Grattafiori et al., 2024, arXiv:2407.21783, Table 3; 32 and 80 layers, 8 of 32 and 8 of
   64 heads, width 128
-- DeepSeek-V2: DeepSeek-AI, 2024, arXiv:2405.04434, section 3.1.2; 60 layers, 128 heads of width 128, of which a latent
+- DeepSeek-V2: DeepSeek-AI, 2024, arXiv:2405.04434, section 3.1.2; 60 layers, 128 heads of width 128, for which a latent
   row of 512 numbers and a rotated key of 64 are kept
 - GPT-3: Brown et al., 2020, arXiv:2005.14165, Table 2.1, the model of 175 billion parameters; 96 layers, all 96 heads,
   width 128
@@ -37,7 +37,7 @@ WIDTHS = (1, 2, 4)
 
 
 def checked(presets):
-    """The presets with every entry there and every size a plain int. Raises ValueError with what is wrong."""
+    """The presets with every entry filled in and every size a plain int. Raises ValueError that says what is wrong."""
     if not 1 <= len(presets) <= MOST_MODELS:
         raise ValueError(f"presets must hold 1 to {MOST_MODELS} models, got {len(presets)}")
     whole = []
@@ -66,24 +66,24 @@ def checked(presets):
         whole.append(preset)
     names = [preset["name"] for preset in whole]
     if len(set(names)) < len(names):
-        raise ValueError(f"every preset needs a name of its own, got {names}")
+        raise ValueError(f"every preset needs a different name, got {names}")
     return whole
 
 
 class CacheCalculator(CourseWidget):
     """The key/value cache of real models, in bytes, for a context, a batch and a number format.
 
-    What one learns by moving what:
+    What you learn by moving what:
 
-    - the context and the batch: the cache grows with both, one times as fast as the other;
+    - the context and the batch: the cache is proportional to both;
     - the bytes per element: halving the width of a number halves the cache;
     - the model: how much grouped-query attention, a window, or one latent row saves against keys and values for
-      every head and every token, which the hollow part of each bar shows;
+      every head and every token, which are the hollow part of each bar;
     - the units: 10^9 bytes are a GB, 2^30 bytes a GiB, and the second is the smaller number.
 
     presets: 1 to 8 models, dicts with name, n_layers, n_heads, d_head and n_kv_heads, or for MLA latent and rope
-        instead; a window, in tokens, bounds the tokens kept; source says where the sizes are from. Left out, seven
-        models whose sizes are published.
+        instead; a window, in tokens, limits the tokens kept; source says where the sizes are from. Left out, seven
+        models with published sizes.
     preset: name of the model chosen. context: 1 to 2^19 tokens. batch: 1 to 512 sequences.
     bytes_per_element: 1, 2 or 4.
     Raises ValueError or TraitError, with the reason, for anything else.
@@ -96,7 +96,7 @@ class CacheCalculator(CourseWidget):
     preset = traitlets.Unicode("", help="name of the model chosen").tag(sync=True)
     context = traitlets.Int(8192, help="tokens in the context").tag(sync=True)
     batch = traitlets.Int(1, help="sequences at once").tag(sync=True)
-    bytes_per_element = traitlets.Int(2, help="bytes a number takes: 1, 2 or 4").tag(sync=True)
+    bytes_per_element = traitlets.Int(2, help="bytes per number: 1, 2 or 4").tag(sync=True)
 
     def __init__(self, presets=None, *, preset=None, context=8192, batch=1, bytes_per_element=2, **kwargs):
         models = checked(PRESETS if presets is None else presets)
@@ -117,7 +117,7 @@ class CacheCalculator(CourseWidget):
             raise traitlets.TraitError(f"preset must be one of {', '.join(names)}; got {value!r}")
         most = {"context": LONGEST, "batch": WIDEST}.get(name)
         if most and not 1 <= value <= most:
-            raise traitlets.TraitError(f"{name} must lie between 1 and {most}, got {value}")
+            raise traitlets.TraitError(f"{name} must be between 1 and {most}, got {value}")
         if name == "bytes_per_element" and value not in WIDTHS:
             raise traitlets.TraitError(f"bytes_per_element must be 1, 2 or 4, got {value}")
         return value
@@ -134,7 +134,7 @@ class CacheCalculator(CourseWidget):
         return found
 
     def picture(self):
-        """A bar for each model: its cache, and hollow what plain multi-head attention would need."""
+        """A bar for each model: its cache, and as a hollow bar what plain multi-head attention would need."""
         from matplotlib.figure import Figure
 
         own, plain = (np.array(sizes) / 1e9 for sizes in zip(*self.sizes()))
@@ -149,7 +149,7 @@ class CacheCalculator(CourseWidget):
         ax.margins(x=0.15)
         ax.set(
             xlabel="GB (10⁹ bytes)",
-            title=f"{self.context:,} tokens, batch {self.batch}, {self.bytes_per_element} bytes a number",
+            title=f"{self.context:,} tokens, batch {self.batch}, {self.bytes_per_element} bytes per number",
         )
         ax.legend(loc="lower right", fontsize=8)
         return figure

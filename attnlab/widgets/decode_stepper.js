@@ -8,7 +8,7 @@ const SCHEMES = {
 const SIDES = ["cached", "full"];
 const WORDS = { now: "new", read: "read", again: "again", written: "next", later: "" };
 
-// What becomes of the rows of token `place` in pass `index`, both from 0, after a prompt of p tokens.
+// The state of the rows of token `place` in pass `index`, both from 0, after a prompt of p tokens.
 // now: computed for the first time; read: taken from the cache; again: computed before and computed once more;
 // written: the token this pass writes, which has no rows yet; later: not there yet.
 function rowState(side, place, index, p) {
@@ -207,10 +207,10 @@ function render({ model, el }) {
       cells.ratio.textContent = a === null ? "" : (b / a).toFixed(2);
     }
     rule.textContent = none
-      ? "MLA’s multiply-adds are left out: the projections from the latent row up to keys and values can be merged "
-        + "with those of Q and O, or not, and each way has another count. The bytes held are the same either way."
+      ? "MLA’s multiply-adds are left out: the projections from the latent row to keys and values may or may not be "
+        + "merged with those of Q and O, and each way has a different count. The bytes held are the same either way."
       : `Counted in one layer: Q, K, V and O, ${d_model} × (${2 * d_model} + ${2 * n.heads * d_head}) for each token `
-        + `processed; scores and weighted sums, 2 × n_q × n_kv × ${d_model}, masked pairs too. Then × `
+        + `processed; scores and weighted sums, 2 × n_q × n_kv × ${d_model}, with masked pairs. Then × `
         + `${plural(n_layers, "layer")}. The rest of the block is not counted; it runs for the same tokens.`;
 
     heldTitle.textContent = `Held for ${plural(n.held, "token")} after this pass`;
@@ -227,9 +227,9 @@ function render({ model, el }) {
     const kind = none ? "latent row" : "row";
     const rows = `With a cache it computes ${plural(cached.tokens, kind)}${none ? "" : " of K and V"}`
       + `${step ? ` and reads ${n.held - 1}` : ""}; without one it computes `
-      + `${step ? `${full.tokens}, ${full.tokens - 1} of them again` : "as many"}.`;
+      + `${step ? `${full.tokens}, ${full.tokens - 1} of them again` : "the same rows"}.`;
     const so = none ? "" : step === 0 ? " So far both cost the same."
-      : ` So far the multiply-adds without a cache are ${n.ratio_so_far.toFixed(2)} times as many.`;
+      : ` So far there are ${n.ratio_so_far.toFixed(2)} times as many multiply-adds without a cache.`;
     say(`Pass ${step + 1} of ${continuation.length}, ${writes}. ${rows}${so} `
       + `${scheme.toUpperCase()} holds ${plural(n.held_bytes[scheme], "byte")} for ${plural(n.held, "token")}.`);
   }

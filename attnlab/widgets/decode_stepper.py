@@ -21,46 +21,46 @@ LONGEST = 8  # tokens of the prompt, and of the continuation: more rows do not f
 class DecodeStepper(CourseWidget):
     """Writing token by token, with a cache and without one, side by side.
 
-    What one learns by moving what:
+    What you learn by moving what:
 
-    - *Next*: the first pass reads the whole prompt, with a cache and without. From then on the cache's side computes
-      one new row of K and V a pass; the other side computes all rows again.
-    - the squares of the passes: with a cache each row is computed once, so they form a thin line; without it they
+    - *Next*: the first pass reads the whole prompt, with a cache and without. From then on, one new row of K and V is
+      computed per pass with a cache; without one, all rows are computed again.
+    - the squares of the passes: with a cache each row is computed once, so they form a thin line; without one they
       fill a triangle.
-    - the counters: the ratio grows with every pass, and what it is bought with, the bytes held, grows too.
+    - the counters: the ratio grows with every pass, and so do the bytes held, which are its price.
     - the scheme: fewer key/value heads, or one latent row, hold fewer bytes for the same tokens.
 
     n_layers, n_heads, n_kv_heads, d_head: sizes of the model. n_kv_heads is that of grouped-query attention and divides
         n_heads. Left out, all are those of SmolLM2-135M (arXiv:2502.02737): 30, 9, 3 and 64.
-    d_model: n_heads * d_head, as everywhere in the course; may be left out.
+    d_model: n_heads * d_head; may be left out.
     prompt, continuation: 1 to 8 tokens each. Pass 0 reads the prompt and writes the first token of the continuation;
-        each later pass reads the token written before it. The token written last is never read.
-    scheme: "mha", "gqa", "mqa" or "mla". step: the pass looked at, 0 to len(continuation) - 1.
+        each later pass reads the token that the pass before it wrote. The last token is never read.
+    scheme: "mha", "gqa", "mqa" or "mla". step: the pass shown, 0 to len(continuation) - 1.
     latent, rope: numbers that MLA keeps per token and layer, whatever the heads. Left out, 4 * d_head and d_head // 2,
         as DeepSeek-V2 chooses them.
     bytes_per_element: 2 for float16 and bfloat16.
 
     Counted, for one layer and then times n_layers: the projections of Q, K, V and O for the tokens that a pass
     processes, and 2 * n_q * n_kv * d_model multiply-adds for scores and weighted sums, masked pairs included. MLA's
-    are not counted: its projections can be multiplied out in several ways, and each has another count.
+    are not counted: its projections can be multiplied out in several ways, and each has a different count.
     Raises ValueError, naming the size, for what does not fit.
     """
 
     _esm = module("decode_stepper")
     _css = style("decode_stepper")
 
-    n_layers = traitlets.Int(30, read_only=True, help="layers, each with a cache of its own").tag(sync=True)
+    n_layers = traitlets.Int(30, read_only=True, help="layers, each with its own cache").tag(sync=True)
     n_heads = traitlets.Int(9, read_only=True, help="query heads").tag(sync=True)
     n_kv_heads = traitlets.Int(3, read_only=True, help="key/value heads of GQA").tag(sync=True)
     d_head = traitlets.Int(64, read_only=True, help="width of a head").tag(sync=True)
     d_model = traitlets.Int(576, read_only=True, help="width of a token, n_heads * d_head").tag(sync=True)
     latent = traitlets.Int(256, read_only=True, help="numbers of MLA's latent row").tag(sync=True)
     rope = traitlets.Int(32, read_only=True, help="numbers of MLA's rotated key").tag(sync=True)
-    bytes_per_element = traitlets.Int(2, read_only=True, help="bytes a number takes").tag(sync=True)
+    bytes_per_element = traitlets.Int(2, read_only=True, help="bytes per number").tag(sync=True)
     prompt = traitlets.List(traitlets.Unicode(), read_only=True, help="tokens given").tag(sync=True)
     continuation = traitlets.List(traitlets.Unicode(), read_only=True, help="tokens written").tag(sync=True)
-    scheme = traitlets.Enum(SCHEMES, "gqa", help="which heads have keys and values of their own").tag(sync=True)
-    step = traitlets.Int(0, help="pass looked at, from 0").tag(sync=True)
+    scheme = traitlets.Enum(SCHEMES, "gqa", help="which heads have their own keys and values").tag(sync=True)
+    step = traitlets.Int(0, help="pass shown, from 0").tag(sync=True)
 
     def __init__(
         self,

@@ -71,12 +71,13 @@ def _add_setup(notebook: nbformat.NotebookNode) -> None:
 def splice(stub: str, solution: str, where: str) -> str:
     """The stub with each body replaced by the solution's between nbgrader's markers; docstrings stay the stub's.
 
-    stub, solution: source of one function, or of one class, whose methods are spliced one by one
+    stub, solution: source of one function, or of one class, whose methods are spliced one by one. A method without
+    `raise NotImplementedError` at its end is given, and stays as it is.
     Raises CourseError if signatures or methods differ.
     """
     wanted, answers = chapter.definition_in(stub, where), _functions(chapter.definition_in(solution, where))
     lines, source = stub.rstrip().split("\n"), solution.split("\n")
-    replaced = []
+    replaced, others = [], []
     for name, node in _functions(wanted).items():
         if name not in answers:
             raise CourseError(f"{where}: the solution of {wanted.name} has no {name}")
@@ -88,6 +89,8 @@ def splice(stub: str, solution: str, where: str) -> str:
             )
         *given, last = map(ast.unparse, _statements(node) or node.body)
         if not last.startswith("raise NotImplementedError"):
+            if [*given, last] != [ast.unparse(statement) for statement in _statements(answer)]:
+                others.append(name)
             continue
         if [ast.unparse(statement) for statement in _statements(answer)[: len(given)]] != given:
             raise CourseError(f"{where}: the solution of {node.name} does not begin as the stub does")
@@ -96,6 +99,8 @@ def splice(stub: str, solution: str, where: str) -> str:
         raise CourseError(f"{where}: the solution of {wanted.name} defines {', '.join(answers)}, which the stub lacks")
     if not replaced:
         raise CourseError(f"{where}: the exercise {wanted.name} has no `raise NotImplementedError` to fill in")
+    if others:
+        raise CourseError(f"{where}: the stub gives {', '.join(others)} in full, but not as the solution has it")
     for statement, body in reversed(replaced):
         indent = " " * statement.col_offset
         marked = [f"{indent}### BEGIN SOLUTION", *body, f"{indent}### END SOLUTION"]

@@ -1,7 +1,7 @@
 """Exercises of the caching chapter: what must hold, on which inputs, and what people get wrong.
 
-Angles are float32 by contract, whatever the dtype of x, and right answers may compute them in several ways. So whatever
-is rotated is compared to about five digits, and the mistakes here are off by far more.
+Angles are float32 by contract, whatever the dtype of x, and right answers may compute them in several ways. So rotated
+results are compared to about five digits, and the mistakes here are off by far more.
 """
 
 import math
@@ -18,11 +18,11 @@ from solutions.rope import apply_rope, apply_rope_interleaved
 
 ROTATED = dict(rtol=1e-4, atol=1e-5)
 REPEAT = "Fewer keys and values than queries"
-CACHE = "A place for what was computed"
+CACHE = "A store for keys and values"
 LAYER = "The layer with a cache"
-POSITIONS = "Where do the new tokens stand?"
+POSITIONS = "What positions do the new tokens get?"
 MASK = "Which keys may a chunk see?"
-MEMORY = "What a cache weighs"
+MEMORY = "How large a cache gets"
 
 
 # repeat_kv -----------------------------------------------------------------------------------------------------------
@@ -56,7 +56,7 @@ def repeat_extremes(rng):
     "adds up the gradients of the copies",
     points=1,
     probe=probes.gradients,
-    hint="Stay with operations of tensors: `.detach()`, `.data`, NumPy and lists of numbers cut the gradient.",
+    hint="Use only tensor operations: `.detach()`, `.data`, NumPy and lists of numbers cut the gradient.",
 )
 def repeat_gradients(rng):
     yield dict(x=normal(rng, 1, 2, 3, 2), n_rep=3, upstream=[normal(rng, 1, 6, 3, 2)])
@@ -72,8 +72,8 @@ def _tile(x, n_rep):
 
 
 @repeat_kv.misconception(
-    "All heads are laid down one after the other, and then all again: 0 1 0 1. That is what `repeat`, `tile` and `cat` "
-    "do. Neighbouring query heads share a head: 0 0 1 1, as `repeat_interleave` has it."
+    "The whole row of heads is repeated: 0 1 0 1. That is what `repeat`, `tile` and `cat` do. Neighboring query heads "
+    "share a head, so the order is 0 0 1 1, as `repeat_interleave` gives it."
 )
 def tiled(x, n_rep):
     return _tile(x, n_rep)
@@ -108,29 +108,23 @@ def not_repeated(x, n_rep):
     return x
 
 
-@repeat_kv.misconception(
-    "The copies have an axis of their own, (batch, n_kv_heads, n_rep, n, d). Join it with the heads."
-)
+@repeat_kv.misconception("The copies are on a separate axis, (batch, n_kv_heads, n_rep, n, d). Join it with the heads.")
 def copies_apart(x, n_rep):
     return torch.stack([x] * n_rep, dim=2)
 
 
-@repeat_kv.misconception(
-    "n_rep is how many copies there are of each head, itself included. Your result has one copy more."
-)
+@repeat_kv.misconception("n_rep counts all copies of a head, the original included. Your result has one copy too many.")
 def one_copy_more(x, n_rep):
     return _repeat(x, n_rep + 1)
 
 
-@repeat_kv.misconception(
-    "n_rep is taken as the number of heads of the result. It is how many copies of each head there are."
-)
+@repeat_kv.misconception("n_rep is used as the number of heads of the result. It is the number of copies of each head.")
 def as_many_as_n_rep(x, n_rep):
     return _repeat(x, n_rep)[:, :n_rep]
 
 
 @repeat_kv.misconception(
-    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a history."
+    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give tensors without a gradient."
 )
 def repeat_detached(x, n_rep):
     return _repeat(x, n_rep).detach()
@@ -185,7 +179,7 @@ def counted(rng):
     "is empty after reset, and ready for another batch",
     points=1,
     probe=probes.steps,
-    hint="After `reset()` it is as new: length 0, and the next `append` may bring other sizes.",
+    hint="After `reset()` the cache is like a new one: length 0, and the next `append` may have other sizes.",
 )
 def starts_anew(rng):
     yield dict(
@@ -202,7 +196,7 @@ def starts_anew(rng):
     "grows as long as the text does",
     points=1,
     probe=probes.steps,
-    hint="Nobody said how long the text will be. If you set room aside, make more when it is full.",
+    hint="The length of the text is not known in advance. If you reserve memory, reserve more when it is full.",
 )
 def grows(rng):
     first, some, many = int(rng.integers(1, 5)), int(rng.integers(600, 700)), int(rng.integers(5000, 6000))
@@ -216,8 +210,8 @@ def grows(rng):
     "keeps the kind of number, and the device",
     points=1,
     probe=probes.elsewhere,
-    hint="float32 in, float32 out, and float64 for float64. If you make tensors of your own, make them like k: "
-    "`k.new_empty(...)` takes over dtype and device.",
+    hint="float32 in, float32 out, and float64 for float64. If you create tensors, create them like k: "
+    "`k.new_empty(...)` has its dtype and device.",
 )
 def kinds(rng):
     yield dict(
@@ -232,8 +226,8 @@ def kinds(rng):
     "refuses what does not continue what it holds, and stays as it was",
     points=1,
     probe=probes.steps,
-    hint="Check before you change anything: batch, heads and widths as in what is held. Only the number of tokens may "
-    "differ from call to call.",
+    hint="Check before you change anything: batch, heads and widths must be those that the cache holds. Only the "
+    "number of tokens may differ from call to call.",
 )
 def refuses(rng):
     other_batch, other_heads, narrow, wide = (1, 2, 1, 2), (2, 1, 1, 2), (2, 2, 1, 1), (2, 2, 1, 3)
@@ -299,13 +293,14 @@ KVCache.misconception(
     "Old and new are joined along the batch, which is where `torch.cat` joins unless told otherwise. Join along the "
     "tokens, dim=2."
 )(_cache_without(join=lambda self, old, new: torch.cat([old, new])))
-KVCache.misconception("The new tokens stand before the old ones. Order is position: old first.")(
+KVCache.misconception("The new tokens come before the old ones. The order is that of the text: old first.")(
     _cache_without(join=lambda self, old, new: torch.cat([new, old], dim=2))
 )
 KVCache.misconception(
-    "Only the new keys and values come back. They are kept, but attention needs everything so far: return what is held."
+    "Only the new keys and values come back. They are kept, but attention needs everything so far: return all that "
+    "the cache holds."
 )(_cache_without(give=lambda self, k, v: (k, v)))
-KVCache.misconception("The new keys and values replace the old ones. A cache remembers: join them to what is there.")(
+KVCache.misconception("The new keys and values replace the old ones. Join them to those that the cache holds.")(
     _cache_without(join=lambda self, old, new: new)
 )
 KVCache.misconception(
@@ -318,8 +313,7 @@ KVCache.misconception("Keys and values come back in the wrong order. Keys first.
     _cache_without(give=lambda self, k, v: (self.v, self.k))
 )
 KVCache.misconception(
-    "The length counts something else than tokens: it is the size of the first axis, the batch. Tokens are the third "
-    "axis."
+    "The length is the size of the first axis, which is the batch. Tokens are the third axis, shape[2]."
 )(_cache_without(__len__=lambda self: 0 if self.k is None else len(self.k)))
 KVCache.misconception("The length counts heads. Tokens are the third axis, shape[2].")(
     _cache_without(__len__=lambda self: 0 if self.k is None else self.k.shape[1])
@@ -327,14 +321,14 @@ KVCache.misconception("The length counts heads. Tokens are the third axis, shape
 KVCache.misconception("The length is the width of a head. Tokens are the third axis, shape[2].")(
     _cache_without(__len__=lambda self: 0 if self.k is None else self.k.shape[3])
 )
-KVCache.misconception("The length of an empty cache fails. When nothing is held yet, it is 0.")(
+KVCache.misconception("The length of an empty cache raises an error. When nothing is held yet, it is 0.")(
     _cache_without(__len__=lambda self: self.k.shape[2])
 )
 KVCache.misconception("`reset` leaves everything as it was. The next text would be read as the end of this one.")(
     _cache_without(reset=lambda self: None)
 )
 KVCache.misconception(
-    "`reset` returns a new cache and leaves this one as it was. Whoever holds this cache goes on holding it: empty it."
+    "`reset` returns a new cache and leaves this one as it was. The layer still has this one, so empty this one."
 )(_cache_without(reset=lambda self: [0.5]))
 
 
@@ -355,7 +349,7 @@ class Calls(_Cache):
         self.calls = 0
 
 
-@KVCache.misconception("The length goes on counting after `reset`. An empty cache holds 0 tokens.")
+@KVCache.misconception("The length is not set back by `reset`. An empty cache holds 0 tokens.")
 class CountsOn(_Cache):
     count = 0
 
@@ -376,7 +370,8 @@ class KeysOnly(_Cache):
 
 
 @KVCache.misconception(
-    "The room is limited, and a longer text does not fit or loses its beginning. Make more room when it is full."
+    "The memory reserved is limited, and a longer text does not fit or loses its beginning. Reserve more when it is "
+    "full."
 )
 class Limited(_Cache):
     def append(self, k, v):
@@ -386,7 +381,8 @@ class Limited(_Cache):
 
 
 @KVCache.misconception(
-    "The room is limited, and a longer text does not fit or loses its beginning. Make more room when it is full."
+    "The memory reserved is limited, and a longer text does not fit or loses its beginning. Reserve more when it is "
+    "full."
 )
 class Window(_Cache):
     def join(self, old, new):
@@ -394,8 +390,8 @@ class Window(_Cache):
 
 
 @KVCache.misconception(
-    "A batch, a number of heads or a width of 1 is stretched to the size of what is held: that is broadcasting, which "
-    "assigning to a slice does without a word. Compare the sizes and raise ValueError."
+    "A batch, a number of heads or a width of 1 is stretched to the size that the cache holds. That is broadcasting, "
+    "which assigning to a slice does silently. Compare the sizes and raise ValueError."
 )
 class Broadcast(_Cache):
     def compare(self, k, v):
@@ -411,8 +407,8 @@ class Broadcast(_Cache):
 
 
 @KVCache.misconception(
-    "When the values do not fit, the keys have been joined already: after the ValueError the cache holds a key without "
-    "its value. Join both, then keep both; or check first."
+    "When the values do not fit, the keys have already been joined, so after the ValueError the cache holds a key "
+    "without its value. Join both, then keep both; or check first."
 )
 class HalfChanged(_Cache):
     def append(self, k, v):
@@ -425,7 +421,8 @@ class HalfChanged(_Cache):
 
 
 @KVCache.misconception(
-    "The values are not compared with what is held, only the keys. Both have a width of their own, and it must stay."
+    "Only the keys are compared with what the cache holds, not the values. Each has its width, which must stay the "
+    "same."
 )
 class ValuesNotCompared(_Cache):
     def compare(self, k, v):
@@ -435,7 +432,7 @@ class ValuesNotCompared(_Cache):
         return torch.cat([old, new.expand(*new.shape[:3], old.shape[3]) if new.shape[3] == 1 else new], dim=2)
 
 
-@KVCache.misconception("`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.")
+@KVCache.misconception("`assert` raises AssertionError, and with `python -O` it raises nothing. Raise ValueError.")
 class CacheAsserts(_Cache):
     def compare(self, k, v):
         try:
@@ -445,8 +442,8 @@ class CacheAsserts(_Cache):
 
 
 @KVCache.misconception(
-    "What is kept has another dtype than what came. A tensor made with `torch.zeros` or `torch.empty` is float32 "
-    "unless told; take the dtype of k."
+    "The cache changes the dtype. A tensor made with `torch.zeros` or `torch.empty` is float32 unless you say "
+    "otherwise; take the dtype of k."
 )
 class InFloat32(_Cache):
     def append(self, k, v):
@@ -454,7 +451,7 @@ class InFloat32(_Cache):
 
 
 @KVCache.misconception(
-    "The room that is set aside lies on the CPU, wherever keys and values are. Make it like them: `k.new_empty(...)`."
+    "The memory reserved is on the CPU, wherever keys and values are. Create it like them: `k.new_empty(...)`."
 )
 class RoomOnTheCPU(_Cache):
     def append(self, k, v):
@@ -517,7 +514,7 @@ def one_pass(rng):
     points=1,
     rtol=0.01,
     atol=0.01,
-    hint="What is hidden gets minus infinity, `-torch.inf`. A score may be lower than any finite number you choose.",
+    hint="Set hidden scores to minus infinity, `-torch.inf`. A score may be lower than any finite number you choose.",
 )
 def hidden_for_good(rng):
     # All scores are about -10 ** 12: a number that all tokens share goes into a pair that hardly turns.
@@ -530,7 +527,7 @@ def hidden_for_good(rng):
 
 
 @GroupedQueryAttention.property(
-    "lets neighbouring query heads share a key and a value",
+    "lets neighboring query heads share a key and a value",
     points=2,
     **ROTATED,
     hint="`repeat_kv` by n_heads // n_kv_heads, for keys and values alike.",
@@ -558,8 +555,8 @@ def future(rng):
     points=2,
     probe=probes.in_chunks,
     **ROTATED,
-    hint="Ask `len(cache)` before you append: that is the position of the first new token. Rotate, append, and go on "
-    "with what `append` returns. An empty cache is a cache too: ask `cache is not None`.",
+    hint="Read `len(cache)` before you append: that is the position of the first new token. Rotate, append, and "
+    "continue with what `append` returns. An empty cache is a cache as well: write `cache is not None`.",
 )
 def token_by_token(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, batch=1, n=3), cuts=[1, 2])
@@ -571,9 +568,9 @@ def token_by_token(rng):
     points=2,
     probe=probes.in_chunks,
     **ROTATED,
-    hint="In a chunk of several tokens, the first must not see the second. Token i of the chunk stands at len(cache) "
-    "+ i and sees every key up to there: the mask is (n_new, n_all), and its last row is all True. The cache is "
-    "given n_kv_heads heads; repeat what it gives back.",
+    hint="In a chunk of several tokens, the first must not see the second. Token i of the chunk has position "
+    "len(cache) + i and sees every key up to there: the mask is (n_new, n_all), and its last row is all True. The "
+    "cache is given n_kv_heads heads; repeat the heads that it returns.",
 )
 def in_chunks(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, batch=1, n=4), cuts=[2])
@@ -586,8 +583,8 @@ def in_chunks(rng):
     points=1,
     probe=probes.in_chunks,
     **ROTATED,
-    hint="One layer may serve many texts in turn. All that it remembers of a text belongs in the cache that it is "
-    "given, and not in `self`.",
+    hint="One layer may read many texts in turn. Everything that is remembered of a text belongs in its cache, and "
+    "not in `self`.",
 )
 def apart(rng):
     yield dict(
@@ -604,7 +601,7 @@ def apart(rng):
     probe=probes.gradients,
     rtol=1e-4,
     atol=1e-5,
-    hint="Stay with operations of tensors; detach nothing.",
+    hint="Use only tensor operations; detach nothing.",
 )
 def right_gradients(rng):
     yield dict(
@@ -618,8 +615,8 @@ def right_gradients(rng):
     probe=probes.elsewhere,
     rtol=0.1,
     atol=0.1,
-    hint="Weights and tokens in float32 give float32, and bfloat16 gives bfloat16. Make new tensors with the dtype of "
-    "those you have, and with `device=x.device`.",
+    hint="Weights and tokens in float32 give float32, and bfloat16 gives bfloat16. Create new tensors with the dtype "
+    "of x, and with `device=x.device`.",
 )
 def precision_and_device(rng):
     sizes = dict(d_model=8, n_heads=2, n_kv_heads=2, batch=1)
@@ -647,8 +644,8 @@ def sizes(rng):
     points=1,
     probe=probes.unchanged,
     **ROTATED,
-    hint="Operations whose name ends in an underscore, and `+=`, write into their tensor. Use them on none that came "
-    "from outside.",
+    hint="Operations whose name ends in an underscore, and `+=`, write into their tensor. Do not use them on a tensor "
+    "that the caller passed in.",
 )
 def layer_is_new(rng):
     yield _layer(rng, d_model=4, n_heads=2, n_kv_heads=1, batch=1, n=3, names="q")
@@ -689,7 +686,7 @@ class _Steps(solutions.GroupedQueryAttention):
         )
 
     def at(self, x, first):
-        """x turned as tokens that stand at first, first + 1, ..."""
+        """x turned as tokens at positions first, first + 1, ..."""
         return apply_rope(x, torch.arange(first, first + x.shape[2], device=x.device), self.base)
 
     def rotate(self, q, k, past):
@@ -722,8 +719,8 @@ def _layer_without(**parts):
 
 
 GroupedQueryAttention.misconception(
-    "The key/value heads are laid down one after the other, 0 1 0 1, and query heads meet the wrong ones. Each serves "
-    "its neighbours, 0 0 1 1: use `repeat_kv`.",
+    "The key/value heads are repeated in the order 0 1 0 1, so query heads meet the wrong ones. Neighboring query "
+    "heads share a head, 0 0 1 1: use `repeat_kv`.",
     section=REPEAT,
 )(_layer_without(share=lambda self, heads: _tile(heads, self.n_heads // self.n_kv_heads)))
 GroupedQueryAttention.misconception(
@@ -736,26 +733,26 @@ GroupedQueryAttention.misconception("The scores are divided by d_head itself. Us
     _layer_without(score=lambda self, q, k: q @ k.mT / q.shape[-1])
 )
 GroupedQueryAttention.misconception(
-    "The values are rotated too. A position should decide who is looked at and not what is brought home: rotate "
-    "queries and keys only.",
+    "The values are rotated as well. A position should change the weights and not what is averaged: rotate queries and "
+    "keys only.",
     section=POSITIONS,
 )(_layer_without(turn_values=lambda self, v, past: self.at(v, past)))
 GroupedQueryAttention.misconception(
-    "The keys are not rotated. Only where both are turned does a score depend on the distance.", section=POSITIONS
+    "The keys are not rotated. A score depends on the distance only if both are rotated.", section=POSITIONS
 )(_layer_without(rotate=lambda self, q, k, past: (self.at(q, past), k)))
 GroupedQueryAttention.misconception(
-    "The queries are not rotated. Only where both are turned does a score depend on the distance.", section=POSITIONS
+    "The queries are not rotated. A score depends on the distance only if both are rotated.", section=POSITIONS
 )(_layer_without(rotate=lambda self, q, k, past: (q, self.at(k, past))))
 GroupedQueryAttention.misconception(
-    "Nothing is rotated, so the layer does not know in which order the tokens came. Apply RoPE to queries and keys.",
+    "Nothing is rotated, so the scores do not depend on the order of the tokens. Apply RoPE to queries and keys.",
     section=POSITIONS,
 )(_layer_without(rotate=lambda self, q, k, past: (q, k)))
 GroupedQueryAttention.misconception(
-    "`base` is not handed on, so RoPE turns by its own default. Keep it in __init__ and give it to `apply_rope`.",
+    "`base` is not passed on, so RoPE uses its default. Keep it in __init__ and pass it to `apply_rope`.",
     section=POSITIONS,
 )(_layer_without(at=lambda self, x, first: apply_rope(x, torch.arange(first, first + x.shape[2], device=x.device))))
 GroupedQueryAttention.misconception(
-    "The pairs are neighbours (2i, 2i + 1). This course stores the half-split pairs: `apply_rope`.", section=POSITIONS
+    "The pairs are neighbors (2i, 2i + 1). This course uses half-split pairs: `apply_rope`.", section=POSITIONS
 )(
     _layer_without(
         at=lambda self, x, first: apply_rope_interleaved(
@@ -764,12 +761,12 @@ GroupedQueryAttention.misconception(
     )
 )
 GroupedQueryAttention.misconception(
-    "The position starts at 0 for every chunk. The first new token stands behind those in the cache, at len(cache).",
+    "The position starts at 0 for every chunk. The first new token comes after those in the cache, at len(cache).",
     section=POSITIONS,
 )(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 0), self.at(k, 0))))
 GroupedQueryAttention.misconception(
-    "The queries stand too far back, by as much as the cache holds: they start at position 0 in each chunk, or else "
-    "all keys that come back are turned from len(cache) on. Key j stands at j, and new token i at len(cache) + i.",
+    "The positions of the queries are too small, by as many tokens as the cache holds: they start at 0 in each chunk, "
+    "or else all keys that come back are rotated from len(cache) on. Key j is at j, and new token i at len(cache) + i.",
     section=POSITIONS,
 )(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 0), self.at(k, past))))
 GroupedQueryAttention.misconception(
@@ -778,8 +775,8 @@ GroupedQueryAttention.misconception(
     section=POSITIONS,
 )(_layer_without(rotate=lambda self, q, k, past: (self.at(q, 2 * past), self.at(k, 2 * past))))
 GroupedQueryAttention.misconception(
-    "All tokens of a chunk stand at one position. The first stands at len(cache), each next one further. For "
-    "`apply_rope` the axis before the last is that of the tokens: split and transpose first, then rotate.",
+    "All tokens of a chunk get the same position. The first is at len(cache), the next at len(cache) + 1, and so on. "
+    "For `apply_rope` the tokens are the axis before the last: split and transpose first, then rotate.",
     section=POSITIONS,
 )(_layer_without(at=lambda self, x, first: apply_rope(x, torch.full((x.shape[2],), first, device=x.device), self.base)))
 GroupedQueryAttention.misconception(
@@ -794,11 +791,11 @@ GroupedQueryAttention.misconception(
     )
 )
 GroupedQueryAttention.misconception(
-    "No key is hidden: a token sees those after it. Without a cache too, the layer is causal.", section=MASK
+    "No key is hidden: a token sees those after it. The layer is causal without a cache as well.", section=MASK
 )(_layer_without(allowed=lambda self, *given: None))
 GroupedQueryAttention.misconception(
     "The mask is aligned to the top left, so new tokens see only the oldest keys. `is_causal=True` does the same. "
-    "Token i of a chunk stands at len(cache) + i: with n_k keys, shift the diagonal by n_k - n_q.",
+    "Token i of a chunk is at len(cache) + i: with n_k keys, shift the diagonal by n_k - n_q.",
     section=MASK,
 )(
     _layer_without(
@@ -807,7 +804,7 @@ GroupedQueryAttention.misconception(
 )
 GroupedQueryAttention.misconception(
     "The mask is aligned to the top left, so new tokens see only the oldest keys. `is_causal=True` does the same. "
-    "Token i of a chunk stands at len(cache) + i: with n_k keys, shift the diagonal by n_k - n_q.",
+    "Token i of a chunk is at len(cache) + i: with n_k keys, shift the diagonal by n_k - n_q.",
     section=MASK,
 )(
     _layer_without(
@@ -835,7 +832,7 @@ GroupedQueryAttention.misconception(_UNMASKED, section=MASK)(
     )
 )
 GroupedQueryAttention.misconception(
-    "A token does not see itself, and the first sees nothing at all, which gives nan. Hide the keys that stand later, "
+    "A token does not see itself, and the first sees nothing at all, which gives nan. Hide the keys of later tokens, "
     "not the token's own.",
     section=MASK,
 )(
@@ -847,10 +844,11 @@ GroupedQueryAttention.misconception(
 )
 for _number in (-1e4, -1e9):
     GroupedQueryAttention.misconception(
-        "What is hidden gets a large finite number, and some score is lower still. Use minus infinity.", section=MASK
+        "Hidden scores are set to a large negative number, and some score is lower still. Use minus infinity.",
+        section=MASK,
     )(_layer_without(hidden=_number))
 GroupedQueryAttention.misconception(
-    "The mask lies on the CPU, wherever x is, and the two cannot meet. Say `device=x.device` where you make a tensor.",
+    "The mask is on the CPU, wherever x is, so the two cannot be combined. Create it with `device=x.device`.",
     section=MASK,
 )(_layer_without(allowed=lambda self, new, total, cache, past, device: torch.ones(new, total).tril(total - new).bool()))
 GroupedQueryAttention.misconception(
@@ -864,17 +862,17 @@ GroupedQueryAttention.misconception(
 )
 GroupedQueryAttention.misconception(
     "The cache stays empty, so each chunk is read as if nothing had come before it. `if cache:` is False for a new "
-    "cache, since its length is 0: ask `cache is not None`, and append to it.",
+    "cache, since its length is 0: write `cache is not None`, and append to it.",
     section=CACHE,
 )(_layer_without(open=lambda self, cache: None))
 GroupedQueryAttention.misconception(
-    "Each chunk is read as if nothing had come before it, though its keys go into the cache. Either what `append` "
-    "returns is not used, and that is everything so far; or the layer resets the cache, which only the caller may do.",
+    "Each chunk is read as if nothing had come before it, though its keys go into the cache. Either the keys "
+    "and values that `append` returns are not used; or the layer resets the cache, which only the caller may do.",
     section=CACHE,
 )(_layer_without(remember=lambda self, cache, k, v, past: (cache.append(k, v), (k, v))[1]))
 GroupedQueryAttention.misconception(
     "The key/value heads are repeated before they go into the cache. The numbers are right, but every head is kept "
-    "n_heads / n_kv_heads times, and nothing is saved. Append first, then repeat what comes back.",
+    "n_heads / n_kv_heads times, so nothing is saved. Append first, then repeat what comes back.",
     section=LAYER,
 )(
     _layer_without(
@@ -885,10 +883,10 @@ GroupedQueryAttention.misconception(
     )
 )
 GroupedQueryAttention.misconception(
-    "What comes back from `append` is taken in the wrong order: keys first, then values.", section=CACHE
+    "What comes back from `append` is unpacked in the wrong order: keys come first, then values.", section=CACHE
 )(_layer_without(remember=lambda self, cache, k, v, past: cache.append(k, v)[::-1]))
 GroupedQueryAttention.misconception(
-    "The softmax runs over the queries (dim=-2). Each query shares out its own weight: the keys are the last axis."
+    "The softmax runs over the queries (dim=-2). The weights of each query sum to 1: the keys are the last axis."
 )(_layer_without(weigh=lambda self, scores: torch.softmax(scores, dim=-2)))
 GroupedQueryAttention.misconception("W_o is missing: the merged heads are returned as they are.")(
     _layer_without(finish=lambda self, heads: merge_heads(heads))
@@ -897,7 +895,7 @@ GroupedQueryAttention.misconception("W_o is missing: the merged heads are return
 
 @GroupedQueryAttention.misconception(
     "The keys go into the cache before they are rotated, and come back unrotated. Rotate first, or rotate all that "
-    "comes back, each at its own position.",
+    "come back, each at its own position.",
     section=POSITIONS,
 )
 class CachedUnrotated(_Steps):
@@ -910,8 +908,8 @@ class CachedUnrotated(_Steps):
 
 
 @GroupedQueryAttention.misconception(
-    "The queries are rotated after `append`, when `len(cache)` counts the new tokens already: they stand too far on "
-    "by a whole chunk. Ask for the length before you append.",
+    "The queries are rotated after `append`, when `len(cache)` already counts the new tokens, so their positions "
+    "are too large by a whole chunk. Read the length before you append.",
     section=POSITIONS,
 )
 class LengthAfterAppend(_Steps):
@@ -924,8 +922,8 @@ class LengthAfterAppend(_Steps):
 
 
 @GroupedQueryAttention.misconception(
-    "The layer keeps keys and values in itself and not in the cache that it is given. Two texts that are read in turn "
-    "then get mixed up. All memory of a text belongs in its cache.",
+    "The layer keeps keys and values in `self` and not in the cache that it is given. Two texts that are read in turn "
+    "then get mixed up. Everything remembered of a text belongs in its cache.",
     section=CACHE,
 )
 class OwnCache(_Steps):
@@ -936,8 +934,8 @@ class OwnCache(_Steps):
 
 
 @GroupedQueryAttention.misconception(
-    "The layer counts positions in itself. Another text with a cache of its own starts at 0 again, and only len(cache) "
-    "knows.",
+    "The layer counts positions in `self`. Another text with another cache starts at 0 again, so the start is "
+    "len(cache).",
     section=POSITIONS,
 )
 class OwnCounter(_Steps):
@@ -955,8 +953,8 @@ class OwnCounter(_Steps):
 
 
 @GroupedQueryAttention.misconception(
-    "The maps of keys and values are as wide as that of the queries. They make n_kv_heads * d_head numbers; to make "
-    "more and throw some away would save nothing.",
+    "The maps of keys and values are as wide as that of the queries. They make n_kv_heads * d_head numbers; making "
+    "more and throwing some away would save nothing.",
     section=REPEAT,
 )
 class WideMaps(_Steps):
@@ -974,7 +972,9 @@ class Biases(_Steps):
         self.W_k, self.W_v = nn.Linear(d_model, narrow), nn.Linear(d_model, narrow)
 
 
-@GroupedQueryAttention.misconception("Weights come back beside the output. Here forward returns the output alone.")
+@GroupedQueryAttention.misconception(
+    "The weights are returned along with the output. Here forward returns the output alone."
+)
 class WithWeights(_Steps):
     def forward(self, x, cache=None):
         output = super().forward(x, cache)
@@ -1005,7 +1005,7 @@ def _made(check):
 
 
 @GroupedQueryAttention.misconception(
-    "n_kv_heads need not divide n_heads here. Each key/value head serves a group of equal size; raise ValueError.",
+    "n_kv_heads need not divide n_heads here. The key/value heads serve groups of equal size; raise ValueError.",
     section=REPEAT,
 )
 @_made
@@ -1015,7 +1015,7 @@ def any_groups(d_model, n_heads, n_kv_heads):
 
 
 @GroupedQueryAttention.misconception(
-    "A head of odd width is accepted. RoPE turns pairs of numbers; raise ValueError in __init__, where the sizes are "
+    "A head of odd width is accepted. RoPE rotates pairs of numbers; raise ValueError in __init__, where the sizes are "
     "chosen.",
     section=POSITIONS,
 )
@@ -1026,7 +1026,7 @@ def odd_width(d_model, n_heads, n_kv_heads):
 
 
 @GroupedQueryAttention.misconception(
-    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError."
+    "`assert` raises AssertionError, and with `python -O` it raises nothing. Raise ValueError."
 )
 @_made
 def layer_asserts(d_model, n_heads, n_kv_heads):
@@ -1041,7 +1041,7 @@ kv_cache_bytes = Exercise(solutions.kv_cache_bytes, section=MEMORY)
 @kv_cache_bytes.property(
     "counts a key and a value for each layer, head and token",
     points=1,
-    hint="Each token leaves one key and one value, d_head numbers each, for each key/value head of each layer.",
+    hint="For each token there is one key and one value, d_head numbers each, in each key/value head of each layer.",
 )
 def counts(rng):
     yield dict(n_layers=1, n_kv_heads=1, d_head=4, seq_len=3)
@@ -1053,7 +1053,7 @@ def counts(rng):
 @kv_cache_bytes.property(
     "counts bytes of other numbers, and a batch",
     points=1,
-    hint="Every text of the batch has a cache of its own. float32 has 4 bytes, float16 and bfloat16 have 2.",
+    hint="Every text of the batch has its own cache. float32 has 4 bytes, float16 and bfloat16 have 2.",
 )
 def counts_batches(rng):
     yield dict(n_layers=30, n_kv_heads=3, d_head=64, seq_len=7, bytes_per_element=4)
@@ -1065,7 +1065,7 @@ def counts_batches(rng):
     "is a whole number, and 0 before the first token",
     points=1,
     probe=probes.whole,
-    hint="Whole numbers multiplied stay whole. Nothing needs to be divided; `/` makes a float.",
+    hint="A product of whole numbers is whole. Nothing needs to be divided; `/` makes a float.",
 )
 def whole_bytes(rng):
     layers, heads, tokens = (int(size) for size in rng.integers((2, 2, 10), (40, 17, 99)))
@@ -1081,15 +1081,15 @@ def _wrong_bytes(text, count):
 
 
 _wrong_bytes(
-    "The 2 is missing: a token leaves a key and a value.",
+    "The 2 is missing: each token has a key and a value.",
     lambda layers, heads, width, tokens, size, batch: layers * heads * width * tokens * size * batch,
 )
 _wrong_bytes(
-    "The layers are missing. Each has a cache of its own.",
+    "The layers are missing. Each has its own cache.",
     lambda layers, heads, width, tokens, size, batch: 2 * heads * width * tokens * size * batch,
 )
 _wrong_bytes(
-    "The key/value heads are missing. Each has keys and values of its own.",
+    "The key/value heads are missing. Each has its own keys and values.",
     lambda layers, heads, width, tokens, size, batch: 2 * layers * width * tokens * size * batch,
 )
 _wrong_bytes(
@@ -1097,41 +1097,41 @@ _wrong_bytes(
     lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * tokens * size * batch,
 )
 _wrong_bytes(
-    "The tokens enter squared. The scores are n by n, but they are not kept; a cache grows by a row a token.",
+    "The tokens enter squared. The scores are n by n, but they are not kept; a cache grows by one row per token.",
     lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens**2 * size * batch,
 )
 _wrong_bytes(
-    "`batch` is not looked at. Every text of the batch has a cache of its own.",
+    "`batch` is not used. Every text of the batch has its own cache.",
     lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size,
 )
 _wrong_bytes(
-    "`bytes_per_element` is not looked at; you count 2 bytes for every number.",
+    "`bytes_per_element` is not used; you count 2 bytes for every number.",
     lambda layers, heads, width, tokens, size, batch: 4 * layers * heads * width * tokens * batch,
 )
 _wrong_bytes(
-    "This counts numbers. Multiply by the bytes of a number.",
+    "This counts numbers. Multiply by the bytes per number.",
     lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * batch,
 )
 _wrong_bytes(
-    "This counts bits. A byte is eight of them, and bytes are asked for.",
+    "This counts bits. A byte has eight of them, and the result should be in bytes.",
     lambda layers, heads, width, tokens, size, batch: 16 * layers * heads * width * tokens * size * batch,
 )
 _wrong_bytes(
-    "This is in kibibytes, rounded down. Bytes are asked for, all of them.",
+    "This is in kibibytes, rounded down. The result should be in bytes.",
     lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size * batch // 1024,
 )
 _wrong_bytes(
-    "The token that is being written is counted on top. seq_len is all that the cache holds.",
+    "One token too many is counted. seq_len is the number of tokens that the cache holds.",
     lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * (tokens + 1) * size * batch,
 )
 _wrong_bytes(
-    "The 2 for key and value is there twice. bytes_per_element is the size of a number and nothing else.",
+    "The 2 for key and value is counted twice. bytes_per_element is the size of a single number.",
     lambda layers, heads, width, tokens, size, batch: 4 * layers * heads * width * tokens * size * batch,
 )
 
 
 _wrong_bytes(
-    "The result is a float. Bytes are whole numbers, and `/` makes a float even where nothing is left over.",
+    "The result is a float. Bytes are whole numbers, and `/` makes a float even if there is no remainder.",
     lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * (8 * size / 8) * batch,
 )
 
@@ -1152,24 +1152,25 @@ One point each:
 
 1. **The common beginning is exact.** Under the causal mask the keys and values of the 2000 tokens depend on these
    tokens and their positions alone, in every layer, whatever follows. Every conversation has them at the same
-   positions, so a copy of the caches is what reading would give. Half a point if the argument stops at the first layer.
+   positions, so a copy of the caches holds what reading would give. Half a point if the argument stops at the first
+   layer.
 2. **Joined documents are not, for two reasons.** Positions: each document was read from position 0, so its keys are
-   rotated as if it stood first, and several tokens stand at one position. Contents: from the second layer on, keys and
-   values were made from tokens that had read the documents before them, and these documents were read alone; for the
-   same reason the order matters. The first can be repaired: rotations add up, so the keys of a document can be turned
-   on by its offset (or be cached unrotated). The second cannot, short of reading again. Half a point for one reason
-   with its remedy, or for both without any remedy.
+   rotated as if it came first, and several tokens have the same position. Contents: from the second layer on, keys and
+   values should be made from tokens that have read the documents before them, but these documents were read alone; for
+   the same reason the order matters. The first can be repaired: rotations add up, so the keys of a document can be
+   rotated further by its offset (or be cached unrotated). The second cannot, short of reading again. Half a point for
+   one reason with its remedy, or for both without any remedy.
 3. **A test in numbers.** Read the same prompt in one pass and with the joined caches, and compare the logits, or the
    output of every layer, within rounding; with at least two layers and at least two documents, since with one layer and
-   positions set right nothing shows. Half a point for comparing texts only: greedy text may stay the same while logits
+   corrected positions nothing shows. Half a point for comparing texts only: greedy text may stay the same while logits
    differ by several units.
 
 Model answer. "The first is exact. A token reads only tokens before it, so what the instructions become in any layer
-does not depend on the conversation, and they always stand at positions 0 to 1999. The second is not. Every document was
-read at positions 0, 1, 2, ..., so the keys are rotated wrongly where it stands later; that could be mended by turning
-them on by the offset. But a document's tokens should also have read the documents before it. In layer 1 this changes no
-key, from layer 2 on it changes all of them, and no rotation brings it back. I would take two short documents, compute
-the logits in one pass and with joined caches, and compare them to 1e-4; then again with one layer and mended positions,
-where they should agree."
+does not depend on the conversation, and they are always at positions 0 to 1999. The second is not. Every document was
+read at positions 0, 1, 2, ..., so the keys are rotated wrongly if it comes later; that could be repaired by rotating
+them further by the offset. But a document's tokens should also have read the documents before it. In layer 1 this
+changes no key, from layer 2 on it changes all of them, and no rotation repairs that. I would take two short documents,
+compute the logits in one pass and with joined caches, and compare them to 1e-4; then again with one layer and corrected
+positions, where they should agree."
 """,
 )

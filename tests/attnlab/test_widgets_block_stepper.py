@@ -39,7 +39,7 @@ REFUSED = [
     (dict(code="x" * 11), "code must be a list of lines"),
     (dict(code=[1] * 11), "code must be a list of lines"),
     (dict(code=[""] * 11), "first line of code must not be empty"),
-    (dict(code={"gpt": []}), "'gpt' is none of them"),
+    (dict(code={"gpt": []}), "'gpt' is not one of them"),
     (dict(step=11), "step must be 0 to 10 for the encoder block; it is 11"),
 ]
 REFUSED_LATER = [("n_heads", 3, "even width: 4 / 3"), ("step", -1, "step")]
@@ -269,7 +269,7 @@ def test_large_counts_are_written_in_groups_of_three(shown):
 
 def test_an_addition_is_said_to_replace_nothing(shown):
     assert shown(BlockStepper(step=6)).said() == (
-        "Step 7 of 11: The sub-layer's result is added. It replaces nothing: whatever was in the stream is still in "
+        "Step 7 of 11: The sub-layer's result is added. It replaces nothing: what was in the stream is still in "
         "the sum. Out: x (2, 3, 4)."
     )
 

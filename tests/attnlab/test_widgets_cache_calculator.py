@@ -35,10 +35,10 @@ REFUSED = [
     ([dict(name="x", n_layers=1, n_heads=2, d_head=2)], {}, "either n_kv_heads"),
     ([dict(TOYS[0], n_layers=0)], {}, "n_layers of heads must be a whole number"),
     ([dict(TOYS[0], d_head=1.5)], {}, "d_head of heads"),
-    ([TOYS[0], TOYS[0]], {}, "a name of its own"),
+    ([TOYS[0], TOYS[0]], {}, "a different name"),
     (dict(preset="GPT-5"), "preset must be one of SmolLM2-135M"),
-    (dict(context=0), "context must lie between 1 and"),
-    (dict(batch=513), "batch must lie between 1 and 512"),
+    (dict(context=0), "context must be between 1 and"),
+    (dict(batch=513), "batch must be between 1 and 512"),
     (dict(bytes_per_element=3), "must be 1, 2 or 4"),
 ]
 STOPS = ["context", "context", "batch", "batch", "4", "2", "1", "reset", *(toy["name"] for toy in TOYS)]
@@ -165,8 +165,8 @@ def test_every_model_has_its_size_and_a_bar_as_long(shown):
 def test_the_summary_gives_the_reason(shown):
     view = shown(CacheCalculator(batch=2))
     assert view.said() == (
-        "The cache of Llama-3-8B for 8,192 tokens and 2 sequences, 2 bytes a number, takes 2.15 GB, which is 2.00 GiB. "
-        "It keeps 8 of 32 heads; as plain multi-head attention it would be 4.00 times as large."
+        "The cache of Llama-3-8B for 8,192 tokens and 2 sequences, 2 bytes per number, takes 2.15 GB, which is 2.00 "
+        "GiB. It keeps 8 of 32 heads; as plain multi-head attention it would be 4.00 times as large."
     )
     view.set(preset="Llama-2-7B")
     assert view.said().endswith("keys and values of every head and every token are kept.")

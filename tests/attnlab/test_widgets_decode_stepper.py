@@ -193,7 +193,7 @@ def test_the_rows_the_notes_and_the_counters_tell_one_story(shown):
     assert {name: view.text(name) for name in texts} == texts
     assert view.text("rule").startswith(
         "Counted in one layer: Q, K, V and O, 576 × (1152 + 384) for each token processed; scores "
-        "and weighted sums, 2 × n_q × n_kv × 576, masked pairs too. Then × 30 layers."
+        "and weighted sums, 2 × n_q × n_kv × 576, with masked pairs. Then × 30 layers."
     )
 
 
@@ -223,8 +223,8 @@ def test_mla_shows_rows_and_bytes_and_no_multiply_adds(shown):
 def test_the_summary_gives_the_counts(shown):
     assert shown(DecodeStepper(step=1)).said() == (
         "Pass 2 of 5, writes “the₄”. With a cache it computes 1 row of K and V and reads 3; without one it computes 4, "
-        "3 of them again. So far the multiply-adds without a cache are 1.75 times as many. GQA holds 92,160 bytes for "
-        "4 tokens."
+        "3 of them again. So far there are 1.75 times as many multiply-adds without a cache. GQA holds 92,160 bytes "
+        "for 4 tokens."
     )
 
 

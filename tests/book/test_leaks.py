@@ -156,6 +156,40 @@ def test_the_courses_own_sources_hold_no_answer():
     assert list(leaks.scan(folders, leaks.answers())) == []
 
 
+STUB = """\
+```{code-cell}
+:tags: [exercise]
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.first = nn.Linear(
+            width, 4 * width)
+
+    def forward(self, x):
+        raise NotImplementedError
+```
+"""
+NET = """\
+class Net(nn.Module):
+    def __init__(self, width):
+        super().__init__()
+        self.first = nn.Linear(width, 4 * width)
+
+    def forward(self, x):
+        return self.first(x) + x
+"""
+
+
+def test_what_a_stub_gives_is_not_an_answer_and_the_rest_of_its_class_is(course):
+    (course / "chapters").mkdir()
+    (course / "chapters/net.md").write_text(STUB)
+    (course / "solutions/net.py").write_text(NET)
+    assert findings(course, "page.html", STUB) == []
+    assert findings(course, "page.html", "return self.first(x) + x") == ["solutions/net.py:7"]
+    (course / "solutions/other.py").write_text(NET)
+    assert findings(course, "page.html", STUB) == ["solutions/other.py:4"]
+
+
 GIVEN = """\
 ```{code-cell}
 class Scale(nn.Module):

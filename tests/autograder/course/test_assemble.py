@@ -1,5 +1,7 @@
 """The instructor's notebooks: what is joined, what is hidden, and what an author hears about a mistake."""
 
+import ast
+
 import nbformat
 import pytest
 
@@ -46,6 +48,22 @@ def test_methods_of_a_class_are_spliced_one_by_one_and_given_lines_stay():
     assert joined.count("super().__init__()") == 1
     assert joined.count("### BEGIN SOLUTION") == joined.count("### END SOLUTION") == 2
     assert "return x + self.d" in joined and "NotImplementedError" not in joined
+
+
+GIVEN = """class Box(Base):
+    def __init__(self, d):
+        self.d = d
+
+    def forward(self, x):
+        {}"""
+
+
+def test_a_method_that_the_stub_gives_stays_as_it_is_and_must_be_the_solutions():
+    stub, solution = GIVEN.format("raise NotImplementedError"), GIVEN.format("return x + self.d")
+    joined = assemble.splice(stub, solution, "here")
+    assert joined.count("self.d = d") == joined.count("### BEGIN SOLUTION") == 1
+    with pytest.raises(CourseError, match="gives Box.__init__ in full"):
+        assemble.splice(stub, solution.replace("self.d = d", "self.d = 2 * d"), "here")
 
 
 @pytest.mark.parametrize(
@@ -100,14 +118,23 @@ def test_the_students_notebook_holds_no_solution_no_hidden_test_and_no_rubric(st
         assert word not in text
     for name in catalog.exercises_of(stem):
         definition, source = _solution(stem, name)
-        for function in assemble._functions(definition).values():
-            for line in assemble._body_lines(function, source, given=0):
+        given = _given_methods(stem, name)
+        for method, function in assemble._functions(definition).items():
+            for line in [] if method in given else assemble._body_lines(function, source, given=0):
                 if (
                     len(line.strip()) >= 12
                     and not line.strip().startswith("#")
                     and line.strip() not in IN_MANY_PROGRAMS
                 ):
                     assert line.strip() not in text, f"{name}: {line}"
+
+
+def _given_methods(stem, name):
+    """The methods that the stub gives in full."""
+    read = chapter.read(stem)
+    (stub,) = (read.notebook.cells[cells.stub] for cells in read.exercises if cells.name == name)
+    methods = assemble._functions(chapter.definition_in(stub.source, "here"))
+    return {method for method, node in methods.items() if "NotImplementedError" not in ast.unparse(node)}
 
 
 def _solution(stem, name):
