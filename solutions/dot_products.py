@@ -9,7 +9,7 @@ import numpy as np
 
 
 def dot(a: list[float], b: list[float]) -> float:
-    """Sum of the products of matching entries, for two sequences of one length; 0.0 for empty ones."""
+    """Sum of the products of matching entries, for two sequences of equal length; 0.0 for empty ones."""
     if len(a) != len(b):
         raise ValueError(f"vectors of lengths {len(a)} and {len(b)} have no dot product")
     return float(sum(x * y for x, y in zip(a, b)))
@@ -24,7 +24,7 @@ def cosine_similarity(a: np.ndarray, b: np.ndarray) -> float:
     if length_a == 0.0 or length_b == 0.0:
         return 0.0
     # Each vector is divided by its own length, so that very long and very short ones neither overflow nor vanish.
-    # Rounding can end a hair outside of [-1, 1], where no angle has its cosine.
+    # Rounding can give a result just outside [-1, 1], which no angle has as its cosine.
     return float(np.clip((a / length_a) @ (b / length_b), -1.0, 1.0))
 
 

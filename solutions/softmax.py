@@ -11,7 +11,7 @@ def softmax(x: np.ndarray, axis: int = -1) -> np.ndarray:
     returns: (...) weights, float, same shape as x
     """
     scores = np.asarray(x, dtype=float)
-    # The start value -inf is the maximum of nothing: with it an empty axis gives an empty result.
+    # With -inf as the initial maximum, an empty axis gives an empty result.
     top = scores.max(axis=axis, keepdims=True, initial=-np.inf)
     powers = np.exp(scores - top)
     return powers / powers.sum(axis=axis, keepdims=True)
@@ -60,7 +60,7 @@ def soft_lookup(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.n
     query matches each key (softmax of the dot products, not scaled).
 
     query: (d_k,) what we look for
-    keys: (n, d_k) one key a row
+    keys: (n, d_k) one key per row
     values: (n, d_v) the value that belongs to each key
     returns: (d_v,) weighted sum of the values
     raises: ValueError if keys and values differ in number, if query and

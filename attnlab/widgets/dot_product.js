@@ -30,8 +30,8 @@ function extent(a, b) {
 }
 
 const WORDS = {
-  1: { name: "towards", symbol: "+", says: "b points towards a" },
-  0: { name: "across", symbol: "0", says: "b stands across a" },
+  1: { name: "toward", symbol: "+", says: "b points toward a" },
+  0: { name: "across", symbol: "0", says: "b points across a" },
   [-1]: { name: "away", symbol: "−", says: "b points away from a" },
 };
 
@@ -53,7 +53,7 @@ function summaryOf({ dot, angle, cosine, shadow, sign }) {
 function render({ model, el }) {
   const { root, summary, say } = frame(el, "dot_product", "Dot product of two arrows", model);
   const start = Object.fromEntries(TRAITS.map((name) => [name, [...model.get(name)]]));
-  let heldExtent = null; // while a tip is dragged the grid does not rescale under the hand
+  let heldExtent = null; // the grid does not rescale while a tip is dragged
 
   const edit = (changes) => {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
@@ -91,18 +91,18 @@ function render({ model, el }) {
       ["arrow", "first", "second", "length"].map((text) => h("th", { scope: "col" }, text)))),
     h("tbody", {}, row("a"), row("b")));
 
-  // The sum as a walk: the second bar starts where the first ends, so the third is where they arrive.
+  // The second bar starts where the first ends, so the third, their sum, ends where the second does.
   const bars = [0, 1, 2].map((i) => ({
     label: h("span", { class: "dp-term" }, ["a₁ × b₁", "a₂ × b₂", "a·b"][i]),
     bar: h("span", { class: `dp-bar ${i === 2 ? "dp-bar-sum" : ""}` }),
     value: h("span", { class: "aw-numbers aw-right", "data-value": ["product-1", "product-2", "dot"][i] }),
   }));
   const walk = h("div", { class: "dp-walk" },
-    h("span", { class: "dp-caption" }, "two steps, and where they end"),
+    h("span", { class: "dp-caption" }, "the two products, and their sum"),
     bars.flatMap(({ label, bar, value }) =>
       [label, h("span", { class: "dp-lane", "aria-hidden": "true" }, bar), value]));
 
-  // One number, three ways to it.
+  // Three ways to compute the same number.
   const ways = Object.fromEntries(["sum", "shadow", "angle"].map((key) =>
     [key, h("div", { class: "aw-numbers dp-way", "data-value": `way-${key}` })]));
   const three = h("div", { class: "dp-ways" },
@@ -110,7 +110,7 @@ function render({ model, el }) {
     h("div", { class: "dp-caption" }, "by the shadow: |a| × shadow of b on a"), ways.shadow,
     h("div", { class: "dp-caption" }, "by the angle: |a| × |b| × cos θ"), ways.angle);
 
-  // Towards, across, away: the sign, and the cosine as a place between −1 and 1.
+  // Toward, across, away: the sign, and the cosine as a point between −1 and 1.
   const marker = h("span", { class: "dp-marker" });
   const cells = [-1, 0, 1].map((sign) =>
     h("span", { class: "dp-sign", "data-sign": sign }, `${WORDS[sign].name} ${WORDS[sign].symbol}`));
@@ -135,7 +135,7 @@ function render({ model, el }) {
     h("button", { type: "button", onclick: () => edit(start) }, "Start again"));
 
   root.append(
-    h("p", { class: "aw-lead" }, "Drag a tip. Or move to it with the tab key and use the arrow keys."),
+    h("p", { class: "aw-lead" }, "Drag a tip, or select one with the Tab key and use the arrow keys."),
     h("div", { class: "dp-split" },
       h("div", { class: "dp-figure" },
         h("div", { class: "dp-headline aw-numbers" }, headline, shadowText), plane.svg, presets),
@@ -194,8 +194,8 @@ function render({ model, el }) {
 
 const bracket = (x, digits = 2) => (x < 0 ? `(${fmt(x, digits)})` : fmt(x, digits));
 
-// The grid with the two arrows. `onmove(name, [x, y])` hears a drag or a key, `onhold(true or false)` a drag's begin
-// and end.
+// The grid with the two arrows. `onmove(name, [x, y])` is called on a drag or a key, `onhold(true or false)` when a
+// drag begins and ends.
 function makePlane({ onmove, onhold, at }) {
   const layers = { grid: s("g"), scene: s("g", { "aria-hidden": "true" }) };
   const svg = s("svg", {
@@ -320,7 +320,7 @@ function angleMark(a, b, angle, sign, lengthA, lengthB, origin, tipA, tipB) {
     const d = `M${origin.join(" ")} L${from.join(" ")} A${radius} ${radius} 0 0 ${sweep} ${to.join(" ")} Z`;
     parts.push(s("path", { d, class: "dp-wedge" }));
   }
-  // The number stands in the wedge's middle direction; a narrow wedge has no room, so it goes behind the origin.
+  // The number is drawn in the middle of the wedge; a narrow wedge has no room, so it is drawn behind the origin.
   const half = Math.hypot(u[0] + v[0], u[1] + v[1]);
   const middle = half > 1e-6 ? [(u[0] + v[0]) / half, (u[1] + v[1]) / half] : [u[1], -u[0]];
   const away = angle < 40 ? -26 : radius + 22;

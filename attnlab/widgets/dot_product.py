@@ -14,19 +14,19 @@ LARGEST = 1e6
 class DotProductExplorer(CourseWidget):
     """Two arrows to drag, with the sum, the angle and the shadow behind their dot product.
 
-    What one learns by moving what:
+    What you learn by moving what:
 
-    - turn `b` around `a`: the dot product is positive while they point towards each other, zero when they stand
-      across, negative when they point apart. The cosine follows the angle alone;
-    - stretch `b` without turning it ("b twice as long"): the dot product doubles, angle and cosine stay;
+    - turn `b` around `a`: the dot product is positive while the angle between them is below 90 degrees, zero at a
+      right angle, and negative beyond it. The cosine depends only on the angle;
+    - stretch `b` without turning it ("b twice as long"): the dot product doubles, and the angle and cosine stay;
     - move the tip of `b` at right angles to `a`: the shadow of `b` on `a` stays, and so does the dot product;
     - watch the two bars: one product may cancel the other.
 
-    a, b: the arrows' two components, in units of the grid, at most a million in size. They take a list, a tuple or a
-        NumPy array of two finite numbers; anything else raises `TraitError`. Read them back after dragging, or
+    a, b: the two components of each arrow, in units of the grid, at most a million in size: a list, a tuple or a
+        NumPy array of two finite numbers. Anything else raises `TraitError`. Read them back after dragging, or
         assign new ones to move the arrows: `explorer.b = np.array([0.5, -1.0])`.
 
-    Keys: with a tip in focus the arrow keys move it by a tenth, with shift by one; in a number field up and down do.
+    Keys: the arrow keys move the tip in focus by a tenth, with shift by one; in a number field, up and down do.
     An arrow of length zero has no angle; its cosine counts as 0, as in the chapter.
     """
 

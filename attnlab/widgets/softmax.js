@@ -33,7 +33,7 @@ function shares(x) {
   return exponentials.map((e) => e / sum(exponentials));
 }
 
-// The same without any precaution, every step rounded to half precision. z holds half-precision numbers.
+// The plain formula, with every step rounded to half precision. z holds half-precision numbers.
 function halfShares(z) {
   const exponentials = z.map((x) => toHalf(Math.exp(x)));
   const total = exponentials.reduce((partial, e) => toHalf(partial + e));
@@ -60,8 +60,8 @@ function halfText(x) {
 }
 
 function plainVerdict({ exponentials, total, weights }, exact) {
-  if (exponentials.includes(Infinity)) return "An exponential passes 65504 and becomes inf. inf / inf is nan.";
-  if (total === Infinity) return "Each exponential fits, but their sum passes 65504: every weight is divided by inf.";
+  if (exponentials.includes(Infinity)) return "An exponential exceeds 65504 and becomes inf. inf / inf is nan.";
+  if (total === Infinity) return "Each exponential fits, but their sum exceeds 65504, so every weight is divided by inf.";
   if (total === 0) return "Every exponential is too small and becomes 0. 0 / 0 is nan.";
   return `Everything fits. ${error(weights, exact)}`;
 }
@@ -80,8 +80,8 @@ function summaryOf(labels, { weights, entropyNats, maximumNats, choices, half })
     : half.plain.total === Infinity ? "gives zeros" : "still works";
   const name = labels?.[top] ? `“${labels[top]}”` : nameOf(labels, top);
   return `The largest weight, ${fmt(weights[top], 3)}, is that of ${name}. ` +
-    `Entropy ${fmt(entropyNats)} of at most ${fmt(maximumNats)} nats: as undecided as ` +
-    `${fmt(choices, 1)} equal choices. ` +
+    `Entropy ${fmt(entropyNats)} of at most ${fmt(maximumNats)} nats: as spread out as ` +
+    `${fmt(choices, 2)} equal choices. ` +
     `In float16, softmax without the maximum ${broken}.`;
 }
 
@@ -96,7 +96,7 @@ function render({ model, el }) {
     draw();
   };
 
-  // One row a score.
+  // One row per score.
   const list = h("div", { class: "sm-rows" });
   let rows = [];
   const setScore = (i, value) => edit({ scores: model.get("scores").map((old, j) => (i === j ? value : old)) });
@@ -190,12 +190,12 @@ function render({ model, el }) {
 
   // Half precision, with and without the maximum.
   const half = {
-    plain: halfTable("plain", "As it stands: exp(z)", ["", "z", "exp(z)", "weight"]),
+    plain: halfTable("plain", "Plain formula: exp(z)", ["", "z", "exp(z)", "weight"]),
     subtracted: halfTable("subtracted", "Maximum subtracted: exp(z − max)", ["", "z − max", "exp", "weight"]),
   };
   const panel = h("section", { class: "sm-half", "aria-label": "In half precision" },
     h("p", { class: "sm-title" }, h("b", {}, "The same in float16"),
-      ". The largest number is 65504; exp passes it at 11.09. Here ",
+      ". The largest number is 65504, and exp(z) exceeds it for z above 11.09. Here ",
       h("span", { class: "sm-formula" }, "z = (score + shift) / temperature"), "."),
     h("div", { class: "sm-tables" }, half.plain.block, half.subtracted.block));
 
@@ -249,18 +249,18 @@ function render({ model, el }) {
     });
     add.disabled = scores.length >= MOST;
     hot.show(now.temperature, `Gaps between scores × ${plain(1 / now.temperature)}.`);
-    moved.show(now.shift, `Weights change by at most ${halfText(numbers.largestChange)}` +
-      `${numbers.largestChange > 0 ? " (rounding)" : ""}.`);
+    moved.show(now.shift, numbers.largestChange === 0 ? "The weights do not change."
+      : `The weights change by at most ${halfText(numbers.largestChange)} (rounding).`);
     level.style.width = `${(100 * numbers.entropyNats) / numbers.maximumNats}%`;
     nats.textContent = fmt(numbers.entropyNats, 3);
     bits.textContent = fmt(numbers.entropyBits, 3);
     most.textContent = `at most, log ${scores.length}`;
     mostNats.textContent = fmt(numbers.maximumNats, 3);
     mostBits.textContent = fmt(numbers.maximumBits, 3);
-    choices.textContent = `Like ${fmt(numbers.choices, 2)} equal choices.`;
+    choices.textContent = `As spread out as ${fmt(numbers.choices, 2)} equal choices.`;
     half.plain.show(labels, numbers.half.plain, plainVerdict(numbers.half.plain, numbers.weights));
     half.subtracted.show(labels, numbers.half.subtracted,
-      `No number is above 1 before the sum. ${error(numbers.half.subtracted.weights, numbers.weights)}`);
+      `No exponential is above 1. ${error(numbers.half.subtracted.weights, numbers.weights)}`);
     say(summaryOf(labels, numbers));
   }
 

@@ -15,22 +15,22 @@ LARGEST = 1000.0
 
 
 class SoftmaxExplorer(CourseWidget):
-    """Scores, a temperature and a shift to move, with the weights, their entropy and what float16 makes of them.
+    """Scores, a temperature and a shift to change, with the weights, their entropy and the same in float16.
 
-    What one learns by moving what:
+    What you learn by moving what:
 
     - a score: its weight grows and all others shrink, since they share one total;
-    - the temperature: below 1 the largest score takes nearly all, above 1 the weights come together, and the entropy
-      moves from 0 towards its maximum, the logarithm of the number of scores;
-    - the shift: the same number added to every score changes no weight. In float16 it does: a shift of 12
-      overflows the exponentials, unless the maximum is subtracted first.
+    - the temperature: below 1 the largest score gets more of the weight, above 1 the weights come closer together,
+      and the entropy grows from 0 toward its maximum, the logarithm of the number of scores;
+    - the shift: adding the same number to every score changes no weight. In float16 it does: with a shift of 12 the
+      exponentials overflow, unless the maximum is subtracted first.
 
     scores: 2 to 8 finite numbers without a unit, of size at most 1000; a list, a tuple or a NumPy array.
-    labels: one string a score, or None for "score 1", "score 2", ...
+    labels: one string per score, or None for "score 1", "score 2", ...
     temperature: between 0.05 and 20; the scores are divided by it.
     shift: a number of size at most 1000, added to every score.
     Anything else raises `TraitError`. Assigning to a trait moves the widget: `explorer.scores = q @ K.T`. If there are
-    then more scores than labels, the rest are called by number.
+    then more scores than labels, the rest are numbered.
 
     The float16 table computes as NumPy would step by step: z = (score + shift) / temperature is rounded to float16;
     exp(z) is taken in double precision and rounded to float16 (above 65504 it becomes infinite); the exponentials are
@@ -60,14 +60,14 @@ class SoftmaxExplorer(CourseWidget):
     def _check_temperature(self, proposal):
         if not COLDEST <= proposal.value <= HOTTEST:
             raise traitlets.TraitError(
-                f"temperature must lie between {COLDEST:g} and {HOTTEST:g}, got {proposal.value:g}"
+                f"temperature must be between {COLDEST:g} and {HOTTEST:g}, got {proposal.value:g}"
             )
         return proposal.value
 
     @traitlets.validate("shift")
     def _check_shift(self, proposal):
         if not abs(proposal.value) <= LARGEST:
-            raise traitlets.TraitError(f"shift must lie between {-LARGEST:g} and {LARGEST:g}, got {proposal.value:g}")
+            raise traitlets.TraitError(f"shift must be between {-LARGEST:g} and {LARGEST:g}, got {proposal.value:g}")
         return proposal.value
 
     def picture(self):
@@ -79,7 +79,7 @@ class SoftmaxExplorer(CourseWidget):
         level = np.logaddexp.reduce(heights)  # the height at which a single score would carry the whole weight
         figure = Figure(figsize=(5.2, 0.7 + 0.4 * len(names)), layout="constrained")
         axes = figure.add_subplot()
-        places = range(len(names))  # and not the names themselves: two tokens may be called the same
+        places = range(len(names))  # and not the names themselves: two tokens may have the same name
         bars = axes.barh(places, [math.exp(height - level) for height in heights], color="#0a6ed1")
         axes.set_yticks(places, [f"{name}: {score:g}" for name, score in zip(names, self.scores)])
         axes.bar_label(bars, fmt="%.3f", padding=3)

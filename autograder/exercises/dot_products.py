@@ -1,4 +1,4 @@
-"""Exercises of the dot product chapter: what must hold, on which inputs, and what people get wrong."""
+"""Exercises of the dot product chapter: what must hold, on which inputs, and the usual mistakes."""
 
 import math
 
@@ -20,7 +20,7 @@ dot = Exercise(solutions.dot, section="Multiply, then add")
 @dot.property(
     "multiplies entry by entry, then adds",
     points=2,
-    hint="Walk through both vectors at once. Each step adds one product to a running total that starts at 0.",
+    hint="Go through both vectors at once. Each step adds one product to a running total that starts at 0.",
 )
 def multiply_and_add(rng):
     yield dict(a=[1, 0, 1, 0], b=[1, 1, 0, 0])
@@ -33,11 +33,11 @@ def multiply_and_add(rng):
 @dot.property(
     "gives 0.0 for two empty vectors",
     points=1,
-    hint="A sum of no products is 0. Start from 0 and the empty case needs no line of its own.",
+    hint="A sum of no products is 0. Start from 0, and the empty case needs no extra line.",
 )
 def empty(rng):
     yield dict(a=[], b=[])
-    # And one entry, the least that is not empty: the only pair of empty vectors would be easily learned by heart.
+    # And one entry, the shortest that is not empty: there is only one pair of empty vectors, so it is easy to guess.
     yield dict(a=rng.uniform(2, 9, size=1).tolist(), b=rng.uniform(2, 9, size=1).tolist())
 
 
@@ -71,7 +71,7 @@ def dot_is_pure(rng):
 
 @dot.misconception(
     "Vectors of different lengths get a number, because entries without a partner do not count: `zip` "
-    "drops them without a word. Compare the two lengths first, or use `zip(a, b, strict=True)`.",
+    "silently drops them. Compare the two lengths first, or use `zip(a, b, strict=True)`.",
     section="What goes wrong",
 )
 def zip_truncates(a, b):
@@ -79,7 +79,7 @@ def zip_truncates(a, b):
 
 
 @dot.misconception(
-    "The loop runs over the length of `a` alone, so a longer `b` is cut short in silence and a shorter "
+    "The loop runs over the length of `a` alone, so a longer `b` is silently cut short and a shorter "
     "one ends in an IndexError. Check both lengths before the loop and raise ValueError.",
     section="What goes wrong",
 )
@@ -91,8 +91,8 @@ def length_of_a_alone(a, b):
 
 
 @dot.misconception(
-    "A number comes back for vectors of different lengths. Nothing sensible can be computed from them, "
-    "so raise ValueError: whoever called must hear about it.",
+    "A number is returned for vectors of different lengths. Nothing sensible can be computed from them, "
+    "so raise ValueError to tell the caller.",
     section="What goes wrong",
 )
 def mismatch_gives_zero(a, b):
@@ -102,8 +102,8 @@ def mismatch_gives_zero(a, b):
 
 
 @dot.misconception(
-    "None comes back for vectors of different lengths. Raise ValueError instead: a quiet None turns up "
-    "later as an error in some other place.",
+    "None is returned for vectors of different lengths. Raise ValueError instead: a None that goes unnoticed "
+    "causes an error later, somewhere else.",
     section="What goes wrong",
 )
 def mismatch_gives_none(a, b):
@@ -112,7 +112,7 @@ def mismatch_gives_none(a, b):
 
 
 @dot.misconception(
-    "The loop runs over the length of `b` alone, so a longer `a` is cut short in silence and a shorter "
+    "The loop runs over the length of `b` alone, so a longer `a` is silently cut short and a shorter "
     "one ends in an IndexError. Check both lengths before the loop and raise ValueError.",
     section="What goes wrong",
 )
@@ -124,7 +124,7 @@ def length_of_b_alone(a, b):
 
 
 @dot.misconception(
-    "A vector of one entry is stretched to the length of the other, as NumPy's `*` does without a word. Compare the "
+    "A vector of one entry is stretched to the length of the other, as NumPy's `*` silently does. Compare the "
     "two lengths first.",
     section="What goes wrong",
 )
@@ -177,7 +177,7 @@ def asserts(a, b):
 
 
 @dot.misconception(
-    "Matching entries are added to one another where they should be multiplied. Multiply first, then add the products."
+    "Matching entries are added to each other where they should be multiplied. Multiply first, then add the products."
 )
 def adds_entries(a, b):
     return _checked(a, b, sum(x + y for x, y in zip(a, b)))
@@ -190,7 +190,9 @@ def divides_entries(a, b):
     return _checked(a, b, sum(x / y for x, y in zip(a, b)))
 
 
-_ONE_VECTOR = "Only one of the two vectors is used. Multiply each entry of `a` by the entry of `b` in the same place."
+_ONE_VECTOR = (
+    "Only one of the two vectors is used. Multiply each entry of `a` by the entry of `b` at the same position."
+)
 
 
 @dot.misconception(_ONE_VECTOR)
@@ -225,7 +227,7 @@ def starts_at_one(a, b):
     return _checked(a, b, 1 + sum(x * y for x, y in zip(a, b)))
 
 
-@dot.misconception("The products come back as a list. The dot product is one number, so add them up.")
+@dot.misconception("The products are returned as a list. The dot product is one number, so add them up.")
 def list_of_products(a, b):
     return _checked(a, b, [x * y for x, y in zip(a, b)])
 
@@ -241,8 +243,7 @@ def drops_the_first(a, b):
 
 
 @dot.misconception(
-    "`return` stands inside the loop, so the function leaves after the first product. Move it out, to "
-    "the level of the `for`."
+    "`return` is inside the loop, so the function ends after the first product. Move it out, to the level of the `for`."
 )
 def returns_in_the_loop(a, b):
     return _checked(a, b, next((x * y for x, y in zip(a, b)), 0.0))
@@ -254,21 +255,19 @@ def overwrites(a, b):
 
 
 @dot.misconception(
-    "Every entry meets every other: two nested loops give the product of the two sums. Entry i of `a` "
-    "meets entry i of `b` and no other."
+    "Every entry of `a` is multiplied by every entry of `b`: two nested loops give the product of the two "
+    "sums. Multiply entry i of `a` by entry i of `b` and by no other."
 )
 def every_pair(a, b):
     return _checked(a, b, sum(x * y for x in a for y in b))
 
 
-@dot.misconception("The products are multiplied with one another. They are to be added.")
+@dot.misconception("The products are multiplied together. They should be added.")
 def product_of_products(a, b):
     return _checked(a, b, math.prod(x * y for x, y in zip(a, b)))
 
 
-@dot.misconception(
-    "The signs are lost. A negative product must count against the total: it is how two vectors disagree."
-)
+@dot.misconception("The signs are lost. A negative product must lower the total: it is how two vectors disagree.")
 def loses_signs(a, b):
     return _checked(a, b, sum(abs(x * y) for x, y in zip(a, b)))
 
@@ -286,7 +285,7 @@ def average(a, b):
     return _checked(a, b, sum(x * y for x, y in zip(a, b)) / max(len(a), 1))
 
 
-@dot.misconception("Empty vectors are refused. They have one length, 0, and a sum of no products is 0.0.")
+@dot.misconception("Empty vectors are refused. They have the same length, 0, and a sum of no products is 0.0.")
 def refuses_empty(a, b):
     if not a or len(a) != len(b):
         raise ValueError("empty")
@@ -306,16 +305,13 @@ def starts_with_the_first_product(a, b):
 
 
 @dot.misconception(
-    "The end of one vector meets the start of the other. Entry i of `a` meets entry i of `b`: do not "
-    "turn one of them round."
+    "One of the vectors is read backward. Multiply entry i of `a` by entry i of `b`, from the first to the last."
 )
 def one_reversed(a, b):
     return _checked(a, b, sum(x * y for x, y in zip(a, reversed(b))))
 
 
-@dot.misconception(
-    "The sign of the result is lost. A negative dot product is an answer of its own: the vectors disagree."
-)
+@dot.misconception("The sign of the result is lost. A negative dot product is a valid answer: the vectors disagree.")
 def absolute_result(a, b):
     return _checked(a, b, abs(sum(x * y for x, y in zip(a, b))))
 
@@ -341,7 +337,7 @@ def products_written_into_a(a, b):
 
 
 @dot.misconception(
-    "`pop` takes the entries out of the caller's lists, which are empty afterwards. Read them without taking them away."
+    "`pop` removes the entries from the caller's lists, which are empty afterward. Read them without removing them."
 )
 def pops(a, b):
     if len(a) != len(b):
@@ -395,7 +391,7 @@ def zero_vectors(rng):
     "ignores length, however long or short the vectors",
     points=1,
     rtol=1e-11,
-    hint="Take the square root of each sum of squares by itself, compare lengths with exactly "
+    hint="Take the square root of each sum of squares separately, compare lengths with exactly "
     "0, and add nothing to the denominator.",
 )
 def any_length(rng):
@@ -442,7 +438,7 @@ def squared_lengths(a, b):
 
 @cosine_similarity.misconception(
     "Only the length of `a` is divided out. That is the shadow of `b` on `a`, which grows "
-    "with `b`; divide by the length of `b`, too.",
+    "with `b`; divide by the length of `b` as well.",
     section="Length, angle, shadow",
 )
 def only_length_of_a(a, b):
@@ -451,7 +447,7 @@ def only_length_of_a(a, b):
 
 @cosine_similarity.misconception(
     "Only the length of `b` is divided out. That is the shadow of `a` on `b`, which grows "
-    "with `a`; divide by the length of `a`, too.",
+    "with `a`; divide by the length of `a` as well.",
     section="Length, angle, shadow",
 )
 def only_length_of_b(a, b):
@@ -462,9 +458,9 @@ def _clipped(a, b, lengths, numerator=None):
     return float(np.clip(_divided(a, b, lengths, numerator), -1.0, 1.0))
 
 
-_ONE_LENGTH = "Only one length is divided out, and then the number is cut at -1 and 1. Divide by both lengths."
+_ONE_LENGTH = "Only one length is divided out, and then the result is clipped at -1 and 1. Divide by both lengths."
 _LENGTH_TWICE = "The length of one vector is used twice. Divide by the length of `a` and by the length of `b`."
-_VECTOR_TWICE = "One vector is multiplied by itself. The dot product is that of `a` with `b`."
+_VECTOR_TWICE = "One vector is multiplied by itself. Take the dot product of `a` with `b`."
 
 
 @cosine_similarity.misconception(_ONE_LENGTH, section="Length, angle, shadow")
@@ -492,7 +488,7 @@ def a_with_itself(a, b):
     return _clipped(a, b, np.linalg.norm(a) * np.linalg.norm(b), a @ a)
 
 
-_CUT = "A vector is cut to whole numbers, or to True and False. Make floats of it: np.asarray(a, dtype=float)."
+_CUT = "A vector is cut to whole numbers, or to True and False. Convert it to floats: np.asarray(a, dtype=float)."
 _TIMES_LENGTH = "A vector is multiplied by its length. Divide by it, so that each vector has length 1."
 
 
@@ -532,7 +528,7 @@ def b_with_itself(a, b):
 
 
 @cosine_similarity.misconception(
-    "The two lengths are added in the denominator. They are to be multiplied: the dot "
+    "The two lengths are added in the denominator. They should be multiplied: the dot "
     "product is |a| times |b| times the cosine.",
     section="Length, angle, shadow",
 )
@@ -541,7 +537,7 @@ def lengths_added(a, b):
 
 
 @cosine_similarity.misconception(
-    "`len` counts the entries of a vector. The length meant here is geometric: the square root of the sum of squares.",
+    "`len` counts the entries of a vector. The length needed here is geometric: the square root of the sum of squares.",
     section="Length, angle, shadow",
 )
 def number_of_entries(a, b):
@@ -565,7 +561,7 @@ def sum_of_absolute_values(a, b):
 
 
 @cosine_similarity.misconception(
-    "The sign is lost. A cosine below zero says that the vectors point apart, which is another thing than similar."
+    "The sign is lost. A cosine below zero says that the vectors point apart, the opposite of similar."
 )
 def absolute_value(a, b):
     return abs(_divided(a, b, np.linalg.norm(a) * np.linalg.norm(b)))
@@ -608,7 +604,7 @@ def angle_in_degrees(a, b):
 
 
 @cosine_similarity.misconception(
-    "The cosine was moved into the range from 0 to 1. It runs from -1 to 1: leave it as "
+    "The cosine is rescaled to the range from 0 to 1. It runs from -1 to 1: leave it as "
     "it is, with 0 for vectors at a right angle."
 )
 def moved_between_zero_and_one(a, b):
@@ -645,7 +641,7 @@ def nan_for_zero(a, b):
 
 
 @cosine_similarity.misconception(
-    "Only the first vector is tested for being zero. The second one can be zero, too.",
+    "Only the first vector is checked for zero. The second can be zero as well.",
     section="A vector with no direction",
 )
 def only_a_is_tested(a, b):
@@ -655,7 +651,7 @@ def only_a_is_tested(a, b):
 
 
 @cosine_similarity.misconception(
-    "Only the second vector is tested for being zero. The first one can be zero, too.",
+    "Only the second vector is checked for zero. The first can be zero as well.",
     section="A vector with no direction",
 )
 def only_b_is_tested(a, b):
@@ -685,11 +681,11 @@ def refuses_zero(a, b):
 
 
 _EPSILON = (
-    "A small number in the denominator keeps zero vectors from dividing by zero, but it also pulls every other "
-    "cosine towards 0, and short vectors all the way. Treat the zero vector by itself."
+    "A small number in the denominator prevents the division by zero, but it also pulls every other cosine toward 0, "
+    "and that of short vectors all the way. Treat the zero vector as a separate case."
 )
 _SHORT = (
-    "Short vectors come out as if they were zero. A number added to the lengths, a floor under them, or a "
+    "Short vectors are treated as if they were zero. A number added to the lengths, a floor under them, or a "
     "comparison such as `np.isclose` does that. A short vector has a direction: compare with exactly 0."
 )
 
@@ -739,8 +735,8 @@ def floor_under_the_product(a, b):
 
 
 @cosine_similarity.misconception(
-    "One square root is taken of the product of the two sums of squares. That product "
-    "overflows for long vectors and vanishes for short ones. Take the two roots first."
+    "A single square root is taken of the product of the two sums of squares. That product is too large for a "
+    "float (it overflows) for long vectors, and rounds to 0 for short ones. Take the two roots first."
 )
 def root_of_the_product(a, b):
     if not a.any() or not b.any():
@@ -861,12 +857,12 @@ def elementwise(A, B):
     return [[x * y for x, y in zip(row_a, row_b)] for row_a, row_b in zip(A, B)]
 
 
-@matmul.misconception("Rows of A meet rows of B. The matrix product takes columns of B: its entry k stands in row k.")
+@matmul.misconception("Rows of A are multiplied by rows of B. Take columns of B: entry k of a column is in row k.")
 def rows_with_rows(A, B):
     return [[solutions.dot(row_a, row_b) for row_b in B] for row_a in A]
 
 
-@matmul.misconception("Columns of A meet columns of B. The matrix product takes rows of A.")
+@matmul.misconception("Columns of A are multiplied by columns of B. The matrix product takes rows of A.")
 def columns_with_columns(A, B):
     return [[solutions.dot(column_a, column_b) for column_b in zip(*B)] for column_a in zip(*A)]
 
@@ -915,7 +911,7 @@ def overwrites_the_entry(A, B):
 
 
 @matmul.misconception(
-    "The running total is not set back to 0 for each entry, so every entry carries all earlier ones. "
+    "The running total is not set back to 0 for each entry, so every entry includes all earlier ones. "
     "Start it inside the loop over j.",
     section="Multiply, then add",
 )
@@ -930,7 +926,7 @@ def total_never_reset(A, B):
 
 
 @matmul.misconception(
-    "The running total is set back to 0 once a row, so each entry carries those to its left. Start "
+    "The running total is set back to 0 once per row, so each entry includes those to its left. Start "
     "it inside the loop over j.",
     section="Multiply, then add",
 )
@@ -961,15 +957,15 @@ def flat_list(A, B):
     return [entry for row in _product(A, B) for entry in row]
 
 
-@matmul.misconception("Only row i with column i is computed: the diagonal. Every row meets every column.")
+@matmul.misconception("Only row i times column i is computed: the diagonal. Multiply every row by every column.")
 def only_the_diagonal(A, B):
     product = _product(A, B)
     return [product[i][i] for i in range(min(len(product), len(product[0])))]
 
 
 @matmul.misconception(
-    "Sizes that do not fit give numbers in place of a ValueError: entries without a partner are "
-    "dropped, as `zip` does in silence.",
+    "Sizes that do not fit give numbers instead of a ValueError: entries without a partner are "
+    "silently dropped, as by `zip`.",
     section="What goes wrong",
 )
 def sizes_cut_short(A, B):
@@ -977,7 +973,7 @@ def sizes_cut_short(A, B):
 
 
 @matmul.misconception(
-    "`zip(*B)` cuts every row of B to the shortest one in silence. Compare the lengths of the rows "
+    "`zip(*B)` silently cuts every row of B to the shortest one. Compare the lengths of the rows "
     "first, or use `zip(*B, strict=True)`.",
     section="What goes wrong",
 )
@@ -1006,8 +1002,7 @@ def only_first_rows_then_zip(A, B):
 
 
 @matmul.misconception(
-    "The rows of A are not compared with one another. One that is too short or too long must end in "
-    "a ValueError, as in B.",
+    "The rows of A are not compared with each other. If their lengths differ, raise a ValueError, as for B.",
     section="What goes wrong",
 )
 def ragged_A_accepted(A, B):
@@ -1017,8 +1012,8 @@ def ragged_A_accepted(A, B):
 
 
 @matmul.misconception(
-    "Nothing is checked, and the sum runs over the rows of B. When a row of A is longer, its last "
-    "entries are dropped in silence; when it is shorter, an IndexError comes. Compare sizes first "
+    "Nothing is checked, and the sum runs over the rows of B. If a row of A is longer, its last "
+    "entries are silently dropped; if it is shorter, there is an IndexError. Compare sizes first "
     "and raise ValueError.",
     section="What goes wrong",
 )
@@ -1036,13 +1031,15 @@ def unchecked_over_columns_of_A(A, B):
 
 
 @matmul.misconception(
-    "A NumPy array comes back. A and B are lists of rows, and so is the result: plain Python does it without NumPy."
+    "The result is a NumPy array. A and B are lists of rows, so return one as well: no NumPy is needed."
 )
 def array_of_rows(A, B):
     return np.array(_product(A, B))
 
 
-@matmul.misconception("The product is written into the rows of A, so the caller's matrix is gone. Build a new list.")
+@matmul.misconception(
+    "The product is written into the rows of A, which overwrites the caller's matrix. Build a new list."
+)
 def writes_into_A(A, B):
     product = _product(A, B)
     A[:] = product
@@ -1057,7 +1054,7 @@ pairwise_scores = Exercise(solutions.pairwise_scores, section="Every query with 
 @pairwise_scores.property(
     "scores every query with every key",
     points=2,
-    hint="The result has a row for each query and a column for each key: queries times keys-turned-sideways.",
+    hint="The result has a row for each query and a column for each key: the queries times the transpose of the keys.",
 )
 def every_query_every_key(rng):
     yield dict(Q=THE_CAT_SAT, K=THE_CAT_SAT)
@@ -1095,8 +1092,8 @@ def leading_dimensions(rng):
     "scores 2000 queries with 2000 keys in under two seconds",
     points=1,
     probe=probes.in_time,
-    hint="No Python loop. One matrix product computes all four million scores. (A broadcast product with a sum does it "
-    "in time, too. It is right, and wasteful: it holds every single product at once.)",
+    hint="Use no Python loop. One matrix product computes all four million scores. (A broadcast product with a sum is "
+    "also fast enough, but wasteful: it holds every single product in memory.)",
 )
 def fast(rng):
     shapes = {"Q": [2000, 8], "K": [2000, 8]}
@@ -1107,7 +1104,7 @@ def fast(rng):
     "refuses queries and keys of different widths",
     points=1,
     probe=probes.error_of,
-    hint="NumPy's matrix product raises ValueError by itself. `*` and `einsum` stretch a width of 1 without a word: "
+    hint="NumPy's matrix product raises ValueError for you. `*` and `einsum` silently stretch a width of 1: "
     "with them, compare the last sizes of Q and K first.",
 )
 def widths_differ(rng):
@@ -1119,7 +1116,7 @@ def widths_differ(rng):
     "leaves its inputs as they were",
     points=1,
     probe=probes.unchanged,
-    hint="Nothing may be written into Q or K, and neither may change its shape.",
+    hint="Write nothing into Q or K, and do not change their shapes in place.",
 )
 def pairwise_is_pure(rng):
     yield dict(Q=rng.normal(size=(3, 2)), K=rng.normal(size=(4, 2)))
@@ -1152,7 +1149,7 @@ def first_two_axes(Q, K):
 
 
 @pairwise_scores.misconception(
-    "K is not turned: `Q @ K` takes dot products with the columns of K. Keys are rows, so "
+    "K is not transposed: `Q @ K` takes dot products with the columns of K. Keys are rows, so "
     "exchange the last two axes of K first."
 )
 def keys_not_turned(Q, K):
@@ -1160,7 +1157,8 @@ def keys_not_turned(Q, K):
 
 
 @pairwise_scores.misconception(
-    "Rows and columns are exchanged: this is K times Q turned. A row of scores belongs to a query, a column to a key."
+    "Rows and columns are exchanged: this is K times the transpose of Q. A row of scores belongs to a query, a column "
+    "to a key."
 )
 def keys_times_queries(Q, K):
     return K @ np.swapaxes(Q, -1, -2)
@@ -1176,21 +1174,23 @@ def keys_with_keys(Q, K):
     return K @ np.swapaxes(K, -1, -2)
 
 
-@pairwise_scores.misconception("Query i meets key i alone. Every query meets every key: n_q times n_k scores.")
+@pairwise_scores.misconception(
+    "Query i is scored with key i alone. Score every query with every key: n_q times n_k scores."
+)
 def pairs_in_order(Q, K):
     return (Q * K).sum(axis=-1)
 
 
 @pairwise_scores.misconception(
-    "Q is turned in place of K. That compares features across the sequence, and the result is d by d."
+    "Q is transposed instead of K. That compares features across the sequence, and the result is d by d."
 )
 def queries_turned(Q, K):
     return np.swapaxes(Q, -1, -2) @ K
 
 
 @pairwise_scores.misconception(
-    "The scores are divided by the square root of d. That belongs to attention, two "
-    "chapters on; here the plain dot products are asked for.",
+    "The scores are divided by the square root of d. That belongs to the attention chapter; here "
+    "return the plain dot products.",
     section="Why scores grow with dimension",
 )
 def scaled_too_early(Q, K):
@@ -1198,7 +1198,7 @@ def scaled_too_early(Q, K):
 
 
 @pairwise_scores.misconception(
-    "These are weights: a softmax was taken of the scores. That comes later; here the plain dot products are asked for."
+    "These are weights: you took a softmax of the scores. That comes later; here, return the plain dot products."
 )
 def softmax_too_early(Q, K):
     e = np.exp(Q @ np.swapaxes(K, -1, -2))
@@ -1206,7 +1206,7 @@ def softmax_too_early(Q, K):
 
 
 @pairwise_scores.misconception(
-    "The scores are divided by d. The plain dot products are asked for, sums and not averages.",
+    "The scores are divided by d. Return the plain dot products, which are sums and not averages.",
     section="Why scores grow with dimension",
 )
 def averaged(Q, K):
@@ -1214,7 +1214,7 @@ def averaged(Q, K):
 
 
 @pairwise_scores.misconception(
-    "The vectors are brought to length 1 first, so these are cosines. A score keeps the lengths.",
+    "The vectors are divided by their lengths first, so these are cosines. A score keeps the lengths.",
     section="Direction without length",
 )
 def cosines(Q, K):
@@ -1232,8 +1232,8 @@ def distances(Q, K):
 
 
 @pairwise_scores.misconception(
-    "Every matrix of one stack meets every matrix of the other: `np.inner` and `np.dot` do "
-    "that with leading dimensions. `@` pairs them up.",
+    "Every matrix of one stack is multiplied by every matrix of the other: `np.inner` and `np.dot` do "
+    "that with leading dimensions. `@` pairs the matrices up.",
     section="What goes wrong",
 )
 def every_matrix_with_every_matrix(Q, K):
@@ -1250,8 +1250,8 @@ def einsum_without_dots(Q, K):
 
 
 @pairwise_scores.misconception(
-    "A width of the keys that is too small or too large is cut to fit. Raise ValueError: no "
-    "score can be computed from such a pair.",
+    "If the widths of queries and keys differ, the wider ones are cut to fit. Raise ValueError: such a pair has no "
+    "score.",
     section="What goes wrong",
 )
 def widths_cut_to_fit(Q, K):
@@ -1260,7 +1260,7 @@ def widths_cut_to_fit(Q, K):
 
 
 @pairwise_scores.misconception(
-    "A width of 1 is stretched to fit the other, as `*` and `einsum` do without a word. Compare the widths and raise "
+    "A width of 1 is stretched to fit the other, as `*` and `einsum` silently do. Compare the widths and raise "
     "ValueError.",
     section="What goes wrong",
 )
@@ -1268,10 +1268,7 @@ def width_of_one_stretched(Q, K):
     return np.einsum("...qd,...kd->...qk", Q, K)
 
 
-@pairwise_scores.misconception(
-    "The arrays are brought to another shape or scale in place, so the caller's are not "
-    "what they were. Make new arrays."
-)
+@pairwise_scores.misconception("The caller's arrays are reshaped or scaled in place. Make new arrays.")
 def changes_its_inputs(Q, K):
     scores = Q @ np.swapaxes(K, -1, -2)
     K *= 2
@@ -1282,7 +1279,7 @@ def changes_its_inputs(Q, K):
 
 score_variance = Exercise(solutions.score_variance, section="Why scores grow with dimension")
 
-_SAMPLES = 8000  # the relative error of the variance is then at most 2.5 % (d = 2); d itself is accepted within 16 %
+_SAMPLES = 8000  # the relative error of the variance is then at most 2.5% (d = 2); d itself is accepted within 16%
 
 
 @score_variance.property(
@@ -1343,7 +1340,7 @@ def standard_deviation(d, n_samples, rng):
 
 _ABOUT_ONE = (
     "The result is near 1 whatever d is. Either the variance was taken of single products, before adding "
-    "them up, or the scores or the result were divided by something that holds d. Take the variance of the "
+    "them up, or the scores or the result were divided by something that depends on d. Take the variance of the "
     "plain dot products."
 )
 
@@ -1371,7 +1368,7 @@ def averaged_scores(d, n_samples, rng):
 
 @score_variance.misconception(
     "The same vector serves as query and as key. The dot product of a vector with itself is "
-    "its squared length, with variance 2d. Draw k apart from q."
+    "its squared length, with variance 2d. Draw k separately."
 )
 def query_is_its_own_key(d, n_samples, rng):
     q = rng.normal(size=(n_samples, d))
@@ -1379,8 +1376,8 @@ def query_is_its_own_key(d, n_samples, rng):
 
 
 @score_variance.misconception(
-    "The sum runs over the samples and not over the d entries, so there are d numbers where "
-    "n_samples were wanted. Or d and n_samples are exchanged. One pair, one dot product."
+    "The sum runs over the samples and not over the d entries, so there are d numbers instead of "
+    "n_samples. Or d and n_samples are exchanged. Take one dot product per pair."
 )
 def sums_over_samples(d, n_samples, rng):
     q, k = rng.normal(size=(2, n_samples, d))
@@ -1414,14 +1411,14 @@ def uniform_numbers(d, n_samples, rng):
     return (q * k).sum(axis=1).var()
 
 
-@score_variance.misconception("The mean of the scores comes back. It is near 0 for any d; the variance is asked for.")
+@score_variance.misconception("This is the mean of the scores, which is near 0 for any d. Return the variance.")
 def mean_of_scores(d, n_samples, rng):
     q, k = rng.normal(size=(2, n_samples, d))
     return (q * k).sum(axis=1).mean()
 
 
 @score_variance.misconception(
-    "The variance of each component comes back, as an array of d numbers. First add up the "
+    "This is the variance of each component, an array of d numbers. First add up the "
     "products of each pair, then take one variance of all scores."
 )
 def one_variance_per_component(d, n_samples, rng):
@@ -1430,8 +1427,8 @@ def one_variance_per_component(d, n_samples, rng):
 
 
 @score_variance.misconception(
-    "Every query meets every key: the variance is that of the whole table of n_samples x n_samples products. One dot "
-    "product for each pair: (q * k).sum(axis=1)."
+    "Every query is scored with every key, so this is the variance of a whole n_samples x n_samples table. Take one "
+    "dot product per pair: (q * k).sum(axis=1)."
 )
 def whole_table(d, n_samples, rng):
     q, k = rng.normal(size=(2, min(n_samples, 1000), d))  # a part of a large table stands for it
@@ -1439,13 +1436,13 @@ def whole_table(d, n_samples, rng):
 
 
 @score_variance.misconception(
-    "The result is d, with a little noise, from a formula. Draw the queries and keys, and let the numbers say it."
+    "The result is d with a little noise, from a formula. Draw the queries and keys, and measure their scores."
 )
 def formula_with_noise(d, n_samples, rng):
     return d * (1 + 0.01 * rng.standard_normal())
 
 
-@score_variance.misconception("The scores themselves come back. Return their variance, one number.")
+@score_variance.misconception("These are the scores themselves. Return their variance, one number.")
 def all_scores(d, n_samples, rng):
     q, k = rng.normal(size=(2, n_samples, d))
     return (q * k).sum(axis=1)
@@ -1453,7 +1450,7 @@ def all_scores(d, n_samples, rng):
 
 @score_variance.misconception(
     "The numbers come from NumPy's global random state (`np.random.normal` and friends). "
-    "Draw from `rng`, so that whoever calls decides on the seed."
+    "Draw from `rng`, so that the caller decides the seed."
 )
 def global_state(d, n_samples, rng):
     q, k = np.random.normal(size=(2, n_samples, d))
@@ -1461,8 +1458,8 @@ def global_state(d, n_samples, rng):
 
 
 @score_variance.misconception(
-    "The function seeds a generator of its own, so it returns the same number for every "
-    "`rng`, or d itself without drawing at all. Use the `rng` it is given."
+    "The function creates its own generator with a fixed seed, so it returns the same number for every `rng`. Or it "
+    "returns d itself without drawing at all. Use the `rng` it is given."
 )
 def own_seed(d, n_samples, rng):
     q, k = np.random.default_rng(0).normal(size=(2, n_samples, d))
@@ -1470,8 +1467,8 @@ def own_seed(d, n_samples, rng):
 
 
 @score_variance.misconception(
-    "The function makes a fresh generator of its own, so the same `rng` gives another number "
-    "each time. Use the `rng` it is given."
+    "The function creates its own generator, so the same `rng` gives a different number each "
+    "time. Use the `rng` it is given."
 )
 def own_generator(d, n_samples, rng):
     q, k = np.random.default_rng().normal(size=(2, n_samples, d))
@@ -1481,22 +1478,25 @@ def own_generator(d, n_samples, rng):
 written = Written(
     points=3,
     rubric="""
-One point each; a sentence that is right in other words earns the same.
+One point each. The same idea in other words earns the same.
 
-1. **Range.** A cosine lies between -1 and 1 whatever d is, so scores no longer grow with d. Full point also for seeing
-   more: for random vectors the cosine is a dot product of variance d divided by two lengths near sqrt(d), so its
-   variance is about 1/d and it *shrinks* with d. At d = 64 its typical size is 1/8.
-2. **Loss.** Length is gone. A key can no longer be loud or quiet for all queries, and a query can no longer ask more
-   sharply by being longer. The student's two vectors show it: equal direction, different length, equal cosine, and
-   the dot products differ by the ratio of the lengths. Half a point if only "length is lost" is said, with no
-   example or no consequence.
-3. **Cost or repair.** One sensible remark on what would have to be added or is paid: scores that stay within [-1, 1]
-   need a multiplier (learned, or at least larger than 1) before large and small scores can differ much; or the zero
-   vector needs a rule of its own; or the extra square roots and divisions for each vector.
+1. **Range.** A cosine is between -1 and 1 whatever d is, so scores no longer grow with d. An answer may go further: for
+   random vectors the cosine is a dot product of variance d divided by two lengths near sqrt(d), so its variance is
+   about 1/d and it *shrinks* with d. At d = 64 its typical size is 1/8.
+2. **Loss.** Length is gone. A key can no longer count more or less for all queries, and a query can no longer make its
+   weights sharper by being longer. The student's keys show it: equal direction, different lengths, equal cosines, and
+   dot products that differ by the ratio of the lengths. Half a point for "length is lost" alone, with no example or
+   no consequence.
+3. **Cost or repair.** One sensible remark on what would have to be added, or on the cost: scores within [-1, 1] need a
+   multiplier (learned, or at least larger than 1) before large and small scores can differ much; or the zero vector
+   needs a special rule; or each vector costs an extra square root and division. The cosine with a learned factor *is*
+   query-key normalization (Henry et al. 2020). Variants of it, with one learned factor per entry, are used in OLMo 2,
+   Gemma 3 and Qwen3, so an answer that only says it cannot work does not earn this point.
 
-Model answer: "Cosines lie between -1 and 1 for every d, so nothing grows; for random vectors they even shrink, as
+Model answer: "Cosines are between -1 and 1 for every d, so nothing grows; for random vectors they even shrink, as
 1/sqrt(d). What we lose is length. With q = (1, 0), k1 = (1, 0), k2 = (3, 0) the dot products are 1 and 3 while both
 cosines are 1, so a model could no longer make k2 count more than k1. And because no score is above 1, the best match
-can only be a little ahead of the rest: we would have to multiply by some number, perhaps a learned one."
+can only be a little ahead of the rest: we would have to multiply by some number. If that number is learned, this is
+query-key normalization."
 """,
 )

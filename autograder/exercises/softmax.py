@@ -1,4 +1,4 @@
-"""Exercises of the softmax chapter: what must hold, on which inputs, and what people get wrong."""
+"""Exercises of the softmax chapter: what must hold, on which inputs, and the usual mistakes."""
 
 import numpy as np
 
@@ -72,7 +72,7 @@ def exact_shares(rng):
     "accepts whole numbers",
     points=1,
     rtol=NEARLY,
-    hint="If only this fails: an array of whole numbers cannot hold fractions. Make floats of it first.",
+    hint="If only this fails: an array of whole numbers cannot hold fractions. Convert it to floats first.",
 )
 def whole_numbers(rng):
     yield dict(x=np.array([[1, 1, 2], [0, 2, 1]]))
@@ -109,8 +109,8 @@ def global_maximum(x, axis=-1):
 
 
 @softmax.misconception(
-    "The weights sum to one over the whole array. Only the scores along `axis` compete with one "
-    "another, so every row must sum to one.",
+    "The weights sum to one over the whole array. Only the scores along `axis` compete with each "
+    "other, so every row must sum to one.",
     section="Rows and axes",
 )
 def over_everything(x, axis=-1):
@@ -119,7 +119,7 @@ def over_everything(x, axis=-1):
 
 
 @softmax.misconception(
-    "Each row has its own maximum, but the total is taken over the whole array. Sum along `axis`, too.",
+    "Each row has its own maximum, but the total is taken over the whole array. Sum along `axis` as well.",
     section="Rows and axes",
 )
 def one_total(x, axis=-1):
@@ -162,8 +162,8 @@ def always_last_without_maximum(x, axis=-1):
 
 
 @softmax.misconception(
-    "The loop takes each entry of the first axis for one row. That is right for a table with "
-    "axis=-1 only: a single row becomes all ones, and `axis` is ignored.",
+    "The loop treats each entry along the first axis as one row. That is right only for a table with "
+    "axis=-1: a single row becomes all ones, and `axis` is ignored.",
     section="Rows and axes",
 )
 def loop_over_the_first_axis(x, axis=-1):
@@ -195,7 +195,7 @@ def keepdims_forgotten_in_sum(x, axis=-1):
 
 @softmax.misconception(
     "keepdims=True is missing from the maximum. The maxima lose an axis, so NumPy either refuses to "
-    "subtract or, on a square array, subtracts the maximum of another row.",
+    "subtract or, on a square array, subtracts the maximum of a different row.",
     section="Rows and axes",
 )
 def keepdims_forgotten_in_maximum(x, axis=-1):
@@ -214,7 +214,7 @@ def keepdims_forgotten(x, axis=-1):
 
 
 @softmax.misconception(
-    "The axis was moved to the end for the work and not moved back. The result must have the shape of the input.",
+    "The axis was moved to the end for the computation but not moved back. The result needs the shape of the input.",
     section="Rows and axes",
 )
 def axis_not_moved_back(x, axis=-1):
@@ -224,7 +224,7 @@ def axis_not_moved_back(x, axis=-1):
 
 
 _EPSILON = (
-    "Something small is added to the denominator. After the maximum is subtracted the sum is at least 1, so "
+    "A small number is added to the denominator. After the maximum is subtracted, the sum is at least 1, so "
     "there is no division by zero to prevent, and with the extra term the weights no longer sum to one."
 )
 
@@ -242,7 +242,7 @@ for _size in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12):
 
 
 _EPSILON_INSTEAD = (
-    "A small number in the denominator stands in for subtracting the maximum. It turns 0/0 into "
+    "A small number in the denominator is used instead of subtracting the maximum. It turns 0/0 into "
     "weights that are all 0, leaves inf/inf as nan, and makes every other row sum to less than one."
 )
 
@@ -260,7 +260,7 @@ for _size in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-16):
 
 
 _DEFAULT_AXIS = (
-    "The default of `axis` is not -1 any more. Called without `axis`, softmax works along the last axis: "
+    "The default of `axis` is no longer -1. Called without `axis`, softmax works along the last axis: "
     "keep the first line of the exercise as it was."
 )
 
@@ -277,7 +277,7 @@ def default_axis_second(x, axis=1):
 
 @softmax.misconception(
     "The sum runs down the columns, as Python's own `sum` does on an array, and no maximum is "
-    "subtracted. Use `.sum(axis=axis, keepdims=True)`, and take each row's maximum off first.",
+    "subtracted. Use `.sum(axis=axis, keepdims=True)`, and subtract each row's maximum first.",
     section="Rows and axes",
 )
 def python_sum_and_no_maximum(x, axis=-1):
@@ -313,7 +313,7 @@ def in_place(x, axis=-1):
 
 
 @softmax.misconception(
-    "Everything is written into the input: the caller's scores are gone, and an array of whole "
+    "Everything is written into the input: the caller's scores are overwritten, and an array of whole "
     "numbers cannot hold the weights. Work on a new array of floats."
 )
 def all_in_place(x, axis=-1):
@@ -324,7 +324,7 @@ def all_in_place(x, axis=-1):
 
 
 @softmax.misconception(
-    "The maximum is subtracted after the exponential. It must come off the scores before: only "
+    "The maximum is subtracted after the exponential. Subtract it from the scores before: only "
     "there does it cancel, and only there does it prevent the overflow."
 )
 def maximum_after_exponential(x, axis=-1):
@@ -334,8 +334,8 @@ def maximum_after_exponential(x, axis=-1):
 
 
 @softmax.misconception(
-    "The top weight is always 1: the exponentials are divided by the largest of them, or not "
-    "divided at all once the maximum was subtracted. Divide by their sum.",
+    "The largest weight is always 1: the exponentials are divided by the largest of them, or not "
+    "divided at all after the maximum was subtracted. Divide by their sum.",
     section="Exponentials, then shares",
 )
 def divided_by_maximum(x, axis=-1):
@@ -344,7 +344,7 @@ def divided_by_maximum(x, axis=-1):
 
 
 @softmax.misconception(
-    "The exponentials are not divided by their sum, so they are positive but no shares yet.",
+    "The exponentials are not divided by their sum, so they are positive but not yet shares.",
     section="Exponentials, then shares",
 )
 def not_normalized(x, axis=-1):
@@ -442,7 +442,7 @@ def maximum_only_of_large_scores(x, axis=-1):
 
 
 @softmax.misconception(
-    "The nan of an overflow is painted over with zeros. The weights then no longer sum to one. "
+    "The nan from an overflow is replaced with zeros. The weights then no longer sum to one. "
     "Prevent the overflow: subtract the maximum."
 )
 def nan_replaced(x, axis=-1):
@@ -451,8 +451,8 @@ def nan_replaced(x, axis=-1):
 
 
 @softmax.misconception(
-    "The result is stored in an array of the input's type. An array of whole numbers cuts every "
-    "weight down to 0. Make the result an array of floats."
+    "The result is stored in an array of the input's type. An array of whole numbers turns every "
+    "weight below 1 into 0. Make the result an array of floats."
 )
 def cut_to_whole_numbers(x, axis=-1):
     e = np.exp(x - x.max(axis=axis, keepdims=True))
@@ -502,7 +502,7 @@ def log_large(rng):
     points=1,
     probe=probes.unchanged,
     rtol=NEARLY,
-    hint="If only this fails: `x -= ...` writes into the caller's array, `x = x - ...` not.",
+    hint="If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.",
 )
 def log_pure(rng):
     yield dict(x=rng.uniform(-0.7, 0.7, size=(2, 3)))  # no weight is small: that belongs to the other properties
@@ -542,7 +542,7 @@ for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15, 1e-16, 1e-20, 1
 
 
 @log_softmax.misconception(
-    "Only the maximum is subtracted. The logarithm of the sum still has to come off, or the weights do not sum to one."
+    "Only the maximum is subtracted. Subtract the logarithm of the sum as well, or the weights do not sum to one."
 )
 def log_without_the_sum(x, axis=-1):
     return x - x.max(axis=axis, keepdims=True)
@@ -563,14 +563,17 @@ def log_of_plain_formula(x, axis=-1):
     return np.log(np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True))
 
 
-@log_softmax.misconception("The logarithm of the sum is added. It stands in the denominator, so it is subtracted.")
+@log_softmax.misconception(
+    "The logarithm of the sum is added. The sum is in the denominator, so subtract its logarithm."
+)
 def log_sum_added(x, axis=-1):
     gaps = x - x.max(axis=axis, keepdims=True)
     return gaps + np.log(np.exp(gaps).sum(axis=axis, keepdims=True))
 
 
 @log_softmax.misconception(
-    "The maximum is added to the score. It was subtracted inside the sum, so it comes off the score in front, too."
+    "The maximum is added to the score. It was subtracted inside the sum, so subtract it from the score in front "
+    "as well."
 )
 def maximum_added(x, axis=-1):
     top = x.max(axis=axis, keepdims=True)
@@ -610,23 +613,21 @@ def log_default_axis_first(x, axis=0):
 
 
 @log_softmax.misconception(
-    "The logarithm is not the natural one. It has to undo `np.exp`, and `np.log` does: not `np.log2` or `np.log10`."
+    "The logarithm is not the natural one. It has to undo `np.exp`: use `np.log`, not `np.log2` or `np.log10`."
 )
 def log_of_base_two(x, axis=-1):
     gaps = x - x.max(axis=axis, keepdims=True)
     return gaps - np.log2(np.exp(gaps).sum(axis=axis, keepdims=True))
 
 
-@log_softmax.misconception(
-    "The sum of the exponentials is subtracted itself. What comes off the scores is its logarithm."
-)
+@log_softmax.misconception("The sum of the exponentials is subtracted. Subtract its logarithm instead.")
 def log_of_the_sum_forgotten(x, axis=-1):
     gaps = x - x.max(axis=axis, keepdims=True)
     return gaps - np.exp(gaps).sum(axis=axis, keepdims=True)
 
 
 @log_softmax.misconception(
-    "Only the logarithm of the sum comes back, one number for each row. It has to be subtracted from each score."
+    "Only the logarithm of the sum is returned, one number for each row. Subtract it from each score."
 )
 def log_of_the_sum_alone(x, axis=-1):
     gaps = x - x.max(axis=axis, keepdims=True)
@@ -641,14 +642,14 @@ def log_gaps_reversed(x, axis=-1):
 
 
 @log_softmax.misconception(
-    "The sum runs along the first axis, whichever was asked for. Pass `axis` on to it.", section="Rows and axes"
+    "The sum runs along the first axis, whichever was asked for. Pass it `axis`.", section="Rows and axes"
 )
 def log_sum_along_the_first(x, axis=-1):
     gaps = x - x.max(axis=axis, keepdims=True)
     return gaps - np.log(np.exp(gaps).sum(axis=0, keepdims=True))
 
 
-@log_softmax.misconception("`axis` is ignored: the work is done along the last axis.", section="Rows and axes")
+@log_softmax.misconception("`axis` is ignored: the function always works along the last axis.", section="Rows and axes")
 def log_always_last(x, axis=-1):
     return solutions.log_softmax(x)
 
@@ -742,7 +743,7 @@ def log_in_place(x, axis=-1):
 
 
 @log_softmax.misconception(
-    "Everything is written into the input: the caller's scores are gone, and an array of whole "
+    "Everything is written into the input: the caller's scores are overwritten, and an array of whole "
     "numbers cannot hold the log weights. Work on a new array of floats.",
     section="Why subtract the maximum",
 )
@@ -822,8 +823,8 @@ def multiplied(x, temperature):
 
 
 @softmax_temperature.misconception(
-    "The finished weights are divided by the temperature, so they no longer sum to one "
-    "and their ratios stay as they were. Divide the scores, before softmax."
+    "The finished weights are divided by the temperature, so they no longer sum to one, "
+    "and their ratios stay the same. Divide the scores, before softmax."
 )
 def weights_divided(x, temperature):
     _refuse(temperature)
@@ -840,7 +841,7 @@ def ignored(x, temperature):
 
 
 @softmax_temperature.misconception(
-    "The temperature is divided by the scores. It stands below: divide the scores by it."
+    "The temperature is divided by the scores. It is the other way around: divide the scores by it."
 )
 def divided_by_scores(x, temperature):
     _refuse(temperature)
@@ -848,7 +849,7 @@ def divided_by_scores(x, temperature):
 
 
 @softmax_temperature.misconception(
-    "The scores are cut to whole numbers before they are divided. Make floats of them: `np.asarray(x, dtype=float)`."
+    "The scores are cut to whole numbers before they are divided. Convert them to floats: `np.asarray(x, dtype=float)`."
 )
 def whole_scores(x, temperature):
     _refuse(temperature)
@@ -924,8 +925,8 @@ def temperature_global_maximum(x, temperature):
 
 
 _NEARLY_THE_TEMPERATURE = (
-    "Something small is added to the temperature. That is a slightly wrong temperature "
-    "everywhere; refuse zero with a ValueError instead."
+    "A small number is added to the temperature, which makes every temperature slightly wrong. "
+    "Refuse zero with a ValueError instead."
 )
 
 
@@ -1004,8 +1005,8 @@ def nothing_refused(x, temperature):
 
 
 @softmax_temperature.misconception(
-    "Zero is accepted as a limit and turned into one-hot weights. A useful habit when "
-    "sampling, but here the contract says ValueError for temperature <= 0."
+    "Zero is accepted and gives one token all the weight. That is useful for sampling, "
+    "but here the docstring says ValueError for a temperature of zero or below."
 )
 def zero_taken_as_argmax(x, temperature):
     if temperature == 0:
@@ -1015,8 +1016,8 @@ def zero_taken_as_argmax(x, temperature):
 
 
 @softmax_temperature.misconception(
-    "A temperature of zero or below is quietly replaced by a tiny one. The caller made "
-    "a mistake and should hear of it: raise ValueError."
+    "A temperature of zero or below is silently replaced by a tiny one. The caller made "
+    "a mistake and should be told: raise ValueError."
 )
 def replaced_by_a_tiny_one(x, temperature):
     return solutions.softmax(x / max(temperature, 1e-9))
@@ -1024,7 +1025,7 @@ def replaced_by_a_tiny_one(x, temperature):
 
 @softmax_temperature.misconception(
     "Only negative temperatures are refused. At zero every score is divided by 0 and "
-    "the weights are nan: raise ValueError there, too."
+    "the weights are nan: raise ValueError there as well."
 )
 def zero_accepted(x, temperature):
     if temperature < 0:
@@ -1033,7 +1034,7 @@ def zero_accepted(x, temperature):
 
 
 @softmax_temperature.misconception(
-    "Only zero is refused. A negative temperature turns the order of the scores round: raise ValueError for it, too."
+    "Only zero is refused. A negative temperature reverses the order of the scores: raise ValueError for it as well."
 )
 def negative_accepted(x, temperature):
     if temperature == 0:
@@ -1084,14 +1085,14 @@ def jacobian_large(rng):
     points=1,
     probe=probes.unchanged,
     rtol=NEARLY,
-    hint="If only this fails: `x -= ...` writes into the caller's array, `x = x - ...` not.",
+    hint="If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.",
 )
 def jacobian_pure(rng):
     yield dict(x=rng.normal(size=3))
 
 
 _OFF_DIAGONAL = (
-    "Only the diagonal is there. All weights share one denominator, so each score moves every weight: the "
+    "Only the diagonal is filled. All weights share one denominator, so each score moves every weight: the "
     "entries off the diagonal are -p_i p_j."
 )
 
@@ -1111,8 +1112,8 @@ def positive_off_the_diagonal(x):
 
 
 @softmax_jacobian.misconception(
-    "The weights stand in every row and not only on the diagonal. Put them there with "
-    "`np.diag` before the outer product is subtracted."
+    "The weights are added in every row and not only on the diagonal. Put them on the diagonal with "
+    "`np.diag` before you subtract the outer product."
 )
 def weights_in_every_row(x):
     p = solutions.softmax(x)
@@ -1137,7 +1138,7 @@ def without_outer_product(x):
 
 
 @softmax_jacobian.misconception(
-    "The outer product is added. It is subtracted: when one score rises, the others lose weight."
+    "The outer product is added. Subtract it: when one score rises, the others lose weight."
 )
 def outer_product_added(x):
     p = solutions.softmax(x)
@@ -1159,14 +1160,13 @@ def from_exponentials(x):
     return np.diag(e) - np.outer(e, e)
 
 
-@softmax_jacobian.misconception("The input is taken for the weights. It holds scores: apply softmax first.")
+@softmax_jacobian.misconception("The input is used as if it held weights. It holds scores: apply softmax first.")
 def scores_taken_for_weights(x):
     return np.diag(x) - np.outer(x, x)
 
 
 @softmax_jacobian.misconception(
-    "The 1 of the diagonal stands in every entry. The term p_i is there only where i = j; "
-    "elsewhere the entry is -p_i p_j."
+    "The term p_i is in every entry. It belongs only where i = j; elsewhere the entry is -p_i p_j."
 )
 def one_for_delta(x):
     p = solutions.softmax(x)
@@ -1174,8 +1174,7 @@ def one_for_delta(x):
 
 
 @softmax_jacobian.misconception(
-    "`p * p` multiplies entry by entry and gives a vector. Off the diagonal stands p_i "
-    "times p_j for every pair: `np.outer`."
+    "`p * p` multiplies entry by entry and gives a vector. The product p_i p_j is needed for every pair: `np.outer`."
 )
 def elementwise_square(x):
     p = solutions.softmax(x)
@@ -1183,15 +1182,14 @@ def elementwise_square(x):
 
 
 @softmax_jacobian.misconception(
-    "`p @ p` is a single number, the sum of the squares. What is subtracted is p_i times "
-    "p_j for every pair: `np.outer`."
+    "`p @ p` is a single number, the sum of the squares. The product p_i p_j is needed for every pair: `np.outer`."
 )
 def inner_product(x):
     p = solutions.softmax(x)
     return np.diag(p) - p @ p
 
 
-@softmax_jacobian.misconception("The identity stands where the weights belong on the diagonal: p_i, not 1.")
+@softmax_jacobian.misconception("The diagonal has 1 where it needs the weights: p_i, not 1.")
 def identity_for_weights(x):
     p = solutions.softmax(x)
     return np.eye(len(p)) - np.outer(p, p)
@@ -1264,7 +1262,7 @@ soft_lookup = Exercise(solutions.soft_lookup, section="A soft dictionary")
     "mixes the values by how well their keys match",
     points=3,
     rtol=EXACT,
-    hint="Dot the query with every key, turn the scores into weights, sum the weighted values.",
+    hint="Take the dot product of the query with every key, turn the scores into weights, sum the weighted values.",
 )
 def mixes(rng):
     yield dict(query=np.array([1.0, 0.5, 0.0]), keys=np.eye(3), values=np.array([[1.0, 0.0], [0.0, 1.0], [0.5, 0.5]]))
@@ -1311,7 +1309,7 @@ def hard(query, keys, values):
 
 
 @soft_lookup.misconception(
-    "The scores are divided by the square root of the width. That belongs to the next chapter; "
+    "The scores are divided by the square root of the width. That belongs to the attention chapter; "
     "this lookup is not scaled."
 )
 def scaled(query, keys, values):
@@ -1323,27 +1321,28 @@ def scaled_by_width(query, keys, values):
     return solutions.softmax(keys @ query / len(query)) @ values
 
 
-@soft_lookup.misconception("Softmax is applied to the values. It belongs on the scores: they become the weights.")
+@soft_lookup.misconception("Softmax is applied to the values. Apply it to the scores, which then become the weights.")
 def softmax_over_values(query, keys, values):
     return (keys @ query) @ solutions.softmax(values, axis=0)
 
 
 @soft_lookup.misconception(
-    "Softmax is applied at the end, to the mixed values. It belongs on the scores, before they meet the values."
+    "Softmax is applied at the end, to the mixed values. Apply it to the scores, before they are combined "
+    "with the values."
 )
 def softmax_at_the_end(query, keys, values):
     return solutions.softmax((keys @ query) @ values)
 
 
 @soft_lookup.misconception(
-    "The raw scores weigh the values. Without softmax they are no shares: they can be negative and sum to anything."
+    "The raw scores are used as weights. Without softmax they are not shares: they can be negative and sum to anything."
 )
 def no_softmax(query, keys, values):
     return (keys @ query) @ values
 
 
 @soft_lookup.misconception(
-    "The scores are divided by their sum. With negative scores these are no shares: use softmax."
+    "The scores are divided by their sum. With negative scores the results are not shares: use softmax."
 )
 def scores_divided_by_their_sum(query, keys, values):
     scores = keys @ query
@@ -1351,8 +1350,8 @@ def scores_divided_by_their_sum(query, keys, values):
 
 
 @soft_lookup.misconception(
-    "The match is measured by the cosine, which ignores length. Here a longer query asks more "
-    "sharply: use the plain dot product."
+    "The match is measured by the cosine, which ignores length. Here a longer query makes the weights "
+    "sharper: use the plain dot product."
 )
 def cosine(query, keys, values):
     lengths = np.linalg.norm(keys, axis=1) * np.linalg.norm(query)
@@ -1373,13 +1372,13 @@ def swapped(query, keys, values):
 
 
 @soft_lookup.misconception(
-    "The query meets the columns of the key table. One key is one row: score it with `keys @ query`."
+    "The query is multiplied by the columns of the key table. One key is one row: score it with `keys @ query`."
 )
 def keys_by_column(query, keys, values):
     return solutions.softmax(query @ keys) @ values
 
 
-@soft_lookup.misconception("The keys are mixed. They only decide the weights; what comes back is a mix of the values.")
+@soft_lookup.misconception("The result is a mix of the keys. They only decide the weights: return a mix of the values.")
 def keys_mixed(query, keys, values):
     return solutions.softmax(keys @ query) @ keys
 
@@ -1389,7 +1388,7 @@ def weights_returned(query, keys, values):
     return solutions.softmax(keys @ query)
 
 
-@soft_lookup.misconception("The values are weighted but not summed. The rows must be added up to one vector.")
+@soft_lookup.misconception("The values are weighted but not summed. Add up the rows to get one vector.")
 def not_summed(query, keys, values):
     return solutions.softmax(keys @ query)[:, None] * values
 
@@ -1402,7 +1401,7 @@ def averaged(query, keys, values):
     return solutions.softmax(keys @ query) @ values / len(values)
 
 
-@soft_lookup.misconception("All values count the same, whatever the query is.")
+@soft_lookup.misconception("All values get the same weight, whatever the query is.")
 def plain_mean(query, keys, values):
     return values.mean(axis=0)
 
@@ -1443,20 +1442,20 @@ written = Written(
     rubric="""One point each.
 
 1. The mathematics: multiplying every exponential by the same positive number cancels in numerator and denominator, so
-   softmax(s - c) = softmax(s) for any c. (A correct sentence is enough; no formula is needed.)
+   softmax(s - c) = softmax(s) for any c. (A correct sentence is enough, without a formula.)
 2. The upper end: with c = the largest score every exponent is at most 0, so no exponential exceeds 1 and no sum
    exceeds n. Nothing can overflow.
 3. The lower end: the largest score itself gives e^0 = 1, so the sum is at least 1 and there is no 0/0. "It avoids
    overflow" alone does not earn this point.
-4. The small number: it does not cure inf/inf; it turns a row of very negative scores into all zeros; it makes the
+4. The small number: it does not prevent inf/inf; it turns a row of very negative scores into all zeros; it makes the
    weights of every healthy row sum to less than one. Any two of these, with a number or an example.
 
 Model answer: "A shift of all scores multiplies top and bottom of the fraction by the same number, so the weights stay.
 Choose the shift so that the largest exponent is 0: then all exponentials lie between 0 and 1, one of them is exactly 1,
 and the sum lies between 1 and n. It neither overflows nor vanishes, and what rounds to 0 would have been a weight near
 0 anyway. The small number does nothing for exp(1000) = inf, since inf / (inf + 1e-8) is still nan. For scores of -1000
-it gives 0 / 1e-8 = 0 for every weight. And in a row that needed no help, such as (3, 1), the weights then sum to a
-little less than one."
+it gives 0 / 1e-8 = 0 for every weight. And in a row that needed no help, such as (3, 1), the weights then sum to
+slightly less than one."
 
 Common half answers: "to make the numbers smaller" (what about -1000?); "so that the sum is one" (the division does
 that, not the shift).""",

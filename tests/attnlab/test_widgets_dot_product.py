@@ -96,7 +96,7 @@ def test_the_sum_is_written_out_the_sign_is_named_and_the_grid_grows_with_the_ar
     view = shown(DotProductExplorer([-3, 1.5], [3.2, -4]))
     assert " ".join(view.text("way-sum").split()) == "−3 × 3.2 + 1.5 × (−4) = −9.6 + (−6) = −15.6"
     view.set(a=[2, 1], b=[0.5, 2])
-    for b, word in [([3, 1], "towards"), ([-1, 2], "across"), ([-3, 1], "away")]:
+    for b, word in [([3, 1], "toward"), ([-1, 2], "across"), ([-3, 1], "away")]:
         view.set(b=b)
         assert word in view.locator(".dp-sign[aria-current=true]").inner_text()
         assert word in view.said()

@@ -47,7 +47,7 @@ REFUSED = [
     (dict(scores=[1, 2], labels=["a"]), "each of the 2 scores, got 1"),
     (dict(temperature=0), "between 0.05 and 20, got 0"),
     (dict(temperature=math.nan), "got nan"),
-    (dict(shift=1e4), "shift must lie"),
+    (dict(shift=1e4), "shift must be"),
 ]
 LONG_NAMES = ["announcement of the record", "cat", "sat"]
 ROOM = (-77, 5)
