@@ -1,4 +1,4 @@
-"""Reference answers of the masks chapter: who may read what, and the loss that needs it, in NumPy.
+"""Reference answers of the masks chapter: which keys a query may read, and the loss that needs a causal mask, in NumPy.
 
 A mask is boolean and True means that the query (row) may attend to the key (column). Inputs are never changed. Sizes
 that do not fit raise ValueError. Sources: Vaswani et al., 2017, section 3.2.3 (causal mask); Beltagy et al., 2020
@@ -9,8 +9,9 @@ import numpy as np
 
 
 def causal_mask(n_q: int, n_k: int | None = None) -> np.ndarray:
-    """(n_q, n_k) truth values, aligned to the bottom right: the last query sees every key, each one before it one
-    key fewer. With more queries than keys the first n_q - n_k rows allow nothing. n_k: as many as queries if None."""
+    """(n_q, n_k) truth values, aligned to the bottom right: the last query sees every key, each query before it
+    one key fewer. With more queries than keys the first n_q - n_k rows allow nothing.
+    n_k = None means as many keys as queries."""
     n_k = n_q if n_k is None else n_k
     return np.tril(np.ones((n_q, n_k), dtype=bool), k=n_k - n_q)
 
@@ -21,7 +22,7 @@ def padding_mask(lengths: list[int] | np.ndarray, max_len: int) -> np.ndarray:
     if lengths.ndim != 1:
         raise ValueError(f"one length per sentence is needed, not an array of shape {lengths.shape}")
     if np.any(lengths < 0) or np.any(lengths > max_len):
-        raise ValueError(f"lengths must lie between 0 and max_len = {max_len}, got {lengths.tolist()}")
+        raise ValueError(f"lengths must be between 0 and max_len = {max_len}, got {lengths.tolist()}")
     return np.arange(max_len) < lengths[:, None, None]
 
 
@@ -38,8 +39,8 @@ def sliding_window_mask(n: int, window: int) -> np.ndarray:
 def masked_softmax(scores: np.ndarray, mask: np.ndarray) -> np.ndarray:
     """Softmax along the last axis over what the mask allows; the two broadcast.
 
-    scores: (..., n_q, n_k) or any shape; whole numbers too. A hidden entry gets exactly 0 and has no say, whatever
-    its score. A row in which nothing is allowed is all zeros.
+    scores: (..., n_q, n_k) or any shape; whole numbers too. A hidden entry gets exactly 0, whatever its
+    score. A row in which nothing is allowed is all zeros.
     """
     visible = np.where(mask, scores, -np.inf)
     # An empty row has maximum -inf and total 0. Replacing them by 0 and 1 leaves zeros and never meets -inf - -inf.
@@ -74,10 +75,10 @@ def next_token_loss(logits: np.ndarray, tokens: np.ndarray) -> float:
     if logits.shape[:-1] != tokens.shape:
         raise ValueError(f"logits of shape {logits.shape} do not fit tokens of shape {tokens.shape}")
     if tokens[..., 1:].size == 0:
-        raise ValueError(f"tokens of shape {tokens.shape} leave nothing to predict: two are needed at least")
+        raise ValueError(f"tokens of shape {tokens.shape} leave nothing to predict: at least two are needed")
     vocab = logits.shape[-1]
     if np.any(tokens < 0) or np.any(tokens >= vocab):
-        raise ValueError(f"token ids must lie between 0 and {vocab - 1}, got {tokens.min()} to {tokens.max()}")
+        raise ValueError(f"token ids must be between 0 and {vocab - 1}, got {tokens.min()} to {tokens.max()}")
     guesses, targets = logits[..., :-1, :], tokens[..., 1:, None]
     guesses = guesses - guesses.max(axis=-1, keepdims=True)
     log_total = np.log(np.exp(guesses).sum(axis=-1, keepdims=True))

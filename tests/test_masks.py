@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+from torch.nn.attention.bias import causal_lower_right
 
 from attnlab import data
 from solutions.masks import (
@@ -233,6 +234,13 @@ def test_pytorchs_two_attentions_disagree_on_what_true_means(rng):
     assert torch.equal(weights > 0, mask)
     eye = torch.eye(4, dtype=torch.float64)[None]
     assert torch.equal(F.scaled_dot_product_attention(x, x, eye, attn_mask=mask)[0] > 0, mask)
+
+
+def test_is_causal_aligns_to_the_top_left_and_causal_lower_right_as_the_course_does(rng):
+    x = torch.from_numpy(rng.normal(size=(1, 5, 4)))
+    read = functools.partial(F.scaled_dot_product_attention, x[:, 3:], x, torch.eye(5, dtype=torch.float64)[None])
+    assert torch.equal(read(is_causal=True)[0] > 0, torch.ones(2, 5).tril().bool())
+    assert torch.equal(read(attn_mask=causal_lower_right(2, 5))[0] > 0, torch.from_numpy(causal_mask(2, 5)))
 
 
 def test_pytorchs_softmax_gives_nan_for_an_empty_row_and_its_attention_gives_zeros(rng):

@@ -15,7 +15,7 @@ function render({ model, el }) {
   const { root, summary, say } = frame(el, "attention_heatmap", "Attention weights", model);
   let parts = null; // the elements, made anew only when a size or a name changes
   let at = null; // [row, column] of the one cell that Tab reaches
-  let hovered = null; // the row under the pointer, shown in place of the selected one
+  let hovered = null; // the row under the pointer, shown instead of the selected one
 
   const read = () => {
     const state = {};

@@ -1,4 +1,4 @@
-"""A map of attention weights: who looks at whom, head by head."""
+"""A map of attention weights: which token looks at which, head by head."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ class AttentionHeatmap(CourseWidget):
     - Go along a row (arrow keys, or the pointer): its cells share one unit of attention, so one strong cell leaves
       little for the others.
     - Go to another row: the bars show what this token takes from the others.
-    - Change the head: on the same sentence each head looks at something else.
-    - Change the layer: early heads often look at neighbours, later ones often park on the first token.
+    - Change the head: on the same sentence each head looks at different tokens.
+    - Change the layer: early heads often look at neighbors, later ones often put most weight on the first token.
 
-    weights: (layers, heads, n_q, n_k), shares between 0 and 1, no unit; (heads, n_q, n_k) and (n_q, n_k) are taken too.
+    weights: (layers, heads, n_q, n_k), shares between 0 and 1; (heads, n_q, n_k) and (n_q, n_k) are accepted too.
         Lists or arrays. A row that does not sum to one is shown with its sum.
     tokens: n_q strings, the tokens that look. key_tokens: n_k strings, those looked at; `tokens` if left out.
-    layer, head, query: which map and which row to show, counted from 0; left out, the last row, which may look at most.
+    layer, head, query: which map and which row to show, counted from 0. If `query` is left out, the last row is shown.
     Raises ValueError, naming the sizes, when they do not fit.
 
-    The weights travel once, as bytes: little-endian, in the order of `shape`, last axis fastest. They are half
+    The weights are sent once, as bytes: little-endian, in the order of `shape`, last axis fastest. They are half
     precision (`dtype` "float16") where that loses nothing, and single precision ("float32", wrong by less than 1e-7)
     otherwise: 30 layers of 9 heads on 7 tokens take 53 kB.
     """
@@ -94,14 +94,14 @@ class AttentionHeatmap(CourseWidget):
             self.shape = list(weights.shape)
             self.tokens, self.key_tokens = tokens, keys
             self.layer, self.head, self.query = int(layer), int(head), int(query)
-            # Padding and summary, choosers, then the taller of map and bars; on a phone one below the other.
+            # Padding and summary, choosers, then the taller of map and bars; on a phone they are stacked.
             choosers = 45 if layers * heads > 1 else 0
             self.min_height = 72 + choosers + max(125 + 41 * n_q, 100 + 29 * n_k)
             self.narrow_extra = 340 + choosers + 36 * n_q + 29 * n_k - self.min_height
 
     @traitlets.validate("layer", "head", "query")
     def _exists(self, proposal):
-        """Refuse a map or row that is not there."""
+        """Refuse a map or row that does not exist."""
         axis = {"layer": 0, "head": 1, "query": 2}[proposal["trait"].name]
         if self.shape and proposal["value"] >= self.shape[axis]:
             raise ValueError(f"{proposal['trait'].name} must be 0 to {self.shape[axis] - 1}; it is {proposal['value']}")
@@ -115,7 +115,7 @@ class AttentionHeatmap(CourseWidget):
         n_q, n_k = shown.shape
         figure = Figure(figsize=(1.8 + 0.55 * n_k, 1.4 + 0.45 * n_q))
         ax = figure.subplots()
-        seen = np.ma.masked_equal(shown, 0)  # a masked key stays the colour of the page
+        seen = np.ma.masked_equal(shown, 0)  # a masked key keeps the color of the page
         drawn = ax.imshow(seen, cmap="YlGnBu", vmin=0, vmax=1, aspect="auto")
         if max(n_q, n_k) <= 12:
             for (i, j), weight in np.ndenumerate(shown):

@@ -32,7 +32,7 @@ function brief(x, decimals = 3) {
   return (exact ? String(Number(text)) : text).replace(/-/g, "−");
 }
 
-// A number inside a product or a difference: negative ones stand in brackets.
+// A number inside a product or a difference: negative ones are put in brackets.
 function inner(x) {
   return x < 0 ? `(${brief(x)})` : brief(x);
 }
@@ -62,13 +62,13 @@ function sumBehind(stage, j, { Q, K, V, query: i, n }) {
   }
 }
 
-// What a stage does, in one breath; shown until a number is opened.
+// What a stage does, in one sentence; shown until a number is opened.
 function explanation(stage, { Q, query: i, n }) {
   return {
     scores: `The dot product of q${i + 1} with each key. Press a number to see its sum.`,
     scaled: `Each score divided by √${Q[0].length} = ${brief(n.root)}, the root of a key's width.`,
     exponentials: `The row maximum, ${brief(n.maxima[i])}, is subtracted first, so nothing overflows.`,
-    weights: `Each exponential divided by the total, ${brief(n.totals[i])}. Together they are 1.`,
+    weights: `Each exponential divided by the total, ${brief(n.totals[i])}. They sum to 1.`,
     output: "Each column of V, averaged with these weights.",
   }[stage];
 }
@@ -78,9 +78,9 @@ function question(stage, { Q, query: i }) {
   return {
     scores: `Which key agrees most with q${i + 1}? Are there ties?`,
     scaled: `Every score is divided by √${Q[0].length}. Does their order change?`,
-    exponentials: "The row maximum is subtracted. Which becomes exactly 1?",
+    exponentials: "The row maximum is subtracted first. Which result is exactly 1?",
     weights: "Which key gets the largest share, and is it more than half?",
-    output: "Which value will the output lie closest to?",
+    output: "Which value will the output be closest to?",
   }[stage];
 }
 
@@ -181,7 +181,7 @@ function render({ model, el }) {
 
     const many = Math.max(K.length, V[0].length) > 4 ? "st-flow st-many" : "st-flow";
     const focused = root.contains(document.activeElement);
-    // Sums of d terms need so many lines; they are kept free, so that opening one moves nothing.
+    // The lines that a sum of d terms needs are kept free, so that opening one moves nothing.
     const letters = 14 * Math.max(K[0].length, K.length) + 20;
     const lines = `--wide-lines: ${Math.ceil(letters / 70)}; --narrow-lines: ${Math.max(2, Math.ceil(letters / 38))}`;
     const small = Math.max(K[0].length, V[0].length) < 3 ? "st-inputs st-small" : "st-inputs";

@@ -9,9 +9,9 @@ import traitlets
 
 from attnlab.widgets._base import CourseWidget, module, style
 
-LARGEST = 6  # rows or columns: more do not fit a phone, and more are not checked by hand
+LARGEST = 6  # rows or columns: more would not fit a phone, and are too many to check by hand
 
-# Three tokens, two dimensions: small enough for paper.
+# Three tokens, two dimensions: small enough to work out on paper.
 THREE_TOKENS = dict(
     Q=[[1, 0], [0, 1], [1, 1]],
     K=[[1, 0], [0, 1], [1, 1]],
@@ -20,7 +20,7 @@ THREE_TOKENS = dict(
 
 
 class Matrix(traitlets.TraitType):
-    """A small table of finite numbers, kept as rows of plain floats. Lists and NumPy arrays are taken."""
+    """A small table of finite numbers, kept as rows of plain floats. Takes lists and NumPy arrays."""
 
     info_text = "a table of numbers: a 2-D array or a list of equally long rows"
 
@@ -41,7 +41,7 @@ class Matrix(traitlets.TraitType):
 
 
 def tables_height(shapes, room, field, gap):
-    """CSS pixels that tables of these (rows, columns) take when they stand side by side as far as `room` lets them.
+    """CSS pixels that tables of these (rows, columns) take, side by side as far as they fit into `room`.
 
     field: width of a number field with the space around it; gap: space between two tables
     """
@@ -64,15 +64,15 @@ class AttentionStepper(CourseWidget):
 
     - Step with *Next*: each stage appears under the one it is made from. Press a number to see its sum.
     - Change one entry of a key: only that key's score moves, yet every weight moves with it.
-    - Change a value: no weight moves. Values are what is mixed, not what decides the mix.
-    - Multiply a query by ten: unless keys tie, one weight goes to one and the output becomes a copy of its value.
-    - Pick another query: the same keys and values give another mixture.
+    - Change a value: no weight moves. Values are averaged; they do not affect the weights.
+    - Multiply a query by ten: unless two scores tie, one weight goes to 1 and the output becomes a copy of its value.
+    - Choose a different query: the same keys and values give a different average.
     - Tick *Let me guess first*: a new stage stays covered until you have made up your mind.
 
-    Q: (n_q, d_k), K: (n_k, d_k), V: (n_k, d_v), pure numbers, 1 to 6 rows and columns, lists or NumPy arrays.
-    Left out, all three are the worked example of three tokens with d_k = 2.
+    Q: (n_q, d_k), K: (n_k, d_k), V: (n_k, d_v), 1 to 6 rows and columns, lists or NumPy arrays.
+    If they are left out, all three are the worked example of three tokens with d_k = 2.
     tokens: n_k names for the keys; they name the queries too when n_q = n_k.
-    query: index of the query looked at, from 0. stage: 0 scores ... 4 output. guess: cover new stages.
+    query: index of the query shown, from 0. stage: 0 scores ... 4 output. guess: cover new stages.
     Raises ValueError, naming the sizes, when they do not fit.
     """
 
@@ -131,7 +131,7 @@ class AttentionStepper(CourseWidget):
 
         The numbers are those of the style sheet. Sums of many terms take several lines, which are kept free.
         """
-        letters = 14 * max(d_k, n_k) + 20  # of the longest sum, as the module reckons it
+        letters = 14 * max(d_k, n_k) + 20  # of the longest sum, as the script estimates it
         shapes = [(n_q, d_k), (n_k, d_k), (n_k, d_v)]
         many = max(n_k, d_v) > 4
         wide = 164 + tables_height(shapes, room=660, field=60, gap=32) + 5 * (56 + 20 * math.ceil(letters / 70))

@@ -154,7 +154,7 @@ function render({ model, el }) {
   const hint = h("p", { class: "mp-hint" }, "Click, tap or drag to paint. Keys: arrows move, space paints, and "
     + "an arrow with shift paints on.");
 
-  // Beside the grid: the count, the fill, the meter, and the cell one looks at.
+  // Beside the grid: the count, the fill, the meter, and the cell looked at.
   const count = h("b", { class: "aw-numbers", "data-value": "count" });
   const title = h("span", { "data-value": "title" });
   const filled = h("select", { "data-go": "fill", onchange: () => edit({ fill: filled.value }) },
@@ -216,7 +216,7 @@ function render({ model, el }) {
   }
 
   // The pointer: a press and a drag paint every cell they meet with the opposite of what the first one was. A finger
-  // paints by tapping, or by dragging that sets out from side to side: up and down scrolls the page (touch-action).
+  // paints by tapping, or by dragging that starts sideways: up and down scrolls the page (touch-action).
   const cellUnder = (event) => {
     const found = document.elementFromPoint(event.clientX, event.clientY)?.closest?.("[data-cell]");
     return found && parts.grid.contains(found) ? found.dataset.cell.split("-").map(Number) : null;
@@ -332,7 +332,7 @@ function render({ model, el }) {
         cell.classList.toggle("mp-peek", mask[i][j] && j > i);
         cell.classList.toggle("mp-seep", !mask[i][j] && weight > 0);
         const text = mask[i][j] ? cellText(weight) : weight === 0 ? "" : weight < 0.005 ? ">0" : cellText(weight);
-        // The zero before the point goes where cells are narrow.
+        // The zero before the point is hidden where cells are narrow.
         const zero = text.startsWith("0.") ? h("span", { class: "mp-zero" }, "0") : "";
         cell.firstChild.replaceChildren(zero, zero ? text.slice(1) : text);
         cell.setAttribute("aria-selected", String(mask[i][j]));
@@ -364,10 +364,10 @@ function render({ model, el }) {
     largest.textContent = inWords(leak.largest);
     const seeing = leak.answers.length ? `: ${listed(leak.answers.map((i) => names[i]))}` : "";
     answers.textContent = `${leak.answers.length} of ${n - 1}${seeing}`;
-    const nobody = listed(empty.map((i) => names[i]));
+    const blind = listed(empty.map((i) => names[i]));
     const [rows, reads] = empty.length === 1 ? ["row", "reads"] : ["rows", "read"];
-    const blank = empty.length === 0 ? "" : fill === "-inf" ? ` Empty ${rows}: ${nobody} ${reads} nothing.`
-      : ` ${nobody}, with nothing allowed, ${reads} every token alike.`;
+    const blank = empty.length === 0 ? "" : fill === "-inf" ? ` Empty ${rows}: ${blind} ${reads} nothing.`
+      : ` ${blind}, with nothing allowed, ${reads} every token equally.`;
     say(`${titleOf(state)}: ${count.textContent}.${blank} ${verdict.textContent}`);
   }
 

@@ -1,4 +1,4 @@
-"""A mask to paint, the attention weights it leaves, and a meter for what leaks from the future."""
+"""A mask to paint, the attention weights under it, and a meter for what leaks from the future."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Scores(traitlets.TraitType):
             raise traitlets.TraitError(f"{self.name} must be an (n, n) array of numbers, got {value!r}") from None
         if array.ndim != 2 or array.shape[0] != array.shape[1]:
             raise traitlets.TraitError(
-                f"{self.name} must be (n, n), one row a query and one column a key; the shape is {array.shape}"
+                f"{self.name} must be (n, n), one row per query and one column per key; the shape is {array.shape}"
             )
         if not FEWEST <= len(array) <= MOST:
             raise traitlets.TraitError(f"{self.name} must be for {FEWEST} to {MOST} tokens, got {len(array)}")
@@ -35,7 +35,7 @@ class Scores(traitlets.TraitType):
 
 
 class Mask(traitlets.TraitType):
-    """A trait that holds a square of booleans; takes nested lists, NumPy arrays and tensors, 0 and 1 too."""
+    """A trait that holds a square of booleans; takes nested lists, NumPy arrays and tensors, also of 0 and 1."""
 
     def validate(self, obj, value):
         try:
@@ -44,12 +44,12 @@ class Mask(traitlets.TraitType):
             raise traitlets.TraitError(f"{self.name} must be an (n, n) array of booleans, got {value!r}") from None
         if array.ndim != 2:
             raise traitlets.TraitError(
-                f"{self.name} must be (n, n), one row a query and one column a key; the shape is {array.shape}"
+                f"{self.name} must be (n, n), one row per query and one column per key; the shape is {array.shape}"
             )
         if array.dtype != bool and not (array.dtype.kind in "iu" and np.isin(array, (0, 1)).all()):
             raise traitlets.TraitError(
                 f"{self.name} must be boolean, True where a query may read a key; its numbers "
-                f"are {array.dtype}. A mask of 0 and -inf to add is another convention"
+                f"are {array.dtype}. A mask of 0 and -inf, to be added, is a different convention"
             )
         return array.astype(bool).tolist()
 
@@ -69,29 +69,29 @@ def allowed_by(preset, n, length, window):
 
 
 class MaskPainter(CourseWidget):
-    """A mask to paint on a grid of queries and keys, with the weights that remain and a meter for cheating.
+    """A mask to paint on a grid of queries and keys, with the weights that result and a meter for cheating.
 
-    What one learns by moving what:
+    What you learn by moving what:
 
-    - paint a cell (click, drag, or arrow keys and the space bar): its row is shared out anew, since softmax runs over
-      the allowed keys only;
+    - paint a cell (click, drag, or arrow keys and the space bar): all weights of its row change, since the softmax
+      runs over the allowed keys only;
     - the presets: causal lets a token read itself and the past, padding cuts off columns, a sliding window keeps the
       last few tokens, full hides nothing;
-    - let a token read a later one: the meter shows how much weight comes from the future, and which tokens see the
-      very token that they have to predict;
+    - let a token read a later one: the meter shows how much weight goes to the future, and which tokens see the
+      very token that they must predict;
     - mask a whole row (padding with no real token does it to all): the row becomes 0 and reads nothing;
-    - the fill: with -10 in place of minus infinity a little weight leaks through the mask, and with any finite fill
+    - the fill: with -10 instead of minus infinity, a little weight leaks through the mask, and with any finite fill
       an empty row becomes uniform.
 
     tokens: 2 to 10 strings, one for each query and key.
     scores: (n, n) finite numbers of size at most 1000, row = query, column = key, before softmax; lists or arrays.
-    mask: (n, n) booleans, True = this query may read this key; the padding mask of one text, (1, n), is taken too.
-        Left out, the mask of `preset`; given, it counts, and `preset` becomes the one that gives it, or "painted".
+    mask: (n, n) booleans, True = this query may read this key; the padding mask of one text, (1, n), is accepted too.
+        If it is left out, the mask of `preset` is used; otherwise `preset` becomes the one that gives it, or "painted".
     preset: "causal", "padding", "window" or "full".
-    length: number of real tokens that the padding preset leaves, 0 to n; left out, n - 1.
-    window: width of the sliding window, the token itself included, 1 to n; left out, 2.
+    length: number of real tokens that the padding preset leaves, 0 to n; n - 1 if left out.
+    window: width of the sliding window, the token itself included, 1 to n; 2 if left out.
     fill: what a masked score is replaced by, "-inf", "-1e9" or "-10", or the number itself.
-    Raises `TraitError` for anything else. `painter.mask` is the mask as it stands, `painter.weights` what it leaves.
+    Raises `TraitError` for anything else. `painter.mask` is the current mask, `painter.weights` the weights under it.
     """
 
     _esm = module("mask_painter")
@@ -132,7 +132,7 @@ class MaskPainter(CourseWidget):
             self._follow_mask()
         self.observe(self._follow_preset, ["preset", "length", "window"])
         self.observe(self._follow_mask, "mask")
-        # Beside the grid stands the meter, as high as the grid of four tokens; on a phone it stands below.
+        # Beside the grid is the meter, as high as the grid of four tokens; on a phone it is below.
         self.min_height = max(574, 408 + 81 * n // 2)
         self.narrow_extra = 1013 + 35 * n - self.min_height
 

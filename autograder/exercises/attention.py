@@ -71,8 +71,8 @@ def projections_are_new(rng):
 
 
 @project_qkv.misconception(
-    "You multiply by the transpose of each matrix. Here a token is a row and x stands on the left; texts that write "
-    "W x mean the same map with the matrix stored the other way round."
+    "You multiply by the transpose of each matrix. Here a token is a row and x is on the left; texts that write W x "
+    "mean the same map with the matrix stored the other way round."
 )
 def transposed(x, W_q, W_k, W_v):
     return x @ W_q.T, x @ W_k.T, x @ W_v.T
@@ -194,7 +194,7 @@ def weights_leading(rng):
     "survives scores of a thousand and more",
     points=1,
     rtol=NEARLY,
-    hint="Subtract each row's own maximum before you take exponentials, as in the last chapter.",
+    hint="Subtract each row's own maximum before you take exponentials, as in the softmax chapter.",
 )
 def huge(rng):
     yield dict(Q=np.array([[4000.0, 3999.0], [-4000.0, -4001.0]]), K=np.eye(2))
@@ -292,8 +292,8 @@ def no_softmax(Q, K):
 
 
 @attention_weights.misconception(
-    "No maximum is subtracted, so a score of a thousand overflows to infinity and the weights come out as nan. "
-    "Subtract each row's maximum first: the weights stay the same."
+    "No maximum is subtracted, so a score of a thousand overflows to infinity and the weights are nan. Subtract each "
+    "row's maximum first: the weights stay the same."
 )
 def no_maximum(Q, K):
     e = np.exp(_scores(Q, K))
@@ -310,8 +310,8 @@ def global_maximum(Q, K):
 
 
 @attention_weights.misconception(
-    "The operands are swapped: your rows belong to the keys. Row i must hold the weights of query i, so Q stands on "
-    "the left."
+    "The operands are swapped: your rows belong to the keys. Row i must hold the weights of query i, so Q is on the "
+    "left."
 )
 def swapped(Q, K):
     return _softmax(_scores(K, Q))
@@ -332,7 +332,7 @@ def keys_with_keys(Q, K):
 
 
 @attention_weights.misconception(
-    "`.T` reverses all axes, the leading ones too. It is right for two axes only; swap just the last two.", section=AXES
+    "`.T` reverses all axes, the leading ones too. That works for two axes only; swap just the last two.", section=AXES
 )
 def reversed_axes(Q, K):
     return _softmax(Q @ K.T / np.sqrt(Q.shape[-1]))
@@ -357,8 +357,8 @@ def second_axis_for_softmax(Q, K):
 
 
 @attention_weights.misconception(
-    "Every vector is divided by its length, so these are cosines. Attention keeps the lengths: a long key may call "
-    "louder than a short one."
+    "Every vector is divided by its length, so these are cosines. Attention keeps the lengths: a long key can get "
+    "larger scores than a short one."
 )
 def cosines(Q, K):
     Q = Q / np.linalg.norm(Q, axis=-1, keepdims=True)
@@ -412,7 +412,7 @@ def scales_floats_in_place(Q, K):
 scaled_dot_product_attention = Exercise(
     solutions.scaled_dot_product_attention, section="The equation, symbol by symbol"
 )
-MASKS = "A mask says who may read what"
+MASKS = "A mask says what each query may read"
 
 
 @scaled_dot_product_attention.property(
@@ -550,7 +550,7 @@ def root_of_number_of_keys(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "The scores are divided by d_k itself. Use its square root: that is by how much they spread.", section=WHY_ROOT
+    "The scores are divided by d_k itself. Use its square root: that is their standard deviation.", section=WHY_ROOT
 )
 def attention_divided_by_width(Q, K, V, mask=None):
     return _attend(Q @ _t(K) / Q.shape[-1], V, mask)
@@ -573,21 +573,21 @@ def attention_scaled_too_late(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "Both results are right, but they come in the wrong order: return the output first, then the weights."
+    "Both results are right, but they are in the wrong order: return the output first, then the weights."
 )
 def weights_first(Q, K, V, mask=None):
     return _attend(_scores(Q, K), V, mask)[::-1]
 
 
 @scaled_dot_product_attention.misconception(
-    "Only the output comes back. Return the weights too: output first, then weights."
+    "Only the output is returned. Return the weights too: output first, then weights."
 )
 def output_only(Q, K, V, mask=None):
     return _attend(_scores(Q, K), V, mask)[0]
 
 
 @scaled_dot_product_attention.misconception(
-    "The weights average the keys. Keys only decide the shares; what is mixed are the values V.",
+    "The weights are applied to the keys. Keys only help decide the shares; what is averaged are the values V.",
     section="Three roles: query, key, value",
 )
 def mixes_keys(Q, K, V, mask=None):
@@ -596,8 +596,8 @@ def mixes_keys(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "The output is transposed. Its rows belong to the queries: weights on the left, V on the right, nothing turned "
-    "afterwards."
+    "The output is transposed. Its rows belong to the queries: weights on the left, V on the right, and no transpose "
+    "afterward."
 )
 def output_transposed(Q, K, V, mask=None):
     output, weights = _attend(_scores(Q, K), V, mask)
@@ -640,8 +640,8 @@ def attention_second_axis(Q, K, V, mask=None):
 
 
 _TOTAL_EPSILON = (
-    "Something small is added to every total, to save the empty row from 0/0. It also moves every other "
-    "row a little off one. Treat only the total that is 0."
+    "Something small is added to every total, to save the empty row from 0/0. It also makes every other row sum to "
+    "slightly less than one. Treat only the total that is 0."
 )
 
 
@@ -686,7 +686,7 @@ def attention_global_maximum(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "The mask is turned round: you hide what should be seen. Here True means that the query may attend to the key.",
+    "The mask is inverted: you hide what should be visible. Here True means that the query may attend to the key.",
     section="What goes wrong",
 )
 def polarity(Q, K, V, mask=None):
@@ -694,7 +694,7 @@ def polarity(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "No maximum is subtracted before the exponentials, so large scores overflow, and a hidden one that did so is "
+    "No maximum is subtracted before the exponentials, so large scores overflow, and a hidden one that overflows is "
     "infinity times 0. Hide the scores first, then subtract each row's own maximum."
 )
 def attention_no_maximum_masked_late(Q, K, V, mask=None):
@@ -706,7 +706,7 @@ def attention_no_maximum_masked_late(Q, K, V, mask=None):
 
 @scaled_dot_product_attention.misconception(
     "No maximum is subtracted, so large scores overflow, and a query with no key allowed is 0/0. Subtract each row's "
-    "own maximum, and treat the empty row by itself."
+    "own maximum, and treat the empty row separately."
 )
 def attention_plain_formula(Q, K, V, mask=None):
     scores = _scores(Q, K)
@@ -716,8 +716,8 @@ def attention_plain_formula(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "A hidden score becomes a big finite number, and its weight is set to 0 afterwards. Where a visible score is lower "
-    "still, the hidden key takes everything first. Use minus infinity.",
+    "A hidden score becomes a big finite number, and its weight is set to 0 afterward. Where a visible score is lower "
+    "still, the hidden key takes all the weight first. Use minus infinity.",
     section=MASKS,
 )
 def finite_fill_then_zero(Q, K, V, mask=None):
@@ -727,8 +727,8 @@ def finite_fill_then_zero(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "The mask is turned round, and what it hides gets a finite number. True means that the query may attend to the "
-    "key, and a hidden score must be minus infinity.",
+    "The mask is inverted, and what it hides gets a finite number. True means that the query may attend to the key, "
+    "and a hidden score must be minus infinity.",
     section="What goes wrong",
 )
 def polarity_and_finite_fill(Q, K, V, mask=None):
@@ -766,8 +766,8 @@ def hidden_maximum(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "The weights are masked after the softmax and shared out again. On paper that is the same; but a hidden key "
-    "with a huge score takes everything first, and an empty row is 0/0.",
+    "The weights are masked after the softmax and normalized again. On paper that is the same; but a hidden key with "
+    "a huge score takes all the weight first, and an empty row is 0/0.",
     section=MASKS,
 )
 def renormalised(Q, K, V, mask=None):
@@ -790,8 +790,8 @@ def finite_fill(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "A finite number is added to hidden scores (before the division it shrinks besides). Their order survives "
-    "underneath: a query with no key allowed attends as if there were no mask. Use minus infinity.",
+    "A finite number is added to hidden scores (and shrinks, if it is added before the division). The differences "
+    "between them remain, so a query with no key allowed attends as if there were no mask. Use minus infinity.",
     section=MASKS,
 )
 def finite_bias(Q, K, V, mask=None):
@@ -832,8 +832,8 @@ def nan_weights(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "A number times minus infinity is used as the mask. For keys that may be seen that is 0 times infinity, which "
-    "is nan. Choose with np.where.",
+    "The mask is a number times minus infinity. For visible keys that is 0 times infinity, which is nan. Choose with "
+    "np.where.",
     section=MASKS,
 )
 def zero_times_infinity(Q, K, V, mask=None):
@@ -939,7 +939,7 @@ def passes_the_mask(rng):
     "gives a token that may read nothing zeros",
     points=1,
     rtol=NEARLY,
-    hint="If your scaled dot-product attention treats the empty row, this comes by itself.",
+    hint="If your scaled dot-product attention treats the empty row, you need no extra code here.",
 )
 def self_empty_row(rng):
     while True:  # small whole numbers may give scores that are right with queries and keys exchanged
@@ -955,7 +955,7 @@ def self_empty_row(rng):
     "takes any number of leading dimensions",
     points=1,
     rtol=NEARLY,
-    hint="Nothing to do here: if projections and attention take them, so does this.",
+    hint="You need no extra code here: if projections and attention take them, so does this.",
 )
 def self_leading(rng):
     W = dict(W_q=rng.normal(size=(6, 2)), W_k=rng.normal(size=(6, 2)), W_v=rng.normal(size=(6, 5)))
@@ -1002,7 +1002,7 @@ def self_one_matrix(x, W_q, W_k, W_v, mask=None):
 
 
 @self_attention.misconception(
-    "Each matrix is used transposed. Tokens are rows, so x stands on the left of the matrix as it is.",
+    "Each matrix is used transposed. Tokens are rows, so x is on the left and the matrix is used as it is.",
     section="Three roles: query, key, value",
 )
 def self_transposed(x, W_q, W_k, W_v, mask=None):
@@ -1010,8 +1010,7 @@ def self_transposed(x, W_q, W_k, W_v, mask=None):
 
 
 @self_attention.misconception(
-    "Queries and keys have changed places: token i should ask with W_q and be found by W_k. Your scores are "
-    "transposed.",
+    "Queries and keys have changed places: queries come from x @ W_q, keys from x @ W_k. Your scores are transposed.",
     section="Three roles: query, key, value",
 )
 def queries_and_keys_swapped(x, W_q, W_k, W_v, mask=None):
@@ -1019,7 +1018,7 @@ def queries_and_keys_swapped(x, W_q, W_k, W_v, mask=None):
 
 
 @self_attention.misconception(
-    "The keys are built with W_v and the values with W_k. Check the order in which your projections come back.",
+    "The keys are built with W_v and the values with W_k. Check the order in which your projections are returned.",
     section="Three roles: query, key, value",
 )
 def keys_and_values_swapped(x, W_q, W_k, W_v, mask=None):
@@ -1027,7 +1026,7 @@ def keys_and_values_swapped(x, W_q, W_k, W_v, mask=None):
 
 
 @self_attention.misconception(
-    "The scale uses the width of x. What counts is the width of queries and keys, after the projection.",
+    "The scale uses the width of x. What matters is the width of queries and keys, after the projection.",
     section=WHY_ROOT,
 )
 def root_of_model_width(x, W_q, W_k, W_v, mask=None):
@@ -1047,7 +1046,7 @@ def mask_dropped(x, W_q, W_k, W_v, mask=None):
 
 
 @self_attention.misconception(
-    "The mask is turned round. True means that the query may attend to the key.", section="What goes wrong"
+    "The mask is inverted. True means that the query may attend to the key.", section="What goes wrong"
 )
 def self_polarity(x, W_q, W_k, W_v, mask=None):
     return _attend(_scores(x @ W_q, x @ W_k), x @ W_v, None if mask is None else ~mask)
@@ -1103,7 +1102,7 @@ def self_after_softmax(x, W_q, W_k, W_v, mask=None):
 
 
 @self_attention.misconception(
-    "A finite number is added to hidden scores. Their order survives underneath, so a token that may read nothing "
+    "A finite number is added to hidden scores. The differences between them remain, so a token that may read nothing "
     "attends as if there were no mask. Use minus infinity, and give that row zeros.",
     section=MASKS,
 )
@@ -1127,14 +1126,14 @@ def self_weights_first(x, W_q, W_k, W_v, mask=None):
     return _attend(_scores(x @ W_q, x @ W_k), x @ W_v, mask)[::-1]
 
 
-@self_attention.misconception("Only the output comes back. Return the weights too: output first, then weights.")
+@self_attention.misconception("Only the output is returned. Return the weights too: output first, then weights.")
 def self_output_only(x, W_q, W_k, W_v, mask=None):
     return _attend(_scores(x @ W_q, x @ W_k), x @ W_v, mask)[0]
 
 
 @self_attention.misconception(
-    "x is added to the output. That is the residual connection; it belongs to the block around attention and comes "
-    "in a later chapter."
+    "x is added to the output. That is the residual connection; it belongs to the block around attention in the "
+    "chapter on the transformer block."
 )
 def with_residual(x, W_q, W_k, W_v, mask=None):
     output, weights = _attend(_scores(x @ W_q, x @ W_k), x @ W_v, mask)
@@ -1149,8 +1148,8 @@ attention_backward = Exercise(solutions.attention_backward, section="Going backw
 @attention_backward.property(
     "gives the gradient of the values",
     points=1,
-    hint="With all queries equal to zero every weight is 1/n_k, and only dV is not zero in general. Value j reaches "
-    "output i through weight (i, j).",
+    hint="If all queries are zero, every weight is 1/n_k, and only dV is not zero in general. Value j reaches output "
+    "i through weight (i, j).",
 )
 def values_only(rng):
     yield dict(Q=np.zeros((3, 4)), K=np.zeros((5, 4)), V=rng.normal(size=(5, 2)), d_output=rng.normal(size=(3, 2)))
@@ -1347,7 +1346,7 @@ def values_unweighted(Q, K, V, d_output):
     return _backward(Q, K, V, d_output, dV=lambda A: d_output + 0 * V)
 
 
-@attention_backward.misconception("dK comes out transposed. It has the shape of K: one row per key.")
+@attention_backward.misconception("dK is transposed. It has the shape of K: one row per key.")
 def keys_transposed(Q, K, V, d_output):
     dQ, dK, dV = _backward(Q, K, V, d_output)
     return dQ, _t(dK), dV
@@ -1402,18 +1401,18 @@ One point each:
 1. **What a weight is.** The share of a token's *value vector* in one output of one head in one layer. Rows sum to
    one, so a weight is relative to the other keys of the same row. It is not importance for the model's answer.
 2. **Why a large weight on the first token need not mean much.** Any one of: the softmax must put its weight
-   somewhere, and under a causal mask the first token is the one place every query can see (attention sink); the value
-   vector there may be short, so that a large share of it moves the output little; other heads, layers and the path
-   around attention carry information too.
+   somewhere, and under a causal mask the first token is the only one that every query can see (attention sink); the
+   value vector there may be short, so that a large share of it moves the output little; other heads, layers and the
+   path around attention carry information too.
 3. **An experiment that could prove the claim wrong.** It changes something and looks at the output. For example: set
-   that one weight to 0, share the rest out again, and compare the model's next-token probabilities; replace the first
-   word by another and see whether the weight stays (if it does, it follows the position and not the word); compare
-   weight times length of value. An experiment that only looks at more attention pictures earns half a point.
+   that one weight to 0, normalize the rest again, and compare the model's next-token probabilities; replace the first
+   word by a different one and see whether the weight stays (if it does, it follows the position and not the word);
+   compare weight times length of value. An experiment that only looks at more attention pictures earns half a point.
 
-Model answer. "0.8 says that 80 % of what this head writes for `announced` is the value vector of `The`. It does not
+Model answer. "0.8 says that 80% of what this head writes for `announced` is the value vector of `The`. It does not
 say that the word matters: weights in a row must sum to one, and if this head has nothing to look for, the first token
-is where the leftover goes; its value vector may be nearly zero. I would replace `The` by `A` and by `Our`. If the
-weight stays near 0.8 it follows the place, not the word. Then I would zero this weight, share the rest out again, and
-see whether the probabilities of the next word change at all."
+is where the leftover goes, and its value vector may be nearly zero. I would replace `The` by `A` and by `Our`. If the
+weight stays near 0.8, it follows the position, not the word. Then I would zero this weight, normalize the rest again,
+and see whether the probabilities of the next word change at all."
 """,
 )

@@ -36,7 +36,7 @@ def _t(a):
 
 
 def _steps_back(n_q, n_k):
-    """How many keys before the query's own position each key lies, aligned to the bottom right."""
+    """How many keys before the query's own position each key is, aligned to the bottom right."""
     return np.arange(n_q)[:, None] + n_k - n_q - np.arange(n_k)
 
 
@@ -109,7 +109,7 @@ def one_ahead(n_q, n_k=None):
 
 @causal_mask.misconception(
     "The triangle is the wrong one: each token sees itself and what comes after. Rows are queries and columns are "
-    "keys, so what came before lies to the left.",
+    "keys, so what came before is on the left.",
     section=MINUS_INFINITY,
 )
 def upper_triangle(n_q, n_k=None):
@@ -117,7 +117,7 @@ def upper_triangle(n_q, n_k=None):
 
 
 @causal_mask.misconception(
-    "True and False are exchanged: your mask is True where reading is forbidden. Here, as in "
+    "True and False are swapped: your mask is True where reading is forbidden. Here, as in "
     "scaled_dot_product_attention, True means that the query may attend to the key.",
     section=CONVENTIONS,
 )
@@ -126,7 +126,7 @@ def polarity(n_q, n_k=None):
 
 
 @causal_mask.misconception(
-    "The mask is aligned to the top left: query 0 is taken for position 0. With more keys than queries, the queries "
+    "The mask is aligned to the top left: query 0 is treated as position 0. With more keys than queries, the queries "
     "are the last positions, and the last of them sees every key. Shift the diagonal by n_k - n_q."
 )
 def top_left(n_q, n_k=None):
@@ -134,8 +134,8 @@ def top_left(n_q, n_k=None):
 
 
 @causal_mask.misconception(
-    "True and False are exchanged, and the mask is aligned to the top left. True means may attend, and the last "
-    "query sees every key.",
+    "True and False are swapped, and the mask is aligned to the top left. True means may attend, and the last query "
+    "sees every key.",
     section=CONVENTIONS,
 )
 def polarity_top_left(n_q, n_k=None):
@@ -150,7 +150,7 @@ def strict_top_left(n_q, n_k=None):
     return np.tril(np.ones((n_q, n_q if n_k is None else n_k), dtype=bool), k=-1)
 
 
-@causal_mask.misconception("n_k is ignored: the mask is always n_q by n_q. It needs one column for each key.")
+@causal_mask.misconception("n_k is ignored: the mask is always n_q by n_q. It needs one column per key.")
 def ignores_n_k(n_q, n_k=None):
     return np.tril(np.ones((n_q, n_q), dtype=bool))
 
@@ -200,9 +200,7 @@ def shift_not_below_zero(n_q, n_k=None):
     return np.tril(np.ones((n_q, n_k), dtype=bool), k=max(0, n_k - n_q))
 
 
-@causal_mask.misconception(
-    "No keys at all count as no answer: `n_k or n_q` takes n_q for an n_k of 0, as for None. Ask `n_k is None`."
-)
+@causal_mask.misconception("An n_k of 0 is treated like None: `n_k or n_q` gives n_q for both. Test `n_k is None`.")
 def zero_taken_for_none(n_q, n_k=None):
     n_k = n_k or n_q
     return np.tril(np.ones((n_q, n_k), dtype=bool), k=n_k - n_q)
@@ -210,7 +208,7 @@ def zero_taken_for_none(n_q, n_k=None):
 
 @causal_mask.misconception(
     "Queries without a key are allowed the first key, so that no row is empty. That lets them read a position that "
-    "comes after them. An empty row is right here; the softmax has to cope with it.",
+    "comes after them. An empty row is right here; the softmax has to handle it.",
     section=EMPTY,
 )
 def no_row_empty(n_q, n_k=None):
@@ -255,7 +253,7 @@ def numbers_top_left(n_q, n_k=None):
 
 
 @causal_mask.misconception(
-    "Everything is allowed. Above the diagonal lies the future, and it must be False.", section=MINUS_INFINITY
+    "Everything is allowed. What is above the diagonal is the future, and it must be False.", section=MINUS_INFINITY
 )
 def all_allowed(n_q, n_k=None):
     return np.ones((n_q, n_q if n_k is None else n_k), dtype=bool)
@@ -286,7 +284,9 @@ def real_tokens(rng):
 
 
 @padding_mask.property(
-    "takes a list of lengths, too", points=1, hint="np.asarray makes an array of a list and leaves an array as it is."
+    "takes a list of lengths as well",
+    points=1,
+    hint="np.asarray makes an array of a list and leaves an array as it is.",
 )
 def lists(rng):
     yield dict(lengths=[3, 1], max_len=4)
@@ -341,23 +341,23 @@ def _padding(lengths, max_len):
 
 @padding_mask.misconception(
     "The axis for the queries is missing: the shape is (batch, max_len). Against scores of (batch, n_q, n_k) it would "
-    "be read as (n_q, n_k), with sentences in place of queries. Add an axis of size one in the middle."
+    "be read as (n_q, n_k), with sentences where the queries should be. Add an axis of size one in the middle."
 )
 def no_query_axis(lengths, max_len):
     return _padding(lengths, max_len)[:, 0]
 
 
 @padding_mask.misconception(
-    "The padding stands on the query axis: the shape is (batch, max_len, 1). That silences the queries of padding; "
-    "what must be hidden are its keys, and keys are the last axis."
+    "The padding is on the query axis: the shape is (batch, max_len, 1). That hides the queries of padding. What must "
+    "be hidden are its keys, and keys are the last axis."
 )
 def on_the_query_axis(lengths, max_len):
     return _t(_padding(lengths, max_len))
 
 
 @padding_mask.misconception(
-    "Padding is hidden as key and as query: (batch, max_len, max_len). Only keys need hiding. Nobody reads what a "
-    "padding query brings home, and one row with an axis of size one serves every query."
+    "Padding is hidden as key and as query: (batch, max_len, max_len). Only keys need hiding. The output of a padding "
+    "query is never used, and one row with an axis of size one serves every query."
 )
 def both_axes(lengths, max_len):
     mask = _padding(lengths, max_len)
@@ -373,7 +373,7 @@ def repeated(lengths, max_len):
 
 
 @padding_mask.misconception(
-    "The shape is (batch, 1, 1, max_len), made for scores with an axis of heads. Here scores are (batch, n_q, n_k), "
+    "The shape is (batch, 1, 1, max_len), meant for scores with an axis of heads. Here scores are (batch, n_q, n_k), "
     "so one axis of size one is enough."
 )
 def with_an_axis_for_heads(lengths, max_len):
@@ -389,8 +389,8 @@ def axis_in_front(lengths, max_len):
 
 
 @padding_mask.misconception(
-    "True and False are exchanged: your mask marks the padding, as PyTorch's key_padding_mask does. Here True means "
-    "may attend.",
+    "True and False are swapped: your mask marks the padding, as PyTorch's key_padding_mask does. Here True means may "
+    "attend.",
     section=CONVENTIONS,
 )
 def marks_padding(lengths, max_len):
@@ -398,7 +398,7 @@ def marks_padding(lengths, max_len):
 
 
 @padding_mask.misconception(
-    "True and False are exchanged, and the axis for the queries is missing. This is PyTorch's key_padding_mask; here "
+    "True and False are swapped, and the axis for the queries is missing. This is PyTorch's key_padding_mask; here "
     "True means may attend, and the shape is (batch, 1, max_len).",
     section=CONVENTIONS,
 )
@@ -422,8 +422,7 @@ def one_too_few(lengths, max_len):
 
 
 @padding_mask.misconception(
-    "The real tokens stand at the end of each row. Here sentences are filled up on the right, so real tokens come "
-    "first."
+    "The real tokens are at the end of each row. Here the padding is on the right, so real tokens come first."
 )
 def filled_on_the_left(lengths, max_len):
     return _padding(lengths, max_len)[..., ::-1]
@@ -467,21 +466,23 @@ def padding_additive(lengths, max_len):
 
 
 @padding_mask.misconception(
-    "Impossible lengths pass without a word. A length below 0 hides the whole sentence, one above max_len means that "
+    "Impossible lengths raise no error. A length below 0 hides the whole sentence, one above max_len means that "
     "tokens have been lost: raise ValueError for both."
 )
 def nothing_checked(lengths, max_len):
     return np.arange(max_len) < np.asarray(lengths)[:, None, None]
 
 
-@padding_mask.misconception("Lengths above max_len pass. They mean that tokens have been lost: raise ValueError.")
+@padding_mask.misconception(
+    "Lengths above max_len are accepted. They mean that tokens have been lost: raise ValueError."
+)
 def upper_end_unchecked(lengths, max_len):
     if np.min(lengths) < 0:
         raise ValueError("negative")
     return nothing_checked(lengths, max_len)
 
 
-@padding_mask.misconception("Negative lengths pass. No sentence has fewer than 0 tokens: raise ValueError.")
+@padding_mask.misconception("Negative lengths are accepted. No sentence has fewer than 0 tokens: raise ValueError.")
 def lower_end_unchecked(lengths, max_len):
     if np.max(lengths) > max_len:
         raise ValueError("too long")
@@ -489,7 +490,7 @@ def lower_end_unchecked(lengths, max_len):
 
 
 @padding_mask.misconception(
-    "A length of 0 is refused. A batch may hold an empty sentence: its row allows nothing.", section=EMPTY
+    "A length of 0 is refused. A batch may contain an empty sentence: its row allows nothing.", section=EMPTY
 )
 def refuses_empty(lengths, max_len):
     if np.min(lengths) < 1:
@@ -507,7 +508,7 @@ def refuses_full(lengths, max_len):
 
 
 @padding_mask.misconception(
-    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for lengths that cannot be."
+    "`assert` raises AssertionError, and python -O leaves it out. Raise ValueError for impossible lengths."
 )
 def asserts(lengths, max_len):
     lengths = np.asarray(lengths)
@@ -542,7 +543,7 @@ def band(rng):
 @sliding_window_mask.property(
     "takes windows of one, of n and of more",
     points=1,
-    hint="With window 1 a token sees itself alone; with window n or more nothing before it is hidden.",
+    hint="With window 1 a token sees only itself; with window n or more, nothing before it is hidden.",
 )
 def narrow_and_wide(rng):
     yield dict(n=4, window=1)
@@ -570,7 +571,7 @@ def _window(window):
 
 
 @sliding_window_mask.misconception(
-    "The window does not count the token itself, so each row is one too wide. Window 1 means the token alone."
+    "The window does not count the token itself, so each row is one too wide. Window 1 means only the token."
 )
 def without_self(n, window):
     steps = _steps_back(n, n)
@@ -578,8 +579,8 @@ def without_self(n, window):
 
 
 @sliding_window_mask.misconception(
-    "One too few: the window counts the token itself and the window - 1 before it. Window 1 would leave your token "
-    "with nothing."
+    "One too few: the window counts the token itself and the window - 1 before it. With window 1 your token would see "
+    "nothing."
 )
 def one_short(n, window):
     steps = _steps_back(n, n)
@@ -609,14 +610,14 @@ def both_sides(n, window):
 
 
 @sliding_window_mask.misconception(
-    "The window is centred on the token, half of it in the future. This one ends at the token.", section=MINUS_INFINITY
+    "The window is centered on the token, half of it in the future. This one ends at the token.", section=MINUS_INFINITY
 )
 def centred(n, window):
     return np.abs(_steps_back(n, n)) <= _window(window) // 2
 
 
 @sliding_window_mask.misconception(
-    "The window lies ahead of each token, in the future. Rows are queries: what came before lies to the left.",
+    "The window is ahead of each token, in the future. Rows are queries: what came before is on the left.",
     section=MINUS_INFINITY,
 )
 def looks_ahead(n, window):
@@ -625,7 +626,7 @@ def looks_ahead(n, window):
 
 
 @sliding_window_mask.misconception(
-    "What lies further back than the window is hidden, but nothing of the future is. Both limits are needed.",
+    "What is further back than the window is hidden, but the future is not. Both limits are needed.",
     section=MINUS_INFINITY,
 )
 def future_open(n, window):
@@ -633,7 +634,7 @@ def future_open(n, window):
 
 
 @sliding_window_mask.misconception(
-    "Everything is allowed: each cell meets one of the two conditions at least. Both must hold, so join them with `&` "
+    "Everything is allowed: each cell meets at least one of the two conditions. Both must hold, so join them with `&` "
     "and not with `|`.",
     section=MINUS_INFINITY,
 )
@@ -643,8 +644,8 @@ def one_condition_is_enough(n, window):
 
 
 @sliding_window_mask.misconception(
-    "The first rows come out empty. Their windows reach back beyond the first token: begin there at 0, with "
-    "max(0, i - window + 1). A slice that begins below 0 counts from the end."
+    "The first rows are empty. Their windows reach back beyond the first token: let them begin at 0, with max(0, i - "
+    "window + 1). A slice that begins below 0 counts from the end."
 )
 def slice_begins_below_zero(n, window):
     mask = np.zeros((n, n), dtype=bool)
@@ -654,14 +655,14 @@ def slice_begins_below_zero(n, window):
 
 
 @sliding_window_mask.misconception(
-    "The window has no effect: this is the plain causal mask. Steps of window or more are to be hidden as well."
+    "The window has no effect: this is the plain causal mask. Steps of `window` or more must be hidden as well."
 )
 def no_limit(n, window):
     return (_steps_back(n, n) >= 0) & (_window(window) > 0)
 
 
 @sliding_window_mask.misconception(
-    "True and False are exchanged: your mask marks what is hidden. True means may attend.", section=CONVENTIONS
+    "True and False are swapped: your mask marks what is hidden. True means may attend.", section=CONVENTIONS
 )
 def window_polarity(n, window):
     steps = _steps_back(n, n)
@@ -677,8 +678,8 @@ def blocks(n, window):
 
 
 @sliding_window_mask.misconception(
-    "The text is cut into blocks, and each token sees its own block and the one before. How far that reaches "
-    "depends on where in its block a token stands; a sliding window reaches as far for every token."
+    "The text is cut into blocks, and each token sees its own block and the one before. How far that reaches depends "
+    "on where in its block a token is; a sliding window has the same reach for every token."
 )
 def two_blocks(n, window):
     block = np.arange(n) // _window(window)
@@ -686,8 +687,8 @@ def two_blocks(n, window):
 
 
 @sliding_window_mask.misconception(
-    "The first token stays visible to all. Some models do keep it, as a place for weight that nobody needs; a plain "
-    "sliding window lets it go."
+    "The first token stays visible to all. Some models do keep it, as an attention sink; a plain sliding window does "
+    "not."
 )
 def first_token_kept(n, window):
     steps = _steps_back(n, n)
@@ -711,14 +712,16 @@ def window_additive(n, window):
     return _penalty((steps >= 0) & (steps < _window(window)))
 
 
-@sliding_window_mask.misconception("A window below 1 passes, and nobody can read anything. Raise ValueError.")
+@sliding_window_mask.misconception(
+    "A window below 1 is accepted, and then no token can read anything. Raise ValueError."
+)
 def window_unchecked(n, window):
     steps = _steps_back(n, n)
     return (steps >= 0) & (steps < window)
 
 
 @sliding_window_mask.misconception(
-    "A window of 0 passes. Even the token itself is outside of it: raise ValueError below 1."
+    "A window of 0 is accepted. Even the token itself is outside it: raise ValueError below 1."
 )
 def zero_passes(n, window):
     if window < 0:
@@ -759,11 +762,11 @@ LOWER = np.tril(np.ones((4, 4), dtype=bool))
 
 
 @masked_softmax.property(
-    "shares the whole unit among what is allowed",
+    "gives all the weight to the allowed keys",
     points=3,
     rtol=EXACT,
     atol=1e-14,
-    hint="Where the mask is False the score becomes minus infinity. Then the softmax along the last axis.",
+    hint="Where the mask is False, the score becomes minus infinity. Then take the softmax along the last axis.",
 )
 def allowed_only(rng):
     yield dict(scores=np.array([[1.0, 0.0, 0.5], [0.0, 1.0, 0.5], [0.5, 0.5, 1.0]]), mask=LOWER[:3, :3])
@@ -823,7 +826,7 @@ def hidden_for_good(rng):
 
 
 @masked_softmax.property(
-    "survives scores of a thousand, each row by itself",
+    "survives scores of a thousand, row by row",
     points=1,
     rtol=NEARLY,
     hint="Subtract from each row its own largest visible score before you exponentiate.",
@@ -859,7 +862,7 @@ def pure(rng):
 
 
 def _shares(scores):
-    """Softmax that copes with rows of minus infinity; for misconceptions that go wrong before."""
+    """Softmax that handles rows of minus infinity; for misconceptions that go wrong before."""
     top = scores.max(axis=-1, keepdims=True)
     e = np.exp(scores - np.where(np.isfinite(top), top, 0.0))
     total = e.sum(axis=-1, keepdims=True)
@@ -867,7 +870,7 @@ def _shares(scores):
 
 
 @masked_softmax.misconception(
-    "The mask is turned round: you hide what should be seen. True means may attend.", section=CONVENTIONS
+    "The mask is inverted: you hide what should be visible. True means may attend.", section=CONVENTIONS
 )
 def hides_the_visible(scores, mask):
     return _shares(np.where(mask, -np.inf, scores))
@@ -887,8 +890,8 @@ def after_the_softmax(scores, mask):
 
 
 @masked_softmax.misconception(
-    "The mask comes after the exponentials, and what is left is shared out again. On paper that is the same; but a "
-    "hidden key with a huge score takes everything first, and an empty row is 0/0.",
+    "The mask comes after the exponentials, and what is left is normalized again. On paper that is the same; but a "
+    "hidden key with a huge score takes all the weight first, and an empty row is 0/0.",
     section=FINITE,
 )
 def shared_out_again(scores, mask):
@@ -897,8 +900,9 @@ def shared_out_again(scores, mask):
 
 
 @masked_softmax.misconception(
-    "The mask comes after the exponentials, and what is left is shared out again, with care for the empty row. One "
-    "difference to masking first remains: a hidden key with a huge score takes everything, and visible ones vanish.",
+    "The mask comes after the exponentials, and what is left is normalized again, with care for the empty row. One "
+    "difference from masking first remains: a hidden key with a huge score takes all the weight, and visible ones "
+    "vanish.",
     section=FINITE,
 )
 def shared_out_again_with_care(scores, mask):
@@ -940,15 +944,15 @@ def _filled_then_zero(number):
 
 for _number in (-1e4, -1e9, -1e30):
     masked_softmax.misconception(
-        "A hidden score becomes a finite number, and its weight is set to 0 afterwards. Where a visible score is lower "
-        "still, the hidden key takes everything first. Use minus infinity.",
+        "A hidden score becomes a finite number, and its weight is set to 0 afterward. Where a visible score is lower "
+        "still, the hidden key takes all the weight first. Use minus infinity.",
         section=FINITE,
     )(_filled_then_zero(_number))
 
 
 @masked_softmax.misconception(
-    "A finite number is added to hidden scores. Their order survives underneath: a row with nothing allowed attends as "
-    "if there were no mask. Use minus infinity.",
+    "A finite number is added to hidden scores. The differences between them remain, so a row with nothing allowed "
+    "attends as if there were no mask. Use minus infinity.",
     section=FINITE,
 )
 def finite_bias(scores, mask):
@@ -956,8 +960,8 @@ def finite_bias(scores, mask):
 
 
 @masked_softmax.misconception(
-    "A small finite number is added to hidden scores, and their order survives underneath: an empty row attends as if "
-    "there were no mask, and very low visible scores lose to hidden ones. Use minus infinity.",
+    "A small finite number is added to hidden scores, so the differences between them remain: an empty row attends as "
+    "if there were no mask, and very low visible scores lose to hidden ones. Use minus infinity.",
     section=FINITE,
 )
 def small_finite_bias(scores, mask):
@@ -965,8 +969,8 @@ def small_finite_bias(scores, mask):
 
 
 @masked_softmax.misconception(
-    "A row with nothing allowed reads all keys equally: either hidden scores are finite, if ever so low, or its nan "
-    "was replaced by equal shares. It must read nothing; its weights are 0.",
+    "A row with nothing allowed reads all keys equally: either hidden scores are finite, however low, or its nan was "
+    "replaced by equal shares. It must read nothing; its weights are 0.",
     section=EMPTY,
 )
 def lowest_number(scores, mask):
@@ -1012,8 +1016,8 @@ def one_maximum(scores, mask):
 
 
 @masked_softmax.misconception(
-    "A number times minus infinity is used to hide. For keys that may be seen that is 0 times infinity, which is nan. "
-    "Choose with np.where."
+    "A number times minus infinity is used to hide. For visible keys that is 0 times infinity, which is nan. Choose "
+    "with np.where."
 )
 def mask_times_infinity(scores, mask):
     return _softmax(scores + (1 - mask) * -np.inf)
@@ -1055,15 +1059,16 @@ def in_place(scores, mask):
 
 
 @masked_softmax.misconception(
-    "The softmax runs over the queries: your columns sum to one. Each query shares out its own unit: use the last axis."
+    "The softmax runs over the queries: your columns sum to one. Each query shares out its own weight of one: use the "
+    "last axis."
 )
 def over_queries(scores, mask):
     return _t(_shares(_t(np.where(mask, scores, -np.inf))))
 
 
 @masked_softmax.misconception(
-    "The softmax runs over the whole array, so all queries together share one unit. Sum along the last axis, with "
-    "keepdims=True."
+    "The softmax runs over the whole array, so all queries together share a weight of one. Sum along the last axis, "
+    "with keepdims=True."
 )
 def over_everything(scores, mask):
     visible = np.where(mask, scores, -np.inf)
@@ -1096,8 +1101,8 @@ def _with_epsilon(size):
 
 
 _EPSILON = (
-    "Something small is added to every total, to save the empty row from 0/0. It also moves every other row a "
-    "little off one. Treat only the total that is 0."
+    "Something small is added to every total, to save the empty row from 0/0. It also makes every other row sum to "
+    "slightly less than one. Treat only the total that is 0."
 )
 for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
     masked_softmax.misconception(_EPSILON, section=EMPTY)(_with_epsilon(_size))
@@ -1113,7 +1118,8 @@ causal_attention = Exercise(solutions.causal_attention, section="No later token 
     points=3,
     rtol=EXACT,
     atol=1e-13,
-    hint="Scaled scores; your causal mask; your masked softmax; then the weights times V. Output first, then weights.",
+    hint="Compute scaled scores, then your causal mask, your masked softmax, and the weights times V. Return the "
+    "output first, then the weights.",
 )
 def before_only(rng):
     yield dict(Q=CAT_SAT, K=CAT_SAT, V=CAT_SAT)
@@ -1126,7 +1132,7 @@ def before_only(rng):
     points=1,
     probe=probes.moved,
     hint="Change a later token and compare the earlier outputs bit by bit. If one moves, the mask lets something "
-    "through, or comes too late.",
+    "through or is applied too late.",
 )
 def no_leak(rng):
     # Enough rows for a mistake that shows in the last bit of some numbers alone to show in one of them.
@@ -1138,7 +1144,7 @@ def no_leak(rng):
 
 
 @causal_attention.property(
-    "takes the queries for the last positions when there are more keys",
+    "treats the queries as the last positions when there are more keys",
     points=1,
     rtol=NEARLY,
     hint="Give your mask both sizes: the number of queries and the number of keys.",
@@ -1152,7 +1158,7 @@ def attention_more_keys(rng):
     "gives queries before the first key zeros",
     points=1,
     rtol=NEARLY,
-    hint="If your mask and your masked softmax treat them, this comes by itself.",
+    hint="If your mask and your masked softmax treat them, you need no extra code here.",
 )
 def attention_more_queries(rng):
     # Whole numbers survive the rounding of a big finite bias.
@@ -1199,8 +1205,8 @@ def hidden_future(rng):
     "accepts whole numbers",
     points=1,
     rtol=NEARLY,
-    hint="Weights are fractions, so an array of whole numbers cannot hold them. Make results from the values you "
-    "computed, not with the inputs' kind of number.",
+    hint="Weights are fractions, so an array of whole numbers cannot hold them. Build the results from the values you "
+    "computed, not with the inputs' dtype.",
 )
 def attention_whole_numbers(rng):
     yield dict(Q=CAT_SAT.astype(int), K=CAT_SAT.astype(int), V=CAT_SAT.astype(int))
@@ -1263,7 +1269,7 @@ def no_mask(Q, K, V):
 
 
 @causal_attention.misconception(
-    "The mask is turned round: each query reads the future and nothing else. True means may attend.",
+    "The mask is inverted: each query reads the future and nothing else. True means may attend.",
     section=CONVENTIONS,
 )
 def reads_the_future(Q, K, V):
@@ -1349,8 +1355,8 @@ def masked_after_softmax(Q, K, V):
 
 
 @causal_attention.misconception(
-    "The weights are masked after the softmax and shared out again. On paper that is the same; but a huge score in the "
-    "future takes everything first, and a row with nothing to read is 0/0.",
+    "The weights are masked after the softmax and normalized again. On paper that is the same; but a huge score in "
+    "the future takes all the weight first, and a row with nothing to read is 0/0.",
     section=FINITE,
 )
 def attention_shared_out_again(Q, K, V):
@@ -1361,8 +1367,8 @@ def attention_shared_out_again(Q, K, V):
 
 
 @causal_attention.misconception(
-    "The weights are masked after the softmax and shared out again, with care for the empty row. One difference to "
-    "masking first remains: a huge score in the future takes everything, and the visible ones vanish.",
+    "The weights are masked after the softmax and normalized again, with care for the empty row. One difference from "
+    "masking first remains: a huge score in the future takes all the weight, and the visible ones vanish.",
     section=FINITE,
 )
 def attention_shared_out_with_care(Q, K, V):
@@ -1396,22 +1402,22 @@ causal_attention.misconception(
 )(_with_weights(_filled(-1e4)))
 
 causal_attention.misconception(
-    "A query with nothing to read reads all keys equally: either future scores are finite, if ever so low, or its nan "
+    "A query with nothing to read reads all keys equally: either future scores are finite, however low, or its nan "
     "was replaced by equal shares. It must read nothing; its weights are 0.",
     section=EMPTY,
 )(_with_weights(_filled(np.finfo(float).min)))
 
 for _number in (-1e4, -1e9, -1e30):
     causal_attention.misconception(
-        "Future scores become a finite number, and their weights are set to 0 afterwards. Where a visible score is "
-        "lower still, the future takes everything first. Use minus infinity.",
+        "Future scores become a finite number, and their weights are set to 0 afterward. Where a visible score is "
+        "lower still, the future takes all the weight first. Use minus infinity.",
         section=FINITE,
     )(_with_weights(_filled_then_zero(_number)))
 
 
 @causal_attention.misconception(
-    "A finite number is added to future scores. Their order survives underneath: a query with nothing to read attends "
-    "as if there were no mask. Use minus infinity.",
+    "A finite number is added to future scores. The differences between them remain, so a query with nothing to read "
+    "attends as if there were no mask. Use minus infinity.",
     section=FINITE,
 )
 def attention_finite_bias(Q, K, V):
@@ -1432,8 +1438,9 @@ def attention_small_finite_bias(Q, K, V):
 
 
 @causal_attention.misconception(
-    "A finite number is added to future scores before the division by the square root of d_k, which shrinks it. Their "
-    "order survives underneath, and low visible scores lose. Use minus infinity, after the scale.",
+    "A finite number is added to future scores before the division by the square root of d_k, which shrinks it. The "
+    "differences between them remain, and low visible scores lose to hidden ones. Use minus infinity, after the "
+    "scale.",
     section=FINITE,
 )
 def finite_bias_inside_the_scale(Q, K, V):
@@ -1475,8 +1482,8 @@ def future_scores_zero(Q, K, V):
 
 
 @causal_attention.misconception(
-    "The softmax runs over the queries: your columns sum to one. Each query shares out its own unit: use the last "
-    "axis.",
+    "The softmax runs over the queries: your columns sum to one. Each query shares out its own weight of one: use the "
+    "last axis.",
     section=MINUS_INFINITY,
 )
 def attention_over_queries(Q, K, V):
@@ -1490,7 +1497,7 @@ def weights_first(Q, K, V):
     return _attend(_scores(Q, K), V)[::-1]
 
 
-@causal_attention.misconception("Only the output comes back. Return the weights too: output first, then weights.")
+@causal_attention.misconception("Only the output is returned. Return the weights too: output first, then weights.")
 def output_only(Q, K, V):
     return _attend(_scores(Q, K), V)[0]
 
@@ -1529,8 +1536,8 @@ def scales_floats_in_place(Q, K, V):
 
 
 _INPUTS_KIND = (
-    "Results are written into an array of the inputs' kind, as np.zeros_like makes one. Whole numbers then "
-    "lose every fraction, and weights are fractions."
+    "Results are written into an array with the inputs' dtype, such as np.zeros_like makes. Whole numbers then lose "
+    "every fraction, and weights are fractions."
 )
 
 
@@ -1580,7 +1587,7 @@ def every_next_token(rng):
 
 
 def _ids(rng, batch, n, vocab):
-    """Tokens of which no sentence equals another, none begins as it ends, and not all go on as the first does."""
+    """Tokens of which no sentence equals another, none begins as it ends, and not all continue as the first does."""
     while True:
         ids = rng.integers(0, vocab, size=(batch, n))
         differ = batch == 1 or n == 1 or np.any(ids[1:, 1:] != ids[0, 1:])
@@ -1604,7 +1611,7 @@ def counts(rng):
     "survives logits of a thousand",
     points=1,
     rtol=NEARLY,
-    hint="A probability that rounds to 0 has no logarithm. Use the log softmax of the softmax chapter: take off the "
+    hint="A probability that rounds to 0 has no logarithm. Use the log softmax of the softmax chapter: subtract the "
     "maximum, then the logarithm of the sum of exponentials.",
 )
 def large(rng):
@@ -1615,12 +1622,12 @@ def large(rng):
 
 
 @next_token_loss.property(
-    "refuses ids outside of the vocabulary, and tokens that do not fit the logits",
+    "refuses ids outside the vocabulary, and tokens that do not fit the logits",
     points=1,
     probe=probes.error_of,
     rtol=NEARLY,
-    hint="Raise ValueError when there is nothing to predict, when logits and tokens differ in batch or length, and for "
-    "an id below 0 or not below the size of the vocabulary. NumPy takes -1 for the last column and says nothing.",
+    hint="Raise ValueError when there is nothing to predict, when logits and tokens differ in batch or length, and "
+    "for an id below 0 or not below the size of the vocabulary. NumPy takes -1 for the last column without an error.",
 )
 def unfit_for_a_loss(rng):
     yield dict(logits=rng.normal(size=(2, 1, 5)), tokens=np.array([[3], [1]]))
@@ -1666,7 +1673,7 @@ def _losses(logits, tokens):
 
 
 @next_token_loss.misconception(
-    "The targets are not shifted: each position is asked for the token it has just read. Logits at t are a guess "
+    "The targets are not shifted: each position is graded on the token it has just read. Logits at t are a guess "
     "about token t + 1."
 )
 def not_shifted(logits, tokens):
@@ -1675,8 +1682,8 @@ def not_shifted(logits, tokens):
 
 
 @next_token_loss.misconception(
-    "The targets are not shifted: the last position is left out, but each other one is asked for the token it has just "
-    "read. Cut the first token off the targets and the last position off the logits."
+    "The targets are not shifted: the last position is left out, but each other one is graded on the token it has "
+    "just read. Cut the first token off the targets and the last position off the logits."
 )
 def both_cut_at_the_end(logits, tokens):
     _checked_loss(logits, tokens)
@@ -1684,7 +1691,7 @@ def both_cut_at_the_end(logits, tokens):
 
 
 @next_token_loss.misconception(
-    "Both are cut at the front, so nothing is shifted: each position is asked for the token it has just read. Cut the "
+    "Both are cut at the front, so nothing is shifted: each position is graded on the token it has just read. Cut the "
     "first token off the targets and the last position off the logits."
 )
 def both_cut_at_the_front(logits, tokens):
@@ -1693,7 +1700,7 @@ def both_cut_at_the_front(logits, tokens):
 
 
 @next_token_loss.misconception(
-    "The shift goes the wrong way: each position is asked for the token before it. Cut the last position off the "
+    "The shift goes the wrong way: each position is graded on the token before it. Cut the last position off the "
     "logits and the first token off the targets."
 )
 def shifted_backwards(logits, tokens):
@@ -1702,8 +1709,8 @@ def shifted_backwards(logits, tokens):
 
 
 @next_token_loss.misconception(
-    "The targets are rolled, so the last position is asked for the first token. After the last token nothing is known: "
-    "that prediction is left out."
+    "The targets are rolled, so the last position is graded on the first token. After the last token nothing is "
+    "known: that prediction is left out."
 )
 def rolled(logits, tokens):
     _checked_loss(logits, tokens)
@@ -1779,8 +1786,8 @@ def _loss_from(logits, tokens, top=None, total=None):
 
 
 _MAXIMUM_ELSEWHERE = (
-    "The maximum is not taken along the vocabulary, so each logit of a guess is shifted by a number of its own, and "
-    "the guess is another. Take it along the last axis."
+    "The maximum is not taken along the vocabulary, so the logits of one guess are shifted by different amounts, "
+    "which changes the guess. Take it along the last axis."
 )
 _TOTAL_ELSEWHERE = (
     "The exponentials are not summed along the vocabulary. A guess is a share among all tokens of its own position: "
@@ -1879,8 +1886,8 @@ def no_maximum_in_the_loss(logits, tokens):
 
 
 @next_token_loss.misconception(
-    "Neither is a maximum subtracted nor the logarithm taken of the sum: exponentials overflow, and probabilities "
-    "that round to 0 have no logarithm. Use the log softmax of the softmax chapter."
+    "No maximum is subtracted, and the logarithm is taken of each probability: exponentials overflow, and "
+    "probabilities that round to 0 have no logarithm. Use the log softmax of the softmax chapter."
 )
 def plain_formula_of_the_loss(logits, tokens):
     _checked_loss(logits, tokens)
@@ -1912,20 +1919,20 @@ def targets_of_the_first(logits, tokens):
     return float(-_pick(_log_softmax(logits[:, :-1]), targets[:, 1:]).mean())
 
 
-@next_token_loss.misconception("One loss for each prediction comes back. Return their mean, a single number.")
+@next_token_loss.misconception("One loss for each prediction is returned. Return their mean, a single number.")
 def not_averaged(logits, tokens):
     return _losses(logits, tokens)
 
 
 @next_token_loss.misconception(
-    "One loss for each sentence comes back. Return the mean over all predictions, a single number."
+    "One loss for each sentence is returned. Return the mean over all predictions, a single number."
 )
 def averaged_per_sentence(logits, tokens):
     return _losses(logits, tokens).mean(axis=1)
 
 
 @next_token_loss.misconception(
-    "Negative ids pass: NumPy counts them from the end of the vocabulary and says nothing. Raise ValueError."
+    "Negative ids are accepted: NumPy counts them from the end of the vocabulary without an error. Raise ValueError."
 )
 def negative_ids_pass(logits, tokens):
     _checked_loss(logits, np.abs(tokens) * (np.abs(tokens) < logits.shape[-1]) if tokens.min() < 0 else tokens)
@@ -1937,7 +1944,7 @@ def negative_ids_pass(logits, tokens):
 
 @next_token_loss.misconception(
     "Ids are not checked. One beyond the vocabulary raises IndexError, which is the wrong exception, and a negative "
-    "one passes: NumPy counts it from the end. Raise ValueError for both."
+    "one is accepted: NumPy counts it from the end. Raise ValueError for both."
 )
 def ids_unchecked(logits, tokens):
     _checked_loss(logits, np.zeros_like(tokens))
@@ -1996,27 +2003,25 @@ written = Written(
     points=4,
     rubric="""One point each.
 
-1. What is seen: the training loss is far below what the text allows (near 0, or below the entropy of the language),
-   while generated text is poor. Low loss with bad text is the sign that training could see what generation cannot.
+1. The symptom: the loss is far below what the text allows (near 0, or below the entropy of the language),
+   while generated text is poor. A low loss with bad text is a sign that training could see what generation cannot.
 2. The cause: somewhere a position can read the token it has to predict. At least one concrete candidate: the mask is
-   missing, turned round, off by one on the diagonal, applied after the softmax, aligned to the wrong corner, made from
+   missing, inverted, off by one on the diagonal, applied after the softmax, aligned to the wrong corner, made from
    finite numbers that leak; or the targets are not shifted, so that the model copies its input.
 3. The test: run the model on a text and on the same text with a later token changed; the logits at all earlier
    positions must be equal bit for bit. Or: the loss on random tokens must not fall below log(vocabulary). "Look at the
-   attention map" alone earns half a point: a leak through targets does not show there.
-4. Why generation is worse than before training helps: the trained model relies on the next token, which does not exist
-   at generation; it has learned to copy and not to predict. More training does not help, since the loss has no reason
-   to fall any other way.
+   attention map" alone earns half a point: a leak through targets is not visible there.
+4. Why training longer does not help: the model relies on the next token, which does not exist at generation. It has
+   learned to copy and not to predict, and a loss near 0 gives it no reason to learn anything else.
 
-Model answer: "A loss of 0.02 nats means that the right token gets 98 % on average. No model of English can know the
+Model answer: "A loss of 0.02 nats means that the right token gets 98% on average. No model of English can predict the
 next word that well, so this one must see it. I would take one text, change its seventh token, and compare the logits at
-positions 0 to 5 before and after: with a causal mask not one bit may differ. If some do, the mask is missing, turned
-round or shifted by one. If none do, I would look at the targets: without the shift a position is asked for the token it
-has just read, which needs no attention at all. When the model generates, the token it learned to copy is not there yet,
-so its guesses are worthless, and training longer only makes it a better copier."
+positions 0 to 5 before and after: with a causal mask not one bit may differ. If some do, the mask is missing, inverted
+or shifted by one. If none do, I would look at the targets: without the shift, a position has to give the token it has
+just read, which needs no attention at all. When the model generates, the token it learned to copy is not there yet, so
+its guesses are worthless, and training longer only makes it a better copier."
 
 Common half answers: "overfitting" (a model that has learned its training text by heart also has a low loss, but then
-text from the training set would come out well, and the loss on new text would be high; here it is low on new text,
-too);
+it would write text from the training set well, and its loss on new text would be high; here that is low as well);
 "too little data".""",
 )

@@ -38,7 +38,7 @@ UNSEEN = {
         *[(masked_with(number), "finite") for number in (-1e4, -1e30)],
         (masked_with(-np.inf), "gives nan"), (masked_with(0.0), "multiplied by 0"),
         (lambda Q, K, V, mask=None: attend(scores_of(Q, K) if mask is None else np.where(mask, -1e9, scores_of(Q, K)),
-                                           V), "turned round"),
+                                           V), "inverted"),
         (lambda Q, K, V, mask=None: attend(scores_of(Q, K), V), "never used"),
     ],
     "self_attention": [

@@ -145,7 +145,7 @@ UNSEEN = {
         (attention_filled(-1e4), "not even low"),
         (attention_filled(-1e25), "big finite number"),
         (attention_filled(-np.finfo(float).max), "reads all keys equally"),
-        (attention_filled(-1e20, then_zero=True), "set to 0 afterwards"),
+        (attention_filled(-1e20, then_zero=True), "set to 0 afterward"),
         (attention_into_an_array_like_the_values, "lose every fraction"),
         (attention_masked_in_squares_only, None),
         (attention_that_shows_other_weights, None),
