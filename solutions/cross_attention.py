@@ -27,13 +27,13 @@ class CrossAttention(nn.Module):
     ) -> tuple[torch.Tensor, torch.Tensor]:
         for name, x in {"x_q": x_q, "x_kv": x_kv}.items():
             if x.ndim != 3 or x.shape[-1] != self.d_model:
-                raise ValueError(f"{name} has shape {tuple(x.shape)}, needed is (batch, tokens, {self.d_model})")
+                raise ValueError(f"{name} has shape {tuple(x.shape)}; it must be (batch, tokens, {self.d_model})")
         batch, n_q, d_model = x_q.shape
         n_kv, d_head = x_kv.shape[1], d_model // self.n_heads
         if x_kv.shape[0] != batch:
-            raise ValueError(f"x_q holds {batch} sequences, x_kv holds {x_kv.shape[0]}")
+            raise ValueError(f"x_q has {batch} sequences, x_kv has {x_kv.shape[0]}")
         if kv_mask is not None and kv_mask.shape != (batch, n_kv):
-            raise ValueError(f"kv_mask has shape {tuple(kv_mask.shape)}, needed is {(batch, n_kv)}")
+            raise ValueError(f"kv_mask has shape {tuple(kv_mask.shape)}; it must be {(batch, n_kv)}")
 
         q = self.W_q(x_q).view(batch, n_q, self.n_heads, d_head).transpose(1, 2)
         k = self.W_k(x_kv).view(batch, n_kv, self.n_heads, d_head).transpose(1, 2)
@@ -52,14 +52,14 @@ class CrossAttention(nn.Module):
 
 
 def hard_alignment(weights: torch.Tensor) -> torch.Tensor:
-    """The source position with the largest weight, averaged over heads, for each query: (batch, n_q)."""
+    """For each query the source position with the largest mean weight over the heads: (batch, n_q)."""
     if weights.ndim != 4:
-        raise ValueError(f"weights have {weights.ndim} dimensions, needed are (batch, n_heads, n_q, n_kv)")
+        raise ValueError(f"weights have {weights.ndim} dimensions; they must be (batch, n_heads, n_q, n_kv)")
     return weights.mean(dim=1).argmax(dim=-1)
 
 
 def attention_multiply_adds(n_q: int, n_kv: int, d_model: int) -> int:
-    """n_q * n_kv scores and as many weighted values, over all heads d_model multiply-adds each."""
+    """n_q * n_kv scores and equally many weighted values, each d_model multiply-adds over all heads."""
     if min(n_q, n_kv, d_model) < 0:
         raise ValueError(f"a size is negative: n_q={n_q}, n_kv={n_kv}, d_model={d_model}")
     return 2 * n_q * n_kv * d_model

@@ -12,7 +12,7 @@ from torch import nn
 
 
 def split_heads(x: torch.Tensor, n_heads: int) -> torch.Tensor:
-    """Each token's row is cut into n_heads pieces; pieces of one number go together as one head."""
+    """Cut each token's row into n_heads pieces; piece h of every token belongs to head h."""
     if x.ndim != 3:
         raise ValueError(f"x has {x.ndim} dimensions; (batch, n, d_model) has three")
     batch, n_tokens, d_model = x.shape
@@ -22,14 +22,14 @@ def split_heads(x: torch.Tensor, n_heads: int) -> torch.Tensor:
 
 
 def merge_heads(x: torch.Tensor) -> torch.Tensor:
-    """The way back: each token's pieces side by side, in the order of the heads."""
+    """Undo the split: put each token's pieces side by side, in the order of the heads."""
     if x.ndim != 4:
         raise ValueError(f"x has {x.ndim} dimensions; (batch, n_heads, n, d_head) has four")
     return x.transpose(1, 2).flatten(start_dim=2)
 
 
 class MultiHeadAttention(nn.Module):
-    """Self-attention with n_heads heads, one batched product for all; a token that may read nothing gets zeros."""
+    """Self-attention with n_heads heads in one batched product; a token that may attend to nothing gets zeros."""
 
     def __init__(self, d_model: int, n_heads: int):
         super().__init__()
@@ -44,13 +44,13 @@ class MultiHeadAttention(nn.Module):
         q, k, v = (split_heads(project(x), self.n_heads) for project in (self.W_q, self.W_k, self.W_v))
         scores = q @ k.transpose(-1, -2) / math.sqrt(q.shape[-1])
         hidden = ~mask if mask is not None else scores.new_zeros(1, 1, dtype=torch.bool)
-        if hidden.ndim == 3:  # one for each sentence: as it is, its batch would meet the heads
+        if hidden.ndim == 3:  # one per sentence: as it is, its batch would meet the heads
             hidden = hidden[:, None]
         fits = all(size in (1, full) for size, full in zip(hidden.shape[::-1], scores.shape[::-1]))
         if hidden.ndim not in (2, 4) or not fits:
             raise ValueError(f"a mask {tuple(mask.shape)} does not fit weights {tuple(scores.shape)}")
-        # A row of nothing but -inf would be nan in the softmax and in its gradient. Any finite row will do in its
-        # place, since all of it is set to 0 afterwards.
+        # A row that is all -inf would give nan in the softmax and in its gradient. Any finite row will do instead,
+        # since all of it is set to 0 afterwards.
         empty = hidden.all(dim=-1, keepdim=True)
         scores = scores.masked_fill(hidden, -math.inf).masked_fill(empty, 0.0)
         # PyTorch computes a softmax of narrower numbers in float32, and returns their dtype.
@@ -59,7 +59,7 @@ class MultiHeadAttention(nn.Module):
 
 
 def attention_parameters(d_model: int, n_heads: int, bias: bool = False) -> int:
-    """Four square maps, whatever the number of heads; with bias one more number per output."""
+    """Four square matrices, whatever the number of heads; with bias, one more number per output."""
     if n_heads < 1 or d_model % n_heads != 0:
         raise ValueError(f"width {d_model} cannot be split into {n_heads} equal heads")
     inputs = d_model + 1 if bias else d_model

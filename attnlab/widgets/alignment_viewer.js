@@ -27,7 +27,7 @@ function compute({ weights, values, settings, query = 0 }) {
   const context = mix(shares[query]);
   const difference = context.map((x, c) => x - recorded[c]);
   const distance = Math.hypot(...difference);
-  // Where all sliders stand at zero, the recorded weights still say which key mattered most.
+  // If all sliders are at zero, the recorded weights still say which key mattered most.
   const largest = totals[query] > 0 ? largestOf(settings[query]) : largestOf(weights[query]);
   return { shares, totals, moved, recorded, context, difference, distance, largest };
 }
@@ -48,7 +48,7 @@ function summaryOf({ sources, targets, values, query }, { shares, totals, moved,
   const row = shares[query];
   const where = `Target “${targets[query].name}”`;
   if (!(totals[query] > 0)) {
-    return `${where}: no weight on any source token, so there is nothing to share out. Shares and context are all 0.`;
+    return `${where}: no weight on any source token. All shares are 0, and so is the context.`;
   }
   const looked = row.map((_, j) => j).filter((j) => row[j] > 0).sort((a, b) => row[b] - row[a] || a - b);
   const top = looked.filter((j) => row[j] >= 0.05).slice(0, 3);
@@ -117,7 +117,7 @@ function render({ model, el }) {
     const chosen = (table) => [...model.get(table)[read().query]];
     const buttons = h("div", { class: "al-buttons", role: "group", "aria-label": "Weights of this target token" },
       button("reset", "Reset", "Back to the recorded weights", () => chosen("weights")),
-      button("hard", "Hard", "All the weight on the largest", () => {
+      button("hard", "Hard", "All the weight on the largest one", () => {
         const { largest } = compute(read());
         return chosen("settings").map((_, j) => (j === largest ? 1 : 0));
       }),
@@ -138,7 +138,7 @@ function render({ model, el }) {
           !digits ? null : h("span", { class: "al-entry" }, number(x)))))));
     parts.total = h("p", { class: "al-total aw-numbers" });
     const panel = h("div", { class: "al-panel" },
-      h("div", { class: "al-top" }, h("p", { class: "al-title" }, parts.title, " takes"), buttons),
+      h("div", { class: "al-top" }, h("p", { class: "al-title" }, parts.title, " reads"), buttons),
       h("p", { class: "al-line al-names", "aria-hidden": "true" }, h("span"), h("span", {}, "slider"),
         h("span", {}, "share"), h("span", {}, "value")),
       h("ul", { class: "al-lines", style: `--width: ${width}` }, ...parts.lines),
@@ -242,7 +242,7 @@ function render({ model, el }) {
     parts.total.classList.toggle("al-none", !(total > 0));
     parts.total.textContent = total > 0
       ? `Sliders add up to ${fmt(total)}; share = slider / ${fmt(total)}.`
-      : "All sliders are at zero: nothing to share out.";
+      : "All sliders are at zero, so all shares are 0.";
 
     parts.bars.forEach(([was, now], c) => {
       stand(was, recorded[c]);

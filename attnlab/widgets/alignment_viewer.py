@@ -1,4 +1,4 @@
-"""Who aligns with whom between two sentences, and what a target token takes: the context vector."""
+"""The alignment of two sentences, and the context vector that each target token reads."""
 
 from __future__ import annotations
 
@@ -37,17 +37,17 @@ class AlignmentViewer(CourseWidget):
 
     What you learn by moving what:
 
-    - Pick a target token: its row of the map says which source tokens it takes from, and how much of each.
+    - Pick a target token: its row of the map says which source tokens it reads, and with which weights.
     - Raise one slider: all shares change, since they are divided by their total, and the context vector moves towards
       the value of that token.
-    - Press *Hard*: the whole weight goes to the largest, and the context becomes a copy of one value. Compare it with
+    - Press *Hard*: all the weight goes to the largest, and the context becomes a copy of one value. Compare it with
       the recorded one: what did the small weights add?
-    - Press *Even*: the context becomes the mean of all values, whatever was asked.
-    - Put all sliders to zero: there is nothing to share out, and the context is zero.
+    - Press *Even*: the context becomes the mean of all values, whatever the query.
+    - Set all sliders to zero: all shares are zero, and so is the context.
 
     source: n_s strings, the tokens looked at. target: n_t strings, the tokens that look. 1 to 14 each.
     weights: (n_t, n_s) shares, no unit, row = target token; each row sums to one (within 1e-3), or is all zero.
-    values: (n_s, d_v) one value for each source token, pure numbers of size at most 1e6, d_v 1 to 8.
+    values: (n_s, d_v) one value per source token, numbers of size at most 1e6, d_v 1 to 8.
     query: index of the target token looked at, from 0.
     `settings` are the sliders, (n_t, n_s) numbers from 0 to 1, at first the weights; a row's shares are its settings
     divided by their sum, and zeros where that is zero.
@@ -84,17 +84,17 @@ class AlignmentViewer(CourseWidget):
             if len(tokens) != size:
                 raise ValueError(f"{name} must name the {size} {what} of weights; {len(tokens)} were given")
             if not 1 <= size <= MOST_TOKENS:
-                raise ValueError(f"{name} must hold 1 to {MOST_TOKENS} tokens; it holds {size}")
+                raise ValueError(f"{name} must have 1 to {MOST_TOKENS} tokens; it has {size}")
         if rows != n_s:
             raise ValueError(f"each source token needs one value: weights is {n_t} x {n_s}, values has {rows} rows")
         if not 1 <= width <= MOST_WIDE:
             raise ValueError(f"values must be 1 to {MOST_WIDE} wide; they are {width} wide")
         if not (abs(values) <= 1e6).all():
-            raise ValueError("values must hold finite numbers of size at most 1e6")
+            raise ValueError("values must be finite numbers of size at most 1e6")
         # Written so that nan fails too.
         if not (weights.min() >= -1e-6 and weights.max() <= 1 + 1e-3):
             raise ValueError(
-                "weights must lie between 0 and 1; these go from "
+                "weights must be between 0 and 1; these range from "
                 f"{weights.min():.4g} to {weights.max():.4g}. Are they scores, before the softmax?"
             )
         weights = weights.clip(0, 1)
@@ -146,9 +146,9 @@ class AlignmentViewer(CourseWidget):
             raise ValueError(f"to change {name}, use put(source, target, weights, values)")
         new, shape = np.array(proposal["value"]), np.shape(self.weights)
         if new.shape != shape:
-            raise ValueError(f"settings must be {shape[0]} x {shape[1]}, as the weights; their shape is {new.shape}")
+            raise ValueError(f"settings must be {shape[0]} x {shape[1]}, like the weights; their shape is {new.shape}")
         if not (new.min() >= 0 and new.max() <= 1):
-            raise ValueError(f"settings must lie between 0 and 1; these go from {new.min():.4g} to {new.max():.4g}")
+            raise ValueError(f"settings must be between 0 and 1; these range from {new.min():.4g} to {new.max():.4g}")
         return proposal["value"]
 
     @property

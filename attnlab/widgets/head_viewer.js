@@ -56,8 +56,8 @@ function render({ model, el }) {
   const { root, summary, say } = frame(el, "head_viewer", "Heads on one sentence", model);
   const id = `heads-${Math.random().toString(36).slice(2)}`;
   let parts = null; // the elements, made anew only when the tokens or the heads change
-  let hovered = null; // [row, column or null] under the pointer; its row is shown in place of the pinned one
-  let focused = null; // the query that the keyboard stands on, shown likewise
+  let hovered = null; // [row, column or null] under the pointer; its row is shown instead of the pinned one
+  let focused = null; // the query that has the keyboard's focus, shown likewise
   let stop = 0; // the query that Tab reaches
 
   const read = () => {
@@ -203,7 +203,7 @@ function render({ model, el }) {
     parts.least.textContent = "Press a query to pin it. "
       + `The wider a line, the larger its weight; no line below ${plain(threshold)}.`;
 
-    // From the right, where the queries stand, to the left. The chosen query's lines are drawn last.
+    // From the right, where the queries are, to the left. The chosen query's lines are drawn last.
     const y = (i) => (i + 0.5) * ROW;
     const chosen = ([i]) => query < 0 || i === query;
     parts.svg.replaceChildren(...[...lines.filter((line) => !chosen(line)), ...lines.filter(chosen)].map((line) => {

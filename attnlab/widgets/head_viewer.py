@@ -1,4 +1,4 @@
-"""Heads of a real model on one sentence: the lines from token to token, and the map of the same weights."""
+"""Heads of a real model on one sentence: lines from token to token, and the map of the same weights."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ ROW, NARROW_ROW = 26, 20  # CSS pixels of one token, in the lists and the map; i
 
 
 def told_apart(tokens):
-    """The tokens as they are shown: one that occurs twice carries its position, white space is made visible."""
+    """The tokens as shown: a token that occurs twice carries its position, and white space is made visible."""
     shown = [token.replace("\n", "⏎").strip() or ("⏎" if "\n" in token else "␣") for token in tokens]
     small = str.maketrans("0123456789", "₀₁₂₃₄₅₆₇₈₉")
     return [name + str(i).translate(small) if shown.count(name) > 1 else name for i, name in enumerate(shown)]
@@ -26,19 +26,19 @@ class HeadViewer(CourseWidget):
 
     What you learn by moving what:
 
-    - Point at a token on the query side: its lines show where this head takes from, and how much of each.
-    - Press the token to pin it, then go through the heads: the same token asks something else in every head.
+    - Point at a token on the query side: its lines show which tokens this head reads, and with which weights.
+    - Press the token to pin it, then go through the heads: the same token looks for something different in every head.
     - Press it again, or *All tokens*: the pattern of the whole head shows, a ladder for "the token before", a fan for
       "always the first token".
-    - Compare lines and map: a line is a cell, a token's lines are one row, and a row has one unit to share out.
+    - Compare lines and map: a line is a cell, a token's lines are one row, and the weights of a row sum to one.
 
-    tokens: n strings, 1 to 20. A token that occurs more than once is shown with its position, from 0, as subscript.
+    tokens: n strings, 1 to 20. A token that occurs more than once is shown with its position, from 0, as a subscript.
     weights: (m, n, n), shares between 0 and 1, no unit: row = the token that looks, column = the one looked at.
         1 to 12 heads. Lists or arrays.
     names: m strings, such as "11.6" for layer 11, head 6; "0", "1", ... if left out.
-    notes: m strings, a sentence on each head, or nothing.
-    head: which head to show, from 0. query: which token is pinned, from 0; -1 pins none and shows all; left out, the
-        last token, which may look at most. threshold: lines of smaller weights are left out.
+    notes: m strings, a sentence about each head, or nothing.
+    head: which head to show, from 0. query: which token is pinned, from 0; -1 pins none and shows all. By default
+        it is the last token, which can look at all the others. threshold: weights below it have no line.
     Raises ValueError, naming the sizes, when they do not fit.
 
     The weights travel once, as bytes: little-endian, last axis fastest, in half precision (`dtype` "float16") where
@@ -86,12 +86,12 @@ class HeadViewer(CourseWidget):
         # Written so that nan fails too.
         if not (weights.min() >= -1e-6 and weights.max() <= 1 + 1e-6):
             raise ValueError(
-                "weights must lie between 0 and 1; these go from "
+                "weights must be between 0 and 1; these range from "
                 f"{weights.min():.4g} to {weights.max():.4g}. Are they scores, before the softmax?"
             )
         tokens = self._strings("tokens", tokens, n, f"name the {n} rows and columns")
         names = self._strings("names", range(heads) if names is None else names, heads, f"name the {heads} heads")
-        what = f"say something on each of the {heads} heads"
+        what = f"have a sentence for each of the {heads} heads"
         notes = [] if notes is None else self._strings("notes", notes, heads, what)
         query = n - 1 if query is None else query
         if not 0 <= head < heads:
@@ -130,7 +130,7 @@ class HeadViewer(CourseWidget):
 
     @traitlets.validate("head", "query")
     def _exists(self, proposal):
-        """Refuse a head or token that is not there."""
+        """Refuse a head or token that does not exist."""
         name, value = proposal["trait"].name, proposal["value"]
         size = self.shape[{"head": 0, "query": 1}[name]] if self.shape else value + 1
         if value >= size:

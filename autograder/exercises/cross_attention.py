@@ -1,4 +1,4 @@
-"""Exercises of the cross-attention chapter: what must hold, on which inputs, and what people get wrong.
+"""Exercises of the cross-attention chapter: what must hold, on which inputs, and the mistakes that are common.
 
 Batch, heads, queries, source tokens and widths all differ wherever they can, so that a swapped sequence shows. Square
 cases are there for mistakes that cannot run on anything else, such as keys made from the queries' own sequence; in one
@@ -39,8 +39,8 @@ CrossAttention = Exercise(solutions.CrossAttention, section=ROLES)
 @CrossAttention.property(
     "asks with one sequence and reads from the other",
     points=3,
-    hint="W_q projects x_q. W_k and W_v project x_kv. Each head attends with its own slice; the heads are put side by "
-    "side and go through W_o. Return the output, then the weights of every head.",
+    hint="W_q projects x_q. W_k and W_v project x_kv. Each head attends with its own slice; the heads are put side "
+    "by side and multiplied by W_o. Return the output, then the weights of every head.",
 )
 def asks_and_reads(rng):
     eye = {f"W_{name}.weight": torch.eye(4, dtype=torch.float64) for name in "qkvo"}
@@ -62,9 +62,9 @@ def asks_and_reads(rng):
 @CrossAttention.property(
     "gives padded source tokens no weight",
     points=2,
-    hint="kv_mask has one entry for each source token, and those are the last axis of the scores: "
-    "kv_mask[:, None, None, :] stands in its place for every head and every query. Where it is False the score "
-    "becomes minus infinity, before the softmax.",
+    hint="kv_mask has one entry for each source token, and those are the last axis of the scores: kv_mask[:, None, "
+    "None, :] has the right axes for every head and every query. Where it is False, set the score to minus "
+    "infinity, before the softmax.",
 )
 def padded_tokens(rng):
     yield dict(
@@ -106,8 +106,8 @@ def hidden_for_good(rng):
 @CrossAttention.property(
     "gives zeros for a source without a real token",
     points=1,
-    hint="The softmax of nothing but minus infinity is nan. Give such a row other scores first, and set its weights to "
-    "0 after the softmax; the output is then 0 by itself.",
+    hint="If all the scores of a row are minus infinity, its softmax is nan. Give such a row other scores first, and "
+    "set its weights to 0 after the softmax; the output is then 0 as well.",
 )
 def empty_source(rng):
     yield dict(
@@ -132,8 +132,8 @@ def empty_source(rng):
     rtol=1e-8,
     atol=1e-11,
     probe=probes.gradients,
-    hint="A nan that is replaced afterwards can still be in the gradient. Safe is a row that never gets there: give "
-    "an empty row other scores before the softmax, and set its weights to 0 after it.",
+    hint="A nan that is replaced afterwards can still be in the gradient, so make sure that it never arises: give an "
+    "empty row other scores before the softmax, and set its weights to 0 after it.",
 )
 def right_gradients(rng):
     for width, mask in ((2, None), (4, _mask("00000", "11011"))):
@@ -239,7 +239,7 @@ def inputs_stay(rng):
 
 
 class _Parts(solutions.CrossAttention):
-    """The right answer taken apart, so that each mistake changes one part."""
+    """The correct answer in parts, so that each mistake changes one part."""
 
     def forward(self, x_q, x_kv, kv_mask=None):
         self.refuse(x_q, x_kv)
@@ -280,8 +280,8 @@ def _zero_where_hidden(scores, visible):
 
 
 @CrossAttention.misconception(
-    "The keys are made from x_q, the sequence that asks. Then it is compared with itself and never looks at the "
-    "source: keys and values both come from x_kv."
+    "The keys are made from x_q, so the target is compared with itself and the scores never use the source. Keys and "
+    "values both come from x_kv."
 )
 class KeysFromTheDecoder(_Parts):
     def sources(self, x_q, x_kv):
@@ -289,8 +289,8 @@ class KeysFromTheDecoder(_Parts):
 
 
 @CrossAttention.misconception(
-    "The values are made from x_q, the sequence that asks. It then compares itself with the source but mixes its own "
-    "tokens: values belong to the keys, and both come from x_kv."
+    "The values are made from x_q, so the target is compared with the source but its own tokens are mixed. Values "
+    "belong to the keys, and both come from x_kv."
 )
 class ValuesFromTheDecoder(_Parts):
     def sources(self, x_q, x_kv):
@@ -298,7 +298,7 @@ class ValuesFromTheDecoder(_Parts):
 
 
 @CrossAttention.misconception(
-    "The queries are made from x_kv. Queries belong to the sequence that asks, x_q; the source only answers."
+    "The queries are made from x_kv. The queries come from x_q; only keys and values come from the source."
 )
 class QueriesFromTheSource(_Parts):
     def sources(self, x_q, x_kv):
@@ -318,8 +318,8 @@ class SourceNeverRead(_Parts):
 
 
 @CrossAttention.misconception(
-    "The roles are swapped: your source asks and x_q answers. The output needs one row for each token of x_q, so x_q "
-    "makes the queries and x_kv the keys and values."
+    "The roles are swapped: your queries come from the source, your keys and values from x_q. The output needs one "
+    "row per token of x_q, so x_q makes the queries and x_kv the keys and values."
 )
 class RolesSwapped(_Parts):
     def sources(self, x_q, x_kv):
@@ -327,22 +327,22 @@ class RolesSwapped(_Parts):
 
 
 @CrossAttention.misconception(
-    "The keys serve as values: W_v is never used. Keys decide the shares; what is mixed is W_v of the source."
+    "The keys are used as values, and W_v never is. Keys decide the weights; what is mixed is W_v of the source."
 )
 class KeysAsValues(_Parts):
     def sources(self, x_q, x_kv):
         return self.W_q(x_q), self.W_k(x_kv), self.W_k(x_kv)
 
 
-@CrossAttention.misconception(
-    "The values are the source tokens themselves. What a source token hands out is projected too: W_v of x_kv."
-)
+@CrossAttention.misconception("The values are the source tokens themselves. Values are projected as well: W_v of x_kv.")
 class ValuesNotProjected(_Parts):
     def sources(self, x_q, x_kv):
         return self.W_q(x_q), self.W_k(x_kv), x_kv
 
 
-@CrossAttention.misconception("W_q is applied to both sequences. The source has a projection of its own for keys, W_k.")
+@CrossAttention.misconception(
+    "W_q is applied to both sequences. The keys of the source have their own projection, W_k."
+)
 class OneProjectionForBoth(_Parts):
     def sources(self, x_q, x_kv):
         return self.W_q(x_q), self.W_q(x_kv), self.W_v(x_kv)
@@ -395,7 +395,7 @@ class Unscaled(_Parts):
 
 
 @CrossAttention.misconception(
-    "The scores are divided by the width of a head itself. They spread like its square root; divide by that."
+    "The scores are divided by the width of a head itself. Scores grow with its square root; divide by that."
 )
 class DividedByWidth(_Parts):
     def scale(self, q, k):
@@ -403,8 +403,8 @@ class DividedByWidth(_Parts):
 
 
 @CrossAttention.misconception(
-    "The softmax runs over the queries: your columns sum to one. Each query shares out a weight of one among the "
-    "source tokens, which are the last axis."
+    "The softmax runs over the queries: your columns sum to one. Each query divides a weight of one among the source "
+    "tokens, which are the last axis."
 )
 class OverTheQueries(_Parts):
     def weigh(self, scores, kv_mask):
@@ -415,8 +415,8 @@ class OverTheQueries(_Parts):
 
 
 @CrossAttention.misconception(
-    "A causal mask is applied. The source is complete before the first word is asked for, so it holds no future to "
-    "hide; only padding is hidden here.",
+    "A causal mask is applied. The source is complete before the first target word is written, so it has no future "
+    "to hide; only padding is hidden here.",
     section=PADDING,
 )
 class Causal(_Parts):
@@ -435,7 +435,7 @@ class OneHeadOnly(_Parts):
 
 
 @CrossAttention.misconception(
-    "Heads are cut without a transpose: `view(batch, n_heads, n, d_head)` deals out tokens in the wrong order. Cut the "
+    "Heads are cut without a transpose: `view(batch, n_heads, n, d_head)` assigns whole tokens to heads. Cut the "
     "last axis into (n_heads, d_head) first, then swap tokens and heads."
 )
 class SplitWithoutTranspose(_Parts):
@@ -444,8 +444,8 @@ class SplitWithoutTranspose(_Parts):
 
 
 @CrossAttention.misconception(
-    "Heads are put together without a transpose: they are still sorted by head when the reshape merges them. Swap "
-    "heads and tokens back, then merge the last two axes."
+    "Heads are put together without a transpose: the axis of heads is still before that of tokens when the reshape "
+    "merges them. Swap heads and tokens back, then merge the last two axes."
 )
 class MergedWithoutTranspose(_Parts):
     def merge(self, heads):
@@ -453,25 +453,23 @@ class MergedWithoutTranspose(_Parts):
 
 
 @CrossAttention.misconception(
-    "Features are dealt to the heads in turn. Head h gets the h-th run of d_head neighbouring features: cut into "
-    "(n_heads, d_head), in this order."
+    "Every n_heads-th number goes to the same head. Head h should get the h-th run of d_head neighboring numbers: "
+    "cut into (n_heads, d_head), in this order."
 )
 class HeadsInterleaved(_Parts):
     def split(self, x):
         return x.unflatten(-1, (-1, self.n_heads)).permute(0, 3, 1, 2)
 
 
-@CrossAttention.misconception(
-    "W_o is missing: the heads stand side by side and were never mixed. The output is W_o of them."
-)
+@CrossAttention.misconception("W_o is missing: the heads are side by side, but never mixed. Apply W_o to them.")
 class NoOutputProjection(_Parts):
     def results(self, merged, weights):
         return merged, weights
 
 
 @CrossAttention.misconception(
-    "The maps of all heads are put into one. Return the weights head by head, (batch, n_heads, n_q, n_kv); who wants "
-    "an average can take it."
+    "The maps of all heads are combined into one. Return the map of each head, (batch, n_heads, n_q, n_kv); the "
+    "caller can still average them."
 )
 class WeightsAveraged(_Parts):
     def results(self, merged, weights):
@@ -479,22 +477,21 @@ class WeightsAveraged(_Parts):
 
 
 @CrossAttention.misconception(
-    "Both results are right, but they come in the wrong order: return the output first, then the weights."
+    "Both results are right, but in the wrong order: return the output first, then the weights."
 )
 class WeightsFirst(_Parts):
     def results(self, merged, weights):
         return weights, self.W_o(merged)
 
 
-@CrossAttention.misconception("Only the output comes back. Return the weights too: output first, then weights.")
+@CrossAttention.misconception("Only the output is returned. Return the weights as well: output first, then weights.")
 class OutputOnly(_Parts):
     def results(self, merged, weights):
         return self.W_o(merged)
 
 
 @CrossAttention.misconception(
-    "x_q is added to the output. The residual connection is the business of the block around this layer, not of the "
-    "layer."
+    "x_q is added to the output. The residual connection belongs to the block around this layer, not to the layer."
 )
 class ResidualInside(_Parts):
     def forward(self, x_q, x_kv, kv_mask=None):
@@ -519,8 +516,8 @@ class Polarity(_Parts):
 
 
 @CrossAttention.misconception(
-    "The mask is turned round, and where everything is hidden nan comes out. True means a real token, and a source "
-    "without one must give zeros.",
+    "The mask is turned round, and a source that it hides completely gives nan. True means a real token, and a "
+    "source without one must give zeros.",
     section=PADDING,
 )
 class PolarityAndNan(_Parts):
@@ -529,8 +526,8 @@ class PolarityAndNan(_Parts):
 
 
 @CrossAttention.misconception(
-    "The mask lies along the queries. kv_mask speaks about source tokens, the last axis of the scores: "
-    "kv_mask[:, None, None, :].",
+    "The mask is applied to the queries. kv_mask is about source tokens, the last axis of the scores: kv_mask[:, "
+    "None, None, :].",
     section=PADDING,
 )
 class MaskOnTheQueries(_Parts):
@@ -539,8 +536,8 @@ class MaskOnTheQueries(_Parts):
 
 
 @CrossAttention.misconception(
-    "The mask lands on the heads: with one new axis, kv_mask[:, None] or kv_mask[None], its batch stands where the "
-    "scores have heads. It needs two: kv_mask[:, None, None, :].",
+    "The mask lands on the heads: with one new axis, kv_mask[:, None] or kv_mask[None], its batch axis meets the "
+    "axis of heads. It needs two new axes: kv_mask[:, None, None, :].",
     section=PADDING,
 )
 class MaskOnTheHeads(_Parts):
@@ -569,8 +566,8 @@ class AfterTheSoftmax(_Parts):
 
 
 @CrossAttention.misconception(
-    "The weights are masked after the softmax and shared out again. On paper that is the same; but a padded token with "
-    "a large score takes everything first, and an empty source is 0/0.",
+    "The weights are masked after the softmax and divided by their new sum. On paper that is the same, but a padded "
+    "token with a large score leaves nothing for the others, and an empty source is 0/0.",
     section=PADDING,
 )
 class SharedOutAgain(_Parts):
@@ -593,8 +590,8 @@ class ZeroScore(_Parts):
 
 
 @CrossAttention.misconception(
-    "A hidden score becomes a big finite number. A real score can be lower still, and a source without a real token is "
-    "then read in equal parts. Use minus infinity.",
+    "A hidden score becomes a big finite number. A real score can be lower still, and a source without a real token "
+    "then gets equal weights. Use minus infinity.",
     section=PADDING,
 )
 class FiniteFill(_Parts):
@@ -604,7 +601,7 @@ class FiniteFill(_Parts):
 
 @CrossAttention.misconception(
     "A hidden score becomes a big finite number, and its weight is set to 0 afterwards. Where a real score is lower "
-    "still, the padding takes everything first. Use minus infinity.",
+    "still, the padding takes all the weight in the softmax. Use minus infinity.",
     section=PADDING,
 )
 class FiniteFillThenZero(_Parts):
@@ -616,8 +613,8 @@ class FiniteFillThenZero(_Parts):
 
 
 @CrossAttention.misconception(
-    "Hidden scores get the lowest finite number. A source without a real token then has equal scores and is read in "
-    "equal parts; its weights must be 0. Use minus infinity.",
+    "Hidden scores get the lowest finite number. A source without a real token then has equal scores and gets equal "
+    "weights; they must be 0. Use minus infinity.",
     section=PADDING,
 )
 class LowestNumber(_Parts):
@@ -627,8 +624,8 @@ class LowestNumber(_Parts):
 
 
 @CrossAttention.misconception(
-    "A source without a real token gives nan: its row has no score but minus infinity. Its weights and output must be "
-    "0.",
+    "A source without a real token gives nan, because all its scores are minus infinity. Its weights and output must "
+    "be 0.",
     section=PADDING,
 )
 class NanOnEmptySource(_Parts):
@@ -637,9 +634,9 @@ class NanOnEmptySource(_Parts):
 
 
 @CrossAttention.misconception(
-    "Minus infinity is added to the scores, and the nan of an empty source is replaced by 0 afterwards. Going "
-    "forward that looks right; going back, the gradient passes through the nan and spoils every parameter. Give the "
-    "empty row other scores before the softmax.",
+    "Minus infinity is added to the scores, and the nan of an empty source is replaced by 0 afterwards. The output "
+    "looks right, but the gradient passes through the nan and becomes nan in every parameter. Give the empty row "
+    "other scores before the softmax.",
     section=PADDING,
 )
 class NanReplacedAfterwards(_Parts):
@@ -673,14 +670,14 @@ def _with_epsilon(size):
 
 for _size in (1e-6, 1e-8):
     CrossAttention.misconception(
-        "Something small is added to every total, to save the empty row from 0/0. It also moves every other row a "
-        "little off one. Treat only the row that is empty.",
+        "A small number is added to every total, to avoid 0/0 in the empty row. But then no other row sums to "
+        "exactly one. Change only the row that is empty.",
         section=PADDING,
     )(_with_epsilon(_size))
 
 
 @CrossAttention.misconception(
-    "The layers have biases. Pass bias=False to all four: the projections of this course are matrices and nothing else."
+    "The layers have biases. Pass bias=False to all four: a projection in this course is a matrix and nothing else."
 )
 class Biases(_Parts):
     def __init__(self, d_model, n_heads):
@@ -690,7 +687,7 @@ class Biases(_Parts):
 
 
 @CrossAttention.misconception(
-    "W_o has a bias. Pass bias=False there too: a query that reads nothing must bring home zeros, and a bias would be "
+    "W_o has a bias. Pass bias=False there too: a query that reads nothing must give zeros, and a bias would be "
     "added to them."
 )
 class BiasInOutput(_Parts):
@@ -700,8 +697,8 @@ class BiasInOutput(_Parts):
 
 
 @CrossAttention.misconception(
-    "Batches of different sizes are accepted. PyTorch broadcasts a batch of one without a word, and every sentence is "
-    "then translated from the same source. Compare the sizes and raise ValueError."
+    "Batches of different sizes are accepted. PyTorch silently broadcasts a batch of one, and every sentence is then "
+    "translated from the same source. Compare the sizes and raise ValueError."
 )
 class BatchesBroadcast(_Parts):
     def refuse(self, x_q, x_kv):
@@ -709,8 +706,8 @@ class BatchesBroadcast(_Parts):
 
 
 @CrossAttention.misconception(
-    "A tensor is made on the CPU in float32, whatever the inputs are: it meets scores of another dtype or on another "
-    "device. Take both from an input: `dtype=x_q.dtype, device=x_q.device`, or `x_q.new_zeros(...)`.",
+    "A tensor is made on the CPU in float32, whatever the inputs are, and is combined with scores of another dtype "
+    "or on another device. Take both from an input: `dtype=x_q.dtype, device=x_q.device`, or `x_q.new_zeros(...)`.",
     section=PADDING,
 )
 class MaskMadeElsewhere(_Parts):
@@ -721,7 +718,7 @@ class MaskMadeElsewhere(_Parts):
 
 @CrossAttention.misconception(
     "The number of heads is not checked when the layer is made. Raise ValueError there if n_heads does not divide "
-    "d_model, before anybody has trained for a day."
+    "d_model, and not only when the layer is used."
 )
 class HeadsNotChecked(_Parts):
     def __init__(self, d_model, n_heads):
@@ -742,7 +739,8 @@ def _weights(rng, *shape) -> torch.Tensor:
 @hard_alignment.property(
     "averages the heads, then takes the largest",
     points=2,
-    hint="First the mean over dimension 1, the heads: (batch, n_q, n_kv) is left. Then argmax along the last.",
+    hint="First take the mean over dimension 1, the heads, which leaves (batch, n_q, n_kv). Then take the argmax "
+    "along the last dimension.",
 )
 def averaged_first(rng):
     # Two heads lean to token 0, one is sure of token 2: votes and averages part.
@@ -765,7 +763,7 @@ def one_for_each_query(rng):
     "gives positions as whole numbers",
     points=1,
     probe=probes.whole,
-    hint="`argmax` gives whole numbers already. A position is there to be used as an index.",
+    hint="`argmax` gives whole numbers already. A position must be usable as an index.",
 )
 def whole_positions(rng):
     yield dict(weights=_weights(rng, 2, 3, 4, 6))
@@ -775,22 +773,22 @@ def whole_positions(rng):
     "leaves its input as it was",
     points=1,
     probe=probes.unchanged,
-    hint="Make new tensors; write nothing into the weights.",
+    hint="Make new tensors, and do not write into the weights.",
 )
 def weights_stay(rng):
     yield dict(weights=_weights(rng, 3, 4, 6, 5))
 
 
 @hard_alignment.misconception(
-    "Each head votes for its largest weight and the majority wins. A head that is sure then counts no more than one "
-    "that hesitates: average the weights first, then take the argmax."
+    "Each head votes for its largest weight and the majority wins. A head that puts nearly all its weight on one "
+    "token then counts no more than one that spreads it: average the weights first, then take the argmax."
 )
 def majority_vote(weights):
     return weights.argmax(-1).mode(dim=1).values
 
 
 @hard_alignment.misconception(
-    "The positions are averaged over the heads. The middle of tokens 0 and 6 is token 3, which nobody looked at: "
+    "The positions are averaged over the heads. The middle of tokens 0 and 6 is token 3, which no head looked at: "
     "average the weights, then take the argmax."
 )
 def mean_position(weights):
@@ -798,7 +796,7 @@ def mean_position(weights):
 
 
 @hard_alignment.misconception(
-    "You take the largest weight of any head. One loud head then decides alone; the average over heads was asked for."
+    "You take the largest weight of any head. A single head then decides alone. Average over the heads first."
 )
 def loudest_head(weights):
     return weights.amax(1).argmax(-1)
@@ -815,8 +813,8 @@ def last_head(weights):
 
 
 @hard_alignment.misconception(
-    "The argmax runs over the queries: for each source token you find who reads it most. Asked for is what each query "
-    "reads most: the last axis."
+    "The argmax runs over the queries: for each source token you find the query that reads it most. Find what each "
+    "query reads most: use the last axis."
 )
 def over_the_queries(weights):
     return weights.mean(1).argmax(-2)
@@ -840,7 +838,7 @@ def each_head(weights):
 
 
 @hard_alignment.misconception(
-    "These are the largest weights, not where they stand. `argmax` gives the position, `max` the value."
+    "These are the largest weights, not their positions. `argmax` gives the position, `max` the value."
 )
 def values_not_positions(weights):
     return weights.mean(1).amax(-1)
@@ -851,13 +849,15 @@ def counted_from_one(weights):
     return weights.mean(1).argmax(-1) + 1
 
 
-@hard_alignment.misconception("You return the smallest weight's position. The alignment is where most is read: argmax.")
+@hard_alignment.misconception(
+    "You return the smallest weight's position. The alignment is the position of the largest weight: argmax."
+)
 def smallest(weights):
     return weights.mean(1).argmin(-1)
 
 
 @hard_alignment.misconception(
-    "The heads are multiplied. A single head that looks away then vetoes a token; the average over heads was asked for."
+    "The heads are multiplied. A single head with no weight on a token then rules it out. Take the average instead."
 )
 def heads_multiplied(weights):
     return weights.log().sum(1).argmax(-1)
@@ -872,7 +872,7 @@ def table_of_ones(weights):
 
 
 @hard_alignment.misconception(
-    "The positions are right, but they came as floats. A position is used as an index: keep what `argmax` gives."
+    "The positions are right, but they are floats. A position is used as an index: keep what `argmax` gives."
 )
 def positions_as_floats(weights):
     return weights.mean(1).argmax(-1).to(weights.dtype)
@@ -893,8 +893,8 @@ def _sizes(rng, low=2, high=40):
 @attention_multiply_adds.property(
     "counts the scores and the weighted sum",
     points=2,
-    hint="There are n_q times n_kv scores, and each sums d_model products (over all heads together). The weighted sum "
-    "takes as many again.",
+    hint="There are n_q times n_kv scores, and each sums d_model products (over all heads together). The weighted "
+    "sum takes the same number again.",
 )
 def counts(rng):
     yield dict(n_q=13, n_kv=7, d_model=64)
@@ -908,7 +908,7 @@ def counts(rng):
     "gives a whole number",
     points=1,
     probe=probes.whole,
-    hint="A product of whole numbers is one, as long as no factor is a float such as 2.0.",
+    hint="A product of whole numbers is a whole number, as long as no factor is a float such as 2.0.",
 )
 def whole_number(rng):
     yield _sizes(rng)
@@ -924,8 +924,8 @@ def half(n_q, n_kv, d_model):
 
 
 @attention_multiply_adds.misconception(
-    "A multiply-add is counted as two operations. That is the count in FLOPs; one multiplication with its addition is "
-    "one multiply-add."
+    "A multiply-add is counted as two operations. That would be the count in FLOPs; here one multiplication with its "
+    "addition counts as one."
 )
 def flops(n_q, n_kv, d_model):
     return 4 * n_q * n_kv * d_model
@@ -948,43 +948,42 @@ def square_of_source(n_q, n_kv, d_model):
 
 
 @attention_multiply_adds.misconception(
-    "You count all pairs of the two sequences put together. That is concatenation; in cross-attention only pairs of a "
-    "query with a source token are compared."
+    "You count all pairs in one long sequence made of both. That is concatenation; in cross-attention only pairs of "
+    "a query with a source token are compared."
 )
 def concatenated(n_q, n_kv, d_model):
     return 2 * (n_q + n_kv) ** 2 * d_model
 
 
 @attention_multiply_adds.misconception(
-    "The projections are counted too. Asked for are the scores and the weighted sum alone."
+    "The projections are counted as well. Count only the scores and the weighted sum."
 )
 def with_projections(n_q, n_kv, d_model):
     return 2 * n_q * n_kv * d_model + 2 * (n_q + n_kv) * d_model**2
 
 
-@attention_multiply_adds.misconception(
-    "The softmax is counted too. Asked for are the scores and the weighted sum alone."
-)
+@attention_multiply_adds.misconception("The softmax is counted as well. Count only the scores and the weighted sum.")
 def with_softmax(n_q, n_kv, d_model):
     return 2 * n_q * n_kv * d_model + n_q * n_kv
 
 
 @attention_multiply_adds.misconception(
-    "You count entries of the map and not the work in each. Every score sums d_model products, over all heads together."
+    "You count the entries of the map, not the work for each. Every score sums d_model products, over all heads "
+    "together."
 )
 def entries_only(n_q, n_kv, d_model):
     return 2 * n_q * n_kv
 
 
 @attention_multiply_adds.misconception(
-    "d_model comes in squared. That is the cost of a projection; a score sums d_model products, once."
+    "d_model is squared. That is the cost of a projection; a score sums d_model products, once."
 )
 def width_squared(n_q, n_kv, d_model):
     return 2 * n_q * n_kv * d_model**2
 
 
 @attention_multiply_adds.misconception(
-    "Both tokens of a pair are counted, (n_q + n_kv) in place of n_q times n_kv. Every query meets every source token."
+    "Both tokens of a pair are counted, (n_q + n_kv) instead of n_q times n_kv. Every query meets every source token."
 )
 def sum_of_lengths(n_q, n_kv, d_model):
     return 2 * (n_q + n_kv) * d_model
@@ -999,7 +998,7 @@ def counted_in_floats(n_q, n_kv, d_model):
 
 
 @attention_multiply_adds.misconception(
-    "Zero is refused. Nothing to read is a size like any other and costs nothing: the count is 0."
+    "Zero is refused. A size of 0 is allowed; there is then nothing to compute, so the count is 0."
 )
 def zero_refused(n_q, n_kv, d_model):
     if min(n_q, n_kv, d_model) <= 0:
@@ -1012,14 +1011,14 @@ def zero_refused(n_q, n_kv, d_model):
 written = Written(
     points=4,
     rubric="""
-1 point: in nearly every row of the map, the largest weight lies on the neighbour of the right word; this is what was
+1 point: in nearly every row of the map, the largest weight is on the neighbor of the right word; this is what was
 measured, and it says where values were read, not what the model knows or needs.
-1 point: an encoder with self-attention moves information between source positions, so the vector at the neighbour may
+1 point: an encoder with self-attention moves information between source positions, so the vector at the neighbor may
 carry the word that is needed (or: the right word may also come from the decoder's own context, or from elimination).
 1 point: a row of weights belongs to the word that is predicted, not to the word that is fed in; comparing it with the
 wrong one shifts every alignment by one. (Accept any other concrete source of a shift, such as a start token.)
 1 point: a feasible experiment with what would follow from each outcome: change or replace the source word at the right
-place, and at the neighbour, and see which change alters the translation; or train with an encoder that cannot mix
+position, and at the neighbor, and see which change alters the translation; or train with an encoder that cannot mix
 positions; or block the position and look at the output. "Look at more sentences" alone gets half.
 """,
 )

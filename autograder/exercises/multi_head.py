@@ -1,4 +1,4 @@
-"""Exercises of the multi-head chapter: what must hold, on which inputs, and what people get wrong.
+"""Exercises of the multi-head chapter: what must hold, on which inputs, and the mistakes that are common.
 
 Every size differs from every other wherever it can, so that a swapped axis or a wrong scale shows. Where batch and
 number of heads are equal, that is on purpose: a mask per batch entry can then be mistaken for one per head.
@@ -45,7 +45,7 @@ def pieces(rng):
 @split_heads.property(
     "splits into one head, and into as many heads as numbers",
     points=1,
-    hint="One head is x with an axis of size 1 in second place. With d_head = 1 each head has one number per token.",
+    hint="One head is x with a new axis of size 1 in position 1. With d_head = 1 each head has one number per token.",
 )
 def extremes(rng):
     yield dict(x=normal(rng, 2, 3, 5), n_heads=1)
@@ -56,7 +56,7 @@ def extremes(rng):
     "lets gradients through",
     points=1,
     probe=probes.gradients,
-    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.",
+    hint="Use tensor operations only. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.",
 )
 def split_gradients(rng):
     yield dict(x=normal(rng, 2, 3, 8), n_heads=4, upstream=[normal(rng, 2, 4, 3, 2)])
@@ -68,7 +68,7 @@ def split_gradients(rng):
     points=1,
     probe=probes.error_of,
     hint="Raise ValueError when d_model divided by n_heads leaves a remainder. Some operations, such as `chunk`, "
-    "would go on without a word.",
+    "raise no error of their own.",
 )
 def split_refuses(rng):
     yield dict(x=normal(rng, 2, 5, 6), n_heads=4)
@@ -77,7 +77,7 @@ def split_refuses(rng):
 
 
 def _split(x, n_heads):
-    """Right, for misconceptions that go wrong elsewhere."""
+    """A correct split, for misconceptions that go wrong elsewhere."""
     if x.shape[-1] % n_heads:
         raise ValueError("widths do not divide")
     batch, n, width = x.shape
@@ -85,8 +85,8 @@ def _split(x, n_heads):
 
 
 @split_heads.misconception(
-    "The shape is right and the numbers are in the wrong places. `reshape` to (batch, n_heads, n, d_head) cuts the "
-    "list of tokens, not their width: a head gets whole tokens. Reshape to (batch, n, n_heads, d_head), then "
+    "The shape is right, but the numbers are in the wrong positions. `reshape` to (batch, n_heads, n, d_head) cuts "
+    "the list of tokens, not their width: a head gets whole tokens. Reshape to (batch, n, n_heads, d_head), then "
     "transpose."
 )
 def split_without_transpose(x, n_heads):
@@ -103,7 +103,7 @@ def heads_after_tokens(x, n_heads):
 
 @split_heads.misconception(
     "Your last axis was cut as (d_head, n_heads), so head h collects every n_heads-th number. A head is a run of "
-    "neighbours: cut as (n_heads, d_head)."
+    "neighboring numbers: cut as (n_heads, d_head)."
 )
 def every_hth_number(x, n_heads):
     batch, heads, n, width = _split(x, n_heads).shape
@@ -111,7 +111,7 @@ def every_hth_number(x, n_heads):
 
 
 @split_heads.misconception(
-    "The last two axes are exchanged: your result is (batch, n_heads, d_head, n). Only tokens and heads change places."
+    "The last two axes are exchanged: your result is (batch, n_heads, d_head, n). Exchange tokens and heads instead."
 )
 def split_turned(x, n_heads):
     return _split(x, n_heads).transpose(-1, -2)
@@ -126,8 +126,8 @@ def number_as_width(x, n_heads):
 
 
 @split_heads.misconception(
-    "The heads stand in front of the batch: (n_heads, batch, n, d_head). `torch.stack` puts its new axis first unless "
-    "told otherwise; it belongs in second place."
+    "The heads are in front of the batch: (n_heads, batch, n, d_head). By default `torch.stack` puts its new axis "
+    "first; here it belongs second, `dim=1`."
 )
 def heads_first(x, n_heads):
     return _split(x, n_heads).transpose(0, 1)
@@ -139,14 +139,14 @@ def batch_and_heads_folded(x, n_heads):
 
 
 @split_heads.misconception(
-    "A width that does not divide is cut down: the numbers that are left over vanish without a word. Raise ValueError."
+    "A width that does not divide is cut down: the numbers left over are silently dropped. Raise ValueError."
 )
 def leftover_dropped(x, n_heads):
     return _split(x[..., : x.shape[-1] // n_heads * n_heads], n_heads)
 
 
 @split_heads.misconception(
-    "`chunk(n_heads)` makes at most n_heads pieces. Width 6 in 4 pieces gives three of 2, and nobody complains. Check "
+    "`chunk(n_heads)` makes at most n_heads pieces. Width 6 in 4 pieces gives three of 2, without an error. Check "
     "the remainder and raise ValueError."
 )
 def fewer_chunks(x, n_heads):
@@ -154,8 +154,8 @@ def fewer_chunks(x, n_heads):
 
 
 @split_heads.misconception(
-    "`assert` raises AssertionError, and with `python -O` nothing at all. Sizes that a caller may get wrong want "
-    "`raise ValueError(...)`."
+    "`assert` raises AssertionError, and with `python -O` it does nothing at all. For sizes that a caller may get "
+    "wrong, use `raise ValueError(...)`."
 )
 def asserted(x, n_heads):
     assert x.shape[-1] % n_heads == 0
@@ -163,8 +163,8 @@ def asserted(x, n_heads):
 
 
 @split_heads.misconception(
-    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a history; "
-    "reshape and transpose the tensor itself."
+    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give tensors that no gradient "
+    "flows through; reshape and transpose the tensor itself."
 )
 def split_detached(x, n_heads):
     return _split(x, n_heads).detach()
@@ -200,7 +200,7 @@ def merge_extremes(rng):
     "lets gradients through to each head",
     points=1,
     probe=probes.gradients,
-    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.",
+    hint="Use tensor operations only. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.",
 )
 def merge_gradients(rng):
     yield dict(x=normal(rng, 2, 3, 4, 5), upstream=[normal(rng, 2, 4, 15)])
@@ -212,7 +212,7 @@ def _merge(x):
 
 
 @merge_heads.misconception(
-    "The shape is right and the numbers are in the wrong places. Reshaping (batch, n_heads, n, d_head) as it lies "
+    "The shape is right, but the numbers are in the wrong positions. Reshaping (batch, n_heads, n, d_head) as it is "
     "strings the tokens of one head together. Exchange heads and tokens first."
 )
 def merge_without_transpose(x):
@@ -228,33 +228,33 @@ def heads_alternate(x):
 
 
 @merge_heads.misconception(
-    "The heads are averaged. They hold different things; put them side by side and let W_o weigh them."
+    "The heads are averaged. They contain different things: put them side by side and let W_o combine them."
 )
 def heads_averaged(x):
     return _merge(x).unflatten(-1, (x.shape[1], x.shape[3])).mean(dim=2)
 
 
-@merge_heads.misconception("The heads are added up. Side by side, nothing is lost: n_heads * d_head numbers per token.")
+@merge_heads.misconception(
+    "The heads are added up, which mixes their numbers. Put them side by side: n_heads * d_head numbers per token."
+)
 def heads_added(x):
     return _merge(x).unflatten(-1, (x.shape[1], x.shape[3])).sum(dim=2)
 
 
-@merge_heads.misconception(
-    "The heads stand one below the other, as if they were more tokens. Join them along the width."
-)
+@merge_heads.misconception("The heads are one below the other, as if they were more tokens. Join them along the width.")
 def heads_as_tokens(x):
     return x.flatten(1, 2)
 
 
 @merge_heads.misconception(
-    "Tokens and width were exchanged in place of tokens and heads. The axes to exchange are 1 and 2."
+    "Tokens and width were exchanged instead of tokens and heads. The axes to exchange are 1 and 2."
 )
 def last_axes_exchanged(x):
     return x.transpose(-1, -2).reshape(_merge(x).shape)
 
 
 @merge_heads.misconception(
-    "`view` only reads memory in the order in which it lies, and after a transpose that is another order. Use "
+    "`view` never moves numbers in memory, and after a transpose they are no longer in the order it needs. Use "
     "`reshape` or `flatten`, or `.contiguous()` before `view`."
 )
 def view_after_transpose(x):
@@ -275,8 +275,8 @@ def batch_joined(x):
 
 
 @merge_heads.misconception(
-    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a history; "
-    "transpose and reshape the tensor itself."
+    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give tensors that no gradient "
+    "flows through; transpose and reshape the tensor itself."
 )
 def merge_detached(x):
     return _merge(x).detach()
@@ -314,7 +314,8 @@ def _layer(rng, d_model, n_heads, batch, n, names="qkvo", dtype=torch.float64):
 @MultiHeadAttention.property(
     "has four square maps, W_q, W_k, W_v and W_o, and no bias",
     points=1,
-    hint="Four times nn.Linear(d_model, d_model, bias=False), as attributes of these names. All heads share them.",
+    hint="Four times nn.Linear(d_model, d_model, bias=False), as attributes of these names. They are shared by all "
+    "heads.",
 )
 def structure(rng):
     for n_heads in (int(rng.integers(2, 6)), 1):
@@ -342,7 +343,7 @@ def forward(rng):
     "takes a mask for all heads, and one for each head",
     points=1,
     **NEARLY,
-    hint="(n_q, n_k) and (batch, n_heads or 1, n_q or 1, n_k) broadcast against the scores by themselves.",
+    hint="(n_q, n_k) and (batch, n_heads or 1, n_q or 1, n_k) broadcast against the scores as they are.",
 )
 def masks(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=2, batch=1, n=3), mask=_lower(3))
@@ -354,8 +355,8 @@ def masks(rng):
     "takes a mask for each entry of the batch",
     points=1,
     **NEARLY,
-    hint="A mask of three dimensions is (batch, n_q or 1, n_k). Left as it is, its batch meets the heads: give it an "
-    "axis of size 1 in second place.",
+    hint="A mask of three dimensions is (batch, n_q or 1, n_k). Left as it is, its batch meets the heads: insert an "
+    "axis of size 1 at position 1.",
 )
 def batch_masks(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=2, batch=2, n=3), mask=_some(rng, 2, 3, 3))
@@ -366,7 +367,8 @@ def batch_masks(rng):
     "keeps the future out under a causal mask, and lets the past in",
     points=1,
     probe=probes.moved,
-    hint="Replace one token: no earlier row may move, not by a single bit, and every row from there on must.",
+    hint="If one token is replaced, no earlier row of the output may change at all, and every row from there on must "
+    "change.",
 )
 def future(rng):
     for d_model, n_heads, n in ((6, 3, 4), (4, 2, 5)):
@@ -380,8 +382,8 @@ def future(rng):
     "gives a token that may read nothing zeros, in weights and output",
     points=1,
     **NEARLY,
-    hint="A row of minus infinity only is nan after the softmax. Find such rows, and make sure that their weights "
-    "become 0.",
+    hint="A row that is all minus infinity becomes nan in the softmax. Find such rows and make sure that their "
+    "weights become 0.",
 )
 def empty_rows(rng):
     nothing_seen = _lower(3)
@@ -421,7 +423,7 @@ def whatever(rng):
     points=1,
     probe=probes.gradients,
     **NEARLY,
-    hint="Stay with operations of tensors, and return the weights as they are, not detached.",
+    hint="Use tensor operations only, and return the weights as they are, not detached.",
 )
 def right_gradients(rng):
     yield dict(
@@ -471,8 +473,8 @@ def placed(rng):
     points=1,
     probe=probes.error_of,
     **NEARLY,
-    hint="ValueError when d_model divided by n_heads leaves a remainder (in __init__), and when x has another width. "
-    "nn.Linear does the second by itself.",
+    hint="ValueError when d_model divided by n_heads leaves a remainder (in __init__), and when the width of x is "
+    "not d_model. nn.Linear does the second for you.",
 )
 def sizes(rng):
     yield dict(init=dict(d_model=10, n_heads=4))
@@ -487,8 +489,8 @@ def sizes(rng):
     points=1,
     probe=probes.unchanged,
     **NEARLY,
-    hint="Operations whose name ends in an underscore write into their tensor. Use them on none that came from "
-    "outside.",
+    hint="Operations whose name ends in an underscore write into their tensor. Never use them on an argument of the "
+    "function.",
 )
 def layer_is_new(rng):
     yield dict(**_layer(rng, d_model=4, n_heads=2, batch=1, n=3, names="q"), mask=_some(rng, 1, 3, 3))
@@ -536,8 +538,8 @@ def _filled(scores, mask, number):
 
 
 @MultiHeadAttention.misconception(
-    "The heads are split by a reshape to (batch, n_heads, n, d_head) with no transpose. The shape is right, but a head "
-    "then holds some whole tokens in place of a piece of every token.",
+    "The heads are split by a reshape to (batch, n_heads, n, d_head) with no transpose. The shape is right, but a "
+    "head then contains some whole tokens instead of a piece of every token.",
     section=SPLIT,
 )
 class SplitWithoutTranspose(_Steps):
@@ -556,8 +558,8 @@ class MergeWithoutTranspose(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "Neither split nor merge exchanges tokens and heads. The two slips undo each other in the shape only: each head "
-    "attends over a jumble.",
+    "Neither split nor merge exchanges tokens and heads. The two mistakes cancel in the shape but not in the "
+    "numbers: each head attends over pieces of different tokens.",
     section=SPLIT,
 )
 class NoTransposeAtAll(SplitWithoutTranspose, MergeWithoutTranspose):
@@ -578,8 +580,8 @@ class HeadsMeetHeads(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The width is cut as (d_head, n_heads): head h takes every n_heads-th number. That could be learned too, but it is "
-    "another layer than everyone's weights are for. A head is a run of neighbours.",
+    "The width is cut as (d_head, n_heads): head h takes every n_heads-th number. Such a layer could be trained, but "
+    "existing weights do not fit it. A head is a run of neighboring numbers.",
     section=SPLIT,
 )
 class EveryHthNumber(_Steps):
@@ -591,8 +593,8 @@ class EveryHthNumber(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The split is right, but the merge puts the numbers of a token in the order (d_head, n_heads). W_o then meets them "
-    "in the wrong places.",
+    "The split is right, but the merge puts the numbers of a token in the order (d_head, n_heads). W_o then gets "
+    "them in the wrong positions.",
     section=MERGE,
 )
 class HeadsAlternate(_Steps):
@@ -602,7 +604,7 @@ class HeadsAlternate(_Steps):
 
 @MultiHeadAttention.misconception(
     "n_heads is used as the width of a head: there are d_model // n_heads heads of n_heads numbers. It is the other "
-    "way round.",
+    "way around.",
     section=SPLIT,
 )
 class NumberAsWidth(_Steps):
@@ -624,8 +626,8 @@ class OneWideHead(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "W_o is missing: the merged heads are returned as they are. The last step is `self.W_o` of them, which lets heads "
-    "mix.",
+    "W_o is missing: the merged heads are returned as they are. Apply `self.W_o` to them as the last step; it mixes "
+    "the heads.",
     section="What W_o is for",
 )
 class NoOutputMap(_Steps):
@@ -634,8 +636,8 @@ class NoOutputMap(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "x is added to the output. Here the layer returns its own output alone; the path around it is added by the "
-    "transformer block, in a later chapter."
+    "x is added to the output. Return the layer's output alone. The residual connection belongs to the transformer "
+    "block, which has a chapter of its own."
 )
 class AddsItsInput(_Steps):
     def finish(self, merged, x):
@@ -643,7 +645,7 @@ class AddsItsInput(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "One projection serves for queries, keys and values. Each role has its own: W_q, W_k, W_v."
+    "One projection is used for queries, keys and values. Each role has its own: W_q, W_k, W_v."
 )
 class OneProjection(_Steps):
     def project(self, x):
@@ -690,14 +692,14 @@ for _place, (_what, _own) in enumerate((("Queries", "W_q"), ("Keys", "W_k"), ("V
             )(_made_by(_place, _name))
 
 
-@MultiHeadAttention.misconception("Keys and values are exchanged: scores need W_k of x, and what is mixed is W_v of x.")
+@MultiHeadAttention.misconception("Keys and values are exchanged: scores need W_k of x, and the weights mix W_v of x.")
 class KeysAndValuesExchanged(_Steps):
     def project(self, x):
         return self.W_q(x), self.W_v(x), self.W_k(x)
 
 
 @MultiHeadAttention.misconception(
-    "Queries and values have changed places: the scores are those of values and keys, and the weights collect queries.",
+    "Queries and values are exchanged: the scores compare values with keys, and the weights mix queries.",
     section=LAYER,
 )
 class RolesExchanged(_Steps):
@@ -706,7 +708,7 @@ class RolesExchanged(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The weights collect keys. A key says where to look; what is collected there are the values, W_v(x) in heads.",
+    "The weights mix keys. Keys decide where to look; what the weights mix is the values, W_v(x) split into heads.",
     section=LAYER,
 )
 class CollectsKeys(_Steps):
@@ -763,7 +765,7 @@ class RootOfTheModel(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The scale uses the number of heads. What a dot product sums over is the width of one head, d_head.", section=LAYER
+    "The scale uses the number of heads. A dot product sums over the width of one head, d_head.", section=LAYER
 )
 class RootOfTheHeads(_Steps):
     def score(self, q, k):
@@ -771,8 +773,8 @@ class RootOfTheHeads(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The scale uses the number of tokens. What a dot product sums over is the width of one head, d_head: after the "
-    "split the last entry of the shape, not the one before.",
+    "The scale uses the number of tokens. A dot product sums over the width of one head, d_head: the last entry of "
+    "the shape after the split, not the one before it.",
     section=LAYER,
 )
 class RootOfTheTokens(_Steps):
@@ -781,7 +783,7 @@ class RootOfTheTokens(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The scores are multiplied by the square root of d_head. They spread too much already: divide.", section=LAYER
+    "The scores are multiplied by the square root of d_head. They are too far apart already: divide.", section=LAYER
 )
 class TimesTheRoot(_Steps):
     def score(self, q, k):
@@ -801,7 +803,7 @@ class DividedByWidth(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "Keys stand where queries should: row i of the scores belongs to query i.", section=LAYER
+    "Keys and queries are exchanged in the scores: row i must belong to query i.", section=LAYER
 )
 class Swapped(_Steps):
     def score(self, q, k):
@@ -828,8 +830,8 @@ class OverQueries(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "One map of weights comes back for all heads, averaged or added up. Return the map of each head, (batch, n_heads, "
-    "n, n); one for all hides what heads are for.",
+    "One map of weights comes back for all heads, averaged or added up. Return the map of each head, (batch, "
+    "n_heads, n, n); a single one hides what each head does.",
     section="The same layer in PyTorch",
 )
 class AveragedWeights(_Steps):
@@ -844,7 +846,9 @@ class WeightsFirst(_Steps):
         return super().forward(x, mask)[::-1]
 
 
-@MultiHeadAttention.misconception("Only the output comes back. Return the weights too: output first, then weights.")
+@MultiHeadAttention.misconception(
+    "Only the output is returned. Return the weights as well: output first, then weights."
+)
 class OutputOnly(_Steps):
     def forward(self, x, mask=None):
         return super().forward(x, mask)[0]
@@ -890,8 +894,9 @@ class MaskAdded(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "A mask of three dimensions is read as one map per head. Broadcasting lines up from the right, so the batch of the "
-    "mask meets the heads; where the two numbers agree, nothing complains. Insert an axis: (batch, 1, n_q, n_k).",
+    "A mask of three dimensions is read as one map per head. Broadcasting lines up from the right, so the batch of "
+    "the mask meets the heads; where the two sizes are equal, no error is raised. Insert an axis: (batch, 1, n_q, "
+    "n_k).",
     section=MASKS,
 )
 class MaskPerHead(_Steps):
@@ -900,8 +905,8 @@ class MaskPerHead(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "Any mask is given an axis for the heads, `unsqueeze(1)`, also one that has it already or has no batch. Only a "
-    "mask of three dimensions lacks just that axis.",
+    "Every mask is given an axis for the heads, `unsqueeze(1)`, even one that has it already or has no batch. Do "
+    "this only for a mask of three dimensions.",
     section=MASKS,
 )
 class AlwaysOneMoreAxis(_Steps):
@@ -929,8 +934,8 @@ class MaskAfterSoftmax(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The weights are masked after the softmax and shared out again. A hidden key with a huge score has then taken "
-    "everything, and an empty row is 0/0.",
+    "The weights are masked after the softmax and divided by their new sum. A hidden key with a huge score leaves "
+    "nothing for the others, and an empty row is 0/0.",
     section=MASKS,
 )
 class Renormalised(_Steps):
@@ -961,8 +966,8 @@ class FiniteFillThenZero(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "A query with no key allowed reads all keys alike. That happens when its scores become one and the same number, "
-    "such as the lowest of their type, or its nan becomes 1/n. Its weights must be 0.",
+    "A query with no key allowed reads all keys alike. That happens if all its scores become the same number, such "
+    "as the lowest of their type, or if its nan becomes 1/n. Its weights must be 0.",
     section=MASKS,
 )
 class LowestNumber(_Steps):
@@ -980,8 +985,8 @@ class ZeroScore(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The mask is multiplied by minus infinity and added. For keys that may be seen that is 0 times infinity, which is "
-    "nan. Choose with `masked_fill` or `torch.where`.",
+    "The mask is multiplied by minus infinity and added. For visible keys that is 0 times infinity, which is nan. "
+    "Choose with `masked_fill` or `torch.where`.",
     section=MASKS,
 )
 class ZeroTimesInfinity(_Steps):
@@ -990,8 +995,8 @@ class ZeroTimesInfinity(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "A query with no key allowed gives nan: its softmax is that of minus infinity alone. Its weights and its output "
-    "must be 0.",
+    "A query with no key allowed gives nan, because all its scores are minus infinity in the softmax. Its weights "
+    "and its output must be 0.",
     section=MASKS,
 )
 class NanRow(_Steps):
@@ -1001,8 +1006,8 @@ class NanRow(_Steps):
 
 @MultiHeadAttention.misconception(
     "The results are right, but a query with no key allowed sends nan backwards. Adding minus infinity and repairing "
-    "the weights afterwards hides the nan only on the way forward; the softmax itself still has one. Give the empty "
-    "row finite scores before it.",
+    "the weights afterwards removes the nan from the output only; the softmax still produces one, and the gradient "
+    "passes through it. Give the empty row finite scores before it.",
     section=MASKS,
 )
 class NanGradient(_Steps):
@@ -1014,8 +1019,8 @@ class NanGradient(_Steps):
 
 
 _TOTAL_EPSILON = (
-    "Something small is added to every total, to save the empty row from 0/0. It also moves every other "
-    "row a little off one. Treat only the total that is 0."
+    "A small number is added to every total, to avoid 0/0 in the empty row. But then no other row sums to exactly "
+    "one. Change only the total that is 0."
 )
 
 
@@ -1034,7 +1039,8 @@ for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9):
 
 
 @MultiHeadAttention.misconception(
-    "Every sentence is read causally. Only the mask says what is hidden; without one, each token sees every token.",
+    "A causal mask is always applied. Only the argument `mask` says what is hidden; without one, each token sees "
+    "every token.",
     section=MASKS,
 )
 class AlwaysCausal(_Steps):
@@ -1044,7 +1050,7 @@ class AlwaysCausal(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The weights come back detached, so nothing that is asked of them can train the layer. Return them as they are.",
+    "The weights are returned detached, so a loss computed from them cannot train the layer. Return them as they are.",
     section=LAYER,
 )
 class DetachedWeights(_Steps):
@@ -1065,8 +1071,8 @@ class NoGradient(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "A width that is no multiple of n_heads is accepted. Each head is then d_model // n_heads wide and the rest of the "
-    "width is lost. Raise ValueError in __init__.",
+    "A width that is not a multiple of n_heads is accepted. Each head is then d_model // n_heads wide and the rest "
+    "of the width is lost. Raise ValueError in __init__.",
     section=SPLIT,
 )
 class RemainderLost(_Steps):
@@ -1075,7 +1081,7 @@ class RemainderLost(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "`assert` raises AssertionError, and with `python -O` nothing at all. Raise ValueError.", section=SPLIT
+    "`assert` raises AssertionError, and with `python -O` it does nothing at all. Raise ValueError.", section=SPLIT
 )
 class Asserted(_Steps):
     def __init__(self, d_model, n_heads):
@@ -1084,8 +1090,8 @@ class Asserted(_Steps):
 
 
 _ELSEWHERE = (
-    "A tensor is made on the CPU in float32, whatever the input is: it meets scores of another dtype or on another "
-    "device. Take both from the input: `dtype=x.dtype, device=x.device`, or `x.new_zeros(...)`."
+    "A tensor is made on the CPU in float32, whatever the input is, and is combined with scores of another dtype or "
+    "on another device. Take both from the input: `dtype=x.dtype, device=x.device`, or `x.new_zeros(...)`."
 )
 
 
@@ -1098,8 +1104,8 @@ class MaskMadeElsewhere(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The weights are left in float32. To compute a softmax in float32 is right for narrower scores; bring the weights "
-    "back to their dtype afterwards, `.to(scores.dtype)`.",
+    "The weights are left in float32. For narrower scores it is right to compute the softmax in float32, but convert "
+    "the weights back afterwards, `.to(scores.dtype)`.",
     section=MASKS,
 )
 class WeightsLeftInSingle(_Steps):
@@ -1111,8 +1117,8 @@ class WeightsLeftInSingle(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The caller's mask is turned over in place. A name that ends in an underscore writes into its tensor; `~mask` "
-    "makes a new one.",
+    "The caller's mask is inverted in place. A method whose name ends in an underscore writes into its tensor; "
+    "`~mask` makes a new one.",
     section=MASKS,
 )
 class MaskInPlace(_Steps):
@@ -1158,7 +1164,7 @@ def counts_biases(rng):
     "gives a whole number",
     points=1,
     probe=probes.whole,
-    hint="A product of whole numbers is one. `/` makes a float even where nothing is left over; `//` does not.",
+    hint="A product of whole numbers is a whole number. `/` gives a float even if nothing is left over; `//` does not.",
 )
 def counts_in_whole_numbers(rng):
     yield from _sizes(rng, 2, 6)
@@ -1184,16 +1190,16 @@ def three_maps(d_model, n_heads, bias):
 
 
 @_wrong_count(
-    "The number of heads is multiplied in. Each head has d_model by d_head weights, and d_head shrinks as "
-    "heads grow in number: together they are d_model by d_model."
+    "The number of heads is multiplied in. Each head has d_model by d_head weights, and with more heads d_head is "
+    "smaller: together they are d_model by d_model."
 )
 def times_heads(d_model, n_heads, bias):
     return 4 * n_heads * d_model * (d_model + bias)
 
 
 @_wrong_count(
-    "Only queries, keys and values are multiplied by the number of heads, but they must not be either: a "
-    "head's maps are d_model by d_head."
+    "Only queries, keys and values are multiplied by the number of heads, but that is not right either: a head's "
+    "maps are d_model by d_head."
 )
 def inputs_times_heads(d_model, n_heads, bias):
     return (3 * n_heads + 1) * d_model * (d_model + bias)
@@ -1205,8 +1211,8 @@ def one_head_only(d_model, n_heads, bias):
 
 
 @_wrong_count(
-    "Each head's maps are counted as d_head by d_head, as if a head read its slice of a token only. A head "
-    "reads the whole token: d_model by d_head."
+    "Each head's maps are counted as d_head by d_head, as if a head read only its slice of a token. A head reads the "
+    "whole token: d_model by d_head."
 )
 def heads_read_slices(d_model, n_heads, bias):
     return 3 * n_heads * (d_model // n_heads) ** 2 + d_model**2 + 4 * d_model * bias
@@ -1217,12 +1223,12 @@ def narrow_output(d_model, n_heads, bias):
     return 3 * d_model**2 + d_model * (d_model // n_heads) + 4 * d_model * bias
 
 
-@_wrong_count("Biases are counted although bias is False. They are left out unless asked for.")
+@_wrong_count("Biases are counted although bias is False. Count them only if bias is True.")
 def always_bias(d_model, n_heads, bias):
     return 4 * d_model * (d_model + 1)
 
 
-@_wrong_count("`bias` is not looked at. With bias=True each of the four maps has d_model numbers more.")
+@_wrong_count("`bias` is ignored. With bias=True each of the four maps has d_model more numbers.")
 def never_bias(d_model, n_heads, bias):
     return 4 * d_model * d_model
 
@@ -1254,19 +1260,19 @@ One point each:
 1. **What the evidence is.** One sentence and one pair of words, in the head that was the best of 270. The largest of
    270 numbers is large by selection, and one sentence cannot tell "the subject" from "the second word", "two back" or
    "the first noun".
-2. **A fair measurement.** A rule fixed beforehand, many sentences in which the subject stands in different places and
+2. **A fair measurement.** A rule fixed beforehand, many sentences in which the subject is in different positions and
    at different distances, and something to compare with: a baseline (always the previous word, always two back, the
-   first noun) or the other heads. New sentences for the judgement, not those on which the head was chosen.
+   first noun) or the other heads. New sentences for the judgment, not those on which the head was chosen.
 3. **What it does, not where it looks.** An intervention: set the output of that head to zero and see whether the
    model gets worse at what subjects are needed for (for example the probabilities of `is` against `are`) more than
-   when other heads are turned off; with the remark that other heads may do the same job, so that no effect is no proof
-   either. Half a point for an intervention without a comparison.
+   when other heads are turned off; with the remark that other heads may do the same job, so that a missing effect
+   proves nothing either. Half a point for an intervention without a comparison.
 
-Model answer. "The head was chosen as the best of 270 on this very sentence, so a weight of 0.97 is what luck looks like
-too. And in this sentence the subject is also the only noun before the verb. I would take 200 sentences with subjects at
-several distances, some with another noun in between, choose the head on one half, and count on the other how often
-its largest weight from the verb lies on the subject, beside the rule 'always the nearest noun'. Then I would zero its
-output and compare how much the odds of `is` against `are` change, with the same for ten random heads. If they change
-no more, the head may look at subjects without anything depending on it, or others fill in."
+Model answer. "The head was chosen as the best of 270 on this very sentence, so a weight of 0.97 could be luck. And in
+this sentence the subject is also the only noun before the verb. I would take 200 sentences with subjects at several
+distances, some with another noun in between, choose the head on one half, and count on the other how often its
+largest weight from the verb is on the subject, compared with the rule 'always the nearest noun'. Then I would zero
+its output and compare how much the odds of `is` against `are` change, with the same for ten random heads. If they
+change no more, nothing may depend on the head's looking at subjects, or other heads fill in."
 """,
 )

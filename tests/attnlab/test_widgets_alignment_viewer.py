@@ -55,7 +55,7 @@ REFUSED = [
     (dict(values=np.ones((4, 9))), "1 to 8 wide; they are 9 wide"),
     (dict(values=np.full((4, 2), np.nan)), "finite numbers"),
     (dict(values=np.full((4, 2), 1e7)), "size at most 1e6"),
-    (dict(weights=np.multiply(WEIGHTS, 8)), "go from 0 to 6. Are they scores"),
+    (dict(weights=np.multiply(WEIGHTS, 8)), "range from 0 to 6. Are they scores"),
     (dict(weights=np.subtract(WEIGHTS, 0.5)), "between 0 and 1"),
     (dict(weights=np.multiply(WEIGHTS, np.nan)), "between 0 and 1"),
     (dict(weights=np.multiply(WEIGHTS, [[1], [0.5], [1]])), "row 1 sums to 0.5"),
@@ -64,7 +64,7 @@ REFUSED = [
     (dict(source=["s"] * 15, weights=np.full((3, 15), 1 / 15), values=np.ones((15, 2))), "1 to 14 tokens; it holds 15"),
 ]
 REFUSED_LATER = [
-    ("settings", [[0.5] * 4] * 2, r"settings must be 3 x 4, as the weights; their shape is \(2, 4\)"),
+    ("settings", [[0.5] * 4] * 2, r"settings must be 3 x 4, like the weights; their shape is \(2, 4\)"),
     ("settings", [[0.5, 0.5, 0, 1.5]] * 3, "between 0 and 1"),
     ("settings", [[0.5, 0.5, 0, -0.5]] * 3, "between 0 and 1"),
     ("query", 3, "query must be 0 to 2; it is 3"),
@@ -234,10 +234,8 @@ def test_with_all_sliders_at_zero_the_context_is_zero_and_it_says_so(shown):
     view.slider("slider-2").press("Home")
     assert shares(view) == ["0"] * 4
     assert vector(view, "context") == [0, 0]
-    assert view.locator(".al-total").text_content() == "All sliders are at zero: nothing to share out."
-    assert view.said() == (
-        "Target “black”: no weight on any source token, so there is nothing to share out. Shares and context are all 0."
-    )
+    assert view.locator(".al-total").text_content() == "All sliders are at zero, so all shares are 0."
+    assert view.said() == ("Target “black”: no weight on any source token. All shares are 0, and so is the context.")
     view.press("Hard")  # the recorded weights say which was the largest
     assert shares(view) == ["0", "0", "1.00", "0"]
 
