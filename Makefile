@@ -1,7 +1,7 @@
 # The course: `make book` builds it, `make test` tests it. Each makes the environment it needs.
 #
 #   book     the static book, in _build/html              release  student notebooks and dist/attention-course.zip
-#            EDITION=self-study: with folded solutions, in _build/self-study
+#            EDITION=self-study: with pages of solutions, in _build/self-study
 #   zip      the built book as dist/attention-book.zip, to read without a network
 #   serve    the built book on http://127.0.0.1:8000      grade    the sample class, from release to feedback and CSV
 #   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too

@@ -58,13 +58,23 @@ class Exercise:
 
     section: the heading of the chapter that explains it, verbatim
     bonus: a stretch exercise; its points come on top
+    minutes: an estimate of how long a student takes to write it, who has read the chapter
+    difficulty: 1 (easy), 2 (medium) or 3 (hard), an estimate too
     """
 
     reference: Callable
     section: str
     bonus: bool = False
+    minutes: int | None = None
+    difficulty: int | None = None
     properties: list[Property] = field(default_factory=list)
     misconceptions: list[Misconception] = field(default_factory=list)
+
+    def __post_init__(self):
+        if self.difficulty not in {None, 1, 2, 3}:
+            raise ValueError(f"the difficulty of {self.name} is 1, 2 or 3, not {self.difficulty!r}")
+        if self.minutes is not None and not self.minutes > 0:
+            raise ValueError(f"the minutes of {self.name} are a number above 0, not {self.minutes!r}")
 
     @property
     def name(self) -> str:

@@ -8,9 +8,11 @@ def setup(app):
     """
     from book import (
         accessibility,
+        bibliography,
         chapter_reader,
         downloads,
         edition,
+        estimates,
         fonts,
         launch_links,
         leaks,
@@ -20,6 +22,7 @@ def setup(app):
         page_weight,
         progress,
         quiz,
+        report_link,
         slim_pages,
     )
 
@@ -30,8 +33,11 @@ def setup(app):
         mathematics,
         downloads,
         launch_links,
+        estimates,
         progress,
+        bibliography,
         metadata,
+        report_link,
         not_found,
         slim_pages,
         accessibility,

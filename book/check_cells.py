@@ -24,6 +24,14 @@ def in_document(doctree) -> Iterator[tuple[str, nodes.Element]]:
             yield re.search(r"check\((\w+)\)", source)[1], cell
 
 
+def stubs_in(doctree) -> Iterator[tuple[str, nodes.Element]]:
+    """Each exercise's name and the cell of its stub, in the order of the page."""
+    for cell in list(doctree.findall(nodes.container)):
+        if cell.get("nb_element") == "cell_code" and "tag_exercise" in cell["classes"]:
+            source = next(cell.findall(nodes.literal_block)).astext()
+            yield re.search(r"^(?:def|class) (\w+)", source, re.MULTILINE)[1], cell
+
+
 def put_after(node: nodes.Element, *new: nodes.Node) -> None:
     place = node.parent.index(node) + 1
     node.parent[place:place] = new

@@ -6,11 +6,13 @@ Beside the notebooks lie the wheel of `attnlab`, which a notebook's first cell i
 from __future__ import annotations
 
 import io
+import re
 import zipfile
 from collections.abc import Iterable
 from pathlib import Path
 
 import nbformat
+from docutils import nodes
 
 from autograder.course import release, setup_cell
 from autograder.errors import CourseError
@@ -21,21 +23,34 @@ FOLDER = setup_cell.FOLDER
 
 
 def add_link(app, doctree, docname) -> None:
-    """Put the link below the page's title. It is relative, so that it also works from a folder or a zip."""
-    stem = check_cells.chapter_of(docname)
-    if app.builder.format == "html" and stem is not None:
+    """Put the links below the page's title. They are relative, so that they also work from a folder or a zip.
+
+    Links to the bundle, those that the first page writes itself too, say what it is and how large.
+    """
+    if app.builder.format != "html":
+        return
+    stem, bundle = check_cells.chapter_of(docname), Path(app.outdir, FOLDER, f"{release.NAME}.zip")
+    size = f" (zip, {bundle.stat().st_size / 1e6:.1f} MB)"
+    for link in list(doctree.findall(nodes.raw)):
+        if re.match(rf'<a href="[^"]*{release.NAME}\.zip"', link.astext()):
+            end = link.parent.index(link) + 1
+            while "</a>" not in link.parent[end - 1].astext():
+                end += 1
+            link.parent.insert(end, nodes.Text(size))
+    if stem is not None:
         check_cells.put_below_title(
             doctree,
             f'<p class="chapter-download"><a href="../{FOLDER}/{stem}.ipynb" download="{stem}.ipynb">'
             f"Do this chapter: download the notebook</a></p>"
             f'<p class="chapter-bundle"><a href="../{FOLDER}/{release.NAME}.zip" download>'
-            "All chapters in one folder</a></p>",
+            f"All chapters in one folder</a>{size}</p>",
         )
 
 
-def write_notebooks(app, exception) -> None:
-    """Write the student notebooks into the site, the wheel that they install, and the bundle."""
-    if exception or app.builder.format != "html":
+def write_notebooks(app, env) -> None:
+    """Write the student notebooks into the site, the wheel that they install, and the bundle: before the pages, which
+    say how large it is."""
+    if app.builder.format != "html":
         return
     try:
         write(Path(app.outdir, FOLDER), draft.chapters())
@@ -58,4 +73,4 @@ def write(folder: Path, stems: Iterable[str]) -> None:
 
 def setup(app) -> None:
     app.connect("doctree-resolved", add_link)
-    app.connect("build-finished", write_notebooks, priority=400)  # before the leak scan
+    app.connect("env-updated", write_notebooks, priority=900)  # after what stops a build whose chapters fail

@@ -1,25 +1,28 @@
-"""Two editions of the book. The student's, which is the default, holds no answer. `EDITION=self-study` folds each
-exercise's reference below its check, for readers who learn alone, and says so on every page.
+"""Two editions of the book. The student's, which is the default, holds no answer. `EDITION=self-study` is for readers
+who learn alone, never for a graded course: it has a page of solutions beside each chapter, `solutions/softmax.html`,
+and a link to it below each check. Every page says which edition it is.
 
-Solutions are added when a page is written, after the notebooks ran and their outputs were cached, so that both editions
-share one cache. The self-study edition has a folder of its own, and each edition refuses the other's folder.
+Solutions are read when pages are written, after the notebooks ran and their outputs were cached, so that both editions
+share one cache. The self-study edition has an output folder of its own, and each edition refuses the other's folder.
 """
 
 from __future__ import annotations
 
-import ast
 import os
+import re
+from collections.abc import Iterator
+from html import escape
 from pathlib import Path
 
-from docutils import nodes
-
-from autograder.course import assemble
+from autograder.course import assemble, catalog
 from autograder.course.folder import ROOT
 from book import check_cells
 from book.errors import ConfigurationError
 
 STUDENT, SELF_STUDY = EDITIONS = ("student", "self-study")
-MARK = "Self-study edition: a solution is folded below each check."
+FOLDER = "solutions"  # of the site: the pages that hold answers, and nothing else does
+MARK = "Self-study edition: below each check is a link to a solution, with its reasons."
+LINK = "After your own try: a solution, with its reasons"
 
 
 def current() -> str:
@@ -42,37 +45,59 @@ def configure(app, config) -> None:
         config.nb_execution_cache_path = str(ROOT / "_build" / ".jupyter_cache")
 
 
-def add_solutions(app, doctree, docname) -> None:
+def add_links(app, doctree, docname) -> None:
+    """Below each check a link to its solution, in the self-study edition."""
     stem = check_cells.chapter_of(docname)
     if stem is None or app.builder.format != "html" or current() != SELF_STUDY:
         return
     for name, cell in check_cells.in_document(doctree):
-        source = without_docstrings(assemble.solution_source(stem, name))
-        summary = f"<summary>Solution of <code>{name}</code></summary>"
-        check_cells.put_after(
-            cell,
-            check_cells.raw(f'<details class="solution" id="solution-{name}">{summary}'),
-            nodes.literal_block(source, source, language="python"),
-            check_cells.raw("</details>"),
-        )
+        link = f'<p class="solution-link"><a href="../{FOLDER}/{stem}.html#solution-{name}">{LINK}</a></p>'
+        check_cells.put_after(cell, check_cells.raw(link))
 
 
-def without_docstrings(source: str) -> str:
-    """The definition without its docstrings, which the stub above shows already."""
-    lines = source.rstrip().split("\n")
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)) and ast.get_docstring(node) and len(node.body) > 1:
-            text = node.body[0]
-            for number in range(text.lineno - 1, text.end_lineno):
-                lines[number] = None
-            if lines[text.end_lineno] == "":  # the empty line below it
-                lines[text.end_lineno] = None
-    return "\n".join(line for line in lines if line is not None)
+def pages(app) -> Iterator[tuple[str, dict, str]]:
+    """A page of solutions for each chapter of this build that has exercises, in the self-study edition."""
+    if app.builder.format != "html" or current() != SELF_STUDY:
+        return
+    for stem in catalog.chapters():
+        if f"chapters/{stem}" in app.env.titles and catalog.exercises_of(stem):
+            title = f"Solutions: {app.env.titles[f'chapters/{stem}'].astext()}"
+            sections = "".join(_section(app, stem, exercise) for exercise in catalog.exercises_of(stem).values())
+            body = (
+                f'<section id="solutions"><h1>{escape(title)}</h1><p>Each of these is one way to write it. A different '
+                f"one that passes its check is just as good.</p>{sections}</section>"
+            )
+            yield f"{FOLDER}/{stem}", {"title": title, "body": body}, "page.html"
+
+
+def _section(app, stem: str, exercise) -> str:
+    source = app.builder.highlighter.highlight_block(assemble.solution_source(stem, exercise.name), "python")
+    reasons = "".join(
+        f"<li><strong>{_inline(p.title[0].upper() + p.title[1:])}.</strong> {_inline(hint)}</li>"
+        for p in exercise.properties
+        if (hint := p.hint.removeprefix("If only this fails: "))
+    )
+    mistakes = "".join(f"<li>{_inline(text)}</li>" for text in dict.fromkeys(m.text for m in exercise.misconceptions))
+    parts = [
+        f'<section id="solution-{exercise.name}"><h2><code>{exercise.name}</code></h2>',
+        f'<p><a href="../chapters/{stem}.html#exercise-{exercise.name}">Back to the exercise</a>. ',
+        f"The section that explains it is “{escape(exercise.section)}”.</p>",
+        f'<div class="highlight-python notranslate">{source}</div>',
+        f"<h3>Why</h3><ul>{reasons}</ul>" if reasons else "",
+        f"<details><summary>Mistakes that the check names</summary><ul>{mistakes}</ul></details>" if mistakes else "",
+        "</section>",
+    ]
+    return "".join(parts)
+
+
+def _inline(text: str) -> str:
+    return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
 
 
 def setup(app) -> None:
     app.connect("config-inited", configure)
-    app.connect("doctree-resolved", add_solutions, priority=400)
+    app.connect("doctree-resolved", add_links, priority=400)
+    app.connect("html-collect-pages", pages)
 
 
 if __name__ == "__main__":

@@ -111,6 +111,18 @@ def scan(folders: list[Path], wanted: dict[str, str]) -> Iterator[str]:
                 yield from search.file(str(path), path.suffix.lower(), path.read_bytes())
 
 
+def scan_site(site: Path, wanted: dict[str, str]) -> Iterator[str]:
+    """Findings in a built site. The edition that EDITION names says whether its pages of solutions may hold these."""
+    from book import edition
+
+    if edition.current() == edition.STUDENT:
+        yield from scan([site], wanted)
+    else:
+        tests = {text: origin for text, origin in wanted.items() if not origin.startswith("solutions/")}
+        for path in sorted(site.iterdir()):
+            yield from scan([path], tests if path.name == edition.FOLDER else wanted)
+
+
 class _Search:
     """Looks for all wanted lines in one pass over a text."""
 
@@ -236,19 +248,13 @@ def _without_comments(path: Path) -> list[str]:
 def check_site(app, exception) -> None:
     """Fail the build if an answer is in the built site or in the published sources.
 
-    In the self-study edition the pages hold the solutions but no hidden test, and the notebooks hold neither.
+    In the self-study edition its pages of solutions may hold these, and nothing else may.
     """
-    from book import edition
-
     if exception:
         return
     out, wanted = Path(app.outdir), answers()
     folders = [out.parent / "jupyter_execute", *(ROOT / name for name in PUBLISHED_SOURCES)]
-    if edition.current() == edition.STUDENT:
-        found = scan([f for f in [out, *folders] if f.exists()], wanted)
-    else:
-        tests = {text: origin for text, origin in wanted.items() if not origin.startswith("solutions/")}
-        found = [*scan([out], tests), *scan([f for f in [out / "notebooks", *folders] if f.exists()], wanted)]
+    found = [*scan_site(out, wanted), *scan([f for f in folders if f.exists()], wanted)]
     findings = [line.replace(f"{ROOT}/", "") for line in found]
     if findings:
         raise SystemExit("an answer would be published:\n" + "\n".join(findings))
@@ -263,7 +269,8 @@ def main(arguments: list[str]) -> int:
     if missing:
         print(f"no such folder: {missing[0]}", file=sys.stderr)
         return 2
-    findings = list(scan(folders, answers()))
+    wanted = answers()
+    findings = [line for f in folders for line in (scan_site(f, wanted) if f.is_dir() else scan([f], wanted))]
     print(*findings, sep="\n", end="\n" if findings else "")
     return 1 if findings else 0
 

@@ -1,4 +1,4 @@
-"""What a page says about itself to search engines and in previews of shared links.
+"""What a page says about itself to the browser, to search engines and in previews of shared links.
 
 Its addresses are absolute, or left out: they need `html: baseurl:` in `_config.yml`.
 """
@@ -42,6 +42,12 @@ def description(doctree) -> str:
     return text if len(text) <= LONGEST else text[: LONGEST - 1].rsplit(" ", 1)[0].rstrip(",.;:") + "…"
 
 
+def name_first_page(app, pagename, templatename, context, doctree) -> None:
+    """The window of the first page says more than the name of the book twice."""
+    if pagename == app.config.root_doc == "index" and app.config.first_title:  # a draft begins with its chapter
+        context["title"], context["docstitle"] = app.config.first_title, ""
+
+
 def add_tags(app, pagename, templatename, context, doctree) -> None:
     base, book = base_url(app.config), app.config.html_title or app.config.project
     title = re.sub(r"<[^>]*>", "", context.get("title") or book)
@@ -83,5 +89,7 @@ def copy_picture(app, exception) -> None:
 
 def setup(app) -> None:
     app.connect("config-inited", lambda app, config: base_url(config) and None)
+    app.add_config_value("first_title", "", "html")
+    app.connect("html-page-context", name_first_page, priority=400)
     app.connect("html-page-context", add_tags)
     app.connect("build-finished", copy_picture)

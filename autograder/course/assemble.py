@@ -13,7 +13,7 @@ from pathlib import Path
 
 import nbformat
 
-from autograder.course import catalog, cells, chapter, check_data, plain_markdown, setup_cell
+from autograder.course import catalog, cells, chapter, check_data, effort, plain_markdown, setup_cell
 from autograder.course.folder import course_folder
 from autograder.errors import CourseError
 
@@ -40,9 +40,11 @@ def source_notebook(stem: str) -> nbformat.NotebookNode:
     read, where = chapter.read(stem), f"chapters/{stem}.md"
     stubs = {cells.stub: cells.name for cells in read.exercises}
     checks = {cells.check: cells.name for cells in read.exercises}
+    number = catalog.chapters().index(stem) + 1
     made = []
     for index, cell in enumerate(read.notebook.cells):
         if index in stubs:
+            _add_estimate(made, catalog.exercises_of(stem)[stubs[index]])
             made.append(_solution_cell(stem, stubs[index], cell.source))
         elif index in checks:
             made.append(_graded_cell(catalog.exercises_of(stem)[checks[index]], cell.source))
@@ -53,9 +55,24 @@ def source_notebook(stem: str) -> nbformat.NotebookNode:
         else:
             folded = "hide-input" in cell.metadata.get("tags", [])  # the book's tag; Jupyter has its own word for it
             made.append(cells.new_cell("code", cell.source, {"jupyter": {"source_hidden": True}} if folded else {}))
+    if made and made[0].cell_type == "markdown":
+        made[0].source = re.sub(r"^# (?=\S)", f"# {number}. ", made[0].source, count=1, flags=re.MULTILINE)
+    if sources := plain_markdown.references(
+        cell.source for cell in read.notebook.cells if cell.cell_type == "markdown"
+    ):
+        made.append(cells.new_cell("markdown", sources))
     notebook = cells.new_notebook(made, stem.replace("_", "-"))
     _add_setup(notebook)
     return notebook
+
+
+def _add_estimate(made: list, exercise) -> None:
+    """Say above a stub how long it takes: at the end of the text before it, or in a cell of its own after code."""
+    words = effort.of_exercise(exercise)
+    if words and made and made[-1].cell_type == "markdown" and not cells.nbgrader_of(made[-1]):
+        made[-1].source += f"\n\n*{words}.*"
+    elif words:
+        made.append(cells.new_cell("markdown", f"*{words}.*"))
 
 
 def _add_setup(notebook: nbformat.NotebookNode) -> None:

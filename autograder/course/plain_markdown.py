@@ -11,6 +11,8 @@ import html
 import itertools
 import re
 import string
+from collections.abc import Iterable
+from typing import NamedTuple
 
 from autograder.course import catalog
 from autograder.course.folder import ROOT
@@ -24,6 +26,7 @@ _OPEN = re.compile(r"^(:{3,})\{([\w-]+)\}\s*(.*)$")
 _ROLE = re.compile(r"\{([\w:]+)\}`([^`]+)`")
 _CHOICE = re.compile(r"^- \[([ x])\] (.*?) :: (.*)$")
 _OPTION = re.compile(r"^:[\w-]+:")
+_CITATIONS = {"cite:p", "cite:t", "cite"}
 
 
 def markdown(text: str, where: str) -> str:
@@ -110,9 +113,10 @@ def _plain_role(match: re.Match) -> str:
         return text or target
     if role == "doc":
         return text or target
-    if role in {"cite:p", "cite:t", "cite"}:
-        entries = [_entry(_bibliography(), key.strip(), "references.bib has no entry") for key in content.split(",")]
-        return "; ".join(entries) if role == "cite:t" else f"({'; '.join(entries)})"
+    if role in _CITATIONS:
+        entries = [_entry(bibliography(), key.strip(), "references.bib has no entry") for key in content.split(",")]
+        links = "; ".join(_linked(entry.cited, entry.address) for entry in entries)
+        return links if role == "cite:t" else f"({links})"
     if role == "abbr":
         return content.split("(")[0].strip()
     if role == "math":
@@ -120,7 +124,7 @@ def _plain_role(match: re.Match) -> str:
     raise CourseError(f"the role {role!r} has no plain form")
 
 
-def _entry(table: dict[str, str], key: str, otherwise: str) -> str:
+def _entry(table: dict, key: str, otherwise: str):
     if key not in table:
         raise CourseError(f"{otherwise} {key!r}")
     return table[key]
@@ -150,14 +154,54 @@ def glossary() -> dict[str, str]:
     return found
 
 
+def references(texts: Iterable[str]) -> str:
+    """A section that lists, with links, what these texts of a chapter cite; nothing where they cite nothing."""
+    cited = {
+        key.strip()
+        for text in texts
+        for role, content in _ROLE.findall(text)
+        if role in _CITATIONS
+        for key in content.split(",")
+    }
+    if not cited:
+        return ""
+    lines = sorted(_entry(bibliography(), key, "references.bib has no entry").line for key in cited)
+    return "\n".join(["## References", "", *[f"- {line}" for line in lines]])
+
+
+class Entry(NamedTuple):
+    """An entry of references.bib, as chapters cite it: "Su et al., 2024", its address or "", and a line for a list."""
+
+    cited: str
+    address: str
+    line: str
+
+
 @functools.cache
-def _bibliography() -> dict[str, str]:
-    """key -> "Author et al., year" for every entry of references.bib."""
+def bibliography() -> dict[str, Entry]:
+    """All entries of references.bib, by key."""
     from pybtex.database import parse_file
 
     found = {}
     for key, entry in parse_file(str(ROOT / "references.bib")).entries.items():
-        people = [" ".join(p.prelast_names + p.last_names) for p in entry.persons.get("author", [])]
-        names = " and ".join(people) if len(people) <= 2 else f"{people[0]} et al."
-        found[key] = f"{names.strip('{}')}, {entry.fields.get('year', 'n.d.')}"
+        fields, authors = entry.fields, entry.persons.get("author", [])
+        people = [_unicode(" ".join(person.prelast_names + person.last_names)) for person in authors]
+        cited = " and ".join(people) if len(people) <= 2 else f"{people[0]} et al."
+        cited = f"{cited}, {fields.get('year', 'n.d.')}"
+        address = f"https://doi.org/{fields['doi']}" if "doi" in fields else fields.get("url", "")
+        address = address.replace("(", "%28").replace(")", "%29")  # which would end a link
+        venue = next((fields[name] for name in ("journal", "booktitle", "publisher") if name in fields), "")
+        parts = [cited, _linked(_unicode(fields["title"]), address), _unicode(venue)]
+        found[key] = Entry(cited, address, ". ".join(filter(None, parts)) + ".")
     return found
+
+
+def _linked(text: str, address: str) -> str:
+    return f"[{text}]({address})" if address else text
+
+
+def _unicode(text: str) -> str:
+    """A field of references.bib without TeX, except for formulas."""
+    from pybtex.richtext import Text
+
+    return str(Text.from_latex(" ".join(text.split())))

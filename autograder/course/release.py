@@ -13,7 +13,7 @@ import tempfile
 import zipfile
 from pathlib import Path
 
-from autograder.course import assemble, catalog, plain_markdown
+from autograder.course import assemble, catalog, effort, plain_markdown
 from autograder.course.folder import COURSE_DIR, ROOT, course_folder
 from autograder.errors import CourseError
 
@@ -109,7 +109,9 @@ def packed(notebooks: dict[str, bytes]) -> bytes:
 def start_page() -> str:
     """The page a student starts from: the students' guide, and the notebooks in the order of the book."""
     guide = re.sub(r"^% .*\n", "", START.read_text("utf-8"), flags=re.MULTILINE)  # words for its test
-    names = [f"{number}. `{stem}.ipynb`" for number, stem in enumerate(catalog.chapters(), 1)]
+    names = [
+        f"{number}. `{stem}.ipynb`, {effort.of_chapter(stem)}" for number, stem in enumerate(catalog.chapters(), 1)
+    ]
     return "\n".join(
         [plain_markdown.markdown(guide, "guides/students.md"), "", "## The notebooks, in their order", "", *names, ""]
     )

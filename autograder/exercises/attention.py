@@ -32,7 +32,7 @@ def _scores(Q, K):
 
 # project_qkv ---------------------------------------------------------------------------------------------------------
 
-project_qkv = Exercise(solutions.project_qkv, section="Three roles: query, key, value")
+project_qkv = Exercise(solutions.project_qkv, section="Three roles: query, key, value", minutes=10, difficulty=1)
 
 
 @project_qkv.property(
@@ -161,7 +161,9 @@ def flattened(x, W_q, W_k, W_v):
 
 # attention_weights ---------------------------------------------------------------------------------------------------
 
-attention_weights = Exercise(solutions.attention_weights, section="The equation, symbol by symbol")
+attention_weights = Exercise(
+    solutions.attention_weights, section="The equation, symbol by symbol", minutes=15, difficulty=2
+)
 
 
 @attention_weights.property(
@@ -410,7 +412,7 @@ def scales_floats_in_place(Q, K):
 # scaled_dot_product_attention ----------------------------------------------------------------------------------------
 
 scaled_dot_product_attention = Exercise(
-    solutions.scaled_dot_product_attention, section="The equation, symbol by symbol"
+    solutions.scaled_dot_product_attention, section="The equation, symbol by symbol", minutes=20, difficulty=2
 )
 MASKS = "A mask says what each query may read"
 
@@ -906,7 +908,7 @@ def attention_scales_floats_in_place(Q, K, V, mask=None):
 
 # self_attention ------------------------------------------------------------------------------------------------------
 
-self_attention = Exercise(solutions.self_attention, section="A sequence attends to itself")
+self_attention = Exercise(solutions.self_attention, section="A sequence attends to itself", minutes=10, difficulty=2)
 
 
 @self_attention.property(
@@ -1142,7 +1144,9 @@ def with_residual(x, W_q, W_k, W_v, mask=None):
 
 # attention_backward --------------------------------------------------------------------------------------------------
 
-attention_backward = Exercise(solutions.attention_backward, section="Going backwards", bonus=True)
+attention_backward = Exercise(
+    solutions.attention_backward, section="Going backwards", bonus=True, minutes=40, difficulty=3
+)
 
 
 @attention_backward.property(

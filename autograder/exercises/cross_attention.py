@@ -33,7 +33,7 @@ def _replaced(x: torch.Tensor, entry: int, token: int, by: torch.Tensor) -> torc
 
 # CrossAttention ------------------------------------------------------------------------------------------------------
 
-CrossAttention = Exercise(solutions.CrossAttention, section=ROLES)
+CrossAttention = Exercise(solutions.CrossAttention, section=ROLES, minutes=35, difficulty=3)
 
 
 @CrossAttention.property(
@@ -728,7 +728,7 @@ class HeadsNotChecked(_Parts):
 
 # hard_alignment ------------------------------------------------------------------------------------------------------
 
-hard_alignment = Exercise(solutions.hard_alignment, section="From weights to an alignment")
+hard_alignment = Exercise(solutions.hard_alignment, section="From weights to an alignment", minutes=10, difficulty=1)
 
 
 def _weights(rng, *shape) -> torch.Tensor:
@@ -881,7 +881,7 @@ def positions_as_floats(weights):
 # attention_multiply_adds ---------------------------------------------------------------------------------------------
 
 COST = "What it costs"
-attention_multiply_adds = Exercise(solutions.attention_multiply_adds, section=COST)
+attention_multiply_adds = Exercise(solutions.attention_multiply_adds, section=COST, minutes=5, difficulty=1)
 
 
 def _sizes(rng, low=2, high=40):

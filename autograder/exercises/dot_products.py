@@ -14,7 +14,7 @@ THE_CAT_SAT = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0
 
 # dot -------------------------------------------------------------------------------------------------------------
 
-dot = Exercise(solutions.dot, section="Multiply, then add")
+dot = Exercise(solutions.dot, section="Multiply, then add", minutes=5, difficulty=1)
 
 
 @dot.property(
@@ -357,7 +357,7 @@ def _checked(a, b, result):
 
 # cosine_similarity -----------------------------------------------------------------------------------------------
 
-cosine_similarity = Exercise(solutions.cosine_similarity, section="Direction without length")
+cosine_similarity = Exercise(solutions.cosine_similarity, section="Direction without length", minutes=10, difficulty=1)
 
 
 @cosine_similarity.property(
@@ -785,7 +785,7 @@ def _normalised_in_place(a, b, both):
 
 # matmul ----------------------------------------------------------------------------------------------------------
 
-matmul = Exercise(solutions.matmul, section="All dot products at once")
+matmul = Exercise(solutions.matmul, section="All dot products at once", minutes=10, difficulty=1)
 
 
 @matmul.property(
@@ -1048,7 +1048,7 @@ def writes_into_A(A, B):
 
 # pairwise_scores -------------------------------------------------------------------------------------------------
 
-pairwise_scores = Exercise(solutions.pairwise_scores, section="Every query with every key")
+pairwise_scores = Exercise(solutions.pairwise_scores, section="Every query with every key", minutes=10, difficulty=2)
 
 
 @pairwise_scores.property(
@@ -1277,7 +1277,7 @@ def changes_its_inputs(Q, K):
 
 # score_variance --------------------------------------------------------------------------------------------------
 
-score_variance = Exercise(solutions.score_variance, section="Why scores grow with dimension")
+score_variance = Exercise(solutions.score_variance, section="Why scores grow with dimension", minutes=10, difficulty=2)
 
 _SAMPLES = 8000  # the relative error of the variance is then at most 2.5% (d = 2); d itself is accepted within 16%
 

@@ -25,7 +25,7 @@ INFINITE = -math.inf
 
 # online_softmax ------------------------------------------------------------------------------------------------------
 
-online_softmax = Exercise(solutions.online_softmax, section=ONLINE)
+online_softmax = Exercise(solutions.online_softmax, section=ONLINE, minutes=10, difficulty=2)
 
 
 def _single(*numbers):
@@ -321,7 +321,7 @@ def online_in_place(blocks):
 
 # tiled_attention -----------------------------------------------------------------------------------------------------
 
-tiled_attention = Exercise(solutions.tiled_attention, section=TILES)
+tiled_attention = Exercise(solutions.tiled_attention, section=TILES, minutes=20, difficulty=3)
 
 
 def _tokens(rng, n_q=5, n_k=7, d_k=4, d_v=3, batch=2, dtype=None, size=1.5):
@@ -787,7 +787,7 @@ def tiled_in_place(Q, K, V, block_size, causal=False):
 
 # sliding_window_attention --------------------------------------------------------------------------------------------
 
-sliding_window_attention = Exercise(solutions.sliding_window_attention, section=WINDOW)
+sliding_window_attention = Exercise(solutions.sliding_window_attention, section=WINDOW, minutes=10, difficulty=3)
 
 
 def _text(rng, n=7, d_k=4, d_v=3, batch=2, dtype=None):
@@ -1016,7 +1016,7 @@ def window_in_place(Q, K, V, window):
 
 # linear_attention ----------------------------------------------------------------------------------------------------
 
-linear_attention = Exercise(solutions.linear_attention, section=LINEAR)
+linear_attention = Exercise(solutions.linear_attention, section=LINEAR, minutes=10, difficulty=2)
 
 ELU, EXP, SQUARES, WIDER, RELU = (
     "elu(x) + 1",

@@ -27,7 +27,7 @@ MEMORY = "How large a cache gets"
 
 # repeat_kv -----------------------------------------------------------------------------------------------------------
 
-repeat_kv = Exercise(solutions.repeat_kv, section=REPEAT)
+repeat_kv = Exercise(solutions.repeat_kv, section=REPEAT, minutes=5, difficulty=1)
 
 
 @repeat_kv.property(
@@ -132,7 +132,7 @@ def repeat_detached(x, n_rep):
 
 # KVCache -------------------------------------------------------------------------------------------------------------
 
-KVCache = Exercise(solutions.KVCache, section=CACHE)
+KVCache = Exercise(solutions.KVCache, section=CACHE, minutes=10, difficulty=2)
 
 
 def _append(rng, *shape, width=None, dtype=torch.float64):
@@ -469,7 +469,7 @@ class RoomOnTheCPU(_Cache):
 
 # GroupedQueryAttention -----------------------------------------------------------------------------------------------
 
-GroupedQueryAttention = Exercise(solutions.GroupedQueryAttention, section=LAYER)
+GroupedQueryAttention = Exercise(solutions.GroupedQueryAttention, section=LAYER, minutes=25, difficulty=3)
 
 
 def _layer(rng, d_model, n_heads, n_kv_heads, batch, n, names="qkvo", dtype=torch.float64, **init):
@@ -1035,7 +1035,7 @@ def layer_asserts(d_model, n_heads, n_kv_heads):
 
 # kv_cache_bytes ------------------------------------------------------------------------------------------------------
 
-kv_cache_bytes = Exercise(solutions.kv_cache_bytes, section=MEMORY)
+kv_cache_bytes = Exercise(solutions.kv_cache_bytes, section=MEMORY, minutes=5, difficulty=1)
 
 
 @kv_cache_bytes.property(

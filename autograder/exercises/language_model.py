@@ -26,7 +26,7 @@ OFTEN = dict(rtol=0.0, atol=0.02)  # shares among 20,000 draws: one part in 20,0
 
 # LanguageModel -------------------------------------------------------------------------------------------------------
 
-LanguageModel = Exercise(solutions.LanguageModel, section=WHOLE)
+LanguageModel = Exercise(solutions.LanguageModel, section=WHOLE, minutes=15, difficulty=3)
 
 SIZES = dict(vocab_size=7, d_model=8, n_layers=2, n_heads=2, n_kv_heads=1, d_ff=5)
 
@@ -469,7 +469,7 @@ class IdsClamped(_Steps):
 
 # sample --------------------------------------------------------------------------------------------------------------
 
-sample = Exercise(solutions.sample, section=CHOOSE)
+sample = Exercise(solutions.sample, section=CHOOSE, minutes=15, difficulty=3)
 
 DRAWS = 20_000
 # Shares 0.40, 0.06, 0.24, 0.10, 0.20: out of order, and far enough apart to be told from one another by counting.
@@ -954,7 +954,7 @@ class _OnTheCPU(_Draw):
 
 # generate ------------------------------------------------------------------------------------------------------------
 
-generate = Exercise(solutions.generate, section=WRITE)
+generate = Exercise(solutions.generate, section=WRITE, minutes=10, difficulty=2)
 
 
 def _prompt(rng, batch, n, max_new_tokens, n_blocks=2, vocab_size=11, **inputs):

@@ -46,7 +46,7 @@ def _penalty(mask):
 
 # causal_mask ---------------------------------------------------------------------------------------------------------
 
-causal_mask = Exercise(solutions.causal_mask, section=LAST_QUERY)
+causal_mask = Exercise(solutions.causal_mask, section=LAST_QUERY, minutes=5, difficulty=1)
 
 
 @causal_mask.property(
@@ -269,7 +269,7 @@ def with_a_batch(n_q, n_k=None):
 
 # padding_mask --------------------------------------------------------------------------------------------------------
 
-padding_mask = Exercise(solutions.padding_mask, section=PADDING)
+padding_mask = Exercise(solutions.padding_mask, section=PADDING, minutes=10, difficulty=2)
 
 
 @padding_mask.property(
@@ -525,7 +525,7 @@ def arrays_only(lengths, max_len):
 
 # sliding_window_mask -------------------------------------------------------------------------------------------------
 
-sliding_window_mask = Exercise(solutions.sliding_window_mask, section=WINDOW)
+sliding_window_mask = Exercise(solutions.sliding_window_mask, section=WINDOW, minutes=10, difficulty=2)
 
 
 @sliding_window_mask.property(
@@ -756,7 +756,7 @@ def window_asserted(n, window):
 
 # masked_softmax ------------------------------------------------------------------------------------------------------
 
-masked_softmax = Exercise(solutions.masked_softmax, section=MINUS_INFINITY)
+masked_softmax = Exercise(solutions.masked_softmax, section=MINUS_INFINITY, minutes=15, difficulty=2)
 SOME = np.array([[1, 1, 0, 0, 1], [0, 1, 0, 0, 0], [1, 1, 1, 1, 0]], dtype=bool)
 LOWER = np.tril(np.ones((4, 4), dtype=bool))
 
@@ -1110,7 +1110,9 @@ for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
 
 # causal_attention ----------------------------------------------------------------------------------------------------
 
-causal_attention = Exercise(solutions.causal_attention, section="No later token moves an earlier output")
+causal_attention = Exercise(
+    solutions.causal_attention, section="No later token moves an earlier output", minutes=10, difficulty=2
+)
 
 
 @causal_attention.property(
@@ -1568,7 +1570,7 @@ for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
 
 # next_token_loss -----------------------------------------------------------------------------------------------------
 
-next_token_loss = Exercise(solutions.next_token_loss, section=LOSS)
+next_token_loss = Exercise(solutions.next_token_loss, section=LOSS, minutes=10, difficulty=2)
 
 
 @next_token_loss.property(

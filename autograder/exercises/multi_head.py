@@ -27,7 +27,7 @@ MASKS = "A mask for every head"
 
 # split_heads ---------------------------------------------------------------------------------------------------------
 
-split_heads = Exercise(solutions.split_heads, section=SPLIT)
+split_heads = Exercise(solutions.split_heads, section=SPLIT, minutes=10, difficulty=2)
 
 
 @split_heads.property(
@@ -172,7 +172,7 @@ def split_detached(x, n_heads):
 
 # merge_heads ---------------------------------------------------------------------------------------------------------
 
-merge_heads = Exercise(solutions.merge_heads, section=MERGE)
+merge_heads = Exercise(solutions.merge_heads, section=MERGE, minutes=10, difficulty=1)
 
 
 @merge_heads.property(
@@ -284,7 +284,7 @@ def merge_detached(x):
 
 # MultiHeadAttention --------------------------------------------------------------------------------------------------
 
-MultiHeadAttention = Exercise(solutions.MultiHeadAttention, section=LAYER)
+MultiHeadAttention = Exercise(solutions.MultiHeadAttention, section=LAYER, minutes=45, difficulty=3)
 
 
 def _lower(n):
@@ -1128,7 +1128,7 @@ class MaskInPlace(_Steps):
 
 # attention_parameters ------------------------------------------------------------------------------------------------
 
-attention_parameters = Exercise(solutions.attention_parameters, section=COST)
+attention_parameters = Exercise(solutions.attention_parameters, section=COST, minutes=10, difficulty=1)
 
 
 def _sizes(rng, *heads):

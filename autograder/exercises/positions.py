@@ -27,7 +27,7 @@ def _width(rng, low=3, high=8):
 
 # sinusoidal_encoding -------------------------------------------------------------------------------------------------
 
-sinusoidal_encoding = Exercise(solutions.sinusoidal_encoding, section=CLOCKS)
+sinusoidal_encoding = Exercise(solutions.sinusoidal_encoding, section=CLOCKS, minutes=10, difficulty=2)
 
 
 @sinusoidal_encoding.property(
@@ -278,7 +278,7 @@ def empty_refused(max_len, d_model):
 
 # shift_matrix --------------------------------------------------------------------------------------------------------
 
-shift_matrix = Exercise(solutions.shift_matrix, section=ROTATION)
+shift_matrix = Exercise(solutions.shift_matrix, section=ROTATION, minutes=10, difficulty=3)
 
 
 @shift_matrix.property(
@@ -501,7 +501,7 @@ def shift_single_precision(offset, d_model):
 
 # LearnedPositions ----------------------------------------------------------------------------------------------------
 
-LearnedPositions = Exercise(solutions.LearnedPositions, section=LEARNED)
+LearnedPositions = Exercise(solutions.LearnedPositions, section=LEARNED, minutes=10, difficulty=1)
 
 
 def _table(rng, max_len, d_model, dtype=torch.float64):
@@ -853,7 +853,7 @@ class OnItsSide(solutions.LearnedPositions):
 
 # alibi_bias ----------------------------------------------------------------------------------------------------------
 
-alibi_bias = Exercise(solutions.alibi_bias, section=ALIBI)
+alibi_bias = Exercise(solutions.alibi_bias, section=ALIBI, minutes=10, difficulty=2)
 
 
 @alibi_bias.property(

@@ -16,7 +16,7 @@ CLEAR = "Gradients add up"
 PAPER = "The same in PyTorch"
 LOOP = "The step in a loop"
 
-training_step = Exercise(solutions.training_step, section=STEP)
+training_step = Exercise(solutions.training_step, section=STEP, minutes=10, difficulty=1)
 
 
 def _layers(rng, *widths):

@@ -80,7 +80,7 @@ def _turn(x, positions, base, interleaved, angles=_angles, back=None, keep_dtype
 
 # rope_frequencies ----------------------------------------------------------------------------------------------------
 
-rope_frequencies = Exercise(solutions.rope_frequencies, section=SPEEDS)
+rope_frequencies = Exercise(solutions.rope_frequencies, section=SPEEDS, minutes=5, difficulty=1)
 
 
 @rope_frequencies.property(
@@ -237,7 +237,7 @@ def speeds_in_double(d_head, base=10000.0):
 
 # rope_angles ---------------------------------------------------------------------------------------------------------
 
-rope_angles = Exercise(solutions.rope_angles, section=ANGLES)
+rope_angles = Exercise(solutions.rope_angles, section=ANGLES, minutes=5, difficulty=1)
 
 
 @rope_angles.property(
@@ -441,8 +441,8 @@ def angle_positions_half(positions, d_head, base):
 
 # apply_rope and apply_rope_interleaved -------------------------------------------------------------------------------
 
-apply_rope = Exercise(solutions.apply_rope, section=TURN)
-apply_rope_interleaved = Exercise(solutions.apply_rope_interleaved, section=PAIRS)
+apply_rope = Exercise(solutions.apply_rope, section=TURN, minutes=15, difficulty=3)
+apply_rope_interleaved = Exercise(solutions.apply_rope_interleaved, section=PAIRS, minutes=10, difficulty=2)
 
 
 @apply_rope.property(
@@ -908,7 +908,7 @@ def table_on_the_cpu(x, positions, base, interleaved):
 
 # interleaved_to_half -------------------------------------------------------------------------------------------------
 
-interleaved_to_half = Exercise(solutions.interleaved_to_half, section=CONVERT)
+interleaved_to_half = Exercise(solutions.interleaved_to_half, section=CONVERT, minutes=5, difficulty=2)
 
 
 def _rows(rng, n_heads, d_head, d_model):

@@ -15,7 +15,7 @@ NEARLY = 1e-4
 
 # softmax ---------------------------------------------------------------------------------------------------------
 
-softmax = Exercise(solutions.softmax, section="Why subtract the maximum")
+softmax = Exercise(solutions.softmax, section="Why subtract the maximum", minutes=10, difficulty=2)
 
 
 @softmax.property(
@@ -461,7 +461,7 @@ def cut_to_whole_numbers(x, axis=-1):
 
 # log_softmax -----------------------------------------------------------------------------------------------------
 
-log_softmax = Exercise(solutions.log_softmax, section="Logarithms of weights")
+log_softmax = Exercise(solutions.log_softmax, section="Logarithms of weights", minutes=7, difficulty=2)
 
 
 @log_softmax.property(
@@ -755,7 +755,7 @@ def log_all_in_place(x, axis=-1):
 
 # softmax_temperature ---------------------------------------------------------------------------------------------
 
-softmax_temperature = Exercise(solutions.softmax_temperature, section="Temperature")
+softmax_temperature = Exercise(solutions.softmax_temperature, section="Temperature", minutes=5, difficulty=1)
 
 
 @softmax_temperature.property(
@@ -1053,7 +1053,9 @@ def asserted(x, temperature):
 
 # softmax_jacobian ------------------------------------------------------------------------------------------------
 
-softmax_jacobian = Exercise(solutions.softmax_jacobian, section="The Jacobian: every derivative at once")
+softmax_jacobian = Exercise(
+    solutions.softmax_jacobian, section="The Jacobian: every derivative at once", minutes=10, difficulty=3
+)
 
 
 @softmax_jacobian.property(
@@ -1255,7 +1257,7 @@ def jacobian_in_place(x):
 
 # soft_lookup -----------------------------------------------------------------------------------------------------
 
-soft_lookup = Exercise(solutions.soft_lookup, section="A soft dictionary")
+soft_lookup = Exercise(solutions.soft_lookup, section="A soft dictionary", minutes=8, difficulty=1)
 
 
 @soft_lookup.property(

@@ -45,7 +45,7 @@ def _other_number(rng, x, token):
 
 # layer_norm ----------------------------------------------------------------------------------------------------------
 
-layer_norm = Exercise(solutions.layer_norm, section=LAYER_NORM)
+layer_norm = Exercise(solutions.layer_norm, section=LAYER_NORM, minutes=10, difficulty=2)
 
 
 def _scale_and_shift(rng, width, dtype=None):
@@ -331,7 +331,7 @@ def left_wide(x, weight, bias, eps=1e-5):
 
 # rms_norm ------------------------------------------------------------------------------------------------------------
 
-rms_norm = Exercise(solutions.rms_norm, section=RMS_NORM)
+rms_norm = Exercise(solutions.rms_norm, section=RMS_NORM, minutes=5, difficulty=1)
 
 
 @rms_norm.property(
@@ -517,8 +517,8 @@ def rms_measured_narrow(x, weight, eps=1e-5):
 
 # gelu and gelu_tanh --------------------------------------------------------------------------------------------------
 
-gelu = Exercise(solutions.gelu, section=GELU)
-gelu_tanh = Exercise(solutions.gelu_tanh, section=GELU)
+gelu = Exercise(solutions.gelu, section=GELU, minutes=3, difficulty=1)
+gelu_tanh = Exercise(solutions.gelu_tanh, section=GELU, minutes=3, difficulty=1)
 
 
 def _declare_activation(exercise, hint):
@@ -692,7 +692,7 @@ def factor_upside_down(x):
 
 # FeedForward ---------------------------------------------------------------------------------------------------------
 
-FeedForward = Exercise(solutions.FeedForward, section=FEED_FORWARD)
+FeedForward = Exercise(solutions.FeedForward, section=FEED_FORWARD, minutes=5, difficulty=1)
 
 
 def _two_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
@@ -844,7 +844,7 @@ class NetworkDetached(solutions.FeedForward):
 
 # SwiGLU --------------------------------------------------------------------------------------------------------------
 
-SwiGLU = Exercise(solutions.SwiGLU, section=SWIGLU)
+SwiGLU = Exercise(solutions.SwiGLU, section=SWIGLU, minutes=5, difficulty=1)
 
 
 def _three_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
@@ -994,7 +994,7 @@ class _Flicker:
 
 # EncoderBlock --------------------------------------------------------------------------------------------------------
 
-EncoderBlock = Exercise(solutions.EncoderBlock, section=ENCODER)
+EncoderBlock = Exercise(solutions.EncoderBlock, section=ENCODER, minutes=8, difficulty=2)
 ENCODER_SIZES = dict(d_model=6, n_heads=2, d_ff=5)
 
 
@@ -1252,7 +1252,7 @@ class AddedInPlace(solutions.EncoderBlock):
 
 # DecoderBlock --------------------------------------------------------------------------------------------------------
 
-DecoderBlock = Exercise(solutions.DecoderBlock, section=DECODER)
+DecoderBlock = Exercise(solutions.DecoderBlock, section=DECODER, minutes=8, difficulty=2)
 
 
 def _decoder(rng, batch, n, n_memory, dtype=torch.float64, **init):
@@ -1517,7 +1517,7 @@ def decoder_dropout(self, x, memory, attend, read):
 
 # LlamaBlock ----------------------------------------------------------------------------------------------------------
 
-LlamaBlock = Exercise(solutions.LlamaBlock, section=LLAMA)
+LlamaBlock = Exercise(solutions.LlamaBlock, section=LLAMA, minutes=8, difficulty=2)
 LLAMA_SIZES = dict(d_model=8, n_heads=2, n_kv_heads=1, d_ff=5)
 
 

@@ -1,17 +1,22 @@
-"""The self-study edition: each solution once, folded, in a separate book; the default edition holds none."""
+"""The self-study edition: pages of solutions beside the chapters, in a separate book; the default edition has none."""
 
 import re
 import shutil
+from html import unescape
+from urllib.parse import parse_qs, urlsplit
 
 import pytest
 import toy
+import yaml
 
+from autograder.course.folder import ROOT
 from book import edition, leaks
 
 pytestmark = pytest.mark.slow
 CONFIGURED = {
     'baseurl: ""': 'baseurl: "https://example.org/course"',
     'launch: {repository: "",': 'launch: {repository: "someone/course",',
+    'report_errors: ""': 'report_errors: "https://github.com/someone/course/issues/new"',
 }
 
 
@@ -36,16 +41,25 @@ def site(self_study):
     return self_study[0] / "_build" / "self-study" / "_build" / "html"
 
 
-def test_every_solution_is_there_once_and_folded(site):
-    page = (site / "chapters/toy.html").read_text("utf-8")
-    assert page.count('<details class="solution"') == 1 and "<details open" not in page
-    (box,) = re.findall(r'<details class="solution" id="solution-add_one">.*?</details>', page, re.DOTALL)
-    text = re.sub("<[^>]*>", "", box)
-    assert "def add_one(x):\n    successor_of_x = x + 1\n    return successor_of_x\n" in text
-    assert leaks.squeeze(re.sub("<[^>]*>", "", page)).count("successor_of_x=x+1") == 1
+def test_the_link_below_a_check_leads_to_a_solution_with_its_reasons_and_back(site):
+    page, answers = ((site / name).read_text("utf-8") for name in ("chapters/toy.html", "solutions/toy.html"))
+    link = re.findall(r'<p class="solution-link"><a href="([^"]*)">([^<]*)</a>', page)
+    assert link == [("../solutions/toy.html#solution-add_one", edition.LINK)]
+    (section,) = re.findall(r'<section id="solution-add_one">.*?</section>', answers, re.DOTALL)
+    text = re.sub("<[^>]*>", "", section)
+    assert "    successor_of_x = x + 1  # the next number\n    return successor_of_x\n" in text
+    assert "Adds one." in text and "Add one." in text and "Two were added." in text
+    assert 'href="../chapters/toy.html#exercise-add_one"' in section and 'id="exercise-add_one"' in page
+
+
+def test_the_default_edition_has_neither_links_nor_pages_of_solutions(toy_site):
+    assert not (toy_site / edition.FOLDER).exists()
+    for page in toy_site.rglob("*.html"):
+        assert "solution-link" not in page.read_text("utf-8")
 
 
 def test_every_page_says_which_edition_it_is(site, toy_site):
+    assert edition.MARK in (site / "solutions/toy.html").read_text("utf-8")
     for name in ("index.html", "chapters/toy.html", "search.html", "404.html"):
         assert edition.MARK in (site / name).read_text("utf-8")
         assert edition.MARK not in (toy_site / name).read_text("utf-8")
@@ -57,12 +71,28 @@ def test_no_notebook_runs_a_second_time_and_the_other_edition_stays_as_it_was(se
     assert (root / "_build/html/chapters/toy.html").read_bytes() == (toy_site / "chapters/toy.html").read_bytes()
 
 
-def test_the_default_edition_has_no_line_of_a_solution_and_neither_edition_has_one_in_a_notebook(self_study, site):
+def test_no_page_of_either_edition_holds_an_answer_except_for_those_of_solutions(self_study, site, monkeypatch):
     root, _ = self_study
     wanted = leaks.answers(root)
-    clean = [root / "_build/html", site / "notebooks", root / "_build/self-study/_build/jupyter_execute"]
+    rest = [path for path in site.iterdir() if path.name != edition.FOLDER]
+    clean = [root / "_build/html", *rest, root / "_build/self-study/_build/jupyter_execute"]
     assert list(leaks.scan(clean, wanted)) == []
-    assert any("solutions/toy.py" in line for line in leaks.scan([site / "chapters"], wanted))
+    assert any("solutions/toy.py" in line for line in leaks.scan([site / edition.FOLDER], wanted))
+    monkeypatch.setenv("EDITION", edition.SELF_STUDY)
+    assert list(leaks.scan_site(site, wanted)) == []
+    monkeypatch.setenv("EDITION", "")
+    assert list(leaks.scan_site(site, wanted)) != []
+
+
+def test_an_answer_outside_of_the_pages_of_solutions_stops_the_edition_with_solutions_too(self_study, tmp_path):
+    root, _ = self_study
+    again = tmp_path / "again"
+    shutil.copytree(root, again)
+    index = again / "index.md"
+    index.write_text(index.read_text() + "\n`successor_of_x = x + 1`\n")
+    done = toy.build(again, "--path-output", "_build/self-study", edition="self-study")
+    assert done.returncode != 0
+    assert "index.html: leaks solutions/toy.py:" in done.stdout + done.stderr
 
 
 def test_a_hidden_test_stops_the_edition_with_solutions_too(self_study, tmp_path):
@@ -93,24 +123,48 @@ def test_an_unknown_edition_or_the_other_ones_folder_is_one_clear_line(toy_book,
         edition.configure(app, SimpleNamespace(html_theme_options={}))
 
 
-def test_a_docstring_is_left_out_and_the_rest_is_as_it_was():
-    source = 'class A:\n    """What."""\n\n    def f(self):\n        """How."""\n        return 1  # why\n'
-    assert edition.without_docstrings(source) == "class A:\n    def f(self):\n        return 1  # why"
+def test_what_is_published_is_the_students_edition_unless_the_repository_names_the_other():
+    build = yaml.safe_load((ROOT / ".github/workflows/publish.yml").read_text("utf-8"))["jobs"]["build"]
+    assert build["env"]["BOOK_EDITION"] == "${{ vars.EDITION || 'student' }}"
+    assert build["env"]["SITE"].endswith("|| '_build/html' }}")
+    commands = [step.get("run") for step in build["steps"]]
+    assert 'make book EDITION="$BOOK_EDITION"' in commands
 
 
 @pytest.mark.browser
-def test_a_solution_opens_with_the_keyboard_and_is_closed_before(site, watched):
+def test_the_links_work_and_mistakes_are_folded(site, watched):
     seen = watched()
-    seen.page.goto(f"{site.as_uri()}/chapters/toy.html")
-    box = seen.page.locator("details.solution")
-    assert not box.locator("pre").is_visible()
-    box.locator("summary").press("Enter")
-    assert "successor_of_x" in box.locator("pre").inner_text()
-    assert seen.page.get_by_text(edition.MARK).is_visible()
+    page = seen.page
+    page.goto(f"{site.as_uri()}/chapters/toy.html")
+    assert page.get_by_text(edition.MARK).is_visible()
+    page.get_by_role("link", name=edition.LINK).click()
+    page.wait_for_url("**/solutions/toy.html#solution-add_one")
+    assert page.get_by_text("successor_of_x = x + 1").is_visible()
+    assert not page.get_by_text("Two were added.").is_visible()
+    page.get_by_text("Mistakes that the check names").press("Enter")
+    assert page.get_by_text("Two were added.").is_visible()
+    page.get_by_role("link", name="Back to the exercise").click()
+    page.wait_for_url("**/chapters/toy.html#exercise-add_one")
     seen.assert_clean()
 
 
-# What an address and a repository add to a page
+# What an address, a repository and a place for reports add to a page
+
+
+def test_each_page_links_to_the_place_for_reports_with_its_title(site, toy_site):
+    for name, title in (
+        ("index", "Attention, from the dot product to a running language model"),
+        ("chapters/toy", "1. Toy: adding one"),
+    ):
+        (address,) = re.findall(
+            r'<p class="report-error"><a href="([^"]*)" rel="noopener">Report an error on this page</a></p>',
+            (site / f"{name}.html").read_text("utf-8"),
+        )
+        parts = urlsplit(unescape(address))
+        assert parts.path == "/someone/course/issues/new"
+        assert parse_qs(parts.query) == {"title": [f"Error on the page “{title}”"]}
+        assert "report-error" not in (toy_site / f"{name}.html").read_text("utf-8")
+    assert "report-error" not in (site / "search.html").read_text("utf-8")
 
 
 def test_an_address_and_a_repository_give_absolute_metadata_launch_links_and_a_root_for_unknown_pages(site):

@@ -17,7 +17,7 @@ def meta(page):
 
 def test_a_page_has_a_title_and_a_description_of_its_own(toy_site):
     said = meta((toy_site / "chapters/toy.html").read_text("utf-8"))
-    assert said["og:title"] == "Toy: adding one"
+    assert said["og:title"] == "1. Toy: adding one"
     assert said["description"] == said["og:description"] != meta((toy_site / "index.html").read_text())["description"]
     assert said["og:site_name"] == "Attention" and said["og:type"] == "article"
 

@@ -141,6 +141,27 @@ def test_what_a_student_needs_is_required_and_binder_installs_it(published):
     assert any(str(wanted).startswith("python=3.") for wanted in environment["dependencies"])
 
 
+def test_its_own_files_install_it_and_agree_on_pytorch(published, tmp_path):
+    """What Binder's postBuild runs, except for the download: all that is required can be had together."""
+    tree = shutil.copytree(published, tmp_path / "tree")
+    offline = ["--dry-run", "--no-index", "--no-build-isolation", "--disable-pip-version-check"]
+    command = [sys.executable, "-m", "pip", "install", "--quiet", *offline, "-r", "requirements.txt"]
+    done = subprocess.run(command, cwd=tree, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    conda = yaml.safe_load((tree / ".binder/environment.yml").read_text())["dependencies"]
+    asked = next(line for line in (tree / "requirements.txt").read_text().splitlines() if line.startswith("torch"))
+    assert asked.replace("torch", "pytorch-cpu") in conda
+
+
+@pytest.mark.parametrize("stem", catalog.chapters())
+def test_where_it_is_installed_the_first_cell_of_a_notebook_does_nothing(published, installed, stem):
+    notebook = nbformat.read(published / "notebooks" / f"{stem}.ipynb", as_version=4)
+    first = next(cell.source for cell in notebook.cells if cell.cell_type == "code")
+    before = "import subprocess\nsubprocess.run = None\n"  # what would install
+    done = run_alone(installed, published / "notebooks", before + first)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
 def test_relative_links_and_folders_that_the_readme_names_are_there(published):
     text = (published / "README.md").read_text()
     assert "{start}" not in text and text.count("\n# ") == 0 and "## For students" in text

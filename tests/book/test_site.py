@@ -170,6 +170,32 @@ def test_every_link_leads_somewhere_in_the_book_or_is_a_sound_address(site):
     assert broken == []
 
 
+def test_the_bibliography_has_the_labels_of_the_text_and_no_tex(site):
+    text = (site / "bibliography.html").read_text("utf-8")
+    labels = re.findall(r'<span class="label"><span class="fn-bracket">\[</span>(.*?)<span', text)
+    assert len(labels) > 50 and all(re.fullmatch(r".+, \d{4}[a-z]?", label) for label in labels)
+    assert "Rabe and Staats, 2021" in labels and "$" not in re.sub(r"<script.*?</script>", "", text, flags=re.DOTALL)
+    for page in CHAPTERS:
+        links = re.findall(
+            r'<a [^>]*href="../bibliography\.html#[^"]*" title="([^"]*)">(.*?)</a>',
+            (site / f"{page}.html").read_text("utf-8"),
+        )
+        words = {re.sub("<[^>]*>", "", text) for _, text in links}
+        assert {one for one in words if "," in one} <= {label.rstrip("ab") for label in labels}  # two of a year
+        assert [title for title, _ in links if "$" in title] == []
+
+
+def test_chapters_are_numbered_in_their_titles_the_sidebar_and_the_links_between_them(site):
+    index = (site / "index.html").read_text("utf-8")
+    for number, name in enumerate(CHAPTERS, 1):
+        page = (site / f"{name}.html").read_text("utf-8")
+        assert re.search(rf"<title>\s*{number}\. ", page)
+        assert re.findall(r'<h(.)><span class="section-number">(.*?)</span>', page) == [("1", f"{number}. ")]
+        assert re.search(rf'href="{name}\.html">\s*{number}\. ', index)
+        after = re.search(r'<a class="right-next".*?</a>', page, re.DOTALL)[0]
+        assert (f"{number + 1}. " in after) == (number < len(CHAPTERS))
+
+
 def test_the_landing_page_has_three_doors(visit):
     page = visit("index")
     assert page.locator(".doors .sd-card-title").all_inner_texts() == ["Read", "Do", "Grade"]

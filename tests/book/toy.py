@@ -81,7 +81,7 @@ SOLUTION = '''\
 
 def add_one(x):
     """One more than x."""
-    successor_of_x = x + 1
+    successor_of_x = x + 1  # the next number
     return successor_of_x
 '''
 
@@ -91,7 +91,7 @@ EXERCISES = '''\
 from autograder.exercise import Exercise, Written
 from solutions import toy as solutions
 
-add_one = Exercise(solutions.add_one, section="Toy: adding one")
+add_one = Exercise(solutions.add_one, section="Toy: adding one", minutes=3, difficulty=1)
 
 
 @add_one.property("adds one", points=1, hint="Add one.")
@@ -140,7 +140,15 @@ class Counter(anywidget.AnyWidget):
 '''
 
 
-TOC = "format: jb-book\nroot: index\nparts:\n  - caption: Chapters\n    chapters:\n      - file: chapters/toy\n"
+TOC = """\
+format: jb-book
+root: index
+parts:
+  - caption: Chapters
+    numbered: 1
+    chapters:
+      - file: chapters/toy
+"""
 
 
 def make(folder: Path, **texts: str) -> Path:
@@ -157,7 +165,8 @@ def make(folder: Path, **texts: str) -> Path:
         shutil.copy(ROOT / name, folder)
     (folder / "references.bib").write_text("", "utf-8")
     files = {
-        "index.md": "# A toy book\n\nNo mathematics here.\n\n1. {doc}`chapters/toy`\n",
+        "index.md": "# A toy book\n\nNo mathematics here.\n\n1. {doc}`chapters/toy`\n\n"
+        'Or take <a href="notebooks/attention-course.zip" download>all of it</a>.\n',
         "_toc.yml": TOC,
         "chapters/toy.md": CHAPTER,
         "solutions/__init__.py": "",

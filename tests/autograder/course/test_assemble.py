@@ -150,6 +150,14 @@ def test_no_book_markup_reaches_a_notebook(stem):
                 assert mark not in cell.source
 
 
+@pytest.mark.parametrize("stem", catalog.chapters())
+def test_a_notebook_begins_with_its_number_and_ends_with_what_it_cites(stem):
+    first, *_, last = release.student_notebook(stem).cells
+    assert first.source.startswith(f"# {catalog.chapters().index(stem) + 1}. ")
+    cited = "{cite" in catalog.chapter_path(stem).read_text("utf-8")
+    assert last.source.startswith("## References\n") == cited
+
+
 @pytest.mark.parametrize("name", catalog.all_exercises())
 def test_every_section_that_a_report_points_at_is_a_heading_of_the_chapter(name):
     stem = catalog.chapter_of(name)

@@ -1,5 +1,7 @@
 """Book markup becomes markdown that any notebook shows."""
 
+import re
+
 import pytest
 
 from autograder.course import plain_markdown
@@ -52,9 +54,33 @@ def test_code_fences_are_left_alone():
     assert plain(code) == code
 
 
-def test_references_become_their_words_and_citations_author_and_year():
+def test_references_become_their_words_and_citations_author_and_year_with_a_link():
     assert plain("see {ref}`the last chapter <softmax>`.") == "see the last chapter."
-    assert plain("{cite:p}`vaswani2017attention`") == "(Vaswani et al., 2017)"
+    link = "[Vaswani et al., 2017](https://arxiv.org/abs/1706.03762)"
+    assert plain("{cite:p}`vaswani2017attention`") == f"({link})"
+    assert plain("{cite:t}`vaswani2017attention,rush2018annotated`") == (
+        f"{link}; [Rush, 2018](https://doi.org/10.18653/v1/W18-2509)"
+    )
+
+
+def test_what_a_chapter_cites_is_listed_once_with_titles_and_links():
+    made = plain_markdown.references(
+        ["{cite:p}`rush2018annotated, rabe2021self`", "{cite:t}`rush2018annotated` {term}`q`"]
+    )
+    head, empty, *lines = made.split("\n")
+    assert head == "## References" and empty == "" and len(lines) == 2
+    assert lines[0] == (
+        "- Rabe and Staats, 2021. [Self-attention Does Not Need $O(n^2)$ Memory](https://arxiv.org/abs/2112.05682). "
+        "arXiv preprint arXiv:2112.05682."
+    )
+    assert plain_markdown.references(["no source at all"]) == ""
+
+
+def test_every_entry_has_a_sound_address_or_is_a_book_and_no_tex_but_formulas():
+    books = {"raschka2024build"}
+    for key, entry in plain_markdown.bibliography().items():
+        assert re.fullmatch(r"https://[^\s()]+", entry.address) or key in books, key
+        assert not re.search(r"[{}\\]", re.sub(r"\$[^$]+\$", "", entry.line)), key
 
 
 def test_a_term_of_the_glossary_becomes_its_words():

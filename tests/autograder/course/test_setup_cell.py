@@ -1,16 +1,20 @@
 """The first cell of a notebook installs `attnlab` where it is missing, and does nothing where it is there."""
 
+import ast
 import functools
 import http.server
 import os
+import re
 import subprocess
 import sys
 import threading
+import tomllib
 from pathlib import Path
 
 import pytest
 
 from autograder.course import assemble, catalog, release, setup_cell
+from autograder.course.folder import ROOT
 from book import downloads
 
 TELL = "\nimport attnlab; print(attnlab.__file__)"
@@ -90,3 +94,23 @@ def test_it_is_the_first_code_cell_of_every_notebook_and_the_others_keep_their_i
 def test_the_address_is_the_one_the_book_is_published_at(monkeypatch):
     monkeypatch.setattr(setup_cell, "published_at", lambda: "https://example.org/attention/")
     assert f'"https://example.org/attention/notebooks/{setup_cell.wheel_name()}"' in setup_cell.source(False)
+
+
+# PyTorch is too large to be installed unasked, and the first cell says where to get it. The model's file is optional.
+# The rest comes with anywidget.
+NOT_REQUIRED = {"torch", "gguf", "tokenizers", "IPython", "traitlets"}
+NOT_IMPORTED = {"ipywidgets"}  # what anywidget is built on, held to the versions that the course is tested with
+
+
+def test_the_wheel_requires_what_attnlab_imports_and_nothing_else():
+    """A machine as Colab's, where nothing else of the course is, gets all of it from the first cell."""
+    imported = set()
+    for path in (ROOT / "attnlab").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text("utf-8"))):
+            if isinstance(node, ast.Import):
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and not node.level:
+                imported.add(node.module.partition(".")[0])
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    required = {re.match(r"[\w-]+", wanted)[0] for wanted in project["dependencies"]}
+    assert imported - set(sys.stdlib_module_names) - {"attnlab"} - NOT_REQUIRED == required - NOT_IMPORTED

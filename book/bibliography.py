@@ -1,0 +1,59 @@
+"""The bibliography as the text cites: labels such as "Su et al., 2024", and the formulas of titles as formulas."""
+
+from __future__ import annotations
+
+import collections
+import re
+import string
+
+from docutils import nodes
+from pybtex.plugin import register_plugin
+from pybtex.style.formatting.alpha import Style as Alpha
+from pybtex.style.labels import BaseLabelStyle
+from sphinx.transforms.post_transforms import SphinxPostTransform
+
+from autograder.course import plain_markdown
+
+STYLE = "author_year"
+
+
+class AuthorYearLabels(BaseLabelStyle):
+    """Authors and year; a letter after the year where two entries have the same."""
+
+    def format_labels(self, sorted_entries):
+        cited = [plain_markdown.bibliography()[entry.key].cited for entry in sorted_entries]
+        count, met = collections.Counter(cited), collections.Counter()
+        for words in cited:
+            yield words + (string.ascii_lowercase[met[words]] if count[words] > 1 else "")
+            met[words] += 1
+
+
+class AuthorYear(Alpha):
+    default_label_style = AuthorYearLabels
+
+
+class FormulasOfTitles(SphinxPostTransform):
+    """Sets what stands between dollar signs in an entry. BibTeX passes it through as it is."""
+
+    default_priority = 6  # just after the entries are made
+    formats = ("html",)
+
+    def run(self, **kwargs) -> None:
+        for citation in list(self.document.findall(nodes.citation)):
+            for text in [text for text in citation.findall(nodes.Text) if "$" in text]:
+                parts = re.split(r"\$([^$]+)\$", text)
+                new = [nodes.math("", part) if i % 2 else nodes.Text(part) for i, part in enumerate(parts) if part]
+                text.parent.replace(text, new)
+
+
+def plain_titles(app, doctree, docname) -> None:
+    """The words that a pointer sees over a citation, which can hold no formula."""
+    for link in doctree.findall(nodes.reference):
+        if "$" in link.get("reftitle", ""):
+            link["reftitle"] = re.sub(r"\$([^$]+)\$", r"\1", link["reftitle"])
+
+
+def setup(app) -> None:
+    register_plugin("pybtex.style.formatting", STYLE, AuthorYear)
+    app.add_post_transform(FormulasOfTitles)
+    app.connect("doctree-resolved", plain_titles)

@@ -1,0 +1,136 @@
+"""Every notebook that the site offers runs on a machine without `attnlab`, where its first cell fetches the wheel.
+
+Once as it was downloaded: then a cell may only fail because an exercise is not done. And once with the answers: then
+none may fail.
+"""
+
+import ast
+import json
+import os
+import site
+import subprocess
+import sys
+import urllib.request
+from pathlib import Path
+
+import nbformat
+import pytest
+from jupyter_client import KernelManager
+from jupyter_client.kernelspec import KernelSpecManager
+from nbclient import NotebookClient
+
+from attnlab.mine import PROVIDED
+from autograder.course import catalog, setup_cell
+from autograder.demo import sample_class
+from book import downloads
+
+pytestmark = pytest.mark.slow
+HIDDEN = {"PYTHONPATH", PROVIDED}
+NOT_DONE = {"NotImplementedError", "NotThere"}  # the stub's own error, and what `attnlab.mine` says of an earlier one
+TELL = "import attnlab; print(attnlab.__file__)"
+
+
+@pytest.fixture(scope="module")
+def address(tmp_path_factory, serve):
+    """The notebooks as the book writes them when it is to be published here, and on loopback."""
+    root = tmp_path_factory.mktemp("site")
+    address = serve(root)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(setup_cell, "published_at", lambda: address)
+        downloads.write(root / downloads.FOLDER, catalog.chapters())
+    return f"{address}/{downloads.FOLDER}"
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory):
+    """A Python that has everything but the course. Of this one's packages it has links, `attnlab` and its finder not
+    among them, so that pip sees what a wheel requires and needs no network."""
+    env = tmp_path_factory.mktemp("student") / "env"
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", env], check=True)
+    own = next(env.glob("lib/python*/site-packages"))
+    for entry in Path(site.getsitepackages()[0]).iterdir():
+        if "attnlab" not in entry.name and not (own / entry.name).exists():
+            (own / entry.name).symlink_to(entry)
+    python = env / "bin" / "python"
+    gone = subprocess.run([python, "-c", TELL], cwd=env, capture_output=True, text=True, env=environment())
+    assert "No module named 'attnlab'" in gone.stderr
+    return python
+
+
+def environment() -> dict[str, str]:
+    return {name: value for name, value in os.environ.items() if name not in HIDDEN} | {"PIP_NO_INDEX": "1"}
+
+
+@pytest.fixture(scope="module")
+def run(python, tmp_path_factory):
+    """`run(notebook, folder)` runs a notebook in that Python; returns the failed cells, with their errors."""
+    kernels = tmp_path_factory.mktemp("kernels")
+    (kernels / "student").mkdir()
+    argv = [str(python), "-m", "ipykernel_launcher", "-f", "{connection_file}"]
+    spec = {"argv": argv, "display_name": "student", "language": "python"}
+    (kernels / "student" / "kernel.json").write_text(json.dumps(spec))
+
+    def go(notebook, folder):
+        notebook = nbformat.from_dict(notebook)
+        notebook.cells.append(nbformat.v4.new_code_cell(TELL))
+        specs = KernelSpecManager(kernel_dirs=[str(kernels)], ensure_native_kernel=False)
+        manager = KernelManager(kernel_name="student", kernel_spec_manager=specs)
+        client = NotebookClient(
+            notebook, km=manager, timeout=300, allow_errors=True, resources={"metadata": {"path": str(folder)}}
+        )
+        client.execute(env=environment())
+        assert str(python.parents[1]) in notebook.cells[-1].outputs[0].text
+        return [
+            (cell, output)
+            for cell in notebook.cells
+            if cell.cell_type == "code"
+            for output in cell.outputs
+            if output.output_type == "error"
+        ]
+
+    return go
+
+
+def downloaded(address: str, stem: str):
+    with urllib.request.urlopen(f"{address}/{stem}.ipynb") as answer:
+        return nbformat.reads(answer.read().decode("utf-8"), as_version=4)
+
+
+def made_by(source: str) -> set[str]:
+    """The names that a cell would have made, had it not failed."""
+    names = set()
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+            names.add(node.id)
+        elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+    return names
+
+
+@pytest.mark.parametrize("stem", catalog.chapters())
+def test_as_downloaded_a_cell_fails_only_where_an_exercise_is_not_done(address, run, tmp_path, stem):
+    """By the exercise's own error, or since it uses a name that a cell would have made which failed so."""
+    missing, otherwise = set(), []
+    for cell, error in run(downloaded(address, stem), tmp_path):
+        follows = error.ename == "NameError" and error.evalue.split("'")[1] in missing
+        if error.ename not in NOT_DONE and not follows:
+            otherwise.append(f"{error.ename}: {error.evalue}\n{cell.source}")
+        missing |= made_by(cell.source)
+    assert otherwise == []
+
+
+@pytest.fixture(scope="module")
+def answered(address, tmp_path_factory):
+    """A folder with all notebooks, each exercise answered."""
+    sample, folder = sample_class.Sample("complete", "", references="all"), tmp_path_factory.mktemp("answered")
+    for stem in catalog.chapters():
+        nbformat.write(sample_class.submission(sample, stem, downloaded(address, stem)), folder / f"{stem}.ipynb")
+    return folder
+
+
+@pytest.mark.parametrize("stem", catalog.chapters())
+def test_with_every_exercise_answered_no_cell_fails(answered, run, stem):
+    failed = run(nbformat.read(answered / f"{stem}.ipynb", as_version=4), answered)
+    assert [f"{error.ename}: {error.evalue}\n{cell.source}" for cell, error in failed] == []
