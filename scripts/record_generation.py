@@ -134,7 +134,7 @@ def reordered(model, rows) -> LanguageModel:
 
 
 def as_in_the_file(name, heads):
-    """Pairs of neighbours where halves are expected: the order in which the file keeps them."""
+    """Pairs of neighbors where halves are expected: the order in which the file keeps them."""
     if name == "W_o":
         return heads
     first, second = heads.chunk(2, dim=1)
@@ -155,7 +155,7 @@ def breaks(model) -> dict:
     return {
         "one position too far": (model, OneTooFar),
         "base 10,000": (slow.eval().requires_grad_(False), KVCache),
-        "pairs of neighbours": (reordered(model, as_in_the_file), KVCache),
+        "pairs of neighbors": (reordered(model, as_in_the_file), KVCache),
         "heads dealt round": (reordered(model, dealt_round), KVCache),
     }
 

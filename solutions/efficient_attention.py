@@ -1,4 +1,4 @@
-"""Reference answers of the last chapter: attention that never holds all scores at once, in PyTorch.
+"""Reference answers of the chapter on efficient attention: attention that never holds all scores at once, in PyTorch.
 
 Shapes follow the course: Q (..., n_q, d_k), K (..., n_k, d_k), V (..., n_k, d_v); leading dimensions broadcast. Inputs
 are never changed. Sizes that do not fit raise ValueError.
@@ -13,7 +13,7 @@ import torch
 
 
 def online_softmax(blocks: Iterable[torch.Tensor]) -> tuple[float, float]:
-    """Largest entry of all blocks, and the sum of exp(x - largest); each block is looked at once, and let go.
+    """Largest entry of all blocks, and the sum of exp(x - largest); each block is read once and not kept.
 
     No entry, or only minus infinity: (-inf, 0.0).
     """
@@ -34,8 +34,8 @@ def tiled_attention(
 ) -> torch.Tensor:
     """Exact attention from tiles of at most block_size x block_size scores, (..., n_q, d_v).
 
-    With `causal` the last query sees every key; a query that may see none brings home zeros. What is summed up over
-    tiles is float32 where Q is narrower.
+    With `causal` the last query sees every key; a query that may see none gets zeros. Sums over tiles are float32
+    where Q is narrower.
     """
     if Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
         raise ValueError(f"Q {tuple(Q.shape)}, K {tuple(K.shape)} and V {tuple(V.shape)} do not fit")
@@ -53,14 +53,14 @@ def tiled_attention(
         gathered = rows.new_zeros(*leading, rows.shape[-2], V.shape[-1])
         for start in range(0, n_k, block_size):
             if causal and start > place[-1]:
-                break  # all further tiles are hidden: about half of them are never made
+                break  # all further tiles are hidden, so about half of them are never made
             tile = rows @ K[..., start : start + block_size, :].to(wide).mT
             if causal:
                 keys = torch.arange(start, start + tile.shape[-1], device=Q.device)
                 tile = tile.masked_fill(keys > place, -math.inf)
             # No gradient through the maximum: the result does not depend on it.
             top = torch.maximum(maximum, tile.detach().amax(dim=-1, keepdim=True))
-            level = top.masked_fill(top == -math.inf, 0.0)  # nothing seen yet: all powers are 0 and none is nan
+            level = top.masked_fill(top == -math.inf, 0.0)  # nothing seen yet: all powers are 0, and none is nan
             powers, shrink = torch.exp(tile - level), torch.exp(maximum - level)
             total = total * shrink + powers.sum(dim=-1, keepdim=True)
             gathered = gathered * shrink + powers @ V[..., start : start + block_size, :].to(wide)
@@ -72,9 +72,9 @@ def tiled_attention(
 def linear_attention(
     Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, feature_map: Callable[[torch.Tensor], torch.Tensor]
 ) -> torch.Tensor:
-    """Attention with weights phi(q) . phi(k) over their sum, (..., n_q, d_v): keys and values are summed up first.
+    """Attention with weights phi(q) . phi(k) over their sum, (..., n_q, d_v): keys and values are summed first.
 
-    A query whose weights are all 0 brings home zeros.
+    A query whose weights are all 0 gets zeros.
     """
     if Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
         raise ValueError(f"Q {tuple(Q.shape)}, K {tuple(K.shape)} and V {tuple(V.shape)} do not fit")
@@ -92,7 +92,7 @@ def sliding_window_attention(Q: torch.Tensor, K: torch.Tensor, V: torch.Tensor, 
     if Q.shape[-1] != K.shape[-1] or K.shape[-2] != V.shape[-2]:
         raise ValueError(f"Q {tuple(Q.shape)}, K {tuple(K.shape)} and V {tuple(V.shape)} do not fit")
     if Q.shape[-2] != K.shape[-2]:
-        raise ValueError(f"{Q.shape[-2]} queries and {K.shape[-2]} keys: a window needs as many of both")
+        raise ValueError(f"{Q.shape[-2]} queries and {K.shape[-2]} keys: a window needs the same number of both")
     if window < 1:
         raise ValueError(f"window must be at least 1 (the token itself), got {window}")
     n = Q.shape[-2]

@@ -12,7 +12,7 @@ from solutions.transformer_block import LlamaBlock, RMSNorm
 
 
 class LanguageModel(nn.Module):
-    """Token ids to logits: embedding, blocks, norm, and the embedding once more as the head."""
+    """Token ids to logits: embedding, blocks, norm, and the embedding again as the head."""
 
     def __init__(
         self,
@@ -63,13 +63,13 @@ def sample(
     if temperature == 0:
         return logits.argmax(dim=-1)
     ordered, tokens = logits.sort(dim=-1, descending=True)
-    # The largest becomes 0 first: a tiny temperature then makes the others very negative, and nothing overflows.
+    # Subtract the largest first: a tiny temperature then makes the others very negative, and nothing overflows.
     ordered = (ordered - ordered[..., :1]) / temperature
     if top_k is not None:
         ordered[..., top_k:] = -torch.inf
     shares = ordered.softmax(dim=-1)
     if top_p is not None:
-        # A token stays while the shares before it have not reached top_p: so the one that crosses stays too.
+        # A token stays while the probabilities before it have not reached top_p, so the one that crosses it also stays.
         before = shares.cumsum(dim=-1) - shares
         shares = shares.masked_fill(before >= top_p, 0.0)
     drawn = torch.multinomial(shares.reshape(-1, shares.shape[-1]), 1, generator=generator)
@@ -84,7 +84,7 @@ def generate(
     generator: torch.Generator | None = None,
     use_cache: bool = True,
 ) -> torch.Tensor:
-    """One token at a time; with caches only what is new is read."""
+    """One token at a time; with caches, only new tokens are read."""
     caches = [KVCache() for _ in model.blocks] if use_cache else None
     text, unread = ids, ids
     with torch.set_grad_enabled(False):

@@ -1,6 +1,5 @@
-"""The last chapter's reference answers against PyTorch's own operations, and the chapter's facts."""
+"""The reference answers on efficient attention against PyTorch's own operations, and the facts of the chapter."""
 
-import json
 import math
 
 import numpy as np
@@ -11,8 +10,8 @@ import torch.nn.functional as F
 from attnlab import data, gpu
 from attnlab.meter import Meter
 from attnlab.widgets import TileStepper
-from scripts import record_gpu
 from solutions.efficient_attention import linear_attention, online_softmax, sliding_window_attention, tiled_attention
+from solutions.language_model import LanguageModel, generate
 from solutions.masks import causal_mask, sliding_window_mask
 from tests.references import with_gradients
 
@@ -269,48 +268,30 @@ def test_the_recorded_heads_and_distances_fit_together():
     assert (story.by_distance.sum(-1) + story.on_first < 1.01).all()
 
 
-# The recording of a GPU
+# What the cells for a GPU call, tried on the CPU
 
 
 @pytest.fixture(scope="module")
-def dry(tmp_path_factory):
-    """What a dry run on the CPU keeps."""
-    path = tmp_path_factory.mktemp("gpu") / "dry.json"
-    record_gpu.main(["--dry", "--to", str(path)])
-    return path
+def small_run():
+    model = LanguageModel(vocab_size=200, d_model=8, n_layers=1, n_heads=2, n_kv_heads=1, d_ff=8).eval()
+    return gpu.machine("cpu") | {
+        "attention": gpu.attention_costs("cpu", lengths=(16, 32), heads=2, width=4, repeats=2),
+        "decoding": gpu.decoding_costs(model, generate, "cpu", prompt=5, new=3, repeats=1),
+    }
 
 
-def test_a_recording_says_what_it_was_made_with_and_can_be_shown(dry):
-    found = gpu.recorded(dry)
-    assert found["command"].startswith("python scripts/record_gpu.py --dry") and found["torch"] == torch.__version__
-    assert [row["n"] for row in found["attention"]] == [16, 32]
+def test_a_run_names_the_device_and_its_numbers_can_be_shown(small_run):
+    assert [row["n"] for row in small_run["attention"]] == [16, 32]
     measured = ("naive_ms", "naive_bytes", "fused_ms", "fused_bytes")
-    assert all(row[name] > 0 for row in found["attention"] for name in measured)
-    assert found["decoding"]["same_text"] is True
-    assert gpu.say_attention(found).count("\n") == 5 and "tokens a second" in gpu.say_decoding(found)
-    assert len(gpu.draw(found).axes) == 2
+    assert all(row[name] > 0 for row in small_run["attention"] for name in measured)
+    assert small_run["decoding"]["same_text"] is True
+    assert f"measured here: CPU\n  torch {torch.__version__}" in gpu.say_attention(small_run)
+    assert gpu.say_attention(small_run).count("\n") == 5 and "tokens a second" in gpu.say_decoding(small_run)
+    assert len(gpu.draw(small_run).axes) == 2
 
 
-def test_where_memory_did_not_suffice_the_row_says_so(dry):
-    found = json.loads(dry.read_text())
-    found["attention"][1] |= dict(naive_ms=None, naive_bytes=None)
+def test_where_there_was_not_enough_memory_the_row_says_so(small_run):
+    first, last = small_run["attention"]
+    found = small_run | {"attention": [first, last | dict(naive_ms=None, naive_bytes=None)]}
     assert gpu.say_attention(found).endswith("naive does not fit")
     assert len(gpu.draw(found).axes[0].lines[0].get_xdata()) == 1
-
-
-def test_until_a_run_is_recorded_the_page_says_so(tmp_path):
-    assert gpu.recorded(tmp_path / "none.json") is None
-    assert gpu.say_attention(None) == gpu.say_decoding(None) == gpu.NOT_YET
-
-
-def test_what_is_kept_with_the_course_comes_from_a_gpu():
-    found = gpu.recorded()
-    assert found is None or found["cuda"] and not found["dry"] and found["device"] != "CPU"
-
-
-@pytest.mark.parametrize("arguments", [["--dry"], [] if not torch.cuda.is_available() else ["--dry"]])
-def test_a_dry_run_is_never_kept_with_the_course_and_without_cuda_there_is_no_other(arguments, capsys):
-    with pytest.raises(SystemExit):
-        record_gpu.main(arguments)
-    assert "dry" in capsys.readouterr().err
-    assert not gpu.FILE.exists() or not gpu.recorded()["dry"]

@@ -236,7 +236,7 @@ def test_steps_with_a_cache_stay_alike_and_without_one_grow(written):
 
 def test_an_error_of_positions_shows_from_the_second_token_on_and_one_of_the_cache_after_the_prompt(written):
     n = written.prompt_lengths[0]
-    for name in ("base 10,000", "pairs of neighbours"):
+    for name in ("base 10,000", "pairs of neighbors"):
         assert written.breaks[name].first[0] < 1e-3 < 0.1 < written.breaks[name].first[1]
     assert (written.breaks["one position too far"].first[:n] < 1e-3).all()
     assert written.breaks["one position too far"].first[n:].max() > 0.5

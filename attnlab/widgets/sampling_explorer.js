@@ -10,7 +10,7 @@ const MOST_SEED = 2 ** 32 - 1;
 const STEPS = [...Array.from({ length: 20 }, (_, i) => i + 1), 25, 30, 40, 50, 75, 100, 200, 500, 1000, 2000, 5000,
   10000, 20000, 50000, 100000];
 
-// All numbers shown. Tokens are known by their rank, the most likely is 0.
+// All numbers shown. Tokens are identified by their rank; the most likely is 0.
 export function compute({ data, vocab_size, ...settings }) {
   return choose(readTable(data, "float32", 0, 1, vocab_size)[0], settings);
 }
@@ -47,7 +47,7 @@ function normalised(numbers) {
   return numbers.map((x) => x / total);
 }
 
-// The first `many` draws of this seed: each takes the next number u from 0 to 1 and the token in whose part u falls.
+// The first `many` draws of this seed: each takes the next number u from 0 to 1 and the token whose part contains u.
 function draws(shares, seed, many) {
   const ends = [];
   shares.forEach((p, rank) => ends.push((ends[rank - 1] ?? 0) + p));
@@ -85,7 +85,7 @@ function render({ model, el }) {
   const { temperature, top_k, top_p, seed } = read();
   const start = { temperature, top_k, top_p, seed };
   let [bytes, logits, names] = [null, [], []];
-  // Other settings are another experiment: the tally starts from nothing.
+  // Other settings are a different experiment: the tally starts from 0.
   const edit = (values) => {
     change(model, { drawn: 0, ...values });
     draw();
@@ -159,8 +159,8 @@ function render({ model, el }) {
     [name, columns.map((column) => cell(`${name}-${column}`))]));
   const numbersTable = h("table", { class: "aw-plain sa-facts" },
     h("thead", {}, h("tr", {}, h("td"), ["softmax", "kept"].map((text) => h("th", { scope: "col" }, text)))),
-    h("tbody", {}, [["tokens", "tokens"], ["their mass", "mass"], ["entropy, nats", "nats"], ["entropy, bits", "bits"],
-      ["like equal choices", "choices"]].map(([text, name]) =>
+    h("tbody", {}, [["tokens", "tokens"], ["probability", "mass"], ["entropy, nats", "nats"], ["entropy, bits", "bits"],
+      ["effective choices", "choices"]].map(([text, name]) =>
       h("tr", {}, h("th", { scope: "row" }, text), facts[name]))));
 
   // Draws.
@@ -228,8 +228,8 @@ function render({ model, el }) {
     hot.note.textContent = divisor === 0 ? "Greedy: the most likely token takes all."
       : divisor === 1 ? "Logits as they are." : `Gaps between logits × ${plain(1 / divisor)}.`;
     cutK.note.textContent = divisor === 0 ? "One token is left already."
-      : byTopK === n ? `Off: all ${whole(n)} go on.`
-      : `The first ${byTopK === 1 ? "one goes" : `${whole(byTopK)} go`} on, with ${share(massOfTopK, 3)} of the mass.`;
+      : byTopK === n ? `Off: all ${whole(n)} are kept.`
+      : `The first ${byTopK === 1 ? "one is" : `${whole(byTopK)} are`} kept, with ${share(massOfTopK, 3)} of the probability.`;
     cutP.note.textContent = divisor === 0 ? "One token is left already."
       : p >= 1 ? `Off: all ${whole(byTopK)} stay.`
       : `${quoted(tokens, left - 1)} stays: with it the sum is ${share(reached, 3)}, and ${plain(p)} is reached.`;
@@ -282,9 +282,9 @@ function render({ model, el }) {
       : `${several(drawn, "draw")} from seed ${state.seed}: `
         + `${several(tally.filter((times) => times > 0).length, "token")} of ${whole(left)} seen.`;
     const remaining = left === n ? `All ${whole(n)} tokens are left.`
-      : `${several(left, "token")} of ${whole(n)} left, with ${share(mass, 3)} of the mass.`;
+      : `${several(left, "token")} of ${whole(n)} left, with ${share(mass, 3)} of the probability.`;
     say(`${remaining} ${quoted(tokens, 0)} has `
-      + `${share(kept[0], 3)}, before the cuts ${share(before[0], 3)}. Entropy ${entropyNow.toFixed(2)} nats, like `
+      + `${share(kept[0], 3)}, before the cuts ${share(before[0], 3)}. Entropy ${entropyNow.toFixed(2)} nats, as much as `
       + `${Math.exp(entropyNow).toFixed(1)} equal choices. ` + (drawn === 0 ? "No draw yet."
         : `Draw ${whole(drawn)}: ${quoted(tokens, last)}, drawn ${whole(tally[last])} of ${several(drawn, "time")}.`));
   }

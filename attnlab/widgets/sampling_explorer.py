@@ -19,10 +19,10 @@ MOST_SEED = 2**32 - 1
 class SamplingExplorer(CourseWidget):
     """The most likely next tokens, three ways to change what is drawn, and draws.
 
-    What one learns by moving what:
+    What to try, and what it shows:
 
-    - the temperature: divides the logits before the softmax. Below 1 the most likely token takes more, above 1 the
-      unlikely ones rise; at 0 the most likely token takes all, and every draw gives the same;
+    - the temperature: divides the logits before the softmax. Below 1 the most likely token gets more, above 1 the
+      unlikely ones do; at 0 the most likely token gets everything, and every draw is the same;
     - top-k: keeps a fixed number of tokens, whether the model is sure or not;
     - top-p: goes down the list and stops at the token with which the sum reaches p. That token stays. How many are
       kept depends on how sure the model is;
@@ -42,8 +42,8 @@ class SamplingExplorer(CourseWidget):
     Tokens and logits that do not fit raise ValueError, a setting out of range `TraitError`. Assigning to a setting
     moves the widget and clears the tally. `put` brings another prompt.
 
-    The logits travel once as bytes, the largest first: float32, little-endian, 4 bytes a token. The page of a whole
-    vocabulary of 50,000 grows by a quarter of a megabyte; the thousand most likely tokens cost next to nothing.
+    The logits travel once as bytes, the largest first: float32, little-endian, 4 bytes per token. A whole vocabulary
+    of 50,000 adds 200 KB to a page; the thousand most likely tokens add 4 KB.
     """
 
     _esm = module("sampling_explorer")
@@ -79,7 +79,7 @@ class SamplingExplorer(CourseWidget):
         except (TypeError, ValueError, RuntimeError) as problem:
             raise ValueError(f"logits must be an array of numbers ({problem})") from None
         if numbers.ndim != 1:
-            raise ValueError(f"logits must be (vocab_size,), one number a token; their shape is {numbers.shape}")
+            raise ValueError(f"logits must be (vocab_size,), one number per token; their shape is {numbers.shape}")
         if not 2 <= len(numbers) <= MOST_TOKENS:
             raise ValueError(f"logits must be for 2 to {MOST_TOKENS} tokens, got {len(numbers)}")
         if not np.all(np.abs(numbers) <= LARGEST):

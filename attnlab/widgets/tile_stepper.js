@@ -2,11 +2,11 @@
 
 const TRAITS = ["scores", "values", "block_size", "causal", "step"];
 const ROWS = 2; // queries of a tile
-const PAUSE = 1600; // milliseconds a step stands while it plays
+const PAUSE = 1600; // milliseconds per step while it plays
 
 // All steps. A step is one tile of one block of queries, or the division at the end of the block.
 // Scores count powers of two. `rows` has, for each query of the block: the tile's scores (null where hidden), the
-// maximum and the total before and after, the factor on what was there, the new terms, and the output before and after.
+// maximum and the total before and after, the factor on the earlier sums, the new terms, and the output before and after.
 export function compute({ scores, values, block_size, causal }) {
   const [n_q, n_k] = [scores.length, scores[0].length];
   const steps = [];
@@ -77,8 +77,8 @@ function render({ model, el }) {
   });
   const again = button("reset", "Start again", () => { stop(); change(model, start); });
   const set = (values) => { stop(); change(model, { ...values, step: 0 }); };
-  const sizes = h("span", { class: "ts-group", role: "group", "aria-label": "Keys of a tile" },
-    h("span", {}, "keys of a tile"));
+  const sizes = h("span", { class: "ts-group", role: "group", "aria-label": "Keys per tile" },
+    h("span", {}, "keys per tile"));
   const causal = h("button", { type: "button", "data-causal": "causal", onclick: () =>
     set({ causal: !model.get("causal") }) }, "Causal");
   const title = h("p", { class: "ts-title", "data-value": "title" });
@@ -101,7 +101,7 @@ function render({ model, el }) {
     if (sizes.children.length === 1) {
       for (let size = 1; size <= n_k; size += 1) {
         if (n_k % size === 0 || size === 4) {
-          sizes.append(h("button", { type: "button", "data-size": size, "aria-label": `${size} keys of a tile`,
+          sizes.append(h("button", { type: "button", "data-size": size, "aria-label": `${size} keys per tile`,
             onclick: () => set({ block_size: size }) }, String(size)));
         }
       }
@@ -139,7 +139,7 @@ function render({ model, el }) {
           finished(query) ? pair(outputs[query]) : "")))),
       h("tfoot", {}, ["values", ""].map((label, d) => h("tr", {}, label ? h("th", { scope: "row" }, label) : h("td"),
         values.map((value) => h("td", { class: "aw-numbers" }, plain(value[d], 3))), h("td")))));
-    memory.textContent = `At most ${largest} scores are here at once, of ${n_q * n_k} in all.`;
+    memory.textContent = `At most ${largest} scores are held at once, of ${n_q * n_k} in all.`;
 
     const names = queries.map((query) => `q${query}`);
     title.replaceChildren(h("b", {}, `Step ${step + 1} of ${steps.length}. `), kind === "tile"
@@ -175,7 +175,7 @@ function render({ model, el }) {
     }));
 
     const told = rows.map((row) => (kind === "divide" ? `q${row.query}: output ${pair(row.result)}.`
-      : `q${row.query}: maximum ${number(row.maximum)}, what was there times ${number(row.factor)}, total ${
+      : `q${row.query}: maximum ${number(row.maximum)}, earlier sums times ${number(row.factor)}, total ${
         number(row.total)}.`));
     say(`Step ${step + 1} of ${steps.length}. ${kind === "tile" ? `${list(names)} meet ${
       list(keys.map((key) => `k${key}`))}.` : "The division at the end."} ${told.join(" ")}`);

@@ -10,27 +10,26 @@ import traitlets
 
 from attnlab.widgets._base import CourseWidget, module, style
 
-ROWS = 2  # queries of a block: more would not fit a phone
+ROWS = 2  # queries per block: more would not fit a phone
 LARGEST = 40.0  # of a score, in powers of two
 
 
 class TileStepper(CourseWidget):
     """Attention of a few queries, worked out tile by tile.
 
-    What one learns by moving what:
+    What to try, and what it shows:
 
-    - *Next* through a block that goes higher: the maximum grows, and what was added up before gets smaller by the
-      factor 2^(old - new), total and output alike.
-    - *Next* through a block that lies lower: the factor is 1, and only new terms come in.
+    - *Next* through a block with a new maximum: total and output so far are both multiplied by 2^(old - new).
+    - *Next* through a block without one: the factor is 1, and only new terms are added.
     - the last step of a row of tiles: one division, by the total of all.
-    - the map of scores: only one tile is there at a time. What came before has been thrown away.
-    - *Causal*: tiles beyond the diagonal are never made, and the tile on it is cut.
-    - the block size: other steps, the same output in the end.
+    - the map of scores: only one tile is held at a time. The earlier ones have been thrown away.
+    - *Causal*: tiles beyond the diagonal are never made, and the tile on it is masked.
+    - the block size: different steps, the same output in the end.
 
     scores: (n_q, n_k), 1 to 6 rows in an even number and 2 to 6 columns, counted in powers of two: a score s is worth
-        2^s, as q . k / sqrt(d_k) * log2(e) is. Whole numbers keep everything on paper. Left out: 4 x 6 of them.
-    values: (n_k, 2); left out, two rows of small whole numbers.
-    block_size: keys of a tile; a tile has two queries. causal: aligned to the bottom right. step: from 0.
+        2^s, as q . k / sqrt(d_k) * log2(e) is. Whole numbers can be followed on paper. Default: 4 x 6 of them.
+    values: (n_k, 2). Default: two small whole numbers for each key.
+    block_size: keys per tile; a tile has two queries. causal: the last query sees every key. step: from 0.
     Raises ValueError, naming what does not fit.
     """
 
@@ -39,9 +38,9 @@ class TileStepper(CourseWidget):
 
     scores = traitlets.List(read_only=True, help="(n_q, n_k), in powers of two").tag(sync=True)
     values = traitlets.List(read_only=True, help="(n_k, 2)").tag(sync=True)
-    block_size = traitlets.Int(2, min=1, max=6, help="keys of a tile").tag(sync=True)
+    block_size = traitlets.Int(2, min=1, max=6, help="keys per tile").tag(sync=True)
     causal = traitlets.Bool(False, help="whether later keys are hidden").tag(sync=True)
-    step = traitlets.Int(0, min=0, help="the step looked at, from 0").tag(sync=True)
+    step = traitlets.Int(0, min=0, help="the step shown, from 0").tag(sync=True)
 
     SCORES = [[1, 2, 4, 2, 3, 1], [3, 1, 2, 3, 0, 2], [0, 2, 1, 1, 2, 4], [2, 0, 3, 1, 1, 2]]
     VALUES = [[8, 0], [4, 4], [0, 8], [8, 8], [4, 0], [0, 4]]

@@ -1,4 +1,4 @@
-"""Exercises of the last chapter: what must hold, on which inputs, and what people get wrong.
+"""Exercises of the chapter on efficient attention: what must hold, on which inputs, and what people get wrong.
 
 What is held and computed is counted by `attnlab.meter`, and on large inputs seen by the operating system, not timed: an
 answer that builds the whole matrix gives the right numbers, and fails all the same. Sizes all differ, no block size
@@ -15,10 +15,10 @@ from autograder.exercise import Exercise, Written
 from autograder.generators import normal
 from solutions import efficient_attention as solutions
 
-ONLINE = "A softmax that has not seen everything yet"
+ONLINE = "A softmax over a stream"
 TILES = "Tile by tile"
-WINDOW = "Only the neighbours"
-LINEAR = "Sum up first, ask later"
+WINDOW = "Only the neighbors"
+LINEAR = "Sum first, ask later"
 SINGLE = dict(rtol=1e-5, atol=1e-5)
 INFINITE = -math.inf
 
@@ -58,8 +58,8 @@ def growing(rng):
 @online_softmax.property(
     "keeps its maximum where it does not grow",
     points=2,
-    hint="The maximum is that of all blocks so far. A block that lies lower adds its terms, measured from the old "
-    "maximum, and changes nothing else.",
+    hint="The maximum is that of all blocks so far. A block without a larger score adds its terms, measured from the "
+    "old maximum, and changes nothing else.",
 )
 def falling(rng):
     yield dict(blocks=_rising(rng, 3, 2)[::-1])
@@ -72,8 +72,8 @@ def falling(rng):
     "looks at each block once, and lets it go",
     points=2,
     probe=probes.streamed,
-    hint="Go through the blocks with one `for`. A generator cannot be gone through twice, and `list(blocks)` or "
-    "`torch.cat` hold all of them at once. Two numbers are all that has to be kept.",
+    hint="Go through the blocks with one `for`. A generator can be read only once, and `list(blocks)` or `torch.cat` "
+    "hold all of them at once. Only two numbers have to be kept.",
 )
 def once(rng):
     blocks = _rising(rng, *[8] * 30)
@@ -83,7 +83,7 @@ def once(rng):
 
 
 @online_softmax.property(
-    "survives scores of a thousand", points=1, **SINGLE, hint="Only differences to the running maximum may meet exp."
+    "survives scores of a thousand", points=1, **SINGLE, hint="Take exp only of differences from the running maximum."
 )
 def thousands(rng):
     yield dict(blocks=[_single(999.0, 1000.0), _single(1001.5 + float(rng.uniform()), 1000.5)])
@@ -94,7 +94,7 @@ def thousands(rng):
     "takes hidden scores and empty blocks as they come",
     points=1,
     hint="A hidden score is -inf, and -inf - (-inf) is nan: while nothing has been seen there is nothing to rescale. "
-    "An empty block has no maximum; it changes nothing. With nothing at all, the result is -inf and 0.",
+    "An empty block has no maximum; it changes nothing. With no score at all, the result is -inf and 0.",
 )
 def hidden(rng):
     first, second = _rising(rng, 3, 2)
@@ -107,12 +107,12 @@ def hidden(rng):
 
 
 @online_softmax.property(
-    "adds up in single precision, or wider, what comes in half",
+    "adds up half precision in single precision, or wider",
     points=1,
     rtol=1e-4,
     atol=0.0,
-    hint="Numbers of half precision hold three digits. Make the block wider before you subtract and add up, as in "
-    "`block.float()`.",
+    hint="Half-precision numbers hold three digits. Convert the block to a wider type before you subtract and add "
+    "up, as in `block.float()`.",
 )
 def half_precision(rng):
     yield dict(blocks=[normal(rng, 40).half(), normal(rng, 60).half()])
@@ -123,7 +123,7 @@ def half_precision(rng):
     "leaves the blocks as they were",
     points=1,
     probe=probes.unchanged,
-    hint="`block -= m` and `exp_()` write into the caller's tensor. Make new ones.",
+    hint="`block -= m` and `exp_()` write into the caller's tensor. Make new tensors.",
 )
 def online_is_pure(rng):
     yield dict(blocks=_rising(rng, 2, 3, 2))
@@ -175,7 +175,7 @@ def from_the_blocks_own_maximum(blocks):
 
 
 @online_softmax.misconception(
-    "The new terms are measured from the old maximum and added after the total was rescaled. Take the new maximum for "
+    "The new terms are measured from the old maximum and added after the total was rescaled. Use the new maximum for "
     "both."
 )
 def from_the_old_maximum(blocks):
@@ -183,35 +183,36 @@ def from_the_old_maximum(blocks):
 
 
 @online_softmax.misconception(
-    "The maximum of the first block is kept for good. It has to follow when a block goes higher."
+    "The maximum of the first block is never updated. It has to grow when a block has a larger score."
 )
 def first_maximum(blocks):
     return _online(blocks, top=lambda m, block: m if m > INFINITE else block.max().item())
 
 
 @online_softmax.misconception(
-    "The maximum is that of the latest block, also where it is lower. Keep the larger of the two."
+    "The maximum is that of the latest block, even if it is lower. Keep the larger of the two."
 )
 def latest_maximum(blocks):
     return _online(blocks, top=lambda m, block: block.max().item())
 
 
 @online_softmax.misconception(
-    "Each block starts from nothing, so only the last one counts. The total of the blocks before it has to be kept, "
-    "rescaled."
+    "Each block starts from 0, so only the last one counts. Keep the total of the blocks before it, and rescale it."
 )
 def last_block_only(blocks):
     return _online(blocks, shrink=lambda m, new: 0.0)
 
 
-@online_softmax.misconception("A block that does not raise the maximum is skipped. Its terms belong to the total, too.")
+@online_softmax.misconception(
+    "A block that does not raise the maximum is skipped. Its terms belong to the total as well."
+)
 def only_where_it_grows(blocks):
     return _online(blocks, powers=lambda block, m, new: (block - new).exp().sum().item() if new > m else 0.0)
 
 
 @online_softmax.misconception(
-    "The running maximum starts at 0. Where all scores are negative it stays there, and far below it everything "
-    "underflows. Start from -inf."
+    "The running maximum starts at 0. If all scores are negative it stays 0, and scores far below it underflow. Start "
+    "from -inf."
 )
 def starts_at_zero(blocks):
     return _online(blocks, start=(0.0, 0.0))
@@ -223,15 +224,14 @@ def total_starts_at_one(blocks):
 
 
 @online_softmax.misconception(
-    "The total is a sum of exp(x) itself. It overflows for large scores, and it is not what was asked for: measure "
-    "each term from the maximum."
+    "The total is a sum of exp(x) itself. It overflows for large scores. Measure each term from the maximum."
 )
 def no_maximum(blocks):
     return _online(blocks, shrink=lambda m, new: 1.0, powers=lambda block, m, new: block.exp().sum().item())
 
 
 @online_softmax.misconception(
-    "This is the logarithm of the sum of all exponentials. Asked for are the maximum and the total apart."
+    "This is the logarithm of the sum of all exponentials. Return the maximum and the total separately."
 )
 def log_sum(blocks):
     return _online(blocks, finish=lambda m, total: (m, m + math.log(total) if total else INFINITE))
@@ -239,7 +239,7 @@ def log_sum(blocks):
 
 @online_softmax.misconception(
     "The terms are added up in the precision of the block. Half precision holds three digits, and the total loses the "
-    "rest: make the block wider before you subtract the maximum, as in `block.float()`."
+    "rest. Convert the block to a wider type before you subtract the maximum, as in `block.float()`."
 )
 def in_the_precision_of_the_block(blocks):
     return _online(blocks, widen=lambda block: block)
@@ -251,8 +251,8 @@ def other_order(blocks):
 
 
 @online_softmax.misconception(
-    "The blocks are gone through twice, once for the maximum and once for the total. A stream can be read only once: "
-    "after the first pass nothing is left."
+    "The blocks are read twice, once for the maximum and once for the total. A stream can be read only once: after "
+    "the first pass nothing is left."
 )
 def two_passes(blocks):
     maximum = max((block.double().max().item() for block in blocks if block.numel()), default=INFINITE)
@@ -262,8 +262,8 @@ def two_passes(blocks):
 
 
 @online_softmax.misconception(
-    "All blocks are joined first. Then everything is held at once, which is what this is to avoid: keep a maximum and "
-    "a total, and let each block go."
+    "All blocks are joined first. Then everything is held at once, which this function is meant to avoid. Keep a "
+    "maximum and a total, and let each block go."
 )
 def joined(blocks):
     row = torch.cat([block.double() for block in blocks])
@@ -272,8 +272,8 @@ def joined(blocks):
 
 
 @online_softmax.misconception(
-    "Where nothing but hidden scores has been seen, -inf - (-inf) gives nan, and nan stays. Until there is a score "
-    "above -inf there is nothing to rescale and nothing to add."
+    "If only hidden scores have been seen, -inf - (-inf) gives nan, and nan stays. Until there is a score above -inf "
+    "there is nothing to rescale and nothing to add."
 )
 def nan_from_infinities(blocks):
     maximum, total = torch.tensor(INFINITE, dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
@@ -301,7 +301,7 @@ def empty_not_skipped(blocks):
 
 
 @online_softmax.misconception(
-    "Something finite stands for -inf at the start. Where all scores are hidden, it comes back as the maximum."
+    "A finite number is used instead of -inf at the start. If all scores are hidden, it is returned as the maximum."
 )
 def finite_start(blocks):
     return _online(blocks, start=(-1e9, 0.0))
@@ -347,8 +347,8 @@ def _aligned(scores):
 @tiled_attention.property(
     "gives the numbers of attention, whatever the block size",
     points=3,
-    hint="For each block of queries keep three things: maximum, total and output. A new tile raises the maximum: "
-    "multiply total and output by exp(old - new), add what is new, and divide once, at the end.",
+    hint="For each block of queries keep three things: maximum, total and output. When a new tile raises the "
+    "maximum, multiply total and output by exp(old - new). Then add the new terms, and divide once, at the end.",
 )
 def exact(rng):
     yield _tokens(rng, 1, 4, batch=1) | dict(block_size=2)
@@ -371,8 +371,8 @@ def ragged(rng):
     "never builds the whole matrix",
     points=3,
     probe=probes.growth,
-    hint="Only a tile of scores may be there at a time: block_size queries against block_size keys. A mask of "
-    "(n_q, n_k) is such a matrix too; make it for the tile.",
+    hint="Hold one tile of scores at a time. (All queries against block_size keys also pass: that grows with n as "
+    "well.) A mask of (n_q, n_k) is a whole matrix too, so make it for the tile.",
 )
 def no_square(rng):
     yield dict(
@@ -388,10 +388,10 @@ def no_square(rng):
 
 
 @tiled_attention.property(
-    "hides later keys, aligned to the bottom right",
+    "hides later keys; the last query sees every key",
     points=2,
-    hint="Query i stands at position i + n_k - n_q, counted in the whole sequence and not in the tile. It sees the "
-    "keys up to there, itself included.",
+    hint="Query i is at position i + n_k - n_q, counted in the whole sequence rather than in the tile. It sees the "
+    "keys up to and including that position.",
 )
 def causal(rng):
     yield _tokens(rng, 5, 5, batch=1) | dict(block_size=2, causal=True)
@@ -400,7 +400,7 @@ def causal(rng):
 
 
 @tiled_attention.property(
-    "brings home zeros where a query may see nothing",
+    "gives zeros where a query may see nothing",
     points=1,
     hint="With more queries than keys, the first n_q - n_k queries see no key. Their maximum stays -inf and their "
     "total 0: take care of -inf - (-inf) and of 0 / 0.",
@@ -416,10 +416,10 @@ def nothing_to_see(rng):
 
 
 @tiled_attention.property(
-    "survives scores of a thousand, also far below the others of a tile",
+    "survives scores of a thousand, also far below the others in a tile",
     points=1,
     **SINGLE,
-    hint="Each query has a running maximum of its own, which starts at -inf.",
+    hint="Each query has its own running maximum, which starts at -inf.",
 )
 def far_apart(rng):
     yield _aligned([1000.0, 999.0, 1001.5, float(rng.uniform(1000, 1001))]) | dict(block_size=2)
@@ -432,8 +432,8 @@ def far_apart(rng):
     "has the gradients of attention, also with empty rows",
     points=2,
     probe=probes.gradients,
-    hint="Stay with operations of tensors; `.detach()`, `.data` and NumPy cut the gradient of what counts. nan comes "
-    "from -inf - (-inf), also where it is thrown away afterwards.",
+    hint="Use tensor operations throughout; `.detach()`, `.data` and NumPy cut the gradient. A nan from -inf - "
+    "(-inf) spoils the gradient even if it is replaced afterwards.",
 )
 def tiled_gradients(rng):
     yield _tokens(rng, 3, 5, batch=1) | dict(block_size=2, upstream=[normal(rng, 1, 3, 3)])
@@ -448,7 +448,7 @@ def tiled_gradients(rng):
     points=1,
     probe=probes.elsewhere,
     **SINGLE,
-    hint="Make accumulators with `Q.new_zeros(...)`, which takes over dtype and device, masks with `device=Q.device`, "
+    hint="Make accumulators with `Q.new_zeros(...)`, which copies dtype and device, masks with `device=Q.device`, "
     "and never write into Q, K or V.",
 )
 def tiled_is_pure(rng):
@@ -461,8 +461,8 @@ def tiled_is_pure(rng):
     points=1,
     rtol=0.02,
     atol=0.02,
-    hint="A bfloat16 that is 256 stays 256 when 1 is added. Keep maximum, total and output in float32, and bring the "
-    "result back: `.to(Q.dtype)`.",
+    hint="In bfloat16, 256 + 1 is still 256. Keep maximum, total and output in float32, and convert the result back: "
+    "`.to(Q.dtype)`.",
 )
 def narrow(rng):
     # Equal scores, one key a tile: the total counts them. A count in bfloat16 stops at 256, and only then come values.
@@ -565,8 +565,8 @@ def _tiled_wrong(text, **parts):
 
 
 _tiled_wrong(
-    "The total is rescaled when the maximum grows, the output is not. What has been gathered so far was "
-    "measured from the old maximum, too: multiply both by exp(old - new).",
+    "The total is rescaled when the maximum grows, the output is not. The output so far was also measured from the "
+    "old maximum: multiply both by exp(old - new).",
     output_shrink=False,
 )
 _tiled_wrong(
@@ -591,7 +591,7 @@ _tiled_wrong(
     divide=lambda gathered, total: gathered,
 )
 _tiled_wrong(
-    "Each tile has a softmax of its own, and the results are averaged. A tile with small scores then counts "
+    "Each tile gets its own softmax, and the results are averaged. A tile with small scores then counts "
     "as much as one with large ones. Divide once, by the total of all tiles.",
     each=True,
 )
@@ -607,8 +607,8 @@ _tiled_wrong(
     drop_queries=True,
 )
 _tiled_wrong(
-    "The diagonal is aligned to the top left: query i sees keys 0 to i. The last query sees every key, so "
-    "query i stands at position i + n_k - n_q.",
+    "The diagonal is aligned to the top left: query i sees keys 0 to i. The last query sees every key, so query i is "
+    "at position i + n_k - n_q.",
     later=lambda n_q, n_k, rows, keys: _later(n_q, n_q, rows, keys),
 )
 _tiled_wrong(
@@ -627,8 +627,8 @@ _tiled_wrong(
     later=lambda n_q, n_k, rows, keys: _later(n_q, n_k, rows, range(len(keys))),
 )
 _tiled_wrong(
-    "The causal border is off by one: a token does not see itself. Hidden are the keys after its position, "
-    "and not the one at it.",
+    "The causal border is off by one: a token does not see itself. Hide the keys after its position, but not the one "
+    "at it.",
     later=lambda *tile: _later(*tile, shift=-1),
 )
 _tiled_wrong("The causal border is off by one: a token sees the next one.", later=lambda *tile: _later(*tile, shift=1))
@@ -636,20 +636,20 @@ _tiled_wrong(
     "The mask hides the past and shows the future.",
     later=lambda *tile: ~_later(*tile) & ~(_later(*tile, shift=-1) & ~_later(*tile)),
 )
-_tiled_wrong("`causal` is ignored: later keys are read all the same.", later=None)
+_tiled_wrong("`causal` is ignored: later keys are read as well.", later=None)
 _tiled_wrong(
-    "The tile on the diagonal is skipped with those beyond it. Only a tile whose first key comes after the "
+    "The tile on the diagonal is skipped together with those beyond it. Only a tile whose first key comes after the "
     "last query of the block may be skipped.",
     skip=lambda rows, keys, offset: keys.start >= rows.start + offset and keys.start > 0,
 )
 _tiled_wrong(
-    "A hidden score is a big finite number. A query that may see nothing then averages over what it must not "
-    "see. Use -inf.",
+    "Hidden scores are set to a large finite number. A query that may see nothing then averages over keys it must "
+    "not see. Use -inf.",
     fill=-1e9,
 )
 _NAN = (
-    "A query that may see nothing comes out as nan: its maximum stays -inf and -inf - (-inf) is nan, or its total "
-    "stays 0 and 0 / 0 is nan. Put 0 in the place of such a maximum, and divide by 1 where the total is 0."
+    "A query that may see nothing gets nan: its maximum stays -inf and -inf - (-inf) is nan, or its total stays 0 and "
+    "0 / 0 is nan. Replace such a maximum by 0, and divide by 1 where the total is 0."
 )
 _tiled_wrong(_NAN, level=lambda new: new, divide=lambda gathered, total: gathered / total)
 _tiled_wrong(_NAN, divide=lambda gathered, total: gathered / total)
@@ -659,8 +659,8 @@ _tiled_wrong(
     divide=lambda gathered, total: gathered / (total + 1e-6),
 )
 _tiled_wrong(
-    "nan is made and replaced afterwards. Forwards it looks well, but in the gradient nan meets every query "
-    "and key of the tile. Do not let it arise: -inf - (-inf).",
+    "A nan is made and replaced afterwards. The output looks right, but in the gradient the nan reaches every query "
+    "and key of the tile. Avoid computing -inf - (-inf).",
     level=lambda new: new,
     divide=lambda gathered, total: (gathered / total).nan_to_num(0.0),
 )
@@ -670,17 +670,18 @@ _tiled_wrong(
     top=lambda tile: torch.zeros_like(tile[..., :1]),
 )
 _tiled_wrong(
-    "The running maximum starts at 0. If all scores lie far below, every exponential underflows to 0. Start from -inf.",
+    "The running maximum starts at 0. If all scores are far below 0, every exponential underflows to 0. Start from "
+    "-inf.",
     start=0.0,
 )
 _tiled_wrong(
-    "The tile has one maximum for all of its queries. A query whose scores lie far below it gets nothing but "
-    "zeros. Each row needs its own.",
+    "The tile has one maximum for all of its queries. A query whose scores are far below it gets only zeros. Each "
+    "row needs its own maximum.",
     top=lambda tile: tile.detach().amax((-2, -1), keepdim=True).expand(*tile.shape[:-1], 1),
 )
 _tiled_wrong(
-    "The maximum is that of the latest tile, also where an earlier one was higher. It may overflow. Keep the "
-    "larger of the two.",
+    "The maximum is that of the latest tile, even if an earlier one was higher. It may overflow. Keep the larger of "
+    "the two.",
     level=lambda new: new,
     top=lambda tile: tile.detach().amax(-1, keepdim=True) * 0 + 1e4,
 )
@@ -691,29 +692,31 @@ _tiled_wrong(
     scale=lambda Q, K, V: V.shape[-1] ** -0.5,
 )
 _tiled_wrong(
-    "Every tile reads the first block of values. Values are cut where keys are cut.",
+    "Every tile reads the first block of values. Slice the values where you slice the keys.",
     values=lambda V, keys: V[:, : len(keys)],
 )
 _tiled_wrong(
-    "The values are cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a history.",
+    "The values get no gradient. `.detach()`, `.data` and NumPy give numbers without a gradient.",
     values=lambda V, keys: V.detach()[:, keys.start : keys.stop],
 )
 _tiled_wrong(
-    "Total and output are kept in the dtype of the inputs, and that is narrow: a bfloat16 that is 256 stays 256 when 1 "
-    "is added. Keep them in float32, and bring the result back to the dtype of Q.",
+    "Total and output are kept in the narrow dtype of the inputs: in bfloat16, 256 + 1 is still 256. Keep them in "
+    "float32, and convert the result back to the dtype of Q.",
     wide=None,
 )
 
 
 @tiled_attention.misconception(
-    "The result is float32, whatever came in. Give back the dtype of Q: `.to(Q.dtype)`, or accumulators as wide as Q."
+    "The result is float32, whatever the inputs are. Return the dtype of Q, with `.to(Q.dtype)` or accumulators of "
+    "that dtype."
 )
 def tiled_in_single(Q, K, V, block_size, causal=False):
     return _tiles(Q, K, V, block_size, causal).float()
 
 
 @tiled_attention.misconception(
-    "The mask lies on the CPU, wherever Q is, and the two cannot meet. Say `device=Q.device` where you make it."
+    "The mask is on the CPU, wherever Q is, and PyTorch cannot combine the two. Write `device=Q.device` where you "
+    "make it."
 )
 def tiled_mask_on_the_cpu(Q, K, V, block_size, causal=False):
     if causal:
@@ -731,9 +734,8 @@ def _whole(Q, K, V, hidden=None):
 
 
 _WHOLE = (
-    "The numbers are right, but a whole (n_q, n_k) matrix is there at once: all scores, tiles that are kept and "
-    "joined, or a mask. Hold one tile at a time, block_size queries against block_size keys, and make its mask "
-    "alone."
+    "The numbers are right, but a whole (n_q, n_k) matrix exists at once: all scores, tiles that are kept and joined, "
+    "or a mask. Hold one tile at a time, and make a mask for that tile only."
 )
 
 
@@ -768,8 +770,8 @@ def tiles_joined(Q, K, V, block_size, causal=False):
 
 
 @tiled_attention.misconception(
-    "All of it is cut off from the gradient. `.detach()`, `.data`, NumPy and `torch.no_grad()` give numbers without a "
-    "history."
+    "The whole result is cut off from the gradient. `.detach()`, `.data`, NumPy and `torch.no_grad()` give numbers "
+    "without a gradient."
 )
 def tiled_detached(Q, K, V, block_size, causal=False):
     return _tiles(Q, K, V, block_size, causal).detach()
@@ -797,8 +799,8 @@ def _text(rng, n=7, d_k=4, d_v=3, batch=2, dtype=None):
 @sliding_window_attention.property(
     "reads itself and the window - 1 tokens before it",
     points=3,
-    hint="Token i reads the keys from max(0, i - window + 1) to i. The first tokens have fewer; what is not there "
-    "takes no weight.",
+    hint="Token i reads the keys from max(0, i - window + 1) to i. The first tokens have fewer keys; missing ones "
+    "get no weight.",
 )
 def neighbours(rng):
     yield _text(rng, 5, batch=1) | dict(window=2)
@@ -821,11 +823,11 @@ def extreme_windows(rng):
 
 
 @sliding_window_attention.property(
-    "holds and computes in step with n, not with its square",
+    "needs memory and work that grow with n, not with its square",
     points=3,
     probe=probes.growth,
-    hint="A mask over n x n scores hides most of the work and saves none of it. Take groups of queries, each with the "
-    "slice of keys they can reach, or one query at a time.",
+    hint="A mask over n x n scores throws most of the work away and saves none of it. Take groups of queries, each "
+    "with the slice of keys they can reach, or one query at a time.",
 )
 def narrow_band(rng):
     # Long enough for groups of 512 queries, and no longer: one query at a time is right, too.
@@ -844,7 +846,7 @@ def narrow_band(rng):
     "has the gradients of masked attention",
     points=1,
     probe=probes.gradients,
-    hint="Stay with operations of tensors; `.detach()`, `.data` and NumPy cut the gradient.",
+    hint="Use tensor operations throughout; `.detach()`, `.data` and NumPy cut the gradient.",
 )
 def window_gradients(rng):
     yield _text(rng, 6, batch=1) | dict(window=3, upstream=[normal(rng, 1, 6, 3)])
@@ -902,15 +904,16 @@ def _window_wrong(text, **parts):
 
 
 _window_wrong(
-    "The window is one too wide: a token reads `window` tokens before it and itself. Itself is one of the `window`.",
+    "The window is one too wide: a token reads `window` tokens before it and itself. The token itself is one of the "
+    "`window`.",
     back=1,
 )
 _window_wrong(
     "The window looks both ways. A token reads itself and what came before it, never what comes after.", ahead=1
 )
 _window_wrong(
-    "What lies before the first token is filled with zeros, and these take part in the softmax: a score of 0 "
-    "is an ordinary score. Hide them with -inf, or leave them away.",
+    "Keys before the first token are filled with zeros, and these take part in the softmax: a score of 0 is an "
+    "ordinary score. Hide them with -inf, or leave them out.",
     padded=True,
 )
 _window_wrong("The scale is missing: the scores are divided by the square root of d_k.", scale=lambda Q, V: 1.0)
@@ -918,29 +921,27 @@ _window_wrong("The scores are divided by d_k. It is the square root of d_k.", sc
 _window_wrong(
     "The scale is made from the width of V. It is the square root of d_k.", scale=lambda Q, V: V.shape[-1] ** -0.5
 )
+_window_wrong("The softmax is missing: the scores themselves are used as weights.", weigh=lambda scores, there: scores)
 _window_wrong(
-    "The softmax is missing: the scores themselves are taken for weights.", weigh=lambda scores, there: scores
-)
-_window_wrong(
-    "All tokens of the window weigh the same: this is a moving average. The weights come from the scores.",
+    "All tokens of the window get the same weight: this is a moving average. The weights come from the scores.",
     weigh=lambda scores, there: there / there.sum(-1, keepdim=True, dtype=scores.dtype),
 )
 _window_wrong(
-    "No maximum is kept apart: the exponentials are not divided by their total.",
+    "The exponentials are not divided by their total.",
     weigh=lambda scores, there: scores.exp(),
 )
 _window_wrong(
-    "The result is cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a history.",
+    "The result is cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a gradient.",
     detached=True,
 )
 _window_wrong(
-    "The result is float32, whatever came in. `Q.new_zeros(...)` takes over the dtype of Q.", dtype=torch.float32
+    "The result is float32, whatever the inputs are. `Q.new_zeros(...)` has the dtype of Q.", dtype=torch.float32
 )
 
 
 @sliding_window_attention.misconception(
     "The text is cut into pieces of `window` tokens, and each token reads only its own piece. The window moves along "
-    "with the token: the one at the beginning of a piece reads back into the piece before."
+    "with the token: the first token of a piece also reads the end of the piece before."
 )
 def own_piece(Q, K, V, window):
     return _windows(Q, K, V, window, first=lambda i: i // max(1, window) * window)
@@ -967,8 +968,8 @@ def negative_index(Q, K, V, window):
 
 
 @sliding_window_attention.misconception(
-    "The first tokens get no output of their own: they start only where the window is full. A token at the beginning "
-    "reads what there is."
+    "The first tokens get no output, because only full windows are used. A token near the beginning reads the keys "
+    "there are."
 )
 def only_full_windows(Q, K, V, window):
     out = _windows(Q, K, V, window)
@@ -977,7 +978,7 @@ def only_full_windows(Q, K, V, window):
 
 @sliding_window_attention.misconception(
     "The numbers are right, but memory and work grow with n * n, as they do where all scores are computed and a mask "
-    "hides most of them. Compute only those inside of the window."
+    "hides most of them. Compute only those inside the window."
 )
 def masked_square(Q, K, V, window):
     n = Q.shape[1]
@@ -987,8 +988,8 @@ def masked_square(Q, K, V, window):
 
 
 @sliding_window_attention.misconception(
-    "The memory is that of a window, but each query still meets all keys, and most scores are thrown away. The work is "
-    "n * n. Slice the keys before you multiply."
+    "The memory is that of a window, but each query is still compared with all keys, and most scores are thrown away. "
+    "The work is n * n. Slice the keys before you multiply."
 )
 def all_keys_group_by_group(Q, K, V, window):
     rows, j = [], torch.arange(K.shape[1], device=Q.device)
@@ -999,7 +1000,7 @@ def all_keys_group_by_group(Q, K, V, window):
     return torch.cat(rows, dim=1)
 
 
-@sliding_window_attention.misconception("The window is ignored: every token reads all before it.")
+@sliding_window_attention.misconception("The window is ignored: every token reads all tokens before it.")
 def plain_causal(Q, K, V, window):
     return _whole(Q, K, V, torch.ones(Q.shape[1], Q.shape[1], dtype=torch.bool, device=Q.device).triu(1))
 
@@ -1031,7 +1032,7 @@ ELU, EXP, SQUARES, WIDER, RELU = (
     "averages values with weights phi(q) . phi(k), which add up to 1",
     points=3,
     hint="Sum over the keys first: a matrix phi(K)^T V, and a vector, the sum of phi(K). A query's output is phi(q) "
-    "times the one, divided by phi(q) times the other.",
+    "times the matrix, divided by phi(q) times the vector.",
 )
 def averages(rng):
     yield _tokens(rng, 1, 3, batch=1) | dict(feature_map=ELU)
@@ -1042,7 +1043,7 @@ def averages(rng):
 
 
 @linear_attention.property(
-    "takes whatever feature map it is given, also one that changes the width",
+    "takes any feature map, also one that changes the width",
     points=1,
     hint="Call `feature_map` on Q and on K, and take the width from what comes back.",
 )
@@ -1052,7 +1053,7 @@ def any_features(rng):
 
 
 @linear_attention.property(
-    "holds and computes in step with n, not with its square",
+    "needs memory and work that grow with n, not with its square",
     points=3,
     probe=probes.growth,
     hint="(phi(Q) phi(K)^T) V and phi(Q) (phi(K)^T V) give the same numbers. Which of them makes an n x n matrix?",
@@ -1073,7 +1074,7 @@ def no_pairs(rng):
     "has gradients of queries, keys and values",
     points=1,
     probe=probes.gradients,
-    hint="Stay with operations of tensors. The total depends on queries and keys too: do not detach it.",
+    hint="Use tensor operations throughout. The total depends on queries and keys too: do not detach it.",
 )
 def linear_gradients(rng):
     yield _tokens(rng, 3, 5, batch=1) | dict(feature_map=ELU, upstream=[normal(rng, 1, 3, 3)])
@@ -1093,7 +1094,7 @@ def linear_is_pure(rng):
 
 
 @linear_attention.property(
-    "brings home zeros for a query that meets no feature of a key",
+    "gives zeros for a query that shares no feature with a key",
     points=1,
     probe=probes.gradients,
     hint="The features of such a query may all be 0, and so is its total: 0 / 0 is nan. Where the total is 0, divide "
@@ -1140,8 +1141,8 @@ _linear_wrong(
     lambda phi: dict(total=lambda q, k: k.shape[1]),
 )
 _linear_wrong(
-    "The total is kept from being small, by a clamp or a maximum. Where features are small it is below 1 all the same; "
-    "only a total of exactly 0 needs another number in its place.",
+    "The total is kept from being small, by a clamp or a maximum. Small features give a total below 1, which is "
+    "right; only a total of exactly 0 has to be replaced.",
     lambda phi: dict(total=lambda q, k: (q @ k.sum(dim=-2).unsqueeze(-1)).clamp(min=1.0)),
 )
 _linear_wrong(
@@ -1154,19 +1155,19 @@ _linear_wrong(
     lambda phi: dict(total=lambda q, k: k.sum((1, 2), keepdim=True)),
 )
 _linear_wrong(
-    "The keys in the total went without the feature map. Numerator and total need the same phi(K).",
+    "The feature map is not applied to the keys in the total. Numerator and total need the same phi(K).",
     lambda phi: dict(total_of=lambda K: torch.cat([K] * (phi(K).shape[-1] // K.shape[-1]), -1)),
 )
 _linear_wrong(
-    "The feature map is applied to the values, too. It is for what is compared, queries and keys.",
+    "The feature map is applied to the values as well. It is only for queries and keys.",
     lambda phi: dict(of_v=lambda V: phi(V)[..., : V.shape[-1]]),
 )
 _linear_wrong(
-    "The queries went without the feature map. Weights may then be negative, and their sum near 0.",
+    "The feature map is not applied to the queries. Weights may then be negative, and their sum near 0.",
     lambda phi: dict(of_q=lambda Q: torch.cat([Q] * (phi(Q).shape[-1] // Q.shape[-1]), -1)),
 )
 _linear_wrong(
-    "The keys went without the feature map. Weights may then be negative, and their sum near 0.",
+    "The feature map is not applied to the keys. Weights may then be negative, and their sum near 0.",
     lambda phi: dict(of_k=lambda K: torch.cat([K] * (phi(K).shape[-1] // K.shape[-1]), -1)),
 )
 _linear_wrong(
@@ -1188,12 +1189,12 @@ _linear_wrong(
     lambda phi: dict(of_q=lambda Q: phi(Q / Q.shape[-1] ** 0.25), of_k=lambda K: phi(K / K.shape[-1] ** 0.25)),
 )
 _linear_wrong(
-    "Features are normalised over their width, as with a softmax. Use them as `feature_map` gives them.",
+    "Features are normalized over their width, as in a softmax. Use them as `feature_map` returns them.",
     lambda phi: dict(of_k=lambda K: phi(K) / phi(K).sum(-1, keepdim=True)),
 )
 _linear_wrong(
-    "Features of the keys are normalised over the keys. Each key has its own size; it is the sum of a "
-    "query's weights that has to be 1.",
+    "Features of the keys are normalized over the keys. Keep each key's size; what has to be 1 is the sum of a "
+    "query's weights.",
     lambda phi: dict(
         of_k=lambda K: phi(K) / phi(K).sum(1, keepdim=True), total=lambda q, k: q.sum(-1, keepdim=True) * 2
     ),
@@ -1204,18 +1205,18 @@ _linear_wrong(
     lambda phi: dict(total=lambda q, k: q @ k.sum(1)[..., None] + 1e-6),
 )
 _linear_wrong(
-    "The total runs over the batch as well: texts of one batch must not meet. Sum over the keys alone, dim=-2.",
+    "The total runs over the batch as well: texts in a batch must not mix. Sum over the keys alone, dim=-2.",
     lambda phi: dict(total=lambda q, k: q @ k.sum((0, 1))[..., None]),
 )
 _linear_wrong(
-    "The total is cut off from the gradient. It depends on queries and keys too.",
+    "The total gets no gradient. It depends on queries and keys too.",
     lambda phi: dict(total=lambda q, k: (q @ k.sum(1)[..., None]).detach()),
 )
 
 
 @linear_attention.misconception(
-    "A query that meets no feature of a key comes out as nan: its total is 0, and so is what it is to divide. There, "
-    "divide by 1: `total.masked_fill(total == 0, 1.0)`."
+    "A query that shares no feature with a key gets nan, because its total and its sum are both 0. Divide by 1 there: "
+    "`total.masked_fill(total == 0, 1.0)`."
 )
 def zero_by_zero(Q, K, V, feature_map):
     q, k = feature_map(Q), feature_map(K)
@@ -1233,8 +1234,8 @@ def queries_and_keys_first(Q, K, V, feature_map):
 
 
 @linear_attention.misconception(
-    "A softmax stands over the products of features. Then they cannot be summed up first, and the cost is n * n again: "
-    "the weights are phi(q) . phi(k), divided by their sum."
+    "A softmax is taken of the products of features. Then keys and values cannot be summed first, and the cost is n * "
+    "n again. The weights are phi(q) . phi(k), divided by their sum."
 )
 def softmax_of_features(Q, K, V, feature_map):
     return (feature_map(Q) @ feature_map(K).mT).softmax(-1) @ V
@@ -1257,13 +1258,13 @@ def causal_sums(Q, K, V, feature_map):
 
 
 @linear_attention.misconception(
-    "The result is cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a history."
+    "The result is cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a gradient."
 )
 def linear_detached(Q, K, V, feature_map):
     return _sums(Q, K, V, feature_map).detach()
 
 
-@linear_attention.misconception("The features are written over the caller's Q, in place. Keep them in a new tensor.")
+@linear_attention.misconception("The features overwrite the caller's Q, in place. Keep them in a new tensor.")
 def linear_in_place(Q, K, V, feature_map):
     result = _sums(Q, K, V, feature_map)
     if not Q.requires_grad:
@@ -1271,7 +1272,7 @@ def linear_in_place(Q, K, V, feature_map):
     return result
 
 
-@linear_attention.misconception("The result is float32, whatever came in. Stay in the dtype of Q.")
+@linear_attention.misconception("The result is float32, whatever the inputs are. Keep the dtype of Q.")
 def linear_in_single(Q, K, V, feature_map):
     return _sums(Q, K, V, feature_map).float()
 
@@ -1283,26 +1284,27 @@ written = Written(
     rubric="""One point each.
 
 1. Tiles change nothing in the result: they are exact, up to the order of additions. So quality stays, memory of the
-   scores no longer grows with n * n, and time falls because less is moved through memory. The multiply-adds stay
+   scores no longer grows with n * n, and time falls because less data is moved. The multiply-adds stay
    quadratic (causal: half).
-2. The window changes the model: what is further back than the window is reached through layers at most, and a fact
-   needed verbatim from far away is lost. Memory and work grow with n * window. Good for text where near things
-   matter; first tokens (sinks) fall out, which hurts a model that was trained to rest on them.
-3. Linear attention changes the model most: other weights, flatter ones, and a state of fixed size in which all keys
+2. The window changes the model: text further back than the window can be reached only through several layers, and
+   a fact needed verbatim from far away is lost. Memory and work grow with n * window. Good where nearby text
+   matters. The first tokens (attention sinks) drop out, which hurts a model that was trained to attend to them.
+3. Linear attention changes the model most: flatter weights, and a state of fixed size in which all keys
    are summed up. Work grows with n, and decoding needs no growing cache. A model trained with softmax cannot simply be
-   switched; it has to be trained so. Looking up one of very many things is what it is worst at.
+   switched; it has to be trained that way. It is worst at
+   recalling one of very many things.
 4. A recommendation that follows from the task, and a test that could refute it: numbers (not texts) of the exact method
-   must agree to rounding; for the other two a task with the needed fact placed at growing distances, compared with the
+   must agree to rounding; for the other two a task with the needed fact at growing distances, compared with the
    exact model, and memory and time measured side by side at the lengths that are needed.
 
-Model answer: "First tiles: same numbers, so nothing to argue about; I would check that outputs differ from the old ones
-by rounding only. At 200,000 tokens the work is still quadratic, so if reading one contract takes too long I would mix:
-windows in most layers and full attention in a few, and keep the first tokens. Questions about a clause defined 150
-pages earlier decide: I would plant a definition at many distances and count right answers. Linear attention I would not
-put into a trained model; it would have to be trained that way, and quoting exactly from far back is what its sums are
-worst at."
+Model answer: "Tiles first: the numbers are the same, so there is nothing to argue about; I would check that outputs
+differ from the old ones by rounding only. At 200,000 tokens the work is still quadratic, so if reading one contract
+takes too long I would mix: windows in most layers and full attention in a few, and keep the first tokens. What decides
+are questions about a clause defined 150 pages earlier: I would plant a definition at many distances and count right
+answers. I would not put linear attention into a trained model; it would have to be trained that way, and exact quotes
+from far back are what its sums are worst at."
 
 Common half answers: "Flash attention is an approximation" (it is not: no point for 1); "linear attention is the same
-with brackets moved" (true of the product without a softmax, and the softmax is what was taken away); "a window of w
+with brackets moved" (true of the product without a softmax, but the softmax is what was taken away); "a window of w
 sees w tokens only" (in one layer; through L layers about L * (w - 1) + 1).""",
 )

@@ -64,10 +64,10 @@ def _model(rng, *shape, dtype=torch.float64, **sizes):
 
 
 @LanguageModel.property(
-    "has an embedding, blocks and a norm, and no head of its own",
+    "has an embedding, blocks and a norm, and no separate head",
     points=1,
     hint="nn.Embedding(vocab_size, d_model), an nn.ModuleList of n_layers LlamaBlocks, and an RMSNorm, under the "
-    "names embedding, blocks and norm. The head is the embedding's weight once more.",
+    "names embedding, blocks and norm. The head is the embedding's weight again.",
 )
 def structure(rng):
     vocab_size, d_ff = (int(size) for size in rng.choice([5, 6, 7, 9, 10, 11], size=2, replace=False))
@@ -79,8 +79,8 @@ def structure(rng):
     "turns ids into logits",
     points=3,
     **ROPE,
-    hint="Look the ids up, let every block read what the one before it wrote, norm, then a dot product with every row "
-    "of the embedding: norm(x) @ embedding.weight.T.",
+    hint="Look the ids up, pass the result through one block after the other, norm it, then take a dot product with "
+    "every row of the embedding: norm(x) @ embedding.weight.T.",
 )
 def forward(rng):
     yield _model(rng, 1, 4)
@@ -121,7 +121,7 @@ def future(rng):
     points=2,
     probe=probes.in_chunks,
     **ROPE,
-    hint="Give block number l the cache number l. Positions are the caches' business: do not count them here.",
+    hint="Give block number l the cache number l. The caches keep track of positions: do not count them here.",
 )
 def chunks(rng):
     yield dict(**_model(rng, 1, 5), cuts=[3, 4])
@@ -134,8 +134,8 @@ def chunks(rng):
     probe=probes.gradients,
     rtol=1e-4,
     atol=1e-6,
-    hint="The embedding's weight gets a gradient from the look-up and another one from the head. A copy of it, "
-    "`.detach()` or `.data` lose one of them.",
+    hint="The embedding's weight gets one gradient from the look-up and one from the head. A copy of the weight, "
+    "`.detach()` or `.data` loses one of them.",
 )
 def right_gradients(rng):
     case = _model(rng, 1, 3, n_layers=1)
@@ -164,7 +164,7 @@ def single_precision(rng):
     probe=probes.error_of,
     **ROPE,
     hint="ValueError when an id is below 0 or not below vocab_size. PyTorch's own answer is IndexError, and indexing "
-    "takes -1 for the last row without a word.",
+    "reads -1 as the last row, without an error.",
 )
 def refuses(rng):
     small = dict(init=SIZES | dict(n_layers=1, d_ff=2))
@@ -226,8 +226,7 @@ class _Steps(nn.Module):
 
 
 @LanguageModel.misconception(
-    "The last norm is missing. What comes out of the blocks has whatever length it has; the head expects rows of root "
-    "mean square 1."
+    "The last norm is missing. Rows leave the blocks with any length, and the head expects rows of root mean square 1."
 )
 class NoLastNorm(_Steps):
     def forward(self, ids, caches=None):
@@ -245,8 +244,8 @@ class LastLayerNorm(_Steps):
 
 
 @LanguageModel.misconception(
-    "The norm comes before the blocks. Each block norms its own input already; what nobody norms is the output of the "
-    "last one."
+    "The norm comes before the blocks. Each block already norms its own input; what is still to be normed is the "
+    "output of the last block."
 )
 class NormFirst(_Steps):
     def forward(self, ids, caches=None):
@@ -255,8 +254,8 @@ class NormFirst(_Steps):
 
 
 @LanguageModel.misconception(
-    "The norm is applied after every block. Between blocks the residual stream is left alone; only the last output is "
-    "normed."
+    "The norm is applied after every block. Between blocks the residual stream is left as it is; only the last output "
+    "is normed."
 )
 class NormEverywhere(_Steps):
     def run(self, x, caches):
@@ -266,7 +265,7 @@ class NormEverywhere(_Steps):
 
 
 @LanguageModel.misconception(
-    "The head has a weight of its own. Here it is tied: the embedding's weight is used a second time, so the model "
+    "The head has its own weight. Here it is tied: the embedding's weight is used a second time, so the model "
     "has no other parameter for it."
 )
 class UntiedHead(_Steps):
@@ -279,7 +278,8 @@ class UntiedHead(_Steps):
 
 
 @LanguageModel.misconception(
-    "The embedding is multiplied by the square root of d_model. The paper of 2017 does that; a Llama does not."
+    "The embedding is multiplied by the square root of d_model. The Transformer paper of 2017 does that; a Llama does "
+    "not."
 )
 class ScaledEmbedding(_Steps):
     def look_up(self, ids):
@@ -287,7 +287,7 @@ class ScaledEmbedding(_Steps):
 
 
 @LanguageModel.misconception(
-    "Sinusoids are added to the embedding. RoPE inside of each block knows the positions already; nothing is added "
+    "Sinusoids are added to the embedding. RoPE inside each block already provides the positions; nothing is added "
     "here."
 )
 class SinusoidsAdded(_Steps):
@@ -299,21 +299,21 @@ class SinusoidsAdded(_Steps):
 
 
 @LanguageModel.misconception(
-    "A softmax stands at the end. The model returns logits; sampling and the loss take their own softmax."
+    "There is a softmax at the end. The model returns logits; sampling and the loss take their own softmax."
 )
 class SoftmaxAtTheEnd(_Steps):
     def read_out(self, x):
         return super().read_out(x).softmax(dim=-1)
 
 
-@LanguageModel.misconception("A log-softmax stands at the end. The model returns the logits as they are.")
+@LanguageModel.misconception("There is a log-softmax at the end. The model returns the logits as they are.")
 class LogSoftmaxAtTheEnd(_Steps):
     def read_out(self, x):
         return super().read_out(x).log_softmax(dim=-1)
 
 
 @LanguageModel.misconception(
-    "Only the last position comes out. Training needs the logits of all positions, (batch, n, vocab_size)."
+    "Only the last position is returned. Training needs the logits of all positions, (batch, n, vocab_size)."
 )
 class LastPositionOnly(_Steps):
     def read_out(self, x):
@@ -321,8 +321,8 @@ class LastPositionOnly(_Steps):
 
 
 @LanguageModel.misconception(
-    "Every block reads the embedding. Block after block must read what the one before it wrote, so that they build on "
-    "one another."
+    "Every block reads the embedding. Each block must read the output of the one before it, so that they build on one "
+    "another."
 )
 class NotStacked(_Steps):
     def run(self, x, caches):
@@ -333,7 +333,7 @@ class NotStacked(_Steps):
 
 
 @LanguageModel.misconception(
-    "What the blocks return is added to their input once more. A block has its residual connections inside."
+    "The output of each block is added to its input a second time. A block has its residual connections inside."
 )
 class ResidualTwice(_Steps):
     def run(self, x, caches):
@@ -343,7 +343,8 @@ class ResidualTwice(_Steps):
 
 
 @LanguageModel.misconception(
-    "It is one block, used n_layers times: `[block] * n_layers` repeats the same object. Make a new one each time."
+    "This is a single block, used n_layers times: `[block] * n_layers` repeats the same object. Make a new one each "
+    "time."
 )
 class OneBlockRepeated(_Steps):
     def stack(self, blocks):
@@ -351,7 +352,7 @@ class OneBlockRepeated(_Steps):
 
 
 @LanguageModel.misconception(
-    "The blocks stand in a plain list, so their parameters do not count as the model's: an optimiser would never see "
+    "The blocks are in a plain list, so their parameters do not count as the model's: an optimizer would never see "
     "them. Use nn.ModuleList."
 )
 class PlainList(_Steps):
@@ -360,8 +361,8 @@ class PlainList(_Steps):
 
 
 @LanguageModel.misconception(
-    "The caches are not used, or emptied at each call. The blocks then see the new piece alone, and count its "
-    "positions from 0. Whoever makes the caches says when a text begins."
+    "The caches are not used, or they are emptied at each call. The blocks then see only the new piece, and count its "
+    "positions from 0. A text begins when its caches are made, so leave that to the caller."
 )
 class CachesIgnored(_Steps):
     def run(self, x, caches):
@@ -369,7 +370,7 @@ class CachesIgnored(_Steps):
 
 
 @LanguageModel.misconception(
-    "All blocks share the first cache. Each has keys and values of its own, so block number l needs cache number l."
+    "All blocks share the first cache. Each block has its own keys and values, so block number l needs cache number l."
 )
 class OneCacheForAll(_Steps):
     def run(self, x, caches):
@@ -385,32 +386,32 @@ class FirstBlockOnly(_Steps):
 
 
 @LanguageModel.misconception(
-    "`base` is not handed on to the blocks, so they turn with 10000 whatever was asked for. SmolLM2 needs 100000."
+    "`base` is not passed on to the blocks, so they rotate with 10000 whatever the caller gave. SmolLM2 needs 100000."
 )
 class BaseForgotten(_Steps):
     def block(self, d_model, n_heads, n_kv_heads, d_ff, base, eps):
         return LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, eps=eps)
 
 
-@LanguageModel.misconception("`eps` is not handed on to the blocks, so their norms use 1e-5 whatever was asked for.")
+@LanguageModel.misconception("`eps` is not passed on to the blocks, so their norms use 1e-5 whatever the caller gave.")
 class EpsForgottenInBlocks(_Steps):
     def block(self, d_model, n_heads, n_kv_heads, d_ff, base, eps):
         return LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, base)
 
 
-@LanguageModel.misconception("`eps` is not handed on to the last norm, which uses 1e-5 whatever was asked for.")
+@LanguageModel.misconception("`eps` is not passed on to the last norm, which uses 1e-5 whatever the caller gave.")
 class EpsForgottenAtTheEnd(_Steps):
     def last_norm(self, d_model, eps):
         return RMSNorm(d_model)
 
 
-@LanguageModel.misconception("`eps` is handed on neither to the blocks nor to the last norm: all of them use 1e-5.")
+@LanguageModel.misconception("`eps` is passed on neither to the blocks nor to the last norm: all of them use 1e-5.")
 class EpsForgotten(EpsForgottenInBlocks, EpsForgottenAtTheEnd):
     pass
 
 
 @LanguageModel.misconception(
-    "`base` and `eps` are handed on in each other's place. Pass them by name, and the order cannot matter."
+    "`base` and `eps` are swapped when they are passed on. Pass them by name, and the order cannot matter."
 )
 class BaseAndEpsExchanged(_Steps):
     def block(self, d_model, n_heads, n_kv_heads, d_ff, base, eps):
@@ -418,8 +419,8 @@ class BaseAndEpsExchanged(_Steps):
 
 
 @LanguageModel.misconception(
-    "The head is detached: a copy of the embedding's weight is used. Its numbers are right, but no gradient of the "
-    "head arrives at the embedding."
+    "The head is detached: a copy of the embedding's weight is used. Its numbers are right, but no gradient from the "
+    "head reaches the embedding."
 )
 class DetachedHead(_Steps):
     def read_out(self, x):
@@ -427,8 +428,8 @@ class DetachedHead(_Steps):
 
 
 @LanguageModel.misconception(
-    "An id outside of the vocabulary ends in IndexError, which is what nn.Embedding says (on a GPU it ends the whole "
-    "process). Look at the smallest and the largest id first, and raise ValueError."
+    "An id outside the vocabulary ends in IndexError, which nn.Embedding raises (on a GPU it ends the whole process). "
+    "Check the smallest and the largest id first, and raise ValueError."
 )
 class IndexErrorComes(_Steps):
     def inspect(self, ids):
@@ -439,8 +440,8 @@ class IndexErrorComes(_Steps):
 
 
 @LanguageModel.misconception(
-    "Negative ids are let through: only the upper end is tested. Indexing takes -1 for the last row without a word, "
-    "and nn.Embedding answers with IndexError."
+    "Negative ids are let through: only the upper end is tested. Indexing reads -1 as the last row, without an error, "
+    "and nn.Embedding raises IndexError."
 )
 class NegativeIds(_Steps):
     def inspect(self, ids):
@@ -456,8 +457,8 @@ class OneIdTooMany(_Steps):
 
 
 @LanguageModel.misconception(
-    "Ids outside of the vocabulary are moved to its ends by `clamp`. The model then reads another text than it was "
-    "given; raise ValueError."
+    "`clamp` moves ids outside the vocabulary to its ends. The model then reads a different text than it was given. "
+    "Raise ValueError."
 )
 class IdsClamped(_Steps):
     def inspect(self, ids):
@@ -509,8 +510,8 @@ def _often(rng, logits, **inputs):
 @sample.property(
     "takes the most likely token at temperature 0, for each row of any leading axes",
     points=1,
-    hint="argmax along the last axis; the result has the shape of logits without that axis. Do not divide by 0, and "
-    "not by a small number either: close logits would be drawn.",
+    hint="argmax along the last axis; the result has the shape of logits without that axis. Do not divide by 0, nor "
+    "by a small number: close logits would then be drawn at random.",
 )
 def greedy(rng):
     yield dict(logits=normal(rng, 6, dtype=torch.float32), temperature=0.0)
@@ -524,8 +525,8 @@ def greedy(rng):
     points=2,
     probe=probes.frequencies,
     **OFTEN,
-    hint="softmax along the last axis, then torch.multinomial, which takes two axes at most: make the leading axes "
-    "one, and give them back afterwards.",
+    hint="softmax along the last axis, then torch.multinomial, which takes two axes at most: flatten the leading "
+    "axes into one, and restore them afterwards.",
 )
 def draws(rng):
     yield _often(rng, UNEQUAL)
@@ -538,7 +539,7 @@ def draws(rng):
     points=1,
     probe=probes.frequencies,
     **OFTEN,
-    hint="Above 1 the shares come closer to one another, below 1 they move apart.",
+    hint="Above 1 the probabilities come closer together, below 1 they move apart.",
 )
 def temperature(rng):
     yield _often(rng, _shares(rng, 0.6, 0.3, 0.1), temperature=2.0)
@@ -550,8 +551,8 @@ def temperature(rng):
     points=1,
     probe=probes.frequencies,
     **OFTEN,
-    hint="All others get a share of 0, and those that stay share 1 among them. top_k may be larger than the "
-    "vocabulary: then all stay.",
+    hint="All others get probability 0, and the rest are rescaled to add up to 1. top_k may be larger than the "
+    "vocabulary: then all tokens stay.",
 )
 def top_k(rng):
     yield _often(rng, UNEQUAL, top_k=2)
@@ -565,8 +566,8 @@ def top_k(rng):
     points=3,
     probe=probes.frequencies,
     **OFTEN,
-    hint="Sort by share, largest first. A token stays if the shares before it have not reached top_p: the one that "
-    "crosses the line stays, and so does the first one, always. Where the line is met exactly, it is reached.",
+    hint="Sort by probability, largest first. A token stays if the tokens before it have not reached top_p: the one "
+    "that crosses the line stays, and the first one always does. A sum equal to top_p has reached it.",
 )
 def top_p(rng):
     yield _often(rng, UNEQUAL, top_p=0.6)
@@ -582,7 +583,8 @@ def top_p(rng):
     points=1,
     probe=probes.frequencies,
     **OFTEN,
-    hint="top_p looks at shares after the temperature, and after those that top_k left share 1 among them.",
+    hint="top_p looks at probabilities after the temperature, and after those that top_k left are rescaled to add up "
+    "to 1.",
 )
 def order(rng):
     yield _often(rng, _shares(rng, 0.40, 0.22, 0.16, 0.12, 0.10, behind=3), top_k=3, top_p=0.5)
@@ -594,7 +596,7 @@ def order(rng):
     "draws from `generator` alone",
     points=1,
     probe=probes.generator_seeded,
-    hint="Hand `generator` on to torch.multinomial. Seeding anything yourself would repeat the same token for ever.",
+    hint="Pass `generator` on to torch.multinomial. Seeding anything yourself would repeat the same token forever.",
 )
 def own_generator(rng):
     yield dict(seed=int(rng.integers(1, 10_000)), logits=normal(rng, 40, 5, dtype=torch.float32), top_k=4)
@@ -681,7 +683,7 @@ def _wrong_draw(text, section=None):
 
 @_wrong_draw(
     "The logits are multiplied by the temperature. Divide: a high temperature makes them smaller, and the "
-    "shares more alike."
+    "probabilities more alike."
 )
 class _Multiplied(_Draw):
     def cool(self, logits, temperature):
@@ -695,8 +697,8 @@ class _TemperatureIgnored(_Draw):
 
 
 @_wrong_draw(
-    "The shares are divided by the temperature, not the logits. Once they share 1 among them again, nothing "
-    "has changed."
+    "The probabilities are divided by the temperature instead of the logits. Rescaled to add up to 1, they are what "
+    "they were before."
 )
 class _SharesDivided(_Draw):
     def cool(self, logits, temperature):
@@ -727,15 +729,14 @@ class _DividedByZero(_Draw):
 
 
 @_wrong_draw(
-    "At temperature 0 the least likely token comes out: an argmin, or the end of a list that was sorted the "
-    "other way round. Take the argmax."
+    "At temperature 0 the least likely token is taken: an argmin, or the wrong end of a sorted list. Take the argmax."
 )
 class _LeastLikelyAtZero(_Draw):
     def at_zero(self, logits):
         return logits.argmin(dim=-1)
 
 
-@_wrong_draw("top_k is not used. All but the top_k most likely tokens get a share of 0.")
+@_wrong_draw("top_k is not used. All but the top_k most likely tokens get probability 0.")
 class _TopKIgnored(_Draw):
     def few(self, shares, top_k):
         return shares
@@ -747,28 +748,28 @@ class _OneMore(_Draw):
         return shares * (self.rank(shares) <= top_k)
 
 
-@_wrong_draw("The top_k least likely tokens stay: the order is turned round.")
+@_wrong_draw("The top_k least likely tokens stay: the order is reversed.")
 class _LeastLikely(_Draw):
     def few(self, shares, top_k):
         return shares * (self.rank(-shares) < top_k)
 
 
-@_wrong_draw("The first top_k tokens of the vocabulary stay, whatever their shares. Sort, or use torch.topk.")
+@_wrong_draw("The first top_k tokens of the vocabulary stay, whatever their probabilities. Sort, or use torch.topk.")
 class _FirstOfTheVocabulary(_Draw):
     def few(self, shares, top_k):
         return shares * (torch.arange(shares.shape[-1], device=shares.device) < top_k)
 
 
 @_wrong_draw(
-    "top_k larger than the vocabulary fails: torch.topk wants at most as many as there are. Take the smaller "
-    "of the two."
+    "A top_k larger than the vocabulary fails, because torch.topk cannot return more entries than there are. Take the "
+    "smaller of the two numbers."
 )
 class _KTooLarge(_Draw):
     def few(self, shares, top_k):
         return shares * (shares >= shares.topk(top_k, dim=-1).values[..., -1:])
 
 
-@_wrong_draw("The line for top_k is taken from the whole batch. Each row has its own top_k tokens.")
+@_wrong_draw("The limit for top_k is taken from the whole batch. Each row has its own top_k tokens.")
 class _OneLineForAll(_Draw):
     def few(self, shares, top_k):
         rows = shares.reshape(-1, shares.shape[-1])
@@ -783,8 +784,8 @@ class _TopPIgnored(_Draw):
 
 
 @_wrong_draw(
-    "The token that crosses top_p is dropped. It belongs to those that stay: without it they do not reach "
-    "top_p. Look at the shares *before* a token, not up to it."
+    "The token that crosses top_p is dropped. It belongs to the tokens that stay: without it they do not reach top_p. "
+    "Look at the sum *before* a token, not up to it."
 )
 class _CrossingDropped(_Draw):
     def nucleus(self, shares, top_p):
@@ -793,8 +794,8 @@ class _CrossingDropped(_Draw):
 
 
 @_wrong_draw(
-    "The token that crosses top_p is dropped, and where it is the first one no token is left at all. It "
-    "belongs to those that stay."
+    "The token that crosses top_p is dropped, and where it is the first one no token is left at all. It belongs to "
+    "the tokens that stay."
 )
 class _CrossingDroppedToo(_Draw):
     def nucleus(self, shares, top_p):
@@ -809,13 +810,16 @@ class _OneAfterCrossing(_Draw):
         return shares * (self.rank(shares) <= count)
 
 
-@_wrong_draw("The shares are added up in the order of the vocabulary. Sort them first, largest first.")
+@_wrong_draw("The probabilities are added up in the order of the vocabulary. Sort them first, largest first.")
 class _NotSorted(_Draw):
     def before(self, shares):
         return shares.cumsum(dim=-1) - shares
 
 
-@_wrong_draw("The shares are sorted the wrong way: the least likely tokens stay until they reach top_p. Largest first.")
+@_wrong_draw(
+    "The probabilities are sorted the wrong way: the least likely tokens stay until they reach top_p. Sort largest "
+    "first."
+)
 class _SortedUpwards(_Draw):
     def before(self, shares):
         smaller = shares[..., None, :] < shares[..., :, None]
@@ -823,8 +827,8 @@ class _SortedUpwards(_Draw):
 
 
 @_wrong_draw(
-    "top_p is used as a limit for single tokens: those with a share below it are dropped. It is about what "
-    "the most likely tokens have together."
+    "top_p is used as a limit for single tokens: those with a lower probability are dropped. It is a limit for the "
+    "sum of the most likely tokens."
 )
 class _LimitForEach(_Draw):
     def nucleus(self, shares, top_p):
@@ -833,8 +837,8 @@ class _LimitForEach(_Draw):
 
 
 @_wrong_draw(
-    "top_p is measured on shares that top_k has not been applied to, or that were not shared out again after "
-    "it. First top_k, then those that are left share 1 among them, then top_p."
+    "top_p is applied to probabilities before top_k, or they were not rescaled after top_k. First top_k, then divide "
+    "what is left by its sum, then top_p."
 )
 class _PFirst(_Draw):
     def shares(self, logits, temperature, top_k, top_p):
@@ -844,7 +848,7 @@ class _PFirst(_Draw):
         return shares if top_k is None else self.few(shares, top_k)
 
 
-@_wrong_draw("top_p is measured on the shares without the temperature. Divide first, then decide who stays.")
+@_wrong_draw("top_p is applied to probabilities without the temperature. Divide first, then decide which tokens stay.")
 class _LimitsBeforeTemperature(_Draw):
     def shares(self, logits, temperature, top_k, top_p):
         plain = super().shares(logits, 1.0, top_k, top_p)
@@ -852,7 +856,7 @@ class _LimitsBeforeTemperature(_Draw):
 
 
 @_wrong_draw(
-    "Those that stay do not share 1 among them: what the dropped ones had falls to the last token. Divide by "
+    "The probabilities that are kept do not add up to 1, so the last token gets what the dropped ones had. Divide by "
     "the sum of what is left."
 )
 class _RestToTheLast(_Draw):
@@ -866,23 +870,22 @@ class _RestToTheLast(_Draw):
 
 
 @_wrong_draw(
-    "The result is a place in the sorted order and not a token: after sorting, place 0 is the most likely "
-    "token, whichever that is. Look up which token stood there."
+    "The result is a place in the sorted order instead of a token. After sorting, place 0 is the most likely token, "
+    "whichever that is. Look up which token it belongs to."
 )
 class _PlacesForTokens(_Draw):
     def draw(self, shares, generator):
         return super().draw(shares.sort(dim=-1, descending=True).values, generator)
 
 
-@_wrong_draw("All tokens that stay are drawn alike. They keep their shares, in proportion.")
+@_wrong_draw("All tokens that stay are equally likely to be drawn. They should keep their proportions.")
 class _AllAlike(_Draw):
     def draw(self, shares, generator):
         return super().draw((shares > 0).to(shares.dtype), generator)
 
 
 @_wrong_draw(
-    "The softmax runs along the first axis, which is the batch. Each row of logits is a distribution of its "
-    "own: dim=-1."
+    "The softmax runs along the first axis, which is the batch. Each row of logits is a separate distribution: dim=-1."
 )
 class _AlongTheBatch(_Draw):
     def softmax(self, logits):
@@ -896,8 +899,8 @@ class _PlainExponentials(_Draw):
 
 
 @_wrong_draw(
-    "The result has an axis of size 1 at its end, as torch.multinomial returns it. Give the shape of logits "
-    "without the last axis."
+    "The result has an axis of size 1 at its end, as torch.multinomial returns it. Return the shape of logits without "
+    "the last axis."
 )
 class _OneAxisMore(_Draw):
     def draw(self, shares, generator):
@@ -907,13 +910,13 @@ class _OneAxisMore(_Draw):
         return super().at_zero(logits)[..., None]
 
 
-@_wrong_draw("`generator` is not handed on, so the token comes from PyTorch's global random state.")
+@_wrong_draw("`generator` is not passed on, so the token comes from PyTorch's global random state.")
 class _GlobalState(_Draw):
     def draw(self, shares, generator):
         return super().draw(shares, None)
 
 
-@_wrong_draw("The generator is seeded inside of the function. Each call then repeats the same draw.")
+@_wrong_draw("The generator is seeded inside the function. Each call then repeats the same draw.")
 class _SeededInside(_Draw):
     def draw(self, shares, generator):
         return super().draw(shares, torch.Generator().manual_seed(0))
@@ -926,7 +929,7 @@ class _InPlace(_Draw):
 
 
 @_wrong_draw(
-    "The token after the line stays where top_p is met exactly: the shares before it are equal to top_p, so it is not "
+    "One token too many stays when a sum equals top_p exactly: the tokens before it have reached top_p, so it is not "
     "needed. Compare with `<`."
 )
 class _ExactlyMet(_Draw):
@@ -944,7 +947,7 @@ class _SmallForZero(_Draw):
 
 
 @_wrong_draw(
-    "A tensor that is made in here lies on the CPU, wherever the logits are, and the two cannot meet. Say "
+    "A tensor that is made here is on the CPU, wherever the logits are, and PyTorch cannot combine the two. Write "
     "`device=logits.device`, as in `torch.arange(n, device=logits.device)`."
 )
 class _OnTheCPU(_Draw):
@@ -971,8 +974,8 @@ def _prompt(rng, batch, n, max_new_tokens, n_blocks=2, vocab_size=11, **inputs):
     "writes prompt and continuation, reading the whole text each time",
     points=2,
     probe=probes.written,
-    hint="Ask the model for logits, take those of the last position, sample, append, and go on. Without a cache the "
-    "model gets the whole text each time.",
+    hint="Call the model for logits, take those of the last position, sample, append, and repeat. Without a cache "
+    "the model gets the whole text each time.",
 )
 def whole_text(rng):
     yield _prompt(rng, 1, 3, 4, use_cache=False)
@@ -984,7 +987,7 @@ def whole_text(rng):
     points=2,
     probe=probes.written,
     hint="First the prompt, then one token at a time, always with the same list of caches: one new KVCache for each "
-    "of model.blocks, made when generate is called, and kept nowhere else. The last token is not read any more.",
+    "of model.blocks, made when generate is called, and kept nowhere else. The last token is never read.",
 )
 def with_caches(rng):
     yield _prompt(rng, 1, 3, 4, use_cache=True)
@@ -1009,7 +1012,7 @@ def how_many(rng):
     "draws with `temperature` and `generator`, the same with caches and without",
     points=2,
     probe=probes.written,
-    hint="Hand both on to sample. One draw per step from the same generator gives the same text with caches and "
+    hint="Pass both on to sample. One draw per step from the same generator gives the same text with caches and "
     "without.",
 )
 def drawn(rng):
@@ -1063,8 +1066,8 @@ def _wrong_writer(text):
 
 
 @_wrong_writer(
-    "With a cache the whole text is fed again at each step. The cache holds it already, so the model reads "
-    "a text that begins anew each time, and the speed is gone too. Feed what is new."
+    "With a cache the whole text is fed again at each step. The cache holds it already, so the model reads the text "
+    "again after itself, and no time is saved. Feed only what is new."
 )
 class _WholeTextAgain(_Writer):
     def ask(self, model, text, number, n, caches):
@@ -1072,8 +1075,8 @@ class _WholeTextAgain(_Writer):
 
 
 @_wrong_writer(
-    "`use_cache=True` changes nothing: the whole text is read at each step, without caches. The text is "
-    "right, and each token costs more than the one before."
+    "`use_cache=True` changes nothing: the whole text is read at each step, without caches. The text is right, but "
+    "each token costs more than the one before."
 )
 class _CacheNeverUsed(_Writer):
     def caches(self, model):
@@ -1081,7 +1084,7 @@ class _CacheNeverUsed(_Writer):
 
 
 @_wrong_writer(
-    "New caches are made at each step, so the model sees nothing but the last token. Make them once, before the loop."
+    "New caches are made at each step, so the model sees only the last token. Make them once, before the loop."
 )
 class _CachesEachStep(_Writer):
     def ask(self, model, text, number, n, caches):
@@ -1101,8 +1104,8 @@ class _LastOfThePrompt(_Writer):
 
 
 @_wrong_writer(
-    "The last token of the prompt is fed twice: once with the prompt and once as if it were new. What the "
-    "model says after the prompt is the first new token already."
+    "The last token of the prompt is fed twice: once with the prompt and once as if it were new. What the model "
+    "returns after the prompt is already the first new token."
 )
 class _LastPromptTokenTwice(_Writer):
     def ask(self, model, text, number, n, caches):
@@ -1112,7 +1115,7 @@ class _LastPromptTokenTwice(_Writer):
         return super().ask(model, text, number, n, caches)
 
 
-@_wrong_writer("The last token is fed too, although nothing is to follow it. Feed a token only to get the next one.")
+@_wrong_writer("The last token is fed as well, although no token follows it. Feed a token only to get the next one.")
 class _LastTokenRead(_Writer):
     def __call__(self, model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
         text, caches = ids, self.caches(model) if use_cache else None
@@ -1126,7 +1129,7 @@ class _LastTokenRead(_Writer):
 
 @_wrong_writer(
     "The caches outlive the call, on the model, in a default argument or in a list outside, so the next call begins "
-    "where this one ended. Make new ones at each call."
+    "where this one ended. Make new caches in each call."
 )
 class _CachesThatStay(_Writer):
     def caches(self, model):
@@ -1136,8 +1139,8 @@ class _CachesThatStay(_Writer):
 
 
 @_wrong_writer(
-    "Without a cache only the last token is fed, so the model forgets the text. What has not been kept "
-    "must be read again: feed all of it."
+    "Without a cache only the last token is fed, so the model forgets the text. Nothing was kept, so feed all of the "
+    "text again."
 )
 class _ForgetsWithoutCache(_Writer):
     def ask(self, model, text, number, n, caches):
@@ -1172,8 +1175,8 @@ class _WholeLength(_Writer):
 
 
 @_wrong_writer(
-    "The logits of the first position are used: what follows the first token. The next token of the text "
-    "is told by the last position, [:, -1]."
+    "The logits of the first position are used: they predict what follows the first token. The next token of the text "
+    "is predicted at the last position, [:, -1]."
 )
 class _FirstPosition(_Writer):
     def position(self, logits, n):
@@ -1181,8 +1184,8 @@ class _FirstPosition(_Writer):
 
 
 @_wrong_writer(
-    "The logits of the last but one position are used, so the model writes its own last token again. The "
-    "next token is told by the last position, [:, -1]."
+    "The logits of the last but one position are used, so the model writes its own last token again. The next token "
+    "is predicted at the last position, [:, -1]."
 )
 class _LastButOne(_Writer):
     def position(self, logits, n):
@@ -1198,26 +1201,26 @@ class _EndOfThePrompt(_Writer):
         return logits[:, min(n, logits.shape[1]) - 1]
 
 
-@_wrong_writer("All rows of the batch get the token of the first row. Each text goes its own way.")
+@_wrong_writer("All rows of the batch get the token of the first row. Draw one token for each row.")
 class _FirstRowForAll(_Writer):
     def choose(self, logits, temperature, generator):
         return super().choose(logits, temperature, generator)[:1].expand(len(logits))
 
 
-@_wrong_writer("It is always greedy: `temperature` is not handed on to sample.")
+@_wrong_writer("It is always greedy: `temperature` is not passed on to sample.")
 class _GreedyAlways(_Writer):
     def choose(self, logits, temperature, generator):
         return logits.argmax(dim=-1)
 
 
-@_wrong_writer("`generator` is not handed on to sample, so equal seeds give different texts.")
+@_wrong_writer("`generator` is not passed on to sample, so equal seeds give different texts.")
 class _GeneratorForgotten(_Writer):
     def choose(self, logits, temperature, generator):
         return super().choose(logits, temperature, None)
 
 
 @_wrong_writer(
-    "`temperature` is only asked whether it is 0; otherwise the token is drawn at temperature 1. Hand the number on."
+    "`temperature` is only compared with 0; above it, the token is drawn at temperature 1. Pass the number on."
 )
 class _TemperatureOne(_Writer):
     def choose(self, logits, temperature, generator):
@@ -1231,10 +1234,10 @@ written = Written(
     rubric="""
 One point each:
 
-1. **What text cannot show.** Greedy text is a list of argmaxes. An error that shifts logits without changing the winner
-   leaves it as it is, often for many tokens: in the chapter logits move by several units while the text stays. And a
-   fluent text does not show that it is *this* model's text.
-2. **A comparison that can.** The logits of both implementations on the same ids, with a tolerance that is written down
+1. **What text cannot show.** Greedy text is a list of argmaxes. An error that shifts logits without changing which
+   is largest leaves the text as it is, often for many tokens: in the chapter, logits change by several units while the
+   text stays the same. And a fluent text does not show that it is *this* model's text.
+2. **A comparison that can.** The logits of both implementations on the same ids, with a tolerance that is stated
    and justified (the rounding of float32, some 1e-4 here), on texts long enough for late positions to matter, from
    several places and not from the last token alone; with a cache in pieces and in one pass. Half a point for "compare
    the logits" alone.
@@ -1243,12 +1246,12 @@ One point each:
    to offset, mask or the caches. Or: compare block by block and find the first one that differs. The other
    implementation must be independent: sharing the code that loads the weights shares its errors.
 
-Model answer. "Greedy text shows only which logit is largest. In the chapter a wrong offset moves logits by units
-while the words stay the same, so equal text is weak evidence. I would run both on the same 200 ids, several texts,
-and compare all logits at all positions, once in one pass and once in pieces with caches, asking for a difference
-below 1e-3: float32 rounding over 30 layers makes about 1e-4, and a real error makes units. If they differ, I look at
-position 0 first: there RoPE turns nothing, so a difference there lies in norms, heads or weights. If it starts at
-position 1 it is RoPE. If only the pieces differ it is the cache. Then I compare the output of each block and take the
-first that is off."
+Model answer. "Greedy text shows only which logit is largest. In the chapter a wrong offset changes logits by several
+units while the words stay the same, so equal text is weak evidence. I would run both on the same 200 ids, several
+texts, and compare all logits at all positions, once in one pass and once in pieces with caches, requiring a difference
+below 1e-3: float32 rounding over 30 layers gives about 1e-4, and a real error gives several units. If they differ, I
+look at position 0 first: RoPE rotates nothing there, so a difference there is in norms, heads or weights. If it starts
+at position 1 it is RoPE. If only the pieces differ it is the cache. Then I compare the output of each block and take
+the first that differs."
 """,
 )

@@ -316,7 +316,7 @@ def test_each_break_has_a_change_for_every_written_token(generation):
     assert list(generation.breaks) == [
         "one position too far",
         "base 10,000",
-        "pairs of neighbours",
+        "pairs of neighbors",
         "heads dealt round",
     ]
     for broken in generation.breaks.values():

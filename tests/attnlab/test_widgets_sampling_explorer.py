@@ -208,7 +208,7 @@ def test_the_notes_name_the_token_that_crosses(shown):
     view = shown(explorer(temperature=0.5, top_k=4, top_p=0.97))
     before, _ = shares_of(LOGITS, 0.5, 4, 0.97)
     assert view.text("temperature-note") == "Gaps between logits × 2."
-    assert view.text("top_k-note") == f"The first 4 go on, with {before[:4].sum():.3f} of the mass."
+    assert view.text("top_k-note") == f"The first 4 are kept, with {before[:4].sum():.3f} of the probability."
     left = before[:4] / before[:4].sum()
     assert view.text("top_p-note") == f"“the” stays: with it the sum is {left[:2].sum():.3f}, and 0.97 is reached."
     view.field("temperature").fill("0")
@@ -243,8 +243,8 @@ def test_the_summary_gives_the_numbers(shown):
     before, kept = shares_of(LOGITS, 1.0, 2, 1.0)
     nats = torch.special.entr(kept).sum().item()
     start = (
-        f"2 tokens of 5 left, with {before[:2].sum():.3f} of the mass. “Paris” has {kept[0]:.3f}, before the cuts "
-        f"{before[0]:.3f}. Entropy {nats:.2f} nats, like {math.exp(nats):.1f} equal choices. "
+        f"2 tokens of 5 left, with {before[:2].sum():.3f} of the probability. “Paris” has {kept[0]:.3f}, before the "
+        f"cuts {before[0]:.3f}. Entropy {nats:.2f} nats, as much as {math.exp(nats):.1f} equal choices. "
     )
     assert view.said() == start + "No draw yet."
     assert shown(explorer()).said().startswith("All 5 tokens are left. “Paris” has ")

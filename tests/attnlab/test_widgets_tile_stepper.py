@@ -95,7 +95,7 @@ def test_a_step_shows_the_numbers_on_paper_and_only_the_tile_of_this_step(shown)
         "(8, 4) × 0.25 + new = (4, 11)",
     ]
     assert view.text("maximum-1") == "3 stays" and view.text("factor-1") == "2^(3 − 3) = 1"
-    assert view.text("memory") == "At most 4 scores are here at once, of 24 in all."
+    assert view.text("memory") == "At most 4 scores are held at once, of 24 in all."
     when = view.locator("[data-cell]").evaluate_all("all => all.map((cell) => [cell.dataset.when, cell.textContent])")
     assert when[:6] == [["gone", "·"]] * 2 + [["here", "4"], ["here", "2"]] + [["later", ""]] * 2
     assert {state for state, _ in when[12:]} == {"later"}
