@@ -43,7 +43,7 @@ HABITS = {
     ),
     "an idiom of another language": (
         r"\b(?:in so many words|as good as (?:zero|none|nothing|never|all)|next to nothing|the same by machine|"
-        r"is to be had|are to be had|many a |brings? home|by heart|in the place of|goes on without a word|"
+        r"is to be had|are to be had|many a |brings? home|in the place of|goes on without a word|"
         r"wants? `|what is meant is|meant is|for itself|the other way round)\b"
     ),
     "a chapter that is counted: give its name, with a link": (
