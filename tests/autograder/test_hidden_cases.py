@@ -7,7 +7,7 @@ import pytest
 from attnlab import codec
 from attnlab.judge import judge
 from autograder.course import catalog
-from autograder.exercise import PUBLIC_SEED
+from autograder.exercise import PUBLIC_SEED, Exercise
 from tests.conftest import HIDDEN_SEED
 
 EXERCISES = catalog.all_exercises()
@@ -24,6 +24,15 @@ def test_no_property_is_earned_by_a_table_of_the_public_cases(name, seed):
         if _frames(exercise.inputs(prop, seed)) <= _frames(exercise.inputs(prop, PUBLIC_SEED))
     ]
     assert learned == []
+
+
+def test_a_seed_that_draws_the_public_cases_draws_again():
+    exercise = Exercise(lambda x: x, section="Why")
+    exercise.property("one of two", points=1)(lambda rng: [dict(x=float(rng.integers(2)))])
+    prop = exercise.properties[0]
+    public = exercise.inputs(prop, PUBLIC_SEED)
+    assert all(exercise.inputs(prop, seed) != public for seed in range(20))
+    assert exercise.inputs(prop, 3) == exercise.inputs(prop, 3)
 
 
 def _frames(cases) -> set[bytes]:
