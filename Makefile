@@ -6,7 +6,7 @@
 #   serve    the built book on http://127.0.0.1:8000      grade    the sample class, from release to feedback and CSV
 #   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too
 #   test     the tests, on the CPU, JOBS at a time, or those in TESTS; RECORD=1 records how long each file takes
-#   test-all    these and the long ones, as CI runs them    formgrader  nbgrader's formgrader on COURSE_DIR
+#   test-long   those that take a minute or more, as CI     formgrader  nbgrader's formgrader on COURSE_DIR
 #   test-quick  those that take seconds and no browser
 #   lint     style, names, the directions of imports, the workflows
 #   bench    grading beside stock nbgrader, for an idle machine
@@ -29,7 +29,7 @@ HTML   := $(OUTPUT)/_build/html
 # The instructor's course. autograder/nbgrader_config.py takes it from here.
 export COURSE_DIR ?= $(CURDIR)/build/course
 
-.PHONY: env book zip draft serve lab test test-all test-quick lint bench model release publish-tree grade formgrader clean
+.PHONY: env book zip draft serve lab test test-long test-quick lint bench model release publish-tree grade formgrader clean
 .DELETE_ON_ERROR:
 
 # Made once, refreshed only when what is required changes. torch goes in first and alone, so that no other package
@@ -69,7 +69,8 @@ lab: $(READY)
 
 test: private CHOICE := $(if $(TESTS),,-m "not long")
 test-quick: private CHOICE := -m "not slow and not browser"
-test test-all test-quick: $(READY)
+test-long: private CHOICE := -m long
+test test-long test-quick: $(READY)
 	$(BIN)/python -m pytest -n $(JOBS) --dist loadfile --no-loadscope-reorder $(CHOICE) $(TESTS) $(PYTEST_ARGS)
 
 # Each says on a line of its own what it found; zizmor needs no network.
