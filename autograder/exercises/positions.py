@@ -215,8 +215,8 @@ def single_precision(max_len, d_model):
 
 
 @sinusoidal_encoding.misconception(
-    "Both columns of a pair hold the sine. A sine alone has the same value at two angles of one turn; the odd columns "
-    "are cosines."
+    "Both columns of a pair hold the sine. A sine alone has the same value at two angles of a rotation; the odd "
+    "columns are cosines."
 )
 def sines_only(max_len, d_model):
     return np.repeat(_encoding(max_len, d_model)[:, 0::2], 2, axis=1)
@@ -993,7 +993,7 @@ def both_directions(n_heads, n):
 
 
 @alibi_bias.misconception(
-    "The bias of the future is 0, as after `np.tril`. That is the best value there is; it must be minus infinity."
+    "The bias of the future is 0, as after `np.tril`. No other bias is as large; it must be minus infinity."
 )
 def future_zero(n_heads, n):
     return _bias(n_heads, n, future=0.0)
@@ -1033,7 +1033,7 @@ def self_hidden(n_heads, n):
 
 
 @alibi_bias.misconception(
-    "Distances begin at 1: so a token has a penalty on itself. The distance of a token from itself is 0."
+    "Distances begin at 1, so a token has a penalty on itself. The distance of a token from itself is 0."
 )
 def distance_from_one(n_heads, n):
     return _bias(n_heads, n, distance=lambda i, j: i - j + 1)
@@ -1047,7 +1047,7 @@ def place_of_the_key(n_heads, n):
     return _bias(n_heads, n, distance=lambda i, j: -j + 0 * i)
 
 
-@alibi_bias.misconception("The distance is squared. It enters as it is: the bias is linear, as the L in the name says.")
+@alibi_bias.misconception("The distance is squared. Use it as it is: the bias is linear, as the Li in the name says.")
 def squared(n_heads, n):
     return _bias(n_heads, n, distance=lambda i, j: (i - j) ** 2)
 

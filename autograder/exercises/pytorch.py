@@ -1,6 +1,6 @@
 """The exercise of the primer on PyTorch: one step of training on one batch.
 
-A model, a loss and an optimizer are no plain data, so a case names what they are made of: see `attnlab.probes.trained`.
+A model, a loss and an optimizer are not plain data, so a case names what they are made of: `attnlab.probes.trained`.
 """
 
 import torch

@@ -136,8 +136,8 @@ DOUBLED = (
     "neither double it again nor divide it by d_head / 2."
 )
 HALVED = (
-    "The exponent is half of what it should be: pair i has 2 i / d_head, so that the frequencies fall almost to "
-    "1 / base, and not to its root."
+    "The exponent is half of what it should be. With 2 i / d_head the frequencies fall almost to 1 / base; yours fall "
+    "only to about the root of that."
 )
 FIXED_BASE = "The base is fixed at 10000. It is an argument, since models with long contexts have other bases."
 
@@ -465,7 +465,7 @@ def half_split(rng):
     hint="Neighbors are a pair: every other column from 0 on, and every other from 1 on. Put the results back where "
     "they came from.",
 )
-def neighbours(rng):
+def neighbors(rng):
     yield dict(x=CAT_SAT.clone(), positions=_whole(0, 1, 2))
     yield dict(x=_single(rng, 5, 8), positions=torch.arange(5))
     yield dict(x=_single(rng, 4, _width(rng)), positions=torch.arange(4))
@@ -634,7 +634,7 @@ def _turned(text, *, section=None):
     "i + d_head / 2, as Llama's weights in the Hugging Face layout require.",
     section=PAIRS,
 )
-def neighbours_for_halves(x, positions, base=10000.0):
+def neighbors_for_halves(x, positions, base=10000.0):
     return _turn(x, positions, base, interleaved=True)
 
 
@@ -642,7 +642,7 @@ def neighbours_for_halves(x, positions, base=10000.0):
     "The pairing is the other one: number i is rotated with number i + d_head / 2. Here neighbors (2i, 2i + 1) go "
     "together."
 )
-def halves_for_neighbours(x, positions, base=10000.0):
+def halves_for_neighbors(x, positions, base=10000.0):
     return _turn(x, positions, base, interleaved=False)
 
 
@@ -658,7 +658,7 @@ def left_in_halves(x, positions, base=10000.0):
     "Halves are rotated together, and then put back as neighbors. Join them with `torch.cat`: all first members, then "
     "all second ones."
 )
-def halves_put_back_as_neighbours(x, positions, base=10000.0):
+def halves_put_back_as_neighbors(x, positions, base=10000.0):
     return _turn(x, positions, base, interleaved=False, back=True)
 
 
@@ -683,7 +683,7 @@ def _exchange_of_the_other_pairing(x, positions, base, interleaved):
     "right half, negated, and then the left half.",
     section=PAIRS,
 )
-def neighbours_exchanged(x, positions, base=10000.0):
+def neighbors_exchanged(x, positions, base=10000.0):
     return _exchange_of_the_other_pairing(x, positions, base, interleaved=False)
 
 
@@ -700,7 +700,7 @@ def halves_exchanged(x, positions, base=10000.0):
     "of angles twice, `torch.cat([angles, angles], dim=-1)`.",
     section=PAIRS,
 )
-def neighbours_angles(x, positions, base=10000.0):
+def neighbors_angles(x, positions, base=10000.0):
     return _table_of_the_other_pairing(x, positions, base, interleaved=False)
 
 
