@@ -109,7 +109,7 @@ def any_leading_dimensions(rng):
     points=1,
     probe=probes.moved,
     hint="Mean and variance belong to one token. An average over tokens or over the batch would mix them, and "
-    "would let the future leak into the past.",
+    "earlier tokens would depend on later ones.",
 )
 def tokens_apart(rng):
     x = normal(rng, 2, 4, 5)
@@ -217,8 +217,8 @@ def divided_by_weight(x, weight, bias, eps):
 
 @_wrong_layer_norm("The mean is added. Subtract it, so that each token has mean 0.")
 def mean_added(x, weight, bias, eps):
-    centred = x + x.mean(dim=-1, keepdim=True)
-    return centred / torch.sqrt(centred.square().mean(dim=-1, keepdim=True) + eps) * weight + bias
+    centered = x + x.mean(dim=-1, keepdim=True)
+    return centered / torch.sqrt(centered.square().mean(dim=-1, keepdim=True) + eps) * weight + bias
 
 
 @_wrong_layer_norm("eps is subtracted from the variance. Add it: the root would be nan for tokens that barely vary.")
@@ -268,8 +268,8 @@ def over_everything(x, weight, bias, eps):
 
 
 @_wrong_layer_norm(
-    "The mean is not subtracted: that is RMSNorm without its name, or a division by the spread alone. "
-    "LayerNorm centers each token first."
+    "The mean is not subtracted, so this is RMSNorm, or a division by the spread alone. LayerNorm "
+    "subtracts each token's mean first."
 )
 def not_centred(x, weight, bias, eps):
     return x / torch.sqrt(_variance(x) + eps) * weight + bias
@@ -301,7 +301,7 @@ def statistics_detached(x, weight, bias, eps):
 
 
 @_wrong_layer_norm("The mean is subtracted in place, and the caller's tokens are changed. Write x - mean.")
-def centred_in_place(x, weight, bias, eps):
+def centered_in_place(x, weight, bias, eps):
     with torch.no_grad():
         mean = x.mean(-1, keepdim=True)
     x -= mean if not x.requires_grad else 0.0
@@ -663,7 +663,7 @@ def square_for_cube(x):
     return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**2)))
 
 
-_OTHER_FACTOR = "The factor in front of the brackets is another than sqrt(2 / pi), about 0.798."
+_OTHER_FACTOR = "The factor in front of the brackets is wrong. It should be sqrt(2 / pi), about 0.798."
 for _factor in (math.sqrt(2), math.sqrt(math.pi), math.sqrt(4 / math.pi), math.sqrt(2 * math.pi), 1.0):
     gelu_tanh.misconception(_OTHER_FACTOR)(
         lambda x, factor=_factor: 0.5 * x * (1 + torch.tanh(factor * (x + 0.044715 * x**3)))
@@ -810,8 +810,7 @@ def switched_last(self, x):
 
 
 @_wrong_feed_forward(
-    "There is a second activation after W_2. The result of W_2 goes to the stream as it is, so that it may "
-    "also be negative."
+    "There is a second activation after W_2. The result of W_2 goes to the stream as it is, and may be negative."
 )
 def switched_twice(self, x):
     return solutions.gelu(self.W_2(solutions.gelu(self.W_1(x))))
@@ -1045,8 +1044,8 @@ def encoder_masks(rng):
     "leaves the stream alone when its parts give zeros",
     points=1,
     **MIXED,
-    hint="With W_o, W_2 and its bias at 0, both parts give 0, and x must come out as it went in: there is nothing on "
-    "the stream itself but the sums.",
+    hint="With W_o, W_2 and its bias at 0, both parts give 0, so the result must be x: on the stream itself there are "
+    "only the sums.",
 )
 def encoder_identity(rng):
     yield _with_silent(_encoder(rng, 2, 3), "attention.W_o.weight", "feed_forward.W_2.weight", "feed_forward.W_2.bias")
@@ -1328,7 +1327,7 @@ def decoder_future(rng):
     "leaves the stream alone when its parts give zeros",
     points=1,
     **MIXED,
-    hint="With W_o of both attentions, W_2 and its bias at 0, x must come out as it went in.",
+    hint="With W_o of both attentions, W_2 and its bias at 0, the result must be x.",
 )
 def decoder_identity(rng):
     attentions = ("self_attention.W_o.weight", "cross_attention.W_o.weight")
@@ -1592,7 +1591,7 @@ def llama_future(rng):
     "leaves the stream alone when its parts give zeros",
     points=1,
     **ROTATED,
-    hint="With W_o and W_down at 0, x must come out as it went in.",
+    hint="With W_o and W_down at 0, the result must be x.",
 )
 def llama_identity(rng):
     yield _with_silent(_llama(rng, 2, 3), "attention.W_o.weight", "feed_forward.W_down.weight")
@@ -1790,7 +1789,7 @@ def _slips(exercise, block, section, parts, told):
             ("lost", lambda x, said: x),
             ("subtracted from the stream", torch.sub),
             ("multiplied by the stream", torch.mul),
-            ("put in the place of the stream", lambda x, said: said),
+            ("written over the stream", lambda x, said: said),
         ):
             declare(number, slip, f"The output of the {name} is {slip}. Add it: x = x + ...", add)
         declare(
@@ -1810,7 +1809,7 @@ def _slips(exercise, block, section, parts, told):
 
 
 # Each of the first two parts has its own sentence on this, above.
-REPLACED = {(1, "put in the place of the stream"), (2, "put in the place of the stream")}
+REPLACED = {(1, "written over the stream"), (2, "written over the stream")}
 _NETWORK = ("network", lambda self, y, **given: self.feed_forward(y))
 _slips(
     EncoderBlock,
@@ -1818,8 +1817,8 @@ _slips(
     ENCODER,
     [("attention", lambda self, y, mask=None: self.attention(y, mask)[0]), _NETWORK],
     told={
-        (1, "put in the place of the stream"),
-        (2, "put in the place of the stream"),
+        (1, "written over the stream"),
+        (2, "written over the stream"),
         (1, "no norm"),
         (2, "no norm"),
         (2, "norm_1"),
@@ -1863,7 +1862,7 @@ One point each:
 2. **What follows and what does not.** It follows that pre-norm is easier to start with; it does not follow that
    post-norm cannot be trained (the original transformer and BERT were, with warm-up), nor that the trained pre-norm
    model is the better one. Full marks for naming one concrete thing that could reverse the judgement: warm-up, a
-   smaller rate, another initialisation, more steps.
+   smaller rate, other initial weights, more steps.
 3. **A fair comparison.** Each order gets the rate (and warm-up) that suits it best, chosen on other data; several
    seeds; the same number of parameters and steps (pre-norm's final norm counted); a measure fixed beforehand, such as
    the loss on held-out text. Half a point for "more seeds" alone.
