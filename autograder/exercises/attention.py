@@ -72,7 +72,7 @@ def projections_are_new(rng):
 
 @project_qkv.misconception(
     "You multiply by the transpose of each matrix. Here a token is a row and x is on the left; texts that write W x "
-    "mean the same map with the matrix stored the other way round."
+    "store each matrix transposed."
 )
 def transposed(x, W_q, W_k, W_v):
     return x @ W_q.T, x @ W_k.T, x @ W_v.T
@@ -87,24 +87,21 @@ def one_matrix(x, W_q, W_k, W_v):
 
 
 @project_qkv.misconception(
-    "W_k makes the keys and the values. What a token offers and what it passes on are two things: V comes from x and "
-    "W_v."
+    "W_k makes the keys and the values. A key is used for comparing, a value is passed on: V comes from x and W_v."
 )
 def values_from_the_keys(x, W_q, W_k, W_v):
     return x @ W_q, x @ W_k, x @ W_k
 
 
 @project_qkv.misconception(
-    "W_q makes the queries and the keys. What a token looks for and what it offers are two things: K comes from x and "
-    "W_k."
+    "W_q makes the queries and the keys. A token can look for something other than it offers: K comes from x and W_k."
 )
 def keys_from_the_queries(x, W_q, W_k, W_v):
     return x @ W_q, x @ W_q, x @ W_v
 
 
 @project_qkv.misconception(
-    "Queries and keys are right, but the values are x itself. What a token passes on is projected too: V comes from "
-    "x and W_v."
+    "Queries and keys are right, but the values are x itself. They are projected as well: V comes from x and W_v."
 )
 def values_are_x(x, W_q, W_k, W_v):
     return x @ W_q, x @ W_k, x
@@ -229,7 +226,7 @@ def unscaled(Q, K):
 
 @attention_weights.misconception(
     "The scores are divided by d_k itself. Their standard deviation is the square root of d_k; dividing by more "
-    "flattens the weights towards a plain average.",
+    "flattens the weights toward a plain average.",
     section=WHY_ROOT,
 )
 def divided_by_width(Q, K):
@@ -237,7 +234,8 @@ def divided_by_width(Q, K):
 
 
 @attention_weights.misconception(
-    "The scores are multiplied by the square root of d_k. They grow with the width already; divide.", section=WHY_ROOT
+    "The scores are multiplied by the square root of d_k. They grow with the width already, so divide.",
+    section=WHY_ROOT,
 )
 def multiplied_by_root(Q, K):
     return _softmax(Q @ _t(K) * np.sqrt(Q.shape[-1]))
@@ -739,7 +737,7 @@ def polarity_and_finite_fill(Q, K, V, mask=None):
     return weights @ V, weights
 
 
-@scaled_dot_product_attention.misconception("The mask is accepted and never used.", section=MASKS)
+@scaled_dot_product_attention.misconception("The mask is not used.", section=MASKS)
 def mask_ignored(Q, K, V, mask=None):
     return _attend(_scores(Q, K), V)
 
@@ -772,7 +770,7 @@ def hidden_maximum(Q, K, V, mask=None):
     "a huge score takes all the weight first, and an empty row is 0/0.",
     section=MASKS,
 )
-def renormalised(Q, K, V, mask=None):
+def renormalized(Q, K, V, mask=None):
     weights = _attend(_scores(Q, K), V)[1]
     if mask is not None:
         weights = weights * mask
@@ -916,7 +914,7 @@ self_attention = Exercise(solutions.self_attention, section="A sequence attends 
     points=3,
     rtol=1e-11,
     atol=1e-13,
-    hint="Project first, then attend with the three results. Both functions are yours already.",
+    hint="Project first, then attend with the three results. You have written both functions.",
 )
 def projects_and_attends(rng):
     yield dict(x=CAT_SAT, W_q=np.eye(4), W_k=np.eye(4), W_v=np.eye(4))
@@ -929,7 +927,7 @@ def projects_and_attends(rng):
 
 
 @self_attention.property(
-    "passes the mask on", points=1, rtol=NEARLY, hint="Hand the mask to your attention; what it means is settled there."
+    "passes the mask on", points=1, rtol=NEARLY, hint="Pass the mask on to your attention function, which applies it."
 )
 def passes_the_mask(rng):
     W = dict(W_q=rng.normal(size=(3, 2)), W_k=rng.normal(size=(3, 2)), W_v=rng.normal(size=(3, 5)))
@@ -980,7 +978,7 @@ def self_is_new(rng):
 
 
 @self_attention.misconception(
-    "The values are x itself. Tokens pass on x @ W_v, not x: what is offered is projected too.",
+    "The values are x itself. Tokens pass on x @ W_v, not x.",
     section="Three roles: query, key, value",
 )
 def self_values_are_x(x, W_q, W_k, W_v, mask=None):
@@ -1055,7 +1053,7 @@ def self_polarity(x, W_q, W_k, W_v, mask=None):
 
 
 @self_attention.misconception(
-    "Every token sees only itself and what came before, though no mask asked for it. Leave that to the mask.",
+    "Every token sees only itself and what came before, although no mask says so. Leave that to the mask.",
     section=MASKS,
 )
 def self_always_causal(x, W_q, W_k, W_v, mask=None):
@@ -1152,8 +1150,7 @@ attention_backward = Exercise(
 @attention_backward.property(
     "gives the gradient of the values",
     points=1,
-    hint="If all queries are zero, every weight is 1/n_k, and only dV is not zero in general. Value j reaches output "
-    "i through weight (i, j).",
+    hint="If all queries are zero, every weight is 1/n_k. Value j reaches output i through weight (i, j).",
 )
 def values_only(rng):
     yield dict(Q=np.zeros((3, 4)), K=np.zeros((5, 4)), V=rng.normal(size=(5, 2)), d_output=rng.normal(size=(3, 2)))

@@ -1,7 +1,7 @@
 """Exercises of the masks chapter: what must hold, on which inputs, and what people get wrong.
 
 Every size differs from every other wherever it can. Square cases are there for mistakes that cannot run on anything
-else. The sizes of the masks themselves are drawn too, so that no table of answers can be learned by heart.
+else. The sizes of the masks themselves are drawn too, so that no table of answers can be memorized.
 """
 
 import numpy as np
@@ -227,8 +227,8 @@ def additive(n_q, n_k=None):
 
 
 @causal_mask.misconception(
-    "Ones times minus infinity were meant to hide, but the zeros become 0 times infinity, which is nan. Make a mask "
-    "of truth values, without arithmetic.",
+    "You multiply ones and zeros by minus infinity, but 0 times infinity is nan. Make a mask of truth values, without "
+    "arithmetic.",
     section=MINUS_INFINITY,
 )
 def zero_times_infinity(n_q, n_k=None):
@@ -253,7 +253,7 @@ def numbers_top_left(n_q, n_k=None):
 
 
 @causal_mask.misconception(
-    "Everything is allowed. What is above the diagonal is the future, and it must be False.", section=MINUS_INFINITY
+    "Everything is allowed. The entries above the diagonal are the future and must be False.", section=MINUS_INFINITY
 )
 def all_allowed(n_q, n_k=None):
     return np.ones((n_q, n_q if n_k is None else n_k), dtype=bool)
@@ -415,7 +415,7 @@ def one_too_many(lengths, max_len):
 
 
 @padding_mask.misconception(
-    "One position too few: the last real token is hidden. A sentence of 3 has positions 0, 1 and 2."
+    "One position too few: the last real token is hidden. A sentence of length 3 has positions 0, 1 and 2."
 )
 def one_too_few(lengths, max_len):
     return np.arange(max_len) < _checked(lengths, max_len)[:, None, None] - 1
@@ -612,7 +612,7 @@ def both_sides(n, window):
 @sliding_window_mask.misconception(
     "The window is centered on the token, half of it in the future. This one ends at the token.", section=MINUS_INFINITY
 )
-def centred(n, window):
+def centered(n, window):
     return np.abs(_steps_back(n, n)) <= _window(window) // 2
 
 
@@ -626,7 +626,7 @@ def looks_ahead(n, window):
 
 
 @sliding_window_mask.misconception(
-    "What is further back than the window is hidden, but the future is not. Both limits are needed.",
+    "Tokens further back than the window are hidden, but the future is not. Both limits are needed.",
     section=MINUS_INFINITY,
 )
 def future_open(n, window):
@@ -876,7 +876,7 @@ def hides_the_visible(scores, mask):
     return _shares(np.where(mask, -np.inf, scores))
 
 
-@masked_softmax.misconception("The mask is accepted and never used.")
+@masked_softmax.misconception("The mask is not used.")
 def mask_ignored(scores, mask):
     return _softmax(np.where(mask, scores, scores))
 
@@ -1763,7 +1763,7 @@ def mean_over_the_vocabulary(logits, tokens):
     return float(_losses(logits, tokens).mean() / logits.shape[-1])
 
 
-@next_token_loss.misconception("The sign is missing: a log probability is never above 0, and a loss never below.")
+@next_token_loss.misconception("The sign is missing: a log probability is never above 0, and a loss is never below 0.")
 def no_minus(logits, tokens):
     return float(-_losses(logits, tokens).mean())
 
@@ -1792,8 +1792,8 @@ _MAXIMUM_ELSEWHERE = (
     "which changes the guess. Take it along the last axis."
 )
 _TOTAL_ELSEWHERE = (
-    "The exponentials are not summed along the vocabulary. A guess is a share among all tokens of its own position: "
-    "sum along the last axis."
+    "The exponentials are not summed along the vocabulary. At each position, the probabilities of all tokens sum to "
+    "one: sum along the last axis."
 )
 for _axis in (0, 1):
     next_token_loss.misconception(_MAXIMUM_ELSEWHERE)(
@@ -1826,7 +1826,7 @@ def total_averaged(logits, tokens):
     return _loss_from(logits, tokens, total=lambda g: np.log(np.exp(g).mean(axis=-1, keepdims=True)))
 
 
-@next_token_loss.misconception("The loss is cut to a whole number. It is a mean, and so a float.")
+@next_token_loss.misconception("The loss is cut to a whole number. It is a mean, so return a float.")
 def whole_loss(logits, tokens):
     return float(int(_losses(logits, tokens).mean()))
 
@@ -1837,7 +1837,7 @@ def perplexity(logits, tokens):
 
 
 @next_token_loss.misconception(
-    "The probabilities are averaged before the logarithm is taken. Average the losses: one sure mistake has to cost "
+    "The probabilities are averaged before the logarithm is taken. Average the losses: a confident mistake must cost "
     "more than the mean probability shows."
 )
 def log_of_the_mean(logits, tokens):
@@ -2023,7 +2023,7 @@ or shifted by one. If none do, I would look at the targets: without the shift, a
 just read, which needs no attention at all. When the model generates, the token it learned to copy is not there yet, so
 its guesses are worthless, and training longer only makes it a better copier."
 
-Common half answers: "overfitting" (a model that has learned its training text by heart also has a low loss, but then
+Common half answers: "overfitting" (a model that has memorized its training text also has a low loss, but then
 it would write text from the training set well, and its loss on new text would be high; here that is low as well);
 "too little data".""",
 )
