@@ -5,7 +5,7 @@ const TRAITS = ["source", "target", "weights", "values", "settings", "query"];
 const addUp = (numbers) => numbers.reduce((total, x) => total + x, 0);
 
 // Numbers divided by their sum; zeros where there is nothing to divide.
-function normalised(row) {
+function normalized(row) {
   const total = addUp(row);
   return row.map((x) => (total > 0 ? x / total : 0));
 }
@@ -19,11 +19,11 @@ function largestOf(row) {
 // weights (recorded) and settings (the sliders): (n_t, n_s); values: (n_s, d_v). For every target token its shares and
 // total, and whether its sliders were moved; for the chosen one the contexts with recorded and with present weights.
 function compute({ weights, values, settings, query = 0 }) {
-  const shares = settings.map(normalised);
+  const shares = settings.map(normalized);
   const totals = settings.map(addUp);
   const moved = settings.map((row, i) => row.some((x, j) => x !== weights[i][j]));
   const mix = (row) => values[0].map((_, c) => addUp(row.map((share, j) => share * values[j][c])));
-  const recorded = mix(normalised(weights[query]));
+  const recorded = mix(normalized(weights[query]));
   const context = mix(shares[query]);
   const difference = context.map((x, c) => x - recorded[c]);
   const distance = Math.hypot(...difference);
@@ -104,7 +104,7 @@ function render({ model, el }) {
     parts.read = h("p", { class: "al-read" });
     const map = h("div", { class: "al-side" },
       h("div", { class: "al-row al-columns" }, h("div", { class: "al-corner" },
-        h("span", { class: "aw-of-b" }, "source: is looked at"), h("span", { class: "aw-of-a" }, "target: looks")),
+        h("span", { class: "aw-of-b" }, "source: is read"), h("span", { class: "aw-of-a" }, "target: reads")),
       ...parts.columns),
       h("div", { class: "al-rows aw-numbers", role: "radiogroup", "aria-label": "Target token",
         onkeydown: (event) => stepRadios(event, parts.picks),
@@ -192,7 +192,7 @@ function render({ model, el }) {
     paint();
   }
 
-  // Makes a column stand on the middle of its chart, or hang from it.
+  // Puts a column above or below the middle of its chart.
   function stand(node, x) {
     const size = (Math.min(1, Math.abs(x) / parts.reach) * 50).toFixed(2);
     node.style.height = `${size}%`;

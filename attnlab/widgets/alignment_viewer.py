@@ -45,7 +45,7 @@ class AlignmentViewer(CourseWidget):
     - Press *Even*: the context becomes the mean of all values, whatever the query.
     - Set all sliders to zero: all shares are zero, and so is the context.
 
-    source: n_s strings, the tokens looked at. target: n_t strings, the tokens that look. 1 to 14 each.
+    source: n_s strings, the tokens that are read. target: n_t strings, the tokens that read. 1 to 14 each.
     weights: (n_t, n_s) shares, no unit, row = target token; each row sums to one (within 1e-3), or is all zero.
     values: (n_s, d_v) one value per source token, numbers of size at most 1e6, d_v 1 to 8.
     query: index of the target token looked at, from 0.
@@ -57,7 +57,7 @@ class AlignmentViewer(CourseWidget):
     _esm = module("alignment_viewer")
     _css = style("alignment_viewer")
 
-    source = traitlets.List(traitlets.Unicode(), help="n_s tokens looked at").tag(sync=True)
+    source = traitlets.List(traitlets.Unicode(), help="n_s tokens that are read").tag(sync=True)
     target = traitlets.List(traitlets.Unicode(), help="n_t tokens that look").tag(sync=True)
     weights = Table(help="recorded weights, n_t rows of n_s shares").tag(sync=True)
     values = Table(help="n_s rows of d_v numbers").tag(sync=True)
@@ -186,8 +186,8 @@ class AlignmentViewer(CourseWidget):
         grid.set_xticks(range(n_s), told_apart(self.source), rotation=90, fontsize=8)
         grid.set_yticks(range(n_t), told_apart(self.target), fontsize=8)
         grid.xaxis.tick_top()
-        grid.set_xlabel("source: is looked at")
-        grid.set_ylabel("target: looks")
+        grid.set_xlabel("source: is read")
+        grid.set_ylabel("target: reads")
         figure.colorbar(drawn, ax=grid, label="weight")
         context = self.context[self.query]
         bars.barh(range(len(context)), context, color="#1a7f37")

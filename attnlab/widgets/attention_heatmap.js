@@ -2,7 +2,7 @@
 
 const TRAITS = ["data", "dtype", "shape", "tokens", "key_tokens", "layer", "head", "query"];
 
-// The map shown, (n_q, n_k), the sum of each row, and the keys of the selected row from most to least looked at.
+// The map shown, (n_q, n_k), the sum of each row, and the keys of the selected row from most to least read.
 function compute({ data, dtype, shape, layer = 0, head = 0, query = 0 }) {
   const [, heads, n_q, n_k] = shape;
   const weights = readTable(data, dtype, (layer * heads + head) * n_q * n_k, n_q, n_k);

@@ -9,7 +9,7 @@ from attnlab.widgets._base import CourseWidget, module, style
 
 
 class AttentionHeatmap(CourseWidget):
-    """Attention weights as a map: one row for each token that looks, one column for each token looked at.
+    """Attention weights as a map: one row for each query, one column for each key.
 
     What you learn by moving what:
 
@@ -21,7 +21,7 @@ class AttentionHeatmap(CourseWidget):
 
     weights: (layers, heads, n_q, n_k), shares between 0 and 1; (heads, n_q, n_k) and (n_q, n_k) are accepted too.
         Lists or arrays. A row that does not sum to one is shown with its sum.
-    tokens: n_q strings, the tokens that look. key_tokens: n_k strings, those looked at; `tokens` if left out.
+    tokens: n_q strings, the queries. key_tokens: n_k strings, the keys; `tokens` if left out.
     layer, head, query: which map and which row to show, counted from 0. If `query` is left out, the last row is shown.
     Raises ValueError, naming the sizes, when they do not fit.
 
@@ -131,8 +131,8 @@ class AttentionHeatmap(CourseWidget):
         ax.set_xticks(range(n_k), self.key_tokens, rotation=45, ha="left")
         ax.set_yticks(range(n_q), self.tokens)
         ax.xaxis.tick_top()
-        ax.set_ylabel("query: looks")
-        ax.set_xlabel("key: is looked at")
+        ax.set_ylabel("query: reads")
+        ax.set_xlabel("key: is read")
         if self.shape[0] * self.shape[1] > 1:
             ax.set_title(f"layer {self.layer}, head {self.head}", fontsize=10)
         figure.colorbar(drawn, ax=ax, label="weight")

@@ -5,7 +5,7 @@ const ROW = 26; // CSS pixels of one token, the same in the style sheet
 const LEVELS = 12; // shades of a thumbnail
 
 // The map of one head, (n, n); the sum of each row; the lines drawn, [query, key, weight] from weak to strong; the keys
-// of the chosen query (-1: none) from most to least looked at; and what the queries after the first do on average.
+// of the chosen query (-1: none) from most to least read; and what the queries after the first do on average.
 function compute({ data, dtype, shape, head = 0, query = -1, threshold = 0.05 }) {
   const n = shape[1];
   const weights = readTable(data, dtype, head * n * n, n, n);
@@ -117,8 +117,8 @@ function render({ model, el }) {
       "aria-hidden": "true" });
     parts.least = h("p", { class: "hv-legend" });
     const lines = h("div", { class: "hv-lines" },
-      h("p", { class: "hv-head aw-of-b" }, "key: is looked at"), h("span"),
-      h("p", { class: "hv-head aw-of-a" }, "query: looks"),
+      h("p", { class: "hv-head aw-of-b" }, "key: is read"), h("span"),
+      h("p", { class: "hv-head aw-of-a" }, "query: reads"),
       h("ul", { class: "hv-keys", "aria-label": "Keys, with the weights of the query" }, ...parts.keys), parts.svg,
       h("div", { class: "hv-queries", role: "toolbar", "aria-label": "Query", "aria-orientation": "vertical",
         onkeydown: move, onpointerleave: () => hover(null) }, ...parts.queries), parts.least);

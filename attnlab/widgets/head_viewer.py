@@ -22,7 +22,7 @@ def told_apart(tokens):
 
 
 class HeadViewer(CourseWidget):
-    """Several heads on the same sentence: for each, lines from the token that looks to those looked at, and the map.
+    """Several heads on the same sentence: for each, lines from each query to the keys it reads, and the map.
 
     What you learn by moving what:
 
@@ -33,12 +33,12 @@ class HeadViewer(CourseWidget):
     - Compare lines and map: a line is a cell, a token's lines are one row, and the weights of a row sum to one.
 
     tokens: n strings, 1 to 20. A token that occurs more than once is shown with its position, from 0, as a subscript.
-    weights: (m, n, n), shares between 0 and 1, no unit: row = the token that looks, column = the one looked at.
+    weights: (m, n, n), shares between 0 and 1, no unit: row = query, column = key.
         1 to 12 heads. Lists or arrays.
     names: m strings, such as "11.6" for layer 11, head 6; "0", "1", ... if left out.
     notes: m strings, a sentence about each head, or nothing.
     head: which head to show, from 0. query: which token is pinned, from 0; -1 pins none and shows all. By default
-        it is the last token, which can look at all the others. threshold: weights below it have no line.
+        it is the last token, which can read all the others. threshold: weights below it have no line.
     Raises ValueError, naming the sizes, when they do not fit.
 
     The weights travel once, as bytes: little-endian, last axis fastest, in half precision (`dtype` "float16") where
@@ -171,7 +171,7 @@ class HeadViewer(CourseWidget):
             )
         lines.set(xlim=(-0.7, 1.6), ylim=(n - 0.5, -0.5))
         lines.axis("off")
-        lines.set_title("key: is looked at  |  query: looks", fontsize=9)
+        lines.set_title("key: is read  |  query: reads", fontsize=9)
         drawn = grid.imshow(np.ma.masked_equal(shown, 0), cmap="YlGnBu", vmin=0, vmax=1, aspect="auto")
         grid.set_xticks(range(n), names, rotation=90, fontsize=8)
         grid.set_yticks(range(n), names, fontsize=8)

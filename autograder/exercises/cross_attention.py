@@ -2,7 +2,7 @@
 
 Batch, heads, queries, source tokens and widths all differ wherever they can, so that a swapped sequence shows. Square
 cases are there for mistakes that cannot run on anything else, such as keys made from the queries' own sequence; in one
-case the batch is as large as the number of heads, since a mask that lands on the heads cannot run otherwise.
+case the batch is as large as the number of heads, since a mask that meets the heads cannot run otherwise.
 """
 
 import numpy as np
@@ -491,7 +491,7 @@ class OutputOnly(_Parts):
 
 
 @CrossAttention.misconception(
-    "x_q is added to the output. The residual connection belongs to the block around this layer, not to the layer."
+    "x_q is added to the output. Return the layer's output alone; the block around the layer adds x_q."
 )
 class ResidualInside(_Parts):
     def forward(self, x_q, x_kv, kv_mask=None):
@@ -506,7 +506,7 @@ class MaskIgnored(_Parts):
 
 
 @CrossAttention.misconception(
-    "The mask is turned round: you hide the real tokens and read the padding. Here True means a real token; "
+    "The mask is inverted: you hide the real tokens and read the padding. Here True means a real token; "
     "`nn.MultiheadAttention` wants the opposite.",
     section=PADDING,
 )
@@ -516,7 +516,7 @@ class Polarity(_Parts):
 
 
 @CrossAttention.misconception(
-    "The mask is turned round, and a source that it hides completely gives nan. True means a real token, and a "
+    "The mask is inverted, and a source that it hides completely gives nan. True means a real token, and a "
     "source without one must give zeros.",
     section=PADDING,
 )
@@ -536,7 +536,7 @@ class MaskOnTheQueries(_Parts):
 
 
 @CrossAttention.misconception(
-    "The mask lands on the heads: with one new axis, kv_mask[:, None] or kv_mask[None], its batch axis meets the "
+    "The mask meets the heads: with one new axis, kv_mask[:, None] or kv_mask[None], its batch axis meets the "
     "axis of heads. It needs two new axes: kv_mask[:, None, None, :].",
     section=PADDING,
 )
@@ -788,7 +788,7 @@ def majority_vote(weights):
 
 
 @hard_alignment.misconception(
-    "The positions are averaged over the heads. The middle of tokens 0 and 6 is token 3, which no head looked at: "
+    "The positions are averaged over the heads. The middle of tokens 0 and 6 is token 3, which no head read: "
     "average the weights, then take the argmax."
 )
 def mean_position(weights):
@@ -802,12 +802,12 @@ def loudest_head(weights):
     return weights.amax(1).argmax(-1)
 
 
-@hard_alignment.misconception("Only the first head is looked at. Average over all heads first.")
+@hard_alignment.misconception("Only the first head is used. Average over all heads first.")
 def first_head(weights):
     return weights[:, 0].argmax(-1)
 
 
-@hard_alignment.misconception("Only the last head is looked at. Average over all heads first.")
+@hard_alignment.misconception("Only the last head is used. Average over all heads first.")
 def last_head(weights):
     return weights[:, -1].argmax(-1)
 

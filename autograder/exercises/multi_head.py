@@ -212,8 +212,8 @@ def _merge(x):
 
 
 @merge_heads.misconception(
-    "The shape is right, but the numbers are in the wrong positions. Reshaping (batch, n_heads, n, d_head) as it is "
-    "strings the tokens of one head together. Exchange heads and tokens first."
+    "The shape is right, but the numbers are in the wrong positions. Reshaping (batch, n_heads, n, d_head) "
+    "directly joins the tokens of one head. Exchange heads and tokens first."
 )
 def merge_without_transpose(x):
     return x.reshape(_merge(x).shape)
@@ -636,8 +636,8 @@ class NoOutputMap(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "x is added to the output. Return the layer's output alone. The residual connection belongs to the transformer "
-    "block, which has a chapter of its own."
+    "x is added to the output. Return the layer's output alone; the block around the layer, which has a "
+    "chapter later, adds x."
 )
 class AddsItsInput(_Steps):
     def finish(self, merged, x):
@@ -717,7 +717,7 @@ class CollectsKeys(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "`x @ W.weight` is the transposed map. nn.Linear stores its weight as (out, in) and computes x times its "
+    "`x @ W.weight` multiplies by the wrong matrix. nn.Linear stores its weight as (out, in) and computes x times its "
     "transpose: call the module, `self.W_q(x)`."
 )
 class TransposedMaps(_Steps):
@@ -729,8 +729,8 @@ class TransposedMaps(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "Each head projects its own slice of x, with a map of d_head by d_head. A head reads the whole token: project with "
-    "d_model by d_model first, then split.",
+    "Each head projects its own slice of x, with a matrix of d_head by d_head. A head reads the whole token: "
+    "project with d_model by d_model first, then split.",
     section=SPLIT,
 )
 class SlicesOfTheInput(_Steps):
@@ -740,7 +740,9 @@ class SlicesOfTheInput(_Steps):
         self.W_q, self.W_k, self.W_v = (nn.Linear(d_head, d_head, bias=False) for _ in range(3))
 
 
-@MultiHeadAttention.misconception("The maps have biases. nn.Linear adds one unless you say bias=False.", section=LAYER)
+@MultiHeadAttention.misconception(
+    "The projections have biases. nn.Linear adds one unless you say bias=False.", section=LAYER
+)
 class BiasesLeftOn(_Steps):
     def __init__(self, d_model, n_heads):
         super().__init__(d_model, n_heads)
@@ -811,8 +813,8 @@ class Swapped(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The softmax runs over the heads (dim=1). Each query of each head shares out its own weight: the keys are the last "
-    "axis.",
+    "The softmax runs over the heads (dim=1). In each head, each query divides a weight of one among the keys, "
+    "which are the last axis.",
     section=LAYER,
 )
 class OverHeads(_Steps):
@@ -821,7 +823,7 @@ class OverHeads(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The softmax runs over the queries (dim=-2). Each query shares out its own weight: the keys are the last axis.",
+    "The softmax runs over the queries (dim=-2). Each query divides a weight of one among the keys, the last axis.",
     section=LAYER,
 )
 class OverQueries(_Steps):
@@ -855,7 +857,7 @@ class OutputOnly(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The mask is turned round. Here True means that the query may attend to the key; nn.MultiheadAttention means the "
+    "The mask is inverted. Here True means that the query may attend to the key; nn.MultiheadAttention means the "
     "opposite.",
     section="The same layer in PyTorch",
 )
@@ -865,7 +867,7 @@ class Polarity(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The mask is turned round, and a row that it empties becomes nan. True means that the query may attend to the key; "
+    "The mask is inverted, and a row that it empties becomes nan. True means that the query may attend to the key; "
     "and a query with no key allowed has weights of 0.",
     section="The same layer in PyTorch",
 )
@@ -938,7 +940,7 @@ class MaskAfterSoftmax(_Steps):
     "nothing for the others, and an empty row is 0/0.",
     section=MASKS,
 )
-class Renormalised(_Steps):
+class Renormalized(_Steps):
     def share(self, scores, mask):
         weights = torch.softmax(scores, dim=-1)
         return weights if mask is None else weights * mask / (weights * mask).sum(dim=-1, keepdim=True)
@@ -946,7 +948,7 @@ class Renormalised(_Steps):
 
 @MultiHeadAttention.misconception(
     "A hidden score becomes a big finite number. A visible score can be lower still, and a query with no key allowed "
-    "reads all keys alike. Use minus infinity.",
+    "gives all keys equal weights. Use minus infinity.",
     section=MASKS,
 )
 class FiniteFill(_Steps):
@@ -956,7 +958,7 @@ class FiniteFill(_Steps):
 
 @MultiHeadAttention.misconception(
     "A hidden score becomes a big finite number, and its weight is set to 0 afterwards. Where a visible score is lower "
-    "still, the hidden key takes everything first. Use minus infinity.",
+    "still, the hidden key takes all the weight in the softmax. Use minus infinity.",
     section=MASKS,
 )
 class FiniteFillThenZero(_Steps):
@@ -966,8 +968,8 @@ class FiniteFillThenZero(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "A query with no key allowed reads all keys alike. That happens if all its scores become the same number, such "
-    "as the lowest of their type, or if its nan becomes 1/n. Its weights must be 0.",
+    "A query with no key allowed gives all keys equal weights. That happens if all its scores become the same number, "
+    "such as the lowest of their type, or if its nan becomes 1/n. Its weights must be 0.",
     section=MASKS,
 )
 class LowestNumber(_Steps):
@@ -1104,7 +1106,7 @@ class MaskMadeElsewhere(_Steps):
 
 
 @MultiHeadAttention.misconception(
-    "The weights are left in float32. For narrower scores it is right to compute the softmax in float32, but convert "
+    "The weights are left in float32. For 16-bit scores it is right to compute the softmax in float32, but convert "
     "the weights back afterwards, `.to(scores.dtype)`.",
     section=MASKS,
 )
@@ -1150,7 +1152,7 @@ def counts(rng):
 
 
 @attention_parameters.property(
-    "adds one bias per output when asked to", points=1, hint="A map with d_model outputs has d_model biases."
+    "adds one bias per output when asked to", points=1, hint="A matrix with d_model outputs has d_model biases."
 )
 def counts_biases(rng):
     yield dict(d_model=4, n_heads=2, bias=True)
@@ -1184,7 +1186,7 @@ def _wrong_count(text):
     return declare
 
 
-@_wrong_count("W_o is not counted. There are four maps: queries, keys, values, and the one that mixes the heads.")
+@_wrong_count("W_o is not counted. There are four matrices: for queries, keys, values, and the mix of the heads.")
 def three_maps(d_model, n_heads, bias):
     return 3 * d_model * (d_model + bias)
 
@@ -1198,8 +1200,8 @@ def times_heads(d_model, n_heads, bias):
 
 
 @_wrong_count(
-    "Only queries, keys and values are multiplied by the number of heads, but that is not right either: a head's "
-    "maps are d_model by d_head."
+    "Only queries, keys and values are multiplied by the number of heads, but a head's matrices are only "
+    "d_model by d_head."
 )
 def inputs_times_heads(d_model, n_heads, bias):
     return (3 * n_heads + 1) * d_model * (d_model + bias)
@@ -1211,8 +1213,8 @@ def one_head_only(d_model, n_heads, bias):
 
 
 @_wrong_count(
-    "Each head's maps are counted as d_head by d_head, as if a head read only its slice of a token. A head reads the "
-    "whole token: d_model by d_head."
+    "Each head's matrices are counted as d_head by d_head, as if a head read only its slice of a token. A head "
+    "reads the whole token: d_model by d_head."
 )
 def heads_read_slices(d_model, n_heads, bias):
     return 3 * n_heads * (d_model // n_heads) ** 2 + d_model**2 + 4 * d_model * bias
@@ -1228,17 +1230,17 @@ def always_bias(d_model, n_heads, bias):
     return 4 * d_model * (d_model + 1)
 
 
-@_wrong_count("`bias` is ignored. With bias=True each of the four maps has d_model more numbers.")
+@_wrong_count("`bias` is ignored. With bias=True each of the four matrices has d_model more numbers.")
 def never_bias(d_model, n_heads, bias):
     return 4 * d_model * d_model
 
 
-@_wrong_count("One bias is counted for the whole layer. Each of the four maps has its own.")
+@_wrong_count("One bias is counted for the whole layer. Each of the four matrices has its own.")
 def one_bias(d_model, n_heads, bias):
     return 4 * d_model * d_model + d_model * bias
 
 
-@_wrong_count("A map's bias is counted as one number. It is one number per output, d_model of them.")
+@_wrong_count("A matrix's bias is counted as one number. It is one number per output, d_model of them.")
 def single_biases(d_model, n_heads, bias):
     return 4 * d_model * d_model + 4 * bias
 

@@ -241,4 +241,6 @@ def test_the_given_array_is_left_as_it_was():
 
 
 def test_print_gets_a_picture():
-    assert AttentionHeatmap(softmaxed(15, 2, 2, 3, 3), TOKENS).picture().axes[0].get_title() == "layer 0, head 0"
+    panel = AttentionHeatmap(softmaxed(15, 2, 2, 3, 3), TOKENS).picture().axes[0]
+    assert panel.get_title() == "layer 0, head 0"
+    assert (panel.get_xlabel(), panel.get_ylabel()) == ("key: is read", "query: reads")

@@ -197,6 +197,7 @@ def test_rows_stand_beside_their_queries_heads_have_pictures_and_tokens_are_told
     assert areas == [9, 9, 5]
     assert [text.replace("\n", "") for text in view.texts(".hv-query")] == ["the0", "record", "of", "the3", "bank"]
     assert view.texts(".hv-query sub") == ["0", "3"]
+    assert view.texts(".hv-head") == ["key: is read", "query: reads"]
     assert view.part("query", "query-3").get_attribute("aria-label") == "the₃, position 3"
 
 
@@ -347,5 +348,6 @@ def test_print_gets_lines_and_map_with_the_note(chosen):
     figure = make(query=chosen).picture()
     lines, grid = figure.axes[:2]
     assert len(lines.lines) == 9
+    assert lines.get_title() == "key: is read  |  query: reads"
     assert [label.get_text() for label in grid.get_xticklabels()] == ["the₀", "record", "of", "the₃", "bank"]
     assert figure.get_suptitle() == "Head 11.6: On average 0.8 on the token before."

@@ -118,11 +118,11 @@ UNSEEN = {
         (but(cut=lambda self, t: t.view(t.shape[0], self.heads, -1, self.width)), "a reshape to (batch, n_heads"),
         (but(give=lambda self, merged, weights: (self.W_o(merged), weights.sum(1))), "averaged or added up"),
         (but(weigh=lambda self, scores, mask: filled(-math.inf)(self, scores, None if mask is None else ~mask)),
-         "turned round"),
+         "inverted"),
         (but(weigh=lambda self, scores, mask: Parts.weigh(self, scores, mask if mask is None or mask.ndim != 3
                                                           else mask[None])), "read as one map per head"),
         (but(weigh=filled(-1e6)), "big finite number"),
-        (but(weigh=filled(-1e20)), "reads all keys alike"),
+        (but(weigh=filled(-1e20)), "gives all keys equal weights"),
         (but(weigh=log_mask), "gives nan"),
         (but(weigh=log_mask_repaired), "sends nan backwards"),
         (but(weigh=per_head_where_it_fits), None),
