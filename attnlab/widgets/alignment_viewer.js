@@ -192,7 +192,7 @@ function render({ model, el }) {
     paint();
   }
 
-  // Puts a column above or below the middle of its chart.
+  // Draws a column up from the middle of its chart, or down from it.
   function stand(node, x) {
     const size = (Math.min(1, Math.abs(x) / parts.reach) * 50).toFixed(2);
     node.style.height = `${size}%`;

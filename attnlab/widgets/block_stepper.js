@@ -174,7 +174,7 @@ const LEFT = 60; // left edge of what has left it
 const AXIS = 84; // where one step of a branch leads to the next
 const SIDE = 174; // what comes from the side
 const top = (row) => row * ROW + 2;
-const centre = (row) => top(row) + NODE / 2;
+const middle = (row) => top(row) + NODE / 2;
 const bottom = (row) => top(row) + NODE;
 
 const NARROW = { encoder: 196, decoder: 236, llama: 218 }; // the longest words of a step, on a phone
@@ -187,12 +187,12 @@ function edgePath(from, to) {
     return [`M${MAIN} ${bottom(from.row)}V${end - 2}`, down(MAIN, end)];
   }
   if (from.lane === "stream") {
-    const y = centre(to.row);
+    const y = middle(to.row);
     return [`M${MAIN} ${y - 12}Q${MAIN} ${y} ${MAIN + 12} ${y}H${LEFT - 2}`,
       `M${LEFT - 7} ${y - 4}L${LEFT - 1} ${y}L${LEFT - 7} ${y + 4}`];
   }
   if (to.lane === "stream") {
-    const y = centre(to.row);
+    const y = middle(to.row);
     const x = MAIN + NODE / 2;
     return [`M${AXIS} ${bottom(from.row)}V${y - 10}Q${AXIS} ${y} ${AXIS - 10} ${y}H${x + 2}`,
       `M${x + 7} ${y - 4}L${x + 1} ${y}L${x + 7} ${y + 4}`];

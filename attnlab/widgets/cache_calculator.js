@@ -38,7 +38,7 @@ function render({ model, el }) {
   const { presets: _, ...start } = read();
   let parts = null; // the rows of the models, made anew only when the models change
 
-  // A labelled number field, and a slider that goes by doublings.
+  // A labeled number field, and a slider whose steps are doublings.
   function control(name, label, unit, most) {
     const set = (value) => change(model, { [name]: value });
     const whole = (value) => value === null || Number.isInteger(value);

@@ -99,7 +99,7 @@ function heatScale() {
     h("span", { class: "aw-ticks" }, ...[0, 0.25, 0.5, 0.75, 1].map((tick) => h("span", {}, String(tick)))));
 }
 
-// The number in a text field, or null while what stands there is not one.
+// The number in a text field, or null while the text is not a number.
 function readNumber(text) {
   const cleaned = text.trim().replace(/−/g, "-").replace(",", ".");
   const value = Number(cleaned);
@@ -150,7 +150,7 @@ function numberField(label, value, onvalue, attributes = {}) {
   return input;
 }
 
-// Shows `value` in a number field, leaving alone what somebody is typing if it says the same.
+// Shows `value` in a number field, but leaves text that is being typed alone if it means the same number.
 function setNumber(input, value) {
   input.keep?.(value);
   input.setAttribute("aria-invalid", "false");
@@ -203,8 +203,8 @@ function stepSlider(event) {
 function frame(el, name, label, model) {
   el.replaceChildren();
   const summary = h("p", { class: "aw-summary", role: "status", "aria-live": "polite" });
-  // JupyterLab would take arrows, Enter and letters for itself: in a widget they belong to its controls.
-  // A group and no landmark: a page may show one kind of widget several times.
+  // JupyterLab would act on arrows, Enter and letters; in a widget they belong to its controls.
+  // A group, not a landmark: a page may show one kind of widget several times.
   const root = h("div", { class: "aw", "data-widget": name, role: "group", "aria-label": label,
     "data-lm-suppress-shortcuts": "true", onkeydown: stepSlider });
   root.style.minHeight = `${model.get("min_height") ?? 0}px`;

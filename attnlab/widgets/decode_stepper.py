@@ -136,9 +136,9 @@ class DecodeStepper(CourseWidget):
         cached = np.where(known, np.where(place >= first, 2, 1), 0)  # 0 not there yet, 1 read, 2 computed
         figure = Figure(figsize=(8.2, 0.27 * len(tokens) + 1.4), layout="constrained")
         left, right, bars = figure.subplots(1, 3)
-        colours = ListedColormap(["#ffffff", "#d5e6f8", "#0a6ed1"])
+        colors = ListedColormap(["#ffffff", "#d5e6f8", "#0a6ed1"])
         for ax, table, title in [(left, cached, "with a cache"), (right, 2 * known, "without")]:
-            ax.imshow(table, cmap=colours, vmin=0, vmax=2, aspect="auto")
+            ax.imshow(table, cmap=colors, vmin=0, vmax=2, aspect="auto")
             ax.set_xticks(passes, passes + 1)
             ax.set_yticks(np.arange(len(tokens)), tokens)
             ax.set(xlabel="pass", title=title)

@@ -46,7 +46,7 @@ function maskOf(preset, n, { length, window }) {
 }
 
 // The preset, and its parameter, that gives this mask; {preset: "painted"} where none does.
-function recognise(mask) {
+function recognize(mask) {
   const n = mask.length;
   const inner = Array.from({ length: n - 1 }, (_, i) => i + 1);
   const candidates = [
@@ -109,7 +109,7 @@ function render({ model, el }) {
     const state = { ...read(), ...parameter };
     edit({ preset, ...parameter, mask: maskOf(preset, state.tokens.length, state) });
   };
-  const put = (mask) => edit({ mask, ...recognise(mask) });
+  const put = (mask) => edit({ mask, ...recognize(mask) });
   const paint = (cells, value) => {
     const { mask } = read();
     if (cells.every(([i, j]) => mask[i][j] === value)) return;

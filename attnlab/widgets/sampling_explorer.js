@@ -19,13 +19,13 @@ function choose(logits, { temperature = 1, top_k = null, top_p = 1, seed = 0, dr
   const n = logits.length;
   const before = temperature === 0
     ? logits.map((_, rank) => (rank === 0 ? 1 : 0))
-    : normalised(logits.map((logit) => Math.exp((logit - logits[0]) / temperature)));
+    : normalized(logits.map((logit) => Math.exp((logit - logits[0]) / temperature)));
   const byTopK = temperature === 0 ? 1 : Math.min(top_k ?? n, n);
-  const left = normalised(before.slice(0, byTopK));
+  const left = normalized(before.slice(0, byTopK));
   // A token stays while the sum of those before it is below top_p: so the one that crosses stays too.
   let [count, reached] = [0, 0];
   while (count < byTopK && (top_p >= 1 || reached < top_p)) reached += left[count++];
-  const kept = normalised(left.slice(0, count));
+  const kept = normalized(left.slice(0, count));
   const ranks = draws(kept, seed, drawn);
   const tally = kept.map(() => 0);
   for (const rank of ranks) tally[rank] += 1;
@@ -42,7 +42,7 @@ function choose(logits, { temperature = 1, top_k = null, top_p = 1, seed = 0, dr
 const sum = (numbers) => numbers.reduce((total, x) => total + x, 0);
 const entropy = (shares) => -sum(shares.map((p) => (p > 0 ? p * Math.log(p) : 0))) + 0; // in nats
 
-function normalised(numbers) {
+function normalized(numbers) {
   const total = sum(numbers);
   return numbers.map((x) => x / total);
 }

@@ -10,7 +10,7 @@ from attnlab.widgets._base import CourseWidget, module, style
 HOTTEST = 5.0
 LARGEST = 1e4  # size of a logit
 MOST_TOKENS = 200_000
-NAMED = 1000  # most likely tokens whose names travel; the others are called by their rank
+NAMED = 1000  # most likely tokens whose names are sent; the others are shown by their rank
 SHOWN = 12  # most likely tokens with a row of their own
 MOST_DRAWS = 10_000
 MOST_SEED = 2**32 - 1
@@ -37,12 +37,12 @@ class SamplingExplorer(CourseWidget):
     prompt: the text before the token.
     temperature: 0 to 5.
     top_k: tokens kept, 1 or more; None keeps all.
-    top_p: above 0, up to 1; 1 or None keeps all.
+    top_p: above 0 and at most 1; 1 or None keeps all.
     seed: whole number from 0 to 2**32 - 1.
     Tokens and logits that do not fit raise ValueError, a setting out of range `TraitError`. Assigning to a setting
-    moves the widget and clears the tally. `put` brings another prompt.
+    changes the widget and clears the tally. `put` brings another prompt.
 
-    The logits travel once as bytes, the largest first: float32, little-endian, 4 bytes per token. A whole vocabulary
+    The logits are sent once, as bytes, the largest first: float32, little-endian, 4 bytes per token. A whole vocabulary
     of 50,000 adds 200 KB to a page; the thousand most likely tokens add 4 KB.
     """
 
@@ -110,8 +110,8 @@ class SamplingExplorer(CourseWidget):
             "drawn": (0, MOST_DRAWS),
         }[name]
         if not least <= value <= most or name == "top_p" and value == 0:
-            lie = "lie above 0 and up to 1" if name == "top_p" else f"lie between {least} and {most:g}"
-            raise traitlets.TraitError(f"{name} must {lie}; got {value:g}")
+            limits = "above 0 and at most 1" if name == "top_p" else f"from {least} to {most:g}"
+            raise traitlets.TraitError(f"{name} must be {limits}; got {value:g}")
         return value
 
     def _clear(self, change):

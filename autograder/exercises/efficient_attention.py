@@ -802,7 +802,7 @@ def _text(rng, n=7, d_k=4, d_v=3, batch=2, dtype=None):
     hint="Token i reads the keys from max(0, i - window + 1) to i. The first tokens have fewer keys; missing ones "
     "get no weight.",
 )
-def neighbours(rng):
+def neighbors(rng):
     yield _text(rng, 5, batch=1) | dict(window=2)
     yield _text(rng, 7) | dict(window=3)
     yield _text(rng, 9, d_v=5) | dict(window=4)
