@@ -1,7 +1,7 @@
 """`python -m attnlab softmax.ipynb`: the public checks of a whole notebook, in a terminal or in a workflow.
 
-As for `attnlab.mine`, only what an answer needs is run, and not the rest of the notebook. The status is 0 if all
-checks pass, 1 if not, and 2 where there is nothing to check.
+As for `attnlab.mine`, only what an answer needs is run, not the rest of the notebook. The exit status is 0 if
+all checks pass, 1 if not, and 2 if there is nothing to check.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from attnlab.report import as_text
 
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m attnlab", description="Run the public checks of a notebook.")
-    parser.add_argument("notebook", type=Path, help="such as softmax.ipynb, with the earlier notebooks beside it")
-    whole = "write the points to GITHUB_OUTPUT, as `result`, for the reporter of GitHub Classroom; the status is then 0"
+    parser.add_argument(
+        "notebook", type=Path, help="such as softmax.ipynb, with the earlier notebooks in the same folder"
+    )
+    whole = "write the points to GITHUB_OUTPUT, as `result`, for GitHub Classroom's reporter; the exit status is then 0"
     parser.add_argument("--github", action="store_true", help=whole)
     options = parser.parse_args(arguments)
     if options.github and not os.environ.get("GITHUB_OUTPUT"):
-        parser.error("--github is for a workflow of GitHub's, which sets GITHUB_OUTPUT")
+        parser.error("--github is for a GitHub workflow, which sets GITHUB_OUTPUT")
     try:
         reports = checked(options.notebook)
     except NotThere as error:
@@ -44,9 +46,9 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def checked(path: Path) -> list[Report]:
-    """The report on each exercise of a notebook's chapter. Raises NotThere where it is of no chapter."""
+    """The report on each exercise of a notebook's chapter. Raises NotThere if it does not belong to a chapter."""
     if not path.is_file():
-        raise NotThere(f"{path} is not there")
+        raise NotThere(f"there is no {path}")
     materials = {name: material_of(name) for name in exercises()}
     path = path.resolve()
     os.chdir(path.parent)  # where `attnlab.mine` looks for the earlier notebooks
@@ -54,7 +56,7 @@ def checked(path: Path) -> list[Report]:
     there = {*notebook.answers, *notebook.broken}.union(*(statement.binds for statement in notebook.statements))
     chapters = [material["chapter"] for name, material in materials.items() if name in there]
     if not chapters:
-        raise NotThere(f"{path.name} holds no exercise of the course")
+        raise NotThere(f"{path.name} contains no exercise of the course")
     chapter = path.stem if path.stem in chapters else max(chapters, key=chapters.count)
     names = [name for name, material in materials.items() if material["chapter"] == chapter]
     names.sort(key=lambda name: [*notebook.answers, name].index(name))  # in the notebook's order
@@ -72,7 +74,7 @@ def _report(notebook: Notebook, name: str, material: dict) -> Report:
 
 
 def for_classroom(reports: list[Report]) -> dict:
-    """What the reporter of GitHub Classroom reads: points and status of each exercise. A bonus comes on top."""
+    """What the reporter of GitHub Classroom reads: points and status of each exercise. A bonus is added on top."""
     return {
         "version": 1,
         "status": "pass" if _passed(reports) else "fail",

@@ -1,7 +1,7 @@
 """`check(f)`: what a student runs after each exercise.
 
-It holds no answer. Each exercise ships as data (`checks/<name>.gz`): public inputs, what should come out, and what
-each known misconception would give. The file is made by `python -m autograder assemble`.
+It contains no answers. Each exercise ships as data (`checks/<name>.gz`): public inputs, the expected results, and
+what each known misconception would give. The file is made by `python -m autograder assemble`.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ def examine(answer, material: dict, show_cases: bool = True) -> Report:
 
 
 def outcomes_of(answer, material: dict) -> list[list[dict]]:
-    """What a live object does on every case. What it prints is not shown: it would print once for each case.
+    """What a live object does on every case. Its own prints are hidden, since they would appear once per
 
-    A case that does not end is broken off. The larger cases of the same property are then left out, and after a second
-    such property all others.
+    case. A case that does not end is stopped. The larger cases of the same property are then skipped, and after a
+    second such property all other cases.
     """
     rows, stopped, left = [], 0, CHECK_SECONDS
     with _silence(), TimeLimit() as limit:
@@ -81,7 +81,7 @@ def outcomes_of(answer, material: dict) -> list[list[dict]]:
 
 def _observe(answer, prop: dict, case: dict, limit: TimeLimit) -> dict:
     outcome = {}
-    with limit.of(CASE_SECONDS + 4 * case.get("seconds", 0.0)):  # what is to be fast has a limit of its own
+    with limit.of(CASE_SECONDS + 4 * case.get("seconds", 0.0)):  # an answer that must be fast has its own limit
         outcome = outcome_of(answer, prop["probe"], case)
     if not limit.told:
         return outcome
@@ -105,13 +105,13 @@ def _silence():
 
 
 def _diagnosis(answer, material: dict, outcomes) -> Iterator[str | None]:
-    """Sentences on why an answer fails that its results alone do not tell."""
+    """Sentences on why an answer fails, beyond what its results show."""
     yield _fails_itself(answer, material)
     yield from diagnosis.unused_arguments(answer)
     if any("error" in got and got["error"]["type"] == "StillRunning" for row in outcomes for got in row):
         yield (
-            "Your code was stopped: look for a loop that does not end. A cell of your own that does not end is "
-            "stopped with Kernel > Interrupt."
+            "Your code was stopped: look for a loop that does not end. To stop a cell of your own, choose "
+            "Kernel > Interrupt."
         )
     else:
         yield _remembers(answer, material, outcomes)
@@ -133,7 +133,7 @@ def _fails_itself(answer, material: dict) -> str | None:
 
 
 def _remembers(answer, material: dict, outcomes) -> str | None:
-    """A sentence if the answer gives another result when it is called again on the smallest input it fails on."""
+    """A sentence if the answer gives a different result when it is called again on the smallest input it fails on."""
     for prop, row in zip(material["properties"], outcomes):
         for c in _smallest_first(prop["cases"]) if prop["probe"] == "call" else []:
             if not _alike(prop, prop["expected"][c], row[c]):
@@ -144,7 +144,7 @@ def _remembers(answer, material: dict, outcomes) -> str | None:
 
 
 REMEMBERS = (
-    "Called again with the same input it gives another result: something is kept between calls (a global or a "
+    "Called again with the same input, it gives a different result: something is kept between calls (a global or a "
     "mutable default), drawn at random, or never filled in (np.empty; `where=` without `out=`)."
 )
 
@@ -156,7 +156,7 @@ def _alike(prop: dict, one: dict, other: dict) -> bool:
 
 
 class _Nowhere(io.TextIOBase):
-    """A stream that forgets what is written to it, so that a flood takes no memory."""
+    """A stream that discards what is written to it, so that a flood of output takes no memory."""
 
     def write(self, text) -> int:
         return len(text)
@@ -165,8 +165,8 @@ class _Nowhere(io.TextIOBase):
 class Points:
     """Points earned on the public cases, as "4 of 6 points", in a notebook too.
 
-    As a cell's result they are the number that nbgrader reads; only a grade is such a result, see
-    `autograder.nbgrader_plugins.stock`. No subclass of float: IPython prints those its own way.
+    As a cell's result they are the number that nbgrader reads; only a grade may be such a result,
+    see `autograder.nbgrader_plugins.stock`. It is not a subclass of float, because IPython prints those its own way.
     """
 
     def __init__(self, report: Report):
@@ -184,7 +184,7 @@ class Points:
         return {"text/plain": repr(points), "text/html": f"<small>{self!r}</small>"}
 
     def _ipython_display_(self):
-        if not self.report.passed:  # full marks need no second line: the table has said it
+        if not self.report.passed:  # full marks need no second line: the table already says so
             _display(f"<small>{self!r}</small>", repr(self))
 
 
@@ -236,7 +236,7 @@ def parameter_problem(parameters, material: dict) -> str | None:
     elif missing:
         what = f"has no parameter {_named(missing)}"
     else:
-        what = f"also asks for {_named(extra)}"
+        what = f"also requires {_named(extra)}"
     return f"Your {material['name']} {what}. {keep}"
 
 
@@ -265,7 +265,7 @@ def filled_in(made: dict) -> dict:
 
 
 class InWords:
-    """An exception that a notebook shows as one line: no traceback says more than its words."""
+    """An exception that a notebook shows as one line, because a traceback would add nothing."""
 
     speaker = "check"
 
@@ -291,7 +291,7 @@ class NoSuchExercise(InWords, ValueError):
 
 
 def _exercise_name(answer) -> str:
-    """The exercise that an argument of `check` stands for; raises with words a student can act on."""
+    """The exercise that an argument of `check` belongs to; raises an error that a student can act on."""
     known = exercises()
     if not known:
         raise NoSuchExercise(
@@ -302,16 +302,16 @@ def _exercise_name(answer) -> str:
     if isinstance(answer, str):
         if answer in known:
             raise WrongKind(
-                f"Leave out the quotes: check({answer}) hands over your function, check('{answer}') only its name."
+                f"Leave out the quotes: check({answer}) passes your function, check('{answer}') only its name."
             )
-        raise WrongKind(f"check takes your function itself, as in check({some}), and not a string.")
+        raise WrongKind(f"check takes your function itself, as in check({some}), not a string.")
     kind = type(answer).__name__
     if kind in known:
         raise WrongKind(f"check takes the class, not an object made from it: check({kind}).")
     if not callable(answer):
         raise WrongKind(
-            f"check takes your function itself, as in check({some}), and not what a call of it returned; "
-            f"{'None' if answer is None else kind_of(answer)} came."
+            f"check takes your function itself, as in check({some}), not the result of a call; it got "
+            f"{'None' if answer is None else kind_of(answer)}."
         )
     name = getattr(answer, "__name__", kind)
     if name == "<lambda>":

@@ -1,7 +1,7 @@
 """Values to bytes and back, without pickle, in one format: the frame.
 
 A frame is eight bytes that count the rest, four that count the JSON text, the JSON text (the tree of the value and a
-header for each array), then the arrays as they lie in memory. Frames go through pipes one after another and are what
+header for each array), then the arrays as they are in memory. Frames go through pipes one after another and are what
 the grader's processes send each other; `pack` compresses one for a file.
 
 A value is a tree of dicts with string keys, lists, tuples, None, bools, numbers, strings, NumPy arrays and PyTorch
@@ -52,7 +52,7 @@ class CodecError(ValueError):
 
 
 def frame(value, max_bytes: int = MAX_BYTES) -> bytes:
-    """The bytes of `value`; max_bytes: most of all its arrays.
+    """The bytes of `value`; max_bytes: upper limit for all its arrays together.
 
     Raises CodecError for anything but the types named above, for nesting deeper than MAX_DEPTH, for more than
     MAX_NODES parts and for more than `max_bytes` of arrays.
@@ -100,7 +100,7 @@ def unframe(data: bytes, max_bytes: int = MAX_BYTES):
         return _rebuild(tree, arrays, [0], 0)
     except CodecError:
         raise
-    except Exception as error:  # whatever a forged frame provokes in NumPy or json
+    except Exception as error:  # any error that a forged frame causes in NumPy or json
         raise CodecError(f"not a frame: {type(error).__name__}") from error
 
 
@@ -117,7 +117,8 @@ def read(stream):
 
 
 def pack(value) -> bytes:
-    """The frame of `value` for a file, compressed with gzip. It holds no time. Raises CodecError as `frame` does."""
+    """The frame of `value` for a file, compressed with gzip. It contains no timestamp. Raises CodecError as `frame`
+    does."""
     return gzip.compress(frame(value), mtime=0)
 
 
@@ -147,7 +148,7 @@ def _only_codec_errors(value):
         yield
     except CodecError:
         raise
-    except Exception as error:  # whatever an object that pretends to be something else provokes
+    except Exception as error:  # any error from an object that pretends to be something else
         raise CodecError(f"{_article(type(value))} cannot be taken as a result") from error
 
 
@@ -159,7 +160,7 @@ def _as_json(tree) -> bytes:
 
 
 def _fresh(array: np.ndarray) -> np.ndarray:
-    """A copy that lies in memory as one that was written and read does."""
+    """A copy with the same memory layout as a value that was written and read."""
     return np.array(array, dtype=array.dtype.str, order="F" if _columns_first(array) else "C")
 
 

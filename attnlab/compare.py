@@ -1,7 +1,7 @@
-"""Compare what came with what should have come, and say in words where they first part.
+"""Compare a result with the expected one, and say in words where they first differ.
 
 Values are trees as in `attnlab.codec`. Numbers agree within rtol and atol as in `numpy.isclose`; everything else
-(shape, kind of number, strings, missing parts) must agree exactly. What the course does not grade is let through:
+(shape, kind of number, strings, missing parts) must agree exactly. What the course does not grade is accepted:
 list, tuple and array for results of plain Python, Python float for NumPy scalar, whole numbers written as int.
 """
 
@@ -20,9 +20,9 @@ from attnlab.show import apart, as_numpy, is_tensor, kind_of, short
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two values part. `kind` is one of none, type, shape, dtype, nan, value; `part` the probe's name for it.
+    """Where two values differ. `kind` is one of none, type, shape, dtype, nan, value; `part` the probe's name for it.
 
-    say: the words, or what makes them; most comparisons only want to know whether there is a difference
+    say: the words, or a function that makes them, since most comparisons need only whether there is a difference
     """
 
     kind: str
@@ -40,7 +40,7 @@ def difference(expected, got, rtol: float = 1e-9, atol: float = 1e-12, place: st
     """The first difference between two values, or None if they agree."""
     if got is None and expected is not None:
         return Difference(
-            "none", f"{place} is None. Is a `return` missing? What is printed is not returned", expected, got
+            "none", f"{place} is None. Is a `return` missing? Printing a value does not return it", expected, got
         )
     if expected is None or isinstance(expected, (str, bool, np.bool_)):
         return _exact(expected, got, place)
@@ -74,7 +74,7 @@ def _dicts(expected, got, rtol, atol, place):
         place = "the result" if is_step or key == "result" else f"`{key}`"
         found = difference(expected[key], got[key], rtol, atol, place)
         if found:
-            if is_step and isinstance(got[key], str):  # an error; a student wants to see on what
+            if is_step and isinstance(got[key], str):  # an error; a student needs to see the input
                 found = replace(found, kind="value")
             return replace(
                 found,
@@ -91,10 +91,10 @@ def _in_a_phrase(key, expected, got, found: Difference) -> Callable[[], str]:
 def _sequences(expected, got, rtol, atol, place):
     if not isinstance(got, (tuple, list)):
         return Difference(
-            "type", f"{place} should be {len(expected)} values, returned together; {kind_of(got)} came", expected, got
+            "type", f"{place} should be {len(expected)} values, returned together, not {kind_of(got)}", expected, got
         )
     if len(got) != len(expected):
-        return Difference("type", f"{place} should be {len(expected)} values; {len(got)} came", expected, got)
+        return Difference("type", f"{place} should be {len(expected)} values, not {len(got)}", expected, got)
     for i, (one, other) in enumerate(zip(expected, got)):
         found = difference(one, other, rtol, atol, f"value {i + 1} of {len(expected)}")
         if found:
@@ -109,7 +109,7 @@ def _numbers(expected, got, rtol, atol, place):
     if wants_array and isinstance(got, (list, tuple)):
         if as_array(got) is None:
             return _not_numbers(expected, got, place)
-        advice = "; `np.array(...)` makes one of it" if isinstance(got, list) else ""
+        advice = "; `np.array(...)` converts it" if isinstance(got, list) else ""
         return Difference("type", f"{place} is {kind_of(got)} where a NumPy array was expected{advice}", expected, got)
     if isinstance(got, (str, dict)):
         return Difference("type", f"{place} is {kind_of(got)} where {kind_of(expected)} was expected", expected, got)
@@ -131,9 +131,9 @@ def _numbers(expected, got, rtol, atol, place):
             return Difference("dtype", f"{place} holds {came} where {wanted} were expected", expected, got)
     wanted, came = (_dtype(value, array) for value, array in ((expected, left), (got, right)))
     if left.dtype.kind == right.dtype.kind == "f" and left.ndim and wanted != came:
-        return Difference("dtype", f"{place} came as {came} where {wanted} was expected", expected, got)
+        return Difference("dtype", f"{place} has dtype {came} where {wanted} was expected", expected, got)
     close = left == right
-    if left.dtype.kind != "b" and not close.all():  # most are equal to the last bit, and that is soon seen
+    if left.dtype.kind != "b" and not close.all():  # most are equal to the last bit, which is quick to check
         with np.errstate(all="ignore"):
             close = np.isclose(right, left, rtol=rtol, atol=atol, equal_nan=True)
     if close.all():
@@ -142,12 +142,12 @@ def _numbers(expected, got, rtol, atol, place):
 
 
 def _dtype(value, array: np.ndarray) -> str:
-    """The name of its dtype; NumPy has no bfloat16, so what a tensor says of itself counts."""
+    """The name of its dtype; NumPy has no bfloat16, so the tensor's own dtype counts."""
     return str(value.dtype).removeprefix("torch.") if is_tensor(value) else str(array.dtype)
 
 
 def _first_entry(left, right, close, expected, got, place):
-    """The words on the first entry that is not close, and on the kind of number where that is to blame."""
+    """The words on the first entry that is not close, and on the kind of number if that is the cause."""
     where = np.unravel_index(np.argmin(close), close.shape)
     first, second = left[where], right[where]
     kind = "nan" if right.dtype.kind == "f" and np.isnan(second) else "value"
@@ -159,9 +159,9 @@ def _first_entry(left, right, close, expected, got, place):
             return f"{place} has nan{at} where {wanted} was expected"
         said = f"{place} is {came}{at} where {wanted} was expected"
         if left.dtype.kind == "f" and right.dtype.kind in "iu" and right.ndim:
-            said += f". It came as {right.dtype}, which cannot hold fractions"
+            said += f". Its dtype is {right.dtype}, which cannot hold fractions"
         elif left.dtype.kind == right.dtype.kind == "f" and right.dtype.itemsize < left.dtype.itemsize:
-            said += f". It came as {right.dtype}, which holds fewer digits than {left.dtype}"
+            said += f". Its dtype is {right.dtype}, which holds fewer digits than {left.dtype}"
         return said
 
     return Difference(kind, words, expected, got)
@@ -178,7 +178,9 @@ def _not_numbers(expected, got, place):
             return Difference(
                 "type", f"{place} has rows of different lengths ({', '.join(map(str, lengths[:6]))})", expected, got
             )
-    return Difference("type", f"{place} holds things that are not numbers, or rows of different lengths", expected, got)
+    return Difference(
+        "type", f"{place} contains things that are not numbers, or rows of different lengths", expected, got
+    )
 
 
 def as_array(value) -> np.ndarray | None:

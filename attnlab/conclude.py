@@ -1,8 +1,8 @@
-"""From what calls gave to what is compared: the half of a probe that runs outside of the student's process.
+"""From the results of calls to what is compared: the half of a probe that runs outside the student's process.
 
-A case of a probe is asked in one call or in several (`questions`), each by the probe's function in `attnlab.probes`,
-which gives back raw results. What they mean is concluded here (`conclusion`), from the case and those results alone, in
-the check and in the hidden test alike. So nothing that a student's process could conclude about itself counts.
+A case of a probe takes one or several calls (`questions`), each of the probe's function in `attnlab.probes`, which
+returns raw results. Here the conclusion is drawn (`conclusion`), only from the case and those results, in the check as
+in the hidden test. So nothing counts that a student's process could claim about itself.
 """
 
 from __future__ import annotations
@@ -14,13 +14,13 @@ from attnlab.show import as_numpy, kind_of
 
 # Inputs of a case that are for the conclusion, and are not shown to the answer.
 OUTSIDE = {"entries", "regions", "spread", "watched", "least"}
-SEED = 271_828_183  # of the global state; none that students use: `np.random.seed(0)` inside of an answer must show
-IN_STEP = 2.4  # growth up to this, for twice the tokens, is that of n; that of n * n comes close to 4
+SEED = 271_828_183  # of the global state; unlike a student's `np.random.seed(0)`, which must show
+IN_STEP = 2.4  # growth up to this, for twice the tokens, counts as linear; quadratic growth comes close to 4
 SPREAD_SEEDS = 24
 
 
 def questions(probe: str, case: dict) -> list[dict]:
-    """What is to be asked for one case: the inputs of each call of the probe."""
+    """The calls for one case: the inputs of each call of the probe."""
     shown = {name: value for name, value in case.items() if name not in OUTSIDE}
     return _ASKED[probe](case, shown) if probe in _ASKED else [shown]
 
@@ -40,7 +40,7 @@ def conclusion(probe: str, case: dict, outcomes: list[dict]) -> dict:
         return {"value": _CONCLUDED[probe](case, [outcome["value"] for outcome in outcomes], used)}
     except Unfit as error:
         return {"refused": str(error)}
-    except Exception:  # whatever the results of a process that was taken over provoke
+    except Exception:  # any error that the results of a compromised process cause
         return {"refused": "the result is not of the kind asked for"}
 
 
@@ -61,12 +61,12 @@ def same(a, b) -> bool:
 
 
 def _changed(before: dict, after: dict) -> str:
-    """The names of inputs that are not as they were. A feature map is a name in the case, and no input."""
+    """The names of inputs that have changed. A feature map is a name in the case, not an input."""
     return ", ".join(name for name in before if name != "feature_map" and not same(before[name], after[name]))
 
 
 def _entries(case: dict, result):
-    """A few entries of a large result. Which, the answer does not know."""
+    """A few entries of a large result. The answer cannot know which."""
     flat = result.reshape(-1)
     return flat[np.random.default_rng(case["entries"]).integers(len(flat), size=8)]
 
@@ -98,7 +98,7 @@ def _ask_elsewhere(case, shown):
 
 
 def _elsewhere(case, raw, used):
-    """What the other probe sees, and the devices that its results lay on."""
+    """What the other probe sees, and the devices that its results were on."""
     device = ", ".join(sorted({name for seen in raw for name in seen["device"]}))
     inner = {name: value for name, value in case.items() if name != "probe"}
     outcomes = [{"value": {part: value for part, value in seen.items() if part != "device"}} for seen in raw]
@@ -220,7 +220,7 @@ def _ask_repeated(case, shown):
 def _repeated(case, raw, used):
     calls = [seen["results"] for seen in raw]
     if any(len(results) != 2 for results in calls):
-        raise Unfit("each module is to be called twice")
+        raise Unfit("each module must be called twice")
     modes = [calls[0] + calls[1], calls[2] + calls[3]]
     steady = [same(before, after) for results in modes for before, after in zip(results, results[1:])]
     return {"steady": np.array(steady), "result": calls[0][0]}
@@ -234,13 +234,13 @@ def _frequencies(case, raw, used):
     if not isinstance(ids, torch.Tensor) or ids.is_floating_point() or tuple(ids.shape) != wanted:
         raise Unfit(
             f"for logits {(*wanted, logits.shape[-1])} the result should be whole numbers in a tensor "
-            f"{wanted}; {shape_of(ids)} came"
+            f"{wanted}, not {shape_of(ids)}"
         )
     first, last = int(ids.min()), int(ids.max())
     if first < 0 or last >= logits.shape[-1]:
         raise Unfit(
             f"for {logits.shape[-1]} logits the result should be tokens from 0 to {logits.shape[-1] - 1}; "
-            f"some from {first} to {last} came"
+            f"yours are from {first} to {last}"
         )
     share = torch.nn.functional.one_hot(ids.long(), logits.shape[-1]).double().mean(0)
     return {"possible": share > 0, "frequencies": share}
@@ -261,7 +261,7 @@ def _written(case, raw, used):
 
     for result in (result for seen in raw for result in seen["results"]):
         if not isinstance(result, torch.Tensor) or result.ndim != 2:
-            raise Unfit(f"the result should be ids in one tensor (batch, n); {shape_of(result)} came")
+            raise Unfit(f"the result should be ids in one tensor (batch, n), not {shape_of(result)}")
     first, result = raw[0]["results"]
     fed, caches = raw[0]["fed"], raw[0]["given"]
     with_cache = case.get("use_cache") is not False
@@ -291,7 +291,7 @@ def _ask_streamed(case, shown):
 def _streamed(case, raw, used):
     hoarded = raw[0]["numbers"] > sum(block.numel() for block in case["blocks"]) / 2
     if "large" in case:
-        # Kept is a good part of the numbers that were shown, or, seen from outside, of the room that they lie in.
+        # It kept a large part of the numbers that were shown or, seen from outside, of the memory that holds them.
         room = case["large"]["count"] * case["large"]["size"]
         shown = room / case["large"].get("every", 1)
         hoarded = hoarded or raw[1]["numbers"] > 3 * shown / 4 or used[1].get("bytes", 0) / 8 > room / 2
@@ -299,7 +299,7 @@ def _streamed(case, raw, used):
 
 
 def _held(seen: dict, used: dict) -> float:
-    """Most numbers that were held at once, by what was counted inside and by what the operating system saw."""
+    """The most numbers that were held at once, counted inside and by the operating system."""
     return max(seen["numbers"], used.get("bytes", 0) / 8)
 
 
@@ -313,7 +313,7 @@ def _growth(case, raw, used):
     small, twice, large = raw
     in_step = {
         "memory": twice["numbers"] <= IN_STEP * max(1, small["numbers"])
-        # From outside a little is always seen, and so the bound is one of size: half of a matrix of all scores.
+        # From outside some memory is always seen, so the bound is an absolute size: half of a matrix of all scores.
         and _held(large, used[2]) <= case["large"]["n"] ** 2 / 2,
         "work": twice["work"] <= IN_STEP * max(1, small["work"]),
     }
@@ -391,6 +391,6 @@ _CONCLUDED = {
     "growth": _growth,
     "trained": _trained,
 }
-# What the operating system is asked about, too. Small cases come before large ones, so that what PyTorch loads when it
-# is first used is not taken for an answer's own memory.
+# Probes that the operating system also measures. Small cases come before large ones, so that what PyTorch loads on
+# first use does not count as an answer's own memory.
 MEASURED = {"in_time", "growth", "streamed"}

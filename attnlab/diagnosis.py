@@ -1,6 +1,6 @@
-"""What the code of a live answer tells beyond its results: which cell it comes from, what it calls, what it never uses.
+"""What the code of a live answer shows beyond its results: which cell it comes from, what it calls, what it never uses.
 
-Only what is certain is said.
+It reports only what is certain.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def functions_of(answer) -> list[types.FunctionType]:
 
 
 def called(answer, seen: set[int] | None = None) -> Iterator:
-    """The functions and classes of the same notebook that an answer uses, each after those that it uses itself."""
+    """The functions and classes of the same notebook that an answer uses, each after the ones that it uses."""
     seen = {id(answer)} if seen is None else seen
     for function in functions_of(answer):
         for name in sorted(_globals_of(function)):
@@ -43,7 +43,7 @@ def unused_arguments(answer) -> list[str]:
 def _unused(function, whose: str) -> Iterator[str]:
     names = _globals_of(function)
     if names & {"locals", "vars", "eval", "exec", "NotImplementedError"}:
-        return  # it may use them all the same, or is not written yet
+        return  # it may still use them, or is not written yet
     used = set(function.__code__.co_cellvars)  # a function inside uses them
     for step in dis.get_instructions(function.__code__):
         if "LOAD_FAST" in step.opname:
@@ -57,7 +57,7 @@ def _unused(function, whose: str) -> Iterator[str]:
 
 
 def _globals_of(function) -> set[str]:
-    """The global names that a function reads, also inside of the functions and comprehensions within."""
+    """The global names that a function reads, including functions and comprehensions inside it."""
     steps = (step for code in _codes(function.__code__) for step in dis.get_instructions(code))
     return {step.argval for step in steps if step.opname in {"LOAD_GLOBAL", "LOAD_NAME"}}
 
@@ -99,12 +99,12 @@ def newest_did_not_run(answer, name: str, shell) -> str | None:
                 why = "an error above it ended its cell"
             else:
                 return None  # it ran, and the older one was brought back
-        return f"Your newest {name} did not run ({why}); this judges the older one. Correct that and run its cell."
+        return f"Your newest {name} did not run ({why}); this check judges the older one. Correct it and run its cell."
     return None
 
 
 def _cell_of(answer, name: str) -> list[str] | None:
-    """The lines of the cell that defines a function or class; those of a file if it comes from there."""
+    """The lines of the cell that defines a function or class; the lines of the file if it comes from one."""
     inside = f"{name}." if inspect.isclass(answer) else name
     for function in functions_of(answer):
         if function.__qualname__ == name or inspect.isclass(answer) and function.__qualname__.startswith(inside):
@@ -126,6 +126,6 @@ def _definition(text: str, name: str) -> str | None:
 
 
 def _mentions(text: str, name: str) -> bool:
-    """Whether a cell that is no Python seems to define the name at its top level."""
+    """Whether a cell that is not valid Python seems to define the name at its top level."""
     text = re.sub(r"(\"\"\"|''').*?\1", "", text, flags=re.DOTALL)
     return re.search(rf"^(async\s+def|def|class)\s+{name}\b", text, flags=re.MULTILINE) is not None

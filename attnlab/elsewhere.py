@@ -1,12 +1,12 @@
-"""A second device that every machine has: to see whether a student's code works where its inputs are.
+"""A second device that every machine has, to test whether a student's code works on the device of its inputs.
 
     with Elsewhere():
         output = attend(moved(Q), moved(K), moved(V))    # output.device is `meta`
     back(output)                                         # the same numbers on the CPU
 
-PyTorch's own `meta` device has shapes and no numbers, and lets some operations mix devices. Here a tensor says that it
-lies on `meta`, keeps its numbers on the CPU, and meets no tensor of the CPU. As on a GPU, that is a RuntimeError,
-unless the other has no dimension, is an index, or is copied from or to.
+PyTorch's own `meta` device has shapes but no numbers, and lets some operations mix devices. Here a tensor reports that
+it is on `meta`, keeps its numbers on the CPU, and cannot be combined with CPU tensors. As on a GPU, that is a
+RuntimeError, unless the other has no dimension, is an index, or is copied from or to.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ _INDEXING = {torch.Tensor.__getitem__, torch.Tensor.__setitem__}
 _FROM_DATA = {torch.tensor, torch.as_tensor, torch.asarray}
 
 
-# Under the name that PyTorch gives it, but never taken for a refusal.
+# It has PyTorch's name for it, but never counts as a refusal.
 OtherDevice = type("RuntimeError", (Exception,), {"__doc__": "Tensors of two devices met."})
 
 
 class Moved(torch.Tensor):
-    """A tensor that says it lies on another device; `held` has its numbers."""
+    """A tensor that reports another device; `held` has its numbers."""
 
     __slots__ = ("held",)
     __torch_function__ = torch._C._disabled_torch_function_impl
@@ -54,7 +54,7 @@ class _Dispatch(TorchDispatchMode):
 
 
 class _Data(TorchFunctionMode):
-    """What PyTorch makes of lists before the other mode sees it: `torch.tensor(numbers)`, and lists as indices."""
+    """What PyTorch makes from lists before the other mode sees it: `torch.tensor(numbers)`, and lists as indices."""
 
     def __torch_function__(self, func, types, args=(), kwargs=None):
         kwargs = dict(kwargs or {})
@@ -87,7 +87,7 @@ class Elsewhere:
 
 
 def moved(tree):
-    """Every tensor of a tree on the other device, where it shares its memory: what is written there is written here.
+    """Every tensor of a tree on the other device, sharing its memory: what is written there is written here.
     Or a module with its parameters and buffers, which were moved in place."""
     if isinstance(tree, torch.nn.Module):
         known = {}

@@ -1,7 +1,7 @@
 """What one definition needs: the statements of a notebook or a module without which a function or class would not run.
 
-`attnlab.mine` runs an earlier answer without running the rest of its notebook; a grader lends a later chapter the
-references it builds on, and nothing else.
+`attnlab.mine` runs an earlier answer without running the rest of its notebook; the grader lends a chapter only
+the references that it builds on.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, eq=False)
 class Statement:
-    """One statement at the top level. `binds` are the names it gives a value to, `needs` those it makes use of."""
+    """One statement at the top level. `binds` are the names it gives a value to, `needs` the names it uses."""
 
     node: ast.stmt
     filename: str
@@ -29,12 +29,12 @@ def statements(source: str, filename: str) -> list[Statement]:
     return [Statement(node, filename, *_names(node)) for node in ast.parse(source, filename).body]
 
 
-@functools.lru_cache(maxsize=256)  # each cell of a notebook is asked for at several of its exercises
+@functools.lru_cache(maxsize=256)  # each cell of a notebook is needed for several of its exercises
 def of_cell(source: str) -> tuple[Statement, ...]:
-    """The top-level statements of a notebook's cell; none of what is not Python, or too deep to be read."""
+    """The top-level statements of a notebook's cell; nothing for a cell that is not Python or is nested too deeply."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # such as those on doubtful escapes
+            warnings.simplefilter("ignore")  # such as warnings about invalid escapes
             return tuple(statements(without_magics(source), ""))
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return ()
@@ -49,8 +49,8 @@ def needed(found: list[Statement], names: Iterable[str], only: dict[str, Collect
     """Indices, in order, of the statements that `names` need, and what those need in turn, and so on.
 
     only: name -> the indices that may bind it; where a name is not in it, every statement that binds it counts.
-    A star import binds names that cannot be read off, so it is always among them. Names that nothing binds are left
-    to Python's builtins.
+    A star import binds names that are not visible in the source, so it is always included. Names that nothing binds are
+    left to Python's builtins.
     """
     only = only or {}
     chosen = {i for i, statement in enumerate(found) if "*" in statement.binds}
@@ -78,7 +78,7 @@ def excerpt(source: str, filename: str, names: Iterable[str]) -> str:
 
 
 def _names(node: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
-    """The names that a statement binds, and the global names that it uses, also inside of functions and classes."""
+    """The names that a statement binds, and the global names that it uses, including inside functions and classes."""
     if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
         return frozenset({"*"}), frozenset()
     table = symtable.symtable(ast.unparse(node), "<statement>", "exec")

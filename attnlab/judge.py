@@ -3,13 +3,13 @@
 `material` is what an exercise is judged by, as plain data (see `autograder.exercise`):
 
   name, signature, parameters, chapter, section, bonus
-  by_hand        names of libraries that it is to be written without (see `attnlab.library_calls`)
+  by_hand        library functions that it must be written without (see `attnlab.library_calls`)
   properties     list of {title, points, probe, hint, rtol, atol, cases, expected, replies}
                  cases: list of inputs; expected: the reference's outcome for each
                  replies: how many kilobytes the reference's raw results take, for each question of each case
   misconceptions list of {text, section, outcomes}; outcomes[p][c]: what this mistake gives on case c of property p
 
-The check in a student's notebook and the hidden test differ in their material and in nothing else.
+The check in a student's notebook and the hidden test differ only in their material.
 """
 
 from __future__ import annotations
@@ -31,9 +31,9 @@ from attnlab.show import table
 class Finding:
     """One property of a report. `points` were earned out of `max_points`; `detail` says what happened, in words.
 
-    relation, fact: how what came is related to what was expected, by name and in words, see `attnlab.relation`
+    relation, fact: how the result is related to what was expected, by name and in words, see `attnlab.relation`
     place: the line of the answer that raised, where one did; two failures on one line are the same
-    follows: whether it failed through a mistake that another property has paid for, and so keeps its points
+    follows: whether it failed because of a mistake that another property has paid for, and so keeps its points
     """
 
     title: str
@@ -55,7 +55,7 @@ class Finding:
 class Report:
     """What is known about one student's answer to one exercise. `reason` is set where nothing could be judged.
 
-    through: earlier exercises that are not right, in whose place the reference stood where these points were earned
+    through: earlier exercises that are not right, and that the reference replaced when these points were earned
     """
 
     exercise: str
@@ -78,7 +78,7 @@ class Report:
 def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = True) -> Report:
     """The report on a student's outcomes.
 
-    outcomes[p][c] is the outcome of case c of property p, or None where no answer came.
+    outcomes[p][c] is the outcome of case c of property p, or None if there was no answer.
     show_cases: whether the words may contain inputs and expected values (never for hidden tests).
     """
     properties, report = material["properties"], _empty(material)
@@ -140,16 +140,16 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
     return report
 
 
-# Where what happened says it all: kind of difference -> name of the relation.
+# Kinds of difference that explain themselves -> name of the relation.
 _EVIDENT = {"error": "exception", "none": "no return", "type": "type", "dtype": "dtype", "refused": "no result"}
 
 
-# Observations of a probe that say only that the numbers are others.
+# Observations of a probe that say only that the numbers are different.
 _VAGUE = {"about", "spread", "sample", "frequencies", "steady"}
 
 
 def _observed(found: Difference) -> str | None:
-    """What a probe has observed beside numbers, where that says what is wrong."""
+    """What a probe has observed besides numbers, if that shows what is wrong."""
     should, does = (isinstance(side, str) and side.endswith("Error") for side in (found.expected, found.got))
     if found.part == "raises" or found.part.startswith("step ") and should != does:
         return "refusal" if should else "exception"
@@ -157,7 +157,7 @@ def _observed(found: Difference) -> str | None:
 
 
 def _keep_half(report: Report) -> None:
-    """Where no result is right at all, no more than half of the points is left."""
+    """If no result is right at all, at most half of the points remain."""
     room = report.max_points / 2 - sum(finding.points for finding in report.findings if not finding.follows)
     for finding in report.findings:
         if finding.follows:
@@ -166,8 +166,8 @@ def _keep_half(report: Report) -> None:
 
 
 def _pay_once(findings: list[Finding]) -> None:
-    """Of the properties that fail through one and the same mistake the dearest is lost, and the others keep their
-    points."""
+    """Of the properties that fail because of the same mistake, the one with the most points is lost, and the
+    others keep their points."""
     dearest = max(findings, key=lambda finding: finding.max_points)
     for finding in findings:
         if finding is not dearest:
@@ -189,7 +189,7 @@ def _finding(prop: dict, passed: bool) -> Finding:
 
 
 def _not_done(outcomes) -> bool:
-    """Whether every case met the stub's `raise NotImplementedError`: the answer's own, not that of one it calls."""
+    """Whether every case met the stub's `raise NotImplementedError`: its own, not that of an exercise it calls."""
     came = [outcome for row in outcomes for outcome in row if outcome is not None]
     return bool(came) and all(
         "error" in o and o["error"]["type"] == "NotImplementedError" and "raise" in (o["error"]["code"] or "raise")
@@ -199,7 +199,7 @@ def _not_done(outcomes) -> bool:
 
 def _differs(prop: dict, expected: dict, got: dict | None) -> Difference | None:
     if got is None:
-        return Difference("no answer", "no answer came", expected, None)
+        return Difference("no answer", "there was no answer", expected, None)
     if "error" in got:
         return Difference("error", _error_words(got["error"]), expected, got)
     if "refused" in got:
@@ -208,8 +208,8 @@ def _differs(prop: dict, expected: dict, got: dict | None) -> Difference | None:
 
 
 def _idle(properties, outcomes, differences, tries: bool) -> str | None:
-    """Why an answer earns nothing even where it is right, or None: one that refuses everything, or gives the same
-    result whatever it is given, is right by chance."""
+    """Why an answer earns nothing even where it is right, or None. An answer that refuses everything, or always
+    gives the same result, is right by chance."""
     if not tries and not _anything_right(properties, differences):
         return (
             "refusing is right here, but your code gave no right answer anywhere else, and refusing everything "
@@ -244,7 +244,8 @@ def _tries(cases: list[dict], row) -> bool:
 
 
 def _is_a_try(case: dict, got: dict | None) -> bool:
-    """Whether a result was computed from the input: neither one number all over, nor an argument that comes back."""
+    """Whether a result was computed from the input: neither the same number everywhere nor an argument that is
+    returned."""
     value = got.get("value") if got else None
     parts = [part for name, part in value.items() if _is_result(name)] if isinstance(value, dict) else []
     arrays = [array for part in parts for array in _arrays(part)]
@@ -257,7 +258,7 @@ def _is_a_try(case: dict, got: dict | None) -> bool:
 
 
 def _is_result(part: str) -> bool:
-    """Whether a part of an outcome is what was returned, and not something found out about it."""
+    """Whether a part of an outcome is what was returned, rather than an observation about it."""
     return part in {"result", "frequencies"} or part.startswith("step ")
 
 
@@ -286,14 +287,14 @@ def _arrays(value) -> list[np.ndarray]:
 
 
 _VERDICTS = {"changed", "after", "raises", "moved", "moved clearly", "parameters"}
-# Probe -> what may be wrong with a result without being what the probe is about.
+# Probe -> what may be wrong with a result although the probe is about something else.
 _ASKED = {
     "unchanged": {"value", "nan", "shape", "dtype"},
     "error_of": {"value", "nan", "shape", "dtype"},
     "elsewhere": {"value", "nan", "shape"},
     "whole": {"value"},
 }
-ASIDE = frozenset(_ASKED)  # probes of what an answer does beside giving results
+ASIDE = frozenset(_ASKED)  # probes of what an answer does besides giving results
 _NO_MERIT = {
     "unchanged": "The input is left as it was, but this counts only for a result that is computed from it.",
     "error_of": "What should be refused is refused, but this counts only where results are computed from the input.",
@@ -319,8 +320,8 @@ def _refuses_too_much(found: Difference) -> bool:
 
 
 def _relations(properties, outcomes, differences) -> list[Relation | None]:
-    """How what came is related to what was expected: for each property that failed, what holds on all its cases, or
-    on all that failed in the whole answer."""
+    """How results are related to what was expected: for each failed property, what holds on all its cases, or on
+    all failed cases of the whole answer."""
     failed: list[list] = []
     right, wrong, whole = [], [], True
     for prop, row, found in zip(properties, outcomes, differences):
@@ -351,13 +352,13 @@ def _relations(properties, outcomes, differences) -> list[Relation | None]:
 
 
 def _telling(*relations: Relation | None) -> Relation | None:
-    """The first that says how what came is made from what was expected, or else the first of all."""
+    """The first relation that derives the result from what was expected, or else the first of all."""
     found = [each for each in relations if each]
     return next((each for each in found if each.exact), found[0] if found else None)
 
 
 def _numbers_of(expected: dict, got: dict | None) -> tuple | None:
-    """What was expected and what came, without what is said about them; None where no numbers came."""
+    """The expected and the actual numbers, without observations about them; None if there were no numbers."""
     if got is None or "value" not in got or not isinstance(got["value"], dict):
         return None
     parts = [name for name, value in expected["value"].items() if _holds_numbers(name) and _arrays(value)]
@@ -373,11 +374,11 @@ class _Suspect:
     """A misconception that the answer does not contradict.
 
     explains: the properties on which it gives exactly what the student gave, and is wrong
-    telling:  those among them where that can hardly be chance
-    alike:    whether it gives what the student gave on each and every case
-    enough:   whether it does so on more than one case, if it is wrong on more than one, and on the basic property or
-              on no fewer cases than those where it is wrong otherwise than the student
-    rank:     the smaller, the more of the answer it explains
+    telling: those among them where that is unlikely to be chance
+    alike: whether it gives what the student gave on every case
+    enough:   whether it does so on more than one case, if it is wrong on more than one, and on the basic property
+              or on at least as many cases as those where it is wrong in another way than the student
+    rank: the smaller it is, the more of the answer it explains
     """
 
     misconception: dict
@@ -422,11 +423,11 @@ def _suspects(material, outcomes, differences) -> list[_Suspect]:
             alike = parting == missed == 0
             enough = (agreeing > 1 or parting == 0) and (agreeing >= parting or 0 in explains)
             found.append(_Suspect(m, explains, telling, alike, enough, (not alike, -agreeing, parting)))
-    return sorted(found, key=lambda suspect: suspect.rank)  # of equals, the one declared first
+    return sorted(found, key=lambda suspect: suspect.rank)  # ties: the one declared first
 
 
 def _wrong_where(material: dict, m: dict) -> list[list[bool]]:
-    """Where a misconception gives something else than it should; found once, and kept beside its outcomes."""
+    """Where a misconception gives a wrong result; computed once, and stored with its outcomes."""
     if "wrong" not in m:
         m["wrong"] = [
             [_differs(prop, expected, wrong) is not None for expected, wrong in zip(prop["expected"], row)]
@@ -439,8 +440,8 @@ def _explanation(suspects: list[_Suspect], p: int, differences) -> dict | None:
     """The misconception behind a failed property, or None where naming one would be a guess.
 
     A mistake that gives the student's answer on every case of the exercise is named whatever the evidence. One that
-    does so on this property alone is named only if chance can hardly have done it, no other fits as well, it fits more
-    than one case where there are others, and the basic property, the first, does not fail for want of an explanation.
+    does so only on this property is named only if chance is unlikely, no other fits as well, it fits more than one case
+    where there are others, and the basic property, the first, does not fail without an explanation.
     """
     fitting = [suspect for suspect in suspects if p in suspect.explains]
     if not fitting:
@@ -456,8 +457,8 @@ def _explanation(suspects: list[_Suspect], p: int, differences) -> dict | None:
 def _tells(expected: dict, wrong: dict) -> bool:
     """Whether a wrong outcome is so particular that another mistake is unlikely to give it.
 
-    Fractions are, and nan among right numbers. Nan alone, an exception, a yes or no, a zero and a single whole number
-    are not.
+    Fractions are particular, and so is nan among right numbers. Only nan, an exception, a yes or no, a zero and a
+    single whole number are not.
     """
     if "value" not in wrong or not isinstance(wrong["value"], dict):
         return False
@@ -496,11 +497,11 @@ def _particular(expected, wrong) -> bool:
 
 
 def _same(prop: dict, a: dict, b: dict | None) -> bool:
-    """Whether two outcomes are one and the same mistake. No looser than the property itself: an answer that is off by
+    """Whether two outcomes are the same mistake. It is no looser than the property itself: an answer that is off by
     rounding must not pass for one that is off by an epsilon."""
     if b is None or a.keys() != b.keys():
         return False
-    if "error" in a:  # the same exception by its type and words; the line it stands on is the student's own
+    if "error" in a:  # the same exception by its type and words; its line depends on the student's code
         own_words = "raise " in (b["error"]["code"] or "")  # and so are the words, if the student wrote them
         return all(a["error"][key] == b["error"][key] for key in (["type"] if own_words else ["type", "message"]))
     if "refused" in a:
@@ -527,16 +528,16 @@ def _size(value) -> int:
     return int(np.size(value)) if isinstance(value, np.ndarray) else getattr(value, "numel", lambda: 1)()
 
 
-# What a library says -> what to do.
+# Words of a library's error -> what to do.
 _ONE_TRUTH = (
-    "With arrays, write `&` for `and`, `|` for `or`, `~` for `not`, with brackets around each comparison; to ask for "
-    "None, write `is None`"
+    "With arrays, write `&` for `and`, `|` for `or`, `~` for `not`, with parentheses around each comparison; to test "
+    "for None, write `is None`"
 )
 _SHAPES = (
-    "Shapes meet from the right, and lengths there must be equal or 1. An axis that a sum or maximum took away is kept "
-    "with `keepdims=True`"
+    "Shapes are compared from the right, and their lengths must be equal or 1. To keep an axis that a sum or maximum "
+    "would remove, add `keepdims=True`"
 )
-_WHOLE = "`/` gives a float even where nothing is left over: use `//` for a size"
+_WHOLE = "`/` gives a float even if the division is exact: use `//` for a size"
 _ADVICE = {
     "truth value of an array": _ONE_TRUTH,
     "Boolean value of Tensor": _ONE_TRUTH,
@@ -553,7 +554,7 @@ def _error_words(error: dict) -> str:
     code = error["code"] or ""
     where = f" in line {error['line']}" if error["line"] else ""
     shown = f": `{code}`" if code else ""
-    # A stub raises it without words; a library that has no such operation says so.
+    # A stub raises it without a message; a library that lacks an operation gives one.
     if error["type"] == "NotImplementedError" and code and not error["message"]:
         if "raise" in code:
             return f"this part is not done yet{where}{shown}"
@@ -570,14 +571,14 @@ def _error_words(error: dict) -> str:
 
 
 def _words(found: Difference, case: dict) -> str:
-    """What went wrong on the smallest failing input, with that input, what was expected and what came."""
+    """What went wrong on the smallest failing input, with that input, the expected result and the student's."""
     shown, words = {}, _sentence(found.words)
     if found.kind in {"value", "nan"} and (huge := _overflowing(case)):
-        words += f" `{huge}` holds numbers whose squares are too large for a float: they overflow to infinity."
+        words += f" `{huge}` contains numbers whose squares are too large for a float: they overflow to infinity."
     if found.kind in {"value", "nan", "shape"}:
         shown = _inputs(case)
         if not isinstance(found.expected, (dict, str, bool, np.bool_, type(None))):
-            shown |= {"expected": found.expected, "came": found.got}
+            shown |= {"expected": found.expected, "yours": found.got}
     elif found.kind == "error":
         shown = _inputs(case)
     return "\n".join([words, *table(shown)])
@@ -592,12 +593,12 @@ def _overflowing(case: dict) -> str | None:
     return None
 
 
-# Weights are too many numbers to be of help; the others are how it is asked, and no argument.
+# Weights are too many numbers to help; the others say how to call the answer, and are not arguments.
 _NOT_SHOWN = set("init weights layers left batches upstream probe shapes large entries watched".split())
 
 
 def _inputs(case: dict) -> dict:
-    """What of a case a student wants to see."""
+    """The part of a case that helps a student."""
     shown = {name: value for name, value in case.items() if name not in _NOT_SHOWN}
     return {"made with": case["init"], **shown} if "init" in case else shown
 
@@ -612,7 +613,7 @@ def _discreet(found: Difference, case: dict) -> str:
         if "nothing" in (found.expected, found.got):
             refused = found.expected == "nothing"
             return f"It {'refuses what it should accept' if refused else 'accepts what it should refuse'}."
-        return "It refuses with another exception than ValueError."
+        return "It refuses with an exception other than ValueError."
     if discreet_phrase(found.part):
         return discreet_phrase(found.part) + "."
     if found.kind == "error":
@@ -624,12 +625,12 @@ def _discreet(found: Difference, case: dict) -> str:
         return f"Raised {found.got['error']['type'] if known else 'an exception'}{given}."
     return {
         "none": "Returned None.",
-        "type": "Returned another kind of value than asked for.",
+        "type": "Returned the wrong kind of value.",
         "refused": "The result is not of the kind asked for, or the class lacks what the exercise names.",
-        "shape": "Returned another shape than asked for.",
-        "dtype": "Returned another kind of number than asked for.",
+        "shape": "Returned the wrong shape.",
+        "dtype": "Returned the wrong kind of number.",
         "nan": "Returned nan where a number was expected.",
-        "value": "Returned other numbers than expected.",
-        "no answer": "No answer came.",
+        "value": "Returned the wrong numbers.",
+        "no answer": "There was no answer.",
         "idle": _sentence(found.words),
     }[found.kind]

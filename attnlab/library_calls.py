@@ -1,8 +1,8 @@
-"""Exercises are to be written from their parts: an answer that calls a library's own function for the whole work earns
-nothing, and is told so by the check already.
+"""Exercises must be written from their parts: an answer that calls a library's own function for the whole work earns
+nothing, and the check already says so.
 
 The names come with the exercise's data (`by_hand`). Only what the answer itself needs counts: a comparison with the
-library in the same cell is welcome, and what another exercise calls is that one's affair.
+library in the same cell is welcome, and what another exercise calls does not count here.
 """
 
 from __future__ import annotations
@@ -16,20 +16,20 @@ from attnlab import excerpt
 from attnlab.judge import Report
 from attnlab.observe import source_file
 
-# Behind these a call cannot be read.
+# These can hide a call.
 HIDING = frozenset({"eval", "exec", "compile", "__import__"})
-# Parts of the check itself: no answer has a use for them.
+# Parts of the check itself, which no answer needs.
 OF_THE_CHECK = frozenset({"stand_ins", "probes", "conclude", "observe", "codec", "judge"})
-# What is taken from these is the student's own.
+# Attributes of these are the student's own.
 _OWN = frozenset({"self", "cls", "mine"})
 
 
 @dataclass(frozen=True)
 class Use:
-    """A name that an answer uses, and the line of the cell that it stands in.
+    """A name that an answer uses, and its line in the cell.
 
-    kind: "whole" for what does the whole work, "much" for what does much of it, "hiding" for what a call cannot be
-    read behind, "check" for a part of the check
+    kind: "whole" for what does the whole work, "much" for what does much of it, "hiding" for what can hide a call,
+    "check" for a part of the check
     """
 
     word: str
@@ -40,8 +40,8 @@ class Use:
         word, why = {
             "whole": (self.word, "which does the whole work"),
             "much": (self.word, "which does much of the work"),
-            "hiding": (self.word, "behind which a call cannot be read"),
-            "check": (f"attnlab.{self.word}", "which is a part of the check"),
+            "hiding": (self.word, "which can hide a call"),
+            "check": (f"attnlab.{self.word}", "which is part of the check"),
         }[self.kind]
         return f"uses {word} in line {self.line}, {why}"
 
@@ -54,7 +54,7 @@ def uses(
     around: Iterable[str] = (),
     others: Iterable[str] = (),
 ) -> list[Use]:
-    """What the answer of that name uses of a library, by itself or through helpers; and what its cell hides, or takes
+    """What the answer of that name uses of a library, directly or through helpers; and what its cell hides, or takes
     from the check.
 
     source: the cell of the answer; around: other cells, which may define helpers. What is not Python has no uses.
@@ -77,20 +77,20 @@ def uses(
 
 
 def uses_of(answer, material: dict) -> list[Use]:
-    """What a live answer uses, as its cell or its file has it; nothing where its source cannot be had."""
+    """What a live answer uses, as its cell or its file has it; nothing if its source is not available."""
     source = "".join(linecache.getlines(source_file(answer) or ""))
     return uses(material["name"], source, material["by_hand"])
 
 
 def without_points(report: Report, found: Iterable[Use]) -> Report:
-    """The report, worth nothing and with the reason where the answer calls what does its whole work."""
+    """The report, with no points and the reason if the answer calls a function that does its whole work."""
     called = [use for use in found if use.kind == "whole"]
     if not called or report.not_done:
         return report
     listed = " and ".join(f"`{use.word}` (line {use.line})" for use in called[:3])
     reason = (
-        f"your code calls a library's {listed}, which does the whole work. This exercise is to be written from its "
-        "parts, so it earns no points as it is"
+        f"your code calls a library's {listed}, which does the whole work. This exercise must be written from its "
+        "parts, so as it is it earns no points"
     )
     findings = [replace(finding, points=0.0) for finding in report.findings]
     return replace(report, findings=findings, reason=report.reason or reason)

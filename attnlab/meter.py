@@ -5,8 +5,9 @@
     meter.bytes      # at most so many bytes were held at once, by tensors that were made inside
     meter.work       # multiply-adds of matrix products, and results of all other arithmetic
 
-Counting gives the same numbers on every machine. What an operation needs inside of itself and gives back before it
-ends is not seen, so a fused operation counts with its result alone. Work on the CPU and on a GPU is counted alike.
+Counting gives the same numbers on every machine. Memory that an operation uses internally and releases before it
+ends is not seen, so only the result of a fused operation counts. Work on the CPU and on a GPU is counted in the same
+way.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
 
 _PRODUCTS = {"mm": 0, "bmm": 0, "addmm": 1, "baddbmm": 1}  # name -> which tensor is the left factor
-# They move numbers or make room for them, and compute nothing.
+# They move numbers or allocate memory, and compute nothing.
 _MOVES = {
     "cat",
     "stack",
@@ -68,7 +69,7 @@ class Meter(TorchDispatchMode):
         super().__init__()
         self.numbers = self.bytes = self.work = 0
         self._held: dict[int, tuple[StorageWeakRef, int, int]] = {}
-        self._sums = (0, 0)  # of what is held, and of what has gone since it was last looked over
+        self._sums = (0, 0)  # of what is held, and of what was released since the last full count
 
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         result = func(*args, **(kwargs or {}))
@@ -88,15 +89,15 @@ class Meter(TorchDispatchMode):
         size = storage.nbytes()
         self._held[storage._cdata] = (StorageWeakRef(storage), size // value.element_size(), size)
         self._sums = (self._sums[0] + size // value.element_size(), self._sums[1] + size)
-        if self._sums[0] > self.numbers or self._sums[1] > self.bytes:  # perhaps the most so far: look over all
+        if self._sums[0] > self.numbers or self._sums[1] > self.bytes:  # possibly the most so far: count everything
             self._held = {key: kept for key, kept in self._held.items() if not kept[0].expired()}
             self._sums = tuple(sum(kept[i] for kept in self._held.values()) for i in (1, 2))
             self.numbers, self.bytes = max(self.numbers, self._sums[0]), max(self.bytes, self._sums[1])
 
 
 class Others:
-    """The most numbers of eight bytes that all but PyTorch's tensors held at once while it was entered: NumPy's arrays
-    and Python's own objects. It costs less than to count operations, and can be had for large inputs."""
+    """The most eight-byte numbers that everything except PyTorch's tensors held at once while it was entered: NumPy's
+    arrays and Python's own objects. It costs less than counting operations, so it works for large inputs."""
 
     def __enter__(self):
         tracemalloc.start()

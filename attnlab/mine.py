@@ -1,12 +1,11 @@
-"""Your own earlier answers, for a later chapter to build on.
+"""Your own earlier answers, for chapters that build on them.
 
     from attnlab.mine import split_heads, MultiHeadAttention
 
-takes both from your notebook `multi_head.ipynb` in the same folder as this one (or in a folder `multi_head` beside this
-one's), as it was last saved. Only what the answer needs is run: imports, and your own functions that it calls. Its
-results must be right; where they are not, one line says which function to correct. What else its check asks for (what
-it refuses, that it leaves its inputs alone) may be missing, and a line says so. `parts()` shows where everything came
-from.
+takes both from your notebook `multi_head.ipynb` in the same folder as this one (or in a sibling folder `multi_head`),
+as it was last saved. Only what the answer needs is run: imports, and your own functions that it calls. Its results must
+be right; if they are not, one line says which function to correct. Other things that its check tests (what it refuses,
+that it leaves its inputs alone) may be missing, and a line says so. `parts()` shows where everything came from.
 
 If you skip a chapter, PyTorch's own operation can stand in for some answers, until the kernel restarts:
 
@@ -14,8 +13,8 @@ If you skip a chapter, PyTorch's own operation can stand in for some answers, un
     mine.stand_in("MultiHeadAttention")
     from attnlab.mine import MultiHeadAttention
 
-While the book is built, and while a chapter is graded, the course's own answers stand in: the environment variable
-ATTNLAB_MINE then names a package that holds them, and after a colon, if not all, which of them may be had.
+While the book is built, and while a chapter is graded, the course's own answers are used instead: the environment
+variable ATTNLAB_MINE names a package that contains them and, after a colon, which of them are allowed, if not all.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ PROVIDED = "ATTNLAB_MINE"
 
 
 class NotThere(InWords, ImportError):
-    """An earlier answer that cannot be had; the message says why, and what to do."""
+    """An earlier answer is not available; the message says why, and what to do."""
 
     speaker = "mine"
 
@@ -89,7 +88,7 @@ def __getattr__(name: str):
 
 
 def stand_in(name: str) -> None:
-    """From now on, PyTorch's own operation stands in for your answer of that name. Raises NotThere if it has none."""
+    """From now on, use PyTorch's own operation instead of your answer of that name. Raises NotThere if it has none."""
     chapter = _material(name)["chapter"]
     if not _has_stand_in(name):
         raise NotThere(f"PyTorch has nothing that could stand in for {name}. {_way_out(name, chapter)}")
@@ -97,9 +96,9 @@ def stand_in(name: str) -> None:
 
 
 def parts(*here) -> Parts:
-    """Everything that was taken so far, in the order of taking, and where it came from.
+    """Everything that was taken so far, in that order, and where it came from.
 
-    here: functions and classes of the notebook at hand, to be listed with the rest
+    here: functions and classes of the current notebook, to be listed with the rest
     """
     from_here = [Part(item.__name__, "this one", "this notebook", own=True) for item in here]
     return Parts([*_taken.values(), *from_here])
@@ -134,10 +133,12 @@ def _has_stand_in(name: str) -> bool:
 
 
 def _way_out(name: str, chapter: str) -> str:
-    """What a student can do who has skipped a chapter."""
+    """What a student who skipped a chapter can do."""
     if _has_stand_in(name):
-        return f'To go on without it for now, run `from attnlab import mine; mine.stand_in("{name}")` before this line'
-    return f"Of {chapter}.ipynb only {name} and what it calls are needed here; the rest of that chapter can wait"
+        return (
+            f'To continue without it for now, run `from attnlab import mine; mine.stand_in("{name}")` before this line'
+        )
+    return f"From {chapter}.ipynb you need only {name} and what it calls; the rest of that chapter can wait"
 
 
 def _own(name: str, material: dict):
@@ -154,19 +155,20 @@ def _own(name: str, material: dict):
 
 
 def _find(name: str, chapter: str) -> Path:
-    """The notebook of a chapter: beside this one, or in its own folder as nbgrader hands assignments out."""
+    """The notebook of a chapter: in this folder, or in its own folder, as nbgrader releases assignments."""
     here = Path.cwd()
     for path in (here / f"{chapter}.ipynb", here.parent / chapter / f"{chapter}.ipynb"):
         if path.is_file():
             return path
     raise NotThere(
-        f"{name} is an exercise of {chapter}.ipynb, and that notebook is not beside this one (this one runs "
-        f"in {here}). Put it there, with your answers in it. {_way_out(name, chapter)}"
+        f"{name} is an exercise of {chapter}.ipynb, and that notebook is not in the folder of this one (this one "
+        f"runs in {here}). Put it there, with your answers in it. {_way_out(name, chapter)}"
     )
 
 
 class Notebook:
-    """A student's notebook, of which only what an answer needs is run. Raises NotThere for a file that is none."""
+    """A student's notebook, of which only what an answer needs is run. Raises NotThere if the file is not a
+    notebook."""
 
     def __init__(self, path: Path, stamp: int):
         self.path, self.stamp = path, stamp
@@ -196,7 +198,7 @@ class Notebook:
             found = excerpt.statements(source, filename)
         except SyntaxError as error:
             if answer:
-                self.broken[answer] = f"line {error.lineno} of its cell is no Python: {error.msg}"
+                self.broken[answer] = f"line {error.lineno} of its cell is not valid Python: {error.msg}"
             return
         linecache.cache[filename] = (len(source), None, source.splitlines(True), filename)  # for tracebacks
         if answer:
@@ -212,7 +214,7 @@ class Notebook:
         return value
 
     def value(self, name: str):
-        """The function or class of that name, as it is. Raises NotThere where it cannot be had."""
+        """The function or class of that name, as it is. Raises NotThere if it is not available."""
         indices = excerpt.needed(self.statements, [name], only=self.answers)
         asked = {name}.union(*(self.statements[i].needs for i in indices))
         for broken in [other for other in self.broken if other in asked]:
@@ -244,10 +246,12 @@ class Notebook:
             raise NotThere(f"{self._blame(name, report, material)}. {_way_out(name, material['chapter'])}")
         if missing:
             lacks = "; ".join(f'"{title}"' for title in missing)
-            print(f"mine: {name} gives right results, and is taken. In {self.path.name} it still lacks: {lacks}.")
+            print(
+                f"mine: {name} gives right results and is used here. In {self.path.name} it does not pass yet: {lacks}."
+            )
 
     def _blame(self, name: str, report: Report, material: dict) -> str:
-        """What to correct: the first answer that is wrong among those that this one is made of."""
+        """What to correct: the first wrong answer among those that this one uses."""
         first = name
         for other in self.answers_behind(name)[:-1]:
             theirs = material_of(other)
@@ -266,7 +270,7 @@ class Notebook:
         )
 
     def answers_behind(self, name: str) -> list[str]:
-        """The exercises of this notebook that an answer is made of, itself last."""
+        """The exercises of this notebook that an answer uses, ending with itself."""
         nodes = [self.statements[i].node for i in excerpt.needed(self.statements, [name], only=self.answers)]
         defined = [node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)]
         known = set(exercises()) - {name}

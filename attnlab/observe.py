@@ -1,6 +1,6 @@
-"""Run one probe on a student's object and return what happened as plain data, whatever happened.
+"""Run one probe on a student's object and return what happened as plain data.
 
-`outcome_of` is the whole of it, asked and concluded; `observe` is one call, which is what a student's process answers.
+`outcome_of` makes all calls and draws the conclusion; `observe` makes one call, which runs in the student's process.
 
 An outcome is one of
   {"value": {...}}                                   what the probe saw
@@ -23,7 +23,7 @@ from attnlab import codec, conclude, probes
 
 
 def outcome_of(target, probe: str, case: dict) -> dict:
-    """What a live object does on one case: asked here, in this process, and concluded."""
+    """What a live object does on one case, called in this process."""
     return conclude.conclusion(probe, case, raw_outcomes_of(target, probe, case))
 
 
@@ -33,11 +33,11 @@ def raw_outcomes_of(target, probe: str, case: dict) -> list[dict]:
 
 
 def observe(target, probe: str, inputs: dict, form=codec.copied):
-    """The outcome of one call of the probe of that name on `target`. `inputs` should be fresh, for it may alter
-    them.
+    """The outcome of one call of the probe of that name on `target`. `inputs` should be fresh, since it may
+    alter them.
 
-    form: how the outcome is given back: as values with no hold on the student's objects, or as the bytes of
-    `codec.frame`. Warnings cost nothing and are not shown: an overflow is judged by what comes out.
+    form: how the outcome is given back: as values independent of the student's objects, or as the bytes of
+    `codec.frame`. Warnings cost nothing and are not shown: an overflow is judged by its result.
     """
     asked = probes.Built(target) if "init" in inputs else target
     if "feature_map" in inputs:
@@ -52,7 +52,7 @@ def observe(target, probe: str, inputs: dict, form=codec.copied):
         return form({"refused": str(error)})
     except codec.CodecError as error:  # from a probe that looks at results
         return form(_refused(error))
-    except BaseException as error:  # SystemExit too: a student's exit() is an answer that failed, not ours to obey
+    except BaseException as error:  # SystemExit as well: a student's exit() must not end this process
         return form({"error": describe_error(error, source_file(target))})
     try:
         return form({"value": value})
@@ -71,7 +71,7 @@ def describe_error(error: BaseException, own_file: str | None) -> dict:
     """Type and message of an exception, and the last line of the student's own file that it went through."""
     try:
         message = str.__str__(str(error))[:500]
-    except BaseException:  # an exception of the student's own may not even print
+    except BaseException:  # an exception class written by the student may fail to print
         message = ""
     line, code = None, None
     for frame in traceback.extract_tb(error.__traceback__):

@@ -1,10 +1,10 @@
 """Probes: each calls the student's object on given inputs and returns what can be seen, as plain data.
 
-A probe holds no answer. The same probe runs on the student's object and on the reference, and the two outcomes are
-compared leaf by leaf. So a property such as "its input is left as it was" needs no test code of its own.
+A probe contains no answer. The same probe runs on the student's object and on the reference, and the two outcomes
+are compared leaf by leaf. So a property such as "leaves its input as it was" needs no test code.
 
-It runs in the student's process, and so it concludes nothing: it gives back raw results, and inputs as they are after
-the call. What follows from them is found in `attnlab.conclude`, where the student's code cannot reach.
+It runs in the student's process, so it concludes nothing: it returns raw results, and the inputs as they are after
+the call. Conclusions are drawn in `attnlab.conclude`, which the student's code cannot reach.
 
 A case of an exercise on a class has an input `init`; then every probe gets the class as a function, see `Built`.
 """
@@ -27,29 +27,29 @@ from attnlab import codec
 PHRASES = {
     "changed": "It altered its input: {got}",
     "after": "It altered its input",
-    "raises": "It raised {got} where {expected} was to be raised",
-    "moved": "When one input is replaced, other entries of the result change than should",
-    "moved clearly": "When one input is replaced, other entries of the result change than should",
-    "second call": "Called a second time on the same input, it gave another result",
+    "raises": "It raised {got} where it should raise {expected}",
+    "moved": "When one input is replaced, the wrong entries of the result change",
+    "moved clearly": "When one input is replaced, the wrong entries of the result change",
+    "second call": "Called a second time on the same input, it gave a different result",
     "form": "It is {got} where {expected} was asked for",
-    "kind": "It came as {got} where {expected} was asked for",
+    "kind": "It is {got} where {expected} was asked for",
     "in_time": "It took too long on large arrays",
-    "sample": "It gave other numbers than expected on large arrays",
+    "sample": "It gave the wrong numbers on large arrays",
     "repeats": "Equal seeds of `rng` gave different results",
-    "varies": "Another seed of `rng` gave the same result",
-    "global_untouched": "It drew from NumPy's global random state and not from `rng`",
+    "varies": "A different seed of `rng` gave the same result",
+    "global_untouched": "It drew from NumPy's global random state, not from `rng`",
     "generator_repeats": "Equal seeds of `generator` gave different results",
-    "generator_varies": "Another seed of `generator` gave the same result",
-    "torch_untouched": "It drew from PyTorch's global random state and not from `generator`",
-    "drawn": "It drew fewer numbers from `rng` than that many queries and keys have",
-    "spread": "With other seeds the result does not vary as it does for that many independent pairs",
-    "possible": "Which tokens can be drawn at all is not right",
-    "frequencies": "The tokens are drawn with other probabilities than they should be",
-    "agrees": "With a cache it wrote something else than without, from the same random numbers",
-    "again": "Called again it wrote something else: something was left of the call before",
-    "fed": "With a cache it fed {got} tokens to the model; {expected} are enough, each of them once",
-    "device": "Its inputs lay on another device than the CPU (`{expected}`), and its result did not",
-    "kept heads": "The cache was given another number of key/value heads than there are",
+    "generator_varies": "A different seed of `generator` gave the same result",
+    "torch_untouched": "It drew from PyTorch's global random state, not from `generator`",
+    "drawn": "It drew fewer numbers from `rng` than so many queries and keys need",
+    "spread": "From seed to seed, the result does not vary as it would for that many independent pairs",
+    "possible": "The set of tokens that can be drawn is not right",
+    "frequencies": "The tokens are drawn with the wrong probabilities",
+    "agrees": "With a cache it generated other tokens than without one, from the same random numbers",
+    "again": "Called again, it generated other tokens: something is left over from the first call",
+    "fed": "With a cache it fed {got} tokens to the model; {expected} are enough, each fed once",
+    "device": "Its inputs were on a device other than the CPU (`{expected}`), but its result was not",
+    "kept heads": "The cache was given the wrong number of key/value heads",
     "caches": "Each call of the model should get one cache for each block, the same ones from call to call",
 }
 # Observations that tell a right answer from a wrong one but not one mistake from another: what a mistake leaves in them
@@ -67,7 +67,7 @@ def phrase(part: str, expected, got, words: str = "") -> str | None:
     if part == "raises" and expected == "nothing":
         return f"It raised {_refusal(got)} on input that it should accept"
     if part == "raises" and got == "nothing":
-        return f"It raised nothing where {str(expected)[:60]} was to be raised"
+        return f"It raised nothing where it should raise {str(expected)[:60]}"
     if part == "parameters":
         return _parameters_phrase(str(expected), str(got))
     words = PHRASES.get(part)
@@ -77,14 +77,12 @@ def phrase(part: str, expected, got, words: str = "") -> str | None:
 def _parameters_phrase(expected: str, got: str) -> str:
     """The words on parameters that are not those asked for; where there are many, on those that differ alone."""
     if len(got) <= 200:
-        return f"Its parameters are {got or 'none at all'}; asked for are {expected}"
+        return f"Its parameters are {got or 'none at all'}; the exercise asks for {expected}"
     asked, there = (re.findall(r"\S+ \([^)]*\)", text) for text in (expected, got))
     missing = [name for name in asked if name not in there]
     strange = [name for name in there if name not in asked]
-    return "Of its parameters, " + "; ".join(
-        f"{words} {', '.join(names)[:200]}"
-        for words, names in (("missing are", missing), ("not asked for are", strange))
-        if names
+    return "Its parameters are not those asked for: " + "; ".join(
+        f"{words} {', '.join(names)[:200]}" for words, names in (("missing", missing), ("extra", strange)) if names
     )
 
 
@@ -98,12 +96,12 @@ def _step_phrase(part, expected, got, words):
     number, method = part.split(", ")
     if isinstance(expected, str):
         words = (
-            f"it raised {got} where {expected} was to be raised"
+            f"it raised {got} where it should raise {expected}"
             if _is_error(got)
-            else (f"it should have raised {expected}, and it returned something")
+            else (f"it should have raised {expected}, but it returned something")
         )
     elif _is_error(got):
-        words = f"it raised {_refusal(got)} on what it should accept"
+        words = f"it raised {_refusal(got)} on input that it should accept"
     return f"In {number} ({method}): {words}"
 
 
@@ -114,16 +112,16 @@ def _is_error(got) -> bool:
 def discreet_phrase(part: str) -> str | None:
     """The same without anything that came from a student's process or from hidden inputs."""
     if part.startswith("step "):
-        return "One of several calls after one another did not do what it should"
+        return "One of several calls in a row did not do what it should"
     words = {
-        "fed": "With a cache, tokens were fed that need not be",
+        "fed": "With a cache, it fed more tokens than necessary",
         "changed": "It altered its input",
-        "about": "It came out too far from what it should be",
+        "about": "It is too far from what it should be",
         "raises": "It accepted what it should refuse, or refused what it should accept",
         "parameters": "Its parameters are not those that are asked for",
         "form": "It is not made of plain lists",
-        "kind": "It did not come as a whole number",
-        "device": "Its inputs lay on another device than the CPU, and its result did not",
+        "kind": "It is not a whole number",
+        "device": "Its inputs were on a device other than the CPU, but its result was not",
         "still": "The parameters stayed as they were",
         "returned": "The loss did not come as a plain number",
         "forward passes": "It did not call the model once per step",
@@ -140,8 +138,8 @@ def call(f, **inputs):
 def unchanged(f, **inputs):
     """The inputs as `f` left them, its result, and that of a second call.
 
-    The result is part of it because doing nothing earns nothing; the second one, on the same input, because
-    something may be left of the first.
+    The result is included because doing nothing earns nothing, and the second one, on the same input,
+    because something may be left over from the first.
     """
     again = copy.deepcopy(inputs)
     if isinstance(f, Built):  # both calls go to one object
@@ -152,12 +150,12 @@ def unchanged(f, **inputs):
 
 
 def whole(f, **inputs):
-    """The result, of which it matters that it is a whole number: 7.0 equals 7, but it cannot be an index or a size."""
+    """The result, which must be a whole number: 7.0 equals 7, but it cannot be an index or a size."""
     return {"result": f(**inputs)}
 
 
 def plain(f, **inputs):
-    """The result, of which it matters that it is a list of rows and not something that only compares like one."""
+    """The result, which must be a list of rows and not something that only compares equal to one."""
     return {"result": f(**inputs)}
 
 
@@ -179,13 +177,13 @@ def error_of(f, **inputs):
 
 
 def moved(f, **inputs):
-    """The result on copies of the inputs. Asked twice: the second time one input is another."""
+    """The result on copies of the inputs. Called twice: the second time, one input is replaced."""
     return {"result": f(**copy.deepcopy(inputs))}
 
 
 def seeded(f, *, seed, global_seed, **inputs):
-    """The result with an `rng` of that seed, the state that this is left in, and that of NumPy's global generator,
-    which is given a seed, too. Asked three times."""
+    """The result with an `rng` of that seed, its state after the call, and the state of NumPy's global generator,
+    which is also seeded. Called three times."""
     kept, rng = np.random.get_state(), np.random.default_rng(seed)
     try:
         np.random.seed(global_seed)
@@ -197,14 +195,15 @@ def seeded(f, *, seed, global_seed, **inputs):
 
 
 def lands_in(f, *, seed, **inputs):
-    """The number that `f` draws with an `rng` of that seed. Asked with several seeds: a formula is not a sample."""
+    """The number that `f` draws with an `rng` of that seed. Called with several seeds, since a formula is not a
+    sample."""
     return {"result": f(**inputs, rng=np.random.default_rng(seed))}
 
 
 def in_time(f, *, seconds, seed, shapes, **inputs):
     """The result on large standard normal arrays, and the seconds of processor time that it took.
 
-    shapes: name -> shape of each array to draw. The call is broken off at the limit; then there is no result.
+    shapes: name -> shape of each array to draw. The call is stopped at the limit; then there is no result.
     """
     rng = np.random.default_rng(seed)
     arrays = {name: rng.normal(size=tuple(shape)) for name, shape in shapes.items()}
@@ -218,13 +217,13 @@ class OutOfTime(BaseException):
     """Raised inside a call that takes too long; not an Exception, so that `except Exception` does not catch it."""
 
 
-WALL = 6  # times the processor time that a call may use, it may last: a busy machine is not the answer's fault
+WALL = 6  # a call may last this many times its processor time: a busy machine is not the answer's fault
 
 
 @contextlib.contextmanager
 def _time_limit(seconds):
-    """Raises OutOfTime in this thread after so much processor time, between two bytecodes: it ends Python loops, not C
-    calls. A thread that does not compute is told after WALL times as long."""
+    """Raises OutOfTime in this thread after that much processor time, between two bytecodes: it ends Python loops, not
+    C calls. A thread that does not compute is stopped after WALL times as long."""
     thread = ctypes.c_ulong(threading.get_ident())
     used, last = time.process_time() + seconds, time.monotonic() + WALL * seconds
     lock, done = threading.Lock(), threading.Event()
@@ -252,8 +251,8 @@ def gradients(f, *, upstream, **inputs):
     """Gradients of `sum((output * upstream).sum())` over the outputs of `f`, one part for each.
 
     upstream: one tensor for each output
-    Differentiated are the inputs that are floating-point tensors and, of a class, the parameters in `weights`. Where
-    nothing depends on one of them its gradient is 0.
+    The derivatives are taken for the inputs that are floating-point tensors and, for a class, the parameters in
+    `weights`. If nothing depends on one of them, its gradient is 0.
     """
     import torch
 
@@ -272,7 +271,7 @@ def gradients(f, *, upstream, **inputs):
     if len(outputs) != len(upstream) or not all(isinstance(output, torch.Tensor) for output in outputs):
         came = ", ".join(type(output).__name__ for output in outputs)[:80]
         wanted = "one tensor" if len(upstream) == 1 else f"{len(upstream)} tensors"
-        raise Unfit(f"the result should be {wanted}, to be differentiated; {came} came")
+        raise Unfit(f"the result should be {wanted} that can be differentiated, not {came}")
     for output, weight in zip(outputs, upstream):
         if any(1 not in (a, b) and a != b for a, b in zip(output.shape[::-1], weight.shape[::-1])):
             raise Unfit(f"the result has shape {tuple(output.shape)} where {tuple(weight.shape)} was expected")
@@ -288,18 +287,18 @@ def gradients(f, *, upstream, **inputs):
 
 
 class Unfit(Exception):
-    """What was given to a probe cannot be asked at all; the message is a sentence for its author."""
+    """The probe cannot be run on this object at all; the message is a sentence for its author."""
 
 
 class Built:
-    """A class as a function of what it is made with and what it is then called on.
+    """A class as a function of the arguments for making an object and for calling it.
 
     Called as `f(init=, weights=, **inputs)`: makes an object with the arguments `init`, loads `weights`, and returns
     what the object returns for `inputs`; with no inputs, the names and shapes of its parameters.
 
     weights: parameter name (`W_q.weight`) -> tensor; "*" stands for the only parameter, whatever its name. The object
-        is brought to the dtype of the weights. Parameters that are not named get fixed numbers other than 0 and 1: what
-        was not asked for then shows, and shows the same each time.
+        is brought to the dtype of the weights. Parameters that are not named get fixed numbers other than 0 and 1, so
+        that an extra parameter shows, and in the same way each time.
     """
 
     def __init__(self, cls):
@@ -348,7 +347,7 @@ class Built:
 
 def _parameters_of(module, wanted) -> dict:
     """The parameters of a module, each once. One with several names (`W_1.weight` is also `layers.0.weight`) goes by
-    the name that is wanted, or else by the one that lies least deep."""
+    the wanted name, or else by the least nested one."""
     names = {}
     for name, parameter in module.named_parameters(remove_duplicate=False):
         names.setdefault(parameter, []).append(name)
@@ -359,8 +358,8 @@ def steps(f, *, init, steps):
     """What an object does when its methods are called one after another; `f` is its class.
 
     steps: list of {"do": method's name, or "len", and the method's arguments by name}
-    A ValueError (or PyTorch's RuntimeError) is a result like any other, and the next step follows. Each result is taken
-    down as it is when it comes.
+    A ValueError (or PyTorch's RuntimeError) is a result like any other, and the next step follows. Each result is
+    copied right away.
     """
     made = f.cls(**init)
     seen = {}
@@ -377,7 +376,7 @@ def steps(f, *, init, steps):
                 raise
             result = type(error).__name__
         seen[f"step {number}, {step['do']}"] = codec.copied(result)
-    return {**seen, "after": steps}  # in the end: what was given in the first step may be altered in the last
+    return {**seen, "after": steps}  # at the end, because the last step may alter what the first was given
 
 
 def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
@@ -386,8 +385,8 @@ def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
 
     inputs: the one that is cut, (batch, n, ...), and others that stay as they are; the first one given is cut
     cuts: where along n a new chunk begins, ascending; none means one pass with an empty cache
-    beside: another input like the first, of other batch size if wanted, cut alike and read in between with a cache of
-        its own: what it gives must not depend on the company
+    beside: another input like the first, possibly of another batch size, cut in the same way and read in between with
+        its own cache: neither output may depend on the other
     A class whose forward takes `caches` gets one for each of its `blocks`.
     """
     import inspect
@@ -405,14 +404,14 @@ def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
         with lent():
             return {"caches": [Room(tokens) for _ in made.blocks]} if plural else {"cache": Room(tokens)}
 
-    # Room for more than there is: tokens that are fed twice should show in the numbers and not in an exception.
+    # More room than needed: tokens that are fed twice should change the numbers, not raise an exception.
     caches = [cache(4 * stream.shape[1]) for stream in streams]
     outputs = [[] for _ in streams]
     for start, end in zip([0, *cuts], [*cuts, None]):
         for stream, held, output in zip(streams, caches, outputs):
             result = made(**{name: stream[:, start:end]}, **inputs, **held)
             if not isinstance(result, torch.Tensor):
-                raise Unfit(f"the result should be one tensor; {type(result).__name__} came")
+                raise Unfit(f"the result should be one tensor, not {type(result).__name__}")
             output.append(result.detach().clone())
     joined = [torch.cat(output, dim=1) for output in outputs]
     given = [room for room in caches[0].values() for room in (room if plural else [room])]
@@ -431,8 +430,8 @@ def frequencies(f, *, seed, draws, logits, **inputs):
 
 
 def generator_seeded(f, *, seed, global_seed, **inputs):
-    """The result with a `generator` of that seed, the state of PyTorch's global one, which is given a seed, too, and
-    the inputs as `f` left them. Asked three times."""
+    """The result with a `generator` of that seed, the state of PyTorch's global one, which is also seeded, and the
+    inputs as `f` left them. Called three times."""
     import torch
 
     kept = torch.get_rng_state()
@@ -446,13 +445,13 @@ def generator_seeded(f, *, seed, global_seed, **inputs):
 
 
 def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=None, temperature=0.0, seed=None):
-    """What `f(model, ids, ...)` writes with a model that is known, in two calls; what the model was fed in the second,
-    and with which caches.
+    """What `f(model, ids, ...)` generates with a known model, in two calls; what the model was fed in the second, and
+    with which caches.
 
     use_cache: None leaves it to the default of `f`, which should be to use one
-    The model is `attnlab.stand_ins.Oracle`. The second time nothing may be left of the first, neither in the function
-    nor on the model. With a seed, asked also with another one, and with and without a cache, since which tokens are
-    drawn depends on PyTorch's random streams.
+    The model is `attnlab.stand_ins.Oracle`. The second call must not depend on anything left over from the first, in
+    the function or on the model. With a seed, it is also called with a different one, and with and without a cache,
+    since the tokens drawn depend on PyTorch's random streams.
     """
     import torch
 
@@ -470,18 +469,18 @@ def written(f, *, vocab_size, n_blocks, ids, max_new_tokens, use_cache=None, tem
     return {"results": results, "fed": model.fed, "given": model.given}
 
 
-PHRASES["steady"] = "Called again on the same input, it gave another result"
+PHRASES["steady"] = "Called again on the same input, it gave a different result"
 
 
 def repeated(f, *, init, training, weights=None, **inputs):
-    """The results of two calls of one module, in training or switched to evaluation. Asked twice for each."""
+    """The results of two calls of one module, in training mode or in evaluation mode. Called twice for each."""
     made, _ = f.make(init, weights or {})
     made.train(training)
     return {"results": [codec.copied(made(**copy.deepcopy(inputs))) for _ in range(2)]}
 
 
 PHRASES |= {
-    "hoarded": "It kept all blocks instead of what it needs to know of them",
+    "hoarded": "It kept all blocks instead of only what it needs from them",
     "memory in step": "For twice as many tokens it held far more than twice as many numbers at once",
     "work in step": "For twice as many tokens it computed far more than twice as many numbers",
 }
@@ -490,8 +489,8 @@ PHRASES |= {
 def streamed(f, *, blocks=None, seed=None, count=0, size=0, every=1, **inputs):
     """The result of `f` on blocks that come one after the other and only once, and how many numbers it held at once.
 
-    blocks: many, of one size; or, drawn as they come, `count` standard normal ones, each a view of `size` numbers that
-        shows one in `every`: it takes much to keep a block, and little to go through its numbers
+    blocks: many, of one size; or, drawn as they come, `count` standard normal ones, each a view of `size` numbers
+        that shows one in `every`: keeping a block takes much memory, and going through its numbers takes little time
     """
     import torch
 
@@ -508,10 +507,10 @@ def streamed(f, *, blocks=None, seed=None, count=0, size=0, every=1, **inputs):
 
 
 def growth(f, *, seed, n, shapes, counted, **inputs):
-    """The result of `f` for n tokens, and how many numbers it held and computed. Asked for n, 2n and a large number.
+    """The result of `f` for n tokens, and how many numbers it held and computed. Called for n, 2n and a large number.
 
-    shapes: name -> shape of each standard normal array to draw, with 0 where the number of tokens stands
-    counted: whether what PyTorch holds and computes is counted, which takes its time; or what all others hold
+    shapes: name -> shape of each standard normal array to draw, with 0 for the number of tokens
+    counted: whether to count what PyTorch holds and computes, which takes time, or what everything else holds
     """
     import torch
 
@@ -522,12 +521,12 @@ def growth(f, *, seed, n, shapes, counted, **inputs):
     with Meter() if counted else Others() as seen:
         result = f(**arrays, **inputs)
     if not isinstance(result, torch.Tensor):
-        raise Unfit(f"the result should be one tensor; {type(result).__name__} came")
+        raise Unfit(f"the result should be one tensor, not {type(result).__name__}")
     return {"result": result, "numbers": seen.numbers, "work": seen.work if counted else 0}
 
 
 def with_stand_in(f, inputs: dict):
-    """`f` and its inputs with the feature map that they name: a case is plain data, and a function is none."""
+    """`f` and its inputs with the feature map that they name: a case is plain data, and a function is not."""
     import functools
 
     from attnlab.stand_ins import FEATURE_MAPS
@@ -592,8 +591,8 @@ def trained(f, *, layers, loss, optimizer, batches, frozen=0, left=None):
 
 
 def elsewhere(f, *, probe="call", **inputs):
-    """What another probe sees of `f` if all inputs, and a module's parameters, lie on another device than the CPU
-    whenever it is called; and the devices that its results lay on. See `attnlab.elsewhere`."""
+    """What another probe sees of `f` if all inputs, and a module's parameters, are on a device other than the CPU
+    whenever it is called; and the devices that its results were on. See `attnlab.elsewhere`."""
     import functools
 
     import torch
@@ -614,7 +613,7 @@ def elsewhere(f, *, probe="call", **inputs):
         return called
 
     class There:
-        """An object whose methods are called there."""
+        """An object whose methods are called on the other device."""
 
         def __init__(self, made):
             self._made = moved(made) if isinstance(made, torch.nn.Module) else made

@@ -1,7 +1,7 @@
-"""How what came is related to what was expected, where no registered misconception explains it.
+"""How a result is related to what was expected, where no registered misconception explains it.
 
-A relation is a fact and never a guess: it is told only if it holds on every case that failed, on enough numbers that
-chance can hardly have made it. `find` tries the relations from the most to the least telling.
+A relation is a fact, never a guess: it is reported only if it holds on every case that failed, and on enough numbers
+that chance is very unlikely. `find` tries the relations from the most to the least telling.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from attnlab.compare import as_array
 @dataclass(frozen=True)
 class Relation:
     """name: for programs, such as "factor"; words: a sentence; discreet: the same without a number that a student's
-    process could have chosen. exact: what came follows from what was expected, so it is one and the same mistake
+    process could have chosen. exact: the result follows from what was expected, so it is the same mistake
     wherever it holds."""
 
     name: str
@@ -29,8 +29,8 @@ class Relation:
 
 @dataclass(frozen=True)
 class Case:
-    """One case that failed: its inputs, what was expected and what came, the numbers of each by place, and how near
-    two numbers have to be to count as equal."""
+    """One case that failed: its inputs, the expected and the actual result, and how close two numbers must be to
+    count as equal."""
 
     inputs: dict
     expected: object
@@ -39,7 +39,7 @@ class Case:
     atol: float
 
     def pairs(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
-        """The arrays that differ, as (expected, came); None where the two are not built alike."""
+        """The arrays that differ, as (expected, came); None if the two differ in structure."""
         pairs = list(_pairs(self.expected, self.got))
         if not pairs or any(a is None or b is None for a, b in pairs):
             return None
@@ -55,7 +55,7 @@ class Case:
 def find(cases: list[Case]) -> Relation | None:
     """The most telling relation that holds on all of these cases, or None.
 
-    What came may be anything that a hostile process has sent: whatever it provokes costs a sentence, and no grade.
+    The result may be anything that a hostile process has sent: an error here costs a sentence, not a grade.
     """
     try:
         with np.errstate(all="ignore"):
@@ -66,7 +66,7 @@ def find(cases: list[Case]) -> Relation | None:
 
 def _find(cases: list[Case]) -> Relation | None:
     pairs = [case.pairs() for case in cases]
-    for whole in _WHOLE:  # these look at the result as it is, whatever it is built of
+    for whole in _WHOLE:  # these look at the result as a whole, whatever its structure
         if found := whole(cases):
             return found
     if any(not of_case for of_case in pairs):
@@ -80,8 +80,8 @@ def _on_arrays(known) -> Relation | None:
 
 
 def _of_one_result(cases) -> Relation | None:
-    """Where several results are wrong, what holds of one of them: of the last for which anything does, since the
-    others, such as an output, are often made from it."""
+    """If several results are wrong, what holds for one of them: the last for which a relation holds, since the
+    others, such as an output, are often computed from it."""
     many = [case.expected for case in cases]
     if not all(isinstance(value, tuple) and len(value) == len(many[0]) > 1 for value in many):
         return None
@@ -97,7 +97,7 @@ def _of_one_result(cases) -> Relation | None:
 
 
 def _pairs(expected, got) -> Iterator[tuple]:
-    """The arrays of two values that are built alike, side by side; a pair with None where they are not."""
+    """The arrays of two values of the same structure, in pairs; a pair with None where the structure differs."""
     if isinstance(expected, dict):
         if not isinstance(got, dict) or expected.keys() != got.keys():
             yield None, None
@@ -121,7 +121,7 @@ def _numbers(value) -> np.ndarray | None:
 
 
 def _is_scarce(known) -> bool:
-    """Whether too few different numbers were expected to tell anything from."""
+    """Whether too few different numbers were expected to draw a conclusion."""
     entries = np.concatenate([a.ravel().astype(complex) for _, a, _ in known]) if known else np.zeros(0)
     with np.errstate(all="ignore"):
         return np.unique(np.round(entries[np.isfinite(entries)], 9)).size < 2
@@ -131,14 +131,14 @@ def _is_scarce(known) -> bool:
 
 
 def _input_back(cases):
-    """The result is one of the arguments, everywhere the same one."""
+    """The result is one of the arguments, the same one in every case."""
     names = [
         name
         for name, value in cases[0].inputs.items()
         if np.size(_or_nan(value)) > 1 and all(_equal(case, case.inputs.get(name), case.got) for case in cases)
     ]
     if names:
-        words = f"What came is the argument `{names[0]}` itself."
+        words = f"The answer gives the argument `{names[0]}` itself."
         return Relation("input", words, words, exact=False)
 
 
@@ -153,13 +153,13 @@ def _equal(case, value, got) -> bool:
 
 
 def _members(cases):
-    """Of several results one came alone, or they came in another order."""
+    """Of several results, only one was returned, or they are in a different order."""
     many = [case.expected for case in cases]
     if not all(isinstance(value, tuple) and len(value) == len(many[0]) for value in many):
         return None
     for i in range(len(many[0])):
         if all(_equal(case, case.expected[i], case.got) for case in cases):
-            words = f"Only result {i + 1} of {len(many[0])} came; return all of them, in the order asked for."
+            words = f"Only result {i + 1} of {len(many[0])} was returned; return all of them, in the order asked for."
             return Relation("alone", words, words)
     for order in itertools.permutations(range(len(many[0]))):
         if list(order) != sorted(order) and all(
@@ -168,7 +168,7 @@ def _members(cases):
             and all(_equal(case, case.expected[i], case.got[place]) for place, i in enumerate(order))
             for case in cases
         ):
-            words = "The results are right, and they come in another order than asked for."
+            words = "The results are right, but in a different order than asked for."
             return Relation("order", words, words)
     wrong = [
         tuple(i for i, (e, g) in enumerate(zip(case.expected, case.got)) if not _equal_part(case, e, g))
@@ -218,7 +218,7 @@ def _real(a, b) -> bool:
 
 
 def _factor(known):
-    """Every number is the same number of times what it should be, or that many times which a size says."""
+    """Every number is the same number of times what it should be, or a size times what it should be."""
     if not _all(known, lambda case, a, b: _real(a, b) and bool(np.any(a)) and np.isfinite(a).all()):
         return None
     with np.errstate(all="ignore"):
@@ -230,10 +230,10 @@ def _factor(known):
         return None
     if np.allclose(factors, factors[0], rtol=1e-6):
         if abs(factors[0] + 1) < 1e-6:
-            words = "Every sign is turned round; the numbers are right."
+            words = "Every sign is flipped; otherwise the numbers are right."
             return Relation("sign", words, words)
         plain = f"Every number is {_in_words(factors[0])} times what was expected."
-        return Relation("factor", plain, "Every number is too large or too small by one and the same factor.")
+        return Relation("factor", plain, "Every number is too large or too small by the same factor.")
     for name, sizes in _sizes(known).items():
         for power, shown in ((1, "{}"), (-1, "1 / {}"), (0.5, "sqrt({})"), (-0.5, "1 / sqrt({})")):
             if np.allclose(factors, np.asarray(sizes, dtype=float) ** power, rtol=1e-6):
@@ -244,7 +244,7 @@ def _factor(known):
         return Relation("factor", words, words)
     if not _all(known, lambda case, a, b: _has_several(a)):  # a single number is always some number times another
         return None
-    words = "Within each result every number is too large or too small by one and the same factor."
+    words = "Within each result every number is too large or too small by the same factor."
     return Relation("factor", words, words)
 
 
@@ -280,7 +280,7 @@ def _in_words(factor: float) -> str:
 
 
 def _sizes(known) -> dict[str, list[float]]:
-    """What could be a factor, by name: sizes of arguments and whole numbers given, that every case has."""
+    """Possible factors, by name: sizes of arguments, and numbers given, that every case has."""
     found: dict[str, list[float]] = {}
     for case, _, _ in known:
         for name, value in case.inputs.items():
@@ -300,7 +300,7 @@ def _offset(known):
     offset = float((known[0][2].astype(float) - known[0][1]).flat[0])
     if abs(offset) > 1e-9 and _all(known, lambda case, a, b: case.close(a + offset, b)):
         words = f"Every number is {abs(offset):.6g} too {'large' if offset > 0 else 'small'}."
-        return Relation("offset", words, "Every number is off by one and the same amount.")
+        return Relation("offset", words, "Every number is off by the same amount.")
     for name, sizes in _sizes(known).items():
         for side, how in ((1, "large"), (-1, "small")):
             if len(set(sizes)) > 1 and all(case.close(a + side * n, b) for n, (case, a, b) in zip(sizes, known)):
@@ -327,12 +327,12 @@ def _by_argument(known):
             return fits and np.unique(x).size > 1 and case.close(*change(a.astype(float), b, x.astype(float)))
 
         if _all(known, made):
-            words = f"What came is what was expected {how} `{name}`."
+            words = f"The answer gives what was expected {how} `{name}`."
             return Relation("argument", words, words)
 
 
 def _by_function(name: str, words: str, function: Callable):
-    """What came is a function of what was expected, entry by entry."""
+    """The result is a function of what was expected, entry by entry."""
 
     def relates(case, a, b):
         made = function(a.astype(float)) if _real(a, b) else None
@@ -342,24 +342,24 @@ def _by_function(name: str, words: str, function: Callable):
 
 
 def _axes(known):
-    """Two axes are exchanged, the same two in every case, counted from the last."""
+    """Two axes are swapped, the same two in every case, counted from the last."""
     for i, j in ((-1, -2), (-2, -3), (-1, -3), (-3, -4), (-2, -4), (-1, -4)):
         if _all(
             known,
             lambda case, a, b: a.ndim >= -min(i, j) and min(a.shape) and case.close(np.swapaxes(a, i, j), b),
         ):
             last = {i, j} == {-1, -2}
-            words = f"The numbers are right, but axes {i} and {j} are exchanged{': it is transposed' if last else ''}."
+            words = f"The numbers are right, but axes {i} and {j} are swapped{': it is transposed' if last else ''}."
             return Relation("transposed" if last else "axes", words, words)
     dimensions = {a.ndim for _, a, _ in known}
     for order in itertools.permutations(range(min(dimensions))) if dimensions in ({3}, {4}) else ():
         if _all(known, lambda case, a, b, order=order: a.size and case.close(a.transpose(order), b)):
-            words = f"The numbers are right, but the axes come in the order {order} of those that were expected."
+            words = f"The numbers are right, but their axes are the expected ones in the order {order}."
             return Relation("axes", words, words)
 
 
 def _moved_along(known):
-    """Shifted by one place along an axis, around its end or not, or in reverse along it."""
+    """Shifted by one position along an axis, around its end or not, or in reverse along it."""
     for axis, step in itertools.product((-1, -2, -3), (1, -1)):
         here, there = (slice(1, None), slice(None, -1))[::step], (slice(None, -1), slice(1, None))[::step]
 
@@ -372,8 +372,8 @@ def _moved_along(known):
             return case.close(a[tuple(early)], b[tuple(late)])
 
         if _all(known, shifted):
-            side = "behind" if step > 0 else "before"
-            words = f"The numbers are right, but one place {side} where they belong, along axis {axis}."
+            side = "after" if step > 0 else "before"
+            words = f"The numbers are right, but they are one position {side} where they belong, along axis {axis}."
             return Relation("shifted", words, words)
     for axis in (-1, -2, -3):
         if _all(
@@ -385,19 +385,19 @@ def _moved_along(known):
 
 
 def _other_shape(known):
-    """The right numbers in another shape, or before or after a sum over an axis."""
+    """The right numbers in a different shape, or before or after a sum over an axis."""
     if _all(known, lambda case, a, b: a.shape != b.shape and a.size == b.size and case.close(a.ravel(), b.ravel())):
         ones = _all(known, lambda case, a, b: [n for n in a.shape if n != 1] == [n for n in b.shape if n != 1])
-        words = "The numbers are right and in order, in another shape" + (
-            ": an axis of length 1 is missing or too many." if ones else "."
+        words = "The numbers are right and in order, but in a different shape" + (
+            ": an axis of length 1 is missing or extra." if ones else "."
         )
         return Relation("shape", words, words)
     for axis, (verb, together) in itertools.product((-1, -2, -3, -4), (("sum", np.sum), ("mean", np.mean))):
         if _all(known, lambda case, a, b: _is_over(case, together, axis, a, b)):
-            words = f"What came is the {verb} over axis {axis} of what was expected."
+            words = f"The answer gives the {verb} over axis {axis} of what was expected."
             return Relation("summed", words, words)
         if _all(known, lambda case, a, b: _is_over(case, together, axis, b, a)):
-            words = f"The last step is missing: the {verb} of what came over axis {axis} is what was expected."
+            words = f"The last step is missing: the {verb} of your result over axis {axis} is what was expected."
             return Relation("not summed", words, words)
 
 
@@ -407,7 +407,7 @@ def _is_over(case, together, axis, whole, part) -> bool:
 
 
 def _rows(known):
-    """Each row (or column, or line along the axis that was asked for) is right up to a factor of its own."""
+    """Each row (or column, or line along the axis that was asked for) is right except for its own factor."""
     named = any("axis" in case.inputs for case, _, _ in known)
     for what, along_in in (
         ("row (along axis -1)", lambda case: -1),
@@ -431,7 +431,7 @@ def _rows(known):
 
         if _all(known, scaled):
             sums = _all(known, lambda case, a, b, along_in=along_in: np.allclose(a.sum(axis=along_in(case)), 1))
-            words = f"Each {what} is right up to a factor of its own" + (": it should sum to one." if sums else ".")
+            words = f"Each {what} is right except for a factor" + (": it should sum to one." if sums else ".")
             return Relation("normalized", words, words)
 
 
@@ -443,23 +443,23 @@ def _precision(known):
     dtypes = {str(a.dtype) for _, a, _ in known}
     if len(dtypes) != 1 or not _all(known, lambda case, a, b: _real(a, b) and a.dtype.kind == "f"):
         return None
-    few = sum(a.size for _, a, _ in known) < 8  # these must be nearer, or chance may have brought them there
+    few = sum(a.size for _, a, _ in known) < 8  # these must be closer, since few numbers may agree by chance
     for name, digits, bound in _NARROWER.get(dtypes.pop(), ()):
         bound = bound / 10 if few else bound
 
         def near(case, a, b, bound=bound):
             size = float(np.abs(a[np.isfinite(a)]).max(initial=0))
-            # Small numbers too are right to so many digits, but for a few that are differences of large ones.
+            # Small numbers are also right to that many digits, except a few that are differences of large ones.
             digits = np.isclose(b, a, rtol=bound, atol=0, equal_nan=True)
             return np.allclose(b, a, rtol=bound, atol=bound * size, equal_nan=True) and digits.mean() >= 0.9
 
         if _all(known, near):
-            words = f"The numbers are right to about {digits} digits: somewhere they pass through {name} precision."
+            words = f"The numbers are right to about {digits} digits: somewhere they are computed in {name} precision."
             return Relation("precision", words, words)
 
 
 def _elsewhere(known):
-    """The right numbers, each as often as it should be, in other places."""
+    """The right numbers, each as often as it should be, in the wrong positions."""
     if _all(
         known,
         lambda case, a, b: (
@@ -470,7 +470,7 @@ def _elsewhere(known):
             and case.close(np.sort(a, axis=None), np.sort(b, axis=None))
         ),
     ):
-        words = "All the right numbers came, but in other places."
+        words = "All the right numbers are there, but in the wrong positions."
         return Relation("places", words, words, exact=False)
 
 
@@ -489,12 +489,12 @@ def _places(known):
             parts = [part(a) for _, a, _ in known]
             if any(p is None or p.all() or not p.any() for p in parts):
                 continue
-            # That what is wrong lies within a part tells something only in several cases, and of no part that is nearly
-            # everything.
+            # If the wrong entries are within a part, that says something only over several cases, and not for a part
+            # that is nearly everything.
             if not exactly and (len(known) == 1 or any(p.mean() > MOST for p in parts)):
                 continue
             if all(np.array_equal(w, p) if exactly else not (w & ~p).any() for w, p in zip(wrong, parts)):
-                words = f"Wrong are {'just' if exactly else 'only some of'} {name}; all others are right."
+                words = f"{'Only' if exactly else 'Some of'} {name} are wrong; all others are right."
                 return Relation("part", words, words, exact=False)
 
 
@@ -555,7 +555,7 @@ _PARTS = (
     ("the entries on and below the diagonal", _triangle(above=False)),
     ("the entries that should be minus infinity", _where(np.isneginf)),
     ("the entries that should be 0", _where(lambda a: a == 0)),
-    # Among numbers of one sign it says nothing that the zeros are right.
+    # Among numbers of one sign, it means nothing that the zeros are right.
     ("the entries that should be negative", _where(lambda a: a < 0 if np.any(a > 0) else None)),
     ("the entries that should be positive", _where(lambda a: a > 0 if np.any(a < 0) else None)),
     *(
@@ -569,10 +569,10 @@ _PARTS = (
         for where, part in (
             ("in the first half", lambda a, axis=axis: _span(a, axis, lambda n: slice(0, n // 2))),
             ("in the second half", lambda a, axis=axis: _span(a, axis, lambda n: slice(n // 2, None))),
-            ("at even places", lambda a, axis=axis: _span(a, axis, lambda n: slice(0, None, 2))),
-            ("at odd places", lambda a, axis=axis: _span(a, axis, lambda n: slice(1, None, 2))),
-            ("at all but the first place", lambda a, axis=axis: _span(a, axis, lambda n: slice(1, None))),
-            ("at all but the last place", lambda a, axis=axis: _span(a, axis, lambda n: slice(None, -1))),
+            ("at even positions", lambda a, axis=axis: _span(a, axis, lambda n: slice(0, None, 2))),
+            ("at odd positions", lambda a, axis=axis: _span(a, axis, lambda n: slice(1, None, 2))),
+            ("at all but the first position", lambda a, axis=axis: _span(a, axis, lambda n: slice(1, None))),
+            ("at all but the last position", lambda a, axis=axis: _span(a, axis, lambda n: slice(None, -1))),
         )
     ),
     (
@@ -587,7 +587,7 @@ _PARTS = (
 
 
 def _lengths(known):
-    """The result has another shape, and the lengths it should have, or has, are those of arguments."""
+    """The result has the wrong shape, and the lengths it should have, or has, are those of arguments."""
     if not _all(known, lambda case, a, b: a.shape != b.shape):
         return None
     if not _all(known, lambda case, a, b: a.ndim == b.ndim):
@@ -608,8 +608,8 @@ def _lengths(known):
 
 
 def _axes_wanted(known):
-    """The shape that the result should have, each length by the argument that has it, and that which came if its
-    lengths have names, too."""
+    """The shape that the result should have, each length named by an argument that has it, and the actual shape
+    if its lengths also have names."""
     wanted, came = (_named_shape(known, [side[k].shape for _, *side in known]) for k in (0, 1))
     if len(known) > 1 and wanted:
         words = f"The result should have the shape ({wanted})" + (f"; yours has ({came})." if came else ".")
@@ -632,7 +632,7 @@ def _name_of(known, sizes) -> str | None:
 
 
 def _sums(known):
-    """What was expected sums to one along an axis, or has entries of one sign, and what came does not."""
+    """What was expected sums to one along an axis, or has entries of one sign, and the result does not."""
     for axis, what in ((-1, "row"), (-2, "column")):
 
         def to_one(case, a, b, axis=axis):
@@ -643,7 +643,7 @@ def _sums(known):
             to_be = [np.isclose(a.sum(axis=axis), 1) for _, a, _ in known]  # a row may have to be all zeros
             if all(b.shape == a.shape and np.allclose(b.sum(axis=axis)[t], 1) for t, (_, a, b) in zip(to_be, known)):
                 break
-            words = f"Each {what} (along axis {axis}) should sum to one, and yours do not."
+            words = f"Each {what} (along axis {axis}) should sum to one, but yours do not."
             other = -2 if axis == -1 else -1
             if _all(known, lambda case, a, b: b.ndim > 1 and np.allclose(b.sum(axis=other), 1)):
                 words = f"{words[:-1]}: those along axis {other} do."
@@ -654,7 +654,7 @@ def _sums(known):
 
 
 def _lengths_of_rows(known):
-    """What was expected keeps the length of each row of an argument, and what came does not."""
+    """What was expected keeps the length of each row of an argument, and the result does not."""
 
     def norms(array):
         return np.linalg.norm(array.astype(float), axis=-1)
@@ -671,18 +671,18 @@ def _lengths_of_rows(known):
             )
 
         if _all(known, kept):
-            words = f"The rows of `{name}` should keep their lengths, as in a rotation, and do not."
+            words = f"The rows of `{name}` should keep their lengths, as in a rotation, but they do not."
             return Relation("length of rows", words, words, exact=False)
 
 
 def _negative(known):
     if _all(known, lambda case, a, b: _real(a, b) and not np.any(a < 0) and np.any(b < 0)):
-        words = "Negative numbers came where none was expected."
+        words = "Some numbers are negative, and none should be."
         return Relation("negative", words, words, exact=False)
 
 
 def _order(known):
-    """Within each row, larger numbers came where larger (or where smaller) were expected."""
+    """Within each row, numbers are larger where larger (or smaller) ones were expected."""
 
     def ranked(a):
         return np.argsort(np.argsort(a, axis=-1, kind="stable"), axis=-1, kind="stable")
@@ -700,13 +700,13 @@ def _order(known):
     if _all(known, lambda case, a, b: np.array_equal(ranked(a), ranked(b))):
         spread = [np.ptp(b, axis=-1).mean() / np.ptp(a, axis=-1).mean() for _, a, b in known]
         wider = (
-            ", and they lie too far apart"
+            ", and they are too far apart"
             if min(spread) > 1
-            else ", and they lie too close together"
+            else ", and they are too close together"
             if max(spread) < 1
             else ""
         )
-        words = f"In each row the numbers are in the right order of size, but not of the right size{wider}."
+        words = f"In each row the numbers are in the right order of size, but they are not the right numbers{wider}."
         return Relation("order kept", words, words, exact=False)
 
 
@@ -727,7 +727,7 @@ def _uniform(known):
         )
 
     if _all(known, even):
-        words = "In each row all numbers that are not 0 are the same, and they should differ."
+        words = "In each row all numbers that are not 0 are the same, but they should differ."
         return Relation("uniform", words, words, exact=False)
 
 
@@ -738,7 +738,7 @@ def _one_way(known):
             known,
             lambda case, a, b: a.dtype.kind == b.dtype.kind == "b" and a.shape == b.shape and np.all(b[a != b] == came),
         ):
-            words = f"{came} comes where {not came} is expected, and never the reverse."
+            words = f"Some entries are {came} where {not came} is expected, and never the reverse."
             return Relation(f"too often {came}", words, words, exact=False)
 
 
@@ -756,21 +756,21 @@ def _nan(known):
             lambda case, a, b, lost=lost: b.dtype.kind == "f" and lost(b).any() and not lost(a).any(),
         ):
             everywhere = _all(known, lambda case, a, b, lost=lost: lost(b).all())
-            words = f"{name} comes everywhere." if everywhere else f"{name} comes where a number is expected."
+            words = f"Every entry is {name}." if everywhere else f"Some entries are {name} where a number is expected."
             return Relation(name, words, words, exact=False)
 
 
 _ON_ARRAYS = (
-    _same("inverted", "True and False are exchanged.", _turned_round),
+    _same("inverted", "True and False are swapped.", _turned_round),
     _factor,
     _offset,
     _by_argument,
-    _by_function("complement", "What came is 1 minus what was expected.", lambda a: 1 - a),
-    _by_function("reciprocal", "What came is 1 over what was expected.", lambda a: 1 / a),
-    _by_function("logarithm", "What came is the logarithm of what was expected.", np.log),
-    _by_function("exponential", "What came is the exponential of what was expected.", np.exp),
-    _by_function("square", "What came is the square of what was expected.", np.square),
-    _by_function("root", "What came is the square root of what was expected.", np.sqrt),
+    _by_function("complement", "The answer gives 1 minus what was expected.", lambda a: 1 - a),
+    _by_function("reciprocal", "The answer gives 1 over what was expected.", lambda a: 1 / a),
+    _by_function("logarithm", "The answer gives the logarithm of what was expected.", np.log),
+    _by_function("exponential", "The answer gives the exponential of what was expected.", np.exp),
+    _by_function("square", "The answer gives the square of what was expected.", np.square),
+    _by_function("root", "The answer gives the square root of what was expected.", np.sqrt),
     _by_function("absolute", "The signs are lost; the sizes of the numbers are right.", np.abs),
     _axes,
     _moved_along,
@@ -783,7 +783,7 @@ _ON_ARRAYS = (
     _one_way,
     _constant,
     _uniform,
-    _same("signs", "The sizes of the numbers are right, some of their signs are not.", _signs),
+    _same("signs", "The sizes of the numbers are right, but some of their signs are not.", _signs),
     _places,
     _sums,
     _lengths_of_rows,
@@ -794,15 +794,15 @@ _ON_ARRAYS = (
 
 # On inputs ----------------------------------------------------------------------------------------------------------
 
-# Cases on each side, and together, before a difference between those that fail and those that do not is told of: inputs
-# have many traits, and of few cases some trait tells any two apart.
+# Cases on each side, and together, before a difference between those that fail and those that do not is reported:
+# inputs have many traits, and with few cases some trait separates any two groups.
 ENOUGH, TOGETHER = 2, 6
 # Inputs of a case that are not arguments of the answer.
 BESIDE = set("init weights upstream seed global_seed probe steps cuts beside name replacement".split())
 
 
 def telling_inputs(right: list[dict], wrong: list[dict]) -> Relation | None:
-    """What the inputs of all cases that fail have in common, and those of no case that is right."""
+    """What the inputs of all failing cases have in common, and no right case has."""
     right, wrong = ([of for of in side if of.keys() - BESIDE] for side in (right, wrong))
     if min(len(right), len(wrong)) < ENOUGH or len(right) + len(wrong) < TOGETHER:
         return None
@@ -812,12 +812,12 @@ def telling_inputs(right: list[dict], wrong: list[dict]) -> Relation | None:
         if all(trait in of_one for of_one in traits[1:]) and not any(
             trait in _traits(inputs, names) for inputs in right
         ):
-            words = f"It goes wrong just where {trait}."
+            words = f"It fails exactly when {trait}."
             return Relation("inputs", words, words, exact=False)
 
 
 def _traits(inputs: dict, names: set[str]) -> Iterator[str]:
-    """Facts about inputs, in words, the plainest first. `names` are those that inputs may have."""
+    """Facts about inputs, in words, the simplest first. `names` are those that inputs may have."""
     for name in sorted(names - inputs.keys() - BESIDE):
         yield f"`{name}` is not given"
     inputs = {name: value for name, value in inputs.items() if name not in BESIDE}

@@ -1,4 +1,4 @@
-"""A report as text and as HTML: one line per property, and for each that failed a sentence that helps."""
+"""A report as text and as HTML: one line per property, and a helpful sentence for each that failed."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ def headline(report: Report) -> str:
 def opening(report: Report, graded: bool = False) -> str | None:
     """The sentence before the list, where there is something to say about the answer as a whole.
 
-    graded: whether this is what was handed in, so that there is nothing more to try
+    graded: whether this is what was handed in, so that there is nothing left to try
     """
     if report.not_done and graded:
         return f"Nothing was written here, so it earns 0 of {report.max_points:g} points."
     if report.not_done:
         return (
-            "Not done yet, and that is fine. Put your code in place of `raise NotImplementedError` above, "
+            "Not done yet, and that is fine. Replace `raise NotImplementedError` above with your code, "
             "run that cell, then run this one again."
         )
     sentences = []
@@ -57,7 +57,7 @@ def opening(report: Report, graded: bool = False) -> str | None:
         sentences.append(
             f"`{report.exercise}` builds on {earlier}, which {are} not right yet. With a right {earlier} it earns "
             f"{report.points:g} of {report.max_points:g} points, and that is what counts."
-            + (" What fails below is its own." if report.points < report.max_points else "")
+            + (" The lines that fail below are its own." if report.points < report.max_points else "")
         )
     if report.reason:
         end = "" if report.reason.endswith((".", "?")) else "."
@@ -66,7 +66,7 @@ def opening(report: Report, graded: bool = False) -> str | None:
 
 
 def _judged(report: Report) -> bool:
-    """Whether the properties say anything: not where the answer never ran."""
+    """Whether the properties say anything, which they do not if the answer never ran."""
     return not report.not_done and (report.reason is None or any(f.passed or f.kind for f in report.findings))
 
 
@@ -88,10 +88,10 @@ def as_text(report: Report, graded: bool = False) -> str:
 
 
 def notes(report: Report):
-    """Each finding with its title, and the sentences and the lines of numbers that belong below it.
+    """Each finding with its title, and the sentences and lines of numbers below it.
 
     One small example is enough: the input that fails is shown for the first failure that no misconception explains.
-    What was said once (an exception that comes everywhere, a missing `return`) is not said again.
+    A sentence (an exception that is raised everywhere, a missing `return`) is not repeated.
     """
     told, shown, any_passed = set(), False, any(finding.passed for finding in report.findings)
     for finding in report.findings if _judged(report) else []:
@@ -111,7 +111,7 @@ def notes(report: Report):
             yield finding, title, [], []
             continue
         told.add(sentence)
-        # A hint on how to get the numbers right is out of place where no numbers came at all.
+        # A hint on how to get the numbers right does not help if there were no numbers at all.
         astray = finding.kind in {"none", "type", "dtype", "refused"} or finding.kind == "error" and not any_passed
         hint = [f"Hint: {finding.hint}"] if finding.hint and not finding.misconception and not astray else []
         yield finding, title, [part for part in (finding.fact, said, *hint) if part], [] if shown else lines

@@ -1,4 +1,4 @@
-"""Values in words and on little room, for the messages of a check."""
+"""Values in words and in little space, for the messages of a check."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def kind_of(value) -> str:
 
 
 def apart(expected, got) -> tuple[str, str]:
-    """Two different numbers, each with six digits or with as many as it takes to tell one from the other."""
+    """Two different numbers, each with six digits, or with as many as it takes to distinguish them."""
     for digits in (6, 9, 12, 17):
         first, second = (f"{x:.{digits}g}" if isinstance(x, (float, complex)) else str(x) for x in (expected, got))
         if first != second:
@@ -58,16 +58,16 @@ def short(value, width: int = 120) -> str:
 
 
 def table(values: dict, width: int = 70) -> list[str]:
-    """Lines `name = value`, the signs one below the other, no line wider than `width`.
+    """Lines `name = value`, with aligned signs, none wider than `width`. Two values
 
-    Two values named `expected` and `came` get as many digits as it takes to tell one from the other.
+    named `expected` and `yours` get as many digits as it takes to distinguish them.
     """
     indent = max(map(len, values), default=0)
     room = width - indent - 3
     shown = {name: _lines(value, room) for name, value in values.items()}
     for digits in (9, 13, 17):
-        if "came" in shown and shown["came"] == shown["expected"]:
-            shown |= {name: _lines(values[name], room, digits) for name in ("expected", "came")}
+        if "yours" in shown and shown["yours"] == shown["expected"]:
+            shown |= {name: _lines(values[name], room, digits) for name in ("expected", "yours")}
     return [
         (f"{name:<{indent}} = " if i == 0 else " " * (indent + 3)) + line
         for name, lines in shown.items()
@@ -101,7 +101,7 @@ def _lines(value, width: int, digits: int = 5) -> list[str]:
 
 
 def _step(step: dict) -> str:
-    """A call of `attnlab.probes.steps` on one line: its method and, of arrays, the shapes."""
+    """A call of `attnlab.probes.steps` on one line: its method, and the shapes of arrays."""
     arguments = [
         f"{name} of shape {tuple(value.shape)}" if hasattr(value, "shape") else f"{name} = {short(value, 40)}"
         for name, value in step.items()
@@ -120,7 +120,7 @@ def _array_lines(value, width: int, digits: int) -> list[str]:
     style = None
     if array.dtype.kind == "f":
         sizes = np.abs(array[np.isfinite(array) & (array != 0)].astype(np.float64))  # 1e6 is not a float16
-        if sizes.size and (sizes.min() < 1e-3 or sizes.max() >= 1e6):  # NumPy would write all of them with exponents
+        if sizes.size and (sizes.min() < 1e-3 or sizes.max() >= 1e6):  # NumPy would use exponents for all of them
             entries = [f"{entry:.{digits}g}" for entry in array.reshape(-1).tolist()]
             column = max(map(len, entries))
             style = {"float_kind": lambda entry: f"{entry:.{digits}g}".rjust(column)}

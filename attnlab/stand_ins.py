@@ -1,6 +1,6 @@
-"""What probes use instead of a cache, a model or a function, to see how a student's code deals with one.
+"""What probes use instead of a cache, a model or a function, to see how a student's code uses one. Each
 
-They are made for one run each and answer no exercise: only a probe can make one, while it runs.
+is made for one run and does not answer an exercise: only a probe can make one, while it runs.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def _only_lent() -> None:
 
 
 class Room:
-    """A cache with room for a fixed number of tokens. It neither grows nor looks at what it is given."""
+    """A cache with room for a fixed number of tokens. It neither grows nor checks what it is given."""
 
     def __init__(self, tokens: int):
         _only_lent()
@@ -48,7 +48,7 @@ class Room:
         self.held, self.rows = 0, None
 
     def append(self, k, v):
-        """Writes (batch, heads, n, d) behind what is there; returns views of all that is held."""
+        """Appends (batch, heads, n, d); returns views of everything stored."""
         if self.rows is None:
             self.rows = [new.new_zeros(*new.shape[:2], self.tokens, new.shape[3]) for new in (k, v)]
         first, self.held = self.held, self.held + k.shape[2]
@@ -58,10 +58,10 @@ class Room:
 
 
 class Oracle(nn.Module):
-    """A language model without weights: its logits follow from the ids read so far by arithmetic alone.
+    """A language model without weights: its logits follow by arithmetic from the ids read so far. It
 
-    It reads the past from the caches it is given, all of them, so a stale, a shared or a missing one changes what it
-    says. `fed` counts the tokens that it was given, call by call.
+    reads the past from all caches it is given, so a stale, shared or missing one changes its output. `fed` counts the
+    tokens that it was given, call by call.
     """
 
     def __init__(self, vocab_size: int, n_blocks: int):
@@ -69,7 +69,7 @@ class Oracle(nn.Module):
         super().__init__()
         self.vocab_size, self.fed, self.given, self.held = vocab_size, [], [], []
         self.add_module("blocks", nn.ModuleList([nn.Identity()] * n_blocks))
-        self.embedding = nn.Embedding(vocab_size, 1)  # whoever asks a model for its device or dtype finds one
+        self.embedding = nn.Embedding(vocab_size, 1)  # for code that reads a model's device or dtype
 
     def forward(self, ids, caches=None):
         """ids (batch, n) -> logits (batch, n, vocab_size), float32."""

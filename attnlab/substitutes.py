@@ -1,8 +1,8 @@
-"""What PyTorch itself has to stand in for an answer, for a student who skips a chapter: see `attnlab.mine.stand_in`.
+"""PyTorch's own operations as stand-ins for answers, for a student who skips a chapter: see `attnlab.mine.stand_in`.
 
-Each is one call of a public operation that the exercise asks to build from parts, with the names of the course around
-it. So it shows nothing of how the work is done, and as an answer it would be worth no points. What PyTorch has no
-operation for (rotated pairs, a cache, the blocks) has no stand-in.
+Each is one call of a public operation that the exercise asks students to build from parts, with the names of the
+course. So it does not show how the work is done, and as an answer it would get no points. If PyTorch has no operation
+(rotated pairs, a cache, the blocks), there is no stand-in.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ def rms_norm(x, weight, eps=1e-5):
 
 
 class _Attention(nn.Module):
-    """PyTorch's multi-head attention. A token that may read nothing gets nan, as there."""
+    """PyTorch's multi-head attention. As there, a token that may read nothing gets nan."""
 
     def __init__(self, d_model, n_heads):
         super().__init__()

@@ -1,4 +1,4 @@
-"""A limit on the time of a student's call: an endless loop ends, and a slow answer does not.
+"""A limit on the time of a student's call: an endless loop is ended, a slow answer is not.
 
 Processor time decides, so that no call ends because the machine is busy. A far longer limit on the wall clock ends
 code that waits.
@@ -62,8 +62,8 @@ class TimeLimit:
         up = [limit for begin, now, limit in zip(self._began, clocks, self._limits) if now - begin > limit]
         if not up or clocks[1] < self._next:
             return False
-        # The first time leaves room to find out where the call was. After that a call that catches everything, as a
-        # bare `except` does, is tried again and again until it is met elsewhere.
+        # The first time, there is time to find out where the call was. After that, a call that catches everything,
+        # as a bare `except` does, is interrupted again and again until it ends.
         self._next = clocks[1] + (1.0 if self.told is None else 0.0)
         self.told = up[0]
         return True
@@ -79,7 +79,7 @@ def _signals_work() -> bool:
 
 @contextlib.contextmanager
 def _signals(tick):
-    """A signal at every tick, which also ends a `time.sleep`. A handler and a timer that were there come back."""
+    """A signal at every tick, which also ends a `time.sleep`. An existing handler and timer are restored."""
     former = signal.signal(signal.SIGALRM, tick)
     began, (left, interval) = time.monotonic(), signal.setitimer(signal.ITIMER_REAL, TICK, TICK)
     try:
@@ -93,7 +93,7 @@ def _signals(tick):
 
 @contextlib.contextmanager
 def _watched(is_up):
-    """The same from a thread beside this one, which ends Python code, but not a call that waits."""
+    """The same from another thread, which ends Python code but not a call that waits."""
     caller, ended, lock = ctypes.c_ulong(threading.get_ident()), threading.Event(), threading.Lock()
 
     def watch():

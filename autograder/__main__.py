@@ -25,9 +25,9 @@ def main(arguments: list[str] | None = None) -> int:
         print(f"autograder: {error}", file=sys.stderr)
         return 2
     except KeyboardInterrupt:
-        print("autograder: interrupted; what is done is kept, and a second run does the rest", file=sys.stderr)
+        print("autograder: interrupted; finished work is kept, and a second run does the rest", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # whoever read this has seen enough, as in `| head`
+    except BrokenPipeError:  # the reader has closed the pipe, as in `| head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
 
@@ -37,7 +37,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = whole.add_subparsers(dest="command", required=True, metavar="COMMAND")
     chapters = dict(nargs="*", help="stems such as softmax; all chapters if none is named")
     assignment = "its name in the gradebook, such as softmax"
-    zone = dict(type=_zone, default="UTC", metavar="ZONE", help="of times that name none (default: UTC)")
+    zone = dict(type=_zone, default="UTC", metavar="ZONE", help="for times without a time zone (default: UTC)")
     folder, course = dict(type=Path, metavar="FOLDER"), "course folder (default: build/course)"
 
     parser = commands.add_parser("assemble", help="make the instructor's notebooks and the data of the checks")
@@ -51,9 +51,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--course", **folder, help="an empty folder (default: build/sample_class)")
     parser.add_argument("--no-jail", action="store_true", help="run the samples with your rights, outside the jail")
 
-    parser = commands.add_parser("collect", help="sort what a learning platform gives into the submitted folder")
+    parser = commands.add_parser("collect", help="sort a download from a learning platform into the submitted folder")
     parser.add_argument("assignment", help=assignment)
-    parser.add_argument("source", type=Path, metavar="SOURCE", help="a zip of Canvas or Moodle, or a folder")
+    parser.add_argument("source", type=Path, metavar="SOURCE", help="a zip from Canvas or Moodle, or a folder")
     roster = "the class list: ids, names, the platform's numbers"
     parser.add_argument("--roster", type=Path, metavar="FILE", help=roster)
     parser.add_argument("--timezone", **zone)
@@ -62,28 +62,30 @@ def _parser() -> argparse.ArgumentParser:
     parser = commands.add_parser("grade", help="grade what was handed in, several submissions at a time")
     parser.add_argument("assignment", nargs="+", help=assignment)
     parser.add_argument("--course", **folder, help=course)
-    parser.add_argument("--student", metavar="ID", help="this student alone")
-    parser.add_argument("--force", action="store_true", help="again, what is graded already")
-    parser.add_argument("--watch", action="store_true", help="go on, and grade what arrives")
-    workers = "processes (default: as many as the class is worth, at most one for each core)"
+    parser.add_argument("--student", metavar="ID", help="only this student")
+    parser.add_argument("--force", action="store_true", help="grade again what is already graded")
+    parser.add_argument("--watch", action="store_true", help="keep running, and grade what arrives")
+    workers = "processes (default: as many as speed up this class, at most one per core)"
     parser.add_argument("--workers", type=_positive, metavar="N", help=workers)
     parser.add_argument("--scheduler", metavar="ADDRESS", help="a running Dask scheduler, such as tls://host:8786")
     for name, what in (("ca", "certificate of the authority"), ("cert", "own certificate"), ("key", "own key")):
         parser.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=f"{what}, for a scheduler")
-    parser.add_argument("--no-jail", action="store_true", help="with your rights: only submissions you trust")
+    parser.add_argument("--no-jail", action="store_true", help="run with your rights: only submissions you trust")
 
     parser = commands.add_parser("report", help="scores, mistakes and what to look at, of a whole class")
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("--course", **folder, help=course)
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write one row per student and exercise")
-    parser.add_argument("--html", type=Path, metavar="FILE", help="write a page that stands alone, with plots")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained page with plots")
 
     parser = commands.add_parser("export", help="grades for a spreadsheet, or for the gradebook of a learning platform")
     parser.add_argument("format", choices=["by-exercise", "canvas", "moodle"])
     parser.add_argument("assignment", nargs="*", help="all of them if none is named")
     parser.add_argument("--course", **folder, help=course)
     parser.add_argument("--roster", type=Path, metavar="FILE", help=roster)
-    parser.add_argument("--pending", action="store_true", help="also totals that wait for a human, as they are so far")
+    parser.add_argument(
+        "--pending", action="store_true", help="include totals that wait for a human, as they are so far"
+    )
     parser.add_argument("--to", type=Path, required=True, metavar="FILE")
 
     parser = commands.add_parser("gradescope", help="write the zip that Gradescope makes its autograder from")
@@ -96,13 +98,13 @@ def _parser() -> argparse.ArgumentParser:
     limit = "Gradescope's time limit for a submission, as set there (default: 10)"
     parser.add_argument("--minutes", type=int, choices=range(5, 41), metavar="5..40", default=10, help=limit)
 
-    parser = commands.add_parser("feedback-zip", help="feedback in one zip, as a learning platform takes it back")
+    parser = commands.add_parser("feedback-zip", help="feedback in one zip, to upload to a learning platform")
     parser.add_argument("platform", choices=["canvas", "moodle"])
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("--course", **folder, help=course)
     parser.add_argument("--to", type=Path, required=True, metavar="FILE")
 
-    parser = commands.add_parser("extend", help="give students longer, from a CSV file")
+    parser = commands.add_parser("extend", help="give students extensions, from a CSV file")
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("file", type=Path, metavar="FILE", help="columns: id, and until, or days and hours")
     parser.add_argument("--timezone", **zone)
@@ -116,11 +118,13 @@ def _parser() -> argparse.ArgumentParser:
     parser = commands.add_parser("try", help="grade stand-alone Python files against one exercise")
     parser.add_argument("name", help="the exercise, such as softmax")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
-    parser.add_argument("--json", action="store_true", help="one JSON object a line, one line a file")
+    parser.add_argument("--json", action="store_true", help="one JSON object per line, one line per file")
     parser.add_argument("--no-jail", action="store_true", help="run the files with your rights: only files you trust")
 
-    parser = commands.add_parser("doctor", help="try to break out of the jail of student code, and say what held")
-    parser.add_argument("--other-user", action="store_true", help="out of the weaker sandbox of the Gradescope bundle")
+    parser = commands.add_parser("doctor", help="try to break out of the jail for student code, and say what held")
+    parser.add_argument(
+        "--other-user", action="store_true", help="test the weaker sandbox of the Gradescope bundle instead"
+    )
     return whole
 
 
@@ -134,7 +138,7 @@ def _zone(text: str) -> datetime.tzinfo:
     try:
         return zoneinfo.ZoneInfo(text)
     except (zoneinfo.ZoneInfoNotFoundError, ValueError):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a time zone; one is Europe/Berlin") from None
+        raise argparse.ArgumentTypeError(f"{text!r} is not a time zone; an example is Europe/Berlin") from None
 
 
 # The commands. Each imports what it needs: PyTorch and nbgrader take seconds.
@@ -226,7 +230,9 @@ def _gradescope(options) -> int | None:
         points = bundle.write(options.assignment, options.course, to, options.visibility, options.minutes)
     except NbGraderException:  # and said so
         return 1
-    print(f"{to}\nIt holds the answers and the hidden tests: for Gradescope alone. Autograder points: {points:g}")
+    print(
+        f"{to}\nIt contains the answers and the hidden tests: give it only to Gradescope. Autograder points: {points:g}"
+    )
 
 
 def _try(options) -> int:
@@ -236,7 +242,7 @@ def _try(options) -> int:
     from autograder.grading.single_file import Unreadable, grade_file
 
     exercise = catalog.exercise(options.name)
-    bubblewrap.ensure()  # a student's file as much as a notebook
+    bubblewrap.ensure()  # treat a student's file like a notebook
     status = 0
     for path in options.files:
         try:

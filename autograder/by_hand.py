@@ -1,5 +1,5 @@
-"""What does all of an exercise's work in a library, by exercise. An answer that calls it earns nothing, and the check
-says so: see `attnlab.library_calls`.
+"""Library functions that do all of an exercise's work, by exercise. An answer that calls one earns nothing, and the
+check says so: see `attnlab.library_calls`.
 """
 
 from __future__ import annotations

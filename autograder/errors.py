@@ -1,5 +1,5 @@
-"""The one exception for mistakes in the course's own files or in what was asked on the command line."""
+"""The exception for mistakes in the course's own files or on the command line."""
 
 
 class CourseError(Exception):
-    """Something an author or instructor can mend. Its message is one line that names what was wrong."""
+    """Something an author or instructor can fix. Its message is one line that names what is wrong."""

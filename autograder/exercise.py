@@ -38,7 +38,7 @@ class Property:
 
 @dataclass(frozen=True)
 class Misconception:
-    """A wrong answer, and the sentence that teaches whoever gave it."""
+    """A wrong answer, and the sentence that explains the mistake to the student."""
 
     text: str
     wrong: Callable
@@ -47,7 +47,7 @@ class Misconception:
 
 @dataclass(frozen=True)
 class Written:
-    """A chapter's question that is graded by hand. The rubric is for the instructor's eyes."""
+    """A chapter's question that is graded by hand. The rubric is only for the instructor."""
 
     points: float
     rubric: str
@@ -58,9 +58,9 @@ class Exercise:
     """One exercise, known by the name of its reference.
 
     section: the heading of the chapter that explains it, verbatim
-    bonus: a stretch exercise; its points come on top
-    minutes: an estimate of how long a student takes to write it, who has read the chapter
-    difficulty: 1 (easy), 2 (medium) or 3 (hard), an estimate too
+    bonus: a stretch exercise; its points are added on top
+    minutes: an estimate of how long a student takes who has read the chapter
+    difficulty: 1 (easy), 2 (medium) or 3 (hard), also an estimate
     """
 
     reference: Callable
@@ -116,7 +116,7 @@ class Exercise:
     def material(self, seed=PUBLIC_SEED, misconceptions: bool = True) -> dict:
         """The plain data an answer is judged by (see `attnlab.judge`), on inputs drawn from `seed`.
 
-        misconceptions: whether to run the wrong answers too; needed only to explain an answer that failed.
+        misconceptions: whether to also run the wrong answers; needed only to explain an answer that failed.
         """
         signature = inspect.signature(self.reference)
         bare = signature.replace(
@@ -149,8 +149,9 @@ class Exercise:
     def inputs(self, prop: Property, seed) -> list[dict]:
         """The inputs of each case of one property of this exercise, drawn from `seed`.
 
-        They are copied as `attnlab.codec` does, for an answer will get them as bytes: two names for one array become
-        two arrays. A secret seed that happens to draw nothing but public cases draws again.
+        They are copied as `attnlab.codec` does, since an answer gets them as bytes: two names for one array become
+        two arrays. A secret seed that happens to draw nothing but public cases draws
+        again.
         """
         drawn = self._drawn(prop, seed)
         if seed != PUBLIC_SEED:
@@ -193,7 +194,7 @@ def _outcomes(answer, properties: list[dict]) -> list[list[dict]]:
 
 
 def _kept(outcome: dict, right: dict, prop: dict) -> dict:
-    """What is kept of a wrong answer's outcome: not its own source, and nothing that is not a symptom of it."""
+    """The part of a wrong answer's outcome that is stored: not its source, and only what is a symptom of it."""
     if "error" in outcome:
         outcome["error"].update(line=None, code=None)
     for part in probes.NO_SYMPTOM & outcome.get("value", {}).keys():
@@ -204,7 +205,7 @@ def _kept(outcome: dict, right: dict, prop: dict) -> dict:
 
 
 def compact(material: dict) -> dict:
-    """Material as it is stored: where a misconception gives the right result, None stands for it."""
+    """Material as it is stored: None replaces a misconception's result where it is right."""
     for m in material["misconceptions"]:
         m["outcomes"] = [
             [
@@ -217,6 +218,6 @@ def compact(material: dict) -> dict:
 
 
 def _stream(seed, *names: str) -> np.random.Generator:
-    """A generator of its own for each property, so that adding one does not change the inputs of another."""
+    """A separate generator per property, so that adding one does not change the inputs of another."""
     words = [int.from_bytes(name.encode("utf-8"), "little") for name in names]
     return np.random.default_rng([int(seed), *words])

@@ -20,7 +20,7 @@ from autograder.sandbox.limits import Times  # noqa: E402
 c = get_config()  # noqa: F821 - given by traitlets
 c.CourseDirectory.course_id = COURSE_ID
 c.CourseDirectory.root = str(course_folder())
-if os.environ.get(GRADEBOOK_URL):  # else the file in the course folder, also where --course-dir names another
+if os.environ.get(GRADEBOOK_URL):  # else the file in the course folder, even if --course-dir names another
     c.CourseDirectory.db_url = gradebook_url(course_folder())
 
 # The rubric is in the locked question cell, between mark-scheme lines. Students never get it: it is cut on
@@ -38,7 +38,7 @@ c.GenerateFeedback.preprocessors = [
 c.HTMLExporter.filters = {"markdown2html": "autograder.grading.sanitize.rendered"}
 
 if os.environ.get("AUTOGRADER_STOCK") == "1":
-    # nbgrader's own way, to compare with: student code runs with your rights, beside the hidden tests.
+    # nbgrader's own way, for comparison: student code runs with your rights, with access to the hidden tests.
     os.environ["ATTNLAB_MODEL"] = ""  # no grade depends on the real model, and loading it takes time
     c.Autograde.autograde_preprocessors = [
         "autograder.nbgrader_plugins.preprocessors.ExecuteWithReferences",
@@ -54,9 +54,9 @@ else:
     # Reassembly, jail and evaluator, under the command `nbgrader autograde` and under formgrader's button.
     autograde.install()
 
-# What lateness costs stands in late.csv in the course's folder, where there is one.
+# The cost of lateness is in late.csv in the course's folder, if there is one.
 c.AssignLatePenalties.plugin_class = "autograder.nbgrader_plugins.late.LateRules"
 # `nbgrader zip_collect` collects as `python -m autograder collect` does.
 c.ZipCollectApp.extractor_plugin = "autograder.nbgrader_plugins.zipcollect.Collector"
-# nbgrader's own table lets names be formulas.
+# nbgrader's own table allows names that are formulas.
 c.ExportApp.plugin_class = "autograder.nbgrader_plugins.export.Stock"

@@ -19,7 +19,7 @@ from autograder.course.folder import COURSE_DIR, ROOT, course_folder, existing_g
 from autograder.nbgrader_plugins.autograde import TrustedAutograde
 from autograder.sandbox import bubblewrap
 
-LOOK_SECONDS = 5.0  # between two looks of --watch
+LOOK_SECONDS = 5.0  # between two checks by --watch
 
 
 def grade(options: argparse.Namespace) -> int:
@@ -40,7 +40,7 @@ def grade(options: argparse.Namespace) -> int:
             for grader, submissions in zip(graders, todo):
                 name, grader.pool = grader.coursedir.assignment_id, pool
                 for count in grader.outdated.values():
-                    print(f"{name}: {count} graded under an older release, and again now", file=sys.stderr)
+                    print(f"{name}: {count} graded under an older release; grading again", file=sys.stderr)
                 if submissions:
                     status = max(status, _grade(name, grader, submissions))
                 elif not options.watch:
@@ -75,7 +75,7 @@ def _grade(name: str, grader, todo: list[tuple[str, str]]) -> int:
 
 
 class _BesideTheBar(logging.Handler):
-    """Errors, above the bar."""
+    """Errors, shown above the progress bar."""
 
     def emit(self, record) -> None:
         tqdm.write(self.format(record), file=sys.stderr)

@@ -1,6 +1,6 @@
-"""What runs the grading: one process beside this one, or several by Dask, here or on other machines.
+"""What runs the grading: one other process, or several with Dask, here or on other machines.
 
-A pool takes jobs and gives results as they are done: bytes, or the exception that prevented them. Jobs are drawn one by
+A pool takes jobs and gives results as they finish: bytes, or the exception that prevented them. Jobs are taken one by
 one as there is room, so a class of any size fits into memory.
 """
 
@@ -19,15 +19,15 @@ from autograder.sandbox import bubblewrap
 
 AHEAD = 2  # jobs a worker has waiting
 RETRIES = 3  # of a job whose worker was lost
-WORTH = 40  # submissions for which one more worker is worth its start
-PATIENCE = 20  # seconds in which a scheduler's first worker should have come
+WORTH = 40  # submissions that justify starting one more worker
+PATIENCE = 20  # seconds to wait for a scheduler's first worker
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 QUIET = {
     **{f"distributed.worker.memory.{what}": False for what in ("target", "spill", "pause", "terminate")},
     "distributed.scheduler.allowed-failures": RETRIES,
     "distributed.worker.profile.enabled": False,
     "distributed.admin.large-graph-warning-threshold": "1GiB",  # a submission may be of many megabytes
-    # These are not looked at, so they need not be measured fifty times a second.
+    # These are not used, so they need not be measured fifty times per second.
     "distributed.admin.tick.interval": "1s",
     "distributed.admin.system-monitor.interval": "10s",
     "distributed.scheduler.active-memory-manager.start": False,
@@ -37,18 +37,18 @@ QUIET = {
 
 
 def worth(submissions: int) -> int:
-    """How many workers of this machine so many submissions are worth: no more than there are cores."""
+    """How many workers of this machine to use for that many submissions: no more than there are cores."""
     return min(len(os.sched_getaffinity(0)), 1 + submissions // WORTH)
 
 
 class OnDask:
-    """Several at a time, by the workers of a Dask client. They get bytes and give bytes."""
+    """Several at a time, by the workers of a Dask client. They receive and return bytes."""
 
     def __init__(self, client, workers: int):
         self._client, self.workers = client, workers
 
     def graded(self, jobs: Iterable[Job], count: int) -> Iterator[tuple[tuple[str, str], bytes | Exception]]:
-        """Names and results of jobs, as they are done. Raises CourseError where the scheduler is lost."""
+        """Names and results of jobs, as they are done. Raises CourseError if the scheduler is lost."""
         from distributed import CancelledError, as_completed
 
         waiting = as_completed(loop=self._client.loop)
@@ -57,7 +57,7 @@ class OnDask:
         def fill() -> None:
             while len(names_of) < AHEAD * self.workers and (job := next(jobs, None)):
                 name = job.names[0]
-                if name not in common_of:  # sent once to each worker, and made again where a worker is lost
+                if name not in common_of:  # sent once to each worker, and again if a worker is lost
                     common_of[name] = self._client.submit(bytes, job.common, pure=False)
                 future = self._client.submit(
                     grade_there, common_of[name], job.submission, job.first, pure=False, retries=RETRIES
@@ -75,7 +75,7 @@ class OnDask:
                 fill()
         except (CancelledError, StopIteration, OSError) as error:
             raise CourseError(
-                "the scheduler is gone; what is graded is entered, and a second run does the rest "
+                "the scheduler is gone; finished grades are entered, and a second run does the rest "
                 f"({type(error).__name__})"
             ) from None
 
@@ -94,7 +94,7 @@ _own = threading.local()  # a worker may have several threads
 
 
 def grade_there(common: bytes, submission: bytes, first: bool) -> tuple[str, bytes]:
-    """What a worker runs. Nothing of a submission is in what it raises: it comes back as words."""
+    """What a worker runs. Its errors are returned as words, and contain nothing from a submission."""
     if not hasattr(_own, "grader"):
         _own.grader = Grader()
     try:
@@ -123,7 +123,7 @@ def pool(workers: int = 1, scheduler: str | None = None, tls: dict[str, Path] | 
 
 
 def _workers_of(client, address: str) -> int:
-    """How many workers a scheduler has. Raises CourseError where none comes."""
+    """How many workers a scheduler has. Raises CourseError if there are none."""
     try:
         client.wait_for_workers(1, timeout=PATIENCE)
     except TimeoutError:
@@ -139,14 +139,14 @@ def _client(address: str, tls: dict[str, Path]):
 
     protocol, _, host = address.rpartition("://")
     if protocol == "tls" and set(tls) != {"ca", "cert", "key"}:
-        raise CourseError("a scheduler with TLS takes --tls-ca, --tls-cert and --tls-key, each the name of a file")
+        raise CourseError("a scheduler with TLS needs --tls-ca, --tls-cert and --tls-key, each the name of a file")
     if protocol != "tls" and host.rpartition(":")[0] not in LOOPBACK:
-        raise CourseError(f"{address} is not tls://..., and submissions do not leave this machine unencrypted")
+        raise CourseError(f"{address} is not tls://..., and submissions must not leave this machine unencrypted")
     files = {"ca": "tls_ca_file", "cert": "tls_client_cert", "key": "tls_client_key"}
     security = (
         Security(require_encryption=True, **{files[name]: str(path) for name, path in tls.items()}) if tls else None
     )
-    for name in ("distributed", "distributed.client"):  # what is lost is said once, in one line
+    for name in ("distributed", "distributed.client"):  # a lost connection is reported once, in one line
         logging.getLogger(name).setLevel(logging.CRITICAL)
     try:
         return Client(address, security=security, timeout="30s", set_as_default=False)

@@ -53,7 +53,7 @@ def source_notebook(stem: str) -> nbformat.NotebookNode:
         elif cell.cell_type == "markdown":
             made.append(cells.new_cell("markdown", plain_markdown.markdown(cell.source, where)))
         else:
-            folded = "hide-input" in cell.metadata.get("tags", [])  # the book's tag; Jupyter has its own word for it
+            folded = "hide-input" in cell.metadata.get("tags", [])  # the book's tag; Jupyter has another name for it
             made.append(cells.new_cell("code", cell.source, {"jupyter": {"source_hidden": True}} if folded else {}))
     if made and made[0].cell_type == "markdown":
         made[0].source = re.sub(r"^# (?=\S)", f"# {number}. ", made[0].source, count=1, flags=re.MULTILINE)
@@ -173,7 +173,7 @@ def _graded_cell(exercise, source: str):
         "### END HIDDEN TESTS",
         source.strip(),
     ]
-    points = 0 if exercise.bonus else exercise.points  # a bonus goes on top, as nbgrader's extra credit
+    points = 0 if exercise.bonus else exercise.points  # a bonus is added on top, as nbgrader's extra credit
     metadata = cells.nbgrader_metadata(cells.check_id(exercise.name), "code", grade=True, locked=True, points=points)
     return cells.new_cell("code", "\n".join(lines), metadata)
 

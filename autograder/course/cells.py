@@ -1,7 +1,7 @@
 """Cells and notebooks as nbformat and nbgrader have them, and the names of the cells that are graded.
 
-nbformat's own makers validate each part by itself, which takes longer than all else that is done to a notebook here; a
-notebook is validated once, when it is written.
+nbformat's own constructors validate each part separately, which takes longer than everything else done to a notebook
+here. A notebook is validated once, when it is written.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def exercise_of(grade_id: str) -> str | None:
 
 
 def nbgrader_of(cell: NotebookNode) -> dict:
-    """What nbgrader knows of a cell; nothing of a plain one."""
+    """What nbgrader knows about a cell; nothing for a plain one."""
     return cell.metadata.get("nbgrader", {})
 
 

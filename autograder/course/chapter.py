@@ -1,6 +1,6 @@
 """Read a chapter: the text notebook in `chapters/`, its exercises, their checks and the written question.
 
-Everything a chapter must be is checked here, so that assembling, releasing, grading and the book all answer the same
+Everything a chapter must be is checked here, so that assembling, releasing, grading and the book all report the same
 mistake with the same line.
 """
 
@@ -19,7 +19,7 @@ from attnlab import excerpt
 from autograder.course import catalog
 from autograder.errors import CourseError
 
-NOT_EXERCISES = {"parts", "NotThere"}  # what `attnlab.mine` has of its own
+NOT_EXERCISES = {"parts", "NotThere"}  # names of `attnlab.mine` itself
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Chapter:
 def read(stem: str) -> Chapter:
     """The chapter of that name. `notebook.metadata.source_map` holds the first line of each cell.
 
-    Raises CourseError for anything that a chapter must have and this one lacks.
+    Raises CourseError if something that a chapter must have is missing.
     """
     where, path = f"chapters/{stem}.md", catalog.chapter_path(stem)
     if not path.is_file():
@@ -96,7 +96,7 @@ def find_exercises(notebook: nbformat.NotebookNode, where: str) -> list[Exercise
         if check is None or cells[check].source.strip() != f"check({name})":
             raise CourseError(f"{where}: the next code cell after the exercise {name} must be `check({name})`")
         if name in found:
-            raise CourseError(f"{where}: the exercise {name} is there twice")
+            raise CourseError(f"{where}: the exercise {name} appears twice")
         found[name] = ExerciseCells(name, stub, check)
     return list(found.values())
 
@@ -111,7 +111,7 @@ def find_prerequisites(notebook: nbformat.NotebookNode, stem: str) -> tuple[str,
         for name in imported(cell.source, where) if cell.cell_type == "code" else []:
             found[name] = source = catalog.chapter_of(name)
             if order.index(source) >= order.index(stem):
-                raise CourseError(f"{where} takes {name} from attnlab.mine, but {source} is no earlier chapter")
+                raise CourseError(f"{where} takes {name} from attnlab.mine, but {source} is not an earlier chapter")
     return tuple(found)
 
 

@@ -1,6 +1,6 @@
 """The data behind `check`: `attnlab/checks/<name>.gz` for each exercise, generated and committed.
 
-Each file keeps a hash of the sources it was made from, and that alone says whether it is current.
+Each file stores a hash of the sources it was made from, which alone decides whether it is current.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from autograder.exercise import compact
 def write_checks(stems: Iterable[str]) -> list[Path]:
     """Make the data of these chapters that are not current; returns the files that were written.
 
-    Numbers that are as they were but for rounding, which differs from one processor to the next, stay the same bytes.
+    Numbers that differ only by rounding, which depends on the processor, keep their old bytes.
     """
     CHECKS.mkdir(exist_ok=True)
     written, stems = [], list(stems)
@@ -52,7 +52,7 @@ def check_file(name: str) -> Path:
 
 
 def read(path: Path) -> dict:
-    """What a file holds; nothing, where there is none or it cannot be read."""
+    """The contents of a file; nothing if there is none or it cannot be read."""
     try:
         return codec.unpack(path.read_bytes())
     except (OSError, codec.CodecError):
@@ -88,14 +88,14 @@ def _imports(source: str) -> list[str]:
 
 
 def _files(name: str) -> list[Path]:
-    """The files of this checkout behind a dotted name: a module, or a package with the data beside it."""
+    """The files of this checkout behind a dotted name: a module, or a package with its data."""
     place = ROOT / name.replace(".", "/")
     module = place.with_suffix(".py")
     return [module] if module.is_file() else [path for path in place.glob("*.*") if path.is_file()]
 
 
 def alike(a, b) -> bool:
-    """Whether two materials say the same but for rounding."""
+    """Whether two materials are the same up to rounding."""
     if isinstance(a, dict) and isinstance(b, dict):
         return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
@@ -106,7 +106,7 @@ def alike(a, b) -> bool:
 
 
 def _in_single_precision(value) -> bool:
-    """Whether a value was computed in single precision, and not in double, for all that can be seen."""
+    """Whether a value seems to have been computed in single rather than double precision."""
     numbers = None if isinstance(value, (str, type(None))) else as_array(value)
     if numbers is None or numbers.dtype.kind != "f":
         return False

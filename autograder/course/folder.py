@@ -21,7 +21,7 @@ GIVEN_SEED = "AUTOGRADER_SEED"
 
 
 def course_folder(named: Path | None = None) -> Path:
-    """Where a course lives: the folder named, COURSE_DIR, or build/course in this checkout."""
+    """The folder of a course: the one named, COURSE_DIR, or build/course in this checkout."""
     return Path(named or os.environ.get(COURSE_DIR) or ROOT / "build" / "course").resolve()
 
 
@@ -39,7 +39,7 @@ def gradebook_exists(course: Path) -> bool:
 
 
 def existing_gradebook(course: Path) -> str:
-    """The address of a gradebook to read. Raises CourseError where a file is meant and none is there."""
+    """The address of a gradebook to read. Raises CourseError if it should be a file and there is none."""
     url = gradebook_url(course)
     if not gradebook_exists(course):
         if os.environ.get(GRADEBOOK_URL):
@@ -56,7 +56,7 @@ def seed_path(course: Path | None = None) -> Path:
 def course_seed(course: Path | None = None) -> int:
     """The course's seed, made on first use. It is readable by its owner alone.
 
-    AUTOGRADER_SEED, a whole number, stands in for it where gradings of different courses are compared.
+    AUTOGRADER_SEED, a whole number, replaces it when gradings of different courses are compared.
     """
     if os.environ.get(GIVEN_SEED, "").isdecimal():
         return int(os.environ[GIVEN_SEED])
@@ -65,7 +65,7 @@ def course_seed(course: Path | None = None) -> int:
         _make_seed(place)
     text = place.read_text("ascii", errors="replace").strip()
     if not text.isdecimal():
-        raise CourseError(f"{place} does not hold a whole number; delete it and a new one is made")
+        raise CourseError(f"{place} does not contain a whole number; delete it, and a new one is made")
     return int(text)
 
 

@@ -1,7 +1,7 @@
 """`python -m autograder.course.nbgrader_each METHOD ASSIGNMENT...`: a method of nbgrader's API, for each assignment.
 
-One process for all of them, since nbgrader takes longer to start than to make an assignment or a page; and a process of
-its own, since the configuration changes the environment of the one that reads it.
+One process for all of them, since nbgrader takes longer to start than to make an assignment or a page; and a separate
+process, since the configuration changes the environment of the process that reads it.
 """
 
 import re
@@ -14,7 +14,7 @@ from autograder.course.folder import ROOT
 
 
 def _why(done: dict) -> str:
-    """What went wrong, on one line: nbgrader's own last words point at a traceback in its log."""
+    """What went wrong, on one line: nbgrader's own message only points to a traceback in its log."""
     lines = [line.strip() for line in f"{done.get('error', '')}\n{done.get('log', '')}".splitlines() if line.strip()]
     errors = [line for line in lines if _ERROR.match(line) and "NbGrader" not in line]
     return (errors or lines or ["it failed"])[-1]

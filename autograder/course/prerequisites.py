@@ -1,7 +1,7 @@
-"""What a chapter builds on: the reference solutions it may import while it is graded, and no others.
+"""What a chapter builds on: the only reference solutions it may import while it is graded.
 
 A chapter names them in its import cells: `from attnlab.mine import apply_rope, split_heads`. A student's own earlier
-answers play no part in the grade of a later chapter.
+answers do not affect the grade of a later chapter.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def sources(stem: str) -> dict[str, str]:
 
 
 def not_due(stem: str, due: dict[str, datetime.datetime], now: datetime.datetime) -> dict[str, datetime.datetime]:
-    """The chapters whose references this one is lent although they can still be handed in, and until when.
+    """The chapters that can still be handed in although their references are lent to this one, and until when.
 
     due: by chapter, those that have a due date; both this and `now` in UTC, without a time zone, as nbgrader keeps them
     """

@@ -53,7 +53,7 @@ def nbgrader(*arguments: str, course: Path | None = None, check: bool = True) ->
 def in_course(
     module: str, *arguments: str, course: Path | None = None, check: bool = True
 ) -> subprocess.CompletedProcess:
-    """Run a module as `python -m` does, for a course. Raises CourseError where it fails, unless it may.
+    """Run a module as `python -m` does, for a course. Raises CourseError if it fails, unless it is allowed to fail.
 
     course: the course's folder; `course_folder()` if none is named
     """
@@ -107,7 +107,7 @@ def packed(notebooks: dict[str, bytes]) -> bytes:
 
 
 def start_page() -> str:
-    """The page a student starts from: the students' guide, and the notebooks in the order of the book."""
+    """The students' start page: the students' guide, and the notebooks in the order of the book."""
     guide = re.sub(r"^% .*\n", "", START.read_text("utf-8"), flags=re.MULTILINE)  # words for its test
     names = [
         f"{number}. `{stem}.ipynb`, {effort.of_chapter(stem)}" for number, stem in enumerate(catalog.chapters(), 1)

@@ -1,6 +1,6 @@
-"""The first code cell of every notebook: it installs `attnlab` where it is missing, and does nothing where it is there.
+"""The first code cell of every notebook: it installs `attnlab` if it is missing, and does nothing otherwise.
 
-The wheel is taken from beside the notebook, or from the site that `_config.yml` names under `html: baseurl:`. Where
+The wheel is taken from the notebook's folder, or from the site that `_config.yml` names under `html: baseurl:`. If
 there is neither, the cell says in a sentence what to fetch.
 """
 
@@ -12,7 +12,7 @@ import yaml
 
 from autograder.course.folder import ROOT
 
-FOLDER = "notebooks"  # of the site, where the notebooks and the wheel lie
+FOLDER = "notebooks"  # of the site, with the notebooks and the wheel
 ID = "setup"
 _CELL = """\
 # Installs attnlab, the package of this course, where it is missing.
@@ -24,7 +24,7 @@ except ModuleNotFoundError:
     wheel = next(pathlib.Path().glob("attnlab-*.whl"), "{address}")
     if not wheel:
         raise ModuleNotFoundError(
-            "put {wheel}, which comes with the notebooks, beside this one, and run this cell again"
+            "put {wheel}, which comes with the notebooks, in this folder, and run this cell again"
         ) from None
     subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", str(wheel)], check=True)
     importlib.invalidate_caches()"""

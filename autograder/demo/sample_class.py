@@ -3,7 +3,7 @@
 The samples in `samples/` are Python files. Each says in `ABOUT` what it shows; defines wrong or differently
 written answers under the exercises' names; takes the reference for the exercises in REFERENCES ("all", or a list);
 and may give LATE_HOURS, WRITTEN answers by chapter, the CHAPTERS handed in, and CELLS to paste as they are.
-Everything else is left as it was released. The samples hold answers: they are for instructors.
+Everything else is left as it was released. The samples contain answers: they are for instructors.
 """
 
 from __future__ import annotations
@@ -110,7 +110,7 @@ def run(course: Path | None = None, stems: Sequence[str] = ()) -> int:
     marker = course / ".sample_class"
     if course.exists() and any(course.iterdir()) and not marker.exists():
         raise CourseError(
-            f"{course} holds something else than an earlier sample class, which would be lost; name an empty folder"
+            f"{course} contains something other than an earlier sample class, which would be lost; name an empty folder"
         )
     # The students are invented: they never enter the gradebook of a real course, whichever process opens it.
     os.environ.pop(GRADEBOOK_URL, None)
@@ -125,7 +125,7 @@ def run(course: Path | None = None, stems: Sequence[str] = ()) -> int:
     with scores.opened(course) as gradebook:
         for stem in stems:
             gradebook.update_or_create_assignment(stem, duedate=DUE.replace(tzinfo=None))
-        # Two gradings at a time would both want to create a student they have not met.
+        # Two gradings at a time would both try to create a new student.
         for sample in class_:
             gradebook.update_or_create_student(sample.student)
     hand_in(course, class_, stems)
@@ -144,7 +144,7 @@ def run(course: Path | None = None, stems: Sequence[str] = ()) -> int:
 
 
 def as_table(reports: list[ClassReport], class_: list[Sample]) -> str:
-    """A line per student: the scores of the autograded exercises by chapter, bonus points behind a plus."""
+    """A line per student: the scores of the autograded exercises by chapter, bonus points after a plus."""
     width = max(len(sample.student) for sample in class_) + 2
     head = "".join(f"{report.assignment:>20}" for report in reports)
     lines = [f"{'student':<{width}}{head}  what this sample shows"]

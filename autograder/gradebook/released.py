@@ -1,6 +1,6 @@
 """What was released: the gradebook's record of the cells that nbgrader knows, in the released notebook's sequence.
 
-A fingerprint of it is kept with each grade, so that it can be told which grades are those of an older release.
+A fingerprint of it is kept with each grade, to recognize grades of an older release.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def plans(gradebook: Gradebook, assignment: str, release: Path) -> dict[str, Pla
     """The notebooks of an assignment as they were released, by name.
 
     release: the folder of the assignment's student notebooks
-    Raises nbgrader's MissingEntry for an unknown assignment, and CourseError where this checkout cannot grade it.
+    Raises nbgrader's MissingEntry for an unknown assignment, and CourseError if this checkout cannot grade it.
     """
     found = {}
     for notebook in gradebook.find_assignment(assignment).notebooks:
@@ -54,7 +54,7 @@ def fingerprint(plans: dict[str, Plan], course: Path) -> str:
 
 
 def ensure_same_cells(gradebook: Gradebook, assignment: str, notebook: str, cells: Iterable) -> None:
-    """Raise CourseError where a new release would add or remove cells of a notebook that has submissions.
+    """Raise CourseError if a new release would add or remove cells of a notebook that has submissions.
 
     cells: of the new source notebook. nbgrader refuses that too, when it has removed the old release.
     """

@@ -1,6 +1,6 @@
 """The one reader of the gradebook: what a class has for an assignment, in three queries however many students it has.
 
-Points are counted as nbgrader counts them: a human's in place of the autograder's, with extra credit on top.
+Points are counted as nbgrader counts them: a human's instead of the autograder's, with extra credit on top.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ class Scores:
 
 @contextlib.contextmanager
 def opened(course: Path | None) -> Iterator[Gradebook]:
-    """The gradebook of a course. Raises CourseError where there is none, and where it cannot be read."""
+    """The gradebook of a course. Raises CourseError if there is none, or if it cannot be read."""
     url = existing_gradebook(course_folder(course))
     try:
         with Gradebook(url, COURSE_ID) as gradebook:
@@ -101,7 +101,7 @@ def students(gradebook: Gradebook) -> list[sqlalchemy.Row]:
 
 
 def deadlines(gradebook: Gradebook, assignment: str) -> tuple[datetime.datetime | None, dict[str, datetime.timedelta]]:
-    """When an assignment is due, in UTC and without a zone, and who has how much longer; nothing of an unknown one."""
+    """When an assignment is due, in UTC and without a zone, and who has which extension; nothing for an unknown one."""
     whole = api.SubmittedAssignment
     due = gradebook.db.query(api.Assignment.duedate).filter(api.Assignment.name == assignment).scalar()
     longer = (
@@ -113,7 +113,7 @@ def deadlines(gradebook: Gradebook, assignment: str) -> tuple[datetime.datetime 
 
 
 def read(gradebook: Gradebook, assignment: str) -> Scores:
-    """Read one assignment. Raises CourseError where the gradebook has none of that name."""
+    """Read one assignment. Raises CourseError if the gradebook has none of that name."""
     try:
         found = gradebook.find_assignment(assignment)
     except api.MissingEntry:
@@ -129,7 +129,7 @@ def read(gradebook: Gradebook, assignment: str) -> Scores:
 
 
 def _submissions(db, assignment: api.Assignment, cells: dict[str, Cell]) -> dict[str, Submission]:
-    """cells: by their ids, which a grade has in place of names"""
+    """cells: by their ids, which a grade has instead of names"""
     whole, part, grade = api.SubmittedAssignment, api.SubmittedNotebook, api.Grade
     keys = {key: (cell.notebook, cell.name) for key, cell in cells.items()}
     due, found, only_extended = assignment.duedate, {}, set()
@@ -158,6 +158,6 @@ def _submissions(db, assignment: api.Assignment, cells: dict[str, Cell]) -> dict
         .join(grade, grade.notebook_id == part.id)
         .filter(whole.assignment_id == assignment.id)
     )
-    for student, cell, *points in grades:  # one of a cell that is gone counts, as it does for nbgrader
+    for student, cell, *points in grades:  # a grade of a deleted cell counts, as it does for nbgrader
         found[student].grades[keys.get(cell, ("", cell))] = Grade._make(points)
     return {student: one for student, one in found.items() if one.grades or student not in only_extended}

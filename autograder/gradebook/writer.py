@@ -1,7 +1,7 @@
-"""The one writer: enters what was graded into nbgrader's gradebook, a submission in one transaction.
+"""The one writer: enters results into nbgrader's gradebook, one submission per transaction.
 
 One connection serves a whole run. Rows are found by keys that have an index, so a gradebook of ten thousand students
-is as fast as an empty one. To enter a result again changes nothing.
+is as fast as an empty one. Entering a result again changes nothing.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from nbgrader.api import (
     SubmittedNotebook,
 )
 
-# nbgrader looks grades and comments up by their notebook, and its tables have no index for it: each look would read
-# the whole table. An index changes no row, and nbgrader's own pages become quicker by it, too.
+# nbgrader looks grades and comments up by their notebook, and its tables have no index for that: each lookup would
+# read the whole table. An index changes no row, and also makes nbgrader's own pages faster.
 INDEXES = [
     ("grade", "notebook_id"),
     ("comment", "notebook_id"),
@@ -75,7 +75,7 @@ class Writer:
             self._forget()
 
     def admit(self, student: str, create: bool) -> None:
-        """Make sure that the gradebook knows a student. Raises MissingEntry where it does not and shall not.
+        """Make sure that the gradebook knows a student. Raises MissingEntry if it does not and must not create one.
 
         An id with markup is not created: formgrader loads none of that student's pages.
         """
@@ -90,7 +90,7 @@ class Writer:
             self._forget()
 
     def extend(self, assignment: str, student: str, extension: datetime.timedelta | None) -> None:
-        """Give a student longer, as nbgrader's `grant_extension` does, also before anything was handed in."""
+        """Give a student an extension, as nbgrader's `grant_extension` does, even before anything was handed in."""
         known, _ = self._known(assignment)
         try:
             row, _ = self._row(SubmittedAssignment, assignment_id=known, student_id=student)
@@ -107,7 +107,7 @@ class Writer:
         known = self._known(assignment)
         try:
             self._enter_whole(*known, student, timestamp, notebooks)
-        except sqlalchemy.exc.IntegrityError:  # another grader made the same rows in between: now they are there
+        except sqlalchemy.exc.IntegrityError:  # another grader made the same rows in between, so now they exist
             self._enter_whole(*known, student, timestamp, notebooks)
 
     def _enter_whole(self, *submission) -> None:
@@ -169,7 +169,7 @@ class Writer:
         return {row.cell_id: row for row in self._db.query(table).filter(table.notebook_id == notebook)}
 
     def _insert(self, table, rows: list[dict]) -> None:
-        """Rows as plain data: to make an object of each takes most of the time that entering takes."""
+        """Rows as plain data: making an object of each would take most of the time of entering."""
         if rows:
             self._db.execute(sqlalchemy.insert(table.__table__), rows)
 
@@ -194,7 +194,7 @@ class Writer:
 
 
 def _make_indexes(engine) -> None:
-    """Add the indexes that are not there; where the gradebook may not be altered, it works without them."""
+    """Add the missing indexes; if the gradebook may not be altered, it works without them."""
     for table, column in INDEXES:
         index = f"CREATE INDEX IF NOT EXISTS attention_{table}_{column} ON {table} ({column})"
         with (

@@ -1,7 +1,7 @@
 """`python -m autograder gradescope ASSIGNMENT`: the zip that Gradescope makes its autograder from.
 
-It holds the assignment as all graders get it, hidden tests included, the code of grader and solutions, and two scripts
-that Gradescope runs: `setup.sh`, when it builds its image, and `run_autograder`, for each submission.
+It contains the assignment as all graders get it, hidden tests included, the code of grader and solutions, and two
+scripts that Gradescope runs: `setup.sh`, when it builds its image, and `run_autograder`, for each submission.
 """
 
 from __future__ import annotations
@@ -23,17 +23,17 @@ from autograder.grading import serialization
 
 SCRIPTS = ("setup.sh", "run_autograder")
 CODE = ("attnlab", "autograder", "solutions", "chapters", "_toc.yml")
-# What the grader imports, in the versions that it has here. What these need in turn, pip finds.
+# What the grader imports, in the versions that it has here. Pip finds what these need in turn.
 LIBRARIES = ("torch", "numpy", "matplotlib", "ipywidgets", "anywidget", "ipykernel", "nbgrader", "nbconvert")
 LIBRARIES += ("nbformat", "myst-nb", "nh3", "jinja2", "pyyaml", "tqdm")
-SPARE_SECONDS = 60  # of the time that Gradescope gives, for what is not the student's
+SPARE_SECONDS = 60  # of Gradescope's time, for everything except the student's code
 
 
 def write(assignment: str, course: Path | None, to: Path, visibility: str, minutes: int) -> float:
-    """Write the zip, and return the points of its tests, which Gradescope wants to be told.
+    """Write the zip, and return the points of its tests, which must be entered in Gradescope.
 
     visibility: when students see the tests, as Gradescope names it; minutes: Gradescope's limit for one submission
-    Raises CourseError where the assignment is unknown, NbGraderException where what it builds on must not be lent yet.
+    Raises CourseError if the assignment is unknown, NbGraderException if what it builds on must not be lent yet.
     """
     course = course_folder(course)
     existing_gradebook(course)

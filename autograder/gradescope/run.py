@@ -1,8 +1,8 @@
 """Grade one submission in a container of Gradescope's: `python -m autograder.gradescope.run /autograder`.
 
 Reads `submission`, `submission_metadata.json` and the unpacked zip in `source`; writes `results/results.json` as
-https://gradescope-autograders.readthedocs.io/en/latest/specs/ describes it. What is printed, Gradescope shows to
-instructors alone.
+https://gradescope-autograders.readthedocs.io/en/latest/specs/ describes it. Gradescope shows printed output only
+to instructors.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from autograder.sandbox import other_user
 ASSIGNMENT, OPTIONS = "assignment.bin", "options.json"  # in the zip
 MAX_METADATA = 64 << 20  # bytes; it repeats the results of all earlier submissions
 MAX_LISTED = 10_000  # notebooks that are looked at
-DOUBTFUL = "This answer has to be looked at before it counts: it also answers questions that do not exist."
+DOUBTFUL = "A human has to look at this answer before it counts: it also answers test cases that do not exist."
 
 
 def main(root: Path) -> int:
-    """Write the results, whatever happens. 1 where the grader itself failed."""
+    """Write the results, whatever happens; 1 if the grader itself failed."""
     begin = time.monotonic()
     try:
         results = graded(root)
         status = 0
-    except Exception:  # the student gets a word, and the instructor the traceback
+    except Exception:  # the student gets a sentence, and the instructor the traceback
         traceback.print_exc()
         words = "The autograder failed, and nothing was judged. Please tell your instructor; this is not your fault."
         results, status = {"score": 0.0, "output": words}, 1
@@ -47,7 +47,8 @@ def main(root: Path) -> int:
 
 
 def graded(root: Path) -> dict:
-    """What Gradescope is told of the submission in its folder. Raises NoJail where student code cannot be confined."""
+    """What to report to Gradescope about the submission in its folder. Raises NoJail if student code cannot be
+    confined."""
     other_user.ensure()
     options = json.loads((root / "source" / OPTIONS).read_text("utf-8"))
     assignment = (root / "source" / ASSIGNMENT).read_bytes()
@@ -76,12 +77,12 @@ def graded(root: Path) -> dict:
         ]
     words += notes
     if any(cell["task"] or cell["grade"] and cell["solution"] for plan in plans.values() for cell in plan["released"]):
-        words.append("Written answers are graded by a human, and are not among these points.")
+        words.append("Written answers are graded by a human, and are not included in these points.")
     return {"tests": tests, "output": "\n".join(words)}
 
 
 def notebook_tests(released: list[dict], grades: dict, shown: dict[str, str]) -> list[dict]:
-    """The tests of one notebook, one for each cell that is graded by itself.
+    """The tests of one notebook, one for each automatically graded cell.
 
     released: its cells, as `pack_assignment` has them; grades: points, extra credit and doubt, by cell
     shown: what is shown below a check, by cell
@@ -91,7 +92,7 @@ def notebook_tests(released: list[dict], grades: dict, shown: dict[str, str]) ->
         if not cell["grade"] or cell["solution"]:
             continue
         name, (score, extra, doubtful) = cell["name"], grades[cell["name"]]
-        # A bonus is worth nothing by itself, so its points come on top.
+        # A bonus has a maximum of 0, so its points are added on top.
         points, most = (score or 0.0) + (extra or 0.0), float(cell["points"] or 0)
         points = 0.0 if doubtful else points
         output = shown.get(name, "")
@@ -120,7 +121,7 @@ def said(notebook: bytes | None) -> dict[str, str]:
 def handed_in(folder: Path, names: list[str]) -> tuple[dict[str, bytes], dict[str, str], list[str]]:
     """The notebooks of a submission by name, why others could not be read, and what a student should know.
 
-    A notebook is known by its name, wherever it lies. Where one is wanted and one is there, the name does not matter.
+    A notebook is recognized by its name, in any folder. If one is expected and one is there, the name does not matter.
     """
     there = []
     for place, folders, files in os.walk(folder):  # which follows no link
@@ -134,9 +135,9 @@ def handed_in(folder: Path, names: list[str]) -> tuple[dict[str, bytes], dict[st
         found = [path for path in there if path.stem == name]
         if not found and len(names) == len(there) == 1:
             found = there
-            notes.append(f"{there[0].name[:100]} was taken for {name}.ipynb.")
+            notes.append(f"{there[0].name[:100]} was used as {name}.ipynb.")
         if len(found) > 1:
-            notes.append(f"{name}.ipynb was handed in more than once; {found[0].relative_to(folder)} was taken.")
+            notes.append(f"{name}.ipynb was handed in more than once; {found[0].relative_to(folder)} was used.")
         if found:
             try:
                 notebooks[name] = read_bytes(found[0])

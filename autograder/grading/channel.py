@@ -1,7 +1,7 @@
-"""The grader's end of a channel to student code: values in frames (see `attnlab.codec`), of which nothing is trusted.
+"""The grader's end of a channel to student code: values in frames (see `attnlab.codec`), none of which is trusted.
 
 Frames are capped in size and time, decoded without pickle and checked for their form. Time is processor time: on a busy
-machine an answer has more of the clock's.
+machine an answer has more time by the clock.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from attnlab import codec
 from autograder.grading import reasons
 from autograder.sandbox.limits import WALL
 
-ANY_REPLY = 1 << 20  # bytes that every reply may have
+ANY_REPLY = 1 << 20  # bytes allowed for every reply
 
 
 class NoAnswer(Exception):
-    """No usable answer came; the message says why, in a student's words."""
+    """There was no usable answer; the message says why, in words for a student."""
 
 
 class OutOfTime(NoAnswer):
-    """No answer came in the time there was."""
+    """There was no answer in time."""
 
 
 class Died(NoAnswer):
@@ -37,7 +37,7 @@ class Patience:
     spent: tells the processor time that was used so far; looked at only where an answer takes long
     """
 
-    LOOK = 0.25  # seconds between two looks
+    LOOK = 0.25  # seconds between two checks
 
     def __init__(self, seconds: float, last: float, spent: Callable[[], float]):
         self._seconds, self._spent, self._used = seconds, spent, None
@@ -45,7 +45,7 @@ class Patience:
         self._last = min(last, self._begin + WALL * seconds)
 
     def left(self) -> float:
-        """Seconds to wait before the next look; 0 where the patience is at its end."""
+        """Seconds to wait before the next check; 0 when the patience has run out."""
         now = time.monotonic()
         passed, left = now - self._begin, self._last - now
         if passed > min(self.LOOK, self._seconds / 2):
@@ -69,7 +69,7 @@ class Channel:
     def ask(self, message: dict | bytes, deadline: float | Patience, most: int = ANY_REPLY) -> dict:
         """message: a value, or the frame of one; most: bytes of the answer
 
-        Raises OutOfTime, Died, or NoAnswer for an answer that is none."""
+        Raises OutOfTime, Died, or NoAnswer if the reply is not a valid answer."""
         self.send(message, deadline)
         return self.receive(deadline, most)
 

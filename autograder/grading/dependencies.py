@@ -1,8 +1,8 @@
-"""Which of a handout's own cells must run for what is graded: those that make a name that some other code uses.
+"""Which of a handout's own cells must run for what is graded: those that define a name that some other code uses.
 
 Most of a chapter's cells show something: they train, they time, they draw. No answer depends on them, and together they
-take ten times as long as all answers. What a student wrote or changed always runs. In doubt a cell is needed, and where
-there is more code than MAX_SEARCHED all of them are: to follow it takes the square of its length.
+take ten times as long as all answers. What a student wrote or changed always runs. If in doubt, a cell is needed, and
+if there is more code than MAX_SEARCHED, all cells are: the analysis takes time quadratic in its length.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import symtable
 from autograder.sandbox.limits import MAX_SEARCHED
 
 _WORD = re.compile(r"[^\W\d]\w*")
-# By these a cell may use any name without writing it down.
+# With these, a cell may use any name without writing it.
 ANY_NAME = frozenset(
     """
     globals locals vars eval exec get_ipython __main__ setattr run_cell modules _getframe currentframe user_ns
@@ -29,11 +29,11 @@ _HARMLESS = re.compile(r"torch\.(manual_seed|set_num_threads)|(np\.)?random\.see
 _BUILTINS = frozenset(dir(builtins))  # `super().__init__()` alters nothing of that name
 _NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)  # magics, for one
 _COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
-_AT_ONCE = ("listcomp", "setcomp", "dictcomp", "genexpr")  # scopes whose code runs where it stands, as a class's does
+_AT_ONCE = ("listcomp", "setcomp", "dictcomp", "genexpr")  # scopes whose code runs in place, as a class's does
 
 
 def needed(given: dict[int, str], others: list[str], names: set[str]) -> set[int]:
-    """The places of the given cells that must run.
+    """The positions of the given cells that must run.
 
     given: sources of the handout's own cells, by place; others: sources of all other code; names: what is graded
     """
@@ -53,7 +53,7 @@ def needed(given: dict[int, str], others: list[str], names: set[str]) -> set[int
 
 
 class _Look:
-    """What can be seen of a cell: names it uses, names it binds or alters (None where that cannot be told)."""
+    """What is visible of a cell: names it uses, names it binds or alters (None if unknown)."""
 
     def __init__(self, source: str):
         self.used, self.made, self.any_name = _used(source), _made(source), _may_use_any(source)
@@ -62,7 +62,7 @@ class _Look:
 _look = functools.lru_cache(maxsize=2048)(_Look)  # of the handout, which all submissions share
 
 
-@functools.lru_cache(maxsize=512)  # much of what is handed in is the same for many
+@functools.lru_cache(maxsize=512)  # much of what is handed in is identical
 def _may_use_any(source: str) -> bool:
     if ANY_NAME.isdisjoint(_WORD.findall(source)):
         return False
@@ -97,7 +97,7 @@ def _words_in(node: ast.AST) -> list[str]:
 
 @functools.lru_cache(maxsize=512)
 def _used(source: str) -> set[str]:
-    """The names of the notebook that a cell may use; every word in it where that cannot be told."""
+    """The names of the notebook that a cell may use; every word in it if that is unknown."""
     try:
         return _follow(_AugmentedReads().visit(ast.parse(source)).body, set())
     except _NOT_PYTHON:
@@ -161,7 +161,7 @@ def _binds(table: symtable.SymbolTable) -> set[str]:
 
 
 def _made(source: str) -> frozenset[str] | None:
-    """The names of the notebook that a cell may bind or alter, or None where that cannot be told."""
+    """The names of the notebook that a cell may bind or alter, or None if that is unknown."""
     try:
         tree = ast.parse(source)
         if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):

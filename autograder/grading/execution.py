@@ -1,14 +1,13 @@
 """Run one reassembled notebook in the jail and judge its exercises from outside.
 
-Cells run in order in one process. At each check the process is copied, and the copy waits. When the last cell has
-shown what it shows, the copies are asked: inputs go in and arrays come out, a case at a time, in a random order;
-what is right is computed here. So a check sees the notebook as it stood there, and no hidden input can reach
-an output.
+Cells run in order in one process. At each check the process is copied, and the copy waits. After the last cell,
+the copies are tested: inputs go in and arrays come out, one case at a time, in a random order; the right results are
+computed here. So a check sees the notebook as it was at that point, and no hidden input can reach an output.
 
-Whatever ends or hangs costs what it was asked for, and no more: a cell that does is left out, a copy that does loses
-that question's property, and then the whole jail ends and the notebook runs again, for what is still to be asked. A
-process that ended itself looks from here like one that was killed by an administrator or for want of memory, so
-nothing is lost before it ended twice.
+Anything that ends or hangs costs only its own part: a cell is left out, a copy loses the property of that question;
+then the whole jail ends and the notebook runs again, for the remaining questions. A process that ended itself looks
+from here like one that was killed by an administrator or for lack of memory, so nothing is lost until it has ended
+twice.
 
 A stand-alone file is graded on the same route: as a notebook without cells, whose one answer is loaded from the file.
 """
@@ -37,7 +36,7 @@ from autograder.grading.results import Flag
 from autograder.sandbox import bubblewrap, fork_client, usage
 from autograder.sandbox.limits import MAX_DATA, MAX_MARKUP, MAX_OUTPUTS, MAX_TEXT, START_SECONDS, WALL, Limits, Times
 
-GRACE = 5.0  # for a cell that was told to stop
+GRACE = 5.0  # for a cell that was interrupted
 SLOW = 10.0  # a cell of the chapter's own that took longer is not run a second time
 MAX_RESTARTS = 24
 STARTS = 3  # in a row that may fail before the machine is to blame
@@ -62,7 +61,7 @@ class Cell:
 
 @dataclass
 class Evaluated:
-    """What became of one notebook: outputs and seconds by place, reports by exercise, and what a human should see.
+    """The result for one notebook: outputs and seconds by cell, reports by exercise, and what a human should see.
 
     left_out: place of a cell that ended or hung its process -> why
     used_up: whether something was cut short because the time for the notebook was over
@@ -77,13 +76,13 @@ class Evaluated:
 
 
 class _NotStarted(Exception):
-    """The process that runs notebooks did not come up; the message is the last that it said."""
+    """The process that runs notebooks did not start; the message is the last one that it sent."""
 
 
 class _SessionLost(Exception):
     """The notebook's process is gone, or does not answer.
 
-    cell: the place of the cell that ran; died: whether the process ended, by whatever hand
+    cell: the position of the cell that ran; died: whether the process ended, for any reason
     """
 
     def __init__(self, reason: str, cell: int | None = None, died: bool = False):
@@ -108,10 +107,10 @@ def evaluate(
 
     exercises: by name; material: gives what answers to an exercise are judged by, if not what this process's course has
     references: what `attnlab.mine` gives, as `prerequisites.references` has it; files: name -> file beside the notebook
-    many: more notebooks will come, so that a warm process to fork from is worth its start
-    at_once: ask each answer at its check, before the next cell runs; what these cells show must then not be shown
+    many: more notebooks will follow, so it pays to start a warm process to fork from
+    at_once: test each answer at its check, before the next cell runs; the outputs of these cells must then not be shown
     confine: the kind of sandbox, if not a jail
-    Raises NoJail where student code cannot be confined.
+    Raises NoJail if student code cannot be confined.
     """
     material = material or (lambda name: material_of(exercises[name]))
     options = files or {}, times, limits, many, at_once, confine
@@ -141,7 +140,7 @@ class _Evaluation:
         self.deadline = time.monotonic() + times.submission
         sources = "\n".join(cell.source for cell in cells)
         builds_on = references and references["sources"]
-        # What PyTorch would load at some question is loaded first, so that it is not taken for an answer's memory.
+        # What PyTorch would load during some question is loaded first, so that it does not count as an answer's memory.
         self.libraries = [
             name
             for name in ("torch", "torch._dynamo", "matplotlib.pyplot")
@@ -156,7 +155,7 @@ class _Evaluation:
                     failed_starts = 0
                     self._ask_all(session, self._run_cells(session))
                 break
-            except ProcessLost:  # no endless loop: each question is lost after two of them
+            except ProcessLost:  # not an endless loop: each question is lost after two of them
                 if not any(answer.open for answer in self.answers.values()):
                     break
             except _NotStarted as said:
@@ -213,7 +212,7 @@ class _Evaluation:
             outputs, late = session.run_cell(cell, seconds)
             self.done.used_up = self.done.used_up or late and seconds < self.times.cell
             if not known:
-                # Cleaned on arrival: what one notebook may show is then all that is kept of it.
+                # Cleaned on arrival, so that only what a notebook may show is kept of it.
                 self.done.outputs[cell.place] = sanitize.outputs([] if self.at_once else outputs, 0, self._shown)
                 self.done.seconds[cell.place] = time.monotonic() - begin
         return kept
@@ -271,7 +270,7 @@ class Session:
         with contextlib.ExitStack() as stack:
             for name in names:
                 own, end = socket.socketpair()
-                # A file's one answer is in the process itself, so that it can be told how that ended.
+                # A file's one answer is in the process itself, so that its exit is visible.
                 self.snapshots[name] = Snapshot(own, self, bool(evaluation.answers[name].file))
                 stack.callback(own.close)
                 ends.append(end)
@@ -288,14 +287,14 @@ class Session:
             except NoAnswer:
                 raise _NotStarted(self._jail.last_words()) from None
             self._stack = stack.pop_all()
-        evaluation.deadline += time.monotonic() - begin  # the grader's own time, and not the student's
+        evaluation.deadline += time.monotonic() - begin  # the grader's own time, not the student's
         return self
 
     def __exit__(self, *exc):
         self._stack.close()
 
     def _enter_jail(self, stack: contextlib.ExitStack, descriptors: tuple[int, ...]) -> bubblewrap.Jail:
-        """The jail with the process in it: forked from a warm one, or started cold where that cannot be."""
+        """The jail with the process in it: forked from a warm one, or started cold if that is not possible."""
         evaluation = self._evaluation
         options = {"files": evaluation.files, "pass_fds": descriptors, "limits": evaluation.limits}
         if evaluation.warm:
@@ -311,7 +310,7 @@ class Session:
     def run_cell(self, cell: Cell, seconds: float) -> tuple[list[dict], bool]:
         """The outputs of one cell, and whether it was stopped because it was late.
 
-        Raises _SessionLost if the process ends, or does not stop when it is told to.
+        Raises _SessionLost if the process ends, or does not stop when it is interrupted.
         """
         try:
             request = {"cell": cell.source, "seconds": seconds, "wall": WALL, "text": MAX_TEXT, "data": MAX_DATA}

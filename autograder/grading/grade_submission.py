@@ -1,8 +1,7 @@
 """Grade one submission: bytes in, bytes out, in this process or on another machine, without a gradebook.
 
-What was handed in is read as text, put together anew from the release, run in the jail and judged from
-outside. What comes out is what a grader enters: scores and comments by cell, the notebook to show, and a record of
-everything.
+What was handed in is read as text, combined with the release, run in the jail and judged from outside.
+The result is what a grader enters: scores and comments by cell, the notebook to show, and a record of everything.
 """
 
 from __future__ import annotations
@@ -59,7 +58,7 @@ class Plan:
 
     @functools.cached_property
     def plain(self) -> frozenset[str]:
-        """The texts of cells that nbgrader does not know."""
+        """The texts of cells without an nbgrader mark."""
         return frozenset(cell.text for cell in self.released if cell.name is None)
 
 
@@ -84,7 +83,7 @@ def pack_assignment(
 ) -> bytes:
     """What all submissions of an assignment have in common.
 
-    given: the instructor's files beside the notebooks that code may read
+    given: the instructor's files in the notebooks' folder that code may read
     hidden: what answers are judged by, by exercise, as `hidden_tests.packed` gives it
     fingerprint: of the release, to be kept with each result
     """
@@ -105,7 +104,7 @@ def pack_submission(
 ) -> bytes:
     """What was handed in.
 
-    notes: what a human should know of the folder
+    notes: what a human should know about the folder
     notebooks: all that are in it, by file name without .ipynb; refused: why others could not be read, by such a name
     digest: of what is in the folder, to be kept with the result
     """
@@ -116,7 +115,7 @@ def pack_submission(
 def prepare(assignment: bytes, first: bool) -> tuple[float, float]:
     """Load what all submissions of an assignment have in common.
 
-    Returns the seconds that one of them may take: of this process's own processor time, and of the clock on the wall.
+    Returns the seconds that one of them may take: of this process's processor time, and of wall time.
     """
     common = _assignment(assignment)
     for name in common.plans:
@@ -138,9 +137,9 @@ def grade(
 
     many: more submissions will be graded by this process
     first: with the time of a first pass, and whether that was used up
-    failed: names of notebooks that cannot be graded -> why; begun: is told the name of each notebook
+    failed: names of notebooks that cannot be graded -> why; begun: called with the name of each notebook
     confine: the kind of sandbox, if not a jail
-    Raises NoJail where code cannot be confined, and MemoryError.
+    Raises NoJail if code cannot be confined, and MemoryError.
     """
     common = _assignment(assignment)
     handed_in, notebooks = serialization.unwrap(submission)
@@ -177,12 +176,12 @@ def grade(
 
 
 def _printable(text: str) -> str:
-    """The end of a text, for a terminal: what a student wrote may be in it."""
+    """The end of a text, for a terminal: it may contain a student's words."""
     return re.sub(r"[^\n -~]", "?", text[-4000:])
 
 
 class _Failed(Exception):
-    """A notebook cannot be graded; the message says why, in a student's words."""
+    """A notebook cannot be graded; the message says why, in words for a student."""
 
 
 def _exercises(notebook: str) -> dict:
@@ -190,7 +189,7 @@ def _exercises(notebook: str) -> dict:
 
 
 class _Found:
-    """Which file is which notebook of the assignment: the one of its name, else the one that has its cells.
+    """Which file is which notebook of the assignment: the one with its name, or else the one that has its cells.
 
     cells, refused: by the assignment's names; doubtful: names for which several files would do
     """
@@ -233,7 +232,7 @@ class _Found:
         if not self.cells and not self.refused:
             there = ", ".join(f"{file}.ipynb" for file in sorted([*files, *refused])[:5])
             for name in plans:
-                nothing = f"of what was handed in ({there[:200]}) nothing is {name}.ipynb, or has its cells"
+                nothing = f"none of the files handed in ({there[:200]}) is {name}.ipynb or has its cells"
                 self.refused[name] = nothing if there else "no notebook was handed in"
         self.notes += [
             f"the notebook '{file[:100]}.ipynb' was not graded" for file in sorted(others.keys() - plans.keys())
@@ -298,13 +297,13 @@ def _written(notebook, resources: dict, preprocessors: list[str], config: dict) 
         module, _, kind = path.rpartition(".")
         step = getattr(importlib.import_module(module), kind)(config=Config(config))
         notebook, resources = step(notebook, resources)
-    # As nbformat writes it, but for the indent: with one Python's encoder is ten times as slow.
+    # As nbformat writes it, but without an indent, which makes Python's encoder ten times as slow.
     text = json.dumps(rwbase.strip_transient(rwbase.split_lines(notebook)), ensure_ascii=False, sort_keys=True)
     return text.encode("utf-8", "replace")
 
 
 class NotebookGrade:
-    """What became of one notebook of a submission. It is missing until it is refused or graded."""
+    """The state of one notebook of a submission. It is missing until it is refused or graded."""
 
     def __init__(self, name: str, plan: Plan):
         self.name, self.plan = name, plan
@@ -312,7 +311,7 @@ class NotebookGrade:
         self.reassembled: Reassembled | None = None
         self.evaluated = Evaluated()
         self.refused: str | None = None
-        self.failed = False  # it is the grader that cannot read or judge it, so that a human must look
+        self.failed = False  # the grader cannot read or judge it, so a human must look
         self.notes: list[str] = []
         self.skipped: set[int] = set()  # places of the handout's own cells that were not run
         self.seconds = 0.0
@@ -322,14 +321,14 @@ class NotebookGrade:
         return self.notebook is None
 
     def refuse(self, why: str) -> None:
-        """It could not be read: everything is worth nothing, and the notebook is shown as it was given out."""
+        """It could not be read: it earns no points, and the notebook is shown as it was released."""
         self.refused = why
         self.reassembled = reassemble([], self.plan.released)
         self.notebook = self.reassembled.notebook
         self.notes.append(f"the notebook could not be read: {why}")
 
     def fail(self, why: str) -> None:
-        """It could not be graded: everything is worth nothing until a human has looked."""
+        """It could not be graded: it earns no points until a human has looked."""
         self.refuse(why)
         self.failed, self.notes = True, []
         self.evaluated.flags.append(Flag("not graded", f"the notebook could not be graded: {why}"))
@@ -374,7 +373,7 @@ class NotebookGrade:
         self._fill_in()
 
     def _look_for_library_calls(self, cells: list[Cell], exercises: dict, material) -> None:
-        """An answer that calls what does its whole work loses its points until a human has looked."""
+        """An answer that calls a function for its whole work loses its points until a human has looked."""
         own = [cell for cell in cells if not cell.check and not self._is_plain(self.notebook.cells[cell.place])]
         if sum(len(cell.source) for cell in own) > MAX_SEARCHED:
             self.notes.append("there is too much code to look for calls of library functions in it")
@@ -401,13 +400,13 @@ class NotebookGrade:
         return cells
 
     def _not_needed(self, cells: list[Cell], names: set[str]) -> set[int]:
-        """The places of the handout's own cells that nothing graded depends on."""
+        """The positions of the handout's own cells that nothing graded depends on."""
         own = {cell.place: cell.source for cell in cells if self._is_plain(self.notebook.cells[cell.place])}
         others = [cell.source for cell in cells if cell.place not in own and not cell.check]
         return own.keys() - dependencies.needed(own, others, names)
 
     def _is_plain(self, cell) -> bool:
-        """Whether this is a cell of the handout that nbgrader does not know, as it was given out."""
+        """Whether this is an unmarked cell of the handout, as it was released."""
         return not nbgrader_of(cell) and cell.source.strip() in self.plan.plain
 
     def _fill_in(self) -> None:
@@ -436,7 +435,7 @@ class NotebookGrade:
                         output.execution_count = count
 
     def entries(self) -> dict:
-        """What the gradebook is told: points, extra credit and doubt by graded cell, and comments."""
+        """What goes into the gradebook: points, extra credit and doubt by graded cell, and comments."""
         released = self.plan.released
         return {
             "missing": self.missing,
@@ -447,7 +446,7 @@ class NotebookGrade:
         }
 
     def record(self) -> dict:
-        """What `results.json` is told."""
+        """What goes into `results.json`."""
         return {
             "missing": self.missing,
             "refused": self.refused,
@@ -461,7 +460,7 @@ class NotebookGrade:
         return next(cell for cell in self.notebook.cells if nbgrader_of(cell).get("grade_id") == name)
 
     def _score(self, cell: ReleasedCell) -> tuple[float | None, float | None]:
-        """The points of a graded cell, None where a human must look; and extra credit, None where it has none."""
+        """The points of a graded cell, None if a human must look; and extra credit, None if it has none."""
         exercise = exercise_of(cell.name)
         if self.missing or self.refused:
             return 0.0, 0.0 if exercise else None
@@ -489,7 +488,7 @@ class NotebookGrade:
         return self.failed or any(flag.exercise == exercise and flag.doubts_score for flag in self.evaluated.flags)
 
     def _comment(self, name: str) -> str | None:
-        """What nbgrader says beside a solution cell."""
+        """nbgrader's comment on a solution cell."""
         if self.missing:
             return None
         if self.refused:

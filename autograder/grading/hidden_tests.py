@@ -1,5 +1,5 @@
-"""The hidden tests of a course as data: made once, kept in its folder beside the seed, and sent along with each
-assignment. To run every wrong answer of a chapter takes seconds, which no process that grades should spend again.
+"""The hidden tests of a course as data: made once, kept in its folder next to the seed, and sent with each
+assignment. Running every wrong answer of a chapter takes seconds, which no grading process should spend again.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ FOLDER = ".hidden_tests"
 
 
 def packed(course: Path, exercise: Exercise) -> bytes:
-    """What answers to an exercise are judged by in this course, packed for `unpacked`; made where it is not there.
+    """What answers to an exercise are judged by in this course, packed for `unpacked`; made if it does not exist.
 
-    A file is known by its stamp, so none is ever out of date.
+    A file is identified by its stamp, so none is ever out of date.
     """
     place = course / FOLDER / f"{exercise.name}-{stamp(course, catalog.chapter_of(exercise.name))}.gz"
     with contextlib.suppress(OSError):
@@ -36,14 +36,14 @@ def packed(course: Path, exercise: Exercise) -> bytes:
     descriptor, draft = tempfile.mkstemp(dir=place.parent)  # readable by its owner alone
     with os.fdopen(descriptor, "wb") as file:
         file.write(data)
-    os.replace(draft, place)  # whole, or not there
+    os.replace(draft, place)  # complete, or absent
     for old in set(place.parent.glob(f"{exercise.name}-*")) - {place}:
         old.unlink(missing_ok=True)
     return data
 
 
 def make(course: Path, stems: Iterable[str]) -> None:
-    """Make the hidden tests of these chapters that are not there, several chapters at a time."""
+    """Make the missing hidden tests of these chapters, several chapters at a time."""
     course_seed(course)  # made by one process, and then read by all
     with ProcessPoolExecutor(len(os.sched_getaffinity(0)), mp_context=get_context("spawn")) as pool:
         list(pool.map(_of_chapter, repeat(course), stems))
@@ -55,7 +55,7 @@ def _of_chapter(course: Path, stem: str) -> None:
 
 
 def stamp(course: Path, stem: str) -> str:
-    """What a chapter's hidden tests are known by: the seed, and a hash of all code that they are made from."""
+    """What identifies a chapter's hidden tests: the seed, and a hash of all code that they are made from."""
     return hashlib.sha256(f"{course_seed(course)} {check_data.fingerprint(stem)}".encode()).hexdigest()[:20]
 
 

@@ -1,7 +1,7 @@
 """References as a student's process gets them: compiled, and without their text.
 
-Code that a notebook can call it can also take apart. So what is lent holds no more than running it takes: no source,
-comments or docstrings, and line 1 for the place of everything. Names, constants and the steps of the code stay.
+A notebook can inspect any code that it can call. So what is lent contains only what running it needs: no source,
+comments or docstrings, and line 1 as the position of everything. Names, constants and the steps of the code remain.
 """
 
 from __future__ import annotations

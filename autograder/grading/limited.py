@@ -1,7 +1,7 @@
 """Grade submissions in a process of the grader's own, which has limits of processor time and memory for each.
 
-Reading, parsing, analyzing, judging and cleaning all happen there. What a submission does to that process it does to
-itself alone: the notebook at which it ended counts as zero, with a reason, and a new process goes on with the next.
+Reading, parsing, analyzing, judging and cleaning all happen there. A submission can harm only its own process: the
+notebook at which that process ended counts as zero, with a reason, and a new process continues with the next.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from autograder.grading import reasons
 from autograder.sandbox.bubblewrap import NoJail
 from autograder.sandbox.limits import MAX_RESULT
 
-MANY = 6  # submissions, for which a process to fork others from is worth its start
-OUT_OF_MEMORY = 77  # the exit code of a process that could have no more
-# What a process says: a notebook is begun, the result, there is no jail, it failed outside of every notebook.
+MANY = 6  # submissions from which on it pays to start a process to fork others from
+OUT_OF_MEMORY = 77  # the exit code of a process that could get no more memory
+# Messages of a process: a notebook was begun, the result, there is no jail, it failed outside any notebook.
 BEGUN, RESULT, NO_JAIL, FAILED = b"b", b"r", b"j", b"f"
 
 
@@ -42,7 +42,7 @@ class Job(NamedTuple):
 
 
 class _Ended(Exception):
-    """The process ended at a notebook; None if at none."""
+    """The process ended during this notebook; None if outside any."""
 
     def __init__(self, notebook: str | None, code: int):
         super().__init__(notebook, code)
@@ -77,7 +77,7 @@ class Grader:
                 died.add(ended.notebook)
             except CourseError:
                 raise
-            except BaseException:  # an interrupt, for one; what the process is at is not wanted any more
+            except BaseException:  # such as an interrupt; the result of the process is no longer wanted
                 self.close()
                 raise
 
@@ -97,7 +97,7 @@ class Grader:
         except (EOFError, OSError):
             with contextlib.suppress(subprocess.TimeoutExpired):
                 self._process.wait(10)
-            self._process.kill()  # one that has only closed its socket, or said far too much
+            self._process.kill()  # it has only closed its socket, or sent far too much
             raise _Ended(notebook, self._process.wait()) from None
         if said[:1] == RESULT:
             return said[1:]
@@ -128,7 +128,7 @@ class Grader:
 
 
 def _limit_of(code: int) -> str | None:
-    """Which limit ended a process that has this code, in a student's words."""
+    """Which limit ended a process with this exit code, in words for a student."""
     if code in (-signal.SIGXCPU, -signal.SIGALRM):
         return reasons.SLOW_TO_JUDGE
     return reasons.LARGE_TO_JUDGE if code == OUT_OF_MEMORY else None

@@ -23,7 +23,7 @@ from autograder.sandbox.limits import GRADER_MEMORY
 
 
 def main(descriptor: str, parent: str) -> None:
-    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG: end with who grades
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL, 0, 0, 0)  # PR_SET_PDEATHSIG: end with the grading process
     if os.getppid() != int(parent):
         return
     _set_soft("RLIMIT_CORE", 0)
@@ -43,7 +43,7 @@ def _answer(connection: Connection, common: bytes, submission: bytes, order: dic
         connection.send_bytes(BEGUN + notebook.encode())
 
     try:
-        _limit(*grade_submission.prepare(common, order["first"]))  # what that takes is not the submission's doing
+        _limit(*grade_submission.prepare(common, order["first"]))  # this time is not the submission's
         return RESULT + grade_submission.grade(common, submission, begun=begun, **order)
     except NoJail as error:
         return NO_JAIL + str(error).encode("utf-8", "replace")

@@ -1,11 +1,11 @@
-"""Asking one answer: the questions of its exercise, a call each, in an order that cannot be foreseen.
+"""Test one answer: the questions of its exercise, one call each, in an unpredictable order.
 
-What follows from the answers to the questions of a case is concluded here (`attnlab.conclude`), and what a question
-used of memory and time is told by the operating system.
+Conclusions from the answers to the questions of a case are drawn here (`attnlab.conclude`), and the operating
+system measures the memory and time that a question used.
 
-A question that ends or hangs its process costs its property and no more, and the jail that ran it must end. A process
-that ended itself looks from here like one that was killed by an administrator or for want of memory, so a property is
-lost only when its process ended twice.
+A question that ends or hangs its process costs only its property, and the jail that ran it must end. A process that
+ended itself looks from here like one that was killed by an administrator or for lack of memory, so a property is lost
+only when its process has ended twice.
 """
 
 from __future__ import annotations
@@ -24,19 +24,18 @@ from autograder.grading import reasons
 from autograder.grading.channel import ANY_REPLY, Died, NoAnswer, OutOfTime, checked_outcome
 from autograder.grading.results import Flag
 
-TIMES_EXPECTED = 16  # a reply may have so many times the bytes of a right one, besides those that every reply may have
+TIMES_EXPECTED = 16  # a reply may have this many times the bytes of a right one, plus those allowed for every reply
 
 
 class ProcessLost(Exception):
-    """A process with an answer is gone, or does not answer: what it runs must be ended, and only its jail can be."""
+    """A process with an answer is gone, or does not answer: its jail must be ended."""
 
 
 class Answer:
     """What is known about one exercise's answer.
 
     case_seconds: of processor time, for each question; file: source and file name, if the answer is in a file of its
-    own. Then the questions come in their order: what time is left after a hang is too short for those that luck put
-    behind it.
+    own. Then the questions come in their order, since the time left after a hang may be too short for later ones.
     """
 
     def __init__(self, exercise: Exercise, material: dict, case_seconds: float, file: tuple[str, str] | None = None):
@@ -61,13 +60,13 @@ class Answer:
 
     @property
     def open(self) -> bool:
-        """Whether there is something to ask still."""
+        """Whether there are questions left."""
         return bool(self.left) and self.problem is None
 
     def load(self, snapshot, deadline: float) -> None:
-        """Let the answer say what parameters it has, or why there is none. Raises ProcessLost.
+        """Read the answer's parameters, or why there is no answer. Raises ProcessLost.
 
-        This comes before any question of the same jail: what was said later could be made of the inputs of another
+        This comes before any question of the same jail: a later reply could be based on the inputs of another
         answer, or of this one before it died.
         """
         if self.loaded:
@@ -134,7 +133,7 @@ class Answer:
         return snapshot.ask(message, self.case_seconds, deadline, most)
 
     def _load(self, snapshot, deadline: float) -> str | None:
-        """What keeps the answer from being asked anything, in words, or None. Raises NoAnswer."""
+        """Why the answer cannot be tested at all, in words, or None. Raises NoAnswer."""
         reply = self._ask(snapshot, {"answer": self.exercise.name, "file": self.file}, deadline)
         if set(reply) not in ({"loaded"}, {"failed"}):
             raise NoAnswer(reasons.NO_FORM)
@@ -156,13 +155,13 @@ class Answer:
             self.left = [question for question in self.left if question[0] != lost]
 
     def _ask_honeypots(self, snapshot, deadline: float) -> None:
-        """Questions with no right answer, once. An answer to them is made up, or swallows errors; to hang or to die at
+        """Questions with no right answer, once. An answer to them is made up, or swallows errors; hanging or dying on
         them costs nothing. Raises ProcessLost."""
         if self.tested:
             return
         self.tested, word = True, f"q{secrets.token_hex(4)}"
         if self._has_value(snapshot, {"probe": word, "inputs": {}}, deadline):
-            self._flag("made up", "answered a question that does not exist, so its answers are made up")
+            self._flag("made up", "answered a test case that does not exist, so its answers are made up")
         plain = [case for prop in self.material["properties"] if prop["probe"] == "call" for case in prop["cases"]]
         if plain and self._has_value(snapshot, {"probe": "call", "inputs": {**plain[0], word: 0}}, deadline):
             self._flag("extra argument", "accepts an argument that it does not have, so it may swallow errors")
@@ -170,7 +169,7 @@ class Answer:
     def _has_value(self, snapshot, question: dict, deadline: float) -> bool:
         try:
             return "value" in checked_outcome(self._ask(snapshot, question, deadline))
-        except (OutOfTime, Died):  # its answer could come late, in place of another
+        except (OutOfTime, Died):  # its answer could arrive late, instead of another
             raise ProcessLost from None
         except NoAnswer:
             return False

@@ -1,6 +1,6 @@
-"""Names in libraries that do much of an exercise's work. A grader is told of them; they cost nothing.
+"""Names in libraries that do much of an exercise's work. The grader's note lists them; they cost
 
-What does all of it is in `autograder.by_hand`.
+nothing. Functions that do all of it are in `autograder.by_hand`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from attnlab.library_calls import words_used
 
-# Names in PyTorch, SciPy and the libraries around them that do at once what a chapter builds up.
+# Names in PyTorch, SciPy and related libraries that do in one call what a chapter builds up.
 MUCH = frozenset(
     """
     softmax log_softmax Softmax LogSoftmax logsumexp scaled_dot_product_attention MultiheadAttention

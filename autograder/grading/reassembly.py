@@ -1,11 +1,12 @@
-"""The notebook that is graded: every cell as it was released, in its place, with the student's text where it is theirs.
+"""The notebook that is graded: every cell as it was released, in its position, with the student's text in the student's
+cells.
 
 From a submission only the sources of solution cells are taken, and added cells. Everything else comes from the release:
 which cells there are, plain ones too, in which order, of which type, for how many points, with which text. So what was
 deleted, moved or changed there costs nothing, and a changed cell of the handout is one that the student added.
 
-An answer is found by nbgrader's mark, else by its cell's id, else as the one cell that defines its name. What stays in
-doubt is decided in the student's favour as far as it can be, and named for a human.
+An answer is found by nbgrader's mark, else by its cell's id, else as the one cell that defines its name. Doubts are
+resolved in the student's favor where possible, and reported to a human.
 """
 
 from __future__ import annotations
@@ -32,7 +33,7 @@ UNDECIDED = "this answer was handed in more than once, in different words; one i
 class ReleasedCell:
     """One cell of a released notebook.
 
-    name: nbgrader's, or None of a plain cell; source: with hidden tests; given: as students got it, where that differs
+    name: nbgrader's, or None for a plain cell; source: with hidden tests; given: as students got it, if different
     """
 
     name: str | None
@@ -80,7 +81,7 @@ class Reassembled:
 def reassemble(
     submitted: Sequence[SubmittedCell], released: Sequence[ReleasedCell], run_extra: bool = True
 ) -> Reassembled:
-    """The released cells in their order, with the student's answers, and added cells behind those they followed.
+    """The released cells in their order, with the student's answers, and added cells after those they followed.
 
     run_extra: whether code in added cells is run; text always stays
     """
@@ -100,7 +101,7 @@ def fit(submitted: Sequence[SubmittedCell], released: Sequence[ReleasedCell], na
 
 
 class _Reassembly:
-    """Which submitted cell is which released one. Both are known by their places.
+    """Which submitted cell is which released one. Both are identified by their positions.
 
     answers: of solution cells, released place -> submitted place; others: the same of all other released cells
     copies: submitted place of an answer that was not taken -> released place; unmarked: no mark and no id was left
@@ -122,12 +123,12 @@ class _Reassembly:
         self.answers: dict[int, int] = {}
         self.others: dict[int, int] = {}
         self.copies: dict[int, int] = {}
-        self.elsewhere: set[int] = set()  # released places of answers that stand in an earlier answer's cell
+        self.elsewhere: set[int] = set()  # released positions of answers that are in an earlier answer's cell
         self.changed: dict[int, int] = {}  # submitted places of plain cells with another text -> released place
         self.checks: dict[int, list[int]] = defaultdict(list)  # released place of a locked cell -> submitted places
         self.notes: list[str] = []
         self.doubtful: set[int] = set()  # released places of solution cells
-        self.several: set[int] = set()  # of those, what came in different words
+        self.several: set[int] = set()  # of those, the ones handed in more than once with different text
         marked = self._match_by_mark_and_id()
         self.unmarked = not any(marked.values()) and not self.recognized
         self._match_by_text()
@@ -198,7 +199,7 @@ class _Reassembly:
         self.free = left
 
     def _choose(self, place: int, marked: list[int]) -> None:
-        """Of what may be an answer take the copy that counts: worked on, and as the answer's check saw it."""
+        """From the candidates for an answer, take the copy that counts: changed, and as the answer's check saw it."""
         name, names, found = self.released[place].name, self.names[place], list(marked)
         worked = [number for number in found if not self._is_stub(place, number)]
         worked = [number for number in worked if self.submitted[number].source.strip()] or worked
@@ -212,7 +213,7 @@ class _Reassembly:
             how = "was found in another cell, by the name that it defines"
         elif not found:
             worked = found = self._in_the_place_of(place)
-            how = "was found by its place"
+            how = "was found by its position"
         if self.unmarked:
             self.doubtful.add(place)
         if not found:
@@ -236,7 +237,7 @@ class _Reassembly:
         return changed is None or not names & defined_names(self.released[changed].text)
 
     def _in_the_place_of(self, place: int) -> list[int]:
-        """The cell of the same kind that stands alone where an answer without a name should be."""
+        """The only cell of the same kind where an answer without a name should be."""
         before = self.others.get(place - 1)
         if before is None:
             return []
@@ -246,7 +247,7 @@ class _Reassembly:
         return found if len(found) == 1 else []
 
     def _counted(self, place: int, worked: list[int]) -> int:
-        """Of several worked copies the last that the last check saw. In doubt the last one of all."""
+        """Of several changed copies, the last that the last check saw; if in doubt, the last of all."""
         if len({self.submitted[number].source.strip() for number in worked}) == 1:
             return worked[-1]
         self.several.add(place)
@@ -258,8 +259,8 @@ class _Reassembly:
 
     def _which(self, place: int, worked: list[int]) -> str:
         if place not in self.several:
-            return "what was worked on counts" if worked else "each time as released"
-        return "it is in doubt which one counts" if place in self.doubtful else "the one before its check counts"
+            return "the one that was changed counts" if worked else "each time as released"
+        return "it is unclear which one counts" if place in self.doubtful else "the one before its check counts"
 
     def _checks_of(self, place: int) -> list[int]:
         """The released places of the cells that grade an answer: those before the next answer."""
@@ -267,7 +268,7 @@ class _Reassembly:
         return [other for other in range(place + 1, end) if self.released[other].grade]
 
     def _find_merged(self) -> None:
-        """Answers that were not worked on where they should be, and are defined in an earlier answer's cell."""
+        """Answers that are unchanged in their own cell and are defined in an earlier answer's cell."""
         defined: set[str] = set()
         for place, names in self.names.items():
             number = self.answers.get(place)
@@ -297,7 +298,7 @@ class _Reassembly:
             for number in added.get(place, ()):
                 original = self.copies.get(number, place + 1)
                 if original <= place and self.names[original] & self.defined.of(number):
-                    result.idle.add(len(made))  # it would take the place of the answer that counts
+                    result.idle.add(len(made))  # it would replace the answer that counts
                 made.append(cells.new_cell(self.submitted[number].kind, self.submitted[number].source))
 
         add(-1)
@@ -331,7 +332,7 @@ class _Reassembly:
             if number in locked and cell.name in self.by_name:
                 result.notes.append(f"{cell.name} was handed in more than once; the released one counts")
                 continue
-            if text in self.stubs:  # it could only take the place of what was worked on
+            if text in self.stubs:  # it could only replace what was changed
                 continue
             before = self.changed.get(number, before)
             if cell.kind == "code" and text and text not in self.plain:
@@ -355,7 +356,7 @@ class _Reassembly:
 
 
 class _Definitions:
-    """The names that submitted cells define, found out when they are asked for, within a limit of all their text."""
+    """The names that submitted cells define, found on demand, within a limit on all their text."""
 
     def __init__(self, submitted: Sequence[SubmittedCell]):
         self._submitted, self._left, self._known = submitted, MAX_SEARCHED, {}

@@ -1,4 +1,4 @@
-"""What became of a submission, as plain data: the record of a report, and where records are kept."""
+"""The result of a submission, as plain data: the record of a report, and where records are kept."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ MAX_RESULTS = 16 << 20  # bytes of one
 
 
 class Graded(NamedTuple):
-    """What a grade is of: the digest of the submission and the fingerprint of the release; None where it is unknown."""
+    """What a grade belongs to: the digest of the submission and the fingerprint of the release; None if unknown."""
 
     submission: str | None = None
     release: str | None = None
@@ -63,7 +63,8 @@ class Flag:
 
 
 def as_record(report: Report, file: str) -> dict:
-    """A report as one JSON object. The hint of a failed property is its author's or, for want of one, what happened."""
+    """A report as one JSON object. The hint of a failed property is its author's or, if there is none, what
+    happened."""
     return {
         "file": file,
         "exercise": report.exercise,

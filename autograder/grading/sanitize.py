@@ -1,10 +1,10 @@
 """What a submission shows, made fit to be shown: to an instructor in formgrader, to the student as feedback.
 
 Outputs are made by student code, and formgrader shows them in a page that may grade. So only kinds that cannot run
-anything are kept, HTML is cut down to what marks text up, and everything is cut to a size that a page can bear.
+anything are kept, HTML is reduced to text markup, and everything is cut to a size that a page can handle.
 
-Text is made safe twice: in the graded notebook itself (`markdown`), whoever shows it; and, in the pages of this course,
-once more where Markdown becomes HTML (`rendered`).
+Text is made safe twice: in the graded notebook itself (`markdown`), whatever shows it, and again in the pages of this
+course, where Markdown becomes HTML (`rendered`).
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from autograder.sandbox.limits import (
 
 MAX_TAGS, MAX_UNTIDY, MAX_DEPTH = 300, 20_000, 60  # HTML of more tags or characters must be well formed, and no deeper
 MAX_COLORS = 4_000  # changes of color in one output; each takes time to be found
-TOO_MUCH = "[The rest of this output was too much to keep.]"
+TOO_MUCH = "[The rest of this output was too long to keep.]"
 TOO_LONG = "[The rest was too long to show.]"
 TAGS = frozenset(
     """
@@ -46,7 +46,7 @@ TAGS = frozenset(
     pre s small span strong sub summary sup table tbody td tfoot th thead tr tt u ul
     """.split()
 )
-JOINER = "\u2060"  # a character of no width: between "<" and a letter, it makes text of a tag
+JOINER = "\u2060"  # a character of no width: between "<" and a letter, it turns a tag into text
 
 _PICTURE = re.compile(r"data:image/(png|jpeg);base64,")
 _ANY, _SPAN, _LENGTH = re.compile(""), re.compile(r"\d{1,2}$"), re.compile(r"\d{1,4}$")
@@ -62,7 +62,7 @@ _ATTRIBUTES = {
     "ol": {"start": re.compile(r"\d{1,6}$")},
     **dict.fromkeys(("div", "span", "table"), {"class": _CLASSES}),
 }
-# What TeX in a page would do more than set a formula: fetch, link, style, or move over what is beside it.
+# What TeX in a page could do besides setting a formula: fetch, link, style, or overlap other content.
 _TEX = re.compile(
     r"\\(href|url|require|class|style|cssId|unicode|html\w*|data|toggle|texttip|mathtip|tooltip|bbox|include\w*"
     r"|mmlToken|rule|Rule|Space|hspace|hskip|kern|mkern|mskip|mspace|raise|lower|moveleft|moveright"
@@ -95,7 +95,7 @@ class OutputBudget:
     pixels: int = 4 * MAX_PIXELS
 
     def take(self, characters: int = 0, markup: int = 0, pixels: int = 0, outputs: int = 0) -> bool:
-        """Whether there is room for this; if so, it is taken."""
+        """Whether there is room for this; if so, reserve it."""
         if characters > self.characters or markup > self.markup or pixels > self.pixels or outputs > self.outputs:
             return False
         self.outputs -= outputs
@@ -105,7 +105,7 @@ class OutputBudget:
         return True
 
     def spend(self, **what: int) -> None:
-        """Take it. Raises _Full where there is no room for it."""
+        """Reserve it. Raises _Full if there is no room for it."""
         if not self.take(**what):
             raise _Full
 
@@ -156,7 +156,7 @@ def _data(given: dict, budget: OutputBudget) -> dict:
     page = given.get("text/html")
     if isinstance(page, str) and not kept:
         budget.spend(markup=min(len(page), MAX_HTML))
-        # Its formulas, if it has any, stay text: of a table, TeX could make anything.
+        # Its formulas, if any, remain text, because TeX could turn a table into anything.
         shown = html(_scrubbed(page)) if len(page) <= MAX_HTML else f"<p>{TOO_MUCH}</p>"
         kept["text/html"] = f'<div class="tex2jax_ignore">{shown}</div>'
     if "text/plain" in given:
@@ -166,7 +166,7 @@ def _data(given: dict, budget: OutputBudget) -> dict:
 
 
 def picture_size(data: str) -> int | None:
-    """Pixels of a PNG or JPEG in base64, or None if it is none, or too large to be shown."""
+    """Pixels of a PNG or JPEG in base64, or None if it is not one, or is too large to be shown."""
     if len(data) > MAX_PICTURE or not _BASE64.fullmatch(data):
         return None
     try:
@@ -311,6 +311,6 @@ def rendered(context, source: str) -> str:
     )
     try:
         page = MarkdownWithMath(renderer=renderer).render(source)
-    except Exception:  # a picture that is not there, nesting that is too deep: the other cells are shown all the same
+    except Exception:  # a missing picture, nesting that is too deep: the other cells are still shown
         return f"<pre>{entities.escape(source)}</pre>"
     return page if locked else html(_ALIGN.sub(r' align="\1"', page))

@@ -1,11 +1,11 @@
-"""A second run of a notebook, for answers that failed through an earlier answer of the same notebook.
+"""A second run of a notebook, for answers that failed because of an earlier answer in the same notebook.
 
 Each earlier answer that is short of points is replaced by its reference, after its own check; only the answers that
-build on it are asked, and for each of them the better report counts. So a mistake is paid for once.
+build on it are tested, and for each of them the better report counts. So a mistake is paid for once.
 
-The notebook's code can read what it is lent, and keep it. That earns nothing: an answer is asked at its check, before
-its own reference comes; its points from the first run stay in any case; what this run shows is dropped; and a report
-on hidden tests holds no word that came from the notebook's process (see `attnlab.judge`).
+The notebook's code can read what it is lent, and keep it. That earns nothing: an answer is tested at its check,
+before its own reference is defined; its points from the first run are kept in any case; what this run shows is dropped;
+and a report on hidden tests contains no text from the notebook's process (see `attnlab.judge`).
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def improve(
     times: Times,
     **options,
 ) -> None:
-    """Put in better reports for answers that failed through an earlier one.
+    """Insert better reports for answers that failed because of an earlier one.
 
     first: of these cells, as `evaluate` gave it, and with what it was given
     begin: when the first run began, on the clock of time.monotonic; both runs together take the time of one
@@ -62,7 +62,7 @@ def improve(
 
 
 def _without_gifts(report: Report) -> Report:
-    """Only what is right counts here: an earlier reference under another name makes one mistake, too."""
+    """Only right results count here, since an earlier reference under another name is also a mistake."""
     findings = [
         replace(finding, points=0.0, follows=False) if finding.follows else finding for finding in report.findings
     ]
@@ -95,12 +95,12 @@ def _causes(first: Evaluated, cells: Sequence[Cell]) -> dict[str, list[str]]:
 
 
 def _needs(statements: list[excerpt.Statement], name: str) -> set[str]:
-    """The names that a definition uses, by itself and through what it uses."""
+    """The names that a definition uses, directly and indirectly."""
     return set().union(*(statements[i].needs for i in excerpt.needed(statements, [name])))
 
 
 def _with_references(first: Evaluated, cells: Sequence[Cell], causes: dict[str, list[str]]) -> list[Cell]:
-    """The cells up to the last answer that is asked, with each reference behind the check of the answer it replaces."""
+    """The cells up to the last answer that is tested, with each reference after the check of the answer it replaces."""
     lent = {name for earlier in causes.values() for name in earlier}
     last = max(cell.place for cell in cells if cell.check in causes)
     made = []

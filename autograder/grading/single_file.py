@@ -1,4 +1,4 @@
-"""Grade one answer to one exercise: a stand-alone file in a process of its own, or a live object (stock nbgrader)."""
+"""Grade one answer to one exercise: a stand-alone file in a separate process, or a live object (stock nbgrader)."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from autograder.sandbox.limits import FILE_LIMITS, FILE_SECONDS, MAX_SOURCE, WAL
 
 
 class Unreadable(Exception):
-    """A file that cannot be graded at all: missing, no text, too large, or no Python."""
+    """A file that cannot be graded at all: missing, not text, too large, or not Python."""
 
 
 def grade_file(path: Path, exercise: Exercise, seed: int | None = None, seconds: float = FILE_SECONDS) -> Report:
@@ -52,10 +52,10 @@ def read_source(path: Path) -> str:
 def grade_source(
     source: str, filename: str, exercise: Exercise, seed: int | None = None, seconds: float = FILE_SECONDS
 ) -> Report:
-    """Grade Python source in a separate process; scores are computed here, from the arrays that come back.
+    """Grade Python source in a separate process; scores are computed here, from the arrays that it returns.
 
     filename: what tracebacks call it. Give the bare name: the student's code can read it.
-    Raises NoJail where student code cannot be confined.
+    Raises NoJail if student code cannot be confined.
     """
     material = material_of(exercise, seed)
     done = evaluate(

@@ -1,6 +1,6 @@
-"""Read what was handed in: files as bytes with caps, and of a notebook only its cells' texts, names and ids.
+"""Read what was handed in: files as bytes with size limits, and of a notebook only its cells' texts, names
 
-Nothing is trusted with more than text. Outputs, which are most of a large file, are cut out before anything is built.
+and ids. Nothing is used as more than text. Outputs, which are most of a large file, are cut out before parsing.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from autograder.sandbox.limits import (
 
 
 class Refused(Exception):
-    """What was handed in cannot be read; the message says why, and what to do, in a student's words."""
+    """What was handed in cannot be read; the message says why, and what to do, in words for a student."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class SubmittedCell:
 
 
 def read_bytes(path: Path, limit: int = MAX_FILE) -> bytes:
-    """The bytes of a regular file, and of nothing else. Raises Refused."""
+    """The bytes of a regular file. Raises Refused for anything else."""
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     except OSError as error:
@@ -64,7 +64,7 @@ def read_bytes(path: Path, limit: int = MAX_FILE) -> bytes:
 class Folder:
     """The notebooks in a submission's folder, by file name without .ipynb, and why others of them cannot be read.
 
-    digest: a hash of the notebooks and the time stamp. By it a submission is known to be the one that was graded
+    digest: a hash of the notebooks and the time stamp. It shows whether a submission is the one that was graded
     """
 
     notebooks: dict[str, bytes]
@@ -73,13 +73,13 @@ class Folder:
 
 
 def read_folder(folder: Path) -> Folder:
-    """Read what was handed in; nothing, where the folder is none."""
+    """Read what was handed in; nothing if it is not a folder."""
     notebooks, refused, left = {}, {}, MAX_FOLDER
     for path in notebook_files(folder):
         name = path.name.removesuffix(".ipynb")
         try:
             if len(notebooks) + len(refused) >= MAX_NOTEBOOKS or left <= 0:
-                raise Refused("too much was handed in beside it")
+                raise Refused("too much was handed in with it")
             notebooks[name] = read_bytes(path)
             left -= len(notebooks[name])
         except Refused as error:
@@ -108,7 +108,7 @@ def submitted_cells(data: bytes) -> list[SubmittedCell]:
     """The cells of a notebook file. Raises Refused."""
     data = _without_outputs(data)
     if len(data) > MAX_NOTEBOOK or sum(map(data.count, (b",", b"[", b"{"))) > MAX_PARTS:
-        raise Refused("the notebook holds too much, even without its outputs. Hand it in with your answers alone")
+        raise Refused("the notebook is too large, even without its outputs. Hand it in with only your answers")
     try:
         notebook = json.loads(data.decode("utf-8-sig"))
     except UnicodeDecodeError:
@@ -116,7 +116,7 @@ def submitted_cells(data: bytes) -> list[SubmittedCell]:
     except (ValueError, RecursionError, MemoryError) as error:
         raise Refused(f"the notebook is not valid JSON: {str(error)[:100]}") from None
     if not isinstance(notebook, dict):
-        raise Refused("the file holds something else than a notebook")
+        raise Refused("the file is not a notebook")
     listed = notebook.get("cells")
     if listed is None and isinstance(notebook.get("worksheets"), list):  # notebooks of ten years ago
         sheets = [sheet.get("cells") for sheet in notebook["worksheets"] if isinstance(sheet, dict)]
@@ -138,7 +138,7 @@ _UNREAD = {1: frozenset({b'"metadata"'}), 3: _OUTPUTS, 5: _OUTPUTS}  # keys by h
 def _without_outputs(data: bytes) -> bytes:
     """The same JSON, with an empty value for outputs, attached files and the notebook's own metadata.
 
-    Raises Refused where there is more than can be looked through.
+    Raises Refused if there is too much to search.
     """
     kept, start, depth, left, top = [], 0, 0, MAX_TOKENS, None
     for token in _TOKEN.finditer(data):
@@ -168,7 +168,7 @@ def _submitted_cell(cell: dict) -> SubmittedCell:
         source = ""
     if len(source) > MAX_SOURCE:
         raise Refused(f"a cell has more than {MAX_SOURCE} characters")
-    source = source.encode("utf-8", "replace").decode("utf-8")  # half a character would not survive being written
+    source = source.encode("utf-8", "replace").decode("utf-8")  # half a character could not be written
     metadata = cell.get("metadata")
     mark = metadata.get("nbgrader") if isinstance(metadata, dict) else None
     name = mark.get("grade_id") if isinstance(mark, dict) else None

@@ -2,7 +2,7 @@
 grade` all come here.
 
 A submission is read as bytes, graded by `grading.grade_submission` in a process with limits, and entered in one
-step by the one writer. Whatever a submission does, the batch goes on, and what is lost is zero with a reason.
+step by the one writer. Whatever a submission does, the batch continues, and what is lost is zero with a reason.
 `install()` puts the converter where nbgrader looks for its own; `nbgrader_config.py` calls it.
 """
 
@@ -40,24 +40,24 @@ from autograder.nbgrader_plugins import feedback
 from autograder.sandbox import bubblewrap
 from autograder.sandbox.limits import LEAST_MEMORY, LEAST_PROCESSES, MAX_BESIDE, MAX_NOTEBOOK, MB, Limits, Times
 
-MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every process that grades is handed
+MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every grading process receives
 
 
 class TrustedAutograde(Autograde):
-    """Autograding that takes nothing from a submission but what a student may decide."""
+    """Autograding that takes from a submission only what a student may decide."""
 
-    extra_cells = Bool(True, help="Run code in cells that students added. Either way they are told of.").tag(
+    extra_cells = Bool(True, help="Run code in cells that students added. Either way the report mentions them.").tag(
         config=True
     )
     run_all = Bool(
         False,
-        help="Run the handout's own cells too where no answer depends on them, to show what they show; "
+        help="Also run the handout's own cells that no answer depends on, to show their output; "
         "in most chapters they take ten times as long as the answers.",
     ).tag(config=True)
     regrade = Bool(
         True,
         help="Grade again what was graded under an older release: other cells, points or hidden tests. Otherwise such "
-        "grades stay, and the report tells of them.",
+        "grades are kept, and the report names them.",
     ).tag(config=True)
     allowed_files = List(
         Unicode(),
@@ -68,23 +68,23 @@ class TrustedAutograde(Autograde):
     given_files = List(
         Unicode(),
         ["*"],
-        help="Patterns of the instructor's own files beside the source notebook that code may read in the jail.",
+        help="Patterns of the instructor's own files next to the source notebook that code may read in the jail.",
     ).tag(config=True)
     lend_before_due = Bool(
         False,
-        help="Grade a chapter that builds on another before that one is due. The course's answers stand in for those "
-        "of the other one, and a student's code can read them.",
+        help="Grade a chapter that builds on another before the other is due. The course's answers stand in for those "
+        "of the other chapter, and a student's code can read them.",
     ).tag(config=True)
     cell_seconds = Float(Times.cell, help="Processor time of one cell.").tag(config=True)
-    case_seconds = Float(Times.case, help="Processor time of one question to an answer.").tag(config=True)
+    case_seconds = Float(Times.case, help="Processor time of one test case.").tag(config=True)
     submission_seconds = Float(Times.submission, help="Wall time of one notebook.").tag(config=True)
     first_seconds = Float(
         Times.first,
-        help="Wall time of one notebook in a first pass. A submission that needs more is graded when all others "
-        "are, from its beginning and with all of its time, so that it loses nothing and delays no other.",
+        help="Wall time of one notebook in a first pass. A submission that needs more is graded after all others, "
+        "from the beginning and with its full time, so that it loses nothing and does not delay the others.",
     ).tag(config=True)
     grader_seconds = Float(
-        Times.grader, help="Processor time of the grader's own, to read, judge and clean one submission."
+        Times.grader, help="Processor time for the grader to read, judge and clean one submission."
     ).tag(config=True)
     memory_mb = Int(Limits.memory // MB, help="Memory of one notebook's processes together.").tag(config=True)
     processes = Int(Limits.processes, help="Processes and threads of one notebook.").tag(config=True)
@@ -116,8 +116,8 @@ class TrustedAutograde(Autograde):
     def due(self) -> list[tuple[str, str]]:
         """The submissions to be graded now, by assignment and student.
 
-        Those are: what is new, what is not what was graded, and what was graded under an older release. A submission
-        without a notebook is one too: what an earlier one earned must not stay.
+        These are submissions that are new, that have changed since they were graded, or that were graded under an
+        older release. A submission without a notebook counts as well: an earlier score must not remain.
         """
         self.assignments = {
             folder: glob.glob(os.path.join(glob.escape(folder), f"{self.coursedir.notebook_id}.ipynb"))
@@ -174,7 +174,7 @@ class TrustedAutograde(Autograde):
             return failed + self._grade_each(writer, common, slow)
 
     def _admitted(self, writer: Writer, todo: list[tuple[str, str]]) -> tuple[list, list]:
-        """The submissions to grade, and those of students that the gradebook does not know and shall not."""
+        """The submissions to grade, and those of students who are not in the gradebook and must not be added."""
         admitted, failed = [], []
         for assignment, student in todo:
             try:
@@ -189,7 +189,7 @@ class TrustedAutograde(Autograde):
     def _grade_each(self, writer: Writer, common: dict[str, bytes], todo: list, slow: list | None = None) -> list:
         """Grade submissions, and enter each when it is done; returns those that could not be graded.
 
-        slow: where given, this is a first pass, and those that use its time up are put there and not entered
+        slow: if given, this is a first pass, and submissions that use up its time are put there and not entered
         """
         failed: list[tuple[str, str]] = []
         handed_in: dict[tuple[str, str], _HandedIn] = {}
@@ -237,7 +237,7 @@ class TrustedAutograde(Autograde):
         return list(dict.fromkeys(failed))
 
     def _claim(self, assignment_id: str, student_id: str) -> contextlib.ExitStack | None:
-        """A hold on a submission, which ends with this process at the latest; None where another run has it."""
+        """A hold on a submission, which ends with this process at the latest; None if another run has it."""
         folder, claim = Path(self._format_source(assignment_id, student_id)), contextlib.ExitStack()
         try:
             if folder.is_dir() and not folder.is_symlink():
@@ -247,7 +247,7 @@ class TrustedAutograde(Autograde):
         return claim
 
     def _run_hook(self, hook, assignment_id: str, student_id: str) -> None:
-        """Run a hook of the instructor's configuration, which is told of one submission."""
+        """Run a hook of the instructor's configuration for one submission."""
         self.notebooks = sorted(self.assignments.get(self._format_source(assignment_id, student_id), []))
         hook()
 
@@ -255,7 +255,7 @@ class TrustedAutograde(Autograde):
         """Called after each submission."""
 
     def _late(self):
-        """What gives the penalty of a late notebook, by the plugin that nbgrader's configuration names."""
+        """The function for the penalty of a late notebook, from the plugin that nbgrader's configuration names."""
         step = AssignLatePenalties(parent=self)
         step.init_plugin()
 
@@ -322,7 +322,7 @@ class TrustedAutograde(Autograde):
         )
 
     def _check_what_is_lent(self, notebooks: Iterable[str], due: dict[str, datetime.datetime]) -> None:
-        """Stop where answers would be lent that can still be handed in."""
+        """Stop if answers would be lent that can still be handed in."""
         now = datetime.datetime.now(datetime.UTC).replace(tzinfo=None)
         for stem in set(notebooks) & set(catalog.chapters()) if not self.lend_before_due else ():
             for earlier, when in prerequisites.not_due(stem, due, now).items():
@@ -359,7 +359,7 @@ class TrustedAutograde(Autograde):
         return False
 
     def _handed_in(self, assignment_id: str, student_id: str) -> _HandedIn:
-        """Read a submission's folder, and trust nothing in it with more than bytes."""
+        """Read a submission's folder, and use its contents only as bytes."""
         notes: list[str] = []
         folder = Path(self._format_source(assignment_id, student_id))
         timestamp = None if folder.is_symlink() else self._timestamp(folder, notes)
@@ -387,7 +387,7 @@ class TrustedAutograde(Autograde):
                 (draft / name).write_bytes(data)
             self._permit(draft)
             place.parent.mkdir(parents=True, exist_ok=True)
-            # While gradebook and folder say different things nothing is in place.
+            # While gradebook and folder disagree, no folder is in place.
             if place.exists():
                 place.rename(workshop / "old")
             writer.enter(assignment_id, student_id, handed_in.timestamp, notebooks)
@@ -395,7 +395,7 @@ class TrustedAutograde(Autograde):
         self.set_permissions(assignment_id, student_id)
 
     def _permit(self, draft: Path) -> None:
-        """Give files and folder the rights they are to have, before anybody sees them."""
+        """Give files and folder their rights before they are visible."""
         for path in draft.iterdir():
             path.chmod(int(str(self.permissions), 8))
         draft.chmod(0o2775 if self.coursedir.groupshared else 0o755)
@@ -414,14 +414,14 @@ class TrustedAutograde(Autograde):
             return None
 
     def _files(self, folder: Path, notes: list[str]) -> dict[str, bytes]:
-        """The files that may be kept. Links, devices and folders are told of, and left where they are."""
+        """The files that may be kept. Links, devices and folders are reported, and left where they are."""
         kept: dict[str, bytes] = {}
         if folder.is_symlink() or not folder.is_dir():
-            notes.append("what was handed in is a link, or no folder; nothing in it was looked at")
+            notes.append("what was handed in is a link, or not a folder; nothing in it was read")
             return kept
         for number, entry in enumerate(sorted(os.scandir(folder), key=lambda entry: entry.name)):
             if number == MAX_BESIDE:
-                notes.append(f"of more than {MAX_BESIDE} files the others were left out")
+                notes.append(f"there were more than {MAX_BESIDE} files; the others were left out")
                 break
             if entry.name.lower().endswith(".ipynb"):
                 continue
@@ -495,7 +495,7 @@ def _locked(folder: Path, wait: bool = True):
 
 
 def _ordinary_files(folder: Path, ignore) -> list[Path]:
-    """The instructor's files beside a source notebook."""
+    """The instructor's files in a source notebook's folder."""
     if not folder.is_dir():
         return []
     return [

@@ -1,9 +1,9 @@
 """Grades for other programs: `python -m autograder export by-exercise | canvas | moodle [ASSIGNMENT ...] --to FILE`.
 
-A score is what counts: by hand where a human gave one, with extra credit, less the penalty for lateness, and never
-below zero, as in nbgrader's own export. A student who handed nothing in has an empty field, not a zero: what that is
-worth is for the instructor to say. Nor has a total that waits for a human a number in a platform's table: it would look
-final there. These are export plugins, which nbgrader's configuration may name as well.
+A score is what counts: by hand if a human gave one, with extra credit, less the penalty for lateness, and never
+below zero, as in nbgrader's own export. A student who handed nothing in has an empty field, not a zero, since the
+instructor decides what that is worth. A total that waits for a human is also left empty in a platform's table, where it
+would look final. These are export plugins, which nbgrader's configuration may name as well.
 """
 
 from __future__ import annotations
@@ -34,8 +34,8 @@ class _Table(ExportPlugin):
 
     default = "grades.csv"
     course = Unicode("", help="The course's folder; as everywhere by default.").tag(config=True)
-    class_list = Unicode("", help="A class list of the platform, whose ids the table is to have.").tag(config=True)
-    pending = Bool(False, help="Write totals that wait for a human too, as they are so far.").tag(config=True)
+    class_list = Unicode("", help="A class list of the platform, whose ids the table should use.").tag(config=True)
+    pending = Bool(False, help="Also write totals that wait for a human, as they are so far.").tag(config=True)
 
     def export(self, gradebook: Gradebook) -> None:
         wanted, chosen = set(map(str, self.assignment)), set(map(str, self.student))
@@ -60,7 +60,7 @@ class _Table(ExportPlugin):
         raise NotImplementedError
 
     def what_waits(self) -> str:
-        """What becomes of totals that wait for a human."""
+        """What happens to totals that wait for a human."""
         return "not final" if self.pending else "left empty (--pending writes them)"
 
     def course_dir(self) -> Path:
@@ -147,7 +147,8 @@ class Moodle(_Table):
     """Moodle's import of grades (Grades, Import, CSV file), or the grading worksheet of an assignment.
 
     Without a class list the columns are named as in Moodle's own export: First name, Last name, ID number, Email
-    address, then grade items; Moodle asks which column says who a student is, and which item a column belongs to.
+    address, then grade items; Moodle then lets you choose the column that identifies students, and the item of each
+    column.
     Source: https://docs.moodle.org/en/Grade_import. nbgrader's id of a student is under ID number.
 
     With a grading worksheet that was downloaded from the assignment, it is that worksheet with its Grade filled in.
@@ -170,7 +171,7 @@ class Moodle(_Table):
     def worksheet(self, listed: roster.Roster, found: list[Scores]) -> Iterator[list]:
         """The worksheet as it was, with grades. One of another scale would be filled with wrong ones."""
         if len(found) != 1:
-            raise CourseError("a grading worksheet is one assignment's: name the one that it belongs to")
+            raise CourseError("a grading worksheet belongs to one assignment: name it")
         yield listed.head
         for student in listed.students:
             most = student.row.get("Maximum Grade", "")
@@ -226,7 +227,7 @@ def _text(value):
 
 
 def _shown(grade: scores.Grade | None) -> float | str | None:
-    """One score; a word where there is none before a human has given it."""
+    """One score, or a word if a human still has to give it."""
     if grade is None:
         return None
     waits = grade.to_grade and grade.auto is None and grade.manual is None
@@ -234,7 +235,7 @@ def _shown(grade: scores.Grade | None) -> float | str | None:
 
 
 def _number(value: float) -> float:
-    """Two places, as learning platforms keep them, and none where there is nothing behind the point."""
+    """Two decimals, as learning platforms keep them, and none for whole numbers."""
     value = round(value, 2)
     return int(value) if value == int(value) else value
 

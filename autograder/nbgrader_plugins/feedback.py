@@ -1,7 +1,7 @@
-"""Feedback for the student: nbgrader's page, without what it would run, fetch, or tell of others.
+"""Feedback for the student: nbgrader's page, without anything that it would run, fetch, or reveal about others.
 
-The page is one file that needs no other host and runs nothing. Formulas therefore stay as they were typed: rendering
-them would take MathJax, from another host or with two megabytes per page. The book and the student's own notebook
+The page is one file that needs no other host and runs nothing. So formulas remain as they were typed: rendering them
+would need MathJax, from another host or with two megabytes per page. The book and the student's own notebook
 render them.
 """
 
@@ -16,7 +16,7 @@ from nbgrader.converters import GenerateFeedback
 from autograder.course.cells import exercise_of
 from autograder.grading.results import RESULTS
 
-# The page's own styles and pictures that stand in it; nothing that runs, and nothing from elsewhere.
+# The page's own styles and embedded pictures; nothing that runs, and nothing from elsewhere.
 POLICY = (
     "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; "
     'img-src data:; form-action \'none\'; base-uri \'none\'"/>\n<meta name="referrer" content="no-referrer"/>'
@@ -32,9 +32,9 @@ _CONTENTS = re.compile(r'(<li><a href="#(?:comment-)?([^"<>]+)">)(Test cell|Comm
 def as_page(page: str) -> str:
     """nbgrader's feedback page, without what it would run and fetch, and with a policy that says so.
 
-    Its contents name the exercises, which nbgrader calls test cells all alike.
+    Its table of contents names the exercises, which nbgrader all calls test cells.
     """
-    head, notebook, rest = page.partition('<div id="notebook"')  # whatever a student wrote comes behind
+    head, notebook, rest = page.partition('<div id="notebook"')  # a student's text comes after this
     page = _CONTENTS.sub(_named, head) + notebook + rest
     page = _STYLE.sub(lambda style: _FONT.sub("", style[0]), _SCRIPT.sub("", page))
     return re.sub(r"(<head[^>]*>)", rf"\1\n{POLICY}", page, count=1)
@@ -47,7 +47,7 @@ def _named(entry: re.Match) -> str:
 
 
 class TrustedFeedback(GenerateFeedback):
-    """Feedback as nbgrader makes it, in a page that runs nothing, without what is for graders alone."""
+    """Feedback as nbgrader makes it, in a page that runs nothing, without what is only for graders."""
 
     def init_assignment(self, assignment_id: str, student_id: str) -> None:
         super().init_assignment(assignment_id, student_id)  # this copies whatever is beside the graded notebook

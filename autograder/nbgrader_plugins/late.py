@@ -1,7 +1,7 @@
-"""What lateness costs, by a table: `late.csv` in the course's folder.
+"""The cost of lateness, from a table: `late.csv` in the course's folder.
 
-Columns: `hours` and `percent`. Who is later than so many hours loses so much of the notebook's score; the last line
-that holds counts. Without the file nbgrader's own setting does, `LateSubmissionPlugin.penalty_method`.
+Columns: `hours` and `percent`. A submission that is more than `hours` late loses `percent` of the notebook's score;
+the last matching line counts. Without the file, nbgrader's own setting counts, `LateSubmissionPlugin.penalty_method`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ FILE = "late.csv"
 
 
 class LateRules(LateSubmissionPlugin):
-    """nbgrader's plugin, with a table of steps. Raises CourseError where the table is wrong, before grading."""
+    """nbgrader's plugin, with a table of steps. Raises CourseError if the table is wrong, before grading."""
 
     def __init__(self, **kwargs):
         super().__init__(**kwargs)
@@ -42,7 +42,7 @@ class LateRules(LateSubmissionPlugin):
 
 
 def read(path: Path) -> list[tuple[float, float]] | None:
-    """Steps of hours and percent, in ascending order, or None where there is no table."""
+    """Steps of hours and percent, in ascending order, or None if there is no table."""
     if not path.exists():
         return None
     try:

@@ -13,7 +13,7 @@ from autograder.grading.results import MIMETYPE
 
 
 class DropGradersNote(NbGraderPreprocessor):
-    """Leaves out of a student's feedback what is said to the grader alone."""
+    """Leaves out of a student's feedback what is only for the grader."""
 
     def preprocess(self, nb, resources):
         nb.cells = [cell for cell in nb.cells if not is_graders_note(cell)]

@@ -1,7 +1,7 @@
 """`nbgrader zip_collect`: what is in the assignment's `archive` folder, collected as `autograder collect` does.
 
-nbgrader would unpack everything first, and tell students apart by one pattern for all names. Here the step that unpacks
-collects, and the command ends with it.
+nbgrader would unpack everything first, and recognize students by one pattern for all names. Here the step that unpacks
+does the collecting, and the command ends with it.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from autograder.platforms import canvas, collect, moodle
 
 
 class Collector(ExtractorPlugin):
-    """Collects, prints what became of whom, and ends the command; its status is 1 if something was left out."""
+    """Collects, prints the outcome for each student, and ends the command; its status is 1 if something was left
+    out."""
 
     def extract(self, archive_path: str, extracted_path: str) -> None:
         """Called by `nbgrader zip_collect` with the absolute paths of both folders; nothing is put into the second."""
@@ -35,5 +36,5 @@ class Collector(ExtractorPlugin):
 
 
 def _is_students(name: str) -> bool:
-    """Whether a zip is what one student handed in, and not what the platform packed."""
+    """Whether a zip was handed in by one student rather than packed by the platform."""
     return bool(canvas.owner(name) or moodle.owner(name))

@@ -19,7 +19,7 @@ _MEMBER = re.compile(
 
 
 def owner(name: str) -> Owner | None:
-    """Whose a member of this name is, or None where Canvas gives no such name."""
+    """Whose file it is, by its name, or None if it is not a name by Canvas."""
     match = _MEMBER.fullmatch(name)
     if match is None or not (match["attachment"] or match["rest"] in ("text.html", "link.html")):
         return None
@@ -33,6 +33,6 @@ def owner(name: str) -> Owner | None:
 
 
 def feedback_name(member: str, page: str) -> str:
-    """The name under which Canvas takes a page back as a comment on the submission that the member was."""
+    """The name under which Canvas accepts a page as a comment on the submission with this file."""
     found = owner(member)
     return member[: len(member) - len(found.rest)] + page

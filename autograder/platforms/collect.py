@@ -1,8 +1,8 @@
-"""`python -m autograder collect ASSIGNMENT SOURCE`: what a platform gives, sorted into the course's `submitted` folder.
+"""`python -m autograder collect ASSIGNMENT SOURCE`: a platform's download, sorted into the course's `submitted` folder.
 
 SOURCE is a zip of Canvas or Moodle, a folder of clones, the `inbound` folder of nbgrader's exchange, or a folder of
-folders or files that are named after students. Whose a file is says its outermost name alone, which the platform gave.
-Which notebook it is says what is in it. What stands in the way of one student stops no other.
+folders or files that are named after students. Only its outermost name, which the platform gave, says whose a file is.
+Its content says which notebook it is. A problem with one student never stops the others.
 """
 
 from __future__ import annotations
@@ -54,14 +54,14 @@ class _HandedIn:
 
 
 def run(assignment: str, source: Path, course: Path | None, roster_file: Path | None, zone: datetime.tzinfo) -> int:
-    """Collect, and print what became of whom; 1 if something was left out."""
+    """Collect, and print the outcome for each student; 1 if something was left out."""
     if not source.exists():
         raise CourseError(f"there is no {source}")
     return said(assignment, collect(assignment, [source], course, roster_file, zone))
 
 
 def said(assignment: str, rows: list[Row]) -> int:
-    """Print what became of whom, what needs a look at the end; 1 if something was left out."""
+    """Print the outcome for each student, those to check last; 1 if something was left out."""
     order = [UNCHANGED, COLLECTED, REPLACED, MISSING, LEFT_OUT]
     counts = collections.Counter(row.status for row in rows)
     shown = [(row.status, row.student, note) for row in rows for note in row.notes or [""]]
@@ -87,9 +87,9 @@ def collect(
 ) -> list[Row]:
     """Put what was handed in where nbgrader looks for it; returns what became of each student.
 
-    A student whose submission is there already, with the same content, is left as is. One whose submission is another
-    now gets the newer in its place; the older is kept beside the record of where it came from.
-    zone: of times that name none; leave: files to pass over. Raises CourseError where nothing can be collected at all.
+    A submission that is already there with the same content is left as it is. A different one is replaced by the
+    newer; the older is kept next to the record of where it came from.
+    zone: for times without one; leave: files to skip. Raises CourseError if nothing can be collected at all.
     """
     course = course_folder(course)
     mine, others = notebooks.of_assignment(assignment, course)
@@ -150,12 +150,12 @@ class _Collector:
                 row.notes += [f"a file under the same number but the name {label!r} was left out" for label in others]
             except roster.NotFound as error:
                 row = Row(next(iter(by_label)) or key, LEFT_OUT, [str(error)])
-            except Exception as error:  # whatever it is, it stops no other
+            except Exception as error:  # whatever it is, it must not stop the others
                 row = Row(next(iter(by_label)) or key, LEFT_OUT, [f"could not be collected: {error!r}"])
             self.rows.append(row)
 
     def _ids(self, platform: str, students: dict[str, dict[str, _HandedIn]]) -> dict:
-        """Who is meant by each key: the owner, and a student of the roster or words that say why there is none."""
+        """Who each key belongs to: the owner, and a student of the roster or words that say why there is none."""
         chosen = {}
         names_of = (
             {student.numbers.get(platform): student.name for student in self.roster.students} if self.roster else {}
@@ -195,7 +195,7 @@ class _Collector:
     def _listed(
         self, platform: str, owner: Owner, claims: collections.Counter, given: dict[str, str]
     ) -> roster.Student:
-        """Who on the roster is meant. Whoever was found by a name keeps the number from then. Raises NotFound."""
+        """The student on the roster. A student who was found by name keeps that number. Raises NotFound."""
         for student in self.roster.students:
             if student.id == given.get(owner.number) and not student.numbers.get(platform):
                 return student
@@ -240,7 +240,7 @@ class _Collector:
             row.status = UNCHANGED
         elif there and _time(there) and _time(files) and _time(files) < _time(there):
             row.status = UNCHANGED
-            row.notes.insert(0, "what was collected before is newer, and stays")
+            row.notes.insert(0, "what was collected before is newer, and is kept")
             return row
         else:
             row.status = REPLACED if there is not None else COLLECTED
@@ -257,7 +257,7 @@ class _Collector:
         return row
 
     def _chosen(self, contents: sources.Contents, handed_in: _HandedIn, row: Row) -> dict[str, tuple[str, bytes]]:
-        """The notebooks of this assignment: paths and contents by name. What was passed over is noted."""
+        """The notebooks of this assignment: paths and contents by name. Skipped files are noted."""
         found: dict[str, dict[bytes, str]] = {}
         for path, data in contents.notebooks.items():
             one = notebooks.recognized(data, _own_name(path, handed_in), [*self.mine, *self.others])
@@ -284,7 +284,7 @@ class _Collector:
             chosen[one.name] = path, data
             if len(copies) > 1:
                 others = ", ".join(repr(other) for other in copies.values() if other != path)
-                row.notes.append(f"took {path!r} for {one.name}, and not {others}: look whether that is right")
+                row.notes.append(f"took {path!r} for {one.name}, not {others}: check that this is right")
             elif _own_name(path, handed_in).casefold() != f"{one.name}.ipynb":
                 row.notes.append(f"{one.name} from {path!r}")
         if found and len(chosen) < len(self.mine):
@@ -294,11 +294,13 @@ class _Collector:
     def _add_time(
         self, platform: str, student: roster.Student, handed_in: _HandedIn, files: dict[str, bytes], row: Row
     ) -> None:
-        """Say when it was handed in, where that is known. A student's own word is not asked."""
+        """Record when it was handed in, if that is known. A time that a student could set does not count."""
         time = handed_in.owner.time or student.submitted
         if time is None and handed_in.owner.late:
             if self.due is None:
-                row.notes.append("marked LATE, but the gradebook has no due date: nothing says so to the grader")
+                row.notes.append(
+                    "marked LATE, but the gradebook has no due date, so the grader will not count it as late"
+                )
                 return
             time = self.due + self.longer.get(student.id, datetime.timedelta()) + datetime.timedelta(seconds=1)
             row.notes.append("marked LATE, without a time: counted as one second late")
@@ -308,7 +310,7 @@ class _Collector:
             self._add_own(handed_in, TIMESTAMP, files)
 
     def _add_own(self, handed_in: _HandedIn, name: str, files: dict[str, bytes]) -> None:
-        """Add a small file of nbgrader's that stands in STUDENT or STUDENT/ASSIGNMENT of the source."""
+        """Add a small file of nbgrader's from STUDENT or STUDENT/ASSIGNMENT of the source."""
         for file in handed_in.files:
             if file.path.name == name and file.path.parts[1:-1] in ((), (self.assignment,)):
                 with contextlib.suppress(Exception):  # without it, then
@@ -318,9 +320,9 @@ class _Collector:
 def recognized(
     source: Path, files: list[sources.File], assignment: str
 ) -> tuple[str, Callable[[str, bool], Owner | None]]:
-    """What kind of source this is, by how most of its outermost names are written, and what tells whose a file is.
+    """What kind of source this is, by how most of its outermost names are written, and a function that tells whose
 
-    Most, so that no student turns a whole class into another kind by the name of one file.
+    a file is. The majority decides, so that one file name cannot change the kind for a whole class.
     """
     tops = {file.path.parts[0]: len(file.path.parts) > 1 for file in files}
     kinds: dict[str, Callable[[str, bool], Owner | None]] = {
@@ -349,7 +351,7 @@ def _clones(source: Path) -> Callable[[str, bool], Owner | None]:
 
 
 def read_record(folder: Path) -> dict:
-    """Where a submission came from; nothing where that is not known. folder: STUDENT/ASSIGNMENT among the records"""
+    """Where a submission came from; nothing if that is not known. folder: STUDENT/ASSIGNMENT among the records"""
     try:
         found = json.loads(read_bytes(folder / RECORD, 1 << 20))
     except (Refused, ValueError):
@@ -374,7 +376,7 @@ def _own_name(path: str, handed_in: _HandedIn) -> str:
 
 
 def _tidy(label: str) -> str:
-    """A label as a student's id: what may be in the name of a folder, and needs no care on a page."""
+    """A label as a student's id: safe as the name of a folder and on a page."""
     return re.sub(r"[^\w .,@+'-]", "_", label).strip(" .")[:100]
 
 

@@ -1,7 +1,7 @@
-"""`python -m autograder extend ASSIGNMENT FILE`: who has how much longer, from a CSV file.
+"""`python -m autograder extend ASSIGNMENT FILE`: who has which extension, from a CSV file.
 
-Columns: `id`, and `until` (a time) or any of `days` and `hours`; 0 takes an extension back. They are entered as
-nbgrader's own extensions are, and count where lateness is counted.
+Columns: `id`, and `until` (a time) or any of `days` and `hours`; 0 removes an extension. They are entered like
+nbgrader's own extensions, and count wherever lateness is counted.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def run(assignment: str, file: Path, course: Path | None, zone: datetime.tzinfo)
 def read(
     file: Path, due: datetime.datetime | None, known: set[str], zone: datetime.tzinfo
 ) -> dict[str, datetime.timedelta]:
-    """How much longer each student has. due: when the assignment is due, in UTC; zone: of times that name none"""
+    """How much longer each student has. due: when the assignment is due, in UTC; zone: for times without one"""
     longer: dict[str, datetime.timedelta] = {}
     try:
         with open(file, newline="", encoding="utf-8-sig") as stream:
@@ -50,7 +50,7 @@ def read(
                 if student not in known:
                     raise CourseError(f"{where}: the gradebook has no student {student!r}")
                 if student in longer:
-                    raise CourseError(f"{where}: {student} is there twice")
+                    raise CourseError(f"{where}: {student} appears twice")
                 longer[student] = _longer(row, due, zone, where)
     except OSError as error:
         raise CourseError(f"{file} cannot be read: {error.strerror}") from None
@@ -65,12 +65,12 @@ def _longer(row: dict, due: datetime.datetime | None, zone: datetime.tzinfo, whe
             raise CourseError(f"{where}: until needs a due date: `nbgrader db assignment add ... --duedate ...`")
         time = parse_time(until, zone)
         if time is None or time < due:
-            raise CourseError(f"{where}: {until!r} is not a time after {due} UTC, when it is due")
+            raise CourseError(f"{where}: {until!r} is not a time after the due date, {due} UTC")
         return time - due
     try:
         days, hours = (float(row.get(name, "").strip() or 0) for name in ("days", "hours"))
     except ValueError:
         days = hours = math.nan
     if not 0 <= days + hours / 24 <= 3650:
-        raise CourseError(f"{where}: days and hours must be numbers that are not below 0")
+        raise CourseError(f"{where}: days and hours must be numbers that are not negative")
     return datetime.timedelta(days=days, hours=hours)

@@ -1,8 +1,8 @@
-"""`python -m autograder feedback-zip canvas | moodle ASSIGNMENT --to FILE`: the pages of a class, as the platform takes
-them back.
+"""`python -m autograder feedback-zip canvas | moodle ASSIGNMENT --to FILE`: the pages of a class, to upload to the
+platform.
 
-Canvas and Moodle know whose a file is by its name. What a submission was called is in the record of where it came from;
-a page gets the name that belongs to it.
+Canvas and Moodle identify a file's owner by its name. A submission's name is in the record of where it came from, and
+its page gets the matching name.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ PLATFORMS = {one.NAME: one for one in (canvas, moodle)}
 
 
 def run(platform: str, assignment: str, course: Path | None, to: Path) -> int:
-    """Write the zip, and say whose page is not in it; 1 if there is any."""
+    """Write the zip, and say whose pages are missing; 1 if there are any."""
     pages, without = gather(platform, assignment, course_folder(course))
     if not pages:
         raise CourseError(

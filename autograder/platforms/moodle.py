@@ -17,12 +17,12 @@ _MEMBER = re.compile(r"(?P<label>[^_]*)_(?P<number>\d+)_assignsubmission_[a-z]+(
 
 
 def owner(name: str) -> Owner | None:
-    """Whose a member, or the folder, of this name is, or None where Moodle gives no such name."""
+    """Whose file or folder it is, by its name, or None if it is not a name by Moodle."""
     match = _MEMBER.fullmatch(name)
     return match and Owner(match["label"], match["number"], rest=match["rest"] or "")
 
 
 def feedback_name(member: str, page: str) -> str:
-    """The name under which Moodle takes a page back as a feedback file of the participant that the member was from."""
+    """The name under which Moodle accepts a page as a feedback file for the participant of this file."""
     label, number, *_ = member.split("/")[0].split("_")
     return f"{label}_{number}_assignsubmission_file_/{page}"

@@ -16,7 +16,7 @@ class Owner:
     """What an outermost name says.
 
     label: how the platform writes the student's name, or a login; number: the platform's number of the student
-    order: what comes later counts, of two; rest: what the student called the file
+    order: of two, the later one counts; rest: what the student called the file
     """
 
     label: str
@@ -32,9 +32,9 @@ class Owner:
 
 
 def plain_owner(name: str, is_folder: bool) -> Owner:
-    """Of a folder of folders or files: the folder's name, or what stands before the first underscore of a file's.
+    """Of a folder of folders or files: the folder's name, or the part of a file's name before the first
 
-    Blackboard puts the time of the attempt behind it.
+    underscore. Blackboard puts the time of the attempt after it.
     """
     if is_folder:
         return Owner(name)
@@ -58,12 +58,12 @@ def exchange_owner(name: str, assignment: str) -> Owner | None:
 
 
 def parse_time(text: str, zone: datetime.tzinfo = datetime.UTC) -> datetime.datetime | None:
-    """A time in UTC, without a zone, as the gradebook has times; None where the text is none.
+    """A time in UTC, without a zone, as the gradebook has times; None if the text is not a
 
-    zone: that of a time that names none
+    time. zone: for times without one
     """
     if not re.search(r"\d{4}", text):
-        return None  # else a number alone would be taken for a day of this month
+        return None  # otherwise a bare number would be read as a day of this month
     try:
         time = parser.parse(text.strip())
         return (time if time.tzinfo else time.replace(tzinfo=zone)).astimezone(datetime.UTC).replace(tzinfo=None)

@@ -1,7 +1,7 @@
-"""Which notebook of the course a file is, by what is in it and not by its name.
+"""Which notebook of the course a file is, by its content rather than its name.
 
-The bytes are searched for marks and never parsed: that takes time in proportion to the file, whatever is in it, and
-also works on a file that is cut off.
+The bytes are searched for marks and never parsed: this takes time in proportion to the file, and also works on a
+truncated file.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from autograder.course.folder import course_folder
 from autograder.errors import CourseError
 from autograder.grading import submission
 
-# What nbgrader calls a cell, the cell's id, and what a cell defines. The first that a file has is what decides: tools
-# that strip metadata leave the second, and some leave the third alone.
+# What nbgrader calls a cell, the cell's id, and what a cell defines. The first that a file has decides: tools that
+# strip metadata leave the second, and some leave only the third.
 _MARKS = [
     re.compile(rb'"grade_id"\s*:\s*"([^"\\]{1,200})"'),
     re.compile(rb'"id"\s*:\s*"([a-zA-Z0-9_-]{1,64})"'),
@@ -40,7 +40,7 @@ class Released:
 
 
 def released(course: Path | None = None) -> list[Released]:
-    """All released notebooks of a course; those in `source` where an assignment has not been released."""
+    """All released notebooks of a course; those in `source` if an assignment has not been released."""
     found, course = {}, course_folder(course)
     for folder in ("source", "release"):
         for path in sorted((course / folder).glob("*/*.ipynb")):
@@ -70,7 +70,7 @@ def of_assignment(assignment: str, course: Path | None = None) -> tuple[list[Rel
 def recognized(data: bytes, file_name: str, known: list[Released]) -> Released | None:
     """The released notebook that a file is a copy of, or None.
 
-    A file that has no marks at all, such as an empty one, is the one that its name says: grading will say what is wrong
+    A file that has no marks at all, such as an empty one, is identified by its name: grading will say what is wrong
     with it.
     """
     marked = False

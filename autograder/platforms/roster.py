@@ -1,6 +1,6 @@
 """The class list: who is who on the platform.
 
-Three kinds of CSV files are read, told apart by their heads:
+Three kinds of CSV files are read, recognized by their first lines:
 
 - your own: `id`, and any of `name` (or `first_name`, `last_name`), `email`, `canvas_id`, `moodle_id`, `github`,
   `submitted`;
@@ -26,7 +26,7 @@ from autograder.platforms.names import Owner, parse_time
 
 MAX_ROSTER = 32 << 20  # bytes
 OWN = "own"
-GITHUB = "github"  # the column of logins, by which clones are told apart
+GITHUB = "github"  # the column of logins, which identify clones
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Student:
 
 
 class NotFound(Exception):
-    """No entry of the list can be meant; the message says why, and what to do."""
+    """No entry of the list matches; the message says why, and what to do."""
 
 
 @dataclass(frozen=True)
@@ -54,7 +54,7 @@ class Roster:
     students: list[Student]
 
     def find(self, platform: str, owner: Owner, claims: collections.Counter) -> Student:
-        """Who is meant. Raises NotFound.
+        """The matching student. Raises NotFound.
 
         claims: how many whose numbers are not on the list are written the same way, by `letters`
         """
@@ -92,7 +92,7 @@ def usable_id(text: str) -> bool:
 def read(path: Path, by_email: dict[str, str] | None = None, zone: datetime.tzinfo = datetime.UTC) -> Roster:
     """Read a class list. Raises CourseError with a line that names what is wrong in it.
 
-    by_email: the ids of students by their addresses, where the file has no ids; zone: of times that name none
+    by_email: the ids of students by their addresses, if the file has no ids; zone: for times without one
     """
     try:
         text = read_bytes(path, MAX_ROSTER).decode("utf-8-sig")
@@ -122,7 +122,7 @@ def read(path: Path, by_email: dict[str, str] | None = None, zone: datetime.tzin
                 raise CourseError(f"{where}: {student.id!r} cannot be a student's id")
             for name, value in {"id": student.id, **student.numbers}.items():
                 if value and seen.setdefault((name, value), rows.line_num) != rows.line_num:
-                    raise CourseError(f"{where}: {value} ({name}) stands in line {seen[name, value]} too")
+                    raise CourseError(f"{where}: {value} ({name}) is also in line {seen[name, value]}")
             students.append(student)
     except csv.Error as error:
         raise CourseError(f"{path}, line {rows.line_num}: {error}") from None
@@ -149,14 +149,14 @@ def _canvas(row: dict[str, str], by_email: dict[str, str], zone: datetime.tzinfo
 
 
 def _moodle(row: dict[str, str], by_email: dict[str, str], zone: datetime.tzinfo) -> Student | None:
-    """The word before the number is in the language of whoever downloads it."""
+    """The word before the number is in the downloading user's language."""
     number = re.search(r"\d+$", row["Identifier"])
     if number is None:
         return None
     email = row.get("Email address", "")
     login = by_email.get(email.casefold()) or row.get("Username") or row.get("ID number") or email
     submitted = parse_time(row.get("Last modified (submission)", ""), zone)
-    name = row.get("Full name", "")  # there is none where marking is blind
+    name = row.get("Full name", "")  # missing if marking is blind
     return Student(login or name or row["Identifier"], name, email, {moodle.NAME: number[0]}, submitted, row)
 
 

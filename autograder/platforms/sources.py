@@ -1,8 +1,8 @@
 """What was handed in, file by file, out of a platform's zip or a folder. Nothing is unpacked: no name in an archive
 decides where anything is written.
 
-The outermost name of a file is the platform's or the instructor's; all that is below it is a student's. What is
-read of one student is bounded, and what cannot be read costs that student alone.
+The outermost name of a file is the platform's or the instructor's; all that is below it is a student's. The
+amount read per student is bounded, and what cannot be read affects only that student.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class _TooMuch(Exception):
 
 @contextlib.contextmanager
 def opened(source: Path) -> Iterator[list[File]]:
-    """The files of a zip or a folder, without what file managers leave behind. Raises CourseError."""
+    """The files of a zip or a folder, without files that file managers leave behind. Raises CourseError."""
     if source.is_dir():
         yield [*_in_folder(source)]
         return
@@ -83,7 +83,7 @@ def _is_junk(name: str) -> bool:
 
 
 def _path(info: zipfile.ZipInfo) -> PurePosixPath | None:
-    """A member's path as text to look at, or None of a folder and of junk."""
+    """A member's path as text, or None for a folder or junk."""
     path = PurePosixPath(info.filename.replace("\\", "/").lstrip("/"))
     junk = any(part != ".." and _is_junk(part) for part in path.parts)
     return None if info.is_dir() or not path.parts or junk else path
@@ -107,7 +107,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[int], 
         if info.flag_bits & 1:
             raise ValueError("encrypted")
         if info.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-            raise ValueError("compressed in a way that is not read; an ordinary zip is")
+            raise ValueError("compressed in a way that cannot be read; make an ordinary zip")
         with archive.open(info) as stream:
             data = stream.read(limit + 1)
         if len(data) > limit:
@@ -118,7 +118,7 @@ def _member(archive: zipfile.ZipFile, info: zipfile.ZipInfo) -> Callable[[int], 
 
 
 def contents(files: list[File]) -> Contents:
-    """The notebooks among a student's files, those in archives included. Never raises for what a student did."""
+    """The notebooks among a student's files, those in archives included. Never raises because of a student's file."""
     found = Contents()
     try:
         for file in files:
@@ -131,7 +131,7 @@ def contents(files: list[File]) -> Contents:
 def _look(found: Contents, file: File, name: str, depth: int) -> None:
     found.files += 1
     if found.files > MAX_FILES:
-        raise _TooMuch(f"more than {MAX_FILES} files: those after {name[-100:]!r} were not looked at")
+        raise _TooMuch(f"more than {MAX_FILES} files: those after {name[-100:]!r} were not read")
     suffix = file.path.suffix.lower()
     if suffix in _OTHER_ARCHIVES:
         found.left_out.append(f"{name!r} is not a zip: unpack it yourself")
@@ -139,7 +139,7 @@ def _look(found: Contents, file: File, name: str, depth: int) -> None:
         return
     limit = MAX_UNPACKED - found.unpacked
     if limit <= 0:
-        raise _TooMuch(f"more than {MAX_UNPACKED >> 20} MB: {name[-100:]!r} and what follows were not looked at")
+        raise _TooMuch(f"more than {MAX_UNPACKED >> 20} MB: {name[-100:]!r} and what follows were not read")
     try:
         data = file.read(min(limit, MAX_UNPACKED if suffix == ".zip" else MAX_COLLECTED))
         found.unpacked += len(data)
@@ -151,13 +151,13 @@ def _look(found: Contents, file: File, name: str, depth: int) -> None:
             found.notebooks[name] = data
     except _TooMuch:
         raise
-    except Exception as error:  # a damaged archive can raise nearly anything
+    except Exception as error:  # a damaged archive can raise almost any error
         found.unpacked += min(limit, MAX_COLLECTED) if isinstance(error, _TooLarge) else 0
         found.left_out.append(f"{name!r} cannot be read ({_why(error)})")
 
 
 def _look_into(found: Contents, data: bytes, name: str, depth: int) -> None:
-    """Look at the members of an archive. Its table of contents is not read before it is known to be short."""
+    """Read the members of an archive. Its table of contents is read only once it is known to be short."""
     if data.count(_ENTRY) > MAX_FILES - found.files:
         raise _TooMuch(f"{name!r} has more than {MAX_FILES} files")
     with zipfile.ZipFile(io.BytesIO(data)) as archive:

@@ -12,9 +12,9 @@ from autograder.reports.text import as_text
 
 
 def report(assignment: str, course: Path | None = None, table: Path | None = None, page: Path | None = None) -> None:
-    """Print the report on one assignment; write it as a CSV file and as an HTML page where they are wanted.
+    """Print the report on one assignment; write it as a CSV file and as an HTML page if requested. Raises
 
-    Raises CourseError where there is nothing to report on, or a file cannot be written.
+    CourseError if there is nothing to report, or a file cannot be written.
     """
     found = read.gather(assignment, course)
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"

@@ -1,4 +1,4 @@
-"""CSV files for a spreadsheet, in which no cell is taken for a formula."""
+"""CSV files for a spreadsheet, in which no cell is read as a formula."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from autograder.errors import CourseError
 from autograder.reports.model import ClassReport
 from autograder.reports.summary import some
 
-# Some programs take semicolons and tabs for borders of cells, so what stands behind these is a beginning too.
+# Some programs treat semicolons and tabs as cell borders, so the text after these is also a beginning.
 _FORMULA = re.compile(r"(^\s*|[;,\t\"]\s*)([=+\-@＝＋－＠﹢﹣﹦﹫])")
 
 
 def write(path: Path, rows: Iterable[Iterable]) -> None:
-    """Write a table, its head first. Raises CourseError where the file cannot be written."""
+    """Write a table, its header first. Raises CourseError if the file cannot be written."""
     try:
         with open(path, "w", newline="", encoding="utf-8") as file:
             csv.writer(file).writerows([harmless(value) for value in row] for row in rows)
@@ -68,6 +68,6 @@ def report_rows(report: ClassReport) -> Iterator[dict]:
 
 
 def write_report(report: ClassReport, path: Path) -> None:
-    """Write the rows of a report, with their names as the head."""
+    """Write the rows of a report, with their names as the header."""
     rows = [*report_rows(report)]
     write(path, [rows[0] if rows else [], *(row.values() for row in rows)])

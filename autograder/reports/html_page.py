@@ -1,6 +1,6 @@
-"""A class report as one HTML page; the template beside this file says what is on it.
+"""A class report as one HTML page; the template in this folder defines its content.
 
-The plots are inline SVG; each has its numbers in a table or a sentence beside it.
+The plots are inline SVG; each has its numbers in a table or a sentence next to it.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ def as_html(report: ClassReport) -> str:
 
 
 def _code(text: str) -> Markup:
-    """Escaped, with what stands in back quotes as code."""
+    """Escaped, with text in back quotes as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(text))))
 
 
 def _totals(report: ClassReport) -> list[dict]:
-    """The bars of a histogram: at most ten, each with its edges, and how many totals lie between them."""
+    """The bars of a histogram: at most ten, each with its edges, and how many totals are between them."""
     totals = [student.total for student in report.graded()]
     top = max(report.max_score, *totals, 1.0)
     step = next(step for k in range(99) for step in (10**k, 2 * 10**k, 5 * 10**k) if top / step <= 10)
@@ -87,7 +87,7 @@ def _misconceptions(report: ClassReport) -> dict | None:
 def _bars(bars: list[tuple]) -> list[dict]:
     """Bars of a plot, each with the lines of its label and its place from the top.
 
-    bars: (label, share from 0 to 1, a few words behind the bar)
+    bars: (label, share from 0 to 1, a few words after the bar)
     """
     placed, top = [], 0
     for label, share, words in bars:

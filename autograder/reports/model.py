@@ -1,8 +1,8 @@
-"""What a class did with one assignment.
+"""How a class did on one assignment.
 
-Scores are those of the gradebook, as they count. What was found out about each answer comes from the `results.json`
-beside each autograded notebook. Names and notes there may be a student's words: they are made one line of printable
-text when they are read, and escaped where they are written.
+Scores are those of the gradebook, as they count. The findings on each answer come from the `results.json` next to
+each autograded notebook. Names and notes there may be a student's words: they are reduced to one line of printable text
+when they are read, and escaped when they are written.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ class Exercise:
 
 @dataclass
 class Record:
-    """What `results.json` says of one answer; properties are (title, passed, misconception or None).
+    """What `results.json` says about one answer; properties are (title, passed, misconception or None).
 
-    through: earlier answers that were not right, in whose place references stood for these points
+    through: earlier answers that were not right, and that references replaced for these points
     """
 
     points: float
@@ -78,7 +78,7 @@ class Student:
 class ClassReport:
     """Everything known about one assignment; students in alphabetical order, exercises in the notebook's.
 
-    ungradable: why nothing can be graded as things are, or None
+    ungradable: why nothing can be graded at present, or None
     """
 
     assignment: str
@@ -131,7 +131,7 @@ class ClassReport:
 
 
 def printable(text) -> str:
-    """One line that moves no cursor and turns no letters around, whoever wrote it."""
+    """One line without control characters that move the cursor or reverse text."""
     line = " ".join(str(text)[: 4 * MAX_TEXT].split())
     line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
     return line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1] + "…"

@@ -1,4 +1,4 @@
-"""Read the gradebook and what is beside each autograded notebook into a class report."""
+"""Read the gradebook and the files next to each autograded notebook into a class report."""
 
 from __future__ import annotations
 
@@ -119,7 +119,7 @@ def _why_no_result(folder: Path | None) -> str:
     with contextlib.suppress(OSError):
         if folder and not notebook_files(folder):
             return "handed in without a notebook"
-    return "handed in, but there is no result: `nbgrader autograde` for this student alone says why"
+    return "handed in, but there is no result: run `nbgrader autograde` for this student to see why"
 
 
 def _add_results(report: ClassReport, student: Student, course: Path, handed_in: bool, fingerprint: str | None) -> None:
@@ -143,7 +143,7 @@ def _add_results(report: ClassReport, student: Student, course: Path, handed_in:
         return
     if handed_in and graded.submission != read_folder(course / "submitted" / student.name / report.assignment).digest:
         student.stale = True
-        student.problems.append("handed in again since it was graded: the scores are those of what came before")
+        student.problems.append("handed in again since it was graded: the scores are those of the earlier submission")
     elif fingerprint and graded.release != fingerprint:
         student.stale = True
         student.problems.append("graded under an older release: the scores are those of its cells, points and tests")

@@ -1,9 +1,9 @@
 """`python -m autograder similar ASSIGNMENT`: answers to one exercise that are alike, compared on this machine.
 
 Each answer is read as a sequence of tokens: without comments, docstrings and layout, and with one word for every name
-that it binds itself. Runs of tokens are what is compared. Those that are expected to be alike are taken off first: what
-the stub and the reference solution have, and what many of the class have. Of what is left, the share that the shorter
-answer has in common with the other is shown. Short answers are not compared: there are few ways to write them.
+that it binds itself. Runs of tokens are compared. Those that are expected to be alike are removed first: runs in the
+stub, in the reference solution, and in many answers of the class. The result is the share of the remaining runs of the
+shorter answer that the other also has. Short answers are not compared, since there are few ways to write them.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ from autograder.reports.model import printable
 from autograder.sandbox.limits import MAX_ANSWER
 
 RUN = 5  # tokens that are compared together
-LEAST = 20  # runs that must be left of an answer, so that it says something
+LEAST = 20  # runs that must remain of an answer to compare it
 ALIKE = 0.6  # the share from which a pair is shown
 SHOWN = 20  # pairs of an exercise, the most alike first
-MANY = 5  # answers that may have a run in common, or a quarter of the class, before it is one that many have
+MANY = 5  # answers, or a quarter of the class, that may share a run before it counts as common
 
 DISCLAIMER = (
     "Similarity proves nothing. There are few good ways to write some functions, and students may have learned one\n"
@@ -50,7 +50,7 @@ class Pair:
 
 
 def run(assignment: str, course: Path | None, answers: bool) -> None:
-    """Print the pairs of each exercise. Raises CourseError where nothing is graded yet."""
+    """Print the pairs of each exercise. Raises CourseError if nothing is graded yet."""
     lines = list(_lines(assignment, course_folder(course), answers))
     encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
     print("\n".join(lines).encode(encoding, "replace").decode(encoding))
@@ -77,17 +77,17 @@ def _lines(assignment: str, course: Path, show: bool) -> Iterator[str]:
                     yield from (f"        {printable_code(line)}" for line in answer.splitlines())
     if short:
         yield ""
-        yield f"Not compared, as too little is left once what is expected to be alike is taken off: {', '.join(short)}"
+        yield f"Not compared, because too little is left without what is expected to be alike: {', '.join(short)}"
 
 
 def printable_code(line: str) -> str:
-    """A line of code, with its indent, that moves no cursor."""
+    """A line of code, with its indent, without control characters."""
     line = line.expandtabs(4)
     return line[: len(line) - len(line.lstrip())] + printable(line)
 
 
 def read(assignment: str, course: Path) -> tuple[dict, dict]:
-    """What was given, and what was answered: sources by notebook and cell, and of answers also by student.
+    """The given code and the answers: sources by notebook and cell, and for answers also by student.
 
     Answers are those of the autograded notebooks, where each is in its own cell.
     """
@@ -107,7 +107,7 @@ def read(assignment: str, course: Path) -> tuple[dict, dict]:
 
 
 def _is_answered(answers: dict[str, str], given: str) -> bool:
-    """Whether this is a cell that students write, and not one that was handed out."""
+    """Whether this is a cell that students write, rather than one that was handed out."""
     return any(answer.strip() not in given for answer in answers.values())
 
 
@@ -145,7 +145,7 @@ def alike(answers: dict[str, str], given: str) -> tuple[list[Pair], int]:
 
 
 def runs(source: str) -> set[tuple[str, ...]]:
-    """The runs of tokens of a text, whatever its own names are called. Takes time in proportion to the text."""
+    """The runs of tokens of a text, independent of its own names. Takes time in proportion to the text."""
     bare = _DROPPED.sub("", source[: 4 * MAX_ANSWER])
     own = {name.strip() for names in _BOUND.findall(bare) for group in names for name in group.split(",")}
     tokens = ["name" if token in own else token for token in _TOKEN.findall(bare)]

@@ -7,12 +7,12 @@ from collections.abc import Iterator
 
 from autograder.reports.model import GRADED, ClassReport, Exercise, Student, points
 
-MAX_NOTES = 12  # of one student; a submission with a thousand odd cells says nothing more
+MAX_NOTES = 12  # of one student, even for a submission with a thousand odd cells
 WAITING = {"Written answers to grade": ("written", "task"), "Scores to confirm": ("code", "bonus")}
 
 
 def summary(report: ClassReport) -> list[str]:
-    """The sentences that come first."""
+    """The sentences at the beginning."""
     graded, count = report.graded(), len(report.students)
     totals = [student.total for student in graded]
     lines = [
@@ -42,7 +42,7 @@ def summary(report: ClassReport) -> list[str]:
 
 
 def score_table(report: ClassReport) -> tuple[list[str], list[list[str]]]:
-    """Points by student and exercise: the head, and the rows."""
+    """Points by student and exercise: the header and the rows."""
     total = f"Total ({points(report.max_score)})"
     head = ["Student", total, *(_heading(report, exercise) for exercise in report.exercises), "Late", "Penalty"]
     return head, [
@@ -58,7 +58,7 @@ def score_table(report: ClassReport) -> tuple[list[str], list[list[str]]]:
 
 
 def _heading(report: ClassReport, exercise: Exercise) -> str:
-    """An exercise at the head of its column, with what can be had."""
+    """An exercise as the header of its column, with its points."""
     if exercise.kind == "bonus":
         most = max((record.max_points for _, record in report.answers(exercise)), default=0.0)
         return f"{exercise.name} (+{points(most)})" if most else f"{exercise.name} (bonus)"
@@ -88,7 +88,7 @@ def outcome(report: ClassReport, exercise: Exercise) -> str:
     answers = report.answers(exercise)
     right = sum(all(passed for _, passed, _ in record.properties) for _, record in answers)
     idle = sum(record.not_done for _, record in answers)
-    return f"{right} of {len(answers)} have all of it" + (f", {idle} did not begin" if idle else "")
+    return f"{right} of {len(answers)} have everything right" + (f", {idle} did not begin" if idle else "")
 
 
 def waiting(report: ClassReport) -> Iterator[tuple[str, list[str]]]:

@@ -58,7 +58,7 @@ def _by_student(report: ClassReport, what: str) -> Iterator[str]:
 
 
 def _table(head: list[str], rows: list[list[str]]) -> Iterator[str]:
-    """Long names of exercises stand on several lines, so that more of them fit beside each other."""
+    """Long names of exercises are broken into several lines, so that more of them fit next to each other."""
     broken = [re.findall(r"[^_ -]+[_ -]?|.", text) for text in head]
     depth = max(map(len, broken))
     lines = [*zip(*([""] * (depth - len(parts)) + parts for parts in broken)), *rows]

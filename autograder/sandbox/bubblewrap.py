@@ -1,7 +1,7 @@
 """Run a program in a jail: bubblewrap with explicit mounts, no network, and limits on everything.
 
-A process in it sees Python, its libraries, `attnlab`, the programs of `inside`, the files it is given, and folders of
-its own in memory, which end with it. It talks through the pipes it inherits, so there is no socket and no shared
+A process in it sees Python, its libraries, `attnlab`, the programs of `inside`, the files it is given, and its own
+folders in memory, which end with it. It talks through the pipes it inherits, so there is no socket and no shared
 folder. No gradebook, solution, hidden test or other submission can be read there.
 """
 
@@ -30,7 +30,7 @@ SYSTEM = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache
 HOME = "/home/student"
 USER = 65534  # an unprivileged user, inside
 NO_JAIL = "AUTOGRADER_NO_JAIL"
-# To make user namespaces in which another user is unprivileged. These capabilities hold in its own namespaces alone.
+# To make user namespaces in which another user is unprivileged. These capabilities hold only in its own namespaces.
 SERVER_RIGHTS = ["--cap-add", "CAP_SYS_ADMIN", "--cap-add", "CAP_SETFCAP"]
 
 
@@ -81,7 +81,7 @@ def _advice(said: str) -> str:
 
 
 def ensure() -> bool:
-    """Whether there is a jail to use. Raises NoJail where there is none and one is required."""
+    """Whether there is a jail to use. Raises NoJail if there is none and one is required."""
     if not required():
         return False
     if problem():
@@ -90,7 +90,7 @@ def ensure() -> bool:
 
 
 class Jail:
-    """One program in a jail of its own. Use as a context manager; when it ends, so does every process in it.
+    """One program in its own jail. Use as a context manager; when it ends, so does every process in it.
 
     program: the command line, of paths that are the same inside
     files: name in the home folder -> path of a file to be read there
@@ -125,18 +125,18 @@ class Jail:
         self.group.remove()
 
     def used_up(self) -> str | None:
-        """The limit that ended the program, where that can be told."""
+        """The limit that ended the program, if known."""
         return self.group.used_up()
 
     def last_words(self) -> str:
-        """What a program that did not start has said."""
+        """The messages of a program that did not start."""
         self.process.kill()
         said = self.process.stderr.read().decode("utf-8", "replace").strip().splitlines()
         return said[-1] if said else "it said nothing"
 
 
 class Unconfined(Jail):
-    """The same without a jail, for code that is trusted: same limits on each process, same environment."""
+    """The same without a jail, for trusted code: same limits on each process, same environment."""
 
     def __enter__(self):
         self._folder = tempfile.TemporaryDirectory(prefix="attempt-", ignore_cleanup_errors=True)
@@ -166,7 +166,7 @@ def processes_with(entry: str, kind: str) -> Iterator[int]:
 
 
 def start(command: list[str], pass_fds: tuple[int, ...], streams: int = subprocess.PIPE, cwd: str = "/", env=None):
-    """A process in a session of its own. env: its environment, which for bubblewrap holds a PATH and nothing else"""
+    """A process in its own session. env: its environment, which for bubblewrap contains only a PATH"""
     return subprocess.Popen(
         command,
         stdin=streams,
@@ -189,7 +189,7 @@ def set_limits(limits: Limits, sockets: bool = True) -> list[str]:
 
 
 def command_line(files: dict[str, Path], limits: Limits, environment: dict[str, str], server=False) -> list[str]:
-    """The command line of bubblewrap: what is mounted, what is set, and nothing else.
+    """The command line of bubblewrap: everything that is mounted and set.
 
     server: for the grader's own program that makes jails inside of it, see `inside/fork_server.py`
     """
@@ -208,7 +208,8 @@ def command_line(files: dict[str, Path], limits: Limits, environment: dict[str, 
         command += ["--ro-bind", str(path), f"{HOME}/.cache/matplotlib/{path.name}"]
     for name, path in files.items():
         command += ["--ro-bind", str(path), f"{HOME}/{name}"]
-    # /proc, too: who grades as root is root to /proc/sys in any namespace, and /proc/1/mem is writable to its owner.
+    # /proc as well: a grader that is root is root for /proc/sys in any namespace, and /proc/1/mem is writable for its
+    # owner.
     for folder in ("/dev", "/") if server else ("/proc", "/dev", "/"):
         command += ["--remount-ro", folder]
     for name, value in {**inner_environment(), **environment}.items():
@@ -243,7 +244,7 @@ def python_folders() -> list[str]:
 
 @functools.cache
 def font_cache() -> tuple[Path, ...]:
-    """Matplotlib's list of fonts. To make it anew in each jail would take seconds of every student's time."""
+    """Matplotlib's list of fonts. Making it anew in each jail would take seconds of every student's time."""
     import matplotlib
 
     folder = Path(matplotlib.get_cachedir())

@@ -1,4 +1,4 @@
-"""Control groups, which bound the memory and the processes of a sandbox together. Root alone can make them."""
+"""Control groups, which bound the memory and the processes of a sandbox together. Only root can make them."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 class Group:
-    """The control groups of one sandbox; none where they cannot be made. Then the limits of each process must do (the
-    kernel holds the limit on processes against all users but root)."""
+    """The control groups of one sandbox; none if they cannot be made. Then the limits of each process must suffice
+    (the kernel enforces the limit on processes for all users except root)."""
 
     def __init__(self):
         self.folders: list[Path] = []

@@ -1,7 +1,7 @@
 """`python -m autograder doctor`: tries to break out of the jail on this machine, and says what held.
 
-Each probe runs in a jail like that of a submission, with small limits so that it is quick. What it is after is real:
-the doctor puts a file beside yours, starts a server on loopback and a process, and looks whether the probe got there.
+Each probe runs in a jail like that of a submission, with small limits so that it is quick. Its targets are real: the
+doctor puts a file next to yours, starts a server on loopback and a process, and checks whether the probe got there.
 """
 
 from __future__ import annotations
@@ -28,20 +28,22 @@ SECONDS = 60  # for what runs in one jail; much less is needed
 SMALL = Limits(memory=160 * MB, processes=24, open_files=64, file_size=4 * MB, scratch=8 * MB, cpu_seconds=20)
 NO_MOUNTS = "Bubblewrap did not hide it: keep the course and its checkout outside /usr and outside Python's own folders"
 NO_SPACES = "Bubblewrap did not prevent it: take the distribution's own, 0.8 or newer"
-NO_GROUP = "That takes a control group, and none could be made: grade as root, where groups for memory and pids are"
+NO_GROUP = (
+    "This needs a control group, and none could be made: grade as root, on a system with groups for memory and pids"
+)
 NO_LIMIT = "The kernel did not hold a limit (setrlimit): grade on a plain Linux, not in a sandbox without limits"
-NO_FILTER = "No filter of system calls (seccomp) is in force: it takes Linux on x86_64 or aarch64"
-# What a user of its own in the same container does not hold back, and what does, if anything.
+NO_FILTER = "No filter of system calls (seccomp) is in force: this needs Linux on x86_64 or aarch64"
+# What a separate user in the same container does not prevent, and what does, if anything.
 NOT_PROMISED = {
-    "see": "It sees what stands on command lines, and no environment or memory",
-    "memory": "The limit of the container holds, and each process has its own",
+    "see": "It sees command lines, but no environment or memory",
+    "memory": "The container's limit applies, and each process has its own",
     "disk": "The container ends with the submission",
 }
 
 
 @dataclass(frozen=True)
 class Probe:
-    """One thing to try: what must not be possible, and what to do where it is."""
+    """One thing to try: what must not be possible, and what to do if it is."""
 
     key: str
     title: str
@@ -62,7 +64,7 @@ ROUNDS = [
         Probe("unix_socket", "Unix sockets of this machine cannot be reached", NO_SPACES),
         Probe("other_sockets", "other ways out of the network are closed", NO_FILTER),
         Probe("see", "processes of this machine cannot be seen", NO_SPACES),
-        Probe("signals", "processes of this machine cannot be signalled", NO_SPACES),
+        Probe("signals", "processes of this machine cannot be signaled", NO_SPACES),
         Probe("trace", "processes cannot be traced", NO_FILTER),
         Probe("namespaces", "no namespaces can be made", NO_SPACES),
         Probe("mounts", "nothing can be mounted", NO_SPACES),
@@ -79,7 +81,7 @@ ROUNDS = [
 
 
 def run() -> int:
-    """Print a line for each probe; 0 only if all of them were held."""
+    """Print a line for each probe; 0 only if all of them were stopped."""
     if bubblewrap.problem():
         print(f"MISSING  a jail: {bubblewrap.problem()}")
         return 1
@@ -95,26 +97,26 @@ def run() -> int:
 
 
 def run_other_user() -> int:
-    """The same for the weaker sandbox of `other_user`; 0 if all was held that it promises."""
+    """The same for the weaker sandbox of `other_user`; 0 if it keeps all its promises."""
     if other_user.problem():
-        print(f"MISSING  a user of its own: {other_user.problem()}")
+        print(f"MISSING  a separate user: {other_user.problem()}")
         return 1
     failed = 0
     for probe, came in examine(other_user.OtherUser):
         promised = probe.key not in NOT_PROMISED
         failed += bool(came and promised)
-        why = "Let root alone read and write there" if promised else NOT_PROMISED[probe.key]
+        why = "Let only root read and write there" if promised else NOT_PROMISED[probe.key]
         word = "MISSING  " if promised else "open     "
         print(f"{word}{probe.title}: student code {came}. {why}" if came else f"ok       {probe.title}")
     return 1 if failed else 0
 
 
 def _examine_warm() -> int:
-    """The same in jails forked from a warm process; prints one line, or one for each probe that was not held."""
+    """The same in jails forked from a warm process; prints one line, or one for each probe that was not stopped."""
     try:
         missing = [(probe, came) for probe, came in examine(fork_client.WarmJail) if came]
     except fork_client.NotWarm as error:
-        print(f"slow     no jail can be forked from a warm process ({error}): each is started on its own")
+        print(f"slow     no jail can be forked from a warm process ({error}): each is started separately")
         return 0
     finally:
         fork_client.give_up()
@@ -124,7 +126,7 @@ def _examine_warm() -> int:
             f"Set {fork_client.COLD}=1 to do without such jails"
         )
     if not missing:
-        print("ok       all of this holds in a jail that is forked from a warm process, too")
+        print("ok       all of this also holds in a jail that is forked from a warm process")
     return len(missing)
 
 
@@ -141,12 +143,12 @@ def examine(confine=bubblewrap.Jail) -> list[tuple[Probe, str | None]]:
 
 
 def _ask(probes: list[Probe], outside: _Outside, confine, limits: Limits) -> dict[str, str | None]:
-    """What came of some probes in one jail, by key."""
-    came = {probe.key: "did not end, so it is not known what it can do" for probe in probes}
+    """The results of some probes in one jail, by key."""
+    came = {probe.key: "did not end, so what it can do is unknown" for probe in probes}
     asked = [{"key": p.key, "probe": p.probe or p.key, "paths": outside.paths.get(p.key)} for p in probes]
     request = {**outside.request, **asdict(limits), "probes": asked}
     with confine([sys.executable, "-I", "-S", str(bubblewrap.INSIDE / "probes.py")], limits=limits) as confined:
-        timer = threading.Timer(SECONDS, confined.process.kill)  # a jail that holds nothing may also hang
+        timer = threading.Timer(SECONDS, confined.process.kill)  # a jail that stops nothing may also hang
         timer.start()
         with contextlib.suppress(BrokenPipeError):
             confined.process.stdin.write(json.dumps(request).encode() + b"\n")
@@ -158,20 +160,20 @@ def _ask(probes: list[Probe], outside: _Outside, confine, limits: Limits) -> dic
                 break
         timer.cancel()
         if "memory" in came and confined.used_up() == "memory":
-            came["memory"] = None  # the process that would tell may be among those that were ended
+            came["memory"] = None  # the process that would report it may be among those that were ended
     return came
 
 
 def places() -> list[Path]:
-    """Folders in which nothing may be made: of the system, of Python, and of this checkout."""
+    """Folders in which nothing may be created: of the system, of Python, and of this checkout."""
     system = ("/", "/usr", "/etc", "/dev", "/var/tmp", sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))
     return [*map(Path, system), ROOT, ROOT / "autograder", bubblewrap.ATTNLAB, bubblewrap.INSIDE]
 
 
 class _Outside:
-    """What the probes are after: files, servers and a process of this user, all gone when the stack is closed.
+    """The targets of the probes: files, servers and a process of this user, all gone when the stack is closed.
 
-    request: what every probe is told; paths: what some probes try to read, by key
+    request: what every probe receives; paths: what some probes try to read, by key
     """
 
     def __init__(self, stack: contextlib.ExitStack):
@@ -217,7 +219,7 @@ class _Outside:
         return [str(path) for path in (bait, *paths) if path.exists()]
 
     def seen(self, key: str) -> str | None:
-        """What only a look from outside tells. Whatever the probe left is removed."""
+        """What is visible only from outside. Everything the probe left is removed."""
         if key == "write":
             changed = [folder for folder in self._folders if os.path.lexists(f"{folder}/{self._token}")]
             for folder in changed:

@@ -1,8 +1,8 @@
 """Jails that are forked from a warm process: the same confinement as `bubblewrap.Jail`, without seconds of imports.
 
 A grading process has one server for notebooks that use PyTorch and one for those that do not, whose forks cost half as
-much; each is started when it is first wanted. They hold nothing of any submission, so nothing can pass from one to the
-next. Where a server does not do its work, it is given up, and a jail is started cold.
+much; each is started when it is first needed. They contain nothing from any submission, so nothing can pass from one
+to the next. A server that fails is given up, and a jail is started cold.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from autograder.sandbox.limits import FORK_SECONDS, START_SECONDS, Limits
 
 COLD = "AUTOGRADER_COLD"
 IDLE_SECONDS = 300  # for which a server waits for the next submission
-FORKS = 500  # from one server; then comes a new one, whatever a library may have piled up in it
+FORKS = 500  # from one server, before a new one replaces it with all that libraries may have accumulated
 MAX_FILES = 32 << 20  # bytes of given files that are copied into a jail
 # What notebooks import.
 PLAIN = ["matplotlib.pyplot", "attnlab.check", "attnlab.data", "attnlab.mine", "attnlab.widgets"]
@@ -37,7 +37,7 @@ class NotWarm(Exception):
 
 
 class Server:
-    """A warm process that has these libraries loaded, in a jail of its own, ready. Raises NotWarm."""
+    """A warm process that has these libraries loaded, in its own jail, ready. Raises NotWarm."""
 
     def __init__(self, libraries: list[str]):
         self.forks = 0
@@ -89,7 +89,7 @@ def server(torch: bool = True) -> Server:
 
 
 def give_up() -> None:
-    """End the servers. The next that is wanted is a new one."""
+    """End the servers. The next one needed is a new one."""
     with _one_at_a_time:
         while _servers:
             _servers.popitem()[1].close()
@@ -100,7 +100,7 @@ os.register_at_fork(after_in_child=_servers.clear)  # a fork of this process has
 
 
 class WarmJail(bubblewrap.Jail):
-    """A jail whose first process is forked from the server. Entering it raises NotWarm where there is none.
+    """A jail whose first process is forked from the server. Entering it raises NotWarm if there is none.
 
     program: the command line, or [] for the process that runs notebooks; torch: whether that has PyTorch loaded
     """
@@ -152,8 +152,8 @@ class WarmJail(bubblewrap.Jail):
 
 
 def _next_word(announce: socket.socket) -> int:
-    """Wait for the process at the other end to say that it got on; returns its number in this namespace, which the
-    kernel tells. Raises NotWarm or OSError."""
+    """Wait for the process at the other end to report progress; returns its number in this namespace, from the
+    kernel. Raises NotWarm or OSError."""
     said, told, *_ = announce.recvmsg(200, socket.CMSG_SPACE(12))
     if said != b"." or not told:
         raise NotWarm(said[1:].decode("utf-8", "replace") or "the process that was forked ended")
@@ -171,7 +171,7 @@ class _Forked:
         self._handle = None
 
     def hold(self, pid: int) -> None:
-        """Hold the process; it waits for a word of ours, so the number is still its own."""
+        """Hold the process; it waits for our message, so the number is still its own."""
         self.pid, self._handle = pid, os.pidfd_open(pid)
 
     def kill(self) -> None:

@@ -31,7 +31,7 @@ class Limits:
 LEAST_MEMORY, LEAST_PROCESSES = 512 * MB, 32  # with which a notebook that uses PyTorch still runs
 
 
-# A limit of processor time also ends what has lasted so many times as long, on a machine however busy.
+# A limit of processor time also ends what has lasted this many times as long, however busy the machine is.
 WALL = 6
 
 
@@ -40,7 +40,7 @@ class Times:
     """Seconds of processor time, of a process and its children; of notebooks, of the clock on the wall."""
 
     cell: float = 180.0  # a chapter may train a small model
-    case: float = 15.0  # one question to an answer
+    case: float = 15.0  # one test case
     submission: float = 1500.0  # one notebook
     first: float = 120.0  # one notebook in a first pass; a submission that needs more is graded after the others
     grader: float = 60.0  # processor time of the grader's own, to read, judge and clean one submission
@@ -53,20 +53,20 @@ FILE_SECONDS = 10.0  # of processor time, for one question
 START_SECONDS, FORK_SECONDS = 90.0, 15.0
 
 GRADER_MEMORY = 1024 * MB  # bytes that the grader's own process may take to read, judge and clean one submission
-MAX_RESULT = 256 * MB  # bytes of what becomes of one submission
+MAX_RESULT = 256 * MB  # bytes of one submission's result
 
 # What is handed in
 MAX_FILE = 128 * MB  # bytes of one file
-MAX_NOTEBOOKS = 50  # notebooks in a submission's folder that are looked at, whatever their names
+MAX_NOTEBOOKS = 50  # notebooks in a submission's folder that are read, whatever their names
 MAX_FOLDER = 128 * MB  # bytes of these together, but for the last one
 MAX_TOKENS = 20_000_000  # strings and brackets in a notebook's file
-MAX_NOTEBOOK = 16 * MB  # bytes without outputs, which are not looked at and are most of a large file
+MAX_NOTEBOOK = 16 * MB  # bytes without outputs, which are not read and are most of a large file
 MAX_SOURCE = 1 * MB  # characters of one cell, bytes of a stand-alone file
 MAX_CELLS = 2000
 MAX_NESTING = 100
 MAX_PARTS = 2_000_000  # commas and brackets, those in texts too, of what is built
 MAX_BESIDE = 1000  # files beside the notebooks
-MAX_SEARCHED = 60_000  # characters of code in which it is looked up what depends on what; takes seconds
+MAX_SEARCHED = 60_000  # characters of code that is searched for dependencies; takes seconds
 
 MAX_OUTPUTS = 2000  # of one notebook
 

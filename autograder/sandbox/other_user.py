@@ -1,11 +1,10 @@
-"""A weaker sandbox, for containers in which bubblewrap cannot work: student code as a user of its own.
+"""A weaker sandbox, for containers in which bubblewrap cannot work: student code as a separate user.
 
-It takes root, as in a container of Gradescope's. A program runs under a user id that nothing else has, without rights
+It needs root, as in a container of Gradescope's. A program runs under a user id that nothing else has, without rights
 or a way to gain any, under limits, and with a filter of system calls that opens no socket at all. There are no
 namespaces: the program sees the files of this machine that every user may read, and the names of its processes. So what
-is to stay hidden must be readable by root alone, and one container must grade one submission at a time.
-
-Nothing chooses this sandbox by itself; `autograder.gradescope` does.
+must stay hidden must be readable only by root, and one container must grade one submission at a time. Only
+`autograder.gradescope` uses this sandbox.
 """
 
 from __future__ import annotations
@@ -28,7 +27,7 @@ from autograder.sandbox import bubblewrap
 from autograder.sandbox.bubblewrap import Jail, NoJail
 from autograder.sandbox.cgroup import Group
 
-USERS = range(61184, 65520)  # ids that systemd keeps for users of a moment
+USERS = range(61184, 65520)  # ids that systemd keeps for temporary users
 SHARED = ("/tmp", "/var/tmp", "/dev/shm", "/run/lock")  # where every user may write
 FIRST_TO_GO = 'echo 1000 > /proc/self/oom_score_adj; exec "$@"'  # when memory runs out, and not the grader
 TRIES = 50
@@ -64,13 +63,13 @@ def problem() -> str | None:
 
 
 def ensure() -> None:
-    """Raises NoJail where there is no such sandbox."""
+    """Raises NoJail if there is no such sandbox."""
     if problem():
         raise NoJail(problem())
 
 
 class OtherUser(Jail):
-    """One program as a user of its own. Use as a context manager; when it ends, so do all processes of that user, and
+    """One program as a separate user. Use as a context manager; when it ends, so do all processes of that user, and
     its files are removed."""
 
     def __enter__(self):

@@ -19,7 +19,7 @@ def _seconds(tree: dict[int, list[str]]) -> float:
 
 
 def _tree(root: int) -> dict[int, list[str]]:
-    """A process and all below it, with what /proc/PID/stat has behind the name, from the state on."""
+    """A process and all below it, with the fields of /proc/PID/stat after the name, from the state on."""
     fields, children = {}, {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -51,8 +51,8 @@ class Use:
     def until_now(self) -> dict[str, float]:
         """seconds: of the processor; bytes: the most memory beyond that of the beginning.
 
-        That is found by the peak of each process, which was brought down to what it held at the beginning; where that
-        is not allowed, it is what goes beyond the peak before. A process that is new counts as a whole. What was mapped
+        This uses the peak of each process, which was reset at the beginning; if resetting is not allowed, the part
+        beyond the earlier peak counts. A new process counts as a whole. What was mapped
         from files since is not counted: a fork maps a library's pages one by one, when it first runs them.
         """
         tree, more = _tree(self._root), 0

@@ -61,11 +61,11 @@ def test_it_knows_the_exercises_it_has_data_for(installed):
     [
         ("doubled", "Leave out the quotes: check(doubled)"),
         ("nothing", "not a string"),
-        (np.ones(2), "not what a call of it returned; a NumPy array came."),
-        (None, "None came."),
-        (1.5, "a number came."),
-        ([1], "a list came."),
-        (True, "a truth value came."),
+        (np.ones(2), "not the result of a call; it got a NumPy array."),
+        (None, "it got None."),
+        (1.5, "it got a number."),
+        ([1], "it got a list."),
+        (True, "it got a truth value."),
         (type("Halver", (), {})(), "check(Halver)"),
     ],
 )
@@ -113,7 +113,7 @@ def test_an_installation_without_data_says_what_to_do(tmp_path, monkeypatch):
         (lambda x: x, "has no parameter `times`"),
         (lambda x, n=1: x, "has no parameter `times`"),
         (lambda x, n: x, "has `n` where `times` should be"),
-        (lambda x, y, times=1: x, "also asks for `y`"),
+        (lambda x, y, times=1: x, "also requires `y`"),
         (lambda: 1, "has no parameter `x`, `times`"),
         (lambda x, /, times=1: x, "has no parameter `x`"),
     ],
@@ -312,7 +312,9 @@ def told_above(capsys, source, monkeypatch, **names) -> str:
 )
 def test_an_answer_that_keeps_something_between_calls_is_told(installed, capsys, monkeypatch, source):
     told = told_above(capsys, source, monkeypatch)
-    assert told.startswith("Called again with the same input it gives another result: something is kept between calls")
+    assert told.startswith(
+        "Called again with the same input, it gives a different result: something is kept between calls"
+    )
 
 
 def test_an_argument_that_is_never_used_is_told_with_the_global_in_its_place(installed, capsys, monkeypatch):
@@ -431,7 +433,7 @@ def shell(installed):
 
 
 OLD = "def doubled(x, times=1):\n    return x"
-OLDER = "this judges the older one"
+OLDER = "this check judges the older one"
 IN_A_STRING = "text = '''\ndef doubled(x):\n'''\n"
 WRAP = "import functools\ndef wrap(f):\n    @functools.wraps(f)\n    def g(*a, **k): return f(*a, **k)\n    return g"
 

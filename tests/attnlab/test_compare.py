@@ -96,24 +96,24 @@ def test_tolerances_see_an_epsilon_in_a_denominator():
 
 
 def test_what_is_wrong_is_said_in_a_students_words():
-    assert words(1.5, None) == "the result is None. Is a `return` missing? What is printed is not returned"
+    assert words(1.5, None) == "the result is None. Is a `return` missing? Printing a value does not return it"
     assert words(EYE, EYE.tolist()) == (
-        "the result is a list where a NumPy array was expected; `np.array(...)` makes one of it"
+        "the result is a list where a NumPy array was expected; `np.array(...)` converts it"
     )
     assert words(EYE, np.ones((2, 3))) == "the result has shape (2, 3) where (2, 2) was expected"
     assert words(EYE, 3.0) == "the result is a single number where shape (2, 2) was expected"
     assert words(3.0, EYE) == "the result has shape (2, 2) where a single number was expected"
-    assert words(EYE, EYE.astype("f4")) == "the result came as float32 where float64 was expected"
+    assert words(EYE, EYE.astype("f4")) == "the result has dtype float32 where float64 was expected"
     assert words(EYE, EYE == 1) == "the result holds truth values where ordinary numbers were expected"
     assert words(EYE, EYE * 1j) == "the result holds complex numbers where ordinary numbers were expected"
     assert words(EYE, [[1.0], [1.0, 2.0]]) == "the result has rows of different lengths (1, 2)"
-    assert words((EYE, EYE), EYE) == "the result should be 2 values, returned together; a NumPy array came"
+    assert words((EYE, EYE), EYE) == "the result should be 2 values, returned together, not a NumPy array"
     assert words((EYE, EYE), (EYE, EYE + 1)) == "value 2 of 2 is 2 at [0, 0] where 1 was expected"
     assert words(EYE, EYE * np.nan) == "the result has nan at [0, 0] where 1 was expected"
 
 
 def test_whole_numbers_are_blamed_where_they_cannot_hold_the_result():
-    assert words(EYE / 3, EYE.astype(int)).endswith("It came as int64, which cannot hold fractions")
+    assert words(EYE / 3, EYE.astype(int)).endswith("Its dtype is int64, which cannot hold fractions")
 
 
 def test_a_single_number_of_less_precision_is_told_as_such():
@@ -139,10 +139,10 @@ def test_observations_of_probes_have_their_own_words():
         return words({part: expected}, {part: got})
 
     assert seen("changed", "", "x, mask") == "It altered its input: x, mask"
-    assert seen("raises", "ValueError", "nothing") == "It raised nothing where ValueError was to be raised"
+    assert seen("raises", "ValueError", "nothing") == "It raised nothing where it should raise ValueError"
     assert (
         seen("raises", "nothing", "ValueError") == "It raised ValueError or RuntimeError on input that it should accept"
     )
-    assert seen("raises", "ValueError", "KeyError") == "It raised KeyError where ValueError was to be raised"
+    assert seen("raises", "ValueError", "KeyError") == "It raised KeyError where it should raise ValueError"
     assert seen("in_time", True, False) == "It took too long on large arrays"
     assert seen("repeats", True, False) == "Equal seeds of `rng` gave different results"

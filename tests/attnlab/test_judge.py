@@ -248,7 +248,7 @@ def test_the_smallest_failing_input_is_shown_with_what_was_expected_and_what_cam
         "The result is 3 at [1] where 4 was expected.",
         "x        = [1., 2.]",
         "expected = [2., 4.]",
-        "came     = [2., 3.]",
+        "yours    = [2., 3.]",
     ]
 
 
@@ -275,7 +275,9 @@ def test_no_answer_on_a_case_costs_its_property_alone():
     outcomes = [[{"value": e["value"]} for e in p["expected"]] for p in TOY["properties"]]
     outcomes[0][1] = None
     found = judge(TOY, outcomes, show_cases=False)
-    assert [f.passed for f in found.findings] == [False, True, True] and found.findings[0].detail == "No answer came."
+    assert [f.passed for f in found.findings] == [False, True, True] and found.findings[
+        0
+    ].detail == "There was no answer."
 
 
 @pytest.mark.parametrize(
@@ -486,7 +488,7 @@ def test_what_fails_where_an_argument_is_left_out_is_told_so():
     exercise = Exercise(shares, section="S")
     exercise.property("with", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3)), axis=0) for _ in range(3)])
     exercise.property("without", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3))) for _ in range(3)])
-    assert report(needs_it, exercise.material()).findings[1].fact == "It goes wrong just where `axis` is not given."
+    assert report(needs_it, exercise.material()).findings[1].fact == "It fails exactly when `axis` is not given."
 
 
 def test_a_library_without_such_an_operation_is_not_taken_for_a_stub():
@@ -502,7 +504,7 @@ def test_a_library_without_such_an_operation_is_not_taken_for_a_stub():
 
 def test_an_exception_that_is_returned_is_told_to_be_raised():
     found = report(lambda x, axis=-1: ValueError("no"))
-    assert "write `raise` in place of `return`" in found.findings[0].detail
+    assert "write `raise` instead of `return`" in found.findings[0].detail
 
 
 def test_and_between_arrays_gets_a_hint_on_how_to_write_it():

@@ -82,7 +82,7 @@ def test_a_bonus_is_not_needed_for_success(notebook, capsys):
     assert "not done yet" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("text, words", [("{", "cannot be read as a notebook"), (None, "is not there")])
+@pytest.mark.parametrize("text, words", [("{", "cannot be read as a notebook"), (None, "there is no ")])
 def test_what_is_no_notebook_is_told_in_a_line(tmp_path, capsys, text, words):
     if text:
         (tmp_path / "a.ipynb").write_text(text)
@@ -93,7 +93,7 @@ def test_what_is_no_notebook_is_told_in_a_line(tmp_path, capsys, text, words):
 
 def test_a_notebook_of_another_course_is_told_in_a_line(notebook, capsys):
     assert main([str(notebook("x = 1"))]) == 2
-    assert "holds no exercise of the course" in capsys.readouterr().err
+    assert "contains no exercise of the course" in capsys.readouterr().err
 
 
 # GitHub Classroom ----------------------------------------------------------------------------------------------------

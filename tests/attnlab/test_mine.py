@@ -166,7 +166,7 @@ def test_an_answer_mended_and_saved_is_taken_the_next_time(folder):
             "def merge_heads(x):\n    return x.flatten(2)",
             "merge_heads passes 0 of 3 parts of its check; the first that",
         ),
-        ("def merge_heads(x)\n    return x", "merge_heads in multi_head.ipynb: line 1 of its cell is no Python"),
+        ("def merge_heads(x)\n    return x", "merge_heads in multi_head.ipynb: line 1 of its cell is not valid Python"),
     ],
 )
 def test_what_is_wrong_is_the_function_that_a_class_calls_and_not_the_class(folder, source, words):
@@ -194,7 +194,9 @@ def test_right_results_are_enough_and_the_rest_is_a_warning(folder, capsys):
     notebook(folder, "import numpy as np", answer("softmax_temperature", source), stem="softmax")
     assert mine.softmax_temperature.__name__ == "softmax_temperature"
     printed = capsys.readouterr().out
-    assert printed.startswith("mine: softmax_temperature gives right results, and is taken. In softmax.ipynb it still")
+    assert printed.startswith(
+        "mine: softmax_temperature gives right results and is used here. In softmax.ipynb it does"
+    )
     assert printed.count("\n") == 1 and '"refuses' in printed
     assert mine.softmax_temperature and capsys.readouterr().out == ""  # once is enough
 
@@ -205,7 +207,7 @@ def test_an_answer_that_alters_its_input_but_is_right_is_taken(folder, capsys):
         "    if x.dtype.kind == 'f': x += 1\n    return powers / powers.sum(axis, keepdims=True)"
     )
     notebook(folder, "import numpy as np", answer("softmax", source), stem="softmax")
-    assert mine.softmax and 'it still lacks: "leaves its input as it was' in capsys.readouterr().out
+    assert mine.softmax and 'it does not pass yet: "leaves its input as it was' in capsys.readouterr().out
 
 
 def test_an_answer_that_is_right_but_for_its_device_is_taken(folder, capsys):
@@ -215,7 +217,9 @@ def test_an_answer_that_is_right_but_for_its_device_is_taken(folder, capsys):
         "    return positions.cpu().float().outer(base ** (-steps.float().cpu() / d_head))"
     )
     notebook(folder, IMPORTS, answer("rope_angles", source), stem="rope")
-    assert mine.rope_angles and 'it still lacks: "makes the table where the positions are' in capsys.readouterr().out
+    assert (
+        mine.rope_angles and 'it does not pass yet: "makes the table where the positions are' in capsys.readouterr().out
+    )
 
 
 def test_nothing_is_printed_where_all_is_right(folder, capsys):
@@ -225,10 +229,10 @@ def test_nothing_is_printed_where_all_is_right(folder, capsys):
 
 def test_what_has_no_stand_in_is_told_with_what_to_do(folder):
     with pytest.raises(
-        ImportError, match="PyTorch has nothing that could stand in for apply_rope. Of rope.ipynb only "
+        ImportError, match="PyTorch has nothing that could stand in for apply_rope. From rope.ipynb you need only "
     ):
         mine.stand_in("apply_rope")
-    assert "Of rope.ipynb only apply_rope and what it calls are needed here" in refusal("apply_rope")
+    assert "From rope.ipynb you need only apply_rope and what it calls" in refusal("apply_rope")
 
 
 @pytest.mark.parametrize("name", substitutes.ALL)
@@ -271,7 +275,7 @@ def test_a_stand_in_is_one_call_that_an_answer_may_not_make():
 @pytest.mark.parametrize(
     "source, words",
     [
-        ("def merge_heads(x:", "no Python"),
+        ("def merge_heads(x:", "not valid Python"),
         ("def other(x):\n    return x", "does not define merge_heads"),
         ("merge_heads = made_up(3)", "NameError"),
     ],
@@ -283,7 +287,7 @@ def test_a_cell_that_does_not_work_is_told_in_words(folder, source, words):
 
 def test_a_missing_notebook_is_told_with_its_name(folder):
     words = refusal("merge_heads")
-    assert "multi_head.ipynb" in words and "not beside this one" in words
+    assert "multi_head.ipynb" in words and "not in the folder of this one" in words
 
 
 def test_a_file_that_is_no_notebook_is_told(folder):

@@ -102,7 +102,7 @@ def test_where_nothing_depends_on_an_input_its_gradient_is_zero():
 
 def test_a_result_that_cannot_be_differentiated_is_told_in_words():
     assert seen("gradients", lambda x: (x, None), x=X, upstream=[X, X]) == {
-        "refused": "the result should be 2 tensors, to be differentiated; Tensor, NoneType came"
+        "refused": "the result should be 2 tensors that can be differentiated, not Tensor, NoneType"
     }
 
 
@@ -175,7 +175,7 @@ def test_other_parameters_than_asked_for_are_named():
             self.W = nn.Linear(width, width)
 
     words = " ".join(told(Biased).split())
-    assert "Its parameters are W.bias (2,), W.weight (2, 2); asked for are W.weight (2, 2)." in words
+    assert "Its parameters are W.bias (2,), W.weight (2, 2); the exercise asks for W.weight (2, 2)." in words
     assert "Its parameters are not those that are asked for." in " ".join(told(Biased, show_cases=False).split())
 
 
@@ -240,6 +240,6 @@ def test_of_many_parameters_those_that_differ_are_named():
     asked = ", ".join(f"part.W_{i}.weight (12, 12)" for i in range(9))
     words = probes.phrase("parameters", asked, asked.replace("W_8", "W_x").replace("W_0.weight (12", "W_0.weight (3"))
     assert words == (
-        "Of its parameters, missing are part.W_0.weight (12, 12), part.W_8.weight (12, 12); "
-        "not asked for are part.W_0.weight (3, 12), part.W_x.weight (12, 12)"
+        "Its parameters are not those asked for: missing part.W_0.weight (12, 12), part.W_8.weight (12, 12); "
+        "extra part.W_0.weight (3, 12), part.W_x.weight (12, 12)"
     )

@@ -123,17 +123,17 @@ def told(*steps, expected):
         (
             [{"do": "add", "x": torch.ones(3)}],
             ONES,
-            "In step 1 (add): it raised ValueError or RuntimeError on what it should accept",
+            "In step 1 (add): it raised ValueError or RuntimeError on input that it should accept",
         ),
         (
             [{"do": "add", "x": ONES}],
             "ValueError",
-            "In step 1 (add): it should have raised ValueError, and it returned something",
+            "In step 1 (add): it should have raised ValueError, but it returned something",
         ),
         (
             [{"do": "len"}, {"do": "reset"}],
             "ValueError",
-            "In step 2 (reset): it raised AttributeError where ValueError was to be raised",
+            "In step 2 (reset): it raised AttributeError where it should raise ValueError",
         ),
     ],
 )
@@ -158,7 +158,7 @@ def test_a_step_that_fails_and_should_not_is_told_with_all_steps():
             raise ValueError
 
     assert examine(Refuses, exercise.material(1)).findings[0].detail.splitlines()[:4] == [
-        "In step 2 (add): it raised ValueError or RuntimeError on what it should accept.",
+        "In step 2 (add): it raised ValueError or RuntimeError on input that it should accept.",
         "made with = width: 2",
         "steps     = 1. len",
         "            2. add x of shape (2,)",

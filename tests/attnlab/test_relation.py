@@ -41,23 +41,23 @@ def truths(shape):
         ("reversed", lambda a: a[:, ::-1], "reverse order along axis -1"),
         ("shape", lambda a: a[None], "axis of length 1"),
         ("summed", lambda a: a.sum(axis=-1), "sum over axis -1"),
-        ("not summed", lambda a: np.stack([a / 4, a * 3 / 4]), "sum of what came over axis -3"),
+        ("not summed", lambda a: np.stack([a / 4, a * 3 / 4]), "sum of your result over axis -3"),
         ("normalized", lambda a: a * np.arange(2.0, 2 + len(a))[:, None], "Each row"),
         ("precision", lambda a: a.astype(np.float32).astype(float), "single precision"),
         ("precision", lambda a: a.astype(np.float16).astype(float), "half precision"),
-        ("places", lambda a: np.random.default_rng(5).permutation(a.ravel()).reshape(a.shape), "other places"),
-        ("nan", lambda a: np.where(a > 1, np.nan, a), "nan comes"),
+        ("places", lambda a: np.random.default_rng(5).permutation(a.ravel()).reshape(a.shape), "wrong positions"),
+        ("nan", lambda a: np.where(a > 1, np.nan, a), "entries are nan"),
         ("constant", np.ones_like, "same number"),
         ("part", lambda a: np.concatenate([a[:-1], a[-1:] ** 2 + 3]), "at the end of axis -2"),
         ("part", lambda a: a + np.eye(*a.shape) * a**3, "on the diagonal"),
         ("part", lambda a: a * np.where(np.arange(a.shape[1]) % 2, 1.7, 1) + 0.3 * (np.arange(a.shape[1]) % 2), "odd"),
         ("length", lambda a: np.ones((a.shape[0] + 1, a.shape[1])), "longer than it should be by one"),
-        ("negative", lambda a: np.cos(9 * a) * a - 0.3, "Negative"),
+        ("negative", lambda a: np.cos(9 * a) * a - 0.3, "negative"),
         ("order kept", lambda a: a**3 + a - 0.1, "right order of size"),
         ("order turned", lambda a: np.exp(-a) + 5, "where the smallest should be"),
         ("uniform", lambda a: np.where(np.arange(a.shape[1]) % 2, 0.25, 0) + 0 * a, "not 0 are the same"),
         ("constant", np.zeros_like, "are 0"),
-        ("inf", lambda a: np.where(a > 1, np.inf, a), "inf comes"),
+        ("inf", lambda a: np.where(a > 1, np.inf, a), "entries are inf"),
     ],
 )
 def test_what_holds_on_every_case_is_told(rng, name, change, words):
@@ -95,7 +95,7 @@ def test_a_length_that_is_that_of_another_argument_is_named(rng):
 
 def test_a_row_shifted_by_one_place_is_told_with_its_axis(rng):
     found = relation.find(cases(rng, lambda a: np.roll(a, 1, axis=-1)))
-    assert found.name == "shifted" and "behind" in found.words and "axis -1" in found.words
+    assert found.name == "shifted" and "after" in found.words and "axis -1" in found.words
 
 
 def test_heads_and_tokens_that_are_exchanged_are_named_by_their_axes(rng):

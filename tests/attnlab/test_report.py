@@ -70,7 +70,7 @@ def test_a_named_mistake_comes_with_its_section_and_without_numbers():
 
 def test_an_unknown_mistake_comes_with_one_small_example():
     shown = text(ANSWERS["off"])
-    assert shown.count("expected = ") == 1 and shown.count("came     = ") == 1 and "Hint: Multiply by two" in shown
+    assert shown.count("expected = ") == 1 and shown.count("yours    = ") == 1 and "Hint: Multiply by two" in shown
 
 
 def test_what_happens_everywhere_is_said_once():
@@ -111,7 +111,10 @@ def test_a_run_that_broke_off_shows_what_passed_and_why_it_ended():
         "doubled",
         2.0,
         False,
-        [Finding("one", True, 1.0, 1.0), Finding("two", False, 0.0, 1.0, kind="no answer", detail="No answer came.")],
+        [
+            Finding("one", True, 1.0, 1.0),
+            Finding("two", False, 0.0, 1.0, kind="no answer", detail="There was no answer."),
+        ],
         "no answer within 10 seconds",
     )
     shown = as_text(broken)
@@ -164,7 +167,7 @@ def test_long_arrays_are_told_by_shape_and_first_entries():
 
 
 def test_two_values_that_look_alike_get_more_digits():
-    lines = show.table({"expected": np.array([0.12345678901]), "came": np.array([0.12345678999])})
+    lines = show.table({"expected": np.array([0.12345678901]), "yours": np.array([0.12345678999])})
     assert lines[0].split("= ")[1] != lines[1].split("= ")[1]
 
 

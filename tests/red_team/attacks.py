@@ -797,7 +797,7 @@ attack(
     worker["anew"] = lambda: types.SimpleNamespace(codec=worker["codec"], observe=lambda *a: outcome)
     """),
     points=LATER_LOST,
-    flag="answered a question",
+    flag="answered a test case",
     manual=True,
 )
 harmless(
@@ -815,7 +815,7 @@ harmless(
         return check
     worker["anew"] = anew
     """,
-    flag="answered a question that does not exist",
+    flag="answered a test case that does not exist",
     manual=True,
 )
 attack(

@@ -174,4 +174,4 @@ def test_what_a_process_says_about_itself_earns_nothing(name, source, lost):
 
 def test_a_reply_far_larger_than_a_right_one_is_not_kept():
     report = graded("softmax", "def softmax(x, axis=-1):\n    return np.zeros(8_000_000)")
-    assert report.points == 0 and "too much came" in report.reason
+    assert report.points == 0 and "too much data" in report.reason

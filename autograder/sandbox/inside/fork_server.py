@@ -1,11 +1,11 @@
-"""A warm process in a jail of its own, from which the process of each submission is forked, in fresh namespaces.
+"""A warm process in its own jail, from which the process of each submission is forked, in fresh namespaces.
 
 Run as `fork_server.py ATTNLAB CONTROL SECONDS LIBRARY...`: the folder of that package, the socket that orders come by,
 how long to wait for the next order, and what to load. It never runs a student's code itself. An order is JSON with
 descriptors: {"program", "environment", "limits", "scratch", "files"}, and those of the new process: announce, standard
 input and output, the files, and what is passed on to it.
 
-A new process has namespaces of its own inside those of the server's jail. It says over `announce` that it is there, by
+A new process has its own namespaces inside those of the server's jail. It says over `announce` that it is there, by
 which the grader learns its number; waits until the grader has put it into its control group; drops every capability;
 sets the limits; says that all of it was done; and becomes the program, or, where none is named, goes on as
 `notebook_session.py` with everything loaded.
@@ -39,7 +39,7 @@ LIBC = ctypes.CDLL(None, use_errno=True)
 
 def main(attnlab: str, control: str, seconds: str, *libraries: str) -> None:
     control = socket.socket(fileno=int(control))
-    for kind in (resource.RLIMIT_AS, resource.RLIMIT_CPU):  # those of who grades; each process gets limits of its own
+    for kind in (resource.RLIMIT_AS, resource.RLIMIT_CPU):  # the grader's; each process gets its own limits
         hard = resource.getrlimit(kind)[1]
         resource.setrlimit(kind, (hard, hard))
     limits, session = _load("set_limits"), _load("notebook_session")
@@ -70,7 +70,7 @@ def main(attnlab: str, control: str, seconds: str, *libraries: str) -> None:
 
 
 def _load(name: str):
-    """A module beside this one by its location: the folder is not on the path."""
+    """A module in this folder by its location, since the folder is not on the path."""
     spec = importlib.util.spec_from_file_location(name, f"{os.path.dirname(__file__)}/{name}.py")
     sys.modules[name] = module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
@@ -212,7 +212,7 @@ def _mount_own_folders(home: str, scratch: int, files: dict[str, int]) -> None:
                 copy.write(block)
         _mount(path, path, flags=BIND)
         _mount("", path, flags=REMOUNT | BIND | READ_ONLY | NO_SUID | NO_DEVICES)
-    # Read-only: who grades as root owns /proc/sys in any namespace, and /proc/1/mem is writable to its owner.
+    # Read-only: a grader that is root owns /proc/sys in any namespace, and /proc/1/mem is writable for its owner.
     _mount("proc", "/proc", "proc", READ_ONLY | NO_SUID | NO_DEVICES | NO_PROGRAMS)
 
 

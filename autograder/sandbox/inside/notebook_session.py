@@ -52,7 +52,7 @@ from attnlab import codec  # noqa: E402
 from attnlab.observe import describe_error  # noqa: E402
 
 OF_THE_CHECK = {"codec", "conclude", "elsewhere", "meter", "observe", "probes", "show", "stand_ins"}
-TOO_MUCH = "\n[The rest of this output was too much to keep.]\n"
+TOO_MUCH = "\n[The rest of this output was too long to keep.]\n"
 
 
 class Outputs(list):
@@ -139,7 +139,7 @@ def make_shell():
 
     class Publisher(DisplayPublisher):
         def publish(self, data, metadata=None, source=None, *, transient=None, update=False, **kwargs):
-            if not update:  # an update of what stands in an earlier cell is not followed
+            if not update:  # an update of an earlier cell's output is not followed
                 self.shell.shown.show("display_data", data, metadata)
 
         def clear_output(self, wait=False):
@@ -172,7 +172,7 @@ def make_shell():
 
 
 def enter(prompt="") -> str:
-    """What `input` is in a notebook: there is no one to type, and Enter is pressed at once."""
+    """`input` in a notebook: nothing is typed, and it returns an empty line at once."""
     print(prompt)
     return ""
 
@@ -185,7 +185,7 @@ def _words_of(error) -> str:
 
 
 class CellTimeout(BaseException):
-    """This cell took longer than it may."""
+    """This cell exceeded its time limit."""
 
 
 def run_cell(shell, source: str, seconds: float, wall: float, text: int, data: int, outputs: int) -> bytes:
@@ -203,7 +203,7 @@ def run_cell(shell, source: str, seconds: float, wall: float, text: int, data: i
         if used < seconds and passed < wall * seconds and used > passed / (2 * wall):
             signal.setitimer(signal.ITIMER_REAL, max(0.2, seconds - used))
             return
-        words = "of processor time" if used >= seconds else "with little work"
+        words = "of processor time" if used >= seconds else "by the clock"
         raise CellTimeout(f"this cell took longer than {seconds:g} seconds {words}")
 
     signal.signal(signal.SIGALRM, late)
@@ -296,7 +296,7 @@ def load(namespace: dict, name: str, file: list[str] | None) -> tuple:
 
 
 def parameters(target) -> list | None:
-    """Name, kind and whether there is a default, of each parameter: for a clear word about a changed signature."""
+    """Name, kind and whether there is a default, of each parameter: for a clear message about a changed signature."""
     try:
         found = inspect.signature(target).parameters.values()
     except (TypeError, ValueError, NameError):  # Python 3.14 evaluates annotations here
@@ -344,10 +344,9 @@ def provide_references(setting: str, modules: dict) -> None:
 
 
 def lend(namespace: dict, name: str, code: bytes) -> None:
-    """Define one name of the notebook anew. All else that the code defines stays in a module of its own.
+    """Define one name of the notebook anew. Everything else that the code defines is kept in a separate
 
-    The notebook's code can reach what is lent, and take it apart: so a grader lends only what is worth no points any
-    more.
+    module. The notebook's code can reach and inspect what is lent, so a grader lends only what no longer earns points.
     """
     module = types.ModuleType("lent")
     exec(marshal.loads(code), vars(module))

@@ -34,7 +34,7 @@ def write(asked):
 
 
 def kernel(asked):
-    """Settings of the machine. They belong to root, who may be the one who grades. Nothing is written."""
+    """Settings of the machine. They belong to root, which may be the grader's user. Nothing is written."""
     settings = ("kernel/core_pattern", "kernel/modprobe", "vm/overcommit_memory")
     paths = [*(f"/proc/sys/{setting}" for setting in settings), "/proc/sysrq-trigger", "/proc/1/mem"]
     found = [path for path in paths if _opens(path, os.O_WRONLY)]
@@ -260,7 +260,7 @@ def _opens(path, flags):
 
 
 def _in_a_child(action):
-    """Whether an action succeeds in a process of its own."""
+    """Whether an action succeeds in a separate process."""
     if not (child := os.fork()):
         with contextlib.suppress(Exception):
             os._exit(0 if action() else 1)

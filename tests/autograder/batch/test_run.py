@@ -142,7 +142,7 @@ def test_what_arrives_is_graded_while_it_watches(course, fresh):
     "arguments, words",
     [
         ([], "no gradebook in"),
-        (["--scheduler", "tcp://192.0.2.1:8786"], "do not leave this machine unencrypted"),
+        (["--scheduler", "tcp://192.0.2.1:8786"], "must not leave this machine unencrypted"),
         (["--scheduler", "tls://127.0.0.1:1"], "takes --tls-ca, --tls-cert and --tls-key"),
     ],
 )

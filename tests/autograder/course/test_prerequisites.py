@@ -41,7 +41,7 @@ def test_the_names_are_read_from_the_import_cells():
 @pytest.mark.parametrize("name", ["alibi_bias", "sinusoidal_encoding"])
 def test_an_answer_of_the_same_chapter_cannot_be_imported(borrowing, name):
     borrowing(name)
-    with pytest.raises(CourseError, match="positions is no earlier chapter"):
+    with pytest.raises(CourseError, match="positions is not an earlier chapter"):
         prerequisites.names("positions")
 
 

@@ -131,7 +131,7 @@ def test_a_submission_is_graded_and_reaches_nothing(image, course):
     assert weights["status"] == "passed" and weights["visibility"] == "after_due_date"
     assert (backward["name"], backward["score"], backward["max_score"]) == ("attention_backward (bonus)", 0.0, 0.0)
     assert "not done yet" in backward["output"] and backward["status"] == "failed"
-    assert "attention 2.ipynb was taken for attention.ipynb." in results["output"]
+    assert "attention 2.ipynb was used as attention.ipynb." in results["output"]
     assert "graded by a human" in results["output"] and results["stdout_visibility"] == "hidden"
     assert not list((image / "tmp").iterdir())
 
@@ -217,7 +217,7 @@ def test_a_notebook_is_found_by_its_name_wherever_it_lies(tmp_path):
         (tmp_path / place).write_text(place)
     found, refused, notes = run.handed_in(tmp_path, ["softmax", "rope"])
     assert found == {"softmax": b"softmax.ipynb"} and not refused
-    assert notes == ["softmax.ipynb was handed in more than once; softmax.ipynb was taken."]
+    assert notes == ["softmax.ipynb was handed in more than once; softmax.ipynb was used."]
 
 
 def test_a_link_is_not_followed(tmp_path):

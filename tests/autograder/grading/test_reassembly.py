@@ -156,7 +156,7 @@ HARMLESS = {
     ),
     "an older release, marks stripped": (
         unmarked(older(handed_in(), 2)),
-        ["double was found in another cell", "triple was found in another cell", "why was found by its place"],
+        ["double was found in another cell", "triple was found in another cell", "why was found by its position"],
     ),
     "of another notebook's ids": ([dataclasses.replace(c, id=f"x{n}") for n, c in enumerate(handed_in())], []),
     "carriage returns": (
@@ -208,7 +208,7 @@ HARMLESS = {
     ),
     "a written answer in another cell": (
         [dataclasses.replace(c, name=None, id="new") if c.name == "why" else c for c in handed_in()],
-        ["why was found by its place"],
+        ["why was found by its position"],
     ),
 }
 
@@ -353,7 +353,7 @@ IN_DOUBT = {
 def test_where_nothing_decides_the_last_answer_is_graded_and_a_human_confirms_it(case):
     made = reassemble(IN_DOUBT[case], RELEASED)
     assert found(made)["double"] == OTHER
-    assert made.doubtful == {"check-double"} and any("in doubt" in note for note in made.notes)
+    assert made.doubtful == {"check-double"} and any("unclear" in note for note in made.notes)
 
 
 # Without marks and ids

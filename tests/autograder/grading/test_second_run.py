@@ -138,7 +138,7 @@ def test_an_answer_that_is_wrong_by_itself_pays_for_that_and_stands_in_no_way():
     done = grade("softmax", softmax=UNDONE, softmax_temperature=REFUSES_NOTHING, soft_lookup=lookup)
     assert done.points["softmax"] == 0 and done.points["soft_lookup"] == full("soft_lookup")
     assert 0 < done.points["softmax_temperature"] == by_itself.points["softmax_temperature"] < 5
-    assert "What fails below is its own. ok" in done.table("softmax_temperature")
+    assert "The lines that fail below are its own. ok" in done.table("softmax_temperature")
     assert done.through["softmax_temperature"] == ["softmax"]
     assert done.through["soft_lookup"] == ["softmax", "softmax_temperature"]
     assert "`softmax` and `softmax_temperature`, which are not right yet" in done.table("soft_lookup")

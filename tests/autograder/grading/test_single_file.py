@@ -97,7 +97,7 @@ def test_a_file_without_the_function_says_so():
 def test_changed_parameters_get_their_own_words():
     assert "has no parameter `times`" in grade("def doubled(x):\n    return x\n").reason
     assert "has `n` where `times` should be" in grade("def doubled(x, n):\n    return x\n").reason
-    assert "also asks for `y`" in grade("def doubled(x, y, times=1):\n    return x\n").reason
+    assert "also requires `y`" in grade("def doubled(x, y, times=1):\n    return x\n").reason
 
 
 def test_extra_parameters_with_defaults_are_fine():

@@ -227,7 +227,7 @@ def test_of_two_copies_the_one_with_more_answers_is_taken_then_the_later_one(cou
     ]
     source.write_bytes(zipped(*members))
     rows = by_student(collect.collect("softmax", [source], course))
-    assert taken(course)["ada"]["softmax.ipynb"] == FULL and "look whether" in rows["ada"][1]
+    assert taken(course)["ada"]["softmax.ipynb"] == FULL and "check that this is right" in rows["ada"][1]
     assert taken(course)["boris"]["softmax.ipynb"] == later
 
 
@@ -328,8 +328,8 @@ def test_what_cannot_be_collected_at_all_is_one_line(course, tmp_path, capsys, a
 @pytest.mark.parametrize(
     "text, words",
     [
-        ("id\nada\nada\n", "line 3: ada (id) stands in line 2 too"),
-        ("id,canvas_id\nada,1\nboris,1\n", "line 3: 1 (canvas) stands in line 2 too"),
+        ("id\nada\nada\n", "line 3: ada (id) is also in line 2"),
+        ("id,canvas_id\nada,1\nboris,1\n", "line 3: 1 (canvas) is also in line 2"),
         ("id\n../x\n", "line 2: '../x' cannot be a student's id"),
         ("id,name\n,Ada\n", "line 2: '' cannot be a student's id"),
     ],

@@ -65,10 +65,10 @@ def test_zero_takes_it_back(course):
     "text, words",
     [
         ("id,days\nada,1\nzoe,1\n", "line 3: the gradebook has no student 'zoe'"),
-        ("id,days\nada,1\nada,2\n", "line 3: ada is there twice"),
+        ("id,days\nada,1\nada,2\n", "line 3: ada appears twice"),
         ("id,days\nada,soon\n", "line 2: days and hours must be numbers"),
         ("id,days\nada,-1\n", "line 2: days and hours must be numbers"),
-        ("id,until\nada,2026-09-01\n", "line 2: '2026-09-01' is not a time after 2026-09-30"),
+        ("id,until\nada,2026-09-01\n", "line 2: '2026-09-01' is not a time after the due date, 2026-09-30"),
         ("name\nada\n", "must have the column id"),
     ],
 )

@@ -265,7 +265,7 @@ def test_the_terminal_says_all_of_it(class_):
         "4 of 5 students handed in; 3 graded.",
         "of 9 points: median 2.5, mean 5, from 0 to 12.5",
         "median 4.0 s, slowest 7.0 s (ben)",
-        "mix: 1 of 3 have all of it, 1 did not begin",
+        "mix: 1 of 3 have everything right, 1 did not begin",
         "   1 of 3    mix 1",
         f"1  mix: {SWAP}\n        (ben)",
         "- mix: answered what was not asked",
