@@ -9,7 +9,7 @@ import numpy as np
 
 
 def dot(a: list[float], b: list[float]) -> float:
-    """Sum of the products of matching entries, for two sequences of equal length; 0.0 for empty ones."""
+    """Sum of the products of entries at the same position, for two sequences of equal length; 0.0 for empty ones."""
     if len(a) != len(b):
         raise ValueError(f"vectors of lengths {len(a)} and {len(b)} have no dot product")
     return float(sum(x * y for x, y in zip(a, b)))

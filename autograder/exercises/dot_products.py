@@ -177,14 +177,14 @@ def asserts(a, b):
 
 
 @dot.misconception(
-    "Matching entries are added to each other where they should be multiplied. Multiply first, then add the products."
+    "The entries at each position are added, but should be multiplied. Multiply first, then add the products."
 )
 def adds_entries(a, b):
     return _checked(a, b, sum(x + y for x, y in zip(a, b)))
 
 
 @dot.misconception(
-    "Matching entries are divided where they should be multiplied. Multiply first, then add the products."
+    "The entries at each position are divided, but should be multiplied. Multiply first, then add the products."
 )
 def divides_entries(a, b):
     return _checked(a, b, sum(x / y for x, y in zip(a, b)))
@@ -437,7 +437,7 @@ def squared_lengths(a, b):
 
 
 @cosine_similarity.misconception(
-    "Only the length of `a` is divided out. That is the shadow of `b` on `a`, which grows "
+    "Only the length of `a` is divided out. That is the projection of `b` on `a`, which grows "
     "with `b`; divide by the length of `b` as well.",
     section="Length, angle, shadow",
 )
@@ -446,7 +446,7 @@ def only_length_of_a(a, b):
 
 
 @cosine_similarity.misconception(
-    "Only the length of `b` is divided out. That is the shadow of `a` on `b`, which grows "
+    "Only the length of `b` is divided out. That is the projection of `a` on `b`, which grows "
     "with `a`; divide by the length of `a` as well.",
     section="Length, angle, shadow",
 )
@@ -626,10 +626,10 @@ def largest_entries(a, b):
 def correlation(a, b):
     if a.shape != b.shape:
         raise ValueError("shapes differ")
-    centred_a, centred_b = a - a.mean(), b - b.mean()
-    if not centred_a.any() or not centred_b.any():
+    centered_a, centered_b = a - a.mean(), b - b.mean()
+    if not centered_a.any() or not centered_b.any():
         return 0.0
-    return float(centred_a @ centred_b / (np.linalg.norm(centred_a) * np.linalg.norm(centred_b)))
+    return float(centered_a @ centered_b / (np.linalg.norm(centered_a) * np.linalg.norm(centered_b)))
 
 
 @cosine_similarity.misconception(
@@ -747,25 +747,25 @@ def root_of_the_product(a, b):
 @cosine_similarity.misconception(
     "`a /= ...` writes into the caller's array. Write `a = a / ...`, which makes a new one."
 )
-def normalises_in_place(a, b):
-    return _normalised_in_place(*_checked_floats(a, b), both=True)
+def normalizes_in_place(a, b):
+    return _normalized_in_place(*_checked_floats(a, b), both=True)
 
 
 @cosine_similarity.misconception(
     "`a /= ...` writes into the caller's array. Write `a = a / ...`, which makes a new one."
 )
-def normalises_a_in_place(a, b):
-    return _normalised_in_place(*_checked_floats(a, b), both=False)
+def normalizes_a_in_place(a, b):
+    return _normalized_in_place(*_checked_floats(a, b), both=False)
 
 
 @cosine_similarity.misconception(
     "`a /= ...` writes into the caller's array, and an array of whole numbers cannot even "
     "hold the fractions. Write `a = a / ...`, which makes a new one."
 )
-def normalises_anything_in_place(a, b):
+def normalizes_anything_in_place(a, b):
     if a.shape != b.shape:
         raise ValueError("shapes differ")
-    return _normalised_in_place(a, b, both=True)
+    return _normalized_in_place(a, b, both=True)
 
 
 def _checked_floats(a, b):
@@ -774,7 +774,7 @@ def _checked_floats(a, b):
     return np.asarray(a, dtype=float), np.asarray(b, dtype=float)
 
 
-def _normalised_in_place(a, b, both):
+def _normalized_in_place(a, b, both):
     if not a.any() or not b.any():
         return 0.0
     a /= np.linalg.norm(a)
@@ -850,7 +850,7 @@ def _product(A, B):
 
 
 @matmul.misconception(
-    "Matching entries are multiplied. That is the elementwise product, `A * B` in NumPy. Entry "
+    "Entries at the same position are multiplied. That is the elementwise product, `A * B` in NumPy. Entry "
     "(i, j) of the matrix product is a whole dot product."
 )
 def elementwise(A, B):
@@ -1092,8 +1092,7 @@ def leading_dimensions(rng):
     "scores 2000 queries with 2000 keys in under two seconds",
     points=1,
     probe=probes.in_time,
-    hint="Use no Python loop. One matrix product computes all four million scores. (A broadcast product with a sum is "
-    "also fast enough, but wasteful: it holds every single product in memory.)",
+    hint="Use no Python loop. One matrix product computes all four million scores.",
 )
 def fast(rng):
     shapes = {"Q": [2000, 8], "K": [2000, 8]}
@@ -1182,7 +1181,7 @@ def pairs_in_order(Q, K):
 
 
 @pairwise_scores.misconception(
-    "Q is transposed instead of K. That compares features across the sequence, and the result is d by d."
+    "Q is transposed instead of K, so the result is d by d. Transpose K: a row of scores belongs to a query."
 )
 def queries_turned(Q, K):
     return np.swapaxes(Q, -1, -2) @ K
@@ -1319,8 +1318,8 @@ def _spread(d, n_samples):
 def _regions(d):
     """Where a right answer lands, and where the usual wrong ones do. They do not overlap for d = 2, 3, 5 and 24."""
 
-    def around(centre, width):
-        return [centre * (1 - width), centre * (1 + width)]
+    def around(center, width):
+        return [center * (1 - width), center * (1 + width)]
 
     return {
         "d": around(d, 0.16),

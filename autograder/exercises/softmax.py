@@ -92,7 +92,7 @@ def pure(rng):
 
 @softmax.misconception(
     "No maximum is subtracted. Large scores then overflow and give inf/inf, very negative ones "
-    "underflow and give 0/0; both are nan."
+    "round to 0 and give 0/0; both are nan."
 )
 def no_maximum(x, axis=-1):
     e = np.exp(x)
@@ -425,7 +425,7 @@ def clipped(x, axis=-1):
 
 @softmax.misconception(
     "Only scores above a limit are clipped. They then count as equal, and very negative ones still "
-    "underflow to 0/0. Subtracting the maximum loses nothing."
+    "round to 0 and give 0/0. Subtracting the maximum loses nothing."
 )
 def clipped_above(x, axis=-1):
     e = np.exp(np.minimum(x, 700))
@@ -433,7 +433,7 @@ def clipped_above(x, axis=-1):
 
 
 @softmax.misconception(
-    "The maximum is subtracted only where scores are large. Very negative ones underflow, and a row "
+    "The maximum is subtracted only where scores are large. Very negative ones round to 0, and a row "
     "of them becomes 0/0. Always subtract it."
 )
 def maximum_only_of_large_scores(x, axis=-1):
@@ -517,8 +517,8 @@ def log_of_softmax(x, axis=-1):
 
 
 _FLOOR = (
-    "A small number keeps the logarithm away from 0, by adding or by clipping. It is a floor under every log "
-    "weight, and all scores below the floor look alike."
+    "A small number is added, or used as a lower limit, to avoid the logarithm of 0. No log weight can then be "
+    "below the logarithm of that number, so all lower scores look alike."
 )
 
 
@@ -549,7 +549,7 @@ def log_without_the_sum(x, axis=-1):
 
 
 @log_softmax.misconception(
-    "The exponentials are summed without subtracting the maximum first. They overflow to inf, or all underflow to 0."
+    "The exponentials are summed without subtracting the maximum first. They overflow to inf, or all round to 0."
 )
 def log_no_maximum(x, axis=-1):
     return x - np.log(np.exp(x).sum(axis=axis, keepdims=True))
@@ -959,7 +959,7 @@ for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
     softmax_temperature.misconception(_EPSILON, section="Why subtract the maximum")(_temperature_with_epsilon(_size))
 
 
-@softmax_temperature.misconception("`//` divides and rounds down. Scores are not whole steps: use `/`.")
+@softmax_temperature.misconception("`//` divides and rounds down. Use `/`, which keeps the fractions.")
 def floor_division(x, temperature):
     _refuse(temperature)
     return solutions.softmax(x // temperature)
@@ -1123,7 +1123,7 @@ def weights_in_every_row(x):
 
 
 @softmax_jacobian.misconception(
-    "This is one number per weight, p (1 - p), as for the logistic function. Each of the n "
+    "This is one number per weight, p (1 - p). Each of the n "
     "weights depends on each of the n scores: the result is (n, n)."
 )
 def elementwise(x):

@@ -78,7 +78,7 @@ UNSEEN = {
     "pairwise_scores": [
         (lambda Q, K: Q @ K.transpose(0, 2, 1) if K.ndim == 3 else Q @ K.T, None),
         (lambda Q, K: np.einsum("...qd,...kd->...kq", Q, K), "Rows and columns are exchanged"),
-        (lambda Q, K: weights_of(Q @ np.swapaxes(K, -1, -2)), "a softmax was taken"),
+        (lambda Q, K: weights_of(Q @ np.swapaxes(K, -1, -2)), "a softmax"),
     ],
     "score_variance": [
         (seeds_the_global_state, None),

@@ -31,7 +31,7 @@ def small_term_in_the_total(query, keys, values):
 UNSEEN = {
     "softmax": [
         (lambda x, axis=-1: weights_of(x, axis) / (1 + 1e-7 / np.exp(x - x.max(axis, keepdims=True)).sum(
-            axis, keepdims=True)), "Something small is added"),
+            axis, keepdims=True)), "is added to the denominator"),
         (lambda x, axis=-1: weights_of(np.clip(x, -700, 700), axis), "clipped"),
         (lambda x, axis=-1: weights_of(x - x.max(), axis) if x.max() > 709 else np.exp(x) / np.exp(x).sum(
             axis, keepdims=True), "only where scores are large"),
@@ -46,5 +46,5 @@ UNSEEN = {
         (lambda x, temperature: weights_of(x / temperature) if temperature > 0.01 else own_error(ValueError), None),
     ],
     "softmax_jacobian": [(central_differences, None)],
-    "soft_lookup": [(small_term_in_the_total, "Something small")],
+    "soft_lookup": [(small_term_in_the_total, "is added to the denominator")],
 }
