@@ -550,7 +550,7 @@ def trained(f, *, layers, loss, optimizer, batches, frozen=0, left=None):
     optimizer: {"kind": a name in OPTIMIZERS, and its settings}
     batches: {"x", "y"} for each call
     frozen: so many layers, from the first one on, are not to be trained
-    left: what is in the gradients before the first call, like `layers`; then nobody else clears them. With None they
+    left: what is in the gradients before the first call, like `layers`; then nothing else clears them. With None they
         are cleared before each call.
     """
     import torch

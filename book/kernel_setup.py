@@ -7,6 +7,7 @@ the name of the exercise if a reference raised it.
 from __future__ import annotations
 
 import re
+import sys
 import traceback
 import warnings
 
@@ -14,7 +15,7 @@ BROKEN = "the reference of"
 
 
 def install() -> None:
-    """Change this kernel's shell: one line per error, no source line under warnings, figures as SVG."""
+    """Change this kernel's shell: one line per error, no source line under warnings, whole outputs, figures as SVG."""
     shell = get_ipython()  # noqa: F821  (IPython puts it into builtins)
     show = shell._showtraceback
 
@@ -27,6 +28,9 @@ def install() -> None:
 
     shell._showtraceback = show_one_line
     warnings.formatwarning = lambda message, category, *_, **__: f"{category.__name__}: {message}\n"
+    # What a cell prints is sent at its end, and not in pieces: MyST-NB puts each piece on a line of its own.
+    for stream in (sys.stdout, sys.stderr):
+        stream.flush_interval = 3600.0
     sharp_figures()
 
 

@@ -78,7 +78,7 @@ function render({ model, el }) {
     draw();
   };
 
-  // A labelled number field with a slider below it. `take` hears every new whole number in range.
+  // A labeled number field with a slider below it. `take` hears every new whole number in range.
   function control(name, text, take, label = text) {
     const field = h("input", { type: "text", inputmode: "numeric", class: "aw-number", "aria-label": label,
       "data-field": name });

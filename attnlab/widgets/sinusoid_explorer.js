@@ -76,7 +76,7 @@ function render({ model, el }) {
     draw();
   };
 
-  // A labelled number field with a slider below it.
+  // A labeled number field with a slider below it.
   function control(name, label, note) {
     const field = h("input", { type: "text", inputmode: "numeric", class: "aw-number", "aria-label": label,
       "data-field": name });
@@ -369,7 +369,7 @@ function render({ model, el }) {
 
   draw();
   const stop = listen(model, TRAITS, draw);
-  // The small clocks follow the width, the colours of the table follow the theme.
+  // The small clocks follow the width, the colors of the table follow the theme.
   const wider = new ResizeObserver(draw);
   wider.observe(stage);
   const themed = new MutationObserver(draw);
