@@ -737,7 +737,7 @@ def polarity_and_finite_fill(Q, K, V, mask=None):
     return weights @ V, weights
 
 
-@scaled_dot_product_attention.misconception("The mask is not used.", section=MASKS)
+@scaled_dot_product_attention.misconception("The mask is never used: every key is visible.", section=MASKS)
 def mask_ignored(Q, K, V, mask=None):
     return _attend(_scores(Q, K), V)
 

@@ -110,7 +110,7 @@ UNSEEN = {
         (lambda x, n_heads: list(x.chunk(n_heads, -1)), None),
     ],
     "merge_heads": [
-        (lambda x: x.reshape(x.shape[0], x.shape[2], -1), "strings the tokens of one head together"),
+        (lambda x: x.reshape(x.shape[0], x.shape[2], -1), "joins the tokens of one head"),
         (lambda x: torch.cat(list(x.unbind(1)), dim=1), "one below the other"),
         (lambda x: x.flip(1).transpose(1, 2).flatten(2) if x.ndim == 4 else own_error(ValueError), None),
     ],
