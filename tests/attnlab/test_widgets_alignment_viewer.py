@@ -61,7 +61,7 @@ REFUSED = [
     (dict(weights=np.multiply(WEIGHTS, [[1], [0.5], [1]])), "row 1 sums to 0.5"),
     (dict(query=3), "query must be 0 to 2; it is 3"),
     (dict(query=-1), "query must be 0 to 2; it is -1"),
-    (dict(source=["s"] * 15, weights=np.full((3, 15), 1 / 15), values=np.ones((15, 2))), "1 to 14 tokens; it holds 15"),
+    (dict(source=["s"] * 15, weights=np.full((3, 15), 1 / 15), values=np.ones((15, 2))), "1 to 14 tokens; it has 15"),
 ]
 REFUSED_LATER = [
     ("settings", [[0.5] * 4] * 2, r"settings must be 3 x 4, like the weights; their shape is \(2, 4\)"),
