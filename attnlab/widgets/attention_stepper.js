@@ -78,7 +78,7 @@ function question(stage, { Q, query: i }) {
   return {
     scores: `Which key agrees most with q${i + 1}? Are there ties?`,
     scaled: `Every score is divided by √${Q[0].length}. Does their order change?`,
-    exponentials: "The row maximum is subtracted first. Which result is exactly 1?",
+    exponentials: "The row maximum is subtracted. Which becomes exactly 1?",
     weights: "Which key gets the largest share, and is it more than half?",
     output: "Which value will the output be closest to?",
   }[stage];

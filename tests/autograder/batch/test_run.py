@@ -143,7 +143,7 @@ def test_what_arrives_is_graded_while_it_watches(course, fresh):
     [
         ([], "no gradebook in"),
         (["--scheduler", "tcp://192.0.2.1:8786"], "must not leave this machine unencrypted"),
-        (["--scheduler", "tls://127.0.0.1:1"], "takes --tls-ca, --tls-cert and --tls-key"),
+        (["--scheduler", "tls://127.0.0.1:1"], "needs --tls-ca, --tls-cert and --tls-key"),
     ],
 )
 def test_what_cannot_be_is_said_in_one_line(course, tmp_path, capsys, arguments, words):
@@ -404,7 +404,7 @@ def test_what_fails_in_the_grader_is_zero_until_a_human_looks_and_the_others_are
         grader.grade(grader.due())
     found = small_course.grades(course)
     assert found[names[2]]["score"] == 0 and found[names[2]]["grades"]["dot_products/check-dot"] == [0.0, 0.0, True]
-    assert "until somebody has looked" in found[names[2]]["comments"]["dot_products/dot"]
+    assert "until an instructor has looked" in found[names[2]]["comments"]["dot_products/dot"]
     others = [name for name in names if name != names[2]]
     assert {name: scores(course)[name] for name in others} == expected(others)
 

@@ -66,7 +66,7 @@ def test_what_ends_the_process_costs_its_own_notebook_and_is_told_of(grader, tmp
     work = json.loads(files["results.json"])["notebooks"]["own"]
     assert work["refused"] == why and [flag["kind"] for flag in work["flags"]] == ["not graded"]
     assert why in files["own.ipynb"].decode()  # in the note to the grader
-    assert "until somebody has looked" in record["notebooks"]["own"]["comments"]["double"]
+    assert "until an instructor has looked" in record["notebooks"]["own"]["comments"]["double"]
     assert ("no place for eve" in record["faults"].get("own", "")) == (what == "raises")
     assert points(grader.grade(common, submission("ada"), many=False)) == RIGHT
 
