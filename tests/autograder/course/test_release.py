@@ -178,5 +178,5 @@ def test_a_complete_copy_runs_the_real_model_on_its_own_code(bundle, complete, s
         assert f"your {stem}.ipynb" in parts
     assert "reference" not in parts
     printed = "".join(o.text for o in outputs if o.get("name") == "stdout")
-    assert printed.count("your model: 100% of tokens the same") == len(data.generation().prompts)
-    assert "recorded results stand in" not in printed
+    assert printed.count("-> 100% of the tokens as recorded") == len(data.generation().prompts) - 1
+    assert "[recorded]" not in printed
