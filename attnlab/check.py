@@ -28,7 +28,7 @@ from attnlab.time_limit import TimeLimit
 CHECKS = Path(__file__).parent / "checks"
 
 
-CASE_SECONDS, CHECK_SECONDS = 5.0, 60.0  # processor time of one case, and of all
+CASE_SECONDS, CHECK_SECONDS = 10.0, 60.0  # processor time of one case, and of all
 
 
 def check(answer):
