@@ -38,8 +38,13 @@ REASONS = {
         "dot_products/dot": "Your dot has no parameter `b`. Keep the parameters as they were: `dot(a, b)`."
     },
     "own-cell-breaks-a-name": {"dot_products/cosine_similarity": NOT_THERE.format("cosine_similarity")},
-    "syntax-error": {"dot_products/dot": NOT_THERE.format("dot")},
-    "wrong-indent": {"dot_products/cosine_similarity": NOT_THERE.format("cosine_similarity")},
+    "syntax-error": {"dot_products/dot": NOT_THERE.format("dot; its cell raised SyntaxError: expected ':' (line 1)")},
+    "wrong-indent": {
+        "dot_products/cosine_similarity": NOT_THERE.format(
+            "cosine_similarity; its cell raised IndentationError: expected an indented block after function definition "
+            "on line 1 (line 2)"
+        )
+    },
 }
 
 
