@@ -53,7 +53,7 @@ def test_such_a_chapter_stops_the_build_without_a_traceback(tmp_path, solution, 
 
 
 TROUBLE = """\
-See {ref}`there <nowhere>` and {cite:p}`nobody1999`, where $\\attention{x}$.
+See {ref}`there <nowhere>`, where $\\attention{x}$.
 
 :::{curtain}
 Closed.
@@ -73,5 +73,14 @@ def test_warnings_name_the_page_and_stop_the_build(toy_book, tmp_path):
     done = toy.build(root, "-W", "-n", "--keep-going")
     log = done.stdout + done.stderr
     assert done.returncode != 0
-    for said in ("'curtain'", "nowhere", "nobody1999", "attention' is not known", "asks the same twice: Is it shut?"):
+    for said in ("'curtain'", "nowhere", "attention' is not known", "asks the same twice: Is it shut?"):
         assert any("chapters/toy.md:" in line and said in line for line in log.splitlines()), log[-3000:]
+
+
+def test_a_citation_without_an_entry_names_the_page_and_stops_the_build(toy_book, tmp_path):
+    root = shutil.copytree(toy_book, tmp_path / "again")
+    (root / "chapters/toy.md").write_text(toy.CHAPTER.replace("The end.", "See {cite:p}`nobody1999`."))
+    done = toy.build(root, "-W", "-n", "--keep-going")
+    log = done.stdout + done.stderr
+    assert done.returncode != 0 and "Traceback" not in log
+    assert "chapters/toy.md: references.bib has no entry 'nobody1999'" in log, log[-3000:]
