@@ -13,11 +13,11 @@ from pathlib import Path
 
 import nbformat
 from docutils import nodes
+from sphinx.util import logging
 
 from autograder.course import release, setup_cell
 from autograder.errors import CourseError
 from book import check_cells, draft
-from book.errors import ChapterError
 
 FOLDER = setup_cell.FOLDER
 
@@ -30,7 +30,7 @@ def add_link(app, doctree, docname) -> None:
     if app.builder.format != "html":
         return
     stem, bundle = check_cells.chapter_of(docname), Path(app.outdir, FOLDER, f"{release.NAME}.zip")
-    size = f" (zip, {bundle.stat().st_size / 1e6:.1f} MB)"
+    size = f" (zip, {bundle.stat().st_size / 1e6:.1f} MB)" if bundle.is_file() else ""  # else the build says why not
     for link in list(doctree.findall(nodes.raw)):
         if re.match(rf'<a href="[^"]*{release.NAME}\.zip"', link.astext()):
             end = link.parent.index(link) + 1
@@ -55,7 +55,7 @@ def write_notebooks(app, env) -> None:
     try:
         write(Path(app.outdir, FOLDER), draft.chapters())
     except CourseError as error:
-        raise ChapterError(str(error)) from None
+        logging.getLogger(__name__).error("%s", error)  # the build fails in the end, and tells of what else is wrong
 
 
 def write(folder: Path, stems: Iterable[str]) -> None:
