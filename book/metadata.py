@@ -45,6 +45,7 @@ def description(doctree) -> str:
 def name_first_page(app, pagename, templatename, context, doctree) -> None:
     """The window of the first page says more than the name of the book twice."""
     if pagename == app.config.root_doc == "index" and app.config.first_title:  # a draft begins with its chapter
+        context["theme_logo"] = {**context.get("theme_logo", {}), "text": context["docstitle"]}
         context["title"], context["docstitle"] = app.config.first_title, ""
 
 
