@@ -26,7 +26,7 @@ from autograder.course.folder import ROOT
 from tests.conftest import WITHOUT
 
 GUIDES = ROOT / "guides"
-PATIENCE = 120.0
+PATIENCE = 400.0
 _FENCE = re.compile(
     r"^(?P<mark>(?:% [^\n]*\n)?)(?P<ticks>`{3,})(?P<info>[^\n`]*)\n(?P<body>.*?)^(?P=ticks)$", re.DOTALL | re.MULTILINE
 )
