@@ -218,7 +218,8 @@ def test_an_answer_that_is_right_but_for_its_device_is_taken(folder, capsys):
     )
     notebook(folder, IMPORTS, answer("rope_angles", source), stem="rope")
     assert (
-        mine.rope_angles and 'it does not pass yet: "makes the table on the device of the positions' in capsys.readouterr().out
+        mine.rope_angles
+        and 'it does not pass yet: "makes the table on the device of the positions' in capsys.readouterr().out
     )
 
 

@@ -37,7 +37,11 @@ REASONS = {
     "other-arguments": {
         "dot_products/dot": "Your dot has no parameter `b`. Keep the parameters as they were: `dot(a, b)`."
     },
-    "own-cell-breaks-a-name": {"dot_products/cosine_similarity": NOT_THERE.format("cosine_similarity")},
+    "own-cell-breaks-a-name": {
+        "dot_products/cosine_similarity": NOT_THERE.format(
+            "cosine_similarity; its cell raised AttributeError: 'NoneType' object has no attribute 'ndarray'"
+        )
+    },
     "syntax-error": {"dot_products/dot": NOT_THERE.format("dot; its cell raised SyntaxError: expected ':' (line 1)")},
     "wrong-indent": {
         "dot_products/cosine_similarity": NOT_THERE.format(
