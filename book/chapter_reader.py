@@ -15,6 +15,7 @@ import nbformat
 from docutils import nodes
 
 from attnlab.mine import PROVIDED
+from attnlab.smollm2 import SETTING
 from autograder.course import assemble, catalog, chapter, check_data
 from autograder.course.folder import ROOT
 from autograder.errors import CourseError
@@ -130,7 +131,7 @@ def configure(app, config) -> None:
     paths = [str(ROOT), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     os.environ["PYTHONPATH"] = os.pathsep.join(dict.fromkeys(paths))
     os.environ[PROVIDED] = "solutions"  # `attnlab.mine` gives the references
-    os.environ["ATTNLAB_MODEL"] = ""  # the same book on every machine: what the real model says was recorded
+    os.environ[SETTING] = ""  # the same book on every machine: what the real model says was recorded
     os.environ["IPYTHONDIR"] = own_profile(Path(app.doctreedir).resolve())
 
 

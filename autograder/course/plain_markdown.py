@@ -114,8 +114,7 @@ def _plain_role(match: re.Match) -> str:
     if role == "doc":
         return text or target
     if role in _CITATIONS:
-        entries = [_entry(bibliography(), key.strip(), "references.bib has no entry") for key in content.split(",")]
-        links = "; ".join(_linked(entry.cited, entry.address) for entry in entries)
+        links = "; ".join(_linked(entry.cited, entry.address) for entry in _cited(content))
         return links if role == "cite:t" else f"({links})"
     if role == "abbr":
         return content.split("(")[0].strip()
@@ -156,17 +155,19 @@ def glossary() -> dict[str, str]:
 
 def references(texts: Iterable[str]) -> str:
     """A section that lists, with links, what these texts of a chapter cite; nothing where they cite nothing."""
-    cited = {
-        key.strip()
+    lines = {
+        entry.line
         for text in texts
         for role, content in _ROLE.findall(text)
         if role in _CITATIONS
-        for key in content.split(",")
+        for entry in _cited(content)
     }
-    if not cited:
-        return ""
-    lines = sorted(_entry(bibliography(), key, "references.bib has no entry").line for key in cited)
-    return "\n".join(["## References", "", *[f"- {line}" for line in lines]])
+    return "\n".join(["## References", "", *[f"- {line}" for line in sorted(lines)]]) if lines else ""
+
+
+def _cited(keys: str) -> list[Entry]:
+    """The entries that a citation names. Raises CourseError for one that is not there."""
+    return [_entry(bibliography(), key.strip(), "references.bib has no entry") for key in keys.split(",")]
 
 
 class Entry(NamedTuple):

@@ -84,26 +84,21 @@ def test_no_page_of_either_edition_holds_an_answer_except_for_those_of_solutions
     assert list(leaks.scan_site(site, wanted)) != []
 
 
-def test_an_answer_outside_of_the_pages_of_solutions_stops_the_edition_with_solutions_too(self_study, tmp_path):
-    root, _ = self_study
-    again = tmp_path / "again"
-    shutil.copytree(root, again)
+@pytest.mark.parametrize(
+    "line, origin",
+    [
+        ("successor_of_x = x + 1", "solutions/toy.py"),
+        ("yield dict(x=int(rng.integers(1234, 98765)))", "autograder/exercises/toy.py"),
+    ],
+    ids=["an answer", "a hidden test"],
+)
+def test_outside_of_the_pages_of_solutions_a_leak_stops_this_edition_too(self_study, tmp_path, line, origin):
+    again = shutil.copytree(self_study[0], tmp_path / "again")
     index = again / "index.md"
-    index.write_text(index.read_text() + "\n`successor_of_x = x + 1`\n")
+    index.write_text(f"{index.read_text()}\n`{line}`\n")
     done = toy.build(again, "--path-output", "_build/self-study", edition="self-study")
     assert done.returncode != 0
-    assert "index.html: leaks solutions/toy.py:" in done.stdout + done.stderr
-
-
-def test_a_hidden_test_stops_the_edition_with_solutions_too(self_study, tmp_path):
-    root, _ = self_study
-    again = tmp_path / "again"
-    shutil.copytree(root, again)
-    index = again / "index.md"
-    index.write_text(index.read_text() + "\n`yield dict(x=int(rng.integers(1234, 98765)))`\n")
-    done = toy.build(again, "--path-output", "_build/self-study", edition="self-study")
-    assert done.returncode != 0
-    assert "index.html: leaks autograder/exercises/toy.py:" in done.stdout + done.stderr
+    assert f"index.html: leaks {origin}:" in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize(
