@@ -31,16 +31,20 @@ class Died(NoAnswer):
 
 
 class Patience:
-    """How long to wait for an answer: until it has used so much processor time, or has only waited for as long; until
-    WALL times as much has passed, and at most until a moment on the clock of time.monotonic.
+    """How long to wait for an answer: until it has used so much processor time, or has slept for as long; until WALL
+    times as much has passed, and at most until a moment on the clock of time.monotonic.
 
-    spent: tells the processor time that was used so far; looked at only where an answer takes long
+    spent: tells the processor time that was used so far; queued: how long a processor was waited for, which is not
+    sleep. Both are looked at only where an answer takes long.
     """
 
     LOOK = 0.25  # seconds between two checks
 
-    def __init__(self, seconds: float, last: float, spent: Callable[[], float]):
-        self._seconds, self._spent, self._used = seconds, spent, None
+    def __init__(
+        self, seconds: float, last: float, spent: Callable[[], float], queued: Callable[[], float] = lambda: 0.0
+    ):
+        self._seconds, self._spent, self._queued = seconds, spent, queued
+        self._used = self._waited = None
         self._begin = time.monotonic()
         self._last = min(last, self._begin + WALL * seconds)
 
@@ -49,10 +53,12 @@ class Patience:
         now = time.monotonic()
         passed, left = now - self._begin, self._last - now
         if passed > min(self.LOOK, self._seconds / 2):
-            spent = self._spent()
-            self._used = spent if self._used is None else self._used
-            idle = passed > self._seconds and spent - self._used < passed / (2 * WALL)
-            if idle or spent - self._used > self._seconds:
+            spent, queued = self._spent(), self._queued()
+            if self._used is None:
+                self._used, self._waited = spent, queued
+            used, waited = spent - self._used, queued - self._waited
+            idle = passed > self._seconds and used + waited < passed / (2 * WALL)
+            if idle or used > self._seconds:
                 return 0.0
         return max(0.0, min(self.LOOK, self._seconds / 2, left))
 

@@ -333,7 +333,8 @@ class Session:
 
     def patience(self, seconds: float, last: float) -> Patience:
         """last: the moment at which to give up in any case"""
-        return Patience(seconds, last, lambda: usage.processor_seconds(self._jail.process.pid))
+        root = self._jail.process.pid
+        return Patience(seconds, last, lambda: usage.processor_seconds(root), lambda: usage.waited_seconds(root))
 
     def use(self) -> usage.Use:
         """What the processes of the jail use from now on."""

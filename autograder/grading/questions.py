@@ -43,15 +43,8 @@ class Answer:
         properties = material["properties"]
         self.outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in properties]
         self.raw: dict[tuple[int, int], dict[int, dict]] = {}  # of cases that are not asked to their end
-        self.left = [
-            (p, c, q)
-            for p, prop in enumerate(properties)
-            for c, row in enumerate(prop["replies"])
-            for q in range(len(row))
-        ][::-1]
-        if not file:
-            random.SystemRandom().shuffle(self.left)
-        self.retried: set[int] = set()  # properties at which a process ended once, so that they are asked again
+        self.left = _in_order(properties, shuffled=not file)[::-1]
+        self.retried: set[int] = set()  # properties that were asked again: a process ended, or an answer was slow
         self.reason: str | None = None
         self.problem: str | None = None
         self.loaded = self.died_at_load = self.tested = False
@@ -92,10 +85,12 @@ class Answer:
                 self._take(*self.left[-1], snapshot, deadline)
                 self.left.pop()
         except OutOfTime:
-            self._give_up(self._too_late())
+            if not (self._asks_for_speed() and self._may_ask_again()):
+                self._give_up(self._too_late())
             raise ProcessLost from None
         except Died as lost:
-            self._retry_once(str(lost))
+            if not self._may_ask_again():
+                self._give_up(str(lost))
             raise ProcessLost from None
         except NoAnswer as lost:
             self._give_up(str(lost))
@@ -114,7 +109,12 @@ class Answer:
         raw[q] = outcome
         if len(raw) == len(prop["replies"][c]):
             ordered = [outcome for _, outcome in sorted(self.raw.pop((p, c)).items())]
-            self.outcomes[p][c] = conclusion(prop["probe"], prop["cases"][c], ordered)
+            found = conclusion(prop["probe"], prop["cases"][c], ordered)
+            slow = self._asks_for_speed() and "value" in found and not found["value"]["in_time"]
+            if slow and self._may_ask_again():
+                self._take(p, c, q, snapshot, deadline)
+            else:
+                self.outcomes[p][c] = found
 
     def report(self) -> Report | None:
         """The report, or None if nothing was asked."""
@@ -140,12 +140,16 @@ class Answer:
         self.missing = isinstance(reply.get("failed"), dict) and reply["failed"].get("type") == "missing"
         return _load_problem(reply, self.material, "the file" if self.file else "the notebook")
 
-    def _retry_once(self, reason: str) -> None:
-        """A process ended at a question. The first time, something outside may have ended it, so it is asked again."""
-        if self.left and self.left[-1][0] not in self.retried:
-            self.retried.add(self.left[-1][0])
-        else:
-            self._give_up(reason)
+    def _asks_for_speed(self) -> bool:
+        """Of the question that is asked now."""
+        return bool(self.left) and self.material["properties"][self.left[-1][0]]["probe"] == "in_time"
+
+    def _may_ask_again(self) -> bool:
+        """Of the property that is asked now: once, since something outside may have ended a process or slowed it."""
+        if not self.left or self.left[-1][0] in self.retried:
+            return False
+        self.retried.add(self.left[-1][0])
+        return True
 
     def _give_up(self, reason: str) -> None:
         """The case that was asked last gave nothing: its property is lost, and no other."""

@@ -14,6 +14,16 @@ def processor_seconds(root: int) -> float:
     return _seconds(_tree(root))
 
 
+def waited_seconds(root: int) -> float:
+    """How long a process and all below it have been ready to compute, and waited for a processor; 0 where the system
+    does not say."""
+    waited = 0.0
+    for pid in _tree(root):
+        with contextlib.suppress(OSError, IndexError, ValueError):
+            waited += int(Path(f"/proc/{pid}/schedstat").read_text("ascii").split()[1]) / 1e9
+    return waited
+
+
 def _seconds(tree: dict[int, list[str]]) -> float:
     return sum(sum(map(int, fields[11:15])) for fields in tree.values()) / _TICKS
 

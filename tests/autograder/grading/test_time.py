@@ -87,6 +87,31 @@ def test_python_loops_over_every_pair_are_too_slow_where_speed_is_asked_for():
     assert [finding.title for finding in failed] == ["scores 2000 queries with 2000 keys in under two seconds"]
 
 
+SLOW_ONCE = """
+import time
+
+calls = []
+
+def pairwise_scores(Q, K):
+    if len(Q) == 2000 and not calls:
+        calls.append(1)
+        begin = time.process_time()
+        while time.process_time() - begin < 4:
+            pass
+    if Q.shape[-1] != K.shape[-1]:
+        raise ValueError("widths")
+    return Q @ np.swapaxes(K, -1, -2)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("needs_jail")
+def test_what_was_slow_once_is_asked_once_more():
+    """Memory that the machine must first find, or a neighbour, can make a right answer slow."""
+    report = graded("pairwise_scores", SLOW_ONCE)
+    assert report.passed, [(f.title, f.detail) for f in report.findings if not f.passed]
+
+
 # Patience: how long is waited ---------------------------------------------------------------------------------------
 
 
@@ -107,6 +132,14 @@ def test_patience_ends_by_what_was_computed(clock, share, ends):
     while patience.left():
         clock[0] += 0.5
     assert ends - 2 < clock[0] <= ends + 1
+
+
+def test_waiting_for_a_processor_is_not_sleep(clock):
+    """On a machine so busy that an answer hardly ever runs, it has until the last moment."""
+    patience = Patience(10, last=1000, spent=lambda: 0.0, queued=lambda: 0.9 * clock[0])
+    while patience.left():
+        clock[0] += 0.5
+    assert 58 < clock[0] <= 61
 
 
 def test_patience_ends_at_a_moment_in_any_case(clock):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
@@ -58,6 +59,15 @@ def test_children_count_while_they_run_and_when_they_have_ended(process):
     use = usage.Use(process.pid)
     tell(process, f"""exec("if os.fork() == 0:\\n    exec({SPIN!r})\\n    os._exit(0)\\nos.wait()")""")
     assert use.until_now()["seconds"] >= 0.4
+
+
+def test_a_busy_machine_lets_processes_wait_and_sleep_does_not(process):
+    before = usage.waited_seconds(process.pid)
+    tell(process, "time.sleep(0.5)")
+    assert usage.waited_seconds(process.pid) - before < 0.2
+    one = f"os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}})"
+    tell(process, f"""exec("{one}\\nchild = os.fork()\\nexec({SPIN!r})\\nif not child: os._exit(0)\\nos.wait()")""")
+    assert usage.waited_seconds(process.pid) - before > 0.3
 
 
 def test_a_process_that_is_gone_has_used_nothing():
