@@ -24,7 +24,7 @@ from autograder.course import catalog, setup_cell
 from autograder.demo import sample_class
 from book import downloads
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 HIDDEN = {"PYTHONPATH", PROVIDED}
 NOT_DONE = {"NotImplementedError", "NotThere"}  # the stub's own error, and what `attnlab.mine` says of an earlier one
 TELL = "import attnlab; print(attnlab.__file__)"
