@@ -516,8 +516,8 @@ class Polarity(_Parts):
 
 
 @CrossAttention.misconception(
-    "The mask is inverted, and a source that it hides completely gives nan. True means a real token, and a "
-    "source without one must give zeros.",
+    "The mask is inverted, and a source that it hides completely gives nan. True means a real token; where a source "
+    "has no real token at all, the context must be zeros.",
     section=PADDING,
 )
 class PolarityAndNan(_Parts):

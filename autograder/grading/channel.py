@@ -34,17 +34,14 @@ class Patience:
     """How long to wait for an answer: until it has used so much processor time, or has slept for as long; until WALL
     times as much has passed, and at most until a moment on the clock of time.monotonic.
 
-    spent: tells the processor time that was used so far; queued: how long a processor was waited for, which is not
-    sleep. Both are looked at only where an answer takes long.
+    spent: tells how much processor time was used so far, and how long a processor was waited for, which is not sleep;
+    looked at only where an answer takes long
     """
 
     LOOK = 0.25  # seconds between two checks
 
-    def __init__(
-        self, seconds: float, last: float, spent: Callable[[], float], queued: Callable[[], float] = lambda: 0.0
-    ):
-        self._seconds, self._spent, self._queued = seconds, spent, queued
-        self._used = self._waited = None
+    def __init__(self, seconds: float, last: float, spent: Callable[[], tuple[float, float]]):
+        self._seconds, self._spent, self._first = seconds, spent, None
         self._begin = time.monotonic()
         self._last = min(last, self._begin + WALL * seconds)
 
@@ -53,10 +50,9 @@ class Patience:
         now = time.monotonic()
         passed, left = now - self._begin, self._last - now
         if passed > min(self.LOOK, self._seconds / 2):
-            spent, queued = self._spent(), self._queued()
-            if self._used is None:
-                self._used, self._waited = spent, queued
-            used, waited = spent - self._used, queued - self._waited
+            now_spent = self._spent()
+            self._first = self._first or now_spent
+            used, waited = (now - then for now, then in zip(now_spent, self._first))
             idle = passed > self._seconds and used + waited < passed / (2 * WALL)
             if idle or used > self._seconds:
                 return 0.0

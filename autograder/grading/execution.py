@@ -333,8 +333,7 @@ class Session:
 
     def patience(self, seconds: float, last: float) -> Patience:
         """last: the moment at which to give up in any case"""
-        root = self._jail.process.pid
-        return Patience(seconds, last, lambda: usage.processor_seconds(root), lambda: usage.waited_seconds(root))
+        return Patience(seconds, last, lambda: usage.spent_and_waited(self._jail.process.pid))
 
     def use(self) -> usage.Use:
         """What the processes of the jail use from now on."""

@@ -20,7 +20,6 @@ from pathlib import Path
 
 import nbformat
 from nbformat.v4 import rwbase
-from nbgrader import utils
 from traitlets.config import Config
 
 from attnlab import library_calls
@@ -39,6 +38,7 @@ from autograder.grading import (
     second_run,
     serialization,
 )
+from autograder.grading import nbgrader_utils as utils
 from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.grading.reassembly import Reassembled, ReleasedCell, fit, reassemble
 from autograder.grading.results import MIMETYPE, RESULTS, Flag, as_record

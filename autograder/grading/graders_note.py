@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import html
 
-from nbgrader import utils
-
 from autograder.course import cells
+from autograder.grading import nbgrader_utils as utils
 from autograder.grading import sanitize
 
 NOTE = "for-the-grader"  # name of the cell; no student's cell has a name

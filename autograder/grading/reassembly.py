@@ -18,10 +18,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 import nbformat
-from nbgrader.utils import compute_checksum
 
 from attnlab import excerpt
 from autograder.course import cells
+from autograder.grading.nbgrader_utils import compute_checksum
 from autograder.grading.submission import SubmittedCell
 from autograder.sandbox.limits import MAX_SEARCHED
 

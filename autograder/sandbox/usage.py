@@ -9,40 +9,36 @@ from pathlib import Path
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def processor_seconds(root: int) -> float:
-    """Of a process and all below it, those that have ended and were waited for included."""
-    return _seconds(_tree(root))
-
-
-def waited_seconds(root: int) -> float:
-    """How long a process and all below it have been ready to compute, and waited for a processor; 0 where the system
-    does not say."""
-    waited = 0.0
-    for pid in _tree(root):
+def spent_and_waited(root: int) -> tuple[float, float]:
+    """Seconds of a process and all below it: on a processor, those of processes that have ended and were waited for
+    included; and ready to compute, waiting for a processor (0 where the system does not say)."""
+    tree, waited = _tree(root), 0.0
+    for pid in tree:
         with contextlib.suppress(OSError, IndexError, ValueError):
-            waited += int(Path(f"/proc/{pid}/schedstat").read_text("ascii").split()[1]) / 1e9
-    return waited
+            waited += int(_read(f"/proc/{pid}/schedstat").split()[1]) / 1e9
+    return _seconds(tree), waited
 
 
 def _seconds(tree: dict[int, list[str]]) -> float:
     return sum(sum(map(int, fields[11:15])) for fields in tree.values()) / _TICKS
 
 
+def _read(path: str) -> str:
+    with open(path, encoding="utf-8", errors="replace") as file:
+        return file.read()
+
+
 def _tree(root: int) -> dict[int, list[str]]:
     """A process and all below it, with the fields of /proc/PID/stat after the name, from the state on."""
-    fields, children = {}, {}
-    for entry in os.listdir("/proc"):
-        if entry.isdigit():
-            with contextlib.suppress(OSError):
-                found = Path(f"/proc/{entry}/stat").read_text("utf-8", "replace").rpartition(")")[2].split()
-                fields[int(entry)] = found
-                children.setdefault(int(found[1]), []).append(int(entry))
     tree, waiting = {}, [root]
     while waiting:
         pid = waiting.pop()
-        if pid in fields and pid not in tree:
-            tree[pid] = fields[pid]
-            waiting += children.get(pid, [])
+        if pid in tree:
+            continue
+        with contextlib.suppress(OSError):
+            tree[pid] = _read(f"/proc/{pid}/stat").rpartition(")")[2].split()
+            for thread in os.listdir(f"/proc/{pid}/task"):
+                waiting += map(int, _read(f"/proc/{pid}/task/{thread}/children").split())
     return tree
 
 
@@ -79,5 +75,5 @@ def _own_peak(sizes: dict[str, int]) -> int:
 
 def _status(pid: int) -> dict[str, int]:
     """The sizes in /proc/PID/status, in bytes."""
-    lines = (line.split() for line in Path(f"/proc/{pid}/status").read_text("utf-8", "replace").splitlines())
+    lines = (line.split() for line in _read(f"/proc/{pid}/status").splitlines())
     return {line[0][:-1]: int(line[1]) << 10 for line in lines if line[2:] == ["kB"]}

@@ -128,7 +128,7 @@ def clock(monkeypatch):
 )
 def test_patience_ends_by_what_was_computed(clock, share, ends):
     """Ten seconds of the processor, of which an answer has a share; one that has hardly any sleeps, or starves."""
-    patience = Patience(10, last=1000, spent=lambda: share * clock[0])
+    patience = Patience(10, last=1000, spent=lambda: (share * clock[0], 0.0))
     while patience.left():
         clock[0] += 0.5
     assert ends - 2 < clock[0] <= ends + 1
@@ -136,14 +136,14 @@ def test_patience_ends_by_what_was_computed(clock, share, ends):
 
 def test_waiting_for_a_processor_is_not_sleep(clock):
     """On a machine so busy that an answer hardly ever runs, it has until the last moment."""
-    patience = Patience(10, last=1000, spent=lambda: 0.0, queued=lambda: 0.9 * clock[0])
+    patience = Patience(10, last=1000, spent=lambda: (0.0, 0.9 * clock[0]))
     while patience.left():
         clock[0] += 0.5
     assert 58 < clock[0] <= 61
 
 
 def test_patience_ends_at_a_moment_in_any_case(clock):
-    patience = Patience(10, last=3, spent=lambda: 0.0)
+    patience = Patience(10, last=3, spent=lambda: (0.0, 0.0))
     assert patience.left() <= 3
     clock[0] = 3.0
     assert patience.left() == 0

@@ -62,15 +62,15 @@ def test_children_count_while_they_run_and_when_they_have_ended(process):
 
 
 def test_a_busy_machine_lets_processes_wait_and_sleep_does_not(process):
-    before = usage.waited_seconds(process.pid)
+    before = usage.spent_and_waited(process.pid)[1]
     tell(process, "time.sleep(0.5)")
-    assert usage.waited_seconds(process.pid) - before < 0.2
+    assert usage.spent_and_waited(process.pid)[1] - before < 0.2
     one = f"os.sched_setaffinity(0, {{{min(os.sched_getaffinity(0))}}})"
     tell(process, f"""exec("{one}\\nchild = os.fork()\\nexec({SPIN!r})\\nif not child: os._exit(0)\\nos.wait()")""")
-    assert usage.waited_seconds(process.pid) - before > 0.3
+    assert usage.spent_and_waited(process.pid)[1] - before > 0.3
 
 
 def test_a_process_that_is_gone_has_used_nothing():
     with subprocess.Popen([sys.executable, "-c", ""]) as ended:
         ended.wait()
-    assert usage.processor_seconds(ended.pid) == 0 and usage.Use(ended.pid).until_now()["bytes"] == 0
+    assert usage.spent_and_waited(ended.pid) == (0, 0) and usage.Use(ended.pid).until_now()["bytes"] == 0
