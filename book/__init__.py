@@ -14,6 +14,7 @@ def setup(app):
         edition,
         estimates,
         fonts,
+        landing,
         launch_links,
         leaks,
         mathematics,
@@ -23,6 +24,7 @@ def setup(app):
         progress,
         quiz,
         report_link,
+        search,
         slim_pages,
     )
 
@@ -39,6 +41,8 @@ def setup(app):
         metadata,
         report_link,
         not_found,
+        landing,
+        search,
         slim_pages,
         accessibility,
         fonts,

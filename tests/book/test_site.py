@@ -196,11 +196,15 @@ def test_chapters_are_numbered_in_their_titles_the_sidebar_and_the_links_between
         assert (f"{number + 1}. " in after) == (number < len(CHAPTERS))
 
 
-def test_the_landing_page_has_three_doors(visit):
+def test_the_landing_page_has_one_button_and_two_doors(visit):
     page = visit("index")
-    assert page.locator(".doors .sd-card-title").all_inner_texts() == ["Read", "Do", "Grade"]
-    for door, place in enumerate(["chapters/dot_products.html", "index.html#how-to-do", "index.html#how-to-grade"]):
-        page.locator(".doors .sd-card").nth(door).click()
+    assert page.title() == "Attention, from the dot product to a running language model"
+    for name, place in [
+        ("Start with two lists of numbers", "chapters/dot_products.html"),
+        ("set up a notebook", "index.html#how-to-do"),
+        ("run a class", "index.html#how-to-grade"),
+    ]:
+        page.locator("article").get_by_role("link", name=name).click()
         page.wait_for_url(f"**/{place}")
         page.go_back()
 
@@ -215,7 +219,7 @@ def test_every_icon_of_a_page_is_in_the_font(page, site):
 
 @pytest.mark.parametrize("scheme", ["http", "file"])
 def test_the_search_finds_words_the_names_of_exercises_and_terms(visit, scheme):
-    """From the file system too: the index is a script. There the results have no passages around the word."""
+    """From the file system too, with Sphinx's search: its index is a script."""
     page = visit("search", scheme)
     for word, found in [
         ("temperature", "chapters/softmax"),
