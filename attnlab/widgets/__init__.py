@@ -5,8 +5,10 @@ from attnlab.widgets.attention_heatmap import AttentionHeatmap
 from attnlab.widgets.attention_stepper import AttentionStepper
 from attnlab.widgets.block_stepper import BlockStepper
 from attnlab.widgets.cache_calculator import CacheCalculator
+from attnlab.widgets.curve_guess import CurveGuess
 from attnlab.widgets.decode_stepper import DecodeStepper
 from attnlab.widgets.dot_product import DotProductExplorer
+from attnlab.widgets.head_groups import HeadGroups
 from attnlab.widgets.head_viewer import HeadViewer
 from attnlab.widgets.mask_painter import MaskPainter
 from attnlab.widgets.rotation_explorer import RotationExplorer
@@ -14,6 +16,7 @@ from attnlab.widgets.sampling_explorer import SamplingExplorer
 from attnlab.widgets.sinusoid_explorer import SinusoidExplorer
 from attnlab.widgets.softmax import SoftmaxExplorer
 from attnlab.widgets.tile_stepper import TileStepper
+from attnlab.widgets.word_shuffler import WordShuffler
 
 __all__ = [
     "AlignmentViewer",
@@ -21,8 +24,10 @@ __all__ = [
     "AttentionStepper",
     "BlockStepper",
     "CacheCalculator",
+    "CurveGuess",
     "DecodeStepper",
     "DotProductExplorer",
+    "HeadGroups",
     "HeadViewer",
     "MaskPainter",
     "RotationExplorer",
@@ -30,4 +35,5 @@ __all__ = [
     "SinusoidExplorer",
     "SoftmaxExplorer",
     "TileStepper",
+    "WordShuffler",
 ]

@@ -40,7 +40,6 @@ PHONES, LAPTOP = (360, 390), 1280
 # What does not yet fit on the narrower phone.
 NARROW = {
     "attention_stepper": "six entries of a query are wider than 360 pixels",
-    "decode_stepper": "the rows of both sides are wider than 360 pixels",
 }
 
 # What controls answer to.
