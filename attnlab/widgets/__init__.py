@@ -10,6 +10,7 @@ from attnlab.widgets.decode_stepper import DecodeStepper
 from attnlab.widgets.dot_product import DotProductExplorer
 from attnlab.widgets.head_groups import HeadGroups
 from attnlab.widgets.head_viewer import HeadViewer
+from attnlab.widgets.living_picture import LivingPicture
 from attnlab.widgets.mask_painter import MaskPainter
 from attnlab.widgets.rotation_explorer import RotationExplorer
 from attnlab.widgets.sampling_explorer import SamplingExplorer
@@ -29,6 +30,7 @@ __all__ = [
     "DotProductExplorer",
     "HeadGroups",
     "HeadViewer",
+    "LivingPicture",
     "MaskPainter",
     "RotationExplorer",
     "SamplingExplorer",

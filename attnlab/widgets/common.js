@@ -222,7 +222,7 @@ function frame(el, name, label, model) {
 }
 
 // What to guess before a control is moved: one card at a time, with room for a guess and a tick for each card that has
-// one. Guesses stay in the page, and nobody judges them: the picture does.
+// one. Guesses stay in the page, and the picture is the judge.
 function cards(questions) {
   const guesses = questions.map(() => "");
   let at = 0;

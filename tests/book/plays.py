@@ -41,6 +41,7 @@ PRESSES = {
     "decode_stepper": ("[data-go=next]", "Enter"),
     "dot_product": ("[data-tip=b]", "ArrowLeft"),
     "head_viewer": ("[data-query][tabindex='0']", "ArrowUp"),
+    "living_picture": ("[data-go=play]", "Enter"),
     "mask_painter": ("[data-go=flip]", "Enter"),
     "rotation_explorer": ("[data-slider=query]", "ArrowRight"),
     "sampling_explorer": ("[data-go=one]", "Enter"),
