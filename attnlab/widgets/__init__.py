@@ -9,6 +9,7 @@ from attnlab.widgets.collapse_viewer import CollapseViewer
 from attnlab.widgets.curve_guess import CurveGuess
 from attnlab.widgets.decode_stepper import DecodeStepper
 from attnlab.widgets.dot_product import DotProductExplorer
+from attnlab.widgets.draw_curve import DrawCurve
 from attnlab.widgets.head_groups import HeadGroups
 from attnlab.widgets.head_split import HeadSplit
 from attnlab.widgets.head_viewer import HeadViewer
@@ -19,6 +20,7 @@ from attnlab.widgets.rotation_explorer import RotationExplorer
 from attnlab.widgets.sampling_explorer import SamplingExplorer
 from attnlab.widgets.sinusoid_explorer import SinusoidExplorer
 from attnlab.widgets.softmax import SoftmaxExplorer
+from attnlab.widgets.softmax_overflow import SoftmaxOverflow
 from attnlab.widgets.stream_stepper import StreamStepper
 from attnlab.widgets.tile_stepper import TileStepper
 from attnlab.widgets.word_shuffler import WordShuffler
@@ -33,6 +35,7 @@ __all__ = [
     "CurveGuess",
     "DecodeStepper",
     "DotProductExplorer",
+    "DrawCurve",
     "HeadGroups",
     "HeadSplit",
     "HeadViewer",
@@ -43,6 +46,7 @@ __all__ = [
     "SamplingExplorer",
     "SinusoidExplorer",
     "SoftmaxExplorer",
+    "SoftmaxOverflow",
     "StreamStepper",
     "TileStepper",
     "WordShuffler",

@@ -40,6 +40,7 @@ PRESSES = {
     "cache_calculator": ("[data-slider=batch]", "ArrowRight"),
     "decode_stepper": ("[data-go=next]", "Enter"),
     "dot_product": ("[data-tip=b]", "ArrowLeft"),
+    "draw_curve": ("[data-go=draw]", "ArrowUp"),
     "head_viewer": ("[data-query][tabindex='0']", "ArrowUp"),
     "living_picture": ("[data-go=play]", "Enter"),
     "mask_painter": ("[data-go=flip]", "Enter"),
@@ -47,6 +48,7 @@ PRESSES = {
     "sampling_explorer": ("[data-go=one]", "Enter"),
     "sinusoid_explorer": ("[data-slider=position]", "ArrowRight"),
     "softmax": ("[data-slider=score-0]", "ArrowRight"),
+    "softmax_overflow": ("[data-slider=shift]", "ArrowRight"),
     "tile_stepper": ("[data-go=next]", "Enter"),
 }
 
