@@ -10,6 +10,8 @@ from attnlab.widgets.curve_guess import CurveGuess
 from attnlab.widgets.decode_stepper import DecodeStepper
 from attnlab.widgets.dot_product import DotProductExplorer
 from attnlab.widgets.draw_curve import DrawCurve
+from attnlab.widgets.generation_loop import GenerationLoop
+from attnlab.widgets.head_forming import HeadForming
 from attnlab.widgets.head_groups import HeadGroups
 from attnlab.widgets.head_split import HeadSplit
 from attnlab.widgets.head_viewer import HeadViewer
@@ -36,6 +38,8 @@ __all__ = [
     "DecodeStepper",
     "DotProductExplorer",
     "DrawCurve",
+    "GenerationLoop",
+    "HeadForming",
     "HeadGroups",
     "HeadSplit",
     "HeadViewer",
