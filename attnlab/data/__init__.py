@@ -414,8 +414,11 @@ def stream() -> Stream:
         answer_probabilities=arrays["answer_probabilities"],
         first_tokens=arrays["first_tokens"].tolist(),
         first_weights=arrays["first_weights"],
+        provenance=json.loads(str(arrays["provenance"])),
+    )
 
 
+@dataclass(frozen=True, eq=False)
 class ChantTraining:
     """A small model of two blocks, looked at every so many steps while it is trained on chants: letters that repeat.
 

@@ -72,3 +72,17 @@ addEventListener("DOMContentLoaded", () => {
 // From the file system no page may read another, so the search lists its results without the passages around the word.
 if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined")
   DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+
+// A link to something folded opens what it is in; a link to an exercise opens its card.
+{
+  const reveal = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const folded = target?.matches(".exercise-card") ? target.querySelector("details") : target;
+    let box = folded?.closest("details:not([open])");
+    if (!box) return;
+    for (; box; box = box.parentElement.closest("details:not([open])")) box.open = true;
+    target.scrollIntoView();
+  };
+  addEventListener("DOMContentLoaded", reveal);
+  addEventListener("hashchange", reveal);
+}

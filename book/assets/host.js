@@ -5,6 +5,7 @@
   const modules = new Map(); // module text -> promise of the module: widgets of one kind share it
   const models = new Map(); // model id -> promise of {model, widget}
   const styles = new Set();
+  const mounted = new Set(); // models that are seen
 
   function load(text) {
     if (!modules.has(text)) {
@@ -55,6 +56,7 @@
         for (const name of names ? names.split(" ") : [...listeners.keys()])
           listeners.set(name, listener ? (listeners.get(name) ?? []).filter((other) => other !== listener) : []);
       },
+      kept: () => structuredClone(Object.fromEntries(Object.entries(all).filter(([, one]) => !(one instanceof DataView)))),
       save_changes() {}, // nobody to send them to
       send() {},
     };
@@ -82,6 +84,7 @@
     }
     try {
       const { model, widget } = await open(id, saved);
+      mounted.add(model);
       await widget.render({ model, el, signal: new AbortController().signal });
       el.dataset.mounted = "true";
     } catch (error) {
@@ -128,6 +131,26 @@
     if (document.readyState === "complete") next();
     else addEventListener("load", next);
   }
+
+  // On paper nothing can be pressed: while a page is printed, what goes step by step is at its last step, at once.
+  const before = new Map();
+  addEventListener("beforeprint", () => {
+    for (const model of mounted) if (!before.has(model)) before.set(model, model.kept());
+    const asked = window.matchMedia;
+    window.matchMedia = (query) => query.includes("reduced-motion") ? { matches: true } : asked.call(window, query);
+    for (const view of document.querySelectorAll(".widget-view")) {
+      for (let press = 0; press < 60; press++) {
+        const next = view.querySelector("[data-go=next], [data-go=step]");
+        if (!next || next.ariaDisabled === "true" || !/^(Next|Step)/.test(next.textContent)) break; // "Replay": at the end
+        next.click();
+      }
+    }
+    window.matchMedia = asked;
+  });
+  addEventListener("afterprint", () => {
+    for (const [model, state] of before) model.set(state);
+    before.clear();
+  });
 
   if (document.readyState === "loading") addEventListener("DOMContentLoaded", start);
   else start();

@@ -44,6 +44,7 @@ def test_no_source_of_a_page_and_no_path_of_the_building_machine_is_published(to
 def test_without_scripts_a_hint_opens_an_answer_is_readable_and_no_bar_stands_still(toy_site, watched):
     page = watched(java_script_enabled=False).page
     page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
+    page.get_by_text("The cell to fill in, and a hint").click()
     page.get_by_text("Hint 1").click()
     assert page.get_by_text("Think of the number after it.").is_visible()
     page.get_by_text("Show the answer").click()
