@@ -226,7 +226,8 @@ function frame(el, name, label, model) {
 function cards(questions) {
   const guesses = questions.map(() => "");
   let at = 0;
-  const text = h("p", { "aria-live": "polite" }), number = h("b");
+  // All questions lie one above the other, so that the longest decides on the height.
+  const texts = questions.map((question) => h("p", {}, question)), number = h("b");
   const guess = h("input", { type: "text", "aria-label": "Your guess", placeholder: "I guess …", oninput: () => {
     guesses[at] = guess.value;
     draw();
@@ -240,11 +241,12 @@ function cards(questions) {
   const draw = () => {
     const ticks = guesses.map((one) => (one.trim() ? "✓" : "·")).join("");
     number.textContent = questions.length > 1 ? `Predict ${at + 1} of ${questions.length} ${ticks}` : "Predict";
-    if (text.textContent !== questions[at]) text.textContent = questions[at];
+    texts.forEach((text, i) => text.classList.toggle("aw-other", i !== at));
   };
   draw();
   return h("div", { class: "aw-cards", role: "group", "aria-label": "Predict first", "data-lm-suppress-shortcuts": "true" },
-    number, text, h("div", {}, guess, ...(questions.length > 1 ? [step(-1), step(1)] : [])));
+    number, h("div", { class: "aw-questions", "aria-live": "polite" }, ...texts),
+    h("div", { class: "aw-guess" }, guess, ...(questions.length > 1 ? [step(-1), step(1)] : [])));
 }
 
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;

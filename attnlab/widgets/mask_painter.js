@@ -181,7 +181,7 @@ function render({ model, el }) {
     const cells = tokens.map((_, i) => tokens.map((_, j) => h("div", {
       class: `aw-heat mp-cell${j > i ? " mp-later" : ""}${j === i + 1 ? " mp-next" : ""}`, role: "gridcell",
       "data-cell": `${i}-${j}`, onfocus: () => look([i, j]), onclick: (event) => clicked(event, [i, j]),
-    }, h("span", { class: "mp-text" }, h("span", { class: "mp-zero" }), new Text()))));
+    }, h("span", { class: "mp-text", "aria-hidden": "true" }, h("span", { class: "mp-zero" }), new Text()))));
     const heads = names.map((name) => h("div", { class: "mp-token", role: "rowheader" }, label(name)));
     const outputs = tokens.map((_, i) => h("div", { class: "mp-output", "data-output": i, role: "gridcell" }, h("i")));
     const notes = tokens.map((_, i) => h("span", { class: "mp-note", "data-note": i, "aria-hidden": "true" }));

@@ -15,10 +15,17 @@ addEventListener("DOMContentLoaded", () => {
 
 // What scrolls in itself is a stop for the Tab key. The theme sees to it, but not for formulas and for what is unfolded.
 addEventListener("load", () => {
+  const tables = [...document.querySelectorAll(".bd-article .pst-scrollable-table-container")];
   const observer = new ResizeObserver((entries) => {
-    for (const { target } of entries) if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+    for (const { target } of entries) {
+      if (target.scrollWidth <= target.clientWidth) continue;
+      target.tabIndex = 0;
+      if (!tables.includes(target)) continue;
+      target.setAttribute("role", "region"); // what can have the focus needs a role and a name
+      target.setAttribute("aria-label", `Table ${1 + tables.indexOf(target)}`);
+    }
   });
-  const inside = "details :is(pre, .output, .pst-scrollable-table-container), div.math";
+  const inside = ".pst-scrollable-table-container, details :is(pre, .output), div.math";
   for (const box of document.querySelectorAll(`.bd-article :is(${inside})`)) observer.observe(box);
 });
 

@@ -114,8 +114,11 @@
       if (!saved?.state._esm) continue;
       const el = document.createElement("div");
       el.className = "widget-view";
-      const { min_height = 0, narrow_extra = 0 } = saved.state; // reserved, so that text does not jump
-      el.style.minHeight = `${min_height + (innerWidth < 600 ? narrow_extra : 0)}px`;
+      // Reserved, so that text does not jump: for the widget, and for its questions, by the lines of the longest.
+      const { min_height = 0, narrow_extra = 0, predictions = [] } = saved.state;
+      const narrow = innerWidth < 600, letters = Math.max(0, ...predictions.map((text) => text.length));
+      const questions = predictions.length ? (narrow ? 87 : 61) + 21.3 * Math.ceil(letters / (narrow ? 40 : 68)) : 0;
+      el.style.minHeight = `${min_height + (narrow ? narrow_extra : 0) + questions}px`;
       script.after(el);
       waiting.set(el, () => mount(el, id, saved));
       observer.observe(el);

@@ -29,12 +29,18 @@ FIXTURES = [state_of(CollapseViewer(floor=floor)) | dict(add=add) for floor in (
 
 
 def reference(state):
-    tower = torch.tensor(np.array(_example()[state["add"]]))[state["floor"]]
-    cosines = F.cosine_similarity(tower[:, None], tower[None], dim=-1)
-    n = len(tower)
+    own = state_of(CollapseViewer())["points"] == state["points"]  # of others the page has only the points
+    alike = cosine(_example()[state["add"]][state["floor"]]) if own else state["alike"][state["add"]][state["floor"]]
     now = np.array(state["points"][state["add"]][state["floor"]])
     apart = np.linalg.norm(now[:, None] - now[None], axis=-1).max()
-    return {"alike": np.round(((cosines.sum() - n) / n / (n - 1)).item(), 5), "apart": apart, "now": now}
+    return {"alike": alike, "apart": apart, "now": now}
+
+
+def cosine(vectors):
+    """The mean cosine of two different vectors."""
+    vectors = torch.tensor(np.array(vectors))
+    cosines, n = F.cosine_similarity(vectors[:, None], vectors[None], dim=-1), len(vectors)
+    return np.round(((cosines.sum() - n) / n / (n - 1)).item(), 5)
 
 
 def test_points_are_directions_seen_in_a_plane():

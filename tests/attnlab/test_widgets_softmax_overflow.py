@@ -57,7 +57,7 @@ def in_float16(z):
 
 @np.errstate(all="ignore")
 def reference(state):
-    moved = np.array(state["scores"]) + state["shift"]
+    moved = np.array(state["scores"], dtype=float) + state["shift"]
     expected = {"moved": moved, "exact": torch.tensor(moved).softmax(-1)}
     z = moved.astype(np.float16)
     for kind, start in [("plain", z), ("subtracted", z - z.max())]:

@@ -26,7 +26,6 @@ OTHERS = dict(but=[*COLORS, "color-contrast-enhanced"])  # contrast as WCAG want
 # What is still found in widgets; nothing may be added.
 KNOWN = (
     "td-has-header: .ds-counters",
-    "label-content-name-mismatch: div[data-cell",
     "p-as-heading: .se-dot",
     "p-as-heading: .ro-score",
 )

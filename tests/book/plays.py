@@ -38,12 +38,17 @@ PRESSES = {
     "attention_stepper": ("[data-go=next]", "Enter"),
     "block_stepper": ("[data-go=step]", "Enter"),
     "cache_calculator": ("[data-slider=batch]", "ArrowRight"),
+    "collapse_viewer": ("[data-slider=floor]", "ArrowRight"),
+    "curve_guess": ("[data-knot='0']", "ArrowUp"),
     "decode_stepper": ("[data-go=next]", "Enter"),
     "dot_product": ("[data-tip=b]", "ArrowLeft"),
     "draw_curve": ("[data-go=draw]", "ArrowUp"),
     "generation_loop": ("[data-go=next]", "Enter"),
     "head_forming": ("[data-slider=at]", "ArrowRight"),
+    "head_groups": ("[data-go=tile]", "Space"),
+    "head_split": ("[data-go=bug]", "Enter"),
     "head_viewer": ("[data-query][tabindex='0']", "ArrowUp"),
+    "head_wall": ("[data-go=wall]", "ArrowRight"),
     "living_picture": ("[data-go=play]", "Enter"),
     "mask_painter": ("[data-go=flip]", "Enter"),
     "rotation_explorer": ("[data-slider=query]", "ArrowRight"),
@@ -51,7 +56,9 @@ PRESSES = {
     "sinusoid_explorer": ("[data-slider=position]", "ArrowRight"),
     "softmax": ("[data-slider=score-0]", "ArrowRight"),
     "softmax_overflow": ("[data-slider=shift]", "ArrowRight"),
+    "stream_stepper": ("[data-slider=block]", "ArrowRight"),
     "tile_stepper": ("[data-go=next]", "Enter"),
+    "word_shuffler": ("[data-go=shuffle]", "Enter"),
 }
 
 

@@ -186,7 +186,7 @@ def test_on_paper_a_page_is_light_and_open_and_nothing_is_cut_off(visit):
     page.wait_for_function("""document.querySelectorAll('.widget-view').length ===
       document.querySelectorAll('.widget-view[data-mounted=true]').length""")  # the reader has not scrolled there
     folded = page.locator("details:not([open])").count()
-    step = page.locator("[data-widget=attention_stepper]").inner_text()
+    steps = page.locator("[data-widget=attention_stepper]").all_inner_texts()
     page.set_viewport_size(dict(width=718, height=1000))  # A4 within its margins
     page.emulate_media(media="print", color_scheme="dark")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
@@ -199,6 +199,6 @@ def test_on_paper_a_page_is_light_and_open_and_nothing_is_cut_off(visit):
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     page.emulate_media(media="screen")
     page.set_viewport_size(WIDTHS["laptop"])
-    assert page.locator("[data-widget=attention_stepper]").inner_text() == step  # where the reader was
+    assert page.locator("[data-widget=attention_stepper]").all_inner_texts() == steps  # where the reader was
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     assert page.locator("details:not([open])").count() == folded
