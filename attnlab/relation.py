@@ -46,10 +46,16 @@ class Case:
         return [(a, b) for a, b in pairs if not self.close(a, b)]
 
     def close(self, a, b) -> bool:
-        if np.shape(a) != np.shape(b):
+        a, b = np.asarray(a), np.asarray(b)
+        if a.shape != b.shape:
             return False
+        rtol = max(self.rtol, 1e-9)
+        if a.size:  # most relations that are tried fail, and one entry, not on a diagonal, shows it in no time
+            one, other = a.item(a.size // 3), b.item(a.size // 3)
+            if abs(other - one) > self.atol + rtol * abs(one):
+                return False
         with np.errstate(all="ignore"):
-            return bool(np.allclose(b, a, rtol=max(self.rtol, 1e-9), atol=self.atol, equal_nan=True))
+            return bool(np.allclose(b, a, rtol=rtol, atol=self.atol, equal_nan=True))
 
 
 def find(cases: list[Case]) -> Relation | None:

@@ -34,6 +34,7 @@ from autograder.course.folder import ROOT
 from autograder.demo import sample_class
 from autograder.gradebook import released
 from autograder.gradebook.writer import Writer
+from autograder.grading.results import RESULTS
 from autograder.sandbox import bubblewrap
 from tests.autograder import processes
 
@@ -95,20 +96,35 @@ def grades(course: Path) -> dict:
     return found
 
 
-def compared(base: dict, found: dict) -> tuple[list, int]:
-    """Where grades differ from stock's; how many are higher, of answers that failed through an earlier one."""
+def failed_through_another(course: Path) -> set[tuple[str, str, str]]:
+    """Chapter, student and exercise of answers that the course graded once more, with an earlier one put right."""
+    found = set()
+    for path in (course / "autograded").glob(f"*/*/{RESULTS}"):
+        for notebook in json.loads(path.read_text("utf-8"))["notebooks"].values():
+            again = {one["exercise"] for one in notebook["exercises"] if one["through"]}
+            found |= {(path.parent.name, path.parent.parent.name, name) for name in again}
+    return found
+
+
+def compared(base: dict, found: dict, again: set) -> tuple[list, int]:
+    """Where grades differ from stock's; and how many are higher, of the answers that were graded again."""
     different, higher = [], 0
     for key, (penalty, scores) in base.items():
         other_penalty, others = found.get(key, (None, {}))
         if (penalty, scores.keys()) != (other_penalty, others.keys()):
             different.append(key)
             continue
-        for name, (points, extra) in scores.items():
-            if others[name][0] is not None and points is not None and others[name][0] > points:
+        for name, of_stock in scores.items():
+            if (*key, name) in again and _points(others[name]) > _points(of_stock):
                 higher += 1
-            elif others[name] != (points, extra):
+            elif others[name] != of_stock:
                 different.append((*key, name))
     return different, higher
+
+
+def _points(score: tuple[float | None, float | None]) -> float:
+    """Of an exercise, which may be one for extra credit."""
+    return sum(filter(None, score))
 
 
 # Measuring ----------------------------------------------------------------------------------------------------------
@@ -319,15 +335,15 @@ def main() -> None:
             shutil.copytree(fresh, course)
             with measure() as measured:
                 run(course)
-            results[name] = measured.result, grades(course)
+            results[name] = measured.result, grades(course), failed_through_another(course)
         base = results["stock"][1]
-        for name, (_, found) in results.items():
-            different, higher = compared(base, found)
+        for name, (_, found, again) in results.items():
+            different, higher = compared(base, found, again)
             if different:
                 raise SystemExit(f"{name} gave other grades than stock: {different[:5]}")
             say(f"{name}: grades equal, but {higher} are higher, of answers that failed through an earlier one")
         print(table(results, count, own))
-        figures["contenders"] = {name: vars(result) for name, (result, _) in results.items()}
+        figures["contenders"] = {name: vars(result) for name, (result, *_) in results.items()}
         say("one submission from a warm server")
         times = one_from_warm(Path(folder) / "this_course")
         figures["one_warm"] = {"median": sorted(times)[len(times) // 2], "max": max(times)}
@@ -350,7 +366,7 @@ def table(results: dict, count: int, own: float) -> str:
         f"{'':<18}{'seconds':>9}{'per second':>11}{'to stock':>10}{'to shards':>11}{'CPU s':>8}{'own code':>10}"
         f"{'peak MB':>9}",
     ]
-    for name, (result, _) in results.items():
+    for name, (result, *_) in results.items():
         lines.append(
             f"{name:<18}{result.wall:>9.1f}{count / result.wall:>11.2f}{first.wall / result.wall:>9.1f}x"
             f"{shards.wall / result.wall:>10.1f}x{result.cpu:>8.1f}{own / result.cpu:>10.0%}"

@@ -21,7 +21,7 @@ import nbformat
 
 from attnlab import excerpt
 from autograder.course import cells
-from autograder.grading.nbgrader_utils import compute_checksum
+from autograder.grading import nbgrader_utils as utils
 from autograder.grading.submission import SubmittedCell
 from autograder.sandbox.limits import MAX_SEARCHED
 
@@ -59,7 +59,7 @@ class ReleasedCell:
         kinds = {"grade": self.grade, "solution": self.solution, "locked": self.locked, "task": self.task}
         made = cells.nbgrader_metadata(self.name, self.cell_type, points=self.points, **kinds)
         given = self.source if self.given is None else self.given
-        made["nbgrader"]["checksum"] = compute_checksum(cells.new_cell(self.cell_type, given, made))
+        made["nbgrader"]["checksum"] = utils.compute_checksum(cells.new_cell(self.cell_type, given, made))
         return made
 
 

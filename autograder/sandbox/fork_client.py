@@ -29,7 +29,7 @@ FORKS = 500  # from one server, before a new one replaces it with all that libra
 MAX_FILES = 32 << 20  # bytes of given files that are copied into a jail
 # What notebooks import.
 PLAIN = ["matplotlib.pyplot", "attnlab.check", "attnlab.data", "attnlab.mine", "attnlab.widgets"]
-TORCH = ["torch", "torch.nn.functional", "attnlab.meter", "attnlab.stand_ins", *PLAIN]
+TORCH = ["torch", "torch.nn.functional", "attnlab.elsewhere", "attnlab.meter", "attnlab.stand_ins", *PLAIN]
 
 
 class NotWarm(Exception):

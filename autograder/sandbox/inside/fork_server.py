@@ -80,6 +80,7 @@ def _load(name: str):
 def warm_up(session, libraries):
     """Load the libraries, draw a figure, and make the shell that cells will run in. No thread is started."""
     shell = session.make_shell()
+    session.anew()  # before the libraries, so that all modules of the check are compiled once, here
     for library in libraries:
         importlib.import_module(library)
     if "torch" in sys.modules:

@@ -30,6 +30,7 @@ import base64
 import contextlib
 import importlib
 import importlib.abc
+import importlib.machinery
 import importlib.util
 import inspect
 import io
@@ -272,7 +273,29 @@ def anew():
     for name in [name for name in sys.modules if name.startswith("attnlab.") and name[8:] in OF_THE_CHECK]:
         del sys.modules[name]
         vars(sys.modules["attnlab"]).pop(name[8:], None)
+    if not any(isinstance(finder, Compiled) for finder in sys.meta_path):
+        sys.meta_path.insert(0, Compiled())
     return importlib.import_module("attnlab.observe")
+
+
+class Compiled(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the modules of the check, and compiles each once: all snapshots load them, a dozen times a notebook."""
+
+    def __init__(self):
+        self._code = {}
+
+    def find_spec(self, name, path=None, target=None):
+        package, _, module = name.partition(".")
+        if package != "attnlab" or module not in OF_THE_CHECK:
+            return None
+        file = f"{sys.modules['attnlab'].__path__[0]}/{module}.py"
+        return importlib.util.spec_from_file_location(name, file, loader=self)
+
+    def exec_module(self, module):
+        name, file = module.__name__, module.__spec__.origin
+        if name not in self._code:
+            self._code[name] = importlib.machinery.SourceFileLoader(name, file).get_code(name)
+        exec(self._code[name], vars(module))
 
 
 def load(namespace: dict, name: str, file: list[str] | None) -> tuple:
