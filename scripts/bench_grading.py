@@ -30,10 +30,12 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from autograder.batch import run as grade
 from autograder.course import catalog, release
+from autograder.course.cells import exercise_of
 from autograder.course.folder import ROOT
 from autograder.demo import sample_class
 from autograder.gradebook import released
 from autograder.gradebook.writer import Writer
+from autograder.grading import hidden_tests
 from autograder.grading.results import RESULTS
 from autograder.sandbox import bubblewrap
 from tests.autograder import processes
@@ -53,11 +55,12 @@ def students(count: int) -> list[str]:
 
 
 def make_class(course: Path, count: int) -> None:
-    """Release a course and hand in honest work of `count` students in each chapter.
+    """Release a course, hidden tests included, and hand in honest work of `count` students in each chapter.
 
     Most answers are right, some are wrong, some are not begun and some raise an error. One student in eight is late.
     """
     release.generate(STEMS, course)
+    hidden_tests.make(course, STEMS)
     wrong = {
         name: source
         for student in ("esra", "farid")
@@ -115,7 +118,7 @@ def compared(base: dict, found: dict, again: set) -> tuple[list, int]:
             different.append(key)
             continue
         for name, of_stock in scores.items():
-            if (*key, name) in again and _points(others[name]) > _points(of_stock):
+            if (*key, exercise_of(name)) in again and _points(others[name]) > _points(of_stock):
                 higher += 1
             elif others[name] != of_stock:
                 different.append((*key, name))
