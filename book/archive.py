@@ -10,9 +10,11 @@ import zipfile
 from pathlib import Path
 
 from autograder.course.folder import ROOT
+from book import search
 
 NAME = "attention-book"
 LEFT_OUT = {".buildinfo", "objects.inv", "404.html"}  # for servers and for other builds
+FOLDERS_LEFT_OUT = ("reports/", f"{search.FOLDER}/")  # the second is an index that pages may only fetch over http
 
 
 def write(site: Path, target: Path) -> Path:
@@ -23,7 +25,7 @@ def write(site: Path, target: Path) -> Path:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
         for path in sorted(site.rglob("*")):
             name = path.relative_to(site).as_posix()
-            if path.is_file() and name not in LEFT_OUT and not name.startswith("reports/"):
+            if path.is_file() and name not in LEFT_OUT and not name.startswith(FOLDERS_LEFT_OUT):
                 entry = zipfile.ZipInfo(f"{target.stem}/{name}", date_time=(2026, 1, 1, 0, 0, 0))
                 entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
                 archive.writestr(entry, path.read_bytes())

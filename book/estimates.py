@@ -1,5 +1,5 @@
-"""How long things take, where a reader decides: under a chapter's title, above each stub, and in the list of chapters
-on the first page. All of it is estimated; `autograder.course.effort` says how.
+"""How long things take, where a reader decides: under a chapter's title, on each exercise's card, and in the list of
+chapters on the first page. All of it is estimated; `autograder.course.effort` says how.
 """
 
 from __future__ import annotations
@@ -19,18 +19,16 @@ def add(app, doctree, docname) -> None:
     if stem is not None:
         words = effort.of_chapter(stem)
         check_cells.put_below_title(doctree, f'<p class="effort">{words[0].upper()}{words[1:]} (estimates)</p>')
-        for name, cell in check_cells.stubs_in(doctree):
-            cell.insert(0, check_cells.raw(above_stub(catalog.exercises_of(stem)[name])))
     elif docname == app.config.root_doc:
         for item in doctree.findall(nodes.list_item):
             _add_to_item(item)
 
 
-def above_stub(exercise) -> str:
-    """The line above a stub, which is also the place that links to an exercise lead to."""
+def of_card(exercise) -> str:
+    """An exercise's minutes and difficulty, for its card; "" where neither is declared."""
     words, level = effort.of_exercise(exercise), exercise.difficulty
     dots = f' <span aria-hidden="true">{"●" * level}{"○" * (3 - level)}</span>' if level else ""
-    return f'<p class="effort" id="exercise-{exercise.name}">{words}{dots}</p>'
+    return f'<span class="effort">{words}{dots}</span>' if words else ""
 
 
 def _add_to_item(item: nodes.list_item) -> None:

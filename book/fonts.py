@@ -1,7 +1,8 @@
-"""The site's fonts: one for mathematics, one for the theme's icons, each with the glyphs that the book's pages show.
+"""The site's fonts: for text, for mathematics and for the theme's icons, with the glyphs that the book's pages show.
 
-STIX Two Math comes with the package `ziamath`, the icons (Font Awesome) with the theme. Both are under the SIL Open
-Font License, which lets them be cut down and shipped.
+Source Sans comes with the package `font-source-sans-pro`, STIX Two Math with `ziamath`, the icons (Font Awesome) with
+the theme. All are under the SIL Open Font License, which lets them be cut down and shipped; what is cut down from
+Source Sans may not keep its name.
 """
 
 from __future__ import annotations
@@ -16,7 +17,13 @@ import pydata_sphinx_theme
 from fontTools.subset import Options, Subsetter
 from fontTools.ttLib import TTFont
 
-MATHEMATICS = "fonts/mathematics.woff"
+TEXT = {
+    "fonts/text.woff2": "SourceSansPro-Regular.ttf",
+    "fonts/text-italic.woff2": "SourceSansPro-It.ttf",
+    "fonts/text-bold.woff2": "SourceSansPro-Semibold.ttf",
+}
+NAME = "Book Text"  # of the family in the style sheet, and in the files
+MATHEMATICS = "fonts/mathematics.woff2"
 ICONS = "vendor/fontawesome/webfonts/fa-solid-900"
 THEME = "styles/pydata-sphinx-theme.css"
 ICON = re.compile(r"\bfa-([a-z0-9-]+)")
@@ -24,6 +31,8 @@ ICON_RULE = re.compile(r"((?:\.fa-[a-z0-9-]+:before,?)+)\{content:\"\\([0-9a-f]+
 FONT_FACE = re.compile(r"@font-face\{[^}]*\}")
 DRAWN_BY_STYLE = re.compile(r"[\ue000-\uf8ff]|\\([ef][0-9a-f]{3})\b")  # icons are in Unicode's private area
 RADICAL = 0x221A
+IN_FORMULAS = ("ssty", "dtls", "flac")  # what a font can do besides drawing a character: forms for indices, ...
+IN_TEXT = ("kern", "mark", "ccmp", "tnum", "lnum")  # ... spacing, accents, figures of one width
 
 
 def write_fonts(app, exception) -> None:
@@ -32,6 +41,8 @@ def write_fonts(app, exception) -> None:
         return
     out = Path(app.outdir)
     pages = [page.read_text("utf-8") for page in out.rglob("*.html")]
+    for name, file in TEXT.items():
+        write(text(file, set("".join(map(html.unescape, pages)))), out / "_static" / name)
     shown = set("".join(letters(page) for page in pages))
     if shown:
         write(mathematics(shown), out / "_static" / MATHEMATICS)
@@ -53,18 +64,29 @@ def slanted(letter: str) -> str:
     return {"∂": "𝜕", "ϵ": "𝜖", "ϑ": "𝜗", "ϕ": "𝜙", "ϱ": "𝜚", "ϖ": "𝜛", "ı": "𝚤", "ȷ": "𝚥"}.get(letter, "")
 
 
+def shipped(package: str, name: str) -> TTFont:
+    """A font file of an installed package."""
+    return TTFont(next(file for file in importlib.metadata.files(package) if file.name == name).locate())
+
+
+def text(file: str, letters: set[str]) -> TTFont:
+    """A face of Source Sans with ASCII and these characters."""
+    font = subset(shipped("font-source-sans-pro", file), {*map(ord, letters), *range(0x20, 0x7F)}, IN_TEXT)
+    for record in font["name"].names:
+        if record.nameID == 1:
+            record.string = NAME
+    return font
+
+
 def mathematics(letters: set[str]) -> TTFont:
     """STIX Two Math with these characters, in all sizes that it has."""
-    file = next(f for f in importlib.metadata.files("ziamath") if f.name == "STIXTwoMath-Regular.ttf")
-    font = subset(TTFont(file.locate()), {*map(ord, letters), RADICAL, *range(0x30, 0x3A)})
+    font = subset(shipped("ziamath", "STIXTwoMath-Regular.ttf"), {*map(ord, letters), RADICAL, *range(0x30, 0x3A)})
     narrow_radicals(font)
     return font
 
 
-def subset(font: TTFont, characters: set[int]) -> TTFont:
-    options = Options(
-        hinting=False, layout_features=["ssty", "dtls", "flac"], name_IDs=[0, 1, 2, 5, 13, 14], notdef_outline=True
-    )
+def subset(font: TTFont, characters: set[int], features: tuple[str, ...] = IN_FORMULAS) -> TTFont:
+    options = Options(hinting=False, layout_features=[*features], name_IDs=[0, 1, 2, 5, 13, 14], notdef_outline=True)
     work = Subsetter(options)
     work.populate(unicodes=characters)
     work.subset(font)
@@ -103,7 +125,7 @@ def keep_icons(static: Path, names: set[str]) -> None:
     def face(match: re.Match) -> str:
         if ICONS not in match[0]:
             return ""
-        return re.sub(r"src:[^}]*", f'src:url(../{ICONS}.woff) format("woff")', match[0])
+        return re.sub(r"src:[^}]*", f'src:url(../{ICONS}.woff2) format("woff2")', match[0])
 
     style = FONT_FACE.sub(face, ICON_RULE.sub(rule, style))
     # The icons of boxes and links are not in any page: style sheets draw them.
@@ -112,13 +134,13 @@ def keep_icons(static: Path, names: set[str]) -> None:
     (static / THEME).write_text(style, "utf-8")
     for font in (static / ICONS).parent.iterdir():
         font.unlink()
-    write(subset(TTFont(theme / f"{ICONS}.ttf"), kept), static / f"{ICONS}.woff")
+    write(subset(TTFont(theme / f"{ICONS}.ttf"), kept), static / f"{ICONS}.woff2")
 
 
 def write(font: TTFont, path: Path) -> None:
-    """Write the font as WOFF. The same glyphs give the same bytes."""
+    """Write the font as WOFF2. The same glyphs give the same bytes."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    font.flavor, font.recalcTimestamp = "woff", False
+    font.flavor, font.recalcTimestamp = "woff2", False
     font.save(path)
 
 

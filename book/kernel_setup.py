@@ -47,12 +47,15 @@ def exercise_at_fault(error: BaseException) -> str | None:
 
 
 def sharp_figures() -> None:
-    """Figures as SVG with a transparent background, the same bytes at every build."""
+    """Figures in the course's look, as SVG with a transparent background, the same bytes at every build."""
     try:
         import matplotlib
         from matplotlib_inline.backend_inline import set_matplotlib_formats
     except ImportError:  # a chapter without figures
         return
+    from attnlab import plots
+
+    plots.style()  # for pages that do not ask for it
     clear = dict.fromkeys(["figure.facecolor", "axes.facecolor"], "none")
-    matplotlib.rcParams.update({"svg.hashsalt": "attention", "legend.facecolor": "white", **clear})
+    matplotlib.rcParams.update({"svg.hashsalt": "attention", **clear})
     set_matplotlib_formats("svg", metadata={"Date": None})

@@ -26,6 +26,9 @@ ORDINARY = {"|", "/", "…", "∞", "∂"}  # TeX sets these without space, Math
 CLOSING = {")", "]", "}", "|", "!", "…", "∞"}
 TOUCHING_BEFORE, TOUCHING_AFTER = re.compile(r"[(\[“‘]+$"), re.compile(r"^[.,;:?!…)\]”’]+")
 BELOW = {"max", "min", "argmax", "argmin", "lim", "sup", "inf"}  # their index goes below in a displayed formula
+# A shape or an index: numbers, short names and dots between brackets.
+_ENTRY = r"(?:[−-]?\d[\d.]*|[A-Za-z]{1,2}|[A-Za-z]{1,5}_\w{1,5}|\.{3}|…)"
+SHAPE = re.compile(rf"(\({_ENTRY}(?:, {_ENTRY})+\))")
 
 
 class FormulaError(ValueError):
@@ -105,8 +108,16 @@ def _space(row) -> None:
     for place in range(len(row) - 2, -1, -1):
         if _is_name(row[place]) and _is_applied_to(row[place + 1]):
             row.insert(place + 1, ElementTree.Element("mspace", width=THIN))
-        if _is_name(row[place + 1]) and row[place].tag in {"mi", "mn", "msub", "msup", "msubsup", "mfrac"}:
+        before = row[place].tag in {"mi", "mn", "msub", "msup", "msubsup", "mfrac"} or _closes(row, place)
+        if before and _is_name(row[place + 1]):
             row.insert(place + 1, ElementTree.Element("mspace", width=THIN))
+
+
+def _closes(row, place: int) -> bool:
+    """Whether what is there ends a bracket, or a pair of bars."""
+    text = row[place].text if row[place].tag == "mo" else None
+    bars = sum(one.tag == "mo" and one.text == "|" for one in row[: place + 1])
+    return text in {")", "]", "}"} or text == "|" and bars % 2 == 0
 
 
 def _is_name(element) -> bool:
@@ -133,6 +144,23 @@ def keep_together(app, doctree, name) -> None:
                 row[beside] = nodes.Text(text[: found.start()] + text[found.end() :])
 
 
+def keep_shapes_whole(app, doctree, name) -> None:
+    """Keep `(2, 3, 4)` on one line, in the text and as code."""
+    for node in list(doctree.findall(nodes.Text)):
+        within = node.parent
+        if isinstance(within, nodes.literal) and SHAPE.fullmatch(node):
+            within["classes"].append("unbroken")
+        elif not isinstance(within, (nodes.literal, nodes.raw, nodes.FixedTextElement, nodes.math)):
+            parts = SHAPE.split(node)
+            if len(parts) > 1:
+                new = [
+                    nodes.inline("", part, classes=["unbroken"]) if i % 2 else nodes.Text(part)
+                    for i, part in enumerate(parts)
+                    if part
+                ]
+                within.replace(node, new)
+
+
 def visit(self, node) -> None:
     display = isinstance(node, nodes.math_block)
     tag = "div" if display else "span"
@@ -151,3 +179,4 @@ def visit(self, node) -> None:
 def setup(app) -> None:
     app.add_html_math_renderer("mathml", (visit, None), (visit, None))
     app.connect("doctree-resolved", keep_together)
+    app.connect("doctree-resolved", keep_shapes_whole)

@@ -16,7 +16,9 @@ from book.errors import ConfigurationError
 
 PICTURE = "preview.png"  # drawn by scripts/draw_preview.py
 PICTURE_SIZE = (1200, 630)
-PICTURE_TEXT = "Attention weights of a trained model, seven tokens by seven"
+PICTURE_TEXT = (
+    "Seven words, and lines from one to those that it reads in a head of SmolLM2-135M, one of 270 squares beside them"
+)
 COLORS = {"light": "#ffffff", "dark": "#14181e"}
 LONGEST = 200  # characters of a description
 
@@ -56,8 +58,8 @@ def add_tags(app, pagename, templatename, context, doctree) -> None:
     tags = {
         "og:title": title,
         "og:site_name": book,
-        "og:type": "website" if doctree is None else "article",
-        "og:locale": "en_GB",
+        "og:type": "website" if doctree is None or pagename == app.config.root_doc else "article",
+        "og:locale": "en_US",
         "og:description": about,
     }
     names = {

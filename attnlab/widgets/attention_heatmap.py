@@ -97,7 +97,7 @@ class AttentionHeatmap(CourseWidget):
             # Padding and summary, choosers, then the taller of map and bars; on a phone they are stacked.
             choosers = 45 if layers * heads > 1 else 0
             self.min_height = 72 + choosers + max(125 + 41 * n_q, 100 + 29 * n_k)
-            self.narrow_extra = 340 + choosers + 36 * n_q + 29 * n_k - self.min_height
+            self.narrow_extra = 243 + choosers + 36 * n_q + 29 * n_k - self.min_height
 
     @traitlets.validate("layer", "head", "query")
     def _exists(self, proposal):

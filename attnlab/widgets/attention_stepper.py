@@ -1,4 +1,4 @@
-"""Attention for one query at a time, in five stages, each number with the sum behind it."""
+"""Attention for one query at a time: vectors as bars, scores bent into weights, values stacked into an output."""
 
 from __future__ import annotations
 
@@ -40,40 +40,30 @@ class Matrix(traitlets.TraitType):
         return array.tolist()
 
 
-def tables_height(shapes, room, field, gap):
-    """CSS pixels that tables of these (rows, columns) take, side by side as far as they fit into `room`.
-
-    field: width of a number field with the space around it; gap: space between two tables
-    """
-    lines, used = [], 0
-    for rows, columns in shapes:
-        width = max(32 + field * columns, 100)
-        if lines and used + width <= room:
-            lines[-1] = max(lines[-1], rows)
-        else:
-            lines.append(rows)
-            used = 0
-        used += width + gap
-    return sum(29 + 35 * rows for rows in lines) + 12 * (len(lines) - 1)
-
-
 class AttentionStepper(CourseWidget):
     """Scaled dot-product attention for one query: scores, scaled, exponentials, weights, output.
 
+    A query (blue) meets every key (orange); the bars of the products become a bar of weight, and the values (green),
+    each times its weight, are stacked into the output.
+
     What you learn by moving what:
 
-    - Step with *Next*: each stage appears under the one it is made from. Press a number to see its sum.
-    - Change one entry of a key: only that key's score moves, yet every weight moves with it.
-    - Change a value: no weight moves. Values are averaged; they do not affect the weights.
-    - Multiply a query by ten: unless two scores tie, one weight goes to 1 and the output becomes a copy of its value.
+    - Step with *Next*: the same bars go from products to scores, exponentials and weights. Press a number for its sum.
+    - Drag the query: the output moves, but it never leaves the shape that has the values for corners.
+    - Drag a key: only that key's score moves, yet every weight moves with it.
+    - Drag a value: no weight moves. Values are averaged; they do not affect the weights.
+    - Drag the query far out: unless two scores tie, one weight goes to 1 and the output becomes a copy of its value.
     - Choose a different query: the same keys and values give a different average.
-    - Tick *Let me guess first*: a new stage stays covered until you have made up your mind.
 
     Q: (n_q, d_k), K: (n_k, d_k), V: (n_k, d_v), 1 to 6 rows and columns, lists or NumPy arrays.
     If they are left out, all three are the worked example of three tokens with d_k = 2.
     tokens: n_k names for the keys; they name the queries too when n_q = n_k.
-    query: index of the query shown, from 0. stage: 0 scores ... 4 output. guess: cover new stages.
+    query: index of the query shown, from 0. stage: 0 scores ... 4 output.
     Raises ValueError, naming the sizes, when they do not fit.
+
+    Where d_k = 2, the query and the keys are also points of a plane; where d_v = 2, so are the values, with the output
+    among them. Other widths have bars alone. Keys: on a vector, left and right choose an entry, and up and down change
+    it by a tenth, with shift by one; the point of the query moves with the arrow keys.
     """
 
     _esm = module("attention_stepper")
@@ -86,16 +76,14 @@ class AttentionStepper(CourseWidget):
     query = traitlets.Int(0, min=0, help="index of the query looked at, from 0").tag(sync=True)
     stage = traitlets.Int(0, min=0, max=4, help="0 scores, 1 scaled, 2 exponentials, 3 weights, 4 output")
     stage.tag(sync=True)
-    guess = traitlets.Bool(False, help="cover the numbers of a new stage until asked").tag(sync=True)
-    seen = traitlets.Int(0, min=0, max=5, help="stages uncovered so far, while guessing").tag(sync=True)
     start = traitlets.Dict(help="Q, K, V and query that Reset goes back to").tag(sync=True)
 
-    def __init__(self, Q=None, K=None, V=None, tokens=None, *, query=0, stage=0, guess=False, **kwargs):
+    def __init__(self, Q=None, K=None, V=None, tokens=None, *, query=0, stage=0, **kwargs):
         given = dict(Q=Q, K=K, V=V)
         missing = [name for name, array in given.items() if array is None]
         if 0 < len(missing) < 3:
             raise ValueError(f"give Q, K and V together, or none of them; missing: {', '.join(missing)}")
-        super().__init__(stage=stage, guess=guess, seen=0 if guess else stage + 1, **kwargs)
+        super().__init__(stage=stage, **kwargs)
         self.put(**(THREE_TOKENS if missing else given), tokens=tokens, query=query)
 
     def put(self, Q, K, V, tokens=None, query=0):
@@ -120,26 +108,19 @@ class AttentionStepper(CourseWidget):
                 self.start = {**fits, "query": query}
                 for name, value in {**fits, "tokens": tokens, "query": query}.items():
                     setattr(self, name, value)
-                wide, narrow = self._heights(n_q, n_k, d_k, d_v)
-                self.min_height, self.narrow_extra = wide + (16 if tokens else 0), narrow - wide
+                wide, narrow = self._heights(n_k, d_k, d_v)
+                self.min_height, self.narrow_extra = wide, narrow - wide
         finally:
             self._resizing = False
 
     @staticmethod
-    def _heights(n_q, n_k, d_k, d_v):
-        """CSS pixels on a page of the book, on a wide screen and on a phone: tables, buttons, five stages, summary.
-
-        The numbers are those of the style sheet. Sums of many terms take several lines, which are kept free.
-        """
-        letters = 14 * max(d_k, n_k) + 20  # of the longest sum, as the script estimates it
-        shapes = [(n_q, d_k), (n_k, d_k), (n_k, d_v)]
-        many = max(n_k, d_v) > 4
-        wide = 164 + tables_height(shapes, room=660, field=60, gap=32) + 5 * (56 + 20 * math.ceil(letters / 70))
-        wide += (32 if n_q < 6 else 72) + (39 if many else 0)
-        narrow = 209 + tables_height(shapes, room=330, field=38 if max(d_k, d_v) < 3 else 47, gap=8)
-        narrow += 5 * (86 + 20 * max(2, math.ceil(letters / 38))) + (72 if n_q < 2 else 112 if n_q < 6 else 150)
-        narrow += 30 + 156 * (-(-n_k // 3) - 1) + 39 * (-(-d_v // 3) - 1) if many else 50
-        return wide, narrow
+    def _heights(n_k, d_k, d_v):
+        """CSS pixels on a page of the book, wide and on a phone; the drawing is that of `layout` in the script."""
+        planes = (d_k == 2) + (d_v == 2)
+        wide = max(152 + n_k * (72 if n_k < 4 else 52), planes * 208 - 8)
+        narrow = 114 + n_k * (46 if n_k < 4 else 37) + (0, 208, 168)[planes]
+        wide = round(wide * 1.008) + 161
+        return wide, max(wide, round(narrow * 1.045) + 183)
 
     @traitlets.validate("Q", "K", "V")
     def _same_size(self, proposal):
@@ -159,30 +140,32 @@ class AttentionStepper(CourseWidget):
         return proposal["value"]
 
     def picture(self):
-        """Q, K, V and the first stage, the scores, as tables."""
+        """The weights of the query shown, and the output: as a point among the values where they have two entries."""
         from matplotlib.figure import Figure
 
         q, k, v = (np.array(getattr(self, name)) for name in "QKV")
-        tables = {
-            "Q, queries": ("q", "", q),
-            "K, keys": ("k", "", k),
-            "V, values": ("v", "", v),
-            "scores: each query with each key": ("q", "k", np.inner(q, k)),
-        }
-        widths = [table.shape[1] + 0.7 for _, _, table in tables.values()]
-        figure = Figure(figsize=(0.75 * sum(widths), 0.32 * max(len(q) + 1, len(k)) + 0.5))
-        axes = figure.subplots(1, 4, width_ratios=widths)
-        for ax, (title, (row, column, table)) in zip(axes, tables.items()):
-            ax.axis("off")
-            ax.set_title(title, fontsize=9)
-            labels = [f"{column}{j + 1}" for j in range(table.shape[1])] if column else None
-            drawn = ax.table(
-                [[f"{x:.4g}" for x in line] for line in table],
-                loc="upper center",
-                rowLabels=[f"{row}{i + 1}" for i in range(len(table))],
-                colLabels=labels,
-            )
-            drawn.auto_set_font_size(False)
-            drawn.set_fontsize(9)
-            drawn.scale(1, 1.4)
+        scaled = k @ q[self.query] / math.sqrt(q.shape[1])
+        weights = np.exp(scaled - scaled.max())
+        weights /= weights.sum()
+        output = weights @ v
+        figure = Figure(figsize=(7, 1.2 + 0.45 * len(k)), layout="constrained")
+        bars, place = figure.subplots(1, 2)
+        rows = range(len(k))
+        names = [f"k{j + 1} {name}".strip() for j, name in zip(rows, self.tokens or [""] * len(k))]
+        drawn = bars.barh(rows, weights, color="#b35900")
+        bars.bar_label(drawn, fmt="%.3f", padding=3)
+        bars.set_yticks(rows, names)
+        bars.invert_yaxis()
+        bars.set(xlim=(0, 1.2), title=f"weights of q{self.query + 1}")
+        place.set_title("output " + np.array2string(output, precision=3, separator=", "), color="#1a7f37")
+        if v.shape[1] == 2:
+            for j, value in enumerate(v):
+                place.plot(*zip(value, output), color="#1a7f37", alpha=0.4, linewidth=10 * weights[j])
+                place.annotate(f"v{j + 1}", value, (4, 4), textcoords="offset points", color="#1a7f37")
+            place.plot(*v.T, "o", color="#1a7f37")
+            place.plot(*output, "o", color="black", markersize=9)
+            place.margins(0.15)
+        else:
+            place.bar(range(1, len(output) + 1), output, color="#1a7f37")
+            place.set_xlabel("column of V")
         return figure

@@ -167,7 +167,7 @@ function learnsText({ learns, parameters }) {
 }
 
 // Where things are in the diagram, in CSS pixels; the style sheet has the same numbers.
-const ROW = 38;
+const ROW = 26;
 const NODE = 24;
 const MAIN = 18; // the residual stream
 const LEFT = 60; // left edge of what has left it
@@ -177,7 +177,7 @@ const top = (row) => row * ROW + 2;
 const middle = (row) => top(row) + NODE / 2;
 const bottom = (row) => top(row) + NODE;
 
-const NARROW = { encoder: 196, decoder: 236, llama: 218 }; // the longest words of a step, on a phone
+const NARROW = { encoder: 112, decoder: 147, llama: 126 }; // the longest words of a step, on a phone
 
 // The path of an edge and its arrowhead, between two nodes with their rows.
 function edgePath(from, to) {
@@ -256,12 +256,12 @@ function render({ model, el }) {
       "aria-label": `${node.label}, step ${row + 1} of ${nodes.length}: ${shapesText(node.out)}`,
       onkeydown: (event) => walk(event, "nodes", row, nodes.length) }, node.label));
     parts.labels = nodes.map((node, row) => h("span", { class: `bs-shape bs-${node.lane}`, "data-shape": node.id,
-      style: `top: ${bottom(row)}px`, "aria-hidden": "true" },
+      style: `top: ${top(row) + 5}px`, "aria-hidden": "true" },
       ...node.out.flatMap(({ name, shape }, i) => [i ? " · " : "", h("i", {}, name), ` ${tuple(shape)}`])));
     const boxes = flow.parts.filter(({ name }) => !name.startsWith("norm")).map(({ name }) => {
       const inside = [...rows.values()].filter(({ part }) => part === name);
       return h("span", { class: "bs-box", "data-part": name, "aria-hidden": "true",
-        style: `top: ${top(inside[0].row) - 4}px; height: ${(inside.length - 1) * ROW + NODE + 8}px` },
+        style: `top: ${top(inside[0].row) - 1}px; height: ${(inside.length - 1) * ROW + NODE + 2}px` },
         h("span", {}, name));
     });
     parts.boxes = boxes;

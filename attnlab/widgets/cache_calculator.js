@@ -4,6 +4,8 @@ const TRAITS = ["presets", "preset", "context", "batch", "bytes_per_element"];
 const LONGEST = 2 ** 19; // tokens; with the batch below, every count of bytes stays an exact whole number
 const WIDEST = 512;
 const WIDTHS = { 4: "float32", 2: "float16, bfloat16", 1: "int8, float8" };
+const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
+const [LEAST_POWER, MOST_POWER] = [0, 17]; // of ten bytes, more than any cache that can be chosen
 
 // For each preset: the size of its cache, and `mha`, that of keys and values for every head and every token.
 // Sizes are 0 where a model has none: n_kv_heads with a latent row, latent and rope without, window without a bound.
@@ -38,7 +40,7 @@ function render({ model, el }) {
   const { presets: _, ...start } = read();
   let parts = null; // the rows of the models, made anew only when the models change
 
-  // A labeled number field, and a slider whose steps are doublings.
+  // A name, a slider whose steps are doublings, and a number field.
   function control(name, label, unit, most) {
     const set = (value) => change(model, { [name]: value });
     const whole = (value) => value === null || Number.isInteger(value);
@@ -55,59 +57,77 @@ function render({ model, el }) {
       slider.value = Math.round(Math.log2(value));
       slider.setAttribute("aria-valuetext", grouped(value));
     };
-    const heading = h("span", {}, h("b", {}, label), " ", h("span", { class: "cc-remark" }, unit));
-    const block = h("div", { class: "cc-control" }, h("div", { class: "cc-head" }, heading, field), slider);
+    const block = h("div", { class: "cc-control" }, h("span", {}, h("b", {}, label), " ",
+      h("span", { class: "cc-remark" }, unit)), slider, field);
     return { block, show };
   }
   const controls = {
-    context: control("context", "Context", "tokens", LONGEST),
-    batch: control("batch", "Batch", "sequences", WIDEST),
+    context: control("context", "context", "tokens", LONGEST),
+    batch: control("batch", "batch", "texts", WIDEST),
   };
   const widths = Object.entries(WIDTHS).reverse().map(([bytes, formats]) => h("button", { type: "button",
-    "data-bytes": bytes, "aria-label": `${bytes} bytes, ${formats}`, title: formats,
-    onclick: () => change(model, { bytes_per_element: Number(bytes) }) }, bytes));
+    "data-bytes": bytes, title: formats, onclick: () => change(model, { bytes_per_element: Number(bytes) }) }, bytes));
   const format = h("span", { class: "cc-remark", "data-value": "format" });
   const reset = h("button", { type: "button", "data-go": "reset", onclick: () => change(model, start) }, "Start again");
 
-  const list = h("div", { class: "cc-models", role: "group", "aria-label": "Model" });
+  // Powers of ten as marks of a logarithmic scale, which moves with the sizes.
+  const axis = h("div", { class: "cc-axis aw-numbers", "aria-hidden": "true" });
+  const marks = Array.from({ length: MOST_POWER - LEAST_POWER + 1 }, (_, i) => {
+    const power = LEAST_POWER + i;
+    const node = h("span", { class: "cc-mark" }, h("span", {}, `${10 ** (power % 3)} ${UNITS[Math.floor(power / 3)]}`));
+    return { power, node };
+  });
+  axis.append(...marks.map(({ node }) => node));
+  const rows = h("div", { class: "cc-rows", role: "group", "aria-label": "Model" });
   const headline = h("p", { class: "cc-headline aw-numbers", "data-value": "headline" });
   const formula = h("p", { class: "cc-formula aw-numbers", "data-value": "formula" });
-  const source = h("p", { class: "cc-source", "data-value": "source" });
-  const rows = Object.fromEntries([["numbers", "Numbers per token and layer"], ["token_bytes", "Bytes per token"],
-    ["tokens", "Tokens kept"], ["gb", "GB, 10⁹ bytes"], ["gib", "GiB, 2³⁰ bytes"]].map(([name, text]) => {
-    const cells = Object.fromEntries(["own", "mha", "ratio"].map((side) =>
-      [side, h("td", { class: "aw-numbers", "data-value": `${name}-${side}` })]));
-    const line = h("tr", { class: `cc-${name}` }, h("th", { scope: "row" }, text), Object.values(cells));
-    return [name, { cells, line }];
-  }));
-  const table = h("table", { class: "aw-plain cc-table" },
-    h("thead", {}, h("tr", {}, h("td"),
-      ...["as it is", "as plain MHA", "ratio"].map((text) => h("th", { scope: "col" }, text)))),
-    h("tbody", {}, Object.values(rows).map(({ line }) => line)));
+  const source = h("span", { "data-value": "source" });
 
   root.append(
     h("div", { class: "cc-controls" }, controls.context.block, controls.batch.block,
-      h("div", { class: "cc-tools" }, h("b", {}, "Bytes per element"),
-        h("div", { class: "cc-group", role: "group", "aria-label": "Bytes per element" }, widths), format, reset)),
-    list,
+      h("div", { class: "cc-tools" }, h("span", {}, h("b", {}, "bytes"), " per number"),
+        h("div", { class: "cc-group", role: "group", "aria-label": "Bytes per number" }, widths), format, reset)),
+    h("div", { class: "cc-models" }, axis, rows),
     h("p", { class: "cc-legend", "aria-hidden": "true" }, h("span", {}, h("i", { class: "cc-own" }), "its cache"),
-      h("span", {}, h("i", { class: "cc-mha" }), "as plain MHA: every head, every token")),
-    headline, formula, table, source, summary);
+      h("span", {}, h("i", { class: "cc-mha" }), "with keys and values of every head, every token")),
+    headline, formula, h("p", { class: "cc-source" }, source), summary);
 
   function build({ presets }) {
     const lines = presets.map(({ name }) => {
       const kind = h("span", { class: "cc-kind" });
       const choose = h("button", { type: "button", "data-model": name, onclick: () => change(model, { preset: name }) },
         h("b", {}, name), " ", kind);
-      const [mha, own] = [h("i", { class: "cc-mha" }), h("i", { class: "cc-own" })];
-      const value = h("span", { class: "cc-size aw-numbers", "data-size": name });
-      const bar = h("span", { class: "cc-bar", "aria-hidden": "true" }, mha, own);
-      const line = h("div", { class: "cc-model" }, choose, bar, value);
-      return { choose, kind, mha, own, value, line };
+      const [link, mha, own] = ["cc-link", "cc-mha", "cc-own"].map((part) => h("i", { class: part }));
+      const [value, ratio] = [["data-size", "cc-size"], ["data-ratio", "cc-ratio"]].map(([data, part]) =>
+        h("span", { class: `${part} aw-numbers`, [data]: name }));
+      const line = h("div", { class: "cc-model" }, choose,
+        h("span", { class: "cc-track", "aria-hidden": "true" }, link, mha, own), value, ratio);
+      return { choose, kind, link, mha, own, value, ratio, line };
     });
-    list.replaceChildren(...lines.map(({ line }) => line));
+    rows.replaceChildren(...lines.map(({ line }) => line));
     parts = { lines };
   }
+
+  // One frame: sizes are powers of ten of bytes, `low` and `high` the ends of the scale.
+  function draw({ low, high, own, mha, chosen }) {
+    const across = (power) => (100 * (power - low)) / (high - low);
+    for (const { power, node } of marks) {
+      const place = across(power);
+      node.style.left = `${place}%`;
+      node.hidden = place < -0.01 || place > 100.01;
+    }
+    parts.lines.forEach((line, i) => {
+      const [left, right] = [across(own[i]), across(mha[i])];
+      line.own.style.left = `${left}%`;
+      line.mha.style.left = `${right}%`;
+      line.link.style.left = `${left}%`;
+      line.link.style.width = `${right - left}%`;
+      line.value.textContent = `${figures(10 ** own[i] / 1e9)} GB`;
+    });
+    const bytes = 10 ** chosen;
+    headline.textContent = `${model.get("preset")}: ${figures(bytes / 1e9)} GB = ${figures(bytes / 2 ** 30)} GiB`;
+  }
+  const motion = tween(draw, 300);
 
   function paint() {
     const state = read();
@@ -115,7 +135,8 @@ function render({ model, el }) {
     const { models, chosen } = compute(state);
     if (chosen < 0) return; // halfway through a change from Python
     const made = JSON.stringify(presets);
-    if (parts?.made !== made) {
+    const anew = parts?.made !== made;
+    if (anew) {
       build(state);
       parts.made = made;
     }
@@ -126,36 +147,28 @@ function render({ model, el }) {
     }
     format.textContent = WIDTHS[bytes_per_element];
 
-    const most = Math.max(...models.map(({ mha }) => mha.bytes));
-    parts.lines.forEach(({ choose, kind, mha, own, value }, i) => {
-      const one = models[i];
+    parts.lines.forEach(({ choose, kind, ratio }, i) => {
       choose.setAttribute("aria-pressed", String(i === chosen));
-      kind.textContent = presets[i].window ? `${one.kind}, window` : one.kind;
-      mha.style.width = `${(100 * one.mha.bytes) / most}%`;
-      own.style.width = `${(100 * one.bytes) / most}%`;
-      value.textContent = `${figures(one.gb)} GB`;
+      kind.textContent = presets[i].window ? `${models[i].kind}, window` : models[i].kind;
+      ratio.textContent = `÷ ${plain(models[i].ratio, 1)}`;
     });
+    const own = models.map(({ bytes }) => Math.log10(bytes));
+    const mha = models.map((one) => Math.log10(one.mha.bytes));
+    motion.to({ low: Math.floor(Math.min(...own)), high: Math.ceil(Math.max(...mha)), own, mha, chosen: own[chosen] },
+      { jump: anew });
 
     const one = models[chosen];
-    const { n_layers, n_kv_heads, d_head, latent, rope, window } = presets[chosen];
+    const { n_layers, n_heads, n_kv_heads, d_head, latent, rope, window } = presets[chosen];
     const row = latent ? `(${latent} + ${rope})` : `2 × ${plural(n_kv_heads, "head")} × ${d_head}`;
     const kept = window && window < context ? `${plural(window, "token")} of the window` : plural(context, "token");
-    headline.textContent = `${preset}: ${figures(one.gb)} GB = ${figures(one.gib)} GiB`;
-    formula.textContent = `${plural(n_layers, "layer")} × ${row} × ${kept} × ${plural(batch, "sequence")} × `
+    formula.textContent = `${plural(n_layers, "layer")} × ${row} × ${kept} × ${plural(batch, "text")} × `
       + `${plural(bytes_per_element, "byte")} = ${plural(one.bytes, "byte")}`;
-    source.textContent = presets[chosen].source && `Sizes of ${preset}: ${presets[chosen].source}`;
-    for (const [name, { cells }] of Object.entries(rows)) {
-      const write = name.startsWith("g") ? figures : grouped;
-      cells.own.textContent = write(one[name]);
-      cells.mha.textContent = write(one.mha[name]);
-      cells.ratio.textContent = (one.mha[name] / one[name]).toFixed(2);
-    }
+    source.textContent = presets[chosen].source;
 
-    const { n_heads } = presets[chosen];
     const less = [latent ? `one latent row for all ${n_heads} heads`
       : n_kv_heads < n_heads ? `${n_kv_heads} of ${n_heads} heads` : "",
     window && window < context ? "a window of the tokens" : ""].filter(Boolean).join(" and ");
-    say(`The cache of ${preset} for ${plural(context, "token")} and ${plural(batch, "sequence")}, `
+    say(`The cache of ${preset} for ${plural(context, "token")} and ${plural(batch, "text")}, `
       + `${plural(bytes_per_element, "byte")} per number, takes ${figures(one.gb)} GB, `
       + `which is ${figures(one.gib)} GiB. `
       + (less ? `It keeps ${less}; as plain multi-head attention it would be ${one.ratio.toFixed(2)} times as large.`
@@ -166,6 +179,7 @@ function render({ model, el }) {
   const stop = listen(model, TRAITS, paint);
   return () => {
     stop();
+    motion.stop();
     el.replaceChildren();
   };
 }

@@ -107,7 +107,7 @@ class CacheCalculator(CourseWidget):
             self.set_trait("presets", models)
             self.preset = preset
             self.context, self.batch, self.bytes_per_element = int(context), int(batch), int(bytes_per_element)
-            self.min_height, self.narrow_extra = 505 + 37 * len(models), 237 + 12 * len(models)
+            self.min_height, self.narrow_extra = 276 + 35 * len(models), 93 + 10 * len(models)
 
     @traitlets.validate("preset", "context", "batch", "bytes_per_element")
     def _possible(self, proposal):

@@ -208,6 +208,8 @@ function frame(el, name, label, model) {
   const root = h("div", { class: "aw", "data-widget": name, role: "group", "aria-label": label,
     "data-lm-suppress-shortcuts": "true", onkeydown: stepSlider });
   root.style.minHeight = `${model.get("min_height") ?? 0}px`;
+  const questions = model.get("predictions") ?? [];
+  if (questions.length) el.append(cards(questions));
   el.append(root);
   let timer = null;
   const say = (text) => {
@@ -219,4 +221,68 @@ function frame(el, name, label, model) {
   return { root, summary, say };
 }
 
+// What to guess before a control is moved: one card at a time, with room for a guess and a tick for each card that has
+// one. Guesses stay in the page, and the picture is the judge.
+function cards(questions) {
+  const guesses = questions.map(() => "");
+  let at = 0;
+  // All questions lie one above the other, so that the longest decides on the height.
+  const texts = questions.map((question) => h("p", {}, question)), number = h("b");
+  const guess = h("input", { type: "text", "aria-label": "Your guess", placeholder: "I guess …", oninput: () => {
+    guesses[at] = guess.value;
+    draw();
+  } });
+  const step = (by) => h("button", { type: "button", "aria-label": by < 0 ? "Previous question" : "Next question",
+    onclick: () => {
+      at = (at + by + questions.length) % questions.length;
+      guess.value = guesses[at];
+      draw();
+    } }, by < 0 ? "‹" : "›");
+  const draw = () => {
+    const ticks = guesses.map((one) => (one.trim() ? "✓" : "·")).join("");
+    number.textContent = questions.length > 1 ? `Predict ${at + 1} of ${questions.length} ${ticks}` : "Predict";
+    texts.forEach((text, i) => text.classList.toggle("aw-other", i !== at));
+  };
+  draw();
+  return h("div", { class: "aw-cards", role: "group", "aria-label": "Predict first", "data-lm-suppress-shortcuts": "true" },
+    number, h("div", { class: "aw-questions", "aria-live": "polite" }, ...texts),
+    h("div", { class: "aw-guess" }, guess, ...(questions.length > 1 ? [step(-1), step(1)] : [])));
+}
+
 const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+
+// What lies between two states of the same form: numbers are mixed, lists and objects entry by entry. Whatever else
+// there is, and what was not there before, is as it will be.
+function mix(from, to, t) {
+  if (typeof to === "number") return Number.isFinite(from) && Number.isFinite(to) ? from + (to - from) * t : to;
+  if (Array.isArray(to)) return to.map((x, i) => mix(from?.[i], x, t));
+  if (to && typeof to === "object")
+    return Object.fromEntries(Object.entries(to).map(([key, x]) => [key, mix(from?.[key], x, t)]));
+  return to;
+}
+
+// Motion: `tween(draw).to(state)` draws what lies between the last state and the new one, for `duration` milliseconds,
+// and rests on the new one. A new target starts from where the picture is. The first state, and every one where the
+// reader wants reduced motion or follows a pointer (`jump`), is drawn at once. Call `stop` when the view is taken away.
+function tween(draw, duration = 300) {
+  let from, to, begin, now = null, asked = 0;
+  const stop = () => {
+    cancelAnimationFrame(asked);
+    asked = 0;
+  };
+  const step = (time) => {
+    const part = Math.min(1, Math.max(0, (time - begin) / duration));
+    now = part < 1 ? mix(from, to, 1 - (1 - part) ** 3) : to;
+    asked = part < 1 ? requestAnimationFrame(step) : 0;
+    draw(now);
+  };
+  return {
+    to(target, { jump = false } = {}) {
+      stop();
+      if (now === null || jump || calm()) return draw((now = target));
+      [from, to, begin] = [now, target, performance.now()];
+      asked = requestAnimationFrame(step);
+    },
+    stop,
+  };
+}

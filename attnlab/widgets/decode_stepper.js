@@ -6,7 +6,6 @@ const SCHEMES = {
   mha: "multi-head", gqa: "grouped-query", mqa: "multi-query", mla: "multi-head latent",
 };
 const SIDES = ["cached", "full"];
-const WORDS = { now: "new", read: "read", again: "again", written: "next", later: "" };
 
 // The state of the rows of token `place` in pass `index`, both from 0, after a prompt of p tokens.
 // now: computed for the first time; read: taken from the cache; again: computed before and computed once more;
@@ -78,89 +77,135 @@ function render({ model, el }) {
   const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
   const start = { step: model.get("step"), scheme: model.get("scheme") };
   let parts = null; // the elements, made anew only when tokens change
+  let racing = 0; // the frame asked for while both writers run
 
-  const go = (step) => step >= 0 && step < model.get("continuation").length && change(model, { step });
+  const go = (step) => {
+    halt();
+    if (step >= 0 && step < model.get("continuation").length) change(model, { step });
+    paint(); // also where it is the last pass already, and a race was on
+  };
   const button = (name, label, onclick, rest = {}) =>
     h("button", { type: "button", "data-go": name, onclick, ...rest }, label);
+  const race = calm() ? null : button("race", "Race", run, { class: "ds-next" });
   const back = button("back", "Back", () => go(model.get("step") - 1));
-  const next = button("next", "Next", () => go(model.get("step") + 1), { class: "ds-next" });
-  const again = button("reset", "Start again", () => change(model, start));
+  const next = button("next", "Next", () => go(model.get("step") + 1));
+  const again = button("reset", "Start again", () => {
+    halt();
+    change(model, start);
+    paint();
+  });
   const title = h("p", { class: "ds-title", "data-value": "title" });
   const panels = h("div", { class: "ds-panels" });
+  const ratio = h("p", { class: "ds-ratio aw-numbers", "data-value": "ratio" });
 
-  // The four schemes: a button, what is kept for a token, and the bytes held now as a bar.
+  // The four schemes: a button with the bytes that are held now, as a bar and as a number.
   const schemes = Object.fromEntries(Object.entries(SCHEMES).map(([name, words]) => {
-    const choose = h("button", { type: "button", "data-scheme": name, onclick: () => change(model, { scheme: name }) },
-      h("b", {}, name.toUpperCase()), ` ${words}`);
-    const [what, bytes] = [h("span", { class: "ds-what aw-numbers" }),
-      h("span", { class: "ds-bytes aw-numbers", "data-value": `held-${name}` })];
-    const bar = h("i");
-    const line = h("div", { class: "ds-scheme" }, choose, what,
-      h("span", { class: "ds-bar", "aria-hidden": "true" }, bar), bytes);
-    return [name, { choose, what, bytes, bar, line }];
+    const [bytes, bar] = [h("span", { class: "aw-numbers", "data-value": `held-${name}` }), h("i")];
+    const choose = h("button", { type: "button", "data-scheme": name, title: words,
+      onclick: () => change(model, { scheme: name }) }, h("b", {}, name.toUpperCase()),
+    h("span", { class: "ds-bar", "aria-hidden": "true" }, bar), bytes);
+    return [name, { choose, bytes, bar }];
   }));
-
-  // The counters: a row each, with a cache, without, and how many times as much that is.
-  const counters = Object.fromEntries([
-    ["projections", "One layer, projections"], ["attention", "One layer, scores and sums"],
-    ["total", "All layers, this pass"], ["so_far", "All layers, so far"]].map(([name, text]) => {
-    const cells = Object.fromEntries([...SIDES, "ratio"].map((side) =>
-      [side, h("td", { class: "aw-numbers", "data-value": `${name}-${side}` })]));
-    const line = h("tr", { class: `ds-${name}` }, h("th", { scope: "row" }, text), Object.values(cells));
-    return [name, { cells, line }];
-  }));
-  const table = h("table", { class: "aw-plain ds-counters" },
-    h("thead", {}, h("tr", {}, h("td", {}, "Multiply-adds"),
-      ...["with cache", "without", "ratio"].map((text) => h("th", { scope: "col" }, text)))),
-    h("tbody", {}, Object.values(counters).map(({ line }) => line)));
-  const rule = h("p", { class: "ds-rule aw-numbers", "data-value": "rule" });
   const heldTitle = h("p", { class: "ds-heading" });
+  const choice = h("div", { class: "ds-choice", hidden: !model.get("choose_scheme") }, heldTitle,
+    h("div", { class: "ds-schemes", role: "group", "aria-label": "Scheme" },
+      Object.values(schemes).map(({ choose }) => choose)));
 
   root.append(
-    h("div", { class: "ds-controls" }, title, h("div", { class: "ds-group" }, back, next, again)),
-    panels,
+    h("div", { class: "ds-controls" }, title, h("div", { class: "ds-group" }, race, back, next, again)),
+    panels, ratio,
     h("p", { class: "ds-legend", "aria-hidden": "true" },
-      ...[["now", "computed, first time"], ["read", "read from the cache"], ["again", "computed again"]].map(
-        ([state, text]) => h("span", {}, h("i", { class: "ds-square", "data-state": state }), text))),
-    table, rule, heldTitle,
-    h("div", { class: "ds-schemes", role: "group", "aria-label": "Scheme" },
-      Object.values(schemes).map(({ line }) => line)),
-    summary);
+      ...[["now", "computed"], ["read", "read"], ["again", "computed again"]].map(
+        ([state, text]) => h("span", {}, h("i", { class: "ds-cell", "data-state": state }), text))),
+    choice, summary);
 
+  // For each writer its text, a row of cells for each pass, and a bar of the work.
   function build({ prompt, continuation }) {
-    const names = tellApart([...prompt, ...continuation]);
-    parts = { names, sides: {} };
+    const [names, p] = [tellApart([...prompt, ...continuation]), prompt.length];
+    parts = { names, p, sides: {}, most: 0 };
     panels.replaceChildren(...SIDES.map((side) => {
-      const rows = names.map((name, place) => {
-        const bars = ["k", "v"].map((kind) => h("i", { class: `ds-row ds-${kind}` }));
-        const word = h("td", { class: "ds-word", "data-word": place });
-        const squares = continuation.map((_, index) => h("i", { class: "ds-square",
-          "data-cell": `${side}-${place}-${index}` }));
-        const line = h("tr", {}, h("th", { scope: "row" }, tokenNode(name)),
-          h("td", { class: "ds-bars", "aria-hidden": "true" }, h("span", {}, bars)), word,
-          h("td", { class: "ds-history", "aria-hidden": "true" }, h("span", {}, squares)));
-        return { line, word, squares };
-      });
-      parts.sides[side] = rows;
-      const ticks = continuation.map((_, index) => h("span", { "data-tick": index }, String(index + 1)));
-      const kinds = h("span", { class: "ds-kinds" });
-      const [note, held] = ["note", "held"].map((name) =>
-        h("span", { class: "ds-note aw-numbers", "data-value": `${name}-${side}` }));
-      Object.assign(rows, { kinds, ticks, note, held });
-      return h("table", { class: "aw-plain ds-panel", "data-side": side, style: `--passes: ${continuation.length}` },
-        h("caption", {}, h("b", {}, side === "cached" ? "With a cache" : "Without a cache"), note, held),
-        h("thead", {}, h("tr", {}, h("td"), h("th", { scope: "col" }, kinds), h("th", { scope: "col" }, "rows"),
-          h("th", { scope: "col", class: "ds-history" }, h("span", { class: "ds-ticks" }, ticks)))),
-        h("tbody", {}, rows.map(({ line }) => line)));
+      const words = names.map((name, place) => h("span", { class: place < p ? "ds-word" : "ds-word ds-written" },
+        tokenNode(name)));
+      // Cells in the order of the work. Those of a cache appear when the pass that reads them begins.
+      const passes = continuation.map((_, index) => names.map((_, place) => ({
+        state: rowState(side, place, index, p), node: h("i", { class: "ds-cell", "data-cell": `${side}-${place}-${index}` }),
+      })));
+      const work = passes.map((cells) => cells.filter(({ state }) => state === "now" || state === "again").length);
+      const ends = work.map((_, index) => work.slice(0, index + 1).reduce((total, n) => total + n, 0));
+      parts.most = Math.max(parts.most, ends.at(-1));
+      const grid = h("div", { class: "ds-grid", role: "img", style: `--tokens: ${names.length}` }, h("span"), words,
+        passes.flatMap((cells, index) => [h("span", { class: "ds-pass" }, String(index + 1)),
+          ...cells.map(({ node }) => node)]));
+      const [first, more] = [h("i", { class: "ds-first" }), h("i", { class: "ds-more" })];
+      const counts = h("span", { class: "aw-numbers", "data-value": `so_far-${side}` });
+      parts.sides[side] = { words, passes, ends, grid, first, more, counts };
+      return h("div", { class: "ds-panel", "data-side": side },
+        h("p", { class: "ds-name" }, h("b", {}, side === "cached" ? "With a cache" : "Without"), counts), grid,
+        h("div", { class: "ds-work", "aria-hidden": "true" }, first, more));
     }));
+  }
+
+  // One frame: `cached` and `full` are how many tokens each has processed, and parts of one.
+  function draw(done) {
+    for (const side of SIDES) {
+      const { words, passes, ends, first, more } = parts.sides[side];
+      const reached = done[side] + 1e-6;
+      const { p, most } = parts;
+      let repeated = 0;
+      passes.forEach((cells, index) => {
+        let at = index ? ends[index - 1] : 0;
+        const begun = reached > at + 0.01 || (index === 0 && reached > 0.01);
+        for (const { state, node } of cells) {
+          const works = state === "now" || state === "again";
+          const shown = works ? reached >= (at += 1) : begun;
+          if (state === "again") repeated += Math.max(0, Math.min(1, reached - at + 1));
+          const now = shown ? state : "later";
+          if (node.dataset.state !== now) node.dataset.state = now;
+        }
+        words[p + index].classList.toggle("ds-there", reached >= ends[index]);
+      });
+      first.style.width = `${(100 * (done[side] - repeated)) / most}%`;
+      more.style.width = `${(100 * repeated) / most}%`;
+    }
+    ratio.textContent = `${(done.full / done.cached).toFixed(1)} × the work without a cache`;
+  }
+  const motion = tween(draw, 450);
+
+  // Both writers process so many tokens in a second, until each has written the text.
+  const SPEED = 5;
+  function run() {
+    halt();
+    const last = model.get("continuation").length - 1;
+    if (last !== model.get("step")) change(model, { step: last });
+    const began = performance.now();
+    const frameAt = (moment) => {
+      const spent = Math.max(0.001, ((moment - began) * SPEED) / 1000);
+      const goals = SIDES.map((side) => parts.sides[side].ends.at(-1));
+      const [cached, full] = goals.map((goal) => Math.min(goal, spent));
+      racing = spent < Math.max(...goals) ? requestAnimationFrame(frameAt) : 0;
+      motion.to({ cached, full }, { jump: true });
+      if (!racing) return paint();
+      const passOf = (side, done) => Math.min(last, parts.sides[side].ends.findIndex((end) => end > done - 1e-6)) + 1;
+      title.textContent = cached < goals[0] ? `With a cache: pass ${passOf("cached", cached)}, without: pass `
+        + `${passOf("full", full)}` : `With a cache: done. Without: pass ${passOf("full", full)}`;
+    };
+    racing = requestAnimationFrame(frameAt);
+    paint();
+  }
+
+  function halt() {
+    cancelAnimationFrame(racing);
+    racing = 0;
   }
 
   function paint() {
     const state = read();
-    const { n_layers, n_heads, n_kv_heads, d_head, d_model, latent, rope, prompt, continuation, scheme, step } = state;
+    const { prompt, continuation, scheme, step } = state;
     if (step >= continuation.length) return; // halfway through a change from Python
     const made = JSON.stringify([prompt, continuation]);
-    if (parts?.made !== made) {
+    const anew = parts?.made !== made;
+    if (anew) {
+      halt();
       build(state);
       parts.made = made;
     }
@@ -169,67 +214,38 @@ function render({ model, el }) {
     const { cached, full } = n.passes[step];
     const name = (place) => `“${parts.names[place].name}”`;
     const writes = `writes ${name(p + step)}`;
-    title.replaceChildren(h("b", {}, `Pass ${step + 1} of ${continuation.length}`),
-      step === 0 ? ` reads the prompt (prefill), ${writes}` : ` reads ${name(p + step - 1)} (decode), ${writes}`);
+    const none = scheme === "mla";
     back.setAttribute("aria-disabled", String(step === 0));
     next.setAttribute("aria-disabled", String(step === continuation.length - 1));
-
-    // Bars are as wide as what the scheme keeps, a full one being a row for every head.
-    const part = scheme === "mla" ? Math.min(1, n.numbers.mla / n.numbers.mha) : n.heads / n_heads;
-    for (const side of SIDES) {
-      const rows = parts.sides[side];
-      const panel = rows[0].line.closest("table");
-      panel.classList.toggle("ds-latent", scheme === "mla");
-      panel.style.setProperty("--part", part.toFixed(4));
-      rows.kinds.replaceChildren(...(scheme === "mla" ? [h("span", {}, "latent")]
-        : [h("span", { class: "ds-k" }, "K"), h("span", { class: "ds-v" }, "V")]));
-      const bytes = side === "cached" ? n.held_bytes[scheme] : 0;
-      const { tokens, rows_so_far } = n.passes[step][side];
-      rows.note.textContent = `${plural(tokens, "token")} processed, ${rows_so_far} so far`;
-      rows.held.textContent = `${plural(bytes, "byte")} held`;
-      rows.ticks.forEach((tick, index) => tick.classList.toggle("ds-current", index === step));
-      rows.forEach(({ line, word, squares }, place) => {
-        const now = n.rows[side][place];
-        line.dataset.state = now;
-        word.textContent = WORDS[now];
-        squares.forEach((square, index) => {
-          square.dataset.state = index > step ? "later" : rowState(side, place, index, p);
-          square.classList.toggle("ds-current", index === step);
-        });
-      });
+    root.classList.toggle("ds-latent", none);
+    for (const [side, one] of [["cached", cached], ["full", full]]) {
+      const { counts, grid } = parts.sides[side];
+      counts.textContent = `${plural(one.rows_so_far, "token")} processed`
+        + (none ? "" : `, ${counted(one.so_far)} multiply-adds`);
+      const computed = n.rows[side].filter((row) => row === "now" || row === "again").length;
+      grid.setAttribute("aria-label", `${side === "cached" ? "With" : "Without"} a cache, pass ${step + 1}: `
+        + `${plural(computed, "row")} of keys and values computed, ${n.rows[side].filter((row) => row === "read").length} `
+        + "read from the cache");
     }
-
-    const none = scheme === "mla";
-    for (const [key, { cells }] of Object.entries(counters)) {
-      const [a, b] = [cached[key], full[key]];
-      cells.cached.textContent = a === null ? "not counted" : counted(a);
-      cells.full.textContent = b === null ? "not counted" : counted(b);
-      cells.ratio.textContent = a === null ? "" : (b / a).toFixed(2);
-    }
-    rule.textContent = none
-      ? "MLA’s multiply-adds are left out: the projections from the latent row to keys and values may or may not be "
-        + "merged with those of Q and O, and each way has a different count. The bytes held are the same either way."
-      : `Counted in one layer: Q, K, V and O, ${d_model} × (${2 * d_model} + ${2 * n.heads * d_head}) for each token `
-        + `processed; scores and weighted sums, 2 × n_q × n_kv × ${d_model}, with masked pairs. Then × `
-        + `${plural(n_layers, "layer")}. The rest of the block is not counted; it runs for the same tokens.`;
-
-    heldTitle.textContent = `Held for ${plural(n.held, "token")} after this pass`;
+    heldTitle.textContent = `Bytes held for ${plural(n.held, "token")}`;
     const most = Math.max(...Object.values(n.held_bytes));
-    const kept = { mha: plural(n_heads, "head"), gqa: plural(n_kv_heads, "head"), mqa: "1 head",
-      mla: `${latent} + ${rope}` };
-    for (const [key, { choose, what, bytes, bar }] of Object.entries(schemes)) {
+    for (const [key, { choose, bytes, bar }] of Object.entries(schemes)) {
       choose.setAttribute("aria-pressed", String(key === scheme));
-      what.textContent = key === "mla" ? kept.mla : `2 × ${kept[key]} × ${d_head}`;
-      bytes.textContent = plural(n.held_bytes[key], "byte");
+      bytes.textContent = grouped(n.held_bytes[key]);
       bar.style.width = `${(100 * n.held_bytes[key]) / most}%`;
     }
+    if (racing) return;
+    title.replaceChildren(h("b", {}, `Pass ${step + 1} of ${continuation.length}`),
+      step === 0 ? ` reads the prompt (prefill), ${writes}` : ` reads ${name(p + step - 1)} (decode), ${writes}`);
+    motion.to({ cached: cached.rows_so_far, full: full.rows_so_far }, { jump: anew });
 
     const kind = none ? "latent row" : "row";
     const rows = `With a cache it computes ${plural(cached.tokens, kind)}${none ? "" : " of K and V"}`
       + `${step ? ` and reads ${n.held - 1}` : ""}; without one it computes `
       + `${step ? `${full.tokens}, ${full.tokens - 1} of them again` : "the same rows"}.`;
-    const so = none ? "" : step === 0 ? " So far both cost the same."
-      : ` So far there are ${n.ratio_so_far.toFixed(2)} times as many multiply-adds without a cache.`;
+    const so = none ? " The multiply-adds of MLA are not counted: its projections can be multiplied out in several ways."
+      : step === 0 ? " So far both cost the same."
+        : ` So far there are ${n.ratio_so_far.toFixed(2)} times as many multiply-adds without a cache.`;
     say(`Pass ${step + 1} of ${continuation.length}, ${writes}. ${rows}${so} `
       + `${scheme.toUpperCase()} holds ${plural(n.held_bytes[scheme], "byte")} for ${plural(n.held, "token")}.`);
   }
@@ -237,7 +253,9 @@ function render({ model, el }) {
   paint();
   const stop = listen(model, TRAITS, paint);
   return () => {
+    halt();
     stop();
+    motion.stop();
     el.replaceChildren();
   };
 }

@@ -25,10 +25,12 @@ class DecodeStepper(CourseWidget):
 
     - *Next*: the first pass reads the whole prompt, with a cache and without. From then on, one new row of K and V is
       computed per pass with a cache; without one, all rows are computed again.
-    - the squares of the passes: with a cache each row is computed once, so they form a thin line; without one they
+    - *Race*: both writers process equally many tokens in a second; one has written the text when the other has not;
+    - the rows of the passes: with a cache each token is computed once, so they form a thin line; without one they
       fill a triangle.
-    - the counters: the ratio grows with every pass, and so do the bytes held, which are its price.
-    - the scheme: fewer key/value heads, or one latent row, hold fewer bytes for the same tokens.
+    - the bars: the ratio of the work grows with every pass, and so do the bytes held, which are its price;
+    - the scheme: fewer key/value heads, or one latent row, hold fewer bytes for the same tokens. It may be left out of
+      sight (`choose_scheme=False`).
 
     n_layers, n_heads, n_kv_heads, d_head: sizes of the model. n_kv_heads is that of grouped-query attention and divides
         n_heads. Left out, all are those of SmolLM2-135M (arXiv:2502.02737): 30, 9, 3 and 64.
@@ -61,6 +63,7 @@ class DecodeStepper(CourseWidget):
     continuation = traitlets.List(traitlets.Unicode(), read_only=True, help="tokens written").tag(sync=True)
     scheme = traitlets.Enum(SCHEMES, "gqa", help="which heads have their own keys and values").tag(sync=True)
     step = traitlets.Int(0, help="pass shown, from 0").tag(sync=True)
+    choose_scheme = traitlets.Bool(True, read_only=True, help="whether schemes can be chosen").tag(sync=True)
 
     def __init__(
         self,
@@ -77,6 +80,7 @@ class DecodeStepper(CourseWidget):
         latent=None,
         rope=None,
         bytes_per_element=2,
+        choose_scheme=True,
         **kwargs,
     ):
         sizes = dict(
@@ -109,8 +113,9 @@ class DecodeStepper(CourseWidget):
             for name, words in tokens.items():
                 self.set_trait(name, words)
             self.scheme, self.step = scheme, step
-            rows = len(prompt) + len(continuation)
-            self.min_height, self.narrow_extra = 648 + 26 * rows, 465 + 26 * rows
+            self.set_trait("choose_scheme", bool(choose_scheme))
+            passes, choice = len(continuation), 90 if choose_scheme else 0
+            self.min_height, self.narrow_extra = 285 + 30 * passes + choice, 86
 
     @traitlets.validate("step")
     def _pass_exists(self, proposal):

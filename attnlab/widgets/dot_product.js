@@ -29,11 +29,7 @@ function extent(a, b) {
   }
 }
 
-const WORDS = {
-  1: { name: "toward", symbol: "+", says: "b points toward a" },
-  0: { name: "across", symbol: "0", says: "b points across a" },
-  [-1]: { name: "away", symbol: "−", says: "b points away from a" },
-};
+const WORDS = { 1: "toward a", 0: "across a", [-1]: "away from a" };
 
 const PRESETS = [
   ["Same direction", (a) => a.map((x) => x / 2)],
@@ -46,14 +42,30 @@ function summaryOf({ dot, angle, cosine, shadow, sign }) {
   if (angle === null) {
     return "a·b = 0. An arrow of length 0 has no direction, so there is no angle. Its cosine counts as 0.";
   }
-  return `a·b = ${fmt(dot)}: ${WORDS[sign].says}. Angle ${fmt(angle, 1)}°, cosine ${fmt(cosine, 3)}. ` +
+  return `a·b = ${fmt(dot)}: b points ${WORDS[sign]}. Angle ${fmt(angle, 1)}°, cosine ${fmt(cosine, 3)}. ` +
     `Shadow of b on a: ${fmt(shadow)}.`;
+}
+
+// An arrow as its length and its direction in degrees, which is the nearest one to `near`, or further round.
+function polar([x, y], near) {
+  const length = Math.hypot(x, y);
+  const turn = length === 0 ? near : (Math.atan2(y, x) * 180) / Math.PI;
+  return { length, turn: turn + 360 * Math.round((near - turn) / 360) };
+}
+
+const cartesian = ({ length, turn }) => [Math.cos, Math.sin].map((f) => length * f((turn * Math.PI) / 180));
+
+// The angle from a to b, between −180 and 180 degrees, or null.
+function signedAngle(a, b) {
+  if (!Math.hypot(...a) || !Math.hypot(...b)) return null;
+  return (Math.atan2(a[0] * b[1] - a[1] * b[0], a[0] * b[0] + a[1] * b[1]) * 180) / Math.PI;
 }
 
 function render({ model, el }) {
   const { root, summary, say } = frame(el, "dot_product", "Dot product of two arrows", model);
   const start = Object.fromEntries(TRAITS.map((name) => [name, [...model.get(name)]]));
   let heldExtent = null; // the grid does not rescale while a tip is dragged
+  let last = null; // what was drawn last: a turn starts there, and takes the short way
 
   const edit = (changes) => {
     for (const [name, value] of Object.entries(changes)) model.set(name, value);
@@ -71,25 +83,22 @@ function render({ model, el }) {
     },
     at: (name) => model.get(name),
   });
+  const plot = makePlot();
 
   const headline = h("b", { "data-value": "headline" });
+  const signText = h("span", { class: "dp-sign" });
   const shadowText = h("span", { class: "dp-of-shadow", "data-value": "shadow" });
 
   // Components: four number fields.
   const fields = {};
-  const lengths = {};
-  const row = (name) => {
+  const pair = (name) => {
     fields[name] = [0, 1].map((i) =>
       numberField(`${name}, ${["first", "second"][i]} component`, model.get(name)[i], (value) => move(name, i, value),
         { step: 0.1, min: -LARGEST, max: LARGEST, "data-field": `${name}${i + 1}` }));
-    lengths[name] = h("td", { class: "aw-numbers dp-length", "data-value": `length-${name}` });
-    return h("tr", {}, h("th", { scope: "row", class: `aw-of-${name}` }, name),
-      fields[name].map((field) => h("td", {}, field)), lengths[name]);
+    return h("span", { class: "dp-pair" }, h("b", { class: `aw-of-${name}` }, name), " = (", fields[name][0], ", ",
+      fields[name][1], ")");
   };
-  const components = h("table", { class: "aw-plain dp-components" },
-    h("thead", {}, h("tr", {},
-      ["arrow", "first", "second", "length"].map((text) => h("th", { scope: "col" }, text)))),
-    h("tbody", {}, row("a"), row("b")));
+  const components = h("div", { class: "dp-components" }, pair("a"), pair("b"));
 
   // The second bar starts where the first ends, so the third, their sum, ends where the second does.
   const bars = [0, 1, 2].map((i) => ({
@@ -97,30 +106,9 @@ function render({ model, el }) {
     bar: h("span", { class: `dp-bar ${i === 2 ? "dp-bar-sum" : ""}` }),
     value: h("span", { class: "aw-numbers aw-right", "data-value": ["product-1", "product-2", "dot"][i] }),
   }));
-  const walk = h("div", { class: "dp-walk" },
-    h("span", { class: "dp-caption" }, "the two products, and their sum"),
-    bars.flatMap(({ label, bar, value }) =>
-      [label, h("span", { class: "dp-lane", "aria-hidden": "true" }, bar), value]));
-
-  // Three ways to compute the same number.
-  const ways = Object.fromEntries(["sum", "shadow", "angle"].map((key) =>
-    [key, h("div", { class: "aw-numbers dp-way", "data-value": `way-${key}` })]));
-  const three = h("div", { class: "dp-ways" },
-    h("div", { class: "dp-caption" }, "as a sum: a₁b₁ + a₂b₂"), ways.sum,
-    h("div", { class: "dp-caption" }, "by the shadow: |a| × shadow of b on a"), ways.shadow,
-    h("div", { class: "dp-caption" }, "by the angle: |a| × |b| × cos θ"), ways.angle);
-
-  // Toward, across, away: the sign, and the cosine as a point between −1 and 1.
-  const marker = h("span", { class: "dp-marker" });
-  const cells = [-1, 0, 1].map((sign) =>
-    h("span", { class: "dp-sign", "data-sign": sign }, `${WORDS[sign].name} ${WORDS[sign].symbol}`));
-  const cosineText = h("span", { class: "aw-numbers", "data-value": "cosine" });
-  const gauge = h("div", { class: "dp-gauge" },
-    h("div", { class: "dp-gauge-head" }, h("span", {}, "cosine of the angle"), cosineText),
-    h("div", { class: "dp-track", "aria-hidden": "true" }, marker),
-    h("div", { class: "dp-ends aw-numbers", "aria-hidden": "true" },
-      ["−1", "0", "1"].map((text) => h("span", {}, text))),
-    h("div", { class: "dp-signs" }, cells));
+  const walk = h("div", { class: "dp-walk" }, bars.flatMap(({ label, bar, value }) =>
+    [label, h("span", { class: "dp-lane", "aria-hidden": "true" }, bar), value]));
+  const angleWay = h("div", { class: "aw-numbers dp-way", "data-value": "way-angle" });
 
   const presets = h("div", { class: "aw-row dp-presets", role: "group", "aria-label": "Examples" },
     PRESETS.map(([label, make]) => h("button", {
@@ -132,25 +120,29 @@ function render({ model, el }) {
         edit({ a, b });
       },
     }, label)),
-    h("button", { type: "button", onclick: () => edit(start) }, "Start again"));
+    h("button", { type: "button", "data-go": "around", onclick: around }, "Turn b around"),
+    h("button", { type: "button", onclick: () => {
+      plot.clear();
+      edit(start);
+    } }, "Start again"));
 
   root.append(
-    h("p", { class: "aw-lead" }, "Drag a tip, or select one with the Tab key and use the arrow keys."),
     h("div", { class: "dp-split" },
       h("div", { class: "dp-figure" },
-        h("div", { class: "dp-headline aw-numbers" }, headline, shadowText), plane.svg, presets),
-      h("div", { class: "dp-panel" }, components, gauge, walk, three)),
-    summary);
+        h("div", { class: "dp-headline aw-numbers" }, headline, signText, shadowText), plane.svg),
+      h("div", { class: "dp-panel" }, components, plot.svg, angleWay, walk)),
+    presets, summary);
 
-  function draw() {
-    const now = state();
+  // Everything drawn: lengths and directions of both arrows, and two scales. At rest the arrows are exactly as given.
+  function show({ a, b, extent, most, exact }) {
+    const now = exact ?? { a: cartesian(a), b: cartesian(b) };
+    last = { a, b, extent, most, exact: null };
     const numbers = compute(now);
-    plane.draw(now, numbers, heldExtent ?? numbers.extent);
-    for (const name of TRAITS) {
-      fields[name].forEach((field, i) => setNumber(field, now[name][i]));
-      lengths[name].textContent = fmt(name === "a" ? numbers.lengthA : numbers.lengthB);
-    }
+    plane.draw(now, numbers, extent);
+    plot.draw(signedAngle(now.a, now.b), numbers, most);
     headline.textContent = `a·b = ${fmt(numbers.dot)}`;
+    signText.textContent = numbers.angle === null ? "" : WORDS[numbers.sign];
+    signText.dataset.sign = numbers.sign;
     shadowText.textContent = numbers.shadow === null ? "no shadow" : `shadow ${fmt(numbers.shadow)}`;
     const [p, q] = numbers.products;
     const spans = [[0, p], [p, p + q], [0, numbers.dot]];
@@ -164,22 +156,41 @@ function render({ model, el }) {
       bar.dataset.sign = Math.sign(to - from);
       value.textContent = fmt([p, q, numbers.dot][i]);
     });
-    const { a, b } = now;
-    ways.sum.replaceChildren(
-      `${plain(a[0])} × ${bracketed(b[0])} + ${bracketed(a[1])} × ${bracketed(b[1])}`, h("br"),
-      ` = ${plain(p)} + ${bracketed(q)} = ${plain(numbers.dot)}`);
-    ways.shadow.textContent = numbers.shadow === null ? "a has no direction"
-      : `${fmt(numbers.lengthA)} × ${bracket(numbers.shadow)} ≈ ${fmt(numbers.dot)}`;
-    ways.angle.textContent = numbers.angle === null ? "no angle with an arrow of length 0"
-      : `${fmt(numbers.lengthA)} × ${fmt(numbers.lengthB)} × ${bracket(numbers.cosine, 3)} ≈ ${fmt(numbers.dot)}`;
-    cosineText.textContent = numbers.angle === null ? "0 (no angle)"
-      : `cos ${fmt(numbers.angle, 1)}° = ${fmt(numbers.cosine, 3)}`;
-    marker.style.left = `${50 + 50 * numbers.cosine}%`;
-    for (const cell of cells) {
-      const active = numbers.angle !== null && Number(cell.dataset.sign) === numbers.sign;
-      cell.toggleAttribute("data-active", active);
-      if (active) cell.setAttribute("aria-current", "true");
-      else cell.removeAttribute("aria-current");
+    angleWay.textContent = numbers.angle === null ? "No angle with an arrow of length 0."
+      : `|a| |b| cos θ = ${fmt(numbers.lengthA)} × ${fmt(numbers.lengthB)} × ${bracket(numbers.cosine, 3)}`;
+  }
+  const motion = tween((now) => show(now === motion.target ? now : { ...now, exact: null }), 600);
+  const turning = tween((now) => show(now === turning.target ? now : { ...now, exact: null }), 2400);
+
+  function goal() {
+    const { a, b } = state();
+    const numbers = compute({ a, b });
+    return { a: polar(a, last?.a.turn ?? 0), b: polar(b, last?.b.turn ?? 0), extent: heldExtent ?? numbers.extent,
+      most: 2 ** Math.ceil(Math.log2(Math.max(4, numbers.lengthA * numbers.lengthB))), exact: { a, b } };
+  }
+
+  // Once around, from where b is: the curve draws itself.
+  function around() {
+    motion.stop();
+    const from = goal();
+    turning.to(from, { jump: true });
+    if (calm()) for (let step = 0; step <= 360; step += 3)
+      show({ ...from, b: { ...from.b, turn: from.b.turn + step }, exact: null });
+    turning.target = { ...from, b: { ...from.b, turn: from.b.turn + 360 } };
+    turning.to(turning.target);
+  }
+
+  function draw() {
+    const now = state();
+    const numbers = compute(now);
+    turning.stop();
+    if (turning.target) motion.to(last, { jump: true });
+    turning.target = null;
+    motion.target = goal();
+    motion.to(motion.target, { jump: heldExtent !== null });
+    for (const name of TRAITS) {
+      fields[name].forEach((field, i) => setNumber(field, now[name][i]));
+      plane.name(name, now[name]);
     }
     say(summaryOf(numbers));
   }
@@ -188,19 +199,77 @@ function render({ model, el }) {
   const stop = listen(model, TRAITS, draw);
   return () => {
     stop();
+    motion.stop();
+    turning.stop();
     el.replaceChildren();
   };
 }
 
 const bracket = (x, digits = 2) => (x < 0 ? `(${fmt(x, digits)})` : fmt(x, digits));
 
+// The dot product against the angle from a to b: a dot, and the trace that it leaves.
+function makePlot() {
+  const [width, height, left, right, middle, reach] = [340, 168, 12, 328, 76, 62];
+  const across = (angle) => left + ((right - left) * (angle + 180)) / 360;
+  const dot = s("circle", { r: 6, class: "dp-now" });
+  const trace = s("path", { class: "dp-trace" });
+  const lines = [-90, 90].map((angle) => s("line", { class: "dp-grid", x1: across(angle), x2: across(angle),
+    y1: middle - reach, y2: middle + reach }));
+  const svg = s("svg", { viewBox: `0 0 ${width} ${height}`, class: "dp-plot", role: "img",
+    "aria-label": "The dot product against the angle" },
+  s("rect", { class: "dp-zone", x: across(-90), y: middle - reach, width: across(90) - across(-90), height: reach }),
+  ...lines, s("line", { class: "dp-axis", x1: left, x2: right, y1: middle, y2: middle }),
+  s("text", { class: "dp-tick", x: left, y: middle - reach + 6 }, "a·b"),
+  ...[-180, -90, 0, 90, 180].map((angle) => s("text", { class: "dp-tick", x: across(angle), y: height - 8,
+    "text-anchor": angle === -180 ? "start" : angle === 180 ? "end" : "middle" }, `${plain(angle)}°`)), trace, dot);
+  let seen = []; // [angle, dot product], or null where the pen was lifted
+  let scale = 4;
+  const up = (value) => middle - (value / scale) * reach;
+  function draw(angle, { dot: value }, most) {
+    const rescaled = scale !== most;
+    scale = most;
+    dot.classList.toggle("dp-none", angle === null);
+    if (angle !== null) {
+      const before = seen.at(-1);
+      const same = before && before[0] === angle && before[1] === value;
+      if (before && Math.abs(before[0] - angle) > 180) seen.push(null);
+      if (!same) seen.push([angle, value]);
+      if (seen.length > 800) seen = seen.slice(-800);
+      dot.setAttribute("cx", across(angle).toFixed(1));
+      dot.setAttribute("cy", up(value).toFixed(1));
+      if (same && !rescaled) return;
+    } else if (seen.at(-1)) seen.push(null);
+    let pen = "M";
+    trace.setAttribute("d", seen.map((one) => {
+      if (!one) {
+        pen = "M";
+        return "";
+      }
+      const part = `${pen}${across(one[0]).toFixed(1)} ${up(one[1]).toFixed(1)}`;
+      pen = "L";
+      return part;
+    }).join(""));
+  }
+  return { svg, draw, clear: () => (seen = []) };
+}
+
 // The grid with the two arrows. `onmove(name, [x, y])` is called on a drag or a key, `onhold(true or false)` when a
 // drag begins and ends.
 function makePlane({ onmove, onhold, at }) {
-  const layers = { grid: s("g"), scene: s("g", { "aria-hidden": "true" }) };
+  const origin = [SIDE / 2, SIDE / 2];
+  const { lines, ticks } = gridLines();
+  const carrier = s("line", { class: "dp-carrier" }), shadow = s("line", { class: "dp-shadow" });
+  const drop = s("line", { class: "dp-drop" }), corner = s("path", { class: "dp-corner" });
+  const wedge = s("path", { class: "dp-wedge" });
+  const angleText = s("text", { class: "dp-name", "text-anchor": "middle" });
+  const arrows = Object.fromEntries(TRAITS.map((name) => [name, {
+    shaft: s("line", { class: `dp-arrow aw-of-${name}` }), head: s("polygon", { class: `dp-arrow aw-of-${name}` }),
+    label: s("text", { class: `dp-name dp-big aw-of-${name}`, "text-anchor": "middle" }, name),
+  }]));
   const svg = s("svg", {
     viewBox: `0 0 ${SIDE} ${SIDE}`, class: "dp-plane", role: "group", "aria-label": "Grid with the arrows a and b",
-  }, layers.grid, layers.scene);
+  }, s("g", {}, ...lines, ...ticks), s("g", { "aria-hidden": "true" }, carrier, shadow, drop, corner, wedge, angleText,
+    ...Object.values(arrows).flatMap(({ shaft, head, label }) => [shaft, head, label])));
   let reach = 4; // grid units from the origin to the edge, as last drawn
 
   const tips = Object.fromEntries(TRAITS.map((name) => [name, makeTip(name)]));
@@ -218,6 +287,7 @@ function makePlane({ onmove, onhold, at }) {
         const step = event.shiftKey ? 1 : 0.1;
         onmove(name, at(name).map((x, i) => limit(x + step * direction[i])));
       },
+      ontouchstart: (event) => event.preventDefault(), // or the page scrolls
       onpointerdown: (event) => {
         if (event.button !== 0) return;
         event.preventDefault();
@@ -238,113 +308,98 @@ function makePlane({ onmove, onhold, at }) {
     return tip;
   }
 
+  const set = (node, values) => {
+    for (const [name, value] of Object.entries(values)) node.setAttribute(name, typeof value === "number" ? value.toFixed(2) : value);
+  };
+  const segment = (node, from, to) => set(node, { x1: from[0], y1: from[1], x2: to[0], y2: to[1] });
+  const visible = (node, shown) => (node.style.display = shown ? "" : "none");
+  const step = (from, ...parts) => from.map((x, i) => x + parts.reduce((sum, [far, u]) => sum + far * u[i], 0));
+  // The square of a right angle at `from`, between two unit directions.
+  const square = (from, u, v, size) => `M${[[[size, u]], [[size, u], [size, v]], [[size, v]]]
+    .map((parts) => step(from, ...parts).map((x) => x.toFixed(2)).join(" ")).join("L")}`;
+
   function draw({ a, b }, numbers, extent) {
-    if (extent !== reach || !layers.grid.childNodes.length) {
+    const { lengthA, lengthB, angle, sign, foot } = numbers;
+    if (extent !== reach || !ticks[0].textContent) {
       reach = extent;
-      layers.grid.replaceChildren(...gridLines(extent));
+      for (const tick of ticks) {
+        const text = plain((Number(tick.dataset.part) / 4) * extent, 2);
+        if (tick.textContent !== text) tick.textContent = text;
+      }
     }
     const to = ([x, y]) => [SIDE / 2 + (x / extent) * REACH, SIDE / 2 - (y / extent) * REACH];
-    layers.scene.replaceChildren(...scene(a, b, numbers, to));
-    for (const [name, value] of [["a", a], ["b", b]]) {
-      tips[name].setAttribute("transform", `translate(${to(value).join(" ")})`);
-      tips[name].setAttribute("aria-label",
-        `Tip of ${name} at ${plain(value[0])}, ${plain(value[1])}. Arrow keys move it by 0.1, with shift by 1.`);
+    const [tipA, tipB] = [to(a), to(b)];
+    visible(carrier, lengthA > 0);
+    for (const node of [shadow, drop, angleText]) visible(node, angle !== null);
+    visible(wedge, angle !== null && sign !== 0);
+    let bent = "";
+    if (lengthA > 0) {
+      const ahead = [a[0] / lengthA, -a[1] / lengthA]; // on the drawing y points down
+      const edge = REACH / Math.max(...ahead.map(Math.abs));
+      segment(carrier, step(origin, [-edge, ahead]), step(origin, [edge, ahead]));
+      if (angle !== null) {
+        const end = to(foot);
+        const height = Math.hypot(tipB[0] - end[0], tipB[1] - end[1]);
+        segment(shadow, origin, end);
+        segment(drop, tipB, end);
+        if (height > 24 && sign !== 0) {
+          const aside = [(tipB[0] - end[0]) / height, (tipB[1] - end[1]) / height];
+          bent = square(end, ahead.map((x) => -x * sign), aside, 11);
+        }
+        const v = [b[0] / lengthB, -b[1] / lengthB];
+        const near = Math.min(...[tipA, tipB].map((tip) => Math.hypot(tip[0] - origin[0], tip[1] - origin[1])));
+        const radius = Math.min(38, 0.75 * Math.max(16, near));
+        if (sign === 0) bent = square(origin, ahead, v, radius * 0.6);
+        else {
+          const sweep = ahead[0] * v[1] - ahead[1] * v[0] > 0 ? 1 : 0;
+          const [from, end] = [step(origin, [radius, ahead]), step(origin, [radius, v])];
+          set(wedge, { d: `M${origin.join(" ")} L${from.join(" ")} A${radius} ${radius} 0 0 ${sweep} ${end.join(" ")} Z` });
+        }
+        // The number is drawn in the middle of the wedge; a narrow wedge has no room, so it is drawn behind the origin.
+        const half = Math.hypot(ahead[0] + v[0], ahead[1] + v[1]);
+        const middle = half > 1e-6 ? [(ahead[0] + v[0]) / half, (ahead[1] + v[1]) / half] : [ahead[1], -ahead[0]];
+        const away = angle < 40 ? -26 : radius + 22;
+        set(angleText, { x: origin[0] + away * middle[0], y: origin[1] + away * middle[1] + 5 });
+        angleText.textContent = `${fmt(angle, 0)}°`;
+      }
+    }
+    set(corner, { d: bent });
+    for (const [name, tip] of [["a", tipA], ["b", tipB]]) {
+      const { shaft, head, label } = arrows[name];
+      const length = Math.hypot(tip[0] - origin[0], tip[1] - origin[1]);
+      const [ux, uy] = length > 0 ? [(tip[0] - origin[0]) / length, (tip[1] - origin[1]) / length] : [0.7, -0.7];
+      set(label, { x: tip[0] + 25 * ux, y: tip[1] + 25 * uy + 6 });
+      visible(shaft, length >= 1);
+      visible(head, length >= 1);
+      const point = Math.min(15, length), side = point * 0.42;
+      const neck = [tip[0] - point * ux, tip[1] - point * uy];
+      segment(shaft, origin, neck);
+      const points = [tip, [neck[0] - side * uy, neck[1] + side * ux], [neck[0] + side * uy, neck[1] - side * ux]];
+      set(head, { points: points.map((p) => p.map((x) => x.toFixed(2)).join(",")).join(" ") });
+      tips[name].setAttribute("transform", `translate(${tip.map((x) => x.toFixed(2)).join(" ")})`);
     }
   }
-  return { svg, draw };
+  const name = (which, value) => tips[which].setAttribute("aria-label",
+    `Tip of ${which} at ${plain(value[0])}, ${plain(value[1])}. Arrow keys move it by 0.1, with shift by 1.`);
+  return { svg, draw, name };
 }
 
-function gridLines(extent) {
-  const parts = [];
+function gridLines() {
+  const lines = [], ticks = [];
   const middle = SIDE / 2;
   for (let i = -4; i <= 4; i++) {
     const at = middle + (i / 4) * REACH;
     const kind = i === 0 ? "dp-axis" : "dp-grid";
-    parts.push(s("line", { x1: at, x2: at, y1: middle - REACH, y2: middle + REACH, class: kind }),
-      s("line", { y1: at, y2: at, x1: middle - REACH, x2: middle + REACH, class: kind }));
-    if (i !== 0 && i % 2 === 0) {
-      const text = plain((i / 4) * extent);
-      const last = i === 4; // the last ones move in a little, to stay on the drawing
-      parts.push(
-        s("text", { x: at - (last ? 8 : 0), y: middle + 17, class: "dp-tick", "text-anchor": "middle" }, text),
-        s("text", { x: middle - 6, y: SIDE - at + (last ? 12 : 5), class: "dp-tick", "text-anchor": "end" }, text));
-    }
+    const ends = [middle - REACH, middle + REACH];
+    lines.push(s("line", { x1: at, x2: at, y1: ends[0], y2: ends[1], class: kind }),
+      s("line", { x1: ends[0], x2: ends[1], y1: at, y2: at, class: kind }));
+    if (i === 0 || i % 2 !== 0) continue;
+    const last = i === 4; // the last ones move in a little, to stay on the drawing
+    ticks.push(
+      s("text", { x: at - (last ? 8 : 0), y: middle + 17, class: "dp-tick", "text-anchor": "middle", "data-part": i }),
+      s("text", { x: middle - 6, y: SIDE - at + (last ? 12 : 5), class: "dp-tick", "text-anchor": "end", "data-part": i }));
   }
-  return parts;
-}
-
-// Everything that moves: a's line, the shadow with its perpendicular, the angle, the arrows and their names.
-function scene(a, b, { lengthA, lengthB, angle, sign, foot }, to) {
-  const parts = [];
-  const origin = to([0, 0]);
-  const [tipA, tipB] = [to(a), to(b)];
-  if (lengthA > 0) {
-    const along = a.map((x) => x / lengthA);
-    const ahead = [along[0], -along[1]]; // on the drawing y points down
-    const edge = REACH / Math.max(...ahead.map(Math.abs));
-    const [back, front] = [-edge, edge].map((far) => origin.map((x, i) => x + far * ahead[i]));
-    parts.push(line(back, front, "dp-carrier"));
-    if (angle !== null) {
-      const end = to(foot);
-      const height = Math.hypot(tipB[0] - end[0], tipB[1] - end[1]);
-      const across = height > 0 ? [(tipB[0] - end[0]) / height, (tipB[1] - end[1]) / height] : [ahead[1], -ahead[0]];
-      const inward = ahead.map((x) => -x * (sign || 1));
-      parts.push(line(origin, end, "dp-shadow"), line(tipB, end, "dp-drop"));
-      if (height > 24 && sign !== 0) parts.push(corner(end, inward, across, 11));
-    }
-  }
-  if (angle !== null) parts.push(...angleMark(a, b, angle, sign, lengthA, lengthB, origin, tipA, tipB));
-  parts.push(...arrow(origin, tipA, "a"), ...arrow(origin, tipB, "b"));
-  return parts;
-}
-
-const line = (from, to, kind) => s("line", { x1: from[0], y1: from[1], x2: to[0], y2: to[1], class: kind });
-
-// The square of a right angle at `at`, between two unit directions.
-function corner(at, u, v, size) {
-  const point = (p, q) => [0, 1].map((i) => (at[i] + p * u[i] + q * v[i]).toFixed(2)).join(" ");
-  return s("path", { d: `M${point(size, 0)} L${point(size, size)} L${point(0, size)}`, class: "dp-corner" });
-}
-
-function angleMark(a, b, angle, sign, lengthA, lengthB, origin, tipA, tipB) {
-  const unit = (v, length) => [v[0] / length, -v[1] / length];
-  const [u, v] = [unit(a, lengthA), unit(b, lengthB)];
-  const reach = Math.min(...[tipA, tipB].map((tip) => Math.hypot(tip[0] - origin[0], tip[1] - origin[1])));
-  const radius = Math.min(38, 0.75 * Math.max(16, reach));
-  const parts = [];
-  if (sign === 0) parts.push(corner(origin, u, v, radius * 0.6));
-  else {
-    const from = origin.map((x, i) => x + radius * u[i]);
-    const to = origin.map((x, i) => x + radius * v[i]);
-    const sweep = u[0] * v[1] - u[1] * v[0] > 0 ? 1 : 0;
-    const d = `M${origin.join(" ")} L${from.join(" ")} A${radius} ${radius} 0 0 ${sweep} ${to.join(" ")} Z`;
-    parts.push(s("path", { d, class: "dp-wedge" }));
-  }
-  // The number is drawn in the middle of the wedge; a narrow wedge has no room, so it is drawn behind the origin.
-  const half = Math.hypot(u[0] + v[0], u[1] + v[1]);
-  const middle = half > 1e-6 ? [(u[0] + v[0]) / half, (u[1] + v[1]) / half] : [u[1], -u[0]];
-  const away = angle < 40 ? -26 : radius + 22;
-  parts.push(s("text", {
-    x: origin[0] + away * middle[0], y: origin[1] + away * middle[1] + 5, class: "dp-name", "text-anchor": "middle",
-  }, `${fmt(angle, 0)}°`));
-  return parts;
-}
-
-function arrow(origin, tip, name) {
-  const [dx, dy] = [tip[0] - origin[0], tip[1] - origin[1]];
-  const length = Math.hypot(dx, dy);
-  const kind = `dp-arrow aw-of-${name}`;
-  const [ux, uy] = length > 0 ? [dx / length, dy / length] : [0.7, -0.7];
-  const label = s("text", {
-    x: tip[0] + 25 * ux, y: tip[1] + 25 * uy + 6, class: `dp-name dp-big aw-of-${name}`, "text-anchor": "middle",
-  }, name);
-  if (length < 1) return [label];
-  const head = Math.min(15, length);
-  const neck = [tip[0] - head * ux, tip[1] - head * uy];
-  const side = head * 0.42;
-  const points = [tip, [neck[0] - side * uy, neck[1] + side * ux], [neck[0] + side * uy, neck[1] - side * ux]];
-  const polygon = s("polygon", { points: points.map((p) => p.join(",")).join(" "), class: kind });
-  return [line(origin, neck, kind), polygon, label];
+  return { lines, ticks };
 }
 
 export default { render };

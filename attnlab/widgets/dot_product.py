@@ -12,12 +12,12 @@ LARGEST = 1e6
 
 
 class DotProductExplorer(CourseWidget):
-    """Two arrows to drag, with the sum, the angle and the shadow behind their dot product.
+    """Two arrows to drag or turn, their dot product, and the trace that it leaves against the angle.
 
     What you learn by moving what:
 
-    - turn `b` around `a`: the dot product is positive while the angle between them is below 90 degrees, zero at a
-      right angle, and negative beyond it. The cosine depends only on the angle;
+    - turn `b` around `a`, or let a button do it: the trace is a cosine. The dot product is positive while the angle is
+      below 90 degrees, zero at a right angle, and negative beyond it;
     - stretch `b` without turning it ("b twice as long"): the dot product doubles, and the angle and cosine stay;
     - move the tip of `b` at right angles to `a`: the shadow of `b` on `a` stays, and so does the dot product;
     - watch the two bars: one product may cancel the other.
@@ -34,8 +34,8 @@ class DotProductExplorer(CourseWidget):
     _css = style("dot_product")
     a = Numbers([2.0, 1.0], shortest=2, longest=2, largest=LARGEST).tag(sync=True)
     b = Numbers([0.5, 2.0], shortest=2, longest=2, largest=LARGEST).tag(sync=True)
-    min_height = traitlets.Int(620).tag(sync=True)
-    narrow_extra = traitlets.Int(520).tag(sync=True)
+    min_height = traitlets.Int(442).tag(sync=True)
+    narrow_extra = traitlets.Int(304).tag(sync=True)
 
     def __init__(self, a=(2.0, 1.0), b=(0.5, 2.0), **kwargs):
         super().__init__(a=a, b=b, **kwargs)
@@ -51,9 +51,7 @@ class DotProductExplorer(CourseWidget):
         axes = figure.add_subplot()
         if a and b:
             foot = turned.real / abs(a) ** 2 * a
-            axes.plot(
-                [0, foot.real], [0, foot.imag], color="#1a7f37", alpha=0.35, linewidth=7, label="shadow of b on a"
-            )
+            axes.plot([0, foot.real], [0, foot.imag], color="0.5", alpha=0.35, linewidth=7, label="shadow of b on a")
             axes.plot([b.real, foot.real], [b.imag, foot.imag], color="0.4", linestyle="--")
             title += f"   angle {abs(cmath.phase(turned)) * 180 / cmath.pi:.1f}°"
         for name, arrow, color in [("a", a, "#0a6ed1"), ("b", b, "#b35900")]:

@@ -124,8 +124,8 @@ class HeadViewer(CourseWidget):
         letters = max((len(note) for note in self.notes), default=0) + 12
         above = 20 + 6 * min(11, max(map(len, told_apart(self.tokens))))  # the names over the columns
         thumbnails = [5 + 58 * math.ceil(heads / columns) if heads > 1 else 0 for columns in (6, 3)]
-        wide = 137 + thumbnails[0] + max(31, 21 * math.ceil(letters / 70)) + above + ROW * n
-        narrow = 290 + thumbnails[1] + 21 * math.ceil(letters / 36) + above + (ROW + NARROW_ROW) * n
+        wide = 88 + thumbnails[0] + max(31, 21 * math.ceil(letters / 70)) + above + ROW * n
+        narrow = 206 + thumbnails[1] + 21 * math.ceil(letters / 36) + above + (ROW + NARROW_ROW) * n
         return wide, narrow
 
     @traitlets.validate("head", "query")

@@ -1,6 +1,6 @@
 // A mask to paint. `compute` gives weights and leaks; `render` draws the grid and listens to pointer and keyboard.
 
-const TRAITS = ["tokens", "scores", "mask", "preset", "length", "window", "fill"];
+const TRAITS = ["tokens", "scores", "mask", "preset", "length", "window", "fill", "changed"];
 const FILLS = { "-inf": -Infinity, "-1e9": -1e9, "-10": -10 };
 const FILL_NAMES = { "-inf": "−∞", "-1e9": "−1e9", "-10": "−10" };
 
@@ -13,7 +13,9 @@ export function compute({ scores, mask, fill = "-inf" }) {
   const most = later.reduce((best, cell) => (cell.weight > best.weight ? cell : best), { weight: 0, i: null, j: null });
   return {
     weights,
-    sums: weights.map((row) => row.reduce((total, weight) => total + weight, 0)),
+    // moves[t][i]: whether output i moves when token t changes. Whoever reads t hears of it, and t itself asks differently,
+    // which matters where it has a choice.
+    moves: rows.map((t) => rows.map((i) => weights[i][t] > 0 || (i === t && weights[i].filter((w) => w > 0).length > 1))),
     count: mask.flat().filter(Boolean).length,
     empty: rows.filter((i) => !mask[i].some(Boolean)),
     leak: {
@@ -89,7 +91,7 @@ function verdictOf(names, fill, { cells, largest, query, key }) {
   const read = `${names[query]} reads ${names[key]}, which`;
   const weight = `with weight ${inWords(largest)}`;
   if (cells > 0) return `Cheating: ${read} comes later, ${weight}.`;
-  return `Leaking: with fill ${FILL_NAMES[fill]}, ${read} is masked and later, ${weight}.`;
+  return `Leaking: with fill ${FILL_NAMES[fill]}, ${names[query]} reads the later ${names[key]}: ${inWords(largest)}.`;
 }
 
 function render({ model, el }) {
@@ -140,9 +142,8 @@ function render({ model, el }) {
   const mark = (kind, text) => h("li", {}, h("i", { class: `mp-mark ${kind}`, "aria-hidden": "true" }), text);
   const ramp = h("span", { class: "aw-ramp mp-ramp", "aria-hidden": "true" },
     Array.from({ length: 21 }, (_, i) => h("i", { style: `--weight: ${i / 20}` })));
-  const legend = h("ul", { class: "mp-legend" }, h("li", {}, "weight 0 ", ramp, " 1"),
-    mark("mp-masked", "masked"), mark("mp-peek", "allowed, but later"),
-    mark("mp-peek mp-answer", "the token to predict"));
+  const legend = h("ul", { class: "mp-legend" }, h("li", {}, "0 ", ramp, " 1"),
+    mark("mp-masked", "masked"), mark("mp-peek", "later"), mark("mp-peek mp-answer", "to predict"));
   const each = (f) => put(read().mask.map((row) => row.map(f)));
   const tools = h("div", { class: "aw-row mp-tools" },
     h("button", { type: "button", "data-go": "clear", onclick: () => each(() => false) }, "Mask all"),
@@ -151,8 +152,6 @@ function render({ model, el }) {
       const { tokens, scores, ...settings } = start;
       edit(settings);
     } }, "Start again"));
-  const hint = h("p", { class: "mp-hint" }, "Click, tap or drag to paint. Keys: arrows move, space paints, and "
-    + "an arrow with shift paints on.");
 
   // Beside the grid: the count, the fill, the meter, and the cell looked at.
   const count = h("b", { class: "aw-numbers", "data-value": "count" });
@@ -161,25 +160,18 @@ function render({ model, el }) {
     Object.entries(FILL_NAMES).map(([value, text]) => h("option", { value }, text)));
   const level = h("span", { class: "mp-level" });
   const verdict = h("p", { class: "mp-verdict", "data-value": "verdict" });
-  const [cells, largest, answers] = ["cells", "largest", "answers"].map((name) =>
-    h("span", { class: "aw-numbers", "data-value": `leak-${name}` }));
-  const fact = (text, value) => h("li", {}, h("span", { class: "mp-label" }, text), value);
   const meter = h("section", { class: "mp-meter", "aria-label": "Cheating meter" },
-    h("p", { class: "mp-heading" }, h("b", {}, "Cheating meter"), " for a model that predicts the next token"),
+    h("p", { class: "mp-heading" }, h("b", {}, "Cheating meter")),
     h("div", { class: "mp-track", "aria-hidden": "true" }, level),
-    h("div", { class: "mp-ticks aw-numbers", "aria-hidden": "true" },
-      ["0", "0.5", "1"].map((text) => h("span", {}, text))),
-    h("ul", { class: "mp-facts" }, fact("Later tokens allowed", cells), fact("Most weight on one", largest),
-      fact("See the token to predict", answers)),
     verdict);
   const reading = h("p", { class: "mp-reading", "data-value": "reading" });
   const board = h("div", { class: "mp-board" });
   root.append(presets, h("div", { class: "mp-parts" },
-    h("div", { class: "mp-map" }, board, reading, legend, tools, hint),
+    h("div", { class: "mp-map" }, board),
     h("div", { class: "mp-side" },
-      h("p", { class: "mp-count" }, title, h("br"), count),
+      h("p", { class: "mp-count" }, title, " ", count),
       h("label", { class: "mp-fill" }, "masked scores become", filled),
-      meter)), summary);
+      meter, reading)), h("div", { class: "mp-foot" }, tools, legend), summary);
 
   function build(tokens) {
     const n = tokens.length;
@@ -189,9 +181,9 @@ function render({ model, el }) {
     const cells = tokens.map((_, i) => tokens.map((_, j) => h("div", {
       class: `aw-heat mp-cell${j > i ? " mp-later" : ""}${j === i + 1 ? " mp-next" : ""}`, role: "gridcell",
       "data-cell": `${i}-${j}`, onfocus: () => look([i, j]), onclick: (event) => clicked(event, [i, j]),
-    }, h("span", { class: "mp-text" }))));
+    }, h("span", { class: "mp-text", "aria-hidden": "true" }, h("span", { class: "mp-zero" }), new Text()))));
     const heads = names.map((name) => h("div", { class: "mp-token", role: "rowheader" }, label(name)));
-    const sums = tokens.map((_, i) => h("div", { class: "mp-sum aw-numbers", "data-sum": i, role: "gridcell" }));
+    const outputs = tokens.map((_, i) => h("div", { class: "mp-output", "data-output": i, role: "gridcell" }, h("i")));
     const notes = tokens.map((_, i) => h("span", { class: "mp-note", "data-note": i, "aria-hidden": "true" }));
     const grid = h("div", { class: "mp-grid", role: "grid", "aria-label": "Mask: rows read columns",
       "aria-multiselectable": "true", style: `--n: ${n}`, onkeydown: move, onpointerdown: press, onpointermove: drag,
@@ -199,12 +191,18 @@ function render({ model, el }) {
       onpointerleave: () => stroke || look(null) },
     h("div", { class: "mp-line", role: "row" },
       h("div", { class: "mp-corner", role: "columnheader" }, "reads"), columns,
-      h("div", { class: "mp-sum mp-sum-head", role: "columnheader" }, "sum")),
-    tokens.map((_, i) => h("div", { class: "mp-line", role: "row" }, heads[i], cells[i], sums[i], notes[i])));
+      h("div", { class: "mp-output mp-head", role: "columnheader" }, "output")),
+    tokens.map((_, i) => h("div", { class: "mp-line", role: "row" }, heads[i], cells[i], outputs[i], notes[i])));
     grid.classList.toggle("mp-tight", n > 6);
     grid.classList.toggle("mp-tiny", n > 8);
-    board.replaceChildren(grid);
-    parts = { made: JSON.stringify(tokens), grid, columns, cells, heads, sums, notes };
+    const changes = names.map(({ name }, t) => h("button", { type: "button", class: "mp-change", "data-change": t,
+      "aria-label": `Change ${name}`, title: `Change ${name}`,
+      onclick: () => edit({ changed: model.get("changed") === t ? null : t }) }, "✎"));
+    const line = h("div", { class: "mp-line mp-changes", role: "group", "aria-label": "Change a token", style: `--n: ${n}` },
+      h("div", { class: "mp-corner" }, "change it"), changes, h("div"));
+    line.classList.toggle("mp-tiny", n > 8);
+    board.replaceChildren(grid, line);
+    parts = { made: JSON.stringify(tokens), grid, columns, cells, heads, outputs, notes, changes };
     at = [0, 0];
     hovered = stroke = null;
   }
@@ -313,38 +311,57 @@ function render({ model, el }) {
       + (j === i + 1 ? " That is the very token it has to predict." : j > i ? " That token comes later." : "");
   }
 
+  // Weights glide: when a cell is masked, the others of its row take up what it had.
+  const motion = tween(({ weights }) => parts.cells.forEach((line, i) => line.forEach((cell, j) => {
+    const weight = weights[i][j], { may, lost } = cell.mp, now = `${weight.toFixed(4)} ${weight === 0} ${may} ${lost}`;
+    if (cell.drawn === now) return;
+    cell.drawn = now;
+    heat(cell, weight);
+    const text = may ? cellText(weight) : lost || weight === 0 ? "" : weight < 0.005 ? ">0" : cellText(weight);
+    // The zero before the point is hidden where cells are narrow.
+    const [zero, rest] = cell.firstChild.childNodes;
+    const split = text.startsWith("0.");
+    if (zero.textContent !== (split ? "0" : "")) zero.textContent = split ? "0" : "";
+    if (rest.data !== (split ? text.slice(1) : text)) rest.data = split ? text.slice(1) : text;
+  })), 450);
+
   function draw() {
     const state = read();
     const { tokens, scores, mask, fill, preset } = state;
     const n = tokens.length;
     if (scores.length !== n || mask.length !== n) return; // halfway through new arrays
-    if (parts?.made !== JSON.stringify(tokens)) build(tokens);
+    const fresh = parts?.made !== JSON.stringify(tokens);
+    if (fresh) build(tokens);
+    const changed = state.changed !== null && state.changed < n ? state.changed : null;
     const numbers = compute(state);
-    const { weights, sums, empty, leak } = numbers;
+    const { weights, empty, leak, moves } = numbers;
     const names = tellApart(tokens).map(({ name }) => `“${name}”`);
     const [row, column] = hovered ?? at;
     parts.cells.forEach((line, i) => {
       const nothing = empty.includes(i);
       line.forEach((cell, j) => {
         const weight = weights[i][j];
-        heat(cell, weight);
         cell.classList.toggle("mp-masked", !mask[i][j]);
         cell.classList.toggle("mp-peek", mask[i][j] && j > i);
         cell.classList.toggle("mp-seep", !mask[i][j] && weight > 0);
-        const text = mask[i][j] ? cellText(weight) : weight === 0 ? "" : weight < 0.005 ? ">0" : cellText(weight);
-        // The zero before the point is hidden where cells are narrow.
-        const zero = text.startsWith("0.") ? h("span", { class: "mp-zero" }, "0") : "";
-        cell.firstChild.replaceChildren(zero, zero ? text.slice(1) : text);
+        cell.mp = { may: mask[i][j], lost: !mask[i][j] && weight === 0 };
         cell.setAttribute("aria-selected", String(mask[i][j]));
         cell.setAttribute("aria-label", sentence(i, j, state, numbers, names));
         cell.tabIndex = i === at[0] && j === at[1] ? 0 : -1;
       });
       parts.heads[i].classList.toggle("mp-chosen", i === row);
       parts.columns[i].classList.toggle("mp-chosen", i === column);
-      parts.sums[i].textContent = cellText(sums[i]);
-      parts.sums[i].classList.toggle("mp-wrong", nothing && sums[i] > 0);
+      const moved = changed !== null && moves[changed][i];
+      parts.outputs[i].classList.toggle("mp-moves", moved);
+      parts.outputs[i].setAttribute("aria-label", changed === null ? `output of ${names[i]}`
+        : `output of ${names[i]}: ${moved ? "moves" : "stays"}`);
+      parts.changes[i].setAttribute("aria-pressed", String(i === changed));
+      parts.columns[i].classList.toggle("mp-changed", i === changed);
       parts.notes[i].textContent = nothing && fill === "-inf" ? "empty row: this token reads nothing" : "";
     });
+    const key = JSON.stringify([weights, mask]);
+    if (fresh || key !== parts.key) motion.to({ weights }, { jump: fresh });
+    parts.key = key;
     for (const [name, one] of Object.entries(buttons)) one.setAttribute("aria-pressed", String(name === preset));
     for (const [name, { input, value }] of [["length", length], ["window", span]]) {
       input.max = n;
@@ -354,16 +371,15 @@ function render({ model, el }) {
     filled.value = fill;
     title.textContent = titleOf(state);
     count.textContent = `${numbers.count} of ${n * n} cells allowed`;
-    reading.textContent = sentence(row, column, state, numbers, names);
+    const stirred = changed === null ? [] : names.filter((_, i) => moves[changed][i]);
+    reading.textContent = changed === null || hovered ? sentence(row, column, state, numbers, names)
+      : `Change ${names[changed]}: ${stirred.length === n ? "every output moves" : stirred.length === 0 ? "no output moves"
+        : `${stirred.length === 1 ? "the output" : "the outputs"} of ${listed(stirred)} ${stirred.length === 1 ? "moves" : "move"}`}.`;
 
     const caught = leak.largest > 0;
     meter.classList.toggle("mp-caught", caught);
     level.style.width = `${100 * leak.largest}%`;
     verdict.textContent = verdictOf(names, fill, leak);
-    cells.textContent = `${leak.cells} of ${leak.of}`;
-    largest.textContent = inWords(leak.largest);
-    const seeing = leak.answers.length ? `: ${listed(leak.answers.map((i) => names[i]))}` : "";
-    answers.textContent = `${leak.answers.length} of ${n - 1}${seeing}`;
     const blind = listed(empty.map((i) => names[i]));
     const [rows, reads] = empty.length === 1 ? ["row", "reads"] : ["rows", "read"];
     const blank = empty.length === 0 ? "" : fill === "-inf" ? ` Empty ${rows}: ${blind} ${reads} nothing.`
@@ -375,6 +391,7 @@ function render({ model, el }) {
   const stop = listen(model, TRAITS, draw);
   return () => {
     stop();
+    motion.stop();
     el.replaceChildren();
   };
 }

@@ -80,6 +80,7 @@ class MaskPainter(CourseWidget):
     - let a token read a later one: the meter shows how much weight goes to the future, and which tokens see the
       very token that they must predict;
     - mask a whole row (padding with no real token does it to all): the row becomes 0 and reads nothing;
+    - change a token: the outputs that move are those of the tokens that read it, and its own;
     - the fill: with -10 instead of minus infinity, a little weight leaks through the mask, and with any finite fill
       an empty row becomes uniform.
 
@@ -91,6 +92,7 @@ class MaskPainter(CourseWidget):
     length: number of real tokens that the padding preset leaves, 0 to n; n - 1 if left out.
     window: width of the sliding window, the token itself included, 1 to n; 2 if left out.
     fill: what a masked score is replaced by, "-inf", "-1e9" or "-10", or the number itself.
+    changed: index of the token whose change is followed to the outputs, from 0, or None.
     Raises `TraitError` for anything else. `painter.mask` is the current mask, `painter.weights` the weights under it.
     """
 
@@ -104,6 +106,7 @@ class MaskPainter(CourseWidget):
     length = traitlets.Int(1, help="real tokens of the padding preset, 0 to n").tag(sync=True)
     window = traitlets.Int(2, help="width of the sliding window, 1 to n").tag(sync=True)
     fill = traitlets.Enum([*FILLS], "-inf", help="what a masked score is replaced by").tag(sync=True)
+    changed = traitlets.Int(None, allow_none=True, help="index of the token that is changed, or None").tag(sync=True)
 
     def __init__(self, tokens, scores, mask=None, preset="causal", *, length=None, window=None, fill="-inf", **kwargs):
         if isinstance(tokens, str):
@@ -132,11 +135,10 @@ class MaskPainter(CourseWidget):
             self._follow_mask()
         self.observe(self._follow_preset, ["preset", "length", "window"])
         self.observe(self._follow_mask, "mask")
-        # Beside the grid is the meter, as high as the grid of four tokens; on a phone it is below.
-        self.min_height = max(574, 408 + 81 * n // 2)
-        self.narrow_extra = 1013 + 35 * n - self.min_height
+        self.min_height = max(439, 222 + 40 * n if n < 9 else 225 + 35 * n)
+        self.narrow_extra = 522 + 33 * n + 10 * (n > 9) - self.min_height
 
-    @traitlets.validate("tokens", "mask", "scores", "length", "window")
+    @traitlets.validate("tokens", "mask", "scores", "length", "window", "changed")
     def _fits(self, proposal):
         """Refuse what does not fit the number of tokens."""
         name, value, n = proposal["trait"].name, proposal["value"], len(self.tokens)
@@ -148,6 +150,9 @@ class MaskPainter(CourseWidget):
         elif name in ("mask", "scores"):
             if [len(row) for row in value] != [n] * n:
                 raise traitlets.TraitError(f"{name} must be ({n}, {n}) for {n} tokens; the shape is {np.shape(value)}")
+        elif name == "changed":
+            if value is not None and not 0 <= value < n:
+                raise traitlets.TraitError(f"changed must be 0 to {n - 1} for {n} tokens, or None; got {value}")
         elif not (least := 0 if name == "length" else 1) <= value <= n:
             raise traitlets.TraitError(f"{name} must lie between {least} and {n}, the number of tokens; got {value}")
         return value

@@ -1,4 +1,4 @@
-"""Rotary positions: query and key as clock hands, pair by pair, and their score against the offset."""
+"""Rotary positions: query and key as hands of one clock per pair, and their score against the offset."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from attnlab.widgets._base import CourseWidget, module, style
 LEAST_BASE, MOST_BASE = 2.0, 1e7
 WIDEST = 128
 SHORTEST, LONGEST = 8, 128
-ROWS = 8  # pairs in the table at most
+CLOCKS = 4  # pairs that are drawn at most
 
 
 class RotationExplorer(CourseWidget):
-    """A query and a key that rotary position embedding (RoPE) rotates: one clock for each pair, and their score.
+    """A query and a key that rotary position embedding (RoPE) rotates: four clocks, one per pair, and the score.
 
     Before rotation, query and key are the same vector: every pair of numbers is (1, 0), a hand of length 1 that
     points to the right. Pair i is half-split, numbers i and i + d_head / 2. A position rotates it counterclockwise by
@@ -25,9 +25,8 @@ class RotationExplorer(CourseWidget):
 
     What a reader learns by moving what:
 
-    - the query or the key: both hands of every pair start from the same angle, and each position rotates its own;
-    - the pair: the first rotates by one radian per token, the last least; wavelengths go from about 6 tokens to
-      almost 2 pi * base;
+    - the query or the key: both hands of every pair start from the same angle, and each position rotates its own; the
+      first pair rotates by one radian per token, the last least;
     - both together: all hands rotate, the angles between them stay, and so does the score;
     - the base: a larger one lowers all frequencies but the first, so that fewer pairs complete a rotation within the
       trained length;
@@ -37,7 +36,7 @@ class RotationExplorer(CourseWidget):
     d_head: even, 2 to 128, the width of query and key.
     base: between 2 and 1e7.
     query, key: positions from 0 to 2 * trained - 1, counted from 0, in tokens. The key may come after the query.
-    pair: 0 to d_head / 2 - 1.
+    pair: 0 to d_head / 2 - 1; of more than four pairs, it is one of the four that are drawn.
     trained: 8 to 128, the length in tokens that the model is taken to have been trained on: positions 0 to trained - 1.
     Raises `TraitError` for anything else. A smaller `d_head` or `trained` brings the others back into range.
     """
@@ -90,9 +89,9 @@ class RotationExplorer(CourseWidget):
         self._reserve()
 
     def _reserve(self):
-        """The heights of the style sheet: the table grows with the pairs, up to eight rows of them."""
-        rows = min(self.d_head // 2, ROWS)
-        wide, narrow = max(929, 734 + 27 * rows), 1398 + 27 * rows
+        """The heights of the style sheet: with more pairs than clocks, there is a slider that chooses one of them."""
+        more = 26 if self.d_head // 2 > CLOCKS else 0
+        wide, narrow = 592 + more, 566 + more
         self.min_height, self.narrow_extra = wide, narrow - wide
 
     def picture(self):

@@ -1,9 +1,11 @@
 // Sampling: logits to probabilities, what temperature, top-k and top-p leave of them, and draws from that.
 
-const TRAITS = ["data", "vocab_size", "tokens", "prompt", "temperature", "top_k", "top_p", "seed", "drawn"];
+const TRAITS = ["data", "vocab_size", "tokens", "continuations", "prompt", "temperature", "top_k", "top_p", "seed", "drawn"];
 const HOTTEST = 5;
 const SHOWN = 12;
 const LONG = 15; // letters of a token in a sentence
+const ROW = 24; // pixels, as in the style sheet
+const RECENT = 2; // draws that are written out
 const MOST_DRAWS = 10000;
 const MOST_SEED = 2 ** 32 - 1;
 // Where the top-k slider stops, before it keeps all.
@@ -35,7 +37,7 @@ function choose(logits, { temperature = 1, top_k = null, top_p = 1, seed = 0, dr
     massOfTopK: sum(before.slice(0, byTopK)),
     mass: sum(before.slice(0, count)),
     entropyBefore: entropy(before), entropy: entropy(kept),
-    tally, last: ranks.at(-1) ?? null,
+    tally, last: ranks.at(-1) ?? null, recent: ranks.slice(-RECENT).reverse(),
   };
 }
 
@@ -84,7 +86,7 @@ function render({ model, el }) {
   const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
   const { temperature, top_k, top_p, seed } = read();
   const start = { temperature, top_k, top_p, seed };
-  let [bytes, logits, names] = [null, [], []];
+  let [bytes, laid, logits, names] = [null, null, [], []];
   // Other settings are a different experiment: the tally starts from 0.
   const edit = (values) => {
     change(model, { drawn: 0, ...values });
@@ -117,13 +119,11 @@ function render({ model, el }) {
     return { field, set };
   }
 
-  // The three steps, in their order.
+  // The three settings, in their order.
   function step(number, label, field, slider) {
-    const note = h("p", { class: "sa-note aw-numbers", "data-value": `${slider.dataset.slider}-note` });
-    const block = h("div", { class: "sa-step" },
+    return h("div", { class: "sa-step" },
       h("div", { class: "sa-head" }, h("span", {}, h("span", { class: "sa-order" }, `${number}. `), h("b", {}, label)),
-        field), slider, note);
-    return { block, note };
+        field), slider);
   }
   const range = (name, label, limits, take) => h("input", { type: "range", ...limits,
     "aria-label": `${label}, slider`, "data-slider": name, oninput: (event) => take(Number(event.target.value)) });
@@ -131,57 +131,40 @@ function render({ model, el }) {
     { min: 0, max: HOTTEST, step: 0.1, "data-field": "temperature" });
   const hotSlider = range("temperature", "Temperature", { min: 0, max: HOTTEST, step: 0.1 },
     (value) => edit({ temperature: value }));
-  const hot = step(1, "Temperature", hotField, hotSlider);
   const kField = wholeField("Top-k", "top_k", (value) => edit({ top_k: value }));
   const stopsOf = (n) => STEPS.filter((k) => k < n);
   const kSlider = range("top_k", "Top-k", { min: 0, step: 1 },
     (at) => edit({ top_k: stopsOf(logits.length)[at] ?? null }));
-  const cutK = step(2, "Top-k", kField.field, kSlider);
   const pField = numberField("Top-p", top_p, (value) => edit({ top_p: value }),
     { min: 0.001, max: 1, step: 0.01, "data-field": "top_p" });
   const pSlider = range("top_p", "Top-p", { min: 0.01, max: 1, step: 0.01 }, (value) => edit({ top_p: value }));
-  const cutP = step(3, "Top-p", pField, pSlider);
 
-  // The most likely tokens, and one row for all others.
+  // The most likely tokens, a row for all others, and a line where each limit cuts.
+  let rows = [];
   const body = h("tbody");
   const table = h("table", { class: "aw-plain sa-table" },
     h("thead", {}, h("tr", {}, h("th", { scope: "col", class: "sa-left" }, "token"), h("td"),
-      ["softmax", "kept", "drawn"].map((text) => h("th", { scope: "col" }, text)))), body);
-  const legend = h("p", { class: "sa-legend", "aria-hidden": "true" },
-    h("span", {}, h("i", { class: "sa-swatch" }), "softmax at this temperature"),
-    h("span", {}, h("i", { class: "sa-swatch sa-solid" }), "kept, adding up to 1"),
-    h("span", {}, h("i", { class: "sa-swatch sa-mark" }), "share of the draws"));
-
-  // What is left, in numbers.
-  const cell = (name) => h("td", { class: "aw-numbers", "data-value": name });
-  const columns = ["before", "after"];
-  const facts = Object.fromEntries(["tokens", "mass", "nats", "bits", "choices"].map((name) =>
-    [name, columns.map((column) => cell(`${name}-${column}`))]));
-  const numbersTable = h("table", { class: "aw-plain sa-facts" },
-    h("thead", {}, h("tr", {}, h("td"), ["softmax", "kept"].map((text) => h("th", { scope: "col" }, text)))),
-    h("tbody", {}, [["tokens", "tokens"], ["probability", "mass"], ["entropy, nats", "nats"], ["entropy, bits", "bits"],
-      ["effective choices", "choices"]].map(([text, name]) =>
-      h("tr", {}, h("th", { scope: "row" }, text), facts[name]))));
+      ["kept", "drawn"].map((text) => h("th", { scope: "col" }, text)))), body);
+  const lines = Object.fromEntries(["top-k", "top-p"].map((name) =>
+    [name, h("div", { class: `sa-line sa-${name}` }, h("span", { "data-value": `line-${name}` }))]));
+  const left = h("p", { class: "sa-note aw-numbers", "data-value": "left" });
 
   // Draws.
   const button = (name, text, onclick) => h("button", { type: "button", "data-go": name, onclick }, text);
   const more = (many) => edit({ drawn: Math.min(MOST_DRAWS, read().drawn + many) });
-  const [one, hundred] = [button("one", "Draw one", () => more(1)), button("hundred", "Draw 100", () => more(100))];
+  const one = button("one", model.get("continuations").length ? "Write a sentence" : "Draw one", () => more(1));
+  const hundred = button("hundred", "Draw 100", () => more(100));
   const clear = button("clear", "Clear", () => edit({}));
   const again = button("reset", "Start again", () => edit(start));
   const seedField = wholeField("Seed", "seed", (value) => edit({ seed: value }));
-  const text = h("p", { class: "sa-text", "data-value": "text" });
-  const count = h("p", { class: "sa-note aw-numbers", "data-value": "count" });
+  const sentences = Array.from({ length: RECENT }, (_, i) => h("p", { "data-value": `text-${i}` }));
 
   root.append(
-    h("div", { class: "sa-steps" }, hot.block, cutK.block, cutP.block),
-    table, legend,
-    h("div", { class: "sa-parts" },
-      h("div", {}, h("p", { class: "sa-title" }, "Draw the next token"), text,
-        h("div", { class: "sa-tools" }, one, hundred, clear), count,
-        h("div", { class: "sa-tools" }, h("label", {}, h("b", {}, "Seed"), seedField.field), again)),
-      h("div", {}, h("p", { class: "sa-title" }, "What is left"), numbersTable)),
-    summary);
+    h("div", { class: "sa-steps" }, step(1, "Temperature", hotField, hotSlider), step(2, "Top-k", kField.field, kSlider),
+      step(3, "Top-p", pField, pSlider)),
+    h("div", { class: "sa-list" }, table, Object.values(lines)), left,
+    h("div", { class: "sa-tools" }, one, hundred, clear, h("label", {}, "seed", seedField.field), again),
+    h("div", { class: "sa-text" }, sentences), summary);
 
   // A token beside its number: white space at its ends is left out, tokens that then look alike carry their rank.
   function nameOf(tokens, rank) {
@@ -190,49 +173,63 @@ function render({ model, el }) {
     return told ?? { text: `rank ${whole(rank + 1)}`, sub: "", name: `rank ${whole(rank + 1)}` };
   }
 
-  function rowOf(name, { before, kept, drawn, cut, title }) {
-    const bar = (kind, part) => h("i", { class: kind, style: `width: ${(100 * part).toFixed(3)}%` });
-    const lane = h("span", { class: "sa-lane", "aria-hidden": "true" }, bar("sa-bar", before),
-      kept === null ? null : bar("sa-bar sa-solid", kept),
-      drawn === null ? null : h("i", { class: "sa-mark", style: `left: ${(100 * drawn.share).toFixed(3)}%` }));
-    return h("tr", { class: kept === null ? "sa-cut" : null },
-      h("th", { scope: "row", title }, name), h("td", { class: "sa-wide" }, lane),
-      [share(before, 3), kept === null ? cut : share(kept, 3), drawn === null ? "" : whole(drawn.times)].map((shown) =>
-        h("td", { class: "aw-numbers" }, shown)));
-  }
-
-  function paintTable({ tokens, temperature: divisor, drawn }, { before, kept, tally, byTopK }) {
-    const n = before.length;
-    const rows = Math.min(n, SHOWN);
-    const times = (of) => (drawn === 0 ? null : { times: of, share: of / drawn });
-    const reason = (rank) => (divisor === 0 ? "greedy" : rank >= byTopK ? "top-k" : "top-p");
-    body.replaceChildren(...Array.from({ length: rows }, (_, rank) => {
-      const stays = rank < kept.length;
-      return rowOf(tokenNode(nameOf(tokens, rank)), { before: before[rank], kept: stays ? kept[rank] : null,
-        drawn: stays ? times(tally[rank]) : null, cut: reason(rank), title: tokens[rank] });
-    }));
-    if (n === rows) return;
-    const stays = kept.length > rows;
-    body.append(rowOf(h("span", { class: "sa-more" }, `${whole(n - rows)} more`), { before: sum(before.slice(rows)),
-      kept: stays ? sum(kept.slice(rows)) : null, drawn: stays ? times(sum(tally.slice(rows))) : null,
-      cut: reason(rows), title: stays ? `${whole(kept.length - rows)} of them kept` : null }));
-  }
-
   const quoted = (tokens, rank) => {
     const { name } = nameOf(tokens, rank);
     return `“${name.length > LONG ? `${name.slice(0, LONG)}…` : name}”`;
   };
 
-  function notes({ tokens, temperature: divisor, top_k: k, top_p: p }, { count: left, byTopK, massOfTopK, reached }) {
-    const n = logits.length;
-    hot.note.textContent = divisor === 0 ? "Greedy: the most likely token takes all."
-      : divisor === 1 ? "Logits as they are." : `Gaps between logits × ${plain(1 / divisor)}.`;
-    cutK.note.textContent = divisor === 0 ? "One token is left already."
-      : byTopK === n ? `Off: all ${whole(n)} are kept.`
-      : `The first ${byTopK === 1 ? "one is" : `${whole(byTopK)} are`} kept, with ${share(massOfTopK, 3)} of the probability.`;
-    cutP.note.textContent = divisor === 0 ? "One token is left already."
-      : p >= 1 ? `Off: all ${whole(byTopK)} stay.`
-      : `${quoted(tokens, left - 1)} stays: with it the sum is ${share(reached, 3)}, and ${plain(p)} is reached.`;
+  // The rows of this vocabulary, once; what is in them changes.
+  function lay(tokens, n) {
+    const shown = Math.min(n, SHOWN);
+    rows = Array.from({ length: shown + (n > shown) }, (_, rank) => {
+      const [pale, solid] = [h("i", { class: "sa-bar" }), h("i", { class: "sa-bar sa-solid" })];
+      const [kept, drawn] = [h("td", { class: "aw-numbers" }), h("td", { class: "aw-numbers" })];
+      const rest = rank === shown;
+      const node = h("tr", {}, h("th", { scope: "row", title: rest ? null : tokens[rank] },
+        rest ? h("span", { class: "sa-more" }, `${whole(n - shown)} more`) : tokenNode(nameOf(tokens, rank))),
+      h("td", { class: "sa-wide" }, rest ? null : h("span", { class: "sa-lane", "aria-hidden": "true" }, pale, solid)),
+      kept, drawn);
+      return { node, pale, solid, kept, drawn, rest };
+    });
+    body.replaceChildren(...rows.map((row) => row.node));
+  }
+
+  // Bars end where their share of the largest one does, and lines are as many rows down as tokens stay.
+  const motion = tween(({ pale, solid, cuts }) => {
+    rows.forEach((row, rank) => {
+      if (row.rest) return;
+      row.pale.style.transform = `scaleX(${pale[rank].toFixed(4)})`;
+      row.solid.style.transform = `scaleX(${solid[rank].toFixed(4)})`;
+    });
+    for (const [name, line] of Object.entries(lines)) line.style.transform = `translateY(${(cuts[name] * ROW).toFixed(1)}px)`;
+  });
+
+  function paint(state, { before, kept, tally, byTopK, count, reached }) {
+    const { top_p: p, temperature: divisor, drawn, tokens } = state;
+    const n = before.length, shown = Math.min(n, SHOWN);
+    rows.forEach(({ node, kept: share_, drawn: times, rest }, rank) => {
+      const stays = rank < kept.length;
+      const all = (list) => (rest ? sum(list.slice(shown)) : list[rank]);
+      node.classList.toggle("sa-cut", !stays);
+      share_.textContent = stays ? share(all(kept), 3) : "";
+      times.textContent = stays && drawn ? whole(all(tally)) : "";
+    });
+    const show = (name, at, words) => {
+      lines[name].classList.toggle("sa-off", at >= n || at > shown);
+      lines[name].firstChild.textContent = words;
+    };
+    show("top-k", divisor === 0 ? n : byTopK, `top-k ${whole(byTopK)}`);
+    show("top-p", divisor === 0 || p >= 1 || count === byTopK && reached < p ? n : count,
+      `top-p ${plain(p)}: with ${quoted(tokens, count - 1)} the sum is ${share(reached, 3)}`);
+    const scaled = (list) => Array.from({ length: shown }, (_, rank) => (list[rank] ?? 0) / kept[0]);
+    motion.to({ pale: scaled(before), solid: scaled(kept),
+      cuts: { "top-k": Math.min(byTopK, shown), "top-p": Math.min(count, shown) } });
+  }
+
+  // A token that brings its own space follows the prompt as it is.
+  function written({ prompt, tokens, continuations }, rank) {
+    const space = !prompt || tokens.some((token) => /^\s/.test(token)) ? "" : " ";
+    return [prompt + space, h("mark", {}, tokens[rank] ?? `[${nameOf(tokens, rank).name}]`), continuations[rank] ?? ""];
   }
 
   function draw() {
@@ -240,14 +237,14 @@ function render({ model, el }) {
     const { data, tokens, prompt, drawn } = state;
     const n = state.vocab_size;
     if (data.byteLength !== 4 * n) return; // halfway through a change from Python
-    if (bytes !== data) {
-      bytes = data;
-      logits = readTable(data, "float32", 0, 1, n)[0];
-    }
     names = tellApart(tokens.slice(0, SHOWN));
+    if (bytes !== data || laid !== tokens) {
+      [bytes, laid] = [data, tokens];
+      logits = readTable(data, "float32", 0, 1, n)[0];
+      lay(tokens, n);
+    }
     const numbers = choose(logits, state);
-    const { before, kept, count: left, mass, tally, last } = numbers;
-    const [entropyBefore, entropyNow] = [numbers.entropyBefore, numbers.entropy];
+    const { before, kept, count, mass, tally, last, recent } = numbers;
 
     setNumber(hotField, state.temperature);
     hotSlider.value = state.temperature;
@@ -262,30 +259,19 @@ function render({ model, el }) {
     pSlider.value = state.top_p;
     pSlider.setAttribute("aria-valuetext", state.top_p >= 1 ? "1, all" : plain(state.top_p));
     seedField.set(0, MOST_SEED, state.seed);
-    notes(state, numbers);
-    paintTable(state, numbers);
+    paint(state, numbers);
+    left.textContent = `${whole(count)} of ${whole(n)} tokens left, ${count === n ? "all" : share(mass, 3)} of the probability, `
+      + `as unsure as ${Math.exp(numbers.entropy).toFixed(1)} equal choices`;
 
-    const show = (name, ...values) => values.forEach((value, i) => (facts[name][i].textContent = value));
-    show("tokens", whole(n), whole(left));
-    show("mass", "1", left === n ? "1" : share(mass, 3));
-    show("nats", entropyBefore.toFixed(3), entropyNow.toFixed(3));
-    show("bits", (entropyBefore / Math.LN2).toFixed(3), (entropyNow / Math.LN2).toFixed(3));
-    show("choices", Math.exp(entropyBefore).toFixed(2), Math.exp(entropyNow).toFixed(2));
-
-    // A token that brings its own space follows the prompt as it is.
-    const space = !prompt || tokens.some((token) => /^\s/.test(token)) ? "" : " ";
-    const next = last === null ? "…" : tokens[last] ?? `[${nameOf(tokens, last).name}]`;
-    text.replaceChildren(prompt + (last === null ? " " : space), h("mark", {}, next));
+    sentences.forEach((line, i) => line.replaceChildren(
+      ...(i < recent.length ? written(state, recent[i]) : i ? [] : [`${prompt} `, h("mark", {}, "…")])));
     one.disabled = hundred.disabled = drawn >= MOST_DRAWS;
     clear.disabled = drawn === 0;
-    count.textContent = drawn === 0 ? `No draw yet from seed ${state.seed}.`
-      : `${several(drawn, "draw")} from seed ${state.seed}: `
-        + `${several(tally.filter((times) => times > 0).length, "token")} of ${whole(left)} seen.`;
-    const remaining = left === n ? `All ${whole(n)} tokens are left.`
-      : `${several(left, "token")} of ${whole(n)} left, with ${share(mass, 3)} of the probability.`;
+    const remaining = count === n ? `All ${whole(n)} tokens are left.`
+      : `${several(count, "token")} of ${whole(n)} left, with ${share(mass, 3)} of the probability.`;
     say(`${remaining} ${quoted(tokens, 0)} has `
-      + `${share(kept[0], 3)}, before the cuts ${share(before[0], 3)}. Entropy ${entropyNow.toFixed(2)} nats, as much as `
-      + `${Math.exp(entropyNow).toFixed(1)} equal choices. ` + (drawn === 0 ? "No draw yet."
+      + `${share(kept[0], 3)}, before the cuts ${share(before[0], 3)}. Entropy ${numbers.entropy.toFixed(2)} nats, as much as `
+      + `${Math.exp(numbers.entropy).toFixed(1)} equal choices. ` + (drawn === 0 ? "No draw yet."
         : `Draw ${whole(drawn)}: ${quoted(tokens, last)}, drawn ${whole(tally[last])} of ${several(drawn, "time")}.`));
   }
 
@@ -293,6 +279,7 @@ function render({ model, el }) {
   const stop = listen(model, TRAITS, draw);
   return () => {
     stop();
+    motion.stop();
     el.replaceChildren();
   };
 }

@@ -27,6 +27,7 @@ class SamplingExplorer(CourseWidget):
     - top-p: goes down the list and stops at the token with which the sum reaches p. That token stays. How many are
       kept depends on how sure the model is;
     - what is left is divided by its sum, so that it adds up to 1 again: cutting the tail raises everything else;
+    - a sentence: where it is known how a sentence goes on after a token, each draw writes one;
     - draw: each draw uses the next number of a seeded generator, so the same seed gives the same tokens. After many
       draws the shares of the tally come close to the probabilities.
 
@@ -39,6 +40,7 @@ class SamplingExplorer(CourseWidget):
     top_k: tokens kept, 1 or more; None keeps all.
     top_p: above 0 and at most 1; 1 or None keeps all.
     seed: whole number from 0 to 2**32 - 1.
+    continuations: how the sentence goes on after a token, a dict; a token that is missing ends it.
     Tokens and logits that do not fit raise ValueError, a setting out of range `TraitError`. Assigning to a setting
     changes the widget and clears the tally. `put` brings another prompt.
 
@@ -52,6 +54,7 @@ class SamplingExplorer(CourseWidget):
     data = traitlets.Bytes(help="logits, largest first, float32, little-endian").tag(sync=True)
     vocab_size = traitlets.Int(0, help="how many logits").tag(sync=True)
     tokens = traitlets.List(traitlets.Unicode(), help="the most likely tokens, in the order of data").tag(sync=True)
+    continuations = traitlets.List(traitlets.Unicode(), help="what follows the tokens").tag(sync=True)
     prompt = traitlets.Unicode("", help="text before the token").tag(sync=True)
     temperature = traitlets.CFloat(1.0, help="logits are divided by it; 0: the largest is taken").tag(sync=True)
     top_k = traitlets.Int(None, allow_none=True, help="tokens kept; None: all").tag(sync=True)
@@ -59,12 +62,14 @@ class SamplingExplorer(CourseWidget):
     seed = traitlets.Int(0, help="of the generator that draws").tag(sync=True)
     drawn = traitlets.Int(0, help="draws so far").tag(sync=True)
 
-    def __init__(self, tokens, logits, prompt="", temperature=1.0, top_k=None, top_p=None, seed=0, **kwargs):
+    def __init__(
+        self, tokens, logits, prompt="", temperature=1.0, top_k=None, top_p=None, seed=0, continuations=None, **kwargs
+    ):
         top_k, seed = (int(n) if isinstance(n, np.integer) else n for n in (top_k, seed))
         super().__init__(
             temperature=temperature, top_k=top_k, top_p=1.0 if top_p is None else top_p, seed=seed, **kwargs
         )
-        self.put(tokens, logits, prompt)
+        self.put(tokens, logits, prompt, continuations)
         self.observe(self._clear, ["temperature", "top_k", "top_p", "seed", "data"])
 
     @property
@@ -72,8 +77,8 @@ class SamplingExplorer(CourseWidget):
         """The logits as sent, (vocab_size,), the largest first."""
         return np.frombuffer(self.data, dtype="<f4")
 
-    def put(self, tokens, logits, prompt=""):
-        """Replace tokens, logits and prompt; sizes may change. Raises ValueError when they do not fit."""
+    def put(self, tokens, logits, prompt="", continuations=None):
+        """Replace tokens, logits, prompt and what follows; sizes may change. Raises ValueError when they do not fit."""
         try:
             numbers = np.asarray(logits, dtype=float)
         except (TypeError, ValueError, RuntimeError) as problem:
@@ -95,7 +100,8 @@ class SamplingExplorer(CourseWidget):
             self.data, self.vocab_size = sent[order].tobytes(), len(numbers)
             self.tokens, self.prompt = [tokens[i] for i in order[:NAMED]], str(prompt)
             rows = min(len(numbers), SHOWN) + (len(numbers) > SHOWN)
-            self.min_height, self.narrow_extra = 492 + 28 * rows, 485
+            self.continuations = [continuations.get(token, "") for token in self.tokens] if continuations else []
+            self.min_height, self.narrow_extra = 289 + 24 * rows, 97
 
     @traitlets.validate("temperature", "top_k", "top_p", "seed", "drawn")
     def _in_range(self, proposal):

@@ -2,9 +2,7 @@
 
 const TRAITS = ["max_len", "d_model", "position", "pair", "offset"];
 const BASE = 10000;
-const WIDTHS = [4, 8, 16, 32, 64, 128];
 const TURN = 2 * Math.PI;
-const BEAT = 350; // milliseconds per token while it plays
 
 // All numbers shown: those of the table, and those of the state in it.
 export function compute({ max_len, d_model, position = 0, pair = 0, offset = 0 }) {
@@ -68,22 +66,24 @@ function render({ model, el }) {
   const { root, summary, say } = frame(el, "sinusoid_explorer", "Sinusoidal positions", model);
   const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
   const start = read();
-  let playing = null; // the timer while it plays
-  let painted = ""; // what the canvas shows
+  let playing = 0; // the frame asked for while time runs
+  let time = 0; // the position then, in tokens and parts of them
+  let made = "", painted = ""; // what the parts were made for, what the canvas shows
+  let parts = null;
 
   const edit = (values) => {
     change(model, values);
     draw();
   };
 
-  // A labeled number field with a slider below it.
-  function control(name, label, note) {
+  // A name, a slider and a number field on one line.
+  function control(name, label) {
     const field = h("input", { type: "text", inputmode: "numeric", class: "aw-number", "aria-label": label,
       "data-field": name });
     const slider = h("input", { type: "range", step: 1, "aria-label": `${label}, slider`, "data-slider": name,
-      oninput: () => set(Number(slider.value)) });
+      oninput: () => put(Number(slider.value)) });
     let [least, most, value] = [0, 1, 0];
-    const set = (number) => {
+    const put = (number) => {
       if (name === "position") halt();
       edit({ [name]: number });
     };
@@ -91,14 +91,14 @@ function render({ model, el }) {
     field.addEventListener("input", () => {
       const number = readNumber(field.value);
       field.setAttribute("aria-invalid", String(!good(number)));
-      if (good(number)) set(number);
+      if (good(number)) put(number);
     });
     field.addEventListener("change", () => show(least, most, value));
     field.addEventListener("keydown", (event) => {
       const direction = { ArrowUp: 1, ArrowDown: -1 }[event.key];
       if (!direction) return;
       event.preventDefault();
-      set(Math.max(least, Math.min(most, value + direction * (event.shiftKey ? 10 : 1))));
+      put(Math.max(least, Math.min(most, value + direction * (event.shiftKey ? 10 : 1))));
     });
     const show = (from, to, now) => {
       [least, most, value] = [from, to, now];
@@ -109,22 +109,13 @@ function render({ model, el }) {
       if (!typing) field.value = plain(now);
       field.setAttribute("aria-invalid", "false");
     };
-    const remark = note && h("span", { class: "se-remark" }, note);
-    const block = h("div", { class: `se-control se-${name}` },
-      h("div", { class: "se-head" }, h("span", {}, h("b", {}, label), remark), field), slider);
-    return { block, show };
+    return { block: h("div", { class: `se-control se-${name}` }, h("b", {}, label), slider, field), show };
   }
   const controls = {
-    position: control("position", "Position p"),
-    pair: control("pair", "Pair i"),
-    offset: control("offset", "Offset Δ", " to the second hand"),
+    position: control("position", "position p"),
+    pair: control("pair", "pair i"),
+    offset: control("offset", "offset Δ"),
   };
-  const width = h("select", { "data-go": "d_model", onchange: () => {
-    const d_model = Number(width.value);
-    edit({ d_model, pair: Math.min(read().pair, d_model / 2 - 1) });
-  } });
-  const widths = [...new Set([...WIDTHS, start.d_model])].sort((a, b) => a - b);
-  width.append(...widths.map((value) => h("option", { value }, String(value))));
   const run = calm() ? null : h("button", { type: "button", "data-go": "run", "aria-pressed": "false",
     onclick: () => {
       if (!playing) return go();
@@ -133,8 +124,10 @@ function render({ model, el }) {
     } }, "Play");
   const again = h("button", { type: "button", "data-go": "reset", onclick: () => {
     halt();
-    const { max_len, ...rest } = start;
-    edit(rest);
+    const { max_len, d_model, ...rest } = start;
+    const size = read(); // either may have been made smaller from Python since
+    edit({ position: Math.min(rest.position, size.max_len - 1), pair: Math.min(rest.pair, size.d_model / 2 - 1),
+      offset: Math.max(-size.max_len, Math.min(size.max_len, rest.offset)) });
   } }, "Start again");
 
   // The table, with the hands of all pairs above their columns.
@@ -144,76 +137,63 @@ function render({ model, el }) {
   const pairMark = h("i", { class: "se-columns" });
   const stage = h("div", { class: "se-stage", onpointerdown: pick, onpointermove: pick },
     canvas, otherMark, rowMark, pairMark);
-  const hands = s("svg", { class: "se-hands", "aria-hidden": "true" });
+  const hands = s("svg", { class: "se-hands", "aria-hidden": "true", onpointerdown: pick, onpointermove: pick });
   const rows = h("div", { class: "se-rows aw-numbers", "aria-hidden": "true" });
-  const columns = h("div", { class: "se-ticks aw-numbers", "aria-hidden": "true" });
-  const scale = h("div", { class: "se-scale aw-numbers", "aria-hidden": "true" }, "−1", h("i"), "1");
+  const scale = h("div", { class: "se-scale aw-numbers", "aria-hidden": "true" }, "1", h("i"), "−1");
 
   // The clock: up is cosine, across is sine, so the hand starts at twelve and turns clockwise.
   const R = 78;
   const line = (kind) => s("line", { class: kind, x1: 0, y1: 0 });
-  const parts = { hand: line("se-hand"), other: line("se-hand se-other"), sine: line("se-leg"), cosine: line("se-leg"),
-    tip: s("circle", { class: "se-tip", r: 5 }), otherTip: s("circle", { class: "se-tip se-other", r: 5 }),
+  const big = { hand: line("se-hand"), other: line("se-hand se-other"), sine: line("se-leg"), cosine: line("se-leg"),
+    tip: s("circle", { class: "se-tip", r: 6 }), otherTip: s("circle", { class: "se-tip se-other", r: 6 }),
     arc: s("path", { class: "se-arc" }) };
   const note = (x, y, text, anchor = "middle") => s("text", { x, y, "text-anchor": anchor }, text);
-  const clock = s("svg", { class: "se-clock", viewBox: "-112 -104 224 208", role: "img" },
+  const clock = s("svg", { class: "se-clock", viewBox: "-112 -98 224 190", role: "img" },
     s("circle", { class: "se-ring", r: R }), s("line", { class: "se-axis", x1: -R, x2: R, y1: 0, y2: 0 }),
     s("line", { class: "se-axis", y1: -R, y2: R, x1: 0, x2: 0 }),
-    Array.from({ length: 12 }, (_, i) => {
-      const [x, y] = [Math.sin((i * TURN) / 12), -Math.cos((i * TURN) / 12)];
-      return s("line", { class: "se-axis", x1: x * (R - 4), y1: y * (R - 4), x2: x * R, y2: y * R });
-    }),
-    note(0, -R - 9, "cosine 1"), note(0, R + 18, "−1"), note(-R - 5, 4, "−1", "end"),
-    note(R + 5, 4, "sine", "start"), note(R + 5, 18, "1", "start"),
-    parts.arc, parts.sine, parts.cosine, parts.other, parts.hand, parts.otherTip, parts.tip);
-  const cell = (name) => h("td", { class: "aw-numbers", "data-value": name });
-  const names = ["angle", "sine", "cosine"];
-  const heads = ["", "angle, rad", "sine", "cosine"];
-  const row = (kind, text) => {
-    const head = h("th", { scope: "row", class: kind }, text);
-    const cells = names.map((name) => cell(`${kind}-${name}`));
-    return { head, cells, line: h("tr", {}, head, cells) };
-  };
-  const [here, there] = [row("hand", "p"), row("other", "p + Δ")];
-  const table = h("table", { class: "aw-plain se-table" },
-    h("thead", {}, h("tr", {}, heads.map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))),
-    h("tbody", {}, here.line, there.line));
+    note(0, -R - 7, "cosine"), note(R + 9, 4, "sine", "start"),
+    big.arc, big.sine, big.cosine, big.other, big.hand, big.otherTip, big.tip);
   const fact = (name) => h("span", { class: "aw-numbers", "data-value": name });
-  const facts = { columns: fact("columns"), frequency: fact("frequency"), wavelength: fact("wavelength"),
-    between: fact("between") };
-  const list = h("ul", { class: "se-facts" }, [["Columns", facts.columns], ["Frequency θ", facts.frequency],
-    ["Wavelength", facts.wavelength], ["Angle between", facts.between]].map(([text, value]) =>
+  const facts = { frequency: fact("frequency"), wavelength: fact("wavelength"), between: fact("between") };
+  const list = h("ul", { class: "se-facts" }, [["frequency θ", facts.frequency], ["wavelength", facts.wavelength],
+    ["angle Δθ", facts.between]].map(([text, value]) =>
     h("li", {}, h("span", { class: "se-remark" }, text), value)));
 
   // The dot product against the offset.
-  const [H, LEFT, RIGHT, TOP, BOTTOM] = [190, 40, 14, 12, 30];
+  const [H, LEFT, RIGHT, TOP, BOTTOM] = [168, 34, 14, 10, 24];
   const plot = s("svg", { class: "se-plot", role: "img", onpointerdown: slide, onpointermove: slide });
   const headline = h("p", { class: "se-dot aw-numbers", "data-value": "dot" });
-  const remark = h("p", { class: "se-note aw-numbers", "data-value": "note" });
 
   root.append(
-    h("div", { class: "se-controls" }, controls.position.block, controls.pair.block,
-      h("div", { class: "se-tools" }, h("label", {}, h("b", {}, "d_model"), width), run, again)),
+    h("div", { class: "se-controls" }, controls.position.block, h("div", { class: "se-tools" }, run, again)),
+    h("div", { class: "se-chart" }, hands, rows, stage, scale),
     h("div", { class: "se-parts" },
-      h("div", { class: "se-map" }, h("p", { class: "se-title" }, "Every position, every dimension"),
-        h("div", { class: "se-chart" }, hands, rows, stage, columns), scale),
-      h("div", { class: "se-side" }, h("p", { class: "se-title" }, "One pair is a clock hand"), clock, table, list)),
-    h("div", { class: "se-below" }, h("p", { class: "se-title" }, "Dot product of two positions, Δ apart"),
-      h("div", { class: "se-reading" }, headline, remark), plot, controls.offset.block),
+      h("div", { class: "se-side" }, clock, list, controls.pair.block),
+      h("div", { class: "se-below" }, headline, plot, controls.offset.block)),
     summary);
 
+  // Time: four tokens in a second, from the last position on to the first again.
+  const SPEED = 4;
   function go() {
-    playing = setInterval(() => {
-      const { position, max_len } = read();
-      edit({ position: (position + 1) % max_len });
-    }, BEAT);
     run.setAttribute("aria-pressed", "true");
     run.textContent = "Stop";
+    time = read().position;
+    let before = performance.now();
+    const tick = (moment) => {
+      playing = requestAnimationFrame(tick);
+      const { max_len, position } = read();
+      time = (time + Math.max(0, moment - before) * (SPEED / 1000)) % max_len;
+      before = moment;
+      const reached = Math.floor(time);
+      if (reached !== position) edit({ position: reached });
+      motion.to({ ...sceneOf(read()), position: time }, { jump: true });
+    };
+    playing = requestAnimationFrame(tick);
   }
 
   function halt() {
-    clearInterval(playing);
-    playing = null;
+    cancelAnimationFrame(playing);
+    playing = 0;
     run?.setAttribute("aria-pressed", "false");
     if (run) run.textContent = "Play";
   }
@@ -224,10 +204,11 @@ function render({ model, el }) {
     const box = canvas.getBoundingClientRect();
     const { max_len, d_model } = read();
     const within = (part, size) => Math.max(0, Math.min(size - 1, Math.floor(part * size)));
-    halt();
     if (event.type === "pointerdown") event.currentTarget.setPointerCapture(event.pointerId);
-    edit({ position: within((event.clientY - box.top) / box.height, max_len),
-      pair: within((event.clientX - box.left) / box.width, d_model / 2) });
+    const pair = within((event.clientX - box.left) / box.width, d_model / 2);
+    if (event.currentTarget === hands) return edit({ pair }); // time may run on
+    halt();
+    edit({ position: within((event.clientY - box.top) / box.height, max_len), pair });
   }
 
   // The same on the curve, for the offset.
@@ -249,118 +230,122 @@ function render({ model, el }) {
     const image = new ImageData(d_model, max_len);
     tableOf(max_len, d_model).flat().forEach((x, at) => image.data.set([...color(x), 255], 4 * at));
     canvas.getContext("2d").putImageData(image, 0, 0);
-    const every = [1, 2, 4, 8, 16, 32, 64].find((step) => max_len / step <= 9);
+    const every = [1, 2, 4, 8, 16, 32, 64].find((step) => max_len / step <= 5);
     rows.replaceChildren(...Array.from({ length: Math.ceil(max_len / every) }, (_, i) =>
       h("span", { style: `top: ${(100 * (i * every + 0.5)) / max_len}%` }, String(i * every))));
-    const across = [1, 2, 4, 8, 16, 32].find((step) => d_model / step <= 9);
-    columns.replaceChildren(...Array.from({ length: Math.ceil(d_model / across) }, (_, i) =>
-      h("span", { style: `left: ${(100 * (i * across + 0.5)) / d_model}%` }, String(i * across))));
   }
 
-  // One small clock above each pair of columns. Its size on the page follows the width of the table.
-  function paintHands({ position, pair }, frequencies) {
+  // What stays while positions, pair and offset change: one small clock above each pair of columns, and the curve.
+  function build({ max_len, d_model }) {
+    const half = d_model / 2;
     const breadth = hands.clientWidth || 300;
-    const room = breadth / frequencies.length;
+    const room = breadth / half;
     const every = Math.max(1, Math.ceil(12 / room)); // where they would be too small, some are left out
-    const radius = Math.min(12, (every * room) / 2 - 0.5);
-    hands.setAttribute("viewBox", `0 0 ${breadth} 28`);
-    hands.replaceChildren(...frequencies.flatMap((frequency, i) => {
-      if (i !== pair && (i % every || Math.abs(i - pair) < every)) return [];
-      const [x, angle] = [(i + 0.5) * room, position * frequency];
-      const kind = i === pair ? "se-mini se-chosen" : "se-mini";
-      return [s("circle", { class: kind, cx: x, cy: 14, r: radius }),
-        s("line", { class: kind, x1: x, y1: 14, x2: x + radius * Math.sin(angle), y2: 14 - radius * Math.cos(angle) })];
-    }));
-  }
+    const radius = Math.min(21, (every * room) / 2 - 1);
+    hands.setAttribute("viewBox", `0 0 ${breadth} 46`);
+    const minis = Array.from({ length: half }, (_, i) => i).filter((i) => i % every === 0).map((i) => {
+      const x = (i + 0.5) * room;
+      const ring = s("circle", { class: "se-mini", cx: x, cy: 23, r: radius });
+      return { i, x, ring, pointer: s("line", { class: "se-mini", x1: x, y1: 23 }) };
+    });
+    hands.replaceChildren(...minis.flatMap(({ ring, pointer }) => [ring, pointer]));
 
-  function paintClock({ offset }, { hand, other, between }) {
-    const set = (node, values) => Object.entries(values).forEach(([name, value]) => node.setAttribute(name, value));
-    for (const [pointer, tip, { sine, cosine }] of [[parts.hand, parts.tip, hand],
-      [parts.other, parts.otherTip, other]]) {
-      set(pointer, { x2: sine * R, y2: -cosine * R });
-      set(tip, { cx: sine * R, cy: -cosine * R });
-    }
-    const visibility = offset === 0 ? "hidden" : "visible";
-    set(parts.other, { visibility });
-    set(parts.otherTip, { visibility });
-    // Sine and cosine as legs: across from the upright axis, and up from the level one.
-    const [x, y] = [hand.sine * R, -hand.cosine * R];
-    set(parts.sine, { x1: 0, y1: y, x2: x, y2: y });
-    set(parts.cosine, { x1: x, y1: 0, x2: x, y2: y });
-    // The way from the first hand to the second, whole turns left out.
-    const sweep = between % TURN;
-    const r = R * 0.38;
-    const [large, clockwise] = [Math.abs(sweep) > Math.PI ? 1 : 0, sweep > 0 ? 1 : 0];
-    const point = ({ sine, cosine }) => `${r * sine} ${-r * cosine}`;
-    set(parts.arc, { d: Math.abs(sweep) < 1e-6 ? ""
-      : `M ${point(hand)} A ${r} ${r} 0 ${large} ${clockwise} ${point(other)}` });
-  }
-
-  function paintPlot({ max_len, d_model, offset }, { offsets, curve, dot }) {
-    const top = d_model / 2;
-    const least = Math.min(0, ...curve);
+    const { offsets, curve, frequencies } = chosen({ max_len, d_model, position: 0, pair: 0, offset: 0 });
+    const [top, least] = [half, Math.min(0, ...curve)];
     const W = plot.clientWidth || 320;
     plot.setAttribute("viewBox", `0 0 ${W} ${H}`);
     const x = (k) => LEFT + ((k + max_len) / (2 * max_len)) * (W - LEFT - RIGHT);
     const y = (value) => TOP + ((top - value) / (top - least)) * (H - TOP - BOTTOM);
-    const step = [1, 2, 4, 8, 16, 32, 64].find((one) => max_len / one <= (W > 480 ? 4 : 2)) ?? 128;
+    const step = [1, 2, 4, 8, 16, 32, 64].find((one) => max_len / one <= (W > 440 ? 4 : 2)) ?? 128;
     const most = Math.floor(max_len / step);
     const marks = Array.from({ length: 2 * most + 1 }, (_, i) => (i - most) * step);
     const level = (value) => [
       s("line", { class: "se-grid", x1: LEFT, x2: W - RIGHT, y1: y(value), y2: y(value) }),
-      s("text", { x: LEFT - 7, y: y(value) + 4.5, "text-anchor": "end" }, plain(value))];
-    plot.replaceChildren(
-      ...level(0), ...level(top), ...level(top / 2),
-      ...marks.map((k) => s("text", { x: x(k), y: H - 8, "text-anchor": "middle" }, plain(k))),
-      s("line", { class: "se-drop", x1: x(offset), x2: x(offset), y1: y(least), y2: y(dot) }),
+      s("text", { x: LEFT - 6, y: y(value) + 4.5, "text-anchor": "end" }, plain(value))];
+    const [drop, dot] = [s("line", { class: "se-drop", y1: y(least) }), s("circle", { class: "se-tip se-other", r: 7 })];
+    plot.replaceChildren(...level(0), ...level(top), ...level(top / 2),
+      ...marks.map((k) => s("text", { x: x(k), y: H - 6, "text-anchor": "middle" }, plain(k))), drop,
       s("polyline", { class: "se-curve",
-        points: offsets.map((k, i) => `${x(k).toFixed(2)},${y(curve[i]).toFixed(2)}`).join(" ") }),
-      s("circle", { class: "se-tip se-other", r: 6, cx: x(offset), cy: y(dot) }));
-    plot.setAttribute("aria-label", `Dot product against offset, from ${plain(-max_len)} to ${max_len}: `
-      + `highest at 0 with ${plain(top)}, ${figures(dot)} at ${plain(offset)}`);
+        points: offsets.map((k, i) => `${x(k).toFixed(2)},${y(curve[i]).toFixed(2)}`).join(" ") }), dot);
+    parts = { max_len, half, radius, minis, frequencies, x, y, drop, dot };
   }
+
+  const set = (node, values) => Object.entries(values).forEach(([name, value]) => node.setAttribute(name, value));
+  const write = (node, text) => node.textContent !== text && (node.textContent = text);
+  // What moves. Of the frequency its logarithm, so that the hand slows down evenly from pair to pair.
+  const sceneOf = ({ d_model, position, pair, offset }) =>
+    ({ position, pair, offset, power: Math.log(BASE) * ((-2 * pair) / d_model) });
+
+  // One frame: all of the scene may be between two states.
+  function paint({ position, pair, offset, power }) {
+    const { max_len, half, radius, minis, frequencies, x, y, drop, dot } = parts;
+    const [theta, second] = [Math.exp(power), position + offset];
+    const down = (place) => `${(100 * (Math.min(place, max_len - 1) + 0.5)) / max_len}%`;
+    rowMark.style.top = down(position);
+    otherMark.style.top = down(second);
+    otherMark.hidden = Math.abs(offset) < 1e-3 || second < 0 || second > max_len - 1;
+    pairMark.style.left = `${(100 * pair) / half}%`;
+    for (const { i, x: middle, ring, pointer } of minis) {
+      const angle = position * frequencies[i];
+      set(pointer, { x2: middle + radius * Math.sin(angle), y2: 23 - radius * Math.cos(angle) });
+      const chosenOne = Math.abs(i - pair) < 0.5;
+      for (const node of [ring, pointer]) node.classList.toggle("se-chosen", chosenOne);
+    }
+
+    const tipOf = (place, r) => [r * Math.sin(place * theta), -r * Math.cos(place * theta)];
+    const visibility = Math.abs(offset) < 1e-3 ? "hidden" : "visible";
+    for (const [pointer, tip, place] of [[big.hand, big.tip, position], [big.other, big.otherTip, second]]) {
+      const [across, up] = tipOf(place, R);
+      set(pointer, { x2: across, y2: up });
+      set(tip, { cx: across, cy: up });
+    }
+    for (const node of [big.other, big.otherTip]) set(node, { visibility });
+    // Sine and cosine as legs: across from the upright axis, and up from the level one.
+    const [across, up] = tipOf(position, R);
+    set(big.sine, { x1: 0, y1: up, x2: across, y2: up });
+    set(big.cosine, { x1: across, y1: 0, x2: across, y2: up });
+    // The way from the first hand to the second, whole turns left out.
+    const sweep = (offset * theta) % TURN, r = R * 0.38;
+    const [large, clockwise] = [Math.abs(sweep) > Math.PI ? 1 : 0, sweep > 0 ? 1 : 0];
+    set(big.arc, { d: Math.abs(sweep) < 1e-6 ? ""
+      : `M ${tipOf(position, r).join(" ")} A ${r} ${r} 0 ${large} ${clockwise} ${tipOf(second, r).join(" ")}` });
+
+    const product = frequencies.reduce((total, w) => total + Math.cos(offset * w), 0);
+    set(drop, { x1: x(offset), x2: x(offset), y2: y(product) });
+    set(dot, { cx: x(offset), cy: y(product) });
+    write(facts.frequency, `${theta.toFixed(theta < 0.001 ? 6 : 4)}`);
+    write(facts.wavelength, `${figures(TURN / theta, 2)} tokens`);
+    write(facts.between, `${figures(((offset * theta) * 360) / TURN, 1)}°`);
+    const here = Math.floor(position + 1e-6);
+    write(headline, `PE[${here}] · PE[${plain(here + Math.round(offset))}] = ${figures(product)}`);
+  }
+  const motion = tween(paint, 250);
 
   function draw() {
     const state = read();
     const { max_len, d_model, position, pair, offset } = state;
     const fits = position < max_len && pair < d_model / 2 && Math.abs(offset) <= max_len;
     if (!fits) return; // halfway through a change from Python
-    const numbers = chosen(state);
-    const { frequency, frequencies, wavelength, hand, other, between, dot, share: own } = numbers;
+    const form = [max_len, d_model, hands.clientWidth, plot.clientWidth].join();
+    const anew = form !== made;
+    if (anew) build(state);
+    made = form;
     controls.position.show(0, max_len - 1, position);
     controls.pair.show(0, d_model / 2 - 1, pair);
     controls.offset.show(-max_len, max_len, offset);
-    const listed = [...width.options].map((one) => Number(one.value));
-    if (!listed.includes(d_model)) {
-      width.add(h("option", { value: d_model }, String(d_model)), listed.filter((one) => one < d_model).length);
-    }
-    width.value = d_model;
-
     paintTable(state);
-    rowMark.style.cssText = `top: ${(100 * (position + 0.5)) / max_len}%; height: ${100 / max_len}%`;
+    rowMark.style.height = otherMark.style.height = `${100 / max_len}%`;
+    pairMark.style.width = `${200 / d_model}%`;
+    if (playing) return anew && motion.to({ ...sceneOf(state), position: time }, { jump: true });
+    motion.to(sceneOf(state), { jump: anew });
+
+    const { hand, wavelength, dot } = chosen(state);
     const second = position + offset;
-    otherMark.style.cssText = `top: ${(100 * (second + 0.5)) / max_len}%; height: ${100 / max_len}%`;
-    otherMark.hidden = offset === 0 || second < 0 || second >= max_len;
-    pairMark.style.cssText = `left: ${(200 * pair) / d_model}%; width: ${200 / d_model}%`;
     canvas.setAttribute("aria-label", `Encoding of ${max_len} positions in ${d_model} dimensions, values from −1 to 1; `
       + `row ${position} and columns ${2 * pair} and ${2 * pair + 1} are marked`);
-    paintHands(state, frequencies);
-    paintClock(state, numbers);
-    paintPlot(state, numbers);
-
     clock.setAttribute("aria-label", `Pair ${pair}: the hand is at ${figures(hand.angle, 2)} radians`);
-    for (const [{ head, cells }, one, text] of [[here, hand, "p = "], [there, other, "p + Δ = "]]) {
-      head.textContent = text + plain(one.position);
-      [one.angle, one.sine, one.cosine].forEach((value, i) => (cells[i].textContent = figures(value, i ? 3 : 2)));
-    }
-    facts.columns.textContent = `${2 * pair} (sine) and ${2 * pair + 1} (cosine)`;
-    facts.frequency.textContent = `${frequency.toFixed(frequency < 0.001 ? 6 : 4)} rad per token`;
-    facts.wavelength.textContent = `${figures(wavelength, 2)} tokens`;
-    facts.between.textContent = `Δ θ = ${figures(between, 2)} rad`;
-    headline.textContent = `PE[${position}] · PE[${plain(second)}] = ${figures(dot)}`;
-    remark.textContent = `At most d_model / 2 = ${plain(d_model / 2)}, at Δ = 0. Pair ${pair} adds `
-      + `cos(${figures(between, 2)}) = ${figures(own)}.`;
-    if (playing) return; // a screen reader hears where the hands stop, not every step
+    plot.setAttribute("aria-label", `Dot product against offset, from ${plain(-max_len)} to ${max_len}: `
+      + `highest at 0 with ${plain(d_model / 2)}, ${figures(dot)} at ${plain(offset)}`);
     const reach = second < 0 || second >= max_len ? ", outside the table," : "";
     say(`Pair ${pair} at position ${position}: sine ${figures(hand.sine)}, cosine ${figures(hand.cosine)}, `
       + `wavelength ${figures(wavelength, 1)} tokens. The dot product with position ${plain(second)}${reach} is `
@@ -379,6 +364,7 @@ function render({ model, el }) {
   return () => {
     halt();
     stop();
+    motion.stop();
     wider.disconnect();
     themed.disconnect();
     el.replaceChildren();

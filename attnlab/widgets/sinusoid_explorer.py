@@ -18,8 +18,8 @@ class SinusoidExplorer(CourseWidget):
 
     What a reader learns by moving what:
 
-    - the position: every pair of columns is a clock whose hand turns; the first pairs turn fast, the last by a small
-      fraction of a turn;
+    - the position, or time that runs: every pair of columns is a clock whose hand turns; the first pairs turn fast, the
+      last by a small fraction of a turn;
     - the pair: its wavelength, the number of tokens for one full turn, grows by the same factor from pair to pair,
       from 2 pi almost up to 10000 * 2 pi;
     - the offset: the second hand belongs to position + offset, and the angle between the hands is offset * frequency;
@@ -50,7 +50,7 @@ class SinusoidExplorer(CourseWidget):
         numbers = {name: int(n) if isinstance(n, np.integer) else n for name, n in numbers.items()}
         super().__init__(**numbers, **kwargs)
         self.observe(self._bring_back, ["max_len", "d_model"])
-        self.min_height, self.narrow_extra = 978, 565
+        self.min_height, self.narrow_extra = 530, 138
 
     @traitlets.validate("max_len", "d_model", "position", "pair", "offset")
     def _in_range(self, proposal):
@@ -80,6 +80,7 @@ class SinusoidExplorer(CourseWidget):
 
     def picture(self):
         """The table, the clock of the chosen pair, and the dot product against the offset."""
+        from matplotlib.colors import LinearSegmentedColormap
         from matplotlib.figure import Figure
         from matplotlib.patches import Circle
 
@@ -89,7 +90,8 @@ class SinusoidExplorer(CourseWidget):
         offsets = np.arange(-self.max_len, self.max_len + 1)
         figure = Figure(figsize=(8.2, 5.2), layout="constrained")
         strip, clock, curve = figure.subplot_mosaic("AAB;CCC", height_ratios=[3, 2]).values()
-        drawn = strip.imshow(table, cmap="PuOr", vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
+        purple_to_slate = LinearSegmentedColormap.from_list("encoding", ["#8a4fa3", "#f6f7f7", "#2b4450"])
+        drawn = strip.imshow(table, cmap=purple_to_slate, vmin=-1, vmax=1, aspect="auto", interpolation="nearest")
         strip.axhline(self.position, color="black", lw=1)
         strip.axvspan(2 * self.pair - 0.5, 2 * self.pair + 1.5, fill=False, edgecolor="black", lw=1.2)
         strip.set(xlabel="dimension", ylabel="position")

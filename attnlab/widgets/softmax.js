@@ -1,4 +1,4 @@
-// The softmax explorer: scores to change, the weights they get, and what half precision makes of both.
+// The softmax explorer: scores that slide on the curve of the exponential, and the weights that their heights give.
 
 const TRAITS = ["scores", "labels", "temperature", "shift"];
 const FEWEST = 2;
@@ -13,15 +13,10 @@ export function compute({ scores, temperature = 1, shift = 0 }) {
   const weights = shares(scaled);
   const unshifted = shares(scores.map((x) => x / temperature));
   const entropyNats = -sum(weights.map((w) => (w > 0 ? w * Math.log(w) : 0))) + 0;
-  const maximumNats = Math.log(scores.length);
-  const z = scaled.map(toHalf);
-  const highest = Math.max(...z);
   return {
     scaled, weights,
     largestChange: Math.max(...weights.map((w, i) => Math.abs(w - unshifted[i]))),
-    entropyNats, maximumNats, entropyBits: entropyNats / Math.LN2, maximumBits: maximumNats / Math.LN2,
-    choices: Math.exp(entropyNats),
-    half: { plain: halfShares(z), subtracted: halfShares(z.map((x) => toHalf(x - highest))) },
+    entropyNats, maximumNats: Math.log(scores.length), choices: Math.exp(entropyNats),
   };
 }
 
@@ -33,61 +28,99 @@ function shares(x) {
   return exponentials.map((e) => e / sum(exponentials));
 }
 
-// The plain formula, with every step rounded to half precision. z holds half-precision numbers.
-function halfShares(z) {
-  const exponentials = z.map((x) => toHalf(Math.exp(x)));
-  const total = exponentials.reduce((partial, e) => toHalf(partial + e));
-  return { scores: z, exponentials, total, weights: exponentials.map((e) => toHalf(e / total)) };
-}
-
-// The nearest float16 number, ties to even: 11 significant bits, exponents from −14 to 15, subnormals below.
-function toHalf(x) {
-  if (!Number.isFinite(x) || x === 0) return x;
-  const exponent = Math.max(-14, Math.floor(Math.log2(Math.abs(x))));
-  const unit = 2 ** (exponent - 10);
-  const whole = Math.floor(x / unit);
-  const rest = x / unit - whole;
-  const rounded = unit * (rest > 0.5 || (rest === 0.5 && whole % 2 !== 0) ? whole + 1 : whole);
-  return Math.abs(rounded) > 65504 ? Math.sign(x) * Infinity : rounded;
-}
-
-// Half-precision numbers as NumPy names them: four figures, inf, nan.
-function halfText(x) {
-  if (Number.isNaN(x)) return "nan";
-  if (!Number.isFinite(x)) return x > 0 ? "inf" : "−inf";
-  if (x === 0) return "0";
-  return (Math.abs(x) < 1e-3 ? x.toExponential(1) : String(Number(x.toPrecision(4)))).replace(/-/g, "−");
-}
-
-function plainVerdict({ exponentials, total, weights }, exact) {
-  if (exponentials.includes(Infinity)) return "An exponential exceeds 65504 and becomes inf. inf / inf is nan.";
-  if (total === Infinity) return "Each exponential fits, but their sum exceeds 65504, so every weight is divided by inf.";
-  if (total === 0) return "Every exponential is too small and becomes 0. 0 / 0 is nan.";
-  return `Everything fits. ${error(weights, exact)}`;
-}
-
-const error = (weights, exact) => {
-  const largest = Math.max(...weights.map((w, i) => Math.abs(w - exact[i])));
-  return `Largest error of a weight: ${halfText(largest)}.`;
-};
-
 // A score is called by its label, or else by its number.
 const nameOf = (labels, i) => labels?.[i] ?? `score ${i + 1}`;
 
-function summaryOf(labels, { weights, entropyNats, maximumNats, choices, half }) {
+function summaryOf(labels, { weights, entropyNats, maximumNats, choices }) {
   const top = weights.indexOf(Math.max(...weights));
-  const broken = half.plain.weights.some(Number.isNaN) ? "gives nan"
-    : half.plain.total === Infinity ? "gives zeros" : "still works";
   const name = labels?.[top] ? `“${labels[top]}”` : nameOf(labels, top);
   return `The largest weight, ${fmt(weights[top], 3)}, is that of ${name}. ` +
     `Entropy ${fmt(entropyNats)} of at most ${fmt(maximumNats)} nats: as spread out as ` +
-    `${fmt(choices, 2)} equal choices. ` +
-    `In float16, softmax without the maximum ${broken}.`;
+    `${fmt(choices, 2)} equal choices.`;
+}
+
+// The drawing, in its own units.
+const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BASE] = [340, 250, 14, 326, 40, 218];
+
+// The curve e^s from `low` to `high`, as high as its highest point needs, and a point on it for each score.
+function makeCurve(drag) {
+  const path = s("path", { class: "sm-curve" });
+  const ticks = Array.from({ length: 10 }, () => s("text", { class: "sm-tick", y: BASE + 18, "text-anchor": "middle" }));
+  const marks = s("g");
+  const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "sm-plane", role: "img",
+    "aria-label": "The curve of e to the s, with the scores on it" },
+  s("line", { class: "sm-axis", x1: LEFT, x2: RIGHT, y1: BASE, y2: BASE }), path, ...ticks, marks,
+  s("text", { class: "sm-tick", x: RIGHT, y: BASE + 32, "text-anchor": "end" }, "s"),
+  s("text", { class: "sm-formula", x: LEFT, y: 22 }, "height eˢ"));
+  let points = [], view = { low: -2, high: 4 };
+  const at = (x) => LEFT + ((RIGHT - LEFT) * (x - view.low)) / (view.high - view.low);
+
+  function makePoint(i) {
+    const stem = s("line", { class: "sm-stem" });
+    const text = s("text", { class: "sm-height", "text-anchor": "middle" });
+    const node = s("g", { class: "sm-point", "data-point": i }, stem,
+      s("circle", { r: 15, class: "sm-hit" }), s("circle", { r: 7, class: "sm-dot" }), text);
+    node.addEventListener("pointerdown", (event) => {
+      if (event.button !== 0) return;
+      event.preventDefault();
+      node.setPointerCapture(event.pointerId);
+      drag.hold(true);
+    });
+    node.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false }); // or the page scrolls
+    node.addEventListener("pointermove", (event) => {
+      if (!node.hasPointerCapture(event.pointerId)) return;
+      const { x } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
+      const part = Math.min(1, Math.max(0, (x - LEFT) / (RIGHT - LEFT)));
+      drag.move(i, view.low + part * (view.high - view.low));
+    });
+    node.addEventListener("lostpointercapture", () => drag.hold(false));
+    return { node, stem, text, circles: [...node.querySelectorAll("circle")] };
+  }
+
+  function draw({ x, weights, low, high, top }) {
+    view = { low, high };
+    if (points.length !== x.length) {
+      points = x.map((_, i) => makePoint(i));
+      marks.replaceChildren(...points.map(({ node }) => node));
+    }
+    const up = (value) => BASE - (BASE - TOP) * Math.exp(value - top);
+    const steps = Array.from({ length: 81 }, (_, i) => Math.min(top + 0.18, low + ((high - low) * i) / 80));
+    path.setAttribute("d", `M${steps.map((value) => `${at(value).toFixed(1)} ${up(value).toFixed(1)}`).join("L")}`);
+    const step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000].find((size) => (high - low) / size <= 8);
+    ticks.forEach((tick, i) => {
+      const value = (Math.ceil(low / step) + i) * step;
+      const shown = value <= high ? plain(value) : "";
+      if (tick.textContent !== shown) tick.textContent = shown;
+      tick.setAttribute("x", at(Math.min(value, high)).toFixed(1));
+    });
+    // The heights are written where there is room for them.
+    const order = x.map((_, i) => i).sort((i, j) => x[j] - x[i]);
+    let free = Infinity;
+    for (const i of order) {
+      const { stem, circles, text, node } = points[i];
+      const [px, py] = [at(x[i]), up(x[i])];
+      for (const [name, value] of [["x1", px], ["x2", px], ["y1", BASE], ["y2", py]]) stem.setAttribute(name, value.toFixed(1));
+      for (const circle of circles) {
+        circle.setAttribute("cx", px.toFixed(1));
+        circle.setAttribute("cy", py.toFixed(1));
+      }
+      node.style.setProperty("--weight", weights[i].toFixed(4));
+      const size = Math.exp(x[i]);
+      const shown = free - px > 46 ? (size < 1e5 && size >= 0.005 ? plain(size, 2) : size.toExponential(0).replace("e+", "e")
+        .replace("-", "−").replace("Infinity", "")) : "";
+      if (shown) free = px;
+      text.setAttribute("x", Math.min(RIGHT - 16, Math.max(LEFT + 16, px)).toFixed(1));
+      text.setAttribute("y", (py - 13).toFixed(1));
+      if (text.textContent !== shown) text.textContent = shown;
+    }
+  }
+  return { svg, draw };
 }
 
 function render({ model, el }) {
   const { root, summary, say } = frame(el, "softmax", "Softmax: from scores to weights", model);
   const start = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+  let held = null; // the part of the axis that is shown, while a point is dragged
 
   const state = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
   const edit = (changes) => {
@@ -95,6 +128,18 @@ function render({ model, el }) {
     model.save_changes();
     draw();
   };
+  const curve = makeCurve({
+    move: (i, place) => {
+      const { temperature, shift } = state();
+      const fine = 0.1 * Math.max(1, 10 ** Math.floor(Math.log10(temperature)));
+      const score = Math.round((place * temperature - shift) / fine) * fine;
+      setScore(i, Math.min(LARGEST, Math.max(-LARGEST, Number(score.toPrecision(6)))) + 0);
+    },
+    hold: (holding) => {
+      held = holding ? view(compute(state()).scaled) : null;
+      draw();
+    },
+  });
 
   // One row per score.
   const list = h("div", { class: "sm-rows" });
@@ -144,17 +189,15 @@ function render({ model, el }) {
     slider: { min: Math.log10(COLDEST), max: Math.log10(HOTTEST), step: 0.02 },
     fromSlider: (x) => Math.min(HOTTEST, Math.max(COLDEST, Number((10 ** x).toPrecision(3)))),
     toSlider: Math.log10,
-    ends: ["0.05, sharp", "20, flat"],
   });
   const moved = control("shift", "Add to every score", {
     field: { min: -LARGEST, max: LARGEST, step: 0.5 },
     slider: { min: -20, max: 20, step: 0.5 },
     fromSlider: (x) => x,
     toSlider: (x) => x,
-    ends: ["−20", "20"],
   });
 
-  function control(trait, label, { field, slider, fromSlider, toSlider, ends }) {
+  function control(trait, label, { field, slider, fromSlider, toSlider }) {
     const number = numberField(label, model.get(trait), (value) => edit({ [trait]: value }),
       { ...field, "data-field": trait });
     const range = h("input", {
@@ -162,9 +205,7 @@ function render({ model, el }) {
       oninput: () => edit({ [trait]: fromSlider(Number(range.value)) }),
     });
     const note = h("p", { class: "sm-note aw-numbers", "data-value": `${trait}-note` });
-    const block = h("div", { class: "sm-control" },
-      h("div", { class: "sm-head" }, h("span", {}, label), number), range,
-      h("div", { class: "sm-ends aw-numbers", "aria-hidden": "true" }, ends.map((text) => h("span", {}, text))), note);
+    const block = h("div", { class: "sm-control" }, h("div", { class: "sm-head" }, h("span", {}, label), number), range, note);
     const show = (value, text) => {
       setNumber(number, value);
       range.value = toSlider(value);
@@ -174,55 +215,26 @@ function render({ model, el }) {
     return { block, show };
   }
 
-  // Entropy between 0 and the logarithm of the number of scores.
-  const level = h("span", { class: "sm-bar sm-level" });
-  const amount = (name) => h("td", { class: "aw-numbers", "data-value": name });
-  const [nats, bits, mostNats, mostBits] = ["nats", "bits", "most-nats", "most-bits"].map(amount);
-  const most = h("th", { scope: "row" });
-  const choices = h("p", { class: "sm-note aw-numbers", "data-value": "choices" });
-  const entropy = h("div", { class: "sm-control" },
-    h("div", { class: "sm-head" }, "Entropy of the weights"),
-    h("span", { class: "sm-lane", "aria-hidden": "true" }, level),
-    h("table", { class: "aw-plain sm-entropy" },
-      h("thead", {}, h("tr", {}, h("td"), h("th", { scope: "col" }, "nats"), h("th", { scope: "col" }, "bits"))),
-      h("tbody", {}, h("tr", {}, h("th", { scope: "row" }, "now"), nats, bits), h("tr", {}, most, mostNats, mostBits))),
-    choices);
+  const spread = h("p", { class: "sm-note aw-numbers", "data-value": "choices" });
+  root.append(h("div", { class: "sm-split" }, curve.svg,
+    h("div", { class: "sm-side" }, h("div", { class: "sm-row sm-heads", "aria-hidden": "true" },
+      ["", "score", "", "weight", "", ""].map((text) => h("span", {}, text))), list,
+    h("div", { class: "aw-row sm-buttons" }, add, again), spread)),
+  h("div", { class: "sm-controls" }, hot.block, moved.block), summary);
 
-  // Half precision, with and without the maximum.
-  const half = {
-    plain: halfTable("plain", "Plain formula: exp(z)", ["", "z", "exp(z)", "weight"]),
-    subtracted: halfTable("subtracted", "Maximum subtracted: exp(z − max)", ["", "z − max", "exp", "weight"]),
-  };
-  const panel = h("section", { class: "sm-half", "aria-label": "In half precision" },
-    h("p", { class: "sm-title" }, h("b", {}, "The same in float16"),
-      ". The largest number is 65504, and exp(z) exceeds it for z above 11.09. Here ",
-      h("span", { class: "sm-formula" }, "z = (score + shift) / temperature"), "."),
-    h("div", { class: "sm-tables" }, half.plain.block, half.subtracted.block));
-
-  function halfTable(kind, title, heads) {
-    const body = h("tbody");
-    const verdict = h("p", { class: "sm-verdict", "data-value": `${kind}-verdict` });
-    const block = h("div", { class: "sm-table", "data-half": kind },
-      h("table", { class: "aw-plain" }, h("caption", {}, title),
-        h("thead", {}, h("tr", {}, heads.map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))),
-        body), verdict);
-    const cell = (x) => h("td", { class: Number.isFinite(x) ? "aw-numbers" : "aw-numbers sm-lost" }, halfText(x));
-    const show = (labels, { scores, exponentials, total, weights }, text) => {
-      body.replaceChildren(
-        ...scores.map((z, i) => h("tr", {},
-          h("th", { scope: "row" }, h("span", { class: "sm-name" }, nameOf(labels, i))),
-          [z, exponentials[i], weights[i]].map(cell))),
-        h("tr", { class: "sm-total" }, h("th", { scope: "row" }, "sum"), h("td"), cell(total), h("td")));
-      verdict.textContent = text;
-    };
-    return { block, show };
+  // The part of the axis that is shown: more of it where scores lie further out.
+  function view(scaled) {
+    return { low: Math.min(-2, Math.floor(Math.min(...scaled)) - 1), high: Math.max(4, Math.ceil(Math.max(...scaled)) + 1) };
   }
 
-  root.append(
-    h("div", { class: "sm-row sm-heads", "aria-hidden": "true" },
-      ["", "score", "", "weight", "", ""].map((text) => h("span", {}, text))),
-    list, h("div", { class: "aw-row sm-buttons" }, add, again),
-    h("div", { class: "sm-controls" }, hot.block, moved.block, entropy), panel, summary);
+  const motion = tween((now) => {
+    curve.draw(now);
+    rows.forEach(({ bar, weight }, i) => {
+      bar.style.width = `${(100 * now.weights[i]).toFixed(2)}%`;
+      bar.style.setProperty("--weight", now.weights[i].toFixed(4));
+      weight.textContent = fmt(now.weights[i], 3);
+    });
+  });
 
   function draw() {
     const now = state();
@@ -232,7 +244,9 @@ function render({ model, el }) {
       rows = scores.map((_, i) => makeRow(i));
       list.replaceChildren(...rows.map(({ row }) => row));
     }
-    rows.forEach(({ row, name, field, slider, bar, weight, remove }, i) => {
+    motion.to({ x: numbers.scaled, weights: numbers.weights, top: Math.max(...numbers.scaled),
+      ...(held ?? view(numbers.scaled)) }, { jump: held !== null });
+    rows.forEach(({ row, name, field, slider, remove }, i) => {
       const called = nameOf(labels, i);
       name.textContent = called;
       name.title = called;
@@ -242,25 +256,14 @@ function render({ model, el }) {
       slider.setAttribute("aria-label", `Score of ${called}, slider`);
       slider.setAttribute("aria-valuetext", plain(scores[i]));
       slider.value = scores[i];
-      bar.style.width = `${100 * numbers.weights[i]}%`;
-      weight.textContent = fmt(numbers.weights[i], 3);
       remove.setAttribute("aria-label", `Remove ${called}`);
       remove.disabled = scores.length <= FEWEST;
     });
     add.disabled = scores.length >= MOST;
     hot.show(now.temperature, `Gaps between scores × ${plain(1 / now.temperature)}.`);
-    moved.show(now.shift, numbers.largestChange === 0 ? "The weights do not change."
-      : `The weights change by at most ${halfText(numbers.largestChange)} (rounding).`);
-    level.style.width = `${(100 * numbers.entropyNats) / numbers.maximumNats}%`;
-    nats.textContent = fmt(numbers.entropyNats, 3);
-    bits.textContent = fmt(numbers.entropyBits, 3);
-    most.textContent = `at most, log ${scores.length}`;
-    mostNats.textContent = fmt(numbers.maximumNats, 3);
-    mostBits.textContent = fmt(numbers.maximumBits, 3);
-    choices.textContent = `As spread out as ${fmt(numbers.choices, 2)} equal choices.`;
-    half.plain.show(labels, numbers.half.plain, plainVerdict(numbers.half.plain, numbers.weights));
-    half.subtracted.show(labels, numbers.half.subtracted,
-      `No exponential is above 1. ${error(numbers.half.subtracted.weights, numbers.weights)}`);
+    moved.show(now.shift, numbers.largestChange < 1e-9 ? "The weights do not change."
+      : `Rounding changes a weight by ${fmt(numbers.largestChange)}.`);
+    spread.textContent = `Entropy ${fmt(numbers.entropyNats)}, as ${fmt(numbers.choices, 2)} equal choices.`;
     say(summaryOf(labels, numbers));
   }
 
@@ -268,6 +271,7 @@ function render({ model, el }) {
   const stop = listen(model, TRAITS, draw);
   return () => {
     stop();
+    motion.stop();
     el.replaceChildren();
   };
 }

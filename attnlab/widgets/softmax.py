@@ -1,4 +1,4 @@
-"""Scores to change, and the weights that softmax makes of them."""
+"""Scores that slide on the curve of the exponential, and the weights that softmax makes of them."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ LARGEST = 1000.0
 
 
 class SoftmaxExplorer(CourseWidget):
-    """Scores, a temperature and a shift to change, with the weights, their entropy and the same in float16.
+    """Scores, a temperature and a shift to change, with the weights and their entropy.
+
+    The scores are points on the curve e^s, where they can be dragged; a weight is a height's share of all heights.
 
     What you learn by moving what:
 
     - a score: its weight grows and all others shrink, since they share one total;
     - the temperature: below 1 the largest score gets more of the weight, above 1 the weights come closer together,
       and the entropy grows from 0 toward its maximum, the logarithm of the number of scores;
-    - the shift: adding the same number to every score changes no weight. In float16 it does: with a shift of 12 the
-      exponentials overflow, unless the maximum is subtracted first.
+    - the shift: adding the same number to every score moves all points along the curve, and changes no weight.
 
     scores: 2 to 8 finite numbers without a unit, of size at most 1000; a list, a tuple or a NumPy array.
     labels: one string per score, or None for "score 1", "score 2", ...
@@ -31,11 +32,6 @@ class SoftmaxExplorer(CourseWidget):
     shift: a number of size at most 1000, added to every score.
     Anything else raises `TraitError`. Assigning to a trait moves the widget: `explorer.scores = q @ K.T`. If there are
     then more scores than labels, the rest are numbered.
-
-    The float16 table computes as NumPy would step by step: z = (score + shift) / temperature is rounded to float16;
-    exp(z) is taken in double precision and rounded to float16 (above 65504 it becomes infinite); the exponentials are
-    added from left to right, each partial sum rounded; each quotient is rounded. "Maximum subtracted" does the same
-    with z - max(z), also rounded. Rounding is to nearest, ties to even.
     """
 
     _esm = module("softmax")
@@ -53,8 +49,9 @@ class SoftmaxExplorer(CourseWidget):
                 raise traitlets.TraitError(
                     f"labels must name each of the {len(self.scores)} scores, got {len(self.labels)} names"
                 )
-        n = len(self.scores)  # each has a row above and a row in the float16 tables, which a phone shows in turn
-        self.min_height, self.narrow_extra = 545 + 61 * n, 455 + 55 * n
+        n = len(self.scores)
+        wide = max(363, 218 + round(35.3 * n))
+        self.min_height, self.narrow_extra = wide, 492 + round(35.3 * n) - wide
 
     @traitlets.validate("temperature")
     def _check_temperature(self, proposal):

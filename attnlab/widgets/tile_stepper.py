@@ -60,8 +60,7 @@ class TileStepper(CourseWidget):
             self.set_trait("values", values.tolist())
             self.block_size, self.causal = block_size, causal
             self.step = step
-            self.min_height = 628
-            self.narrow_extra = 294 + 34 * len(scores)
+            self.min_height, self.narrow_extra = 367, 322
 
     @property
     def last(self) -> int:

@@ -53,7 +53,8 @@ def source_notebook(stem: str) -> nbformat.NotebookNode:
         elif cell.cell_type == "markdown":
             made.append(cells.new_cell("markdown", plain_markdown.markdown(cell.source, where)))
         else:
-            folded = "hide-input" in cell.metadata.get("tags", [])  # the book's tag; Jupyter has another name for it
+            # The book's tags; Jupyter has another name for it.
+            folded = {"hide-input", "remove-input"} & set(cell.metadata.get("tags", []))
             made.append(cells.new_cell("code", cell.source, {"jupyter": {"source_hidden": True}} if folded else {}))
     if made and made[0].cell_type == "markdown":
         made[0].source = re.sub(r"^# (?=\S)", f"# {number}. ", made[0].source, count=1, flags=re.MULTILINE)

@@ -15,10 +15,17 @@ addEventListener("DOMContentLoaded", () => {
 
 // What scrolls in itself is a stop for the Tab key. The theme sees to it, but not for formulas and for what is unfolded.
 addEventListener("load", () => {
+  const tables = [...document.querySelectorAll(".bd-article .pst-scrollable-table-container")];
   const observer = new ResizeObserver((entries) => {
-    for (const { target } of entries) if (target.scrollWidth > target.clientWidth) target.tabIndex = 0;
+    for (const { target } of entries) {
+      if (target.scrollWidth <= target.clientWidth) continue;
+      target.tabIndex = 0;
+      if (!tables.includes(target)) continue;
+      target.setAttribute("role", "region"); // what can have the focus needs a role and a name
+      target.setAttribute("aria-label", `Table ${1 + tables.indexOf(target)}`);
+    }
   });
-  const inside = "details :is(pre, .output, .pst-scrollable-table-container), div.math";
+  const inside = ".pst-scrollable-table-container, details :is(pre, .output), div.math";
   for (const box of document.querySelectorAll(`.bd-article :is(${inside})`)) observer.observe(box);
 });
 
@@ -72,3 +79,17 @@ addEventListener("DOMContentLoaded", () => {
 // From the file system no page may read another, so the search lists its results without the passages around the word.
 if (location.protocol === "file:" && typeof DOCUMENTATION_OPTIONS !== "undefined")
   DOCUMENTATION_OPTIONS.SHOW_SEARCH_SUMMARY = false;
+
+// A link to something folded opens what it is in; a link to an exercise opens its card.
+{
+  const reveal = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const folded = target?.matches(".exercise-card") ? target.querySelector("details") : target;
+    let box = folded?.closest("details:not([open])");
+    if (!box) return;
+    for (; box; box = box.parentElement.closest("details:not([open])")) box.open = true;
+    target.scrollIntoView();
+  };
+  addEventListener("DOMContentLoaded", reveal);
+  addEventListener("hashchange", reveal);
+}

@@ -5,6 +5,7 @@
   const modules = new Map(); // module text -> promise of the module: widgets of one kind share it
   const models = new Map(); // model id -> promise of {model, widget}
   const styles = new Set();
+  const mounted = new Set(); // models that are seen
 
   function load(text) {
     if (!modules.has(text)) {
@@ -55,6 +56,7 @@
         for (const name of names ? names.split(" ") : [...listeners.keys()])
           listeners.set(name, listener ? (listeners.get(name) ?? []).filter((other) => other !== listener) : []);
       },
+      kept: () => structuredClone(Object.fromEntries(Object.entries(all).filter(([, one]) => !(one instanceof DataView)))),
       save_changes() {}, // nobody to send them to
       send() {},
     };
@@ -82,6 +84,7 @@
     }
     try {
       const { model, widget } = await open(id, saved);
+      mounted.add(model);
       await widget.render({ model, el, signal: new AbortController().signal });
       el.dataset.mounted = "true";
     } catch (error) {
@@ -111,8 +114,11 @@
       if (!saved?.state._esm) continue;
       const el = document.createElement("div");
       el.className = "widget-view";
-      const { min_height = 0, narrow_extra = 0 } = saved.state; // reserved, so that text does not jump
-      el.style.minHeight = `${min_height + (innerWidth < 600 ? narrow_extra : 0)}px`;
+      // Reserved, so that text does not jump: for the widget, and for its questions, by the lines of the longest.
+      const { min_height = 0, narrow_extra = 0, predictions = [] } = saved.state;
+      const narrow = innerWidth < 600, letters = Math.max(0, ...predictions.map((text) => text.length));
+      const questions = predictions.length ? (narrow ? 87 : 61) + 21.3 * Math.ceil(letters / (narrow ? 40 : 68)) : 0;
+      el.style.minHeight = `${min_height + (narrow ? narrow_extra : 0) + questions}px`;
       script.after(el);
       waiting.set(el, () => mount(el, id, saved));
       observer.observe(el);
@@ -128,6 +134,26 @@
     if (document.readyState === "complete") next();
     else addEventListener("load", next);
   }
+
+  // On paper nothing can be pressed: while a page is printed, what goes step by step is at its last step, at once.
+  const before = new Map();
+  addEventListener("beforeprint", () => {
+    for (const model of mounted) if (!before.has(model)) before.set(model, model.kept());
+    const asked = window.matchMedia;
+    window.matchMedia = (query) => query.includes("reduced-motion") ? { matches: true } : asked.call(window, query);
+    for (const view of document.querySelectorAll(".widget-view")) {
+      for (let press = 0; press < 60; press++) {
+        const next = view.querySelector("[data-go=next], [data-go=step]");
+        if (!next || next.ariaDisabled === "true" || !/^(Next|Step)/.test(next.textContent)) break; // "Replay": at the end
+        next.click();
+      }
+    }
+    window.matchMedia = asked;
+  });
+  addEventListener("afterprint", () => {
+    for (const [model, state] of before) model.set(state);
+    before.clear();
+  });
 
   if (document.readyState === "loading") addEventListener("DOMContentLoaded", start);
   else start();

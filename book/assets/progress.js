@@ -81,7 +81,7 @@
     const all = load();
     if (bar) showChapter(all);
     showLinks(all);
-    if (forget) forget.disabled = !Object.keys(all).length;
+    if (forget) forget.parentElement.hidden = !Object.keys(all).length;
   }
 
   const forget = document.querySelector(".progress-forget button");

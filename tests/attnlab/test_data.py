@@ -1,5 +1,6 @@
 """The recorded attention of a real model: what its loaders promise."""
 
+import math
 import re
 from pathlib import Path
 
@@ -336,3 +337,99 @@ def test_the_recording_of_generation_is_small_read_only_and_says_where_it_is_fro
         generation.compared_logits[0, 0] = 1.0
     assert re.fullmatch("[0-9a-f]{64}", generation.provenance["sha256"])
     assert generation.provenance["script"] == "scripts/record_generation.py"
+
+
+# The stream, block by block.
+
+
+@pytest.fixture(scope="module")
+def stream():
+    return data.stream()
+
+
+def test_the_stream_has_a_state_before_the_first_block_and_two_for_each_block(stream):
+    texts = len(stream.prompts)
+    assert stream.stream.shape == (texts, 61, 576) and stream.rms.shape == (texts, 61)
+    assert stream.probabilities.shape == (texts, 31, 4) and stream.answer_probabilities.shape == (texts, 31)
+    assert [len(words) for words in stream.words] == [31] * texts
+    assert stream.added.shape == (texts, 60)
+    size = (stream.stream**2).mean(-1) ** 0.5
+    assert 0.6 < size.min() and size.max() < 1.01  # the largest numbers are cut
+
+
+def test_the_last_words_of_the_stream_are_those_of_the_whole_model(stream, heads):
+    for p, prompt in enumerate(stream.prompts):
+        whole = heads.ablation.prompts.index(prompt)
+        assert stream.words[p][-1] == heads.ablation.tokens[whole][:4]
+        np.testing.assert_allclose(stream.probabilities[p, -1], heads.ablation.baseline[whole, :4], atol=PRECISION)
+        np.testing.assert_allclose(
+            stream.answer_probabilities[p, -1], heads.ablation.answer_baseline[whole], atol=PRECISION
+        )
+
+
+def test_the_weights_on_the_first_prompt_are_causal_shares(stream):
+    n = len(stream.first_tokens)
+    assert stream.first_weights.shape == (30, 9, n, n)
+    assert not np.triu(stream.first_weights, 1).any()
+    np.testing.assert_allclose(stream.first_weights.sum(-1), 1, atol=HALF_PRECISION)
+
+
+# A head that forms, and a text that is written
+
+
+def test_the_training_of_the_small_model_is_looked_at_every_25_steps():
+    training = data.chant_training()
+    assert (training.steps == np.arange(0, 601, 25)).all()
+    assert training.maps.shape == (25, 2, 2, 30, 30) and training.chances.shape == (25, 29)
+    assert training.losses.shape == (600,) and training.text == 3 * training.text[: training.period]
+    assert training.provenance["parameters"] == 19_424
+    assert training.provenance["script"] == "scripts/record_chants.py"
+
+
+def test_rows_of_its_maps_sum_to_one_and_its_loss_comes_down_to_the_floor():
+    training = data.chant_training()
+    np.testing.assert_allclose(training.maps.sum(-1), 1.0, atol=30 * 0.5 / 255)
+    assert not np.triu(training.maps, 1).any()
+    assert training.losses[0] == pytest.approx(np.log(26), abs=0.05)
+    assert training.floor < training.losses[-50:].mean() < training.floor + 0.15
+    with pytest.raises(ValueError, match="read-only"):
+        training.maps[0] = 0
+
+
+def test_the_chapter_trains_the_model_that_was_recorded():
+    """The first losses of the chapter's own cells, with the reference model, are the recorded ones."""
+    from scripts import record_chants
+    from solutions.language_model import LanguageModel
+
+    chapter = Path(__file__).parents[2].joinpath("chapters/language_model.md").read_text("utf-8")
+    cells = re.findall(r"^```\{code-cell\}\n(?:^:[^\n]*\n)*(.*?)^```$", chapter, flags=re.M | re.S)
+    space = {"LanguageModel": LanguageModel, "np": np, "torch": torch, "F": torch.nn.functional, "math": math}
+    for name in ("def chants", "def new_model"):
+        [cell] = [one for one in cells if name in one]
+        exec(cell.partition("exam = ")[0], space)
+    model, rng = space["new_model"](2), np.random.default_rng(1)
+    loss = space["nats_per_letter"](model, space["chants"](32, rng)).mean().item()
+    steps = record_chants.train(3)
+    recorded = data.chant_training().losses
+    assert loss == pytest.approx(recorded[0], abs=2e-3)
+    assert [next(steps)[2] for _ in range(3)] == pytest.approx(recorded[:3].tolist(), abs=2e-3)
+
+
+def test_three_texts_were_written_step_by_step():
+    writing = data.writing()
+    assert "".join(writing.tokens) == "Once upon a time"
+    assert [run.temperature for run in writing.runs] == [0, 0.8, 0.8]
+    for run in writing.runs:
+        assert run.shares.shape == run.ids.shape == (14, 6)
+        assert (run.shares.sum(1) <= 1 + 1e-6).all() and (np.diff(run.shares[:, :5]) <= 0).all()
+    assert not writing.runs[0].taken.any()  # greedy: always the likeliest
+    texts = ["".join(row[i] for row, i in zip(run.tokens, run.taken)) for run in writing.runs]
+    assert len(set(texts)) == 3 and data.generation().texts[2].startswith(texts[0])
+    assert writing.provenance["script"] == "scripts/record_writing.py"
+
+
+def test_every_token_that_may_follow_the_second_beginning_is_continued():
+    choice, writing = data.generation().choices[1], data.writing()
+    assert writing.beginning == choice.prompt
+    assert list(writing.continuations) == choice.tokens
+    assert all(len(text) < 120 and "\n" not in text for text in writing.continuations.values())

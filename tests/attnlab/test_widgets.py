@@ -37,11 +37,6 @@ from tests.conftest import Watched, new_page
 
 STEMS = [found.name for found in pkgutil.iter_modules(widgets.__path__) if not found.name.startswith("_")]
 PHONES, LAPTOP = (360, 390), 1280
-# What does not yet fit on the narrower phone.
-NARROW = {
-    "attention_stepper": "six entries of a query are wider than 360 pixels",
-    "decode_stepper": "the rows of both sides are wider than 360 pixels",
-}
 
 # What controls answer to.
 KEYS = ["ArrowRight", "ArrowLeft", "ArrowDown", "ArrowUp", "Enter", "Space"]
@@ -334,16 +329,8 @@ def near(places, others):
     return all(a == pytest.approx(b, abs=1) for a, b in zip(places, others))
 
 
-@pytest.mark.parametrize(
-    "stem, width",
-    [
-        pytest.param(stem, width, marks=pytest.mark.xfail(strict=True, reason=NARROW[stem]))
-        if width == 360 and stem in NARROW
-        else (stem, width)
-        for stem in STEMS
-        for width in PHONES
-    ],
-)
+@every
+@pytest.mark.parametrize("width", PHONES)
 def test_a_phone_shows_it_without_scrolling_sideways_and_fingers_hit_its_controls(stem, width, faults):
     assert (faults(stem, width)["width"], faults(stem, width)["touch"]) == ([], [])
 

@@ -8,7 +8,7 @@ import torch
 from torch.nn import functional as F
 
 from attnlab.widgets import AlignmentViewer
-from tests.attnlab.widget_page import number
+from tests.attnlab.widget_page import number, state_of
 
 SOURCE = ["le", "chat", "noir", "le"]
 TARGET = ["the", "black", "cat"]
@@ -322,3 +322,89 @@ def test_print_gets_the_map_and_the_context():
     assert [text.get_text() for text in grid.texts][:4] == ["0.50", "0.12", "0.12", "0.25"]
     assert [label.get_text() for label in grid.get_xticklabels()] == ["le₀", "chat", "noir", "le₃"]
     np.testing.assert_allclose([patch.get_width() for patch in bars.patches], np.array(WEIGHTS[1]) @ VALUES)
+
+
+# What is said
+
+
+WORDS = ["(end)", "miru", "pipo", "un", "lo", "roka", "vesa", "segu"]
+
+
+class Tail(torch.nn.Module):
+    """What comes after the context in a decoder, as in the chapter's own translator."""
+
+    def __init__(self, seed=3, width=6, inner=10):
+        super().__init__()
+        torch.manual_seed(seed)
+        self.W_o = torch.nn.Linear(width, width, bias=False)
+        self.norm = torch.nn.LayerNorm(width)
+        self.feed = torch.nn.Sequential(torch.nn.Linear(width, inner), torch.nn.ReLU(), torch.nn.Linear(inner, width))
+        self.scores = torch.nn.Linear(width, len(WORDS))
+        for one in self.parameters():
+            torch.nn.init.normal_(one)
+        self.values, self.own = torch.randn(4, width), torch.randn(3, width)
+
+    def says(self, shares, query):
+        """The probabilities of the words, (v,), in float64."""
+        tail = self.double()
+        y = self.own[query].double() + tail.W_o(torch.tensor(shares, dtype=torch.float64) @ self.values.double())
+        return tail.scores(y + tail.feed(tail.norm(y))).softmax(-1).detach().numpy()
+
+    def decoder(self):
+        return dict(words=WORDS, values=self.values, own=self.own, parts=list(self.parameters()))
+
+
+TAIL = Tail()
+SPEAKING = make(decoder=TAIL.decoder())
+EXAMPLES.append((SPEAKING, dict(query=1), dict(settings=[[0.5, 0.5, 0.25, 0]] * 3), dict(settings=[[0, 0, 0, 0]] * 3)))
+REFUSED += [
+    (dict(decoder={**TAIL.decoder(), "parts": []}), "decoder must have 9 parts; it has 0"),
+    (dict(decoder={**TAIL.decoder(), "own": TAIL.own[:2]}), r"own of the decoder must have shape \(3, 6\).*\(2, 6\)"),
+]
+
+
+def test_the_words_have_the_probabilities_of_the_pytorch_module(shown):
+    view = shown(SPEAKING)
+    rng = np.random.default_rng(5)
+    for query in range(3):
+        settings = rng.uniform(size=(3, 4))
+        found = view.compute({**state_of(SPEAKING), "settings": settings.tolist(), "query": query})["said"]
+        expected = TAIL.says(settings[query] / settings[query].sum(), query)
+        np.testing.assert_allclose(found["says"], expected, rtol=1e-9, atol=1e-12)
+        assert found["best"] == expected.argmax()
+        assert found["recorded"] == TAIL.says(WEIGHTS[query], query).argmax()
+        alone = {int(TAIL.says(np.eye(4)[j], query).argmax()) for j in range(4)}
+        assert alone <= set(found["shown"]) and len(found["shown"]) == len(set(found["shown"]))
+
+
+def test_a_slider_changes_the_word_that_is_said(shown):
+    view = shown(SPEAKING)
+    said = set()
+    for query in range(3):
+        pick(view, query).click()
+        for j in range(4):
+            for k in range(4):
+                view.slider(f"slider-{k}").fill("1" if k == j else "0")
+            expected = WORDS[TAIL.says(np.eye(4)[j], query).argmax()]
+            assert view.locator(".al-said").inner_text() == expected
+            assert view.locator(".al-best .al-word").inner_text() == expected
+            assert f"Says “{expected}”" in view.said()
+            said.add(expected)
+    assert len(said) > 1
+
+
+GLIDES = """async () => {
+  const seen = new Set(), end = performance.now() + 500;
+  document.querySelector("[data-go='even']").click();
+  while (performance.now() < end) {
+    seen.add(document.querySelector(".al-share").textContent);
+    await new Promise((resolve) => requestAnimationFrame(resolve));
+  }
+  return seen.size;
+}"""
+
+
+@pytest.mark.parametrize("motion, least, most", [("no-preference", 4, 99), ("reduce", 1, 2)])
+def test_shares_glide_and_with_reduced_motion_they_jump(shown, motion, least, most):
+    view = shown(SPEAKING, reduced_motion=motion)
+    assert least <= view.evaluate(GLIDES) <= most

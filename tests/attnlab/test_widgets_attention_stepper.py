@@ -1,10 +1,11 @@
-"""The stepper: its numbers are PyTorch's, every control does what it says, and bad arrays are refused by name."""
+"""The stepper: numbers are PyTorch's, bars and points are where these are, and bad arrays are refused by name."""
 
 from __future__ import annotations
 
 import math
 
 import numpy as np
+import pytest
 import torch
 from torch.nn import functional as F
 
@@ -19,19 +20,19 @@ def arrays(seed, n_q, n_k, d_k, d_v, size=1.0):
 
 
 SIZES = [(1, 3, 3, 2, 2), (2, 2, 5, 3, 4), (3, 6, 4, 6, 1, 3), (4, 1, 6, 1, 6), (5, 5, 2, 4, 3, 300), (6, 4, 1, 5, 2)]
+SIZES += [(11, 1, 6, 2, 2), (12, 2, 4, 2, 2)]
 FIXTURES = [dict(zip("QKV", map(np.ndarray.tolist, arrays(*sizes)))) for sizes in SIZES]
-CELL, EVERY_STAGE = "[data-stage=%s] .st-cell", [dict(stage=stage) for stage in range(1, 5)]
-OPENED = [CELL % stage for stage in STAGES]
+NUMBERS = ["[data-cell=key-0]", "[data-cell=key-2]"]
+EVERY_STAGE = [change for stage in range(5) for change in (dict(stage=stage), *NUMBERS)]
 EXAMPLES = [
-    (AttentionStepper(tokens=["the", "cat", "sat"]), *EVERY_STAGE, *OPENED, dict(query=1), dict(guess=True, stage=2)),
-    *((AttentionStepper(*arrays(8, *sizes)),) for sizes in [(2, 4, 3, 1), (5, 6, 6, 6)]),
+    (AttentionStepper(tokens=["the", "cat", "sat"]), *EVERY_STAGE, "[data-cell=output-1]", dict(query=1)),
+    *((AttentionStepper(*arrays(8, *sizes), stage=4),) for sizes in [(2, 4, 3, 1), (5, 6, 6, 6), (2, 5, 2, 3)]),
 ]
-ROOM = (-187, 15)
-EXTREMES = [(AttentionStepper(*arrays(7, n, n, n, n, 10), tokens=["announced"] * n, stage=4), *OPENED) for n in (3, 6)]
-
-
-SET = [dict(stage=3, query=1, K=[[5, 5], [0, 1], [1, 1]])]
-MISTYPED = {"Q-0-0": ["one"]}
+ROOM = (-100, 5)
+EXTREMES = [
+    (AttentionStepper(*arrays(7, n, n, n, n, 10), tokens=["announced"] * n, stage=4), *NUMBERS) for n in (3, 6)
+] + [(AttentionStepper(*arrays(7, 2, 2, 2, 2, 1e5), stage=4),)]
+SET = [dict(stage=3, query=1, K=[[5, 5], [0, 1], [1, 1]]), dict(V=[[-5, 5], [0, -1], [1, 1]], stage=4)]
 
 
 def make(*shapes, **options):
@@ -54,6 +55,19 @@ REFUSED = [
 REFUSED_LATER = [("K", np.ones((4, 2)), r"\(3, 2\) and the new one \(4, 2\); to change sizes, use put")]
 
 
+def corners(points):
+    """Indices of the corners of the hull: no pair of others has the point between them, and no three hold it."""
+    points = torch.tensor(points, dtype=torch.float64)
+    found = []
+    for i, point in enumerate(points):
+        angles = [math.atan2(*(other - point).flip(0)) for j, other in enumerate(points) if j != i]
+        gaps = np.diff(sorted(angles), append=min(angles, default=0) + 2 * math.pi)
+        if len(points) == 1 or max(gaps) > math.pi:
+            found.append(i)
+    middle = points[found].mean(0)
+    return sorted(found, key=lambda i: math.atan2(*(points[i] - middle).flip(0)))
+
+
 def reference(state):
     q, k, v = (torch.tensor(state[name], dtype=torch.float64) for name in "QKV")
     scores = torch.matmul(q, k.mT)
@@ -71,196 +85,242 @@ def reference(state):
     }
 
 
-def numbers(view, stage):
-    return view.locator(f"[data-stage={stage}] .st-cell").all_text_contents()
+def numbers(view, place="key"):
+    return view.locator(f"[data-cell^={place}] text").all_text_contents()
 
 
-def state_of(view, stage):
-    return view.locator(f"[data-stage={stage}]").get_attribute("data-now")
+def sum_shown(view):
+    return view.locator(".st-why").text_content()
+
+
+def drag(view, part, dx, dy, steps=1):
+    x, y = view.middle(view.locator(part))
+    view.mouse.move(x, y)
+    view.mouse.down()
+    view.mouse.move(x + dx, y + dy, steps=steps)
+    view.mouse.up()
+
+
+def places(view, part):
+    return [np.array(view.middle(one)) for one in view.locator(part).all()]
 
 
 # The numbers
 
 
 def test_the_worked_example_ends_where_paper_ends_and_scores_of_a_thousand_give_weights(shown):
-    view = shown(AttentionStepper(query=2, stage=4))
-    assert numbers(view, "scores") == ["1", "1", "2"]
-    assert numbers(view, "scaled") == ["0.707", "0.707", "1.414"]
-    assert numbers(view, "exponentials") == ["0.493", "0.493", "1", "1.986"]
-    assert numbers(view, "weights") == ["0.248", "0.248", "0.503"]
+    view = shown(AttentionStepper(query=2))
+    for stage, row in enumerate([["1", "1", "2"], ["0.707", "0.707", "1.414"], ["0.493", "0.493", "1"]]):
+        view.set(stage=stage)
+        assert numbers(view) == row
+    for stage in (3, 4):
+        view.set(stage=stage)
+        assert numbers(view) == ["0.248", "0.248", "0.503"]
     assert numbers(view, "output") == ["1", "1.248"]
     view.set(query=0, Q=[[1000.0]], K=[[1.0], [0.999]], V=[[1.0], [2.0]])
-    assert numbers(view, "weights") == ["0.731", "0.269"]
+    assert numbers(view) == ["0.731", "0.269"]
+
+
+def test_corners_of_the_hull_are_those_of_the_values(shown):
+    view = shown(AttentionStepper())
+    for seed in range(20):
+        values = np.random.default_rng(seed).normal(size=(1 + seed % 6, 2)).tolist()
+        found = view.compute({"Q": [[1, 0]], "K": [[1, 0]] * len(values), "V": values})["hull"]
+        assert set(found) == set(corners(values)), seed
+        assert (
+            len(values) < 3
+            or found[found.index(min(found)) :] + found[: found.index(min(found))]
+            == (expected := corners(values))[expected.index(min(expected)) :]
+            + expected[: expected.index(min(expected))]
+        )
+    assert view.compute({"Q": [[1]], "K": [[1]], "V": [[1]]})["hull"] == []
+
+
+# The picture
+
+
+def test_it_opens_with_vectors_and_scores_and_nothing_is_an_empty_box(shown):
+    view = shown(AttentionStepper())
+    assert numbers(view) == ["1", "0", "1"]
+    assert view.locator(".st-bar:visible").count() > 12
+    assert view.locator(".st-dot:visible").count() == 7 + 1  # v1 to v3, k1 to k3, q; the output has no size yet to see
+    assert view.locator(".st-out").get_attribute("opacity") == "0.000"
+
+
+def test_a_bar_of_the_lane_is_as_long_as_its_weight_and_the_parts_of_a_score_lie_end_to_end(shown):
+    view = shown(AttentionStepper([[2, 1]], [[1, 1], [0, 2]], [[1, 0], [0, 1]]))
+    boxes = [one.bounding_box() for one in view.locator(".st-piece").all()]
+    (first, second), (none, whole) = boxes[:2], boxes[2:]
+    assert first["width"] == pytest.approx(2 * second["width"], abs=1)
+    assert first["x"] + first["width"] == pytest.approx(second["x"], abs=1.5)
+    assert none["width"] < 2 and whole["width"] == pytest.approx(first["width"], abs=1)
+    view.set(stage=3)
+    boxes = [one.bounding_box() for one in view.locator(".st-piece").all()]
+    weights = F.softmax(torch.tensor([3.0, 2.0]) / math.sqrt(2), dim=-1)
+    assert boxes[0]["width"] / boxes[2]["width"] == pytest.approx(float(weights[0] / weights[1]), abs=0.05)
+
+
+def test_the_output_is_drawn_where_its_numbers_say_among_the_values(shown):
+    view = shown(AttentionStepper(query=2, stage=4))
+    weights = np.array([float(text) for text in numbers(view)])
+    first, second, third = places(view, ".st-dot.st-of-v circle:not(.st-hit)")
+    [output] = places(view, ".st-out .st-core")
+    assert output == pytest.approx(weights @ [first, second, third], abs=1)
+
+
+def test_bars_and_the_output_glide_through_what_is_between_and_jump_without_motion(shown):
+    record = """() => new Promise((resolve) => {
+      const seen = new Set(), part = document.querySelector("[data-cell=key-2] text");
+      const look = () => { seen.add(part.textContent); requestAnimationFrame(look); };
+      look(); document.querySelector("[data-go=next]").click(); sleep(() => resolve([...seen].map(Number)), 900);
+    })"""
+    view = shown(
+        AttentionStepper(query=2), before="() => { window.sleep = setTimeout; }", reduced_motion="no-preference"
+    )
+    seen = view.evaluate(record)
+    assert (seen[0], seen[-1]) == (2, 1.414) and any(1.42 < one < 1.99 for one in seen)
+    view = shown(AttentionStepper(query=2), before="() => { window.sleep = setTimeout; }")
+    assert set(view.evaluate(record)) == {2, 1.414}
 
 
 # Stepping
 
 
-def test_next_shows_one_stage_more_and_back_one_less_and_a_tab_goes_there(shown):
+def test_next_goes_through_the_stages_and_around_and_a_tab_goes_there(shown):
     view = shown(AttentionStepper())
-    for reached in range(5):
-        assert [state_of(view, stage) for stage in STAGES] == ["shown"] * (reached + 1) + ["later"] * (4 - reached)
-        assert view.get("stage") == reached
-        view.press("Next")
-    assert view.get("stage") == 4
-    assert view.part("go", "next").get_attribute("aria-disabled") == "true"
-    view.press("Back")
-    assert numbers(view, "output") == ["", ""]
+    for stage in STAGES:
+        assert view.locator("[aria-current=step]").get_attribute("data-stage-tab") == stage
+        view.press("next")
+    assert (view.get("stage"), view.saved("stage")) == (0, 0)
+    view.press("back")
+    assert view.get("stage") == 0
+    view.part("stage-tab", "output").click()
+    assert (view.get("stage"), view.part("go", "next").inner_text()) == (4, "Replay")
+    view.press("back")
     assert view.saved("stage") == 3
-    view.part("stage-tab", "exponentials").click()  # directly
-    assert [state_of(view, stage) for stage in STAGES] == ["shown"] * 3 + ["later"] * 2
-    assert view.locator("[aria-current=step]").get_attribute("data-stage-tab") == "exponentials"
+    assert view.get_by_role("button", name="column 1", exact=False).count() == 0  # the output is not there yet
 
 
-def test_reset_brings_back_the_first_stage_the_first_query_and_the_first_numbers(shown):
+def test_reset_brings_back_the_first_query_and_the_first_numbers(shown):
     view = shown(AttentionStepper(stage=3))
-    view.locator("[data-query='1']").click()
-    view.field("K-0-0").fill("9")
-    view.press("Reset")
-    assert view.get("stage", "query", "K") == [0, 0, [[1, 0], [0, 1], [1, 1]]]
-    assert view.field("K-0-0").input_value() == "1"
-    assert numbers(view, "scores") == ["1", "0", "1"]
+    view.part("query", 1).click()
+    view.part("vector", "k0").press("Shift+ArrowUp")
+    assert view.get("K")[0] == [2, 0]
+    view.press("reset")
+    assert view.get("stage", "query", "K") == [3, 0, [[1, 0], [0, 1], [1, 1]]]
 
 
-# Controls
+# Dragging
 
 
-def test_a_query_has_its_own_row_which_its_entries_move(shown):
-    view = shown(AttentionStepper())
-    view.locator("[data-query='1']").click()
-    assert numbers(view, "scores") == ["0", "1", "1"]
-    assert view.pressed("query") == ["1"]
-    assert view.saved("query") == 1
-    view.part("query", 0).click()
-    view.field("Q-0-1").fill("3")
-    assert numbers(view, "scores") == ["1", "3", "4"]
-    view.locator("[data-query='1']").click()
-    assert numbers(view, "scores") == ["0", "1", "1"]
+def test_dragging_the_query_moves_the_output_and_stays_inside_the_triangle(shown):
+    view = shown(AttentionStepper(stage=4))
+    [before] = places(view, ".st-out .st-core")
+    unit = np.linalg.norm(np.subtract(*places(view, ".st-dot.st-of-k circle:not(.st-hit)")[:2])) / math.sqrt(2)
+    drag(view, "[data-tip=q] circle:not(.st-hit)", -unit, -unit)
+    assert view.get("Q")[0] == [0, 1] == view.saved("Q")[0]
+    assert view.get("Q")[1:] == [[0, 1], [1, 1]]
+    [after] = places(view, ".st-out .st-core")
+    assert np.abs(after - before).max() > 5
+    drag(view, "[data-tip=q] circle:not(.st-hit)", -999, -999)
+    output = np.array([float(text.replace("−", "-")) for text in numbers(view, "output")])
+    inside = np.linalg.solve(np.array([[2, 0, 1], [0, 3, 1], [1, 1, 1]], dtype=float), [*output, 1])
+    assert view.get("Q")[0] == [-1.5, 1.5] and (inside > -1e-3).all()
 
 
-def test_a_key_moves_its_score_and_every_weight_and_a_value_the_output_alone(shown):
+def test_keys_move_their_score_and_every_weight_and_values_the_output_alone(shown):
     view = shown(AttentionStepper(stage=4, query=0))
-    before = {stage: numbers(view, stage) for stage in STAGES}
-    view.field("K-1-0").fill("2,5")
-    after = {stage: numbers(view, stage) for stage in STAGES}
-    assert [a == b for a, b in zip(before["scores"], after["scores"])] == [True, False, True]
-    assert not any(a == b for a, b in zip(before["weights"], after["weights"]))
-    assert view.saved("K") == [[1, 0], [2.5, 1], [1, 1]]
-    weights, output = numbers(view, "weights"), numbers(view, "output")
-    view.field("V-2-1").fill("7")
-    assert numbers(view, "weights") == weights
+    weights, output = numbers(view), numbers(view, "output")
+    view.set(stage=0)
+    scores = numbers(view)
+    drag(view, ".st-dot.st-of-k circle:not(.st-hit) >> nth=1", 30, 0)
+    assert view.get("K")[1][0] > 0 and view.get("K")[::2] == [[1, 0], [1, 1]]
+    assert [a == b for a, b in zip(scores, numbers(view))] == [True, False, True]
+    view.set(stage=4)
+    assert not any(a == b for a, b in zip(weights, numbers(view)))
+    weights, output = numbers(view), numbers(view, "output")
+    view.part("vector", "v2").press("ArrowRight")
+    view.part("vector", "v2").press("Shift+ArrowUp")
+    assert view.get("V")[2] == [1, 2] == view.saved("V")[2]
+    assert numbers(view) == weights
     assert [a == b for a, b in zip(output, numbers(view, "output"))] == [True, False]
+
+
+def test_a_bar_is_dragged_to_its_number(shown):
+    view = shown(AttentionStepper([[1, 0, 0]], [[1, 0, 0], [0, 1, 0]], [[1], [2]], stage=4))
+    box = view.part("vector", "q").locator(".st-hit").bounding_box()
+    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+    view.mouse.move(x, y)
+    view.mouse.down()
+    view.mouse.move(x, box["y"] - 40)
+    view.mouse.up()
+    assert view.get("Q") == [[1, 1.5, 0]] == view.saved("Q")
+
+
+def test_a_finger_drags_the_query(shown):
+    view = shown(AttentionStepper(stage=4), width=390, height=844, has_touch=True)
+    x, y = view.middle(view.locator("[data-tip=q] circle:not(.st-hit)"))
+    view.touch((x, y), (x - 10, y - 30), (x - 20, y - 300))
+    assert view.get("Q")[0][1] == 1.5
+
+
+def test_the_keyboard_alone_does_it_all(shown):
+    view = shown(AttentionStepper())
+    view.part("go", "next").focus()
+    for _ in range(4):
+        view.keyboard.press("Enter")
+    assert view.get("stage") == 4
+    view.locator("[data-tip=q]").focus()
+    for key in ["ArrowUp", "ArrowUp", "Shift+ArrowLeft"]:
+        view.keyboard.press(key)
+    assert view.get("Q")[0] == [0, 0.2] == view.saved("Q")[0]
+    view.part("cell", "output-0").focus()
+    view.keyboard.press("Space")
+    assert sum_shown(view).startswith("column 1 of V: ")
 
 
 def test_arrays_of_another_size_are_drawn_anew(shown):
     view = shown(AttentionStepper(stage=3, query=1))
-    view.set(query=0, Q=[[1, 2, 3]], K=[[1, 0, 0], [0, 1, 0]], V=[[1], [3]])
-    assert numbers(view, "scores") == ["1", "2"]
-    assert view.locator("[data-field]").count() == 3 + 6 + 2
+    view.set(query=0, Q=[[1, 2, 3]], K=[[1, 0, 0], [0, 1, 0]], V=[[1], [3]], stage=0)
+    assert numbers(view) == ["1", "2"]
+    assert view.locator("[data-vector]").count() == 1 + 2 + 2
+    assert view.locator(".st-plane").count() == 0
 
 
 # The sum behind a number
 
 
 def test_a_number_opens_to_its_sum_and_closes_again(shown):
-    view = shown(AttentionStepper(stage=4))
+    view = shown(AttentionStepper())
     for stage, cell, text in [
-        ("scores", 2, "q1 · k3 = 1·1 + 0·1 = 1"),
-        ("scaled", 0, "1 / √2 = 1 / 1.414 = 0.707"),
-        ("exponentials", 1, "e0 − 0.707 = e−0.707 = 0.493"),
-        ("exponentials", 3, "total: 1 + 0.493 + 1 = 2.493"),
-        ("weights", 1, "0.493 / 2.493 = 0.198"),
-        ("output", 1, "column 2 of V: 0.401·0 + 0.198·3 + 0.401·1 = 0.994"),
+        (0, "key-2", "q1 · k3 = 1·1 + 0·1 = 1"),
+        (1, "key-0", "1 / √2 = 1 / 1.414 = 0.707"),
+        (2, "key-1", "e0 − 0.707 = e−0.707 = 0.493"),
+        (3, "key-1", "0.493 / (1 + 0.493 + 1) = 0.198"),
+        (4, "output-1", "column 2 of V: 0.401·0 + 0.198·3 + 0.401·1 = 0.994"),
     ]:
-        row = view.part("stage", stage)
-        button, why = row.locator(f"[data-cell='{cell}']"), row.locator(".st-why")
-        closed = why.text_content()
+        view.set(stage=stage)
+        button, closed = view.part("cell", cell), sum_shown(view)
         button.click()
-        assert (why.text_content(), button.get_attribute("aria-expanded")) == (text, "true")
+        assert (sum_shown(view), button.get_attribute("aria-pressed")) == (text, "true")
         button.click()
-        assert (why.text_content(), button.get_attribute("aria-expanded")) == (closed, "false")
+        assert (sum_shown(view), button.get_attribute("aria-pressed")) == (closed, "false")
 
 
-def test_an_opened_sum_follows_the_numbers_and_its_ingredients_are_marked(shown):
-    view = shown(AttentionStepper(stage=2))
-    assert "maximum, 0.707, is subtracted" in view.locator("[data-stage=exponentials] .st-why").text_content()
-    view.locator("[data-stage=scores] [data-cell='0']").click()
-    view.field("K-0-1").fill("-4")
-    view.locator("[data-query='2']").click()
-    assert view.locator("[data-stage=scores] .st-why").text_content() == "q3 · k1 = 1·1 + 1·(−4) = −3"
-    view.locator("[data-stage=scores] [data-cell='1']").click()
-    marked = view.locator(".st-used").evaluate_all("all => all.map((field) => field.dataset.field)")
-    assert marked == ["Q-2-0", "Q-2-1", "K-1-0", "K-1-1"]
-
-
-# Guessing first
-
-
-def test_while_guessing_a_new_stage_waits_to_be_shown(shown):
+def test_an_opened_sum_follows_the_numbers_and_the_stage(shown):
     view = shown(AttentionStepper())
-    view.get_by_label("Let me guess first").check()
-    view.press("Next")
-    assert numbers(view, "scores") == ["1", "0", "1"]
-    assert numbers(view, "scaled") == ["?", "?", "?"]
-    assert "0.707" not in view.locator(".aw").inner_text()
-    view.get_by_role("button", name="Show").click()
-    assert numbers(view, "scaled") == ["0.707", "0", "0.707"]
-    assert view.get_by_role("button", name="Show").count() == 0
+    view.part("cell", "key-0").click()
+    view.set(K=[[1, -4], [0, 1], [1, 1]], query=2)
+    assert sum_shown(view) == "q3 · k1 = 1·1 + 1·(−4) = −3"
+    view.press("next")
+    assert sum_shown(view) == "−3 / √2 = −3 / 1.414 = −2.121"
 
 
-def test_a_stage_once_shown_stays_shown_and_another_query_is_another_guess(shown):
-    view = shown(AttentionStepper(guess=True))
-    view.locator("[data-stage=scores] [data-cell='0']").click(force=True)  # covered, it does not open
-    assert view.locator("[aria-expanded=true]").count() == 0
-    view.get_by_role("button", name="Show").click()
-    view.press("Next")
-    view.press("Back")
-    assert numbers(view, "scores") == ["1", "0", "1"]
-    view.part("query", 2).click()
-    assert numbers(view, "scores") == ["?", "?", "?"]
-
-
-def test_no_longer_guessing_uncovers_everything(shown):
-    view = shown(AttentionStepper(guess=True, stage=1))
-    view.get_by_label("Let me guess first").uncheck()
-    assert numbers(view, "scaled") == ["0.707", "0", "0.707"]
-
-
-# For everyone
-
-
-def test_the_keyboard_alone_does_it_all(shown):
-    view = shown(AttentionStepper())
-    view.get_by_role("button", name="Next", exact=True).focus()
-    for _ in range(3):
-        view.keyboard.press("Enter")
-    assert state_of(view, "weights") == "shown"
-    view.keyboard.press("Shift+Tab")
-    view.keyboard.press("Space")  # Back
-    assert state_of(view, "weights") == "later"
-    view.locator("[data-stage-tab=scores]").focus()
-    view.keyboard.press("ArrowDown")
-    view.keyboard.press("ArrowDown")
-    view.keyboard.press("Tab")
-    view.keyboard.press("Enter")
-    assert view.locator("[data-stage=exponentials] [data-cell='0']").get_attribute("aria-expanded") == "true"
-    view.get_by_label("Let me guess first").focus()
-    view.keyboard.press("Space")
-    assert view.get("guess") is True
-    view.field("Q-0-0").focus()
-    view.keyboard.press("ArrowUp")
-    assert view.get("Q")[0][0] == 1.5
-    view.keyboard.type("5")
-    assert (view.get("Q")[0][0] != 1.5, view.focused()) == (True, "Q-0-0")
-
-
-def test_the_summary_tells_the_state_and_keeps_a_covered_stage_secret(shown):
+def test_the_summary_tells_the_state(shown):
     view = shown(AttentionStepper(tokens=["the", "cat", "sat"]))
     assert view.said() == "Stage 1 of 5, scores, for q1: k1 the 1, k2 cat 0, k3 sat 1."
-    view.get_by_label("Let me guess first").check()
-    view.press("Next")
-    said = view.said()
-    assert "guess" in said and "0.707" not in said
+    view.set(stage=4, query=2)
+    assert view.said() == "Stage 5 of 5, output, for q3: (1, 1.248). Largest weight: k3 sat, 0.503."
 
 
 # Python

@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch.overrides import TorchFunctionMode
 
-from attnlab.widgets.block_stepper import STEPS, BlockStepper
+from attnlab.widgets.block_stepper import ROW, STEPS, BlockStepper
 from solutions.transformer_block import DecoderBlock, EncoderBlock, LlamaBlock
 
 KINDS = list(STEPS)
@@ -345,7 +345,7 @@ def test_sizes_follow_in_python_and_a_shorter_block_takes_less_room_and_the_step
     before = widget.min_height
     widget.kind = "encoder"
     assert widget.step == widget.last == 10
-    assert widget.min_height <= before - 38 * (STEPS["decoder"] - STEPS["encoder"])
+    assert widget.min_height <= before - ROW * (STEPS["decoder"] - STEPS["encoder"])
 
 
 def test_lines_that_are_given_are_left_as_they_were():

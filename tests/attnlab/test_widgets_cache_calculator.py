@@ -129,49 +129,90 @@ def test_the_picture_for_print_has_the_same_sizes():
 # What is shown
 
 
+def ratio(view, name):
+    return view.part("ratio", name).inner_text()
+
+
 def test_the_sizes_of_llama_3_of_a_window_and_of_a_latent_row(shown):
     """The 69 GB sometimes given for 128k tokens counts 32 key/value heads; the model has 8."""
     view = shown(CacheCalculator(context=131072))
     assert view.text("headline") == "Llama-3-8B: 17.2 GB = 16.0 GiB"
-    assert [view.text(name) for name in ("gb-mha", "gib-mha", "gb-ratio")] == ["68.7", "64.0", "4.00"]
+    assert (view.part("size", "Llama-3-8B").inner_text(), ratio(view, "Llama-3-8B")) == ("17.2 GB", "÷ 4")
     assert view.text("formula") == (
-        "32 layers × 2 × 8 heads × 128 × 131,072 tokens × 1 sequence × 2 bytes = 17,179,869,184 bytes"
+        "32 layers × 2 × 8 heads × 128 × 131,072 tokens × 1 text × 2 bytes = 17,179,869,184 bytes"
     )
-    assert view.text("source") == "Sizes of Llama-3-8B: arXiv:2407.21783"
+    assert view.text("source") == "arXiv:2407.21783"
     view.set(preset="Mistral-7B", context=16384)
-    assert [view.text(name) for name in ("tokens-own", "tokens-mha", "gb-ratio")] == ["4,096", "16,384", "16.00"]
+    assert ratio(view, "Mistral-7B") == "÷ 16"
     assert "× 4,096 tokens of the window ×" in view.text("formula")
     view.field("context").fill("4096")
-    assert (view.text("tokens-ratio"), view.text("gb-ratio")) == ("1.00", "4.00")
+    assert ratio(view, "Mistral-7B") == "÷ 4"
     assert "window" not in view.text("formula")
     view.set(preset="DeepSeek-V2", context=1)
-    assert view.text("formula") == "60 layers × (512 + 64) × 1 token × 1 sequence × 2 bytes = 69,120 bytes"
-    assert view.text("numbers-ratio") == f"{2 * 128 * 128 / 576:.2f}"
+    assert view.text("formula") == "60 layers × (512 + 64) × 1 token × 1 text × 2 bytes = 69,120 bytes"
+    assert ratio(view, "DeepSeek-V2") == f"÷ {2 * 128 * 128 / 576:.1f}"
     assert view.text("headline") == "DeepSeek-V2: 0.0000691 GB = 0.0000644 GiB"
 
 
-def test_every_model_has_its_size_and_a_bar_as_long(shown):
-    view = shown(CacheCalculator(TOYS, context=99))
+DOTS = """() => [...document.querySelectorAll(".cc-track")].map((track) => [".cc-own", ".cc-mha"].map((dot) => {
+  const box = track.querySelector(dot).getBoundingClientRect();
+  return box.left + box.width / 2;
+}))"""
+MARKS = """() => [...document.querySelectorAll(".cc-mark")].filter((mark) => mark.checkVisibility())
+  .map((mark) => [mark.getBoundingClientRect().left, mark.innerText])"""
+
+
+@pytest.mark.parametrize("width", [1280, 390])
+def test_every_model_has_its_size_and_dots_at_their_places_on_the_scale(shown, width):
+    view = shown(CacheCalculator(TOYS, context=99), width=width)
     expected = [(made(toy, 99, 1, 2), made(toy, 99, 1, 2, plain=True)) for toy in TOYS]
-    most = max(plain for _, plain in expected)
-    room = view.locator(".cc-bar").first.bounding_box()["width"]
-    for i, (own, plain) in enumerate(expected):
-        bars = [view.locator(f".cc-bar .{kind}").nth(i).bounding_box()["width"] for kind in ("cc-own", "cc-mha")]
-        assert bars == pytest.approx([max(2, room * size / most) for size in (own, plain)], abs=0.5)
+    marks = view.evaluate(MARKS)
+    assert [text for _, text in marks] == ["100 B", "1 kB", "10 kB", "100 kB"]
+    (left, _), (right, _) = marks[0], marks[-1]
+    for i, (sizes, dots) in enumerate(zip(expected, view.evaluate(DOTS))):
+        assert dots == pytest.approx([left + (right - left) * (np.log10(size) - 2) / 3 for size in sizes], abs=1)
         shown_size = view.locator(".cc-size").nth(i).inner_text().removesuffix(" GB").replace("−", "-")
-        assert float(shown_size) == pytest.approx(own / 1e9, rel=0.006)
+        assert float(shown_size) == pytest.approx(sizes[0] / 1e9, rel=0.006)
+
+
+def test_the_smallest_and_the_largest_cache_can_be_told_apart(shown):
+    dots = shown(CacheCalculator()).evaluate(DOTS)
+    smol, gpt = dots[0][0], dots[-1][0]
+    assert gpt - smol > 100 and dots[0][1] - smol > 20
 
 
 def test_the_summary_gives_the_reason(shown):
     view = shown(CacheCalculator(batch=2))
     assert view.said() == (
-        "The cache of Llama-3-8B for 8,192 tokens and 2 sequences, 2 bytes per number, takes 2.15 GB, which is 2.00 "
+        "The cache of Llama-3-8B for 8,192 tokens and 2 texts, 2 bytes per number, takes 2.15 GB, which is 2.00 "
         "GiB. It keeps 8 of 32 heads; as plain multi-head attention it would be 4.00 times as large."
     )
     view.set(preset="Llama-2-7B")
     assert view.said().endswith("keys and values of every head and every token are kept.")
     view.set(preset="DeepSeek-V2")
     assert "It keeps one latent row for all 128 heads;" in view.said()
+
+
+# Motion
+
+GLIDE = """async () => {
+  const nodes = [...document.querySelectorAll(".aw *")], seen = [];
+  const look = () => seen.push(document.querySelector(".cc-own[style]").style.left
+    + document.querySelector("[data-value=headline]").textContent);
+  look();
+  model.set("context", 300000);
+  for (const end = performance.now() + 500; performance.now() < end;) {
+    look();
+    await new Promise(requestAnimationFrame);
+  }
+  return [new Set(seen).size, nodes.every((one) => one.isConnected)];
+}"""
+
+
+def test_dots_and_numbers_glide_and_jump_where_motion_is_unwanted(shown):
+    steps, same = shown(CacheCalculator(), reduced_motion="no-preference").evaluate(GLIDE)
+    assert steps > 4 and same
+    assert shown(CacheCalculator()).evaluate(GLIDE) == [2, True]
 
 
 # Controls
@@ -202,7 +243,7 @@ def test_a_model_and_bytes_per_element_are_chosen_and_marked(shown):
     ]:
         view.part("bytes", width).click()
         assert (view.saved("bytes_per_element"), view.pressed("bytes")) == (int(width), [width])
-        assert (view.text("format"), view.text("gb-own")) == (formats, size)
+        assert view.text("format") == formats and view.part("size", "Llama-3-8B").inner_text() == f"{size} GB"
     view.part("model", "GPT-3 175B").click()
     assert (view.saved("preset"), view.pressed("model")) == ("GPT-3 175B", ["GPT-3 175B"])
     assert view.text("headline").startswith("GPT-3 175B: 38.7 GB")

@@ -138,10 +138,6 @@ def reference(state):
     }
 
 
-def words(view, side):
-    return view.texts(f"[data-side={side}] [data-word]")
-
-
 # Numbers
 
 
@@ -173,28 +169,33 @@ def test_a_row_is_read_exactly_where_a_cache_had_it(shown):
 # What is shown
 
 
-def test_the_rows_the_notes_and_the_counters_tell_one_story(shown):
+def cells(view, side, tokens, passes):
+    """Rows of first letters, a row for each token, a letter for each pass."""
+    states = [[view.part("cell", f"{side}-{place}-{index}") for index in range(passes)] for place in range(tokens)]
+    return "/".join("".join(cell.get_attribute("data-state")[0] for cell in row) for row in states)
+
+
+def test_the_counts_and_the_bars_tell_one_story(shown):
     view = shown(DecodeStepper(step=2))
-    assert words(view, "cached") == ["read"] * 4 + ["new", "next", "", ""]
-    assert words(view, "full") == ["again"] * 4 + ["new", "next", "", ""]
-    # One layer of SmolLM2-135M: 576 wide, 3 key/value heads of 64.
-    texts = {
-        "title": "Pass 3 of 5 reads “the₄” (decode), writes “mat”",
-        "note-cached": "1 token processed, 5 so far",
-        "note-full": "5 tokens processed, 12 so far",
-        "held-cached": "115,200 bytes held",
-        "held-full": "0 bytes held",
-        "projections-cached": f"{576 * (2 * 576 + 2 * 192):,}",
-        "attention-cached": f"{2 * 1 * 5 * 576:,}",
-        "attention-full": f"{2 * 5 * 5 * 576:,}",
-        "total-full": "133.6 million",
-        "so_far-ratio": "2.40",
-    }
-    assert {name: view.text(name) for name in texts} == texts
-    assert view.text("rule").startswith(
-        "Counted in one layer: Q, K, V and O, 576 × (1152 + 384) for each token processed; scores "
-        "and weighted sums, 2 × n_q × n_kv × 576, with masked pairs. Then × 30 layers."
-    )
+    # One layer of SmolLM2-135M: 576 wide, 3 key/value heads of 64; the first pass reads 3 tokens, as on both sides.
+    maps, layers = 576 * (2 * 576 + 2 * 192), 30
+    cached = sum(layers * (new * maps + 2 * new * n * 576) for new, n in [(3, 3), (1, 4), (1, 5)])
+    full = sum(layers * (n * maps + 2 * n * n * 576) for n in (3, 4, 5))
+    assert view.text("title") == "Pass 3 of 5 reads “the₄” (decode), writes “mat”"
+    assert view.text("so_far-cached") == f"5 tokens processed, {cached / 1e6:.1f} million multiply-adds"
+    assert view.text("so_far-full") == f"12 tokens processed, {full / 1e6:.1f} million multiply-adds"
+    assert view.text("ratio") == "2.4 × the work without a cache"
+    assert view.text("held-gqa") == "115,200"
+    room = view.locator(".ds-work").first.bounding_box()["width"]
+    bars = [
+        view.locator(f"[data-side={side}] .ds-{part}").bounding_box()["width"] / room
+        for side in ("cached", "full")
+        for part in ("first", "more")
+    ]
+    # Of the 3 + 4 + 5 + 6 + 7 tokens that it takes without a cache: what was computed first, and again.
+    assert bars == pytest.approx([5 / 25, 0, 5 / 25, 7 / 25], abs=0.01)
+    assert view.locator("[data-side=full] .ds-written").count() == 5
+    assert view.locator("[data-side=full] .ds-there").count() == 3
 
 
 @pytest.mark.parametrize(
@@ -204,20 +205,24 @@ def test_the_rows_the_notes_and_the_counters_tell_one_story(shown):
         (2, "nrr/nrr/wnr/lwn/llw", "naa/naa/wna/lwn/llw"),
     ],
 )
-def test_the_squares_of_the_passes_are_a_line_with_a_cache_and_a_triangle_without(shown, step, cached, full):
+def test_the_rows_of_the_passes_are_a_line_with_a_cache_and_a_triangle_without(shown, step, cached, full):
     view = shown(DecodeStepper(**SMALL, step=step))
-    for side, rows in ("cached", cached), ("full", full):
-        cells = [[view.part("cell", f"{side}-{place}-{index}") for index in range(3)] for place in range(5)]
-        assert "/".join("".join(cell.get_attribute("data-state")[0] for cell in row) for row in cells) == rows
+    assert (cells(view, "cached", 5, 3), cells(view, "full", 5, 3)) == (cached, full)
 
 
-def test_mla_shows_rows_and_bytes_and_no_multiply_adds(shown):
+def test_mla_shows_bytes_and_no_multiply_adds(shown):
     view = shown(DecodeStepper(scheme="mla", step=1))
-    assert view.text("total-full") == "not counted" and view.text("total-ratio") == ""
-    assert view.text("held-mla") == f"{4 * 30 * (256 + 32) * 2:,} bytes"
-    assert view.text("rule").startswith("MLA’s multiply-adds are left out")
-    assert view.locator(".ds-v.ds-row:visible").count() == 0
-    assert "multiply-adds" not in view.said()
+    assert view.text("so_far-full") == "7 tokens processed"
+    assert view.text("held-mla") == f"{4 * 30 * (256 + 32) * 2:,}"
+    assert "The multiply-adds of MLA are not counted" in view.said()
+
+
+def test_schemes_may_be_left_out_of_sight(shown):
+    short = DecodeStepper(choose_scheme=False)
+    view = shown(short)
+    assert view.evaluate("document.querySelectorAll('.aw button').length") == 7
+    assert [view.part("scheme", name).is_visible() for name in SCHEMES] == [False] * 4
+    assert short.min_height < DecodeStepper().min_height
 
 
 def test_the_summary_gives_the_counts(shown):
@@ -250,9 +255,49 @@ def test_a_scheme_is_chosen_and_marked_and_its_bar_is_as_long_as_its_bytes(shown
     for scheme, numbers in kept.items():
         view.part("scheme", scheme).click()
         assert view.saved("scheme") == scheme and view.pressed("scheme") == [scheme]
-        assert view.text("held-cached") == f"{30 * 7 * numbers * 2:,} bytes held"
+        assert view.text(f"held-{scheme}") == f"{30 * 7 * numbers * 2:,}"
     longest, *rest = [view.locator(".ds-bar i").nth(i).bounding_box()["width"] for i in range(4)]
-    assert [part / longest for part in rest] == pytest.approx([1 / 3, 1 / 9, 288 / 1152], abs=0.01)
+    assert [part / longest for part in rest] == pytest.approx([1 / 3, 1 / 9, 288 / 1152], abs=0.02)
+
+
+# Motion
+
+WIDTHS = """async (start) => {
+  const bars = [...document.querySelectorAll(".ds-work")].map((one) => [...one.children]);
+  const nodes = [...document.querySelectorAll(".ds-panels *")], seen = [];
+  const look = () => seen.push(bars.map((parts) => parts.reduce((sum, one) => sum + parseFloat(one.style.width), 0)));
+  look();
+  document.querySelector(start).click();
+  for (let still = 0; still < 5;) {
+    look();
+    await new Promise(requestAnimationFrame);
+    still = String(seen.at(-1)) === String(seen.at(-2)) ? still + 1 : 0;
+  }
+  return [seen, nodes.every((one) => one.isConnected)];
+}"""
+
+
+def test_the_bars_grow_from_pass_to_pass_and_jump_where_motion_is_unwanted(shown):
+    steps, same = shown(DecodeStepper(), reduced_motion="no-preference").evaluate(WIDTHS, "[data-go=next]")
+    assert len({full for _, full in steps}) > 4 and same
+    assert steps[-1] == pytest.approx([100 * 4 / 25, 100 * 7 / 25])
+    steps, _ = shown(DecodeStepper()).evaluate(WIDTHS, "[data-go=next]")
+    assert sorted({full for _, full in steps}) == pytest.approx([100 * 3 / 25, 100 * 7 / 25])
+
+
+def test_in_the_race_both_process_as_many_tokens_until_one_has_written_the_text(shown):
+    view = shown(DecodeStepper(**SMALL), reduced_motion="no-preference")
+    steps, _ = view.evaluate(WIDTHS, "[data-go=race]")
+    cached, full = np.array([one for one in steps if one[1] < 99]).T[:, 1:]
+    goal = 100 * 4 / 9  # of the 2 + 3 + 4 tokens without a cache, it takes 2 + 1 + 1
+    np.testing.assert_allclose(cached, np.minimum(full, goal), atol=0.01)
+    assert len({*full}) > 10 and steps[-1] == pytest.approx([goal, 100])
+    assert view.get("step") == 2 == view.saved("step")
+    assert view.text("title") == "Pass 3 of 3 reads “d” (decode), writes “e”"
+    view.press("race")
+    view.press("next")  # ends it
+    assert view.text("title").startswith("Pass 3 of 3")
+    assert shown(DecodeStepper()).part("go", "race").count() == 0
 
 
 # Model

@@ -25,7 +25,7 @@ EXAMPLES = [
         dict(a=[-13.5, 18.25], b=[-12.5, -19.75]),
     )
 ]
-ROOM = (-13, 5)
+ROOM = (-5, 5)
 MISTYPED = {"a1": ["two", "", "1e7"]}
 AGAIN = DotProductExplorer([2, 1], [0.5, 2])
 REFUSED = [
@@ -92,13 +92,14 @@ def test_a_zero_arrow_has_cosine_zero_and_no_angle(shown):
 # What is shown
 
 
-def test_the_sum_is_written_out_the_sign_is_named_and_the_grid_grows_with_the_arrows(shown):
+def test_products_are_added_the_sign_is_named_and_the_grid_grows_with_the_arrows(shown):
     view = shown(DotProductExplorer([-3, 1.5], [3.2, -4]))
-    assert " ".join(view.text("way-sum").split()) == "−3 × 3.2 + 1.5 × (−4) = −9.6 + (−6) = −15.6"
+    assert [view.text(f"product-{i}") for i in (1, 2)] + [view.text("dot")] == ["−9.60", "−6.00", "−15.60"]
+    assert view.text("way-angle").startswith("|a| |b| cos θ = 3.35 × 5.12 × (")
     view.set(a=[2, 1], b=[0.5, 2])
-    for b, word in [([3, 1], "toward"), ([-1, 2], "across"), ([-3, 1], "away")]:
+    for b, word in [([3, 1], "toward a"), ([-1, 2], "across a"), ([-3, 1], "away from a")]:
         view.set(b=b)
-        assert word in view.locator(".dp-sign[aria-current=true]").inner_text()
+        assert view.locator(".dp-sign").inner_text() == word
         assert word in view.said()
     view.set(b=[13, -2])
     assert view.locator(".dp-tick").all_text_contents().count("20") == 2
@@ -152,15 +153,53 @@ def test_each_number_field_sets_its_component_and_steps(shown):
 
 def test_presets_move_b_and_start_again_brings_the_first_arrows_back(shown):
     view = shown(DotProductExplorer([2, 1], [0.5, 2]))
-    cosine = view.text("cosine")
+    cosine = view.text("way-angle").split()[-1]
     view.press("b twice as long")
-    assert (view.text("dot"), view.text("cosine")) == ("6.00", cosine)
+    assert (view.text("dot"), view.text("way-angle").split()[-1]) == ("6.00", cosine)
     assert view.get("a", "b") == [[2, 1], [1, 4]] == view.saved("a", "b")
     for label, b in [("Same direction", [1, 0.5]), ("Perpendicular", [-1, 2]), ("Opposite", [-2, -1])]:
         view.press("Start again")
         assert view.get("a", "b") == [[2, 1], [0.5, 2]]
         view.press(label)
         assert view.get("a", "b") == [[2, 1], b] == view.saved("a", "b")
+
+
+# Motion
+
+# What is shown in each frame while a button's turn goes on: the dot product, and the length of b on the page.
+TURN = """([label, ms]) => new Promise((resolve) => {
+  const seen = [], shaft = document.querySelectorAll("line.dp-arrow")[1];
+  const now = (name) => Number(shaft.getAttribute(name));
+  const look = () => {
+    const dot = Number(document.querySelector("[data-value=dot]").textContent.replace("−", "-"));
+    seen.push([dot, Math.hypot(now("x2") - now("x1"), now("y2") - now("y1"))]);
+    requestAnimationFrame(look);
+  };
+  look();
+  [...document.querySelectorAll(".dp-presets button")].find((one) => one.textContent === label).click();
+  sleep(() => resolve(seen), ms);
+})"""
+KEPT = "() => { window.sleep = setTimeout; }"
+
+
+def test_a_turn_goes_through_what_is_between_at_full_length(shown):
+    view = shown(DotProductExplorer([2, 1], [2, 1]), before=KEPT, reduced_motion="no-preference")
+    dots, lengths = zip(*view.evaluate(TURN, ["Opposite", 900]))
+    assert (dots[0], dots[-1]) == (5, -5) and any(-1.5 < dot < 1.5 for dot in dots)
+    assert min(lengths) > 0.98 * max(lengths)
+    view = shown(DotProductExplorer([2, 1], [2, 1]), before=KEPT)
+    assert {dot for dot, _ in view.evaluate(TURN, ["Opposite", 300])} == {5, -5}
+
+
+def test_turning_b_around_draws_the_cosine_and_leaves_b_where_it_was(shown):
+    for motion, ms in [("no-preference", 2900), ("reduce", 200)]:
+        view = shown(DotProductExplorer([2, 0], [0, 1]), before=KEPT, reduced_motion=motion)
+        view.evaluate(TURN, ["Turn b around", ms])
+        box = view.locator(".dp-trace").evaluate("(path) => [path.getBBox().width, path.getBBox().height]")
+        assert box == pytest.approx([316, 62], abs=30)  # nearly all angles; a busy machine draws few
+        assert view.get("b") == [0, 1] and view.text("dot") == "0.00"
+    view.press("Start again")
+    assert len(view.locator(".dp-trace").get_attribute("d")) < 40
 
 
 # Model

@@ -126,11 +126,25 @@ def computed(view, logits, **settings):
 
 
 def rows(view):
-    """[token, before, kept or reason, drawn] of each row."""
+    """[token, kept, drawn] of each row."""
     return [
         [row.locator("th").inner_text(), *row.locator("td.aw-numbers").all_inner_texts()]
         for row in view.locator(".sa-table tbody tr").all()
     ]
+
+
+def scales(view, kind):
+    """How long the bars of one kind are, as parts of their lane."""
+    bars = view.locator(f".sa-table .{kind}")
+    return bars.evaluate_all("all => all.map((one) => new DOMMatrix(one.style.transform).a)")
+
+
+def cut(view, name):
+    """After how many rows a line is drawn; None where it is hidden."""
+    line = view.locator(f".sa-{name}")
+    if line.evaluate("(one) => getComputedStyle(one).visibility") == "hidden":
+        return None
+    return line.evaluate("(one) => new DOMMatrix(one.style.transform).f") / 24
 
 
 # Numbers
@@ -173,63 +187,89 @@ def test_python_shares_them_out_the_same_way():
 # What is shown
 
 
-def test_rows_go_from_the_most_likely_down_and_say_what_cut_a_token(shown):
+def test_rows_go_from_the_most_likely_down_with_bars_scaled_to_the_largest_and_lines_where_limits_cut(shown):
     view = shown(explorer(top_k=4, top_p=0.9))
     before, kept = shares_of(LOGITS, 1.0, 4, 0.9)
     assert int((kept > 0).sum()) == 3
     number = "{:.3f}".format
     assert rows(view) == [
-        ["Paris", number(before[0]), number(kept[0]), ""],
-        ["the", number(before[1]), number(kept[1]), ""],
-        ["a", number(before[2]), number(kept[2]), ""],
-        ["Lyon", number(before[3]), "top-p", ""],
-        ["located", number(before[4]), "top-k", ""],
+        ["Paris", number(kept[0]), ""],
+        ["the", number(kept[1]), ""],
+        ["a", number(kept[2]), ""],
+        ["Lyon", "", ""],
+        ["located", "", ""],
     ]
-    assert view.text("tokens-after") == "3" and view.text("mass-after") == number(before[:3].sum())
-    bars = view.locator(".sa-solid:not(.sa-swatch)")
-    widths = [bar.evaluate("(bar) => parseFloat(bar.style.width)") for bar in bars.all()]
-    assert widths == pytest.approx((100 * kept[:3]).tolist(), abs=1e-3)
+    assert view.text("left").startswith(
+        f"3 of 5 tokens left, {number(before[:3].sum())} of the probability, as unsure as "
+    )
+    np.testing.assert_allclose(scales(view, "sa-solid"), kept / kept[0], atol=1e-3)
+    np.testing.assert_allclose(scales(view, "sa-bar:not(.sa-solid)"), before / kept[0], atol=1e-3)
+    assert (cut(view, "top-k"), cut(view, "top-p")) == (4, 3)
+    assert view.text("line-top-k") == "top-k 4"
+    reached = (before[:4] / before[:4].sum())[:3].sum()
+    assert view.text("line-top-p") == f"top-p 0.9: with “a” the sum is {reached:.3f}"
+
+
+def test_what_cuts_nothing_has_no_line(shown):
+    view = shown(explorer())
+    assert (cut(view, "top-k"), cut(view, "top-p")) == (None, None)
+    view.field("top_p").fill("0.5")
+    assert (cut(view, "top-k"), cut(view, "top-p")) == (None, 1)
+    view.field("temperature").fill("0")
+    assert (cut(view, "top-k"), cut(view, "top-p")) == (None, None)
+    assert [row[1] for row in rows(view)] == ["1.000", "", "", "", ""]
 
 
 def test_the_first_tokens_of_many_have_rows_and_the_rest_share_one(shown):
     names = [f" word{i}" for i in range(len(MANY))]
     view = shown(SamplingExplorer(names, MANY, temperature=3, top_k=100))
     found = rows(view)
-    before, kept = shares_of(MANY, 3, 100, 1.0)
+    _, kept = shares_of(MANY, 3, 100, 1.0)
     assert [row[0] for row in found] == [*(f"word{i}" for i in np.argsort(MANY)[::-1][:12]), "1,988 more"]
-    assert found[12][1:3] == [f"{before[12:].sum():.3f}", f"{kept[12:].sum():.3f}"]
+    assert found[12][1] == f"{kept[12:].sum():.3f}"
     view.press("hundred")
-    assert sum(int(row[3]) for row in rows(view)) == 100 and int(rows(view)[12][3]) > 0
+    assert sum(int(row[2]) for row in rows(view)) == 100 and int(rows(view)[12][2]) > 0
     view.field("top_k").fill("12")
-    assert rows(view)[12][2:] == ["top-k", ""]
+    assert rows(view)[12][1:] == ["", ""] and cut(view, "top-k") == 12
 
 
-def test_the_notes_name_the_token_that_crosses(shown):
-    view = shown(explorer(temperature=0.5, top_k=4, top_p=0.97))
-    before, _ = shares_of(LOGITS, 0.5, 4, 0.97)
-    assert view.text("temperature-note") == "Gaps between logits × 2."
-    assert view.text("top_k-note") == f"The first 4 are kept, with {before[:4].sum():.3f} of the probability."
-    left = before[:4] / before[:4].sum()
-    assert view.text("top_p-note") == f"“the” stays: with it the sum is {left[:2].sum():.3f}, and 0.97 is reached."
-    view.field("temperature").fill("0")
-    assert view.text("temperature-note") == "Greedy: the most likely token takes all."
-    assert [row[2] for row in rows(view)] == ["1.000"] + ["greedy"] * 4
-
-
-def test_entropy_is_given_in_nats_bits_and_choices(shown):
-    view = shown(explorer(temperature=2.0, top_k=3))
-    for column, shares in zip(("before", "after"), shares_of(LOGITS, 2.0, 3, 1.0)):
-        nats = torch.special.entr(shares).sum().item()
-        assert view.text(f"nats-{column}") == f"{nats:.3f}"
-        assert view.text(f"bits-{column}") == f"{nats / math.log(2):.3f}"
-        assert view.text(f"choices-{column}") == f"{math.exp(nats):.2f}"
+@pytest.mark.parametrize("wanted", ["no-preference", "reduce"])
+def test_bars_and_lines_glide_unless_motion_is_unwanted(shown, wanted):
+    view = shown(explorer(top_k=4), reduced_motion=wanted)
+    seen = view.evaluate(
+        """async () => {
+          const [line, , bar] = document.querySelectorAll(".sa-top-k, .sa-solid");
+          const state = () => line.style.transform + bar.style.transform;
+          const seen = new Set([state()]);
+          model.set("top_k", 1);
+          for (let i = 0; i < 40; i++) { await new Promise(requestAnimationFrame); seen.add(state()); }
+          return seen.size;
+        }"""
+    )
+    assert seen > 4 if wanted == "no-preference" else seen == 2
 
 
 def test_a_drawn_token_follows_the_prompt_with_the_space_it_brings(shown):
     greedy = dict(temperature=0, drawn=1)
     for tokens, text in [(["a", "b"], "It is b"), ([" a", " b"], "It is b"), ([" a", "b"], "It isb")]:
         view = shown(SamplingExplorer(tokens, [0, 1], "It is", **greedy))
-        assert view.locator("[data-value=text]").text_content() == text
+        assert view.locator("[data-value=text-0]").text_content() == text
+
+
+def test_draws_write_sentences_where_it_is_known_how_they_go_on(shown):
+    follow = {" cat": " sat on the mat.", " dog": " barked."}
+    widget = SamplingExplorer([" dog", " cat", " owl"], [1, 2, 0], "The", continuations=follow, temperature=5)
+    assert widget.continuations == [" sat on the mat.", " barked.", ""]
+    view = shown(widget)
+    assert view.part("go", "one").inner_text() == "Write a sentence"
+    assert view.locator("[data-value=text-0]").text_content() == "The …"
+    written = []
+    for _ in range(6):
+        view.press("one")
+        written.insert(0, view.locator("[data-value=text-0]").text_content())
+        shown_now = [view.locator(f"[data-value=text-{i}]").text_content() for i in range(2)]
+        assert [text for text in shown_now if text] == written[:2]
+    assert set(written) <= {"The cat sat on the mat.", "The dog barked.", "The owl"} and len(set(written)) > 1
 
 
 def test_tokens_that_look_alike_carry_their_rank(shown):
@@ -249,7 +289,7 @@ def test_the_summary_gives_the_numbers(shown):
     assert view.said() == start + "No draw yet."
     assert shown(explorer()).said().startswith("All 5 tokens are left. “Paris” has ")
     view.press("hundred")
-    times = int(rows(view)[0][3])
+    times = int(rows(view)[0][2])
     assert view.said() in (
         start + f"Draw 100: “Paris”, drawn {times} of 100 times.",
         start + f"Draw 100: “the”, drawn {100 - times} of 100 times.",
@@ -293,7 +333,7 @@ def test_the_top_k_slider_takes_longer_steps_through_a_large_vocabulary(shown):
         view.slider("top_k").press("ArrowRight")
     assert found == [*range(1, 21), 25, 30, 40, 50, 75, 100, 200, 500, 1000]
     view.field("top_k").fill("1234")
-    assert view.text("tokens-after") == "1,234"
+    assert view.text("left").startswith("1,234 of 2,000 tokens left, ")
 
 
 def test_draws_are_counted_and_any_other_setting_starts_again(shown):
@@ -302,13 +342,10 @@ def test_draws_are_counted_and_any_other_setting_starts_again(shown):
         view.press("one")
         view.press("hundred")
         assert view.get("drawn") == 101 == view.saved("drawn")
-        assert view.text("count").startswith("101 draws from seed ")
-        assert sum(int(row[3] or 0) for row in rows(view)) == 101
+        assert sum(int(row[2] or 0) for row in rows(view)) == 101
         view.field(name).fill(change)
         assert view.get("drawn") == 0 == view.saved("drawn")
-    assert view.text("count") == "No draw yet from seed 5."
     view.press("one")
-    assert view.text("count").startswith("1 draw from seed 5: 1 token of ")
     view.press("clear")
     assert view.get("drawn") == 0 and view.part("go", "clear").is_disabled()
 
@@ -321,7 +358,7 @@ def test_the_same_seed_draws_the_same_tokens_and_another_does_not(shown):
         texts = []
         for _ in range(12):
             view.press("one")
-            texts.append(view.text("text"))
+            texts.append(view.text("text-0"))
         assert found.setdefault(seed, texts) == texts
     assert len({tuple(texts) for texts in found.values()}) == 3
 

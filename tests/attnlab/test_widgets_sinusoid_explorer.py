@@ -14,7 +14,7 @@ FIXTURES = [
     {"max_len": 50, "d_model": 20, "position": 3, "pair": 9, "offset": -41},  # before the start
     {"max_len": 256, "d_model": 128, "position": 255, "pair": 63, "offset": 256},
 ]
-STOPS = ["position", "position", "pair", "pair", "d_model", "reset", "offset", "offset"]  # no "run": motion is unwanted
+STOPS = ["position", "position", "reset", "pair", "pair", "offset", "offset"]  # no "run": motion is unwanted
 SET = [dict(max_len=20, d_model=16, pair=4, position=19, offset=-20)]
 AGAIN = SinusoidExplorer(d_model=16, position=9, pair=5, offset=-2)
 MISTYPED = {"position": ["", "many", "2.5", "-1", "64"]}
@@ -85,24 +85,28 @@ def reference(state):
 def test_the_shown_numbers_are_those_of_the_pair(shown):
     view = shown(SinusoidExplorer(position=5, pair=2, offset=3))
     frequency = 10000 ** (-4 / 32)
-    assert [view.number(f"hand-{name}") for name in ("angle", "sine", "cosine")] == pytest.approx(
-        [5 * frequency, math.sin(5 * frequency), math.cos(5 * frequency)], abs=0.0051
-    )
+    assert view.number("frequency") == pytest.approx(frequency, abs=0.00005)
     assert view.text("wavelength") == f"{math.tau / frequency:.2f} tokens"
-    assert view.text("columns") == "4 (sine) and 5 (cosine)"
+    assert view.text("between") == f"{math.degrees(3 * frequency):.1f}°"
     here, there = pe([5, 8], 32)
     assert view.text("dot") == f"PE[5] · PE[8] = {here @ there:.3f}"
+    assert f"sine {here[4]:.3f}, cosine {here[5]:.3f},".replace("-", "−") in view.said()
+
+
+def end(view, pointer):
+    return [float(view.locator(pointer).get_attribute(name)) for name in ("x2", "y2")]
 
 
 def test_the_hands_point_like_those_of_a_clock(shown):
     """Straight up at angle 0, then clockwise: across is the sine, up is the cosine."""
     view = shown(SinusoidExplorer(position=0, pair=0))
-    hand = view.locator(".se-clock .se-hand:not(.se-other)")
-    end = lambda: [float(hand.get_attribute(name)) for name in ("x2", "y2")]  # noqa: E731
-    x, y = end()
+    hand = ".se-clock .se-hand:not(.se-other)"
+    x, y = end(view, hand)
     assert x == pytest.approx(0) and y < 0
     view.set(position=1)
-    assert end() == pytest.approx([-y * math.sin(1), y * math.cos(1)])
+    assert end(view, hand) == pytest.approx([-y * math.sin(1), y * math.cos(1)])
+    view.set(offset=2)
+    assert end(view, ".se-clock .se-hand.se-other") == pytest.approx([-y * math.sin(3), y * math.cos(3)])
 
 
 PIXELS = """() => {
@@ -115,10 +119,10 @@ PIXELS = """() => {
 def test_the_canvas_holds_one_pixel_for_each_entry(shown):
     pixels = shown(SinusoidExplorer(max_len=10, d_model=6)).evaluate(PIXELS)
     assert pixels[:2] == [6, 10]
-    warmth = np.array(pixels[2]).reshape(10, 6, 4)[..., :3] @ [1, 0, -1]  # red over blue: orange is below 0
+    purple = np.array(pixels[2]).reshape(10, 6, 4)[..., :3] @ [1, -1, 0]  # red over green: purple is below 0
     table = pe(range(10), 6)
     clear = np.abs(table) > 0.1
-    assert np.array_equal(warmth[clear] < 0, table[clear] > 0)
+    assert np.array_equal(purple[clear] > 0, table[clear] < 0)
 
 
 def test_the_colors_follow_the_theme(shown):
@@ -161,19 +165,13 @@ def test_a_field_and_its_slider_move_together(shown, name, last, down):
     assert view.get(name) == down
 
 
-def test_another_width_keeps_the_pair_within_it(shown):
+def test_fewer_dimensions_keep_the_pair_within_them(shown):
     view = shown(SinusoidExplorer(d_model=12, pair=5))
-    width = view.part("go", "d_model")
-    assert width.locator("option").all_inner_texts() == ["4", "8", "12", "16", "32", "64", "128"]
-    width.select_option("8")
-    assert view.get("d_model", "pair") == [8, 3] == view.saved("d_model", "pair")
+    view.set(pair=3, d_model=8)  # as Python may
     assert view.slider("pair").get_attribute("max") == "3"
-    assert "d_model / 2 = 4" in view.text("note")
-    view.set(d_model=10, pair=4)  # as Python may
-    assert width.input_value() == "10"
-    assert width.locator("option").all_inner_texts() == ["4", "8", "10", "12", "16", "32", "64", "128"]
-    view.set(d_model=2, pair=0)
-    assert width.locator("option").all_inner_texts()[:3] == ["2", "4", "8"]
+    assert view.locator("circle.se-mini").count() == 4
+    view.set(d_model=128, pair=4)  # of so many, every second one is drawn
+    assert view.locator("circle.se-mini").count() == 32 and view.locator("circle.se-chosen").count() == 1
 
 
 def test_a_press_on_the_table_chooses_position_and_pair(shown):
@@ -203,23 +201,57 @@ def test_a_press_on_the_curve_chooses_the_offset(shown):
         assert view.get("offset") == k == view.saved("offset")
 
 
-def test_time_runs_and_stops_also_when_it_is_taken_away(shown):
+GLIDE = """async (traits) => {
+  const [hand, dot, mini] = [".se-hand.se-other", ".se-plot circle", "line.se-mini"].map((part) =>
+    document.querySelector(part));
+  const nodes = [...document.querySelectorAll(".aw *")], seen = [];
+  const look = () => seen.push(`${hand.getAttribute("x2")} ${dot.getAttribute("cx")} ${mini.getAttribute("x2")}`);
+  look();
+  for (const [trait, value] of Object.entries(traits)) model.set(trait, value);
+  for (const end = performance.now() + 450; performance.now() < end;) {
+    look();
+    await new Promise(requestAnimationFrame);
+  }
+  const now = [...document.querySelectorAll(".aw *")];
+  return [new Set(seen).size, now.length === nodes.length && now.every((one, at) => one === nodes[at])];
+}"""
+
+
+@pytest.mark.parametrize("traits", [dict(position=40), dict(offset=-9), dict(pair=11)])
+def test_hands_and_dot_glide_without_a_part_being_made_anew_and_jump_where_motion_is_unwanted(shown, traits):
+    steps, same = shown(SinusoidExplorer(offset=3), reduced_motion="no-preference").evaluate(GLIDE, traits)
+    assert steps > 3 and same
+    assert shown(SinusoidExplorer(offset=3)).evaluate(GLIDE, traits) == [2, True]
+
+
+def test_a_press_on_a_small_clock_chooses_its_pair(shown):
+    view = shown(SinusoidExplorer(d_model=8))
+    view.locator("circle.se-mini").nth(3).click(force=True)
+    assert view.get("pair", "position") == [3, 5] == view.saved("pair", "position")
+
+
+def test_time_runs_without_steps_and_stops_also_when_it_is_taken_away(shown):
     view = shown(SinusoidExplorer(max_len=8, d_model=4, pair=0, position=6), reduced_motion="no-preference")
     run = view.part("go", "run")
-    assert view.tab(7)[4:] == ["d_model", "run", "reset"]
+    assert view.tab(4)[2:] == ["run", "reset"]
     run.press("Enter")
-    view.page.wait_for_function("() => model.get('position') === 7")
+    between = """() => {
+      const { x1, y1, x2, y2 } = document.querySelector("line.se-mini");
+      const angle = Math.atan2(x2.baseVal.value - x1.baseVal.value, y1.baseVal.value - y2.baseVal.value);
+      return Math.abs(Math.sin((angle - model.get("position")) / 2)) > 0.1;
+    }"""
+    view.page.wait_for_function(between)  # the hand is on its way to the next position
     view.page.wait_for_function("() => model.get('position') === 1")  # from the end back to the start
     run.press("Enter")
     stopped = view.get("position")
-    view.page.wait_for_timeout(150)
+    view.page.wait_for_timeout(300)
     assert view.get("position") == stopped == view.saved("position")
     assert run.inner_text() == "Play"
     assert f"at position {stopped}:" in view.said()
     view.press("run")
     view.evaluate("dispose()")
     stopped = view.get("position")
-    view.page.wait_for_timeout(150)
+    view.page.wait_for_timeout(300)
     assert view.get("position") == stopped
 
 

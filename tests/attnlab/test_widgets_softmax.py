@@ -1,4 +1,4 @@
-"""The softmax explorer: its numbers against PyTorch and NumPy's float16, and each of its controls in a browser."""
+"""The softmax explorer: its numbers against PyTorch, its points on the curve, and each of its controls in a browser."""
 
 import math
 
@@ -12,10 +12,7 @@ _rng = np.random.default_rng(21)
 FIXTURES = [
     {"scores": [2.0, 1.0, 0.1], "temperature": 1.0, "shift": 0.0},
     {"scores": [8.5, 42.0, 3.2, 42.0], "temperature": 1.0, "shift": 0.0},  # saturated
-    {"scores": [11.0, 11.0], "temperature": 1.0, "shift": 0.0},  # each exponential fits float16, the sum does not
     {"scores": [1000.0, 999.0, -1000.0], "temperature": 0.05, "shift": 1000.0},
-    {"scores": [-30.0, -31.0, -40.0], "temperature": 1.0, "shift": 0.0},  # every exponential is 0 in float16
-    {"scores": [-9.0, -9.5, -16.0, -17.3], "temperature": 1.0, "shift": 0.0},  # subnormal float16 numbers
 ] + [
     {"scores": _rng.normal(scale=scale, size=n).tolist(), "temperature": temperature, "shift": shift}
     for n, scale, temperature, shift in [
@@ -33,6 +30,7 @@ EXAMPLES = [
         dict(scores=[12, 11, 3]),
         dict(scores=[-700, 11.5, 900.25], shift=100),
         dict(scores=[11, 11, 11], shift=0),
+        dict(temperature=0.05),
         dict(scores=[1, 2, 3], shift=-40),
     )
 ]
@@ -50,7 +48,7 @@ REFUSED = [
     (dict(shift=1e4), "shift must be"),
 ]
 LONG_NAMES = ["announcement of the record", "cat", "sat"]
-ROOM = (-77, 5)
+ROOM = (-5, 5)
 EXTREMES = [(SoftmaxExplorer([-1000, 999.125, 12.3456], labels=LONG_NAMES, shift=-123.456),)]
 STOPS = [
     *(f"{kind}-{i}" if kind else str(i) for i in range(3) for kind in ("score", "score", "")),
@@ -64,59 +62,14 @@ def reference(state):
     return {
         "weights": logits.softmax(-1),
         "entropyNats": nats,
-        "entropyBits": nats / math.log(2),
         "choices": nats.exp(),
         "maximumNats": math.log(n),
-        "maximumBits": math.log2(n),
         "largestChange": 0,  # a shift changes no weight beyond rounding
     }
 
 
 def weights(view):
     return [view.number(f"weight-{i}") for i in range(view.locator(".sm-rows .sm-row").count())]
-
-
-def half_cells(view, kind):
-    """The numbers of a float16 table, row by row: z, exponential, weight; last the sum."""
-    rows = view.locator(f"[data-half={kind}] tbody tr").all()
-    return [row.locator("td").all_inner_texts() for row in rows]
-
-
-# Numbers
-
-
-def in_float16(z):
-    """Softmax without precaution, one float16 operation after the other."""
-    exponentials = np.exp(z.astype(np.float64)).astype(np.float16)
-    total = exponentials[0]
-    for exponential in exponentials[1:]:
-        total = np.float16(total + exponential)
-    return exponentials, total, exponentials / total
-
-
-@np.errstate(all="ignore")
-def test_float16_agrees_with_numpy_step_by_step(shown):
-    view = shown(SoftmaxExplorer())
-    for fixture in FIXTURES:
-        found = view.compute(fixture)["half"]
-        z = ((np.array(fixture["scores"]) + fixture["shift"]) / fixture["temperature"]).astype(np.float16)
-        for kind, start in [("plain", z), ("subtracted", z - z.max())]:
-            assert start.dtype == np.float16
-            exponentials, total, shares = in_float16(start)
-            assert found[kind]["scores"] == start.tolist()
-            assert found[kind]["exponentials"] == exponentials.tolist()
-            assert found[kind]["total"] == float(total)
-            np.testing.assert_array_equal(np.array(found[kind]["weights"], dtype=float), shares.astype(float))
-
-
-@np.errstate(over="ignore")
-def test_rounding_to_float16_agrees_with_numpy_at_its_edges(shown):
-    edges = [65504, 65519.99, 65520, -65520, 2049, 2051, -2051, 1.00048828125, 1.0014648437, 6.1e-5, 6e-8, 2**-25]
-    edges += [2.99e-8, 0]
-    view = shown(SoftmaxExplorer())
-    for pair in zip(edges, edges[1:]):
-        found = view.compute({"scores": pair, "temperature": 1, "shift": 0})["half"]["plain"]["scores"]
-        assert found == np.array(pair).astype(np.float16).tolist()
 
 
 # What is shown
@@ -130,17 +83,6 @@ def test_bars_are_as_long_as_their_weights_and_the_summary_has_the_entropy(shown
     view.set(scores=[2, 1, 0.1])
     said = view.said()
     assert "0.659" in said and "0.85 of at most 1.10 nats" in said
-
-
-def test_overflow_is_shown_as_numpy_prints_it(shown):
-    view = shown(SoftmaxExplorer([12, 11, 3]))
-    rows = [["12", "inf", "nan"], ["11", "59870", "0"], ["3", "20.08", "0"], ["", "inf", ""]]
-    assert half_cells(view, "plain") == rows
-    assert "nan" not in " ".join(sum(half_cells(view, "subtracted"), []))
-    assert "inf / inf is nan" in view.text("plain-verdict") and "gives nan" in view.said()
-    for scores, verdict in [([11, 11], "divided by inf"), ([-30, -31], "0 / 0 is nan"), ([1, 2], "Everything fits")]:
-        view.set(scores=scores)
-        assert verdict in view.text("plain-verdict")
 
 
 def test_names_are_shown_and_missing_ones_counted(shown):
@@ -214,16 +156,66 @@ def test_the_temperature_slider_is_logarithmic_and_its_field_exact(shown):
     assert weights(view) == [0.982, 0.018]
 
 
-def test_the_shift_moves_float16_and_no_weight(shown):
+def test_the_shift_moves_the_points_and_no_weight(shown):
     view = shown(SoftmaxExplorer([2, 1, 0.1]))
     before = weights(view)
     view.slider("shift").press("End")
     assert view.get("shift") == 20 == view.saved("shift")
     assert weights(view) == before
-    assert half_cells(view, "plain")[0] == ["22", "inf", "nan"]
-    assert half_cells(view, "subtracted")[0][0] == "0"
     view.get_by_role("textbox", name="Add to every score", exact=True).fill("-7.5")
     assert view.get("shift") == -7.5
+
+
+# The curve
+
+
+def points(view):
+    """Where the points are, in units of the drawing: across, and above the axis."""
+    dots = view.locator(".sm-dot").all()
+    return [(float(dot.get_attribute("cx")), 218 - float(dot.get_attribute("cy"))) for dot in dots]
+
+
+def test_points_are_on_the_curve_and_their_heights_are_the_weights(shown):
+    view = shown(SoftmaxExplorer([3, 1, 2]))
+    heights = np.array([height for _, height in points(view)])
+    assert heights / heights.sum() == pytest.approx(torch.tensor([3.0, 1.0, 2.0]).softmax(0).numpy(), abs=2e-3)
+    across = [place for place, _ in points(view)]
+    assert across[0] - across[2] == pytest.approx(across[2] - across[1], abs=0.2)
+
+
+def test_what_is_added_moves_all_points_to_the_right_and_no_height(shown):
+    view = shown(SoftmaxExplorer([1, 0]))
+    before = points(view)
+    view.set(shift=2)
+    after = points(view)
+    first, second = (now[0] - then[0] for now, then in zip(after, before))
+    assert first == pytest.approx(second, abs=0.2) and first > 50
+    assert [height for _, height in after] == pytest.approx([height for _, height in before], abs=0.11)
+    view.set(shift=0, temperature=2)
+    assert points(view)[1][1] > before[1][1]
+
+
+def test_a_point_is_dragged_along_the_curve(shown):
+    view = shown(SoftmaxExplorer([2, 1, 0]))
+    x, y = view.middle(view.locator("[data-point='1'] .sm-dot"))
+    unit = x - view.middle(view.locator("[data-point='2'] .sm-dot"))[0]
+    view.mouse.move(x, y)
+    view.mouse.down()
+    view.mouse.move(x - 2 * unit, y)
+    view.mouse.up()
+    assert view.get("scores") == [2, -1, 0] == view.saved("scores")
+
+
+def test_bars_glide_and_jump_where_motion_is_unwanted(shown):
+    record = """() => new Promise((resolve) => {
+      const seen = new Set(), part = document.querySelector("[data-value=weight-0]");
+      const look = () => { seen.add(Number(part.textContent)); requestAnimationFrame(look); };
+      look(); model.set("scores", [0, 3]); sleep(() => resolve([...seen]), 600);
+    })"""
+    for motion in ("no-preference", "reduce"):
+        view = shown(SoftmaxExplorer([3, 0]), before="() => { window.sleep = setTimeout; }", reduced_motion=motion)
+        seen = view.evaluate(record)
+        assert (seen[0], seen[-1], any(0.1 < one < 0.9 for one in seen)) == (0.953, 0.047, motion == "no-preference")
 
 
 # Model

@@ -32,7 +32,6 @@ EXAMPLES = [
     (TileStepper(), dict(step=1), dict(step=3), dict(step=1, causal=True)),
     (TileStepper(block_size=6), dict(step=1)),
 ]
-ROOM = (-56, 9)
 EXTREMES = [(TileStepper(**options),) for options in (TALL, LARGE)]
 
 
@@ -86,27 +85,59 @@ def test_tiles_beyond_the_diagonal_are_no_steps_and_python_counts_the_same(shown
 def test_a_step_shows_the_numbers_on_paper_and_only_the_tile_of_this_step(shown):
     view = shown(TileStepper(step=1))
     assert view.text("title") == "Step 2 of 8. q0 and q1 meet k2 and k3."
-    assert [view.text(f"{name}-0") for name in ("tile", "maximum", "factor", "powers", "total", "gathered")] == [
-        "4  2",
+    assert view.texts("[data-value=tile-0] > span") == ["4", "2"]
+    assert [view.text(f"{name}-0") for name in ("maximum", "factor", "total", "gathered", "second")] == [
         "2 → 4",
-        "2^(2 − 4) = 0.25",
-        "1  0.25",
-        "1.5 × 0.25 + 1.25 = 1.625",
-        "(8, 4) × 0.25 + new = (4, 11)",
+        "old × 0.25",
+        "1.625",
+        "4",
+        "11",
     ]
-    assert view.text("maximum-1") == "3 stays" and view.text("factor-1") == "2^(3 − 3) = 1"
-    assert view.text("memory") == "At most 4 scores are held at once, of 24 in all."
+    assert (view.text("maximum-1"), view.text("factor-1")) == ("3", "")
+    assert view.text("memory") == "4 scores at a time, of 24"
     when = view.locator("[data-cell]").evaluate_all("all => all.map((cell) => [cell.dataset.when, cell.textContent])")
-    assert when[:6] == [["gone", "·"]] * 2 + [["here", "4"], ["here", "2"]] + [["later", ""]] * 2
+    assert when[:6] == [["gone", "·"]] * 2 + [["here", ""]] * 2 + [["later", ""]] * 2
     assert {state for state, _ in when[12:]} == {"later"}
+
+
+def widths(view):
+    """(old, fresh) of every bar, as parts of its lane."""
+    return view.locator(".ts-bar").evaluate_all(
+        "all => all.map((bar) => [...bar.children].map((one) => new DOMMatrix(getComputedStyle(one).transform).a))"
+    )
+
+
+def test_bars_of_old_sums_shrink_by_the_factor_and_new_terms_are_added(shown):
+    view = shown(TileStepper())
+    first = sum(widths(view)[0])
+    view.press("next")
+    assert widths(view)[0] == pytest.approx([0.25 * first, 1.25 / 1.5 * first], abs=1e-3)
+
+
+@pytest.mark.parametrize("wanted", ["no-preference", "reduce"])
+def test_the_tile_travels_to_the_fast_memory_unless_motion_is_unwanted(shown, wanted):
+    view = shown(TileStepper(), reduced_motion=wanted)
+    places, sizes = view.evaluate(
+        """async () => {
+          const places = new Set(), sizes = new Set(), traveler = document.querySelector(".ts-traveler");
+          model.set("step", 1);
+          for (let i = 0; i < 100; i++) {
+            await new Promise(requestAnimationFrame);
+            if (traveler.style.opacity === "1") places.add(traveler.style.transform);
+            sizes.add(document.querySelector(".ts-bar i").style.transform);
+          }
+          return [places.size, sizes.size];
+        }"""
+    )
+    assert (places > 3 and sizes > 3) if wanted == "no-preference" else (places == 0 and sizes == 1)
 
 
 @pytest.mark.parametrize(
     "options, texts",
     [
-        ({}, {"maximum-0": "−∞ → 2", "total-0": "0 × 0 + 1.5 = 1.5"}),  # nothing is multiplied by nothing
-        (dict(causal=True, step=1), {"tile-0": "4  −∞", "powers-0": "1  0"}),  # hidden keys in the tile
-        (TALL, {"result-0": "nothing was seen: (0, 0)", "output-1": "(0, 0)"}),
+        ({}, {"maximum-0": "2", "factor-0": "", "total-0": "1.5"}),  # nothing to rescale yet
+        (dict(causal=True, step=1), {"tile-0": "4\n−∞", "total-0": "1.375"}),  # hidden keys in the tile
+        (TALL, {"gathered-0": "0", "second-0": "0", "output-1": "(0, 0)"}),
     ],
 )
 def test_what_the_borders_show(shown, options, texts):

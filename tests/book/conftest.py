@@ -113,7 +113,7 @@ class _Packing(http.server.SimpleHTTPRequestHandler):
             path, status = Path(self.directory, "404.html"), 404
         content = path.read_bytes()
         self.send_response(status)
-        if path.suffix not in {".woff", ".png"}:
+        if path.suffix not in {".woff2", ".png"}:
             content = gzip.compress(content, 6)
             self.send_header("Content-Encoding", "gzip")
         self.send_header("Content-Type", self.guess_type(str(path)))

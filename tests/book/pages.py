@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import axe_playwright_python
@@ -15,13 +16,18 @@ CHAPTERS = [f"chapters/{stem}" for stem in catalog.chapters()]
 TOC = yaml.safe_load((ROOT / "_toc.yml").read_text("utf-8"))
 PAGES = [TOC["root"], *(page["file"] for part in TOC["parts"] for page in part["chapters"]), "search", "genindex"]
 WIDTHS = {"laptop": dict(width=1280, height=900), "phone": dict(width=390, height=844)}
-AXE = (Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
+# `make axe` fetches the newest; where that was not done, the one of the Python package looks.
+NEWEST = Path(sys.prefix, "axe", "node_modules", "axe-core", "axe.min.js")
+AXE = (NEWEST if NEWEST.is_file() else Path(axe_playwright_python.__file__).parent / "axe.min.js").read_text("utf-8")
 
-# The rules of axe: those that look at colors, and all others.
+# The rules of axe: those that look at colors, and every other one, the experimental and the strictest too.
 COLORS = ["color-contrast", "link-in-text-block"]
-OTHERS = dict(
-    runOnly=["wcag2a", "wcag2aa", "wcag21a", "wcag21aa", "wcag22a", "wcag22aa", "best-practice"],
-    rules={rule: dict(enabled=False) for rule in COLORS},
+OTHERS = dict(but=[*COLORS, "color-contrast-enhanced"])  # contrast as WCAG wants it at AA, and not at AAA
+# What is still found in widgets; nothing may be added.
+KNOWN = (
+    "td-has-header: .ds-counters",
+    "p-as-heading: .se-dot",
+    "p-as-heading: .ro-score",
 )
 WIDTH = ["scrollable-region-focusable", "target-size"]  # those of which a narrow page alone may fail
 
@@ -43,7 +49,11 @@ FINDINGS = """async (options) => {
     }
     return grounds.get(node) ?? "";
   };
-  const colors = options.runOnly.includes("color-contrast");
+  if (options.but) {
+    const every = axe.getRules().map(({ ruleId }) => [ruleId, { enabled: !options.but.includes(ruleId) }]);
+    options = { rules: Object.fromEntries(every) };
+  }
+  const colors = options.runOnly?.includes("color-contrast");
   for (const node of colors ? document.querySelectorAll("body *") : []) {
     const written = [...node.childNodes].some((child) => child.nodeType === 3 && child.textContent.trim());
     if (!written || !node.checkVisibility({ visibilityProperty: true }) || node.closest(".aw, math")) continue;
@@ -103,4 +113,4 @@ def findings(page, options):
     """What axe has to say, as `rule: element, what to do`. Of colors it has to say something in each theme."""
     if not page.evaluate("Boolean(window.axe)"):
         page.evaluate(AXE)
-    return page.evaluate(FINDINGS, options)
+    return [one for one in page.evaluate(FINDINGS, options) if not one.startswith(KNOWN)]

@@ -9,7 +9,7 @@ import pytest
 from docutils import nodes, utils
 
 from book import accessibility
-from tests.book.pages import CHAPTERS, PAGES, in_theme, views
+from tests.book.pages import CHAPTERS, PAGES, WIDTHS, in_theme, views
 
 # Pictures in words
 
@@ -166,7 +166,11 @@ ON_PAPER = """() => {
   const cut = shown(".bd-article pre, .bd-article .pst-scrollable-table-container, .bd-article .aw")
     .filter((node) => node.scrollWidth > node.clientWidth + 1);
   return {
-    navigation: shown(".bd-sidebar, .bd-header, .bd-header-article, .prev-next-footer, .copybtn").length,
+    navigation: shown(".bd-sidebar, .bd-header, .bd-header-article, .prev-next-footer, .copybtn, .section-nav").length,
+    hints: shown(".exercise-card .sd-dropdown").length,
+    titles: shown("h1").length,
+    steps: [...document.querySelectorAll("[data-go=next]")].filter((next) => next.textContent === "Next" &&
+      next.ariaDisabled !== "true").length,
     folded: document.querySelectorAll(".bd-article details:not([open])").length,
     theme: document.documentElement.dataset.theme,
     inverted: shown(".cell_output img").filter((node) => getComputedStyle(node).filter !== "none").length,
@@ -182,14 +186,19 @@ def test_on_paper_a_page_is_light_and_open_and_nothing_is_cut_off(visit):
     page.wait_for_function("""document.querySelectorAll('.widget-view').length ===
       document.querySelectorAll('.widget-view[data-mounted=true]').length""")  # the reader has not scrolled there
     folded = page.locator("details:not([open])").count()
+    steps = page.locator("[data-widget=attention_stepper]").all_inner_texts()
     page.set_viewport_size(dict(width=718, height=1000))  # A4 within its margins
     page.emulate_media(media="print", color_scheme="dark")
     page.evaluate("dispatchEvent(new Event('beforeprint'))")
-    assert page.evaluate(ON_PAPER) == dict(navigation=0, folded=0, theme="light", inverted=0, cut=[])
+    assert page.evaluate(ON_PAPER) == dict(
+        navigation=0, hints=0, titles=1, steps=0, folded=0, theme="light", inverted=0, cut=[]
+    )
     assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
     link = page.locator(".bd-article a[href^=http]").first
     assert link.evaluate("(node) => getComputedStyle(node, '::after').content").count("http") == 1
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     page.emulate_media(media="screen")
+    page.set_viewport_size(WIDTHS["laptop"])
+    assert page.locator("[data-widget=attention_stepper]").all_inner_texts() == steps  # where the reader was
     assert page.evaluate("document.documentElement.dataset.theme") == "dark"
     assert page.locator("details:not([open])").count() == folded

@@ -14,7 +14,7 @@ def test_a_chapter_says_how_long_it_takes_and_so_does_each_of_its_exercises(toy_
     page = (toy_site / "chapters/toy.html").read_text("utf-8")
     assert '<p class="effort">About 5 minutes to read, 3 for its exercises (estimates)</p>' in page
     dots = '<span aria-hidden="true">●○○</span>'
-    assert f'<p class="effort" id="exercise-add_one">Estimate: 3 minutes, easy {dots}</p>' in page
+    assert f'<span class="effort">Estimate: 3 minutes, easy {dots}</span>' in page
     assert page.index("About 5 minutes") < page.index("download the notebook")
     assert page.index('id="exercise-add_one"') < page.index("NotImplementedError")
 

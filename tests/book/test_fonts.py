@@ -33,10 +33,10 @@ def test_root_signs_of_all_heights_are_there_and_as_wide_as_the_smallest(font):
 
 
 def test_the_same_letters_give_the_same_bytes(font, tmp_path):
-    fonts.write(font, tmp_path / "a.woff")
-    fonts.write(fonts.mathematics(set(fonts.letters(PAGE))), tmp_path / "b.woff")
-    content = (tmp_path / "a.woff").read_bytes()
-    assert content == (tmp_path / "b.woff").read_bytes()
+    fonts.write(font, tmp_path / "a.woff2")
+    fonts.write(fonts.mathematics(set(fonts.letters(PAGE))), tmp_path / "b.woff2")
+    content = (tmp_path / "a.woff2").read_bytes()
+    assert content == (tmp_path / "b.woff2").read_bytes()
     assert len(content) < 60_000
 
 
@@ -55,4 +55,15 @@ def test_icons_that_neither_page_nor_style_shows_are_dropped_from_both(tmp_path)
     assert set(font) - by_style == {0xF0C9, 0xF186}
     style = (tmp_path / fonts.THEME).read_text("utf-8")
     assert ".fa-moon:before" in style and ".fa-rocket:before" not in style
-    assert style.count("@font-face") == 1 and f"{fonts.ICONS}.woff)" in style
+    assert style.count("@font-face") == 1 and f"{fonts.ICONS}.woff2)" in style
+
+
+def test_the_text_has_ascii_and_what_the_pages_show_under_a_name_of_its_own_and_is_light():
+    for file in fonts.TEXT.values():
+        face = fonts.text(file, set("é−“”∞"))
+        assert set(map(ord, "Az09~é−“”")) <= set(face.getBestCmap()) and ord("ж") not in face.getBestCmap()
+        assert {str(record) for record in face["name"].names if record.nameID == 1} == {fonts.NAME}
+        held = io.BytesIO()
+        face.flavor = "woff2"
+        face.save(held)
+        assert len(held.getvalue()) < 30_000

@@ -113,3 +113,18 @@ def test_every_formula_of_the_course_can_be_set():
             mathematics.mathml(display or inline, bool(display))
             found += 1
     assert found > 300
+
+
+def test_a_shape_stays_on_one_line_in_the_text_and_as_code():
+    document = utils.new_document("toy.md")
+    code, block = nodes.literal("", "(2, 3, 4)"), nodes.literal_block("", "f(1, 2)")
+    document += [nodes.paragraph("", "It is (1, 7, 64), or (..., d), (if, so, what).", code), block]
+    mathematics.keep_shapes_whole(None, document, "toy")
+    assert [node.astext() for node in document.findall(nodes.inline)] == ["(1, 7, 64)", "(..., d)"]
+    assert code["classes"] == ["unbroken"] and block.astext() == "f(1, 2)"
+    assert document[0].astext() == "It is (1, 7, 64), or (..., d), (if, so, what).(2, 3, 4)"
+
+
+def test_a_name_is_apart_from_the_bar_that_ends_a_length_and_not_from_the_one_that_begins_it():
+    assert tags(r"|a|\cos b") == ["math", "mo", "mi", "mo", "mspace", "mi", "mspace", "mi"]
+    assert "mspace" not in tags(r"|\cos(b)|")

@@ -196,11 +196,15 @@ def test_chapters_are_numbered_in_their_titles_the_sidebar_and_the_links_between
         assert (f"{number + 1}. " in after) == (number < len(CHAPTERS))
 
 
-def test_the_landing_page_has_three_doors(visit):
+def test_the_landing_page_has_one_button_and_two_doors(visit):
     page = visit("index")
-    assert page.locator(".doors .sd-card-title").all_inner_texts() == ["Read", "Do", "Grade"]
-    for door, place in enumerate(["chapters/dot_products.html", "index.html#how-to-do", "index.html#how-to-grade"]):
-        page.locator(".doors .sd-card").nth(door).click()
+    assert page.title() == "Attention, from the dot product to a running language model"
+    for name, place in [
+        ("Start with two lists of numbers", "chapters/dot_products.html"),
+        ("set up a notebook", "index.html#how-to-do"),
+        ("run a class", "index.html#how-to-grade"),
+    ]:
+        page.locator("article").get_by_role("link", name=name).click()
         page.wait_for_url(f"**/{place}")
         page.go_back()
 
@@ -209,13 +213,13 @@ def test_the_landing_page_has_three_doors(visit):
 def test_every_icon_of_a_page_is_in_the_font(page, site):
     drawn = page.evaluate("""[...document.querySelectorAll("*")].flatMap((node) => ["::before", "::after"].map((part) =>
       getComputedStyle(node, part).content)).join("")""")
-    font = TTFont(site / "_static" / f"{fonts.ICONS}.woff").getBestCmap()
+    font = TTFont(site / "_static" / f"{fonts.ICONS}.woff2").getBestCmap()
     assert {icon for icon in drawn if "\ue000" <= icon <= "\uf8ff"} <= set(map(chr, font))
 
 
 @pytest.mark.parametrize("scheme", ["http", "file"])
 def test_the_search_finds_words_the_names_of_exercises_and_terms(visit, scheme):
-    """From the file system too: the index is a script. There the results have no passages around the word."""
+    """From the file system too, with Sphinx's search: its index is a script."""
     page = visit("search", scheme)
     for word, found in [
         ("temperature", "chapters/softmax"),
@@ -241,7 +245,7 @@ def test_a_chapter_transfers_no_more_than_the_build_counted(site, serve_packed, 
     assert len(list(views(page))) > 0
     page.wait_for_load_state("networkidle")
     page.context.close()
-    assert {f"/{heaviest}.html", "/_static/basic.css", "/_static/fonts/mathematics.woff"} <= set(sent)
+    assert {f"/{heaviest}.html", "/_static/basic.css", "/_static/fonts/mathematics.woff2"} <= set(sent)
     assert 0.9 * counted[heaviest] < sum(sent.values()) <= counted[heaviest] <= page_weight.BUDGET
 
 
@@ -335,10 +339,11 @@ OPEN_ALL = """() => [...document.querySelectorAll(".bd-article details")].filter
 @on(CHAPTERS, PHONE)
 def test_every_dropdown_opens_and_closes(page):
     dropdowns = page.locator(".bd-article details:visible").all()
-    titles = page.locator(".bd-article details:visible > summary").all_inner_texts()
+    titles = page.locator(".bd-article details > summary").all_text_contents()
     exercises = catalog.exercises_of(PurePosixPath(urlsplit(page.url).path).stem)  # a primer has one
     assert sum("Hint" in title for title in titles) >= min(9, 3 * len(exercises))
-    assert sum("Reveal" in title for title in titles) >= 2
+    assert sum("Reveal" in title for title in titles) >= 2 and "Show code cell" not in "".join(titles)
+    assert page.locator(".exercise-card").count() == len(exercises)
     inside, summary = (dropdowns[0].locator(f":scope > {part}").first for part in (":not(summary)", "summary"))
     assert not inside.is_visible()
     summary.press("Enter")  # by keyboard

@@ -26,9 +26,9 @@ def test_a_page_loads_what_it_uses(toy_site):
     chapter, index, search = ((toy_site / f"{name}.html").read_text() for name in ("chapters/toy", "index", "search"))
     assert "host.js" in chapter and "copybutton.js" in chapter
     for unused in ("fontawesome.js", "searchindex.js", "design-tabs.js"):
-        assert unused not in chapter + index
+        assert unused not in chapter + index + search
     assert "host.js" not in index and "clipboard" not in index
-    assert "searchindex.js" in search
+    assert "search.js" in search and "search.js" not in chapter + index and "hero.js" not in index
 
 
 def test_no_source_of_a_page_and_no_path_of_the_building_machine_is_published(toy_book, toy_site):
@@ -44,6 +44,7 @@ def test_no_source_of_a_page_and_no_path_of_the_building_machine_is_published(to
 def test_without_scripts_a_hint_opens_an_answer_is_readable_and_no_bar_stands_still(toy_site, watched):
     page = watched(java_script_enabled=False).page
     page.goto(f"{toy_site.as_uri()}/chapters/toy.html")
+    page.get_by_text("The cell to fill in, and a hint").click()
     page.get_by_text("Hint 1").click()
     assert page.get_by_text("Think of the number after it.").is_visible()
     page.get_by_text("Show the answer").click()

@@ -39,6 +39,10 @@ def add_one(x):
 check(add_one)
 ```
 
+:::{dropdown} Hint 1
+Think of the number after it.
+:::
+
 ```{code-cell}
 print("one more than 41 is", add_one(41))
 ```
@@ -53,10 +57,6 @@ counter
 ```{code-cell}
 counter
 ```
-
-:::{dropdown} Hint 1
-Think of the number after it.
-:::
 
 :::{quiz} What is one more than $2$?
 - [ ] two :: That is the number itself.

@@ -1,0 +1,277 @@
+// Heads that form in training: a recorded run under a slider, and one that a worker trains from the reader's seed.
+// The model itself is in chant_model.js, which is put behind this text.
+
+const TRAITS = ["data", "losses", "floor", "text", "period", "shape", "every", "at", "seed"];
+const PAUSE = 260; // milliseconds per look while it plays
+const SMOOTH = 10; // steps that a point of the curve is the mean of
+const LIVE = { batch: 16, rate: 0.007, every: 5, periods: [6, 14] };
+// The plot, in units of its drawing. The slider below it has the same borders, see head_forming.css.
+const PLOT = { width: 400, height: 148, left: 36, right: 392, top: 8, bottom: 126, most: 3.5, least: 0.8 };
+
+const bytesOf = (data) => (ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
+  : new Uint8Array(data));
+const mean = (numbers) => numbers.reduce((sum, x) => sum + x, 0) / numbers.length;
+
+// What is shown at one look: four maps, how much each head looks one letter back and at what came next a round ago,
+// the probability of each letter, and the loss.
+export function compute({ data, losses, text, period, shape: [, layers, heads], every, at }) {
+  const n = text.length, bytes = bytesOf(data), maps = [];
+  let place = at * (layers * heads * (n * (n + 1)) / 2 + n - 1);
+  for (let map = 0; map < layers * heads; map++) {
+    maps.push(new Array(n * n).fill(0));
+    for (let i = 0; i < n; i++) for (let j = 0; j <= i; j++) maps[map][i * n + j] = bytes[place++] / 255;
+  }
+  const chances = Array.from(bytes.subarray(place, place + n - 1), (byte) => byte / 255);
+  const curve = smooth(lossesOf(losses)), step = at * every;
+  return { step, loss: curve[Math.min(step, curve.length - 1)], chances, maps, ...measured(maps, n, period) };
+}
+
+const lossesOf = (data) => readTable(data, "float16", 0, 1, data.byteLength / 2)[0];
+const smooth = (losses) => losses.map((_, i) => mean(losses.slice(Math.max(0, i + 1 - SMOOTH), i + 1)));
+
+function measured(maps, n, period) {
+  const along = (map, first, distance) =>
+    mean(Array.from({ length: n - first }, (_, i) => map[(first + i) * n + first + i - distance]));
+  return { back: maps.map((map) => along(map, 1, 1)), next: maps.map((map) => along(map, period, period - 1)) };
+}
+
+function render({ model, el }) {
+  const { root, summary, say } = frame(el, "head_forming", "Heads that form in training", model);
+  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+  const { text, period, shape: [looks, layers, heads], every, floor } = read();
+  const n = text.length, steps = (looks - 1) * every;
+  const recorded = smooth(lossesOf(model.get("losses")));
+  let playing = null, worker = null, retry = 0;
+  let own = null; // the run that is trained here: {seed, losses, curve, looks, live, place}
+  let mine = false; // whether it is the one that is shown
+
+  // The curve.
+  const x = (step) => PLOT.left + (step / steps) * (PLOT.right - PLOT.left);
+  const y = (loss) => PLOT.bottom - ((Math.max(PLOT.least, Math.min(PLOT.most, loss)) - PLOT.least)
+    / (PLOT.most - PLOT.least)) * (PLOT.bottom - PLOT.top);
+  const outline = (curve) => curve.map((loss, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(loss).toFixed(1)}`).join("");
+  const [behind, path] = [s("path", { class: "hf-behind" }), s("path")];
+  const [cursor, point] = [s("line", { class: "hf-at", y1: PLOT.top, y2: PLOT.bottom }), s("circle", { r: 4 })];
+  const label = (at, down, words, anchor = "middle") => s("text", { x: at, y: down, "text-anchor": anchor }, words);
+  const follow = (event) => {
+    if (event.type === "pointermove" && !event.buttons) return;
+    const box = curve.getBoundingClientRect();
+    const at = ((event.clientX - box.left) / box.width * PLOT.width - PLOT.left) / (PLOT.right - PLOT.left);
+    pick(Math.round(Math.max(0, Math.min(1, at)) * (looks - 1)));
+  };
+  const curve = s("svg", { class: "hf-curve", viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, role: "img",
+    "aria-label": "Loss against step", onpointerdown: follow, onpointermove: follow },
+    [1, 2, 3].map((tick) => [s("line", { x1: PLOT.left, x2: PLOT.right, y1: y(tick), y2: y(tick) }),
+      label(PLOT.left - 6, y(tick) + 4, String(tick), "end")]).flat(),
+    [0, 200, 400, 600].filter((tick) => tick <= steps).map((tick) => label(x(tick), PLOT.height - 6, String(tick), tick === steps ? "end" : "middle")),
+    s("line", { class: "hf-floor", x1: PLOT.left, x2: PLOT.right, y1: y(floor), y2: y(floor) }),
+    label(PLOT.left + 6, y(floor) - 5, "floor", "start"), behind, path, cursor, point);
+  const slider = h("input", { type: "range", class: "hf-slider", min: 0, max: looks - 1, step: 1, "data-slider": "at",
+    "aria-label": "Step of training", oninput: () => pick(Number(slider.value)) });
+  const now = h("p", { class: "hf-now aw-numbers", "data-value": "now" });
+
+  // The chant, a round per row. Its first letter is given.
+  const letters = [...text].map((letter, i) => h("span", { class: i ? "aw-heat" : "hf-given" }, letter));
+  const chant = h("div", { class: "hf-chant", role: "img", "data-value": "chant",
+    style: `grid-template-columns: repeat(${period}, max-content)` }, letters);
+
+  // The maps.
+  const heads_ = Array.from({ length: layers * heads }, (_, i) => {
+    const canvas = h("canvas", { width: n, height: n, role: "img", "data-map": i });
+    const bar = (name) => {
+      const [fill, value] = [h("i"), h("span", { class: "aw-numbers", "data-value": `${name}-${i}` })];
+      return { fill, value, row: h("div", { class: "hf-bar" }, h("span", {}, name), h("i", {}, fill), value) };
+    };
+    const [back, next] = [bar("back"), bar("next")];
+    const context = canvas.getContext("2d"), image = context.createImageData(n, n);
+    return { canvas, back, next, context, image, pixels: new Uint32Array(image.data.buffer),
+      node: h("div", {}, h("p", {}, `block ${Math.floor(i / heads)}, head ${i % heads}`), canvas, back.row, next.row) };
+  });
+
+  const button = (name, words, onclick) => h("button", { type: "button", "data-go": name, onclick }, words);
+  const play = button("play", "Play", () => (playing === null ? begin() : halt()));
+  const train = button("train", "Train one here", () => (worker ? stopTraining() : startTraining()));
+  const back = button("recorded", "Recorded run", () => {
+    halt();
+    mine = false;
+    draw();
+  });
+  const seed = numberField("Seed", model.get("seed"), (value) => change(model, { seed: Math.trunc(value) }),
+    { min: 0, max: 2 ** 31 - 1, step: 1, "data-field": "seed" });
+  const note = h("p", { class: "hf-note", "data-value": "note" });
+  root.append(
+    h("div", { class: "hf-top" },
+      h("div", {}, now, curve, slider),
+      h("div", { class: "hf-side" }, chant, h("div", {},
+        h("p", { class: "hf-note" }, "chance given to each letter"), heatScale()))),
+    h("div", { class: "hf-tools" }, play, train, h("label", {}, "seed", seed), back),
+    h("div", { class: "hf-maps" }, heads_.map((one) => one.node)), note, summary);
+
+  // Colors of the weights from 0 to 1, as the style sheet has them in this theme; null before there is a style.
+  let ramp = null;
+  function colors() {
+    const style = getComputedStyle(root), [low, high] = ["--aw-low", "--aw-high"].map((name) => style.getPropertyValue(name));
+    if (!low) return null;
+    const context = h("canvas", { width: 256, height: 1 }).getContext("2d", { willReadFrequently: true });
+    for (let i = 0; i < 256; i++) {
+      context.fillStyle = `color-mix(in oklch, ${high} ${(i / 2.55).toFixed(2)}%, ${low})`;
+      context.fillRect(i, 0, 1, 1);
+    }
+    return new Uint32Array(context.getImageData(0, 0, 256, 1).data.buffer);
+  }
+
+  function paint({ step, loss, chances, maps, back: backs, next: nexts }) {
+    for (const [name, value] of [["x1", x(step)], ["x2", x(step)]]) cursor.setAttribute(name, value.toFixed(2));
+    point.setAttribute("cx", x(step).toFixed(2));
+    point.setAttribute("cy", y(loss).toFixed(2));
+    now.textContent = `Step ${Math.round(step)}: ${loss.toFixed(2)} nats per letter`;
+    chances.forEach((chance, i) => heat(letters[i + 1], chance));
+    ramp ??= colors();
+    heads_.forEach(({ back, next, context, image, pixels }, map) => {
+      for (const [{ fill, value }, weight] of [[back, backs[map]], [next, nexts[map]]]) {
+        fill.style.transform = `scaleX(${weight.toFixed(4)})`;
+        value.textContent = share(weight);
+      }
+      if (!ramp) return;
+      for (let i = 0; i < n; i++)
+        for (let j = 0; j <= i; j++) pixels[i * n + j] = ramp[Math.round(255 * maps[map][i * n + j])];
+      context.putImageData(image, 0, 0);
+    });
+    if (!ramp && !retry) retry = requestAnimationFrame(() => draw({ jump: true })); // not on the page yet
+  }
+  const motion = tween(paint, 280);
+
+  function draw({ jump = false } = {}) {
+    const state = read();
+    if (state.at >= looks) return;
+    const shown = mine ? own.live ?? own.looks[own.place] : compute(state);
+    behind.setAttribute("d", mine ? outline(recorded) : own ? outline(own.curve) : "");
+    path.setAttribute("d", outline(mine ? own.curve : recorded));
+    slider.value = mine ? Math.round(shown.step / every) : state.at;
+    slider.disabled = Boolean(worker) && mine;
+    slider.setAttribute("aria-valuetext", `step ${shown.step}`);
+    back.disabled = !mine;
+    train.textContent = worker ? "Stop" : "Train one here";
+    play.textContent = playing === null ? "Play" : "Pause";
+    setNumber(seed, state.seed);
+    note.textContent = mine ? own.words : "Weight one letter back, and on what came next last time.";
+    motion.to(shown, { jump });
+    const best = (list) => list.indexOf(Math.max(...list));
+    const who = (map) => `block ${Math.floor(map / heads)}, head ${map % heads}`;
+    const [one, two] = [best(shown.back), best(shown.next)];
+    chant.setAttribute("aria-label", `The chant ${text}. Its letters from the second round on get a mean probability of ${
+      mean(shown.chances.slice(period)).toFixed(2)}.`);
+    heads_.forEach(({ canvas }, map) => canvas.setAttribute("aria-label", `Attention map of ${who(map)}`));
+    say(`${mine ? "Trained here" : "Recorded"}, step ${shown.step}: ${shown.loss.toFixed(2)} nats per letter. Most weight `
+      + `one letter back: ${spoken(shown.back[one])} by ${who(one)}. On what came next: ${spoken(shown.next[two])} by ${
+        who(two)}.`);
+  }
+
+  function pick(at) {
+    if (mine && worker) return;
+    halt();
+    show(at);
+  }
+  // A look of the run that is shown.
+  function show(at) {
+    if (!mine) {
+      if (at !== model.get("at")) change(model, { at });
+      return draw();
+    }
+    own.live = null;
+    own.place = Math.min(at, own.looks.length - 1);
+    draw();
+  }
+  function halt() {
+    clearInterval(playing);
+    playing = null;
+    play.textContent = "Play";
+  }
+  const place = () => (mine ? own.place : model.get("at"));
+  const end = () => (mine ? own.looks.length : looks) - 1;
+  function begin() {
+    if (mine && worker) return;
+    if (place() >= end()) show(0);
+    playing = setInterval(() => {
+      show(place() + 1);
+      if (place() >= end()) halt();
+    }, PAUSE);
+    play.textContent = "Pause";
+  }
+
+  // Training, in a worker whose program is the text of two functions. Nothing is fetched.
+  function startTraining() {
+    halt();
+    const program = `${chantModel}\n(${chantWorker})();`;
+    const address = URL.createObjectURL(new Blob([program], { type: "text/javascript" }));
+    const since = performance.now();
+    own = { losses: [], curve: [], looks: [], live: null, place: 0, words: "" };
+    mine = false; // until there is something to show
+    const fail = () => {
+      stopTraining();
+      mine = false;
+      own = null;
+      draw();
+      note.textContent = "This browser does not start a worker here, so nothing can be trained.";
+    };
+    try {
+      worker = new Worker(address);
+    } catch {
+      return fail();
+    } finally {
+      setTimeout(() => URL.revokeObjectURL(address), 0);
+    }
+    worker.onerror = fail;
+    worker.onmessage = ({ data: { step, losses, chances, maps: lists } }) => {
+      own.losses.push(...losses);
+      own.curve = smooth(own.losses);
+      const maps = lists.flatMap((list) => Array.from({ length: heads }, (_, head) =>
+        Array.from(list.subarray(head * n * n, (head + 1) * n * n))));
+      const loss = own.curve.at(-1) ?? -mean(chances.map(Math.log));
+      own.live = { step, loss, chances, maps, ...measured(maps, n, period) };
+      if (step % every === 0) own.place = own.looks.push(own.live) - 1;
+      const seconds = (performance.now() - since) / 1000;
+      own.words = `Seed ${own.seed}: ${step} of ${steps} steps in ${seconds.toFixed(0)} s, on this machine.`;
+      if (step === steps) stopTraining();
+      mine = true;
+      draw();
+    };
+    own.seed = model.get("seed");
+    const exam = [...text].map((letter) => letter.charCodeAt(0) - 97);
+    worker.postMessage({ seed: own.seed, exam, steps, ...LIVE });
+    draw();
+  }
+  function stopTraining() {
+    worker?.terminate();
+    worker = null;
+    if (own) own.live = null;
+    if (own && !own.looks.length) own = null;
+    draw();
+  }
+
+  draw();
+  const unlisten = listen(model, TRAITS, () => {
+    mine &&= Boolean(worker) || read().at === seen;
+    seen = read().at;
+    draw();
+  });
+  let seen = read().at;
+  const themed = new MutationObserver(() => {
+    ramp = null;
+    draw({ jump: true });
+  });
+  for (const node of [document.documentElement, document.body]) {
+    themed.observe(node, { attributeFilter: ["data-theme", "data-jp-theme-light"] });
+  }
+  return () => {
+    halt();
+    worker?.terminate();
+    unlisten();
+    themed.disconnect();
+    motion.stop();
+    cancelAnimationFrame(retry);
+    el.replaceChildren();
+  };
+}
+
+export default { render };

@@ -1,0 +1,36 @@
+"""Long lines of code wrap on a narrow screen, and hang: each is an element that knows its indent."""
+
+from __future__ import annotations
+
+import html
+import re
+
+LONGEST = 34  # letters that a phone shows in a row
+BLOCK = re.compile(
+    r'(<div class="highlight-(?!text|none|default)[\w+-]+ notranslate"><div class="highlight"><pre>(?:<span></span>)?)'
+    r"(.*?)(</pre>)",
+    re.DOTALL,
+)
+
+
+def hang(body: str) -> str:
+    """A page's body, with each long line of its code in an element of its own."""
+    return BLOCK.sub(lambda found: found[1] + "".join(map(_line, found[2].splitlines(keepends=True))) + found[3], body)
+
+
+def _line(line: str) -> str:
+    text = html.unescape(re.sub(r"<[^>]*>", "", line)).rstrip()
+    if len(text) <= LONGEST or line.count("<span") != line.count("</span>"):
+        return line
+    indent = len(text) - len(text.lstrip())
+    style = f' style="--indent:{indent}"' if indent else ""
+    return f'<span class="code-line"{style}>{line}</span>'
+
+
+def hang_lines(app, pagename, templatename, context, doctree) -> None:
+    if "body" in context:
+        context["body"] = hang(context["body"])
+
+
+def setup(app) -> None:
+    app.connect("html-page-context", hang_lines)

@@ -1,0 +1,135 @@
+"""The first page's picture: seven words, and what each reads in any of the 270 recorded heads of SmolLM2-135M.
+
+    :::{living-heads}
+    :::
+
+`assets/hero.js` draws it. The weights are in the page, so that it works from the file system and asks no host for
+anything; no other page loads the script, the style or the data. Without scripts there is a still picture.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+from html import escape
+
+import numpy as np
+from docutils import nodes
+from sphinx.util.docutils import SphinxDirective
+
+from attnlab import data
+
+FULL = 65535  # weights are sent as whole numbers of 16 bits: this one is a weight of 1
+STILL = "book/images/preview.png"  # drawn by scripts/draw_preview.py
+STILL_IN_WORDS = (
+    "Seven words with curved lines from one of them to the words that it reads, and a wall of 270 small squares, one "
+    "for each head of SmolLM2-135M"
+)
+
+
+class living_heads(nodes.General, nodes.Element):  # noqa: N801  (docutils names nodes in lower case)
+    pass
+
+
+class LivingHeads(SphinxDirective):
+    """The picture, and the still one for browsers without scripts."""
+
+    def run(self):
+        still = nodes.image(uri=STILL, alt=STILL_IN_WORDS)
+        parts = [nodes.raw("", "<noscript>", format="html"), still, nodes.raw("", "</noscript>", format="html")]
+        return [living_heads("", *parts)]
+
+
+def packed(weights: np.ndarray) -> str:
+    """The weights on and below the diagonal, row by row and head by head, as base64 of little-endian uint16."""
+    rows, columns = np.tril_indices(weights.shape[-1])
+    return base64.b64encode(np.rint(weights[:, :, rows, columns] * FULL).astype("<u2").tobytes()).decode("ascii")
+
+
+def tour(weights: np.ndarray) -> list[list[int]]:
+    """What the picture shows by itself, as [layer, head, query]: the clearest head of each kind.
+
+    The three heads with the largest weight on a word that is neither the first, nor the one before, nor the word
+    itself; between them the head that puts most on each of these, and the one that is nearest to an even spread.
+    """
+    layers, heads, n, _ = weights.shape
+    later = np.arange(2, n)  # for these queries the three are different words
+    first, before, itself = (weights[:, :, later, later * 0 + key].mean(-1) for key in (0, later - 1, later))
+    even = np.tril(np.ones((n, n))) / np.arange(1, n + 1)[:, None]
+    spread = -abs(weights - even)[:, :, later].sum((-1, -2))
+    others = weights.copy()
+    others[..., 0] = 0
+    others[..., later, later - 1] = others[..., later, later] = 0
+    others[:, :, :2] = 0
+    pairs, taken = [], set()
+    for place in np.argsort(-others, axis=None, kind="stable"):
+        layer, head, query, _ = (int(i) for i in np.unravel_index(place, others.shape))
+        if query not in taken:
+            taken.add(query)
+            pairs.append([layer, head, query])
+        if len(pairs) == 3:
+            break
+
+    def best(measure, query):
+        layer, head = np.unravel_index(measure.argmax(), (layers, heads))
+        return [int(layer), int(head), query]
+
+    return [
+        pairs[0],
+        best(before, n - 1),
+        best(first, n - 2),
+        pairs[1],
+        best(itself, n - 3),
+        best(spread, n - 1),
+        pairs[2],
+    ]
+
+
+def visit(self, node) -> None:
+    recording = data.seven_tokens()
+    layers, heads = recording.weights.shape[:2]
+    content = {
+        "words": recording.tokens,
+        "layers": layers,
+        "heads": heads,
+        "full": FULL,
+        "weights": packed(recording.weights),
+        "tour": tour(recording.weights),
+    }
+    words = "".join(
+        f'<button type="button" role="radio" aria-checked="false" tabindex="-1" class="hero-word">'
+        f'<span>{escape(word)}</span><small aria-hidden="true"></small></button>'
+        for word in recording.tokens
+    )
+    text = json.dumps(content, separators=(",", ":")).replace("<", "\\u003c")
+    self.body.append(
+        '<div class="hero pst-js-only" role="group" aria-label="What a word reads, in each of 270 heads">'
+        '<div class="hero-picture"><svg class="hero-lines" aria-hidden="true"></svg>'
+        f'<div class="hero-words" role="radiogroup" aria-label="The word that reads">{words}</div></div>'
+        '<p class="hero-caption"></p><p class="visually-hidden" role="status"></p>'
+        '<div class="hero-tower"><div class="hero-wall" role="grid" tabindex="0" '
+        f'aria-label="The {layers * heads} heads: {layers} layers of {heads}"></div></div>'
+        f'<p class="hero-legend">Point at a word or a square. Each square is one of the {layers * heads} heads of '
+        "SmolLM2-135M, colored by where most of its weight goes: "
+        '<span class="hero-key" data-kind="first">the first word</span> '
+        '<span class="hero-key" data-kind="before">the word before</span> '
+        '<span class="hero-key" data-kind="itself">the word itself</span> '
+        '<span class="hero-key" data-kind="other">other words</span></p>'
+        f'<script type="application/json" class="hero-data">{text}</script></div>\n'
+    )
+
+
+def depart(self, node) -> None:
+    pass
+
+
+def add_files(app, pagename, templatename, context, doctree) -> None:
+    if doctree is not None and next(doctree.findall(living_heads), None) is not None:
+        app.add_js_file("hero.js", defer="defer")
+        app.add_css_file("hero.css")
+
+
+def setup(app) -> None:
+    app.add_node(living_heads, html=(visit, depart))
+    app.add_directive("living-heads", LivingHeads)
+    app.connect("html-page-context", add_files)

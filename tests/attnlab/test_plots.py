@@ -1,0 +1,42 @@
+"""The look of the figures: one place, the widgets' colors."""
+
+import re
+
+import matplotlib
+import numpy as np
+import pytest
+
+from attnlab import plots
+from autograder.course.folder import ROOT
+
+STYLES = (ROOT / "attnlab/widgets/widgets.css").read_text("utf-8")
+
+
+@pytest.fixture(autouse=True)
+def look_of_this_test_alone():
+    with matplotlib.rc_context():
+        yield
+
+
+def test_queries_keys_values_and_the_ends_of_the_scale_have_the_colors_of_the_widgets():
+    light = STYLES.partition("--aw-accent")[1] + STYLES.partition("--aw-accent")[2].partition("}")[0]
+    for name, color in (("accent", plots.QUERY), ("second", plots.KEY), ("third", plots.VALUE)):
+        assert f"--aw-{name}: {color};" in light
+    for name, color in (("low", plots.LOW), ("high", plots.HIGH)):
+        assert re.search(rf"--aw-{name}: oklch\(([\d. ]+)\)", light)[1].split() == [f"{x:g}" for x in color]
+
+
+def test_a_curve_gets_none_of_the_three_colors_unless_it_is_asked_for():
+    plots.style()
+    given = set(matplotlib.rcParams["axes.prop_cycle"].by_key()["color"])
+    assert len(given) == 5 and not given & {plots.QUERY, plots.KEY, plots.VALUE}
+
+
+def test_more_weight_is_always_darker_and_the_ends_are_what_browsers_draw():
+    colors = plots.scale()
+    gray = colors @ [0.2126, 0.7152, 0.0722]
+    assert (np.diff(gray) < 0).all()
+    # As Chromium draws widgets.css: both ends, and color-mix half way between them.
+    assert np.round(255 * plots.scale(3)).tolist() == [[244, 248, 225], [76, 159, 158], [38, 41, 118]]
+    assert np.allclose(matplotlib.colormaps["attention"](1.0)[:3], colors[-1])
+    assert np.allclose(matplotlib.colormaps["attention_r"](0.0)[:3], colors[-1])

@@ -1,0 +1,108 @@
+"""The curve to draw: what is drawn is kept, with the pointer and with keys, and the true curve comes when asked for."""
+
+import numpy as np
+import pytest
+
+from attnlab.widgets import DrawCurve
+
+TEMPERATURES = np.geomspace(0.05, 10, 60)
+EFFECTIVE = 1 + 2 / (1 + TEMPERATURES**-2)
+
+
+def curve(**options):
+    return DrawCurve(TEMPERATURES, EFFECTIVE, **{"log": True, "low": 1, "high": 3, "xlabel": "temperature", **options})
+
+
+_rng = np.random.default_rng(6)
+FIXTURES = [
+    dict(x=[0, 1, 4], y=[0, 2, -1], log=False, guess=[0.5, 1, 1, 1, 1]),
+    dict(x=[0, 1, 4], y=[0, 2, -1], log=False, guess=[None, 1, 1, None, 1]),
+    dict(x=TEMPERATURES.tolist(), y=EFFECTIVE.tolist(), log=True, guess=_rng.normal(size=21).tolist()),
+]
+EXAMPLES = [
+    (
+        curve(ylabel="effective number"),
+        dict(guess=[1.0 + i / 20 for i in range(21)]),
+        dict(shown=True),
+        dict(guess=[None] * 10 + [2.0] * 11),
+    )
+]
+ROOM = (-32, 5)
+EXTREMES = [(DrawCurve([0, 1e9], [-1e9, 1e9]),)]
+REFUSED = [
+    (dict(x=[0, 1], y=[0, 1, 2]), r"same length; their shapes are \(2,\) and \(3,\)"),
+    (dict(x=[1, 0], y=[0, 1]), "x must increase"),
+    (dict(x=[0, 1], y=[0, 1], log=True), "positive on a logarithmic axis"),
+    (dict(x=[0, 1], y=[2, 2]), "low must be below high; they are 2 and 2"),
+    (dict(x=[0], y=[0], low=0, high=1), "2 to 200 numbers"),
+]
+
+
+def reference(state):
+    scale = np.log if state["log"] else np.asarray
+    place = scale(np.array(state["x"], dtype=float))
+    columns = np.linspace(place[0], place[-1], len(state["guess"]))
+    truth = np.interp(columns, place, state["y"])
+    expected = {"columns": np.exp(columns) if state["log"] else columns, "truth": truth}
+    if None not in state["guess"]:
+        expected["apart"] = np.abs(np.array(state["guess"]) - truth).mean()
+    return expected
+
+
+def draw(view, *places):
+    """A stroke through places, as shares of the paper from its lower left corner."""
+    box = view.locator(".dc-paper").bounding_box()
+    points = [(box["x"] + across * box["width"], box["y"] + (1 - up) * box["height"]) for across, up in places]
+    view.mouse.move(*points[0])
+    view.mouse.down()
+    for point in points[1:]:
+        view.mouse.move(*point)
+    view.mouse.up()
+
+
+def test_a_stroke_leaves_no_gap_and_the_true_curve_tells_how_far_it_is(shown):
+    view = shown(curve())
+    assert view.locator(".dc-truth").evaluate("(path) => getComputedStyle(path).visibility") == "hidden"
+    draw(view, (0, 0), (1, 1))
+    assert view.get("guess") == pytest.approx(np.linspace(1, 3, 21), abs=0.02) and view.saved("guess") == view.get(
+        "guess"
+    )
+    view.press("show")
+    assert view.locator(".dc-truth").evaluate("(path) => getComputedStyle(path).visibility") == "visible"
+    assert view.text("verdict").startswith("On average you are 0.")
+    draw(view, (0.5, 0), (1, 0))  # too late
+    assert view.get("guess")[-1] == pytest.approx(3, abs=0.02)
+    view.press("again")
+    assert view.get("guess", "shown") == [[None] * 21, False]
+
+
+def test_keys_draw(shown):
+    view = shown(curve())
+    view.part("go", "draw").focus()
+    for key in ["ArrowDown", "ArrowRight", "Shift+ArrowUp", "ArrowRight"]:
+        view.keyboard.press(key)
+    assert view.get("guess")[:4] == pytest.approx([1.95, 2.15, 2.15, None])
+
+
+def test_a_finger_draws(shown):
+    view = shown(curve(), width=390, height=700, has_touch=True)
+    box = view.locator(".dc-paper").bounding_box()
+    y = box["y"] + box["height"] / 2
+    view.touch(*[(box["x"] + part * box["width"], y) for part in (0.05, 0.3, 0.6, 0.95)])
+    assert view.get("guess")[10] == pytest.approx(2, abs=0.05)
+
+
+def test_the_true_curve_is_drawn_from_left_to_right_and_at_once_where_motion_is_unwanted(shown):
+    record = """() => new Promise((resolve) => {
+      const seen = new Set(), path = document.querySelector(".dc-truth");
+      const look = () => { seen.add(parseFloat(path.getAttribute("stroke-dasharray"))); requestAnimationFrame(look); };
+      look(); model.set("shown", true); sleep(() => resolve([...seen]), 1300);
+    })"""
+    for motion in ("no-preference", "reduce"):
+        view = shown(curve(), before="() => { window.sleep = setTimeout; }", reduced_motion=motion)
+        seen = view.evaluate(record)
+        assert (seen[0], seen[-1], any(0.1 < one < 0.9 for one in seen)) == (0, 1, motion == "no-preference")
+
+
+def test_the_axis_ends_where_the_curve_does_unless_told_otherwise():
+    assert (DrawCurve([0, 1], [2, 5]).low, DrawCurve([0, 1], [2, 5], high=7).high) == (2, 7)

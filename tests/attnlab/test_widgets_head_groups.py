@@ -1,0 +1,64 @@
+"""The head groups: which key/value head a query head uses against NumPy, and each of their controls in a browser."""
+
+import numpy as np
+import pytest
+
+from attnlab.widgets import HeadGroups
+from tests.attnlab.widget_page import state_of
+
+GROUPS = [HeadGroups(), HeadGroups(9, 9), HeadGroups(9, 1, tile=True), HeadGroups(12, 4, 16, tile=True)]
+FIXTURES = [state_of(one) for one in GROUPS]
+STOPS = ["9", "3", "1", "reset", "tile"]
+SET = [dict(n_kv_heads=1, tile=True)]
+AGAIN = HeadGroups(12, 4, tile=True)
+REFUSED = [
+    (dict(n_heads=13), "n_heads must be a whole number from 2 to 12"),
+    (dict(d_head=0), "d_head must be"),
+    (dict(n_kv_heads=2), "n_kv_heads must divide 9, got 2"),
+    (dict(n_kv_heads=0), "n_kv_heads must divide 9"),
+]
+EXAMPLES = [(HeadGroups(), dict(n_kv_heads=9), dict(n_kv_heads=1), dict(n_kv_heads=3, tile=True))]
+EXTREMES = [(HeadGroups(12, 2, 1024, tile=True),)]
+
+
+def reference(state):
+    heads, copies = np.arange(state["n_kv_heads"]), state["n_heads"] // state["n_kv_heads"]
+    right = np.repeat(heads, copies)
+    uses = np.tile(heads, copies) if state["tile"] else right
+    kept = np.zeros((2, state["n_kv_heads"], state["d_head"]))
+    return {"right": right, "uses": uses, "wrong": (right != uses).sum(), "numbers": kept.size, "saved": copies}
+
+
+def test_the_verdict_and_the_lines_show_what_is_kept_and_what_is_wrong(shown):
+    view = shown(HeadGroups(n_kv_heads=9))
+    assert view.text("verdict") == "2 × 9 × 64 = 1152 numbers per token"
+    view.part("many", "3").click()
+    assert view.saved("n_kv_heads") == 3 and view.pressed("many") == ["3"]
+    assert view.text("verdict") == "2 × 3 × 64 = 384 numbers per token, 3 × less"
+    view.part("go", "tile").check()
+    assert view.saved("tile") is True
+    assert view.text("verdict").endswith("; 6 of 9 heads get wrong keys")
+    assert view.locator(".hg-wrong").count() == 6
+
+
+def test_the_picture_for_print_has_the_same_lines():
+    for one, state in zip(GROUPS, FIXTURES):
+        assert one.uses().tolist() == reference(state)["uses"].tolist()
+
+
+GLIDE = """async () => {
+  const copy = document.querySelector(".hg-copy"), line = document.querySelector(".hg-lines line");
+  const look = () => `${copy.style.left} ${line.getAttribute("x2")}`;
+  const seen = [look()];
+  model.set("n_kv_heads", 1);
+  for (const end = performance.now() + 700; performance.now() < end;) {
+    seen.push(look());
+    await new Promise(requestAnimationFrame);
+  }
+  return new Set(seen).size;
+}"""
+
+
+@pytest.mark.parametrize("motion, least, most", [("no-preference", 5, 1000), ("reduce", 2, 2)])
+def test_heads_glide_together_and_jump_where_motion_is_unwanted(shown, motion, least, most):
+    assert least <= shown(HeadGroups(), reduced_motion=motion).evaluate(GLIDE) <= most

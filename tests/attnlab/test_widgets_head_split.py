@@ -1,0 +1,105 @@
+"""The split of heads: every number is where PyTorch's reshape and transpose put it, and travels there."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from attnlab.widgets import HeadSplit
+from solutions.multi_head import split_heads
+from tests.attnlab.widget_page import state_of
+
+EXAMPLES = [
+    (HeadSplit(), *(dict(stage=stage) for stage in (1, 2, 3)), dict(bug=True), dict(stage=2), dict(stage=0)),
+]
+ROOM = (-8, 8)
+STILL = [".hs-stand"]
+STOPS = ["rows", "cut", "heads", "merged", "bug"]
+SET = [dict(stage=2, bug=True), dict(width=6, heads=3)]
+REFUSED = [
+    (dict(width=5), "heads must be 1 to 4 and divide the width: 5 / 2"),
+    (dict(width=9), "width must be 1 to 8; it is 9"),
+    (dict(tokens="cat"), "list of 2 to 4 names; it is 'cat'"),
+    (dict(tokens=["a"]), "list of 2 to 4 names"),
+    (dict(stage=4), "stage"),
+]
+SIZES = [(["a", "b", "c"], 4, 2), (["a", "b"], 6, 3), (["a", "b", "c", "d"], 8, 4), (["a", "b", "c"], 5, 1)]
+FIXTURES = [
+    state_of(HeadSplit(*sizes, stage=stage, bug=bug)) for sizes in SIZES for stage in range(4) for bug in (False, True)
+]
+
+
+def reference(state):
+    """Where each number is found again, by its own value, in what PyTorch makes of the rows."""
+    n, width, heads = len(state["tokens"]), state["width"], state["heads"]
+    rows = torch.arange(n * width).reshape(n, width)
+    if state["stage"] != 2:
+        found = rows[None]
+    elif state["bug"]:
+        found = rows.reshape(heads, n, width // heads)
+    else:
+        found = split_heads(rows[None], heads)[0]
+    places = [(found == number).nonzero()[0].tolist() for number in range(n * width)]
+    return {
+        "cells.*.block": [place[0] for place in places],
+        "cells.*.row": [place[1] for place in places],
+        "cells.*.at": [place[2] for place in places],
+        "shapes.2": [heads, n, width // heads],
+    }
+
+
+def test_the_python_side_says_the_same():
+    for state in FIXTURES:
+        widget = HeadSplit(state["tokens"], state["width"], state["heads"], bug=state["bug"])
+        rows = torch.tensor(widget.rows)
+        if not state["bug"]:
+            assert torch.equal(torch.tensor(widget.in_heads), split_heads(rows[None], widget.heads)[0])
+        else:
+            assert widget.in_heads.ravel().tolist() == widget.rows.ravel().tolist()
+
+
+def test_without_the_transpose_head_0_holds_a_token_and_half_of_the_next(shown):
+    view = shown(HeadSplit())
+    view.part("stage", "heads").click()
+    assert view.saved("stage") == 2
+    assert view.locator(".hs-note").inner_text() == "Every head has its 2 numbers of every token."
+    view.press("bug")
+    note = view.locator(".hs-note").inner_text()
+    assert note.endswith("head 0 holds 4 numbers of “the” and 2 of “cat”.")
+    view.part("stage", "merged").click()
+    assert "finds nothing" in view.locator(".hs-note").inner_text()
+    assert view.locator(".hs-line").inner_text() == "heads.reshape(3, 4)  →  (3, 4)"
+
+
+def where(view):
+    return view.locator(".hs-cell").evaluate_all("all => all.map((one) => one.getAttribute('transform'))")
+
+
+def test_there_and_back_every_number_is_where_it_was(shown):
+    view = shown(HeadSplit())
+    before = where(view)
+    view.set(stage=2)
+    assert where(view) != before
+    view.set(stage=3)
+    assert where(view) == before
+
+
+MOVES = """async () => {
+  const seen = new Set(), end = performance.now() + 800;
+  model.set("stage", 2);
+  while (performance.now() < end) {
+    seen.add(document.querySelector("[data-number='23']").getAttribute("transform"));
+    await new Promise((resolve) => requestAnimationFrame(resolve));
+  }
+  return seen.size;
+}"""
+
+
+@pytest.mark.parametrize("motion, least, most", [("no-preference", 4, 99), ("reduce", 1, 2)])
+def test_the_numbers_travel_and_with_reduced_motion_they_jump(shown, motion, least, most):
+    view = shown(HeadSplit(), reduced_motion=motion)
+    assert least <= view.evaluate(MOVES) <= most
+
+
+def test_print_gets_rows_and_heads():
+    assert [axes.get_title() for axes in HeadSplit().picture().axes] == ["tokens", "head 0", "head 1"]

@@ -1,0 +1,291 @@
+"""The first page's picture: what it says is what was recorded, and it works by pointer, finger and keyboard."""
+
+import base64
+import gzip
+import json
+import re
+import shutil
+
+import numpy as np
+import pytest
+import toy
+
+from attnlab import data
+from autograder.course.folder import ROOT
+from book import landing
+from tests.book.pages import COLORS, OTHERS, findings
+from tests.conftest import Watched, new_page
+
+pytestmark = pytest.mark.slow
+WORDS = data.seven_tokens().tokens
+WEIGHTS = data.seven_tokens().weights
+BUDGET = 100_000  # bytes beside the page, before packing
+INDEX = """\
+---
+html_theme.sidebar_secondary.remove: true
+---
+
+{beginning}
+
+1. {{doc}}`chapters/toy`
+"""
+
+
+@pytest.fixture(scope="session")
+def landing_site(shared):
+    """A toy book whose first page begins as the course's does."""
+    text = (ROOT / "index.md").read_text("utf-8")
+    beginning = text[text.index("# Attention") : text.index("- **Do it")]
+    index = INDEX.format(beginning=beginning.replace("chapters/dot_products", "chapters/toy"))
+
+    def make(folder):
+        toy.make(folder, **{"index.md": index})
+        shutil.copy(ROOT / "attnlab/data/seven_tokens.npz", folder / "attnlab/data")
+        done = toy.build(folder, "-W", "-n", "--keep-going")
+        assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
+
+    return shared("landing", make) / "_build" / "html"
+
+
+@pytest.fixture
+def hero(landing_site, watched):
+    """`hero(**context)` opens the first page from the file system; nothing may go wrong on it."""
+    opened = []
+
+    def go(**options):
+        seen = watched(**{"viewport": {"width": 1280, "height": 800}, "reduced_motion": "reduce", **options})
+        opened.append(seen)
+        seen.page.on("console", lambda message: message.type == "warning" and seen.errors.append(message.text))
+        seen.page.goto(f"{landing_site.as_uri()}/index.html")
+        seen.page.locator(".hero[data-head]").wait_for()
+        return seen.page
+
+    yield go
+    for seen in opened:
+        seen.assert_clean()
+
+
+# An independent reading of the rules
+
+
+def habit(weights):
+    later = range(2, 7)
+    first, before, itself = (
+        np.mean([weights[i][key(i)] for i in later]) for key in (lambda i: 0, lambda i: i - 1, int)
+    )
+    uneven = np.mean([abs(weights[i, : i + 1] - 1 / (i + 1)).sum() / 2 for i in later])
+    weight, query, key = max((weights[i, j], i, j) for i in later for j in range(1, i - 1))
+    if first >= 0.5:
+        return f"rests on “The”: {100 * first:.0f}% of the weight goes there."
+    if before >= 0.5:
+        return f"reads the word before: {100 * before:.0f}% of the weight goes there."
+    if itself >= 0.5:
+        return f"stays with the word itself: {100 * itself:.0f}% of the weight goes there."
+    if uneven <= 0.25:
+        return "spreads its weight almost evenly."
+    if weight >= 0.4:
+        return f"reads “{WORDS[key]}” from “{WORDS[query]}”, with weight {weight:.2f}."
+    rest = 1 - first - before - itself
+    return (
+        f"divides its weight: {100 * first:.0f}% to “The”, {100 * before:.0f}% to the word before, "
+        f"{100 * itself:.0f}% to the word itself, {100 * rest:.0f}% to others."
+    )
+
+
+def reading(row, query):
+    if query == 0:
+        return "“The” comes first and can read only itself."
+    best, second = np.argsort(-row, kind="stable")[:2]
+    name = lambda key: "itself" if key == query else f"“{WORDS[key]}”"  # noqa: E731
+    if row[best] <= 1.5 / (query + 1):
+        return f"“{WORDS[query]}” reads {query + 1} words, none with more than {row[best]:.2f}."
+    also = f" and {name(second)} with {row[second]:.2f}" if row[second] >= 0.2 else ""
+    return f"“{WORDS[query]}” reads {name(best)} with weight {row[best]:.2f}{also}."
+
+
+def caption(layer, head, query):
+    weights = WEIGHTS[layer, head]
+    first, second = habit(weights), reading(weights[query], query)
+    said_already = re.match(rf"reads “\w+” from “{WORDS[query]}”,", first)
+    return f"Head {layer}.{head} {first}" if said_already else f"Head {layer}.{head} {first} {second}"
+
+
+def point_at(page, layer, head):
+    """The middle of a head's square."""
+    box = page.locator(f"#head-{layer}-{head}").bounding_box()
+    return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
+
+
+def widths(page):
+    lines = page.locator(".hero-lines path").evaluate_all(
+        "all => all.map((line) => [parseFloat(line.getAttribute('stroke-width')), line.getAttribute('stroke-opacity')])"
+    )
+    return [width for width, shown in lines if float(shown) > 0]
+
+
+# Data
+
+
+def test_all_weights_are_in_the_page_and_little_else(landing_site):
+    page = (landing_site / "index.html").read_text("utf-8")
+    sent = json.loads(re.search(r'class="hero-data">(.*?)</script>', page)[1])
+    rows, columns = np.tril_indices(7)
+    numbers = np.frombuffer(base64.b64decode(sent["weights"]), "<u2").reshape(30, 9, 28) / sent["full"]
+    assert abs(numbers - WEIGHTS[:, :, rows, columns]).max() < 1e-5 and sent["words"] == WORDS
+    beside = sum((landing_site / "_static" / name).stat().st_size for name in ("hero.js", "hero.css"))
+    assert beside + len(page) < BUDGET and len(gzip.compress(page.encode())) < 40_000
+
+
+def test_no_other_page_loads_its_script_or_its_style(landing_site):
+    for page in landing_site.rglob("*.html"):
+        assert ("hero.js" in page.read_text("utf-8")) == (page == landing_site / "index.html")
+
+
+def test_the_tour_shows_one_clear_head_of_each_kind():
+    stops = landing.tour(WEIGHTS)
+    assert len({tuple(stop) for stop in stops}) == len(stops) == 7
+    said = " ".join(habit(WEIGHTS[layer, head]) for layer, head, _ in stops)
+    for kind in ("rests on “The”", "the word before", "the word itself", "almost evenly"):
+        assert kind in said
+    first, second, third = (WEIGHTS[stops[i][0], stops[i][1], stops[i][2]] for i in (0, 3, 6))
+    assert first.max() >= second.max() >= third.max()
+
+
+# Browser
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width, height", [(1280, 800), (390, 844)])
+def test_the_sentence_the_picture_and_the_button_are_seen_at_once(hero, width, height):
+    page = hero(viewport={"width": width, "height": height})
+    for part in ("h1", "h1 + p", ".hero-picture", ".hero-caption", ".hero-wall", ".hero-start"):
+        box = page.locator(f"article {part}").first.bounding_box()
+        assert box["y"] >= 0 and box["y"] + box["height"] <= height, part
+        assert box["x"] >= 0 and box["x"] + box["width"] <= width, part
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+
+
+@pytest.mark.browser
+def test_the_pointer_on_a_square_changes_the_lines_at_once_and_the_caption_is_what_was_recorded(hero):
+    page = hero()
+    page.locator(".hero-word").nth(6).hover()
+    rng = np.random.default_rng(19)
+    for layer, head in [(18, 6), (0, 0), (29, 8), *rng.integers([30, 9], size=(20, 2)).tolist()]:
+        page.mouse.move(*point_at(page, layer, head))
+        assert page.locator(".hero-caption").inner_text() == caption(layer, head, 6)
+        drawn = WEIGHTS[layer, head, 6][WEIGHTS[layer, head, 6] >= 0.002]
+        assert abs(np.array(widths(page)) - (18 * np.sort(drawn) + 0.75)).max() < 0.02  # the thickest on top
+    numbers = page.locator(".hero-word small").all_inner_texts()
+    assert numbers == [f"{weight:.2f}" for weight in WEIGHTS[layer, head, 6]]
+
+
+@pytest.mark.browser
+def test_the_keyboard_moves_through_the_words_and_through_the_wall(hero):
+    page = hero()
+    page.locator(".hero-word[tabindex='0']").focus()
+    page.keyboard.press("Home")
+    for query in (0, 1, 2):
+        assert page.locator(".hero-word:focus").get_attribute("aria-checked") == "true"
+        head = map(int, page.locator(".hero").get_attribute("data-head").split("."))
+        assert page.locator(".hero-caption").inner_text() == caption(*head, query)
+        page.keyboard.press("ArrowRight")
+    page.keyboard.press("Tab")
+    wall = page.locator(".hero-wall")
+    assert wall.evaluate("wall => wall === document.activeElement")
+    page.keyboard.press("Home")
+    layer, head = map(int, page.locator(".hero").get_attribute("data-head").split("."))
+    assert layer == 0
+    side = "ArrowRight" if head < 8 else "ArrowLeft"
+    page.keyboard.press("ArrowUp")  # the first layer is at the bottom
+    page.keyboard.press(side)
+    reached = [1, head + (1 if head < 8 else -1)]
+    assert page.locator(".hero").get_attribute("data-head") == f"{reached[0]}.{reached[1]}"
+    chosen = wall.get_attribute("aria-activedescendant")
+    assert page.locator(f"#{chosen}").get_attribute("aria-label") == f"Layer {reached[0]}, head {reached[1]}"
+    said = page.locator(".hero [role=status]")
+    page.wait_for_function(
+        "([said, text]) => said.textContent === text", arg=[said.element_handle(), caption(*reached, 3)]
+    )
+
+
+@pytest.mark.browser
+def test_on_a_phone_a_tap_chooses_the_word_and_a_finger_moves_over_the_wall(hero):
+    page = hero(viewport={"width": 390, "height": 844}, has_touch=True, is_mobile=True)
+    page.locator(".hero-word").nth(4).tap()
+    assert page.locator(".hero-word").nth(4).get_attribute("aria-checked") == "true"
+    client = page.context.new_cdp_session(page)
+    for kind, place in [("touchStart", (3, 2)), ("touchMove", (17, 5)), ("touchMove", (18, 6))]:
+        x, y = point_at(page, *place)
+        client.send("Input.dispatchTouchEvent", {"type": kind, "touchPoints": [{"x": x, "y": y}]})
+        shown = page.locator(".hero-caption").element_handle()
+        page.wait_for_function("([shown, text]) => shown.textContent === text", arg=[shown, caption(*place, 4)])
+    client.send("Input.dispatchTouchEvent", {"type": "touchEnd", "touchPoints": []})
+    assert page.evaluate("scrollY") == 0
+    for word in page.locator(".hero-word").all():
+        assert word.bounding_box()["height"] >= 24
+
+
+@pytest.mark.browser
+def test_it_moves_by_itself_until_the_reader_does_something(hero):
+    page = hero(reduced_motion="no-preference")
+    heads = page.locator(".hero")
+    first = heads.get_attribute("data-head")
+    seen = page.evaluate("""() => new Promise((done) => {
+      const hero = document.querySelector(".hero"), seen = [], line = hero.querySelector("path");
+      new MutationObserver(() => seen.push(line.getAttribute("stroke-width"))).observe(line, { attributes: true });
+      setTimeout(() => done(new Set(seen).size), 4500);
+    })""")
+    assert heads.get_attribute("data-head") != first and seen > 5  # through values between
+    page.keyboard.press("Shift")
+    stays = heads.get_attribute("data-head")
+    page.wait_for_timeout(3600)
+    assert heads.get_attribute("data-head") == stays
+
+
+@pytest.mark.browser
+def test_with_reduced_motion_it_rests_and_jumps(hero):
+    page = hero()
+    before = page.locator(".hero").get_attribute("data-head")
+    page.wait_for_timeout(3600)
+    assert page.locator(".hero").get_attribute("data-head") == before
+    drawn = page.evaluate("""() => {
+      const line = document.querySelector(".hero-lines path"), seen = [];
+      new MutationObserver(() => seen.push(line.getAttribute("d"))).observe(line, { attributes: true });
+      document.querySelectorAll(".hero-word")[2].focus();
+      return new Promise((done) => setTimeout(() => done(new Set(seen).size), 400));
+    }""")
+    assert drawn == 1
+
+
+@pytest.mark.browser
+@pytest.mark.parametrize("width, height", [(1280, 800), (390, 844)])
+def test_the_longest_caption_has_room_and_moves_nothing(hero, width, height):
+    page = hero(viewport={"width": width, "height": height})
+    said = {(at, query): caption(*at, query) for at in np.ndindex(30, 9) for query in range(7)}
+    longest = sorted(said, key=lambda key: len(said[key]))[-3:]
+    before = page.locator(".hero-start").bounding_box()
+    for at, query in longest:
+        page.locator(".hero-word").nth(query).hover()
+        page.mouse.move(*point_at(page, *at))
+        assert page.locator(".hero-caption").inner_text() == said[at, query]
+        assert page.locator(".hero-start").bounding_box() == before
+
+
+@pytest.mark.browser
+def test_in_the_dark_words_and_captions_can_be_read(hero):
+    page = hero(color_scheme="dark")
+    page.wait_for_function("document.documentElement.dataset.theme === 'dark'")
+    page.locator(".hero-word").nth(6).hover()
+    assert findings(page, dict(runOnly=COLORS)) == [] and findings(page, OTHERS) == []
+
+
+@pytest.mark.browser
+def test_without_scripts_there_is_a_still_picture(landing_site, browser):
+    page = new_page(browser, viewport={"width": 1280, "height": 800}, java_script_enabled=False)
+    seen = Watched(page)
+    page.goto(f"{landing_site.as_uri()}/index.html")
+    picture = page.locator("noscript img")
+    assert picture.is_visible() and picture.evaluate("image => image.naturalWidth") == 1200
+    assert not page.locator(".hero").is_visible()
+    page.context.close()
+    seen.assert_clean()

@@ -1,0 +1,38 @@
+"""The tour of the living picture on a page that is not a notebook."""
+
+from sphinx.cmd.build import main
+
+from book.chapter_reader import ROOT
+
+PAGE = """# Attention
+
+:::{living-picture}
+:::
+
+[A chapter](chapters/rope.md)
+"""
+
+
+def test_a_plain_page_shows_the_tour_and_its_stops_lead_to_the_chapters(tmp_path, watched):
+    (tmp_path / "chapters").mkdir()
+    (tmp_path / "chapters" / "rope.md").write_text("# Rotary positions\n", "utf-8")
+    (tmp_path / "index.md").write_text(PAGE, "utf-8")
+    settings = dict(
+        extensions=["myst_parser", "book.living_picture"],
+        myst_enable_extensions=["colon_fence"],
+        html_static_path=[str(ROOT / "book" / "assets")],
+        html_theme="basic",
+    )
+    (tmp_path / "conf.py").write_text("".join(f"{name} = {value!r}\n" for name, value in settings.items()), "utf-8")
+    assert main(["-q", str(tmp_path), str(tmp_path / "site")]) == 0
+
+    seen = watched(reduced_motion="reduce")
+    page = seen.page
+    page.goto((tmp_path / "site" / "index.html").as_uri())
+    page.locator("[data-mounted=true] [data-widget=living_picture]").wait_for()
+    page.locator("[data-stop=rope]").click()
+    page.get_by_role("link", name="9. RoPE").click()
+    page.wait_for_url("**/chapters/rope.html")
+    assert page.get_by_role("heading", name="Rotary positions").is_visible()
+    assert "host.js" not in page.content()
+    seen.assert_clean()
