@@ -509,7 +509,7 @@ function render({ model, el }) {
     const queries = Q.map((_, i) => h("button", { type: "button", "data-query": i, onclick: () =>
       change(model, { query: i }) }, `q${i + 1}`, named("q", i) && Q.length < 5 ? h("span", {}, ` ${named("q", i)}`) : null));
     const tabs = STAGES.map((stage, i) => h("button", { type: "button", "data-stage-tab": stage, onclick: () => go(i),
-      "aria-label": `${TABS[i]}: stage ${i + 1}, ${stage}` }, TABS[i].replace("d", wide)));
+      "aria-label": `${TABS[i].replace("d", wide)}: stage ${i + 1}, ${stage}` }, TABS[i].replace("d", wide)));
     const back = h("button", { type: "button", "data-go": "back", onclick: () =>
       model.get("stage") > 0 && go(model.get("stage") - 1) }, "Back");
     const next = h("button", { type: "button", "data-go": "next", class: "st-next", onclick: () =>

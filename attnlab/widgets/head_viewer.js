@@ -105,7 +105,7 @@ function render({ model, el }) {
       return h("li", { class: "hv-key", title: token.name }, textOf(token), number);
     });
     parts.queries = named.map((token, i) => h("button", { type: "button", class: "hv-query", "data-query": `query-${i}`,
-      "aria-label": `${token.name}, position ${i}`, title: token.name,
+      "aria-label": `${token.text}${token.sub ?? ""}, position ${i}`, title: token.name,
       onclick: () => pin(i), onblur: () => focus(null),
       onfocus: ({ target }) => {
         stop = i;

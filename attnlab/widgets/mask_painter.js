@@ -63,6 +63,9 @@ function recognize(mask) {
 // A weight with two decimals; 1 and 0 only where it rounds to them or is exactly that.
 const cellText = (weight) => (weight >= 0.995 ? "1" : weight === 0 ? "0" : weight.toFixed(2));
 
+// What a cell shows: nothing where a masked token has no weight.
+const shownOf = (weight, may) => (may || weight >= 0.005 ? cellText(weight) : weight === 0 ? "" : ">0");
+
 // A weight in a sentence: small ones keep two figures.
 function inWords(weight) {
   if (weight === 0 || weight >= 0.995) return plain(weight, 4);
@@ -160,7 +163,7 @@ function render({ model, el }) {
     Object.entries(FILL_NAMES).map(([value, text]) => h("option", { value }, text)));
   const level = h("span", { class: "mp-level" });
   const verdict = h("p", { class: "mp-verdict", "data-value": "verdict" });
-  const meter = h("section", { class: "mp-meter", "aria-label": "Cheating meter" },
+  const meter = h("div", { class: "mp-meter", role: "group", "aria-label": "Cheating meter" },
     h("p", { class: "mp-heading" }, h("b", {}, "Cheating meter")),
     h("div", { class: "mp-track", "aria-hidden": "true" }, level),
     verdict);
@@ -317,7 +320,7 @@ function render({ model, el }) {
     if (cell.drawn === now) return;
     cell.drawn = now;
     heat(cell, weight);
-    const text = may ? cellText(weight) : lost || weight === 0 ? "" : weight < 0.005 ? ">0" : cellText(weight);
+    const text = lost ? "" : shownOf(weight, may);
     // The zero before the point is hidden where cells are narrow.
     const [zero, rest] = cell.firstChild.childNodes;
     const split = text.startsWith("0.");
@@ -346,7 +349,8 @@ function render({ model, el }) {
         cell.classList.toggle("mp-seep", !mask[i][j] && weight > 0);
         cell.mp = { may: mask[i][j], lost: !mask[i][j] && weight === 0 };
         cell.setAttribute("aria-selected", String(mask[i][j]));
-        cell.setAttribute("aria-label", sentence(i, j, state, numbers, names));
+        const said = sentence(i, j, state, numbers, names), shown = shownOf(weight, mask[i][j]);
+        cell.setAttribute("aria-label", said.includes(shown) ? said : `${said} The cell shows ${shown}.`);
         cell.tabIndex = i === at[0] && j === at[1] ? 0 : -1;
       });
       parts.heads[i].classList.toggle("mp-chosen", i === row);
