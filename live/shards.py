@@ -13,6 +13,7 @@ A piece's name holds the beginning of its SHA-256, so a browser may keep it for 
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import shutil
@@ -20,7 +21,7 @@ from pathlib import Path
 
 import numpy as np
 
-from attnlab import data, smollm2
+from attnlab import smollm2
 from autograder.course.folder import ROOT
 
 FOLDER = ROOT / "build" / "live"
@@ -35,7 +36,7 @@ def write(folder: Path = FOLDER, path: Path | None = None, means: np.ndarray | N
     """Write the pieces and their manifest into a folder that is emptied first.
 
     path: the model's file; without it, the installed one
-    means: each head's mean output, (layers, heads * d_head); without it, measured on a recorded text
+    means: each head's mean output, (layers, heads * d_head); without it, measured with PyTorch
     Raises smollm2.NoModel if there is no file.
     """
     tensors = {tensor.name: tensor for tensor in smollm2.reader(path).tensors}
@@ -100,20 +101,16 @@ def tokenizer(path: Path | None = None) -> bytes:
 
 
 def head_means(path: Path | None = None) -> np.ndarray:
-    """What each head says on average, (layers, heads * d_head): its output before W_o, on a recorded text.
+    """What each head says on average, (layers, heads * d_head): its output before W_o, over ordinary sentences.
 
-    The first token is left out: most heads rest on it, so its own outputs are unlike those of other tokens.
+    The sentences, and the numbers, are those of the mean ablation in `attnlab.data.heads`.
     """
-    import torch
+    from scripts import record_attention, record_heads
 
-    from solutions.language_model import LanguageModel
-
-    model, found = smollm2.load(LanguageModel, path), []
-    for block in model.blocks:
-        block.attention.W_o.register_forward_pre_hook(lambda _, inputs: found.append(inputs[0][0, 1:].mean(0)))
-    ids = smollm2.tokenizer(path).encode(data.generation().prompts[0] + "".join(data.generation().texts))
-    model(torch.tensor([ids]))
-    return torch.stack(found).numpy()
+    opened, text = smollm2.reader(path), smollm2.tokenizer(path)
+    weight = functools.cache(record_attention.weight_reader(opened))
+    sentences = [text.encode(sentence) for sentence in record_heads.SENTENCES]
+    return record_heads.mean_outputs(sentences, weight, record_attention.read_shape(opened)).flatten(1).numpy()
 
 
 def _named():
