@@ -350,7 +350,9 @@ function render({ model, el }) {
         cell.mp = { may: mask[i][j], lost: !mask[i][j] && weight === 0 };
         cell.setAttribute("aria-selected", String(mask[i][j]));
         const said = sentence(i, j, state, numbers, names), shown = shownOf(weight, mask[i][j]);
-        cell.setAttribute("aria-label", said.includes(shown) ? said : `${said} The cell shows ${shown}.`);
+        // A name must hold what is seen, as a word: “0.00” is not in “0.0000036”.
+        const told = !shown || said.split(/ |\.(?!\d)/).includes(shown);
+        cell.setAttribute("aria-label", told ? said : `${said} The cell shows ${shown}.`);
         cell.tabIndex = i === at[0] && j === at[1] ? 0 : -1;
       });
       parts.heads[i].classList.toggle("mp-chosen", i === row);

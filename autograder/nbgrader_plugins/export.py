@@ -26,8 +26,6 @@ from autograder.platforms import canvas, collect, moodle, roster
 from autograder.reports import csv_table
 from autograder.reports.summary import some
 
-_CANVAS = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
-
 
 class _Table(ExportPlugin):
     """Writes the rows that a subclass makes."""
@@ -115,16 +113,16 @@ class ByExercise(_Table):
 class Canvas(_Table):
     """Canvas's import of grades (Gradebook, Import).
 
-    The columns are those that Canvas reads: Student, ID, SIS User ID, SIS Login ID, Section, then assignments; a second
-    row has the points possible. Source: `lib/gradebook_importer.rb` of instructure/canvas-lms. The login is nbgrader's
-    id of a student; Canvas finds students by it where ID is empty. It finds an assignment by its title, or makes it.
+    The columns are those that Canvas reads, then assignments; a second row has the points possible. The login is
+    nbgrader's id of a student; Canvas finds students by it where ID is empty. It finds an assignment by its title, or
+    makes it.
     """
 
     default = "canvas.csv"
     section = Unicode("", help="The section that students are in; may be empty.").tag(config=True)
 
     def rows(self, students, found):
-        yield [*_CANVAS, *(one.assignment for one in found)]
+        yield [*canvas.COLUMNS, *(one.assignment for one in found)]
         yield ["    Points Possible", "", "", "", "", *(_number(one.max_score) for one in found)]
         for student, who in self.named(students):
             yield [*who, *self.totals(student, found)]
@@ -133,7 +131,8 @@ class Canvas(_Table):
         """Ids of students, and how Canvas names them: by its own list, or by what was collected from it."""
         listed, numbers = self.listed(students, canvas.NAME), collect.numbers(canvas.NAME, self.course_dir())
         if listed and listed.kind == canvas.NAME:
-            yield from ((student.id, [student.row.get(name, "") for name in _CANVAS]) for student in listed.students)
+            for student in listed.students:
+                yield student.id, [student.row.get(name, "") for name in canvas.COLUMNS]
             return
         for student in listed.students if listed else []:
             if student.numbers[canvas.NAME]:
@@ -164,7 +163,7 @@ class Moodle(_Table):
             yield from self.worksheet(listed, found)
             return
         items = [f"Assignment: {one.assignment} (Real)" for one in found]
-        yield ["First name", "Last name", "ID number", "Email address", *items]
+        yield [*moodle.COLUMNS, *items]
         for student in students:
             yield [student.first_name, student.last_name, student.id, student.email, *self.totals(student.id, found)]
 

@@ -11,6 +11,8 @@ import re
 from autograder.platforms.names import Owner
 
 NAME = "canvas"
+# The columns of its gradebook that say who a student is, before those of assignments: `lib/gradebook_importer.rb`.
+COLUMNS = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section"]
 # A name has letters, digits and underscores, and no number between underscores. A text entry has no attachment.
 _MEMBER = re.compile(
     r"(?:(?P<label>\w*?)_)??(?P<late>LATE_)?(?P<number>\d+|anon_[A-Za-z0-9]+)_(?:(?P<attachment>\d+)_)?(?P<rest>.+)",

@@ -13,6 +13,8 @@ import re
 from autograder.platforms.names import Owner
 
 NAME = "moodle"
+# The columns of its export of grades that say who a student is; those of grade items follow.
+COLUMNS = ["First name", "Last name", "ID number", "Email address"]
 _MEMBER = re.compile(r"(?P<label>[^_]*)_(?P<number>\d+)_assignsubmission_[a-z]+(?:_(?P<rest>.*))?", re.DOTALL)
 
 
