@@ -20,6 +20,7 @@ def setup(app):
         landing,
         launch_links,
         leaks,
+        live_model,
         living_picture,
         mathematics,
         metadata,
@@ -55,6 +56,7 @@ def setup(app):
         accessibility,
         fonts,
         page_weight,
+        live_model,
         leaks,
     ):
         part.setup(app)

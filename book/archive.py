@@ -10,11 +10,12 @@ import zipfile
 from pathlib import Path
 
 from autograder.course.folder import ROOT
-from book import search
+from book import live_model, search
 
 NAME = "attention-book"
 LEFT_OUT = {".buildinfo", "objects.inv", "404.html"}  # for servers and for other builds
-FOLDERS_LEFT_OUT = ("reports/", f"{search.FOLDER}/")  # the second is an index that pages may only fetch over http
+# The second is an index, and the third a model, both of which pages may only fetch over http.
+FOLDERS_LEFT_OUT = ("reports/", f"{search.FOLDER}/", f"{live_model.FOLDER}/")
 
 
 def write(site: Path, target: Path) -> Path:

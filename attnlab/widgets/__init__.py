@@ -16,6 +16,7 @@ from attnlab.widgets.head_groups import HeadGroups
 from attnlab.widgets.head_split import HeadSplit
 from attnlab.widgets.head_viewer import HeadViewer
 from attnlab.widgets.head_wall import HeadWall
+from attnlab.widgets.live_model import LiveModel
 from attnlab.widgets.living_picture import LivingPicture
 from attnlab.widgets.mask_painter import MaskPainter
 from attnlab.widgets.rotation_explorer import RotationExplorer
@@ -44,6 +45,7 @@ __all__ = [
     "HeadSplit",
     "HeadViewer",
     "HeadWall",
+    "LiveModel",
     "LivingPicture",
     "MaskPainter",
     "RotationExplorer",

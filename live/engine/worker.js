@@ -5,16 +5,17 @@
 //   { head: [layer, head, how] }  ON, OFF or MEAN  -> { layer, maps } from this layer on, then { next, lens }
 //   { broken: name }  one of BREAKS, or null  -> all layers again
 //   { write: n, temperature, top_k, top_p, seed }
-//                   -> { text, ids } of what is written so far, then the maps and { next, lens }
+//                   -> { text, ids } of what is written so far, then { pieces }, all tokens, the maps, and { next, lens }
 //   { stop: true }  no more tokens
 //
 // While pieces come: { done, total } in bytes, and { notice } where something has to be said. Each answer to `read`,
 // `head` and `broken` ends with { ready: true, kept, simd }, and a failure is { error }.
 //
 // `maps` are the weights of a layer: a Float32Array (n_heads, n, n) whose later keys are 0. `next` are the ten likeliest
-// tokens after the text, as [text, probability]; `lens` the likeliest after each layer, the first before all of them.
+// tokens after the text, and the ten likeliest for the whole model, as [text, probability, that of the whole model];
+// `lens` has the likeliest token after each layer, the first before all of them.
 
-import { CONTEXT, LanguageModel, generate } from "./model.js";
+import { CONTEXT, LanguageModel, ON, generate } from "./model.js";
 import { Pieces } from "./pieces.js";
 import { argmax, generator, likeliest, sample, softmax } from "./sample.js";
 import { Tokenizer } from "./tokenizer.js";
@@ -83,19 +84,19 @@ async function layers({ model, need }, from) {
   }
 }
 
-// What is said next, and what would be said if the model ended after each layer.
-async function says({ model, tokenizer, manifest, need }) {
+// What is said next, now and by the whole model, and what would be said if the model ended after each layer.
+async function says(all) {
+  const { model, tokenizer, manifest, need } = all;
   await Promise.all([need("ends", 0), ...manifest.embeddings.map((_, i) => need("embeddings", i))]);
-  const { vocab_size } = model.config, last = model.ids.length - 1;
-  const text = (id) => tokenizer.decode([id]);
-  const all = model.logits(Array.from({ length: model.layers.length + 1 }, (_, layer) => [layer, last]));
-  const rows = Array.from({ length: model.layers.length + 1 }, (_, l) => all.subarray(l * vocab_size, (l + 1) * vocab_size));
+  const { vocab_size } = model.config, last = model.ids.length - 1, depths = [...model.layers.keys(), model.layers.length];
+  const text = (id) => tokenizer.decode([id]), logits = model.logits(depths.map((layer) => [layer, last]));
+  const shares = depths.map((l) => softmax(logits.subarray(l * vocab_size, (l + 1) * vocab_size)));
+  const now = shares.at(-1), ten = (row) => likeliest(row.map(Math.log)).map(([id]) => id);
+  if (!model.broken && model.heads.every((row) => row.every((how) => how === ON))) all.whole = now.slice();
+  const whole = all.whole ?? now;
   tell({
-    next: likeliest(rows.at(-1)).map(([id, share]) => [text(id), share]),
-    lens: rows.map((row) => {
-      const shares = softmax(row), id = argmax(shares);
-      return [text(id), shares[id]];
-    }),
+    next: [...new Set([...ten(now), ...ten(whole)])].map((id) => [text(id), now[id], whole[id]]),
+    lens: shares.map((row) => [text(argmax(row)), row[argmax(row)]]),
   });
 }
 
@@ -115,6 +116,7 @@ const answers = {
     // First what the first map needs, and that alone.
     await Promise.all([need("layers", 0), ...ids.map((id) => need("embeddings", Math.floor(id / rows)))]);
     everything(all);
+    all.whole = null;
     model.reset();
     model.embed(ids);
     await layers(all, 0);
@@ -152,6 +154,8 @@ const answers = {
       await breathe(); // a request to stop may have come
       if (turn !== writing) break;
     }
+    all.whole = null;
+    tell({ pieces: model.ids.map((id) => tokenizer.decode([id])) });
     for (let l = 0; l < model.layers.length; l++) {
       const maps = mapsOf(model, l);
       tell({ layer: l, maps }, [maps.buffer]);

@@ -1,6 +1,7 @@
 """Mounts one widget in a blank page, with no kernel and no book around it.
 
-The page holds a stand-in for the model that anywidget hands to `render`: `window.model`. What a test may use there:
+As a page of the book it says where the site's files are. It holds a stand-in for the model that anywidget hands to
+`render`: `window.model`. What a test may use there:
 
 - `model.get(name)`, `model.set(name, value)`: as in Jupyter; setting a different value calls the listeners,
   so a test can play the kernel, where the student assigns a trait from Python;
@@ -17,7 +18,7 @@ import base64
 import numpy as np
 
 PAGE = """<!doctype html>
-<html lang="en" data-theme="{theme}"><head><meta charset="utf-8"><title>widget</title>
+<html lang="en" data-theme="{theme}" data-content_root="./"><head><meta charset="utf-8"><title>widget</title>
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="icon" href="data:,">
 <style>

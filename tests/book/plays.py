@@ -49,6 +49,7 @@ PRESSES = {
     "head_split": ("[data-stage][aria-pressed=false]", "Enter"),
     "head_viewer": ("[data-query][tabindex='0']", "ArrowUp"),
     "head_wall": ("[data-go=wall]", "ArrowRight"),
+    "live_model": ("[data-go=wall]", "ArrowRight"),
     "living_picture": ("[data-go=play]", "Enter"),
     "mask_painter": ("[data-go=flip]", "Enter"),
     "rotation_explorer": ("[data-slider=query]", "ArrowRight"),

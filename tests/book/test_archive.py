@@ -4,7 +4,7 @@ import zipfile
 
 import pytest
 
-from book import archive
+from book import archive, live_model, search
 
 
 @pytest.fixture(scope="module")
@@ -41,3 +41,11 @@ def test_unpacked_in_another_folder_it_reads_moves_and_searches(packed, tmp_path
         page.goto((folder / "attention-book" / "search.html").as_uri() + f"?q={word}")
         page.locator("#search-results a[href*='chapters/toy.html']").first.wait_for()
     seen.assert_clean()
+
+
+def test_what_pages_may_only_fetch_over_http_is_left_out(tmp_path):
+    for name in ("index.html", f"{live_model.PIECES}/layer.bin", f"{search.FOLDER}/index"):
+        (tmp_path / "site" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "site" / name).write_text(name)
+    packed = archive.write(tmp_path / "site", tmp_path / "book.zip")
+    assert zipfile.ZipFile(packed).namelist() == ["book/index.html"]

@@ -1,0 +1,85 @@
+"""The model in the page before it is there: a recorded sentence, its heads, what each layer says, and a switch."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from attnlab import data
+from attnlab.widgets import LiveModel
+from attnlab.widgets.live_model import N_WORDS
+from tests.attnlab.widget_page import state_of
+
+EXAMPLES = [(LiveModel("16.0"), dict(head=0), dict(off=True), dict(query=1))]
+STILL = [".lm-wall", ".lm-views"]
+STOPS = ["text", "read", "0", "1", "2", "3", "4", "wall", "on", "off", "temperature", "top_k", "top_p"]
+SET = [dict(head=3, query=2)]
+REFUSED = [
+    ("30.0", {}, "up to \"29.8\"; it is '30.0'"),
+    (270, {}, "head must be 0 to 269; it is 270"),
+    ("1.1", dict(query=5), "query must be -1 to 4; it is 5"),
+]
+REFUSED_LATER = [("head", -1, "head must be 0 to 269; it is -1")]
+FIXTURES = [state_of(LiveModel(head, off=off)) for head, off in [("18.6", False), ("0.0", True), ("29.8", True)]]
+
+
+def reference(state):
+    stream, ablation, head = data.stream(), data.heads().ablation, state["head"]
+    p = ablation.prompts.index("The capital of France is")
+    whole = ablation.baseline[p, :N_WORDS].round(5)
+    without = ablation.probabilities[p, head // 9, head % 9, :N_WORDS].astype("f2").astype(float)
+    first = [words[0] for words in stream.words[0]]
+    starts = [layer for layer in range(31) if layer == 0 or first[layer] != first[layer - 1]]
+    return {
+        "weights": np.round(255 * stream.first_weights[head // 9, head % 9]) / 255,
+        "next.*.1": without if state["off"] else whole,
+        "next.*.2": whole,
+        "runs.*.0": starts,
+        "runs.*.1": [*(start - 1 for start in starts[1:]), 30],
+    }
+
+
+def test_a_head_is_found_with_the_arrow_keys_and_by_pressing(shown):
+    view = shown(LiveModel("18.6"))
+    view.part("go", "wall").focus()
+    view.keyboard.press("ArrowRight")
+    view.keyboard.press("ArrowUp")
+    assert view.saved("head") == 19 * 9 + 5 and view.locator(".lm-title").inner_text() == "Head 19.5"
+    box = view.part("go", "wall").bounding_box()
+    view.mouse.click(box["x"] + box["width"] * 16.5 / 30, box["y"] + box["height"] * 0.5 / 9)
+    assert view.saved("head") == 144
+
+
+def test_switching_a_head_off_shows_the_recorded_probabilities(shown):
+    view = shown(LiveModel("16.0"))
+    expected = reference(state_of(LiveModel("16.0", off=True)))
+    view.part("how", "off").click()
+    assert view.saved("off") is True
+    shown_now = sorted(float(text) for text in view.texts(".lm-number"))
+    assert shown_now == sorted(float(f"{share:.2f}") for share in expected["next.*.1"])
+    assert view.part("how", "mean").is_disabled()
+    assert "Head 16.0 is off" in view.said()
+
+
+def test_a_pressed_token_shows_what_it_reads(shown):
+    view = shown(LiveModel("18.6"))
+    view.part("query", "2").click()
+    assert view.saved("query") == 2 and view.pressed("query") == ["2"]
+    weights = reference(FIXTURES[0])["weights"][2]
+    drawn = view.locator(".lm-ink").evaluate_all("all => all.map((one) => one.style.getPropertyValue('--weight'))")
+    np.testing.assert_allclose([float(text) for text in drawn], weights, atol=1e-4)
+
+
+def test_outside_of_the_book_there_is_no_button_and_it_says_why(shown):
+    view = shown(LiveModel())
+    assert view.part("go", "read").inner_text() == "Load the model and read (97 MB, once)"
+    view.evaluate("delete document.documentElement.dataset.content_root")
+    view.evaluate("mount(document.getElementById('widget')).length")
+    assert not view.part("go", "read").is_visible() and not view.part("go", "write").is_visible()
+    assert "on the book's site" in view.locator(".lm-note").inner_text()
+
+
+def test_it_is_small_enough_for_a_page():
+    widget = LiveModel()
+    state = state_of(widget)
+    assert sum(len(value) * 4 / 3 for value in state.values() if isinstance(value, bytes)) < 12_000
+    assert sum(len(value) * 4 / 3 for value in state.values() if isinstance(value, bytes)) + len(widget._esm) < 40_000
