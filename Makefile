@@ -19,7 +19,7 @@
 PYTHON ?= python3
 VENV   ?= .venv
 PORT   ?= 8000
-JOBS   ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 2)')
+JOBS   ?= $(shell $(PYTHON) -c 'import os; print(os.cpu_count() + 4)')
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 

@@ -9,7 +9,7 @@ import torch
 from attnlab import data, smollm2
 from solutions.language_model import LanguageModel, generate
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 AGREES = 1e-3  # in logits, which go from about -20 to 30
 TEXTS = [
     "The capital of France is",

@@ -13,7 +13,7 @@ import pytest
 from autograder.course.folder import ROOT
 from tests.conftest import Watched
 
-pytestmark = [pytest.mark.slow, pytest.mark.browser]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.browser]
 TEXT = "The CEO announced record earnings on Friday"
 PAGE = """<!doctype html><html lang="en"><head><meta charset="utf-8"><title>engine</title>
 <link rel="icon" href="data:,">
