@@ -40,6 +40,7 @@ function render({ model, el }) {
   const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
   const [layers, heads] = model.get("shape"), many = layers * heads;
   const site = document.documentElement.dataset.content_root;
+  const own = site === undefined && model.get("own"); // the reader's own model, in the kernel
 
   // What the model in the page has said of the reader's text; null as long as the recording is shown.
   let live = null, worker = null, busy = false, shownQuery = null;
@@ -114,13 +115,14 @@ function render({ model, el }) {
 
   function ask(what) {
     busy = true;
-    worker.postMessage(what);
+    if (own) model.send(what);
+    else worker.postMessage(what);
     paint();
   }
 
   function begin() {
     const text = input.value;
-    if (!worker) {
+    if (!worker && !own) {
       try {
         worker = new Worker(new URL(`${site}_static/live/worker.js`, location.href), { type: "module" });
       } catch {
@@ -191,7 +193,7 @@ function render({ model, el }) {
 
   function writeOn() {
     if (write.dataset.writing) {
-      worker.postMessage({ stop: true });
+      if (!own) worker.postMessage({ stop: true }); // a kernel hears nothing while it writes
       return;
     }
     write.dataset.writing = "yes";
@@ -245,12 +247,12 @@ function render({ model, el }) {
     const how = live ? changed.get(head) ?? 0 : Number(state.off);
     const next = live ? live.next : recorded.next, runs = live ? live.lens && runsOf(live.lens) : recorded.runs;
 
-    go.textContent = worker ? "Read" : `Load the model and read (${model.get("size")} MB, once)`;
+    go.textContent = worker || own ? "Read" : `Load the model and read (${model.get("size")} MB, once)`;
     go.disabled = busy && !live;
     const writing = busy && write.dataset.writing;
     if (!busy) delete write.dataset.writing;
-    write.textContent = writing ? "Stop" : "Write on";
-    write.disabled = !live?.next || (busy && !writing);
+    write.textContent = writing && !own ? "Stop" : "Write on";
+    write.disabled = !live?.next || (busy && (own || !writing));
     broken.disabled = !live?.next || busy;
 
     const labels = tellApart(tokens.slice(0, LONGEST)), key = JSON.stringify([tokens, Boolean(live)]);
@@ -275,7 +277,7 @@ function render({ model, el }) {
     title.textContent = `Head ${name}`;
     switches.forEach((one, i) => {
       one.setAttribute("aria-pressed", String(i === how));
-      one.disabled = live ? !live.next || busy : i === 2;
+      one.disabled = live ? !live.next || busy || (own && i === 2) : i === 2;
     });
     map.setAttribute("aria-label", `Map of head ${name}, ${n} queries by ${n} keys`);
     [map.width, map.height] = [360, 360];
@@ -304,7 +306,12 @@ function render({ model, el }) {
       shownWord(tokens[best] ?? "")}”, ${spoken(row[best])}. Next word “${shownWord(said[0])}”: ${spoken(said[1])}.`);
   }
 
-  if (site === undefined) { // outside of the book there is no engine
+  const heard = (data, buffers) => hear(buffers?.length ? { ...data, maps: new Float32Array(
+    buffers[0].buffer.slice(buffers[0].byteOffset, buffers[0].byteOffset + buffers[0].byteLength)) } : data);
+  if (own) {
+    root.classList.add("lm-own");
+    model.on("msg:custom", heard);
+  } else if (site === undefined) { // outside of the book there is no engine
     root.classList.add("lm-recorded");
     note.textContent = "A recorded sentence: the model itself runs on the book's site.";
   }
@@ -313,6 +320,7 @@ function render({ model, el }) {
   const unlisten = listen(model, TRAITS, paint);
   return () => {
     worker?.terminate();
+    if (own) model.off("msg:custom", heard);
     unlisten();
     el.replaceChildren();
   };

@@ -24,9 +24,12 @@ class LiveModel(CourseWidget):
     - Break the model in one of the four ways that keep every shape: it still writes fluently, but worse.
     - Let it write on, hotter or colder.
 
-    Before the model is fetched the widget shows a recorded sentence. On a page of the built book a button fetches it;
-    elsewhere only the recording is there.
+    Before the model is fetched the widget shows a recorded sentence. On a page of the built book a button fetches it.
+    In a notebook the widget runs your own model, if you give it one with your `generate`; without, only the recording
+    is there.
 
+    model: a LanguageModel with the weights of SmolLM2-135M, from `smollm2.load`, or None
+    generate: your function of that name
     head: "layer.head", or the index layer * 9 + head. query: index of the token that reads, -1 for the last.
     off: whether the head is out. The recording: see `data.stream()` and `data.heads()`.
     Raises ValueError for a head or a token that does not exist.
@@ -45,11 +48,12 @@ class LiveModel(CourseWidget):
     size = traitlets.Int(SIZE, help="MB that are fetched").tag(sync=True)
     head = traitlets.Int(0, help="the head shown, layer * heads + head").tag(sync=True)
     query = traitlets.Int(-1, help="the token that reads, from 0; -1: the last").tag(sync=True)
+    own = traitlets.Bool(False, help="whether a model of the kernel answers").tag(sync=True)
     off = traitlets.Bool(False, help="whether the head is taken out").tag(sync=True)
     min_height = traitlets.Int(636).tag(sync=True)
     narrow_extra = traitlets.Int(112).tag(sync=True)
 
-    def __init__(self, head="18.6", *, query=-1, **kwargs):
+    def __init__(self, head="18.6", *, model=None, generate=None, query=-1, **kwargs):
         stream, ablation = data.stream(), data.heads().ablation
         p, n = ablation.prompts.index(stream.prompts[0]), len(stream.first_tokens)
         layers, width = stream.first_weights.shape[:2]
@@ -67,8 +71,18 @@ class LiveModel(CourseWidget):
             ],
             head=HeadWall._index(head, layers, width),
             query=query,
+            own=model is not None,
             **kwargs,
         )
+        if model is not None:
+            from attnlab import smollm2
+            from attnlab.reading import Reader
+
+            def tell(message, arrays):
+                self.send(message, [array.tobytes() for array in arrays])
+
+            reader = Reader(model, generate, smollm2.tokenizer(), tell)
+            self.on_msg(lambda _, question, buffers: reader.ask(question))
 
     @traitlets.validate("head", "query")
     def _exists(self, proposal):

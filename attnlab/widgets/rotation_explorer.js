@@ -187,7 +187,7 @@ function render({ model, el }) {
   const plot = s("svg", { class: "ro-plot", role: "img", onpointerdown: slide, onpointermove: slide });
 
   root.append(strip, dials, pairs,
-    h("div", { class: "ro-tools" }, h("p", { class: "ro-score" }, "score ", total, " ", apart),
+    h("div", { class: "ro-tools" }, h("div", { class: "ro-score" }, "score ", total, " ", apart),
       h("label", { class: "ro-base" }, h("b", {}, "Base"), baseField), baseSlider, again),
     plot, summary);
 

@@ -162,7 +162,7 @@ function render({ model, el }) {
   // The dot product against the offset.
   const [H, LEFT, RIGHT, TOP, BOTTOM] = [168, 34, 14, 10, 24];
   const plot = s("svg", { class: "se-plot", role: "img", onpointerdown: slide, onpointermove: slide });
-  const headline = h("p", { class: "se-dot aw-numbers", "data-value": "dot" });
+  const headline = h("div", { class: "se-dot aw-numbers", "data-value": "dot" });
 
   root.append(
     h("div", { class: "se-controls" }, controls.position.block, h("div", { class: "se-tools" }, run, again)),

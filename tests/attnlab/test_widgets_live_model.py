@@ -78,6 +78,43 @@ def test_outside_of_the_book_there_is_no_button_and_it_says_why(shown):
     assert "on the book's site" in view.locator(".lm-note").inner_text()
 
 
+def test_in_a_notebook_the_kernels_model_answers(shown):
+    """What the widget asks, and what it draws of the answers, which come as messages with arrays beside them."""
+    view = shown(LiveModel("1.2"))
+    view.evaluate("""() => {
+      delete document.documentElement.dataset.content_root;
+      model.set("own", true);
+      window.asked = [];
+      model.send = (what) => asked.push(what);
+      const hear = [];
+      const on = model.on;
+      model.on = (name, f) => (name === "msg:custom" ? hear.push(f) : on(name, f));
+      const bytes = (numbers) => new DataView(new Float32Array(numbers).buffer);
+      window.tell = (data, numbers) => hear.forEach((f) => f(data, numbers ? [bytes(numbers)] : []));
+      mount(document.getElementById("widget"));
+    }""")
+    assert view.part("go", "read").inner_text() == "Read"
+    view.part("go", "text").fill("Two words")
+    view.press("read")
+    assert view.evaluate("asked") == [{"read": "Two words"}]
+    view.evaluate("tell({ tokens: ['Two', ' words'], ids: [1, 2] })")
+    weights = [1, 0, 0.25, 0.75]
+    for layer in range(30):
+        view.evaluate("([layer, numbers]) => tell({ layer }, numbers)", [layer, weights * 9])
+    view.evaluate("tell({ next: [['.', 0.5, 0.5], [' and', 0.25, 0.25]], lens: Array(31).fill(['.', 0.5]) })")
+    view.evaluate("tell({ ready: true, kept: true, simd: true })")
+    assert view.texts(".lm-chip") == ["Two", "words"]
+    drawn = view.locator(".lm-ink").evaluate_all("all => all.map((one) => one.style.getPropertyValue('--weight'))")
+    assert drawn == ["0.2500", "0.7500"]
+    assert view.texts(".lm-word")[:2] == [".", "and"]
+    view.part("how", "off").click()
+    assert view.evaluate("asked.at(-1)") == {"head": [1, 2, 1]}
+    assert view.part("how", "mean").is_disabled() and not view.part("go", "break").is_visible()
+    view.evaluate("tell({ error: 'ValueError: too wide' })")
+    view.rest()
+    assert view.locator(".lm-note").inner_text() == "ValueError: too wide"
+
+
 def test_it_is_small_enough_for_a_page():
     widget = LiveModel()
     state = state_of(widget)

@@ -35,7 +35,7 @@ html_theme.sidebar_secondary.remove: true
 def landing_site(shared):
     """A toy book whose first page begins as the course's does."""
     text = (ROOT / "index.md").read_text("utf-8")
-    beginning = text[text.index("# Attention") : text.index("- **Do it")]
+    beginning = text[text.index("# Attention") : text.index("- **Try it")]
     index = INDEX.format(beginning=beginning.replace("chapters/dot_products", "chapters/toy"))
 
     def make(folder):
