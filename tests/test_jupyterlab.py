@@ -26,13 +26,18 @@ def gallery(released):
     for stem in catalog.chapters():
         notebook = sample_class.submission(complete, stem, handed_out(released, stem))
         sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
-        found = [statement for source in sources for statement in excerpt.statements(source, stem)]
-        for statement in found:
-            kinds = statement.needs & wanted
-            if isinstance(statement.node, ast.Expr) and kinds:
-                wanted -= kinds
-                needed = [found[i] for i in excerpt.needed(found, statement.needs)]
-                source = "\n".join(ast.unparse(s.node) for s in [*needed, statement])
+        found = []
+        for source in sources:
+            start = len(found)
+            found += excerpt.statements(source, stem)
+            shown = [i for i in range(start, len(found)) if isinstance(found[i].node, ast.Expr) and found[i].needs & wanted]
+            if shown:
+                # All of the cell up to the widget: a loop that fills a list does not bind the list's name.
+                here = range(start, shown[-1] + 1)
+                wanted -= frozenset().union(*(found[i].needs for i in shown))
+                needs = frozenset().union(*(found[i].needs for i in here))
+                indices = sorted({*excerpt.needed(found[:start], needs), *here})
+                source = "\n".join(ast.unparse(found[i].node) for i in indices)
                 cells.append(nbformat.v4.new_code_cell(source))
     assert not wanted, f"stands in no chapter: {', '.join(wanted)}"
     return cells
@@ -91,7 +96,8 @@ def test_every_check_of_a_chapter_passes_on_the_answers_and_every_kind_of_widget
     lab.get_by_role("menuitem", name="Run", exact=True).click()
     lab.get_by_role("menuitem", name=re.compile(r"^Run All Cells$")).click()
     kinds = "new Set([...document.querySelectorAll('[data-widget]')].map((view) => view.dataset.widget)).size"
-    lab.wait_for_function(f"{kinds} === {len(widgets.__all__)}", timeout=300_000)
+    failed = "document.querySelector('.jp-OutputArea-output[data-mime-type=\"application/vnd.jupyter.error\"]')"
+    lab.wait_for_function(f"{failed} || {kinds} === {len(widgets.__all__)}", timeout=300_000)
     reports = [report.inner_text() for report in panel.locator(".attn-check").all()]
     assert len(reports) == len(catalog.exercises_of("softmax"))
     for words in reports:
@@ -99,6 +105,27 @@ def test_every_check_of_a_chapter_passes_on_the_answers_and_every_kind_of_widget
         assert passed == of, words
     for kind in ("error", "stderr"):
         assert panel.locator(f".jp-OutputArea-output[data-mime-type='application/vnd.jupyter.{kind}']").count() == 0
+
+
+def test_the_students_own_model_reads_a_sentence_in_its_widget(lab, smollm2_file):
+    """After the test above, which has run the notebook: what is drawn comes from the kernel, message by message."""
+    widget = open_notebook(lab, "solved").locator("[data-widget=live_model]")
+    widget.scroll_into_view_if_needed()
+    widget.locator("[data-go=text]").fill("The capital of Germany is")
+    widget.locator("[data-go=read]").click()
+    can_write = widget.locator("[data-go=write]:not([disabled])").filter(has_text="Write on")
+    can_write.wait_for(timeout=60_000)
+    assert widget.locator(".lm-chip").all_inner_texts() == ["The", "capital", "of", "Germany", "is"]
+    assert "Berlin" in widget.locator(".lm-word").all_inner_texts()
+    before = widget.locator(".lm-number").all_inner_texts()
+    widget.locator("[data-how=off]").click()
+    widget.locator("[data-how=off][aria-pressed=true]:not([disabled])").wait_for()
+    assert widget.locator(".lm-number").all_inner_texts() != before
+    widget.locator("[data-field=temperature]").fill("0")
+    widget.locator("[data-how=on]").click()
+    can_write.wait_for(timeout=60_000)
+    widget.locator("[data-go=write]").click()
+    widget.locator(".lm-written b", has_text="Berlin").wait_for(timeout=60_000)
 
 
 def test_a_stub_is_told_kindly_that_it_is_not_done(lab):

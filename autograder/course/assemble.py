@@ -53,8 +53,10 @@ def source_notebook(stem: str) -> nbformat.NotebookNode:
         elif cell.cell_type == "markdown":
             made.append(cells.new_cell("markdown", plain_markdown.markdown(cell.source, where)))
         else:
-            # The book's tags; Jupyter has another name for it.
-            folded = {"hide-input", "remove-input"} & set(cell.metadata.get("tags", []))
+            # The book's tags; Jupyter has another name for it. The imports, the first code cell, stay open: a student
+            # looks there for what `np` and `check` are.
+            tags = set(cell.metadata.get("tags", [])) if any(one.cell_type == "code" for one in made) else set()
+            folded = {"hide-input", "remove-input"} & tags
             made.append(cells.new_cell("code", cell.source, {"jupyter": {"source_hidden": True}} if folded else {}))
     if made and made[0].cell_type == "markdown":
         made[0].source = re.sub(r"^# (?=\S)", f"# {number}. ", made[0].source, count=1, flags=re.MULTILINE)

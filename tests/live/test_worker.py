@@ -120,7 +120,7 @@ def test_a_sentence_is_read_layer_by_layer_while_the_model_comes(context, site, 
         assert max(abs(total - 1) for total in rows) < 1e-5
         assert all(maps[h * 49 + t * 7 + j] == 0 for h in range(9) for t in range(7) for j in range(t + 1, 7))
     (next_words,), (lens,) = of(told, "next"), of(told, "lens")
-    assert len(next_words) == 10 and next_words[0] == pytest.approx(lens[-1]) and len(lens) == 31
+    assert len(next_words) == 10 and next_words[0][:2] == pytest.approx(lens[-1]) and len(lens) == 31
     assert told[-1]["ready"] and told[-1]["kept"] and told[-1]["simd"]
     watched.assert_clean()
 

@@ -63,7 +63,7 @@ def _not_graded_by_stock(dot: float, cosine: float, comments: dict[str, str]) ->
 
 NO_RESPONSE = {"written-dot_products": "No response."}
 HALF = (
-    "The notebook is not valid JSON: Unterminated string starting at: line 106 column 5 (char 2700). "
+    "The notebook is not valid JSON: Unterminated string starting at: line 102 column 5 (char 2646). "
     "This counts as zero."
 )
 # Every other intended difference: by student, by field, what stock nbgrader enters and what is entered here.
