@@ -6,7 +6,8 @@
 #   serve    the built book on http://127.0.0.1:8000      grade    the sample class, from release to feedback and CSV
 #   lab      JupyterLab on the student notebooks          clean    everything that was generated, the environment too
 #   test     the tests, on the CPU, JOBS at a time, or those in TESTS; RECORD=1 records how long each file takes
-#   test-long   those that take a minute or more, as CI     formgrader  nbgrader's formgrader on COURSE_DIR
+#   test-long   the rest, as CI: what takes minutes, pages on a phone, hidden cases
+#   formgrader  nbgrader's formgrader on COURSE_DIR
 #   test-quick  those that take seconds and no browser
 #   lint     style, names, the directions of imports, the workflows
 #   bench    grading beside stock nbgrader, for an idle machine

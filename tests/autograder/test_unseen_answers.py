@@ -15,7 +15,7 @@ from autograder.course import catalog
 from autograder.exercise import PUBLIC_SEED
 from tests.conftest import HIDDEN_SEED
 
-SEEDS = (PUBLIC_SEED, HIDDEN_SEED)
+SEEDS = (PUBLIC_SEED, pytest.param(HIDDEN_SEED, marks=pytest.mark.long))
 UNSEEN = {
     name: answers
     for stem in catalog.chapters()

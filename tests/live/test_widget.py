@@ -13,6 +13,7 @@ from autograder.course.folder import ROOT
 from live import shards
 from solutions.language_model import LanguageModel, generate
 from tests.attnlab.widget_page import MOUNT, PAGE, packed, state_of
+from tests.book.pages import AXE
 from tests.conftest import Watched
 from tests.live.test_worker import Site
 
@@ -110,6 +111,19 @@ def test_it_writes_on_and_stops(page, expected):
     written = page.locator(".lm-written").text_content()
     assert len(written) > len(PROMPT) + 8 and (written.startswith(expected[1]) or expected[1].startswith(written))
     assert page.locator(".lm-chip").count() > 6
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_axe_finds_nothing_while_the_model_is_there(page, theme):
+    page.evaluate("theme => { document.documentElement.dataset.theme = theme; }", theme)
+    page.evaluate(AXE)
+    found = page.evaluate("""async () => {
+      for (const moving of document.getAnimations()) moving.finish();
+      const found = await axe.run(".aw", { preload: false, resultTypes: ["violations"] });
+      return found.violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.target} ${node.failureSummary}`));
+    }""")
+    page.evaluate("document.documentElement.dataset.theme = 'light'")
+    assert found == []
 
 
 def test_it_is_broken_and_mended(page):
