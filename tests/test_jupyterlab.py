@@ -30,7 +30,9 @@ def gallery(released):
         for source in sources:
             start = len(found)
             found += excerpt.statements(source, stem)
-            shown = [i for i in range(start, len(found)) if isinstance(found[i].node, ast.Expr) and found[i].needs & wanted]
+            shown = [
+                i for i in range(start, len(found)) if isinstance(found[i].node, ast.Expr) and found[i].needs & wanted
+            ]
             if shown:
                 # All of the cell up to the widget: a loop that fills a list does not bind the list's name.
                 here = range(start, shown[-1] + 1)

@@ -99,6 +99,27 @@ function heatScale() {
     h("span", { class: "aw-ticks" }, ...[0, 0.25, 0.5, 0.75, 1].map((tick) => h("span", {}, String(tick)))));
 }
 
+// The same colors for a canvas: 256 pixels, from weight 0 to weight 1. Null before there is a style.
+function heatColors(root) {
+  const style = getComputedStyle(root), [low, high] = ["--aw-low", "--aw-high"].map((name) => style.getPropertyValue(name));
+  if (!low) return null;
+  const context = h("canvas", { width: 256, height: 1 }).getContext("2d", { willReadFrequently: true });
+  for (let i = 0; i < 256; i++) {
+    context.fillStyle = `color-mix(in oklch, ${high} ${(i / 2.55).toFixed(2)}%, ${low})`;
+    context.fillRect(i, 0, 1, 1);
+  }
+  return new Uint32Array(context.getImageData(0, 0, 256, 1).data.buffer);
+}
+
+// Calls back when the page turns light or dark, until what it returns is called.
+function themed(callback) {
+  const observer = new MutationObserver(callback);
+  for (const node of [document.documentElement, document.body]) {
+    observer.observe(node, { attributeFilter: ["data-theme", "data-jp-theme-light"] });
+  }
+  return () => observer.disconnect();
+}
+
 // The number in a text field, or null while the text is not a number.
 function readNumber(text) {
   const cleaned = text.trim().replace(/−/g, "-").replace(",", ".");

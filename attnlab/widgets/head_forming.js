@@ -107,18 +107,7 @@ function render({ model, el }) {
     h("div", { class: "hf-tools" }, play, train, h("label", {}, "seed", seed), back),
     h("div", { class: "hf-maps" }, heads_.map((one) => one.node)), note, summary);
 
-  // Colors of the weights from 0 to 1, as the style sheet has them in this theme; null before there is a style.
-  let ramp = null;
-  function colors() {
-    const style = getComputedStyle(root), [low, high] = ["--aw-low", "--aw-high"].map((name) => style.getPropertyValue(name));
-    if (!low) return null;
-    const context = h("canvas", { width: 256, height: 1 }).getContext("2d", { willReadFrequently: true });
-    for (let i = 0; i < 256; i++) {
-      context.fillStyle = `color-mix(in oklch, ${high} ${(i / 2.55).toFixed(2)}%, ${low})`;
-      context.fillRect(i, 0, 1, 1);
-    }
-    return new Uint32Array(context.getImageData(0, 0, 256, 1).data.buffer);
-  }
+  let ramp = null; // before there is a style
 
   function paint({ step, loss, chances, maps, back: backs, next: nexts }) {
     for (const [name, value] of [["x1", x(step)], ["x2", x(step)]]) cursor.setAttribute(name, value.toFixed(2));
@@ -126,7 +115,7 @@ function render({ model, el }) {
     point.setAttribute("cy", y(loss).toFixed(2));
     now.textContent = `Step ${Math.round(step)}: ${loss.toFixed(2)} nats per letter`;
     chances.forEach((chance, i) => heat(letters[i + 1], chance));
-    ramp ??= colors();
+    ramp ??= heatColors(root);
     heads_.forEach(({ back, next, context, image, pixels }, map) => {
       for (const [{ fill, value }, weight] of [[back, backs[map]], [next, nexts[map]]]) {
         fill.style.transform = `scaleX(${weight.toFixed(4)})`;
@@ -256,18 +245,15 @@ function render({ model, el }) {
     draw();
   });
   let seen = read().at;
-  const themed = new MutationObserver(() => {
+  const untheme = themed(() => {
     ramp = null;
     draw({ jump: true });
   });
-  for (const node of [document.documentElement, document.body]) {
-    themed.observe(node, { attributeFilter: ["data-theme", "data-jp-theme-light"] });
-  }
   return () => {
     halt();
     worker?.terminate();
     unlisten();
-    themed.disconnect();
+    untheme();
     motion.stop();
     cancelAnimationFrame(retry);
     el.replaceChildren();

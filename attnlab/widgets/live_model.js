@@ -200,18 +200,21 @@ function render({ model, el }) {
     ask({ write: 40, seed: Math.floor(Math.random() * 2 ** 31), ...cuts });
   }
 
-  // Drawing. Weights are black of their own opacity; in the dark the style sheet turns black to white.
+  // Drawing. On the wall, weights are black of their own opacity, which the style sheet turns to white in the dark; the
+  // one map has the colors of all maps.
 
   const ink = document.createElement("canvas");
+  const black = Uint32Array.from({ length: 256 }, (_, i) => (i ? 20 + Math.round((235 * i) / 255) : 0) * 2 ** 24);
+  let ramp = null;
 
   // One map into a canvas at a place: weight(i, j)
-  function blot(target, n, weight, x, y, width, height) {
+  function blot(target, n, weight, x, y, width, height, colors = black) {
     ink.width = ink.height = n;
-    const context = ink.getContext("2d"), pixels = context.createImageData(n, n);
+    const context = ink.getContext("2d"), image = context.createImageData(n, n), pixels = new Uint32Array(image.data.buffer);
     for (let i = 0; i < n; i++) {
-      for (let j = 0; j <= i; j++) pixels.data[4 * (i * n + j) + 3] = 255 * (weight(i, j) > 0 ? 0.08 + 0.92 * weight(i, j) : 0);
+      for (let j = 0; j <= i; j++) pixels[i * n + j] = weight(i, j) > 0 ? colors[Math.round(255 * weight(i, j))] : 0;
     }
-    context.putImageData(pixels, 0, 0);
+    context.putImageData(image, 0, 0);
     target.imageSmoothingEnabled = n > width;
     target.drawImage(ink, x, y, width, height);
   }
@@ -283,7 +286,9 @@ function render({ model, el }) {
     [map.width, map.height] = [360, 360];
     if (found) {
       const context = map.getContext("2d");
-      blot(context, n, found.weight, 0, 0, 360, 360);
+      ramp ??= heatColors(root);
+      blot(context, n, found.weight, 0, 0, 360, 360, ramp ?? black);
+      context.strokeStyle = getComputedStyle(map).color;
       context.strokeRect(1, (360 * query) / n + 1, (360 * (query + 1)) / n - 2, 360 / n - 2);
     }
     const shown = [...next ?? []].sort((a, b) => Math.max(b[1], b[2]) - Math.max(a[1], a[2])).slice(0, MOST_WORDS);
@@ -318,8 +323,13 @@ function render({ model, el }) {
   drawWall(0, layers);
   paint();
   const unlisten = listen(model, TRAITS, paint);
+  const untheme = themed(() => {
+    ramp = null;
+    paint();
+  });
   return () => {
     worker?.terminate();
+    untheme();
     if (own) model.off("msg:custom", heard);
     unlisten();
     el.replaceChildren();

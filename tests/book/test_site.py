@@ -66,7 +66,9 @@ def on(pages, *ways):
 
 def opened(readings):
     """Those on a phone are CI's: the tests of each widget and of the toy book look at that width too."""
-    marked = [pytest.param(one, marks=pytest.mark.long if one[1:] == PHONE else (), id="-".join(one)) for one in readings]
+    marked = [
+        pytest.param(one, marks=pytest.mark.long if one[1:] == PHONE else (), id="-".join(one)) for one in readings
+    ]
     return pytest.mark.parametrize("reading", marked, indirect=True)
 
 

@@ -120,7 +120,8 @@ def test_axe_finds_nothing_while_the_model_is_there(page, theme):
     found = page.evaluate("""async () => {
       for (const moving of document.getAnimations()) moving.finish();
       const found = await axe.run(".aw", { preload: false, resultTypes: ["violations"] });
-      return found.violations.flatMap(({ id, nodes }) => nodes.map((node) => `${id}: ${node.target} ${node.failureSummary}`));
+      return found.violations.flatMap(({ id, nodes }) =>
+        nodes.map((node) => `${id}: ${node.target} ${node.failureSummary}`));
     }""")
     page.evaluate("document.documentElement.dataset.theme = 'light'")
     assert found == []
