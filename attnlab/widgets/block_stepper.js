@@ -167,7 +167,7 @@ function learnsText({ learns, parameters }) {
 }
 
 // Where things are in the diagram, in CSS pixels; the style sheet has the same numbers.
-const ROW = 26;
+const ROW = 25;
 const NODE = 24;
 const MAIN = 18; // the residual stream
 const LEFT = 60; // left edge of what has left it
@@ -287,16 +287,17 @@ function render({ model, el }) {
         h("div", { class: "bs-group", role: "group", "aria-label": "Block" }, ...parts.kinds),
         h("div", { class: "bs-group", role: "group", "aria-label": "Steps" },
           parts.start, parts.back, parts.step, parts.end)),
-      h("div", { class: "bs-now", style: `--narrow: ${NARROW[kind]}px` }, h("p", {}, parts.line), parts.shapes, summary,
-        parts.learns),
+      h("div", { class: "bs-about" },
+        h("div", { class: "bs-now", style: `--narrow: ${NARROW[kind]}px` }, h("p", {}, parts.line), parts.shapes, summary,
+          parts.learns),
+        h("div", { class: "bs-parameters aw-numbers" },
+          h("span", { class: "bs-bar", "aria-hidden": "true" }, ...parts.bars),
+          h("ul", { "aria-label": "Parameters" }, ...parts.chips,
+            h("li", {}, "together ", h("b", { "data-value": "total" }, many(total)))))),
       h("div", { class: "bs-parts" },
         h("div", { class: "bs-diagram", role: "group", "aria-label": "Diagram", style: `height: ${height}px` },
           ...boxes, drawn, ...parts.labels, ...parts.nodes),
-        h("div", { class: "bs-code", role: "group", "aria-label": "Code" }, ...parts.lines)),
-      h("div", { class: "bs-parameters aw-numbers" },
-        h("span", { class: "bs-bar", "aria-hidden": "true" }, ...parts.bars),
-        h("ul", { "aria-label": "Parameters" }, ...parts.chips,
-          h("li", {}, "together ", h("b", { "data-value": "total" }, many(total))))));
+        h("div", { class: "bs-code", role: "group", "aria-label": "Code" }, ...parts.lines)));
     if (again) root.querySelector(again)?.focus();
   }
 

@@ -9,7 +9,7 @@ from attnlab.widgets._base import CourseWidget, module, style
 # Steps of each block, in the order in which they are taken; the module has the same in `compute`.
 STEPS = {"encoder": 11, "decoder": 18, "llama": 14}
 SIZES = dict(batch=64, n=8192, n_memory=8192, d_model=16384, n_heads=256, n_kv_heads=256, d_ff=65536)  # largest
-ROW = 26  # CSS pixels of a step in the diagram
+ROW = 25  # CSS pixels of a step in the diagram
 
 
 class BlockStepper(CourseWidget):
@@ -158,8 +158,8 @@ class BlockStepper(CourseWidget):
     def _reserve(self):
         """CSS pixels on a page of the book, on a wide screen and on a phone; the numbers are the style sheet's."""
         steps = STEPS[self.kind]
-        wide = 234 + ROW * steps + (22 if self.kind == "decoder" else 0)
-        narrow = {"encoder": 318, "decoder": 374, "llama": 332}[self.kind] + ROW * steps
+        wide = 187 + ROW * steps
+        narrow = {"encoder": 298, "decoder": 350, "llama": 312}[self.kind] + ROW * steps
         self.min_height, self.narrow_extra = wide, narrow - wide
 
     def picture(self):
