@@ -127,11 +127,11 @@ function render({ model, el }) {
     parts.rows = named.map((token, i) => {
       parts.cells.push(named.map((_, j) => h("span", { class: "hv-cell aw-heat", "data-cell": `${i}-${j}`,
         onclick: () => pin(i), onpointerenter: (event) => event.pointerType === "mouse" && hover([i, j]) })));
-      return h("div", { class: "hv-row" }, h("span", { class: "hv-label" }, tokenNode(token)), ...parts.cells[i]);
+      return h("div", { class: "hv-row" }, ...parts.cells[i]);
     });
     parts.read = h("p", { class: "hv-read" });
     parts.map = h("div", { class: "hv-map aw-numbers", role: "img" },
-      h("div", { class: "hv-row hv-columns" }, h("span", { class: "hv-label" }), ...parts.columns),
+      h("div", { class: "hv-row hv-columns" }, ...parts.columns),
       h("div", { class: "hv-rows", onpointerleave: () => hover(null) }, ...parts.rows));
     const map = h("div", { class: "hv-side" }, parts.map, h("div", { class: "hv-foot" }, heatScale(), parts.read));
 

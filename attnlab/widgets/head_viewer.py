@@ -11,7 +11,7 @@ from attnlab.widgets._base import CourseWidget, module, style
 
 MOST_TOKENS = 20  # more rows do not fit a phone at a height that a finger can hit
 MOST_HEADS = 12
-ROW, NARROW_ROW = 26, 20  # CSS pixels of one token, in the lists and the map; in the map of a phone
+ROW = 26  # CSS pixels of one token, in the lists and the map
 
 
 def told_apart(tokens):
@@ -125,7 +125,7 @@ class HeadViewer(CourseWidget):
         above = 20 + 6 * min(11, max(map(len, told_apart(self.tokens))))  # the names over the columns
         thumbnails = [5 + 58 * math.ceil(heads / columns) if heads > 1 else 0 for columns in (6, 3)]
         wide = 88 + thumbnails[0] + max(31, 21 * math.ceil(letters / 70)) + above + ROW * n
-        narrow = 206 + thumbnails[1] + 21 * math.ceil(letters / 36) + above + (ROW + NARROW_ROW) * n
+        narrow = 147 + thumbnails[1] + 21 * math.ceil(letters / 36) + ROW * n
         return wide, narrow
 
     @traitlets.validate("head", "query")

@@ -101,7 +101,7 @@ class SamplingExplorer(CourseWidget):
             self.tokens, self.prompt = [tokens[i] for i in order[:NAMED]], str(prompt)
             rows = min(len(numbers), SHOWN) + (len(numbers) > SHOWN)
             self.continuations = [continuations.get(token, "") for token in self.tokens] if continuations else []
-            self.min_height, self.narrow_extra = 289 + 24 * rows, 97
+            self.min_height, self.narrow_extra = 284 + 24 * rows, 97
 
     @traitlets.validate("temperature", "top_k", "top_p", "seed", "drawn")
     def _in_range(self, proposal):
