@@ -80,15 +80,19 @@ function render({ model, el }) {
   const map = h("canvas", { class: "lm-map", role: "img" });
   const bars = Array.from({ length: MOST_WORDS }, () => {
     const one = { word: h("span", { class: "lm-word" }), was: h("i", { class: "lm-was" }),
-      now: h("i", { class: "lm-now" }), number: h("span", { class: "lm-number aw-numbers" }) };
-    one.row = h("li", {}, one.word, h("span", { class: "lm-track" }, one.was, one.now), one.number);
+      now: h("i", { class: "lm-now" }), drawn: h("i", { class: "lm-drawn" }), number: h("span", { class: "lm-number aw-numbers" }) };
+    one.row = h("li", {}, one.word, h("span", { class: "lm-track" }, one.was, one.now, one.drawn), one.number);
     return one;
   });
+  const drawnKey = h("span", { class: "lm-key", hidden: true }, h("i"), "drawn with these cuts");
   const lens = h("ol", { class: "lm-lens", "aria-label": "Likeliest word after each layer" });
 
   // Writing on.
   const field = (name, label, value, attributes) => {
-    const node = numberField(label, value, (number) => (cuts[name] = number), { "data-field": name, ...attributes });
+    const node = numberField(label, value, (number) => {
+      cuts[name] = number;
+      draws();
+    }, { "data-field": name, ...attributes });
     return h("label", { class: "lm-field" }, label, node);
   };
   const cuts = { temperature: 0.8, top_k: 40, top_p: 0.95 };
@@ -107,7 +111,7 @@ function render({ model, el }) {
     h("div", { class: "lm-views" },
       h("div", { class: "lm-head" }, h("div", { class: "lm-switch", role: "group", "aria-label": "Head" }, title,
         ...switches), map),
-      h("div", { class: "lm-next" }, h("p", {}, "next word"), h("ul", {}, ...bars.map(({ row }) => row))),
+      h("div", { class: "lm-next" }, h("p", {}, "next word", drawnKey), h("ul", {}, ...bars.map(({ row }) => row))),
       h("div", { class: "lm-layers" }, h("p", {}, "after each layer it would say"), lens)),
     h("div", { class: "lm-row lm-writing" }, write, fields, broken), page, summary);
 
@@ -144,6 +148,9 @@ function render({ model, el }) {
 
   let asked = "";
 
+  // What the temperature and the cuts make of the next words; a kernel's `generate` has none.
+  const draws = () => worker && live?.next && !busy && worker.postMessage({ cuts });
+
   function fail(words) {
     busy = false;
     bar.hidden = true;
@@ -172,13 +179,15 @@ function render({ model, el }) {
       const n = Math.round(Math.sqrt(data.maps.length / heads));
       drawWall(data.layer, data.layer + 1);
     }
-    if (data.next) Object.assign(live, { next: data.next, lens: data.lens });
+    if (data.next) Object.assign(live, { next: data.next, lens: data.lens, drawn: null });
+    if (data.drawn) live.drawn = data.drawn;
     if (data.pieces) live.tokens = data.pieces; // with what was written
     if (data.text !== undefined) written.replaceChildren(asked, h("b", {}, data.text));
     if (data.ready) {
       busy = false;
       if (!data.kept) note.textContent = "This browser keeps nothing: the next visit fetches the model again.";
       else if (!data.simd) note.textContent = "Without WebAssembly's SIMD this takes about ten times as long.";
+      draws();
     }
     paint();
   }
@@ -291,10 +300,14 @@ function render({ model, el }) {
       context.strokeStyle = getComputedStyle(map).color;
       context.strokeRect(1, (360 * query) / n + 1, (360 * (query + 1)) / n - 2, 360 / n - 2);
     }
-    const shown = [...next ?? []].sort((a, b) => Math.max(b[1], b[2]) - Math.max(a[1], a[2])).slice(0, MOST_WORDS);
-    const most = Math.max(0.05, ...shown.map(([, now, was]) => Math.max(now, was)));
-    bars.forEach(({ row, word, was, now, number }, w) => {
-      const [text, is, before] = shown[w] ?? ["", 0, 0];
+    const chances = live?.drawn;
+    const shown = (next ?? []).map(([word, is, was], w) => [word, is, was, chances?.[w] ?? 0]).sort((a, b) => Math.max(b[1], b[2]) - Math.max(a[1], a[2])).slice(0, MOST_WORDS);
+    const most = Math.max(0.05, ...shown.map(([, ...all]) => Math.max(...all)));
+    drawnKey.hidden = !chances;
+    bars.forEach(({ row, word, was, now, drawn, number }, w) => {
+      const [text, is, before, chance] = shown[w] ?? ["", 0, 0, 0];
+      drawn.hidden = !chances || !shown[w];
+      drawn.style.left = `${(100 * chance) / most}%`;
       row.classList.toggle("lm-empty", !shown[w]);
       word.textContent = text && shownWord(text);
       was.style.width = `${(100 * before) / most}%`;

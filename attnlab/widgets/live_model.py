@@ -22,7 +22,7 @@ class LiveModel(CourseWidget):
     - Move the ring over the wall: few heads look alike, and most rest on the first token.
     - Switch a head off, or put its mean in its place: most change nothing, a few change the next word.
     - Break the model in one of the four ways that keep every shape: it still writes fluently, but worse.
-    - Let it write on, hotter or colder.
+    - Let it write on, hotter or colder: a mark on each bar shows how likely the word is to be drawn.
 
     Before the model is fetched the widget shows a recorded sentence. On a page of the built book a button fetches it.
     In a notebook the widget runs your own model, if you give it one with your `generate`; without, only the recording

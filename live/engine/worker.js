@@ -6,6 +6,7 @@
 //   { broken: name }  one of BREAKS, or null  -> all layers again
 //   { write: n, temperature, top_k, top_p, seed }
 //                   -> { text, ids } of what is written so far, then { pieces }, all tokens, the maps, and { next, lens }
+//   { cuts: { temperature, top_k, top_p } }  -> { drawn }, the probability of each of `next` when it is drawn so
 //   { stop: true }  no more tokens
 //
 // While pieces come: { done, total } in bytes, and { notice } where something has to be said. Each answer to `read`,
@@ -17,7 +18,7 @@
 
 import { CONTEXT, LanguageModel, ON, generate } from "./model.js";
 import { Pieces } from "./pieces.js";
-import { argmax, generator, likeliest, sample, softmax } from "./sample.js";
+import { argmax, generator, likeliest, probabilities, sample, softmax } from "./sample.js";
 import { Tokenizer } from "./tokenizer.js";
 
 const AT_ONCE = 4; // pieces that are fetched side by side
@@ -93,9 +94,10 @@ async function says(all) {
   const shares = depths.map((l) => softmax(logits.subarray(l * vocab_size, (l + 1) * vocab_size)));
   const now = shares.at(-1), ten = (row) => likeliest(row.map(Math.log)).map(([id]) => id);
   if (!model.broken && model.heads.every((row) => row.every((how) => how === ON))) all.whole = now.slice();
-  const whole = all.whole ?? now;
+  const whole = all.whole ?? now, told = [...new Set([...ten(now), ...ten(whole)])];
+  all.next = { logits: now.map(Math.log), told }; // logits, but for a constant
   tell({
-    next: [...new Set([...ten(now), ...ten(whole)])].map((id) => [text(id), now[id], whole[id]]),
+    next: told.map((id) => [text(id), now[id], whole[id]]),
     lens: shares.map((row) => [text(argmax(row)), row[argmax(row)]]),
   });
 }
@@ -143,6 +145,13 @@ const answers = {
     await layers(all, 0);
     await says(all);
     ready(all);
+  },
+
+  async cuts({ cuts }) {
+    const { next } = await opened;
+    if (!next) return;
+    const best = argmax(next.logits), drawn = cuts.temperature > 0 && probabilities(next.logits, cuts);
+    tell({ drawn: next.told.map((id) => (drawn ? drawn[id] : Number(id === best))) });
   },
 
   async write({ write: n, seed = 0, ...cuts }, turn) {

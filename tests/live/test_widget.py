@@ -100,6 +100,28 @@ def test_a_head_is_switched_off_set_to_its_mean_and_back(page):
     assert words(page) == whole
 
 
+def test_the_marks_on_the_bars_show_what_the_cuts_make_of_the_words(page):
+    """At temperature 0 the likeliest word is certain; at a high one the words draw level."""
+
+    def marks():
+        page.wait_for_timeout(400)  # they glide
+        return [
+            float(style.removesuffix("%"))
+            for style in page.locator(".lm-drawn").evaluate_all("all => all.map((one) => one.style.left)")
+        ]
+
+    assert page.locator(".lm-key").is_visible()
+    page.locator("[data-field=temperature]").fill("0")
+    assert marks() == [100, 0, 0, 0, 0, 0]
+    page.locator("[data-field=temperature]").fill("5")
+    page.locator("[data-field=top_k]").fill("6")
+    page.locator("[data-field=top_p]").fill("1")
+    low, high = sorted(marks())[0], sorted(marks())[-1]
+    assert 0 < low < high < 4 * low
+    page.locator("[data-field=top_k]").fill("2")
+    assert sorted(marks())[:4] == [0, 0, 0, 0]
+
+
 def test_it_writes_on_and_stops(page, expected):
     for name, value in (("temperature", "0"), ("top_k", "1")):
         page.locator(f"[data-field={name}]").fill(value)
