@@ -8,17 +8,20 @@ const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
 const [LEAST_POWER, MOST_POWER] = [0, 17]; // of ten bytes, more than any cache that can be chosen
 
 // For each preset: the size of its cache, and `mha`, that of keys and values for every head and every token.
-// Sizes are 0 where a model has none: n_kv_heads with a latent row, latent and rope without, window without a bound.
+// Sizes are 0 where a model has none: n_kv_heads with a latent row, latent and rope without, window without a bound,
+// window_layers where all layers have the window.
 export function compute({ presets, preset, context, batch, bytes_per_element }) {
-  const models = presets.map(({ name, n_layers, n_heads, n_kv_heads, d_head, latent, rope, window }) => {
-    const size = (numbers, tokens) => {
+  const models = presets.map(({ name, n_layers, n_heads, n_kv_heads, d_head, latent, rope, window,
+    window_layers }) => {
+    const size = (numbers, rows) => { // rows: tokens, of all layers together
       const token_bytes = numbers * n_layers * bytes_per_element;
-      const bytes = token_bytes * tokens * batch;
-      return { numbers, tokens, token_bytes, bytes, gb: bytes / 1e9, gib: bytes / 2 ** 30 };
+      const bytes = numbers * bytes_per_element * rows * batch;
+      return { token_bytes, bytes, gb: bytes / 1e9, gib: bytes / 2 ** 30 };
     };
     const numbers = latent ? latent + rope : 2 * n_kv_heads * d_head; // per token and layer
-    const own = size(numbers, window ? Math.min(context, window) : context);
-    const mha = size(2 * n_heads * d_head, context);
+    const bounded = window ? window_layers || n_layers : 0;
+    const own = size(numbers, bounded * Math.min(context, window) + (n_layers - bounded) * context);
+    const mha = size(2 * n_heads * d_head, n_layers * context);
     const kind = latent ? "MLA" : n_kv_heads === n_heads ? "MHA" : n_kv_heads === 1 ? "MQA" : "GQA";
     return { name, kind, ...own, mha, ratio: mha.bytes / own.bytes };
   });
@@ -158,16 +161,19 @@ function render({ model, el }) {
       { jump: anew });
 
     const one = models[chosen];
-    const { n_layers, n_heads, n_kv_heads, d_head, latent, rope, window } = presets[chosen];
+    const { n_layers, n_heads, n_kv_heads, d_head, latent, rope, window, window_layers } = presets[chosen];
     const row = latent ? `(${latent} + ${rope})` : `2 × ${plural(n_kv_heads, "head")} × ${d_head}`;
     const kept = window && window < context ? `${plural(window, "token")} of the window` : plural(context, "token");
-    formula.textContent = `${plural(n_layers, "layer")} × ${row} × ${kept} × ${plural(batch, "text")} × `
+    const rest = window && window < context && window_layers ? n_layers - window_layers : 0;
+    const rows = rest ? `(${plural(window_layers, "layer")} × ${kept} + ${rest} × ${grouped(context)}) × ${row}`
+      : `${plural(n_layers, "layer")} × ${row} × ${kept}`;
+    formula.textContent = `${rows} × ${plural(batch, "text")} × `
       + `${plural(bytes_per_element, "byte")} = ${plural(one.bytes, "byte")}`;
     source.textContent = presets[chosen].source;
 
     const less = [latent ? `one latent row for all ${n_heads} heads`
       : n_kv_heads < n_heads ? `${n_kv_heads} of ${n_heads} heads` : "",
-    window && window < context ? "a window of the tokens" : ""].filter(Boolean).join(" and ");
+    window && window < context ? `a window of the tokens${rest ? ` in ${window_layers} of ${n_layers} layers` : ""}` : ""].filter(Boolean).join(" and ");
     say(`The cache of ${preset} for ${plural(context, "token")} and ${plural(batch, "text")}, `
       + `${plural(bytes_per_element, "byte")} per number, takes ${figures(one.gb)} GB, `
       + `which is ${figures(one.gib)} GiB. `

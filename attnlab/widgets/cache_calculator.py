@@ -7,8 +7,9 @@ The sizes are those of the papers and of the `config.json` that was published wi
 - Mistral-7B: Jiang et al., 2023, arXiv:2310.06825, Table 1; 32 layers, 8 of 32 heads, width 128, window 4096
 - Llama-3-8B and Llama-3-70B: Grattafiori et al., 2024, arXiv:2407.21783, Table 3; 32 and 80 layers, 8 of 32 and 8 of
   64 heads, width 128
-- DeepSeek-V2: DeepSeek-AI, 2024, arXiv:2405.04434, section 3.1.2; 60 layers, 128 heads of width 128, for which a latent
+- DeepSeek-V3: DeepSeek-AI, 2024, arXiv:2412.19437, section 4.2; 61 layers, 128 heads of width 128, for which a latent
   row of 512 numbers and a rotated key of 64 are kept
+- gpt-oss-20b: OpenAI, 2025, arXiv:2508.10925; 24 layers, 8 of 64 heads, width 64, window 128 in every second layer
 - GPT-3: Brown et al., 2020, arXiv:2005.14165, Table 2.1, the model of 175 billion parameters; 96 layers, all 96 heads,
   width 128
 """
@@ -26,11 +27,21 @@ PRESETS = [
     dict(name="Mistral-7B", n_layers=32, n_heads=32, n_kv_heads=8, d_head=128, window=4096, source="arXiv:2310.06825"),
     dict(name="Llama-3-8B", n_layers=32, n_heads=32, n_kv_heads=8, d_head=128, source="arXiv:2407.21783"),
     dict(name="Llama-3-70B", n_layers=80, n_heads=64, n_kv_heads=8, d_head=128, source="arXiv:2407.21783"),
-    dict(name="DeepSeek-V2", n_layers=60, n_heads=128, d_head=128, latent=512, rope=64, source="arXiv:2405.04434"),
+    dict(name="DeepSeek-V3", n_layers=61, n_heads=128, d_head=128, latent=512, rope=64, source="arXiv:2412.19437"),
+    dict(
+        name="gpt-oss-20b",
+        n_layers=24,
+        n_heads=64,
+        n_kv_heads=8,
+        d_head=64,
+        window=128,
+        window_layers=12,
+        source="arXiv:2508.10925",
+    ),
     dict(name="GPT-3 175B", n_layers=96, n_heads=96, n_kv_heads=96, d_head=128, source="arXiv:2005.14165"),
 ]
 NEEDED = ("name", "n_layers", "n_heads", "d_head")
-OPTIONAL = ("n_kv_heads", "latent", "rope", "window", "source")
+OPTIONAL = ("n_kv_heads", "latent", "rope", "window", "window_layers", "source")
 MOST_MODELS, LARGEST = 8, 4096
 LONGEST, WIDEST = 2**19, 512
 WIDTHS = (1, 2, 4)
@@ -51,7 +62,7 @@ def checked(presets):
             )
         name = str(given["name"])
         preset = dict(name=name, source=str(given.get("source", "")))
-        for size in ("n_layers", "n_heads", "d_head", "n_kv_heads", "latent", "rope", "window"):
+        for size in ("n_layers", "n_heads", "d_head", "n_kv_heads", "latent", "rope", "window", "window_layers"):
             value = given.get(size)
             if value is None and size not in NEEDED:
                 preset[size] = 0
@@ -63,6 +74,8 @@ def checked(presets):
             raise ValueError(f"{name} needs either n_kv_heads or, for MLA, latent")
         if preset["n_kv_heads"] and preset["n_heads"] % preset["n_kv_heads"]:
             raise ValueError(f"n_kv_heads of {name} must divide its {preset['n_heads']} heads")
+        if preset["window_layers"] and not (preset["window"] and preset["window_layers"] <= preset["n_layers"]):
+            raise ValueError(f"window_layers of {name} needs a window, and at most {preset['n_layers']} layers have it")
         whole.append(preset)
     names = [preset["name"] for preset in whole]
     if len(set(names)) < len(names):
@@ -82,8 +95,8 @@ class CacheCalculator(CourseWidget):
     - the units: 10^9 bytes are a GB, 2^30 bytes a GiB, and the second is the smaller number.
 
     presets: 1 to 8 models, dicts with name, n_layers, n_heads, d_head and n_kv_heads, or for MLA latent and rope
-        instead; a window, in tokens, limits the tokens kept; source says where the sizes are from. Left out, seven
-        models with published sizes.
+        instead; a window, in tokens, limits the tokens kept, in window_layers of the layers or in all; source says
+        where the sizes are from. Left out, eight models with published sizes.
     preset: name of the model chosen. context: 1 to 2^19 tokens. batch: 1 to 512 sequences.
     bytes_per_element: 1, 2 or 4.
     Raises ValueError or TraitError, with the reason, for anything else.
@@ -128,9 +141,10 @@ class CacheCalculator(CourseWidget):
         for model in self.presets:
             full = 2 * model["n_heads"] * model["d_head"]
             row = model["latent"] + model["rope"] if model["latent"] else 2 * model["n_kv_heads"] * model["d_head"]
-            kept = min(self.context, model["window"] or self.context)
-            each = model["n_layers"] * self.batch * self.bytes_per_element
-            found.append((row * kept * each, full * self.context * each))
+            bounded = (model["window_layers"] or model["n_layers"]) if model["window"] else 0
+            kept = bounded * min(self.context, model["window"]) + (model["n_layers"] - bounded) * self.context
+            each = self.batch * self.bytes_per_element
+            found.append((row * kept * each, full * model["n_layers"] * self.context * each))
         return found
 
     def picture(self):

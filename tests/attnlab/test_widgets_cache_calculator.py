@@ -13,6 +13,7 @@ TOYS = [
     dict(name="grouped", n_layers=3, n_heads=6, n_kv_heads=2, d_head=4),
     dict(name="one", n_layers=1, n_heads=5, n_kv_heads=1, d_head=16),
     dict(name="window", n_layers=2, n_heads=4, n_kv_heads=2, d_head=4, window=10),
+    dict(name="mixed", n_layers=3, n_heads=4, n_kv_heads=2, d_head=4, window=4, window_layers=2),
     dict(name="latent", n_layers=4, n_heads=8, d_head=4, latent=12, rope=3),
 ]
 CALCULATORS = [
@@ -36,6 +37,8 @@ REFUSED = [
     ([dict(TOYS[0], n_layers=0)], {}, "n_layers of heads must be a whole number"),
     ([dict(TOYS[0], d_head=1.5)], {}, "d_head of heads"),
     ([TOYS[0], TOYS[0]], {}, "a different name"),
+    ([dict(TOYS[0], window_layers=1)], {}, "window_layers of heads needs a window"),
+    ([dict(TOYS[3], window_layers=3)], {}, "at most 2 layers have it"),
     (dict(preset="GPT-5"), "preset must be one of SmolLM2-135M"),
     (dict(context=0), "context must be between 1 and"),
     (dict(batch=513), "batch must be between 1 and 512"),
@@ -48,7 +51,7 @@ EXAMPLES = [
         CacheCalculator(),
         dict(preset="Mistral-7B"),
         dict(preset="Mistral-7B", context=32768, batch=16),
-        dict(preset="DeepSeek-V2", context=1024, batch=4),
+        dict(preset="DeepSeek-V3", context=1024, batch=4),
     ),
 ]
 EXTREMES = [(CacheCalculator(preset="GPT-3 175B", context=2**19, batch=512, bytes_per_element=4),)]
@@ -61,11 +64,12 @@ def made(preset, context, batch, bytes_per_element, plain=False):
     shape = [preset.get("latent"), preset.get("rope")]
     if plain or not preset.get("latent"):
         shape = [(preset["n_heads"] if plain else preset["n_kv_heads"], preset["d_head"])] * 2
-    for _ in range(preset["n_layers"]):
+    for layer in range(preset["n_layers"]):
+        bounded = layer < (preset.get("window_layers") or preset["n_layers"])
         kept = []
         for _ in range(context):
             kept.append([torch.zeros(batch, *np.atleast_1d(one), dtype=dtype, device=device) for one in shape])
-            if not plain and len(kept) > window:
+            if not plain and bounded and len(kept) > window:
                 kept.pop(0)  # a window lets the oldest token go
         total += sum(array.nbytes for token in kept for array in token)
     return total
@@ -76,8 +80,14 @@ def sizes(state, plain=False):
     settings = state["batch"], state["bytes_per_element"]
     if state["context"] < 100:
         return [made(preset, state["context"], *settings, plain) for preset in state["presets"]]
-    tokens = [min(state["context"], (not plain and preset["window"]) or np.inf) for preset in state["presets"]]
-    return [n * made(preset, 1, *settings, plain) for n, preset in zip(tokens, state["presets"])]
+    total = []
+    for preset in state["presets"]:
+        bounded = (preset["window_layers"] or preset["n_layers"]) if preset["window"] and not plain else 0
+        layers = [min(state["context"], preset["window"])] * bounded + [state["context"]] * (
+            preset["n_layers"] - bounded
+        )
+        total.append(sum(layers) * made(preset | {"n_layers": 1, "window_layers": 0}, 1, *settings, plain))
+    return total
 
 
 def reference(state):
@@ -99,13 +109,14 @@ def reference(state):
 @pytest.mark.parametrize(
     "name, kind, token_bytes",
     [
-        # In two bytes per number. A token of GPT-3: 2 x 96 layers x 12,288 x 2; of DeepSeek-V2: 60 x (512 + 64) x 2.
+        # In two bytes per number. A token of GPT-3: 2 x 96 layers x 12,288 x 2; of DeepSeek-V3: 61 x (512 + 64) x 2.
         ("SmolLM2-135M", "GQA", 23_040),
         ("Llama-2-7B", "MHA", 524_288),
         ("Mistral-7B", "GQA", 131_072),
         ("Llama-3-8B", "GQA", 131_072),
         ("Llama-3-70B", "GQA", 327_680),
-        ("DeepSeek-V2", "MLA", 69_120),
+        ("DeepSeek-V3", "MLA", 70_272),
+        ("gpt-oss-20b", "GQA", 49_152),
         ("GPT-3 175B", "MHA", 4_718_592),
     ],
 )
@@ -148,10 +159,15 @@ def test_the_sizes_of_llama_3_of_a_window_and_of_a_latent_row(shown):
     view.field("context").fill("4096")
     assert ratio(view, "Mistral-7B") == "÷ 4"
     assert "window" not in view.text("formula")
-    view.set(preset="DeepSeek-V2", context=1)
-    assert view.text("formula") == "60 layers × (512 + 64) × 1 token × 1 text × 2 bytes = 69,120 bytes"
-    assert ratio(view, "DeepSeek-V2") == f"÷ {2 * 128 * 128 / 576:.1f}"
-    assert view.text("headline") == "DeepSeek-V2: 0.0000691 GB = 0.0000644 GiB"
+    view.set(preset="gpt-oss-20b", context=16384)
+    assert view.text("formula").startswith(
+        "(12 layers × 128 tokens of the window + 12 × 16,384) × 2 × 8 heads × 64 × 1 text × 2 bytes = "
+    )
+    assert "a window of the tokens in 12 of 24 layers;" in view.said()
+    view.set(preset="DeepSeek-V3", context=1)
+    assert view.text("formula") == "61 layers × (512 + 64) × 1 token × 1 text × 2 bytes = 70,272 bytes"
+    assert ratio(view, "DeepSeek-V3") == f"÷ {2 * 128 * 128 / 576:.1f}"
+    assert view.text("headline") == "DeepSeek-V3: 0.0000703 GB = 0.0000654 GiB"
 
 
 DOTS = """() => [...document.querySelectorAll(".cc-track")].map((track) => [".cc-own", ".cc-mha"].map((dot) => {
@@ -189,7 +205,7 @@ def test_the_summary_gives_the_reason(shown):
     )
     view.set(preset="Llama-2-7B")
     assert view.said().endswith("keys and values of every head and every token are kept.")
-    view.set(preset="DeepSeek-V2")
+    view.set(preset="DeepSeek-V3")
     assert "It keeps one latent row for all 128 heads;" in view.said()
 
 
@@ -250,7 +266,7 @@ def test_a_model_and_bytes_per_element_are_chosen_and_marked(shown):
 
 
 def test_own_models_are_taken_with_the_first_chosen():
-    calculator = CacheCalculator([dict(TOYS[4], n_layers=np.int64(2))])
+    calculator = CacheCalculator([dict(TOYS[5], n_layers=np.int64(2))])
     assert calculator.preset == "latent"
-    filled = dict(source="", n_kv_heads=0, window=0)
-    assert calculator.presets[0] == dict(TOYS[4], n_layers=2, **filled)
+    filled = dict(source="", n_kv_heads=0, window=0, window_layers=0)
+    assert calculator.presets[0] == dict(TOYS[5], n_layers=2, **filled)
