@@ -1,12 +1,5 @@
-  Q.forEach((query, i) => {
-    let largest = Number.MIN_VALUE;
-    const scores = K.map((key, j) => {
-      let score = 0;
-      for (let c = 0; c < key.length; c++) score += query[c] * key[c];
-      return mask[i][j] === 1 ? score / root : -Infinity;
-    });
-    for (const score of scores) largest = Math.max(largest, score);
-    if (!mask[i].includes(1)) return;
+    const scores = K.map((key, j) =>
+      mask[i][j] ? dot(query, key) / root : -Infinity);
+    if (!mask[i].includes(true)) return;
+    const largest = Math.max(Number.MIN_VALUE, ...scores);
     let total = 0;
-    scores.forEach((score, j) => {
-      weights[i][j] = Math.exp(score - largest);

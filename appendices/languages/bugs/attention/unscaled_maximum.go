@@ -1,7 +1,7 @@
 		largest := math.Inf(-1)
 		for j, key := range K {
 			scores[j] = math.Inf(-1)
-			if mask[i][j] == 1 {
+			if mask[i][j] {
 				score := 0.0
 				for c := range key {
 					score += query[c] * key[c]
