@@ -3,16 +3,16 @@
 
 // Returns (n, dModel): sines in even columns, cosines in odd ones.
 function sinusoidalEncoding(n, dModel) {
-  const encoding = [];
+  const table = [];
   for (let position = 0; position < n; position++) {
     const row = [];
     for (let c = 0; c < dModel; c += 2) {
       const angle = position * 10000 ** (-c / dModel);
       row.push(Math.sin(angle), Math.cos(angle));
     }
-    encoding.push(row);
+    table.push(row);
   }
-  return encoding;
+  return table;
 }
 
 module.exports = { sinusoidalEncoding };

@@ -5,11 +5,11 @@ import math
 
 def sinusoidal_encoding(n, d_model):
     """Return (n, d_model): sines in even columns, cosines in odd ones."""
-    encoding = []
+    table = []
     for position in range(n):
         row = []
         for c in range(0, d_model, 2):
             angle = position * 10000.0 ** (-c / d_model)
             row += [math.sin(angle), math.cos(angle)]
-        encoding.append(row)
-    return encoding
+        table.append(row)
+    return table
