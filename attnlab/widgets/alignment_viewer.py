@@ -156,7 +156,8 @@ class AlignmentViewer(CourseWidget):
         above = max(90, 20 + 6 * min(11, max(map(len, told_apart(self.source)))))  # the names over the columns
         grid, sliders = above + 48 + ROW * n_t, 100 + LINE * n_s
         if self.words:
-            return 191 + max(grid, sliders), 145 + grid + sliders
+            in_two = 73 + LINE * -(-n_s // 2)  # columns, on a phone
+            return 191 + max(grid, sliders), 145 + grid + in_two
         second = 201 if np.shape(self.values)[1] > 5 else 0  # a phone shows many entries in two tables
         return 306 + max(grid, sliders), 370 + grid + sliders + second
 

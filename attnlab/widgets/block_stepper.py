@@ -159,7 +159,7 @@ class BlockStepper(CourseWidget):
         """CSS pixels on a page of the book, on a wide screen and on a phone; the numbers are the style sheet's."""
         steps = STEPS[self.kind]
         wide = 187 + ROW * steps
-        narrow = {"encoder": 298, "decoder": 350, "llama": 312}[self.kind] + ROW * steps
+        narrow = {"encoder": 242, "decoder": 277, "llama": 254}[self.kind] + ROW * steps
         self.min_height, self.narrow_extra = wide, narrow - wide
 
     def picture(self):
