@@ -1,7 +1,7 @@
 // Heads on one sentence, as lines and as a map. `compute` decodes and sorts; `render` draws and listens.
 
 const TRAITS = ["data", "dtype", "shape", "tokens", "names", "notes", "head", "query", "threshold"];
-const ROW = 26; // CSS pixels of one token, the same in the style sheet
+const ROW = 24; // CSS pixels of one token, the same in the style sheet
 const LEVELS = 12; // shades of a thumbnail
 
 // The map of one head, (n, n); the sum of each row; the lines drawn, [query, key, weight] from weak to strong; the keys

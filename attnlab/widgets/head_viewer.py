@@ -11,7 +11,7 @@ from attnlab.widgets._base import CourseWidget, module, style
 
 MOST_TOKENS = 20  # more rows do not fit a phone at a height that a finger can hit
 MOST_HEADS = 12
-ROW = 26  # CSS pixels of one token, in the lists and the map
+ROW = 24  # CSS pixels of one token, in the lists and the map
 
 
 def told_apart(tokens):
