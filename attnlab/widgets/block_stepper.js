@@ -288,7 +288,7 @@ function render({ model, el }) {
         h("div", { class: "bs-group", role: "group", "aria-label": "Steps" },
           parts.start, parts.back, parts.step, parts.end)),
       h("div", { class: "bs-about" },
-        h("div", { class: "bs-now", style: `--narrow: ${NARROW[kind]}px` }, h("p", {}, parts.line), parts.shapes, summary,
+        h("div", { class: "bs-now", style: `--narrow: ${NARROW[kind]}px` }, h("div", { class: "bs-said" }, parts.line), parts.shapes, summary,
           parts.learns),
         h("div", { class: "bs-parameters aw-numbers" },
           h("span", { class: "bs-bar", "aria-hidden": "true" }, ...parts.bars),
