@@ -21,9 +21,12 @@ def handed_out(released, stem):
 
 
 def gallery(released):
-    """Cells with one widget of every kind: from the chapter that shows it first, with the statements it needs."""
+    """Cells with one widget of every kind, with the statements it needs.
+
+    From the chapter that shows it last: there `LiveModel` is given the student's model.
+    """
     complete, cells, wanted = sample_class.Sample("complete", "", references="all"), [], set(widgets.__all__)
-    for stem in catalog.chapters():
+    for stem in reversed(catalog.chapters()):
         notebook = sample_class.submission(complete, stem, handed_out(released, stem))
         sources = [cell.source for cell in notebook.cells if cell.cell_type == "code"]
         found = []
