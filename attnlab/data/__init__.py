@@ -543,3 +543,52 @@ def engine_logits() -> EngineLogits:
     with np.load(Path(__file__).with_name("engine.npz"), allow_pickle=False) as file:
         arrays = {name: _frozen(file[name]) for name in file.files}
     return EngineLogits(arrays["engine"], arrays["course"], json.loads(str(arrays["provenance"])))
+
+
+SMALL_MODELS = ("llama3", "qwen3", "gemma3", "olmo2", "gpt_oss", "deepseek_v3")
+
+
+@dataclass(frozen=True, eq=False)
+class SmallModel:
+    """A model of a known architecture with random weights, and its logits for b texts of n ids.
+
+    name: one of SMALL_MODELS
+    config: its settings, as `transformers` names them
+    weights: its tensors, float32, by the names that `transformers` gives them; a matrix is (outputs, inputs), except in
+        the experts of gpt-oss. Without "lm_head.weight", the embedding is also the head.
+    ids: (b, n) whole numbers below `config["vocab_size"]`; random, so they say nothing
+    logits: (b, n, vocab_size) float32, what `transformers` makes of them in one pass, without padding
+    provenance: which class, versions and script the numbers come from
+    """
+
+    name: str
+    config: dict = field(repr=False)
+    weights: dict[str, np.ndarray] = field(repr=False)
+    ids: np.ndarray = field(repr=False)
+    logits: np.ndarray = field(repr=False)
+    provenance: dict = field(repr=False)
+
+
+def small_model(name: str) -> SmallModel:
+    """One of the six SMALL_MODELS, of fewer than 20,000 numbers each. Raises ValueError for another name.
+
+    All arrays are read-only. The weights were rounded to float16 before the logits were computed, so nothing is lost.
+
+    Source: scripts/record_small_models.py, with `transformers`; see `provenance`.
+    """
+    if name not in SMALL_MODELS:
+        raise ValueError(f"no small model {name!r}; there are {', '.join(SMALL_MODELS)}")
+    with np.load(Path(__file__).with_name(f"small_{name}.npz"), allow_pickle=False) as file:
+        arrays = {key: file[key] for key in file.files}
+    weights = {key.removeprefix("weight "): array for key, array in arrays.items() if key.startswith("weight ")}
+    weights = {key: array.astype(np.float32) for key, array in weights.items()}
+    for array in (*weights.values(), arrays["ids"], arrays["logits"]):
+        array.flags.writeable = False
+    return SmallModel(
+        name=name,
+        config=json.loads(str(arrays["config"])),
+        weights=weights,
+        ids=arrays["ids"],
+        logits=arrays["logits"],
+        provenance=json.loads(str(arrays["provenance"])),
+    )

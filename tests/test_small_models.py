@@ -1,0 +1,319 @@
+"""Six small models on the parts of the course, wired as the page wires them, against what `transformers` makes of them.
+
+The cells of the section `six_models` are run here with other parts in place of a student's: the references, the
+alternatives, and parts with one mistake each.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import importlib
+import importlib.util
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from attnlab import data
+from scripts import record_small_models as script
+from tests import modern_parts
+
+ROOT = Path(__file__).parents[1]
+AGREES, BROKEN = 1e-4, 1e-2  # in logits, which go up to about ten
+NAMES = data.SMALL_MODELS
+EARLIER = {
+    "masks": ("causal_mask", "sliding_window_mask"),
+    "multi_head": ("merge_heads", "split_heads"),
+    "rope": ("interleaved_to_half", "rope_frequencies"),
+    "kv_cache": ("KVCache", "repeat_kv"),
+    "transformer_block": ("SwiGLU", "gelu_tanh", "rms_norm"),
+}
+PARTS = tuple(modern_parts.parts())
+
+
+def earlier() -> dict:
+    """The references that the section takes from other chapters."""
+    return {
+        name: getattr(importlib.import_module(f"solutions.{chapter}"), name)
+        for chapter, names in EARLIER.items()
+        for name in names
+    }
+
+
+def cells() -> list[str]:
+    """The code of the page's section, up to the cells that print, without what comes from other chapters."""
+    page = (ROOT / "chapters" / "modern_attention.md").read_text("utf-8")
+    section = re.split(r"^## ", page.partition("(six_models)=\n## ")[2], flags=re.M)[0]
+    found = re.findall(r"^```\{code-cell\}\n((?:^:[^\n]*\n)*)(.*?)^```$", section, flags=re.M | re.S)
+    return [code for options, code in found if "print(" not in code and "attnlab.mine" not in code]
+
+
+def wired(parts: dict, *edits: tuple[str, str]) -> dict:
+    """What the page's cells define when these are the student's parts. edits: texts of the cells, and what replaces
+    each"""
+    space = {"torch": torch, "nn": nn, "F": F, **earlier(), **parts}
+    source = "\n".join(cells())
+    for old, new in edits:
+        assert source.count(old) >= 1, old
+        source = source.replace(old, new)
+    exec(source, space)
+    return space
+
+
+def differences(space: dict, small: data.SmallModel) -> tuple[float, float]:
+    """The largest difference of a logit from the recorded ones: in one pass, and in chunks with a cache."""
+    return tuple(space["difference"](space[way](small), small) for way in ("one_pass", "in_chunks"))
+
+
+def sources() -> dict[str, dict]:
+    """The parts of each kind that there are: name of the kind -> part by name."""
+    found = {"plain PyTorch": modern_parts.parts()}
+    if importlib.util.find_spec("solutions.modern_attention"):
+        module = importlib.import_module("solutions.modern_attention")
+        found["references"] = {name: getattr(module, name) for name in PARTS}
+    if "references" in found and importlib.util.find_spec("tests.alternatives.modern_attention"):
+        module = importlib.import_module("tests.alternatives.modern_attention")
+        for name in PARTS:
+            for other in module.ALTERNATIVES[name]:
+                found[f"{name}: {other.__name__}"] = found["references"] | {name: other}
+    return found
+
+
+SOURCES = sources()
+
+
+@pytest.fixture(scope="module")
+def right():
+    return wired(SOURCES.get("references", SOURCES["plain PyTorch"]))
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("source", SOURCES)
+def test_the_recorded_logits_come_out_in_one_pass_and_in_chunks(source, name):
+    assert max(differences(wired(SOURCES[source]), data.small_model(name))) < AGREES
+
+
+OTHER_WAYS = [
+    (name, other)
+    for chapter, names in EARLIER.items()
+    for name in names
+    for other in importlib.import_module(f"tests.alternatives.{chapter}").ALTERNATIVES[name]
+]
+
+
+@pytest.mark.parametrize("name, other", OTHER_WAYS, ids=lambda value: getattr(value, "__name__", value))
+def test_a_part_of_an_earlier_chapter_may_be_written_in_another_way(name, other):
+    space = wired(SOURCES.get("references", SOURCES["plain PyTorch"]) | {name: other})
+    assert max(max(differences(space, data.small_model(model))) for model in NAMES) < AGREES
+
+
+@pytest.mark.parametrize("mistake", modern_parts.MISTAKES)
+def test_a_mistake_in_a_part_moves_the_logits(mistake):
+    small = data.small_model(modern_parts.MISTAKES[mistake])
+    assert max(differences(wired(modern_parts.parts(mistake)), small)) > BROKEN
+
+
+# What can be wrong in the wiring: the model that shows it, a text of the page's cells, and what is wrong in its place.
+MISWIRED = {
+    "pre-norm for post-norm": (
+        "olmo2",
+        'POST_NORM = (None, "post_attention_layernorm",\n             None, "post_feedforward_layernorm")',
+        'POST_NORM = ("post_attention_layernorm", None, "post_feedforward_layernorm", None)',
+    ),
+    "norm of each head for all heads": (
+        "olmo2",
+        'rows = rms_norm(rows, weight, config["rms_norm_eps"])',
+        "rows = (F.rms_norm(rows.unflatten(-1, (count, -1)), (rows.shape[-1] // count,)).flatten(-2) * weight)",
+    ),
+    "embedding not scaled": ("gemma3", 'scale=config["hidden_size"] ** 0.5', "scale=1.0"),
+    "norm weights without their 1": ("gemma3", 'tensor + 1.0 if "norm" in name', 'tensor if "norm" in name'),
+    "no norms after the sub-layers": (
+        "gemma3",
+        'AROUND = ("input_layernorm", "post_attention_layernorm",\n          "pre_feedforward_layernorm", '
+        '"post_feedforward_layernorm")',
+        'AROUND = ("input_layernorm", None, "pre_feedforward_layernorm", None)',
+    ),
+    "one base for all layers": ("gemma3", '["rope_parameters"][kind]', '["rope_parameters"]["full_attention"]'),
+    "SwiGLU's gate": ("gemma3", "gelu_tanh(x @ gate.T)", "F.silu(x @ gate.T)"),
+    "experts not clamped": ("gpt_oss", 'config["swiglu_limit"]', "1e9"),
+    "1 not added": ("gpt_oss", "(up + 1)", "up"),
+    "the sigmoid of SwiGLU": ("gpt_oss", "1.702 * gate", "gate"),
+    "halves of an expert one after the other": (
+        "gpt_oss",
+        "both[..., ::2].clamp(max=self.limit)\n        up = both[..., 1::2]",
+        "both.chunk(2, -1)[0].clamp(max=self.limit)\n        up = both.chunk(2, -1)[1]",
+    ),
+    "biases left out": ("gpt_oss", "map_.bias.data = bias", "map_.bias.data = 0 * bias"),
+    "windows in the other layers": ("gpt_oss", 'windowed = kind == "sliding', 'windowed = kind != "sliding'),
+    "neighbors not reordered": (
+        "deepseek_v3",
+        "interleaved_to_half(to_rope, 1)",
+        "to_rope",
+    ),
+    "bias of the choice in the weights": ("deepseek_v3", "logs.gather", "(logs.exp() + self.bias).log().gather"),
+    "chosen without the bias": ("deepseek_v3", "logs.exp() + self.bias", "logs.exp()"),
+    "softmax for sigmoid": ("deepseek_v3", "F.logsigmoid(x @ self.weight.T)", "x @ self.weight.T"),
+    "no shared expert": ("deepseek_v3", "part(x) + shared(x)", "part(x)"),
+    "experts not scaled": ("deepseek_v3", "factor * part(x)", "part(x)"),
+    "latent of the queries not normed": (
+        "deepseek_v3",
+        'linear_of(its["q_a_proj"]), norm,',
+        'linear_of(its["q_a_proj"]),',
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISWIRED)
+def test_a_mistake_in_the_wiring_moves_the_logits(mistake):
+    name, *edit = MISWIRED[mistake]
+    parts = SOURCES.get("references", SOURCES["plain PyTorch"])
+    assert max(differences(wired(parts, tuple(edit)), data.small_model(name))) > BROKEN
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_small_model_is_small_and_cannot_be_changed(name):
+    small = data.small_model(name)
+    assert (ROOT / f"attnlab/data/small_{name}.npz").stat().st_size < 300_000
+    assert 10_000 < sum(array.size for array in small.weights.values()) < 20_000
+    assert small.logits.shape == (*small.ids.shape, small.config["vocab_size"]) and small.logits.dtype == np.float32
+    assert np.abs(small.logits).max() > 5 and small.ids.shape[1] > 2 * small.config.get("sliding_window", 0)
+    assert small.provenance["script"] == "scripts/record_small_models.py"
+    with pytest.raises(ValueError, match="read-only"):
+        small.weights["model.norm.weight"][0] = 0.0
+
+
+def test_another_name_is_refused():
+    with pytest.raises(ValueError, match="no small model 'llama4'; there are llama3, qwen3"):
+        data.small_model("llama4")
+
+
+# Against `transformers` itself: other sizes, other weights, other ids.
+
+
+@pytest.fixture(scope="module")
+def transformers():
+    if importlib.util.find_spec("transformers") is None:
+        pytest.skip("transformers is not installed: make model")
+    import transformers
+
+    return transformers
+
+
+# A second size for each model: other numbers of layers, heads and experts, windows, bases and factors.
+OTHERS = {
+    "llama3": {
+        "hidden_size": 48,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 3,
+        "num_hidden_layers": 3,
+        "rope_parameters": script.SETTINGS["llama3"][2]["rope_parameters"] | {"factor": 4.0, "low_freq_factor": 2.0},
+    },
+    "qwen3": {"hidden_size": 20, "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 14},
+    "gemma3": {
+        "head_dim": 6,
+        "query_pre_attn_scalar": 6,
+        "sliding_window": 4,
+        "num_key_value_heads": 1,
+        "num_hidden_layers": 2,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "final_logit_softcapping": None,
+    },
+    "olmo2": {"hidden_size": 30, "num_attention_heads": 5, "num_key_value_heads": 5, "num_hidden_layers": 3},
+    "gpt_oss": {
+        "num_local_experts": 6,
+        "num_experts_per_tok": 3,
+        "sliding_window": 3,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "head_dim": 8,
+    },
+    "deepseek_v3": {
+        "num_hidden_layers": 3,
+        "num_attention_heads": 4,
+        "num_key_value_heads": 4,
+        "n_routed_experts": 5,
+        "num_experts_per_tok": 2,
+        "kv_lora_rank": 10,
+        "qk_nope_head_dim": 6,
+        "v_head_dim": 6,
+        "qk_rope_head_dim": 8,
+    },
+}
+
+
+def fresh(name: str, seed: int, **changes) -> data.SmallModel:
+    """A model that was never recorded."""
+    _, n, settings = script.SETTINGS[name]
+    model = script.make(name, seed, **changes)
+    ids = np.random.default_rng(seed).integers(0, settings["vocab_size"], (3, n + seed))
+    weights = {key: tensor.numpy() for key, tensor in script.weights_of(model).items()}
+    return data.SmallModel(name, settings | changes, weights, ids, script.logits(model, ids), {})
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("name", NAMES)
+def test_other_weights_sizes_and_ids_agree_with_transformers(transformers, right, name, seed):
+    changes = OTHERS[name] if seed > 1 else {}
+    assert max(differences(right, fresh(name, seed, **changes))) < AGREES
+
+
+def test_what_was_recorded_is_what_transformers_makes_again(transformers, capsys):
+    script.main(["--verify"])
+    assert [line.split(":")[0] for line in capsys.readouterr().out.splitlines()] == list(NAMES)
+
+
+# None of the six caps its scores. Gemma 2 does: Gemma 3's wiring, with the cap in place of the norms of q and k.
+GEMMA_2 = (
+    "Gemma2Config",
+    26,
+    {
+        **{k: v for k, v in script.SETTINGS["gemma3"][2].items() if k != "rope_parameters"},
+        "rope_parameters": {"rope_type": "default", "rope_theta": 100.0},
+        "attn_logit_softcapping": 2.0,
+    },
+)
+ITS_WIRING = """
+def gemma2(small):
+    config, blocks = small.config, []
+    frequencies = rope_frequencies(config["head_dim"], config["rope_parameters"]["rope_theta"])
+    for kind, layer in zip(config["layer_types"], layers_of(small)):
+        layer = {name: tensor + ("norm" in name) for name, tensor in layer.items()}
+        window = config["sliding_window"] if kind == "sliding_attention" else None
+        attention = attention_of(layer, config, frequencies, window)
+        blocks.append(block_of(layer, config, attention, geglu(layer), norms=AROUND))
+    return decoder(small, blocks, scale=config["hidden_size"] ** 0.5, one_plus=1.0,
+                   cap=config["final_logit_softcapping"])
+
+WIRED["gemma2"] = gemma2
+"""
+CAPPED = (
+    'scores = soft_cap(q @ k.mT / q.shape[-1] ** 0.5,\n                          config.get("attn_logit_softcapping"))'
+)
+CAP_AFTER = (
+    "scores = soft_cap((q @ k.mT / q.shape[-1] ** 0.5).masked_fill(~seen, -torch.inf), "
+    'config["attn_logit_softcapping"])\n        seen = torch.ones_like(seen)'
+)
+
+
+def test_the_cap_comes_before_the_mask_in_gemma_2(transformers, monkeypatch):
+    monkeypatch.setitem(script.SETTINGS, "gemma2", GEMMA_2)
+    small = fresh("gemma2", 4)
+    for edits, fits in (((), True), (((CAPPED, CAP_AFTER),), False)):
+        space = wired(SOURCES.get("references", SOURCES["plain PyTorch"]), *edits)
+        exec(ITS_WIRING, space)
+        largest = differences(space, small)
+        assert max(largest) < AGREES if fits else min(largest) > BROKEN
+
+
+def test_the_traits_that_the_page_breaks_by_a_setting_are_seen(right):
+    for name, changed in (
+        ("gemma3", {"sliding_window": 8}),
+        ("gpt_oss", {"num_experts_per_tok": 3}),
+        ("deepseek_v3", {"routed_scaling_factor": 1.0}),
+    ):
+        small = data.small_model(name)
+        other = dataclasses.replace(small, config=small.config | changed)
+        assert max(differences(right, other)) > BROKEN
