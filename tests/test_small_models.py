@@ -154,15 +154,15 @@ MISWIRED = {
         "interleaved_to_half(to_rope, 1)",
         "to_rope",
     ),
-    "bias of the choice in the weights": ("deepseek_v3", "logs.gather", "(logs.exp() + self.bias).log().gather"),
-    "chosen without the bias": ("deepseek_v3", "logs.exp() + self.bias", "logs.exp()"),
-    "softmax for sigmoid": ("deepseek_v3", "F.logsigmoid(x @ self.weight.T)", "x @ self.weight.T"),
+    "bias of the choice in the weights": ("deepseek_v3", "logs.gather", "(logs.exp() + self.shift).log().gather"),
+    "chosen without the bias": ("deepseek_v3", "logs.exp() + self.shift", "logs.exp()"),
+    "softmax for sigmoid": ("deepseek_v3", "F.logsigmoid(super().forward(x))", "super().forward(x)"),
     "no shared expert": ("deepseek_v3", "part(x) + shared(x)", "part(x)"),
     "experts not scaled": ("deepseek_v3", "factor * part(x)", "part(x)"),
     "latent of the queries not normed": (
         "deepseek_v3",
-        'linear_of(its["q_a_proj"]), norm,',
-        'linear_of(its["q_a_proj"]),',
+        "rms_norm(x @ self.down.T, self.norm, self.eps)",
+        "x @ self.down.T",
     ),
 }
 
