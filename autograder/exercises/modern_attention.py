@@ -412,12 +412,12 @@ _sink_without(
     finish=lambda self, every, scores: every.to(scores.dtype),
 )
 _sink_without(
-    "The first weight is dropped, and that of the sink is kept. The sink has no value: drop the column where you put it.",
+    "The first weight is dropped, and that of the sink is kept. Drop the column where you put the sink.",
     finish=lambda self, every, scores: every[..., 1:].to(scores.dtype),
 )
 _sink_without(
-    "After the sink's weight is dropped, the rows are normalized again, so the sink changes nothing. What it takes must "
-    "stay missing.",
+    "After the sink's weight is dropped, the rows are normalized again, so the sink changes nothing. What it takes "
+    "must stay missing.",
     finish=lambda self, every, scores: torch.nan_to_num(
         every[..., :-1] / every[..., :-1].sum(-1, keepdim=True).clamp_min(1e-300)
     ).to(scores.dtype),
@@ -457,8 +457,7 @@ _sink_without(
     finish=lambda self, every, scores: every[..., :-1].float(),
 )
 _sink_without(
-    "The scores of the batch's texts and the heads are exchanged: heads are the second axis, so the sink needs two axes "
-    "after it, sink[:, None, None].",
+    "Each head gets the sink of another head. Heads are the second axis of the scores: sink[:, None, None].",
     column=lambda self, scores, sink: sink.roll(1)[:, None, None].expand(*scores.shape[:3], 1),
 )
 
@@ -626,7 +625,7 @@ _stretch_without(
     share=lambda self, turns, low, high: (turns >= high).float(),
 )
 _stretch_without(
-    "The mixture does not end at the limits: the share kept goes below 0 or above 1. Clamp it, or choose by wavelength.",
+    "The mixture does not end at the limits: the share kept goes below 0 or above 1. Clamp it.",
     share=lambda self, turns, low, high: (turns - low) / (high - low),
 )
 _stretch_without(
@@ -638,7 +637,7 @@ _stretch_without(
     turns=lambda self, theta, length: length * theta / (2 * math.pi) ** 2,
 )
 _stretch_without(
-    "Slow frequencies are multiplied by the factor. To reach further before a circle is complete, they must be smaller.",
+    "Slow frequencies are multiplied by the factor. They must become smaller, so that a circle takes longer.",
     mix=lambda self, theta, share, factor: theta * (share + (1 - share) * factor),
 )
 _stretch_without(
@@ -646,13 +645,9 @@ _stretch_without(
     share=lambda self, turns, low, high: ((1 / low - 1 / turns) / (1 / low - 1 / high)).clamp(0, 1),
 )
 _stretch_without(
-    "Low and high are exchanged. The wavelength is compared with original_length / low and original_length / high, and "
-    "the first is the larger.",
-    share=lambda self, turns, low, high: (
-        ((turns - low) / (high - low)).clamp(0, 1).sub(1).neg().sub(1).neg()
-        if low == high
-        else ((turns - 1 / high) / (1 / low - 1 / high)).clamp(0, 1)
-    ),
+    "The limits are original_length times low and times high. Divide by them: the wavelength is compared with "
+    "original_length / low and original_length / high.",
+    share=lambda self, turns, low, high: ((turns - 1 / high) / (1 / low - 1 / high)).clamp(0, 1),
 )
 _stretch_without(
     "The limits are fixed at 1 and 4. Use low and high.",
