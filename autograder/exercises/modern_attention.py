@@ -399,8 +399,8 @@ _sink_without(
     column=lambda self, scores, sink: sink.mean().expand(*scores.shape[:3], 1),
 )
 _sink_without(
-    "The sink is added to every score. A softmax does not change when all its scores move together: the sink must be a "
-    "score of its own.",
+    "The sink counts with the opposite sign: either it is negated, or it is added to the scores of the keys, which is "
+    "the same. It is a score of its own, beside those of the keys.",
     join=lambda self, scores, column: torch.cat([scores + column, torch.zeros_like(column)], dim=-1),
 )
 _sink_without(

@@ -1,0 +1,169 @@
+"""Correct answers to the chapter on today's models, written in other ways. All must get full marks."""
+
+import math
+
+import torch
+import torch.nn.functional as F
+from torch import nn
+
+from solutions.rope import apply_rope
+from solutions.transformer_block import RMSNorm
+
+
+# soft_cap
+
+def cap_by_a_sigmoid(scores, cap):
+    """A tanh is a sigmoid that was stretched."""
+    if cap is None:
+        return scores
+    return 2 * cap * torch.sigmoid(2 * scores / cap) - cap
+
+
+def cap_in_place_on_a_copy(scores, cap):
+    bent = scores.clone()
+    if cap is not None:
+        bent = bent.div(cap).tanh_().mul(cap)
+    return bent
+
+
+# softmax_with_sink
+
+def sink_by_a_sigmoid(scores, sink, mask=None):
+    """An ordinary softmax, times the share that the sink leaves: a sigmoid of how far the sink is below the total."""
+    hidden = scores if mask is None else torch.where(mask, scores, -torch.inf)
+    empty = torch.isneginf(hidden).all(-1, keepdim=True)
+    total = hidden.masked_fill(empty, 0.0).logsumexp(-1, keepdim=True)
+    left = torch.sigmoid(total - sink.to(scores.dtype).view(-1, 1, 1))
+    return ((hidden - total).exp() * left).masked_fill(empty, 0.0)
+
+
+def sink_head_by_head(scores, sink, mask=None):
+    """By the definition, with the largest of all numbers subtracted, one head after the other."""
+    seen = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask.expand_as(scores)
+    heads = []
+    for h in range(scores.shape[1]):
+        own = torch.where(seen[:, h], scores[:, h].double(), -math.inf)
+        top = torch.maximum(own.amax(-1, keepdim=True), sink[h].double())
+        powers = torch.exp(own - top)
+        heads.append(powers / (powers.sum(-1, keepdim=True) + torch.exp(sink[h].double() - top)))
+    return torch.stack(heads, dim=1).to(scores.dtype)
+
+
+# scaled_rope_frequencies
+
+def scaled_pair_by_pair(d_head, base, factor, low, high, original_length):
+    """A loop over the pairs, in Python's own numbers."""
+    found = []
+    for i in range(d_head // 2):
+        frequency = base ** (-2 * i / d_head)
+        wavelength = 2 * math.pi / frequency
+        if wavelength < original_length / high:
+            found.append(frequency)
+        elif wavelength > original_length / low:
+            found.append(frequency / factor)
+        else:
+            kept = (original_length / wavelength - low) / (high - low)
+            found.append((1 - kept) * frequency / factor + kept * frequency)
+    return torch.tensor(found)
+
+
+def scaled_by_where(d_head, base, factor, low, high, original_length):
+    """As `transformers` does it."""
+    plain = 1.0 / base ** (torch.arange(0, d_head, 2).float() / d_head)
+    wavelength = 2 * math.pi / plain
+    slow, fast = wavelength > original_length / low, wavelength < original_length / high
+    scaled = torch.where(slow, plain / factor, plain)
+    smooth = (original_length / wavelength - low) / (high - low)
+    return torch.where(~slow & ~fast, (1 - smooth) * scaled / factor + smooth * scaled, scaled)
+
+
+# QKNormAttention
+
+class _NormedMaps(nn.Module):
+    """The maps and norms that the contract names, and nothing else."""
+
+    def __init__(self, d_model, n_heads, n_kv_heads, d_head, base=10000.0, window=None, eps=1e-6):
+        super().__init__()
+        if n_heads % n_kv_heads or d_head % 2:
+            raise ValueError("sizes do not divide")
+        self.heads, self.groups, self.width = n_heads, n_kv_heads, d_head
+        self.base, self.window = base, window
+        self.W_q = nn.Linear(d_model, n_heads * d_head, bias=False)
+        self.W_k = nn.Linear(d_model, n_kv_heads * d_head, bias=False)
+        self.W_v = nn.Linear(d_model, n_kv_heads * d_head, bias=False)
+        self.W_o = nn.Linear(n_heads * d_head, d_model, bias=False)
+        self.norm_q, self.norm_k = RMSNorm(d_head, eps), RMSNorm(d_head, eps)
+
+    def heads_of(self, x, first):
+        """Queries and keys normed and turned, and values."""
+        q, k, v = (W(x).unflatten(-1, (-1, self.width)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v))
+        where = torch.arange(first, first + x.shape[1], device=x.device)
+        return apply_rope(self.norm_q(q), where, self.base), apply_rope(self.norm_k(k), where, self.base), v
+
+
+class FusedWithAMask(_NormedMaps):
+    """PyTorch's fused attention, which shares heads by itself."""
+
+    def forward(self, x, cache=None):
+        first = len(cache) if cache is not None else 0
+        q, k, v = self.heads_of(x, first)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        seen = torch.ones(x.shape[1], k.shape[2], dtype=torch.bool, device=x.device).tril(first)
+        if self.window is not None:
+            seen = seen.triu(first - self.window + 1)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, enable_gqa=True)
+        return self.W_o(out.transpose(1, 2).flatten(2))
+
+
+class SlicePerQuery(_NormedMaps):
+    """A loop over new tokens: each takes the slice of keys that it may see, so no mask is needed."""
+
+    def forward(self, x, cache=None):
+        first = 0
+        if cache is not None:
+            first = len(cache)
+        q, k, v = self.heads_of(x, first)
+        if cache is not None:
+            k, v = cache.append(k, v)
+        k, v = (t.repeat_interleave(self.heads // self.groups, dim=1) for t in (k, v))
+        rows = []
+        for i in range(x.shape[1]):
+            end = first + i + 1
+            start = 0 if self.window is None else max(0, end - self.window)
+            scores = (q[:, :, i, None] * k[:, :, start:end]).sum(-1) / math.sqrt(self.width)
+            mixed = (torch.softmax(scores, dim=-1)[..., None] * v[:, :, start:end]).sum(2)
+            rows.append(self.W_o(mixed.flatten(1)))
+        return torch.stack(rows, dim=1)
+
+
+class NormedByHand(_NormedMaps):
+    """The norm written out in place of the module's forward, its scale folded into the query, groups on their own axis.
+
+    What goes into the cache is the normed key, turned when it is read.
+    """
+
+    def forward(self, x, cache=None):
+        q, k, v = (W(x).unflatten(-1, (-1, self.width)).transpose(1, 2) for W in (self.W_q, self.W_k, self.W_v))
+        q, k = (self.sized(t, norm) for t, norm in ((q, self.norm_q), (k, self.norm_k)))
+        if cache is not None:
+            k, v = cache.append(k, v)
+        places = torch.arange(k.shape[2], device=x.device)
+        q, k = apply_rope(q, places[-q.shape[2]:], self.base), apply_rope(k, places, self.base)
+        back = places[-q.shape[2]:, None] - places
+        outside = (back < 0) | (back >= (self.window or k.shape[2]))
+        scores = torch.einsum("bgrid,bgjd->bgrij", q.unflatten(1, (self.groups, -1)) * self.width ** -0.5, k)
+        weights = scores.masked_fill(outside, -torch.inf).softmax(-1)
+        return self.W_o(torch.einsum("bgrij,bgjd->bigrd", weights, v).flatten(2))
+
+    def sized(self, x, norm):
+        wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+        return (wide / (wide.pow(2).mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight).to(x.dtype)
+
+
+ALTERNATIVES = {
+    "soft_cap": [cap_by_a_sigmoid, cap_in_place_on_a_copy],
+    "softmax_with_sink": [sink_by_a_sigmoid, sink_head_by_head],
+    "scaled_rope_frequencies": [scaled_pair_by_pair, scaled_by_where],
+    "QKNormAttention": [FusedWithAMask, SlicePerQuery, NormedByHand],
+}
