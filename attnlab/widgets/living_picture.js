@@ -17,6 +17,7 @@ const CHAPTERS = {
   transformer_block: ["The transformer block", "The stream goes on: attention adds to it, then a network does.", 8],
   language_model: ["A language model", "The last output names the next token, which becomes a row. So it goes on.", 10],
   efficient_attention: ["Efficient attention", "The map is made tile by tile and never exists as a whole.", 8],
+  modern_attention: ["Today’s models", "A sink takes weight that no key deserves. It has no value, so outputs shrink.", 7],
 };
 const STEMS = Object.keys(CHAPTERS);
 const MORPH = 600, STOP = 3400, HOLD = 600; // milliseconds: from stage to stage, and at a stop of the tour
@@ -32,6 +33,7 @@ const FOREIGN = [[2, 0, 1, 0], [0, 1, 0, 2]]; // le chat
 const SHUFFLED = [1, 2, 0]; // where each word goes: sat the cat
 const LATER = 7; // how far the text is moved along
 const RATE = 1;
+const SINK = 1; // the score of the sink, in every row
 const TILES = [[[0, 1], [0, 1]], [[0, 1], [2]], [[2], [0, 1]], [[2], [2]]]; // queries, keys
 
 const total = (row) => row.reduce((a, b) => a + b, 0);
@@ -122,6 +124,12 @@ const NUMBERS = {
     });
     return { scores, outputs, steps };
   },
+  modern_attention() { // one more score in each row, with no value
+    const before = attend(X, X, X), extra = Math.exp(SINK);
+    const left = before.powers.map((row) => total(row) / (total(row) + extra));
+    return { before, sink: left.map((part) => 1 - part), weights: before.weights.map((row, i) => times(row, left[i])),
+      outputs: before.outputs.map((row, i) => times(row, left[i])) };
+  },
 };
 
 // The numbers of a stage.
@@ -156,6 +164,8 @@ const TOLD = {
     }, each chosen by the largest of five probabilities.`,
   efficient_attention: (n) => `Four tiles, one after the other. In the end the output of sat is ${
     inWords(n.steps[3][2])}, as without tiles.`,
+  modern_attention: (n) => `With a sink of score ${SINK}, row sat has the weights ${inWords(n.weights[2])}, together ${
+    fmt(1 - n.sink[2])}. The sink has the other ${fmt(n.sink[2])} and no value.`,
 };
 
 function inWords(row) {
@@ -431,6 +441,21 @@ const SCENES = {
     show(S.cell, (at) => ({ digits: 1, n: scores.flat()[at] }));
     Object.assign(S.frame[2], { ...box, o: p(0, 0.04) - p(0.93, 0.97) });
     show(S.output, (i) => ({ o: 1, n: n[i] }));
+  },
+  modern_attention(S, p, n) {
+    const room = p(0.02, 0.26), come = p(0.24, 0.44), take = p(0.48, 0.82);
+    const column = (j) => mix(across(j), 108 + 47 * j, room), xs = mix(STEP, [0, 11, 22, 33], room);
+    show(S.query, { o: 0.3 });
+    show(S.key, (j) => ({ o: 0.3, x: mix(over(j), column(j), room), xs }));
+    show(S.value, (j) => ({ o: 1, x: mix(over(j), column(j), room), xs }));
+    show(S.cell, (at) => ({ o: 1, hot: 1, x: column(at % 3), w: mix(56, 43, room),
+      n: mix(n.before.weights.flat()[at], n.weights.flat()[at], take) }));
+    show(S.half.map((row) => row[0]), (i) => ({ o: come, hot: 1, x: column(3), w: 43, n: n.sink[i] * take,
+      said: p(0.46, 0.5), y: mix(-40, down(i), come) }));
+    show(S.head, (j) => (j < 4 ? { o: j < 3 ? 1 : come, x: column(j) + mix(28, 21.5, room),
+      text: [...VOCABULARY.slice(0, 3), "sink"][j] } : {}));
+    show(S.output, (i) => ({ o: 1, n: mix(n.before.outputs[i], n.outputs[i], take) }));
+    Object.assign(S.note[0], { text: "no value", x: 271, y: 200, o: p(0.84, 0.94) });
   },
 };
 

@@ -21,6 +21,7 @@ STAGES = (
     "transformer_block",
     "language_model",
     "efficient_attention",
+    "modern_attention",
 )
 THE_CAT_SAT = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
 LE_CHAT = np.array([[2.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 2.0]])
@@ -90,7 +91,10 @@ class LivingPicture(CourseWidget):
             for line, side, color in ((0, "top", KEY), (2, "bottom", VALUE)):
                 if shown.get(side) is not None:
                     part = [row[width * at : width * (at + 1)] for row in shown[side]]
-                    bars(grid[line, 1 + at].subgridspec(1, 3).subplots(), part, color)
+                    places = grid[line, 1 + at].subgridspec(1, weights.shape[1]).subplots()
+                    bars(places, part, color)
+                    for ax in places[len(part) :]:  # a column without a key
+                        ax.set_axis_off()
         figure.suptitle(shown["title"], fontsize=10)
         return figure
 
@@ -161,6 +165,11 @@ def last_moment(stage):
         written = softmax(y @ y.T / 2 - 1e9 * later)
         shown |= dict(rows=["on", "the", "mat"], left=y, top=y, bottom=None, color=TOKEN, right=none)
         shown |= dict(maps=[np.where(later, np.nan, written)], title="the cat sat: on the mat")
+    elif stage == "modern_attention":
+        left = np.exp(scores).sum(axis=1, keepdims=True)
+        left = left / (left + np.exp(1.0))
+        shown |= dict(maps=[np.hstack([weights * left, 1 - left])], right=weights * left @ x)
+        shown |= dict(title="a sink takes a share of each row, and has no value")
     else:
         title = {"attention": "outputs: values, times weights, added up"}
         shown |= dict(maps=[weights], right=weights @ x)

@@ -9,6 +9,7 @@ from attnlab.widgets.living_picture import STAGES, last_moment
 from autograder.course import catalog
 from solutions.attention import scaled_dot_product_attention as attention
 from solutions.efficient_attention import online_softmax
+from solutions.modern_attention import softmax_with_sink
 from tests.attnlab.widget_page import state_of
 
 X = np.array([[1.0, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]])
@@ -100,6 +101,10 @@ def reference(state):
             found |= named(f"rounds.{at}", dict(logits=logits, probabilities=softmax(logits), next=logits.argmax()))
         window = table[[3, 0, 4]]
         return found | {"weights.3": attention(window, window, window, CAUSAL)[1]}
+    if stage == "modern_attention":
+        scores, sink = torch.from_numpy(X @ X.T / 2)[None, None], torch.ones(1).double()
+        weights = softmax_with_sink(scores, sink)[0, 0].numpy()
+        return {"weights": weights, "outputs": weights @ X, "sink": 1 - weights.sum(axis=-1)}
     return {"outputs": attention(X, X, X)[0], "steps.3": attention(X, X, X)[0]}
 
 
@@ -132,7 +137,7 @@ def test_each_tile_adds_what_online_softmax_adds(shown):
 @pytest.mark.parametrize("stage", STAGES)
 def test_the_printed_picture_has_the_last_moment_of_the_stage(stage):
     shown, expected = last_moment(stage), reference(dict(stage=stage))
-    if stage in ("attention", "cross_attention", "multi_head"):
+    if stage in ("attention", "cross_attention", "multi_head", "modern_attention"):
         np.testing.assert_allclose(shown["right"], expected["outputs"])
     if stage == "transformer_block":
         np.testing.assert_allclose(shown["right"], expected["after"])
@@ -188,6 +193,7 @@ def cells(view):
         ("masks", [["1.00", "", ""], ["0.27", "0.73", ""], ["0.27", "0.27", "0.45"]]),
         ("kv_cache", [["", "", ""], ["", "", ""], ["0.27", "0.27", "0.45"]]),
         ("efficient_attention", [["", "", ""]] * 3),
+        ("modern_attention", [["0.34", "0.12", "0.20"], ["0.12", "0.34", "0.20"], ["0.19", "0.19", "0.31"]]),
     ],
 )
 def test_what_the_map_shows_in_the_end(stage, expected, shown):
@@ -298,7 +304,7 @@ def test_a_press_jumps_to_a_chapter_and_its_name_is_a_link(shown):
     view.part("stop", "rope").click()
     assert view.saved("stage") == "rope" and view.texts(".lp-title") == ["9. RoPE"]
     assert view.locator(".lp-title a").get_attribute("href") == "#rope"
-    assert view.locator("[data-stop]").count() == 13
+    assert view.locator("[data-stop]").count() == 14
     view.part("stop", "masks").press("Enter")
     assert view.locator(".lp-title a").get_attribute("href") == "#masks"
     assert not shown(LivingPicture(tour=True)).locator(".lp-title a").count()
