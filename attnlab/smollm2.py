@@ -91,11 +91,26 @@ def _opened(path: Path):
 
 
 def config(path: Path | None = None) -> dict:
-    """The arguments of the contract's `LanguageModel` for this model."""
+    """The arguments of the contract's `LanguageModel` for this model.
+
+    Raises ValueError for a model that it cannot be: it has the blocks of Llama 2 and SmolLM2, and no others.
+    """
+    file = reader(path)
 
     def setting(name):
-        return reader(path).get_field(f"llama.{name}").contents()
+        field = file.get_field(name if name.startswith("general.") else f"llama.{name}")
+        return None if field is None else field.contents()
 
+    kind = setting("general.architecture")
+    width = setting("embedding_length") // setting("attention.head_count") if kind == "llama" else None
+    for true, reason in (
+        (kind != "llama", f"its architecture is {kind!r}, and `LanguageModel` has the blocks of 'llama' alone"),
+        (setting("attention.key_length") not in (None, width), "its heads have a width of their own"),
+        (setting("expert_count"), "it has experts in place of the feed-forward network"),
+        (any(tensor.name == "rope_freqs.weight" for tensor in file.tensors), "its rotary frequencies are stretched"),
+    ):
+        if true:
+            raise ValueError(f"LanguageModel cannot load this model: {reason}")
     return {
         "vocab_size": setting("vocab_size"),
         "d_model": setting("embedding_length"),

@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 import importlib.util
 import sys
+from contextlib import nullcontext
+from types import SimpleNamespace
 
 import pytest
 import torch
@@ -307,6 +309,32 @@ def test_every_parameter_is_filled(small):
     for name, value in model.named_parameters():
         assert torch.equal(value, small[name]) and not value.requires_grad
     assert not model.training
+
+
+@pytest.mark.parametrize(
+    "changed, words",
+    [
+        ({"general.architecture": "qwen3"}, "architecture is 'qwen3'"),
+        ({"llama.attention.key_length": 16}, "a width of their own"),
+        ({"llama.expert_count": 8}, "experts"),
+        ({"tensor": "rope_freqs.weight"}, "stretched"),
+        ({}, None),
+    ],
+)
+def test_a_model_that_the_contract_s_class_cannot_be_is_named(monkeypatch, changed, words):
+    settings = {
+        "general.architecture": "llama",
+        "llama.embedding_length": 32,
+        "llama.attention.head_count": 4,
+    } | changed
+    given = SimpleNamespace(
+        get_field=lambda name: SimpleNamespace(contents=lambda: settings.get(name, 1)) if name in settings else None,
+        tensors=[SimpleNamespace(name=changed.get("tensor", "token_embd.weight"))],
+    )
+    settings |= {f"llama.{name}": 1 for name in ("rope.freq_base", "attention.layer_norm_rms_epsilon")}
+    monkeypatch.setattr(smollm2, "reader", lambda path: given)
+    with pytest.raises(ValueError, match=words) if words else nullcontext():
+        assert smollm2.config()["d_model"] == 32
 
 
 def test_progress_is_printed_only_where_it_is_asked_for(monkeypatch, capsys):
