@@ -24,7 +24,6 @@ CAP = "Scores that cannot grow"
 SINK = "A place for weight that no key deserves"
 STRETCH = "Frequencies for longer texts"
 QK_NORM = "Normalized queries and keys"
-CACHE = "A store for keys and values"
 
 
 def _detached(text, exercise, right):
