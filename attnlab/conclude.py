@@ -81,9 +81,9 @@ def _unchanged(case, raw, used):
 
 def _whole(case, raw, used):
     result = raw[0]["result"]
-    kind = np.asarray(result).dtype.kind
     names = {"b": "a truth value"} | dict.fromkeys("iuO", "a whole number")  # O: an int too long for int64
-    return {"result": result, "kind": names.get(kind, "a float")}
+    parts = result if isinstance(result, tuple) else (result,)
+    return {"result": result, "kind": " and ".join(names.get(np.asarray(part).dtype.kind, "a float") for part in parts)}
 
 
 def _plain(case, raw, used):

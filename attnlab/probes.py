@@ -50,6 +50,8 @@ PHRASES = {
     "fed": "With a cache it fed {got} tokens to the model; {expected} are enough, each fed once",
     "device": "Its inputs were on a device other than the CPU (`{expected}`), but its result was not",
     "kept heads": "The cache was given the wrong number of key/value heads",
+    "kept": "The cache was given other tensors than it should keep",
+    "given": "The modules in its list were called with other rows than those that are theirs",
     "caches": "Each call of the model should get one cache for each block, the same ones from call to call",
 }
 # Observations that tell a right answer from a wrong one but not one mistake from another: what a mistake leaves in them
@@ -150,7 +152,7 @@ def unchanged(f, **inputs):
 
 
 def whole(f, **inputs):
-    """The result, which must be a whole number: 7.0 equals 7, but it cannot be an index or a size."""
+    """The result, which must be a whole number, or a tuple with some: 7.0 equals 7, but it cannot be an index."""
     return {"result": f(**inputs)}
 
 
@@ -379,9 +381,9 @@ def steps(f, *, init, steps):
     return {**seen, "after": steps}  # at the end, because the last step may alter what the first was given
 
 
-def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
+def in_chunks(f, *, init, cuts, weights=None, beside=None, kept=False, **inputs):
     """The output of a module that reads its input in chunks with a cache, the chunks' outputs put together; and how
-    many heads each cache was given.
+    many heads each cache was given, or, with `kept`, all numbers that it holds in the end.
 
     inputs: the one that is cut, (batch, n, ...), and others that stay as they are; the first one given is cut
     cuts: where along n a new chunk begins, ascending; none means one pass with an empty cache
@@ -415,7 +417,31 @@ def in_chunks(f, *, init, cuts, weights=None, beside=None, **inputs):
             output.append(result.detach().clone())
     joined = [torch.cat(output, dim=1) for output in outputs]
     given = [room for room in caches[0].values() for room in (room if plural else [room])]
-    return {"result": joined[0] if beside is None else joined, "kept heads": [room.heads for room in given]}
+    result = joined[0] if beside is None else joined
+    if kept:
+        return {"result": result, "kept": [row.clone() for room in given for row in room.all()]}
+    return {"result": result, "kept heads": [room.heads for room in given]}
+
+
+def routed(f, *, init, inner, weights=None, **inputs):
+    """The result of a module, and how many numbers each module of its list `inner` was called with, over all calls.
+
+    A list of vectors, given one by one, counts as much as their table.
+    """
+    import torch
+
+    made, _ = f.make(init, weights or {})
+    parts = getattr(made, inner, None)
+    if not isinstance(parts, torch.nn.ModuleList):
+        raise Unfit(f"it should have `{inner}`, an nn.ModuleList; that is {type(parts).__name__}")
+    given = [0] * len(parts)
+
+    def count(at, args, named):
+        given[at] += sum(value.numel() for value in (*args, *named.values()) if isinstance(value, torch.Tensor))
+
+    for at, part in enumerate(parts):
+        part.register_forward_pre_hook(lambda _, args, named, at=at: count(at, args, named), with_kwargs=True)
+    return {"result": made(**inputs), "given": np.array(given)}
 
 
 def frequencies(f, *, seed, draws, logits, **inputs):

@@ -54,7 +54,11 @@ class Room:
         first, self.held = self.held, self.held + k.shape[2]
         for row, new in zip(self.rows, (k, v)):
             row.narrow(2, first, new.shape[2]).copy_(new.detach())
-        return tuple(row.narrow(2, 0, self.held) for row in self.rows)
+        return self.all()
+
+    def all(self):
+        """Views of everything stored; none before the first `append`."""
+        return tuple(row.narrow(2, 0, self.held) for row in self.rows or ())
 
 
 class Oracle(nn.Module):

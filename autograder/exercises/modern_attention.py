@@ -6,12 +6,13 @@ results are compared to about five digits, and the mistakes here are off by far 
 
 import math
 
+import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
 
 from attnlab import probes
-from autograder.exercise import Exercise
+from autograder.exercise import Exercise, Written
 from autograder.generators import normal
 from solutions import modern_attention as solutions
 from solutions.multi_head import merge_heads, split_heads
@@ -24,6 +25,8 @@ CAP = "Scores that cannot grow"
 SINK = "A place for weight that no key deserves"
 STRETCH = "Frequencies for longer texts"
 QK_NORM = "Normalized queries and keys"
+LATENT = "A latent in place of keys and values"
+EXPERTS = "Experts in place of a single network"
 
 
 def _detached(text, exercise, right):
@@ -1188,3 +1191,943 @@ class QKWithWeights(_Normed):
 class QKMaskOnTheCPU(_Normed):
     def back(self, new, total, device):
         return super().back(new, total, None)
+
+
+# LatentAttention -----------------------------------------------------------------------------------------------------
+
+LatentAttention = Exercise(solutions.LatentAttention, section=LATENT, minutes=30, difficulty=3)
+
+
+def _latent_layer(rng, d_model, n_heads, d_head, d_rope, d_latent, batch, n, names=None, dtype=torch.float64, **init):
+    """A layer, weights of variance about 1 / inputs for the parameters named, and tokens."""
+    shapes = {
+        "W_q": (n_heads * (d_head + d_rope), d_model),
+        "W_down": (d_latent, d_model),
+        "W_k_rope": (d_rope, d_model),
+        "W_up_k": (n_heads * d_head, d_latent),
+        "W_up_v": (n_heads * d_head, d_latent),
+        "W_o": (d_model, n_heads * d_head),
+    }
+    weights = {
+        f"{name}.weight": normal(rng, *shape, dtype=dtype) * 1.5 / shape[1] ** 0.5 for name, shape in shapes.items()
+    }
+    weights["norm.weight"] = (1.2 + 0.6 * normal(rng, d_latent)).to(dtype)
+    return dict(
+        init=dict(d_model=d_model, n_heads=n_heads, d_head=d_head, d_rope=d_rope, d_latent=d_latent, **init),
+        weights={key: value for key, value in weights.items() if names is None or key.split(".")[0] in names},
+        x=normal(rng, batch, n, d_model, dtype=dtype),
+    )
+
+
+@LatentAttention.property(
+    "has six maps without bias and a norm over the latent",
+    points=1,
+    hint="W_q to n_heads * (d_head + d_rope), W_down to d_latent, W_k_rope to d_rope, W_up_k and W_up_v from d_latent "
+    "to n_heads * d_head, W_o to d_model, each with bias=False; norm is RMSNorm(d_latent, eps).",
+)
+def latent_structure(rng):
+    for d_rope in (2, 4):
+        heads, width = int(rng.integers(2, 4)), int(rng.integers(3, 6))
+        yield dict(
+            init=dict(d_model=4 * int(rng.integers(2, 5)), n_heads=heads, d_head=width, d_rope=d_rope, d_latent=7)
+        )
+
+
+@LatentAttention.property(
+    "adds a plain and a rotated score",
+    points=3,
+    **ROTATED,
+    hint="Norm the latent, make keys and values from it, add plain @ plain and rotated @ rotated, divide by the square "
+    "root of d_head + d_rope, hide later keys, softmax, values, merge, W_o.",
+)
+def latent_one_head(rng):
+    yield _latent_layer(rng, d_model=6, n_heads=1, d_head=3, d_rope=2, d_latent=4, batch=1, n=3)
+    yield _latent_layer(rng, d_model=6, n_heads=1, d_head=2, d_rope=4, d_latent=3, batch=2, n=4)
+
+
+@LatentAttention.property(
+    "takes each head's rows of W_q in order, and shares the rotated key",
+    points=2,
+    **ROTATED,
+    hint="Split the heads first, (batch, n_heads, n, d_head + d_rope), then split the last axis: d_head plain numbers, "
+    "then d_rope rotated ones. The rotated key has one head, and broadcasting serves all.",
+)
+def latent_heads(rng):
+    yield _latent_layer(rng, d_model=8, n_heads=3, d_head=3, d_rope=2, d_latent=4, batch=1, n=4)
+    yield _latent_layer(rng, d_model=6, n_heads=2, d_head=2, d_rope=4, d_latent=5, batch=2, n=3)
+
+
+@LatentAttention.property(
+    "takes base and eps from its arguments",
+    points=1,
+    **ROTATED,
+    hint="Pass `base` to apply_rope, for queries and keys, and `eps` to the norm. Its default here is 1e-6.",
+)
+def latent_settings(rng):
+    sizes = dict(d_model=6, n_heads=2, d_head=2, d_rope=4, d_latent=3, batch=1)
+    yield _latent_layer(rng, **sizes, n=4, base=20.0)
+    yield _latent_layer(rng, **sizes, n=3, eps=0.5)
+    case = _latent_layer(rng, **sizes, n=3)
+    yield {**case, "x": 0.002 * case["x"]}
+
+
+@LatentAttention.property(
+    "keeps the future out, and lets the past in",
+    points=1,
+    probe=probes.moved,
+    hint="Replace one token: no earlier row may move, not by a single bit, and every row from there on must.",
+)
+def latent_future(rng):
+    case = _latent_layer(rng, d_model=6, n_heads=2, d_head=3, d_rope=2, d_latent=4, batch=2, n=5)
+    changed = case["x"].clone()
+    changed[:, 2] = normal(rng, 2, 6)
+    yield dict(**case, name="x", replacement=changed)
+
+
+@LatentAttention.property(
+    "reads in chunks with a cache what it reads in one pass",
+    points=2,
+    probe=probes.in_chunks,
+    **ROTATED,
+    hint="Read `len(cache)` before you append: that is the position of the first new token. Norm and rotate, append, "
+    "and make keys and values of all that `append` returns. Token i of a chunk sees every key up to len(cache) + i.",
+)
+def latent_in_chunks(rng):
+    sizes = dict(d_model=6, n_heads=2, d_head=3, d_rope=2, d_latent=4)
+    yield dict(**_latent_layer(rng, **sizes, batch=1, n=4), cuts=[1, 2, 3])
+    yield dict(**_latent_layer(rng, **sizes, batch=2, n=6, base=50.0), cuts=[1, 4])
+    yield dict(**_latent_layer(rng, **sizes, batch=1, n=3), cuts=[])
+
+
+@LatentAttention.property(
+    "keeps the normed latent and the rotated key, and nothing else",
+    points=1,
+    probe=probes.in_chunks,
+    **ROTATED,
+    hint="One call of `append` for each call of forward: the normed latents as (batch, 1, n, d_latent), and the "
+    "rotated keys as (batch, 1, n, d_rope). `[:, None]` makes the axis of the heads.",
+)
+def latent_kept(rng):
+    sizes = dict(d_model=6, n_heads=2, d_head=3, d_rope=2, d_latent=4)
+    yield dict(**_latent_layer(rng, **sizes, batch=2, n=5), cuts=[2], kept=True)
+
+
+@LatentAttention.property(
+    "keeps two texts with two caches apart",
+    points=1,
+    probe=probes.in_chunks,
+    **ROTATED,
+    hint="One layer may read many texts in turn. Everything that is remembered of a text belongs in its cache, and "
+    "not in `self`.",
+)
+def latent_apart(rng):
+    sizes = dict(d_model=6, n_heads=2, d_head=3, d_rope=2, d_latent=4, batch=1)
+    yield dict(**_latent_layer(rng, **sizes, n=4), cuts=[2, 3], beside=normal(rng, 1, 5, 6))
+
+
+@LatentAttention.property(
+    "has the right gradients",
+    points=1,
+    probe=probes.gradients,
+    rtol=1e-4,
+    atol=1e-5,
+    hint="Use only tensor operations; detach nothing. The weight of the norm is learned as well.",
+)
+def latent_gradients(rng):
+    case = _latent_layer(
+        rng, d_model=6, n_heads=2, d_head=3, d_rope=2, d_latent=4, batch=1, n=3, names=("W_down", "W_k_rope", "norm")
+    )
+    yield dict(**case, upstream=[normal(rng, 1, 3, 6)])
+
+
+@LatentAttention.property(
+    "keeps the precision and the device of its tokens, also in chunks",
+    points=1,
+    probe=probes.elsewhere,
+    rtol=0.1,
+    atol=0.1,
+    hint="Weights and tokens in float32 give float32, and bfloat16 gives bfloat16. Create new tensors with "
+    "`device=x.device`.",
+)
+def latent_precision(rng):
+    sizes = dict(d_model=8, n_heads=2, d_head=4, d_rope=2, d_latent=6, batch=1)
+    yield dict(**_latent_layer(rng, **sizes, n=4, dtype=torch.float32))
+    yield dict(probe="in_chunks", **_latent_layer(rng, **sizes, n=4, dtype=torch.float32), cuts=[2])
+    yield dict(**_latent_layer(rng, **sizes, n=3, dtype=torch.bfloat16))
+
+
+@LatentAttention.property(
+    "leaves its tokens as they were",
+    points=1,
+    probe=probes.unchanged,
+    **ROTATED,
+    hint="Operations whose name ends in an underscore, and `+=`, write into their tensor. Do not use them on a tensor "
+    "that the caller passed in.",
+)
+def latent_is_new(rng):
+    yield _latent_layer(rng, d_model=6, n_heads=2, d_head=3, d_rope=2, d_latent=4, batch=1, n=3)
+
+
+class _Latent(solutions.LatentAttention):
+    """Right, in steps that a misconception can replace one by one."""
+
+    def forward(self, x, cache=None):
+        cache = self.open(cache)
+        past = 0 if cache is None else self.past(cache)
+        plain, turned = self.ask(x)
+        turned = self.turn_query(turned, past)
+        latent, key = self.keep(x, past)
+        new = latent.shape[2]
+        if cache is not None:
+            latent, key = self.remember(cache, latent, key)
+        latent, key = self.open_latent(latent), self.open_key(key)
+        k, v = self.make(latent)
+        later = self.later(new, k.shape[2], x.device)
+        weights = self.weigh(self.score(plain, turned, k, key).masked_fill(later, -torch.inf))
+        return self.finish(weights.to(v.dtype) @ v)
+
+    def open(self, cache):
+        return cache
+
+    def past(self, cache):
+        return len(cache)
+
+    def ask(self, x):
+        return split_heads(self.W_q(x), self.n_heads).split([self.d_head, self.d_rope], dim=-1)
+
+    def at(self, x, first):
+        return apply_rope(x, torch.arange(first, first + x.shape[2], device=x.device), self.base)
+
+    def turn_query(self, turned, past):
+        return self.at(turned, past)
+
+    def keep(self, x, past):
+        return self.norm(self.W_down(x))[:, None], self.at(self.W_k_rope(x)[:, None], past)
+
+    def remember(self, cache, latent, key):
+        return cache.append(latent, key)
+
+    def open_latent(self, latent):
+        return latent
+
+    def open_key(self, key):
+        return key
+
+    def make(self, latent):
+        return tuple(split_heads(up(latent[:, 0]), self.n_heads) for up in (self.W_up_k, self.W_up_v))
+
+    def later(self, new, total, device):
+        return torch.arange(total, device=device) > torch.arange(total - new, total, device=device)[:, None]
+
+    def score(self, plain, turned, k, key):
+        return (plain @ k.mT + turned @ key.mT) / math.sqrt(self.d_head + self.d_rope)
+
+    def weigh(self, scores):
+        return torch.softmax(scores, dim=-1)
+
+    def finish(self, heads):
+        return self.W_o(merge_heads(heads))
+
+
+def _latent_without(text, **parts):
+    LatentAttention.misconception(text)(type("LatentAttention", (_Latent,), parts))
+
+
+def _all_plain_first(layer, x):
+    rows, n = layer.W_q(x), layer.n_heads
+    plain, turned = rows.split([n * layer.d_head, n * layer.d_rope], dim=-1)
+    return split_heads(plain, n), split_heads(turned, n)
+
+
+_latent_without(
+    "The latent is not normed. Norm it after W_down, before it is kept and before keys and values are made from it.",
+    keep=lambda self, x, past: (
+        self.W_down(x)[:, None] + 0 * self.norm.weight.sum(),
+        self.at(self.W_k_rope(x)[:, None], past),
+    ),
+)
+_latent_without(
+    "The latent is normed when it is read, and the cache keeps it as it came from W_down. With the same numbers in the "
+    "end, each step norms all of the past again. Norm first, then append.",
+    keep=lambda self, x, past: (self.W_down(x)[:, None], self.at(self.W_k_rope(x)[:, None], past)),
+    open_latent=lambda self, latent: self.norm(latent),
+)
+_latent_without(
+    "The latent is normed twice, before it is kept and again when it is read.",
+    open_latent=lambda self, latent: self.norm(latent),
+)
+_latent_without(
+    "The shared key is not rotated. It is there to carry the positions: rotate it as the second part of the query.",
+    keep=lambda self, x, past: (self.norm(self.W_down(x))[:, None], self.W_k_rope(x)[:, None]),
+)
+_latent_without(
+    "The cache keeps the shared key before its rotation, and all keys are rotated when they are read. The numbers are "
+    "right, but each step rotates all of the past again. Rotate first, then append.",
+    keep=lambda self, x, past: (self.norm(self.W_down(x))[:, None], self.W_k_rope(x)[:, None]),
+    open_key=lambda self, key: self.at(key, 0),
+)
+_latent_without(
+    "The query is not rotated. A score depends on the distance only if both sides are.",
+    turn_query=lambda self, turned, past: turned,
+)
+_latent_without(
+    "In each head, the rotated part of the query comes first. The first d_head numbers are the plain ones.",
+    ask=lambda self, x: split_heads(self.W_q(x), self.n_heads).split([self.d_rope, self.d_head], dim=-1)[::-1],
+)
+_latent_without(
+    "The plain parts of all heads come first, then all rotated parts. W_q goes head by head: split the heads, and then "
+    "each head's numbers.",
+    ask=_all_plain_first,
+)
+_latent_without(
+    "The scores are divided by the square root of d_head alone. d_head + d_rope products are added up.",
+    score=lambda self, plain, turned, k, key: (plain @ k.mT + turned @ key.mT) / math.sqrt(self.d_head),
+)
+_latent_without(
+    "The two parts of a score are each divided by their own root. They are a single dot product, over d_head + d_rope "
+    "numbers.",
+    score=lambda self, plain, turned, k, key: (
+        plain @ k.mT / math.sqrt(self.d_head) + turned @ key.mT / math.sqrt(self.d_rope)
+    ),
+)
+_latent_without(
+    "The scores are not scaled. Divide them by the square root of d_head + d_rope.",
+    score=lambda self, plain, turned, k, key: plain @ k.mT + turned @ key.mT,
+)
+_latent_without(
+    "The scores are divided by the square root of the latent's width. Queries and keys have d_head + d_rope numbers.",
+    score=lambda self, plain, turned, k, key: (plain @ k.mT + turned @ key.mT) / math.sqrt(self.W_down.out_features),
+)
+_latent_without(
+    "The rotated part is left out of the score, so positions do not count at all.",
+    score=lambda self, plain, turned, k, key: (
+        (plain @ k.mT + 0 * (turned @ key.mT)) / math.sqrt(self.d_head + self.d_rope)
+    ),
+)
+_latent_without(
+    "The plain part is left out of the score. Both products are added.",
+    score=lambda self, plain, turned, k, key: (
+        (0 * (plain @ k.mT) + turned @ key.mT) / math.sqrt(self.d_head + self.d_rope)
+    ),
+)
+_latent_without(
+    "Keys and values are exchanged: W_up_k makes the keys, W_up_v the values.",
+    make=lambda self, latent: _Latent.make(self, latent)[::-1],
+)
+_latent_without(
+    "The keys made from the latent are rotated as well. Only the shared key and the second part of the query are: that "
+    "is why it is apart.",
+    make=lambda self, latent: (
+        self.at(_even(_Latent.make(self, latent)[0]), 0)[..., : self.d_head],
+        _Latent.make(self, latent)[1],
+    ),
+)
+_latent_without(
+    "`base` is not passed on, so RoPE uses its default.",
+    at=lambda self, x, first: apply_rope(x, torch.arange(first, first + x.shape[2], device=x.device)),
+)
+_latent_without(
+    "With a cache, positions begin at 0 again in each chunk. The first new token is at len(cache).",
+    past=lambda self, cache: 0,
+)
+_latent_without(
+    "The cache stays empty, so each chunk is read as if nothing had come before it. `if cache:` is False for a new "
+    "cache, since its length is 0: write `cache is not None`.",
+    open=lambda self, cache: None,
+)
+_latent_without(
+    "With a cache, the causal mask begins at the first key, so the first token of a chunk sees only the first token "
+    "of the text. Token i of a chunk is at position len(cache) + i.",
+    later=lambda self, new, total, device: (
+        torch.arange(total, device=device) > torch.arange(new, device=device)[:, None]
+    ),
+)
+_latent_without(
+    "The mask is missing: tokens see what comes after them.",
+    later=lambda self, new, total, device: torch.zeros(new, total, dtype=torch.bool, device=device),
+)
+_latent_without(
+    "The softmax runs over the queries (dim=-2). The weights of each query sum to 1: the keys are the last axis.",
+    weigh=lambda self, scores: torch.nan_to_num(torch.softmax(scores, dim=-2)),
+)
+_latent_without(
+    "W_o is missing: the merged heads are not mapped back.",
+    finish=lambda self, heads: F.pad(merge_heads(heads), (0, self.W_down.in_features))[..., : self.W_down.in_features],
+)
+
+
+def _even(x):
+    """With one number more where the width is odd, so that it can be cut into pairs."""
+    return F.pad(x, (0, x.shape[-1] % 2))
+
+
+@LatentAttention.misconception(
+    "The cache is given keys and values of all heads. It should keep the latent, from which they are made again."
+)
+class KeysKept(_Latent):
+    def forward(self, x, cache=None):
+        if cache is None:
+            return super().forward(x)
+        past = len(cache)
+        plain, turned = self.ask(x)
+        latent, key = self.keep(x, past)
+        k, v = self.make(latent)
+        wide = torch.cat([k, key.expand(-1, self.n_heads, -1, -1)], dim=-1)
+        wide, v = cache.append(wide, v)
+        k, key = wide.split([self.d_head, self.d_rope], dim=-1)
+        later = self.later(x.shape[1], k.shape[2], x.device)
+        scores = self.score(plain, self.at(turned, past), k, key)
+        return self.finish(self.weigh(scores.masked_fill(later, -torch.inf)) @ v)
+
+
+@LatentAttention.misconception(
+    "The rotated key and the latent go into the cache in the wrong order: the latent first, then the key."
+)
+class KeyFirst(_Latent):
+    def remember(self, cache, latent, key):
+        return cache.append(key, latent)[::-1]
+
+
+@LatentAttention.misconception(
+    "The rotated key is kept once for each head. It is the same for all: keep it with a single head, and let "
+    "broadcasting repeat it."
+)
+class KeyForEachHead(_Latent):
+    def remember(self, cache, latent, key):
+        return cache.append(latent, key.expand(-1, self.n_heads, -1, -1))
+
+
+@LatentAttention.misconception(
+    "The layer keeps the past in `self` and not in the cache that it is given. Two texts that are read in turn then "
+    "get mixed up."
+)
+class LatentInSelf(_Latent):
+    def open(self, cache):
+        if cache is not None and not hasattr(self, "kept"):
+            self.kept = solutions.KVCache()
+        return None if cache is None else self.kept
+
+
+@LatentAttention.misconception("The maps have biases. nn.Linear adds one unless you say bias=False.")
+class LatentBiases(_Latent):
+    def __init__(self, *sizes, **options):
+        super().__init__(*sizes, **options)
+        for name in ("W_q", "W_down", "W_k_rope", "W_up_k", "W_up_v", "W_o"):
+            plain = getattr(self, name)
+            setattr(self, name, nn.Linear(plain.in_features, plain.out_features))
+
+
+@LatentAttention.misconception("eps is fixed or left at the default of RMSNorm. Pass on the one that the layer gets.")
+class LatentDefaultEps(_Latent):
+    def __init__(self, *sizes, **options):
+        super().__init__(*sizes, **options)
+        self.norm.eps = 1e-5
+
+
+@LatentAttention.misconception(
+    "No gradient arrives: the layer works under `torch.no_grad()` or on detached tensors, and could never be trained."
+)
+class LatentNoGradient(_Latent):
+    def forward(self, x, cache=None):
+        with torch.no_grad():
+            return super().forward(x, cache)
+
+
+@LatentAttention.misconception(
+    "The mask is on the CPU, wherever x is, so the two cannot be combined. Create it with `device=x.device`."
+)
+class LatentMaskOnTheCPU(_Latent):
+    def later(self, new, total, device):
+        return super().later(new, total, None)
+
+
+# route ---------------------------------------------------------------------------------------------------------------
+
+route = Exercise(solutions.route, section=EXPERTS, minutes=8, difficulty=2)
+LOGITS = torch.tensor([[2.0, 0.0, 1.0, -1.0], [0.5, 3.0, -2.0, 1.5]], dtype=torch.float64)
+
+
+def _apart(rng, n, experts):
+    """Logits that clearly differ within a row, so that rounding cannot change a choice."""
+    return torch.from_numpy(np.stack([rng.permutation(experts) for _ in range(n)]) * 0.6 + rng.uniform(0, 0.2, (n, 1)))
+
+
+@route.property(
+    "chooses the largest logits and weighs them among themselves",
+    points=3,
+    hint="`logits.topk(top_k, dim=-1)` gives the largest and whose they are. Take the softmax of these alone. With the "
+    "logits 2, 0, 1, -1 and top_k 2: experts 0 and 2, weights 0.731 and 0.269.",
+)
+def chosen(rng):
+    yield dict(logits=LOGITS.clone(), top_k=2)
+    yield dict(logits=_apart(rng, 5, 7), top_k=3)
+
+
+@route.property(
+    "works for one expert, and for all",
+    points=1,
+    hint="With top_k 1 the weight is 1. With all experts, the weights are the softmax of the row, sorted.",
+)
+def one_or_all(rng):
+    yield dict(logits=_apart(rng, 4, 5), top_k=1)
+    yield dict(logits=_apart(rng, 4, 5), top_k=5)
+
+
+@route.property(
+    "names experts by whole numbers",
+    points=1,
+    probe=probes.whole,
+    hint="The experts are indices, as `topk` returns them: they will pick modules and rows.",
+)
+def whole_experts(rng):
+    yield dict(logits=_apart(rng, 3, 5), top_k=2)
+
+
+@route.property(
+    "survives logits of a thousand",
+    points=1,
+    hint="`torch.softmax` subtracts the largest first; exp of a thousand overflows.",
+)
+def large_logits(rng):
+    yield dict(logits=_apart(rng, 3, 5) + 1000.0, top_k=2)
+    yield dict(logits=_apart(rng, 3, 5) - 1000.0, top_k=2)
+
+
+@route.property(
+    "sends gradients to the chosen logits alone",
+    points=1,
+    probe=probes.gradients,
+    hint="The router learns through the weights: detach nothing.",
+)
+def route_gradients(rng):
+    yield dict(logits=_apart(rng, 3, 5), top_k=2, upstream=[normal(rng, 3, 2), torch.zeros(3, 2, dtype=torch.float64)])
+
+
+@route.property(
+    "keeps the kind of number, and the device",
+    points=1,
+    probe=probes.elsewhere,
+    rtol=0.02,
+    atol=0.02,
+    hint="float32 logits give float32 weights. The experts are whole numbers. Create no tensor on a fixed device.",
+)
+def route_kinds(rng):
+    yield dict(logits=_apart(rng, 3, 5).float(), top_k=2)
+    yield dict(logits=_apart(rng, 3, 5).to(torch.bfloat16), top_k=2)
+
+
+@route.property(
+    "leaves its input as it was",
+    points=1,
+    probe=probes.unchanged,
+    hint="To hide logits by writing minus infinity into them changes the caller's tensor.",
+)
+def route_is_new(rng):
+    yield dict(logits=_apart(rng, 3, 5), top_k=2)
+
+
+def _wrong_route(text):
+    def declare(f):
+        def wrong(logits, top_k):
+            return f(logits, top_k)
+
+        wrong.__name__ = f.__name__
+        route.misconception(text)(wrong)
+        return f
+
+    return declare
+
+
+@_wrong_route(
+    "The weights are shares of a softmax over all experts, so they sum to less than 1. Take the softmax over the "
+    "chosen logits only."
+)
+def softmax_over_all(logits, top_k):
+    return logits.softmax(-1).topk(top_k, dim=-1)
+
+
+@_wrong_route("The weights are the logits themselves. They still need a softmax.")
+def bare_logits(logits, top_k):
+    return logits.topk(top_k, dim=-1)
+
+
+@_wrong_route("The order is smallest first. Largest first, in weights and experts.")
+def smallest_first(logits, top_k):
+    values, experts = logits.topk(top_k, dim=-1)
+    return values.softmax(-1).flip(-1), experts.flip(-1)
+
+
+@_wrong_route("The weights are in the opposite order from the experts.")
+def weights_turned_around(logits, top_k):
+    values, experts = logits.topk(top_k, dim=-1)
+    return values.softmax(-1).flip(-1), experts
+
+
+@_wrong_route("The smallest logits are chosen. The router's largest logits name the experts.")
+def smallest_chosen(logits, top_k):
+    values, experts = logits.topk(top_k, dim=-1, largest=False)
+    return values.softmax(-1), experts
+
+
+@_wrong_route("Experts and weights come back in the wrong order: weights first.")
+def experts_first(logits, top_k):
+    values, experts = logits.topk(top_k, dim=-1)
+    return experts, values.softmax(-1)
+
+
+@_wrong_route("The softmax runs over the tokens. Each token shares out a weight of 1 among its own experts: dim=-1.")
+def over_tokens(logits, top_k):
+    values, experts = logits.topk(top_k, dim=-1)
+    return values.softmax(0), experts
+
+
+@_wrong_route("Each expert chooses tokens here. Each token chooses experts: topk along the last axis.")
+def tokens_chosen(logits, top_k):
+    values, tokens = logits.topk(min(top_k, len(logits)), dim=0)
+    return values.softmax(0).T, tokens.T
+
+
+@_wrong_route("The weights are sigmoids of the logits. They should be a softmax over those that were chosen.")
+def sigmoids(logits, top_k):
+    values, experts = logits.topk(top_k, dim=-1)
+    return values.sigmoid(), experts
+
+
+@_wrong_route("All chosen experts get the same weight. A larger logit should count for more.")
+def equal_weights(logits, top_k):
+    values, experts = logits.topk(top_k, dim=-1)
+    return torch.ones_like(values) / top_k + 0 * values, experts
+
+
+@_wrong_route("The chosen logits are divided by their sum. A logit may be negative; take the softmax.")
+def divided_by_sum(logits, top_k):
+    values, experts = logits.topk(top_k, dim=-1)
+    return values / values.sum(-1, keepdim=True), experts
+
+
+@_wrong_route("Every expert has a column, with weight 0 where it is not chosen. Only top_k columns are asked for.")
+def full_rows(logits, top_k):
+    values, experts = logits.topk(top_k, dim=-1)
+    weights = torch.zeros_like(logits).scatter(-1, experts, values.softmax(-1))
+    return weights, torch.arange(logits.shape[-1]).expand_as(logits)
+
+
+@_wrong_route("Only the best expert comes back. A token uses top_k of them.")
+def best_only(logits, top_k):
+    values, experts = logits.topk(1, dim=-1)
+    return values.softmax(-1), experts
+
+
+@_wrong_route("The experts are floats. They are indices: leave them as the whole numbers that `topk` returns.")
+def float_experts(logits, top_k):
+    values, experts = logits.topk(top_k, dim=-1)
+    return values.softmax(-1), experts.to(values.dtype)
+
+
+@_wrong_route("No maximum is subtracted, so large logits overflow. Use torch.softmax.")
+def route_overflows(logits, top_k):
+    values, experts = logits.topk(top_k, dim=-1)
+    return values.exp() / values.exp().sum(-1, keepdim=True), experts
+
+
+@_wrong_route("The gradient is cut, so the router would never learn. `.detach()` and NumPy give tensors without one.")
+def route_detached(logits, top_k):
+    values, experts = logits.topk(top_k, dim=-1)
+    return values.softmax(-1).detach(), experts
+
+
+# MixtureOfExperts ----------------------------------------------------------------------------------------------------
+
+MixtureOfExperts = Exercise(solutions.MixtureOfExperts, section=EXPERTS, minutes=25, difficulty=3)
+
+
+def _moe_layer(rng, d_model, d_ff, n_experts, top_k, batch, n, names=None, dtype=torch.float64):
+    """A layer, weights, and tokens whose router logits clearly differ, so that rounding cannot change a choice."""
+    router = 1.5 * normal(rng, n_experts, d_model)
+    while True:
+        x = normal(rng, batch, n, d_model)
+        logits = (x @ router.T).sort(dim=-1).values
+        if n_experts == 1 or logits.diff(dim=-1).min() > 0.02:
+            break
+    weights = {"router.weight": router}
+    for e in range(n_experts):
+        for name, shape in (("W_gate", (d_ff, d_model)), ("W_up", (d_ff, d_model)), ("W_down", (d_model, d_ff))):
+            weights[f"experts.{e}.{name}.weight"] = normal(rng, *shape) * 1.5 / shape[1] ** 0.5
+    return dict(
+        init=dict(d_model=d_model, d_ff=d_ff, n_experts=n_experts, top_k=top_k),
+        weights={key: value.to(dtype) for key, value in weights.items() if names is None or key in names},
+        x=x.to(dtype),
+    )
+
+
+@MixtureOfExperts.property(
+    "has a router without bias and a list of SwiGLU networks",
+    points=1,
+    hint="router: nn.Linear(d_model, n_experts, bias=False). experts: nn.ModuleList of SwiGLU(d_model, d_ff). A plain "
+    "Python list would hide their parameters.",
+)
+def moe_structure(rng):
+    yield dict(init=dict(d_model=int(rng.integers(3, 7)), d_ff=5, n_experts=3, top_k=2))
+    yield dict(init=dict(d_model=4, d_ff=int(rng.integers(5, 9)), n_experts=2, top_k=1))
+
+
+@MixtureOfExperts.property(
+    "adds up the chosen experts, by their weights",
+    points=3,
+    **SINGLE,
+    hint="Flatten the texts into rows, route them, and for each expert add weight * expert(its rows) to these rows of "
+    "the result.",
+)
+def moe_sums(rng):
+    yield _moe_layer(rng, d_model=3, d_ff=4, n_experts=3, top_k=2, batch=1, n=4)
+    yield _moe_layer(rng, d_model=4, d_ff=3, n_experts=5, top_k=3, batch=2, n=3)
+
+
+@MixtureOfExperts.property(
+    "works with one expert per token, and with all",
+    points=1,
+    **SINGLE,
+    hint="With top_k 1 every weight is 1. With top_k = n_experts every expert reads every row.",
+)
+def moe_one_or_all(rng):
+    yield _moe_layer(rng, d_model=3, d_ff=4, n_experts=3, top_k=1, batch=1, n=4)
+    yield _moe_layer(rng, d_model=3, d_ff=4, n_experts=3, top_k=3, batch=1, n=3)
+
+
+@MixtureOfExperts.property(
+    "calls an expert with the rows routed to it, and with no others",
+    points=2,
+    probe=probes.routed,
+    **SINGLE,
+    hint="`torch.where(experts == e)` says which rows chose expert e. Call the expert with `rows[these]` only: reading "
+    "all rows and multiplying by 0 costs as much as if every expert were used.",
+)
+def moe_rows(rng):
+    yield dict(**_moe_layer(rng, d_model=3, d_ff=4, n_experts=4, top_k=2, batch=2, n=3), inner="experts")
+    yield dict(**_moe_layer(rng, d_model=3, d_ff=4, n_experts=6, top_k=1, batch=1, n=3), inner="experts")
+
+
+@MixtureOfExperts.property(
+    "moves no other token when one is changed",
+    points=1,
+    probe=probes.moved,
+    hint="Every token is routed and computed by itself.",
+)
+def moe_tokens_apart(rng):
+    case = _moe_layer(rng, d_model=3, d_ff=4, n_experts=3, top_k=2, batch=2, n=4)
+    changed = case["x"].clone()
+    changed[:, 1] = _moe_layer(rng, d_model=3, d_ff=4, n_experts=3, top_k=2, batch=2, n=1)["x"][:, 0]
+    yield dict(**case, name="x", replacement=changed)
+
+
+@MixtureOfExperts.property(
+    "has the right gradients, for the router too, and none for an idle expert",
+    points=2,
+    probe=probes.gradients,
+    rtol=1e-4,
+    atol=1e-6,
+    hint="The router learns through the weights that multiply the experts' outputs. An expert without rows is not "
+    "called, so it gets no gradient.",
+)
+def moe_gradients(rng):
+    names = {"router.weight", *(f"experts.{e}.W_down.weight" for e in range(5))}
+    yield dict(
+        **_moe_layer(rng, d_model=3, d_ff=2, n_experts=5, top_k=2, batch=1, n=2, names=names),
+        upstream=[normal(rng, 1, 2, 3)],
+    )
+
+
+@MixtureOfExperts.property(
+    "works in single precision",
+    points=1,
+    rtol=1e-3,
+    atol=1e-4,
+    hint="float32 in, float32 out. Create the result like x: `torch.zeros_like(rows)`.",
+)
+def moe_single(rng):
+    yield _moe_layer(rng, d_model=4, d_ff=3, n_experts=3, top_k=2, batch=1, n=3, dtype=torch.float32)
+
+
+@MixtureOfExperts.property(
+    "leaves its tokens as they were",
+    points=1,
+    probe=probes.unchanged,
+    **SINGLE,
+    hint="Add the experts' outputs to a new tensor of zeros, not to the rows of x.",
+)
+def moe_is_new(rng):
+    yield _moe_layer(rng, d_model=3, d_ff=4, n_experts=3, top_k=2, batch=1, n=3)
+
+
+class _Mixture(solutions.MixtureOfExperts):
+    """Right, in steps that a misconception can replace one by one."""
+
+    def forward(self, x):
+        rows = x.flatten(0, 1)
+        weights, experts = self.choose(self.router(rows))
+        mixed = self.begin(rows)
+        for e, expert in enumerate(self.experts):
+            token, place = torch.where(experts == e)
+            if len(token):
+                mixed = self.add(mixed, token, weights[token, place, None], expert, rows)
+        return mixed.view_as(x)
+
+    def choose(self, logits):
+        values, experts = logits.topk(self.top_k, dim=-1)
+        return values.softmax(-1), experts
+
+    def begin(self, rows):
+        return torch.zeros_like(rows)
+
+    def add(self, mixed, token, weight, expert, rows):
+        return mixed.index_add(0, token, weight * expert(rows[token]))
+
+
+def _mixture_without(text, **parts):
+    MixtureOfExperts.misconception(text)(type("MixtureOfExperts", (_Mixture,), parts))
+
+
+def _chosen_by(layer, logits, weights):
+    values, experts = logits.topk(layer.top_k, dim=-1)
+    return weights(values, experts, logits), experts
+
+
+_mixture_without(
+    "The weights come from a softmax over all experts, so those of the chosen ones sum to less than 1. Use `route`.",
+    choose=lambda self, logits: logits.softmax(-1).topk(self.top_k, dim=-1),
+)
+_mixture_without(
+    "The weights are left out: the experts' outputs are added as they are.",
+    choose=lambda self, logits: _chosen_by(self, logits, lambda v, e, logits: torch.ones_like(v) + 0 * v),
+)
+_mixture_without(
+    "The experts' outputs are averaged. Each counts by its own weight.",
+    choose=lambda self, logits: _chosen_by(self, logits, lambda v, e, logits: torch.ones_like(v) / self.top_k + 0 * v),
+)
+_mixture_without(
+    "The weights are those of other experts: their order is not that of the indices.",
+    choose=lambda self, logits: _chosen_by(self, logits, lambda v, e, logits: v.softmax(-1).flip(-1)),
+)
+_mixture_without(
+    "Only the best expert of a token is used. A token uses top_k of them.",
+    choose=lambda self, logits: tuple(
+        part[:, :1] for part in _chosen_by(self, logits, lambda v, e, logits: v.softmax(-1))
+    ),
+)
+_mixture_without(
+    "The experts with the smallest logits are used.",
+    choose=lambda self, logits: (
+        logits.topk(self.top_k, dim=-1, largest=False)[0].softmax(-1),
+        logits.topk(self.top_k, dim=-1, largest=False)[1],
+    ),
+)
+_mixture_without(
+    "The rows themselves are in the result as well. The residual connection is the block's, not this layer's.",
+    begin=lambda self, rows: rows.clone(),
+)
+_mixture_without(
+    "Each expert reads what the one before it returned. All read the rows of x, and their outputs are added.",
+    add=lambda self, mixed, token, weight, expert, rows: mixed.index_add(
+        0, token, weight * expert(rows[token] + mixed[token])
+    ),
+)
+_mixture_without(
+    "A row is overwritten by the next expert that it chose. Add to it: `index_add`, or `+=` on the rows.",
+    add=lambda self, mixed, token, weight, expert, rows: mixed.index_copy(0, token, weight * expert(rows[token])),
+)
+_mixture_without(
+    "The weight multiplies the rows before the expert reads them. An expert is not linear: weigh what it returns.",
+    add=lambda self, mixed, token, weight, expert, rows: mixed.index_add(0, token, expert(weight * rows[token])),
+)
+_mixture_without(
+    "Every expert reads all rows, and those that are not its own are multiplied by 0. The numbers are right, but "
+    "nothing is saved: call it with its own rows only.",
+    add=lambda self, mixed, token, weight, expert, rows: mixed.index_add(0, token, weight * expert(rows)[token]),
+)
+_mixture_without(
+    "The weights are detached, so the router gets no gradient and never learns.",
+    choose=lambda self, logits: _chosen_by(self, logits, lambda v, e, logits: v.softmax(-1).detach()),
+)
+
+
+@MixtureOfExperts.misconception(
+    "The tokens of a text are routed together: all take the experts of their mean, or of the first one. Route each of "
+    "them by itself."
+)
+class RoutedTogether(_Mixture):
+    def choose(self, logits):
+        return super().choose(logits.mean(0, keepdim=True).expand_as(logits))
+
+
+@MixtureOfExperts.misconception("The router has a bias. nn.Linear adds one unless you say bias=False.")
+class RouterBias(_Mixture):
+    def __init__(self, *sizes, **named):
+        super().__init__(*sizes, **named)
+        self.router = nn.Linear(self.router.in_features, self.router.out_features)
+
+
+@MixtureOfExperts.misconception(
+    "The experts are in a plain Python list, so PyTorch does not find their parameters: they would never be trained or "
+    "saved. Use nn.ModuleList."
+)
+class PlainList(_Mixture):
+    def __init__(self, *sizes, **named):
+        super().__init__(*sizes, **named)
+        experts = list(self.experts)
+        del self.experts
+        self.experts = experts
+
+
+@MixtureOfExperts.misconception("All experts are one module, so they share their weights. Make a new one for each.")
+class OneForAll(_Mixture):
+    def __init__(self, *sizes, **named):
+        super().__init__(*sizes, **named)
+        self.experts = nn.ModuleList([self.experts[0]] * len(self.experts))
+
+
+@MixtureOfExperts.misconception(
+    "No gradient arrives: the layer works under `torch.no_grad()` or on detached tensors, and could never be trained."
+)
+class MixtureNoGradient(_Mixture):
+    def forward(self, x):
+        with torch.no_grad():
+            return super().forward(x)
+
+
+@MixtureOfExperts.misconception(
+    "The weights are returned along with the output. Here forward returns the output alone."
+)
+class MixtureWithWeights(_Mixture):
+    def forward(self, x):
+        return super().forward(x), self.choose(self.router(x.flatten(0, 1)))
+
+
+# The question graded by hand -----------------------------------------------------------------------------------------
+
+written = Written(
+    points=3,
+    rubric="""
+One point each:
+
+1. **The arithmetic.** The latent keeps 512 + 64 = 576 numbers per token and layer. Four times as many are 2304, and a
+   key/value head keeps 2 x 128 = 256: that is 9 key/value heads. With the usual 8 heads the cache shrinks to 576 /
+   2048, a factor of 3.6; with 32 heads it would be 14. Half a point without the rotated key (512, so 8 heads).
+2. **When time follows memory, and when not.** A step takes as long as reading what it needs: all parameters, and the
+   cache. Only where the cache is by far the larger part (long texts, large batches) does a step become nearly four
+   times as fast. With short texts the parameters dominate, and nothing changes; the prompt is limited by arithmetic;
+   and the latent needs more multiplications, since keys and values, or the moved-over query, are computed from it.
+   Half a point for one direction only.
+3. **What to measure.** Time per token at several lengths and batch sizes, side by side on one machine, and the peak
+   memory. For "nothing is lost": loss or perplexity on texts that were not trained on, also by position in long
+   texts, and tasks that look up things far back; with models of the same size, data and training, more than one seed
+   if that can be paid for. A few texts do not do: greedy text can be the same while logits differ, and sampled text
+   differs anyway; a loss that is worse by a few percent is not seen in five examples.
+
+Model answer. "A head of width 128 keeps 256 numbers, the latent 576, so the factor four belongs to 9 heads; with 8 it
+is 3.6. Writing becomes that much faster only if reading the cache is nearly all of a step, as with long contexts and
+many users at once. With a short context the step reads the parameters, which have not become fewer. I would measure
+seconds per token at 1k, 16k and 128k tokens and batch 1 and 32. To know what is lost I would compare the loss on
+held-out texts, as a function of position, and a retrieval task at 100k tokens, for two models trained on the same
+data."
+""",
+)

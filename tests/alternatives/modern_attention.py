@@ -7,7 +7,7 @@ import torch.nn.functional as F
 from torch import nn
 
 from solutions.rope import apply_rope
-from solutions.transformer_block import RMSNorm
+from solutions.transformer_block import RMSNorm, SwiGLU
 
 
 # soft_cap
@@ -161,9 +161,133 @@ class NormedByHand(_NormedMaps):
         return (wide / (wide.pow(2).mean(-1, keepdim=True) + norm.eps).sqrt() * norm.weight).to(x.dtype)
 
 
+# LatentAttention
+
+class _LatentMaps(nn.Module):
+    """The maps and the norm that the contract names, and nothing else."""
+
+    def __init__(self, d_model, n_heads, d_head, d_rope, d_latent, base=10000.0, eps=1e-6):
+        super().__init__()
+        self.heads, self.width, self.turned, self.base = n_heads, d_head, d_rope, base
+        self.W_q = nn.Linear(d_model, n_heads * (d_head + d_rope), bias=False)
+        self.W_down = nn.Linear(d_model, d_latent, bias=False)
+        self.norm = RMSNorm(d_latent, eps)
+        self.W_k_rope = nn.Linear(d_model, d_rope, bias=False)
+        self.W_up_k = nn.Linear(d_latent, n_heads * d_head, bias=False)
+        self.W_up_v = nn.Linear(d_latent, n_heads * d_head, bias=False)
+        self.W_o = nn.Linear(n_heads * d_head, d_model, bias=False)
+
+    def read(self, x, cache):
+        """Both parts of the queries, and the latents and rotated keys of all tokens so far."""
+        first = 0 if cache is None else len(cache)
+        where = torch.arange(first, first + x.shape[1], device=x.device)
+        q = self.W_q(x).unflatten(-1, (self.heads, self.width + self.turned)).transpose(1, 2)
+        plain, turned = q[..., :self.width], apply_rope(q[..., self.width:], where, self.base)
+        latent, key = self.norm(self.W_down(x)), apply_rope(self.W_k_rope(x), where, self.base)
+        latent, key = latent.unsqueeze(1), key.unsqueeze(1)
+        return plain, turned, *((latent, key) if cache is None else cache.append(latent, key)), first
+
+
+class KeysJoined(_LatentMaps):
+    """Each head gets whole keys, the shared part joined to its own, for PyTorch's fused attention."""
+
+    def forward(self, x, cache=None):
+        plain, turned, latent, key, first = self.read(x, cache)
+        k, v = (W(latent.squeeze(1)).unflatten(-1, (self.heads, -1)).transpose(1, 2) for W in (self.W_up_k, self.W_up_v))
+        q, k = torch.cat([plain, turned], -1), torch.cat([k, key.expand(-1, self.heads, -1, -1)], -1)
+        seen = torch.ones(q.shape[2], k.shape[2], dtype=torch.bool, device=x.device).tril(first)
+        out = F.scaled_dot_product_attention(q, k, v, attn_mask=seen, scale=(self.width + self.turned) ** -0.5)
+        return self.W_o(out.transpose(1, 2).flatten(2))
+
+
+class Absorbed(_LatentMaps):
+    """No key and no value is ever made: the matrices move over to the query and to the average of the latents."""
+
+    def forward(self, x, cache=None):
+        plain, turned, latent, key, first = self.read(x, cache)
+        up_k, up_v = (W.weight.unflatten(0, (self.heads, self.width)) for W in (self.W_up_k, self.W_up_v))
+        scores = torch.einsum("bhid,hdc,bjc->bhij", plain, up_k, latent[:, 0])
+        scores = scores + torch.einsum("bhir,bjr->bhij", turned, key[:, 0])
+        places = torch.arange(latent.shape[2], device=x.device)
+        scores = scores.masked_fill(places > places[first:, None], -torch.inf) / math.sqrt(self.width + self.turned)
+        mixed = torch.einsum("bhij,bjc->bhic", scores.softmax(-1), latent[:, 0])
+        return self.W_o(torch.einsum("bhic,hdc->bihd", mixed, up_v).flatten(2))
+
+
+class RowByRow(_LatentMaps):
+    """A loop over heads and new tokens: each sees the rows up to its own, so no mask is needed."""
+
+    def forward(self, x, cache=None):
+        plain, turned, latent, key, first = self.read(x, cache)
+        rows = []
+        for i in range(x.shape[1]):
+            end, heads = first + i + 1, []
+            for h in range(self.heads):
+                part = slice(h * self.width, (h + 1) * self.width)
+                k, v = (W(latent[:, 0, :end])[..., part] for W in (self.W_up_k, self.W_up_v))
+                score = (k @ plain[:, h, i, :, None] + key[:, 0, :end] @ turned[:, h, i, :, None]).squeeze(-1)
+                share = torch.softmax(score / (self.width + self.turned) ** 0.5, dim=-1)
+                heads.append((share[..., None] * v).sum(1))
+            rows.append(self.W_o(torch.cat(heads, -1)))
+        return torch.stack(rows, 1)
+
+
+# route
+
+def route_by_sorting(logits, top_k):
+    order = logits.sort(dim=-1, descending=True)
+    return torch.softmax(order.values[:, :top_k], dim=-1), order.indices[:, :top_k]
+
+
+def route_after_a_softmax(logits, top_k):
+    """A softmax over all, divided by what the chosen ones have: the total over all cancels."""
+    weights, experts = torch.softmax(logits, dim=-1).topk(top_k)
+    return weights / weights.sum(-1, keepdim=True), experts
+
+
+# MixtureOfExperts
+
+class _Experts(nn.Module):
+    def __init__(self, d_model, d_ff, n_experts, top_k):
+        super().__init__()
+        self.k = top_k
+        self.router = nn.Linear(d_model, n_experts, bias=False)
+        self.experts = nn.ModuleList([SwiGLU(d_model, d_ff) for _ in range(n_experts)])
+
+
+class TokenByToken(_Experts):
+    """A loop over tokens: each expert is given one vector at a time."""
+
+    def forward(self, x):
+        rows = x.reshape(-1, x.shape[-1])
+        out = []
+        for row, logits in zip(rows, self.router(rows)):
+            best, which = logits.topk(self.k)
+            out.append(sum(w * self.experts[e](row) for w, e in zip(best.softmax(0), which.tolist())))
+        return torch.stack(out).reshape(x.shape)
+
+
+class SortedByExpert(_Experts):
+    """All choices sorted by expert and cut into pieces, as fast programs do it."""
+
+    def forward(self, x):
+        rows = x.flatten(0, 1)
+        weights, experts = route_by_sorting(self.router(rows), self.k)
+        order = experts.flatten().argsort(stable=True)
+        counts = torch.bincount(experts.flatten(), minlength=len(self.experts)).tolist()
+        pieces = rows[order // self.k].split(counts)
+        made = torch.cat([expert(piece) for expert, piece in zip(self.experts, pieces) if len(piece)])
+        back = torch.empty_like(made)
+        back = back.index_copy(0, order, made).unflatten(0, (-1, self.k))
+        return (weights[..., None] * back).sum(1).view_as(x)
+
+
 ALTERNATIVES = {
     "soft_cap": [cap_by_a_sigmoid, cap_in_place_on_a_copy],
     "softmax_with_sink": [sink_by_a_sigmoid, sink_head_by_head],
     "scaled_rope_frequencies": [scaled_pair_by_pair, scaled_by_where],
     "QKNormAttention": [FusedWithAMask, SlicePerQuery, NormedByHand],
+    "LatentAttention": [KeysJoined, Absorbed, RowByRow],
+    "route": [route_by_sorting, route_after_a_softmax],
+    "MixtureOfExperts": [TokenByToken, SortedByExpert],
 }

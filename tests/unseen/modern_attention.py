@@ -5,7 +5,8 @@ import math
 import torch
 import torch.nn.functional as F
 
-from tests.alternatives.modern_attention import FusedWithAMask, scaled_pair_by_pair, sink_by_a_sigmoid
+from tests.alternatives.modern_attention import (
+    Absorbed, FusedWithAMask, KeysJoined, SortedByExpert, TokenByToken, scaled_pair_by_pair, sink_by_a_sigmoid)
 
 
 def capped(f):
@@ -76,6 +77,74 @@ def only_the_window_is_kept(self, cache, k, v):
     return (k, v) if self.window is None else (k[:, :, -self.window:], v[:, :, -self.window:])
 
 
+class LatentTwice(KeysJoined):
+    """Appends the latent as keys and as values, and keeps the rotated keys to itself."""
+
+    def read(self, x, cache):
+        if cache is None:
+            return super().read(x, None)
+        plain, turned, latent, key, first = super().read(x, _Shifted(len(cache)))
+        self.keys = key if first == 0 else torch.cat([self.keys, key], 2)
+        return plain, turned, cache.append(latent, latent)[0], self.keys, first
+
+
+class _Shifted:
+    """Says how long it is and keeps nothing."""
+
+    def __init__(self, length):
+        self.length = length
+
+    def __len__(self):
+        return self.length
+
+    def append(self, k, v):
+        return k, v
+
+
+class NormedOverHeads(Absorbed):
+    """The latent is brought to length 1."""
+
+    def __init__(self, *sizes, **options):
+        super().__init__(*sizes, **options)
+        weight = self.norm.weight
+        self.norm.forward = lambda x: F.normalize(x, dim=-1) * weight
+
+
+class QueryTurnedFirst(KeysJoined):
+    def read(self, x, cache):
+        plain, turned, *rest = super().read(x, cache)
+        return plain, turned.flip(-1), *rest
+
+
+def routed(change):
+    def wrong(logits, top_k):
+        values, experts = logits.topk(top_k, dim=-1)
+        return change(values, experts)
+
+    return wrong
+
+
+class Doubled(SortedByExpert):
+    def forward(self, x):
+        return 2 * super().forward(x)
+
+
+class FirstTextOnly(TokenByToken):
+    """The other texts of the batch come back as zeros."""
+
+    def forward(self, x):
+        return torch.cat([super().forward(x[:1]), torch.zeros_like(x[1:])])
+
+
+class AllRowsToo(SortedByExpert):
+    """Calls every expert once more for nothing."""
+
+    def forward(self, x):
+        for expert in self.experts:
+            expert(x.flatten(0, 1))
+        return super().forward(x)
+
+
 # exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "soft_cap": [
@@ -114,5 +183,21 @@ UNSEEN = {
          "window is not used"),
         (but(seen=lambda self, n, total, first, device: Layer.seen(self, n, total, 0, device)),
          "begins at the first key"),
+    ],
+    "LatentAttention": [
+        (LatentTwice, None),
+        (NormedOverHeads, None),
+        (QueryTurnedFirst, None),
+    ],
+    "route": [
+        (routed(lambda values, experts: (values.softmax(-1) * 2, experts)), None),
+        (routed(lambda values, experts: (values.softmax(-1), experts + 1)), None),
+        (routed(lambda values, experts: (values.softmax(-1), experts.float())), "are floats"),
+        (routed(lambda values, experts: (values.log_softmax(-1), experts)), None),
+    ],
+    "MixtureOfExperts": [
+        (Doubled, None),
+        (FirstTextOnly, None),
+        (AllRowsToo, None),
     ],
 }
