@@ -7,7 +7,10 @@ import torch
 
 from solutions.kv_cache import KVCache
 from solutions.modern_attention import (
+    LatentAttention,
+    MixtureOfExperts,
     QKNormAttention,
+    route,
     scaled_rope_frequencies,
     soft_cap,
     softmax_with_sink,
@@ -160,3 +163,83 @@ def test_an_empty_window_is_refused():
 def test_tokens_that_do_not_fit_are_named(draw, shape):
     with pytest.raises(ValueError, match=r"\(batch, n, 10\)"):
         QKNormAttention(10, 2, 2, 4).double()(draw(*shape))
+
+
+# LatentAttention
+
+
+SIZES = dict(d_model=10, n_heads=3, d_head=4, d_rope=6, d_latent=5)
+
+
+def test_latent_attention_agrees_with_plain_pytorch_forward_and_backward(alike, draw):
+    ours, theirs = alike(LatentAttention, **SIZES, base=50.0)
+    x, upstream = draw(2, 7, 10), draw(2, 7, 10)
+    close(*(with_gradients(layer, upstream, [x], layer.parameters()) for layer in (ours, theirs)), 1e-5)
+
+
+@pytest.mark.parametrize("lengths", [(9,), (1,) * 9, (4, 5), (5, 1, 3), (2, 7)])
+def test_latent_attention_reads_in_chunks_and_keeps_one_narrow_row_per_token(alike, draw, lengths):
+    layer, _ = alike(LatentAttention, **SIZES)
+    x = draw(2, 9, 10)
+    whole, cache = in_chunks(layer, x, lengths)
+    close(whole, layer(x))
+    latents, keys = cache.append(draw(2, 1, 0, 5), draw(2, 1, 0, 6))
+    close(latents[:, 0], layer.norm(layer.W_down(x)))
+    assert keys.shape == (2, 1, 9, 6)
+
+
+@pytest.mark.parametrize("changed", [dict(d_rope=3), dict(d_rope=0), dict(n_heads=0), dict(d_latent=0)])
+def test_latents_that_cannot_be_are_named(changed):
+    with pytest.raises(ValueError, match="do not fit"):
+        LatentAttention(**SIZES | changed)
+
+
+# route and MixtureOfExperts
+
+
+def test_routing_is_a_softmax_over_all_divided_by_what_the_chosen_have(draw):
+    logits = draw(50, 9)
+    weights, experts = route(logits, 4)
+    everything = logits.softmax(-1)
+    close(weights, everything.gather(-1, experts) / everything.gather(-1, experts).sum(-1, keepdim=True))
+    assert (weights.diff(dim=-1) <= 0).all()
+    left = torch.ones_like(logits).scatter(-1, experts, 0).bool()
+    assert (logits.masked_fill(~left, -math.inf).amax(-1) <= logits.gather(-1, experts).amin(-1)).all()
+
+
+@pytest.mark.parametrize("shape, top_k", [((2, 3, 4), 2), ((3, 4), 0), ((3, 4), 5)])
+def test_choices_that_cannot_be_made_are_named(draw, shape, top_k):
+    with pytest.raises(ValueError, match=f"{top_k} of"):
+        route(draw(*shape), top_k)
+
+
+@pytest.mark.parametrize("n_experts, top_k", [(5, 1), (5, 2), (4, 4), (1, 1)])
+def test_a_mixture_agrees_with_plain_pytorch_forward_and_backward(alike, draw, n_experts, top_k):
+    ours, theirs = alike(MixtureOfExperts, 6, 8, n_experts, top_k)
+    x, upstream = draw(2, 20, 6), draw(2, 20, 6)
+    close(*(with_gradients(layer, upstream, [x], layer.parameters()) for layer in (ours, theirs)), 1e-10)
+
+
+def test_an_idle_expert_is_not_called_and_gets_no_gradient(alike, draw):
+    layer, _ = alike(MixtureOfExperts, 6, 8, 5, 2)
+    called = []
+    for e, expert in enumerate(layer.experts):
+        expert.register_forward_hook(lambda module, args, result, e=e: called.append((e, len(args[0]))))
+    x = draw(1, 1, 6)
+    layer(x).sum().backward()
+    busy = sorted(route(layer.router(x[0]), 2)[1][0].tolist())
+    assert sorted(called) == [(e, 1) for e in busy]
+    for e, expert in enumerate(layer.experts):
+        assert (expert.W_up.weight.grad is not None) == (e in busy)
+
+
+def test_with_one_expert_a_mixture_is_a_feed_forward_network(alike, draw):
+    layer, _ = alike(MixtureOfExperts, 6, 8, 1, 1)
+    x = draw(2, 3, 6)
+    close(layer(x), layer.experts[0](x))
+
+
+@pytest.mark.parametrize("sizes", [(6, 8, 4, 5), (6, 8, 4, 0)])
+def test_mixtures_that_cannot_be_are_named(sizes):
+    with pytest.raises(ValueError, match=f"{sizes[3]} of {sizes[2]}"):
+        MixtureOfExperts(*sizes)

@@ -54,6 +54,7 @@ def test_unchanged_calls_twice_with_the_same_input():
         (np.array([7.0]), "a float"),
         (True, "a truth value"),
         (10**30, "a whole number"),
+        ((np.array([0.5]), np.array([7])), "a float and a whole number"),
     ],
 )
 def test_whole_tells_the_kind_of_number(result, kind):

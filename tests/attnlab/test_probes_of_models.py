@@ -266,6 +266,14 @@ def test_tokens_that_are_fed_twice_show_in_the_numbers():
     assert not torch.allclose(in_chunks(FeedsTwice, [3])["result"], whole(X))
 
 
+def test_all_that_a_cache_holds_is_given_out_where_it_is_asked_for():
+    keys, values = in_chunks(Past, [3], kept=True)["kept"]
+    torch.testing.assert_close(keys, X[:, None])
+    torch.testing.assert_close(values, -X[:, None])
+    assert in_chunks(Forgets, [3], kept=True)["kept"] == []
+    assert in_chunks(FeedsTwice, [3], kept=True)["kept"][0].shape == (2, 1, 14, WIDTH)
+
+
 def test_a_second_text_read_in_between_has_a_cache_of_its_own():
     got = in_chunks(Past, [2, 5], beside=OTHER)["result"]
     for result, x in zip(got, (X, OTHER), strict=True):
@@ -579,6 +587,50 @@ def test_a_text_without_its_prompt_shows():
     got = written(lambda ids, **inputs: writes(ids=ids, **inputs)[:, ids.shape[1] :], temperature=1.5, seed=3)
     assert got["length"] == 6
     assert not torch.equal(got["prompt"], IDS)
+
+
+# routed: which rows the modules of a list were called with
+
+
+class Sorted(nn.Module):
+    """Rows whose first number is negative go to the first map, the others to the second."""
+
+    def __init__(self, width, how):
+        super().__init__()
+        self.maps, self.how = nn.ModuleList(nn.Linear(width, width) for _ in range(2)), how
+
+    def forward(self, x):
+        out = torch.zeros_like(x)
+        for each, mine in zip(self.maps, (x[..., 0] < 0, x[..., 0] >= 0)):
+            if self.how == "all":
+                out = out + each(x) * mine[..., None]
+            elif self.how == "by name":
+                out[mine] = each(input=x[mine])
+            elif self.how == "vectors":
+                out[mine] = torch.stack([each(row) for row in x[mine]])
+            else:
+                out[mine] = each(x[mine])
+        return out
+
+
+def routed(how, inner="maps"):
+    weights = {"maps.0.weight": WEIGHT["W.weight"]}
+    return seen("routed", Sorted, init={"width": WIDTH, "how": how}, weights=weights, inner=inner, x=X)
+
+
+@pytest.mark.parametrize("how", ["rows", "by name", "vectors"])
+def test_numbers_are_counted_for_each_module_however_it_is_called(how):
+    first = int((X[..., 0] < 0).sum())
+    assert routed(how)["given"].tolist() == [WIDTH * first, WIDTH * (14 - first)]
+
+
+def test_rows_that_are_not_its_own_are_counted_too():
+    assert routed("all")["given"].tolist() == [WIDTH * 14] * 2
+    torch.testing.assert_close(routed("all")["result"], routed("rows")["result"])
+
+
+def test_a_module_without_such_a_list_is_told():
+    assert "`experts`, an nn.ModuleList" in str(routed("rows", inner="experts"))
 
 
 # repeated: a module that leaves nothing to chance
