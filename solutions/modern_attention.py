@@ -85,12 +85,9 @@ class QKNormAttention(nn.Module):
         if self.window is not None:
             hidden = hidden | (distance >= self.window)
         k, v = (repeat_kv(kept, self.n_heads // self.n_kv_heads) for kept in (k, v))
-        return self.W_o(merge_heads(_attend(q @ k.mT / math.sqrt(q.shape[-1]), hidden, v)))
-
-
-def _attend(scores, hidden, values):
-    wide = torch.promote_types(scores.dtype, torch.float32)
-    return scores.masked_fill(hidden, -math.inf).softmax(dim=-1, dtype=wide).to(values.dtype) @ values
+        scores = (q @ k.mT / math.sqrt(q.shape[-1])).masked_fill(hidden, -math.inf)
+        weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        return self.W_o(merge_heads(weights.to(v.dtype) @ v))
 
 
 class LatentAttention(nn.Module):
@@ -132,7 +129,9 @@ class LatentAttention(nn.Module):
         k, v = (split_heads(up(latent[:, 0]), self.n_heads) for up in (self.W_up_k, self.W_up_v))
         scores = (plain @ k.mT + turned @ key.mT) / math.sqrt(self.d_head + self.d_rope)
         later = torch.arange(k.shape[2], device=x.device) > positions[:, None]
-        return self.W_o(merge_heads(_attend(scores, later, v)))
+        scores = scores.masked_fill(later, -math.inf)
+        weights = scores.softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))
+        return self.W_o(merge_heads(weights.to(v.dtype) @ v))
 
 
 def route(logits: torch.Tensor, top_k: int) -> tuple[torch.Tensor, torch.Tensor]:

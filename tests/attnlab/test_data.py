@@ -416,6 +416,26 @@ def test_the_chapter_trains_the_model_that_was_recorded():
     assert [next(steps)[2] for _ in range(3)] == pytest.approx(recorded[:3].tolist(), abs=2e-3)
 
 
+def test_scores_grow_without_norms_at_the_highest_rate_alone():
+    grown = data.score_growth()
+    assert grown.losses.shape == grown.scores.shape == (2, 3, 3, 300)
+    assert (grown.scores[0, 2].max(-1) > 500).all() and (grown.scores[1].max(-1) < 15).all()
+    assert grown.losses[0, 2, :, -20:].mean() > 3.2 > grown.losses[1, 2, :, -20:].mean()
+    assert grown.provenance["script"] == "scripts/record_score_growth.py"
+    with pytest.raises(ValueError, match="read-only"):
+        grown.scores[0] = 0
+
+
+def test_its_first_steps_can_be_repeated():
+    from scripts import record_score_growth as script
+
+    grown = data.score_growth()
+    for kind in (0, 1):
+        losses, scores = script.train(bool(kind), 0.003, seed=1, steps=3)
+        assert losses == pytest.approx(grown.losses[kind, 0, 1, :3].tolist(), abs=4e-3)
+        assert scores == pytest.approx(grown.scores[kind, 0, 1, :3].tolist(), rel=4e-3)
+
+
 def test_three_texts_were_written_step_by_step():
     writing = data.writing()
     assert "".join(writing.tokens) == "Once upon a time"
