@@ -4,6 +4,7 @@ from attnlab.widgets.alignment_viewer import AlignmentViewer
 from attnlab.widgets.attention_heatmap import AttentionHeatmap
 from attnlab.widgets.attention_stepper import AttentionStepper
 from attnlab.widgets.block_stepper import BlockStepper
+from attnlab.widgets.block_switches import BlockSwitches
 from attnlab.widgets.cache_calculator import CacheCalculator
 from attnlab.widgets.collapse_viewer import CollapseViewer
 from attnlab.widgets.curve_guess import CurveGuess
@@ -33,6 +34,7 @@ __all__ = [
     "AttentionHeatmap",
     "AttentionStepper",
     "BlockStepper",
+    "BlockSwitches",
     "CacheCalculator",
     "CollapseViewer",
     "CurveGuess",

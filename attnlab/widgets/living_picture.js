@@ -444,10 +444,10 @@ const SCENES = {
   },
   modern_attention(S, p, n) {
     const room = p(0.02, 0.26), come = p(0.24, 0.44), take = p(0.48, 0.82);
-    const column = (j) => mix(across(j), 108 + 47 * j, room), xs = mix(STEP, [0, 11, 22, 33], room);
+    const column = (j) => mix(across(j), 108 + 47 * j, room), xs = mix(STEP, [0, 9.5, 19, 28.5], room), w = mix(10, 7.5, room);
     show(S.query, { o: 0.3 });
-    show(S.key, (j) => ({ o: 0.3, x: mix(over(j), column(j), room), xs }));
-    show(S.value, (j) => ({ o: 1, x: mix(over(j), column(j), room), xs }));
+    show(S.key, (j) => ({ o: 0.3, x: mix(over(j), column(j) + 3, room), xs, w }));
+    show(S.value, (j) => ({ o: 1, x: mix(over(j), column(j) + 3, room), xs, w }));
     show(S.cell, (at) => ({ o: 1, hot: 1, x: column(at % 3), w: mix(56, 43, room),
       n: mix(n.before.weights.flat()[at], n.weights.flat()[at], take) }));
     show(S.half.map((row) => row[0]), (i) => ({ o: come, hot: 1, x: column(3), w: 43, n: n.sink[i] * take,

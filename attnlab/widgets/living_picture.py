@@ -54,7 +54,7 @@ class LivingPicture(CourseWidget):
     def __init__(self, stage="dot_products", *, tour=False, links=None, at=None, **kwargs):
         super().__init__(stage=stage, links=links or {}, at=at, **kwargs)
         self.set_trait("tour", tour)
-        self.min_height, self.narrow_extra = (292, 20) if tour else (280, 12)
+        self.min_height, self.narrow_extra = (292, 45) if tour else (280, 12)
 
     def picture(self):
         """The last moment of the stage, or of the first one in a tour."""

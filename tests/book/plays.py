@@ -37,6 +37,7 @@ PRESSES = {
     "attention_heatmap": (".hm-cell[tabindex='0']", "ArrowUp"),
     "attention_stepper": ("[data-go=next]", "Enter"),
     "block_stepper": ("[data-go=step]", "Enter"),
+    "block_switches": ("[data-switch=latent]", "Enter"),
     "cache_calculator": ("[data-slider=batch]", "ArrowRight"),
     "collapse_viewer": ("[data-slider=floor]", "ArrowRight"),
     "curve_guess": ("[data-go=show]", "Enter"),

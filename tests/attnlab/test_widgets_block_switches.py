@@ -1,0 +1,124 @@
+"""The block with seven switches: its counts against the modules of the course, and each of its controls."""
+
+import pytest
+import torch
+
+from attnlab.widgets import BlockSwitches
+from attnlab.widgets.block_switches import SIZES, SWITCHES
+from solutions.kv_cache import kv_cache_bytes
+from solutions.modern_attention import LatentAttention, MixtureOfExperts, QKNormAttention
+from solutions.transformer_block import SwiGLU
+from tests.attnlab.widget_page import state_of
+
+TINY = dict(d_model=12, n_heads=4, n_kv_heads=2, d_head=4, wide_head=6, d_ff=20, window=1500, full=3)
+TINY |= dict(d_latent=5, d_rope=2, n_experts=6, top_k=2, d_expert=8)
+BLOCKS = [
+    BlockSwitches(),
+    *(BlockSwitches(**{name: True}, tokens=2**14) for name in SWITCHES),
+    BlockSwitches(**dict.fromkeys(SWITCHES, True)),
+    BlockSwitches(TINY, latent=True, wide=True, normed=True),
+    BlockSwitches(TINY, window=True, experts=True, sink=True, tokens=2048),
+]
+FIXTURES = [state_of(block) for block in BLOCKS]
+EXAMPLES = [
+    (
+        BlockSwitches(),
+        *({name: True} for name in SWITCHES),
+        dict(tokens=2**17),
+        "[data-switch=latent]",
+    )
+]
+SET = [dict(latent=True, tokens=4096), dict(tokens=3000)]
+AGAIN = BlockSwitches(window=True, tokens=2**15)
+STOPS = [*SWITCHES, "tokens", "reset"]
+REFUSED = [
+    (dict(width=3), {}, "unknown: width"),
+    (dict(d_model=0), {}, "d_model must be a whole number"),
+    (dict(top_k=1.5), {}, "top_k must be"),
+    (dict(tokens=1000), "tokens must be from 1024"),
+]
+
+
+def count(module):
+    return sum(parameter.numel() for parameter in module.parameters())
+
+
+def block(state):
+    """The numbers of a block made of the course's own classes, on a device that stores nothing."""
+    z, n = state["sizes"], state["tokens"]
+    d = z["wide_head"] if state["wide"] else z["d_head"]
+    with torch.device("meta"):
+        plain = QKNormAttention(z["d_model"], z["n_heads"], z["n_kv_heads"], d)
+        latent = LatentAttention(z["d_model"], z["n_heads"], d, z["d_rope"], z["d_latent"])
+        mixture = MixtureOfExperts(z["d_model"], z["d_expert"], z["n_experts"], z["top_k"])
+        dense = SwiGLU(z["d_model"], z["d_ff"])
+    norms = count(plain.norm_q) + count(plain.norm_k)
+    attention = count(latent) if state["latent"] else count(plain) - norms
+    small = 2 * z["d_model"] + (norms if state["normed"] else 0) + (z["n_heads"] if state["sink"] else 0)
+    network = count(mixture) if state["experts"] else count(dense)
+    idle = count(mixture.experts[0]) * (z["n_experts"] - z["top_k"]) if state["experts"] else 0
+    layers = [n] + [min(n, z["window"]) if state["window"] else n] * (z["full"] - 1)
+    seen = sum(layers) / len(layers)
+    if state["latent"]:
+        cache, width = 2 * (z["d_latent"] + z["d_rope"]) * seen / n, 2 * z["d_latent"] + z["d_rope"]
+        maps = attention - count(latent.norm)
+    else:
+        cache = sum(kv_cache_bytes(1, z["n_kv_heads"], d, tokens) for tokens in layers) / len(layers) / n
+        width, maps = 2 * d, attention
+    return {
+        "parameters": attention + small + network,
+        "used": attention + small + network - idle,
+        "cache": cache,
+        "work": maps + network - idle + z["n_heads"] * width * seen,
+    }
+
+
+def reference(state):
+    own, base = block(state), block(state | dict.fromkeys(SWITCHES, False))
+    return {
+        **{f"own.{name}": value for name, value in own.items()},
+        **{f"base.{name}": value for name, value in base.items()},
+        "times": [own[name] / base[name] for name in own],
+    }
+
+
+def test_the_picture_for_print_counts_the_same():
+    for one, state in zip(BLOCKS, FIXTURES):
+        assert one.numbers() == pytest.approx(block(state))
+
+
+def test_what_the_published_models_have_is_what_their_switches_say():
+    """Blocks times layers and the tables of words, beside the totals of the reports: 4.0 and 20.9 billion."""
+    qwen = BlockSwitches(dict(d_ff=9728), normed=True, wide=True).numbers()
+    assert 36 * qwen["parameters"] + 151_936 * 2560 == pytest.approx(4.0e9, rel=0.01)
+    sizes = dict(d_model=2880, n_heads=64, wide_head=64, d_expert=2880)
+    oss = BlockSwitches(sizes, wide=True, sink=True, experts=True).numbers()
+    assert 24 * oss["parameters"] + 2 * 201_088 * 2880 == pytest.approx(20.9e9, rel=0.01)
+    assert 24 * oss["used"] + 201_088 * 2880 == pytest.approx(3.6e9, rel=0.02)
+
+
+def test_a_switch_shows_what_it_changes_and_what_it_costs(shown):
+    view = shown(BlockSwitches())
+    assert view.texts("[data-times]") == ["× 1.00"] * 4 and not view.texts(".bs-changed span")
+    view.part("switch", "experts").click()
+    assert view.saved("experts") is True and view.pressed("switch") == ["experts"]
+    assert view.texts(".bs-changed span") == ["4 of 32 experts"]
+    own, base = (BlockSwitches(experts=on).numbers() for on in (True, False))
+    assert view.locator("[data-times=parameters]").inner_text() == f"× {own['parameters'] / base['parameters']:.2f}"
+    assert view.locator("[data-times=cache]").inner_text() == "× 1.00"
+    view.part("switch", "latent").click()
+    assert "one latent, one rotated key" in view.texts(".bs-changed span")
+    assert "latent as in DeepSeek-V3" in view.said()
+
+
+def test_a_window_saves_more_the_longer_the_text_is(shown):
+    view = shown(BlockSwitches(window=True, tokens=1024))
+    assert view.locator("[data-times=cache]").inner_text() == "× 1.00"
+    for _ in range(7):
+        view.part("slider", "tokens").press("ArrowRight")
+    assert view.saved("tokens") == 2**17 and view.text("tokens") == "131,072"
+    assert view.locator("[data-times=cache]").inner_text() == "× 0.17"
+
+
+def test_sizes_left_out_are_those_published():
+    assert BlockSwitches(dict(d_ff=10)).sizes == SIZES | dict(d_ff=10)
