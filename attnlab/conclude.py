@@ -82,8 +82,12 @@ def _unchanged(case, raw, used):
 def _whole(case, raw, used):
     result = raw[0]["result"]
     names = {"b": "a truth value"} | dict.fromkeys("iuO", "a whole number")  # O: an int too long for int64
-    parts = result if isinstance(result, tuple) else (result,)
-    return {"result": result, "kind": " and ".join(names.get(np.asarray(part).dtype.kind, "a float") for part in parts)}
+    parts = [np.asarray(part) for part in (result if isinstance(result, tuple) else (result,))]
+    kinds = [
+        names.get(part.dtype.kind, "a float") + " of one byte" * (part.dtype.kind in "iu" and part.dtype.itemsize == 1)
+        for part in parts
+    ]
+    return {"result": result, "kind": " and ".join(kinds)}
 
 
 def _plain(case, raw, used):

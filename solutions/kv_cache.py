@@ -89,3 +89,13 @@ def kv_cache_bytes(
         raise ValueError("sizes are at least 1, and the number of tokens at least 0")
     numbers = n_layers * n_kv_heads * d_head * seq_len * batch
     return 2 * numbers * bytes_per_element
+
+
+def quantize_cache(x: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
+    """Whole numbers from -127 to 127, and for each row the number that brings them back."""
+    if not x.is_floating_point():
+        raise ValueError(f"numbers of dtype {x.dtype} are not floats")
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    scale = wide.abs().amax(dim=-1, keepdim=True) / 127
+    codes = (wide / scale.where(scale > 0, 1.0)).round()  # a row of zeros has the scale 0
+    return codes.to(torch.int8), scale.to(x.dtype)

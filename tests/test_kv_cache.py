@@ -9,7 +9,7 @@ import torch.nn.functional as F
 from torch.nn.attention.bias import causal_lower_right
 
 from attnlab import data
-from solutions.kv_cache import GroupedQueryAttention, KVCache, kv_cache_bytes, repeat_kv
+from solutions.kv_cache import GroupedQueryAttention, KVCache, kv_cache_bytes, quantize_cache, repeat_kv
 from tests.references import grouped_attention, with_gradients
 
 SEED = 90_091
@@ -207,6 +207,29 @@ def test_the_bytes_are_those_of_the_tensors_that_are_held(dtype, size):
 def test_sizes_that_cannot_be_are_refused(wrong):
     with pytest.raises(ValueError, match="at least"):
         kv_cache_bytes(**{**dict(n_layers=2, n_kv_heads=3, d_head=4, seq_len=5), **wrong})
+
+
+# one byte per number
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.float16, torch.bfloat16])
+def test_what_comes_back_is_within_half_a_scale_and_as_numpy_rounds(draw, dtype):
+    x = (draw(2, 3, 40, 8) * 3).to(dtype)
+    codes, scale = quantize_cache(x)
+    assert (codes.dtype, scale.dtype, scale.shape) == (torch.int8, dtype, (2, 3, 40, 1))
+    assert codes.abs().amax(-1).eq(127).all()
+    exact = x.double().abs().amax(-1, keepdim=True) / 127
+    assert ((codes * exact - x.double()).abs() <= exact * (0.5 + 1e-5)).all()
+    theirs = np.rint(x.double().numpy() / exact.numpy())
+    assert np.abs(theirs - codes.numpy()).max() <= 1  # at a half, either
+    assert (theirs == codes.numpy()).mean() > 0.95
+
+
+def test_a_row_of_zeros_comes_back_as_zeros_and_whole_numbers_are_refused():
+    codes, scale = quantize_cache(torch.zeros(1, 1, 2, 3))
+    assert not codes.any() and not scale.any()
+    with pytest.raises(ValueError, match="int64"):
+        quantize_cache(torch.ones(1, 1, 2, 3, dtype=torch.int64))
 
 
 # the chapter's facts

@@ -23,6 +23,7 @@ LAYER = "The layer with a cache"
 POSITIONS = "What positions do the new tokens get?"
 MASK = "Which keys may a chunk see?"
 MEMORY = "How large a cache gets"
+BYTE = "Keys and values of one byte ★"
 
 
 # repeat_kv -----------------------------------------------------------------------------------------------------------
@@ -1141,6 +1142,224 @@ def no_tokens_refused(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2
     if seq_len < 1:
         raise ValueError("no tokens")
     return 2 * n_layers * n_kv_heads * d_head * seq_len * bytes_per_element * batch
+
+
+# quantize_cache ------------------------------------------------------------------------------------------------------
+
+quantize_cache = Exercise(solutions.quantize_cache, section=BYTE, bonus=True, minutes=15, difficulty=2)
+
+
+def _rows(rng, *shape, dtype=torch.float64):
+    """Rows whose largest entries differ and are negative as often as not; no quotient is close to a half."""
+    while True:
+        x = (normal(rng, *shape) * torch.from_numpy(rng.uniform(0.2, 5.0, (*shape[:-1], 1)))).to(dtype)
+        codes = x.double() / (x.double().abs().amax(-1, keepdim=True) / 127)
+        if ((codes - codes.floor() - 0.5).abs() > 0.02).all():
+            return x
+
+
+@quantize_cache.property(
+    "rounds each row to whole numbers of its own scale",
+    points=3,
+    rtol=1e-6,
+    atol=1e-9,
+    hint="scale = largest absolute value of the row / 127, with keepdim=True; codes = (x / scale).round(), as int8. "
+    "The row (0.5, -2.54, 1.2) gets the scale 0.02 and the codes 25, -127, 60.",
+)
+def whole_codes(rng):
+    yield dict(x=torch.tensor([[[[0.5, -2.54, 1.2], [0.1, 0.05, 1.27]]]], dtype=torch.float64))
+    yield dict(x=_rows(rng, 1, 1, 3, 4))
+    yield dict(x=_rows(rng, 2, 3, 2, 5))
+
+
+@quantize_cache.property(
+    "gives zeros for a row of zeros",
+    points=1,
+    rtol=1e-6,
+    atol=1e-9,
+    hint="The scale of a row of zeros is 0, and 0 / 0 is nan. Divide by 1 where the scale is 0.",
+)
+def zero_rows(rng):
+    x = _rows(rng, 1, 2, 3, 4)
+    x[0, 1, 1] = 0.0
+    yield dict(x=x)
+
+
+@quantize_cache.property(
+    "has a scale like x, and works on any device",
+    points=1,
+    probe=probes.elsewhere,
+    rtol=0.01,
+    atol=1e-6,
+    hint="The scale has the dtype and the device of x. In float16 and bfloat16, compute in float32 first, so that "
+    "codes are right to the last unit.",
+)
+def code_kinds(rng):
+    yield dict(x=_rows(rng, 1, 1, 3, 4, dtype=torch.float32))
+    yield dict(x=_rows(rng, 1, 2, 2, 4, dtype=torch.bfloat16))
+
+
+@quantize_cache.property(
+    "keeps a byte per number",
+    points=1,
+    probe=probes.whole,
+    rtol=1e-6,
+    atol=1e-9,
+    hint="`.to(torch.int8)`: rounded floats would take as much memory as before.",
+)
+def one_byte(rng):
+    yield dict(x=_rows(rng, 1, 1, 2, 4))
+
+
+@quantize_cache.property(
+    "leaves its input as it was",
+    points=1,
+    probe=probes.unchanged,
+    rtol=1e-6,
+    atol=1e-9,
+    hint="`/=` and `round_()` write into the caller's tensor.",
+)
+def quantized_is_new(rng):
+    yield dict(x=_rows(rng, 1, 1, 2, 4))
+
+
+def _wrong_codes(text):
+    """Declares a misconception: wrong(x) in float32 or wider, codes and scale of any dtype."""
+
+    def declare(f):
+        def wrong(x):
+            codes, scale = f(x.to(torch.promote_types(x.dtype, torch.float32)))
+            return codes if codes.dtype == torch.uint8 else codes.to(torch.int8), scale.to(x.dtype)
+
+        wrong.__name__ = f.__name__
+        quantize_cache.misconception(text, section=BYTE)(wrong)
+        return f
+
+    return declare
+
+
+def _safe(scale):
+    return torch.where(scale > 0, scale, 1.0)
+
+
+def _largest(x, dim=-1):
+    return x.abs().amax(dim=dim, keepdim=True)
+
+
+@_wrong_codes("Fractions are cut off: converting to int8 does not round. Call `round()` first.")
+def cut_off(x):
+    scale = _largest(x) / 127
+    return (x / _safe(scale)).trunc(), scale
+
+
+@_wrong_codes("Fractions are rounded down. `round()` takes the nearest whole number, and halves the error.")
+def rounded_down(x):
+    scale = _largest(x) / 127
+    return (x / _safe(scale)).floor(), scale
+
+
+@_wrong_codes(
+    "The scale is the largest value divided by 128. Then the largest entry becomes 128, which an int8 does not have: "
+    "it turns into -128. Divide by 127."
+)
+def by_128(x):
+    scale = _largest(x) / 128
+    codes = (x / _safe(scale)).round()
+    return torch.where(codes > 127, codes - 256, codes), scale
+
+
+@_wrong_codes("The scale is twice the largest value divided by 255. Codes go from -127 to 127, so divide by 127.")
+def by_255(x):
+    scale = 2 * _largest(x) / 255
+    return (x / _safe(scale)).round(), scale
+
+
+@_wrong_codes("There is one scale for the whole tensor. Each row needs its own, or short rows lose their figures.")
+def one_scale(x):
+    scale = (x.abs().max() / 127).expand(*x.shape[:-1], 1)
+    return (x / scale).round(), scale
+
+
+@_wrong_codes("There is one scale per head. Each token has its own: the largest value along the last axis.")
+def scale_per_head(x):
+    scale = (x.abs().amax(dim=(-1, -2), keepdim=True) / 127).expand(*x.shape[:-1], 1)
+    return (x / _safe(scale)).round(), scale
+
+
+@_wrong_codes("The scale belongs to a column and not to a row: the largest value is taken over the tokens. Use dim=-1.")
+def scale_per_column(x):
+    scale = _largest(x, dim=-2) / 127
+    return (x / _safe(scale)).round(), scale
+
+
+@_wrong_codes("The scale is made from the largest value, and not from the largest absolute value.")
+def signed_largest(x):
+    scale = x.amax(dim=-1, keepdim=True) / 127
+    return (x / torch.where(scale == 0, 1.0, scale)).round().clamp(-127, 127), scale
+
+
+@_wrong_codes("Codes are shifted so that the smallest entry becomes 0. Here they are symmetric: 0 stays 0.")
+def shifted(x):
+    low, high = x.amin(-1, keepdim=True), x.amax(-1, keepdim=True)
+    scale = (high - low) / 254
+    return ((x - low) / _safe(scale)).round() - 127, scale
+
+
+@_wrong_codes("Codes are uint8, which has no negative numbers. Use torch.int8.")
+def unsigned(x):
+    scale = _largest(x) / 127
+    return ((x / _safe(scale)).round() + 128).to(torch.uint8), scale
+
+
+@_wrong_codes("Scale and codes are exchanged in the division: x / scale, and not scale / x.")
+def turned_over(x):
+    scale = _largest(x) / 127
+    return (scale / torch.where(x == 0, 1.0, x)).round(), scale
+
+
+@_wrong_codes(
+    "The scale is turned over: 127 divided by the largest value. Multiplied by it, codes would not come back."
+)
+def scale_turned_over(x):
+    scale = 127 / _safe(_largest(x))
+    return (x * scale).round(), scale * (_largest(x) > 0)
+
+
+@quantize_cache.misconception(
+    "A row of zeros is divided by its scale, which is 0: that is nan, and as an int8 any number.", section=BYTE
+)
+def zero_divided(x):
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    scale = _largest(wide) / 127
+    return (wide / scale).round().nan_to_num(77.0).to(torch.int8), scale.to(x.dtype)
+
+
+@quantize_cache.misconception(
+    "The codes take more than a byte each, as rounded floats or as a wider kind of whole number. Use torch.int8.",
+    section=BYTE,
+)
+def codes_as_floats(x):
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    scale = _largest(wide) / 127
+    return (wide / _safe(scale)).round().to(x.dtype), scale.to(x.dtype)
+
+
+@quantize_cache.misconception(
+    "Scale and codes come back in the wrong order: codes first, then the scale.", section=BYTE
+)
+def scale_first(x):
+    codes, scale = solutions.quantize_cache(x)
+    return scale, codes
+
+
+@quantize_cache.misconception(
+    "The scale lacks the last axis, (batch, n_kv_heads, n). It should be (batch, n_kv_heads, n, 1), which broadcasts: "
+    "keepdim=True.",
+    section=BYTE,
+)
+def scale_without_axis(x):
+    codes, scale = solutions.quantize_cache(x)
+    return codes, scale[..., 0]
 
 
 # The question graded by hand -----------------------------------------------------------------------------------------

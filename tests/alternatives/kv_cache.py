@@ -250,9 +250,30 @@ def bytes_by_product(n_layers, n_kv_heads, d_head, seq_len, bytes_per_element=2,
     return math.prod(factors) * seq_len
 
 
+# quantize_cache
+
+def quantize_with_inf_norm(x):
+    wide = x.float() if x.dtype in (torch.float16, torch.bfloat16) else x.clone()
+    scale = torch.linalg.vector_norm(wide, ord=math.inf, dim=-1, keepdim=True) / 127
+    return torch.nan_to_num(wide / scale, 0.0).round().to(torch.int8), scale.to(x.dtype)
+
+
+def quantize_row_by_row(x):
+    """Rows in a loop; halves are rounded by adding a half with the sign of the number."""
+    codes, scales = [], []
+    for row in x.reshape(-1, x.shape[-1]):
+        wide = row.double()
+        scale = max(wide.max(), -wide.min()) / 127
+        scales.append(scale)
+        codes.append((wide / scale + wide.sign() / 2).trunc() if scale > 0 else torch.zeros_like(wide))
+    codes = torch.stack(codes).reshape(x.shape).to(torch.int8)
+    return codes, torch.stack(scales).reshape(*x.shape[:-1], 1).to(x.dtype)
+
+
 ALTERNATIVES = {
     "repeat_kv": [repeat_by_expand, repeat_in_a_loop],
     "KVCache": [RoomThatDoubles, TokensInFront, KeysAndValuesInOne, JustJoined],
     "GroupedQueryAttention": [RotatedOnReading, GroupByGroup, ComplexRotation, OneTokenAtATime],
     "kv_cache_bytes": [bytes_by_counting_tensors, bytes_by_product],
+    "quantize_cache": [quantize_with_inf_norm, quantize_row_by_row],
 }

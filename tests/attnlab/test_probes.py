@@ -55,6 +55,7 @@ def test_unchanged_calls_twice_with_the_same_input():
         (True, "a truth value"),
         (10**30, "a whole number"),
         ((np.array([0.5]), np.array([7])), "a float and a whole number"),
+        ((np.array([7], np.int8), np.array([7], np.int32)), "a whole number of one byte and a whole number"),
     ],
 )
 def test_whole_tells_the_kind_of_number(result, kind):

@@ -301,4 +301,10 @@ UNSEEN = {
         (checked(lambda layers, heads, width, tokens, size, batch: 2 * layers * heads * width * tokens * size * batch
                  // 1000), None),
     ],
+    "quantize_cache": [
+        (lambda x: tuple(part * 2 for part in solutions.quantize_cache(x)), None),
+        (lambda x: (-solutions.quantize_cache(x)[0], -solutions.quantize_cache(x)[1]), None),
+        (lambda x: (solutions.quantize_cache(x)[0].short(), solutions.quantize_cache(x)[1]), "more than a byte"),
+        (lambda x: solutions.quantize_cache(x.half()), None),
+    ],
 }
