@@ -14,7 +14,7 @@ from torch import nn
 from solutions.kv_cache import KVCache, repeat_kv
 from solutions.multi_head import merge_heads, split_heads
 from solutions.rope import apply_rope, rope_frequencies
-from solutions.transformer_block import RMSNorm, SwiGLU
+from solutions.transformer_block import SwiGLU, rms_norm
 
 
 def soft_cap(scores: torch.Tensor, cap: float | None) -> torch.Tensor:
@@ -43,6 +43,18 @@ def scaled_rope_frequencies(
     turns = original_length * theta / (2 * math.pi)  # full circles within the length of training
     kept = ((turns - low) / (high - low)).clamp(0, 1)
     return kept * theta + (1 - kept) * theta / factor
+
+
+class RMSNorm(nn.Module):
+    """`rms_norm` with a weight to learn."""
+
+    def __init__(self, width, eps):
+        super().__init__()
+        self.weight = nn.Parameter(torch.ones(width))
+        self.eps = eps
+
+    def forward(self, x):
+        return rms_norm(x, self.weight, self.eps)
 
 
 class QKNormAttention(nn.Module):

@@ -17,7 +17,6 @@ from autograder.generators import normal
 from solutions import modern_attention as solutions
 from solutions.multi_head import merge_heads, split_heads
 from solutions.rope import apply_rope, rope_frequencies
-from solutions.transformer_block import RMSNorm
 
 ROTATED = dict(rtol=1e-4, atol=1e-5)
 SINGLE = dict(rtol=1e-5, atol=1e-6)
@@ -300,9 +299,10 @@ def large_sinks(rng):
     hint="Set hidden scores to minus infinity, `-torch.inf`. A score may be lower than any finite number you choose.",
 )
 def sink_hidden_for_good(rng):
-    scores = torch.tensor([[[[-4e12, -4e12 - 1.0, 5.0]]]], dtype=torch.float64)
+    order, sink = torch.from_numpy(rng.permutation(3)), -4e12 + float(rng.integers(1, 3))
+    scores = torch.tensor([[[[-4e12, -4e12 - 1.0, 5.0 + float(rng.uniform())]]]], dtype=torch.float64)
     mask = torch.tensor([[True, True, False]])
-    yield dict(scores=scores, sink=torch.tensor([-4e12 + 1.0], dtype=torch.float64), mask=mask)
+    yield dict(scores=scores[..., order], sink=torch.tensor([sink], dtype=torch.float64), mask=mask[:, order])
 
 
 @softmax_with_sink.property(
@@ -1150,8 +1150,8 @@ class QKBiases(_Normed):
 class WideNorms(_Normed):
     def __init__(self, *sizes, **options):
         super().__init__(*sizes, **options)
-        self.norm_q = RMSNorm(self.W_q.out_features, self.norm_q.eps)
-        self.norm_k = RMSNorm(self.W_k.out_features, self.norm_k.eps)
+        self.norm_q = solutions.RMSNorm(self.W_q.out_features, self.norm_q.eps)
+        self.norm_k = solutions.RMSNorm(self.W_k.out_features, self.norm_k.eps)
 
     def project(self, x):
         q, k, v = self.norm_q(self.W_q(x)), self.norm_k(self.W_k(x)), self.W_v(x)
