@@ -353,4 +353,5 @@ def test_imports_of_earlier_answers_stand_in_a_cell_of_their_own(stem):
     """Where one fails, `check` and the widgets are there all the same."""
     cells = re.findall(r"^```{code-cell}\n(.*?)^```", (ROOT / "chapters" / f"{stem}.md").read_text(), re.M | re.S)
     taking = [cell for cell in cells if re.search(r"^from attnlab.mine import", cell, re.M)]
-    assert [line for cell in taking for line in cell.splitlines() if not line.startswith("from attnlab.mine ")] == []
+    statements = [statement for cell in taking for statement in ast.parse(cell).body]
+    assert [ast.unparse(s) for s in statements if getattr(s, "module", "") != "attnlab.mine"] == []
