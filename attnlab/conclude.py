@@ -327,6 +327,11 @@ def _growth(case, raw, used):
     }
 
 
+def _patched(case, raw, used):
+    (seen,) = raw
+    return {"result": seen["result"], "afterwards": seen["afterwards"], "hooks": set(seen["called"]) == {1}}
+
+
 def _trained(case, raw, used):
     """What `case["watched"]` names: "result" and "returned" are of the first batch, the rest is of all together."""
     (seen,) = raw
@@ -393,6 +398,7 @@ _CONCLUDED = {
     "written": _written,
     "streamed": _streamed,
     "growth": _growth,
+    "patched": _patched,
     "trained": _trained,
 }
 # Probes that the operating system also measures. Small cases come before large ones, so that what PyTorch loads on

@@ -552,13 +552,37 @@ def growth(f, *, seed, n, shapes, counted, **inputs):
 
 
 def with_stand_in(f, inputs: dict):
-    """`f` and its inputs with the feature map that they name: a case is plain data, and a function is not."""
+    """`f` and its inputs, with the feature map or the model that they describe: a case is plain data, and these are
+    not."""
     import functools
 
-    from attnlab.stand_ins import FEATURE_MAPS
+    from attnlab.stand_ins import FEATURE_MAPS, Heads, lent
 
     inputs = dict(inputs)
-    return functools.partial(f, feature_map=FEATURE_MAPS[inputs.pop("feature_map")]), inputs
+    if "feature_map" in inputs:
+        f = functools.partial(f, feature_map=FEATURE_MAPS[inputs.pop("feature_map")])
+    if "model" in inputs:
+        with lent():
+            inputs["model"] = Heads(inputs["model"])
+    return f, inputs
+
+
+PHRASES |= {
+    "afterwards": "After the call, the model itself gave other logits than before",
+    "hooks": "Hooks that were on the model before the call were gone afterwards",
+}
+
+
+def patched(f, *, model, **inputs):
+    """The result of `f(model=model, ...)`; and after it the model's own logits for `ids`, and how often each hook was
+    called that the model had from the beginning. See `attnlab.stand_ins.Heads`."""
+    import torch
+
+    result = codec.copied(f(model=model, **{name: codec.copied(value) for name, value in inputs.items()}))
+    model.called = [0] * len(model.called)
+    with torch.no_grad():
+        afterwards = model(inputs["ids"])
+    return {"result": result, "afterwards": afterwards, "called": model.called}
 
 
 PHRASES |= {

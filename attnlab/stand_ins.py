@@ -123,6 +123,46 @@ class Learner(nn.Module):
         return x
 
 
+class Heads(nn.Module):
+    """A language model without softmax, norms and positions. `blocks[i].attention.W_o` reads what the block's heads
+
+    found, side by side: a mean over a token and those before it, times a factor that depends on the token. `called`
+    counts how often each W_o was.
+
+    weights: name -> tensor: embedding.weight (vocab_size, d_model), and per block i those of blocks.i.attention.W_v
+        and blocks.i.attention.W_o, (d_model, d_model)
+    """
+
+    def __init__(self, weights: dict):
+        _only_lent()
+        super().__init__()
+        self.embedding = nn.Embedding(*weights["embedding.weight"].shape, dtype=weights["embedding.weight"].dtype)
+        self.blocks, width = nn.ModuleList(), self.embedding.embedding_dim
+        for _ in range(len(weights) // 2):
+            block, block.attention = nn.Module(), nn.Module()
+            for name in ("W_v", "W_o"):
+                layer = nn.Linear(width, width, bias=False, dtype=self.embedding.weight.dtype)
+                block.attention.add_module(name, layer)
+            self.blocks.append(block)
+        self.load_state_dict(weights)
+        self.called = [0] * len(self.blocks)
+        for at, block in enumerate(self.blocks):
+            block.attention.W_o.register_forward_pre_hook(lambda *_, at=at: self._count(at))
+
+    def _count(self, at):
+        self.called[at] += 1
+
+    def forward(self, ids, caches=None):
+        """ids (batch, n) -> logits (batch, n, vocab_size)."""
+        x = self.embedding(ids)
+        seen = torch.arange(1, ids.shape[1] + 1, dtype=x.dtype, device=x.device)[:, None]
+        for block in self.blocks:
+            found = torch.tanh(block.attention.W_v(x)).cumsum(dim=1) / seen * torch.sigmoid(x.sum(-1, keepdim=True))
+            x = x + block.attention.W_o(found)
+            x = x + torch.tanh(x)
+        return x @ self.embedding.weight.T
+
+
 # Losses and optimizers by name. Only of the first loss is it all the same which of its inputs comes first.
 LOSSES = {
     "mse_loss": F.mse_loss,

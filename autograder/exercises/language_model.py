@@ -20,6 +20,7 @@ from solutions.transformer_block import LayerNorm, LlamaBlock, RMSNorm
 WHOLE = "The whole model, shape by shape"
 CHOOSE = "Which token to take"
 WRITE = "One token after another"
+PATCH = "Which head carries the answer? ★"
 ROPE = dict(rtol=1e-5, atol=1e-6)  # angles of RoPE are float32, also in a model of float64
 OFTEN = dict(rtol=0.0, atol=0.02)  # shares among 20,000 draws: one part in 20,000 ** 0.5 is 0.007
 
@@ -1225,6 +1226,308 @@ class _GeneratorForgotten(_Writer):
 class _TemperatureOne(_Writer):
     def choose(self, logits, temperature, generator):
         return super().choose(logits, float(temperature > 0), generator)
+
+
+# patch_head ----------------------------------------------------------------------------------------------------------
+
+patch_head = Exercise(solutions.patch_head, section=PATCH, bonus=True, minutes=20, difficulty=3)
+
+
+def _heads(rng, d_model=6, n_blocks=2, vocab_size=7):
+    """Weights of `attnlab.stand_ins.Heads`."""
+    weights = {"embedding.weight": normal(rng, vocab_size, d_model)}
+    for i in range(n_blocks):
+        for name in ("W_v", "W_o"):
+            weights[f"blocks.{i}.attention.{name}.weight"] = normal(rng, d_model, d_model) * 1.5 / d_model**0.5
+    return weights
+
+
+def _swap(rng, *shape, layer, head, n_heads, **sizes):
+    """A case: a model, two texts that differ at every position, and a head."""
+    ids = _ids(rng, *shape)
+    others = torch.from_numpy(rng.integers(1, 7, size=shape))
+    return dict(
+        model=_heads(rng, **sizes), ids=ids, donor_ids=(ids + others) % 7, layer=layer, head=head, n_heads=n_heads
+    )
+
+
+@patch_head.property(
+    "puts the donor's head in at every position, and reads on from there",
+    points=3,
+    hint="What W_o is given is (batch, n, d_model), head by head, d_model / n_heads columns each. Keep the columns of "
+    "the head while the model reads donor_ids, and put them in while it reads ids.",
+)
+def one_head(rng):
+    yield _swap(rng, 1, 3, layer=0, head=1, n_heads=2)
+    yield _swap(rng, 2, 4, layer=1, head=0, n_heads=3)
+    yield _swap(rng, 3, 2, layer=1, head=1, n_heads=3, n_blocks=3)
+
+
+@patch_head.property(
+    "finds any head of any block",
+    points=1,
+    hint="Blocks and heads are counted from 0. Head h has the columns from h * d_head to (h + 1) * d_head, and d_head "
+    "is d_model / n_heads.",
+)
+def any_head(rng):
+    yield _swap(rng, 1, 3, layer=2, head=3, n_heads=4, d_model=8, n_blocks=3)
+    yield _swap(rng, 2, 2, layer=0, head=0, n_heads=1, n_blocks=1)
+    yield _swap(rng, 1, 4, layer=0, head=2, n_heads=6)
+
+
+@patch_head.property(
+    "leaves the model as it was",
+    points=2,
+    probe=probes.patched,
+    hint="Remove each hook as soon as its reading is over: `handle = ...register_forward_pre_hook(...)`, then "
+    "`handle.remove()`, best in a `finally`. Remove your own alone.",
+)
+def as_before(rng):
+    yield _swap(rng, 1, 3, layer=1, head=0, n_heads=2)
+    yield _swap(rng, 2, 3, layer=0, head=2, n_heads=3)
+
+
+@patch_head.property(
+    "refuses texts of two shapes, and heads and blocks that do not exist",
+    points=1,
+    probe=probes.error_of,
+    hint="ValueError if ids and donor_ids differ in shape, if layer is not from 0 to len(model.blocks) - 1, or if head "
+    "is not from 0 to n_heads - 1.",
+)
+def no_such_head(rng):
+    right = _swap(rng, 2, 3, layer=1, head=1, n_heads=2)
+    yield right
+    yield right | dict(donor_ids=_ids(rng, 1, 3))
+    yield right | dict(donor_ids=_ids(rng, 2, 4))
+    for name, value in (("layer", 2), ("head", 2), ("layer", -1), ("head", -1)):
+        yield right | {name: value}
+
+
+class _Patcher:
+    """Right, in steps that a misconception can replace one by one. Outputs of heads are (batch, n, heads, d_head)."""
+
+    def __call__(self, model, ids, donor_ids, layer, head, n_heads):
+        self.inspect(model, ids, donor_ids, layer, head, n_heads)
+        mixing, seen = self.place(model, layer), []
+
+        def split(x):
+            return x.unflatten(-1, (n_heads, -1))
+
+        def keep(_, inputs):
+            seen.append(split(inputs[0]).clone())
+
+        def replace(_, inputs):
+            return self.put(split(inputs[0]).clone(), seen[0], head).flatten(-2)
+
+        with torch.no_grad():
+            self.read(model, mixing, self.donor(ids, donor_ids), keep)
+            return self.read(model, mixing, self.text(ids, donor_ids), replace)
+
+    def inspect(self, model, ids, donor_ids, layer, head, n_heads):
+        if ids.shape != donor_ids.shape or not 0 <= layer < len(model.blocks) or not 0 <= head < n_heads:
+            raise ValueError("texts or head do not fit")
+
+    def place(self, model, layer):
+        return model.blocks[layer].attention.W_o
+
+    def text(self, ids, donor_ids):
+        return ids
+
+    def donor(self, ids, donor_ids):
+        return donor_ids
+
+    def put(self, found, donated, head):
+        found[:, :, head] = donated[:, :, head]
+        return found
+
+    def read(self, model, mixing, text, hook):
+        handle = mixing.register_forward_pre_hook(hook)
+        try:
+            return model(text)
+        finally:
+            handle.remove()
+
+
+def _wrong_patch(text):
+    def declare(steps):
+        def wrong(model, ids, donor_ids, layer, head, n_heads):
+            return steps()(model, ids, donor_ids, layer, head, n_heads)
+
+        wrong.__name__ = steps.__name__
+        patch_head.misconception(text, section=PATCH)(wrong)
+        return steps
+
+    return declare
+
+
+@_wrong_patch("All heads of the block are exchanged. Put in the columns of one head, and leave the others.")
+class _AllHeads(_Patcher):
+    def put(self, found, donated, head):
+        return donated
+
+
+@_wrong_patch("The texts have changed places: the model should read `ids`, with the head of `donor_ids`.")
+class _TextsExchanged(_Patcher):
+    def text(self, ids, donor_ids):
+        return donor_ids
+
+    def donor(self, ids, donor_ids):
+        return ids
+
+
+@_wrong_patch(
+    "Nothing is exchanged: these are the logits of `ids` alone. The hook must return what W_o is to read instead, and "
+    "the head must come from `donor_ids`."
+)
+class _OwnHead(_Patcher):
+    def donor(self, ids, donor_ids):
+        return ids
+
+
+@_wrong_patch("The head is exchanged at the last position alone. Do it at every position of the text.")
+class _LastPosition(_Patcher):
+    def put(self, found, donated, head):
+        found[:, -1, head] = donated[:, -1, head]
+        return found
+
+
+@_wrong_patch("The head gives zeros: that switches it off. Here it gives what it gives for the donor's text.")
+class _SwitchedOff(_Patcher):
+    def put(self, found, donated, head):
+        found[:, :, head] = 0
+        return found
+
+
+@_wrong_patch("The donor's output is added to the head's own. It should replace it.")
+class _Added(_Patcher):
+    def put(self, found, donated, head):
+        found[:, :, head] += donated[:, :, head]
+        return found
+
+
+@_wrong_patch(
+    "The columns are those of another layout: every n_heads-th one. A head's columns lie side by side, from "
+    "head * d_head to (head + 1) * d_head."
+)
+class _EveryNthColumn(_Patcher):
+    def put(self, found, donated, head):
+        flat, other = found.flatten(-2), donated.flatten(-2)
+        flat[:, :, head :: found.shape[2]] = other[:, :, head :: found.shape[2]]
+        return flat.unflatten(-1, found.shape[2:])
+
+
+@_wrong_patch("The next head is exchanged. Heads are counted from 0.")
+class _NextHead(_Patcher):
+    def put(self, found, donated, head):
+        return super().put(found, donated, (head + 1) % found.shape[2])
+
+
+@_wrong_patch("The head before is exchanged: heads are counted as if the first had number 1. They begin at 0.")
+class _HeadBefore(_Patcher):
+    def put(self, found, donated, head):
+        return super().put(found, donated, head - 1)
+
+
+@_wrong_patch("All heads but the one asked for are exchanged.")
+class _OtherHeads(_Patcher):
+    def put(self, found, donated, head):
+        donated[:, :, head] = found[:, :, head]
+        return donated
+
+
+@_wrong_patch("Each text of the batch gets the head of the first donor. Exchange row by row.")
+class _FirstOfTheBatch(_Patcher):
+    def put(self, found, donated, head):
+        return super().put(found, donated[:1], head)
+
+
+@_wrong_patch("The block after the one asked for is patched. Blocks are counted from 0.")
+class _NextBlock(_Patcher):
+    def place(self, model, layer):
+        return model.blocks[(layer + 1) % len(model.blocks)].attention.W_o
+
+
+@_wrong_patch(
+    "The columns of W_o's output are exchanged. There all heads are added up and mixed; a head can be told apart only "
+    "in what W_o is given. Use a forward *pre* hook."
+)
+class _AfterTheMix(_Patcher):
+    def __call__(self, model, ids, donor_ids, layer, head, n_heads):
+        self.inspect(model, ids, donor_ids, layer, head, n_heads)
+        mixing, seen = self.place(model, layer), []
+
+        def keep(*call):
+            seen.append(call[-1].unflatten(-1, (n_heads, -1)).clone())
+
+        def replace(*call):
+            return self.put(call[-1].unflatten(-1, (n_heads, -1)).clone(), seen[0], head).flatten(-2)
+
+        with torch.no_grad():
+            for text, hook in ((donor_ids, keep), (ids, replace)):
+                handle = mixing.register_forward_hook(hook)
+                logits = model(text)
+                handle.remove()
+        return logits
+
+
+@_wrong_patch(
+    "The head's values are exchanged before the attention, in W_v's output. Patch what the head has found: the columns "
+    "that W_o is given."
+)
+class _Values(_Patcher):
+    def __call__(self, model, ids, donor_ids, layer, head, n_heads):
+        self.inspect(model, ids, donor_ids, layer, head, n_heads)
+        values, seen = model.blocks[layer].attention.W_v, []
+
+        def keep(*call):
+            seen.append(call[-1].unflatten(-1, (n_heads, -1)).clone())
+
+        def replace(*call):
+            return self.put(call[-1].unflatten(-1, (n_heads, -1)).clone(), seen[0], head).flatten(-2)
+
+        with torch.no_grad():
+            for text, hook in ((donor_ids, keep), (ids, replace)):
+                handle = values.register_forward_hook(hook)
+                logits = model(text)
+                handle.remove()
+        return logits
+
+
+@_wrong_patch("The hook stays on the model, so every later reading is patched as well. Remove it: `handle.remove()`.")
+class _HookStays(_Patcher):
+    def read(self, model, mixing, text, hook):
+        handle = mixing.register_forward_pre_hook(hook)
+        logits = model(text)
+        if hook.__name__ == "keep":
+            handle.remove()
+        return logits
+
+
+@_wrong_patch(
+    "All hooks of the module are removed, also those that were there before the call. Remove your own alone, by its "
+    "handle."
+)
+class _AllHooksRemoved(_Patcher):
+    def read(self, model, mixing, text, hook):
+        mixing._forward_pre_hooks.clear()
+        mixing.register_forward_pre_hook(hook)
+        logits = model(text)
+        mixing._forward_pre_hooks.clear()
+        return logits
+
+
+@_wrong_patch("Only the logits of the last position are returned. Return those of every position.")
+class _LastLogits(_Patcher):
+    def __call__(self, *given):
+        return super().__call__(*given)[:, -1:]
+
+
+@_wrong_patch("What is returned is the change of the logits. Return the patched logits themselves.")
+class _Change(_Patcher):
+    def __call__(self, model, ids, donor_ids, layer, head, n_heads):
+        patched = super().__call__(model, ids, donor_ids, layer, head, n_heads)
+        with torch.no_grad():
+            return patched - model(ids)
 
 
 # The question graded by hand -----------------------------------------------------------------------------------------

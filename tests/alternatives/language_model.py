@@ -148,8 +148,82 @@ def generate_by_recursion(model, ids, max_new_tokens, temperature=0.0, generator
     return go_on(ids.clone(), [KVCache() for _ in model.blocks] if use_cache else None, max_new_tokens)
 
 
+# patch_head
+
+class _Spy(nn.Module):
+    """In the place of W_o for one reading."""
+
+    def __init__(self, mixing, columns, put=None):
+        super().__init__()
+        self.mixing, self.columns, self.put, self.kept = mixing, columns, put, None
+
+    def forward(self, x):
+        self.kept = x[..., self.columns]
+        if self.put is not None:
+            x = torch.cat([x[..., : self.columns.start], self.put, x[..., self.columns.stop :]], dim=-1)
+        return self.mixing(x)
+
+
+def _checked(model, ids, donor_ids, layer, head, n_heads):
+    if ids.shape != donor_ids.shape:
+        raise ValueError("two texts of one length")
+    if layer not in range(len(model.blocks)) or head not in range(n_heads):
+        raise ValueError("no such head")
+
+
+def patch_by_another_module(model, ids, donor_ids, layer, head, n_heads):
+    """W_o is exchanged for a module that listens, and later for W_o again."""
+    _checked(model, ids, donor_ids, layer, head, n_heads)
+    attention = model.blocks[layer].attention
+    mixing, width = attention.W_o, attention.W_o.in_features // n_heads
+    columns = slice(head * width, (head + 1) * width)
+    try:
+        attention.W_o = listening = _Spy(mixing, columns)
+        model(donor_ids)
+        attention.W_o = _Spy(mixing, columns, listening.kept)
+        return model(ids).detach()
+    finally:
+        attention.W_o = mixing
+
+
+def patch_behind_the_mix(model, ids, donor_ids, layer, head, n_heads):
+    """W_o is linear: what the exchange changes in its output is the change of the head times its columns of W_o."""
+    _checked(model, ids, donor_ids, layer, head, n_heads)
+    mixing, inputs = model.blocks[layer].attention.W_o, []
+    part = mixing.weight.detach().unflatten(1, (n_heads, -1))[:, head]
+
+    def hook(_, given, output):
+        inputs.append(given[0].detach().unflatten(-1, (n_heads, -1))[:, :, head])
+        if len(inputs) == 2:
+            return output + (inputs[0] - inputs[1]) @ part.T
+
+    with mixing.register_forward_hook(hook), torch.inference_mode():
+        model(donor_ids)
+        logits = model(ids)
+    return logits.clone()
+
+
+def patch_by_one_batch(model, ids, donor_ids, layer, head, n_heads):
+    """Both texts in one batch; the hook copies from the lower half to the upper one."""
+    _checked(model, ids, donor_ids, layer, head, n_heads)
+
+    def hook(_, given):
+        own, donor = given[0].chunk(2)
+        width = own.shape[-1] // n_heads
+        own = own.clone()
+        own[..., head * width :][..., :width] = donor[..., head * width :][..., :width]
+        return (torch.cat([own, donor]),)
+
+    handle = model.blocks[layer].attention.W_o.register_forward_pre_hook(hook)
+    with torch.no_grad():
+        both = model(torch.cat([ids, donor_ids]))
+    handle.remove()
+    return both[: len(ids)]
+
+
 ALTERNATIVES = {
     "LanguageModel": [HeadAsALayer, HandMade],
     "sample": [sample_by_filling, sample_by_gumbel, sample_by_steps_on_a_line],
     "generate": [generate_prompt_first, generate_by_recursion],
+    "patch_head": [patch_by_another_module, patch_behind_the_mix, patch_by_one_batch],
 }

@@ -462,3 +462,29 @@ def test_three_programs_give_the_same_logits_but_not_the_same_bits():
     pairs = itertools.combinations([recorded.engine, recorded.course, independent], 2)
     assert all(0 < np.abs(one - other).max() < 1e-3 for one, other in pairs)
     assert recorded.provenance["script"] == "scripts/record_engine.py"
+
+
+def moved_by(asked):
+    """Shares (layers, heads): how far each head alone moves the preference to the donor's answer, mean over texts."""
+    return ((asked.patched - asked.plain) / (asked.swapped - asked.plain)).mean(-1)
+
+
+def test_a_single_head_carries_capitals_and_languages():
+    for asked in data.patching():
+        assert asked.patched.shape == asked.reads.shape == (30, 9, 8) and len(asked.answers) == 8
+        assert (asked.plain < 0).all() and (asked.swapped > 0).all()
+        share = moved_by(asked)
+        assert np.unravel_index(share.argmax(), share.shape) == (23, 4) and share[23, 4] > 0.8
+        assert np.partition(share, -2, axis=None)[-2] < 0.31
+        assert asked.reads[23, 4].mean() > 0.8 and asked.reads[16, 0].mean() > 0.7 and abs(share[16, 0]) < 0.01
+        with pytest.raises(ValueError, match="read-only"):
+            asked.patched[0] = 0
+
+
+def test_heads_that_carry_nothing_can_be_needed():
+    capital, _ = data.patching()
+    ablation = data.heads().ablation
+    prompt = ablation.prompts.index(capital.question.format("France"))
+    without = ablation.answer_probabilities[prompt]
+    assert list(map(tuple, np.argwhere(without < 0.3))) == [(0, 4), (23, 4)]
+    assert abs(moved_by(capital)[0, 4]) < 0.01

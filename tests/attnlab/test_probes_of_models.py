@@ -633,6 +633,38 @@ def test_a_module_without_such_a_list_is_told():
     assert "`experts`, an nn.ModuleList" in str(routed("rows", inner="experts"))
 
 
+# patched: what becomes of a model that is lent
+
+HEADS = {
+    "embedding.weight": torch.randn(5, 4, generator=torch.Generator().manual_seed(1)),
+    "blocks.0.attention.W_v.weight": torch.randn(4, 4, generator=torch.Generator().manual_seed(2)),
+    "blocks.0.attention.W_o.weight": torch.randn(4, 4, generator=torch.Generator().manual_seed(3)),
+}
+
+
+def patched(what):
+    """The observations on an answer that does something to the model before it calls it."""
+
+    def answer(model, ids):
+        what(model.blocks[0].attention.W_o)
+        return model(ids)
+
+    return outcome_of(answer, "patched", {"model": HEADS, "ids": torch.tensor([[1, 4, 2]])})["value"]
+
+
+def test_a_model_that_is_left_alone_gives_its_logits_twice():
+    seen = patched(lambda mixing: None)
+    assert torch.equal(seen["result"], seen["afterwards"]) and seen["hooks"] is True
+
+
+def test_a_hook_that_stays_shows_in_the_logits_afterwards_and_one_that_is_gone_in_the_count():
+    whole = patched(lambda mixing: None)["afterwards"]
+    stays = patched(lambda mixing: mixing.register_forward_pre_hook(lambda _, inputs: inputs[0] * 0))
+    assert not torch.equal(stays["afterwards"], whole) and stays["hooks"] is True
+    gone = patched(lambda mixing: mixing._forward_pre_hooks.clear())
+    assert torch.equal(gone["afterwards"], whole) and gone["hooks"] is False
+
+
 # repeated: a module that leaves nothing to chance
 
 

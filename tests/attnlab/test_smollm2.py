@@ -19,7 +19,7 @@ from attnlab import data, smollm2
 from autograder.course.folder import ROOT
 from solutions import kv_cache, transformer_block
 from solutions.kv_cache import KVCache
-from solutions.language_model import LanguageModel, generate
+from solutions.language_model import LanguageModel, generate, patch_head
 from solutions.rope import apply_rope, apply_rope_interleaved
 
 PROMPTS = [
@@ -227,6 +227,15 @@ def test_a_sentence_of_the_reader_s_own_is_continued_as_generate_continues_it(ou
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("layer, head", [(23, 4), (29, 0)])
+def test_a_patched_head_moves_the_logits_as_recorded_by_another_program(ours, layer, head):
+    for asked in data.patching():
+        ids, answers = torch.tensor(asked.ids), torch.tensor(asked.answer_ids)
+        logits = patch_head(ours, ids, ids.roll(-1, dims=0), layer, head, 9)[torch.arange(8), -1]
+        moved = logits.gather(1, answers.roll(-1)[:, None]) - logits.gather(1, answers[:, None])
+        assert moved[:, 0].tolist() == pytest.approx(asked.patched[layer, head].tolist(), abs=2e-3)
+
+
 def test_the_recorded_choices_are_the_most_likely_tokens(ours, tokenizer):
     for choice in data.generation().choices:
         with torch.no_grad():

@@ -1,4 +1,4 @@
-"""The cache and the model that probes put in the place of real ones."""
+"""The cache and the models that probes put in the place of real ones."""
 
 from __future__ import annotations
 
@@ -8,11 +8,19 @@ import pytest
 import torch
 
 from attnlab.observe import outcome_of
-from attnlab.stand_ins import Oracle, Room, lent
+from attnlab.stand_ins import Heads, Oracle, Room, lent
 
 VOCAB = 11
 ANSWERS = "test_a_stand_in_is_no_answer"  # where no probe lends anything
 IDS = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
+WEIGHTS = {
+    "embedding.weight": torch.randn(VOCAB, 4, generator=torch.Generator().manual_seed(5)),
+    **{
+        f"blocks.{i}.attention.{name}.weight": torch.randn(4, 4, generator=torch.Generator().manual_seed(i + ord(name[-1])))
+        for i in range(2)
+        for name in ("W_v", "W_o")
+    },
+}
 
 
 @pytest.fixture(autouse=True)
@@ -47,7 +55,7 @@ class Holds:
         return len(self.held)
 
 
-@pytest.mark.parametrize("answer", [Cache, Holds, lambda: Oracle(VOCAB, 2)])
+@pytest.mark.parametrize("answer", [Cache, Holds, lambda: Oracle(VOCAB, 2), lambda: Heads(WEIGHTS)])
 def test_a_stand_in_is_no_answer(answer):
     outcome = outcome_of(answer, "steps", {"init": {}, "steps": [{"do": "len"}]})
     assert "write your own" in outcome["error"]["message"]
@@ -208,3 +216,18 @@ def test_reading_leaves_the_ids_as_they_were():
     ids = IDS.clone()
     Oracle(VOCAB, 2)(ids, rooms(2))
     assert torch.equal(ids, IDS)
+
+
+# Heads
+
+
+def test_heads_are_given_to_w_o_side_by_side_and_read_the_past_alone():
+    model, given = Heads(WEIGHTS), []
+    model.blocks[1].attention.W_o.register_forward_pre_hook(lambda _, inputs: given.append(inputs[0]))
+    logits = model(IDS)
+    assert given[0].shape == (2, 5, 4) and logits.shape == (2, 5, VOCAB)
+    other = IDS.clone()
+    other[:, 3] = 7
+    assert torch.equal(model(other)[:, :3], logits[:, :3])
+    assert (model(other)[:, 3:] - logits[:, 3:]).abs().amax(-1).gt(1e-4).all()
+    assert model.called == [3, 3]

@@ -85,6 +85,26 @@ def with_caches_that_stay(model, ids, max_new_tokens, temperature=0.0, generator
     return text
 
 
+def patched_twice(model, ids, donor_ids, layer, head, n_heads):
+    """The donor's own reading is patched as well, with its first head."""
+    solutions.patch_head(model, ids, donor_ids, layer, head, n_heads)
+    return solutions.patch_head(model, ids, donor_ids.flip(1), layer, head, n_heads)
+
+
+def weights_zeroed(model, ids, donor_ids, layer, head, n_heads):
+    """Right logits, and a head that is gone afterwards."""
+    logits = solutions.patch_head(model, ids, donor_ids, layer, head, n_heads)
+    model.blocks[layer].attention.W_o.weight.data[:, : 6 // n_heads] = 0
+    return logits
+
+
+def averaged(model, ids, donor_ids, layer, head, n_heads):
+    """Half of each."""
+    logits = solutions.patch_head(model, ids, donor_ids, layer, head, n_heads)
+    with torch.no_grad():
+        return (logits + model(ids)) / 2
+
+
 # exercise: [(answer, words of the misconception that it has to be given, or None for no name)]
 UNSEEN = {
     "LanguageModel": [
@@ -107,5 +127,12 @@ UNSEEN = {
     "generate": [
         (prompt_never_read, None),
         (written_backwards, None), (prompt_backwards, None), (with_caches_that_stay, "outlive the call"),
+    ],
+    "patch_head": [
+        (patched_twice, None), (weights_zeroed, None), (averaged, None),
+        (lambda model, ids, donor_ids, layer, head, n_heads: solutions.patch_head(
+            model, ids, donor_ids, layer, max(head - 1, 0), n_heads), None),
+        (lambda model, ids, donor_ids, layer, head, n_heads: solutions.patch_head(
+            model, ids, donor_ids, layer, head, n_heads)[:, -1:], "last position"),
     ],
 }
