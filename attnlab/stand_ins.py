@@ -154,13 +154,13 @@ class Heads(nn.Module):
 
     def forward(self, ids, caches=None):
         """ids (batch, n) -> logits (batch, n, vocab_size)."""
-        x = self.embedding(ids)
-        seen = torch.arange(1, ids.shape[1] + 1, dtype=x.dtype, device=x.device)[:, None]
+        stream = self.embedding(ids)
+        read = torch.arange(1, ids.shape[1] + 1, dtype=stream.dtype, device=stream.device)[:, None]
         for block in self.blocks:
-            found = torch.tanh(block.attention.W_v(x)).cumsum(dim=1) / seen * torch.sigmoid(x.sum(-1, keepdim=True))
-            x = x + block.attention.W_o(found)
-            x = x + torch.tanh(x)
-        return x @ self.embedding.weight.T
+            found = torch.tanh(block.attention.W_v(stream)).cumsum(dim=1) / read
+            stream = stream + block.attention.W_o(found * torch.sigmoid(stream.sum(-1, keepdim=True)))
+            stream = stream + torch.tanh(stream)
+        return torch.matmul(stream, self.embedding.weight.mT)
 
 
 # Losses and optimizers by name. Only of the first loss is it all the same which of its inputs comes first.

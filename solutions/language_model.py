@@ -114,11 +114,8 @@ def patch_head(
         found[:, :, head] = kept[0]
         return found.flatten(-2)
 
-    with torch.no_grad():
+    with torch.set_grad_enabled(False):
         for text, hook in ((donor_ids, keep), (ids, replace)):
-            handle = mixing.register_forward_pre_hook(hook)
-            try:
-                logits = model(text)
-            finally:
-                handle.remove()
-    return logits
+            with mixing.register_forward_pre_hook(hook):
+                patched = model(text)
+    return patched

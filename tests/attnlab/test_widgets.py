@@ -381,7 +381,14 @@ def test_every_control_answers_to_the_keyboard(stem, shown):
     widget, *changes = examples(stem)[0]
     view = shown(widget)
     silent = set(view.evaluate(STOPS))
-    for _ in states(view, changes):
+
+    def rounds():
+        yield from states(view, changes)
+        for _ in range(10):  # a button may be off while what another one began is going on
+            view.wait_for_timeout(300)
+            yield
+
+    for _ in rounds():
         for at, name in enumerate(view.evaluate(STOPS)):
             for key in KEYS:
                 if name in silent and (before := view.evaluate(FOCUS, [STOPS, at])):

@@ -200,7 +200,7 @@ class Session:
         return read(out)
 
     def _interrupt(self, process: subprocess.Popen, out: Path, block: Block) -> None:
-        """Wait for the words, then press Ctrl+C, as often as it takes."""
+        """Wait for the words, then press Ctrl+C, as often as it takes; what hangs all the same is ended."""
         patience = time.monotonic() + PATIENCE
         while block.words not in read(out):
             assert process.poll() is None and time.monotonic() < patience, (
@@ -213,6 +213,8 @@ class Session:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(2)
                 return
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
 
     def _write(self, block: Block) -> None:
         here = Path(re.findall(r"^cd \"?'?(.*?)'?\"?$", self._state.read_text(), re.MULTILINE)[-1])
