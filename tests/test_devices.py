@@ -22,7 +22,7 @@ WITHOUT_TENSORS = {
     "rope": {"rope_frequencies"},
     "kv_cache": {"repeat_kv", "kv_cache_bytes"},  # repeat_kv only copies
     "transformer_block": set(),
-    "language_model": {"generate"},  # tested below, with a model
+    "language_model": {"generate", "patch_head"},  # tested below, with a model
     "efficient_attention": {"online_softmax"},
 }
 ASKED = [name for name in catalog.all_exercises() if name not in WITHOUT_TENSORS.get(catalog.chapter_of(name), {name})]
@@ -55,6 +55,19 @@ def test_decoding_runs_there_and_writes_what_it_writes_here(make, write, dtype, 
         there = [write(gone, moved(ids), 5, use_cache=use_cache) for use_cache in (True, False)]
     assert all(text.device.type == "meta" for text in there)
     assert all(torch.equal(back(text), text_here) for text, text_here in zip(there, here))
+
+
+@pytest.mark.parametrize("patch", answers_to("patch_head"))
+def test_a_head_is_patched_there_as_here(patch, monkeypatch):
+    monkeypatch.setattr(torch, "inference_mode", torch.no_grad)  # its tensors cannot be wrapped
+    torch.manual_seed(0)
+    model = answers_to("LanguageModel")[0](**MODEL).requires_grad_(False)
+    ids, donor_ids = torch.tensor([[3, 1, 4, 1], [2, 7, 1, 8]])[:, None]
+    here = patch(model, ids, donor_ids, 1, 4, 6)
+    with Elsewhere():
+        there = patch(moved(model), moved(ids), moved(donor_ids), 1, 4, 6)
+    assert there.device.type == "meta"
+    torch.testing.assert_close(back(there), here)
 
 
 @pytest.mark.parametrize("attend", answers_to("tiled_attention"))

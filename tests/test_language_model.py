@@ -219,9 +219,8 @@ def test_the_head_of_the_same_text_changes_nothing_and_no_hook_is_left(model, id
     patch_head(model, ids, ids.flip(1), 1, 2, 6)
     assert torch.equal(model(ids), logits)
     model.norm.register_forward_pre_hook(lambda *_: 1 / 0)
-    for fails in range(2):
-        with pytest.raises(ZeroDivisionError):
-            patch_head(model, ids, ids.flip(1), 1, 2, 6)
+    with pytest.raises(ZeroDivisionError):
+        patch_head(model, ids, ids.flip(1), 1, 2, 6)
     assert not model.blocks[1].attention.W_o._forward_pre_hooks
 
 

@@ -13,14 +13,11 @@ from attnlab.stand_ins import Heads, Oracle, Room, lent
 VOCAB = 11
 ANSWERS = "test_a_stand_in_is_no_answer"  # where no probe lends anything
 IDS = torch.tensor([[3, 1, 4, 1, 5], [9, 2, 6, 5, 3]])
-WEIGHTS = {
-    "embedding.weight": torch.randn(VOCAB, 4, generator=torch.Generator().manual_seed(5)),
-    **{
-        f"blocks.{i}.attention.{name}.weight": torch.randn(4, 4, generator=torch.Generator().manual_seed(i + ord(name[-1])))
-        for i in range(2)
-        for name in ("W_v", "W_o")
-    },
-}
+DRAWN = torch.Generator().manual_seed(5)
+WEIGHTS = {"embedding.weight": torch.randn(VOCAB, 4, generator=DRAWN)}
+for _block in range(2):
+    for _name in ("W_v", "W_o"):
+        WEIGHTS[f"blocks.{_block}.attention.{_name}.weight"] = torch.randn(4, 4, generator=DRAWN)
 
 
 @pytest.fixture(autouse=True)
