@@ -51,6 +51,7 @@ DURATIONS = Path(__file__).with_name("durations.json")
 _seconds: collections.Counter[str] = collections.Counter()
 
 
+LONG = {"smollm2_file", "fresh_clone"}  # fixtures of what `make test-long` runs: the real model, a clone's first hour
 SLOW = 15.0  # seconds from which `make test-quick` leaves a file out
 
 
@@ -61,10 +62,19 @@ def pytest_collection_modifyitems(items):
     for item in items:
         if "browser" in item.fixturenames:
             item.add_marker("browser")
+        if LONG & set(item.fixturenames):
+            item.add_marker("long")
         if known.get(_file(item.nodeid), 0) >= SLOW:
             item.add_marker("slow")
         units[_file(item.nodeid)].add(_unit(item.nodeid))
     items.sort(key=lambda item: -known.get(_file(item.nodeid), median) / len(units[_file(item.nodeid)]))
+
+
+def each_chapter(*always: str) -> list:
+    """Parameters of a test that takes seconds for each chapter: `make test` runs these, `make test-long` the others."""
+    from autograder.course import catalog
+
+    return [stem if stem in always else pytest.param(stem, marks=pytest.mark.long) for stem in catalog.chapters()]
 
 
 def pytest_runtest_logreport(report):
@@ -176,18 +186,23 @@ HIDDEN_SEED = 8191  # stands for any
 
 @pytest.fixture(scope="session")
 def material(shared):
-    """`material(name, seed)`: what an answer to an exercise is judged by. On the public seed it is what ships."""
+    """`material(name, seed)`: what an answer to an exercise is judged by. On the public seed it is what ships.
+
+    On the hidden one, what the mistakes give on these inputs takes most of the time: `explained=False` leaves it out.
+    """
     from attnlab import codec
     from attnlab.check import material_of
     from autograder.course import catalog
     from autograder.exercise import PUBLIC_SEED
 
     @functools.cache
-    def get(name: str, seed: int) -> dict:
+    def get(name: str, seed: int, explained: bool = True) -> dict:
         if seed == PUBLIC_SEED:
             return material_of(name)
         assert seed == HIDDEN_SEED
         made = catalog.exercise(name).material
+        if not explained:
+            return codec.unpack(codec.pack(made(seed, misconceptions=False)))
         path = shared(f"{name}.gz", lambda path: path.write_bytes(codec.pack(made(seed))))
         return codec.unpack(path.read_bytes())
 

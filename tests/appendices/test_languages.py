@@ -340,6 +340,7 @@ FAILS_ON = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("bug", BUGS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_a_bug_of_the_page_shows_on_these_inputs_and_on_no_other(build, tmp_path, bug):
     name, program = BY_SUFFIX[bug.suffix], bug.parent.name

@@ -39,6 +39,7 @@ def _frames(cases) -> set[bytes]:
     return set(map(codec.frame, cases))
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("name", ("dot", "cosine_similarity", "self_attention"))
 def test_a_mistake_loses_the_same_properties_whatever_the_seed(name):
     """Those that lost a sign, or dropped a mask, once got away with it where no case held the thing that shows it."""

@@ -162,25 +162,26 @@ def idle_modules(name: str) -> dict:
 
 
 @pytest.mark.parametrize("name", [name for name, ex in EXERCISES.items() if inspect.isclass(ex.reference)])
-def test_a_class_that_is_only_made_earns_nothing_by_being_called(material, name, seed=HIDDEN_SEED):
+def test_a_class_that_is_only_made_earns_nothing_by_being_called(material, name):
+    hidden = material(name, HIDDEN_SEED, explained=False)
     made = {
         prop["title"]
-        for prop in material(name, seed)["properties"]
+        for prop in hidden["properties"]
         if all(set(case) <= {"init", "weights"} for case in prop["cases"])
     }
     earned = {}
     for kind, answer in idle_modules(name).items():
-        report = examine(answer, material(name, seed))
+        report = examine(answer, hidden)
         titles = [finding.title for finding in report.findings if finding.passed and finding.title not in made]
         if titles:
             earned[kind] = titles
     assert earned == {}
 
 
-def test_an_idle_answer_earns_nothing(material, name, seed=HIDDEN_SEED):
-    earned = {}
+def test_an_idle_answer_earns_nothing(material, name):
+    hidden, earned = material(name, HIDDEN_SEED, explained=False), {}
     for kind, answer in idle_answers(name).items():
-        report = examine(answer, material(name, seed))
+        report = examine(answer, hidden)
         if report.points:
             earned[kind] = [finding.title for finding in report.findings if finding.passed]
     assert earned == {}
@@ -221,7 +222,7 @@ def test_hidden_inputs_differ_from_public_ones(material, name):
     """Not each case must be drawn, but an exercise without any drawn input could be answered by heart."""
     from attnlab.compare import agree
 
-    public, hidden = (material(name, seed)["properties"] for seed in (PUBLIC_SEED, HIDDEN_SEED))
+    public, hidden = (material(name, seed, explained=False)["properties"] for seed in (PUBLIC_SEED, HIDDEN_SEED))
     assert any(
         not agree({str(i): c for i, c in enumerate(p["cases"])}, {str(i): c for i, c in enumerate(h["cases"])})
         for p, h in zip(public, hidden)

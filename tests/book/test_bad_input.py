@@ -77,6 +77,7 @@ def test_warnings_name_the_page_and_stop_the_build(toy_book, tmp_path):
         assert any("chapters/toy.md:" in line and said in line for line in log.splitlines()), log[-3000:]
 
 
+@pytest.mark.long
 def test_a_citation_without_an_entry_names_the_page_and_stops_the_build(toy_book, tmp_path):
     root = shutil.copytree(toy_book, tmp_path / "again")
     (root / "chapters/toy.md").write_text(toy.CHAPTER.replace("The end.", "See {cite:p}`nobody1999`."))

@@ -125,6 +125,7 @@ def test_a_planted_answer_stops_the_build_and_too_heavy_a_page_is_a_warning(agai
     assert "WARNING: index.html transfers" in log and "heaviest files: _images/noise.png 500,000, " in log
 
 
+@pytest.mark.long
 def test_a_second_build_runs_nothing_and_a_changed_reference_runs_again_and_prints_no_source_if_it_fails(again):
     assert "Executing notebook" not in toy.build(again).stdout
     secret = "    if x == 41:\n        return [][int(x * 0 + 7 * 3)]\n    return x + 1\n"

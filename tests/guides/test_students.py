@@ -23,6 +23,7 @@ def third_party(folder: Path) -> Path:
     return folder
 
 
+@pytest.mark.long
 def test_the_guide_works_to_the_letter_where_nothing_of_the_course_is(published, tmp_path):
     home = tmp_path / "home"
     home.mkdir()

@@ -12,7 +12,7 @@ from autograder.course import catalog
 from autograder.grading import questions
 from autograder.grading.execution import Cell, evaluate
 
-pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("needs_jail")]
+pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("needs_jail")]
 
 NUMPY = "import numpy as np\nimport torch\n"
 METER = """

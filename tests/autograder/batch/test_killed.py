@@ -185,9 +185,8 @@ def finish(course: Path, expected: dict, *before: Run) -> None:
     assert left_over(course, [run.process.pid for run in (*before, second)]) == []
 
 
-@pytest.mark.parametrize(
-    "trial", [0, *(pytest.param(trial, marks=pytest.mark.long) for trial in range(1, len(TARGETS)))]
-)
+@pytest.mark.long
+@pytest.mark.parametrize("trial", range(len(TARGETS)))
 def test_killed_at_a_random_moment_a_second_run_completes(class_, tmp_path, trial):
     draw = random.Random(f"{SEED} {trial}")
     half = (trial >= len(TARGETS) // 2) / 2
@@ -248,6 +247,7 @@ def test_a_cell_that_ends_its_process_itself_is_left_out_after_its_second_chance
     assert [str(flag) for flag in done.flags] == ["a cell was left out: it ended the process"]
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     "moment",
     [

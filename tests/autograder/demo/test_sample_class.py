@@ -16,7 +16,7 @@ from autograder.demo import sample_class
 from autograder.errors import CourseError
 from autograder.reports import csv_table, read
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 # Plain Python, NumPy, a stretch exercise, classes, and a chapter that builds on earlier ones.
 STEMS = ("dot_products", "softmax", "attention", "kv_cache")

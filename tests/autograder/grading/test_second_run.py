@@ -17,6 +17,7 @@ from autograder.grading.reassembly import ReleasedCell
 from autograder.grading.single_file import grade_object
 from autograder.sandbox.limits import Times
 from tests.autograder import small_course
+from tests.conftest import each_chapter
 
 SEED = 20261122
 UNDONE = object()
@@ -213,7 +214,7 @@ def test_nothing_that_the_second_run_says_is_shown():
 
 
 @needs_jail
-@pytest.mark.parametrize("wait", [0.5, 3.0])
+@pytest.mark.parametrize("wait", [0.5, pytest.param(3.0, marks=pytest.mark.long)])
 def test_a_reference_does_not_reach_a_copy_that_waits_to_be_asked(wait):
     """The answer, wrong by itself, waits for what the notebook writes down as soon as its reference is lent."""
     steals = f"""def softmax_temperature(x, temperature):
@@ -256,7 +257,7 @@ def softmax(x, axis=-1):
     assert done.points["softmax"] == 0 and done.points["log_softmax"] == 0
 
 
-@pytest.mark.parametrize("stem", catalog.chapters())
+@pytest.mark.parametrize("stem", each_chapter("attention", "rope"))
 def test_no_reference_passes_for_a_later_answer(stem):
     """Who leaves one undone to be lent its reference, and gives that for another, gains little or nothing."""
     names = list(catalog.exercises_of(stem))

@@ -16,7 +16,7 @@ from autograder.course import release
 from autograder.course.folder import GIVEN_SEED
 from tests.autograder import honest, processes, small_course
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 RECORD = json.loads(honest.RECORD.read_text("utf-8"))
 OTHERWISE = {"imports-lost"}  # of the others, those whose handout was changed, which costs nothing here
