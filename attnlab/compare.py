@@ -135,10 +135,16 @@ def _numbers(expected, got, rtol, atol, place):
     close = left == right
     if left.dtype.kind != "b" and not close.all():  # most are equal to the last bit, which is quick to check
         with np.errstate(all="ignore"):
-            close = np.isclose(right, left, rtol=rtol, atol=atol, equal_nan=True)
+            close |= _is_close(right, left, rtol, atol)
     if close.all():
         return None
     return _first_entry(left, right, close, expected, got, place)
+
+
+def _is_close(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> np.ndarray:
+    """`numpy.isclose` with `equal_nan`, for entries that are not equal: grading compares some thousand arrays."""
+    b = b.astype(float) if b.dtype.kind in "iu" else b
+    return (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | np.isnan(a) & np.isnan(b)
 
 
 def _dtype(value, array: np.ndarray) -> str:

@@ -493,17 +493,19 @@ def _places(known):
     with np.errstate(all="ignore"):
         wrong = [~np.isclose(b, a, rtol=max(case.rtol, 1e-9), atol=case.atol, equal_nan=True) for case, a, b in known]
     for exactly in (True, False):
+        if not exactly and len(known) == 1:
+            continue  # that wrong entries are within a part says something only over several cases
         for name, part in _PARTS:
-            parts = [part(a) for _, a, _ in known]
-            if any(p is None or p.all() or not p.any() for p in parts):
-                continue
-            # If the wrong entries are within a part, that says something only over several cases, and not for a part
-            # that is nearly everything.
-            if not exactly and (len(known) == 1 or any(p.mean() > MOST for p in parts)):
-                continue
-            if all(np.array_equal(w, p) if exactly else not (w & ~p).any() for w, p in zip(wrong, parts)):
+            if all(_is_part(part(a), w, exactly) for (_, a, _), w in zip(known, wrong)):
                 words = f"{'Only' if exactly else 'Some of'} {name} are wrong; all others are right."
                 return Relation("part", words, words, exact=False)
+
+
+def _is_part(part, wrong, exactly: bool) -> bool:
+    """Whether the wrong entries are this part, or within it where it is not nearly everything."""
+    if part is None or part.all() or not part.any():
+        return False
+    return np.array_equal(wrong, part) if exactly else part.mean() <= MOST and not (wrong & ~part).any()
 
 
 MOST = 0.7  # of all entries
@@ -517,7 +519,7 @@ def _span(a, axis: int, which: Callable):
     if a.ndim < -axis or a.shape[axis] < 2:
         return None
     chosen = np.zeros(a.shape, dtype=bool)
-    np.moveaxis(chosen, axis, 0)[which(a.shape[axis])] = True
+    chosen[(..., which(a.shape[axis]), *[slice(None)] * (-1 - axis))] = True
     return chosen
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import importlib
+import re
 from pathlib import Path
 
 import yaml
@@ -47,7 +48,7 @@ def written_of(stem: str) -> Written:
 def chapter_of(name: str) -> str:
     """The chapter that an exercise belongs to. Raises CourseError for an unknown name."""
     for stem in chapters():
-        if name in exercises_of(stem):
+        if name in _defined(stem) and name in exercises_of(stem):  # to load a chapter may be to load PyTorch
             return stem
     raise CourseError(f"unknown exercise {name!r}; there are: {', '.join(all_exercises())}")
 
@@ -60,6 +61,15 @@ def exercise(name: str) -> Exercise:
 def all_exercises() -> dict[str, Exercise]:
     """Every exercise of the course, in order."""
     return {name: ex for stem in chapters() for name, ex in exercises_of(stem).items()}
+
+
+@functools.cache
+def _defined(stem: str) -> frozenset[str]:
+    """What the solutions of a chapter define, references among them, without running them."""
+    path = ROOT / "solutions" / f"{stem}.py"
+    return frozenset(
+        re.findall(r"^(?:def|class) (\w+)", path.read_text("utf-8") if path.is_file() else "", re.MULTILINE)
+    )
 
 
 def _module(stem: str):
