@@ -95,6 +95,19 @@ def test_tolerances_see_an_epsilon_in_a_denominator():
     assert agree(share, share * (1 + 1e-12))
 
 
+@pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64])
+@pytest.mark.parametrize("rtol, atol", [(1e-9, 1e-12), (1e-3, 0.0), (0.0, 0.1)])
+def test_numbers_agree_where_numpy_says_that_they_are_close(kind, rtol, atol):
+    rng, special = np.random.default_rng(3), [0.0, -0.0, np.inf, -np.inf, np.nan, 1e300, 1.0, 1.0 + 1e-10, 1.05, -3.0]
+    for left in special + list(rng.normal(size=10) * 100):
+        for right in [*special, left * (1 + 1e-10), left + 0.09, left * (1 + 1e-2)]:
+            with np.errstate(all="ignore"):
+                one, other = np.asarray([left, 2.0]).astype(kind), np.asarray([right, 2.0])
+                other = other.astype(kind if kind is not np.int64 else float)
+                close = np.isclose(other, one, rtol=rtol, atol=atol, equal_nan=True).all()
+            assert agree(one, other, rtol, atol) == close, (left, right)
+
+
 def test_what_is_wrong_is_said_in_a_students_words():
     assert words(1.5, None) == "the result is None. Is a `return` missing? Printing a value does not return it"
     assert words(EYE, EYE.tolist()) == (
