@@ -45,6 +45,27 @@ def without_magics(source: str) -> str:
     return "\n".join("pass" if line[:1] in {"%", "!"} else line for line in source.split("\n"))
 
 
+class _Generators(ast.NodeTransformer):
+    def visit_ListComp(self, node: ast.ListComp | ast.SetComp) -> ast.GeneratorExp:
+        self.generic_visit(node)
+        return ast.GeneratorExp(node.elt, node.generators)
+
+    visit_SetComp = visit_ListComp
+
+    def visit_DictComp(self, node: ast.DictComp) -> ast.GeneratorExp:
+        self.generic_visit(node)
+        return ast.GeneratorExp(ast.Tuple([node.key, node.value], ast.Load()), node.generators)
+
+
+def with_own_variables(source: str) -> str:
+    """Source for a symbol table, with generator expressions for all comprehensions: from Python 3.12 on, a table counts
+    the variables of the others among those of the code around them, as if they had a value there."""
+    tree = ast.parse(source)
+    if any(isinstance(node, (ast.ListComp, ast.SetComp, ast.DictComp)) for node in ast.walk(tree)):
+        return ast.unparse(_Generators().visit(tree))
+    return source
+
+
 def needed(found: list[Statement], names: Iterable[str], only: dict[str, Collection[int]] | None = None) -> list[int]:
     """Indices, in order, of the statements that `names` need, and what those need in turn, and so on.
 
@@ -81,7 +102,7 @@ def _names(node: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
     """The names that a statement binds, and the global names that it uses, including inside functions and classes."""
     if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
         return frozenset({"*"}), frozenset()
-    table = symtable.symtable(ast.unparse(node), "<statement>", "exec")
+    table = symtable.symtable(with_own_variables(ast.unparse(node)), "<statement>", "exec")
     binds = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     needs = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
     inner = list(table.get_children())

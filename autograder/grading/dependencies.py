@@ -13,6 +13,7 @@ import functools
 import re
 import symtable
 
+from attnlab.excerpt import with_own_variables
 from autograder.sandbox.limits import MAX_SEARCHED
 
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -29,7 +30,6 @@ _HARMLESS = re.compile(r"torch\.(manual_seed|set_num_threads)|(np\.)?random\.see
 _BUILTINS = frozenset(dir(builtins))  # `super().__init__()` alters nothing of that name
 _NOT_PYTHON = (SyntaxError, ValueError, RecursionError, MemoryError)  # magics, for one
 _COMPOUND = (ast.For, ast.AsyncFor, ast.While, ast.If, ast.With, ast.AsyncWith, ast.Try, ast.TryStar, ast.Match)
-_AT_ONCE = ("listcomp", "setcomp", "dictcomp", "genexpr")  # scopes whose code runs in place, as a class's does
 
 
 def needed(given: dict[int, str], others: list[str], names: set[str]) -> set[int]:
@@ -99,7 +99,7 @@ def _words_in(node: ast.AST) -> list[str]:
 def _used(source: str) -> set[str]:
     """The names of the notebook that a cell may use; every word in it if that is unknown."""
     try:
-        return _follow(_AugmentedReads().visit(ast.parse(source)).body, set())
+        return _follow(_AugmentedReads().visit(ast.parse(with_own_variables(source))).body, set())
     except _NOT_PYTHON:
         return set(_WORD.findall(source))
 
@@ -145,7 +145,7 @@ def _follow(statements: list[ast.stmt], bound: set[str]) -> set[str]:
 def _reads(table: symtable.SymbolTable, bound: set[str]) -> set[str]:
     """The names of the notebook that a scope reads, and those in it. `bound` have a value from this very cell, on which
     a function may not rely, as it runs later."""
-    if table.get_type() == "function" and table.get_name() not in _AT_ONCE:
+    if table.get_type() == "function" and table.get_name() != "genexpr":  # which runs in place, as a class's body does
         bound = set()
     read = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and _is_shared(table, symbol)}
     return (read - bound).union(*(_reads(child, bound) for child in table.get_children()))
@@ -153,6 +153,8 @@ def _reads(table: symtable.SymbolTable, bound: set[str]) -> set[str]:
 
 def _is_shared(table: symtable.SymbolTable, symbol: symtable.Symbol) -> bool:
     """Whether a name may be the notebook's; what a class reads may be that before it is the class's own."""
+    if symbol.get_name().startswith("."):  # Python's own, such as `.format` of annotations
+        return False
     return symbol.is_global() or table.get_type() != "function" and not symbol.is_free()
 
 
@@ -163,6 +165,7 @@ def _binds(table: symtable.SymbolTable) -> set[str]:
 def _made(source: str) -> frozenset[str] | None:
     """The names of the notebook that a cell may bind or alter, or None if that is unknown."""
     try:
+        source = with_own_variables(source)
         tree = ast.parse(source)
         if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):
             return None

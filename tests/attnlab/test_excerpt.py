@@ -65,6 +65,11 @@ def test_a_local_name_does_not_count_as_the_global_one():
     assert needed(found, ["f"]) == [1]
 
 
+def test_what_a_comprehension_counts_with_is_its_own():
+    found = statements("x = 1\n[x for x in range(3)]\ndef f(rows):\n    return [x for x in rows], x", "m.py")
+    assert needed(found, ["f"]) == [0, 2]
+
+
 def test_names_inside_of_functions_in_functions_and_defaults_and_decorators_count():
     found = statements(
         "a = 1\nb = 2\nc = 3\ndef wrap(f): return f\n@wrap\ndef f(x=b):\n    def g():\n        return a\n    return g",

@@ -385,7 +385,7 @@ def test_every_control_answers_to_the_keyboard(stem, shown):
     def rounds():
         yield from states(view, changes)
         for _ in range(10):  # a button may be off while what another one began is going on
-            view.wait_for_timeout(300)
+            view.page.wait_for_timeout(300)
             yield
 
     for _ in rounds():

@@ -1,6 +1,7 @@
 """Heads that form: what is recorded, the model in JavaScript against PyTorch, and training in a worker."""
 
 import math
+import re
 from pathlib import Path
 
 import numpy as np
@@ -145,8 +146,9 @@ def test_a_model_is_trained_from_the_reader_s_seed_and_can_be_stopped_and_left(s
         shorter = min(len(curve), len(curves.setdefault(seed, curve)))
         assert curve[:shorter] == curves[seed][:shorter]
     assert curves[3][:60] != curves[4][:60]
-    assert view.text("now").startswith("Step 0: 3.2")  # the last look that is kept
-    assert view.said().startswith("Trained here, step 0: ")
+    step, nats = re.match(r"Step (\d+): ([\d.]+) ", view.text("now")).groups()  # the last look that is kept
+    assert int(step) % 25 == 0 and int(step) < 600 and float(nats) < math.log(26) + 0.1
+    assert view.said().startswith(f"Trained here, step {step}: ")
     view.press("recorded")
     assert view.text("now") == recorded and view.part("go", "recorded").is_disabled()
     assert view.get("at") == 24

@@ -78,6 +78,7 @@ def places(given: list[str], *others: str, names=frozenset()) -> list[int]:
         (["value = 1", "show()"], "getattr(__builtins__, 'globals')", [0, 1]),
         (["value = 1", "show()"], "from builtins import vars as v", [0, 1]),
         (["value = 1"], "nothing", []),
+        (["value = 1", "print([value for value in range(3)])"], "value", [0]),
     ],
 )
 def test_what_somebody_may_use_is_run(given, other, wanted):
@@ -90,6 +91,8 @@ def test_what_somebody_may_use_is_run(given, other, wanted):
         ("def f(x, *rest, y=z, **more):\n    w = x + y\n    return w + v", {"z", "v"}),
         ("lambda a: a + b", {"b"}),
         ("[i * s for i in row if i]", {"s", "row"}),
+        ("[i for i in row]\ni", {"row", "i"}),  # what a comprehension counts with has no value behind it
+        ("def f():\n    return {i: 1 for i in row}, {i for i in row}, i", {"row", "i"}),
         ("import a as b\nprint(b)", {"print"}),
         ("import a as b\ndef f(): return b", {"b"}),  # by the time it runs another cell may have bound it again
         ("for row in rows:\n    print(row)", {"rows", "print"}),

@@ -51,7 +51,7 @@ def pairwise_scores(Q, K):
 LOOPS = """
 def pairwise_scores(Q, K):
     if Q.ndim == K.ndim == 2 and Q.shape[-1] == K.shape[-1]:
-        return np.array([[np.dot(q, k) for k in K] for q in Q])
+        return np.array([[sum(a * b for a, b in zip(q, k)) for k in K] for q in Q])
     return Q @ np.swapaxes(K, -1, -2)
 """
 
