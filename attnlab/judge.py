@@ -97,12 +97,14 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
     idle = _idle(properties, outcomes, differences, tries)
     tries = tries and not idle
     paid = any(any(row) for prop, row in zip(properties, differences) if prop["probe"] not in _ASKED)
+    right = _anything_right(properties, differences)
     first_unexplained, causes = True, {}
     for p, (prop, row) in enumerate(zip(properties, differences)):
         if idle and not any(row):
             row = [Difference("idle", idle, None, None)] * len(row)
-        aside = tries and paid and _asks_for_something_else(prop, row) and _tries(prop["cases"], outcomes[p])
-        finding = _finding(prop, not any(row) or aside)
+        beside = _asks_for_something_else(prop, row)
+        tried = beside and _tries(prop["cases"], outcomes[p])
+        finding = _finding(prop, not any(row) or tries and paid and tried and (prop["probe"] in ASIDE or right))
         report.findings.append(finding)
         if finding.passed:
             continue
@@ -110,6 +112,9 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
         finding.kind = row[case].kind
         finding.relation = _EVIDENT.get(finding.kind) or _observed(row[case])
         match = _explanation(suspects, p, differences)
+        if beside and not tried:
+            finding.detail, finding.hint, first_unexplained = _NO_MERIT[prop["probe"]], "", False
+            continue
         if match is not None:
             finding.misconception = match["text"]
             finding.section = match["section"] or material["section"]
@@ -119,8 +124,6 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
         finding.detail = (
             _words(row[case], prop["cases"][case]) if show_cases else _discreet(row[case], prop["cases"][case])
         )
-        if _asks_for_something_else(prop, row) and not _tries(prop["cases"], outcomes[p]):
-            finding.detail, found = _NO_MERIT[prop["probe"]], None
         if found:
             finding.relation = found.name
             finding.fact = found.words if show_cases else found.discreet
@@ -135,7 +138,7 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
     if tries:
         for same in causes.values():
             _pay_once(same)
-    if not _anything_right(properties, differences):
+    if not right:
         _keep_half(report)
     return report
 
@@ -259,11 +262,11 @@ def _is_a_try(case: dict, got: dict | None) -> bool:
 
 def _is_result(part: str) -> bool:
     """Whether a part of an outcome is what was returned, rather than an observation about it."""
-    return part in {"result", "frequencies"} or part.startswith("step ")
+    return part in {"result", "frequencies", "sample"} or part.startswith("step ")
 
 
 def _holds_numbers(part: str) -> bool:
-    return _is_result(part) or part in {"sample", "second call"} or part.startswith("gradient")
+    return _is_result(part) or part == "second call" or part.startswith("gradient")
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> bool:
@@ -293,13 +296,15 @@ _ASKED = {
     "error_of": {"value", "nan", "shape", "dtype"},
     "elsewhere": {"value", "nan", "shape"},
     "whole": {"value"},
+    "growth": {"value", "nan"},
 }
-ASIDE = frozenset(_ASKED)  # probes of what an answer does besides giving results
+ASIDE = frozenset(_ASKED) - {"growth"}  # probes of what an answer does besides giving results
 _NO_MERIT = {
-    "unchanged": "The input is left as it was, but this counts only for a result that is computed from it.",
+    "unchanged": "The input is left as it was, but this counts only where numbers are computed from it.",
     "error_of": "What should be refused is refused, but this counts only where results are computed from the input.",
-    "elsewhere": "This counts only for a result that is computed from the input.",
-    "whole": "It is a whole number, but this counts only for one that is computed from the input.",
+    "elsewhere": "This counts only where numbers are computed from the input.",
+    "whole": "It is a whole number, but this counts only where it is computed from the input.",
+    "growth": "This counts only where numbers are computed from the input.",
 }
 
 
@@ -311,7 +316,7 @@ def _asks_for_something_else(prop: dict, row) -> bool:
 
 def _is_its_own(found: Difference) -> bool:
     """Whether what failed is what this property alone asks for, so that its hint is to the point."""
-    return found.part not in {"", "result"} and not found.part.startswith(("gradient", "step"))
+    return found.part not in {"", "result", "sample"} and not found.part.startswith(("gradient", "step"))
 
 
 def _refuses_too_much(found: Difference) -> bool:
@@ -333,7 +338,8 @@ def _relations(properties, outcomes, differences) -> list[Relation | None]:
             if not differs:
                 continue
             asked = None if differs.part in _VERDICTS else _numbers_of(expected, got)
-            cases.append(asked and relation.Case(inputs, *asked, prop["rtol"], prop["atol"]))
+            scattered = "sample" in expected["value"]
+            cases.append(asked and relation.Case(inputs, *asked, prop["rtol"], prop["atol"], scattered))
         if None in cases:
             whole = whole and prop["probe"] in _ASKED
             cases = []
@@ -534,8 +540,8 @@ _ONE_TRUTH = (
     "for None, write `is None`"
 )
 _SHAPES = (
-    "Shapes are compared from the right, and their lengths must be equal or 1. To keep an axis that a sum or maximum "
-    "would remove, add `keepdims=True`"
+    "Shapes are compared from the right, and their lengths must be equal or 1. If one of them lost an axis to a sum or "
+    "a maximum, `keepdims=True` keeps it"
 )
 _WHOLE = "`/` gives a float even if the division is exact: use `//` for a size"
 _ADVICE = {

@@ -30,13 +30,14 @@ class Relation:
 @dataclass(frozen=True)
 class Case:
     """One case that failed: its inputs, the expected and the actual result, and how close two numbers must be to
-    count as equal."""
+    count as equal. scattered: whether these are some entries of a result, from places that mean nothing."""
 
     inputs: dict
     expected: object
     got: object
     rtol: float
     atol: float
+    scattered: bool = False
 
     def pairs(self) -> list[tuple[np.ndarray, np.ndarray]] | None:
         """The arrays that differ, as (expected, came); None if the two differ in structure."""
@@ -78,11 +79,22 @@ def _find(cases: list[Case]) -> Relation | None:
     if any(not of_case for of_case in pairs):
         return None
     known = [(case, a, b) for case, of_case in zip(cases, pairs) for a, b in of_case]
-    return _on_arrays(known) or _of_one_result(cases)
+    found = _on_arrays(known)
+    if found and any(len(of_case) < len(list(_pairs(case.expected, case.got))) for case, of_case in zip(cases, pairs)):
+        start = "Some results are right. In the others: "
+        found = replace(found, words=start + _lower(found.words), discreet=start + _lower(found.discreet))
+    return found or _of_one_result(cases)
+
+
+def _lower(words: str) -> str:
+    return words[0].lower() + words[1:]
 
 
 def _on_arrays(known) -> Relation | None:
-    return None if _is_scarce(known) else next((found for relate in _ON_ARRAYS if (found := relate(known))), None)
+    if _is_scarce(known):
+        return None
+    relates = _OF_VALUES if any(case.scattered for case, _, _ in known) else _ON_ARRAYS
+    return next((found for relate in relates if (found := relate(known))), None)
 
 
 def _of_one_result(cases) -> Relation | None:
@@ -441,19 +453,21 @@ def _rows(known):
             return Relation("normalized", words, words)
 
 
-_NARROWER = {"float64": (("single", "seven", 2e-6), ("half", "three", 2e-2)), "float32": (("half", "three", 2e-2),)}
+# dtype expected -> narrower ones: name, digits, the largest error that they explain, and the smallest that shows them.
+_HALF = ("half", "three", 2e-2, 1e-4)
+_NARROWER = {"float64": (("single", "seven", 2e-6, 0.0), _HALF), "float32": (_HALF,)}
+_NEAR = 1e-3  # relative error of numbers that are right, but for a few digits
 
 
 def _precision(known):
-    """Right to about as many digits as a narrower type of number holds."""
+    """Right to about as many digits as a narrower type of number holds, or to some digits only."""
     dtypes = {str(a.dtype) for _, a, _ in known}
     if len(dtypes) != 1 or not _all(known, lambda case, a, b: _real(a, b) and a.dtype.kind == "f"):
         return None
     few = sum(a.size for _, a, _ in known) < 8  # these must be closer, since few numbers may agree by chance
-    for name, digits, bound in _NARROWER.get(dtypes.pop(), ()):
-        bound = bound / 10 if few else bound
 
-        def near(case, a, b, bound=bound):
+    def near(bound):
+        def is_near(case, a, b):
             size = float(np.abs(a[np.isfinite(a)]).max(initial=0))
             # Small numbers are also right to that many digits, except a few that are differences of large ones.
             digits = np.isclose(b, a, rtol=bound, atol=0, equal_nan=True)
@@ -461,9 +475,19 @@ def _precision(known):
                 np.allclose(b, a, rtol=bound, atol=bound * size, equal_nan=True) and digits.sum() >= 0.9 * digits.size
             )
 
-        if _all(known, near):
-            words = f"The numbers are right to about {digits} digits: somewhere they are computed in {name} precision."
+        return _all(known, is_near)
+
+    for name, digits, bound, shows in _NARROWER.get(dtypes.pop(), ()):
+        if near(bound / 10 if few else bound) and not (shows and near(shows)):
+            words = (
+                f"The numbers are right to about {digits} digits, as if something on the way was computed in {name} "
+                "precision, or rounded, or something small was added."
+            )
             return Relation("precision", words, words)
+    if near(_NEAR / 10 if few else _NEAR):
+        digits = next(n for n in range(8, 1, -1) if n == 2 or near(10.0**-n))
+        words = f"The numbers are right to about {digits} digits, as if something on the way was rounded or added."
+        return Relation("digits", words, words)
 
 
 def _elsewhere(known):
@@ -653,7 +677,8 @@ def _sums(known):
             to_be = [np.isclose(a.sum(axis=axis), 1) for _, a, _ in known]  # a row may have to be all zeros
             if all(b.shape == a.shape and np.allclose(b.sum(axis=axis)[t], 1) for t, (_, a, b) in zip(to_be, known)):
                 break
-            words = f"Each {what} (along axis {axis}) should sum to one, but yours do not."
+            some = "" if all(map(np.all, to_be)) else " that is not all zeros"
+            words = f"Each {what} (along axis {axis}){some} should sum to one, but yours do not."
             other = -2 if axis == -1 else -1
             if _all(known, lambda case, a, b: b.ndim > 1 and np.allclose(b.sum(axis=other), 1)):
                 words = f"{words[:-1]}: those along axis {other} do."
@@ -687,7 +712,7 @@ def _lengths_of_rows(known):
 
 def _negative(known):
     if _all(known, lambda case, a, b: _real(a, b) and not np.any(a < 0) and np.any(b < 0)):
-        words = "Some numbers are negative, and none should be."
+        words = "Some numbers are negative where none should be."
         return Relation("negative", words, words, exact=False)
 
 
@@ -753,9 +778,11 @@ def _one_way(known):
 
 
 def _constant(known):
-    if _all(known, lambda case, a, b: a.shape == b.shape and b.size > 1 and np.unique(b).size == 1):
+    if _all(
+        known, lambda case, a, b: a.shape == b.shape and b.size > 1 and np.unique(b).size == 1 and not np.isnan(b).any()
+    ):
         zero = _all(known, lambda case, a, b: not np.any(b))
-        words = f"All entries of the result are {'0' if zero else 'the same number'}."
+        words = f"All entries came out as {'0' if zero else 'the same number'}."
         return Relation("constant", words, words, exact=False)
 
 
@@ -770,7 +797,7 @@ def _nan(known):
             return Relation(name, words, words, exact=False)
 
 
-_ON_ARRAYS = (
+_OF_VALUES = (
     _same("inverted", "True and False are swapped.", _turned_round),
     _factor,
     _offset,
@@ -782,6 +809,11 @@ _ON_ARRAYS = (
     _by_function("square", "The answer gives the square of what was expected.", np.square),
     _by_function("root", "The answer gives the square root of what was expected.", np.sqrt),
     _by_function("absolute", "The signs are lost; the sizes of the numbers are right.", np.abs),
+    _precision,
+    _nan,
+)
+_ON_ARRAYS = (
+    *_OF_VALUES[:-2],
     _axes,
     _moved_along,
     _other_shape,
@@ -806,7 +838,7 @@ _ON_ARRAYS = (
 
 # Cases on each side, and together, before a difference between those that fail and those that do not is reported:
 # inputs have many traits, and with few cases some trait separates any two groups.
-ENOUGH, TOGETHER = 2, 6
+ENOUGH, TOGETHER = 3, 8
 # Inputs of a case that are not arguments of the answer.
 BESIDE = set("init weights upstream seed global_seed probe steps cuts beside name replacement".split())
 
@@ -822,12 +854,16 @@ def telling_inputs(right: list[dict], wrong: list[dict]) -> Relation | None:
         if all(trait in of_one for of_one in traits[1:]) and not any(
             trait in _traits(inputs, names) for inputs in right
         ):
-            words = f"It fails exactly when {trait}."
+            words = f"In all cases that fail {trait}, and in no others."
             return Relation("inputs", words, words, exact=False)
 
 
 def _traits(inputs: dict, names: set[str]) -> Iterator[str]:
-    """Facts about inputs, in words, the simplest first. `names` are those that inputs may have."""
+    """Facts about the form of inputs, in words, the simplest first. `names` are those that inputs may have.
+
+    Facts about single numbers, or about two inputs together, are left out: there are so many that a few cases that
+    fail have one in common by chance.
+    """
     for name in sorted(names - inputs.keys() - BESIDE):
         yield f"`{name}` is not given"
     inputs = {name: value for name, value in inputs.items() if name not in BESIDE}
@@ -860,18 +896,5 @@ def _traits(inputs: dict, names: set[str]) -> Iterator[str]:
                 yield f"a row of `{name}` allows nothing"
         elif array.dtype.kind in "iuf" and array.ndim:
             with np.errstate(all="ignore"):
-                if np.any(array < 0):
-                    yield f"`{name}` holds a negative number"
-                if np.any(array == 0):
-                    yield f"`{name}` holds a 0"
-                if np.any(abs(array) >= 100):
-                    yield f"`{name}` holds a number of 100 or more"
                 if not np.any(array):
                     yield f"`{name}` is all zeros"
-    for (one, a), (other, b) in itertools.combinations(arrays.items(), 2):
-        for axis in range(-min(a.ndim, b.ndim), 0):
-            if a.shape[axis] != b.shape[axis]:
-                yield f"`{one}` and `{other}` differ in length along axis {axis}"
-                yield f"`{one if a.shape[axis] > b.shape[axis] else other}` is longer than the other along axis {axis}"
-        if a.ndim != b.ndim:
-            yield f"`{one}` and `{other}` have different numbers of dimensions"

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import re
 
 import numpy as np
 import pytest
+import torch
 
 from attnlab import probes
 from attnlab.check import examine
+from autograder.course import catalog
 from autograder.exercise import Exercise
 from tests.autograder.toy_exercise import doubled, make
 
@@ -486,9 +489,12 @@ def test_what_fails_where_an_argument_is_left_out_is_told_so():
         return shares(x, axis + 0)
 
     exercise = Exercise(shares, section="S")
-    exercise.property("with", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3)), axis=0) for _ in range(3)])
-    exercise.property("without", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3))) for _ in range(3)])
-    assert report(needs_it, exercise.material()).findings[1].fact == "It fails exactly when `axis` is not given."
+    exercise.property("with", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3)), axis=0) for _ in range(4)])
+    exercise.property("without", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3))) for _ in range(4)])
+    assert (
+        report(needs_it, exercise.material()).findings[1].fact
+        == "In all cases that fail `axis` is not given, and in no others."
+    )
 
 
 def test_a_library_without_such_an_operation_is_not_taken_for_a_stub():
@@ -533,3 +539,29 @@ def test_what_a_relation_does_not_explain_is_paid_for():
 
     assert [f.follows for f in report(triples_in_place).findings] == [False, True, False]
     assert points(triples_in_place) == [0.0, 1.0, 0.0]
+
+
+def test_wrong_numbers_do_not_cost_the_points_for_memory_too():
+    """A mask that is off by two builds no matrix; an answer with no right number at all earns nothing for that."""
+    exercise = catalog.exercise("tiled_attention")
+    material = exercise.material()
+
+    def off_by_two(Q, K, V, block_size, causal=False):
+        n_q, n_k, parts = Q.shape[1], K.shape[1], []
+        for first in range(0, n_q, block_size):
+            q = Q[:, first : first + block_size]
+            last = n_k if not causal else max(1, min(n_k, first + q.shape[1] + n_k - n_q + 2))
+            scores = q @ K[:, :last].mT * Q.shape[-1] ** -0.5
+            if causal:
+                place = torch.arange(first, first + q.shape[1], device=Q.device)[:, None] + n_k - n_q + 2
+                scores = scores.masked_fill(torch.arange(last, device=Q.device) > place, -math.inf)
+            parts.append(scores.softmax(-1).nan_to_num() @ V[:, :last])
+        return torch.cat(parts, 1)
+
+    def of_memory(answer):
+        found = report(answer, material).findings
+        return next(finding for finding in found if finding.title == "never builds the whole matrix")
+
+    assert of_memory(off_by_two).passed
+    nothing_right = of_memory(lambda Q, K, V, block_size, causal=False: (7 * off_by_two(Q, K, V, block_size)).sin())
+    assert not nothing_right.passed and not nothing_right.points and not nothing_right.hint
