@@ -48,6 +48,9 @@ def three_products(rng):
     yield dict(
         x=rng.normal(size=(4, 4)), W_q=rng.normal(size=(4, 4)), W_k=rng.normal(size=(4, 4)), W_v=rng.normal(size=(4, 4))
     )
+    whole = rng.integers(-3, 4, size=(4, 4, 4))  # integers and floats, mixed
+    yield dict(x=whole[0], W_q=rng.normal(size=(4, 4)), W_k=whole[1], W_v=rng.normal(size=(4, 4)))
+    yield dict(x=rng.normal(size=(4, 4)), W_q=whole[1], W_k=rng.normal(size=(4, 4)), W_v=whole[2])
 
 
 @project_qkv.property(
@@ -174,7 +177,8 @@ attention_weights = Exercise(
 def rows(rng):
     yield dict(**THREE)
     yield dict(Q=rng.normal(size=(2, 7)), K=rng.normal(size=(5, 7)))
-    yield dict(Q=rng.normal(size=(3, 5)), K=rng.normal(size=(4, 5)))
+    for _ in range(2):  # of one shape: nothing may be left over from the first
+        yield dict(Q=rng.normal(size=(3, 5)), K=rng.normal(size=(4, 5)))
 
 
 @attention_weights.property(
@@ -737,7 +741,7 @@ def polarity_and_finite_fill(Q, K, V, mask=None):
     return weights @ V, weights
 
 
-@scaled_dot_product_attention.misconception("The mask is never used: every key is visible.", section=MASKS)
+@scaled_dot_product_attention.misconception("The mask has no effect: every key is visible.", section=MASKS)
 def mask_ignored(Q, K, V, mask=None):
     return _attend(_scores(Q, K), V)
 
@@ -800,8 +804,8 @@ def finite_bias(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "Hidden scores get a finite number, however low. A query with no key allowed then sees equal scores and reads "
-    "all keys equally; its weights must be 0. Use minus infinity.",
+    "A query with no key allowed reads all keys equally, as it does where hidden scores get a finite number, however "
+    "low. Its weights must be 0. Use minus infinity, and treat the empty row.",
     section=MASKS,
 )
 def lowest_number(Q, K, V, mask=None):
@@ -811,8 +815,8 @@ def lowest_number(Q, K, V, mask=None):
 
 
 @scaled_dot_product_attention.misconception(
-    "A query with no key allowed gives nan: its maximum is minus infinity, and minus infinity minus itself is not a "
-    "number. Its weights and output must be 0.",
+    "A query with no key allowed gives nan: minus infinity minus itself is not a number, nor is 0/0. Its weights and "
+    "output must be 0.",
     section=MASKS,
 )
 def nan_row(Q, K, V, mask=None):
@@ -962,6 +966,8 @@ def self_leading(rng):
     yield dict(x=rng.normal(size=(2, 3, 6)), **W)
     one_hidden = rng.permuted(np.array([[True, False, True]] * 2), axis=1).reshape(2, 1, 1, 3)
     yield dict(x=rng.normal(size=(2, 7, 3, 6)), mask=one_hidden, **W)
+    each = rng.permuted(np.array([[[True, False, True]] * 3, [[True, False, False]] * 3]), axis=2)
+    yield dict(x=rng.normal(size=(2, 3, 6)), mask=each, **W)
 
 
 @self_attention.property(
@@ -1175,6 +1181,8 @@ def all_gradients(rng):
         V=rng.normal(size=(4, 2)),
         d_output=rng.normal(size=(4, 2)),
     )
+    Q, K, V = (rng.integers(-2, 3, size=shape) for shape in ((3, 4), (5, 4), (5, 2)))  # gradients are fractions
+    yield dict(Q=Q, K=K, V=V, d_output=rng.normal(size=(3, 2)))
 
 
 @attention_backward.property("takes leading dimensions", points=1, hint="Transpose the last two axes only.")

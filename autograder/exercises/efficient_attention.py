@@ -46,6 +46,7 @@ def _rising(rng, *sizes):
 @online_softmax.property(
     "rescales what it has when the maximum grows",
     points=2,
+    **SINGLE,
     hint="When the maximum goes from m to m', everything added up so far is too large by exp(m' - m). Multiply it by "
     "exp(m - m') before you add the new terms exp(x - m').",
 )
@@ -58,6 +59,7 @@ def growing(rng):
 @online_softmax.property(
     "keeps its maximum where it does not grow",
     points=2,
+    **SINGLE,
     hint="The maximum is that of all blocks so far. A block without a larger score adds its terms, measured from the "
     "old maximum, and changes nothing else.",
 )
@@ -72,6 +74,7 @@ def falling(rng):
     "looks at each block once, and lets it go",
     points=2,
     probe=probes.streamed,
+    **SINGLE,
     hint="Go through the blocks with one `for`. A generator can be read only once, and `list(blocks)` or `torch.cat` "
     "hold all of them at once. Only two numbers have to be kept.",
 )
@@ -88,11 +91,13 @@ def once(rng):
 def thousands(rng):
     yield dict(blocks=[_single(999.0, 1000.0), _single(1001.5 + float(rng.uniform()), 1000.5)])
     yield dict(blocks=[_single(-1001.0, -1000.0 + float(rng.uniform())), _single(-1002.5), _single(-1000.5, -1003.0)])
+    yield dict(blocks=[_single(-99999.0, -99999.5), _single(-99998.0 + float(rng.integers(4)) / 4)])
 
 
 @online_softmax.property(
     "takes hidden scores and empty blocks as they come",
     points=1,
+    **SINGLE,
     hint="A hidden score is -inf, and -inf - (-inf) is nan: while nothing has been seen there is nothing to rescale. "
     "An empty block has no maximum; it changes nothing. With no score at all, the result is -inf and 0.",
 )
@@ -262,8 +267,8 @@ def two_passes(blocks):
 
 
 @online_softmax.misconception(
-    "All blocks are joined first. Then everything is held at once, which this function is meant to avoid. Keep a "
-    "maximum and a total, and let each block go."
+    "All blocks are held at once, joined or in a list, which this function is meant to avoid. Keep a maximum and a "
+    "total, and let each block go."
 )
 def joined(blocks):
     row = torch.cat([block.double() for block in blocks])
@@ -426,6 +431,10 @@ def far_apart(rng):
     yield _aligned([-1000.0, -999.0, -998.5, float(rng.uniform(-1000, -999))]) | dict(block_size=3)
     one = _aligned([2.0, 3.0, 1.0 + float(rng.uniform())])
     yield one | dict(Q=torch.tensor([[[1000.0], [-1000.0], [1.0]]], dtype=torch.float64), block_size=3)
+    yield _aligned([float(rng.uniform()), 1000.0]) | dict(block_size=1)
+    # Queries that are far apart in a block, in blocks, and in a batch.
+    two = {name: torch.cat([value, value.flip(1)]) for name, value in one.items()}
+    yield two | dict(Q=torch.tensor([[[500.0], [1.0]], [[1.0], [500.0]]], dtype=torch.float64), block_size=1)
 
 
 @tiled_attention.property(
@@ -818,6 +827,7 @@ def extreme_windows(rng):
     yield _text(rng, 4) | dict(window=1)
     yield _text(rng, 5, batch=1) | dict(window=5)
     yield _text(rng, 6) | dict(window=11)
+    yield _text(rng, 40, batch=1) | dict(window=int(rng.integers(20, 36)))
     case = _text(rng, 5, batch=1)  # a score with itself far below any finite number that stands for "hidden"
     yield case | dict(Q=1e6 * case["Q"], K=-1e6 * case["Q"], window=1)
 
@@ -988,8 +998,8 @@ def masked_square(Q, K, V, window):
 
 
 @sliding_window_attention.misconception(
-    "The memory is that of a window, but each query is still compared with all keys, and most scores are thrown away. "
-    "The work is n * n. Slice the keys before you multiply."
+    "The memory is that of a window, but the work grows much faster than n: queries are compared with many keys "
+    "outside their window, and most scores are thrown away. Slice the keys before you multiply."
 )
 def all_keys_group_by_group(Q, K, V, window):
     rows, j = [], torch.arange(K.shape[1], device=Q.device)
@@ -1040,6 +1050,7 @@ def averages(rng):
     yield _tokens(rng, 4, 6, d_v=5) | dict(feature_map=ELU)
     small = _tokens(rng, 3, 2, batch=1)  # weights that add up to less than 1
     yield small | dict(Q=small["Q"] - 3, K=small["K"] - 3, feature_map=ELU)
+    yield small | dict(Q=small["Q"] - 12, K=small["K"] - 12, feature_map=EXP)  # up to about 1e-8
 
 
 @linear_attention.property(
@@ -1141,7 +1152,7 @@ _linear_wrong(
     lambda phi: dict(total=lambda q, k: k.shape[1]),
 )
 _linear_wrong(
-    "The total is kept from being small, by a clamp or a maximum. Small features give a total below 1, which is "
+    "The total is kept from being small, by a clamp or a maximum. Small features give a small total, which is "
     "right; only a total of exactly 0 has to be replaced.",
     lambda phi: dict(total=lambda q, k: (q @ k.sum(dim=-2).unsqueeze(-1)).clamp(min=1.0)),
 )
@@ -1200,8 +1211,8 @@ _linear_wrong(
     ),
 )
 _linear_wrong(
-    "A small number is added to the total, and every result is a little too small. The total of positive "
-    "features is never 0.",
+    "A small number is added to the total, and every result is a little too small, or much too small where the total "
+    "is small itself. Divide by 1 where the total is exactly 0, and by the total everywhere else.",
     lambda phi: dict(total=lambda q, k: q @ k.sum(1)[..., None] + 1e-6),
 )
 _linear_wrong(

@@ -876,7 +876,7 @@ def hides_the_visible(scores, mask):
     return _shares(np.where(mask, -np.inf, scores))
 
 
-@masked_softmax.misconception("The mask is never used: every key is visible.")
+@masked_softmax.misconception("The mask has no effect: every key is visible.")
 def mask_ignored(scores, mask):
     return _softmax(np.where(mask, scores, scores))
 

@@ -433,7 +433,7 @@ _sink_without(
     "The mask is inverted: you hide what should be visible. True means may attend.",
     hidden=lambda self, scores, mask: mask,
 )
-_sink_without("The mask is never used: every key is visible.", hidden=lambda self, scores, mask: torch.zeros_like(mask))
+_sink_without("The mask has no effect: every key is visible.", hidden=lambda self, scores, mask: torch.zeros_like(mask))
 _sink_without(
     "A hidden score becomes a big finite number. A visible score can be lower still. Use minus infinity.", fill=-1e9
 )

@@ -40,6 +40,8 @@ def pieces(rng):
     yield dict(x=CAT_SAT.clone(), n_heads=2)
     yield dict(x=numbered(1, 2, 6), n_heads=3)
     yield dict(x=normal(rng, 2, 5, 12), n_heads=3)
+    yield dict(x=torch.from_numpy(rng.integers(-9, 10, size=(2, 5, 12))), n_heads=3)  # the same shape, another dtype
+    yield dict(x=normal(rng, 2, 1, 6, dtype=torch.float32), n_heads=2)
 
 
 @split_heads.property(
@@ -184,6 +186,8 @@ def joins(rng):
     yield dict(x=numbered(1, 2, 3, 2))
     yield dict(x=normal(rng, 2, 3, 5, 4))
     yield dict(x=normal(rng, 3, 2, 4, 5))
+    yield dict(x=torch.from_numpy(rng.integers(-9, 10, size=(3, 2, 4, 5))))  # the same shape, another dtype
+    yield dict(x=normal(rng, 2, 3, 1, 4, dtype=torch.float32))
 
 
 @merge_heads.property(
@@ -336,7 +340,7 @@ def forward(rng):
         x=CAT_SAT.clone(),
         weights={f"W_{name}.weight": torch.eye(4, dtype=torch.float64) for name in "qkvo"},
     )
-    yield _layer(rng, d_model=6, n_heads=2, batch=2, n=4)
+    yield _layer(rng, d_model=12, n_heads=2, batch=2, n=4)
 
 
 @MultiHeadAttention.property(
@@ -1213,8 +1217,8 @@ def one_head_only(d_model, n_heads, bias):
 
 
 @_wrong_count(
-    "Each head's matrices are counted as d_head by d_head, as if a head read only its slice of a token. A head "
-    "reads the whole token: d_model by d_head."
+    "The three projections come out n_heads times too small. Each head reads the whole token, so its matrices are "
+    "d_model by d_head, and there are n_heads of them."
 )
 def heads_read_slices(d_model, n_heads, bias):
     return 3 * n_heads * (d_model // n_heads) ** 2 + d_model**2 + 4 * d_model * bias

@@ -487,6 +487,7 @@ def neighbors(rng):
 )
 def places(rng):
     yield dict(x=_single(rng, 1, 6), positions=_whole(0))
+    yield dict(x=_single(rng, 2, 1, 6), positions=_whole(int(rng.integers(3, 30))))  # one new token, with a cache
     yield dict(x=_single(rng, 3, 6), positions=_whole(7, 8, 9))
     yield dict(x=_single(rng, 4, 8), positions=_places(rng, 4))
     yield dict(x=_single(rng, 3, _width(rng)), positions=_whole(-2, 0, -2))
@@ -942,7 +943,7 @@ def each_head(rng):
     yield dict(w=_tagged(12, 2), n_heads=2)
     yield dict(w=_rows(rng, 3, 6, 5), n_heads=3)
     yield dict(w=_rows(rng, 2, 8, 7), n_heads=2)
-    yield dict(w=_rows(rng, 3, 2, 4), n_heads=3)
+    yield dict(w=_rows(rng, 3, 2, 4).double(), n_heads=3)
 
 
 @interleaved_to_half.property(

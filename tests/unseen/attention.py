@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 
+from solutions import attention as solutions
 from tests.unseen.parts import attend, scores_of, weights_of
 
 
@@ -28,6 +29,8 @@ def gradients(softmax_step):
 UNSEEN = {
     "project_qkv": [
         (lambda x, W_q, W_k, W_v: (x @ W_q / 2, x @ W_k, x @ W_v), None),
+        (lambda x, W_q, W_k, W_v: tuple((x @ W).astype(x.dtype) for W in (W_q, W_k, W_v)), None),
+        (lambda x, W_q, W_k, W_v: tuple((x @ W).astype(W.dtype) for W in (W_q, W_k, W_v)), None),
     ],
     "attention_weights": [
         (lambda Q, K: weights_of(scores_of(Q, K) * math.sqrt(Q.shape[-1] / K.shape[1])), "K.shape[1]"),
@@ -39,14 +42,18 @@ UNSEEN = {
         (masked_with(-np.inf), "gives nan"), (masked_with(0.0), "multiplied by 0"),
         (lambda Q, K, V, mask=None: attend(scores_of(Q, K) if mask is None else np.where(mask, -1e9, scores_of(Q, K)),
                                            V), "inverted"),
-        (lambda Q, K, V, mask=None: attend(scores_of(Q, K), V), "never used"),
+        (lambda Q, K, V, mask=None: attend(scores_of(Q, K), V), "has no effect"),
     ],
     "self_attention": [
         (projected(masked_with(-1e7)), "reads everything equally"),
         (projected(lambda Q, K, V, mask: attend(scores_of(Q, K), V)), "never passed on"),
+        (projected(lambda Q, K, V, mask: attend(scores_of(Q, K) if mask is None else np.where(
+            mask[0] if mask.ndim == 3 else mask, scores_of(Q, K), -np.inf), V)), None),
     ],
     "attention_backward": [
         (gradients(lambda A, dA: A * (dA - (A * dA).sum(axis=-1, keepdims=True))), "keep the broadcast shape"),
         (gradients(lambda A, dA: A * (dA - dA.mean(axis=-1, keepdims=True))), None),
+        (lambda Q, K, V, d_output: tuple(part.astype(like.dtype) for part, like in zip(
+            solutions.attention_backward(Q, K, V, d_output), (Q, K, V))), None),
     ],
 }

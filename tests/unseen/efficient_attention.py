@@ -28,6 +28,15 @@ def kept_in_a_list(blocks):
     return m, sum(torch.exp(block - m).sum().item() for block in kept) if m > -math.inf else 0.0
 
 
+def from_a_finite_maximum(blocks):
+    m, total = -1e4, 0.0
+    for block in rows(blocks):
+        new = max(m, block.max().item())
+        total = total * math.exp(m - new) + torch.exp(block - new).sum().item()
+        m = new
+    return (m, total) if total else (-math.inf, 0.0)
+
+
 def fused_and_nothing_else(Q, K, V, block_size, causal=False):
     return F.scaled_dot_product_attention(Q, K, V, is_causal=causal)
 
@@ -76,6 +85,31 @@ def nan_in_partly_empty_tiles(Q, K, V, block_size, causal=False):
     return torch.cat(parts, 1).to(Q.dtype)
 
 
+def one_maximum_for_all_blocks(Q, K, V, block_size, causal=False):
+    """The running maximum, total and output go on from one block of queries to the next."""
+    n_q, n_k = Q.shape[1], K.shape[1]
+    m, parts = Q.new_full((len(Q), 1, 1), -math.inf), []
+    for first in range(0, n_q, block_size):
+        q = Q[:, first:first + block_size] / math.sqrt(Q.shape[2])
+        place = torch.arange(first, first + q.shape[1], device=Q.device)[:, None] + n_k - n_q
+        total, out = q.new_zeros(len(q), q.shape[1], 1), q.new_zeros(len(q), q.shape[1], V.shape[2])
+        for start in range(0, n_k, block_size):
+            s = q @ K[:, start:start + block_size].mT
+            if causal:
+                s = s.masked_fill(start + torch.arange(s.shape[-1], device=Q.device) > place, -math.inf)
+            new = torch.maximum(m, s.detach().amax((1, 2), keepdim=True))
+            safe = new.masked_fill(new == -math.inf, 0.0)
+            p, shrink = (s - safe).exp(), (m - safe).exp()
+            total, out = total * shrink + p.sum(-1, keepdim=True), out * shrink + p @ V[:, start:start + block_size]
+            m = new
+        parts.append(out / total.masked_fill(total == 0, 1.0))
+    return torch.cat(parts, 1)
+
+
+def at_most_sixteen(Q, K, V, window):
+    return window_by_a_mask(Q, K, V, min(window, 16))
+
+
 def rolled_keys(Q, K, V, window):
     """Shifted with torch.roll: the first tokens read the end of the text."""
     scores = torch.stack([(Q * K.roll(back, 1)).sum(-1) for back in range(window)], -1) / math.sqrt(Q.shape[2])
@@ -94,12 +128,18 @@ def total_of_absolute_weights(Q, K, V, feature_map):
     return q @ (k.mT @ V) / (q.abs().sum(-1, keepdim=True) * k.abs().sum((1, 2))[:, None, None])
 
 
+def total_of_at_least_a_millionth(Q, K, V, feature_map):
+    q, k = feature_map(Q), feature_map(K)
+    return q @ (k.mT @ V) / (q @ k.sum(1)[..., None]).clamp(min=1e-6)
+
+
 # name -> pairs of an answer and words of the misconception it should be told, or None where none is right
 UNSEEN = {
-    "online_softmax": [(in_half_precision, None), (kept_in_a_list, "everything is held at once")],
+    "online_softmax": [(in_half_precision, None), (kept_in_a_list, "held at once"), (from_a_finite_maximum, None)],
     "tiled_attention": [(fused_and_nothing_else, "top left"), (a_cube_instead_of_a_square, "a whole (n_q, n_k) matrix"),
                         (nan_in_partly_empty_tiles, None),
-                        (rescaled_only_from_the_third_block_on, None)],
-    "sliding_window_attention": [(rolled_keys, None), (window_by_a_mask, "grow with n * n")],
-    "linear_attention": [(total_of_absolute_weights, None)],
+                        (rescaled_only_from_the_third_block_on, None), (one_maximum_for_all_blocks, None)],
+    "sliding_window_attention": [(rolled_keys, None), (window_by_a_mask, "grow with n * n"),
+                                 (at_most_sixteen, None)],
+    "linear_attention": [(total_of_absolute_weights, None), (total_of_at_least_a_millionth, None)],
 }

@@ -157,7 +157,7 @@ UNSEEN = {
     "softmax_with_sink": [
         (lambda scores, sink, mask=None: sink_by_a_sigmoid(scores, -sink, mask), "opposite sign"),
         (lambda scores, sink, mask=None: sink_by_a_sigmoid(scores, sink.flip(0), mask), "another head"),
-        (lambda scores, sink, mask=None: sink_by_a_sigmoid(scores, sink), "mask is never used"),
+        (lambda scores, sink, mask=None: sink_by_a_sigmoid(scores, sink), "mask has no effect"),
         (lambda scores, sink, mask=None: by_hand(scores, sink, mask, top=highest,
                                                  total=lambda at, largest: torch.exp(at)), None),
         (lambda scores, sink, mask=None: by_hand(scores, sink, mask, top=lambda shown, at: at,

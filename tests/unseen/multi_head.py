@@ -108,10 +108,13 @@ UNSEEN = {
         (lambda x, n_heads: x.reshape(*x.shape[:2], -1, n_heads).permute(0, 3, 1, 2), "every n_heads-th number"),
         (lambda x, n_heads: torch.stack(x.chunk(n_heads, -1)), "in front of the batch"),
         (lambda x, n_heads: list(x.chunk(n_heads, -1)), None),
+        (lambda x, n_heads: x.unflatten(-1, (n_heads, -1)).transpose(1, 2) * 1.0, None),
+        (lambda x, n_heads: x.unflatten(-1, (n_heads, -1)).transpose(1, 2).double(), None),
     ],
     "merge_heads": [
         (lambda x: x.reshape(x.shape[0], x.shape[2], -1), "joins the tokens of one head"),
         (lambda x: torch.cat(list(x.unbind(1)), dim=1), "one below the other"),
+        (lambda x: x.transpose(1, 2).flatten(2).double(), None),
         (lambda x: x.flip(1).transpose(1, 2).flatten(2) if x.ndim == 4 else own_error(ValueError), None),
     ],
     "MultiHeadAttention": [
@@ -126,6 +129,7 @@ UNSEEN = {
         (but(weigh=log_mask), "gives nan"),
         (but(weigh=log_mask_repaired), "sends nan backwards"),
         (but(weigh=per_head_where_it_fits), None),
+        (but(compare=lambda self, q, k: q @ k.mT / int(self.width ** 0.5)), None),
         (but(weigh=exponentials_without_a_maximum), None),
         (but(project=lambda self, x: (self.W_q(x), self.W_v(x), self.W_k(x))), "Keys and values are exchanged"),
         (but(mend=lambda self, heads: Parts.mend(self, heads.flip(1))), None),

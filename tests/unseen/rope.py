@@ -139,8 +139,12 @@ UNSEEN = {
         (by_matrices(lambda p, d, base: angles(p, d, base) * 2 * math.pi, False), None),
         (by_matrices(lambda p, d, base: angles(p.abs(), d, base), False), None),
         (by_matrices(lambda p, d, base: angles(p.clamp(max=2047), d, base), False), None),
+        (lambda x, positions, base=10000.0: x if x.shape[-2] == 1 else by_matrices(angles, False)(x, positions, base),
+         None),
     ],
     "apply_rope_interleaved": [
+        (lambda x, positions, base=10000.0: x if x.shape[-2] == 1 else by_matrices(angles, True)(x, positions, base),
+         None),
         (by_matrices(angles, False), "pairing is the other one"),
         (by_matrices(lambda p, d, base: angles(p + 1, d, base), True), "one too large"),
         (by_matrices(lambda p, d, base: angles(p, d, base).flip(1), True), "slowest pair comes first"),
@@ -157,5 +161,7 @@ UNSEEN = {
         (lambda w, n_heads: whole_rows(w, n_heads) or w.unflatten(0, (n_heads, -1, 2)).transpose(1, 2).flatten(0, 2).T,
          None),
         (lambda w, n_heads: whole_rows(w, n_heads) or w.flip(0), None),
+        (lambda w, n_heads: whole_rows(w, n_heads) or w.unflatten(0, (n_heads, -1, 2)).transpose(1, 2).flatten(0, 2)
+         .float(), None),
     ],
 }
