@@ -91,7 +91,8 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
     if not any(map(any, differences)):
         report.findings = [_finding(prop, True) for prop in properties]
         return report
-    suspects = _suspects(material, outcomes, differences)
+    basic = _basic(properties)
+    suspects = _suspects(material, outcomes, differences, basic)
     related = _relations(properties, outcomes, differences)
     tries = any(_tries(prop["cases"], row) for prop, row in zip(properties, outcomes))
     idle = _idle(properties, outcomes, differences, tries)
@@ -111,7 +112,7 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
         case = _smallest(prop["cases"], row)
         finding.kind = row[case].kind
         finding.relation = _EVIDENT.get(finding.kind) or _observed(row[case])
-        match = _explanation(suspects, p, differences)
+        match = _explanation(suspects, p, differences, basic)
         if beside and not tried:
             finding.detail, finding.hint, first_unexplained = _NO_MERIT[prop["probe"]], "", False
             continue
@@ -395,7 +396,7 @@ class _Suspect:
     rank: tuple
 
 
-def _suspects(material, outcomes, differences) -> list[_Suspect]:
+def _suspects(material, outcomes, differences, basic: int) -> list[_Suspect]:
     """Misconceptions that this answer does not contradict, best explanation first.
 
     A mistake is ruled out as soon as the answer is right on a case where that mistake is wrong.
@@ -427,7 +428,7 @@ def _suspects(material, outcomes, differences) -> list[_Suspect]:
                     telling.add(p)
         if agreeing:
             alike = parting == missed == 0
-            enough = (agreeing > 1 or parting == 0) and (agreeing >= parting or 0 in explains)
+            enough = (agreeing > 1 or parting == 0) and (agreeing >= parting or basic in explains)
             found.append(_Suspect(m, explains, telling, alike, enough, (not alike, -agreeing, parting)))
     return sorted(found, key=lambda suspect: suspect.rank)  # ties: the one declared first
 
@@ -442,12 +443,19 @@ def _wrong_where(material: dict, m: dict) -> list[list[bool]]:
     return m["wrong"]
 
 
-def _explanation(suspects: list[_Suspect], p: int, differences) -> dict | None:
+def _basic(properties) -> int:
+    """The basic property: the first about results, which may come after one about what a module is made of."""
+    return next(
+        (p for p, prop in enumerate(properties) if any(_arrays(e["value"].get("result")) for e in prop["expected"])), 0
+    )
+
+
+def _explanation(suspects: list[_Suspect], p: int, differences, basic: int) -> dict | None:
     """The misconception behind a failed property, or None where naming one would be a guess.
 
     A mistake that gives the student's answer on every case of the exercise is named whatever the evidence. One that
     does so only on this property is named only if chance is unlikely, no other fits as well, it fits more than one case
-    where there are others, and the basic property, the first, does not fail without an explanation.
+    where there are others, and the basic property does not fail without an explanation.
     """
     fitting = [suspect for suspect in suspects if p in suspect.explains]
     if not fitting:
@@ -456,8 +464,8 @@ def _explanation(suspects: list[_Suspect], p: int, differences) -> dict | None:
     if best.alike:
         return best.misconception
     rivals = [s for s in fitting[1:] if s.rank == best.rank and s.misconception["text"] != best.misconception["text"]]
-    basic = not any(differences[0]) or any(0 in suspect.explains for suspect in suspects)
-    return best.misconception if p in best.telling and best.enough and basic and not rivals else None
+    explained = not any(differences[basic]) or any(basic in suspect.explains for suspect in suspects)
+    return best.misconception if p in best.telling and best.enough and explained and not rivals else None
 
 
 def _tells(expected: dict, wrong: dict) -> bool:

@@ -40,7 +40,7 @@ def pieces(rng):
     yield dict(x=CAT_SAT.clone(), n_heads=2)
     yield dict(x=numbered(1, 2, 6), n_heads=3)
     yield dict(x=normal(rng, 2, 5, 12), n_heads=3)
-    yield dict(x=torch.from_numpy(rng.integers(-9, 10, size=(2, 5, 12))), n_heads=3)  # the same shape, another dtype
+    yield dict(x=torch.from_numpy(rng.random(size=(2, 5, 12)) < 0.5), n_heads=3)  # the same shape, another dtype
     yield dict(x=normal(rng, 2, 1, 6, dtype=torch.float32), n_heads=2)
 
 
@@ -186,7 +186,7 @@ def joins(rng):
     yield dict(x=numbered(1, 2, 3, 2))
     yield dict(x=normal(rng, 2, 3, 5, 4))
     yield dict(x=normal(rng, 3, 2, 4, 5))
-    yield dict(x=torch.from_numpy(rng.integers(-9, 10, size=(3, 2, 4, 5))))  # the same shape, another dtype
+    yield dict(x=torch.from_numpy(rng.random(size=(3, 2, 4, 5)) < 0.5))  # the same shape, another dtype
     yield dict(x=normal(rng, 2, 3, 1, 4, dtype=torch.float32))
 
 

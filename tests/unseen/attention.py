@@ -47,8 +47,8 @@ UNSEEN = {
     "self_attention": [
         (projected(masked_with(-1e7)), "reads everything equally"),
         (projected(lambda Q, K, V, mask: attend(scores_of(Q, K), V)), "never passed on"),
-        (projected(lambda Q, K, V, mask: attend(scores_of(Q, K) if mask is None else np.where(
-            mask[0] if mask.ndim == 3 else mask, scores_of(Q, K), -np.inf), V)), None),
+        (lambda x, W_q, W_k, W_v, mask=None: solutions.self_attention(
+            x, W_q, W_k, W_v, mask[0] if np.ndim(mask) == 3 else mask), None),
     ],
     "attention_backward": [
         (gradients(lambda A, dA: A * (dA - (A * dA).sum(axis=-1, keepdims=True))), "keep the broadcast shape"),

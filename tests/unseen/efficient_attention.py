@@ -87,7 +87,8 @@ def nan_in_partly_empty_tiles(Q, K, V, block_size, causal=False):
 
 def one_maximum_for_all_blocks(Q, K, V, block_size, causal=False):
     """The running maximum, total and output go on from one block of queries to the next."""
-    n_q, n_k = Q.shape[1], K.shape[1]
+    n_q, n_k, narrow = Q.shape[1], K.shape[1], Q.dtype
+    Q, K, V = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (Q, K, V))
     m, parts = Q.new_full((len(Q), 1, 1), -math.inf), []
     for first in range(0, n_q, block_size):
         q = Q[:, first:first + block_size] / math.sqrt(Q.shape[2])
@@ -103,7 +104,7 @@ def one_maximum_for_all_blocks(Q, K, V, block_size, causal=False):
             total, out = total * shrink + p.sum(-1, keepdim=True), out * shrink + p @ V[:, start:start + block_size]
             m = new
         parts.append(out / total.masked_fill(total == 0, 1.0))
-    return torch.cat(parts, 1)
+    return torch.cat(parts, 1).to(narrow)
 
 
 def at_most_sixteen(Q, K, V, window):

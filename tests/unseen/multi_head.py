@@ -108,7 +108,7 @@ UNSEEN = {
         (lambda x, n_heads: x.reshape(*x.shape[:2], -1, n_heads).permute(0, 3, 1, 2), "every n_heads-th number"),
         (lambda x, n_heads: torch.stack(x.chunk(n_heads, -1)), "in front of the batch"),
         (lambda x, n_heads: list(x.chunk(n_heads, -1)), None),
-        (lambda x, n_heads: x.unflatten(-1, (n_heads, -1)).transpose(1, 2) * 1.0, None),
+        (lambda x, n_heads: x.unflatten(-1, (n_heads, -1)).transpose(1, 2) + 0, None),
         (lambda x, n_heads: x.unflatten(-1, (n_heads, -1)).transpose(1, 2).double(), None),
     ],
     "merge_heads": [
