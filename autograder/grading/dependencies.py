@@ -43,26 +43,20 @@ def needed(given: dict[int, str], others: list[str], names: set[str]) -> set[int
     for source in others:
         used |= _used(source)
         any_name = any_name or _may_use_any(source)
-    looks = {place: _look(source) for place, source in given.items()}
+    made = {place: _made(source) for place, source in given.items()}
     found: set[int] = set()
-    while more := {place for place in given.keys() - found if looks[place].made is None or looks[place].made & used}:
+    while more := {place for place in given.keys() - found if made[place] is None or made[place] & used}:
         found |= more
-        used |= {name for place in more for name in looks[place].used}
-        any_name = any_name or any(looks[place].any_name for place in more)
+        used = used.union(*(_used(given[place]) for place in more))
+        any_name = any_name or any(_may_use_any(given[place]) for place in more)
     return set(given) if any_name else found
 
 
-class _Look:
-    """What is visible of a cell: names it uses, names it binds or alters (None if unknown)."""
-
-    def __init__(self, source: str):
-        self.used, self.made, self.any_name = _used(source), _made(source), _may_use_any(source)
+# All submissions share the handout, and much of what is handed in is identical.
+_remembered = functools.lru_cache(maxsize=2048)
 
 
-_look = functools.lru_cache(maxsize=2048)(_Look)  # of the handout, which all submissions share
-
-
-@functools.lru_cache(maxsize=512)  # much of what is handed in is identical
+@_remembered
 def _may_use_any(source: str) -> bool:
     if ANY_NAME.isdisjoint(_WORD.findall(source)):
         return False
@@ -95,7 +89,7 @@ def _words_in(node: ast.AST) -> list[str]:
     return []
 
 
-@functools.lru_cache(maxsize=512)
+@_remembered
 def _used(source: str) -> set[str]:
     """The names of the notebook that a cell may use; every word in it if that is unknown."""
     try:
@@ -162,6 +156,7 @@ def _binds(table: symtable.SymbolTable) -> set[str]:
     return {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
 
 
+@_remembered
 def _made(source: str) -> frozenset[str] | None:
     """The names of the notebook that a cell may bind or alter, or None if that is unknown."""
     try:
