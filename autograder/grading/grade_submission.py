@@ -159,7 +159,7 @@ def grade(
                 how = {"many": many, "times": common.times(first), "confine": confine}
                 graded.grade(found.cells[name], common, name in found.doubtful, **how)
             entries[name], record[name] = graded.entries(), graded.record()
-            files |= graded.files(handed_in, notes, common.settings.preprocessors, common.settings.config)
+            files |= graded.files(handed_in, notes, common.settings)
         except (NoJail, MemoryError):
             raise
         except Exception as error:  # in the grader, or in the instructor's own preprocessors
@@ -168,7 +168,7 @@ def grade(
             graded = NotebookGrade(name, plan)
             graded.fail(str(error) if isinstance(error, _Failed) else reasons.FAULT)
             entries[name], record[name] = graded.entries(), graded.record()
-            files |= graded.files(handed_in, notes)
+            files |= graded.files(handed_in, notes, Settings())
         used_up = used_up or graded.evaluated.used_up
     of = {"submission": handed_in["digest"], "release": common.fingerprint}
     files[RESULTS] = json.dumps({"graded": of, "notes": notes, "notebooks": record}, indent=1).encode("ascii")
@@ -292,10 +292,10 @@ class _Assignment:
 _assignment = functools.lru_cache(maxsize=8)(_Assignment)
 
 
-def _written(notebook, resources: dict, preprocessors: list[str], config: dict) -> bytes:
-    for path in preprocessors:
+def _written(notebook, resources: dict, settings: Settings) -> bytes:
+    for path in settings.preprocessors:
         module, _, kind = path.rpartition(".")
-        step = getattr(importlib.import_module(module), kind)(config=Config(config))
+        step = getattr(importlib.import_module(module), kind)(config=Config(settings.config))
         notebook, resources = step(notebook, resources)
     # As nbformat writes it, but without an indent, which makes Python's encoder ten times as slow.
     text = json.dumps(rwbase.strip_transient(rwbase.split_lines(notebook)), ensure_ascii=False, sort_keys=True)
@@ -333,9 +333,7 @@ class NotebookGrade:
         self.failed, self.notes = True, []
         self.evaluated.flags.append(Flag("not graded", f"the notebook could not be graded: {why}"))
 
-    def files(
-        self, handed_in: dict, notes: list[str], preprocessors: list[str] | None = None, config: dict | None = None
-    ) -> dict:
+    def files(self, handed_in: dict, notes: list[str], settings: Settings) -> dict:
         """The notebook that is shown, by its file's name; none if it is missing."""
         if self.missing:
             return {}
@@ -343,7 +341,7 @@ class NotebookGrade:
         graders_note.tell_grader(self.notebook, notes + self.notes + flags)
         names = {"student": handed_in["student"], "assignment": handed_in["assignment"], "notebook": self.name}
         resources = {"unique_key": self.name, "nbgrader": names}
-        return {f"{self.name}.ipynb": _written(self.notebook, resources, preprocessors or [], config or {})}
+        return {f"{self.name}.ipynb": _written(self.notebook, resources, settings)}
 
     def grade(self, submitted: list[SubmittedCell], common: _Assignment, doubtful: bool, **how) -> None:
         """Run what was handed in, judge its answers, and make the notebook that is shown.

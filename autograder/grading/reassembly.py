@@ -14,7 +14,7 @@ from __future__ import annotations
 import ast
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import nbformat
@@ -372,20 +372,19 @@ class _Definitions:
 def defined_names(source: str) -> set[str]:
     """The functions and classes that a cell defines at its top level; of broken code, those it begins."""
     try:
-        return set(_bound(ast.parse(excerpt.without_magics(source)).body))
+        statements = ast.parse(excerpt.without_magics(source)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(_DEFINITION.findall(source))
+    names: set[str] = set()
+    for node in statements:
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            names.add(node.name)
+        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
+            names |= {target.id for target in node.targets if isinstance(target, ast.Name)}
+    return names
 
 
 _DEFINITION = re.compile(r"^(?:async +)?(?:def|class) +(\w+)", re.MULTILINE)
-
-
-def _bound(statements: Iterable[ast.stmt]) -> Iterable[str]:
-    for node in statements:
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            yield node.name
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Lambda):
-            yield from (target.id for target in node.targets if isinstance(target, ast.Name))
 
 
 def _first_line(source: str) -> str:

@@ -85,18 +85,13 @@ def _causes(first: Evaluated, cells: Sequence[Cell]) -> dict[str, list[str]]:
     causes, statements = {}, []
     for cell in cells:
         if cell.check in done:
-            needs = _needs(statements, cell.check)
+            needs = set().union(*(statements[i].needs for i in excerpt.needed(statements, [cell.check])))
             earlier = [name for name in short[: short.index(cell.check)] if name in needs]
             if earlier:
                 causes[cell.check] = earlier
         elif not cell.check:
             statements += excerpt.of_cell(cell.source)
     return causes
-
-
-def _needs(statements: list[excerpt.Statement], name: str) -> set[str]:
-    """The names that a definition uses, directly and indirectly."""
-    return set().union(*(statements[i].needs for i in excerpt.needed(statements, [name])))
 
 
 def _with_references(first: Evaluated, cells: Sequence[Cell], causes: dict[str, list[str]]) -> list[Cell]:

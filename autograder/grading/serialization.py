@@ -13,10 +13,10 @@ from attnlab import codec
 MAX_BYTES = 1 << 32  # an instructor's own files may be larger than any answer
 
 
-def wrap(record: dict, files: dict[str, bytes] | None = None) -> bytes:
+def wrap(record: dict, files: dict[str, bytes]) -> bytes:
     """The frame of a record, which JSON can hold, and of files by name."""
     text = json.dumps(record).encode("ascii")
-    contents = {name: np.frombuffer(data, np.uint8) for name, data in (files or {}).items()}
+    contents = {name: np.frombuffer(data, np.uint8) for name, data in files.items()}
     return codec.frame({"record": np.frombuffer(text, np.uint8), "files": contents}, MAX_BYTES)
 
 

@@ -19,9 +19,9 @@ class Unreadable(Exception):
     """A file that cannot be graded at all: missing, not text, too large, or not Python."""
 
 
-def grade_file(path: Path, exercise: Exercise, seed: int | None = None, seconds: float = FILE_SECONDS) -> Report:
+def grade_file(path: Path, exercise: Exercise, seed: int | None = None) -> Report:
     """Grade a Python file that defines the exercise's function or class. Raises Unreadable."""
-    return grade_source(read_source(path), path.name, exercise, seed, seconds)
+    return grade_source(read_source(path), path.name, exercise, seed)
 
 
 def read_source(path: Path) -> str:
