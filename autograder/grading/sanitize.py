@@ -10,6 +10,7 @@ course, where Markdown becomes HTML (`rendered`).
 from __future__ import annotations
 
 import base64
+import functools
 import html as entities
 import os
 import re
@@ -209,6 +210,7 @@ def _scrubbed(text: str) -> str:
     return text
 
 
+@functools.cache
 def _places() -> list[str]:
     found = {str(ROOT), sys.prefix, sys.base_prefix, site.getuserbase(), os.path.expanduser("~")}
     found |= {os.path.realpath(path) for path in found}
