@@ -100,10 +100,15 @@ def packed(notebooks: dict[str, bytes]) -> bytes:
             "requirements.txt": REQUIREMENTS.format(attnlab=f"./{wheel.name}").encode("utf-8"),
         }
         for name, content in members.items():
-            member = zipfile.ZipInfo(f"{NAME}/{name}", EPOCH)
-            member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-            archive.writestr(member, content)
+            add_to_zip(archive, f"{NAME}/{name}", content)
     return buffer.getvalue()
+
+
+def add_to_zip(archive: zipfile.ZipFile, name: str, content: bytes, mode: int = 0o644) -> None:
+    """Put a file into an archive, with the same time as all others."""
+    member = zipfile.ZipInfo(name, EPOCH)
+    member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, mode << 16
+    archive.writestr(member, content)
 
 
 def start_page() -> str:

@@ -16,7 +16,7 @@ from nbgrader.api import MissingEntry
 
 from autograder.batch import run
 from autograder.course.folder import ROOT, course_folder, existing_gradebook
-from autograder.course.release import EPOCH
+from autograder.course.release import add_to_zip
 from autograder.errors import CourseError
 from autograder.gradescope.run import ASSIGNMENT, OPTIONS
 from autograder.grading import serialization
@@ -52,10 +52,7 @@ def write(assignment: str, course: Path | None, to: Path, visibility: str, minut
     partial.touch(mode=0o600)  # it holds answers
     with zipfile.ZipFile(partial, "w") as archive:
         for name, content in members.items():
-            member = zipfile.ZipInfo(name, EPOCH)
-            mode = 0o755 if name in SCRIPTS else 0o644
-            member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, mode << 16
-            archive.writestr(member, content)
+            add_to_zip(archive, name, content, 0o755 if name in SCRIPTS else 0o644)
     partial.replace(to)
     return points(packed)
 

@@ -12,7 +12,7 @@ import zipfile
 from pathlib import Path
 
 from autograder.course.folder import course_folder
-from autograder.course.release import EPOCH
+from autograder.course.release import add_to_zip
 from autograder.errors import CourseError
 from autograder.platforms import canvas, collect, moodle
 from autograder.reports.model import printable
@@ -30,11 +30,9 @@ def run(platform: str, assignment: str, course: Path | None, to: Path) -> int:
         )
     try:
         partial = to.with_name(f"{to.name}.part")
-        with zipfile.ZipFile(partial, "w", zipfile.ZIP_DEFLATED) as archive:
+        with zipfile.ZipFile(partial, "w") as archive:
             for name, path in pages.items():
-                member = zipfile.ZipInfo(name, EPOCH)
-                member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-                archive.writestr(member, path.read_bytes())
+                add_to_zip(archive, name, path.read_bytes())
         partial.replace(to)  # never half a zip under the final name
     except OSError as error:
         raise CourseError(f"{to} cannot be written: {error.strerror}") from None
