@@ -21,6 +21,7 @@ from pathlib import Path
 import nbformat
 
 from autograder.course import assemble, catalog, release
+from autograder.course.cells import nbgrader_of
 from autograder.course.folder import GRADEBOOK_URL, course_folder
 from autograder.errors import CourseError
 from autograder.gradebook import scores
@@ -73,7 +74,7 @@ def submission(sample: Sample, stem: str, released: nbformat.NotebookNode) -> nb
     """What a sample student hands in for one chapter: the released notebook with the exercise cells filled in."""
     answers = {}
     for cell in assemble.source_notebook(stem).cells:
-        marks = cell.metadata.get("nbgrader", {})
+        marks = nbgrader_of(cell)
         wanted = sample.references == "all" or marks.get("grade_id") in sample.references
         if cell.cell_type == "code" and marks.get("solution") and wanted:
             answers[marks.grade_id] = _MARKERS.sub("", cell.source + "\n").rstrip("\n")
@@ -82,7 +83,7 @@ def submission(sample: Sample, stem: str, released: nbformat.NotebookNode) -> nb
         answers[f"written-{stem}"] = sample.written[stem]
     notebook = nbformat.from_dict(released)
     for cell in notebook.cells:
-        cell.source = answers.get(cell.metadata.get("nbgrader", {}).get("grade_id"), cell.source)
+        cell.source = answers.get(nbgrader_of(cell).get("grade_id"), cell.source)
     return notebook
 
 

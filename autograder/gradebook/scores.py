@@ -41,6 +41,11 @@ class Grade(NamedTuple):
     extra: float | None
     to_grade: bool
 
+    @property
+    def pending(self) -> bool:
+        """Whether a human still has to give its first points."""
+        return self.to_grade and self.auto is None and self.manual is None
+
 
 @dataclass
 class Submission:

@@ -61,15 +61,11 @@ class _Table(ExportPlugin):
         """What happens to totals that wait for a human."""
         return "not final" if self.pending else "left empty (--pending writes them)"
 
-    def course_dir(self) -> Path:
-        return course_folder(Path(self.course) if self.course else None)
-
     def listed(self, students: list, kind: str) -> roster.Roster | None:
         """The class list, if one is given; it must be the platform's, or the instructor's own."""
         if not self.class_list:
             return None
-        by_email = {student.email.casefold(): student.id for student in students if student.email}
-        found = roster.read(Path(self.class_list), by_email)
+        found = roster.read(Path(self.class_list), students)
         if found.kind not in (kind, roster.OWN):
             raise CourseError(f"{self.class_list} is a class list of {found.kind}, and this is a table for {kind}")
         return found
@@ -97,9 +93,7 @@ class ByExercise(_Table):
             for one in found:
                 submission = one.submissions.get(student.id)
                 grades = submission.grades if submission else {}
-                for cell in one.cells:
-                    grade = grades.get((cell.notebook, cell.name))
-                    row.append(_shown(grade))
+                row += [_shown(grades.get((cell.notebook, cell.name))) for cell in one.cells]
                 if submission is None:
                     row += ["", "", ""]
                     continue
@@ -129,7 +123,8 @@ class Canvas(_Table):
 
     def named(self, students) -> Iterator[tuple[str, list[str]]]:
         """Ids of students, and how Canvas names them: by its own list, or by what was collected from it."""
-        listed, numbers = self.listed(students, canvas.NAME), collect.numbers(canvas.NAME, self.course_dir())
+        course = course_folder(Path(self.course) if self.course else None)
+        listed, numbers = self.listed(students, canvas.NAME), collect.numbers(canvas.NAME, course)
         if listed and listed.kind == canvas.NAME:
             for student in listed.students:
                 yield student.id, [student.row.get(name, "") for name in canvas.COLUMNS]
@@ -229,8 +224,7 @@ def _shown(grade: scores.Grade | None) -> float | str | None:
     """One score, or a word if a human still has to give it."""
     if grade is None:
         return None
-    waits = grade.to_grade and grade.auto is None and grade.manual is None
-    return "pending" if waits else _number(grade.score)
+    return "pending" if grade.pending else _number(grade.score)
 
 
 def _number(value: float) -> float:

@@ -14,9 +14,8 @@ import json
 import os
 import re
 import shutil
-import sys
 import tempfile
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
@@ -26,7 +25,7 @@ from autograder.gradebook import scores
 from autograder.grading.submission import Refused, read_bytes
 from autograder.platforms import canvas, moodle, names, notebooks, roster, sources
 from autograder.platforms.names import Owner
-from autograder.reports.model import printable
+from autograder.reports.model import printable, show
 
 COLLECTED, REPLACED, UNCHANGED, LEFT_OUT, MISSING = "collected", "replaced", "unchanged", "left out", "missing"
 EXCHANGE, CLONES, PLAIN = "exchange", "clones", "folder"
@@ -67,14 +66,9 @@ def said(assignment: str, rows: list[Row]) -> int:
     shown = [(row.status, row.student, note) for row in rows for note in row.notes or [""]]
     widths = [max((len(printable(line[column])[:40]) for line in shown), default=0) for column in (0, 1)]
     for status, student, note in sorted(shown, key=lambda line: order.index(line[0])):
-        _print(f"{status:{widths[0]}}  {printable(student)[:40]:{widths[1]}}  {printable(note)}".rstrip())
-    _print(f"{assignment}: " + ", ".join(f"{counts[status]} {status}" for status in reversed(order)))
+        show(f"{status:{widths[0]}}  {printable(student)[:40]:{widths[1]}}  {printable(note)}".rstrip())
+    show(f"{assignment}: " + ", ".join(f"{counts[status]} {status}" for status in reversed(order)))
     return 1 if counts[LEFT_OUT] else 0
-
-
-def _print(line: str) -> None:
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    print(line.encode(encoding, "replace").decode(encoding))
 
 
 def collect(
@@ -93,11 +87,11 @@ def collect(
     """
     course = course_folder(course)
     mine, others = notebooks.of_assignment(assignment, course)
-    due, longer, by_email = None, {}, {}
+    due, longer, known = None, {}, []
     with contextlib.suppress(CourseError), scores.opened(course) as gradebook:
         due, longer = scores.deadlines(gradebook, assignment)
-        by_email = {student.email.casefold(): student.id for student in scores.students(gradebook) if student.email}
-    listed = roster.read(roster_file, by_email, zone) if roster_file else None
+        known = scores.students(gradebook)
+    listed = roster.read(roster_file, known, zone) if roster_file else None
     rows: list[Row] = []
     collector = _Collector(assignment, course, mine, others, listed, due, longer, rows)
     for source in found:
@@ -212,12 +206,7 @@ class _Collector:
     def _given(self, platform: str) -> dict[str, str]:
         """Ids that were given before, by the platform's numbers. Moodle numbers its participants anew each time."""
         wanted = self.assignment if platform == moodle.NAME else "*"
-        given = {}
-        for path in sorted((self.course / RECORDS).glob(f"*/{wanted}/{RECORD}")):
-            record = read_record(path.parent)
-            if record.get("platform") == platform and record.get("number"):
-                given[record["number"]] = path.parent.parent.name
-        return given
+        return {number: student for student, number in _recorded(platform, self.course, wanted)}
 
     def _put(self, platform: str, student: roster.Student, handed_in: _HandedIn) -> Row:
         """Put one student's submission in place."""
@@ -320,10 +309,8 @@ class _Collector:
 def recognized(
     source: Path, files: list[sources.File], assignment: str
 ) -> tuple[str, Callable[[str, bool], Owner | None]]:
-    """What kind of source this is, by how most of its outermost names are written, and a function that tells whose
-
-    a file is. The majority decides, so that one file name cannot change the kind for a whole class.
-    """
+    """What kind of source this is, by how most of its outermost names are written, and a function that tells whose a
+    file is. The majority decides, so that one file name cannot change the kind for a whole class."""
     tops = {file.path.parts[0]: len(file.path.parts) > 1 for file in files}
     kinds: dict[str, Callable[[str, bool], Owner | None]] = {
         moodle.NAME: lambda name, is_folder: moodle.owner(name),
@@ -361,12 +348,15 @@ def read_record(folder: Path) -> dict:
 
 def numbers(platform: str, course: Path) -> dict[str, str]:
     """The platform's numbers of students, by their ids, as far as something was collected from there."""
-    found = {}
-    for path in sorted((course / RECORDS).glob(f"*/*/{RECORD}")):
+    return {student: number for student, number in _recorded(platform, course) if str(number).isdecimal()}
+
+
+def _recorded(platform: str, course: Path, assignment: str = "*") -> Iterator[tuple[str, str]]:
+    """The ids and the platform's numbers in the records of what was collected from it."""
+    for path in sorted((course / RECORDS).glob(f"*/{assignment}/{RECORD}")):
         record = read_record(path.parent)
-        if record.get("platform") == platform and str(record.get("number", "")).isdecimal():
-            found[path.parent.parent.name] = record["number"]
-    return found
+        if record.get("platform") == platform and record.get("number"):
+            yield path.parent.parent.name, record["number"]
 
 
 def _own_name(path: str, handed_in: _HandedIn) -> str:

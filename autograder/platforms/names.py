@@ -32,9 +32,9 @@ class Owner:
 
 
 def plain_owner(name: str, is_folder: bool) -> Owner:
-    """Of a folder of folders or files: the folder's name, or the part of a file's name before the first
+    """Of a folder of folders or files: the folder's name, or the part of a file's name before the first underscore.
 
-    underscore. Blackboard puts the time of the attempt after it.
+    Blackboard puts the time of the attempt after it.
     """
     if is_folder:
         return Owner(name)
@@ -58,9 +58,9 @@ def exchange_owner(name: str, assignment: str) -> Owner | None:
 
 
 def parse_time(text: str, zone: datetime.tzinfo = datetime.UTC) -> datetime.datetime | None:
-    """A time in UTC, without a zone, as the gradebook has times; None if the text is not a
+    """A time in UTC, without a zone, as the gradebook has times; None if the text is not a time.
 
-    time. zone: for times without one
+    zone: for times without one
     """
     if not re.search(r"\d{4}", text):
         return None  # otherwise a bare number would be read as a day of this month

@@ -12,7 +12,6 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.course.folder import course_folder
 from autograder.errors import CourseError
 from autograder.grading import submission
 
@@ -39,9 +38,9 @@ class Released:
     sources: dict[str, str]
 
 
-def released(course: Path | None = None) -> list[Released]:
+def released(course: Path) -> list[Released]:
     """All released notebooks of a course; those in `source` if an assignment has not been released."""
-    found, course = {}, course_folder(course)
+    found = {}
     for folder in ("source", "release"):
         for path in sorted((course / folder).glob("*/*.ipynb")):
             with contextlib.suppress(submission.Refused):
@@ -57,13 +56,13 @@ def _found(mark: re.Pattern[bytes], data: bytes) -> frozenset[bytes]:
     return frozenset(match[1] for match in itertools.islice(mark.finditer(data), MAX_MARKS))
 
 
-def of_assignment(assignment: str, course: Path | None = None) -> tuple[list[Released], list[Released]]:
+def of_assignment(assignment: str, course: Path) -> tuple[list[Released], list[Released]]:
     """The notebooks of an assignment, and those of the others. Raises CourseError where it has none."""
     known = released(course)
     mine = [one for one in known if one.assignment == assignment]
     if not mine:
         names = ", ".join(sorted({one.assignment for one in known})) or "none"
-        raise CourseError(f"{assignment!r} is not released in {course_folder(course)}; released: {names}")
+        raise CourseError(f"{assignment!r} is not released in {course}; released: {names}")
     return mine, [one for one in known if one.assignment != assignment]
 
 

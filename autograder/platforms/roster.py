@@ -16,6 +16,7 @@ import datetime
 import io
 import re
 import unicodedata
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -89,10 +90,10 @@ def usable_id(text: str) -> bool:
     return bool(text) and text.isprintable() and not re.search(r"[/\\\0]|^\.|^\s|\s$", text) and len(text) <= 100
 
 
-def read(path: Path, by_email: dict[str, str] | None = None, zone: datetime.tzinfo = datetime.UTC) -> Roster:
+def read(path: Path, known: Iterable, zone: datetime.tzinfo = datetime.UTC) -> Roster:
     """Read a class list. Raises CourseError with a line that names what is wrong in it.
 
-    by_email: the ids of students by their addresses, if the file has no ids; zone: for times without one
+    known: the gradebook's students, whose addresses tell their ids if the file has none; zone: for times without one
     """
     try:
         text = read_bytes(path, MAX_ROSTER).decode("utf-8-sig")
@@ -110,11 +111,12 @@ def read(path: Path, by_email: dict[str, str] | None = None, zone: datetime.tzin
             f"{path} is not a roster: its first line must have the column id, or be that of Canvas's exported "
             "gradebook (Student, ID) or of Moodle's grading worksheet (Identifier, Grade)"
         )
+    by_email = {student.email.casefold(): student.id for student in known if student.email}
     students, seen = [], {}
     try:
         for row in rows:
             row = {name or "": value.strip() for name, value in row.items() if isinstance(value, str)}
-            student = _READERS[kind](row, by_email or {}, zone)
+            student = _READERS[kind](row, by_email, zone)
             if student is None:
                 continue
             where = f"{path}, line {rows.line_num}"

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 from autograder.errors import CourseError
 from autograder.reports import csv_table, html_page, read
-from autograder.reports.model import printable
+from autograder.reports.model import printable, show
 from autograder.reports.text import as_text
 
 
 def report(assignment: str, course: Path | None = None, table: Path | None = None, page: Path | None = None) -> None:
-    """Print the report on one assignment; write it as a CSV file and as an HTML page if requested. Raises
+    """Print the report on one assignment; write it as a CSV file and as an HTML page if requested.
 
-    CourseError if there is nothing to report, or a file cannot be written.
+    Raises CourseError if there is nothing to report, or a file cannot be written.
     """
     found = read.gather(assignment, course)
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    print(as_text(found).encode(encoding, "replace").decode(encoding) + ("\n" if table or page else ""))
+    show(as_text(found) + ("\n" if table or page else ""))
     if table is not None:
         csv_table.write_report(found, table)
         print(f"scores by student and exercise: {printable(table)}")

@@ -7,6 +7,7 @@ when they are read, and escaped when they are written.
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass, field
 
 from autograder.gradebook.scores import Grade, Submission
@@ -135,6 +136,12 @@ def printable(text) -> str:
     line = " ".join(str(text)[: 4 * MAX_TEXT].split())
     line = "".join(letter if letter.isprintable() else "\N{REPLACEMENT CHARACTER}" for letter in line)
     return line if len(line) <= MAX_TEXT else line[: MAX_TEXT - 1] + "…"
+
+
+def show(text: str) -> None:
+    """Print text, with question marks for what standard output cannot hold."""
+    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
+    print(text.encode(encoding, "replace").decode(encoding))
 
 
 def points(number: float | None) -> str:

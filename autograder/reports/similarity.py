@@ -11,7 +11,6 @@ from __future__ import annotations
 import collections
 import itertools
 import re
-import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,7 +19,7 @@ from autograder.course.folder import course_folder
 from autograder.errors import CourseError
 from autograder.grading import submission
 from autograder.grading.submission import Refused
-from autograder.reports.model import printable
+from autograder.reports.model import printable, show
 from autograder.sandbox.limits import MAX_ANSWER
 
 RUN = 5  # tokens that are compared together
@@ -51,9 +50,7 @@ class Pair:
 
 def run(assignment: str, course: Path | None, answers: bool) -> None:
     """Print the pairs of each exercise. Raises CourseError if nothing is graded yet."""
-    lines = list(_lines(assignment, course_folder(course), answers))
-    encoding = getattr(sys.stdout, "encoding", None) or "utf-8"
-    print("\n".join(lines).encode(encoding, "replace").decode(encoding))
+    show("\n".join(_lines(assignment, course_folder(course), answers)))
 
 
 def _lines(assignment: str, course: Path, show: bool) -> Iterator[str]:

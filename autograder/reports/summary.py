@@ -77,7 +77,7 @@ def _shown(student: Student, exercise: Exercise) -> str:
     grade = student.grade(exercise)
     if grade is None:
         return "-"
-    if grade.to_grade and grade.auto is None and grade.manual is None:
+    if grade.pending:
         return "?"
     sign = "+" if exercise.kind == "bonus" and grade.score > 0 else ""
     return f"{sign}{points(grade.score)}" + ("?" if grade.to_grade else "")
