@@ -1,6 +1,6 @@
-"""Names in libraries that do much of an exercise's work. The grader's note lists them; they cost
+"""Names in libraries that do much of an exercise's work. The grader's note lists them; they cost nothing.
 
-nothing. Functions that do all of it are in `autograder.by_hand`.
+Functions that do all of it are in `autograder.by_hand`.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Read what was handed in: files as bytes with size limits, and of a notebook only its cells' texts, names
+"""Read what was handed in: files as bytes with size limits, and of a notebook only its cells' texts, names and ids.
 
-and ids. Nothing is used as more than text. Outputs, which are most of a large file, are cut out before parsing.
+Nothing is used as more than text. Outputs, which are most of a large file, are cut out before parsing.
 """
 
 from __future__ import annotations
