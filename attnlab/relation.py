@@ -55,8 +55,7 @@ class Case:
             one, other = a.item(a.size // 3), b.item(a.size // 3)
             if abs(other - one) > self.atol + rtol * abs(one):
                 return False
-        with np.errstate(all="ignore"):
-            return bool(np.allclose(b, a, rtol=rtol, atol=self.atol, equal_nan=True))
+        return bool(np.allclose(b, a, rtol=rtol, atol=self.atol, equal_nan=True))
 
 
 def find(cases: list[Case]) -> Relation | None:
@@ -133,16 +132,13 @@ def _pairs(expected, got) -> Iterator[tuple]:
 
 
 def _numbers(value) -> np.ndarray | None:
-    if value is None or isinstance(value, (str, dict)) or isinstance(value, tuple):
-        return None
-    return as_array(value)
+    return None if value is None or isinstance(value, (str, dict, tuple)) else as_array(value)
 
 
 def _is_scarce(known) -> bool:
     """Whether too few different numbers were expected to draw a conclusion."""
     entries = np.concatenate([a.ravel().astype(complex) for _, a, _ in known]) if known else np.zeros(0)
-    with np.errstate(all="ignore"):
-        return np.unique(np.round(entries[np.isfinite(entries)], 9)).size < 2
+    return np.unique(np.round(entries[np.isfinite(entries)], 9)).size < 2
 
 
 # On the result as a whole -------------------------------------------------------------------------------------------
@@ -218,8 +214,7 @@ _WHOLE = (_input_back, _members)
 
 def _all(known, relates: Callable) -> bool:
     """Whether `relates(case, expected, came)` holds for each pair."""
-    with np.errstate(all="ignore"):
-        return all(relates(case, a, b) for case, a, b in known)
+    return all(relates(case, a, b) for case, a, b in known)
 
 
 def _same(name: str, words: str, relates: Callable):
@@ -239,8 +234,7 @@ def _factor(known):
     """Every number is the same number of times what it should be, or a size times what it should be."""
     if not _all(known, lambda case, a, b: _real(a, b) and bool(np.any(a)) and np.isfinite(a).all()):
         return None
-    with np.errstate(all="ignore"):
-        factors = [float((a * b).sum() / (a.astype(float) ** 2).sum()) for _, a, b in known]
+    factors = [float((a * b).sum() / (a.astype(float) ** 2).sum()) for _, a, b in known]
     if not all(
         np.isfinite(factor) and abs(factor) > 1e-6 and case.close(factor * a, b)
         for factor, (case, a, b) in zip(factors, known)
@@ -250,7 +244,7 @@ def _factor(known):
         if abs(factors[0] + 1) < 1e-6:
             words = "Every sign is flipped; otherwise the numbers are right."
             return Relation("sign", words, words)
-        plain = f"Every number is {_in_words(factors[0])} times what was expected."
+        plain = f"Every number is {factors[0]:.6g} times what was expected."
         return Relation("factor", plain, "Every number is too large or too small by the same factor.")
     for name, sizes in _sizes(known).items():
         for power, shown in ((1, "{}"), (-1, "1 / {}"), (0.5, "sqrt({})"), (-0.5, "1 / sqrt({})")):
@@ -291,10 +285,6 @@ def _power(name: str, n: int) -> str:
 def _has_several(a) -> bool:
     """Whether these are at least two different numbers besides 0."""
     return np.unique(np.round(np.abs(a[a != 0]), 9)).size > 1
-
-
-def _in_words(factor: float) -> str:
-    return f"{factor:.6g}"
 
 
 def _sizes(known) -> dict[str, list[float]]:
@@ -379,15 +369,13 @@ def _axes(known):
 def _moved_along(known):
     """Shifted by one position along an axis, around its end or not, or in reverse along it."""
     for axis, step in itertools.product((-1, -2, -3), (1, -1)):
-        here, there = (slice(1, None), slice(None, -1))[::step], (slice(None, -1), slice(1, None))[::step]
+        late, early = (slice(1, None), slice(None, -1))[::step]
 
-        def shifted(case, a, b, axis=axis, here=here[0], there=there[0]):
+        def shifted(case, a, b, axis=axis, late=late, early=early):
             if a.shape != b.shape or a.ndim < -axis or a.shape[axis] < 3:
                 return False
-            cut = [slice(None)] * a.ndim
-            late, early = cut.copy(), cut.copy()
-            late[axis], early[axis] = here, there
-            return case.close(a[tuple(early)], b[tuple(late)])
+            behind = [slice(None)] * (-1 - axis)  # axes
+            return case.close(a[(..., early, *behind)], b[(..., late, *behind)])
 
         if _all(known, shifted):
             side = "after" if step > 0 else "before"
@@ -444,7 +432,7 @@ def _rows(known):
                 several
                 and np.isfinite(factors).all()
                 and (factors[squares > 0] != 0).all()
-                and (case.close(factors * a, b))
+                and case.close(factors * a, b)
             )
 
         if _all(known, scaled):
@@ -514,8 +502,7 @@ def _places(known):
     """The wrong entries are those of a part that has a name, in every case."""
     if not _all(known, lambda case, a, b: a.shape == b.shape and a.ndim):
         return None
-    with np.errstate(all="ignore"):
-        wrong = [~np.isclose(b, a, rtol=max(case.rtol, 1e-9), atol=case.atol, equal_nan=True) for case, a, b in known]
+    wrong = [~np.isclose(b, a, rtol=max(case.rtol, 1e-9), atol=case.atol, equal_nan=True) for case, a, b in known]
     for exactly in (True, False):
         if not exactly and len(known) == 1:
             continue  # that wrong entries are within a part says something only over several cases
@@ -552,12 +539,8 @@ def _triangle(*, above: bool) -> Callable:
         if a.ndim < 2 or min(a.shape[-2:]) < 2:
             return None
         rows, columns = a.shape[-2:]
-        return np.broadcast_to(
-            np.triu(np.ones((rows, columns), dtype=bool), 1 + columns - rows)
-            if above
-            else np.tril(np.ones((rows, columns), dtype=bool), columns - rows),
-            a.shape,
-        )
+        below = np.tri(rows, columns, columns - rows, dtype=bool)
+        return np.broadcast_to(~below if above else below, a.shape)
 
     return part
 
@@ -570,8 +553,7 @@ def _diagonal(a):
 
 def _where(condition: Callable) -> Callable:
     def part(a):
-        with np.errstate(all="ignore"):
-            return condition(a) if a.dtype.kind in "iuf" else None
+        return condition(a) if a.dtype.kind in "iuf" else None
 
     return part
 
