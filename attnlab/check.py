@@ -60,10 +60,10 @@ def examine(answer, material: dict, show_cases: bool = True) -> Report:
 
 
 def outcomes_of(answer, material: dict) -> list[list[dict]]:
-    """What a live object does on every case. Its own prints are hidden, since they would appear once per
+    """What a live object does on every case. Its own prints are hidden, since they would appear once per case.
 
-    case. A case that does not end is stopped. The larger cases of the same property are then skipped, and after a
-    second such property all other cases.
+    A case that does not end is stopped. The larger cases of the same property are then skipped, and after a second
+    such property all other cases.
     """
     rows, stopped, left = [], 0, CHECK_SECONDS
     with _silence(), TimeLimit() as limit:

@@ -138,9 +138,7 @@ def as_html(report: Report, graded: bool = False) -> str:
                 anchor = finding.section.replace(" ", "-")
                 link = f' See <a href="#{esc(anchor)}">{esc(finding.section)}</a>.'
             parts += [
-                f'<p class="why">{_code(esc(sentence))}{link if i == 0 else ""}</p>'
-                for i, sentence in enumerate(why)
-                if sentence
+                f'<p class="why">{_code(esc(sentence))}{link if i == 0 else ""}</p>' for i, sentence in enumerate(why)
             ]
             if evidence:
                 parts.append(f"<pre>{esc(chr(10).join(evidence))}</pre>")
