@@ -36,6 +36,27 @@ class _Products(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
+@contextmanager
+def listening(model: nn.Module, said: Callable) -> Iterator[None]:
+    """While this lasts, `said(ids)` is called with all new ids whenever `generate` gives the newest to the model."""
+    new: list[int] | None = None
+
+    def on_call(_, arguments, keywords):
+        nonlocal new
+        ids = arguments[0] if arguments else next(iter(keywords.values()))
+        if new is None:  # the first call reads the text
+            new = []
+        else:
+            new.append(int(ids[0, -1]))
+            said(new)
+
+    hook = model.register_forward_pre_hook(on_call, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
 class Reader:
     """Reads a text with a model, and tells what happens, in the words that the widget `LiveModel` understands.
 
@@ -98,28 +119,15 @@ class Reader:
     def write(self, n: int, temperature: float, seed: int) -> None:
         """Let `generate` write on, and tell the text after each token."""
         given = len(self.ids)
-
-        def on_call(_, arguments, keywords):
-            ids = arguments[0] if arguments else next(iter(keywords.values()))
-            if on_call.calls:  # the first call reads the text
-                on_call.new.append(int(ids[0, -1]))
-                self.tell({"text": self.tokenizer.decode(on_call.new), "ids": on_call.new}, [])
-            on_call.calls += 1
-
-        on_call.calls, on_call.new = 0, []
         generator = torch.Generator().manual_seed(int(seed))
-        hook = self.model.register_forward_pre_hook(on_call, with_kwargs=True)
-        with self._switches():
-            try:
-                written = self.generate(
-                    self.model,
-                    torch.tensor([self.ids]),
-                    int(n),
-                    temperature=temperature,
-                    generator=generator,
-                )
-            finally:
-                hook.remove()
+
+        def said(new):
+            self.tell({"text": self.tokenizer.decode(new), "ids": new}, [])
+
+        with listening(self.model, said), self._switches():
+            written = self.generate(
+                self.model, torch.tensor([self.ids]), int(n), temperature=temperature, generator=generator
+            )
         self.ids, self.whole = written[0].tolist(), None
         self.tell({"text": self.tokenizer.decode(self.ids[given:]), "ids": self.ids[given:]}, [])
         self.tell({"pieces": [self.tokenizer.decode([i]) for i in self.ids]}, [])

@@ -242,35 +242,25 @@ def write(model, generate, prompt: str, max_new_tokens: int = 30, **options):
         return _print_recorded(prompt)
     import torch
 
-    text, page = tokenizer(), _Page()
-    given = text.encode(prompt)
-    new, shown, calls = [], "", 0
+    from attnlab.reading import listening
 
-    def show(finished: bool = False) -> None:
+    text, page, shown = tokenizer(), _Page(), ""
+    given = text.encode(prompt)
+
+    def show(new: list[int], finished: bool = False) -> None:
         nonlocal shown
         so_far = text.decode(new)
         if finished or not so_far.endswith("\ufffd"):  # half of a character: its other bytes come with the next token
             page.add(so_far[len(shown) :] if so_far.startswith(shown) else f"\n{so_far}")
             shown = so_far
 
-    def on_call(module, arguments, keywords):
-        nonlocal calls
-        ids = arguments[0] if arguments else next(iter(keywords.values()))
-        if calls:  # the first call reads the prompt; in every later one the newest token is the last
-            new.append(int(ids[0, -1]))
-            show()
-        calls += 1
-
     page.add(prompt)
-    hook = model.register_forward_pre_hook(on_call, with_kwargs=True)
-    try:
+    with listening(model, show):
         result = generate(model, torch.tensor([given]), max_new_tokens, **options)
-    finally:
-        hook.remove()
-    new = result[0, len(given) :].tolist()  # what counts is what generate returned
-    show(finished=True)
+    new = result[0, len(given) :]
+    show(new.tolist(), finished=True)  # what counts is what generate returned
     page.add("\n")
-    return result[0, len(given) :]
+    return new
 
 
 class _Page:
