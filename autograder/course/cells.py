@@ -35,7 +35,6 @@ def nbgrader_metadata(
     locked: bool = False,
     task: bool = False,
     points: float | None = None,
-    checksum: str | None = None,
 ) -> dict:
     """The metadata of a cell that nbgrader knows."""
     made = {
@@ -47,8 +46,7 @@ def nbgrader_metadata(
         "schema_version": 3,
         "cell_type": cell_type,
     }
-    optional = {"points": points, "checksum": checksum}
-    return {"nbgrader": made | {name: value for name, value in optional.items() if value is not None}}
+    return {"nbgrader": made if points is None else made | {"points": points}}
 
 
 def new_cell(cell_type: str, source: str, metadata: dict | None = None) -> NotebookNode:
