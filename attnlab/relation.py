@@ -522,33 +522,32 @@ def _is_part(part, wrong, exactly: bool) -> bool:
 MOST = 0.7  # of all entries
 
 
-def _at(axis: int, index: int) -> Callable:
-    return lambda a: _span(a, axis, lambda n: slice(index, index + 1 or None))
+def _span(axis: int, which: Callable) -> Callable:
+    """The slice `which(length)` along an axis."""
 
-
-def _span(a, axis: int, which: Callable):
-    if a.ndim < -axis or a.shape[axis] < 2:
-        return None
-    chosen = np.zeros(a.shape, dtype=bool)
-    chosen[(..., which(a.shape[axis]), *[slice(None)] * (-1 - axis))] = True
-    return chosen
-
-
-def _triangle(*, above: bool) -> Callable:
     def part(a):
-        if a.ndim < 2 or min(a.shape[-2:]) < 2:
+        if a.ndim < -axis or a.shape[axis] < 2:
             return None
-        rows, columns = a.shape[-2:]
-        below = np.tri(rows, columns, columns - rows, dtype=bool)
-        return np.broadcast_to(~below if above else below, a.shape)
+        chosen = np.zeros(a.shape, dtype=bool)
+        chosen[(..., which(a.shape[axis]), *[slice(None)] * (-1 - axis))] = True
+        return chosen
 
     return part
 
 
-def _diagonal(a):
-    if a.ndim < 2 or min(a.shape[-2:]) < 2:
-        return None
-    return np.broadcast_to(np.eye(*a.shape[-2:], dtype=bool), a.shape)
+def _of_matrices(which: Callable) -> Callable:
+    """The entries `which(rows, columns)` of each matrix."""
+
+    def part(a):
+        if a.ndim < 2 or min(a.shape[-2:]) < 2:
+            return None
+        return np.broadcast_to(which(*a.shape[-2:]), a.shape)
+
+    return part
+
+
+def _below_diagonal(rows: int, columns: int) -> np.ndarray:
+    return np.tri(rows, columns, columns - rows, dtype=bool)
 
 
 def _where(condition: Callable) -> Callable:
@@ -566,38 +565,38 @@ def _empty_rows(a):
 
 _PARTS = (
     ("the rows that should be all zeros", _empty_rows),
-    ("the entries on the diagonal", _diagonal),
-    ("the entries above the diagonal", _triangle(above=True)),
-    ("the entries on and below the diagonal", _triangle(above=False)),
+    ("the entries on the diagonal", _of_matrices(lambda *shape: np.eye(*shape, dtype=bool))),
+    ("the entries above the diagonal", _of_matrices(lambda *shape: ~_below_diagonal(*shape))),
+    ("the entries on and below the diagonal", _of_matrices(_below_diagonal)),
     ("the entries that should be minus infinity", _where(np.isneginf)),
     ("the entries that should be 0", _where(lambda a: a == 0)),
     # Among numbers of one sign, it means nothing that the zeros are right.
     ("the entries that should be negative", _where(lambda a: a < 0 if np.any(a > 0) else None)),
     ("the entries that should be positive", _where(lambda a: a > 0 if np.any(a < 0) else None)),
     *(
-        (f"the entries at {where} of axis {axis}", _at(axis, index))
+        (f"the entries at {where} of axis {axis}", _span(axis, which))
         for axis in (-1, -2, -3, -4)
-        for index, where in ((0, "the beginning"), (-1, "the end"))
+        for where, which in (("the beginning", lambda n: slice(0, 1)), ("the end", lambda n: slice(-1, None)))
     ),
     *(
-        (f"the entries {where} of axis {axis}", part)
+        (f"the entries {where} of axis {axis}", _span(axis, which))
         for axis in (-1, -2)
-        for where, part in (
-            ("in the first half", lambda a, axis=axis: _span(a, axis, lambda n: slice(0, n // 2))),
-            ("in the second half", lambda a, axis=axis: _span(a, axis, lambda n: slice(n // 2, None))),
-            ("at even positions", lambda a, axis=axis: _span(a, axis, lambda n: slice(0, None, 2))),
-            ("at odd positions", lambda a, axis=axis: _span(a, axis, lambda n: slice(1, None, 2))),
-            ("at all but the first position", lambda a, axis=axis: _span(a, axis, lambda n: slice(1, None))),
-            ("at all but the last position", lambda a, axis=axis: _span(a, axis, lambda n: slice(None, -1))),
+        for where, which in (
+            ("in the first half", lambda n: slice(0, n // 2)),
+            ("in the second half", lambda n: slice(n // 2, None)),
+            ("at even positions", lambda n: slice(0, None, 2)),
+            ("at odd positions", lambda n: slice(1, None, 2)),
+            ("at all but the first position", lambda n: slice(1, None)),
+            ("at all but the last position", lambda n: slice(None, -1)),
         )
     ),
     (
         "the entries of all but the first in the batch",
-        lambda a: _span(a, -a.ndim, lambda n: slice(1, None)) if a.ndim > 2 else None,
+        lambda a: _span(-a.ndim, lambda n: slice(1, None))(a) if a.ndim > 2 else None,
     ),
     (
         "the entries of all but the first head",
-        lambda a: _span(a, -3, lambda n: slice(1, None)) if a.ndim == 4 else None,
+        lambda a: _span(-3, lambda n: slice(1, None))(a) if a.ndim == 4 else None,
     ),
 )
 
