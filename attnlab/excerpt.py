@@ -103,11 +103,15 @@ def _names(node: ast.stmt) -> tuple[frozenset[str], frozenset[str]]:
     if isinstance(node, ast.ImportFrom) and node.names[0].name == "*":
         return frozenset({"*"}), frozenset()
     table = symtable.symtable(with_own_variables(ast.unparse(node)), "<statement>", "exec")
-    binds = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
     needs = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced()}
     inner = list(table.get_children())
     while inner:
         scope = inner.pop()
         needs |= {symbol.get_name() for symbol in scope.get_symbols() if symbol.is_global()}
         inner += scope.get_children()
-    return frozenset(binds), frozenset(needs)
+    return frozenset(bound_in(table)), frozenset(needs)
+
+
+def bound_in(table: symtable.SymbolTable) -> set[str]:
+    """The names that get a value in a scope."""
+    return {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}

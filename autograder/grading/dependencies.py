@@ -13,7 +13,7 @@ import functools
 import re
 import symtable
 
-from attnlab.excerpt import with_own_variables
+from attnlab.excerpt import bound_in, with_own_variables
 from autograder.sandbox.limits import MAX_SEARCHED
 
 _WORD = re.compile(r"[^\W\d]\w*")
@@ -123,7 +123,7 @@ def _follow(statements: list[ast.stmt], bound: set[str]) -> set[str]:
         table = symtable.symtable(ast.unparse(statement), "<cell>", "exec")
         used |= _reads(table, bound)
         # `a and (b := c)` may bind nothing.
-        binds = _binds(table) - {node.target.id for node in ast.walk(statement) if isinstance(node, ast.NamedExpr)}
+        binds = bound_in(table) - {node.target.id for node in ast.walk(statement) if isinstance(node, ast.NamedExpr)}
         for part, field, block in blocks:
             inside = set(bound)
             if field == "body" and isinstance(part, (ast.For, ast.AsyncFor, ast.With, ast.AsyncWith)):
@@ -152,10 +152,6 @@ def _is_shared(table: symtable.SymbolTable, symbol: symtable.Symbol) -> bool:
     return symbol.is_global() or table.get_type() != "function" and not symbol.is_free()
 
 
-def _binds(table: symtable.SymbolTable) -> set[str]:
-    return {symbol.get_name() for symbol in table.get_symbols() if symbol.is_assigned() or symbol.is_imported()}
-
-
 @_remembered
 def _made(source: str) -> frozenset[str] | None:
     """The names of the notebook that a cell may bind or alter, or None if that is unknown."""
@@ -165,7 +161,7 @@ def _made(source: str) -> frozenset[str] | None:
         if any(isinstance(node, ast.ImportFrom) and node.names[0].name == "*" for node in ast.walk(tree)):
             return None
         table = symtable.symtable(source, "<cell>", "exec")
-        return frozenset(_binds(table) | _altered(tree, table, frozenset()))
+        return frozenset(bound_in(table) | _altered(tree, table, frozenset()))
     except _NOT_PYTHON:
         return None
 
