@@ -8,7 +8,7 @@ last lines, which are given the results of all layers at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 
 import torch
 from torch import nn
@@ -136,28 +136,24 @@ class Reader:
     @contextmanager
     def _switches(self) -> Iterator[None]:
         """While this lasts, the heads that are off hand zeros to W_o."""
-        hooks = []
-        for layer in {layer for layer, _ in self.off}:
-            heads = [head for at, head in self.off if at == layer]
-            part = self.model.blocks[layer].attention
+        with ExitStack() as ends:
+            for layer in {layer for layer, _ in self.off}:
+                heads = [head for at, head in self.off if at == layer]
+                part = self.model.blocks[layer].attention
 
-            def silence(module, inputs, heads=heads, n_heads=part.n_heads):
-                width = inputs[0].shape[-1] // n_heads
-                kept = inputs[0].clone()
-                for head in heads:
-                    kept[..., head * width : (head + 1) * width] = 0
-                return (kept, *inputs[1:])
+                def silence(module, inputs, heads=heads, n_heads=part.n_heads):
+                    width = inputs[0].shape[-1] // n_heads
+                    kept = inputs[0].clone()
+                    for head in heads:
+                        kept[..., head * width : (head + 1) * width] = 0
+                    return (kept, *inputs[1:])
 
-            hooks.append(part.W_o.register_forward_pre_hook(silence))
-        try:
+                ends.callback(part.W_o.register_forward_pre_hook(silence).remove)
             yield
-        finally:
-            for hook in hooks:
-                hook.remove()
 
     def _shares(self) -> torch.Tensor:
         """Next-token probabilities after the embedding and after each layer, (layers + 1, vocab_size)."""
-        depths, seen, hooks = [], [], []
+        depths, seen = [], []
 
         def after(layer):
             def hook(module, inputs, output):
@@ -170,13 +166,11 @@ class Reader:
 
             return hook
 
-        hooks = [block.register_forward_hook(after(layer)) for layer, block in enumerate(self.model.blocks)]
-        # The last norm is given all depths instead of the last one alone: what follows is the model's own.
-        hooks.append(self.model.norm.register_forward_pre_hook(lambda *_: (torch.cat(depths, dim=1),)))
-        try:
+        with ExitStack() as ends:
+            for layer, block in enumerate(self.model.blocks):
+                ends.callback(block.register_forward_hook(after(layer)).remove)
+            # The last norm is given all depths instead of the last one alone: what follows is the model's own.
+            ends.callback(self.model.norm.register_forward_pre_hook(lambda *_: (torch.cat(depths, dim=1),)).remove)
             with torch.no_grad(), self._switches(), _Products(len(self.ids), seen.append):
                 logits = self.model(torch.tensor([self.ids]))
-        finally:
-            for hook in hooks:
-                hook.remove()
         return logits[0].double().softmax(dim=-1)
