@@ -94,18 +94,16 @@ def decoding_costs(model, generate, device: str, prompt: int = PROMPT, new: int 
 
 def cost(run, device: str, repeats: int) -> tuple[float, int]:
     """Milliseconds and bytes of `run()`."""
-    if torch.device(device).type != "cuda":
-        with torch.no_grad(), Meter() as meter:
-            run()
-        spans = []
-        with torch.no_grad():
+    spans = []
+    with torch.no_grad():
+        if torch.device(device).type != "cuda":
+            with Meter() as meter:
+                run()
             for _ in range(repeats):
                 begin = time.perf_counter()
                 run()
                 spans.append(1000 * (time.perf_counter() - begin))
-        return statistics.median(spans), meter.bytes
-    spans = []
-    with torch.no_grad():
+            return statistics.median(spans), meter.bytes
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
         before = torch.cuda.memory_allocated(device)
