@@ -113,8 +113,7 @@ def evaluate(
     Raises NoJail if student code cannot be confined.
     """
     material = material or (lambda name: material_of(exercises[name]))
-    options = files or {}, times, limits, many, at_once, confine
-    return _Evaluation(cells, exercises, material, references, *options).run()
+    return _Evaluation(cells, exercises, material, references, files or {}, times, limits, many, at_once, confine).run()
 
 
 class _Evaluation:
