@@ -37,7 +37,7 @@ from autograder.sandbox import bubblewrap, fork_client, usage
 from autograder.sandbox.limits import MAX_DATA, MAX_MARKUP, MAX_OUTPUTS, MAX_TEXT, START_SECONDS, WALL, Limits, Times
 
 GRACE = 5.0  # for a cell that was interrupted
-SLOW = 10.0  # a cell of the chapter's own that took longer is not run a second time
+SLOW = 10.0  # seconds, see `Evaluated.is_slow`
 MAX_RESTARTS = 24
 STARTS = 3  # in a row that may fail before the machine is to blame
 
@@ -73,6 +73,10 @@ class Evaluated:
     flags: list[Flag] = field(default_factory=list)
     left_out: dict[int, str] = field(default_factory=dict)
     used_up: bool = False
+
+    def is_slow(self, cell: Cell) -> bool:
+        """Whether a cell of the chapter's own took too long to be run a second time."""
+        return not cell.solution and self.seconds.get(cell.place, 0) > SLOW
 
 
 class _NotStarted(Exception):
@@ -201,8 +205,8 @@ class _Evaluation:
                     answer.reason = "its process could not be copied: it had used up what processes it may have"
                 continue
             known = cell.place in self.done.outputs
-            slow = known and not cell.solution and self.done.seconds.get(cell.place, 0) > SLOW
-            if cell.place in self.left_out or slow or cell.lends and not self._may_lend(cell.lends):
+            left_out = cell.place in self.left_out or self.done.is_slow(cell)
+            if left_out or cell.lends and not self._may_lend(cell.lends):
                 continue
             begin = time.monotonic()
             seconds = min(self.times.cell, self.deadline - begin)

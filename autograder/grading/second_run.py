@@ -18,7 +18,7 @@ from attnlab import excerpt
 from attnlab.judge import Report
 from autograder.course import prerequisites
 from autograder.exercise import Exercise
-from autograder.grading.execution import SLOW, Cell, Evaluated, evaluate
+from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.sandbox.limits import MAX_SEARCHED, Times
 
 
@@ -100,8 +100,7 @@ def _with_references(first: Evaluated, cells: Sequence[Cell], causes: dict[str, 
     last = max(cell.place for cell in cells if cell.check in causes)
     made = []
     for cell in cells:
-        slow = not cell.solution and first.seconds.get(cell.place, 0) > SLOW
-        if cell.place > last or cell.place in first.left_out or slow:
+        if cell.place > last or cell.place in first.left_out or first.is_slow(cell):
             continue
         if not cell.check or cell.check in causes:
             made.append(cell)
