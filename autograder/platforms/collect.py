@@ -92,11 +92,11 @@ def collect(
         due, longer = scores.deadlines(gradebook, assignment)
         known = scores.students(gradebook)
     listed = roster.read(roster_file, known, zone) if roster_file else None
-    rows: list[Row] = []
-    collector = _Collector(assignment, course, mine, others, listed, due, longer, rows)
+    collector = _Collector(assignment, course, mine, others, listed, due, longer)
     for source in found:
         with sources.opened(source) as files:
             collector.take(source, [file for file in files if source / file.path not in leave])
+    rows = collector.rows
     if listed:
         seen = {row.student for row in rows}
         rows += [Row(student.id, MISSING, [student.name]) for student in listed.students if student.id not in seen]
@@ -112,7 +112,7 @@ class _Collector:
     roster: roster.Roster | None
     due: datetime.datetime | None
     longer: dict[str, datetime.timedelta]
-    rows: list[Row]
+    rows: list[Row] = field(default_factory=list)
 
     def take(self, source: Path, files: list[sources.File]) -> None:
         """Collect everything in one source."""
