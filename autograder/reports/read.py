@@ -186,9 +186,8 @@ def _notebook(found: dict) -> tuple[dict, dict[str, Record]]:
         "refused": _text_or_none(found["refused"]),
         "seconds": _number(found["seconds"]),
         "notes": _texts(found["notes"]),
-        "flags": _texts(
-            [flag if isinstance(flag, str) else str(Flag(**flag)) for flag in found["flags"]]
-        ),  # older: words
+        # Older records have words.
+        "flags": _texts([flag if isinstance(flag, str) else str(Flag(**flag)) for flag in found["flags"]]),
     }
     return work, {_text(e["exercise"]): _record(e) for e in found["exercises"]}
 
