@@ -217,9 +217,9 @@ def _all(known, relates: Callable) -> bool:
     return all(relates(case, a, b) for case, a, b in known)
 
 
-def _same(name: str, words: str, relates: Callable):
+def _same(name: str, words: str, relates: Callable, exact: bool = True):
     """A relation without a parameter."""
-    return lambda known: Relation(name, words, words) if _all(known, relates) else None
+    return lambda known: Relation(name, words, words, exact) if _all(known, relates) else None
 
 
 def _turned_round(case, a, b):
@@ -478,20 +478,15 @@ def _precision(known):
         return Relation("digits", words, words)
 
 
-def _elsewhere(known):
+def _elsewhere(case, a, b):
     """The right numbers, each as often as it should be, in the wrong positions."""
-    if _all(
-        known,
-        lambda case, a, b: (
-            a.size == b.size
-            and _real(a.ravel(), b.ravel())
-            and np.unique(a).size >= min(4, a.size)
-            and a.size >= 4
-            and case.close(np.sort(a, axis=None), np.sort(b, axis=None))
-        ),
-    ):
-        words = "All the right numbers are there, but in the wrong positions."
-        return Relation("places", words, words, exact=False)
+    return (
+        a.size == b.size
+        and _real(a.ravel(), b.ravel())
+        and np.unique(a).size >= min(4, a.size)
+        and a.size >= 4
+        and case.close(np.sort(a, axis=None), np.sort(b, axis=None))
+    )
 
 
 def _signs(case, a, b):
@@ -691,10 +686,8 @@ def _lengths_of_rows(known):
             return Relation("length of rows", words, words, exact=False)
 
 
-def _negative(known):
-    if _all(known, lambda case, a, b: _real(a, b) and not np.any(a < 0) and np.any(b < 0)):
-        words = "Some numbers are negative where none should be."
-        return Relation("negative", words, words, exact=False)
+def _negative(case, a, b):
+    return _real(a, b) and not np.any(a < 0) and np.any(b < 0)
 
 
 def _order(known):
@@ -726,25 +719,17 @@ def _order(known):
         return Relation("order kept", words, words, exact=False)
 
 
-def _uniform(known):
+def _uniform(case, a, b):
     """Within each row all entries that are not 0 are the same, and they should not be."""
 
     def spread(a):
         seen = np.where(a == 0, np.nan, a.astype(float))
         return np.nanmax(seen, axis=-1, initial=-np.inf) - np.nanmin(seen, axis=-1, initial=np.inf)
 
-    def even(case, a, b):
-        several = _real(a, b) and b.ndim and b.shape[-1] > 1 and np.isfinite(b).all() and np.isfinite(a).all()
-        return (
-            several
-            and np.any(np.count_nonzero(b, axis=-1) > 1)
-            and np.all(spread(b) < 1e-9)
-            and np.any(spread(a) > 1e-6)
-        )
-
-    if _all(known, even):
-        words = "In each row all numbers that are not 0 are the same, but they should differ."
-        return Relation("uniform", words, words, exact=False)
+    several = _real(a, b) and b.ndim and b.shape[-1] > 1 and np.isfinite(b).all() and np.isfinite(a).all()
+    return (
+        several and np.any(np.count_nonzero(b, axis=-1) > 1) and np.all(spread(b) < 1e-9) and np.any(spread(a) > 1e-6)
+    )
 
 
 def _one_way(known):
@@ -800,17 +785,19 @@ _ON_ARRAYS = (
     _other_shape,
     _precision,
     _rows,
-    _elsewhere,
+    _same("places", "All the right numbers are there, but in the wrong positions.", _elsewhere, exact=False),
     _lengths,
     _nan,
     _one_way,
     _constant,
-    _uniform,
+    _same(
+        "uniform", "In each row all numbers that are not 0 are the same, but they should differ.", _uniform, exact=False
+    ),
     _same("signs", "The sizes of the numbers are right, but some of their signs are not.", _signs),
     _places,
     _sums,
     _lengths_of_rows,
-    _negative,
+    _same("negative", "Some numbers are negative where none should be.", _negative, exact=False),
     _order,
 )
 
