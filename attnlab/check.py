@@ -18,8 +18,7 @@ from pathlib import Path
 
 from attnlab import codec, diagnosis, library_calls
 from attnlab.compare import difference
-from attnlab.judge import Report, judge, no_answer
-from attnlab.judge import _size as size
+from attnlab.judge import Report, judge, no_answer, smallest_first
 from attnlab.observe import describe_error, outcome_of, source_file
 from attnlab.report import WIDTH, as_html, as_text
 from attnlab.show import kind_of
@@ -69,7 +68,7 @@ def outcomes_of(answer, material: dict) -> list[list[dict]]:
     with _silence(), TimeLimit() as limit:
         for prop in material["properties"]:
             row = [_not_run() for _ in prop["cases"]]
-            for c in _smallest_first(prop["cases"]) if stopped < 2 and left > 0 else []:
+            for c in smallest_first(prop["cases"]) if stopped < 2 and left > 0 else []:
                 row[c] = _observe(answer, prop, prop["cases"][c], limit)
                 left -= limit.used
                 if limit.told:
@@ -92,10 +91,6 @@ def _observe(answer, prop: dict, case: dict, limit: TimeLimit) -> dict:
 def _not_run() -> dict:
     message = "not run: the time for this check was up"
     return {"error": {"type": "StillRunning", "message": message, "line": None, "code": None}}
-
-
-def _smallest_first(cases: list[dict]) -> list[int]:
-    return sorted(range(len(cases)), key=lambda c: (size(cases[c]), c))
 
 
 @contextlib.contextmanager
@@ -135,7 +130,7 @@ def _fails_itself(answer, material: dict) -> str | None:
 def _remembers(answer, material: dict, outcomes) -> str | None:
     """A sentence if the answer gives a different result when it is called again on the smallest input it fails on."""
     for prop, row in zip(material["properties"], outcomes):
-        for c in _smallest_first(prop["cases"]) if prop["probe"] == "call" else []:
+        for c in smallest_first(prop["cases"]) if prop["probe"] == "call" else []:
             if not _alike(prop, prop["expected"][c], row[c]):
                 with _silence(), TimeLimit() as limit:
                     again = _observe(answer, prop, prop["cases"][c], limit)

@@ -109,7 +109,7 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
         report.findings.append(finding)
         if finding.passed:
             continue
-        case = _smallest(prop["cases"], row)
+        case = next(c for c in smallest_first(prop["cases"]) if row[c])
         finding.kind = row[case].kind
         finding.relation = _EVIDENT.get(finding.kind) or _observed(row[case])
         match = _explanation(suspects, p, differences, basic)
@@ -529,9 +529,9 @@ def _same(prop: dict, a: dict, b: dict | None) -> bool:
     return difference(a, b, prop["rtol"], prop["atol"]) is None
 
 
-def _smallest(cases, row) -> int:
-    failing = [c for c, found in enumerate(row) if found]
-    return min(failing, key=lambda c: (_size(cases[c]), c))
+def smallest_first(cases: list[dict]) -> list[int]:
+    """The places of cases, those with the fewest numbers first."""
+    return sorted(range(len(cases)), key=lambda c: _size(cases[c]))
 
 
 def _size(value) -> int:
