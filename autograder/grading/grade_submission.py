@@ -149,24 +149,24 @@ def grade(
     entries, record, files, faults, used_up = {}, {}, {}, {}, False
     for name, plan in common.plans.items():
         begun(name)
-        graded = NotebookGrade(name, plan)
+        graded, settings = NotebookGrade(name, plan), common.settings
         try:
             if name in failed:
-                raise _Failed(failed[name])
-            if name in found.refused:
+                graded.fail(failed[name])
+                settings = Settings()  # a preprocessor may be what ended the process
+            elif name in found.refused:
                 graded.refuse(found.refused[name])
             elif name in found.cells:
                 how = {"many": many, "times": common.times(first), "confine": confine}
                 graded.grade(found.cells[name], common, name in found.doubtful, **how)
             entries[name], record[name] = graded.entries(), graded.record()
-            files |= graded.files(handed_in, notes, common.settings)
+            files |= graded.files(handed_in, notes, settings)
         except (NoJail, MemoryError):
             raise
-        except Exception as error:  # in the grader, or in the instructor's own preprocessors
-            if not isinstance(error, _Failed):
-                faults[name] = _printable(traceback.format_exc())
+        except Exception:  # in the grader, or in the instructor's own preprocessors
+            faults[name] = _printable(traceback.format_exc())
             graded = NotebookGrade(name, plan)
-            graded.fail(str(error) if isinstance(error, _Failed) else reasons.FAULT)
+            graded.fail(reasons.FAULT)
             entries[name], record[name] = graded.entries(), graded.record()
             files |= graded.files(handed_in, notes, Settings())
         used_up = used_up or graded.evaluated.used_up
@@ -178,10 +178,6 @@ def grade(
 def _printable(text: str) -> str:
     """The end of a text, for a terminal: it may contain a student's words."""
     return re.sub(r"[^\n -~]", "?", text[-4000:])
-
-
-class _Failed(Exception):
-    """A notebook cannot be graded; the message says why, in words for a student."""
 
 
 def _exercises(notebook: str) -> dict:
