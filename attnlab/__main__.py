@@ -52,7 +52,7 @@ def checked(path: Path) -> list[Report]:
     materials = {name: material_of(name) for name in exercises()}
     path = path.resolve()
     os.chdir(path.parent)  # where `attnlab.mine` looks for the earlier notebooks
-    notebook = Notebook(path, path.stat().st_mtime_ns)
+    notebook = Notebook(path)
     there = {*notebook.answers, *notebook.broken}.union(*(statement.binds for statement in notebook.statements))
     chapters = [material["chapter"] for name, material in materials.items() if name in there]
     if not chapters:

@@ -144,10 +144,9 @@ def _way_out(name: str, chapter: str) -> str:
 def _own(name: str, material: dict):
     chapter = material["chapter"]
     path = _find(name, chapter)
-    stamp = path.stat().st_mtime_ns
     notebook = _notebooks.get(path)
-    if notebook is None or notebook.stamp != stamp:
-        notebook = _notebooks[path] = Notebook(path, stamp)
+    if notebook is None or notebook.stamp != path.stat().st_mtime_ns:
+        notebook = _notebooks[path] = Notebook(path)
     value = notebook.take(name, material)
     for needed in notebook.answers_behind(name):
         _taken[needed] = Part(needed, chapter, f"your {path.name}", own=True)
@@ -170,8 +169,8 @@ class Notebook:
     """A student's notebook, of which only what an answer needs is run. Raises NotThere if the file is not a
     notebook."""
 
-    def __init__(self, path: Path, stamp: int):
-        self.path, self.stamp = path, stamp
+    def __init__(self, path: Path):
+        self.path, self.stamp = path, path.stat().st_mtime_ns
         self.module = types.ModuleType(f"mine.{path.stem}")
         self.module.__file__ = str(path)
         self.statements: list[excerpt.Statement] = []
