@@ -81,13 +81,14 @@ class Writer:
         """
         known = self._db.query(Student.id).filter(Student.id == student).one_or_none()
         self._forget()
-        if known is None and not create:
+        if known is not None:
+            return
+        if not create:
             raise MissingEntry(f"No such student: {student}")
-        if known is None and (set(student) & set('<>&"%#?\\') or not student.isprintable()):
+        if set(student) & set('<>&"%#?\\') or not student.isprintable():
             raise MissingEntry(f"{student!r} cannot be a student's id: rename the folder, without signs of markup")
-        if known is None:
-            self._gradebook.add_student(student)
-            self._forget()
+        self._gradebook.add_student(student)
+        self._forget()
 
     def extend(self, assignment: str, student: str, extension: datetime.timedelta | None) -> None:
         """Give a student an extension, as nbgrader's `grant_extension` does, even before anything was handed in."""
