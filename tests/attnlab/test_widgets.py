@@ -16,6 +16,8 @@ Widgets are found in the package. `test_widgets_<stem>.py`, a widget's own tests
   said. `REFUSED_LATER`: `(trait, value, words)`, what the same, made without arguments, does not let a trait be set to.
 - `STILL`: parts that stay where they are while the state changes, besides the widget itself.
 - `ROOM`: by how many pixels at least and at most it is higher than the room reserved for it.
+- `GLIDES`: `(widget, change, parts)`, a change that sets traits, or presses the part that a selector finds, and what
+  passes through places in between: by the selector of a part, the attribute that is looked at, or "" for its text.
 """
 
 from __future__ import annotations
@@ -25,8 +27,10 @@ import functools
 import importlib
 import json
 import pkgutil
+import re
 from importlib.util import find_spec
 
+import numpy as np
 import pytest
 import traitlets
 
@@ -215,6 +219,25 @@ ANEW = """async () => {
   window.anew = await mount(document.querySelector("main").appendChild(document.createElement("div")));
 }"""
 
+# What parts look like in each frame after a change, until they rest and for so many frames at least, and whether the
+# widget consists of the same nodes as before, but for words in bold that a text is written anew with.
+WAY = """async ([change, parts, frames]) => {
+  const look = () => Object.entries(parts).map(([part, name]) => {
+    const node = document.querySelector(part);
+    return name ? node.getAttribute(name) : node.textContent;
+  }).join();
+  const nodes = () => [...document.querySelectorAll(".aw :not(b, mark)")];
+  const before = nodes(), looks = [look()];
+  if (typeof change === "string") document.querySelector(change).click();
+  else for (const [name, value] of Object.entries(change)) model.set(name, value);
+  for (let still = 0; (still < 15 || looks.length < frames) && looks.length < 1000;) {
+    looks.push(look());
+    still = looks.at(-1) === looks.at(-2) ? still + 1 : 0;
+    await new Promise(requestAnimationFrame);
+  }
+  return [looks, nodes().length === before.length && before.every((node) => node.isConnected)];
+}"""
+
 every = pytest.mark.parametrize("stem", STEMS)
 
 
@@ -354,6 +377,23 @@ def test_nothing_glides_where_motion_is_unwanted(stem, shown):
     view = shown(examples(stem)[0][0])
     assert view.evaluate("""() => [...document.querySelectorAll(".aw, .aw *")].map((node) => getComputedStyle(node))
         .every((style) => /^(0s(, )?)+$/.test(style.transitionDuration) && style.animationName === "none")""")
+
+
+def numbers(look):
+    return np.array([float(text) for text in re.findall(r"-?\d+\.?\d*(?:e-?\d+)?", look)])
+
+
+@rows("GLIDES")
+def test_a_change_glides_to_where_it_jumps_if_motion_is_unwanted(stem, given, shown):
+    """No part is made anew, no frame takes most of the way, and the jump is looked at for as long."""
+    widget, change, parts = given
+    glide, kept = shown(widget, reduced_motion="no-preference").evaluate(WAY, [change, parts, 0])
+    jump, still_kept = shown(widget).evaluate(WAY, [change, parts, len(glide)])
+    assert kept and still_kept
+    assert len(set(jump)) == 2 and (glide[0], glide[-1]) == (jump[0], jump[-1])
+    assert len(set(glide)) > 4
+    steps = np.linalg.norm(np.diff([numbers(look) for look in glide], axis=0), axis=1)
+    assert steps.max() < 0.8 * steps.sum()
 
 
 # Keyboard

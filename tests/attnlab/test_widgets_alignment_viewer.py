@@ -357,6 +357,7 @@ class Tail(torch.nn.Module):
 TAIL = Tail()
 SPEAKING = make(decoder=TAIL.decoder())
 EXAMPLES.append((SPEAKING, dict(query=1), dict(settings=[[0.5, 0.5, 0.25, 0]] * 3), dict(settings=[[0, 0, 0, 0]] * 3)))
+GLIDES = [(SPEAKING, "[data-go=even]", {".al-share": ""})]
 REFUSED += [
     (dict(decoder={**TAIL.decoder(), "parts": []}), "decoder must have 9 parts; it has 0"),
     (dict(decoder={**TAIL.decoder(), "own": TAIL.own[:2]}), r"own of the decoder must have shape \(3, 6\).*\(2, 6\)"),
@@ -391,20 +392,3 @@ def test_a_slider_changes_the_word_that_is_said(shown):
             assert f"Says “{expected}”" in view.said()
             said.add(expected)
     assert len(said) > 1
-
-
-GLIDES = """async () => {
-  const seen = new Set(), end = performance.now() + 500;
-  document.querySelector("[data-go='even']").click();
-  while (performance.now() < end) {
-    seen.add(document.querySelector(".al-share").textContent);
-    await new Promise((resolve) => requestAnimationFrame(resolve));
-  }
-  return seen.size;
-}"""
-
-
-@pytest.mark.parametrize("motion, least, most", [("no-preference", 4, 99), ("reduce", 1, 2)])
-def test_shares_glide_and_with_reduced_motion_they_jump(shown, motion, least, most):
-    view = shown(SPEAKING, reduced_motion=motion)
-    assert least <= view.evaluate(GLIDES) <= most

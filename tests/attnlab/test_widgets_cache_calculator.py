@@ -54,6 +54,7 @@ EXAMPLES = [
         dict(preset="DeepSeek-V3", context=1024, batch=4),
     ),
 ]
+GLIDES = [(CacheCalculator(), dict(context=300000), {".cc-own[style]": "style", "[data-value=headline]": ""})]
 EXTREMES = [(CacheCalculator(preset="GPT-3 175B", context=2**19, batch=512, bytes_per_element=4),)]
 
 
@@ -207,28 +208,6 @@ def test_the_summary_gives_the_reason(shown):
     assert view.said().endswith("keys and values of every head and every token are kept.")
     view.set(preset="DeepSeek-V3")
     assert "It keeps one latent row for all 128 heads;" in view.said()
-
-
-# Motion
-
-GLIDE = """async () => {
-  const nodes = [...document.querySelectorAll(".aw *")], seen = [];
-  const look = () => seen.push(document.querySelector(".cc-own[style]").style.left
-    + document.querySelector("[data-value=headline]").textContent);
-  look();
-  model.set("context", 300000);
-  for (const end = performance.now() + 500; performance.now() < end;) {
-    look();
-    await new Promise(requestAnimationFrame);
-  }
-  return [new Set(seen).size, nodes.every((one) => one.isConnected)];
-}"""
-
-
-def test_dots_and_numbers_glide_and_jump_where_motion_is_unwanted(shown):
-    steps, same = shown(CacheCalculator(), reduced_motion="no-preference").evaluate(GLIDE)
-    assert steps > 4 and same
-    assert shown(CacheCalculator()).evaluate(GLIDE) == [2, True]
 
 
 # Controls

@@ -1,7 +1,6 @@
 """Curves to guess: how far a guess is from the truth, against NumPy, and each of the controls in a browser."""
 
 import numpy as np
-import pytest
 
 from attnlab.widgets import CurveGuess
 from tests.attnlab.widget_page import state_of
@@ -32,6 +31,7 @@ REFUSED = [
     (dict(chosen=4), "chosen must be 0 to 3, got 4"),
 ]
 EXAMPLES = [(make(), dict(shown=True), dict(chosen=3), dict(shown=False))]
+GLIDES = [(make(), dict(shown=True), {".cg-truth": "points"})]
 EXTREMES = [(CurveGuess(),)]
 
 
@@ -68,19 +68,3 @@ def test_the_truth_is_hidden_until_it_is_asked_for(shown):
     assert truth.is_visible() and view.saved("chosen", "shown") == [1, True]
     off = np.abs(np.array(TRUTH["sines"]) - 0.25).mean()
     assert view.text("verdict") == f"Your guess for “sines” is off by {off:.2f} on average."
-
-
-GLIDE = """async () => {
-  const line = document.querySelector(".cg-truth"), seen = [line.getAttribute("points")];
-  model.set("shown", true);
-  for (const end = performance.now() + 800; performance.now() < end;) {
-    seen.push(line.getAttribute("points"));
-    await new Promise(requestAnimationFrame);
-  }
-  return new Set(seen).size;
-}"""
-
-
-@pytest.mark.parametrize("motion, least, most", [("no-preference", 5, 1000), ("reduce", 2, 2)])
-def test_the_truth_sets_out_from_the_guess_and_jumps_where_motion_is_unwanted(shown, motion, least, most):
-    assert least <= shown(make(), reduced_motion=motion).evaluate(GLIDE) <= most

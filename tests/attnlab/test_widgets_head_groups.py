@@ -1,7 +1,6 @@
 """The head groups: which key/value head a query head uses against NumPy, and each of their controls in a browser."""
 
 import numpy as np
-import pytest
 
 from attnlab.widgets import HeadGroups
 from tests.attnlab.widget_page import state_of
@@ -18,6 +17,7 @@ REFUSED = [
     (dict(n_kv_heads=0), "n_kv_heads must divide 9"),
 ]
 EXAMPLES = [(HeadGroups(), dict(n_kv_heads=9), dict(n_kv_heads=1), dict(n_kv_heads=3, tile=True))]
+GLIDES = [(HeadGroups(), dict(n_kv_heads=1), {".hg-copy": "style", ".hg-lines line": "x2"})]
 EXTREMES = [(HeadGroups(12, 2, 1024, tile=True),)]
 
 
@@ -44,21 +44,3 @@ def test_the_verdict_and_the_lines_show_what_is_kept_and_what_is_wrong(shown):
 def test_the_picture_for_print_has_the_same_lines():
     for one, state in zip(GROUPS, FIXTURES):
         assert one.uses().tolist() == reference(state)["uses"].tolist()
-
-
-GLIDE = """async () => {
-  const copy = document.querySelector(".hg-copy"), line = document.querySelector(".hg-lines line");
-  const look = () => `${copy.style.left} ${line.getAttribute("x2")}`;
-  const seen = [look()];
-  model.set("n_kv_heads", 1);
-  for (const end = performance.now() + 700; performance.now() < end;) {
-    seen.push(look());
-    await new Promise(requestAnimationFrame);
-  }
-  return new Set(seen).size;
-}"""
-
-
-@pytest.mark.parametrize("motion, least, most", [("no-preference", 5, 1000), ("reduce", 2, 2)])
-def test_heads_glide_together_and_jump_where_motion_is_unwanted(shown, motion, least, most):
-    assert least <= shown(HeadGroups(), reduced_motion=motion).evaluate(GLIDE) <= most

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 
 from attnlab import data
 from attnlab.widgets import HeadWall
@@ -23,6 +22,7 @@ EXAMPLES = [
 ]
 ROOM = (-8, 8)
 STILL = [".hw-wall", ".hw-bar"]
+GLIDES = [(HeadWall("16.0"), dict(off=True), {".hw-now": "style"})]
 STOPS = ["all", *PATTERNS, "mixed", "matters", "wall", "text", "off", "query"]
 SET = [dict(head=0, query=1), dict(show="first")]
 POINTED = ".hw-nothing"
@@ -141,23 +141,6 @@ def test_one_query_has_lines_alone(shown):
     assert {name for name, width in widths if width} == {f"10-{j}" for j in range(11) if weights[10, j] >= 0.05}
     view.keyboard.press("Escape")
     assert view.saved("query") == -1
-
-
-MOVES = """async () => {
-  const seen = new Set(), end = performance.now() + 500;
-  model.set("off", true);
-  while (performance.now() < end) {
-    seen.add(document.querySelector(".hw-now").style.width);
-    await new Promise((resolve) => requestAnimationFrame(resolve));
-  }
-  return seen.size;
-}"""
-
-
-@pytest.mark.parametrize("motion, least, most", [("no-preference", 4, 99), ("reduce", 1, 2)])
-def test_the_bars_glide_and_with_reduced_motion_they_jump(shown, motion, least, most):
-    view = shown(HeadWall("16.0"), reduced_motion=motion)
-    assert least <= view.evaluate(MOVES) <= most
 
 
 def test_the_summary_says_the_pattern_and_the_effect(shown):

@@ -39,6 +39,10 @@ PLACES = [
     dict(query=40, key=5, base=10000),
 ]
 EXAMPLES = [(RotationExplorer(), *PLACES), (RotationExplorer(64), *PLACES)]
+GLIDES = [
+    (RotationExplorer(), dict(query=30, base=100), {part: name})
+    for part, name in [("line.ro-hand:not(.ro-second)", "x2"), (".ro-dot", "cx"), (".ro-curve", "points")]
+]
 EXTREMES = [
     (RotationExplorer(d_head=128, base=1e7, query=255, key=0, pair=63, trained=128),),
     (RotationExplorer(d_head=2, query=0, key=15, trained=8),),
@@ -200,31 +204,6 @@ def test_a_larger_base_lets_fewer_pairs_finish_a_turn(shown):
         wavelength = number(view.text("wavelength-7").split()[0])
         assert wavelength == pytest.approx(math.tau * float(base) ** (14 / 16), rel=1e-3)
     assert found == sorted(found, reverse=True) and found[0] == 8 and found[-1] < found[1]
-
-
-# Motion
-
-GLIDE = """async ([part, name, traits]) => {
-  const node = document.querySelector(part), nodes = [...document.querySelectorAll(".aw *")];
-  const seen = [node.getAttribute(name)];
-  for (const [trait, value] of Object.entries(traits)) model.set(trait, value);
-  for (const end = performance.now() + 450; performance.now() < end;) {
-    seen.push(node.getAttribute(name));
-    await new Promise(requestAnimationFrame);
-  }
-  const now = [...document.querySelectorAll(".aw *")];
-  return [new Set(seen).size, now.length === nodes.length && now.every((one, at) => one === nodes[at])];
-}"""
-
-
-@pytest.mark.parametrize(
-    "part, name", [("line.ro-hand:not(.ro-second)", "x2"), (".ro-dot", "cx"), (".ro-curve", "points")]
-)
-def test_hands_dot_and_curve_glide_without_a_part_being_made_anew_and_jump_where_motion_is_unwanted(shown, part, name):
-    where = [part, name, dict(query=30, base=100)]
-    steps, same = shown(RotationExplorer(), reduced_motion="no-preference").evaluate(GLIDE, where)
-    assert steps > 3 and same
-    assert shown(RotationExplorer()).evaluate(GLIDE, where) == [2, True]
 
 
 # Controls

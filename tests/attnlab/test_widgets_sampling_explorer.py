@@ -77,6 +77,7 @@ CHANGES = [
 CITIES = [f"Constantinople{i}" for i in range(2000)]
 LONG_WORDS = [f"antidisestablishmentarianism{i}" for i in range(2000)]
 EXAMPLES = [(explorer(drawn=3), *CHANGES), (SamplingExplorer(CITIES, MANY, "The capital of France is"), *CHANGES)]
+GLIDES = [(explorer(top_k=4), dict(top_k=1), {".sa-top-k": "style", "tr:nth-child(2) .sa-solid": "style"})]
 EXTREMES = [(SamplingExplorer(LONG_WORDS, MANY, "word " * 12, 2, 1500, 0.95, seed=4294967295, drawn=9999),)]
 
 
@@ -231,22 +232,6 @@ def test_the_first_tokens_of_many_have_rows_and_the_rest_share_one(shown):
     assert sum(int(row[2]) for row in rows(view)) == 100 and int(rows(view)[12][2]) > 0
     view.field("top_k").fill("12")
     assert rows(view)[12][1:] == ["", ""] and cut(view, "top-k") == 12
-
-
-@pytest.mark.parametrize("wanted", ["no-preference", "reduce"])
-def test_bars_and_lines_glide_unless_motion_is_unwanted(shown, wanted):
-    view = shown(explorer(top_k=4), reduced_motion=wanted)
-    seen = view.evaluate(
-        """async () => {
-          const [line, , bar] = document.querySelectorAll(".sa-top-k, .sa-solid");
-          const state = () => line.style.transform + bar.style.transform;
-          const seen = new Set([state()]);
-          model.set("top_k", 1);
-          for (let i = 0; i < 40; i++) { await new Promise(requestAnimationFrame); seen.add(state()); }
-          return seen.size;
-        }"""
-    )
-    assert seen > 4 if wanted == "no-preference" else seen == 2
 
 
 def test_a_drawn_token_follows_the_prompt_with_the_space_it_brings(shown):

@@ -30,6 +30,7 @@ EXAMPLES = [
     (SoftmaxOverflow([3, 1]), dict(shift=12)),
     (SoftmaxOverflow([1, 2, 3, 4, 5]), dict(shift=12)),
 ]
+GLIDES = [(SoftmaxOverflow(), dict(shift=6), {".so-dot": "cx"})]
 SET = [dict(scores=[1, 1, 1, 1], shift=2)]
 ROOM = (-25, 5)
 AGAIN = SoftmaxOverflow([2, 1, 4], labels=["x", "y", "z"], shift=2)
@@ -109,19 +110,6 @@ def test_what_is_added_moves_one_track_and_not_the_other(shown):
     assert column(view, "plain") == ["nan", "nan", "nan"]
     view.field("shift").fill("-7.5")
     assert view.get("shift") == -7.5
-
-
-def test_the_points_glide_and_jump_where_motion_is_unwanted(shown):
-    record = """() => new Promise((resolve) => {
-      const seen = new Set(), dot = document.querySelector(".so-dot");
-      const look = () => { seen.add(Number(dot.getAttribute("cx"))); requestAnimationFrame(look); };
-      look(); model.set("shift", 6); sleep(() => resolve([...seen]), 600);
-    })"""
-    many = {}
-    for motion in ("no-preference", "reduce"):
-        view = shown(SoftmaxOverflow(), before="() => { window.sleep = setTimeout; }", reduced_motion=motion)
-        many[motion] = len(view.evaluate(record))
-    assert many["no-preference"] > 4 and many["reduce"] == 2
 
 
 def test_a_score_is_typed(shown):

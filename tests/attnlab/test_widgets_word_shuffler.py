@@ -1,7 +1,6 @@
 """The word shuffler: its outputs against NumPy, and each of its controls in a browser."""
 
 import numpy as np
-import pytest
 
 from attnlab.widgets import WordShuffler
 from tests.attnlab.widget_page import number, state_of
@@ -23,6 +22,7 @@ REFUSED = [
     (dict(order=[0, 1, 1]), "order must hold"),
 ]
 EXAMPLES = [(WordShuffler(), dict(order=[2, 1, 0]), dict(positions=True), dict(order=[1, 2, 0]))]
+GLIDES = [(WordShuffler(), dict(order=[2, 1, 0]), {".ws-column": "style"})]
 EXTREMES = [(WordShuffler(["understanding", "announced", "record", "earnings", "on", "Friday"]),)]
 
 
@@ -83,19 +83,3 @@ def test_words_change_places_and_take_their_bars_along(shown):
         assert view.get("order") != old and sorted(view.saved("order")) == [0, 1, 2]
     view.part("go", "positions").check()
     assert view.saved("positions") is True
-
-
-GLIDE = """async () => {
-  const column = document.querySelector(".ws-column"), seen = [column.style.left];
-  model.set("order", [2, 1, 0]);
-  for (const end = performance.now() + 700; performance.now() < end;) {
-    seen.push(column.style.left);
-    await new Promise(requestAnimationFrame);
-  }
-  return new Set(seen).size;
-}"""
-
-
-@pytest.mark.parametrize("motion, least, most", [("no-preference", 5, 1000), ("reduce", 2, 2)])
-def test_words_glide_and_jump_where_motion_is_unwanted(shown, motion, least, most):
-    assert least <= shown(WordShuffler(), reduced_motion=motion).evaluate(GLIDE) <= most
