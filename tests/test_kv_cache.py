@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
-from torch.nn.attention.bias import causal_lower_right
 
 from attnlab import data
 from solutions.kv_cache import GroupedQueryAttention, KVCache, kv_cache_bytes, quantize_cache, repeat_kv
-from tests.references import grouped_attention, with_gradients
+from tests.references import close, grouped_attention, with_gradients
 
 SEED = 90_091
 
@@ -33,10 +32,6 @@ def make(draw):
 def layer(make):
     """d_model 24, six query heads of width 4, two key/value heads."""
     return make(24, 6, 2, base=50.0)
-
-
-def close(actual, expected, tolerance=1e-12):
-    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 def fused(layer, x, *sizes, **options):
@@ -250,6 +245,8 @@ def test_pytorch_s_causal_flag_aligns_to_the_top_left():
 
 
 def test_pytorch_s_causal_lower_right_is_the_mask_for_a_cache():
+    from torch.nn.attention.bias import causal_lower_right  # two seconds, which no other test of this file needs
+
     keys, values = torch.zeros(1, 1, 5, 2), torch.eye(5)[None, None]
     for n_new in (1, 2):
         mask = causal_lower_right(n_new, 5)

@@ -17,14 +17,10 @@ from solutions.modern_attention import (
 )
 from solutions.rope import rope_frequencies
 from tests import modern_parts
-from tests.references import with_gradients
+from tests.references import close, with_gradients
 
 SEED = 13_131
 PARTS = modern_parts.parts()
-
-
-def close(actual, expected, tolerance=1e-12):
-    torch.testing.assert_close(actual, expected, rtol=tolerance, atol=tolerance)
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from torch import nn
 
 from attnlab import data
 from solutions.multi_head import MultiHeadAttention, attention_parameters, merge_heads, split_heads
-from tests.references import CAT_SAT, multihead, with_gradients
+from tests.references import CAT_SAT, lower, multihead, with_gradients
 
 SEED = 50_051
 MAPS = ("W_q", "W_k", "W_v")
@@ -34,10 +34,6 @@ def fused(layer, x, mask):
     """The layer's output by the fused operation."""
     q, k, v = (getattr(layer, name)(x).unflatten(-1, (3, 4)).transpose(1, 2) for name in MAPS)
     return layer.W_o(F.scaled_dot_product_attention(q, k, v, attn_mask=mask).transpose(1, 2).flatten(2))
-
-
-def lower(n):
-    return torch.ones(n, n, dtype=torch.bool).tril()
 
 
 # splitting and merging

@@ -39,11 +39,6 @@ def step(model, optimizer, x, y):
     return training_step(model, F.mse_loss, optimizer, torch.from_numpy(x), torch.from_numpy(y))
 
 
-@pytest.fixture
-def rng():
-    return np.random.default_rng(SEED)
-
-
 def test_the_example_on_paper_comes_out():
     model = nn.Linear(1, 1, bias=False)
     nn.init.ones_(model.weight)

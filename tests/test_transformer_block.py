@@ -22,7 +22,7 @@ from solutions.transformer_block import (
     layer_norm,
     rms_norm,
 )
-from tests.references import CAT_SAT, llama_block, with_gradients
+from tests.references import CAT_SAT, llama_block, lower, with_gradients
 
 SEED = 50_101
 
@@ -42,10 +42,6 @@ def filled(draw):
 
 
 close = functools.partial(torch.testing.assert_close, rtol=1e-10, atol=1e-12)
-
-
-def lower(n):
-    return torch.ones(n, n, dtype=torch.bool).tril()
 
 
 # norms
