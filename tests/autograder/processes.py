@@ -1,15 +1,18 @@
-"""Which processes run below this one, and which of them are jails."""
+"""Which processes run below this one, which of them are jails, and waiting for what they do."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import os
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from autograder.grading.channel import Channel
-from autograder.sandbox import fork_client
+from autograder.sandbox import bubblewrap, fork_client
+
+PATIENCE = 120.0  # seconds to wait for what must come
 
 
 @contextlib.contextmanager
@@ -35,6 +38,25 @@ def below(root: int) -> list[int]:
     for pid in found:
         found += [child for child, parent in parents.items() if parent == pid]
     return found[1:]
+
+
+def wait_until(true: Callable, words: Callable[[], str] = str, patience: float = PATIENCE):
+    """What `true()` returns as soon as it counts as true. Too late, and the test fails with `words()`."""
+    deadline = time.monotonic() + patience
+    while not (found := true()):
+        assert time.monotonic() < deadline, words()
+        time.sleep(0.02)
+    return found
+
+
+def running(mark: str) -> list[int]:
+    """The processes of this machine that have this word on their command line; one that ended has none."""
+    return list(bubblewrap.processes_with(mark, "cmdline"))
+
+
+def wait_for_the_end_of(mark: str) -> None:
+    """Those processes must end within seconds."""
+    wait_until(lambda: not running(mark), lambda: f"{mark} still runs", patience=10)
 
 
 def before_message(monkeypatch, kind: str, number: int, act) -> list:

@@ -22,6 +22,7 @@ from autograder.grading.execution import Cell, evaluate
 from autograder.sandbox import bubblewrap, cgroup
 from tests.autograder import processes, small_course
 from tests.autograder.honest import PENALTY
+from tests.autograder.processes import PATIENCE, wait_until
 
 pytestmark = pytest.mark.slow
 
@@ -29,7 +30,6 @@ SEED = int(os.environ.get("KILL_SEED", "20"))  # each moment is drawn from it, a
 # Each is killed once in the first half of a run and once in the second.
 TARGETS = ["the grader", "bubblewrap", "the notebook's process"] * 2
 ROWS = ("student", "submitted_assignment", "submitted_notebook", "grade", "comment")
-PATIENCE = 60.0  # seconds to wait for what must come
 
 # nbgrader takes seconds to import and a submission half of one: each run is a fork of a process that has it.
 forks = multiprocessing.get_context("forkserver")
@@ -168,17 +168,9 @@ def left_over(course: Path, pids: list[int]) -> list[str]:
     return found + [f"process {pid}" for pid in processes.jails()]
 
 
-def wait_until(true, what: str):
-    deadline = time.monotonic() + PATIENCE
-    while not (found := true()):
-        assert time.monotonic() < deadline, what
-        time.sleep(0.02)
-    return found
-
-
 def finish(course: Path, expected: dict, *before: Run) -> None:
     """A second run, as anyone would start it, and what must be true after it."""
-    wait_until(lambda: not processes.jails(), "a jail outlived its grader")
+    wait_until(lambda: not processes.jails(), lambda: "a jail outlived its grader")
     second = Run(course)
     assert second.wait() == 0, (course / "log.txt").read_text()
     assert state(course) == expected
@@ -196,7 +188,7 @@ def test_killed_at_a_random_moment_a_second_run_completes(class_, tmp_path, tria
     first = Run(course)
     time.sleep(moment)
     # Between two submissions there is no jail: then the next one is meant, if there is one.
-    wait_until(lambda: first.ended() or first.find(target), "no process to kill")
+    wait_until(lambda: first.ended() or first.find(target), lambda: "no process to kill")
     victim = None if first.ended() else draw.choice(first.find(target) or [None])
     if victim:
         with contextlib.suppress(ProcessLookupError):  # it may have ended by itself
@@ -222,7 +214,8 @@ def test_a_jail_that_was_killed_costs_no_point(needs_jail, monkeypatch, kind, nu
     def kill():
         lives[-1].process.kill()
         lives[-1].process.wait()
-        wait_until(lambda: not processes.jails(), "a killed jail goes on")  # what runs in it ends a little later
+        # What runs in it ends a little later.
+        wait_until(lambda: not processes.jails(), lambda: "a killed jail goes on")
 
     monkeypatch.setattr(bubblewrap.Jail, "__enter__", enter_and_remember)
     processes.before_message(monkeypatch, kind, number, kill)

@@ -12,7 +12,6 @@ import socket
 import ssl
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import nbformat
@@ -26,13 +25,13 @@ from autograder.course import catalog
 from autograder.course.folder import ROOT
 from autograder.nbgrader_plugins import autograde
 from tests.autograder import processes, small_course
+from tests.autograder.processes import PATIENCE, wait_until
 
 pytestmark = pytest.mark.slow
 
 KILL_SEED = int(os.environ.get("KILL_SEED", "7"))
 MANY = 32
 FEW = 6
-PATIENCE = 120.0
 
 
 @pytest.fixture(autouse=True)
@@ -296,14 +295,6 @@ def make(folder: Path) -> Path:
 
 
 # Killed ----------------------------------------------------------------------------------------------------
-
-
-def wait_until(true, words=lambda: ""):
-    deadline = time.monotonic() + PATIENCE
-    while not (found := true()):
-        assert time.monotonic() < deadline, words()
-        time.sleep(0.05)
-    return found
 
 
 def named(root: int, *words: str) -> list[int]:

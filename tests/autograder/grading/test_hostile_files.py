@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import secrets
 import time
-from pathlib import Path
 
 import pytest
 
 from autograder.grading.single_file import grade_source
 from autograder.sandbox import bubblewrap
+from tests.autograder import processes
 from tests.autograder.toy_exercise import RIGHT, make
 
 SEED = 77
@@ -290,17 +290,6 @@ def test_threads_that_stay_do_not_keep_the_process():
     assert time.monotonic() - start < 30
 
 
-def running(mark: str) -> list[str]:
-    """The processes of this machine that have this word on their command line; one that ended has none."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/cmdline"):
-        try:
-            found += [str(path)] if mark.encode() in path.read_bytes().split(b"\0") else []
-        except OSError:
-            pass
-    return found
-
-
 @pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="needs /proc")
 @pytest.mark.parametrize("session", [False, True])
 def test_a_child_process_does_not_outlive_its_file(either_way, session):
@@ -311,10 +300,7 @@ def test_a_child_process_does_not_outlive_its_file(either_way, session):
         f"subprocess.Popen(sleep, start_new_session={session})",
     )
     assert grade("\n".join(start) + RIGHT).passed
-    deadline = time.monotonic() + 5
-    while running(mark) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    assert running(mark) == []
+    processes.wait_for_the_end_of(mark)
 
 
 def test_the_grader_and_the_solutions_cannot_be_imported():

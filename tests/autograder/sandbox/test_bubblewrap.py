@@ -8,7 +8,6 @@ import secrets
 import shutil
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ from autograder.course.folder import ROOT
 from autograder.sandbox import bubblewrap, cgroup
 from autograder.sandbox.bubblewrap import Jail, NoJail, Unconfined
 from autograder.sandbox.limits import MB, Limits
+from tests.autograder.processes import running, wait_for_the_end_of, wait_until
 
 LIMITS = Limits(memory=128 * MB, processes=32, open_files=64, file_size=4 * MB, scratch=8 * MB, cpu_seconds=30)
 
@@ -48,18 +48,6 @@ def told(confine, expression: str, **options):
         out, err = held.process.communicate(timeout=60)
     assert held.process.returncode == 0, err.decode()
     return json.loads(out)
-
-
-def running(mark: str) -> bool:
-    """Whether a process of this machine has this word on its command line; one that ended has none."""
-    return any(bubblewrap.processes_with(mark, "cmdline"))
-
-
-def ends(mark: str) -> bool:
-    deadline = time.monotonic() + 10
-    while running(mark) and time.monotonic() < deadline:
-        time.sleep(0.02)
-    return not running(mark)
 
 
 # What it sees ------------------------------------------------------------------------------------------------------
@@ -147,7 +135,7 @@ def test_when_it_ends_so_does_every_process_that_left_it(confine):
     mark = f"daemon-{secrets.token_hex(8)}"
     with confine(python(DAEMON % mark), limits=LIMITS) as held:
         assert held.process.stdout.readline() == b"ready\n" and running(mark)
-    assert ends(mark)
+    wait_for_the_end_of(mark)
 
 
 def test_it_ends_with_a_grader_that_is_killed(needs_jail):
@@ -171,7 +159,7 @@ with Jail([sys.executable, "-I", "-S", "-c", "import os" + {DAEMON % mark!r}]) a
     with grader:
         assert b"ready" in grader.stdout.readline() and running(mark)
         grader.kill()
-    assert ends(mark)
+    wait_for_the_end_of(mark)
 
 
 # Control groups ----------------------------------------------------------------------------------------------------
@@ -180,10 +168,9 @@ with Jail([sys.executable, "-I", "-S", "-c", "import os" + {DAEMON % mark!r}]) a
 def test_a_group_bounds_all_processes_and_goes_with_the_jail(groups):
     held, folders = groups
     for folder in folders:
-        deadline = time.monotonic() + 10
-        while not (folder / "cgroup.procs").read_text().split() and time.monotonic() < deadline:
-            time.sleep(0.02)  # the shell that enters it has only just been started
-        assert str(held.process.pid) in (folder / "cgroup.procs").read_text().split()
+        held_here = (folder / "cgroup.procs").read_text
+        wait_until(lambda: held_here().split())  # the shell that enters it has only just been started
+        assert str(held.process.pid) in held_here().split()
     written = {
         name: (folder / name).read_text().strip()
         for folder in folders
