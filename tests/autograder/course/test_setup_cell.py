@@ -1,13 +1,10 @@
 """The first cell of a notebook installs `attnlab` where it is missing, and does nothing where it is there."""
 
 import ast
-import functools
-import http.server
 import os
 import re
 import subprocess
 import sys
-import threading
 import tomllib
 from pathlib import Path
 
@@ -21,20 +18,11 @@ TELL = "\nimport attnlab; print(attnlab.__file__)"
 
 
 @pytest.fixture(scope="module")
-def site(tmp_path_factory):
+def site(serve, tmp_path_factory):
     """The folder of notebooks as the book has it, on loopback: its address and its place."""
     root = tmp_path_factory.mktemp("site")
     downloads.write(root / downloads.FOLDER, ["dot_products"])
-    handler = functools.partial(_Quiet, directory=root)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{server.server_port}/", root / downloads.FOLDER
-        server.shutdown()
-
-
-class _Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *arguments):
-        pass
+    return f"{serve(root)}/", root / downloads.FOLDER
 
 
 @pytest.fixture
