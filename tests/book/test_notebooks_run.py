@@ -7,11 +7,8 @@ none may fail.
 import ast
 import json
 import os
-import site
 import subprocess
-import sys
 import urllib.request
-from pathlib import Path
 
 import nbformat
 import pytest
@@ -23,6 +20,7 @@ from attnlab.mine import PROVIDED
 from autograder.course import catalog, setup_cell
 from autograder.demo import sample_class
 from book import downloads
+from tests.conftest import without_the_course
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 HIDDEN = {"PYTHONPATH", PROVIDED}
@@ -43,16 +41,9 @@ def address(tmp_path_factory, serve):
 
 @pytest.fixture(scope="module")
 def python(tmp_path_factory):
-    """A Python that has everything but the course. Of this one's packages it has links, `attnlab` and its finder not
-    among them, so that pip sees what a wheel requires and needs no network."""
-    env = tmp_path_factory.mktemp("student") / "env"
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", env], check=True)
-    own = next(env.glob("lib/python*/site-packages"))
-    for entry in Path(site.getsitepackages()[0]).iterdir():
-        if "attnlab" not in entry.name and not (own / entry.name).exists():
-            (own / entry.name).symlink_to(entry)
-    python = env / "bin" / "python"
-    gone = subprocess.run([python, "-c", TELL], cwd=env, capture_output=True, text=True, env=environment())
+    folder = tmp_path_factory.mktemp("student")
+    python = without_the_course(folder / "env")
+    gone = subprocess.run([python, "-c", TELL], cwd=folder, capture_output=True, text=True, env=environment())
     assert "No module named 'attnlab'" in gone.stderr
     return python
 

@@ -4,8 +4,10 @@ import json
 import os
 import re
 import shutil
+import site
 import subprocess
 import sys
+import venv
 import zipfile
 from pathlib import Path
 
@@ -29,23 +31,15 @@ def bundle(released, tmp_path_factory):
         opened.extractall(folder)
     home = folder / release.NAME
     # The environment sees this one's third-party packages, to spare a download; the course itself is not among them.
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(folder / "env")], check=True)
+    venv.create(folder / "env", symlinks=True)
     python = folder / "env" / "bin" / "python"
-    site = subprocess.run(
-        [python, "-c", "import site; print(site.getsitepackages()[0])"], capture_output=True, text=True, check=True
-    ).stdout.strip()
-    here = subprocess.run(
-        [sys.executable, "-c", "import site; print(site.getsitepackages()[0])"],
-        capture_output=True,
-        text=True,
-        check=True,
-    ).stdout.strip()
+    (own,) = folder.glob("env/lib/python*/site-packages")
     # By this one's pip: to install another takes longer than all the rest.
     subprocess.run(
         [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", *home.glob("*.whl")], check=True
     )
-    Path(site, "third_party.pth").write_text(here + "\n")
-    shutil.copy(Path(WITHOUT, "rfc3987_syntax.py"), site)
+    (own / "third_party.pth").write_text(site.getsitepackages()[0] + "\n")
+    shutil.copy(Path(WITHOUT, "rfc3987_syntax.py"), own)
     return home, python
 
 
@@ -152,25 +146,9 @@ def test_data_and_widgets_come_with_the_wheel(bundle):
 
 def test_a_complete_copy_runs_the_real_model_on_its_own_code(bundle, complete, smollm2_file):
     """From the first cell of the last chapter to generated text, no reference in reach."""
-    done = subprocess.run(
-        [
-            bundle[1],
-            "-m",
-            "jupyter",
-            "nbconvert",
-            "--to",
-            "notebook",
-            "--execute",
-            "--output",
-            "ran",
-            "language_model.ipynb",
-        ],
-        cwd=complete,
-        capture_output=True,
-        text=True,
-        timeout=600,
-        env=OWN,
-    )
+    convert = [bundle[1], "-m", "jupyter", "nbconvert", "--to", "notebook", "--execute", "--output", "ran"]
+    last = "language_model.ipynb"
+    done = subprocess.run([*convert, last], cwd=complete, capture_output=True, text=True, timeout=600, env=OWN)
     assert done.returncode == 0, done.stderr[-3000:]
     outputs = [o for c in nbformat.read(complete / "ran.ipynb", as_version=4).cells for o in c.get("outputs", [])]
     assert [o for o in outputs if o.get("name") == "stderr"] == []

@@ -13,6 +13,7 @@ import pytest
 from autograder.course import assemble, catalog, release, setup_cell
 from autograder.course.folder import ROOT
 from book import downloads
+from tests.conftest import without_the_course
 
 TELL = "\nimport attnlab; print(attnlab.__file__)"
 
@@ -27,17 +28,7 @@ def site(serve, tmp_path_factory):
 
 @pytest.fixture
 def python(tmp_path):
-    """A Python that has everything but the course's own package."""
-    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "env"], check=True)
-    script = "import site; print(site.getsitepackages()[0])"
-    own, theirs = (
-        Path(subprocess.run([at, "-c", script], capture_output=True, text=True, check=True).stdout.strip())
-        for at in (tmp_path / "env" / "bin" / "python", sys.executable)
-    )
-    for entry in theirs.iterdir():
-        if "attnlab" not in entry.name and not (own / entry.name).exists():
-            (own / entry.name).symlink_to(entry)
-    return tmp_path / "env" / "bin" / "python"
+    return without_the_course(tmp_path / "env")
 
 
 def run(python, code: str, folder: Path) -> subprocess.CompletedProcess:
