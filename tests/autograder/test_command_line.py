@@ -1,6 +1,7 @@
 """The command line says in one line what was wrong, and exits with something else than zero."""
 
 import os
+import re
 import subprocess
 import sys
 
@@ -17,14 +18,14 @@ def run(*arguments):
 @pytest.mark.parametrize(
     "arguments, words",
     [
-        (["try", "softmaxx", "x.py"], "unknown exercise 'softmaxx'"),
+        (["try", "sofmax", "x.py"], r"unknown exercise 'sofmax'; there are: .*\bsoftmax\b"),
         (["assemble", "no_chapter"], "unknown chapter 'no_chapter'"),
     ],
 )
 def test_unknown_names_are_one_line_and_not_zero(arguments, words):
     done = run(*arguments)
     assert done.returncode != 0 and done.stdout == ""
-    assert words in done.stderr and len(done.stderr.strip().splitlines()) == 1
+    assert re.search(words, done.stderr) and len(done.stderr.strip().splitlines()) == 1
 
 
 def test_help_lists_the_commands():

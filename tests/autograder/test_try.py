@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from types import SimpleNamespace
@@ -14,7 +13,6 @@ from autograder import __main__ as command_line
 from autograder.course import catalog
 from autograder.course.folder import ROOT, course_seed
 from autograder.grading.single_file import grade_file
-from autograder.sandbox import bubblewrap
 from tests.conftest import each_chapter
 
 RIGHT = """import numpy as np
@@ -26,20 +24,6 @@ NO_MAXIMUM = """import numpy as np
 def softmax(x, axis=-1):
     return np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
 """
-
-
-def attempt(*arguments, timeout: float = 120):
-    unconfined = (
-        {bubblewrap.NO_JAIL: "1"} if bubblewrap.problem() else {}
-    )  # otherwise a line says that there is no jail
-    return subprocess.run(
-        [sys.executable, "-m", "autograder", "try", *map(str, arguments)],
-        cwd=ROOT,
-        capture_output=True,
-        text=True,
-        timeout=timeout,
-        env={**os.environ, **unconfined},
-    )
 
 
 @pytest.fixture
@@ -69,7 +53,7 @@ def file(tmp_path):
     return write
 
 
-def test_each_file_is_one_json_object_on_one_line(file, tmp_path):
+def test_each_file_is_one_json_object_on_one_line(file, jail_if_there_is_one):
     paths = [
         file("right.py", RIGHT),
         file("two words.py", NO_MAXIMUM),
@@ -78,7 +62,8 @@ def test_each_file_is_one_json_object_on_one_line(file, tmp_path):
         file("nothing.py", ""),
         file("mark.py", b"\xef\xbb\xbf" + RIGHT.encode()),
     ]
-    run = attempt("softmax", *paths, "--json")
+    command = [sys.executable, "-m", "autograder", "try", "softmax", *paths, "--json"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=120)
     assert run.returncode == 0 and run.stderr == ""
     found = records(run)
     assert [entry["file"] for entry in found] == [str(path) for path in paths]
@@ -94,8 +79,8 @@ def test_each_file_is_one_json_object_on_one_line(file, tmp_path):
     assert found[2]["reason"] == "softmax is not done yet" and "exit code 7" in found[3]["reason"]
 
 
-def test_without_json_it_prints_a_table_a_file(file):
-    run = attempt("softmax", file("right.py", RIGHT), file("wrong.py", NO_MAXIMUM), file("bad.py", "1 / 0"))
+def test_without_json_it_prints_a_table_a_file(file, attempt_here):
+    run = attempt_here("softmax", file("right.py", RIGHT), file("wrong.py", NO_MAXIMUM), file("bad.py", "1 / 0"))
     full = f"{catalog.exercise('softmax').points:g}"
     assert run.returncode == 0 and run.stderr == ""
     assert f"right.py: {full} of {full} points" in run.stdout and " no   " in run.stdout
@@ -122,12 +107,6 @@ def test_a_file_that_cannot_be_read_is_one_line_and_a_status_and_the_next_goes_o
     assert second["points"] == second["max_points"]
 
 
-def test_an_unknown_exercise_is_one_line_and_a_status(file):
-    run = attempt("sofmax", file("right.py", RIGHT))
-    assert run.returncode != 0 and run.stdout == ""
-    assert run.stderr.count("\n") == 1 and "'sofmax'" in run.stderr and "softmax" in run.stderr
-
-
 def test_an_answer_that_prints_does_not_disturb_the_json(file, attempt_here):
     noisy = "print('{')\nimport os\nos.write(1, b'noise')\nos.write(2, b'noise')\n"
     noisy += RIGHT.replace("    e =", "    print(x); e =")
@@ -146,7 +125,7 @@ def test_a_file_that_hangs_gets_a_reason_after_ten_seconds_and_the_next_goes_on(
 
 def test_nothing_hidden_is_in_the_output(file, attempt_here):
     tell = "def softmax(x, axis=-1):\n    raise type('E' + repr(x.tolist()), (ValueError,), {})(repr(x.tolist()))\n"
-    hidden = catalog.exercise("softmax").material(_seed(), misconceptions=False)
+    hidden = catalog.exercise("softmax").material(course_seed(), misconceptions=False)
     for path in (file("tell.py", tell), file("same.py", "def softmax(x, axis=-1):\n    return x * 1.5\n")):
         for flags in ([], ["--json"]):
             run = attempt_here("softmax", path, *flags)
@@ -154,11 +133,6 @@ def test_nothing_hidden_is_in_the_output(file, attempt_here):
                 for case in prop["cases"]:
                     for number in case["x"].ravel().tolist():
                         assert float(number).is_integer() or f"{abs(number):.6g}"[:7] not in run.stdout
-
-
-def _seed() -> int:
-
-    return course_seed()
 
 
 @pytest.mark.parametrize("stem", each_chapter("softmax", "rope"))
