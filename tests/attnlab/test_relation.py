@@ -189,7 +189,7 @@ def test_of_noise_nothing_is_told(rng):
     assert relation.find(noise) is None
 
 
-def test_one_number_alone_tells_nothing(rng):
+def test_one_number_alone_tells_nothing():
     assert relation.find([Case({"d": 3}, 4.0, 8.0, 1e-9, 1e-12)]) is None
 
 

@@ -293,7 +293,7 @@ def test_without_a_package_to_read_the_file_the_error_says_how_to_get_it(monkeyp
             smollm2.tokenizer(path)
 
 
-def test_another_file_is_refused(monkeypatch, tmp_path):
+def test_another_file_is_refused(tmp_path):
     wrong = tmp_path / smollm2.FILE_NAME
     wrong.write_bytes(b"GGUF, but not the right one")
     with pytest.raises(smollm2.NoModel, match="is a different file"):

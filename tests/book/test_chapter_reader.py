@@ -89,6 +89,6 @@ def test_a_page_runs_again_when_one_of_its_own_files_has_changed(tmp_path, monke
     assert chapter_reader.read_page(PAGE, "appendices/page").cells[0].metadata != before.cells[0].metadata
 
 
-def test_a_page_that_cannot_be_read_is_named(tmp_path):
+def test_a_page_that_cannot_be_read_is_named():
     with pytest.raises(chapter_reader.ChapterError, match="appendices/page.md has no front matter"):
         chapter_reader.read_page("# A page\n", "appendices/page")

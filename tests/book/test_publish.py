@@ -173,7 +173,7 @@ def test_relative_links_and_folders_that_the_readme_names_are_there(published):
         assert (published / name).exists(), name
 
 
-def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path, monkeypatch):
+def test_a_folder_with_something_else_in_it_is_left_alone(tmp_path):
     (tmp_path / "notes.txt").write_text("mine")
     with pytest.raises(CourseError, match="holds something else"):
         publish.write(tmp_path)

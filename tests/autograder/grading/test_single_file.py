@@ -195,7 +195,7 @@ def test_the_answer_does_not_learn_where_its_file_stands(tmp_path):
     assert "it is answer.py submission" in reason and str(tmp_path) not in reason
 
 
-def test_names_that_python_reserves_for_scripts_do_not_run(tmp_path):
+def test_names_that_python_reserves_for_scripts_do_not_run():
     assert grade(RIGHT + "\nif __name__ == '__main__':\n    raise SystemExit(1)\n").passed
 
 

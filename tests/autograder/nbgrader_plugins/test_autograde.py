@@ -79,7 +79,7 @@ HOURS = datetime.timedelta(hours=1)
 
 
 @pytest.mark.parametrize("chapter, hours", [("positions", 1), ("masks", 30)])
-def test_a_chapter_is_not_graded_while_what_it_builds_on_can_be_handed_in(tmp_path, caplog, chapter, hours):
+def test_a_chapter_is_not_graded_while_what_it_builds_on_can_be_handed_in(tmp_path, chapter, hours):
     due = {chapter: datetime.datetime.now(datetime.UTC).replace(tzinfo=None) + hours * HOURS}
     nbgrader = grader(tmp_path)
     if chapter == "masks":  # which this one does not build on
