@@ -12,6 +12,7 @@ from nbgrader.api import Gradebook
 
 from autograder.course import assemble, release, setup_cell
 from autograder.demo import sample_class
+from autograder.grading.reassembly import ReleasedCell
 
 ASSIGNMENT = "basics"
 SEED = "20261122"  # any number; which points some wrong answers earn depends on it
@@ -31,6 +32,13 @@ def thin(stem: str, kept=None) -> nbformat.NotebookNode:
         cell for cell in notebook.cells if cell is first or cell.metadata.get("nbgrader", {}).get("grade_id") in wanted
     ]
     return notebook
+
+
+def released_cell(cell: nbformat.NotebookNode) -> ReleasedCell:
+    """A cell of an instructor's notebook as the grader gets it."""
+    mark = cell.metadata.get("nbgrader", {})
+    kinds = (bool(mark.get(kind)) for kind in ("locked", "solution", "grade", "task"))
+    return ReleasedCell(mark.get("grade_id"), cell.cell_type, cell.source, *kinds, mark.get("points"))
 
 
 def own() -> nbformat.NotebookNode:

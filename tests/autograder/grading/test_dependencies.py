@@ -7,7 +7,7 @@ from attnlab import codec
 from autograder.course import assemble, catalog, release
 from autograder.demo import sample_class
 from autograder.grading import dependencies, grade_submission, serialization
-from autograder.grading.reassembly import ReleasedCell
+from tests.autograder import small_course
 from tests.conftest import each_chapter
 
 
@@ -134,7 +134,7 @@ def test_right_answers_get_full_marks_without_the_cells_that_only_show(needs_jai
     source = assemble.source_notebook(stem)
     released = release.student_notebook(stem)
     submitted = sample_class.submission(sample_class.Sample("ada", "", references="all"), stem, released)
-    plan = grade_submission.Plan([cell_of(cell) for cell in source.cells])
+    plan = grade_submission.Plan([small_course.released_cell(cell) for cell in source.cells])
     hidden = {
         name: codec.pack(exercise.material(5, misconceptions=False))
         for name, exercise in catalog.exercises_of(stem).items()
@@ -156,9 +156,3 @@ def test_right_answers_get_full_marks_without_the_cells_that_only_show(needs_jai
     assert (
         own and skipped and not any(o.output_type == "error" for cell in shown.cells for o in cell.get("outputs", []))
     )
-
-
-def cell_of(cell):
-    mark = cell.metadata.get("nbgrader", {})
-    kinds = (bool(mark.get(kind)) for kind in ("locked", "solution", "grade", "task"))
-    return ReleasedCell(mark.get("grade_id"), cell.cell_type, cell.source, *kinds, mark.get("points"))

@@ -13,7 +13,6 @@ from autograder.course import catalog, prerequisites
 from autograder.course.cells import nbgrader_of
 from autograder.exercise import compact
 from autograder.grading import grade_submission, second_run, serialization
-from autograder.grading.reassembly import ReleasedCell
 from autograder.grading.single_file import grade_object
 from autograder.sandbox.limits import Times
 from tests.autograder import small_course
@@ -49,12 +48,7 @@ class Graded:
 def common(stem: str, times: Times = Times()) -> bytes:
     """The assignment of one chapter, packed, its handout cut down to its imports and its exercises."""
     exercises = catalog.exercises_of(stem)
-    released = []
-    for cell in notebook(stem).cells:
-        mark = nbgrader_of(cell)
-        kinds = (bool(mark.get(kind)) for kind in ("locked", "solution", "grade", "task"))
-        released.append(ReleasedCell(mark.get("grade_id"), cell.cell_type, cell.source, *kinds, mark.get("points")))
-    plan = grade_submission.Plan(released)
+    plan = grade_submission.Plan([small_course.released_cell(cell) for cell in notebook(stem).cells])
     hidden = {
         name: codec.pack(compact(exercise.material(SEED, misconceptions=False))) for name, exercise in exercises.items()
     }
