@@ -18,6 +18,7 @@ Widgets are found in the package. `test_widgets_<stem>.py`, a widget's own tests
 - `ROOM`: by how many pixels at least and at most it is higher than the room reserved for it.
 - `GLIDES`: `(widget, change, parts)`, a change that sets traits, or presses the part that a selector finds, and what
   passes through places in between: by the selector of a part, the attribute that is looked at, or "" for its text.
+- `PLAYS`: `(widget, end, *buttons)`, traits at which a widget that is played stops, and what else than `play` stops it.
 """
 
 from __future__ import annotations
@@ -377,6 +378,23 @@ def test_nothing_glides_where_motion_is_unwanted(stem, shown):
     view = shown(examples(stem)[0][0])
     assert view.evaluate("""() => [...document.querySelectorAll(".aw, .aw *")].map((node) => getComputedStyle(node))
         .every((style) => /^(0s(, )?)+$/.test(style.transitionDuration) && style.animationName === "none")""")
+
+
+@rows("PLAYS")
+def test_it_plays_to_its_end_and_from_there_anew_until_it_is_stopped(stem, given, shown):
+    widget, end, *others = given
+    view = shown(widget)
+    play = view.part("go", "play")
+    assert play.evaluate("(play) => { play.click(); return play.textContent; }") == "Pause"
+    view.page.wait_for_function("document.querySelector('[data-go=play]').textContent === 'Play'")
+    assert view.state(widget).items() >= end.items()
+    for button in ["play", *others]:
+        view.set(**end)
+        play.evaluate("(play, stop) => { play.click(); stop.click(); }", view.part("go", button).element_handle())
+        stopped = view.state(widget)
+        assert play.inner_text() == "Play" and not stopped.items() >= end.items()
+        view.page.wait_for_timeout(200)  # some steps
+        assert view.state(widget) == stopped
 
 
 def numbers(look):

@@ -14,6 +14,7 @@ from tests.attnlab.widget_page import state_of
 EXAMPLES = [(CollapseViewer(), dict(floor=3), dict(add=True), dict(floor=6))]
 ROOM = (-8, 8)
 STILL = [".cv-plane", ".cv-side svg"]
+PLAYS = [(CollapseViewer(floor=3), dict(floor=6))]
 GLIDES = [(CollapseViewer(), dict(floor=6), {".cv-dot": "transform"})]
 STOPS = ["add", "floor", "play"]
 SET = [dict(floor=2, add=True)]
@@ -64,13 +65,6 @@ def test_without_the_sum_all_tokens_end_as_one_point(shown):
     assert view.number("alike") < 0.9
     assert "different points" in view.said()
     assert view.locator(".cv-formula").inner_text() == "x ← x + attention(x)"
-
-
-def test_it_plays_to_the_top(shown):
-    view = shown(CollapseViewer())
-    view.press("play")
-    view.page.wait_for_function("model.get('floor') === 6")
-    view.page.wait_for_function("document.querySelector('[data-go=play]').textContent === 'Play'")
 
 
 def test_print_gets_both_towers_and_both_curves():

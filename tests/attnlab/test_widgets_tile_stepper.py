@@ -18,6 +18,7 @@ OPTIONS = [{}, dict(block_size=4), dict(block_size=1, causal=True), dict(block_s
 OPTIONS += [TALL, LARGE]
 FIXTURES = [state_of(TileStepper(**options)) for options in OPTIONS]
 SET = [dict(block_size=3, step=1)]
+PLAYS = [(TileStepper(block_size=6, step=1), dict(step=3), "next")]
 AGAIN = TileStepper(step=5)
 REFUSED = [
     (dict(scores=[[1, 2]]), "2, 4 or 6 rows"),
@@ -174,19 +175,6 @@ def test_another_tile_begins_at_the_beginning(shown):
     view.locator("[data-causal]").click()
     assert view.saved("causal", "step") == [True, 0]
     assert view.texts("[aria-pressed=true]") == ["3", "Causal"]
-
-
-def test_play_goes_on_by_itself_and_stops_when_asked_or_at_the_end(shown):
-    view = shown(TileStepper(block_size=6, step=2))
-    play = view.part("go", "play")
-    view.press("play")
-    assert play.inner_text() == "Pause"
-    view.page.wait_for_function("model.get('step') === 3")
-    assert play.inner_text() == "Play"
-    view.press("play")  # from the end it begins again
-    assert view.get("step") == 0
-    view.press("next")
-    assert play.inner_text() == "Play"
 
 
 # Model
