@@ -231,9 +231,16 @@ def test_the_words_say_what_is_seen(shown):
 
 MOMENT = "Number(document.querySelector('.aw').dataset.moment)"
 
+# A stage lasts seconds. Where a test waits for its end, the clock of the page is four times as fast.
+FASTER = """() => {
+  const [now, frame] = [performance.now.bind(performance), window.requestAnimationFrame];
+  performance.now = () => 4 * now();
+  window.requestAnimationFrame = (f) => frame((time) => f(4 * time));
+}"""
+
 
 def test_it_moves_once_when_it_is_seen_and_again_when_asked(shown):
-    view = shown(LivingPicture("masks"), reduced_motion="no-preference")
+    view = shown(LivingPicture("masks"), reduced_motion="no-preference", before=FASTER)
     button = view.part("go", "play")
     view.page.wait_for_function(f"{MOMENT} > 0.05 && {MOMENT} < 0.9")
     assert button.inner_text() == "Pause"
@@ -287,12 +294,12 @@ def test_out_of_sight_it_waits(shown):
 
 
 def test_the_tour_goes_on_by_itself_and_stops_when_asked(shown):
-    view = shown(LivingPicture("kv_cache", tour=True), reduced_motion="no-preference")
-    view.page.wait_for_function("model.get('stage') === 'transformer_block'", timeout=15_000)
-    assert view.texts(".lp-title") == ["11. The transformer block"]
-    assert view.locator("[aria-current=step]").get_attribute("data-stop") == "transformer_block"
+    view = shown(LivingPicture("kv_cache", tour=True), reduced_motion="no-preference", before=FASTER)
+    view.page.wait_for_function("model.get('stage') === 'transformer_block'")
     view.press("play")
     assert view.part("go", "play").inner_text() == "Play"
+    assert view.texts(".lp-title") == ["11. The transformer block"]
+    assert view.locator("[aria-current=step]").get_attribute("data-stop") == "transformer_block"
     held = view.evaluate(MOMENT)
     view.page.wait_for_timeout(150)
     assert view.evaluate(MOMENT) == held
