@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import re
 import signal
-import time
 
 import pytest
 
@@ -245,10 +244,7 @@ def test_nothing_is_left_when_it_is_given_up():
         below = processes.below(fork_client._servers[False].process.pid)
         assert below
         fork_client.give_up()
-        deadline = time.monotonic() + 10
-        while set(below) & set(processes.below(os.getpid())) and time.monotonic() < deadline:
-            time.sleep(0.02)
-        assert not set(below) & set(processes.below(os.getpid()))
+        processes.wait_until(lambda: not set(below) & set(processes.below(os.getpid())), patience=10)
 
 
 def test_limits_hold_in_a_fork():
