@@ -1,10 +1,13 @@
 """What all tests of the grader share."""
 
 import functools
+import os
 import sys
 
 import nbgrader.api
 import pytest
+
+from autograder.sandbox import other_user
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,3 +24,12 @@ def graders_end_with_their_module():
     yield
     if plugin := sys.modules.get("autograder.nbgrader_plugins.autograde"):
         plugin.TrustedAutograde.pool.default_value.close()
+
+
+@pytest.fixture
+def not_root(monkeypatch):
+    """This process seems not to be root's, so no program can be run as another user."""
+    monkeypatch.setattr(os, "geteuid", lambda: 1000)
+    other_user.problem.cache_clear()
+    yield
+    other_user.problem.cache_clear()

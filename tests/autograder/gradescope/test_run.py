@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import shutil
 import subprocess
@@ -170,13 +169,8 @@ def test_a_file_that_is_no_notebook_is_zero_with_a_reason_in_any_folder(image):
     assert "attention.ipynb could not be read: the notebook is not valid JSON" in results["output"]
 
 
-def test_where_the_grader_fails_the_student_is_told_and_the_instructor_sees_why(tmp_path, monkeypatch, capsys):
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    run.other_user.problem.cache_clear()
-    try:
-        assert run.main(tmp_path) == 1
-    finally:
-        run.other_user.problem.cache_clear()
+def test_where_the_grader_fails_the_student_is_told_and_the_instructor_sees_why(not_root, tmp_path, capsys):
+    assert run.main(tmp_path) == 1
     results = json.loads((tmp_path / "results" / "results.json").read_text("utf-8"))
     jsonschema.validate(results, SCHEMA)
     assert results["score"] == 0 and "not your fault" in results["output"] and "tests" not in results

@@ -119,11 +119,6 @@ def test_without_a_filter_of_system_calls_nothing_is_run():
         assert done.stdout == printed and (done.returncode == 0) == sockets
 
 
-def test_it_takes_root(monkeypatch):
-    monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    other_user.problem.cache_clear()
-    try:
-        with pytest.raises(NoJail, match="only root can run a program as another user"):
-            other_user.ensure()
-    finally:
-        other_user.problem.cache_clear()
+def test_it_takes_root(not_root):
+    with pytest.raises(NoJail, match="only root can run a program as another user"):
+        other_user.ensure()
