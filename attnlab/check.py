@@ -18,7 +18,7 @@ from pathlib import Path
 
 from attnlab import codec, diagnosis, library_calls
 from attnlab.compare import difference
-from attnlab.judge import Report, judge, no_answer, smallest_first
+from attnlab.judge import Report, error_words, judge, no_answer, smallest_first
 from attnlab.observe import describe_error, outcome_of, source_file
 from attnlab.report import WIDTH, as_html, as_text
 from attnlab.show import kind_of
@@ -103,6 +103,7 @@ def _diagnosis(answer, material: dict, outcomes) -> Iterator[str | None]:
     """Sentences on why an answer fails, beyond what its results show."""
     yield _fails_itself(answer, material)
     yield from diagnosis.unused_arguments(answer)
+    yield _raised(answer, material, outcomes)
     if any("error" in got and got["error"]["type"] == "StillRunning" for row in outcomes for got in row):
         yield (
             "Your code was stopped: look for a loop that does not end. To stop a cell of your own, choose "
@@ -124,6 +125,19 @@ def _fails_itself(answer, material: dict) -> str | None:
                 if report.not_done:
                     return f"{calls} is not done yet: write that one first."
                 return f"{calls} does not pass its own check yet: correct that one first."
+    return None
+
+
+def _raised(answer, material: dict, outcomes) -> str | None:
+    """A sentence on the exception of the first case that should be accepted, or refused in another way: the outcome of
+    such a case has the type alone."""
+    for prop, row in zip(material["properties"], outcomes):
+        for c in smallest_first(prop["cases"]) if prop["probe"] == "error_of" else []:
+            came, wanted = (side.get("value", {}).get("raises", "nothing") for side in (row[c], prop["expected"][c]))
+            if came not in ("nothing", wanted):
+                with _silence(), TimeLimit() as limit:
+                    again = _observe(answer, prop | {"probe": "call"}, prop["cases"][c], limit)
+                return f'In "{prop["title"]}", {error_words(again["error"])}.' if "error" in again else None
     return None
 
 

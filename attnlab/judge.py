@@ -205,7 +205,7 @@ def _differs(prop: dict, expected: dict, got: dict | None) -> Difference | None:
     if got is None:
         return Difference("no answer", "there was no answer", expected, None)
     if "error" in got:
-        return Difference("error", _error_words(got["error"]), expected, got)
+        return Difference("error", error_words(got["error"]), expected, got)
     if "refused" in got:
         return Difference("refused", got["refused"], expected, got)
     return difference(expected["value"], got.get("value"), prop["rtol"], prop["atol"])
@@ -564,7 +564,7 @@ _ADVICE = {
 }
 
 
-def _error_words(error: dict) -> str:
+def error_words(error: dict) -> str:
     code = error["code"] or ""
     where = f" in line {error['line']}" if error["line"] else ""
     shown = f": `{code}`" if code else ""

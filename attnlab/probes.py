@@ -49,7 +49,7 @@ PHRASES = {
     "again": "Called again, it generated other tokens: something is left over from the first call",
     "fed": "With a cache it fed {got} tokens to the model; {expected} are enough, each fed once",
     "device": "Its inputs were on a device other than the CPU (`{expected}`), but its result was not",
-    "kept heads": "The cache was given the wrong number of key/value heads",
+    "kept heads": "The cache was given nothing, or the wrong number of key/value heads",
     "kept": "The cache was given other tensors than it should keep",
     "given": "The modules in its list were called with other rows than those that are theirs",
     "caches": "Each call of the model should get one cache for each block, the same ones from call to call",

@@ -1785,8 +1785,13 @@ def _slips(exercise, block, section, parts, told):
             exercise.misconception(text, section=section)(type("Slip", (block,), {"forward": forward}))
 
     for number, (name, _) in enumerate(parts, start=1):
+        declare(
+            number,
+            "lost",
+            f"The {name} adds nothing to the stream. Add its output, x = x + ..., and see that it is not all zeros.",
+            lambda x, said: x,
+        )
         for slip, add in (
-            ("lost", lambda x, said: x),
             ("subtracted from the stream", torch.sub),
             ("multiplied by the stream", torch.mul),
             ("written over the stream", lambda x, said: said),

@@ -52,6 +52,20 @@ def test_partial_credit_comes_back(installed, capsys):
     assert float(check(named("doubled", lambda x, times=1: doubled(x)))) == 2.0
 
 
+def test_an_exception_where_none_or_another_is_due_is_shown_with_its_line(capsys):
+    def split_heads(x, n_heads):
+        batch, n, width = x.shape
+        if n_heads not in {1: 1, 2: 2, 3: 3, 5: 5}:
+            return x[n_heads + {}[n_heads]]
+        return x.reshape(batch, n, n_heads, width // n_heads).transpose(1, 2)
+
+    check(split_heads)
+    said = " ".join(capsys.readouterr().out.split())
+    assert re.search(
+        r'In "refuses a width that does not divide", your code raised KeyError \(4\) in line \d+: `return', said
+    )
+
+
 def test_it_knows_the_exercises_it_has_data_for(installed):
     assert exercises() == ["Halver", "doubled"]
 

@@ -238,6 +238,12 @@ def test_what_is_no_argument_does_not_tell_inputs_apart(rng):
     assert relation.telling_inputs(right, wrong) is None
 
 
+def test_numbers_that_underflow_are_no_exponentials():
+    """The larger of 0 and a number far below it is 0, and so is the exponential of that number."""
+    far = [relation.Case({"x": a}, a, np.maximum(a, 0), 1e-9, 1e-9) for a in (np.array([-99998.0, -88.0 * 99]),) * 2]
+    assert (found := relation.find(far)) is None or found.name != "exponential"
+
+
 def test_where_some_results_are_right_the_words_are_about_the_others(rng):
     given = [
         relation.Case({"n": n}, {"result": a, "second call": a + 9}, {"result": 3 * a, "second call": a + 9}, 0, 0)

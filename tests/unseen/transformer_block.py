@@ -171,7 +171,7 @@ UNSEEN = {
                      (with_forward(right.EncoderBlock, both_returned), None),
                      (OneNormUnderTwoNames, None), (with_forward(right.EncoderBlock, tuple_added), None)],
     "DecoderBlock": [(with_forward(right.DecoderBlock, original_order), "post-norm"),
-                     (with_forward(right.DecoderBlock, memory_ignored), "is lost"),
+                     (with_forward(right.DecoderBlock, memory_ignored), "adds nothing"),
                      (with_forward(right.DecoderBlock, padding_inverted), None),
                      (with_forward(right.DecoderBlock, causal_only_with_a_mask), None)],
     "LlamaBlock": [(with_forward(right.LlamaBlock, right.LlamaBlock.forward, __init__=norm_without_eps), None),
