@@ -236,7 +236,7 @@ def _factor(known):
         return None
     factors = [float((a * b).sum() / (a.astype(float) ** 2).sum()) for _, a, b in known]
     if not all(
-        np.isfinite(factor) and abs(factor) > 1e-6 and case.close(factor * a, b)
+        np.isfinite(factor) and min(abs(factor), abs(factor - 1)) > 1e-6 and case.close(factor * a, b)
         for factor, (case, a, b) in zip(factors, known)
     ):
         return None

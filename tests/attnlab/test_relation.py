@@ -244,6 +244,13 @@ def test_numbers_that_underflow_are_no_exponentials():
     assert (found := relation.find(far)) is None or found.name != "exponential"
 
 
+def test_a_factor_of_one_is_not_told():
+    """Numbers that are off by more than the tolerance of one case, and right in that of the next step."""
+    a = np.array([1.0, 2.0, np.pi])
+    found = relation.find([relation.Case({"x": a}, a, a * (1 + 1e-8), 1e-10, 0.0)])
+    assert found.name != "factor"
+
+
 def test_where_some_results_are_right_the_words_are_about_the_others(rng):
     given = [
         relation.Case({"n": n}, {"result": a, "second call": a + 9}, {"result": 3 * a, "second call": a + 9}, 0, 0)
