@@ -112,10 +112,10 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
         case = next(c for c in smallest_first(prop["cases"]) if row[c])
         finding.kind = row[case].kind
         finding.relation = _EVIDENT.get(finding.kind) or _observed(row[case])
-        match = _explanation(suspects, p, differences, basic)
         if beside and not tried:
             finding.detail, finding.hint, first_unexplained = _NO_MERIT[prop["probe"]], "", False
             continue
+        match = _explanation(suspects, p, differences, basic)
         if match is not None:
             finding.misconception = match["text"]
             finding.section = match["section"] or material["section"]

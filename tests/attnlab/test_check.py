@@ -55,8 +55,8 @@ def test_partial_credit_comes_back(installed, capsys):
 def test_an_exception_where_none_or_another_is_due_is_shown_with_its_line(capsys):
     def split_heads(x, n_heads):
         batch, n, width = x.shape
-        if n_heads not in {1: 1, 2: 2, 3: 3, 5: 5}:
-            return x[n_heads + {}[n_heads]]
+        if width % n_heads:
+            return {}[n_heads]
         return x.reshape(batch, n, n_heads, width // n_heads).transpose(1, 2)
 
     check(split_heads)
