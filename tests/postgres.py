@@ -1,4 +1,4 @@
-"""A PostgreSQL server of the tests' own, on a socket in a folder, where PostgreSQL is installed."""
+"""A PostgreSQL server of the tests' own, on a socket in a folder of its own, where PostgreSQL is installed."""
 
 from __future__ import annotations
 
@@ -9,12 +9,15 @@ import shutil
 import signal
 import subprocess
 import tempfile
+import threading
 import time
 import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+STARTS = 5
 
 
 def programs() -> Path | None:
@@ -32,60 +35,59 @@ def required() -> None:
 
 
 @contextlib.contextmanager
-def server(folder: Path) -> Iterator[str | None]:
+def server() -> Iterator[str | None]:
     """The address of an empty database on a server that ends with this, or None where there is no PostgreSQL.
 
+    As a service would be, the server is started again if it ends before it is asked to, and its log is shown then.
     PostgreSQL refuses to run as root: root starts it as the user that its package made, or as nobody.
     """
     place = programs()
     if place is None:
         yield None
         return
-    folder.mkdir(parents=True)
-    sockets = Path(tempfile.mkdtemp(prefix="pg-"))  # the path of a socket must be short
+    # Not among pytest's own folders, which each new session closes to other users. The path of a socket must be short.
+    folder = Path(tempfile.mkdtemp(prefix="pg-"))
     start: dict = {"cwd": "/"}
     if os.geteuid() == 0:
         user = _user()
         start |= {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
         os.chown(folder, user.pw_uid, user.pw_gid)
-        os.chown(sockets, user.pw_uid, user.pw_gid)
-        for parent in folder.parents:  # temporary folders are the owner's alone
-            if parent.stat().st_uid == 0 and not parent.stat().st_mode & 0o001 and str(parent).startswith("/tmp"):
-                parent.chmod(parent.stat().st_mode | 0o011)
     run = {"check": True, "capture_output": True, "timeout": 120, **start}
-    data = folder / "data"
+    data, log = folder / "data", folder / "log"
     subprocess.run([place / "initdb", "-D", data, "-U", "grader", "--auth=trust", "--no-sync", "-E", "UTF8"], **run)
-    settings = {"listen_addresses": "", "unix_socket_directories": sockets, "fsync": "off"}
-    options = [part for name, value in settings.items() for part in ("-c", f"{name}={value}")]
-    log = folder / "log"
-    with log.open("wb") as file:
-        process = subprocess.Popen(
-            [place / "postgres", "-D", data, *options],
-            stdin=subprocess.DEVNULL,
-            stdout=file,
-            stderr=file,
-            start_new_session=True,
-            **start,
-        )
+    settings = {"listen_addresses": "", "unix_socket_directories": folder, "fsync": "off"}
+    command = [place / "postgres", "-D", data]
+    for name, value in settings.items():
+        command += ["-c", f"{name}={value}"]
+    started: list[subprocess.Popen] = []
+    ended = threading.Event()
+
+    def serve() -> None:
+        with log.open("wb") as file:
+            streams = {"stdin": subprocess.DEVNULL, "stdout": file, "stderr": file}
+            while not ended.is_set() and len(started) < STARTS:
+                started.append(subprocess.Popen(command, **streams, start_new_session=True, **start))
+                started[-1].wait()
+
+    service = threading.Thread(target=serve)
+    service.start()
     try:
-        _wait_until_ready(place, sockets, process, log)
-        yield f"postgresql+psycopg://grader@/postgres?host={sockets}"
-        if process.poll() is not None:  # no fault of who has had all answers from it, but worth a word
-            warnings.warn(f"PostgreSQL had ended before it was asked to:\n{log.read_text()[-2000:]}", stacklevel=2)
+        _wait_until_ready(place, folder, service, log)
+        yield f"postgresql+psycopg://grader@/postgres?host={folder}"
     finally:
-        process.send_signal(signal.SIGQUIT)  # at once, without a last checkpoint
-        try:
-            process.wait(30)
-        except subprocess.TimeoutExpired:
-            process.kill()
-            process.wait()
-        shutil.rmtree(sockets, ignore_errors=True)
+        if len(started) > 1 or not service.is_alive():  # perhaps no fault of its user, but worth a word
+            warnings.warn(f"PostgreSQL has ended before it was asked to:\n{log.read_text()[-4000:]}", stacklevel=2)
+        ended.set()
+        while service.is_alive():
+            started[-1].send_signal(signal.SIGQUIT)  # at once, without a last checkpoint
+            service.join(10)
+        shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait_until_ready(place: Path, sockets: Path, process: subprocess.Popen, log: Path) -> None:
+def _wait_until_ready(place: Path, folder: Path, service: threading.Thread, log: Path) -> None:
     patience = time.monotonic() + 120
-    while subprocess.run([place / "pg_isready", "-q", "-h", sockets], check=False).returncode:
-        if process.poll() is not None or time.monotonic() > patience:
+    while subprocess.run([place / "pg_isready", "-q", "-h", folder], check=False).returncode:
+        if not service.is_alive() or time.monotonic() > patience:
             raise RuntimeError(f"PostgreSQL did not start:\n{log.read_text()}")
         time.sleep(0.1)
 

@@ -9,7 +9,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.long]
 
 
 def test_the_guide_works_to_the_letter(fresh_clone, tmp_path, needs_jail):
-    with postgres.server(tmp_path / "postgres") as gradebook:
+    with postgres.server() as gradebook:
         if gradebook is None:
             postgres.required()  # without one, that part runs on SQLite
         session = runner.Session(fresh_clone, tmp_path / "scratch", OWN_GRADEBOOK_URL=gradebook or "")

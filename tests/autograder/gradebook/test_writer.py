@@ -30,8 +30,8 @@ RESULT = {
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory):
-    with postgres.server(tmp_path_factory.mktemp("pg") / "server") as url:
+def server():
+    with postgres.server() as url:
         yield url
 
 
