@@ -13,8 +13,9 @@ from __future__ import annotations
 
 import torch
 from torch.overrides import TorchFunctionMode
-from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter, tree_map
+
+from attnlab.meter import Mode
 
 DEVICE = torch.device("meta")
 _MIX = {"aten::copy_", "aten::_to_copy", "aten::to", "aten::set_"}
@@ -48,7 +49,7 @@ class Moved(torch.Tensor):
         return _run(func, args, kwargs or {})
 
 
-class _Dispatch(TorchDispatchMode):
+class _Dispatch(Mode):
     def __torch_dispatch__(self, func, types, args=(), kwargs=None):
         return _run(func, args, kwargs or {})
 

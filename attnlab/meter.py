@@ -15,7 +15,6 @@ from __future__ import annotations
 import tracemalloc
 
 import torch
-import torch._dynamo  # PyTorch loads it when some operation is first used: 35 MB that would be counted
 from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_iter
@@ -57,7 +56,15 @@ _MOVES = {
 }
 
 
-class Meter(TorchDispatchMode):
+class Mode(TorchDispatchMode):
+    """Sees every operation, without PyTorch's compiler, which would be loaded for the first: 35 MB, and a second."""
+
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        return False
+
+
+class Meter(Mode):
     """Counts while it is entered.
 
     numbers: most entries held at once in tensors made inside; bytes: the same in bytes

@@ -143,12 +143,9 @@ class _Evaluation:
         self.deadline = time.monotonic() + times.submission
         sources = "\n".join(cell.source for cell in cells)
         builds_on = references and references["sources"]
-        # What PyTorch would load during some question is loaded first, so that it does not count as an answer's memory.
-        self.libraries = [
-            name
-            for name in ("torch", "torch._dynamo", "matplotlib.pyplot")
-            if name.split(".")[0] in sources or builds_on
-        ]
+        self.libraries = [name for name in ("torch", "matplotlib.pyplot") if name.split(".")[0] in sources or builds_on]
+        if "optim" in sources:  # every optimizer loads it at its first step, which takes a second
+            self.libraries.append("torch._dynamo")
 
     def run(self) -> Evaluated:
         failed_starts = restarts = 0
@@ -302,7 +299,7 @@ class Session:
         options = {"files": evaluation.files, "pass_fds": descriptors, "limits": evaluation.limits}
         if evaluation.warm:
             try:
-                return stack.enter_context(fork_client.WarmJail([], torch="torch" in evaluation.libraries, **options))
+                return stack.enter_context(fork_client.WarmJail([], libraries=evaluation.libraries, **options))
             except fork_client.NotWarm:
                 fork_client.give_up()
                 evaluation.warm = False

@@ -18,6 +18,7 @@ import struct
 import subprocess
 import sys
 import threading
+from collections.abc import Iterable
 
 from autograder.sandbox import bubblewrap
 from autograder.sandbox.cgroup import Group
@@ -102,12 +103,14 @@ os.register_at_fork(after_in_child=_servers.clear)  # a fork of this process has
 class WarmJail(bubblewrap.Jail):
     """A jail whose first process is forked from the server. Entering it raises NotWarm if there is none.
 
-    program: the command line, or [] for the process that runs notebooks; torch: whether that has PyTorch loaded
+    program: the command line, or [] for the process that runs notebooks; libraries: what that has loaded
     """
 
-    def __init__(self, program: list[str], *, torch: bool = True, pass_fds: tuple[int, ...] = (), **options):
+    def __init__(
+        self, program: list[str], *, libraries: Iterable[str] = ("torch",), pass_fds: tuple[int, ...] = (), **options
+    ):
         super().__init__(program, **options)
-        self._torch, self._pass_fds = torch, pass_fds
+        self._libraries, self._pass_fds = list(libraries), pass_fds
         self.passed = tuple(range(3, 3 + len(pass_fds)))
 
     def __enter__(self):
@@ -129,6 +132,7 @@ class WarmJail(bubblewrap.Jail):
             "scratch": self.limits.scratch,
             "limits": self.limits.rlimits(),
             "files": list(self.files),
+            "libraries": self._libraries,
         }
         with contextlib.ExitStack() as ends:
             for end in self.process.ends:
@@ -140,7 +144,7 @@ class WarmJail(bubblewrap.Jail):
             if sum(os.fstat(file).st_size for file in files) > MAX_FILES:
                 raise NotWarm("the given files are too large to be copied")
             given = [other.fileno(), *self.process.ends, *files, *self._pass_fds]
-            server(self._torch).fork(order, given)
+            server("torch" in self._libraries).fork(order, given)
             other.close()
             self.process.hold(_next_word(announce))
             self.group.take_in(self.process.pid)

@@ -2,8 +2,9 @@
 
 Run as `fork_server.py ATTNLAB CONTROL SECONDS LIBRARY...`: the folder of that package, the socket that orders come by,
 how long to wait for the next order, and what to load. It never runs a student's code itself. An order is JSON with
-descriptors: {"program", "environment", "limits", "scratch", "files"}, and those of the new process: announce, standard
-input and output, the files, and what is passed on to it.
+descriptors: {"program", "environment", "limits", "scratch", "files", "libraries"}, and those of the new process:
+announce, standard input and output, the files, and what is passed on to it. Libraries that are not loaded yet are
+loaded before the fork, for all that follow.
 
 A new process has its own namespaces inside those of the server's jail. It says over `announce` that it is there, by
 which the grader learns its number; waits until the grader has put it into its control group; drops every capability;
@@ -11,6 +12,7 @@ sets the limits; says that all of it was done; and becomes the program, or, wher
 `notebook_session.py` with everything loaded.
 """
 
+import contextlib
 import ctypes
 import fcntl
 import gc
@@ -52,6 +54,9 @@ def main(attnlab: str, control: str, seconds: str, *libraries: str) -> None:
         order, descriptors, flags, _ = socket.recv_fds(control, MAX_ORDER, MAX_DESCRIPTORS)
         if not order:
             break
+        with contextlib.suppress(ValueError):  # it did not come whole, as the fork will say
+            for library in json.loads(order)["libraries"]:
+                importlib.import_module(library)
         child = os.fork()
         if not child:
             try:
