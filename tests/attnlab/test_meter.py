@@ -1,5 +1,8 @@
 """What the meter says of operations whose cost is known."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -8,6 +11,17 @@ import torch.nn.functional as F
 from attnlab import conclude
 from attnlab.meter import Meter
 from attnlab.observe import outcome_of, raw_outcomes_of
+
+
+def test_neither_counting_nor_the_other_device_loads_pytorchs_compiler():
+    code = (
+        "import sys, torch\nfrom attnlab import elsewhere, meter\n"
+        "with meter.Meter() as counted:\n    torch.ones(3, 5) @ torch.ones(5, 7)\n"
+        "with elsewhere.Elsewhere():\n    moved = elsewhere.moved(torch.ones(3))\n    moved + moved\n"
+        "print(counted.work, 'torch._dynamo' in sys.modules)"
+    )
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert said.stdout.split() == ["105", "False"]
 
 
 def test_a_product_costs_a_multiply_add_for_each_pair_of_numbers_that_meet():

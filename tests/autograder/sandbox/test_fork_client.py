@@ -79,6 +79,13 @@ def test_a_notebook_without_pytorch_is_forked_from_a_process_without_it(fresh):
     assert printed(late) == ["2.0 1\n"]
 
 
+def test_what_optimizers_need_is_loaded_once_for_the_notebooks_that_have_one(fresh):
+    seen = "import sys\nimport torch\nprint('torch._dyn' + 'amo' in sys.modules)"
+    assert printed(seen) == ["False\n"]
+    assert printed(seen + "  # optim") == ["True\n"]
+    assert list(fork_client._servers) == [True]
+
+
 def test_the_process_of_a_notebook_has_no_right_and_a_filter():
     (status,) = printed("print(open('/proc/self/status').read())")
     assert set(re.findall(r"Cap\w+:\t(\w+)", status)) == {"0" * 16}
