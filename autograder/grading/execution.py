@@ -144,7 +144,8 @@ class _Evaluation:
         sources = "\n".join(cell.source for cell in cells)
         builds_on = references and references["sources"]
         self.libraries = [name for name in ("torch", "matplotlib.pyplot") if name.split(".")[0] in sources or builds_on]
-        if "optim" in sources:  # every optimizer loads it at its first step, which takes a second
+        # Every optimizer loads it at its first step, which takes a second.
+        if "torch" in self.libraries and "optim" in sources:
             self.libraries.append("torch._dynamo")
 
     def run(self) -> Evaluated:

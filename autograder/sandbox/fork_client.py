@@ -18,7 +18,7 @@ import struct
 import subprocess
 import sys
 import threading
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 from autograder.sandbox import bubblewrap
 from autograder.sandbox.cgroup import Group
@@ -107,10 +107,10 @@ class WarmJail(bubblewrap.Jail):
     """
 
     def __init__(
-        self, program: list[str], *, libraries: Iterable[str] = ("torch",), pass_fds: tuple[int, ...] = (), **options
+        self, program: list[str], *, libraries: Sequence[str] = ("torch",), pass_fds: tuple[int, ...] = (), **options
     ):
         super().__init__(program, **options)
-        self._libraries, self._pass_fds = list(libraries), pass_fds
+        self._libraries, self._pass_fds = libraries, pass_fds
         self.passed = tuple(range(3, 3 + len(pass_fds)))
 
     def __enter__(self):

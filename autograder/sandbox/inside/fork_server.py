@@ -12,7 +12,6 @@ sets the limits; says that all of it was done; and becomes the program, or, wher
 `notebook_session.py` with everything loaded.
 """
 
-import contextlib
 import ctypes
 import fcntl
 import gc
@@ -46,7 +45,7 @@ def main(attnlab: str, control: str, seconds: str, *libraries: str) -> None:
         resource.setrlimit(kind, (hard, hard))
     limits, session = _load("set_limits"), _load("notebook_session")
     shell = warm_up(session, libraries)
-    use_large_pages()
+    settle()
     for place in reversed(_mounted_below("/proc")):  # where parts of /proc are covered, no other may be mounted
         _call("umount2", place.encode(), 0)
     control.send(b"ready")
@@ -54,16 +53,19 @@ def main(attnlab: str, control: str, seconds: str, *libraries: str) -> None:
         order, descriptors, flags, _ = socket.recv_fds(control, MAX_ORDER, MAX_DESCRIPTORS)
         if not order:
             break
-        with contextlib.suppress(ValueError):  # it did not come whole, as the fork will say
-            for library in json.loads(order)["libraries"]:
+        order = None if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC) else json.loads(order)
+        missing = [library for library in order["libraries"] if library not in sys.modules] if order else []
+        if missing:
+            for library in missing:
                 importlib.import_module(library)
+            settle()
         child = os.fork()
         if not child:
             try:
                 descriptors = _in_order(descriptors)
-                if flags & (socket.MSG_TRUNC | socket.MSG_CTRUNC):
+                if order is None:
                     raise OSError("the order did not come whole")
-                start(json.loads(order), descriptors, limits)
+                start(order, descriptors, limits)
                 session.serve(shell, *session.take_over())
             except BaseException as error:  # the grader starts another process the slow way
                 os.write(descriptors[0], f"!{error}"[:200].encode("utf-8", "replace"))
@@ -99,14 +101,17 @@ def warm_up(session, libraries):
     for late in ("numpy.random", "IPython.core.logger"):  # what would be loaded in every fork
         importlib.import_module(late)
     shell.run_cell("1 / 0", store_history=False, silent=True)  # and for the first exception
-    gc.collect()
-    gc.freeze()  # what is here now is never garbage: forks need not look at it, nor copy it for that
     return shell
 
 
-def use_large_pages() -> None:
-    """Gather what was loaded into pages of 2 MB where the kernel can (Linux 6.1): a fork copies the table of pages,
-    and a submission takes a dozen forks."""
+def settle() -> None:
+    """Make forks cheap: what is loaded now is never garbage, so they need not look at it, nor copy it for that.
+
+    It is gathered into pages of 2 MB where the kernel can (Linux 6.1): a fork copies the table of pages, and a
+    submission takes a dozen forks.
+    """
+    gc.collect()
+    gc.freeze()
     with open("/proc/self/maps") as file:
         maps = [line.split() for line in file]
     for place, rights, _, _, inode, *_ in maps:

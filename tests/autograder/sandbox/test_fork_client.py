@@ -70,6 +70,7 @@ def test_a_notebook_without_pytorch_is_forked_from_a_process_without_it(fresh):
     graded()
     assert list(fork_client._servers) == [False]
     assert printed("import sys\nprint('tor' + 'ch' in sys.modules)") == ["False\n"]
+    assert printed("import sys\nprint('tor' + 'ch' in sys.modules)  # not optimal") == ["False\n"]
     assert printed("import torch\nprint(torch.ones(2).sum().item(), torch.get_num_threads())") == ["2.0 1\n"]
     assert sorted(fork_client._servers) == [False, True]
     late = (
