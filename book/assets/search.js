@@ -182,7 +182,10 @@
         waiting = setTimeout(() => ask(field.value.trim(), field), 150);
       });
     }
-    ask((new URLSearchParams(location.search).get("q") ?? "").trim());
+    // What has been typed while the index was on its way counts, and stays.
+    const typedIn = fields.find((field) => field.value.trim());
+    if (typedIn) ask(typedIn.value.trim(), typedIn);
+    else ask((new URLSearchParams(location.search).get("q") ?? "").trim());
   }
 
   start();

@@ -129,6 +129,21 @@ def test_sections_exercises_and_near_misses_are_found_while_one_types(toy_site, 
 
 
 @pytest.mark.browser
+def test_what_is_typed_before_the_index_is_there_is_answered(toy_site, serve, browser):
+    page, held = new_page(browser), []
+    page.route("**/names.json", lambda route: held.append(route))
+    with page.expect_request("**/names.json"):
+        page.goto(f"{serve(toy_site)}/search.html?q=largest")
+    field = page.locator(".bd-search-container input[name=q]")
+    field.fill("written question ")
+    page.wait_for_timeout(300)  # longer than a pause in typing
+    held[0].continue_()
+    page.locator(".search-hit a[href$='#written-question']").wait_for()
+    assert field.input_value() == "written question "
+    page.context.close()
+
+
+@pytest.mark.browser
 def test_the_field_of_another_page_leads_to_the_answers(toy_site, serve, browser):
     seen = begin(new_page(browser, viewport={"width": 1280, "height": 900}), f"{serve(toy_site)}/chapters/toy.html")
     page = seen.page
