@@ -133,7 +133,7 @@ def test_what_is_typed_before_the_index_is_there_is_answered(toy_site, serve, br
     page, held = new_page(browser), []
     page.route("**/names.json", lambda route: held.append(route))
     with page.expect_request("**/names.json"):
-        page.goto(f"{serve(toy_site)}/search.html?q=largest")
+        seen = begin(page, f"{serve(toy_site)}/search.html?q=largest")
     field = page.locator(".bd-search-container input[name=q]")
     field.fill("written question ")
     page.wait_for_timeout(300)  # longer than a pause in typing
@@ -141,6 +141,7 @@ def test_what_is_typed_before_the_index_is_there_is_answered(toy_site, serve, br
     page.locator(".search-hit a[href$='#written-question']").wait_for()
     assert field.input_value() == "written question "
     page.context.close()
+    nothing_went_wrong(seen)
 
 
 @pytest.mark.browser
