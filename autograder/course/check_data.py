@@ -1,13 +1,16 @@
 """The data behind `check`: `attnlab/checks/<name>.gz` for each exercise, generated and committed.
 
-Each file stores a hash of the sources it was made from, which alone decides whether it is current.
+`manifest.json` beside them has a line for each exercise:
+  data      the stamp of the code that its data were made by; they are current if it is that of today's code
+  grades    the stamp of the code that its points depend on
+  graded_as what grades are recorded under: a former `grades`, after a change of the code that
+            `scripts/compare_mistakes.py` has shown to change no grade; without it, `grades` itself
 """
 
 from __future__ import annotations
 
-import ast
 import functools
-import hashlib
+import json
 import os
 from collections.abc import Iterable
 from pathlib import Path
@@ -18,32 +21,37 @@ from attnlab import codec
 from attnlab.check import CHECKS
 from attnlab.compare import agree, as_array
 from autograder.course import catalog
-from autograder.course.folder import ROOT
+from autograder.course.stamps import data_stamp, grade_stamp
 from autograder.exercise import compact
 
 
 def write_checks(stems: Iterable[str]) -> list[Path]:
-    """Make the data of these chapters that are not current; returns the files that were written.
+    """Make the data of these chapters that are not current; returns the data files that were written.
 
-    Numbers that differ only by rounding, which depends on the processor, keep their old bytes.
+    A file is written only if its content differs by more than rounding, which depends on the processor.
     """
     CHECKS.mkdir(exist_ok=True)
-    written, stems = [], list(stems)
+    stems, before = list(stems), manifest()
+    written, lines = [], dict(before)
     for stem in stems:
-        made_from = fingerprint(stem)
         for name, exercise in catalog.exercises_of(stem).items():
-            path = check_file(name)
+            path, line = check_file(name), lines.get(name, {})
             stored = read(path)
-            if stored.pop("made_from", None) != made_from:
+            if not stored or line.get("data") != data_stamp(stem, name):
                 made = compact(exercise.material())
-                data = codec.pack({**(stored if alike(stored, made) else made), "made_from": made_from})
-                draft = path.with_suffix(f".{os.getpid()}")
-                draft.write_bytes(data)
-                os.replace(draft, path)  # whole, or as it was
-                written.append(path)
+                if not alike(stored, made):
+                    _write(path, codec.pack(made))
+                    written.append(path)
+            stamps = {"data": data_stamp(stem, name), "grades": grade_stamp(stem, name)}
+            if line.get("grades") != stamps["grades"]:
+                line = {}
+            lines[name] = line | stamps
     if set(stems) == set(catalog.chapters()):
         for stray in set(CHECKS.glob("*.gz")) - set(map(check_file, catalog.all_exercises())):
             stray.unlink()
+        lines = {name: lines[name] for name in catalog.all_exercises()}
+    if lines != before:
+        write_manifest(lines)
     return written
 
 
@@ -54,44 +62,38 @@ def check_file(name: str) -> Path:
 def read(path: Path) -> dict:
     """The contents of a file; nothing if there is none or it cannot be read."""
     try:
-        return codec.unpack(path.read_bytes())
+        stored = codec.unpack(path.read_bytes())
     except (OSError, codec.CodecError):
+        return {}
+    stored.pop("made_from", None)  # files that have not changed since they held their own stamp
+    return stored
+
+
+def manifest() -> dict[str, dict[str, str]]:
+    """The stamps of each exercise, by name; nothing if the file is missing or broken."""
+    try:
+        return json.loads((CHECKS / "manifest.json").read_text("ascii"))
+    except (OSError, ValueError):
         return {}
 
 
-def fingerprint(stem: str) -> str:
-    """A hash of the sources that a chapter's material is made from, and of their places in the checkout."""
-    digest = hashlib.sha256()
-    for path in sorted(sources(stem)):
-        content = hashlib.sha256(path.read_bytes().replace(b"\r\n", b"\n")).hexdigest()
-        digest.update(f"{path.relative_to(ROOT).as_posix()} {content}\n".encode())
-    return digest.hexdigest()
+def write_manifest(lines: dict[str, dict[str, str]]) -> None:
+    """Write the stamps, a line for each exercise."""
+    rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(lines[name])}" for name in sorted(lines))
+    _write(CHECKS / "manifest.json", f"{{\n{rows}\n}}\n".encode("ascii"))
 
 
-def sources(stem: str) -> set[Path]:
-    """The module of a chapter's exercises, and all that it imports from this checkout, directly or not."""
-    found, waiting = set(), [ROOT / "autograder" / "exercises" / f"{stem}.py"]
-    while waiting:
-        path = waiting.pop()
-        if path not in found and path.suffix == ".py":
-            for name in _imports(path.read_text("utf-8")):
-                waiting += _files(name) or _files(name.rpartition(".")[0] or name)
-        found.add(path)
-    return found
+def _write(path: Path, data: bytes) -> None:
+    draft = path.with_suffix(f".{os.getpid()}")
+    draft.write_bytes(data)
+    os.replace(draft, path)  # whole, or as it was
 
 
 @functools.cache
-def _imports(source: str) -> list[str]:
-    """The dotted names that a module imports; of `from a import b`, `a.b`."""
-    nodes = [node for node in ast.walk(ast.parse(source)) if isinstance(node, (ast.Import, ast.ImportFrom))]
-    return [f"{getattr(node, 'module', '')}.{alias.name}".strip(".") for node in nodes for alias in node.names]
-
-
-def _files(name: str) -> list[Path]:
-    """The files of this checkout behind a dotted name: a module, or a package with its data."""
-    place = ROOT / name.replace(".", "/")
-    module = place.with_suffix(".py")
-    return [module] if module.is_file() else [path for path in place.glob("*.*") if path.is_file()]
+def graded_as(stem: str, name: str) -> str:
+    """What grades of an exercise are recorded under: it changes when a change of the code may change them."""
+    line, stamp = manifest().get(name, {}), grade_stamp(stem, name)
+    return line.get("graded_as", stamp) if line.get("grades") == stamp else stamp
 
 
 def alike(a, b) -> bool:

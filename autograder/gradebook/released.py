@@ -15,10 +15,10 @@ import nbformat
 from nbgrader import api
 from nbgrader.api import Gradebook
 
-from autograder.course import catalog
+from autograder.course import catalog, check_data
 from autograder.course.cells import exercise_of, nbgrader_of
+from autograder.course.folder import course_seed
 from autograder.errors import CourseError
-from autograder.grading import hidden_tests
 from autograder.grading.grade_submission import Plan
 from autograder.grading.reassembly import ReleasedCell
 from autograder.grading.submission import one_newline
@@ -44,13 +44,21 @@ def plans(gradebook: Gradebook, assignment: str, release: Path) -> dict[str, Pla
 
 
 def fingerprint(plans: dict[str, Plan], course: Path) -> str:
-    """A hash of what a grade depends on: code, graded cells, points, and the stamp of the hidden tests."""
-    stamps = {name: hidden_tests.stamp(course, name) for name in plans if name in catalog.chapters()}
+    """A hash of what a grade depends on: graded cells, points, the hidden tests' seed, the code behind points."""
+    chapters = {name: plan for name, plan in plans.items() if name in catalog.chapters()}
+    stamps = {name: _stamp(name, plan, course_seed(course)) for name, plan in chapters.items()}
     cells = {
         name: [asdict(cell) for cell in plan.released if cell.cell_type == "code" or cell.name is not None]
         for name, plan in plans.items()
     }
     return hashlib.sha256(json.dumps([stamps, cells], sort_keys=True).encode("ascii")).hexdigest()
+
+
+def _stamp(stem: str, plan: Plan, seed: int) -> str:
+    """A hash of the seed and of the code that the points of a chapter's released exercises depend on."""
+    names = dict.fromkeys(name for cell in plan.released if (name := _hidden_test_of(cell)))
+    recorded = sorted({check_data.graded_as(stem, name) for name in names})
+    return hashlib.sha256(f"{seed} {' '.join(recorded)}".encode()).hexdigest()[:20]
 
 
 def ensure_same_cells(gradebook: Gradebook, assignment: str, notebook: str, cells: Iterable) -> None:
@@ -82,7 +90,7 @@ def _listed(names: Iterable[str]) -> str:
 
 def _hidden_test_of(cell: ReleasedCell) -> str | None:
     """The exercise of the course whose hidden tests a cell runs."""
-    name = exercise_of(cell.name)
+    name = exercise_of(cell.name or "")
     return name if name and f"check_for({name!r})" in cell.source else None
 
 

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from attnlab import codec
 from attnlab.check import filled_in
-from autograder.course import catalog, check_data
+from autograder.course import catalog, stamps
 from autograder.course.folder import course_seed
 from autograder.exercise import Exercise, compact
 
@@ -28,7 +28,7 @@ def packed(course: Path, exercise: Exercise) -> bytes:
 
     A file is identified by its stamp, so none is ever out of date.
     """
-    place = course / FOLDER / f"{exercise.name}-{stamp(course, catalog.chapter_of(exercise.name))}.gz"
+    place = course / FOLDER / f"{exercise.name}-{_stamp(course, exercise.name)}.gz"
     with contextlib.suppress(OSError):
         return place.read_bytes()
     data = codec.pack(compact(exercise.material(course_seed(course))))
@@ -54,9 +54,10 @@ def _of_chapter(course: Path, stem: str) -> None:
         packed(course, exercise)
 
 
-def stamp(course: Path, stem: str) -> str:
-    """What identifies a chapter's hidden tests: the seed, and a hash of all code that they are made from."""
-    return hashlib.sha256(f"{course_seed(course)} {check_data.fingerprint(stem)}".encode()).hexdigest()[:20]
+def _stamp(course: Path, name: str) -> str:
+    """What identifies the hidden tests of an exercise: the seed, and a hash of the code that makes them."""
+    stamp = stamps.data_stamp(catalog.chapter_of(name), name)
+    return hashlib.sha256(f"{course_seed(course)} {stamp}".encode()).hexdigest()[:20]
 
 
 def unpacked(data: bytes) -> dict:

@@ -1,7 +1,9 @@
 """What was released: all cells in their sequence, and a fingerprint that tells when a grade depends on other things."""
 
+import hashlib
 import json
 import shutil
+from dataclasses import asdict
 
 import nbformat
 import pytest
@@ -9,6 +11,7 @@ from nbgrader.api import MissingEntry
 
 from autograder.__main__ import main
 from autograder.course import assemble, catalog, release
+from autograder.course.folder import course_seed
 from autograder.errors import CourseError
 from autograder.gradebook import released
 from tests.autograder import small_course
@@ -110,8 +113,26 @@ def test_the_fingerprint_is_another_one_where_grades_may_be(course, what):
 
 def test_a_hidden_test_made_of_other_code_is_another_release(course, monkeypatch):
     before = fingerprint(course)
-    monkeypatch.setattr("autograder.course.check_data.fingerprint", lambda stem: "other code")
-    assert fingerprint(course) != before
+    others = {}
+    monkeypatch.setattr("autograder.course.check_data.graded_as", lambda stem, name: others.get(name, "same"))
+    same = fingerprint(course)
+    others["matmul"] = "other code"
+    assert fingerprint(course) == same != before, "matmul was not released"
+    others["dot"] = "other code"
+    assert fingerprint(course) != same
+
+
+def test_a_course_released_when_chapters_had_one_stamp_keeps_its_fingerprint(course, monkeypatch):
+    """Grades recorded before exercises had stamps of their own stay current."""
+    monkeypatch.setattr("autograder.course.check_data.graded_as", lambda stem, name: "of the chapter")
+    seed = course_seed(course)
+    stamp = hashlib.sha256(f"{seed} of the chapter".encode()).hexdigest()[:20]
+    cells = {
+        name: [asdict(cell) for cell in plan.released if cell.cell_type == "code" or cell.name is not None]
+        for name, plan in plans(course).items()
+    }
+    recorded = json.dumps([{STEM: stamp}, cells], sort_keys=True).encode("ascii")
+    assert fingerprint(course) == hashlib.sha256(recorded).hexdigest()
 
 
 # An exercise that this checkout no longer has

@@ -6,7 +6,7 @@ import pytest
 
 from attnlab.check import filled_in
 from attnlab.compare import agree
-from autograder.course import catalog, check_data
+from autograder.course import catalog, stamps
 from autograder.course.folder import GIVEN_SEED, course_seed, seed_path
 from autograder.exercise import compact
 from autograder.grading import hidden_tests
@@ -43,7 +43,7 @@ def test_another_seed_or_other_code_makes_it_anew_and_leaves_no_old_one(tmp_path
     if what == "seed":
         seed_path(tmp_path).write_text("12345")
     else:
-        monkeypatch.setattr(check_data, "fingerprint", lambda stem: "another")
+        monkeypatch.setattr(stamps, "data_stamp", lambda stem, name: "another")
     again = hidden_tests.unpacked(hidden_tests.packed(tmp_path, SOFTMAX))
     assert len(files(tmp_path)) == 1 and files(tmp_path) != before
     assert agree(again["properties"], SOFTMAX.material(course_seed(tmp_path))["properties"])
