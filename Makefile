@@ -109,11 +109,11 @@ grade: $(READY)
 
 # Python says where the gradebook is; to open a SQLite file that is not there would make one.
 formgrader: $(READY)
-	@$(BIN)/python -c 'import sys; from autograder.course import folder; sys.tracebacklimit = 0; \
+	@$(BIN)/python -c 'import sys; from course import folder; sys.tracebacklimit = 0; \
 	    folder.existing_gradebook(folder.course_folder())'
 	JUPYTER_CONFIG_PATH=$(CURDIR)/autograder $(BIN)/jupyter lab --ServerApp.root_dir="$(COURSE_DIR)" \
 	    --LabApp.default_url=/formgrader
 
 clean:
 	rm -rf _build build dist reports .pytest_cache .venv *.egg-info
-	find attnlab autograder book solutions tests -name __pycache__ -prune -exec rm -rf {} +
+	find attnlab autograder book course live solutions tests -name __pycache__ -prune -exec rm -rf {} +

@@ -14,9 +14,9 @@ import sys
 from pathlib import Path
 
 from attnlab.check import examine, exercises, material_of
-from attnlab.judge import Report, no_answer
+from attnlab.checking.judge import Report, no_answer
+from attnlab.checking.report import as_text
 from attnlab.mine import Notebook, NotThere
-from attnlab.report import as_text
 
 
 def main(arguments: list[str] | None = None) -> int:

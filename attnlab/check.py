@@ -16,13 +16,13 @@ import textwrap
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from attnlab import codec, diagnosis, library_calls
-from attnlab.compare import difference
-from attnlab.judge import Report, error_words, judge, no_answer, smallest_first
-from attnlab.observe import describe_error, outcome_of, source_file
-from attnlab.report import WIDTH, as_html, as_text
-from attnlab.show import kind_of
-from attnlab.time_limit import TimeLimit
+from attnlab.checking import codec, diagnosis, library_calls
+from attnlab.checking.compare import difference
+from attnlab.checking.formatting import kind_of
+from attnlab.checking.judge import Report, error_words, judge, no_answer, smallest_first
+from attnlab.checking.observe import describe_error, outcome_of, source_file
+from attnlab.checking.report import WIDTH, as_html, as_text
+from attnlab.checking.time_limit import TimeLimit
 
 CHECKS = Path(__file__).parent / "checks"
 

@@ -7,7 +7,7 @@
 
 The chapter's cells with the tag `gpu` call these functions where there is a GPU. A time is the median of several runs,
 after one that is not counted. Memory is the most that was allocated while the operation ran, without its inputs: as
-PyTorch's allocator reports it on CUDA, and as `attnlab.meter` counts it on a CPU.
+PyTorch's allocator reports it on CUDA, and as `attnlab.checking.meter` counts it on a CPU.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import time
 import torch
 import torch.nn.functional as F
 
-from attnlab.meter import Meter
+from attnlab.checking.meter import Meter
 
 LENGTHS = (512, 1024, 2048, 4096, 8192, 16384, 32768)
 HEADS, WIDTH = 16, 64

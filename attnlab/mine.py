@@ -30,9 +30,9 @@ import types
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnlab import excerpt
 from attnlab.check import CHECKS, InWords, examine, exercises, material_of
-from attnlab.judge import ASIDE, Finding, Report
+from attnlab.checking import code_slice
+from attnlab.checking.judge import ASIDE, Finding, Report
 
 PROVIDED = "ATTNLAB_MINE"
 
@@ -120,16 +120,16 @@ def _provided(name: str, chapter: str, package: str, listed: str):
 
 
 def _standing_in(name: str, chapter: str):
-    from attnlab import substitutes
+    from attnlab import pytorch_answers
 
     _taken[name] = Part(name, chapter, "a stand-in made from PyTorch's own, not yours", own=False)
-    return substitutes.ALL[name]
+    return pytorch_answers.ALL[name]
 
 
 def _has_stand_in(name: str) -> bool:
-    from attnlab import substitutes  # only here: it loads PyTorch
+    from attnlab import pytorch_answers  # only here: it loads PyTorch
 
-    return name in substitutes.ALL
+    return name in pytorch_answers.ALL
 
 
 def _way_out(name: str, chapter: str) -> str:
@@ -173,7 +173,7 @@ class Notebook:
         self.path, self.stamp = path, path.stat().st_mtime_ns
         self.module = types.ModuleType(f"mine.{path.stem}")
         self.module.__file__ = str(path)
-        self.statements: list[excerpt.Statement] = []
+        self.statements: list[code_slice.Statement] = []
         self.answers: dict[str, list[int]] = {}  # exercise -> the statements of its cell
         self.broken: dict[str, str] = {}  # exercise -> why its cell cannot be read
         self._run: set[int] = set()
@@ -189,12 +189,12 @@ class Notebook:
             raise NotThere(f"{self.path.name} cannot be read as a notebook ({type(error).__name__})") from None
 
     def _read(self, cell: dict, number: int) -> None:
-        source = excerpt.without_magics("".join(cell["source"]))
+        source = code_slice.without_magics("".join(cell["source"]))
         marked = cell.get("metadata", {}).get("nbgrader", {})
         answer = marked.get("grade_id") if marked.get("solution") else None
         filename = f"{self.path.name}, code cell {number}"
         try:
-            found = excerpt.statements(source, filename)
+            found = code_slice.statements(source, filename)
         except SyntaxError as error:
             if answer:
                 self.broken[answer] = f"line {error.lineno} of its cell is not valid Python: {error.msg}"
@@ -214,7 +214,7 @@ class Notebook:
 
     def value(self, name: str):
         """The function or class of that name, as it is. Raises NotThere if it is not available."""
-        indices = excerpt.needed(self.statements, [name], only=self.answers)
+        indices = code_slice.needed(self.statements, [name], only=self.answers)
         asked = {name}.union(*(self.statements[i].needs for i in indices))
         for broken in [other for other in self.broken if other in asked]:
             raise NotThere(f"{_chain(name, broken)}{broken} in {self.path.name}: {self.broken[broken]}")
@@ -226,7 +226,7 @@ class Notebook:
                 self._run.add(i)
         return vars(self.module)[name]
 
-    def _execute(self, name: str, statement: excerpt.Statement) -> None:
+    def _execute(self, name: str, statement: code_slice.Statement) -> None:
         code = compile(ast.Module([statement.node], type_ignores=[]), statement.filename, "exec")
         try:
             exec(code, vars(self.module))
@@ -270,7 +270,7 @@ class Notebook:
 
     def answers_behind(self, name: str) -> list[str]:
         """The exercises of this notebook that an answer uses, ending with itself."""
-        nodes = [self.statements[i].node for i in excerpt.needed(self.statements, [name], only=self.answers)]
+        nodes = [self.statements[i].node for i in code_slice.needed(self.statements, [name], only=self.answers)]
         defined = [node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.ClassDef)]
         known = set(exercises()) - {name}
         return [*dict.fromkeys(other for other in defined if other in known), name]

@@ -242,7 +242,7 @@ def write(model, generate, prompt: str, max_new_tokens: int = 30, **options):
         return _print_recorded(prompt)
     import torch
 
-    from attnlab.reading import listening
+    from attnlab.model_trace import listening
 
     text, page, shown = tokenizer(), _Page(), ""
     given = text.encode(prompt)

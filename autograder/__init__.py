@@ -1,14 +1,3 @@
-"""Everything that grades: exercises, assembling, hidden tests, and the nbgrader set-up. Never shipped to students."""
+"""The grader: sandbox, grading, gradebook, and what nbgrader loads. Never shipped to students."""
 
-import os
-import sys
-from pathlib import Path
-
-# nbgrader starts `alembic` by name. It is in the same folder as this Python, which may not be on the PATH.
-_bin = str(Path(sys.executable).parent)
-if _bin not in os.environ.get("PATH", "").split(os.pathsep):
-    os.environ["PATH"] = os.pathsep.join(filter(None, [_bin, os.environ.get("PATH")]))
-
-# nbformat imports jsonschema, which builds the grammars of this package to check addresses in other scripts. That takes
-# two seconds in every process, and no notebook contains such an address: without it jsonschema does not check them.
-sys.modules.setdefault("rfc3987_syntax", None)
+import course  # noqa: F401 - it prepares the process for nbgrader and nbformat

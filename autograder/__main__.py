@@ -10,9 +10,9 @@ import sys
 import zoneinfo
 from pathlib import Path
 
-from attnlab.report import as_text
-from autograder.errors import CourseError
+from attnlab.checking.report import as_text
 from autograder.sandbox import bubblewrap
+from course.errors import CourseError
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -145,17 +145,17 @@ def _zone(text: str) -> datetime.tzinfo:
 
 
 def _assemble(options) -> None:
-    from autograder.course import assemble
+    from course import assemble
 
     for path in assemble.write_all(options.chapter):
         print(path)
 
 
 def _release(options) -> None:
-    from autograder.course import assemble, catalog, release
-    from autograder.course.folder import course_folder, gradebook_exists
     from autograder.gradebook import released, scores
     from autograder.grading import hidden_tests
+    from course import assemble, catalog, release
+    from course.folder import course_folder, gradebook_exists
 
     if gradebook_exists(course_folder()):
         with scores.opened(None) as gradebook:
@@ -236,10 +236,10 @@ def _gradescope(options) -> int | None:
 
 
 def _try(options) -> int:
-    from attnlab.judge import no_answer
-    from autograder.course import catalog
+    from attnlab.checking.judge import no_answer
     from autograder.grading.results import as_record
     from autograder.grading.single_file import Unreadable, grade_file
+    from course import catalog
 
     exercise = catalog.exercise(options.name)
     bubblewrap.ensure()  # treat a student's file like a notebook

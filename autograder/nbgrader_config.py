@@ -11,11 +11,11 @@ ROOT = Path(__file__).resolve().parent.parent
 # The graded cells import `autograder`; kernels inherit this environment.
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH")]))
 sys.path.insert(0, str(ROOT))
-from autograder.course import release  # noqa: E402
-from autograder.course.folder import GRADEBOOK_URL, course_folder, gradebook_url  # noqa: E402
 from autograder.gradebook.scores import COURSE_ID  # noqa: E402
 from autograder.nbgrader_plugins import autograde  # noqa: E402
 from autograder.sandbox.limits import Times  # noqa: E402
+from course import release  # noqa: E402
+from course.folder import GRADEBOOK_URL, course_folder, gradebook_url  # noqa: E402
 
 c = get_config()  # noqa: F821 - given by traitlets
 c.CourseDirectory.course_id = COURSE_ID

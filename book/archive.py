@@ -9,8 +9,8 @@ import sys
 import zipfile
 from pathlib import Path
 
-from autograder.course.folder import ROOT
 from book import live_model, search
+from course.folder import ROOT
 
 NAME = "attention-book"
 LEFT_OUT = {".buildinfo", "objects.inv", "404.html"}  # for servers and for other builds

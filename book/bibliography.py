@@ -12,7 +12,7 @@ from pybtex.style.formatting.alpha import Style as Alpha
 from pybtex.style.labels import BaseLabelStyle
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
-from autograder.course import plain_markdown
+from course import plain_markdown
 
 STYLE = "author_year"
 

@@ -16,11 +16,11 @@ from docutils import nodes
 
 from attnlab.mine import PROVIDED
 from attnlab.smollm2 import SETTING
-from autograder.course import assemble, catalog, chapter, check_data
-from autograder.course.folder import ROOT
-from autograder.errors import CourseError
 from book import draft, kernel_setup
 from book.errors import ChapterError
+from course import assemble, catalog, chapter, check_data
+from course.errors import CourseError
+from course.folder import ROOT
 
 FIRST_CELL = "from book import kernel_setup\nkernel_setup.install()"
 PAGES_WITH_FILES = ("appendices/languages",)  # the page's files are in the folder of its name

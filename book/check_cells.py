@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from docutils import nodes
 
-from autograder.course import catalog
+from course import catalog
 
 
 def chapter_of(docname: str) -> str | None:

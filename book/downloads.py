@@ -15,9 +15,9 @@ import nbformat
 from docutils import nodes
 from sphinx.util import logging
 
-from autograder.course import release, setup_cell
-from autograder.errors import CourseError
 from book import check_cells, draft
+from course import release, setup_cell
+from course.errors import CourseError
 
 FOLDER = setup_cell.FOLDER
 

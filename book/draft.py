@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from autograder.course import catalog
-from autograder.course.folder import ROOT
+from course import catalog
+from course.folder import ROOT
 
 VARIABLE = "BOOK_DRAFT"
 FOLDER = ROOT / "build" / "draft"

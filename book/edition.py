@@ -14,10 +14,10 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from autograder.course import assemble, catalog
-from autograder.course.folder import ROOT
 from book import check_cells
 from book.errors import ConfigurationError
+from course import assemble, catalog
+from course.folder import ROOT
 
 STUDENT, SELF_STUDY = EDITIONS = ("student", "self-study")
 FOLDER = "solutions"  # of the site: the pages that hold answers, and nothing else does

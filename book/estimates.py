@@ -1,5 +1,5 @@
 """How long things take, where a reader decides: under a chapter's title, on each exercise's card, and in the list of
-chapters on the first page. All of it is estimated; `autograder.course.effort` says how.
+chapters on the first page. All of it is estimated; `course.effort` says how.
 """
 
 from __future__ import annotations
@@ -8,8 +8,8 @@ import re
 
 from docutils import nodes
 
-from autograder.course import catalog, effort
 from book import check_cells
+from course import catalog, effort
 
 
 def add(app, doctree, docname) -> None:

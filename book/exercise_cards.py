@@ -13,8 +13,8 @@ from html import escape
 from docutils import nodes
 from sphinx_design.dropdown import dropdown_main
 
-from autograder.course import catalog
 from book import check_cells, downloads, estimates, launch_links
+from course import catalog
 
 # What may follow a check, in this order: the link to a solution and the box to tick, then the hints.
 CONTROLS = ('<p class="solution-link"', '<label class="exercise-done')

@@ -3,7 +3,7 @@
     python -m book.leaks FOLDER ...
 
 searches every file below the folders for every line of the bodies in `solutions/` and of the case generators in
-`autograder/exercises/`: pages (as text, without tags), sources, notebooks, reports, JSON, scripts, archives. White
+`course/exercises/`: pages (as text, without tags), sources, notebooks, reports, JSON, scripts, archives. White
 space does not count. Each finding is a line `file: leaks solutions/softmax.py:12`; the exit status is then 1.
 """
 
@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 
 BITS = 22  # of the hashes that say where to look
 SHORTEST = 12  # characters without white space; shorter lines give nothing away
@@ -56,7 +56,7 @@ def answers(root: Path = ROOT) -> dict[str, str]:
         for text, origin in here.items():
             if text not in in_stubs:
                 found.setdefault(text, origin)
-    for path in sorted((root / "autograder" / "exercises").glob("*.py")):
+    for path in sorted((root / "course" / "exercises").glob("*.py")):
         if path.relative_to(root).as_posix() in shown:
             continue
         lines = _without_comments(path)

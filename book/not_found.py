@@ -10,8 +10,8 @@ from html import escape
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from autograder.course import catalog
 from book import metadata
+from course import catalog
 
 PAGE = "404"
 RELATIVE = re.compile(r'\b(href|src|action|data-content_root)="(?![a-z]+:|/|#)(?:\./)?([^"]*)"')

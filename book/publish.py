@@ -18,11 +18,11 @@ from pathlib import Path
 
 import nbformat
 
-from autograder.course import catalog, release
-from autograder.course.folder import ROOT
-from autograder.errors import CourseError
 from book import leaks
 from book.downloads import FOLDER as NOTEBOOKS
+from course import catalog, release
+from course.errors import CourseError
+from course.folder import ROOT
 
 README = Path(__file__).with_name("PUBLIC.md")
 # What attnlab consists of; other files in its folder are private.

@@ -22,7 +22,7 @@ import pagefind_bin
 from bs4 import BeautifulSoup
 from sphinx.util import logging
 
-from autograder.course import catalog
+from course import catalog
 
 FOLDER = "pagefind"
 # What Pagefind writes for interfaces that we do not use.

@@ -11,10 +11,10 @@ import hashlib
 import sys
 from pathlib import Path
 
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 
 FILES = ("_config.yml", "_toc.yml", "references.bib", "requirements.txt", "index.md", "bibliography.md")
-FOLDERS = ("chapters", "appendices", "guides", "solutions", "attnlab", "autograder", "book")
+FOLDERS = ("chapters", "appendices", "guides", "solutions", "attnlab", "course", "book")
 
 
 def made_from() -> str:

@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 
 from attnlab import smollm2
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 
 FOLDER = ROOT / "build" / "live"
 MANIFEST = "manifest.json"

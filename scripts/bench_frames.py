@@ -19,7 +19,7 @@ from playwright.sync_api import sync_playwright
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 from tests.book.plays import PRESSES
 from tests.conftest import chromium_path
 

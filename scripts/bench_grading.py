@@ -29,15 +29,15 @@ from nbgrader.api import Gradebook, Student
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from autograder.batch import run as grade
-from autograder.course import catalog, release
-from autograder.course.cells import exercise_of
-from autograder.course.folder import ROOT
 from autograder.demo import sample_class
 from autograder.gradebook import released
 from autograder.gradebook.writer import Writer
 from autograder.grading import hidden_tests
 from autograder.grading.results import RESULTS
 from autograder.sandbox import bubblewrap
+from course import catalog, release
+from course.cells import exercise_of
+from course.folder import ROOT
 from tests.autograder import processes
 
 STEMS = ["dot_products", "softmax", "attention", "masks"]  # --chapters names others

@@ -24,13 +24,13 @@ os.environ.update(
     MKL_NUM_THREADS="1",
 )
 
-from attnlab.observe import outcome_of
-from autograder.course import assemble, catalog, prerequisites
+from attnlab.checking.observe import outcome_of
 from autograder.grading import dependencies, lent_code
 from autograder.grading.questions import material_of
 from autograder.sandbox import fork_client
 from autograder.sandbox.inside import fork_server, notebook_session
 from autograder.sandbox.limits import MAX_DATA, MAX_OUTPUTS, MAX_TEXT, WALL, Times
+from course import assemble, catalog, prerequisites
 
 
 def run(path: Path, shell) -> float:

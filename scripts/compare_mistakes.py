@@ -28,10 +28,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS="1")
 
-from attnlab import codec
-from attnlab.judge import judge
-from autograder.course import catalog, check_data
-from autograder.exercise import PUBLIC_SEED
+from attnlab.checking import codec
+from attnlab.checking.judge import judge
+from course import catalog, check_data
+from course.kit.exercise import PUBLIC_SEED
 
 SEEDS = (PUBLIC_SEED, 8191)
 

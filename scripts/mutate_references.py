@@ -36,15 +36,15 @@ os.environ.update(OMP_NUM_THREADS="1", OPENBLAS_NUM_THREADS="1", MKL_NUM_THREADS
 
 from mutants import Mutant, mutants
 
-from attnlab import codec
 from attnlab.check import examine
-from attnlab.compare import difference
-from attnlab.judge import Finding, Report, judge
-from attnlab.observe import outcome_of
-from attnlab.report import as_text
-from autograder.course import catalog
-from autograder.errors import CourseError
-from autograder.exercise import PUBLIC_SEED, Exercise
+from attnlab.checking import codec
+from attnlab.checking.compare import difference
+from attnlab.checking.judge import Finding, Report, judge
+from attnlab.checking.observe import outcome_of
+from attnlab.checking.report import as_text
+from course import catalog
+from course.errors import CourseError
+from course.kit.exercise import PUBLIC_SEED, Exercise
 
 HIDDEN_SEED = 31_415
 DRAWN_SEEDS = range(100_000, 100_200)

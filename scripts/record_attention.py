@@ -33,7 +33,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from attnlab import smollm2
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 from scripts import recording
 
 SENTENCE = "The CEO announced record earnings on Friday"

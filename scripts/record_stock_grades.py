@@ -18,8 +18,8 @@ import nbgrader
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from autograder.course import release
-from autograder.course.folder import GIVEN_SEED, ROOT
+from course import release
+from course.folder import GIVEN_SEED, ROOT
 from tests.autograder import honest, small_course
 
 

@@ -74,7 +74,7 @@ def pytest_collection_modifyitems(items):
 
 def each_chapter(*always: str) -> list:
     """Parameters of a test that takes seconds for each chapter: `make test` runs these, `make test-long` the others."""
-    from autograder.course import catalog
+    from course import catalog
 
     return [stem if stem in always else pytest.param(stem, marks=pytest.mark.long) for stem in catalog.chapters()]
 
@@ -205,10 +205,10 @@ def material(shared):
 
     On the hidden one, what the mistakes give on these inputs takes most of the time: `explained=False` leaves it out.
     """
-    from attnlab import codec
     from attnlab.check import material_of
-    from autograder.course import catalog
-    from autograder.exercise import PUBLIC_SEED
+    from attnlab.checking import codec
+    from course import catalog
+    from course.kit.exercise import PUBLIC_SEED
 
     @functools.cache
     def get(name: str, seed: int, explained: bool = True) -> dict:
@@ -236,7 +236,7 @@ def published(shared):
 def released(shared):
     """A course folder with every chapter released, and the students' bundle in its `dist`, as `make release` makes
     them."""
-    from autograder.course import release
+    from course import release
 
     def make(course):
         with pytest.MonkeyPatch.context() as patch:

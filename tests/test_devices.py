@@ -1,6 +1,6 @@
 """Answers with full marks work where their inputs are, so the cells for a GPU run on any of them.
 
-The other device is that of `attnlab.elsewhere`, which every machine has.
+The other device is that of `attnlab.checking.fake_device`, which every machine has.
 """
 
 from __future__ import annotations
@@ -10,9 +10,9 @@ import importlib
 import pytest
 import torch
 
-from attnlab import probes
-from attnlab.elsewhere import Elsewhere, back, moved
-from autograder.course import catalog
+from attnlab.checking import probes
+from attnlab.checking.fake_device import Elsewhere, back, moved
+from course import catalog
 
 # Exercises of a chapter that take no tensor, or give none back: there is no device to be wrong.
 WITHOUT_TENSORS = {

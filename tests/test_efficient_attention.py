@@ -8,7 +8,7 @@ import torch
 import torch.nn.functional as F
 
 from attnlab import data, gpu
-from attnlab.meter import Meter
+from attnlab.checking.meter import Meter
 from attnlab.widgets import TileStepper
 from solutions.efficient_attention import linear_attention, online_softmax, sliding_window_attention, tiled_attention
 from solutions.language_model import LanguageModel, generate

@@ -7,10 +7,11 @@ import re
 import nbformat
 import pytest
 
-from attnlab import excerpt, widgets
-from autograder.course import catalog
-from autograder.course.folder import ROOT
+from attnlab import widgets
+from attnlab.checking import code_slice
 from autograder.demo import sample_class
+from course import catalog
+from course.folder import ROOT
 from tests.conftest import Watched, new_page
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -32,7 +33,7 @@ def gallery(released):
         found = []
         for source in sources:
             start = len(found)
-            found += excerpt.statements(source, stem)
+            found += code_slice.statements(source, stem)
             shown = [
                 i for i in range(start, len(found)) if isinstance(found[i].node, ast.Expr) and found[i].needs & wanted
             ]
@@ -41,7 +42,7 @@ def gallery(released):
                 here = range(start, shown[-1] + 1)
                 wanted -= frozenset().union(*(found[i].needs for i in shown))
                 needs = frozenset().union(*(found[i].needs for i in here))
-                indices = sorted({*excerpt.needed(found[:start], needs), *here})
+                indices = sorted({*code_slice.needed(found[:start], needs), *here})
                 source = "\n".join(ast.unparse(found[i].node) for i in indices)
                 cells.append(nbformat.v4.new_code_cell(source))
     assert not wanted, f"stands in no chapter: {', '.join(wanted)}"

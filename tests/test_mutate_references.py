@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from attnlab.judge import Finding, Report
-from autograder.course import catalog
-from autograder.exercise import Exercise
+from attnlab.checking.judge import Finding, Report
+from course import catalog
+from course.kit.exercise import Exercise
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "scripts"))
 

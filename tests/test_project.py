@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from autograder.course import catalog
-from autograder.course.folder import ROOT
+from course import catalog
+from course.folder import ROOT
 
 
 def test_workflows_are_valid_and_run_what_ci_runs():
@@ -95,7 +95,7 @@ def test_requirements_have_upper_bounds():
 
 @pytest.mark.parametrize("stem", catalog.chapters())
 def test_a_chapters_stem_names_its_files_in_every_folder(stem):
-    programs = [f"{folder}/{stem}.py" for folder in ("solutions", "autograder/exercises", "tests/alternatives")]
+    programs = [f"{folder}/{stem}.py" for folder in ("solutions", "course/exercises", "tests/alternatives")]
     for path in (f"chapters/{stem}.md", f"tests/test_{stem}.py", *programs):
         assert (ROOT / path).is_file(), path
 

@@ -76,7 +76,7 @@ class LiveModel(CourseWidget):
         )
         if model is not None:
             from attnlab import smollm2
-            from attnlab.reading import Reader
+            from attnlab.model_trace import Reader
 
             def tell(message, arrays):
                 self.send(message, [array.tobytes() for array in arrays])

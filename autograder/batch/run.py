@@ -15,9 +15,9 @@ from tqdm import tqdm
 from traitlets.config import PyFileConfigLoader
 
 from autograder.batch import workers as pools
-from autograder.course.folder import COURSE_DIR, ROOT, course_folder, existing_gradebook
 from autograder.nbgrader_plugins.autograde import TrustedAutograde
 from autograder.sandbox import bubblewrap
+from course.folder import COURSE_DIR, ROOT, course_folder, existing_gradebook
 
 LOOK_SECONDS = 5.0  # between two checks by --watch
 

@@ -13,9 +13,9 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from autograder.errors import CourseError
 from autograder.grading.limited import Grader, Job, OneAtATime
 from autograder.sandbox import bubblewrap
+from course.errors import CourseError
 
 AHEAD = 2  # jobs a worker has waiting
 RETRIES = 3  # of a job whose worker was lost

@@ -20,13 +20,13 @@ from pathlib import Path
 
 import nbformat
 
-from autograder.course import assemble, catalog, release
-from autograder.course.cells import nbgrader_of
-from autograder.course.folder import GRADEBOOK_URL, course_folder
-from autograder.errors import CourseError
 from autograder.gradebook import scores
 from autograder.reports import read
 from autograder.reports.model import GRADED, NOT_HANDED_IN, ClassReport
+from course import assemble, catalog, release
+from course.cells import nbgrader_of
+from course.errors import CourseError
+from course.folder import GRADEBOOK_URL, course_folder
 
 SAMPLES = Path(__file__).with_name("samples")
 _MARKERS = re.compile(r"^ *### (BEGIN|END) SOLUTION\n", re.MULTILINE)
@@ -135,7 +135,7 @@ def run(course: Path | None = None, stems: Sequence[str] = ()) -> int:
     done = release.in_course("autograder", "grade", *stems, course=course, check=False)
     (course / "grade.log").write_text(done.stderr, "utf-8")
     say("writing feedback")
-    release.in_course("autograder.course.nbgrader_each", "generate_feedback", *stems, course=course)
+    release.in_course("course.nbgrader_each", "generate_feedback", *stems, course=course)
     table, export = course / "grades.csv", course / "nbgrader_export.csv"
     release.in_course("autograder", "export", "by-exercise", "--to", str(table), course=course)
     release.nbgrader("export", "--to", str(export), course=course)

@@ -15,13 +15,13 @@ import nbformat
 from nbgrader import api
 from nbgrader.api import Gradebook
 
-from autograder.course import catalog, check_data
-from autograder.course.cells import exercise_of, nbgrader_of
-from autograder.course.folder import course_seed
-from autograder.errors import CourseError
 from autograder.grading.grade_submission import Plan
 from autograder.grading.reassembly import ReleasedCell
 from autograder.grading.submission import one_newline
+from course import catalog, check_data
+from course.cells import exercise_of, nbgrader_of
+from course.errors import CourseError
+from course.folder import course_seed
 
 
 def plans(gradebook: Gradebook, assignment: str, release: Path) -> dict[str, Plan]:

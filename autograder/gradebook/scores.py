@@ -16,8 +16,8 @@ import sqlalchemy
 from nbgrader import api
 from nbgrader.api import Gradebook
 
-from autograder.course.folder import course_folder, existing_gradebook
-from autograder.errors import CourseError
+from course.errors import CourseError
+from course.folder import course_folder, existing_gradebook
 
 COURSE_ID = "attention"
 

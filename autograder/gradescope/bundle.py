@@ -15,14 +15,14 @@ from pathlib import Path
 from nbgrader.api import MissingEntry
 
 from autograder.batch import run
-from autograder.course.folder import ROOT, course_folder, existing_gradebook
-from autograder.course.release import add_to_zip
-from autograder.errors import CourseError
 from autograder.gradescope.run import ASSIGNMENT, OPTIONS
 from autograder.grading import serialization
+from course.errors import CourseError
+from course.folder import ROOT, course_folder, existing_gradebook
+from course.release import add_to_zip
 
 SCRIPTS = ("setup.sh", "run_autograder")
-CODE = ("attnlab", "autograder", "solutions", "chapters", "_toc.yml")
+CODE = ("attnlab", "autograder", "course", "solutions", "chapters", "_toc.yml")
 # What the grader imports, in the versions that it has here. Pip finds what these need in turn.
 LIBRARIES = ("torch", "numpy", "matplotlib", "ipywidgets", "anywidget", "ipykernel", "nbgrader", "nbconvert")
 LIBRARIES += ("nbformat", "myst-nb", "nh3", "jinja2", "pyyaml", "tqdm")

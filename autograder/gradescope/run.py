@@ -14,11 +14,11 @@ import time
 import traceback
 from pathlib import Path
 
-from autograder.course.cells import exercise_of
 from autograder.grading import grade_submission, serialization
 from autograder.grading.results import RESULTS
 from autograder.grading.submission import Refused, read_bytes
 from autograder.sandbox import other_user
+from course.cells import exercise_of
 
 ASSIGNMENT, OPTIONS = "assignment.bin", "options.json"  # in the zip
 MAX_METADATA = 64 << 20  # bytes; it repeats the results of all earlier submissions

@@ -1,4 +1,5 @@
-"""The grader's end of a channel to student code: values in frames (see `attnlab.codec`), none of which is trusted.
+"""The grader's end of a channel to student code: values in frames (see `attnlab.checking.codec`), none of which is
+trusted.
 
 Frames are capped in size and time, decoded without pickle and checked for their form. Time is processor time: on a busy
 machine an answer has more time by the clock.
@@ -11,7 +12,7 @@ import select
 import time
 from collections.abc import Callable
 
-from attnlab import codec
+from attnlab.checking import codec
 from autograder.grading import reasons
 from autograder.sandbox.limits import WALL
 
@@ -125,7 +126,7 @@ class Channel:
 
 
 def checked_outcome(reply: dict) -> dict:
-    """An outcome of the form that `attnlab.observe` describes. Raises NoAnswer."""
+    """An outcome of the form that `attnlab.checking.observe` describes. Raises NoAnswer."""
     if set(reply) == {"error"}:
         error = reply["error"]
         fits = (

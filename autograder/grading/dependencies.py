@@ -13,7 +13,7 @@ import functools
 import re
 import symtable
 
-from attnlab.excerpt import bound_in, with_own_variables
+from attnlab.checking.code_slice import bound_in, with_own_variables
 from autograder.sandbox.limits import MAX_SEARCHED
 
 _WORD = re.compile(r"[^\W\d]\w*")

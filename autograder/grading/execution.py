@@ -25,16 +25,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from attnlab import codec
-from attnlab.judge import Report, no_answer
-from autograder.course.cells import new_output
-from autograder.exercise import Exercise
+from attnlab.checking import codec
+from attnlab.checking.judge import Report, no_answer
 from autograder.grading import lent_code, reasons, sanitize
 from autograder.grading.channel import Channel, Died, NoAnswer, OutOfTime, Patience
 from autograder.grading.questions import Answer, ProcessLost, material_of
 from autograder.grading.results import Flag
 from autograder.sandbox import bubblewrap, fork_client, usage
 from autograder.sandbox.limits import MAX_DATA, MAX_MARKUP, MAX_OUTPUTS, MAX_TEXT, START_SECONDS, WALL, Limits, Times
+from course.cells import new_output
+from course.kit.exercise import Exercise
 
 GRACE = 5.0  # for a cell that was interrupted
 SLOW = 10.0  # seconds, see `Evaluated.is_slow`

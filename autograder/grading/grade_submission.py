@@ -22,12 +22,10 @@ import nbformat
 from nbformat.v4 import rwbase
 from traitlets.config import Config
 
-from attnlab import library_calls
 from attnlab.check import Points
-from attnlab.judge import Report
-from attnlab.report import as_html, as_text
-from autograder.course import catalog, prerequisites
-from autograder.course.cells import exercise_of, nbgrader_of, new_output
+from attnlab.checking import library_calls
+from attnlab.checking.judge import Report
+from attnlab.checking.report import as_html, as_text
 from autograder.grading import (
     dependencies,
     graders_note,
@@ -45,6 +43,8 @@ from autograder.grading.results import MIMETYPE, RESULTS, Flag, as_record
 from autograder.grading.submission import Refused, SubmittedCell, submitted_cells
 from autograder.sandbox.bubblewrap import Jail, NoJail
 from autograder.sandbox.limits import MAX_MARKUP, MAX_SEARCHED, WALL, Limits, Times
+from course import catalog, prerequisites
+from course.cells import exercise_of, nbgrader_of, new_output
 
 NOT_RUN = "Not run while grading: no answer depends on this cell.\n"
 NOT_COUNTED = "Not run while grading: this is a second copy of an answer.\n"

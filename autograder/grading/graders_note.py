@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import html
 
-from autograder.course import cells
 from autograder.grading import nbgrader_utils as utils
 from autograder.grading import sanitize
+from course import cells
 
 NOTE = "for-the-grader"  # name of the cell; no student's cell has a name
 MAX_NOTES = 30

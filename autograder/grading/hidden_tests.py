@@ -14,11 +14,11 @@ from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 
-from attnlab import codec
 from attnlab.check import filled_in
-from autograder.course import catalog, stamps
-from autograder.course.folder import course_seed
-from autograder.exercise import Exercise, compact
+from attnlab.checking import codec
+from course import catalog, stamps
+from course.folder import course_seed
+from course.kit.exercise import Exercise, compact
 
 FOLDER = ".hidden_tests"
 

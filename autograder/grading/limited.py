@@ -18,10 +18,10 @@ from collections.abc import Iterable, Iterator
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from autograder.errors import CourseError
 from autograder.grading import reasons
 from autograder.sandbox.bubblewrap import NoJail
 from autograder.sandbox.limits import MAX_RESULT
+from course.errors import CourseError
 
 MANY = 6  # submissions from which on it pays to start a process to fork others from
 OUT_OF_MEMORY = 77  # the exit code of a process that could get no more memory

@@ -1,7 +1,7 @@
 """Test one answer: the questions of its exercise, one call each, in an unpredictable order.
 
-Conclusions from the answers to the questions of a case are drawn here (`attnlab.conclude`), and the operating
-system measures the memory and time that a question used.
+Conclusions from the answers to the questions of a case are drawn here (`attnlab.checking.probe_verdicts`), and the
+operating system measures the memory and time that a question used.
 
 A question that ends or hangs its process costs only its property, and the jail that ran it must end. A process that
 ended itself looks from here like one that was killed by an administrator or for lack of memory, so a property is lost
@@ -14,15 +14,15 @@ import random
 import secrets
 import time
 
-from attnlab import codec
 from attnlab.check import parameter_problem
-from attnlab.conclude import MEASURED, conclusion, questions
-from attnlab.judge import Report, judge, no_answer
-from autograder.course.folder import course_seed
-from autograder.exercise import Exercise
+from attnlab.checking import codec
+from attnlab.checking.judge import Report, judge, no_answer
+from attnlab.checking.probe_verdicts import MEASURED, conclusion, questions
 from autograder.grading import reasons
 from autograder.grading.channel import ANY_REPLY, Died, NoAnswer, OutOfTime, checked_outcome
 from autograder.grading.results import Flag
+from course.folder import course_seed
+from course.kit.exercise import Exercise
 
 TIMES_EXPECTED = 16  # a reply may have this many times the bytes of a right one, plus those allowed for every reply
 

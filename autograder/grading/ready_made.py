@@ -1,6 +1,6 @@
 """Names in libraries that do much of an exercise's work. The grader's note lists them; they cost nothing.
 
-Functions that do all of it are in `autograder.by_hand`.
+Functions that do all of it are in `course.kit.library_shortcuts`.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import functools
 import inspect
 from collections.abc import Callable
 
-from attnlab.library_calls import words_used
+from attnlab.checking.library_calls import words_used
 
 # Names in PyTorch, SciPy and related libraries that do in one call what a chapter builds up.
 MUCH = frozenset(

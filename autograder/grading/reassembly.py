@@ -19,11 +19,11 @@ from dataclasses import dataclass, field
 
 import nbformat
 
-from attnlab import excerpt
-from autograder.course import cells
+from attnlab.checking import code_slice
 from autograder.grading import nbgrader_utils as utils
 from autograder.grading.submission import SubmittedCell
 from autograder.sandbox.limits import MAX_SEARCHED
+from course import cells
 
 SEVERAL = "this answer was handed in more than once, in different words; the one that its check saw is graded"
 UNDECIDED = "this answer was handed in more than once, in different words; one is graded, and a human confirms which"
@@ -372,7 +372,7 @@ class _Definitions:
 def defined_names(source: str) -> set[str]:
     """The functions and classes that a cell defines at its top level; of broken code, those it begins."""
     try:
-        statements = ast.parse(excerpt.without_magics(source)).body
+        statements = ast.parse(code_slice.without_magics(source)).body
     except (SyntaxError, ValueError, RecursionError, MemoryError):
         return set(_DEFINITION.findall(source))
     names: set[str] = set()

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from attnlab.judge import Report
+from attnlab.checking.judge import Report
 from autograder.grading.submission import Refused, read_bytes
 
 RESULTS = "results.json"  # beside the autograded notebooks: what gradebook and notebook do not hold, for graders alone

@@ -23,8 +23,6 @@ import nh3
 from jinja2 import pass_context
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from autograder.course.cells import new_output
-from autograder.course.folder import ROOT
 from autograder.sandbox.limits import (
     MAX_ANSWER,
     MAX_CODE,
@@ -36,6 +34,8 @@ from autograder.sandbox.limits import (
     MAX_SHOWN,
     MAX_TEXT,
 )
+from course.cells import new_output
+from course.folder import ROOT
 
 MAX_TAGS, MAX_UNTIDY, MAX_DEPTH = 300, 20_000, 60  # HTML of more tags or characters must be well formed, and no deeper
 MAX_COLORS = 4_000  # changes of color in one output; each takes time to be found

@@ -5,7 +5,7 @@ build on it are tested, and for each of them the better report counts. So a mist
 
 The notebook's code can read what it is lent, and keep it. That earns nothing: an answer is tested at its check,
 before its own reference is defined; its points from the first run are kept in any case; what this run shows is dropped;
-and a report on hidden tests contains no text from the notebook's process (see `attnlab.judge`).
+and a report on hidden tests contains no text from the notebook's process (see `attnlab.checking.judge`).
 """
 
 from __future__ import annotations
@@ -14,12 +14,12 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from attnlab import excerpt
-from attnlab.judge import Report
-from autograder.course import prerequisites
-from autograder.exercise import Exercise
+from attnlab.checking import code_slice
+from attnlab.checking.judge import Report
 from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.sandbox.limits import MAX_SEARCHED, Times
+from course import prerequisites
+from course.kit.exercise import Exercise
 
 
 def improve(
@@ -85,12 +85,12 @@ def _causes(first: Evaluated, cells: Sequence[Cell]) -> dict[str, list[str]]:
     causes, statements = {}, []
     for cell in cells:
         if cell.check in done:
-            needs = set().union(*(statements[i].needs for i in excerpt.needed(statements, [cell.check])))
+            needs = set().union(*(statements[i].needs for i in code_slice.needed(statements, [cell.check])))
             earlier = [name for name in short[: short.index(cell.check)] if name in needs]
             if earlier:
                 causes[cell.check] = earlier
         elif not cell.check:
-            statements += excerpt.of_cell(cell.source)
+            statements += code_slice.of_cell(cell.source)
     return causes
 
 

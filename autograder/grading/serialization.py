@@ -8,7 +8,7 @@ import json
 
 import numpy as np
 
-from attnlab import codec
+from attnlab.checking import codec
 
 MAX_BYTES = 1 << 32  # an instructor's own files may be larger than any answer
 

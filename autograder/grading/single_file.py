@@ -5,14 +5,14 @@ from __future__ import annotations
 import warnings
 from pathlib import Path
 
-from attnlab import library_calls
 from attnlab.check import outcomes_of, signature_problem
-from attnlab.judge import Report, no_answer
-from autograder.course import prerequisites
-from autograder.exercise import Exercise
+from attnlab.checking import library_calls
+from attnlab.checking.judge import Report, no_answer
 from autograder.grading.execution import Cell, evaluate
 from autograder.grading.questions import judge_and_explain, material_of
 from autograder.sandbox.limits import FILE_LIMITS, FILE_SECONDS, MAX_SOURCE, WALL, Times
+from course import prerequisites
+from course.kit.exercise import Exercise
 
 
 class Unreadable(Exception):

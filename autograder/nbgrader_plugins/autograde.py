@@ -29,9 +29,6 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.preprocessors import AssignLatePenalties
 from traitlets import Any, Bool, Float, Int, List, Unicode
 
-from autograder.course import catalog, prerequisites
-from autograder.course.cells import exercise_of
-from autograder.errors import CourseError
 from autograder.gradebook import released
 from autograder.gradebook.writer import Writer
 from autograder.grading import grade_submission, hidden_tests, results, serialization, submission
@@ -39,6 +36,9 @@ from autograder.grading.limited import Job, OneAtATime
 from autograder.nbgrader_plugins import feedback
 from autograder.sandbox import bubblewrap
 from autograder.sandbox.limits import LEAST_MEMORY, LEAST_PROCESSES, MAX_BESIDE, MAX_NOTEBOOK, MB, Limits, Times
+from course import catalog, prerequisites
+from course.cells import exercise_of
+from course.errors import CourseError
 
 MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every grading process receives
 

@@ -17,14 +17,14 @@ from nbgrader.plugins import ExportPlugin
 from traitlets import Bool, Unicode
 from traitlets.config import Config
 
-from autograder.course.cells import exercise_of
-from autograder.course.folder import course_folder
-from autograder.errors import CourseError
 from autograder.gradebook import scores
 from autograder.gradebook.scores import Scores
 from autograder.platforms import canvas, collect, moodle, roster
 from autograder.reports import csv_table
 from autograder.reports.summary import some
+from course.cells import exercise_of
+from course.errors import CourseError
+from course.folder import course_folder
 
 
 class _Table(ExportPlugin):

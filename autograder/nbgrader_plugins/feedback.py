@@ -13,8 +13,8 @@ from pathlib import Path
 
 from nbgrader.converters import GenerateFeedback
 
-from autograder.course.cells import exercise_of
 from autograder.grading.results import RESULTS
+from course.cells import exercise_of
 
 # The page's own styles and embedded pictures; nothing that runs, and nothing from elsewhere.
 POLICY = (

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from nbgrader.plugins import LateSubmissionPlugin
 
-from autograder.course.folder import course_folder
-from autograder.errors import CourseError
+from course.errors import CourseError
+from course.folder import course_folder
 
 FILE = "late.csv"
 

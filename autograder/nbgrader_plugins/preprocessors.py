@@ -6,10 +6,10 @@ from __future__ import annotations
 from nbgrader import utils
 from nbgrader.preprocessors import Execute, NbGraderPreprocessor, SaveAutoGrades
 
-from autograder.course import catalog, prerequisites
-from autograder.course.cells import exercise_of, nbgrader_of
 from autograder.grading.graders_note import is_graders_note
 from autograder.grading.results import MIMETYPE
+from course import catalog, prerequisites
+from course.cells import exercise_of, nbgrader_of
 
 
 class DropGradersNote(NbGraderPreprocessor):

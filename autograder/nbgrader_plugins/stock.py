@@ -10,9 +10,9 @@ import contextlib
 import io
 
 from attnlab.check import Points, show
-from autograder.course import catalog
 from autograder.grading.results import MIMETYPE, as_record
 from autograder.grading.single_file import grade_object
+from course import catalog
 
 
 class Score(Points):

@@ -11,8 +11,8 @@ from pathlib import Path
 
 from nbgrader.plugins import ExtractorPlugin
 
-from autograder.errors import CourseError
 from autograder.platforms import canvas, collect, moodle
+from course.errors import CourseError
 
 
 class Collector(ExtractorPlugin):

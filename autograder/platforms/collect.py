@@ -19,13 +19,13 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path, PurePosixPath
 
-from autograder.course.folder import course_folder
-from autograder.errors import CourseError
 from autograder.gradebook import scores
 from autograder.grading.submission import Refused, read_bytes
 from autograder.platforms import canvas, moodle, names, notebooks, roster, sources
 from autograder.platforms.names import Owner
 from autograder.reports.model import printable, show
+from course.errors import CourseError
+from course.folder import course_folder
 
 COLLECTED, REPLACED, UNCHANGED, LEFT_OUT, MISSING = "collected", "replaced", "unchanged", "left out", "missing"
 EXCHANGE, CLONES, PLAIN = "exchange", "clones", "folder"

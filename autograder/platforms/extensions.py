@@ -11,11 +11,11 @@ import datetime
 import math
 from pathlib import Path
 
-from autograder.course.folder import course_folder, existing_gradebook
-from autograder.errors import CourseError
 from autograder.gradebook import scores
 from autograder.gradebook.writer import Writer
 from autograder.platforms.names import parse_time
+from course.errors import CourseError
+from course.folder import course_folder, existing_gradebook
 
 
 def run(assignment: str, file: Path, course: Path | None, zone: datetime.tzinfo) -> None:

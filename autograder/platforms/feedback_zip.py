@@ -11,11 +11,11 @@ import sys
 import zipfile
 from pathlib import Path
 
-from autograder.course.folder import course_folder
-from autograder.course.release import add_to_zip
-from autograder.errors import CourseError
 from autograder.platforms import canvas, collect, moodle
 from autograder.reports.model import printable
+from course.errors import CourseError
+from course.folder import course_folder
+from course.release import add_to_zip
 
 PLATFORMS = {one.NAME: one for one in (canvas, moodle)}
 

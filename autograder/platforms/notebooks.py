@@ -12,8 +12,8 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.errors import CourseError
 from autograder.grading import submission
+from course.errors import CourseError
 
 # What nbgrader calls a cell, the cell's id, and what a cell defines. The first that a file has decides: tools that
 # strip metadata leave the second, and some leave only the third.

@@ -20,10 +20,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from autograder.errors import CourseError
 from autograder.grading.submission import Refused, read_bytes
 from autograder.platforms import canvas, moodle
 from autograder.platforms.names import Owner, parse_time
+from course.errors import CourseError
 
 MAX_ROSTER = 32 << 20  # bytes
 OWN = "own"

@@ -16,10 +16,10 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 
-from autograder.errors import CourseError
 from autograder.grading import submission
 from autograder.platforms import canvas, moodle
 from autograder.sandbox.limits import MAX_COLLECTED, MAX_DEPTH, MAX_FILES, MAX_UNPACKED
+from course.errors import CourseError
 
 _JUNK = ("__MACOSX", "Thumbs.db", "desktop.ini")
 _ENTRY = b"PK\x01\x02"  # with which each file in an archive's table of contents begins

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from autograder.errors import CourseError
 from autograder.reports import csv_table, html_page, read
 from autograder.reports.model import printable, show
 from autograder.reports.text import as_text
+from course.errors import CourseError
 
 
 def report(assignment: str, course: Path | None = None, table: Path | None = None, page: Path | None = None) -> None:

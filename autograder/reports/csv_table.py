@@ -7,9 +7,9 @@ import re
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from autograder.errors import CourseError
 from autograder.reports.model import ClassReport
 from autograder.reports.summary import some
+from course.errors import CourseError
 
 # Some programs treat semicolons and tabs as cell borders, so the text after these is also a beginning.
 _FORMULA = re.compile(r"(^\s*|[;,\t\"]\s*)([=+\-@＝＋－＠﹢﹣﹦﹫])")

@@ -8,9 +8,6 @@ import math
 import os
 from pathlib import Path
 
-from autograder.course.cells import exercise_of
-from autograder.course.folder import course_folder
-from autograder.errors import CourseError
 from autograder.gradebook import released, scores
 from autograder.grading.results import MAX_RESULTS, RESULTS, Flag, as_graded
 from autograder.grading.submission import Refused, notebook_files, read_bytes, read_folder
@@ -24,6 +21,9 @@ from autograder.reports.model import (
     points,
     printable,
 )
+from course.cells import exercise_of
+from course.errors import CourseError
+from course.folder import course_folder
 
 
 def gather(assignment: str, course: Path | None = None) -> ClassReport:

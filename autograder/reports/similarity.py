@@ -15,12 +15,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from autograder.course.folder import course_folder
-from autograder.errors import CourseError
 from autograder.grading import submission
 from autograder.grading.submission import Refused
 from autograder.reports.model import printable, show
 from autograder.sandbox.limits import MAX_ANSWER
+from course.errors import CourseError
+from course.folder import course_folder
 
 RUN = 5  # tokens that are compared together
 LEAST = 20  # runs that must remain of an answer to compare it

@@ -20,10 +20,10 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
-from autograder.course.folder import ROOT
-from autograder.errors import CourseError
 from autograder.sandbox.cgroup import Group
 from autograder.sandbox.limits import Limits
+from course.errors import CourseError
+from course.folder import ROOT
 
 INSIDE, ATTNLAB = Path(__file__).with_name("inside"), ROOT / "attnlab"
 SYSTEM = ["/usr", "/bin", "/sbin", "/lib", "/lib64", "/lib32", "/etc/ld.so.cache", "/etc/alternatives", "/etc/fonts"]

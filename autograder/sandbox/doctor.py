@@ -20,9 +20,9 @@ import time
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from autograder.course.folder import ROOT, course_folder, seed_path
 from autograder.sandbox import bubblewrap, fork_client, other_user
 from autograder.sandbox.limits import MB, Limits
+from course.folder import ROOT, course_folder, seed_path
 
 SECONDS = 60  # for what runs in one jail; much less is needed
 SMALL = Limits(memory=160 * MB, processes=24, open_files=64, file_size=4 * MB, scratch=8 * MB, cpu_seconds=20)
@@ -167,7 +167,7 @@ def _ask(probes: list[Probe], outside: _Outside, confine, limits: Limits) -> dic
 def places() -> list[Path]:
     """Folders in which nothing may be created: of the system, of Python, and of this checkout."""
     system = ("/", "/usr", "/etc", "/dev", "/var/tmp", sys.prefix, sys.base_prefix, os.path.dirname(os.__file__))
-    return [*map(Path, system), ROOT, ROOT / "autograder", bubblewrap.ATTNLAB, bubblewrap.INSIDE]
+    return [*map(Path, system), ROOT, ROOT / "autograder", ROOT / "course", bubblewrap.ATTNLAB, bubblewrap.INSIDE]
 
 
 class _Outside:

@@ -30,7 +30,8 @@ FORKS = 500  # from one server, before a new one replaces it with all that libra
 MAX_FILES = 32 << 20  # bytes of given files that are copied into a jail
 # What notebooks import.
 PLAIN = ["matplotlib.pyplot", "attnlab.check", "attnlab.data", "attnlab.mine", "attnlab.widgets"]
-TORCH = ["torch", "torch.nn.functional", "attnlab.elsewhere", "attnlab.meter", "attnlab.stand_ins", *PLAIN]
+CHECKING = [f"attnlab.checking.{name}" for name in ("fake_device", "meter", "fakes")]
+TORCH = ["torch", "torch.nn.functional", *CHECKING, *PLAIN]
 
 
 class NotWarm(Exception):

@@ -1,6 +1,6 @@
 """Works that are cited, and works that are listed."""
 
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 import re
 
 import pytest

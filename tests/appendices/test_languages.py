@@ -17,7 +17,7 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 from solutions.masks import causal_attention
 from solutions.multi_head import MultiHeadAttention
 from solutions.positions import sinusoidal_encoding

@@ -1,12 +1,12 @@
 """The glossary and the chapters lead to each other."""
 
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 import re
 
 import pytest
 
-from autograder.course import plain_markdown
-from autograder.course import catalog
+from course import plain_markdown
+from course import catalog
 
 GLOSSARY = plain_markdown.glossary()
 SECTIONS = {f"terms_of_{stem}": stem for stem in catalog.chapters()}

@@ -12,10 +12,11 @@ import time
 import numpy as np
 import pytest
 
-from attnlab import check, codec, diagnosis
+from attnlab import check
 from attnlab.check import examine, exercises, parameter_problem
+from attnlab.checking import codec, diagnosis
 from solutions.softmax import softmax as reference_softmax
-from tests.autograder.toy_exercise import RIGHT, doubled, make
+from tests.course.toy_exercise import RIGHT, doubled, make
 
 TOY = make().material()
 MODULE = sys.modules["attnlab.check"]  # `attnlab.check` itself is the function

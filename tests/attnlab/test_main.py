@@ -14,8 +14,8 @@ import yaml
 from nbformat.v4 import new_code_cell, new_notebook
 
 from attnlab.__main__ import main
-from autograder.course import assemble
-from autograder.course.folder import ROOT
+from course import assemble
+from course.folder import ROOT
 
 WORKFLOW = ROOT / "guides" / "classroom.yml"
 IMPORTS = "import numpy as np\nfrom attnlab import check"

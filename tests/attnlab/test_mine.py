@@ -9,11 +9,11 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-from attnlab import mine, substitutes
-from attnlab.library_calls import words_used
-from autograder.course import catalog
-from autograder.course.folder import ROOT
+from attnlab import mine, pytorch_answers
+from attnlab.checking.library_calls import words_used
 from autograder.grading import ready_made
+from course import catalog
+from course.folder import ROOT
 
 check = importlib.import_module("attnlab.check")  # `attnlab.check` itself is the function
 
@@ -236,7 +236,7 @@ def test_what_has_no_stand_in_is_told_with_what_to_do(folder):
     assert "From rope.ipynb you need only apply_rope and what it calls" in refusal("apply_rope")
 
 
-@pytest.mark.parametrize("name", substitutes.ALL)
+@pytest.mark.parametrize("name", pytorch_answers.ALL)
 def test_a_stand_in_has_to_be_asked_for_and_is_labeled(folder, name):
     words = refusal(name)
     assert f'mine.stand_in("{name}")' in words
@@ -257,18 +257,20 @@ def test_a_stand_in_does_not_replace_the_references_while_a_chapter_is_graded(fo
     refusal("MultiHeadAttention")
 
 
-@pytest.mark.parametrize("name", substitutes.ALL)
+@pytest.mark.parametrize("name", pytorch_answers.ALL)
 def test_a_stand_in_gives_right_results_wherever_something_may_be_read(name):
     material = check.material_of(name)
-    report = check.examine(substitutes.ALL[name], material)
+    report = check.examine(pytorch_answers.ALL[name], material)
     wrong = [found.title for found in mine._wrong(report, material)]
     assert not [title for title in wrong if not any(words in title for words in ("nothing", "real token", "empty"))]
 
 
 def test_a_stand_in_is_one_call_that_an_answer_may_not_make():
     """As an answer it would be flagged, so it gives no answer away."""
-    for name, item in substitutes.ALL.items():
-        source = inspect.getsource(item) + (inspect.getsource(substitutes._Attention) if inspect.isclass(item) else "")
+    for name, item in pytorch_answers.ALL.items():
+        source = inspect.getsource(item) + (
+            inspect.getsource(pytorch_answers._Attention) if inspect.isclass(item) else ""
+        )
         words = ready_made.words(catalog.exercise(name).reference)
         assert words_used(ast.parse(source), words)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from attnlab import plots
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 
 STYLES = (ROOT / "attnlab/widgets/widgets.css").read_text("utf-8")
 

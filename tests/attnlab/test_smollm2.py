@@ -16,7 +16,7 @@ import torch
 from torch import nn
 
 from attnlab import data, smollm2
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 from solutions import kv_cache, transformer_block
 from solutions.kv_cache import KVCache
 from solutions.language_model import LanguageModel, generate, patch_head

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import nbformat
 
-from autograder.course import catalog
+from course import catalog
 from tests.alternatives import dot_products as alternatives
 from tests.autograder import small_course
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import nbformat
 from nbgrader.api import Gradebook
 
-from autograder.course import assemble, release, setup_cell
 from autograder.demo import sample_class
 from autograder.grading.reassembly import ReleasedCell
+from course import assemble, release, setup_cell
 
 ASSIGNMENT = "basics"
 SEED = "20261122"  # any number; which points some wrong answers earn depends on it

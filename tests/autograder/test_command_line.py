@@ -8,7 +8,7 @@ import sys
 import pytest
 from nbgrader.api import Gradebook
 
-from autograder.course.folder import COURSE_DIR, ROOT
+from course.folder import COURSE_DIR, ROOT
 
 
 def run(*arguments):

@@ -10,9 +10,9 @@ from types import SimpleNamespace
 import pytest
 
 from autograder import __main__ as command_line
-from autograder.course import catalog
-from autograder.course.folder import ROOT, course_seed
 from autograder.grading.single_file import grade_file
+from course import catalog
+from course.folder import ROOT, course_seed
 from tests.conftest import each_chapter
 
 RIGHT = """import numpy as np

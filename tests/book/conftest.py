@@ -17,8 +17,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from autograder.course.folder import ROOT
 from book import stamp
+from course.folder import ROOT
 from tests.book.pages import WIDTHS, begin, nothing_went_wrong
 from tests.conftest import new_page
 

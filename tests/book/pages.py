@@ -8,8 +8,8 @@ from pathlib import Path
 import axe_playwright_python
 import yaml
 
-from autograder.course import catalog
-from autograder.course.folder import ROOT
+from course import catalog
+from course.folder import ROOT
 from tests.conftest import Watched
 
 CHAPTERS = [f"chapters/{stem}" for stem in catalog.chapters()]

@@ -18,7 +18,7 @@ BROKEN = {  # what is wrong: the file, what stands there, what is written instea
     "check": ("chapters/toy.md", "check(add_one)", "add_one(1)", "after the exercise add_one must be `check(add_one)`"),
     "question": ("chapters/toy.md", '+++ {"tags": ["written"]}', "+++", "exactly one cell tagged `written`"),
     "solution": ("solutions/toy.py", "", None, "the chapter toy has no solutions/toy.py"),
-    "exercises": ("autograder/exercises/toy.py", "", None, "the chapter toy has no autograder/exercises/toy.py"),
+    "exercises": ("course/exercises/toy.py", "", None, "the chapter toy has no course/exercises/toy.py"),
     "chapter": ("chapters/toy.md", "", None, "chapters/toy.md is missing, though _toc.yml names it"),
 }
 

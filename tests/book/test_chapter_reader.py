@@ -3,8 +3,8 @@
 import pytest
 import toy
 
-from autograder.course import chapter
 from book import chapter_reader, kernel_setup
+from course import chapter
 
 
 @pytest.fixture

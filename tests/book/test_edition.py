@@ -9,8 +9,8 @@ import pytest
 import toy
 import yaml
 
-from autograder.course.folder import ROOT
 from book import edition, leaks
+from course.folder import ROOT
 
 pytestmark = pytest.mark.slow
 CONFIGURED = {
@@ -91,7 +91,7 @@ def test_outside_of_the_pages_of_solutions_an_answer_and_a_hidden_test_stop_this
         index.write(f"\n`{answer}`\n\n`{hidden_test}`\n")
     done = toy.build(again, "--path-output", "_build/self-study", edition="self-study")
     assert done.returncode != 0
-    for origin in ("solutions/toy.py", "autograder/exercises/toy.py"):
+    for origin in ("solutions/toy.py", "course/exercises/toy.py"):
         assert f"index.html: leaks {origin}:" in done.stdout + done.stderr
 
 

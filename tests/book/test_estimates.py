@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from autograder.course import catalog, effort
-from autograder.course.folder import ROOT
+from course import catalog, effort
+from course.folder import ROOT
 
 pytestmark = pytest.mark.slow
 

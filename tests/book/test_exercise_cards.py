@@ -3,8 +3,8 @@
 import nbformat
 import pytest
 
-from autograder.course import catalog, chapter
 from book import exercise_cards
+from course import catalog, chapter
 
 LAYER = '''\
 class FeedForward(nn.Module):

@@ -4,7 +4,7 @@ import nbformat
 import pytest
 from nbclient import NotebookClient
 
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 
 
 @pytest.mark.slow

@@ -11,8 +11,8 @@ import pytest
 import toy
 
 from attnlab import data
-from autograder.course.folder import ROOT
 from book import landing
+from course.folder import ROOT
 from tests.book.pages import COLORS, OTHERS, findings
 from tests.conftest import Watched, new_page
 

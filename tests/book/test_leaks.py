@@ -11,7 +11,7 @@ from pygments import highlight
 from pygments.formatters import HtmlFormatter
 from pygments.lexers import PythonLexer
 
-from attnlab import codec
+from attnlab.checking import codec
 from book import leaks
 
 SOLUTION = '''\
@@ -42,10 +42,10 @@ def halves(x, factor=2):
 
 @pytest.fixture
 def course(tmp_path):
-    for folder in ("solutions", "autograder/exercises", "site"):
+    for folder in ("solutions", "course/exercises", "site"):
         (tmp_path / folder).mkdir(parents=True)
     (tmp_path / "solutions/double.py").write_text(SOLUTION)
-    (tmp_path / "autograder/exercises/double.py").write_text(EXERCISES)
+    (tmp_path / "course/exercises/double.py").write_text(EXERCISES)
     return tmp_path
 
 
@@ -88,7 +88,7 @@ PACKED = codec.pack({"misconceptions": [{"text": f"Write `{LINE}`.", "outcomes":
         ("checks.gz", PACKED, "solutions/double.py:7"),
         ("pretends.gz", LINE, "solutions/double.py:7"),
         ("one_line.err.log", "return max(doubled_value, -1.0)", TWO_LINES),
-        ("hidden_test.html", "yield dict(x=rng.integers(3, 17))", "autograder/exercises/double.py:3"),
+        ("hidden_test.html", "yield dict(x=rng.integers(3, 17))", "course/exercises/double.py:3"),
     ],
 )
 def test_a_line_of_an_answer_is_found_in_every_form(course, name, content, found):

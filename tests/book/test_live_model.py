@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from autograder.course.folder import ROOT
 from book import live_model, page_weight
+from course.folder import ROOT
 from tests.book.pages import CHAPTERS
 
 

@@ -7,8 +7,8 @@ from xml.etree import ElementTree
 import pytest
 from docutils import nodes, utils
 
-from autograder.course import catalog
 from book import mathematics
+from course import catalog
 
 
 def tree(latex, display=False):

@@ -17,9 +17,9 @@ from jupyter_client.kernelspec import KernelSpecManager
 from nbclient import NotebookClient
 
 from attnlab.mine import PROVIDED
-from autograder.course import catalog, setup_cell
 from autograder.demo import sample_class
 from book import downloads
+from course import catalog, setup_cell
 from tests.conftest import without_the_course
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]

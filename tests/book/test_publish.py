@@ -15,13 +15,13 @@ import pytest
 import yaml
 
 from attnlab.mine import PROVIDED
-from autograder.course import catalog, release
-from autograder.course.folder import ROOT
-from autograder.errors import CourseError
 from book import leaks, publish
+from course import catalog, release
+from course.errors import CourseError
+from course.folder import ROOT
 
 pytestmark = pytest.mark.slow
-KEPT_OUT = ("solutions", "autograder", "tests", "book", "scripts", ".git", ".github", ".ci")
+KEPT_OUT = ("solutions", "course", "autograder", "tests", "book", "scripts", ".git", ".github", ".ci")
 
 
 @pytest.fixture(scope="module")
@@ -41,7 +41,7 @@ def test_no_file_of_the_private_folders_is_in_it_under_any_name(published, names
     assert [name for name in names if name.split("/")[0] in KEPT_OUT] == []
     private = {
         path.read_bytes()
-        for folder in ("solutions", "autograder", "tests")
+        for folder in ("solutions", "course", "autograder", "tests")
         for path in (ROOT / folder).rglob("*")
         if path.is_file() and path.stat().st_size > 0
     }

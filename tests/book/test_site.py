@@ -13,8 +13,8 @@ import pytest
 from fontTools.ttLib import TTFont
 from PIL import Image
 
-from autograder.course import catalog, release
 from book import fonts, leaks, page_weight
+from course import catalog, release
 from tests.attnlab.widget_page import assert_agrees
 from tests.book.pages import (
     CHAPTERS,

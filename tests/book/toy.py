@@ -88,7 +88,7 @@ def add_one(x):
 EXERCISES = '''\
 """Exercises of the toy chapter."""
 
-from autograder.exercise import Exercise, Written
+from course.kit.exercise import Exercise, Written
 from solutions import toy as solutions
 
 add_one = Exercise(solutions.add_one, section="Toy: adding one", minutes=3, difficulty=1)
@@ -153,13 +153,13 @@ parts:
 
 def make(folder: Path, **texts: str) -> Path:
     """Write the toy course into `folder`: this checkout's machinery, and texts that may be replaced by name."""
-    for package in ("autograder", "attnlab", "book"):
+    for package in ("course", "attnlab", "book"):
         shutil.copytree(
             ROOT / package,
             folder / package,
             ignore=shutil.ignore_patterns("__pycache__", "samples", "checks", "seven_tokens.npz", "gradebook.db"),
         )
-    for stray in (folder / "autograder" / "exercises").glob("[!_]*.py"):
+    for stray in (folder / "course" / "exercises").glob("[!_]*.py"):
         stray.unlink()
     for name in ("_config.yml", "pyproject.toml"):
         shutil.copy(ROOT / name, folder)
@@ -171,7 +171,7 @@ def make(folder: Path, **texts: str) -> Path:
         "chapters/toy.md": CHAPTER,
         "solutions/__init__.py": "",
         "solutions/toy.py": SOLUTION,
-        "autograder/exercises/toy.py": EXERCISES,
+        "course/exercises/toy.py": EXERCISES,
         "toy_widgets.py": WIDGET,
         "guides/students.md": "# For students\n\nUnpack, and begin.\n",
     }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 from tests.guides import runner
 
 

@@ -22,7 +22,7 @@ import time
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 from tests.conftest import WITHOUT
 
 GUIDES = ROOT / "guides"

@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from autograder.course.folder import ROOT
 from autograder.sandbox import bubblewrap
+from course.folder import ROOT
 from tests.guides import runner
 
 pytestmark = pytest.mark.slow

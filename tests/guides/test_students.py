@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from autograder.course import release
+from course import release
 from tests.guides import runner
 
 pytestmark = pytest.mark.slow

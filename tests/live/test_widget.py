@@ -9,7 +9,7 @@ import torch
 
 from attnlab import smollm2
 from attnlab.widgets import LiveModel
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 from live import shards
 from solutions.language_model import LanguageModel, generate
 from tests.attnlab.widget_page import MOUNT, PAGE, packed, state_of

@@ -10,7 +10,7 @@ import threading
 
 import pytest
 
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 from tests.conftest import Watched
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.browser]

@@ -609,10 +609,10 @@ attack(
     "check_replaced",
     "`check` and what stands behind it return full points",
     beside("""
-    import sys, attnlab, attnlab.check, attnlab.judge, attnlab.compare
+    import sys, attnlab, attnlab.check, attnlab.checking.judge, attnlab.checking.compare
     def check(*a, **k): return 5.0
-    attnlab.check.check = attnlab.check = attnlab.judge.judge = check
-    attnlab.compare.agree = attnlab.compare.difference = lambda *a, **k: None
+    attnlab.check.check = attnlab.check = attnlab.checking.judge.judge = check
+    attnlab.checking.compare.agree = attnlab.checking.compare.difference = lambda *a, **k: None
     """),
 )
 attack(
@@ -751,7 +751,7 @@ attack(
     "answers are written past the worker, into every open descriptor",
     answer("""
     import os, importlib
-    codec = importlib.import_module("attnlab.codec")
+    codec = importlib.import_module("attnlab.checking.codec")
     def log_softmax(x, axis=-1):
         packed = codec.frame({"value": {"result": np.zeros(np.shape(x)), "changed": "", "points": 5.0}})
         for fd in range(3, 40):
@@ -765,7 +765,7 @@ attack(
     "a cell answers the grader itself, and again",
     beside("""
     import os, importlib
-    codec = importlib.import_module("attnlab.codec")
+    codec = importlib.import_module("attnlab.checking.codec")
     packed = codec.frame({"outputs": [], "error": False, "held": True, "taken": True, "points": 5.0, "value": {"result": 5.0}})
     for fd in range(3, 40):
         try: os.write(fd, packed)
@@ -1069,12 +1069,12 @@ harmless(
     "the grader's own packages are imported",
     """
     import importlib
-    for name in ("autograder", "autograder.course.folder", "autograder.nbgrader_plugins.stock", "solutions.softmax",
+    for name in ("autograder", "course.folder", "autograder.nbgrader_plugins.stock", "solutions.softmax",
                  "tests"):
         try: importlib.import_module(name)
         except ImportError: pass
         else: print("IMPO" + "RTED", name)
-    try: print("SE" + "ED", importlib.import_module("autograder.course.folder").course_seed())
+    try: print("SE" + "ED", importlib.import_module("course.folder").course_seed())
     except ImportError: pass
     """,
     absent=("IMPORTED", "SEED"),
@@ -1265,7 +1265,7 @@ attack(
     "an answer that is started again says itself why it cannot be",
     answer("""
     import os, importlib
-    codec = importlib.import_module("attnlab.codec")
+    codec = importlib.import_module("attnlab.checking.codec")
     genuine = codec.write
     def forged(stream, message):
         if "loaded" in message and os.path.exists("/tmp/stash"):

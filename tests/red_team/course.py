@@ -12,8 +12,8 @@ from pathlib import Path
 import nbformat
 from nbgrader.api import Gradebook
 
-from autograder.course import release
 from autograder.demo import sample_class
+from course import release
 from tests.red_team import attacks
 from tests.red_team.attacks import STEM, Attack, Kit
 

@@ -15,7 +15,7 @@ import tempfile
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from pathlib import Path
 
-from autograder.course.folder import ROOT
+from course.folder import ROOT
 from tests.red_team import course as class_
 from tests.red_team.attacks import ATTACKS, FULL, RIGHT, STEM, TARGET, Attack, Kit
 

@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 from nbgrader.api import Gradebook
 
-from autograder.course import catalog, release
-from autograder.course.folder import course_seed
-from autograder.exercise import PUBLIC_SEED
+from course import catalog, release
+from course.folder import course_seed
+from course.kit.exercise import PUBLIC_SEED
 from tests.red_team import course as class_
 from tests.red_team.attacks import ATTACKS, FULL, MARK, RIGHT, STEM, TARGET, Kit
 

@@ -4,12 +4,12 @@ before there was a limit."""
 import nbformat
 import pytest
 
-from attnlab import codec
-from autograder.course import assemble, catalog
-from autograder.course.cells import nbgrader_of
+from attnlab.checking import codec
 from autograder.grading import dependencies, grade_submission, limited, serialization
 from autograder.grading.reassembly import ReleasedCell
 from autograder.sandbox.limits import MAX_OUTPUTS, MAX_SHOWN, MB, Times
+from course import assemble, catalog
+from course.cells import nbgrader_of
 
 STEM = "softmax"
 SECONDS = 2  # of the grader's own processor time
@@ -99,7 +99,7 @@ def test_large_replies_fill_no_memory(grade, grader):
 TAKEN_OVER = """
 import sys
 import numpy as np
-from attnlab import codec
+from attnlab.checking import codec
 output = {"output_type": "stream", "name": "stdout", "text": "x" * SIZE, "data": np.zeros(BYTES, np.uint8)}
 forged = codec.frame({"outputs": [output] * MANY, "late": False})
 sys.modules["notebook_session"].run_cell = lambda *given: forged

@@ -8,29 +8,29 @@ import inspect
 
 import pytest
 
-from autograder.course import catalog
 from autograder.grading import questions
 from autograder.grading.execution import Cell, evaluate
+from course import catalog
 
 pytestmark = [pytest.mark.slow, pytest.mark.long, pytest.mark.usefixtures("needs_jail")]
 
 NUMPY = "import numpy as np\nimport torch\n"
 METER = """
-import attnlab.meter
+import attnlab.checking.meter
 class Fake:
     numbers = bytes = work = 1
     def __enter__(self): return self
     def __exit__(self, *error): pass
-attnlab.meter.Meter = attnlab.meter.Others = Fake
+attnlab.checking.meter.Meter = attnlab.checking.meter.Others = Fake
 """
 CONSTANT = "def score_variance(d, n_samples, rng):\n    return 0.0"
 CLAIMS = """
-import attnlab.probes as p
+import attnlab.checking.probes as p
 p.seeded = lambda f, **k: {'repeats': True, 'varies': True, 'global_untouched': True}
 p.lands_in = lambda f, **k: {'about': 'd'}
 """
 RAW_CLAIMS = """
-import attnlab.probes as p
+import attnlab.checking.probes as p
 p.lands_in = lambda f, d, seed, **k: {'result': d * (1 + 0.01 * np.random.default_rng(seed).normal())}
 def seeded(f, d, seed, **k):
     return {'result': seed, 'global': [], 'rng': np.random.default_rng(seed).bit_generator.state}
@@ -38,7 +38,7 @@ p.seeded = seeded
 """
 # The worker's own parts, where a cell can find them. What it would load anew is made up before it does.
 WORKER = """
-import attnlab.codec, attnlab.observe, gc, sys, types
+import attnlab.checking.codec, attnlab.checking.observe, gc, sys, types
 workers = [thing for thing in [*gc.get_objects(), *map(vars, [*sys.modules.values()])]
            if isinstance(thing, dict) and 'answer_probes' in thing]
 assert workers
@@ -49,19 +49,19 @@ OBSERVE = (
 def observe(target, probe, inputs, form):
     return form({'value': {'about': 'd', 'repeats': True, 'varies': True, 'global_untouched': True}})
 for worker in workers:
-    worker['anew'] = lambda: types.SimpleNamespace(observe=observe, codec=attnlab.codec)
+    worker['anew'] = lambda: types.SimpleNamespace(observe=observe, codec=attnlab.checking.codec)
 """
 )
 CODEC = (
     WORKER
     + """
-def frame(value, *more, real=attnlab.codec.frame):
+def frame(value, *more, real=attnlab.checking.codec.frame):
     if 'value' in value:
         value = {'value': {'repeats': True, 'varies': True, 'global_untouched': True, 'about': 'd'}}
     return real(value, *more)
-attnlab.codec.frame = frame
+attnlab.checking.codec.frame = frame
 for worker in workers:
-    worker['anew'] = lambda: attnlab.observe
+    worker['anew'] = lambda: attnlab.checking.observe
 """
 )
 WHOLE_TILES = """
@@ -110,11 +110,11 @@ def softmax(x, axis=-1):
     return x
 """
 NOTHING_CHANGED = """
-import copy, attnlab.probes as p
+import copy, attnlab.checking.probes as p
 p.unchanged = lambda f, **k: {'changed': '', 'after': copy.deepcopy(k), 'result': f(**k)}
 """
 CLOCK = """
-import time, attnlab.probes as p
+import time, attnlab.checking.probes as p
 time.process_time = time.monotonic = lambda: 0.0
 """
 SLOW = """
@@ -124,8 +124,8 @@ def pairwise_scores(Q, K):
     return RIGHT(Q, K)
 """
 ROOM = """
-import attnlab.stand_ins
-class KVCache(attnlab.stand_ins.Room):
+import attnlab.checking.fakes
+class KVCache(attnlab.checking.fakes.Room):
     def __init__(self):
         super().__init__(10_000)
 """

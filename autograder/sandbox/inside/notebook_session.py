@@ -1,7 +1,8 @@
 """The student's side of grading: runs the cells of a notebook, then answers probes. Run as a script inside the jail,
 `notebook_session.py ATTNLAB LIBRARY...`: the folder of that package, and what to load before the first cell.
 
-It speaks in frames (see `attnlab.codec`) over the descriptors it was given as standard input and output; the cells get
+It speaks in frames (see `attnlab.checking.codec`) over the descriptors it was given as standard input and output; the
+cells get
 streams of their own. It knows no expected value. Whatever it says may be forged by the code it runs: the grader takes
 outputs for show, and results only as numbers to compare.
 
@@ -49,10 +50,10 @@ if "attnlab" not in sys.modules:  # of the checkout that it lies in, this packag
     sys.modules["attnlab"] = importlib.util.module_from_spec(_spec)
     _spec.loader.exec_module(sys.modules["attnlab"])
 
-from attnlab import codec  # noqa: E402
-from attnlab.observe import describe_error  # noqa: E402
+from attnlab.checking import codec  # noqa: E402
+from attnlab.checking.observe import describe_error  # noqa: E402
 
-OF_THE_CHECK = {"codec", "conclude", "elsewhere", "meter", "observe", "probes", "show", "stand_ins"}
+CHECKING = "attnlab.checking"
 TOO_MUCH = "\n[The rest of this output was too long to keep.]\n"
 
 
@@ -268,14 +269,18 @@ def answer_probes(shell, incoming, outgoing) -> None:
 
 
 def anew():
-    """`attnlab.observe`, loaded again with all that it uses: what a cell has put into these modules has no effect. This
-    is not a wall, and need not be one, since the grader draws the conclusions."""
-    for name in [name for name in sys.modules if name.startswith("attnlab.") and name[8:] in OF_THE_CHECK]:
+    """`attnlab.checking.observe`, loaded again with all that it uses: what a cell has put into these modules has no
+    effect. This is not a wall, and need not be one, since the grader draws the conclusions."""
+    for name in [name for name in sys.modules if _is_of_the_check(name)]:
         del sys.modules[name]
-        vars(sys.modules["attnlab"]).pop(name[8:], None)
+    vars(sys.modules["attnlab"]).pop("checking", None)
     if not any(isinstance(finder, Compiled) for finder in sys.meta_path):
         sys.meta_path.insert(0, Compiled())
-    return importlib.import_module("attnlab.observe")
+    return importlib.import_module(f"{CHECKING}.observe")
+
+
+def _is_of_the_check(name: str) -> bool:
+    return name == CHECKING or name.startswith(f"{CHECKING}.")
 
 
 class Compiled(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -285,11 +290,14 @@ class Compiled(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         self._code = {}
 
     def find_spec(self, name, path=None, target=None):
-        package, _, module = name.partition(".")
-        if package != "attnlab" or module not in OF_THE_CHECK:
+        if not _is_of_the_check(name):
             return None
-        file = f"{sys.modules['attnlab'].__path__[0]}/{module}.py"
-        return importlib.util.spec_from_file_location(name, file, loader=self)
+        place = "/".join([sys.modules["attnlab"].__path__[0], *name.split(".")[1:]])
+        if os.path.isdir(place):
+            file, inner = f"{place}/__init__.py", [place]
+        else:
+            file, inner = f"{place}.py", None
+        return importlib.util.spec_from_file_location(name, file, loader=self, submodule_search_locations=inner)
 
     def exec_module(self, module):
         name, file = module.__name__, module.__spec__.origin

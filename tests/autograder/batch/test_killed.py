@@ -16,10 +16,10 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from autograder.course import catalog
-from autograder.course.folder import ROOT
 from autograder.grading.execution import Cell, evaluate
 from autograder.sandbox import bubblewrap, cgroup
+from course import catalog
+from course.folder import ROOT
 from tests.autograder import processes, small_course
 from tests.autograder.honest import PENALTY
 from tests.autograder.processes import PATIENCE, wait_until

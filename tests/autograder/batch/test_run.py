@@ -21,9 +21,9 @@ from distributed.security import Security
 from autograder.__main__ import main
 from autograder.batch import run
 from autograder.batch import workers as pools
-from autograder.course import catalog
-from autograder.course.folder import ROOT
 from autograder.nbgrader_plugins import autograde
+from course import catalog
+from course.folder import ROOT
 from tests.autograder import processes, small_course
 from tests.autograder.processes import PATIENCE, wait_until
 

@@ -10,11 +10,11 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
-from autograder.course import catalog, release
-from autograder.course.folder import GRADEBOOK_URL, ROOT
 from autograder.demo import sample_class
-from autograder.errors import CourseError
 from autograder.reports import csv_table, read
+from course import catalog, release
+from course.errors import CourseError
+from course.folder import GRADEBOOK_URL, ROOT
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
 

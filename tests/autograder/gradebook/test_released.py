@@ -10,10 +10,10 @@ import pytest
 from nbgrader.api import MissingEntry
 
 from autograder.__main__ import main
-from autograder.course import assemble, catalog, release
-from autograder.course.folder import course_seed
-from autograder.errors import CourseError
 from autograder.gradebook import released
+from course import assemble, catalog, release
+from course.errors import CourseError
+from course.folder import course_seed
 from tests.autograder import small_course
 
 STEM = "dot_products"
@@ -114,7 +114,7 @@ def test_the_fingerprint_is_another_one_where_grades_may_be(course, what):
 def test_a_hidden_test_made_of_other_code_is_another_release(course, monkeypatch):
     before = fingerprint(course)
     others = {}
-    monkeypatch.setattr("autograder.course.check_data.graded_as", lambda stem, name: others.get(name, "same"))
+    monkeypatch.setattr("course.check_data.graded_as", lambda stem, name: others.get(name, "same"))
     same = fingerprint(course)
     others["matmul"] = "other code"
     assert fingerprint(course) == same != before, "matmul was not released"
@@ -124,7 +124,7 @@ def test_a_hidden_test_made_of_other_code_is_another_release(course, monkeypatch
 
 def test_a_course_released_when_chapters_had_one_stamp_keeps_its_fingerprint(course, monkeypatch):
     """Grades recorded before exercises had stamps of their own stay current."""
-    monkeypatch.setattr("autograder.course.check_data.graded_as", lambda stem, name: "of the chapter")
+    monkeypatch.setattr("course.check_data.graded_as", lambda stem, name: "of the chapter")
     seed = course_seed(course)
     stamp = hashlib.sha256(f"{seed} of the chapter".encode()).hexdigest()[:20]
     cells = {
@@ -205,7 +205,7 @@ def test_the_command_release_stops_before_anything_is_written(tmp_path, monkeypa
 
 
 def test_what_nbgrader_fails_at_is_said_with_its_cause():
-    from autograder.course.nbgrader_each import _why
+    from course.nbgrader_each import _why
 
     log = "[ERROR] There was an error\nTraceback (most recent call last):\nRuntimeError: Cannot add or remove cells\n"
     error = "Traceback\nnbgrader.converters.base.NbGraderException: Please see the the above traceback"

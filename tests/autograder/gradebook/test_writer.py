@@ -9,9 +9,9 @@ import sqlalchemy
 from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.__main__ import main
-from autograder.course.folder import GRADEBOOK_URL
 from autograder.gradebook import scores, writer
 from autograder.gradebook.writer import INDEXES, Writer
+from course.folder import GRADEBOOK_URL
 from tests import postgres
 
 DUE = datetime.datetime(2026, 9, 30, 18, 0)

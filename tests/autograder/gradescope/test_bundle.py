@@ -8,10 +8,10 @@ from importlib.metadata import version
 import pytest
 
 from autograder.__main__ import main
-from autograder.course import prerequisites
-from autograder.course.folder import course_seed
 from autograder.gradescope import bundle as bundles
 from autograder.grading import serialization
+from course import prerequisites
+from course.folder import course_seed
 
 
 @pytest.fixture
@@ -49,7 +49,7 @@ def test_the_time_of_a_submission_is_less_than_gradescope_gives(archive):
 
 
 def test_points_are_those_of_checks_without_bonus_and_written_answers(archive):
-    from autograder.course import catalog
+    from course import catalog
 
     assert bundles.points(archive.read("assignment.bin")) == catalog.exercise("attention_weights").points
 

@@ -12,10 +12,10 @@ import nbformat
 import numpy as np
 import pytest
 
-from autograder.course import catalog
-from autograder.course.folder import ROOT
 from autograder.gradescope import run
 from autograder.grading import hidden_tests, serialization
+from course import catalog
+from course.folder import ROOT
 from tests.autograder import small_course
 from tests.autograder.sandbox import container
 

@@ -3,10 +3,10 @@
 import nbformat
 import pytest
 
-from attnlab import codec
-from autograder.course import assemble, catalog, release
+from attnlab.checking import codec
 from autograder.demo import sample_class
 from autograder.grading import dependencies, grade_submission, serialization
+from course import assemble, catalog, release
 from tests.autograder import small_course
 from tests.conftest import each_chapter
 

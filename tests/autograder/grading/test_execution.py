@@ -4,7 +4,7 @@ import pytest
 
 from autograder.grading import questions
 from autograder.grading.execution import Cell, Times, evaluate
-from tests.autograder.toy_exercise import make
+from tests.course.toy_exercise import make
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("needs_jail")]
 

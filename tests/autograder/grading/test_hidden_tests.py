@@ -5,11 +5,11 @@ import stat
 import pytest
 
 from attnlab.check import filled_in
-from attnlab.compare import agree
-from autograder.course import catalog, stamps
-from autograder.course.folder import GIVEN_SEED, course_seed, seed_path
-from autograder.exercise import compact
+from attnlab.checking.compare import agree
 from autograder.grading import hidden_tests
+from course import catalog, stamps
+from course.folder import GIVEN_SEED, course_seed, seed_path
+from course.kit.exercise import compact
 
 SOFTMAX = catalog.exercise("softmax")
 

@@ -11,7 +11,7 @@ import pytest
 from autograder.grading.single_file import grade_source
 from autograder.sandbox import bubblewrap
 from tests.autograder import processes
-from tests.autograder.toy_exercise import RIGHT, make
+from tests.course.toy_exercise import RIGHT, make
 
 SEED = 77
 TOY = make()
@@ -202,7 +202,7 @@ def test_a_well_formed_forged_frame_is_an_answer_and_no_score():
     ],
 )
 def test_a_worker_taken_over_by_the_file_cannot_break_the_grader(reply):
-    takeover = f"import attnlab.codec as f\nold = f.write\nf.write = lambda s, v: old(s, {reply})\n"
+    takeover = f"import attnlab.checking.codec as f\nold = f.write\nf.write = lambda s, v: old(s, {reply})\n"
     report = grade(takeover + RIGHT, seconds=5)
     assert report.points == 0
 
@@ -253,10 +253,10 @@ def test_foreign_byte_order_is_the_same_answer():
     "line",
     [
         "np.isclose = np.array_equal = np.allclose = lambda *a, **k: np.True_",
-        "import attnlab.compare as c, attnlab.judge as j; "
+        "import attnlab.checking.compare as c, attnlab.checking.judge as j; "
         "c.difference = j.difference = j._differs = lambda *a, **k: None",
-        "import attnlab.conclude as c; c.same = lambda *a: True",
-        "import attnlab.judge as j; j.judge = j.Finding = j.Report = lambda *a, **k: None",
+        "import attnlab.checking.probe_verdicts as c; c.same = lambda *a: True",
+        "import attnlab.checking.judge as j; j.judge = j.Finding = j.Report = lambda *a, **k: None",
         "import copy; copy.deepcopy = lambda x: x",
         "import builtins; builtins.all = builtins.any = lambda *a: True",
     ],
@@ -268,7 +268,7 @@ def test_patching_the_students_own_process_changes_no_score(line):
 
 def test_altering_the_input_is_seen_from_outside_however_the_comparison_is_patched():
     report = grade(
-        "import attnlab.conclude as c\nc.same = lambda *a: True\nimport numpy as np\n"
+        "import attnlab.checking.probe_verdicts as c\nc.same = lambda *a: True\nimport numpy as np\n"
         "np.array_equal = lambda *a, **k: True\n" + body("if np.ndim(x) == 1: x *= 2.0 ** times; return x")
     )
     assert [finding.passed for finding in report.findings] == [True, False, True]

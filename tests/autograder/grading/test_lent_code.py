@@ -5,9 +5,9 @@ import types
 
 import pytest
 
-from autograder.course import catalog, prerequisites
 from autograder.grading import lent_code
 from autograder.grading.execution import Cell, evaluate
+from course import catalog, prerequisites
 
 SOURCE = '''"""Words of the module."""
 def shifted(x, by=1):

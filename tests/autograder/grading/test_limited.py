@@ -5,10 +5,10 @@ import json
 import nbformat
 import pytest
 
-from autograder.errors import CourseError
 from autograder.grading import grade_submission, limited, reasons, serialization
 from autograder.grading.reassembly import ReleasedCell
 from autograder.sandbox.limits import Times
+from course.errors import CourseError
 
 pytestmark = pytest.mark.usefixtures("needs_jail")
 ANSWER = "def double(x):\n    return 2 * x"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from attnlab.conclude import MEASURED
-from autograder.course import catalog
+from attnlab.checking.probe_verdicts import MEASURED
 from autograder.grading import questions
+from course import catalog
 
 
 def test_questions_are_shuffled_and_what_is_measured_comes_small_before_large():

@@ -6,9 +6,9 @@ import dataclasses
 import nbformat
 import pytest
 
-from autograder.course.cells import nbgrader_of
 from autograder.grading.reassembly import SEVERAL, ReleasedCell, fit, reassemble
 from autograder.grading.submission import SubmittedCell, one_newline
+from course.cells import nbgrader_of
 
 STUB = 'def {}(x):\n    """What it does."""\n    raise NotImplementedError'
 SHOWN = "plot(double(3))"

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from nbconvert.filters.markdown_mistune import markdown2html_mistune
 
-from autograder.course.folder import ROOT
 from autograder.grading import sanitize
+from course.folder import ROOT
 from tests.autograder import hostile
 
 # Names that a page knows, and that no student may use.

@@ -8,13 +8,13 @@ import nbformat
 import numpy as np
 import pytest
 
-from attnlab import codec
-from autograder.course import catalog, prerequisites
-from autograder.course.cells import nbgrader_of
-from autograder.exercise import compact
+from attnlab.checking import codec
 from autograder.grading import grade_submission, second_run, serialization
 from autograder.grading.single_file import grade_object
 from autograder.sandbox.limits import Times
+from course import catalog, prerequisites
+from course.cells import nbgrader_of
+from course.kit.exercise import compact
 from tests.autograder import small_course
 from tests.conftest import each_chapter
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from attnlab import codec
+from attnlab.checking import codec
 from autograder.grading import serialization
 
 

@@ -10,9 +10,7 @@ import stat
 import numpy as np
 import pytest
 
-from attnlab.report import as_html, as_text
-from autograder.course.folder import course_seed, seed_path
-from autograder.errors import CourseError
+from attnlab.checking.report import as_html, as_text
 from autograder.grading import single_file
 from autograder.grading.results import as_record
 from autograder.grading.single_file import (
@@ -22,7 +20,9 @@ from autograder.grading.single_file import (
     grade_source,
     read_source,
 )
-from tests.autograder.toy_exercise import RIGHT, make
+from course.errors import CourseError
+from course.folder import course_seed, seed_path
+from tests.course.toy_exercise import RIGHT, make
 
 SEED = 77
 TOY = make()
@@ -223,7 +223,7 @@ def test_without_a_seed_given_the_courses_own_is_used(tmp_path, monkeypatch):
 
 
 def test_a_refusal_in_the_students_own_words_is_named():
-    from autograder.course import catalog
+    from course import catalog
 
     source = (
         "def cosine_similarity(a, b):\n    if a.shape != b.shape or not a.any() or not b.any():\n"

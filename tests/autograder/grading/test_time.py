@@ -8,10 +8,10 @@ import time
 
 import pytest
 
-from autograder.course import catalog
 from autograder.grading import questions
 from autograder.grading.channel import Patience
 from autograder.grading.execution import Cell, evaluate
+from course import catalog
 
 LOOP = """
 import torch

@@ -12,11 +12,11 @@ from nbgrader.converters.base import NbGraderException
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
-from autograder.course import release
 from autograder.grading import grade_submission
 from autograder.nbgrader_plugins.autograde import TrustedAutograde
 from autograder.sandbox.cgroup import Group
 from autograder.sandbox.limits import MB, Limits
+from course import release
 from tests.autograder import small_course
 
 TOLD = "import resource\nprint(resource.getrlimit(resource.RLIMIT_NPROC)[1], resource.getrlimit(resource.RLIMIT_AS)[1])"

@@ -11,8 +11,8 @@ from nbgrader.plugins import CsvExportPlugin
 from traitlets.config import Config
 
 from autograder.__main__ import main
-from autograder.errors import CourseError
 from autograder.nbgrader_plugins.export import ByExercise, Canvas, Moodle, Stock
+from course.errors import CourseError
 
 DUE = datetime.datetime(2026, 9, 30, 18, 0)
 

@@ -10,11 +10,11 @@ import nbformat
 import pytest
 from nbgrader.api import Gradebook
 
-from autograder.course import catalog, release
-from autograder.course.folder import ROOT
 from autograder.demo import sample_class
 from autograder.grading import graders_note
 from autograder.nbgrader_plugins import feedback
+from course import catalog, release
+from course.folder import ROOT
 from tests.autograder import hostile
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("needs_jail")]

@@ -2,8 +2,8 @@
 
 import pytest
 
-from autograder.errors import CourseError
 from autograder.nbgrader_plugins.late import LateRules
+from course.errors import CourseError
 
 HOUR = 3600
 

@@ -12,8 +12,8 @@ import nbformat
 import nbgrader
 import pytest
 
-from autograder.course import release
-from autograder.course.folder import GIVEN_SEED
+from course import release
+from course.folder import GIVEN_SEED
 from tests.autograder import honest, processes, small_course
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]

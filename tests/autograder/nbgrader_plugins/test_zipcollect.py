@@ -1,6 +1,6 @@
 """`nbgrader zip_collect` goes the way of `autograder collect`."""
 
-from autograder.course import release
+from course import release
 from tests.autograder.platforms.handed_in import course, notebook, zipped
 
 

@@ -2,8 +2,8 @@
 
 import pytest
 
-from autograder.course import release
 from autograder.platforms import notebooks
+from course import release
 from tests.autograder.platforms.handed_in import course, notebook
 
 

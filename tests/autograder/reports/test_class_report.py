@@ -16,12 +16,12 @@ import sqlalchemy
 from nbgrader.api import Gradebook
 
 from autograder.__main__ import main
-from autograder.course.folder import GRADEBOOK_URL
-from autograder.errors import CourseError
 from autograder.gradebook import released as plans_of
 from autograder.grading.submission import read_folder
 from autograder.reports import command, csv_table, html_page, model, read
 from autograder.reports.text import as_text
+from course.errors import CourseError
+from course.folder import GRADEBOOK_URL
 
 DUE = datetime.datetime(2026, 9, 30, 18, 0)
 HOSTILE = '=cmd|"/c calc"!A1 <img src=x onerror="document.title=1"><script>document.title=2</script>\x1b[2J\u202eevil'

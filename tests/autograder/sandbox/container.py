@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from autograder.course.folder import ROOT
 from autograder.sandbox import bubblewrap, other_user
+from course.folder import ROOT
 
 # Docker's own list, from its documentation: "Runtime privilege and Linux capabilities".
 RIGHTS = """CHOWN DAC_OVERRIDE FSETID FOWNER MKNOD NET_RAW SETGID SETUID SETFCAP SETPCAP NET_BIND_SERVICE SYS_CHROOT

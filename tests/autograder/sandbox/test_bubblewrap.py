@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from autograder.course.folder import ROOT
 from autograder.sandbox import bubblewrap, cgroup
 from autograder.sandbox.bubblewrap import Jail, NoJail, Unconfined
 from autograder.sandbox.limits import MB, Limits
+from course.folder import ROOT
 from tests.autograder.processes import running, wait_for_the_end_of, wait_until
 
 LIMITS = Limits(memory=128 * MB, processes=32, open_files=64, file_size=4 * MB, scratch=8 * MB, cpu_seconds=30)

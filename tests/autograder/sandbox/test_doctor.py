@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from autograder.course.folder import ROOT
 from autograder.sandbox import bubblewrap, doctor
 from autograder.sandbox.cgroup import Group
+from course.folder import ROOT
 
 KEYS = [probe.key for probes in doctor.ROUNDS for probe in probes]
 ROOTS = {"kernel", "mounts", "namespaces", "other_sockets"}  # who is not root may be refused these anywhere

@@ -8,10 +8,10 @@ import signal
 
 import pytest
 
-from autograder.course import catalog
 from autograder.grading.execution import Cell, evaluate
 from autograder.sandbox import bubblewrap, fork_client
 from autograder.sandbox.limits import MB, Limits
+from course import catalog
 from tests.autograder import processes, small_course
 
 DOT = catalog.exercise("dot")
@@ -100,7 +100,7 @@ def test_it_sees_processes_of_its_own_alone():
 
 POISON = """
 import os, sys, builtins, random, signal, threading, subprocess, numpy as np, torch
-from attnlab import probes
+from attnlab.checking import probes
 left = "poison"
 builtins.left = sys.left = np.left = torch.left = probes.left = "poison"
 os.environ["LEFT"] = "poison"
@@ -116,7 +116,7 @@ os.chdir("/tmp")
 """
 TRACES = """
 import os, sys, builtins, signal, threading, numpy as np, torch
-from attnlab import probes
+from attnlab.checking import probes
 found = [name for name in ("left",) for where in (builtins, sys, np, torch, probes) if hasattr(where, name)]
 found += [key for key in os.environ if key == "LEFT"]
 found += [f for folder in ("/tmp", "/dev/shm", os.environ["HOME"]) for f in os.listdir(folder) if f == "poison"]

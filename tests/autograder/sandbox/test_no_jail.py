@@ -7,10 +7,10 @@ import os
 import pytest
 
 from autograder.__main__ import main
-from autograder.course import release
-from autograder.course.folder import ROOT
 from autograder.demo import sample_class
 from autograder.sandbox import bubblewrap
+from course import release
+from course.folder import ROOT
 
 RIGHT = (ROOT / "solutions" / "softmax.py").read_text("utf-8")
 

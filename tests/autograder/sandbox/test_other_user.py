@@ -9,10 +9,10 @@ import sys
 
 import pytest
 
-from autograder.course.folder import ROOT
 from autograder.sandbox import bubblewrap, other_user
 from autograder.sandbox.bubblewrap import NoJail
 from autograder.sandbox.limits import Limits
+from course.folder import ROOT
 from tests.autograder.sandbox import container
 
 INSIDE = """

@@ -1,0 +1,1 @@
+"""Behind `check`: calls an answer, compares its results, and explains what is wrong. It holds no answer."""

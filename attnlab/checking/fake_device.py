@@ -1,0 +1,146 @@
+"""A second device that every machine has, to test whether a student's code works on the device of its inputs.
+
+    with Elsewhere():
+        output = attend(moved(Q), moved(K), moved(V))    # output.device is `meta`
+    back(output)                                         # the same numbers on the CPU
+
+PyTorch's own `meta` device has shapes but no numbers, and lets some operations mix devices. Here a tensor reports that
+it is on `meta`, keeps its numbers on the CPU, and cannot be combined with CPU tensors. As on a GPU, that is a
+RuntimeError, unless the other has no dimension, is an index, or is copied from or to.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch.overrides import TorchFunctionMode
+from torch.utils._pytree import tree_iter, tree_map
+
+from attnlab.checking.meter import Mode
+
+DEVICE = torch.device("meta")
+_MIX = {"aten::copy_", "aten::_to_copy", "aten::to", "aten::set_"}
+_INDEXED = {"aten::index", "aten::index_put", "aten::index_put_", "aten::_index_put_impl_"}
+_INDEXING = {torch.Tensor.__getitem__, torch.Tensor.__setitem__}
+_FROM_DATA = {torch.tensor, torch.as_tensor, torch.asarray}
+
+
+# It has PyTorch's name for it, but never counts as a refusal.
+OtherDevice = type("RuntimeError", (Exception,), {"__doc__": "Tensors of two devices met."})
+
+
+class Moved(torch.Tensor):
+    """A tensor that reports another device; `held` has its numbers."""
+
+    __slots__ = ("held",)
+    __torch_function__ = torch._C._disabled_torch_function_impl
+
+    @staticmethod
+    def __new__(cls, held):
+        return torch.Tensor._make_wrapper_subclass(
+            cls, held.size(), strides=held.stride(), storage_offset=held.storage_offset(), dtype=held.dtype,
+            device=DEVICE, requires_grad=held.requires_grad,
+        )  # fmt: skip
+
+    def __init__(self, held):
+        self.held = held
+
+    @classmethod
+    def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+        return _run(func, args, kwargs or {})
+
+
+class _Dispatch(Mode):
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        return _run(func, args, kwargs or {})
+
+
+class _Data(TorchFunctionMode):
+    """What PyTorch makes from lists before the other mode sees it: `torch.tensor(numbers)`, and lists as indices."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        kwargs = dict(kwargs or {})
+        device = kwargs.get("device")
+        if func in _FROM_DATA and device is not None and torch.device(device) == DEVICE:
+            return func(*args, **{**kwargs, "device": "cpu"}).to(DEVICE)
+        if func in _INDEXING and isinstance(args[0], Moved):
+            args = (args[0], _as_tensors(args[1]), *args[2:])
+        if func is torch.Tensor.tolist and isinstance(args[0], Moved):
+            return args[0].held.tolist()
+        if func is torch.Tensor.new_tensor and isinstance(args[0], Moved) and device is None:
+            return torch.tensor(*args[1:], **{"dtype": args[0].dtype, **kwargs}).to(DEVICE)
+        return func(*args, **kwargs)
+
+
+class Elsewhere:
+    """While it is entered, `meta` is a device with numbers."""
+
+    def __init__(self):
+        self._modes = (_Dispatch(), _Data())
+
+    def __enter__(self):
+        for mode in self._modes:
+            mode.__enter__()
+        return self
+
+    def __exit__(self, *error):
+        for mode in reversed(self._modes):
+            mode.__exit__(*error)
+
+
+def moved(tree):
+    """Every tensor of a tree on the other device, sharing its memory: what is written there is written here.
+    Or a module with its parameters and buffers, which were moved in place."""
+    if isinstance(tree, torch.nn.Module):
+        known = {}
+        for module in tree.modules():
+            for table in (module._parameters, module._buffers):
+                for name, value in table.items():
+                    if value is not None and id(value) not in known:
+                        there = Moved(value.detach().clone())
+                        is_parameter = isinstance(value, torch.nn.Parameter)
+                        known[id(value)] = torch.nn.Parameter(there, requires_grad=False) if is_parameter else there
+                    table[name] = known.get(id(value))
+        return tree
+    return tree_map(lambda leaf: Moved(leaf.detach()) if isinstance(leaf, torch.Tensor) else leaf, tree)
+
+
+def back(tree):
+    """Every tensor of a tree on the CPU."""
+    return tree_map(lambda leaf: leaf.held.detach().clone() if isinstance(leaf, Moved) else leaf, tree)
+
+
+def _as_tensors(index):
+    if isinstance(index, tuple):
+        return tuple(map(_as_tensors, index))
+    return torch.tensor(index) if isinstance(index, (list, range)) else index
+
+
+def _run(func, args, kwargs):
+    name = func._schema.name
+    tensors = [leaf for leaf in tree_iter((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+    there = any(isinstance(leaf, Moved) for leaf in tensors)
+    if there and name not in _MIX:
+        asked = [args[0], *args[2:]] if name in _INDEXED and isinstance(args[0], Moved) else (args, kwargs)
+        for leaf in tree_iter(asked):
+            if isinstance(leaf, torch.Tensor) and not isinstance(leaf, Moved) and leaf.ndim:
+                raise OtherDevice(
+                    "Expected all tensors to be on the same device, but found at least two devices, "
+                    f"{DEVICE} and {leaf.device}!"
+                )
+    device = kwargs.get("device")
+    if device is not None:
+        there = device == DEVICE
+        kwargs = {**kwargs, "device": torch.device("cpu") if there else device}
+    elif name == "aten::copy_":
+        there = isinstance(args[0], Moved)
+    wrappers = {id(leaf.held): leaf for leaf in tensors if isinstance(leaf, Moved)}
+    held_args, held_kwargs = tree_map(lambda leaf: leaf.held if isinstance(leaf, Moved) else leaf, (args, kwargs))
+    result = func(*held_args, **held_kwargs)
+    if not there:
+        return result
+    return tree_map(
+        lambda leaf: (
+            (wrappers[id(leaf)] if id(leaf) in wrappers else Moved(leaf)) if isinstance(leaf, torch.Tensor) else leaf
+        ),
+        result,
+    )

@@ -1,0 +1,651 @@
+"""From outcomes to a report: which properties hold, and which misconception explains those that do not.
+
+`material` is what an exercise is judged by, as plain data (see `course.kit.exercise`):
+
+  name, signature, parameters, chapter, section, bonus
+  by_hand        library functions that it must be written without (see `attnlab.checking.library_calls`)
+  properties     list of {title, points, probe, hint, rtol, atol, cases, expected, replies}
+                 cases: list of inputs; expected: the reference's outcome for each
+                 replies: how many kilobytes the reference's raw results take, for each question of each case
+  misconceptions list of {text, section, outcomes}; outcomes[p][c]: what this mistake gives on case c of property p
+
+The check in a student's notebook and the hidden test differ only in their material.
+"""
+
+from __future__ import annotations
+
+import builtins
+import re
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from attnlab.checking import error_patterns
+from attnlab.checking.compare import Difference, as_array, difference
+from attnlab.checking.error_patterns import Relation
+from attnlab.checking.formatting import table
+from attnlab.checking.probes import NO_SYMPTOM, PHRASES, discreet_phrase
+
+
+@dataclass
+class Finding:
+    """One property of a report. `points` were earned out of `max_points`; `detail` says what happened, in words.
+
+    relation, fact: how the result is related to what was expected, by name and in words, see
+        `attnlab.checking.error_patterns`
+    place: the line of the answer that raised, where one did; two failures on one line are the same
+    follows: whether it failed because of a mistake that another property has paid for, and so keeps its points
+    """
+
+    title: str
+    passed: bool
+    points: float
+    max_points: float
+    hint: str = ""
+    misconception: str | None = None
+    section: str | None = None
+    relation: str | None = None
+    fact: str = ""
+    kind: str | None = None
+    detail: str = ""
+    place: str = ""
+    follows: bool = False
+
+
+@dataclass
+class Report:
+    """What is known about one student's answer to one exercise. `reason` is set where nothing could be judged.
+
+    through: earlier exercises that are not right, and that the reference replaced when these points were earned
+    """
+
+    exercise: str
+    max_points: float
+    bonus: bool = False
+    findings: list[Finding] = field(default_factory=list)
+    reason: str | None = None
+    not_done: bool = False
+    through: list[str] = field(default_factory=list)
+
+    @property
+    def points(self) -> float:
+        return float(sum(finding.points for finding in self.findings))
+
+    @property
+    def passed(self) -> bool:
+        return self.reason is None and all(finding.passed for finding in self.findings)
+
+
+def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = True) -> Report:
+    """The report on a student's outcomes.
+
+    outcomes[p][c] is the outcome of case c of property p, or None if there was no answer.
+    show_cases: whether the words may contain inputs and expected values (never for hidden tests).
+    """
+    properties, report = material["properties"], _empty(material)
+    if _not_done(outcomes):
+        return replace(no_answer(material, f"{material['name']} is not done yet"), not_done=True)
+    differences = [
+        [_differs(p, expected, got) for expected, got in zip(p["expected"], row)]
+        for p, row in zip(properties, outcomes)
+    ]
+    if not any(map(any, differences)):
+        report.findings = [_finding(prop, True) for prop in properties]
+        return report
+    basic = _basic(properties)
+    suspects = _suspects(material, outcomes, differences, basic)
+    related = _relations(properties, outcomes, differences)
+    tries = any(_tries(prop["cases"], row) for prop, row in zip(properties, outcomes))
+    idle = _idle(properties, outcomes, differences, tries)
+    tries = tries and not idle
+    paid = any(any(row) for prop, row in zip(properties, differences) if prop["probe"] not in _ASKED)
+    right = _anything_right(properties, differences)
+    first_unexplained, causes = True, {}
+    for p, (prop, row) in enumerate(zip(properties, differences)):
+        if idle and not any(row):
+            row = [Difference("idle", idle, None, None)] * len(row)
+        beside = _asks_for_something_else(prop, row)
+        tried = beside and _tries(prop["cases"], outcomes[p])
+        finding = _finding(prop, not any(row) or tries and paid and tried and (prop["probe"] in ASIDE or right))
+        report.findings.append(finding)
+        if finding.passed:
+            continue
+        case = next(c for c in smallest_first(prop["cases"]) if row[c])
+        finding.kind = row[case].kind
+        finding.relation = _EVIDENT.get(finding.kind) or _observed(row[case])
+        if beside and not tried:
+            finding.detail, finding.hint, first_unexplained = _NO_MERIT[prop["probe"]], "", False
+            continue
+        match = _explanation(suspects, p, differences, basic)
+        if match is not None:
+            finding.misconception = match["text"]
+            finding.section = match["section"] or material["section"]
+            causes.setdefault(match["text"], []).append(finding)
+            continue
+        found = related[p] if finding.kind != "idle" else None
+        finding.detail = (
+            _words(row[case], prop["cases"][case]) if show_cases else _discreet(row[case], prop["cases"][case])
+        )
+        if found:
+            finding.relation = found.name
+            finding.fact = found.words if show_cases else found.discreet
+            if found.exact:
+                causes.setdefault(found.words, []).append(finding)
+        if finding.kind == "error" and row[case].got["error"]["code"]:
+            finding.place = " ".join(map(str, (row[case].got["error"][key] for key in ("type", "line", "code"))))
+        unlike = not first_unexplained and not _is_its_own(row[case])
+        if finding.kind in {"no answer", "idle"} or unlike or _refuses_too_much(row[case]):
+            finding.hint = ""
+        first_unexplained = False
+    if tries:
+        for same in causes.values():
+            _pay_once(same)
+    if not right:
+        _keep_half(report)
+    return report
+
+
+# Kinds of difference that explain themselves -> name of the relation.
+_EVIDENT = {"error": "exception", "none": "no return", "type": "type", "dtype": "dtype", "refused": "no result"}
+
+
+# Observations of a probe that say only that the numbers are different.
+_VAGUE = {"about", "spread", "sample", "frequencies", "steady"}
+
+
+def _observed(found: Difference) -> str | None:
+    """What a probe has observed besides numbers, if that shows what is wrong."""
+    should, does = (isinstance(side, str) and side.endswith("Error") for side in (found.expected, found.got))
+    if found.part == "raises" or found.part.startswith("step ") and should != does:
+        return "refusal" if should else "exception"
+    return found.part if found.part == "parameters" or found.part in PHRASES.keys() - _VAGUE else None
+
+
+def _keep_half(report: Report) -> None:
+    """If no result is right at all, at most half of the points remain."""
+    room = report.max_points / 2 - sum(finding.points for finding in report.findings if not finding.follows)
+    for finding in report.findings:
+        if finding.follows:
+            finding.points = max(0.0, min(finding.points, room))
+            room -= finding.points
+
+
+def _pay_once(findings: list[Finding]) -> None:
+    """Of the properties that fail because of the same mistake, the one with the most points is lost, and the
+    others keep their points."""
+    dearest = max(findings, key=lambda finding: finding.max_points)
+    for finding in findings:
+        if finding is not dearest:
+            finding.follows, finding.points = True, finding.max_points
+
+
+def no_answer(material: dict, reason: str) -> Report:
+    """The report on an answer that could not be judged at all: nothing earned, and why."""
+    return replace(_empty(material), findings=[_finding(p, False) for p in material["properties"]], reason=reason)
+
+
+def _empty(material: dict) -> Report:
+    return Report(material["name"], float(sum(p["points"] for p in material["properties"])), material["bonus"])
+
+
+def _finding(prop: dict, passed: bool) -> Finding:
+    points = float(prop["points"])
+    return Finding(prop["title"], passed, points if passed else 0.0, points, prop["hint"])
+
+
+def _not_done(outcomes) -> bool:
+    """Whether every case met the stub's `raise NotImplementedError`: its own, not that of an exercise it calls."""
+    came = [outcome for row in outcomes for outcome in row if outcome is not None]
+    return bool(came) and all(
+        "error" in o and o["error"]["type"] == "NotImplementedError" and "raise" in (o["error"]["code"] or "raise")
+        for o in came
+    )
+
+
+def _differs(prop: dict, expected: dict, got: dict | None) -> Difference | None:
+    if got is None:
+        return Difference("no answer", "there was no answer", expected, None)
+    if "error" in got:
+        return Difference("error", error_words(got["error"]), expected, got)
+    if "refused" in got:
+        return Difference("refused", got["refused"], expected, got)
+    return difference(expected["value"], got.get("value"), prop["rtol"], prop["atol"])
+
+
+def _idle(properties, outcomes, differences, tries: bool) -> str | None:
+    """Why an answer earns nothing even where it is right, or None. An answer that refuses everything, or always
+    gives the same result, is right by chance."""
+    if not tries and not _anything_right(properties, differences):
+        return (
+            "refusing is right here, but your code gave no right answer anywhere else, and refusing everything "
+            "earns nothing"
+        )
+    results = [
+        outcome["value"]["result"]
+        for row in outcomes
+        for outcome in row
+        if outcome and isinstance(outcome.get("value"), dict) and "result" in outcome["value"]
+    ]
+    results = [result for result in results if result is not None]
+    if len(results) >= 3 and all(difference(results[0], result) is None for result in results[1:]):
+        return "this is right, but your code gives the same result whatever it is given"
+    return None
+
+
+def _anything_right(properties, differences) -> bool:
+    return any(
+        found is None and not _is_refusal(expected)
+        for prop, row in zip(properties, differences)
+        for expected, found in zip(prop["expected"], row)
+    )
+
+
+def _is_refusal(expected: dict) -> bool:
+    return expected["value"].get("raises", "nothing") != "nothing"
+
+
+def _tries(cases: list[dict], row) -> bool:
+    return any(_is_a_try(case, got) for case, got in zip(cases, row))
+
+
+def _is_a_try(case: dict, got: dict | None) -> bool:
+    """Whether a result was computed from the input: neither the same number everywhere nor an argument that is
+    returned."""
+    value = got.get("value") if got else None
+    parts = [part for name, part in value.items() if _is_result(name)] if isinstance(value, dict) else []
+    arrays = [array for part in parts for array in _arrays(part)]
+    given = [array for part in case.values() for array in _arrays(part)]
+    return any(
+        (np.unique(array).size > 1 or array.size == 1 and np.any(array))
+        and not any(_alike(array, other) for other in given)
+        for array in arrays
+    )
+
+
+def _is_result(part: str) -> bool:
+    """Whether a part of an outcome is what was returned, rather than an observation about it."""
+    return part in {"result", "frequencies", "sample"} or part.startswith("step ")
+
+
+def _holds_numbers(part: str) -> bool:
+    return _is_result(part) or part == "second call" or part.startswith("gradient")
+
+
+def _alike(one: np.ndarray, other: np.ndarray) -> bool:
+    return (
+        one.shape == other.shape
+        and one.dtype.kind == other.dtype.kind
+        and bool(np.allclose(one, other, equal_nan=True))
+    )
+
+
+def _arrays(value) -> list[np.ndarray]:
+    """The arrays of numbers in a value."""
+    if isinstance(value, dict):
+        return [array for part in value.values() for array in _arrays(part)]
+    if value is None or isinstance(value, str):
+        return []
+    if isinstance(value, tuple) or isinstance(value, list) and as_array(value) is None:
+        return [array for part in value for array in _arrays(part)]
+    array = as_array(value)
+    return [] if array is None or not array.size else [array]
+
+
+_VERDICTS = {"changed", "after", "raises", "moved", "moved clearly", "parameters"}
+# Probe -> what may be wrong with a result although the probe is about something else.
+_ASKED = {
+    "unchanged": {"value", "nan", "shape", "dtype"},
+    "error_of": {"value", "nan", "shape", "dtype"},
+    "elsewhere": {"value", "nan", "shape"},
+    "whole": {"value"},
+    "growth": {"value", "nan"},
+}
+ASIDE = frozenset(_ASKED) - {"growth"}  # probes of what an answer does besides giving results
+_NO_MERIT = {
+    "unchanged": "The input is left as it was, but this counts only where numbers are computed from it.",
+    "error_of": "What should be refused is refused, but this counts only where results are computed from the input.",
+    "elsewhere": "This counts only where numbers are computed from the input.",
+    "whole": "It is a whole number, but this counts only where it is computed from the input.",
+    "growth": "This counts only where numbers are computed from the input.",
+}
+
+
+def _asks_for_something_else(prop: dict, row) -> bool:
+    """Whether all that is wrong is a result that this property does not ask for: another property has paid for it."""
+    beside = _ASKED.get(prop["probe"], set())
+    return bool(beside) and all(found is None or _is_result(found.part) and found.kind in beside for found in row)
+
+
+def _is_its_own(found: Difference) -> bool:
+    """Whether what failed is what this property alone asks for, so that its hint is to the point."""
+    return found.part not in {"", "result", "sample"} and not found.part.startswith(("gradient", "step"))
+
+
+def _refuses_too_much(found: Difference) -> bool:
+    """Whether what should be accepted was refused: the hint is about what is to be refused."""
+    return found.part == "raises" and found.expected == "nothing"
+
+
+def _relations(properties, outcomes, differences) -> list[Relation | None]:
+    """How results are related to what was expected: for each failed property, what holds on all its cases, or on
+    all failed cases of the whole answer."""
+    failed: list[list] = []
+    right, wrong, whole = [], [], True
+    for prop, row, found in zip(properties, outcomes, differences):
+        cases = []
+        for inputs, expected, got, differs in zip(prop["cases"], prop["expected"], row, found):
+            given = {name: value for name, value in inputs.items() if name not in _NOT_SHOWN}
+            if "result" in expected["value"] and not _is_refusal(expected) and _arrays(given):
+                (wrong if differs else right).append(given)
+            if not differs:
+                continue
+            asked = None if differs.part in _VERDICTS else _numbers_of(expected, got)
+            scattered = "sample" in expected["value"]
+            cases.append(asked and error_patterns.Case(inputs, *asked, prop["rtol"], prop["atol"], scattered))
+        if None in cases:
+            whole = whole and prop["probe"] in _ASKED
+            cases = []
+        failed.append(cases)
+    everything = [case for cases in failed for case in cases]
+    of_all = error_patterns.find(everything) if whole and len(everything) > 1 else None
+    apart = error_patterns.telling_inputs(right, wrong)
+    return [
+        _telling(
+            of_all if cases else None,
+            error_patterns.find(cases) if len(cases) > 1 or cases and len(prop["cases"]) == 1 else None,
+            apart if any(found) and prop["probe"] not in _ASKED else None,
+        )
+        for prop, cases, found in zip(properties, failed, differences)
+    ]
+
+
+def _telling(*relations: Relation | None) -> Relation | None:
+    """The first relation that derives the result from what was expected, or else the first of all."""
+    found = [each for each in relations if each]
+    return next((each for each in found if each.exact), found[0] if found else None)
+
+
+def _numbers_of(expected: dict, got: dict | None) -> tuple | None:
+    """The expected and the actual numbers, without observations about them; None if there were no numbers."""
+    if got is None or "value" not in got or not isinstance(got["value"], dict):
+        return None
+    parts = [name for name, value in expected["value"].items() if _holds_numbers(name) and _arrays(value)]
+    if not parts or not all(name in got["value"] for name in parts):
+        return None
+    if parts == ["result"]:
+        return expected["value"]["result"], got["value"]["result"]
+    return tuple({name: side[name] for name in parts} for side in (expected["value"], got["value"]))
+
+
+@dataclass
+class _Suspect:
+    """A misconception that the answer does not contradict.
+
+    explains: the properties on which it gives exactly what the student gave, and is wrong
+    telling: those among them where that is unlikely to be chance
+    alike: whether it gives what the student gave on every case
+    enough:   whether it does so on more than one case, if it is wrong on more than one, and on the basic property
+              or on at least as many cases as those where it is wrong in another way than the student
+    rank: the smaller it is, the more of the answer it explains
+    """
+
+    misconception: dict
+    explains: set[int]
+    telling: set[int]
+    alike: bool
+    enough: bool
+    rank: tuple
+
+
+def _suspects(material, outcomes, differences, basic: int) -> list[_Suspect]:
+    """Misconceptions that this answer does not contradict, best explanation first.
+
+    A mistake is ruled out as soon as the answer is right on a case where that mistake is wrong.
+    """
+    found = []
+    for m in material["misconceptions"]:
+        if any(
+            is_wrong and differs is None
+            for wrong, row in zip(_wrong_where(material, m), differences)
+            for is_wrong, differs in zip(wrong, row)
+        ):
+            continue
+        agreeing = parting = missed = 0
+        explains, telling = set(), set()
+        for p, prop in enumerate(material["properties"]):
+            fails, follows, tells = False, True, False
+            for expected, wrong, is_wrong, got, differs in zip(
+                prop["expected"], m["outcomes"][p], _wrong_where(material, m)[p], outcomes[p], differences[p]
+            ):
+                same = _same(prop, wrong, got) if differs else not is_wrong
+                agreeing += is_wrong and same
+                parting += is_wrong and not same
+                missed += not is_wrong and not same
+                fails, follows = fails or is_wrong, follows and same
+                tells = tells or is_wrong and same and _tells(expected, wrong)
+            if fails and follows:
+                explains.add(p)
+                if tells:
+                    telling.add(p)
+        if agreeing:
+            alike = parting == missed == 0
+            enough = (agreeing > 1 or parting == 0) and (agreeing >= parting or basic in explains)
+            found.append(_Suspect(m, explains, telling, alike, enough, (not alike, -agreeing, parting)))
+    return sorted(found, key=lambda suspect: suspect.rank)  # ties: the one declared first
+
+
+def _wrong_where(material: dict, m: dict) -> list[list[bool]]:
+    """Where a misconception gives a wrong result; computed once, and stored with its outcomes."""
+    if "wrong" not in m:
+        m["wrong"] = [
+            [_differs(prop, expected, wrong) is not None for expected, wrong in zip(prop["expected"], row)]
+            for prop, row in zip(material["properties"], m["outcomes"])
+        ]
+    return m["wrong"]
+
+
+def _basic(properties) -> int:
+    """The basic property: the first about results, which may come after one about what a module is made of."""
+    return next(
+        (p for p, prop in enumerate(properties) if any(_arrays(e["value"].get("result")) for e in prop["expected"])), 0
+    )
+
+
+def _explanation(suspects: list[_Suspect], p: int, differences, basic: int) -> dict | None:
+    """The misconception behind a failed property, or None where naming one would be a guess.
+
+    A mistake that gives the student's answer on every case of the exercise is named whatever the evidence. One that
+    does so only on this property is named only if chance is unlikely, no other fits as well, it fits more than one case
+    where there are others, and the basic property does not fail without an explanation.
+    """
+    fitting = [suspect for suspect in suspects if p in suspect.explains]
+    if not fitting:
+        return None
+    best = fitting[0]
+    if best.alike:
+        return best.misconception
+    rivals = [s for s in fitting[1:] if s.rank == best.rank and s.misconception["text"] != best.misconception["text"]]
+    explained = not any(differences[basic]) or any(basic in suspect.explains for suspect in suspects)
+    return best.misconception if p in best.telling and best.enough and explained and not rivals else None
+
+
+def _tells(expected: dict, wrong: dict) -> bool:
+    """Whether a wrong outcome is so particular that another mistake is unlikely to give it.
+
+    Fractions are particular, and so is nan among right numbers. Only nan, an exception, a yes or no, a zero and a
+    single whole number are not.
+    """
+    if "value" not in wrong or not isinstance(wrong["value"], dict):
+        return False
+    return any(
+        _particular(expected["value"].get(part), value)
+        for part, value in wrong["value"].items()
+        if part not in NO_SYMPTOM
+    )
+
+
+def _particular(expected, wrong) -> bool:
+    if isinstance(wrong, (list, tuple)) and as_array(wrong) is None or isinstance(wrong, tuple):
+        pairs = zip(expected, wrong) if isinstance(expected, (list, tuple)) else ((None, item) for item in wrong)
+        return any(_particular(one, other) for one, other in pairs)
+    right = None if isinstance(expected, (str, dict, type(None))) else as_array(expected)
+    entries = None if isinstance(wrong, (str, dict, type(None))) else as_array(wrong)
+    if entries is None:
+        return False
+    rounding = 1e-6 if right is not None and np.float32 in (entries.dtype, right.dtype) else 1e-13
+    if entries.dtype.kind == "b":  # a pattern of at least six, not all alike, and not the right one
+        return (
+            entries.size >= 6
+            and 0 < np.count_nonzero(entries) < entries.size
+            and (right is None or not np.array_equal(entries, right))
+        )
+    if right is not None and right.shape == entries.shape:
+        lost = np.isnan(entries)
+        if 0 < np.count_nonzero(lost) < entries.size and np.allclose(
+            entries[~lost], right[~lost], rtol=max(rounding, 1e-9), atol=0
+        ):
+            return True  # nan in certain places, and all others right
+        with np.errstate(all="ignore"):
+            entries = entries[~np.isclose(entries, right, rtol=rounding, atol=0, equal_nan=True)]
+    entries = np.unique(entries[np.isfinite(entries)])
+    return bool(np.any(entries != np.round(entries))) or entries.size >= 3
+
+
+def _same(prop: dict, a: dict, b: dict | None) -> bool:
+    """Whether two outcomes are the same mistake. It is no looser than the property itself: an answer that is off by
+    rounding must not pass for one that is off by an epsilon."""
+    if b is None or a.keys() != b.keys():
+        return False
+    if "error" in a:  # the same exception by its type and words; its line depends on the student's code
+        own_words = "raise " in (b["error"]["code"] or "")  # and so are the words, if the student wrote them
+        return all(a["error"][key] == b["error"][key] for key in (["type"] if own_words else ["type", "message"]))
+    if "refused" in a:
+        return a["refused"] == b["refused"]
+    a, b = (
+        {part: value for part, value in outcome["value"].items() if part not in NO_SYMPTOM}
+        if isinstance(outcome["value"], dict)
+        else outcome["value"]
+        for outcome in (a, b)
+    )
+    return difference(a, b, prop["rtol"], prop["atol"]) is None
+
+
+def smallest_first(cases: list[dict]) -> list[int]:
+    """The places of cases, those with the fewest numbers first."""
+    return sorted(range(len(cases)), key=lambda c: _size(cases[c]))
+
+
+def _size(value) -> int:
+    if isinstance(value, dict):
+        return sum(map(_size, value.values()))
+    if isinstance(value, (list, tuple)):
+        return sum(map(_size, value))
+    return int(np.size(value)) if isinstance(value, np.ndarray) else getattr(value, "numel", lambda: 1)()
+
+
+# Words of a library's error -> what to do.
+_ONE_TRUTH = (
+    "With arrays, write `&` for `and`, `|` for `or`, `~` for `not`, with parentheses around each comparison; to test "
+    "for None, write `is None`"
+)
+_SHAPES = (
+    "Shapes are compared from the right, and their lengths must be equal or 1. If one of them lost an axis to a sum or "
+    "a maximum, `keepdims=True` keeps it"
+)
+_WHOLE = "`/` gives a float even if the division is exact: use `//` for a size"
+_ADVICE = {
+    "truth value of an array": _ONE_TRUTH,
+    "Boolean value of Tensor": _ONE_TRUTH,
+    "could not be broadcast together": _SHAPES,
+    "must match the size of tensor": _SHAPES,
+    "'float' object cannot be interpreted as an integer": _WHOLE,
+    "but got float": _WHOLE,
+    "as a data type": "The shape is one argument, a tuple, as in `np.ones((rows, columns))`",
+    "Expected target size": "`F.cross_entropy` looks for the classes on axis 1: flatten batch and time into one axis",
+}
+
+
+def error_words(error: dict) -> str:
+    code = error["code"] or ""
+    where = f" in line {error['line']}" if error["line"] else ""
+    shown = f": `{code}`" if code else ""
+    # A stub raises it without a message; a library that lacks an operation gives one.
+    if error["type"] == "NotImplementedError" and code and not error["message"]:
+        if "raise" in code:
+            return f"this part is not done yet{where}{shown}"
+        return f"your code calls something that is not done yet{where}{shown}"
+    if error["type"] == "StillRunning":  # see `attnlab.check.outcomes_of`
+        return f"{error['message']}{where}{shown}"
+    message = f" ({' '.join(error['message'].split())})" if error["message"] else ""
+    refuses = code.startswith("raise ") or re.search(rf"\braise {re.escape(error['type'])}\b", code)
+    if refuses and error["type"] != "NotImplementedError":
+        return f"your code refuses an input that it should accept: it raised {error['type']}{message}{where}{shown}"
+    said = f"your code raised {error['type']}{message}{where}{shown}"
+    advice = next((advice for words, advice in _ADVICE.items() if words in error["message"]), None)
+    return f"{said}. {advice}" if advice else said
+
+
+def _words(found: Difference, case: dict) -> str:
+    """What went wrong on the smallest failing input, with that input, the expected result and the student's."""
+    shown, words = {}, _sentence(found.words)
+    if found.kind in {"value", "nan"} and (huge := _overflowing(case)):
+        words += f" `{huge}` contains numbers whose squares are too large for a float: they overflow to infinity."
+    if found.kind in {"value", "nan", "shape"}:
+        shown = _inputs(case)
+        if not isinstance(found.expected, (dict, str, bool, np.bool_, type(None))):
+            shown |= {"expected": found.expected, "yours": found.got}
+    elif found.kind == "error":
+        shown = _inputs(case)
+    return "\n".join([words, *table(shown)])
+
+
+def _overflowing(case: dict) -> str | None:
+    """The name of an input with a number whose square is no longer a float."""
+    for name, value in case.items():
+        for array in _arrays(value):
+            if array.dtype == np.float64 and np.any(np.isfinite(array) & (abs(array) > 1.4e154)):
+                return name
+    return None
+
+
+# Weights are too many numbers to help; the others say how to call the answer, and are not arguments.
+_NOT_SHOWN = set("init weights layers left batches upstream probe shapes large entries watched".split())
+
+
+def _inputs(case: dict) -> dict:
+    """The part of a case that helps a student."""
+    shown = {name: value for name, value in case.items() if name not in _NOT_SHOWN}
+    return {"made with": case["init"], **shown} if "init" in case else shown
+
+
+def _sentence(words: str) -> str:
+    return words[0].upper() + words[1:] + ("" if words.endswith(("?", ".")) else ".")
+
+
+def _discreet(found: Difference, case: dict) -> str:
+    """The same without inputs, expected values, or anything that a student's process could carry them in."""
+    if found.part == "raises":
+        if "nothing" in (found.expected, found.got):
+            refused = found.expected == "nothing"
+            return f"It {'refuses what it should accept' if refused else 'accepts what it should refuse'}."
+        return "It refuses with an exception other than ValueError."
+    if discreet_phrase(found.part):
+        return discreet_phrase(found.part) + "."
+    if found.kind == "error":
+        # A name made up by the student could spell out the input it was raised on.
+        known = getattr(builtins, found.got["error"]["type"], None)
+        known = isinstance(known, type) and issubclass(known, BaseException)
+        shapes = [f"`{name}` {value.shape}" for name, value in _inputs(case).items() if hasattr(value, "shape")]
+        given = f" on {', '.join(shapes)}".replace("torch.Size", "") if shapes else ""
+        return f"Raised {found.got['error']['type'] if known else 'an exception'}{given}."
+    return {
+        "none": "Returned None.",
+        "type": "Returned the wrong kind of value.",
+        "refused": "The result is not of the kind asked for, or the class lacks what the exercise names.",
+        "shape": "Returned the wrong shape.",
+        "dtype": "Returned the wrong kind of number.",
+        "nan": "Returned nan where a number was expected.",
+        "value": "Returned the wrong numbers.",
+        "no answer": "There was no answer.",
+        "idle": _sentence(found.words),
+    }[found.kind]

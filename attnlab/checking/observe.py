@@ -1,0 +1,91 @@
+"""Run one probe on a student's object and return what happened as plain data.
+
+`outcome_of` makes all calls and draws the conclusion; `observe` makes one call, which runs in the student's process.
+
+An outcome is one of
+  {"value": {...}}                                   what the probe saw
+  {"error": {"type", "message", "line", "code"}}     an exception in the student's code, and where
+  {"refused": "..."}                                 a result that is not plain data (an open file, a million lists), or
+                                                     a class that lacks what the exercise names
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import inspect
+import traceback
+import warnings
+
+import numpy as np
+
+from attnlab.checking import codec, probe_verdicts, probes
+
+
+def outcome_of(target, probe: str, case: dict) -> dict:
+    """What a live object does on one case, called in this process."""
+    return probe_verdicts.conclusion(probe, case, raw_outcomes_of(target, probe, case))
+
+
+def raw_outcomes_of(target, probe: str, case: dict) -> list[dict]:
+    """The outcomes of the questions of one case."""
+    return [observe(target, probe, copy.deepcopy(inputs)) for inputs in probe_verdicts.questions(probe, case)]
+
+
+def observe(target, probe: str, inputs: dict, form=codec.copied):
+    """The outcome of one call of the probe of that name on `target`. `inputs` should be fresh, since it may
+    alter them.
+
+    form: how the outcome is given back: as values independent of the student's objects, or as the bytes of
+    `codec.frame`. Warnings cost nothing and are not shown: an overflow is judged by its result.
+    """
+    asked = probes.Built(target) if "init" in inputs else target
+    if "feature_map" in inputs or "model" in inputs:
+        asked, inputs = probes.with_stand_in(asked, inputs)
+    try:
+        with warnings.catch_warnings(), np.errstate(all="ignore"):
+            warnings.simplefilter("ignore")
+            value = getattr(probes, probe)(asked, **inputs)
+    except KeyboardInterrupt:
+        raise
+    except probes.Unfit as error:
+        return form({"refused": str(error)})
+    except codec.CodecError as error:  # from a probe that looks at results
+        return form(_refused(error))
+    except BaseException as error:  # SystemExit as well: a student's exit() must not end this process
+        return form({"error": describe_error(error, source_file(target))})
+    try:
+        return form({"value": value})
+    except codec.CodecError as error:
+        if isinstance(value, dict) and isinstance(value.get("result"), BaseException):
+            name = type.__dict__["__name__"].__get__(type(value["result"]))[:60]
+            return form({"refused": f"it returns a {name}, which raises nothing: write `raise` instead of `return`"})
+        return form(_refused(error))
+
+
+def _refused(error: codec.CodecError) -> dict:
+    return {"refused": f"{error}; return numbers, lists or arrays"}
+
+
+def describe_error(error: BaseException, own_file: str | None) -> dict:
+    """Type and message of an exception, and the last line of the student's own file that it went through."""
+    try:
+        message = str.__str__(str(error))[:500]
+    except BaseException:  # an exception class written by the student may fail to print
+        message = ""
+    line, code = None, None
+    for frame in traceback.extract_tb(error.__traceback__):
+        if own_file is not None and frame.filename == own_file:
+            line, code = frame.lineno, " ".join((frame.line or "").split())[:200] or None
+    if isinstance(error, SyntaxError) and error.filename == own_file:
+        line, message = error.lineno, error.msg
+    return {"type": type.__dict__["__name__"].__get__(type(error)), "message": message, "line": line, "code": code}
+
+
+def source_file(target) -> str | None:
+    """The file (in a notebook: the cell) that defines a function or class."""
+    with contextlib.suppress(Exception):
+        target = inspect.unwrap(target)
+    if inspect.isclass(target):
+        target = next((value for value in vars(target).values() if inspect.isfunction(value)), None)
+    return getattr(getattr(target, "__code__", None), "co_filename", None)

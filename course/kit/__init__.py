@@ -1,0 +1,1 @@
+"""The language that exercises are written in."""

@@ -1,0 +1,223 @@
+"""The one mechanism behind the check, the hidden test and the mutation test.
+
+An exercise is a reference, a list of properties (what must hold, on which inputs, for how many points) and a list of
+misconceptions (wrong answers, each with a sentence that teaches). `material(rng)` turns these into plain data by
+running the reference and the misconceptions on the inputs; `attnlab.checking.judge` does the rest.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from attnlab.checking import codec, probe_verdicts, probes
+from attnlab.checking.compare import agree
+from attnlab.checking.observe import outcome_of, raw_outcomes_of
+from course.kit import library_shortcuts
+
+PUBLIC_SEED = 2017
+DRAWS = 9  # a property of few possible cases may draw the public ones by chance, several times over
+
+
+@dataclass(frozen=True)
+class Property:
+    """What must hold. `cases(rng)` yields the inputs; `reference`, if given, replaces the exercise's own."""
+
+    title: str
+    points: float
+    cases: Callable[[np.random.Generator], Iterator[dict]]
+    probe: Callable
+    hint: str
+    rtol: float
+    atol: float
+    reference: Callable | None
+
+
+@dataclass(frozen=True)
+class Misconception:
+    """A wrong answer, and the sentence that explains the mistake to the student."""
+
+    text: str
+    wrong: Callable
+    section: str | None
+
+
+@dataclass(frozen=True)
+class Written:
+    """A chapter's question that is graded by hand. The rubric is only for the instructor."""
+
+    points: float
+    rubric: str
+
+
+@dataclass
+class Exercise:
+    """One exercise, known by the name of its reference.
+
+    section: the heading of the chapter that explains it, verbatim
+    bonus: a stretch exercise; its points are added on top
+    minutes: an estimate of how long a student takes who has read the chapter
+    difficulty: 1 (easy), 2 (medium) or 3 (hard), also an estimate
+    """
+
+    reference: Callable
+    section: str
+    bonus: bool = False
+    minutes: int | None = None
+    difficulty: int | None = None
+    properties: list[Property] = field(default_factory=list)
+    misconceptions: list[Misconception] = field(default_factory=list)
+
+    def __post_init__(self):
+        if self.difficulty not in {None, 1, 2, 3}:
+            raise ValueError(f"the difficulty of {self.name} is 1, 2 or 3, not {self.difficulty!r}")
+        if self.minutes is not None and not self.minutes > 0:
+            raise ValueError(f"the minutes of {self.name} are a number above 0, not {self.minutes!r}")
+
+    @property
+    def name(self) -> str:
+        return self.reference.__name__
+
+    @property
+    def points(self) -> float:
+        return float(sum(p.points for p in self.properties))
+
+    def property(
+        self,
+        title: str,
+        *,
+        points: float,
+        hint: str = "",
+        probe: Callable = probes.call,
+        rtol: float = 1e-9,
+        atol: float = 1e-12,
+        reference: Callable | None = None,
+    ):
+        """Declares a property; decorates the function that yields its cases."""
+
+        def declare(cases):
+            self.properties.append(Property(title, points, cases, probe, hint, rtol, atol, reference))
+            return cases
+
+        return declare
+
+    def misconception(self, text: str, *, section: str | None = None):
+        """Declares a misconception; decorates the wrong answer, which takes the exercise's own parameters."""
+
+        def declare(wrong):
+            self.misconceptions.append(Misconception(text, wrong, section))
+            return wrong
+
+        return declare
+
+    def material(self, seed=PUBLIC_SEED, misconceptions: bool = True) -> dict:
+        """The plain data an answer is judged by (see `attnlab.checking.judge`), on inputs drawn from `seed`.
+
+        misconceptions: whether to also run the wrong answers; needed only to explain an answer that failed.
+        """
+        signature = inspect.signature(self.reference)
+        bare = signature.replace(
+            return_annotation=signature.empty,
+            parameters=[p.replace(annotation=p.empty) for p in signature.parameters.values()],
+        )
+        made = {
+            "name": self.name,
+            "signature": str(bare),
+            "parameters": list(signature.parameters),
+            "chapter": self.reference.__module__.rpartition(".")[2],
+            "section": self.section,
+            "bonus": self.bonus,
+            "by_hand": library_shortcuts.instead(self.reference),
+            "misconceptions": [],
+            "properties": [self._property_material(p, seed) for p in self.properties],
+        }
+        if misconceptions:
+            self.explain(made)
+        return made
+
+    def explain(self, material: dict) -> dict:
+        """Adds to material what each misconception gives on its inputs."""
+        material["misconceptions"] = [
+            {"text": m.text, "section": m.section, "outcomes": _outcomes(m.wrong, material["properties"])}
+            for m in self.misconceptions
+        ]
+        return material
+
+    def inputs(self, prop: Property, seed) -> list[dict]:
+        """The inputs of each case of one property of this exercise, drawn from `seed`.
+
+        They are copied as `attnlab.checking.codec` does, since an answer gets them as bytes: two names for one array
+        become two arrays. A secret seed that happens to draw nothing but public cases draws
+        again.
+        """
+        drawn = self._drawn(prop, seed)
+        if seed != PUBLIC_SEED:
+            public = set(map(codec.frame, self._drawn(prop, PUBLIC_SEED)))
+            for attempt in range(DRAWS):
+                if not public.issuperset(map(codec.frame, drawn)):
+                    break
+                drawn = self._drawn(prop, seed, f"again {attempt}")
+        return drawn
+
+    def _drawn(self, prop: Property, seed, *again: str) -> list[dict]:
+        return [codec.copied(case) for case in prop.cases(_stream(seed, self.name, prop.title, *again))]
+
+    def _property_material(self, prop: Property, seed) -> dict:
+        cases = self.inputs(prop, seed)
+        reference = prop.reference or self.reference
+        raw = [raw_outcomes_of(reference, prop.probe.__name__, case) for case in cases]
+        expected = [probe_verdicts.conclusion(prop.probe.__name__, *pair) for pair in zip(cases, raw)]
+        for outcome in expected:
+            if "value" not in outcome or outcome["value"].get("in_time") is False:
+                raise RuntimeError(f"the reference of {self.name} fails on “{prop.title}”: {outcome}")
+        return {
+            "title": prop.title,
+            "points": prop.points,
+            "probe": prop.probe.__name__,
+            "hint": prop.hint,
+            "rtol": prop.rtol,
+            "atol": prop.atol,
+            "cases": cases,
+            "expected": expected,
+            "replies": [[-(-len(codec.frame(outcome)) // 1024) for outcome in row] for row in raw],
+        }
+
+
+def _outcomes(answer, properties: list[dict]) -> list[list[dict]]:
+    return [
+        [_kept(outcome_of(answer, p["probe"], case), right, p) for case, right in zip(p["cases"], p["expected"])]
+        for p in properties
+    ]
+
+
+def _kept(outcome: dict, right: dict, prop: dict) -> dict:
+    """The part of a wrong answer's outcome that is stored: not its source, and only what is a symptom of it."""
+    if "error" in outcome:
+        outcome["error"].update(line=None, code=None)
+    for part in probes.NO_SYMPTOM & outcome.get("value", {}).keys():
+        expected = right["value"][part]
+        is_right = agree(expected, outcome["value"][part], prop["rtol"], prop["atol"])
+        outcome["value"][part] = expected if is_right else None
+    return outcome
+
+
+def compact(material: dict) -> dict:
+    """Material as it is stored: None replaces a misconception's result where it is right."""
+    for m in material["misconceptions"]:
+        m["outcomes"] = [
+            [
+                None if "value" in wrong and agree(right["value"], wrong["value"], p["rtol"], p["atol"]) else wrong
+                for right, wrong in zip(p["expected"], row)
+            ]
+            for p, row in zip(material["properties"], m["outcomes"])
+        ]
+    return material
+
+
+def _stream(seed, *names: str) -> np.random.Generator:
+    """A separate generator per property, so that adding one does not change the inputs of another."""
+    words = [int.from_bytes(name.encode("utf-8"), "little") for name in names]
+    return np.random.default_rng([int(seed), *words])

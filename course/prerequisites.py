@@ -1,0 +1,86 @@
+"""What a chapter builds on: the only reference solutions it may import while it is graded.
+
+A chapter names them in its import cells: `from attnlab.mine import apply_rope, split_heads`. A student's own earlier
+answers do not affect the grade of a later chapter.
+"""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import datetime
+import functools
+import os
+from collections.abc import Iterator
+
+from attnlab.checking import code_slice
+from attnlab.mine import PROVIDED
+from course import catalog, chapter
+from course.folder import ROOT
+
+
+@functools.cache
+def names(stem: str) -> tuple[str, ...]:
+    """The earlier exercises that a chapter imports from `attnlab.mine`, in order."""
+    return chapter.read(stem).prerequisites
+
+
+@functools.cache
+def sources(stem: str) -> dict[str, str]:
+    """The code that a chapter's prerequisites need: module of `solutions` -> the part of its source that must run."""
+    wanted: dict[str, set[str]] = {}
+    waiting = [(catalog.chapter_of(name), name) for name in names(stem)]
+    while waiting:
+        module, name = waiting.pop()
+        if name in wanted.setdefault(module, set()):
+            continue
+        wanted[module].add(name)
+        for node in ast.walk(ast.parse(_excerpt(module, [name]))):
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith("solutions."):
+                waiting += [(node.module.removeprefix("solutions."), alias.name) for alias in node.names]
+    return {module: _excerpt(module, sorted(chosen)) for module, chosen in wanted.items()}
+
+
+def not_due(stem: str, due: dict[str, datetime.datetime], now: datetime.datetime) -> dict[str, datetime.datetime]:
+    """The chapters that can still be handed in although their references are lent to this one, and until when.
+
+    due: by chapter, those that have a due date; both this and `now` in UTC, without a time zone, as nbgrader keeps them
+    """
+    return {earlier: due[earlier] for earlier in sources(stem) if earlier in due and due[earlier] > now}
+
+
+@functools.cache
+def reference(name: str) -> str:
+    """The code of one exercise's reference, with what it needs of its module. What it imports from earlier chapters is
+    among the `sources` of its own."""
+    return _excerpt(catalog.chapter_of(name), [name])
+
+
+def _excerpt(module: str, chosen: list[str]) -> str:
+    path = ROOT / "solutions" / f"{module}.py"
+    return code_slice.excerpt(path.read_text("utf-8"), path.name, chosen)
+
+
+def references(stem: str) -> dict[str, str | dict[str, str]] | None:
+    """What a student's process is given: the value of ATTNLAB_MINE as "setting", and the sources that it imports from.
+
+    None for the name of anything but a chapter.
+    """
+    return {"setting": _setting(stem), "sources": sources(stem)} if stem in catalog.chapters() else None
+
+
+def _setting(stem: str) -> str:
+    return f"solutions:{','.join(names(stem)) or '-'}"
+
+
+@contextlib.contextmanager
+def importable(stem: str) -> Iterator[None]:
+    """Kernels that start inside get this chapter's prerequisites from `attnlab.mine`."""
+    before = os.environ.get(PROVIDED)
+    os.environ[PROVIDED] = _setting(stem)
+    try:
+        yield
+    finally:
+        os.environ.pop(PROVIDED)
+        if before is not None:
+            os.environ[PROVIDED] = before

@@ -1,0 +1,201 @@
+"""What an exercise's check data and its grades were made by, as hashes of parsed code.
+
+A stamp covers statements, not bytes: docstrings, comments, the layout, the place of a file and the version of Python
+change none. It covers only what the exercise needs: its own declarations, its reference, the probes that it
+names, and what these need in turn (see `attnlab.checking.code_slice`), across the modules of the checkout; and
+besides them
+
+  MAKES_MATERIAL   modules that turn every exercise into data
+  DECIDES_POINTS   modules that turn an answer's results into points
+
+Modules that only measure or format are in neither list, and are not followed.
+"""
+
+from __future__ import annotations
+
+import ast
+import functools
+import hashlib
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from attnlab.checking import code_slice
+from course.folder import ROOT
+from course.kit import library_shortcuts
+
+MAKES_MATERIAL = (
+    "course.kit.exercise",
+    "attnlab.checking.codec",
+    "attnlab.checking.compare",
+    "attnlab.checking.probe_verdicts",
+    "attnlab.checking.observe",
+)
+DECIDES_POINTS = (
+    "attnlab.checking.code_slice",
+    "attnlab.checking.judge",
+    "attnlab.checking.library_calls",
+    "attnlab.checking.error_patterns",
+    "autograder.grading.questions",
+    "autograder.grading.second_run",
+)
+# They measure or format, and decide nothing.
+NOT_FOLLOWED = ("attnlab.checking.meter", "attnlab.checking.formatting")
+EXERCISES = "course.exercises"
+
+
+def data_stamp(stem: str, name: str) -> str:
+    """A hash of the code that makes the data of one exercise of a chapter."""
+    digest = hashlib.sha256(" ".join(library_shortcuts.INSTEAD.get(name, "").split()).encode())
+    for text in (*_slice(f"{EXERCISES}.{stem}", name), *map(_whole, MAKES_MATERIAL)):
+        digest.update(text.encode())
+    return digest.hexdigest()[:20]
+
+
+def grade_stamp(stem: str, name: str) -> str:
+    """A hash of the code that the points of one exercise depend on."""
+    parts = [data_stamp(stem, name), *map(_whole, DECIDES_POINTS)]
+    return hashlib.sha256("".join(parts).encode()).hexdigest()[:20]
+
+
+@dataclass
+class _Module:
+    """A module of the checkout: its statements, and where its names come from.
+
+    modules: name -> a module that it stands for; members: name -> the module and the name that it is imported from
+    """
+
+    statements: list[code_slice.Statement]
+    modules: dict[str, str]
+    members: dict[str, tuple[str, str]]
+
+
+def _slice(module: str, name: str) -> Iterator[str]:
+    """The statements about a name and all that they need, as text: module by module, each in its sequence."""
+    chosen: dict[str, set[int]] = defaultdict(set)
+    waiting = [(module, index) for index in _about(module, name)]
+    while waiting:
+        place, index = waiting.pop()
+        if index not in chosen[place]:
+            chosen[place].add(index)
+            waiting += _needed_by(place, index)
+    for place, indices in chosen.items():
+        yield from (_text(_module(place).statements[index].node) for index in sorted(indices))
+
+
+def _about(module: str, name: str) -> list[int]:
+    """The statements of a module that bind a name, or that use it at their top level, as decorators and calls do."""
+    return [
+        index
+        for index, statement in enumerate(_module(module).statements)
+        if name in statement.binds or any(isinstance(n, ast.Name) and n.id == name for n in _outside_bodies(statement))
+    ]
+
+
+def _outside_bodies(statement: code_slice.Statement) -> Iterator[ast.AST]:
+    """The nodes of a statement but for the bodies of functions and classes."""
+    waiting: list[ast.AST] = [statement.node]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            waiting += [*node.decorator_list, *(getattr(node, "bases", ()))]
+        else:
+            waiting += ast.iter_child_nodes(node)
+
+
+def _needed_by(place: str, index: int) -> Iterator[tuple[str, int]]:
+    """The statements that one statement needs, here or in a module that it imports from."""
+    module = _module(place)
+    statement = module.statements[index]
+    for name in sorted(statement.needs - statement.binds):
+        if name in module.members:
+            yield from _binding(*module.members[name])
+        elif name in module.modules:
+            yield from _attributes(statement.node, name, module.modules[name])
+        else:
+            yield from _binding(place, name)
+
+
+def _attributes(node: ast.stmt, alias: str, of: str) -> Iterator[tuple[str, int]]:
+    """The statements behind `alias.x`, for each x that a statement takes from a module."""
+    if of not in (*MAKES_MATERIAL, *DECIDES_POINTS, *NOT_FOLLOWED):
+        names = {
+            inner.attr
+            for inner in ast.walk(node)
+            if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id == alias
+        }
+        for name in sorted(names):
+            yield from _binding(of, name)
+
+
+def _binding(place: str, name: str) -> Iterator[tuple[str, int]]:
+    if place not in (*MAKES_MATERIAL, *DECIDES_POINTS, *NOT_FOLLOWED):
+        module = _module(place)
+        if name in module.members:
+            yield from _binding(*module.members[name])
+        for index, statement in enumerate(module.statements):
+            if name in statement.binds and not _imports_the_course(statement.node):
+                yield place, index
+
+
+@functools.cache
+def _module(name: str) -> _Module:
+    found = _Module([], {}, {})
+    for statement in code_slice.statements(_path(name).read_text("utf-8"), name):
+        found.statements.append(statement)
+        for node in ast.walk(statement.node):  # functions import too
+            if isinstance(node, ast.ImportFrom) and node.module:
+                for alias in node.names:
+                    inner = f"{node.module}.{alias.name}"
+                    if _path(inner):
+                        found.modules[alias.asname or alias.name] = inner
+                    elif _path(node.module):
+                        found.members[alias.asname or alias.name] = node.module, alias.name
+    return found
+
+
+def _path(name: str):
+    """The file of a module of this checkout, or None."""
+    place = ROOT / name.replace(".", "/")
+    return next((path for path in (place.with_suffix(".py"), place / "__init__.py") if path.is_file()), None)
+
+
+def _imports_the_course(node: ast.stmt) -> bool:
+    """Whether a statement imports from this checkout: what it brings is followed, and where it is does not matter."""
+    return isinstance(node, ast.ImportFrom) and bool(node.module) and _path(node.module) is not None
+
+
+@functools.cache
+def _whole(name: str) -> str:
+    statements = _module(name).statements if _path(name) else []  # a book is built without the grader
+    return "".join(_text(each.node) for each in statements if not _imports_the_course(each.node))
+
+
+def _text(node: ast.AST) -> str:
+    """A statement without docstrings, positions and empty fields, the same in every version of Python."""
+    if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
+        return ""  # of a module
+    parts = []
+    for field, value in ast.iter_fields(node):
+        if field == "body" and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
+            if ast.get_docstring(node, clean=False) is not None:
+                value = value[1:]
+        if isinstance(value, list):
+            value = _texts(value)
+        elif isinstance(value, ast.AST):
+            value = _text(value)
+        elif value is not None:
+            value = repr(value)
+        if value and field not in {"kind", "type_comment", "ctx"}:
+            parts.append(f"{field}={value}")
+    return f"{type(node).__name__}({', '.join(parts)})"
+
+
+def _texts(values: Iterable) -> str:
+    texts = [_text(value) if isinstance(value, ast.AST) else repr(value) for value in values if not _is_import(value)]
+    return f"[{', '.join(texts)}]" if texts else ""
+
+
+def _is_import(value) -> bool:
+    return isinstance(value, ast.stmt) and _imports_the_course(value)

@@ -1,0 +1,102 @@
+"""The statements that a definition needs, and no others."""
+
+import pytest
+
+from attnlab.checking.code_slice import excerpt, needed, statements
+
+MODULE = """\
+import math
+import torch
+from torch import nn
+from numpy import *
+
+rate = 3
+limit: int = 2
+left, right = 1, 2
+table = [row for row in range(limit)]
+table += [9]
+
+
+def helper(a, scale=rate):
+    number = a + limit
+    return [q * number for q in table]
+
+
+def unrelated():
+    return rate
+
+
+class Layer(nn.Module):
+    width = left
+
+    def forward(self, x):
+        return helper(x) + math.pi * self.width
+
+
+print(unrelated())
+"""
+
+
+def test_a_class_needs_its_base_its_helpers_and_what_these_need():
+    kept = excerpt(MODULE, "m.py", ["Layer"])
+    for line in (
+        "import math",
+        "from torch import nn",
+        "rate = 3",
+        "limit: int = 2",
+        "left, right = (1, 2)",
+        "table += [9]",
+        "def helper",
+    ):
+        assert line in kept
+    for line in ("import torch\n", "unrelated", "print"):
+        assert line not in kept
+
+
+def test_what_is_kept_runs():
+    space = {}
+    exec(excerpt(MODULE, "m.py", ["helper"]), space)
+    assert space["helper"](1) == [0, 3, 27]
+    assert "Layer" not in space
+
+
+def test_a_local_name_does_not_count_as_the_global_one():
+    found = statements("x = 1 / 0\ndef f(x):\n    y = x\n    return [x for x in y]", "m.py")
+    assert needed(found, ["f"]) == [1]
+
+
+def test_what_a_comprehension_counts_with_is_its_own():
+    found = statements("x = 1\n[x for x in range(3)]\ndef f(rows):\n    return [x for x in rows], x", "m.py")
+    assert needed(found, ["f"]) == [0, 2]
+
+
+def test_names_inside_of_functions_in_functions_and_defaults_and_decorators_count():
+    found = statements(
+        "a = 1\nb = 2\nc = 3\ndef wrap(f): return f\n@wrap\ndef f(x=b):\n    def g():\n        return a\n    return g",
+        "m.py",
+    )
+    assert needed(found, ["f"]) == [0, 1, 3, 4]
+
+
+def test_a_star_import_is_always_kept():
+    assert needed(statements("from math import *\nx = 1\ndef f(): return pi", "m.py"), ["f"]) == [0, 2]
+
+
+def test_every_binding_of_a_name_counts_unless_the_caller_says_which():
+    found = statements("def f(): return 1\ndef f(): return 2\ndef g(): return f()", "m.py")
+    assert needed(found, ["g"]) == [0, 1, 2]
+    assert needed(found, ["g"], only={"f": [0]}) == [0, 2]
+
+
+def test_functions_that_call_each_other_come_to_an_end():
+    assert needed(statements("def f(): return g()\ndef g(): return f()", "m.py"), ["f"]) == [0, 1]
+
+
+def test_a_name_that_nothing_binds_is_left_to_python():
+    assert needed(statements("def f(): return len([])", "m.py"), ["f"]) == [0]
+    assert needed(statements("x = 1", "m.py"), ["missing"]) == []
+
+
+def test_what_is_no_python_is_a_syntax_error():
+    with pytest.raises(SyntaxError):
+        statements("def f(:", "m.py")

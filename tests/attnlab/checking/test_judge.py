@@ -1,0 +1,566 @@
+"""From outcomes to findings: a mistake is named when the evidence is there, and never on a guess."""
+
+from __future__ import annotations
+
+import math
+import re
+
+import numpy as np
+import pytest
+import torch
+
+from attnlab.check import examine
+from attnlab.checking import probes
+from course import catalog
+from course.kit.exercise import Exercise
+from tests.course.toy_exercise import doubled, make
+
+
+def shares(x, axis=-1):
+    """Reference of the second toy: a stable softmax."""
+    x = np.asarray(x, dtype=float)
+    e = np.exp(x - x.max(axis=axis, keepdims=True))
+    return e / e.sum(axis=axis, keepdims=True)
+
+
+def shares_exercise() -> Exercise:
+    exercise = Exercise(shares, section="Why")
+
+    @exercise.property("sums to one", points=2, rtol=1e-11, hint="Divide by the sum.")
+    def sums(rng):
+        yield dict(x=rng.normal(size=(3, 4)))
+        yield dict(x=rng.normal(size=(3, 4)), axis=0)
+
+    @exercise.property("survives a thousand", points=1, hint="Subtract the maximum.")
+    def large(rng):
+        yield dict(x=np.array([1000.0, 999.0]))
+
+    @exercise.property("leaves its input", points=1, probe=probes.unchanged, hint="Copy.")
+    def pure(rng):
+        yield dict(x=rng.normal(size=3))
+
+    @exercise.misconception("No maximum.")
+    def no_maximum(x, axis=-1):
+        return np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
+
+    @exercise.misconception("Epsilon.")
+    def epsilon(x, axis=-1):
+        e = np.exp(x - x.max(axis=axis, keepdims=True))
+        return e / (e.sum(axis=axis, keepdims=True) + 1e-8)
+
+    @exercise.misconception("No axis.")
+    def no_axis(x, axis=-1):
+        return shares(x)
+
+    @exercise.misconception("No keepdims.")
+    def no_keepdims(x, axis=-1):
+        e = np.exp(x - x.max(axis=axis, keepdims=True))
+        return e / e.sum(axis=axis)
+
+    return exercise
+
+
+MATERIAL = shares_exercise().material()
+TOY = make().material()
+
+
+def report(answer, material=MATERIAL, **options):
+    return examine(answer, material, **options)
+
+
+def names(answer, material=MATERIAL) -> list:
+    return [finding.misconception for finding in report(answer, material).findings]
+
+
+def test_a_right_answer_passes_and_is_told_nothing():
+    found = report(shares)
+    assert found.passed and found.points == 4 and all(not f.detail and f.kind is None for f in found.findings)
+
+
+def test_each_mistake_is_named_where_it_shows_and_only_there():
+    assert names(lambda x, axis=-1: np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)) == [None, "No maximum.", None]
+    assert names(lambda x, axis=-1: shares(x)) == ["No axis.", None, None]
+
+
+def test_the_same_mistake_written_otherwise_is_named():
+    def other(x, axis=-1):
+        total = sum(np.exp(np.moveaxis(x, axis, 0)))
+        return np.moveaxis(np.exp(np.moveaxis(x, axis, 0)) / total, 0, axis)
+
+    assert names(other) == [None, "No maximum.", None]
+
+
+def test_rounding_to_less_precision_is_not_taken_for_an_epsilon():
+    """Single precision is off by about 1e-8, as the epsilon is: too near for a tolerance, not for the digits."""
+    assert names(lambda x, axis=-1: shares(np.float32(x)).astype("f4").astype("f8"))[0] is None
+
+
+def test_two_mistakes_in_one_place_are_not_given_the_name_of_one():
+    def both(x, axis=-1):
+        return np.exp(x) / (np.exp(x).sum(axis=-1, keepdims=True) + 0.5)
+
+    assert names(both)[0] is None and names(both)[2] is None
+
+
+def test_two_mistakes_that_show_in_different_places_are_both_named():
+    """Only where numbers prove it: nan on the thousand proves nothing as long as something else is wrong, too."""
+
+    def both(x, axis=-1):
+        return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
+
+    assert names(both) == ["No axis.", None, None]
+
+
+def test_a_stub_on_one_line_is_not_done():
+    def stub(x, axis=-1): raise NotImplementedError  # fmt: skip  # noqa: E704
+
+    assert report(stub).not_done
+
+
+def test_nan_among_right_numbers_is_proof_enough():
+    exercise = shares_exercise()
+    exercise.property("far rows", points=1)(lambda rng: [dict(x=np.array([[1000.0, 999.0], [-1000.0, -1001.0]]))])
+
+    @exercise.misconception("One maximum for all.")
+    def one_maximum(x, axis=-1):
+        e = np.exp(x - x.max())
+        return e / e.sum(axis=axis, keepdims=True)
+
+    def in_place_too(x, axis=-1):
+        x -= x.max()
+        return np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True)
+
+    assert names(in_place_too, exercise.material())[2:] == [None, "One maximum for all."]
+
+
+def test_nan_alone_is_no_proof_of_one_certain_mistake():
+    assert names(lambda x, axis=-1: shares(x) * np.nan) == [None, None, None]
+
+
+def test_an_exception_alone_is_no_proof_of_one_certain_mistake():
+    """The same words from NumPy, another cause."""
+
+    def other_cause(x, axis=-1):
+        if x.ndim == 2:
+            return shares(x, axis) + np.ones((3, 4)) / np.ones(3)
+        return shares(x) * 1.5
+
+    wrong = report(other_cause)
+    assert wrong.findings[0].misconception is None and wrong.findings[0].kind == "error"
+
+
+def test_a_refusal_in_other_words_is_the_same_mistake():
+    twice = Exercise(doubled, section="Doubling")
+
+    @twice.property("doubles", points=1)
+    def cases(rng):
+        yield dict(x=np.zeros(3))
+        yield dict(x=rng.normal(size=3))
+
+    @twice.misconception("Zero is refused. Twice nothing is nothing.")
+    def refuses_zero(x, times=1):
+        if not x.any():
+            raise ValueError("zero")
+        return 2 * x
+
+    def refuses_in_other_words(x, times=1):
+        if not x.any():
+            raise ValueError("nothing to double here")
+        return x + x
+
+    (finding,) = examine(refuses_in_other_words, twice.material()).findings
+    assert finding.misconception == "Zero is refused. Twice nothing is nothing."
+
+
+def test_an_answer_that_is_right_where_a_mistake_is_wrong_did_not_make_it():
+    def right_on_rows_only_for_three(x, axis=-1):
+        return shares(x) if x.shape == (3, 4) and axis == 0 else np.roll(shares(x, axis), 1, axis)
+
+    assert "Epsilon." not in names(right_on_rows_only_for_three)
+
+
+def test_of_two_mistakes_that_fit_equally_well_none_is_named():
+    exercise = Exercise(doubled, section="S")
+    exercise.property("small", points=1)(lambda rng: [dict(x=rng.normal(size=3))])
+    exercise.property("large", points=1)(lambda rng: [dict(x=1000 * rng.normal(size=3))])
+    exercise.misconception("Adds one to small ones and then one.")(
+        lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 1.25)
+    )
+    exercise.misconception("Adds one to small ones and then two.")(
+        lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 2.25)
+    )
+    material = exercise.material()
+    assert names(lambda x, times=1: 2 * x + (1.5 if abs(x).max() < 100 else 9.75), material) == [None, None]
+
+
+def test_refusing_everything_earns_nothing():
+    def refuse(x, times=1):
+        raise ValueError
+
+    found = report(refuse, TOY)
+    assert found.points == 0 and "refusing everything earns nothing" in found.findings[2].detail
+    assert found.findings[2].hint == ""
+
+
+def test_refusing_counts_once_anything_is_right():
+    def one_dimension(x, times=1):
+        if np.ndim(x) != 1:
+            raise ValueError
+        return 2.0 * x
+
+    assert [finding.passed for finding in report(one_dimension, TOY).findings] == [False, True, True]
+
+
+def test_doing_nothing_does_not_count_as_leaving_the_input_alone():
+    found = report(lambda x, times=1: x, TOY).findings[1]
+    assert not found.passed and found.detail.startswith("The input is left as it was, but") and found.hint == ""
+
+
+def test_a_stub_is_not_done():
+    def stub(x, axis=-1):
+        raise NotImplementedError
+
+    found = report(stub)
+    assert found.not_done and found.points == 0 and not found.passed
+
+
+def test_an_unfinished_helper_is_told_from_an_unfinished_answer():
+    cell: dict = {}  # in a notebook, each definition stands in a cell, so in a file, of its own
+    exec(compile("def helper():\n    raise NotImplementedError", "another cell", "exec"), cell)
+
+    def uses_it(x, axis=-1):
+        return cell["helper"]()
+
+    from attnlab.checking.report import as_text
+
+    assert "calls something that is not done yet" in as_text(report(uses_it))
+
+
+def test_the_smallest_failing_input_is_shown_with_what_was_expected_and_what_came():
+    exercise = Exercise(doubled, section="S")
+
+    @exercise.property("doubles", points=1)
+    def doubles(rng):
+        yield dict(x=np.arange(9.0))
+        yield dict(x=np.array([1.0, 2.0]))
+        yield dict(x=np.arange(5.0), times=2)
+
+    (finding,) = report(lambda x, times=1: x + 1, exercise.material()).findings
+    assert finding.detail.split("\n") == [
+        "The result is 3 at [1] where 4 was expected.",
+        "x        = [1., 2.]",
+        "expected = [2., 4.]",
+        "yours    = [2., 3.]",
+    ]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        lambda x, times=1: x + 1,
+        lambda x, times=1: x / [0],
+        lambda x, times=1: str(x),
+        lambda x, times=1: x[:1],
+        lambda x, times=1: x * np.nan,
+        lambda x, times=1: [*x],
+    ],
+)
+def test_hidden_cases_are_never_shown(answer):
+    for finding in report(answer, TOY, show_cases=False).findings:
+        words = re.sub(r"\(\d+,[ \d]*\)", "", finding.detail)  # shapes may be told
+        assert not any(digit in words for digit in "0123456789"), finding.detail
+
+
+def test_no_answer_on_a_case_costs_its_property_alone():
+    from attnlab.checking.judge import judge
+
+    outcomes = [[{"value": e["value"]} for e in p["expected"]] for p in TOY["properties"]]
+    outcomes[0][1] = None
+    found = judge(TOY, outcomes, show_cases=False)
+    assert [f.passed for f in found.findings] == [False, True, True] and found.findings[
+        0
+    ].detail == "There was no answer."
+
+
+@pytest.mark.parametrize(
+    "nonsense",
+    [
+        {"value": 3},
+        {"value": {}},
+        {"value": {"result": None}},
+        {"refused": "x"},
+        {"value": {"result": {"a": 1}, "more": 2}},
+        {"error": {"type": "E", "message": "", "line": None, "code": None}},
+    ],
+)
+def test_outcomes_of_any_form_are_judged(nonsense):
+    from attnlab.checking.judge import judge
+
+    for show in (True, False):
+        found = judge(TOY, [[nonsense for _ in p["cases"]] for p in TOY["properties"]], show)
+        assert found.points == 0
+
+
+def test_one_and_the_same_result_for_everything_earns_nothing():
+    exercise = make()
+    exercise.property("gives zeros for zeros", points=1)(lambda rng: [dict(x=np.zeros(3))])
+    found = report(lambda x, times=1: np.zeros(3), exercise.material())
+    assert found.points == 0 and "same result whatever it is given" in found.findings[3].detail
+
+
+# A mistake is paid for once ------------------------------------------------------------------------------------------
+
+
+def points(answer, material=MATERIAL) -> list[float]:
+    return [finding.points for finding in report(answer, material).findings]
+
+
+def test_a_named_mistake_costs_the_dearest_line_that_it_breaks_and_no_other():
+    found = report(lambda x, axis=-1: shares(x) if x.ndim == 1 else np.exp(x) / np.exp(x).sum(), shares_with_total())
+    assert [f.misconception for f in found.findings] == ["One total."] * 2 + [None] * 2
+    assert [f.points for f in found.findings] == [0.0, 1.0, 1.0, 1.0] and found.findings[1].follows
+    assert not found.passed
+
+
+def shares_with_total() -> dict:
+    exercise = shares_exercise()
+    exercise.properties.insert(
+        1, exercise.properties[0].__class__(**{**vars(exercise.properties[0]), "points": 1.0, "title": "again"})
+    )
+
+    @exercise.misconception("One total.")
+    def one_total(x, axis=-1):
+        return shares(x) if x.ndim == 1 else np.exp(x) / np.exp(x).sum()
+
+    return exercise.material()
+
+
+def test_a_relation_is_paid_for_once_too():
+    found = report(lambda x, axis=-1: 2 * shares(x, axis))
+    assert [f.relation for f in found.findings] == ["factor", "factor", None]
+    assert [f.points for f in found.findings] == [0.0, 1.0, 1.0]
+    assert found.findings[1].follows and found.findings[2].passed
+
+
+def test_what_a_probe_observed_beside_numbers_is_a_relation():
+    def in_place(x, axis=-1):
+        x -= x.max(axis=axis, keepdims=True)
+        return shares(x, axis)
+
+    assert [f.relation for f in report(in_place).findings] == [None, None, "changed"]
+
+
+def test_to_refuse_what_is_right_is_an_exception_and_to_accept_what_is_wrong_a_refusal_that_is_missing():
+    def half(x):
+        if len(x) > 2:
+            raise ValueError("too long")
+        return x / 2
+
+    exercise = Exercise(half, section="Why")
+    for length, title in ((2, "accepts two"), (3, "refuses three")):
+        exercise.property(title, points=1, probe=probes.error_of)(
+            lambda rng, length=length: [dict(x=rng.normal(size=length)) for _ in range(2)]
+        )
+    exercise.property("halves", points=1)(lambda rng: [dict(x=rng.normal(size=2))])
+    material = exercise.material()
+
+    def relations(bound):
+        def answer(x):
+            if len(x) > bound:
+                raise ValueError("too long")
+            return x / 2
+
+        return [finding.relation for finding in report(answer, material).findings[:2]]
+
+    assert relations(3) == [None, "refusal"]
+    assert relations(1)[0] == "exception"
+
+
+def test_an_answer_that_refuses_too_much_is_not_told_what_it_should_refuse():
+    def half(x):
+        if len(x) == 3:
+            raise ValueError("three")
+        return x / 2
+
+    def refuses_two_as_well(x):
+        if len(x) in (2, 3):
+            raise ValueError("two or three")
+        return x / 2
+
+    exercise = Exercise(half, section="Why")
+    exercise.property("halves", points=1)(lambda rng: [dict(x=rng.normal(size=5))])
+    exercise.property("refuses three", points=1, probe=probes.error_of, hint="Compare its length with three.")(
+        lambda rng: [dict(x=rng.normal(size=2)), dict(x=rng.normal(size=3))]
+    )
+    found = report(refuses_two_as_well, exercise.material()).findings[1]
+    assert "on input that it should accept" in found.detail and found.hint == ""
+    accepts_all = report(lambda x: x / 2, exercise.material()).findings[1]
+    assert accepts_all.hint == "Compare its length with three."
+
+
+def test_a_property_does_not_fail_because_another_does():
+    """The input is left as it was, and only the numbers are wrong."""
+    assert points(lambda x, axis=-1: shares(x, axis) ** 1.5 + 0.25)[2] == 1.0
+
+
+@pytest.mark.parametrize(
+    "idle",
+    [
+        lambda x, axis=-1: x,
+        lambda x, axis=-1: np.zeros_like(x),
+        lambda x, axis=-1: None,
+        lambda x, axis=-1: 7.0,
+        lambda x, axis=-1: x / [],
+    ],
+)
+def test_what_computes_nothing_earns_nothing(idle):
+    assert points(idle) == [0.0, 0.0, 0.0]
+
+
+def test_two_mistakes_are_paid_for_twice():
+    def both(x, axis=-1):
+        return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
+
+    assert points(both) == [0.0, 0.0, 1.0]
+
+
+def test_no_name_is_taken_from_a_special_case_while_the_basic_one_fails_unexplained():
+    exercise = Exercise(doubled, section="S")
+    exercise.property("basic", points=1)(lambda rng: [dict(x=rng.normal(size=3)), dict(x=rng.normal(size=4))])
+    exercise.property("large", points=1)(
+        lambda rng: [dict(x=1000 * rng.normal(size=3)), dict(x=2000 * rng.normal(size=4))]
+    )
+    exercise.misconception("Large ones are tripled.")(lambda x, times=1: (3 if abs(x).max() > 100 else 2) * x)
+    material = exercise.material()
+
+    def unexplained(x, times=1):
+        return 3 * x if abs(x).max() > 100 else x**2 + 0.7
+
+    assert names(lambda x, times=1: (3 if abs(x).max() > 100 else 2) * x, material)[1] == "Large ones are tripled."
+    assert names(unexplained, material) == [None, None]
+
+
+def test_a_name_that_fits_one_case_of_several_is_not_given():
+    exercise = Exercise(doubled, section="S")
+    exercise.property("small", points=1)(lambda rng: [dict(x=rng.normal(size=3))])
+    exercise.property("large", points=1)(lambda rng: [dict(x=1000 * rng.normal(size=3))])
+    exercise.misconception("A third is added.")(lambda x, times=1: 2 * x + 1 / 3)
+    chance = exercise.material()
+    assert names(lambda x, times=1: 2 * x + (1 / 3 if abs(x).max() < 100 else 0.9), chance) == [None, None]
+
+
+def test_a_name_is_not_given_where_the_answer_is_mostly_wrong_otherwise_than_that_mistake():
+    exercise = Exercise(doubled, section="S")
+    exercise.property("small", points=1)(lambda rng: [dict(x=rng.normal(size=3)) for _ in range(4)])
+    exercise.property("large", points=1)(lambda rng: [dict(x=1000 + rng.normal(size=n)) for n in (3, 4)])
+    exercise.misconception("Half is added.")(lambda x, times=1: 2 * x + 0.5)
+    exercise.misconception("Small ones are left alone.")(lambda x, times=1: x if abs(x).max() < 100 else 2 * x)
+    material = exercise.material()
+    assert names(lambda x, times=1: 2 * x + 0.5, material) == ["Half is added."] * 2
+    assert names(lambda x, times=1: x if abs(x).max() < 100 else 2 * x + 0.5, material)[1] is None
+
+
+def size_of(n):
+    return 4 * n
+
+
+def test_a_number_of_the_right_kind_is_paid_for_where_numbers_are_asked_for():
+    exercise = Exercise(size_of, section="S")
+    exercise.property("counts", points=1)(lambda rng: [dict(n=3), dict(n=5)])
+    exercise.property("whole", points=1, probe=probes.whole)(lambda rng: [dict(n=7), dict(n=8)])
+    material = exercise.material()
+    assert report(lambda n: 3 * n + 1, material).points == 1 and report(lambda n: 4.0 * n, material).points == 1
+
+
+def test_lengths_that_do_not_meet_get_a_hint():
+    assert "keepdims=True" in report(lambda x, axis=-1: x / np.ones(7)).findings[0].detail
+
+
+def test_a_refusal_on_the_line_of_its_condition_is_told_as_one():
+    def refuses(x, axis=-1):
+        if True: raise ValueError  # fmt: skip  # noqa: E701
+
+    assert "refuses an input that it should accept" in report(refuses).findings[0].detail
+
+
+def test_what_fails_where_an_argument_is_left_out_is_told_so():
+    def needs_it(x, axis=None):
+        return shares(x, axis + 0)
+
+    exercise = Exercise(shares, section="S")
+    exercise.property("with", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3)), axis=0) for _ in range(4)])
+    exercise.property("without", points=1)(lambda rng: [dict(x=rng.normal(size=(2, 3))) for _ in range(4)])
+    assert (
+        report(needs_it, exercise.material()).findings[1].fact
+        == "In all cases that fail `axis` is not given, and in no others."
+    )
+
+
+def test_a_library_without_such_an_operation_is_not_taken_for_a_stub():
+    import torch
+
+    from attnlab.checking.report import as_text
+
+    def whole_numbers(x, axis=-1):
+        return torch.softmax(torch.arange(3), dim=0).numpy()
+
+    assert "not done yet" not in as_text(report(whole_numbers)) and "implemented for" in as_text(report(whole_numbers))
+
+
+def test_an_exception_that_is_returned_is_told_to_be_raised():
+    found = report(lambda x, axis=-1: ValueError("no"))
+    assert "write `raise` instead of `return`" in found.findings[0].detail
+
+
+def test_and_between_arrays_gets_a_hint_on_how_to_write_it():
+    found = report(lambda x, axis=-1: shares(x, axis) if x.any() and x > 0 else x)
+    assert "write `&` for `and`" in found.findings[0].detail
+
+
+def test_an_answer_that_refuses_what_it_should_accept_is_told_so():
+    def refuses(x, axis=-1):
+        raise ValueError("x is too small")
+
+    assert "refuses an input that it should accept" in report(refuses).findings[0].detail
+
+
+def test_of_a_hidden_exception_the_shapes_of_the_input_are_told_and_not_its_words():
+    found = report(lambda x, axis=-1: x @ np.ones(77), show_cases=False)
+    assert "`x` (3, 4)" in found.findings[0].detail and "77" not in found.findings[0].detail
+
+
+def test_what_a_relation_does_not_explain_is_paid_for():
+    """The numbers are off by a factor, and the input is altered: two mistakes."""
+
+    def triples_in_place(x, axis=-1):
+        x[...] = 3 * shares(x, axis)
+        return x
+
+    assert [f.follows for f in report(triples_in_place).findings] == [False, True, False]
+    assert points(triples_in_place) == [0.0, 1.0, 0.0]
+
+
+def test_wrong_numbers_do_not_cost_the_points_for_memory_too():
+    """A mask that is off by two builds no matrix; an answer with no right number at all earns nothing for that."""
+    exercise = catalog.exercise("tiled_attention")
+    material = exercise.material()
+
+    def off_by_two(Q, K, V, block_size, causal=False):
+        n_q, n_k, parts = Q.shape[1], K.shape[1], []
+        for first in range(0, n_q, block_size):
+            q = Q[:, first : first + block_size]
+            last = n_k if not causal else max(1, min(n_k, first + q.shape[1] + n_k - n_q + 2))
+            scores = q @ K[:, :last].mT * Q.shape[-1] ** -0.5
+            if causal:
+                place = torch.arange(first, first + q.shape[1], device=Q.device)[:, None] + n_k - n_q + 2
+                scores = scores.masked_fill(torch.arange(last, device=Q.device) > place, -math.inf)
+            parts.append(scores.softmax(-1).nan_to_num() @ V[:, :last])
+        return torch.cat(parts, 1)
+
+    def of_memory(answer):
+        found = report(answer, material).findings
+        return next(finding for finding in found if finding.title == "never builds the whole matrix")
+
+    assert of_memory(off_by_two).passed
+    nothing_right = of_memory(lambda Q, K, V, block_size, causal=False: (7 * off_by_two(Q, K, V, block_size)).sin())
+    assert not nothing_right.passed and not nothing_right.points and not nothing_right.hint

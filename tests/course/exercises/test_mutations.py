@@ -1,0 +1,229 @@
+"""Every exercise of the course: mistakes fail and are named, right answers in other words pass, idleness earns nothing.
+
+The same holds on the public cases and on hidden ones, here drawn from a seed that stands for any.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+
+import numpy as np
+import pytest
+import torch
+from torch import nn
+
+from attnlab.check import examine
+from attnlab.checking.judge import judge
+from course import catalog
+from course.kit.exercise import PUBLIC_SEED
+from tests.conftest import HIDDEN_SEED
+
+SEEDS = (PUBLIC_SEED, pytest.param(HIDDEN_SEED, marks=pytest.mark.long))  # CI draws the hidden cases too
+
+EXERCISES = catalog.all_exercises()
+
+
+def alternatives(name: str) -> list:
+    module = importlib.import_module(f"tests.alternatives.{catalog.chapter_of(name)}")
+    return module.ALTERNATIVES.get(name, [])
+
+
+def failures(report) -> str:
+    return "\n".join(f"{f.title}: {f.misconception or f.detail}" for f in report.findings if not f.passed)
+
+
+@pytest.fixture(params=EXERCISES, scope="module")
+def name(request):
+    return request.param
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_every_mistake_fails_and_is_named_first(material, name, seed):
+    made, wrong = material(name, seed), {}
+    for i, mistake in enumerate(EXERCISES[name].misconceptions):
+        if seed == PUBLIC_SEED and i == 0:
+            report = examine(mistake.wrong, made)
+        else:  # it has run on these inputs already, to make the material
+            report = judge(made, made["misconceptions"][i]["outcomes"], show_cases=seed == PUBLIC_SEED)
+        named = {finding.misconception for finding in report.findings if not finding.passed} - {None}
+        if named != {mistake.text}:
+            wrong[f"{i}, {mistake.wrong.__name__}"] = failures(report) or "this mistake passes"
+    assert wrong == {}
+
+
+def test_it_has_at_least_four_misconceptions_each_with_a_sentence(name):
+    mistakes = EXERCISES[name].misconceptions
+    assert len({m.text for m in mistakes}) >= 4
+    for m in mistakes:
+        assert len(m.text) >= 30 and m.text.rstrip().endswith((".", "?", "!")), m.text
+
+
+def test_every_property_has_a_hint_and_a_title_of_its_own(name):
+    properties = EXERCISES[name].properties
+    assert [p.title for p in properties if not p.hint] == []
+    assert len({p.title for p in properties}) == len(properties)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_reference_gets_full_marks(material, name, seed):
+    report = examine(EXERCISES[name].reference, material(name, seed))
+    assert report.passed, failures(report)
+    assert report.points == EXERCISES[name].points > 0
+
+
+def test_there_are_two_other_right_answers(name):
+    assert len(alternatives(name)) >= 2
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_right_answers_in_other_words_get_full_marks(material, name, seed):
+    for answer in alternatives(name):
+        report = examine(answer, material(name, seed))
+        assert report.passed, f"{answer.__name__}:\n{failures(report)}"
+
+
+def idle_answers(name: str) -> dict:
+    """Answers with the right parameters that do nothing worth a point."""
+
+    def returns_none(*args, **kwargs):
+        return None
+
+    def refuses(*args, **kwargs):
+        raise ValueError
+
+    def refuses_as_pytorch_does(*args, **kwargs):
+        raise RuntimeError
+
+    def unfinished(*args, **kwargs):
+        raise NotImplementedError
+
+    def returns_zero(*args, **kwargs):
+        return 0.0
+
+    def returns_an_empty_list(*args, **kwargs):
+        return []
+
+    def returns_its_first_argument(*args, **kwargs):
+        return args[0] if args else next(iter(kwargs.values()), None)
+
+    def returns_all_arguments(*args, **kwargs):
+        return (*args, *kwargs.values())
+
+    def recurses(*args, **kwargs):
+        return recurses(*args, **kwargs)
+
+    functions = (
+        returns_none,
+        refuses,
+        refuses_as_pytorch_does,
+        unfinished,
+        returns_zero,
+        returns_an_empty_list,
+        returns_its_first_argument,
+        returns_all_arguments,
+        recurses,
+    )
+    reference = EXERCISES[name].reference
+    if not inspect.isclass(reference):
+        return {f.__name__: f for f in functions}
+    return {
+        "no_class": returns_none,
+        "an_empty_module": lambda *args, **kwargs: nn.Module(),
+        "unfinished": unfinished,
+        "refuses": refuses,
+        "recurses": recurses,
+    }
+
+
+def idle_modules(name: str) -> dict:
+    """Subclasses of a reference that are made as it is and then do nothing of use when they are called."""
+    reference = EXERCISES[name].reference
+    methods = [method for method in vars(reference) if not method.startswith("__")] or ["forward"]
+
+    def with_forward(forward):
+        return type(
+            reference.__name__,
+            (reference,),
+            dict.fromkeys(methods, lambda self, *args, **kwargs: forward([*args, *kwargs.values()])),
+        )
+
+    def raises(given):
+        raise ValueError
+
+    return {
+        "returns nothing": with_forward(lambda given: None),
+        "returns its first input": with_forward(lambda given: given[0] if given else None),
+        "returns its inputs": with_forward(tuple),
+        "returns zeros": with_forward(lambda given: torch.zeros_like(given[0]) if given else 0),
+        "returns zeros twice": with_forward(lambda given: tuple(torch.zeros_like(row) for row in given[:1] * 2)),
+        "refuses": with_forward(raises),
+    }
+
+
+@pytest.mark.parametrize("name", [name for name, ex in EXERCISES.items() if inspect.isclass(ex.reference)])
+def test_a_class_that_is_only_made_earns_nothing_by_being_called(material, name):
+    hidden = material(name, HIDDEN_SEED, explained=False)
+    made = {
+        prop["title"]
+        for prop in hidden["properties"]
+        if all(set(case) <= {"init", "weights"} for case in prop["cases"])
+    }
+    earned = {}
+    for kind, answer in idle_modules(name).items():
+        report = examine(answer, hidden)
+        titles = [finding.title for finding in report.findings if finding.passed and finding.title not in made]
+        if titles:
+            earned[kind] = titles
+    assert earned == {}
+
+
+def test_an_idle_answer_earns_nothing(material, name):
+    hidden, earned = material(name, HIDDEN_SEED, explained=False), {}
+    for kind, answer in idle_answers(name).items():
+        report = examine(answer, hidden)
+        if report.points:
+            earned[kind] = [finding.title for finding in report.findings if finding.passed]
+    assert earned == {}
+
+
+def test_a_number_slightly_off_is_not_given_a_name(material, name):
+    """No mistake of the list makes results 1.3 % too large: naming one would be a guess."""
+    reference = EXERCISES[name].reference
+
+    def scaled(value):
+        if isinstance(value, (list, tuple)):
+            return type(value)(map(scaled, value))
+        is_float = (
+            isinstance(value, float)
+            or isinstance(value, torch.Tensor)
+            and value.is_floating_point()
+            or isinstance(value, (np.ndarray, np.generic))
+            and value.dtype.kind == "f"
+        )
+        return value * 1.013 if is_float else value
+
+    def slightly_off(*args, **kwargs):
+        return scaled(reference(*args, **kwargs))
+
+    if inspect.isclass(reference):
+        slightly_off = type(
+            name,
+            (reference,),
+            {"forward": lambda self, *args, **kwargs: scaled(reference.forward(self, *args, **kwargs))},
+        )
+
+    report = examine(slightly_off, material(name, PUBLIC_SEED))
+    named = {finding.misconception for finding in report.findings if finding.misconception}
+    assert named == set()
+
+
+def test_hidden_inputs_differ_from_public_ones(material, name):
+    """Not each case must be drawn, but an exercise without any drawn input could be answered by heart."""
+    from attnlab.checking.compare import agree
+
+    public, hidden = (material(name, seed, explained=False)["properties"] for seed in (PUBLIC_SEED, HIDDEN_SEED))
+    assert any(
+        not agree({str(i): c for i, c in enumerate(p["cases"])}, {str(i): c for i, c in enumerate(h["cases"])})
+        for p, h in zip(public, hidden)
+    )
