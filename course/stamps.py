@@ -16,6 +16,7 @@ from __future__ import annotations
 import ast
 import functools
 import hashlib
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -25,6 +26,7 @@ from course.folder import ROOT
 from course.kit import library_shortcuts
 
 MAKES_MATERIAL = (
+    "course.kit.edits",
     "course.kit.exercise",
     "attnlab.checking.codec",
     "attnlab.checking.compare",
@@ -108,13 +110,24 @@ def _needed_by(place: str, index: int) -> Iterator[tuple[str, int]]:
     """The statements that one statement needs, here or in a module that it imports from."""
     module = _module(place)
     statement = module.statements[index]
-    for name in sorted(statement.needs - statement.binds):
+    for name in sorted((statement.needs | _named_in_edits(statement.node)) - statement.binds):
         if name in module.members:
             yield from _binding(*module.members[name])
         elif name in module.modules:
             yield from _attributes(statement.node, name, module.modules[name])
         else:
             yield from _binding(place, name)
+
+
+def _named_in_edits(node: ast.stmt) -> set[str]:
+    """The names in the texts of edits (see `course.kit.edits`), which are code of the wrong answers."""
+    found = set()
+    for call in ast.walk(node):
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "edit":
+            for part in (*call.args[:2], *(each.value for each in call.keywords if each.arg in {"also", "each"})):
+                texts = [inner.value for inner in ast.walk(part) if isinstance(inner, ast.Constant)]
+                found |= {word for text in texts if isinstance(text, str) for word in re.findall(r"[^\W\d]\w*", text)}
+    return found
 
 
 def _attributes(node: ast.stmt, alias: str, of: str) -> Iterator[tuple[str, int]]:

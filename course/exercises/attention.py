@@ -7,6 +7,7 @@ there for mistakes that cannot run on anything else, such as a transposed weight
 import numpy as np
 
 from attnlab.checking import probes
+from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from solutions import attention as solutions
 
@@ -204,211 +205,88 @@ def huge(rng):
     yield dict(Q=np.array([[1e6, 0.0], [1.0, 2.0], [-1e6, 1.0]]), K=rng.normal(size=(4, 2)))
 
 
-@attention_weights.property(
-    "leaves its inputs as they were",
-    points=1,
-    probe=probes.unchanged,
+attention_weights.unchanged(
+    lambda rng: dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4))),
     rtol=NEARLY,
     hint="Operators such as `/=` write into the caller's array. Make a new one.",
 )
-def weights_are_new(rng):
-    yield dict(Q=rng.normal(size=(3, 4)), K=rng.normal(size=(5, 4)))
 
 
 WHY_ROOT = "Why divide by the square root of the width?"
 AXES = "Any number of leading dimensions"
 
 
-@attention_weights.misconception(
-    "The scores are not scaled. Dot products grow with the width of the vectors; divide them by the square root of "
-    "d_k before the softmax.",
-    section=WHY_ROOT,
-)
-def unscaled(Q, K):
-    return _softmax(Q @ _t(K))
+SCORES = "Q @ np.swapaxes(K, -1, -2) / np.sqrt(d_k)"
+ROW_MAXIMUM = "scores.max(axis=-1, keepdims=True)"
+ROW_TOTAL = "exponentials.sum(axis=-1, keepdims=True)"
+EPSILONS = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 
-
-@attention_weights.misconception(
-    "The scores are divided by d_k itself. Their standard deviation is the square root of d_k; dividing by more "
-    "flattens the weights toward a plain average.",
-    section=WHY_ROOT,
-)
-def divided_by_width(Q, K):
-    return _softmax(Q @ _t(K) / Q.shape[-1])
-
-
-@attention_weights.misconception(
-    "The scores are multiplied by the square root of d_k. They grow with the width already, so divide.",
-    section=WHY_ROOT,
-)
-def multiplied_by_root(Q, K):
-    return _softmax(Q @ _t(K) * np.sqrt(Q.shape[-1]))
-
-
-@attention_weights.misconception(
-    "The scale uses the number of keys. What makes a dot product large is how many products it sums, and that is "
-    "the width d_k: the last axis, not the one before.",
-    section=WHY_ROOT,
-)
-def root_of_keys(Q, K):
-    return _softmax(Q @ _t(K) / np.sqrt(K.shape[-2]))
-
-
-@attention_weights.misconception(
-    "The scale uses the number of queries. What makes a dot product large is how many products it sums, and that is "
-    "the width d_k: the last axis, not the one before.",
-    section=WHY_ROOT,
-)
-def root_of_queries(Q, K):
-    return _softmax(Q @ _t(K) / np.sqrt(Q.shape[-2]))
-
-
-@attention_weights.misconception(
-    "The scale comes after the softmax, so the rows no longer sum to one. Scale the scores, then turn them into "
-    "weights.",
-    section=WHY_ROOT,
-)
-def scaled_too_late(Q, K):
-    return _softmax(Q @ _t(K)) / np.sqrt(Q.shape[-1])
-
-
-@attention_weights.misconception(
-    "The softmax runs over the queries: your columns sum to one. Each query shares out its own weight, so the rows "
-    "must: sum along the last axis."
-)
-def over_queries(Q, K):
-    return _softmax(_scores(Q, K), axis=-2)
-
-
-@attention_weights.misconception(
-    "The softmax runs over the whole array, so all queries together share a weight of one. Each query has a weight "
-    "of one to share: sum along the last axis, with keepdims=True."
-)
-def over_everything(Q, K):
-    scores = _scores(Q, K)
-    e = np.exp(scores - scores.max())
-    return e / e.sum()
-
-
-@attention_weights.misconception("These are the scaled scores. A softmax along the last axis is still missing.")
-def no_softmax(Q, K):
-    return _scores(Q, K)
-
-
-@attention_weights.misconception(
-    "No maximum is subtracted, so a score of a thousand overflows to infinity and the weights are nan. Subtract each "
-    "row's maximum first: the weights stay the same."
-)
-def no_maximum(Q, K):
-    e = np.exp(_scores(Q, K))
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-@attention_weights.misconception(
-    "One maximum is subtracted for the whole array. Each row needs its own, or rows far below it become 0/0."
-)
-def global_maximum(Q, K):
-    scores = _scores(Q, K)
-    e = np.exp(scores - scores.max())
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-@attention_weights.misconception(
-    "The operands are swapped: your rows belong to the keys. Row i must hold the weights of query i, so Q is on the "
-    "left."
-)
-def swapped(Q, K):
-    return _softmax(_scores(K, Q))
-
-
-@attention_weights.misconception(
-    "The queries are compared with each other; K is never used. A score is one query with one key."
-)
-def queries_with_queries(Q, K):
-    return _softmax(_scores(Q, Q))
-
-
-@attention_weights.misconception(
-    "The keys are compared with each other; Q is never used. A score is one query with one key."
-)
-def keys_with_keys(Q, K):
-    return _softmax(_scores(K, K))
-
-
-@attention_weights.misconception(
-    "`.T` reverses all axes, the leading ones too. That works for two axes only; swap just the last two.", section=AXES
-)
-def reversed_axes(Q, K):
-    return _softmax(Q @ K.T / np.sqrt(Q.shape[-1]))
-
-
-@attention_weights.misconception(
-    "The width is read from Q.shape[1]. That is d_k only while there are two axes; with a batch in front it is the "
-    "number of queries. The width is always Q.shape[-1].",
-    section=AXES,
-)
-def second_axis_for_width(Q, K):
-    return _softmax(Q @ _t(K) / np.sqrt(Q.shape[1]))
-
-
-@attention_weights.misconception(
-    "The softmax runs along axis 1. That is the last axis only while there are two; with a batch in front it is the "
-    "queries. Use axis=-1.",
-    section=AXES,
-)
-def second_axis_for_softmax(Q, K):
-    return _softmax(_scores(Q, K), axis=1)
-
-
-@attention_weights.misconception(
-    "Every vector is divided by its length, so these are cosines. Attention keeps the lengths: a long key can get "
-    "larger scores than a short one."
-)
-def cosines(Q, K):
-    Q = Q / np.linalg.norm(Q, axis=-1, keepdims=True)
-    K = K / np.linalg.norm(K, axis=-1, keepdims=True)
-    return _softmax(_scores(Q, K))
-
-
-@attention_weights.misconception(
-    "The width is read from K.shape[1]. That is d_k only while there are two axes; with a batch in front it is the "
-    "number of keys. The width is always K.shape[-1].",
-    section=AXES,
-)
-def second_axis_of_keys_for_width(Q, K):
-    return _softmax(Q @ _t(K) / np.sqrt(K.shape[1]))
-
-
-def _weights_with_epsilon(size):
-    def weights_with_epsilon(Q, K):
-        scores = _scores(Q, K)
-        e = np.exp(scores - scores.max(axis=-1, keepdims=True))
-        return e / (e.sum(axis=-1, keepdims=True) + size)
-
-    return weights_with_epsilon
-
-
-for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
-    attention_weights.misconception(
-        "Something small is added to the total, so the rows do not quite sum to one. After the maximum is subtracted "
-        "the total is at least one: nothing needs protection."
-    )(_weights_with_epsilon(_size))
-
-
-@attention_weights.misconception(
-    "Your code scales the caller's queries in place. Write the scaled values into a new array; in place it also "
-    "fails for whole numbers."
-)
-def scales_in_place(Q, K):
-    Q /= np.sqrt(Q.shape[-1])
-    return _softmax(Q @ _t(K))
-
-
-@attention_weights.misconception(
-    "Your code scales the caller's queries in place. Write the scaled values into a new array."
-)
-def scales_floats_in_place(Q, K):
-    return scales_in_place(np.asarray(Q, dtype=float), K)
+attention_weights.mistakes(
+    edit(" / np.sqrt(d_k)", "",
+         "The scores are not scaled. Dot products grow with the width of the vectors; divide them by the square root "
+         "of d_k before the softmax.", see=WHY_ROOT),
+    edit("/ np.sqrt(d_k)", "/ d_k",
+         "The scores are divided by d_k itself. Their standard deviation is the square root of d_k; dividing by more "
+         "flattens the weights toward a plain average.", see=WHY_ROOT),
+    edit("/ np.sqrt(d_k)", "* np.sqrt(d_k)",
+         "The scores are multiplied by the square root of d_k. They grow with the width already, so divide.",
+         see=WHY_ROOT),
+    edit("np.sqrt(d_k)", "np.sqrt(K.shape[-2])",
+         "The scale uses the number of keys. What makes a dot product large is how many products it sums, and that "
+         "is the width d_k: the last axis, not the one before.", see=WHY_ROOT),
+    edit("np.sqrt(d_k)", "np.sqrt(Q.shape[-2])",
+         "The scale uses the number of queries. What makes a dot product large is how many products it sums, and "
+         "that is the width d_k: the last axis, not the one before.", see=WHY_ROOT),
+    edit(f"/ {ROW_TOTAL}", f"/ {ROW_TOTAL} / np.sqrt(d_k)",
+         "The scale comes after the softmax, so the rows no longer sum to one. Scale the scores, then turn them into "
+         "weights.", see=WHY_ROOT, also={" / np.sqrt(d_k)": ""}),
+    edit(ROW_TOTAL, "exponentials.sum(axis=-2, keepdims=True)",
+         "The softmax runs over the queries: your columns sum to one. Each query shares out its own weight, so the "
+         "rows must: sum along the last axis.", also={ROW_MAXIMUM: "scores.max(axis=-2, keepdims=True)"}),
+    edit(ROW_TOTAL, "exponentials.sum()",
+         "The softmax runs over the whole array, so all queries together share a weight of one. Each query has a "
+         "weight of one to share: sum along the last axis, with keepdims=True.", also={ROW_MAXIMUM: "scores.max()"}),
+    edit(f"return exponentials / {ROW_TOTAL}", "return scores",
+         "These are the scaled scores. A softmax along the last axis is still missing."),
+    edit(f" - {ROW_MAXIMUM}", "",
+         "No maximum is subtracted, so a score of a thousand overflows to infinity and the weights are nan. Subtract "
+         "each row's maximum first: the weights stay the same."),
+    edit(ROW_MAXIMUM, "scores.max()",
+         "One maximum is subtracted for the whole array. Each row needs its own, or rows far below it become 0/0."),
+    edit("Q @ np.swapaxes(K, -1, -2)", "K @ np.swapaxes(Q, -1, -2)",
+         "The operands are swapped: your rows belong to the keys. Row i must hold the weights of query i, so Q is on "
+         "the left."),
+    edit("np.swapaxes(K, -1, -2)", "np.swapaxes(Q, -1, -2)",
+         "The queries are compared with each other; K is never used. A score is one query with one key."),
+    edit("Q @ np.swap", "K @ np.swap",
+         "The keys are compared with each other; Q is never used. A score is one query with one key."),
+    edit("np.swapaxes(K, -1, -2)", "K.T",
+         "`.T` reverses all axes, the leading ones too. That works for two axes only; swap just the last two.",
+         see=AXES),
+    edit("np.sqrt(d_k)", "np.sqrt(Q.shape[1])",
+         "The width is read from Q.shape[1]. That is d_k only while there are two axes; with a batch in front it is "
+         "the number of queries. The width is always Q.shape[-1].", see=AXES),
+    edit(ROW_TOTAL, "exponentials.sum(axis=1, keepdims=True)",
+         "The softmax runs along axis 1. That is the last axis only while there are two; with a batch in front it is "
+         "the queries. Use axis=-1.", see=AXES, also={ROW_MAXIMUM: "scores.max(axis=1, keepdims=True)"}),
+    edit(SCORES,
+         "(Q / np.linalg.norm(Q, axis=-1, keepdims=True)) "
+        "@ np.swapaxes(K / np.linalg.norm(K, axis=-1, keepdims=True), -1, -2) / np.sqrt(d_k)",
+         "Every vector is divided by its length, so these are cosines. Attention keeps the lengths: a long key can "
+         "get larger scores than a short one."),
+    edit("np.sqrt(d_k)", "np.sqrt(K.shape[1])",
+         "The width is read from K.shape[1]. That is d_k only while there are two axes; with a batch in front it is "
+         "the number of keys. The width is always K.shape[-1].", see=AXES),
+    edit(ROW_TOTAL, f"({ROW_TOTAL} + {{}})",
+         "Something small is added to the total, so the rows do not quite sum to one. After the maximum is "
+         "subtracted the total is at least one: nothing needs protection.", each=EPSILONS),
+    edit(SCORES, "np.divide(Q, np.sqrt(d_k), out=Q) @ np.swapaxes(K, -1, -2)",
+         "Your code scales the caller's queries in place. Write the scaled values into a new array; in place it also "
+         "fails for whole numbers."),
+    edit(SCORES, "np.divide(Q, np.sqrt(d_k), out=Q) @ np.swapaxes(K, -1, -2)",
+         "Your code scales the caller's queries in place. Write the scaled values into a new array.",
+         also={"d_k = Q.shape[-1]": "Q = np.asarray(Q, dtype=float)\n    d_k = Q.shape[-1]"}),
+)  # fmt: skip
 
 
 # scaled_dot_product_attention ----------------------------------------------------------------------------------------
@@ -1309,7 +1187,8 @@ def column_sum(Q, K, V, d_output):
     "of your stable softmax."
 )
 def backward_no_maximum(Q, K, V, d_output):
-    A = no_maximum(Q, K)
+    e = np.exp(_scores(Q, K))
+    A = e / e.sum(axis=-1, keepdims=True)
     dA = d_output @ _t(V)
     dS = A * (dA - (A * dA).sum(axis=-1, keepdims=True)) / np.sqrt(Q.shape[-1])
     return _summed(dS @ K, Q), _summed(_t(dS) @ Q, K), _summed(_t(A) @ d_output, V)

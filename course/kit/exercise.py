@@ -7,8 +7,9 @@ running the reference and the misconceptions on the inputs; `attnlab.checking.ju
 
 from __future__ import annotations
 
+import functools
 import inspect
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +18,7 @@ from attnlab.checking import codec, probe_verdicts, probes
 from attnlab.checking.compare import agree
 from attnlab.checking.observe import outcome_of, raw_outcomes_of
 from course.kit import library_shortcuts
+from course.kit.edits import Edit, wrong_answers
 
 PUBLIC_SEED = 2017
 DRAWS = 9  # a property of few possible cases may draw the public ones by chance, several times over
@@ -24,11 +26,11 @@ DRAWS = 9  # a property of few possible cases may draw the public ones by chance
 
 @dataclass(frozen=True)
 class Property:
-    """What must hold. `cases(rng)` yields the inputs; `reference`, if given, replaces the exercise's own."""
+    """What must hold. `cases(rng)` returns or yields the inputs; `reference`, if given, replaces the exercise's own."""
 
     title: str
     points: float
-    cases: Callable[[np.random.Generator], Iterator[dict]]
+    cases: Callable[[np.random.Generator], dict | Iterable[dict]]
     probe: Callable
     hint: str
     rtol: float
@@ -38,11 +40,18 @@ class Property:
 
 @dataclass(frozen=True)
 class Misconception:
-    """A wrong answer, and the sentence that explains the mistake to the student."""
+    """A wrong answer, and the sentence that explains the mistake to the student.
+
+    make: returns the wrong answer; called once, when it is first needed
+    """
 
     text: str
-    wrong: Callable
+    make: Callable[[], Callable]
     section: str | None
+
+    @functools.cached_property
+    def wrong(self) -> Callable:
+        return self.make()
 
 
 @dataclass(frozen=True)
@@ -96,7 +105,7 @@ class Exercise:
         atol: float = 1e-12,
         reference: Callable | None = None,
     ):
-        """Declares a property; decorates the function that yields its cases."""
+        """Declares a property; decorates the function that yields its cases, or returns a single one."""
 
         def declare(cases):
             self.properties.append(Property(title, points, cases, probe, hint, rtol, atol, reference))
@@ -104,11 +113,61 @@ class Exercise:
 
         return declare
 
+    def unchanged(self, cases, *, title="leaves its inputs as they were", hint="Work on new arrays.", **options):
+        """Declare that inputs are not altered, and that a second call gives the same result."""
+        self._usual(probes.unchanged, cases, title, hint, options)
+
+    def gradients(
+        self,
+        cases,
+        *,
+        title="lets gradients through",
+        hint="Use only tensor operations; detach nothing.",
+        **options,
+    ):
+        """Declare that gradients of the results are right; each case has an `upstream` tensor for each result."""
+        self._usual(probes.gradients, cases, title, hint, options)
+
+    def any_device(
+        self,
+        cases,
+        *,
+        title="works on any device",
+        hint="Create new tensors with `device=x.device`.",
+        **options,
+    ):
+        """Declare that results are computed on the device of the inputs."""
+        self._usual(probes.elsewhere, cases, title, hint, options)
+
+    def refuses(
+        self,
+        cases,
+        *,
+        title="refuses sizes that do not fit",
+        hint="Raise ValueError, and only where sizes do not fit.",
+        **options,
+    ):
+        """Declare which inputs raise ValueError; cases that are right show that others do not."""
+        self._usual(probes.error_of, cases, title, hint, options)
+
+    def _usual(self, probe: Callable, cases, title: str, hint: str, options: dict) -> None:
+        self.property(title, probe=probe, hint=hint, **{"points": 1, **options})(cases)
+
+    def mistakes(self, *edits: Edit, see: str | None = None) -> None:
+        """Declare misconceptions that are edits of the reference's text, in their order: see `course.kit.edits`.
+
+        see: the heading to read for those that name none
+        """
+        for change in edits:
+            for make in wrong_answers(self.reference, change):
+                self.misconceptions.append(Misconception(change.sentence, make, change.section or see))
+
     def misconception(self, text: str, *, section: str | None = None):
-        """Declares a misconception; decorates the wrong answer, which takes the exercise's own parameters."""
+        """Declares a misconception that no edit can say; decorates the wrong answer, a function of the exercise's own
+        parameters."""
 
         def declare(wrong):
-            self.misconceptions.append(Misconception(text, wrong, section))
+            self.misconceptions.append(Misconception(text, lambda: wrong, section))
             return wrong
 
         return declare
@@ -163,7 +222,8 @@ class Exercise:
         return drawn
 
     def _drawn(self, prop: Property, seed, *again: str) -> list[dict]:
-        return [codec.copied(case) for case in prop.cases(_stream(seed, self.name, prop.title, *again))]
+        drawn = prop.cases(_stream(seed, self.name, prop.title, *again))
+        return [codec.copied(case) for case in ([drawn] if isinstance(drawn, dict) else drawn)]
 
     def _property_material(self, prop: Property, seed) -> dict:
         cases = self.inputs(prop, seed)

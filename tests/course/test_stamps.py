@@ -30,6 +30,10 @@ def squared(x):
     return x**2
 
 
+HALF = 0.5
+doubled.mistakes(edit("return twice(x)", "return HALF * x", "It halves."))
+
+
 tripled = Exercise(solutions.tripled, section="A")
 
 
@@ -47,7 +51,8 @@ FILES = {
     "solutions/toy.py": "from solutions.earlier import twice\n\n\ndef doubled(x):\n    return twice(x)\n\n\n"
     "def tripled(x):\n    return 3 * x\n",
     "solutions/earlier.py": "def twice(x):\n    return 2 * x\n\n\ndef unused(x):\n    return x\n",
-    "attnlab/checking/probes.py": "from attnlab.checking import formatting as show\n\n\ndef call(f):\n    return f()\n\n\n"
+    "attnlab/checking/probes.py": "from attnlab.checking import formatting as show\n\n\n"
+    "def call(f):\n    return f()\n\n\n"
     "def unchanged(f):\n    return copied(f(show))\n\n\ndef copied(x):\n    return x\n",
     "attnlab/checking/formatting.py": "WIDTH = 80\n",
     "attnlab/checking/judge.py": "def judge(x):\n    return x > 0.5\n",
@@ -101,6 +106,8 @@ CHANGES = {
     "points": (EXERCISE_FILE, "points=1", "points=2", TRIPLED),
     "a misconception": (EXERCISE_FILE, "x**2", "x**3", DOUBLED),
     "the text of a misconception": (EXERCISE_FILE, "It adds.", "It adds a number.", TRIPLED),
+    "an edit": (EXERCISE_FILE, "HALF * x", "x * HALF", DOUBLED),
+    "a name in the text of an edit": (EXERCISE_FILE, "HALF = 0.5", "HALF = 0.6", DOUBLED),
     "misconceptions of a loop": (EXERCISE_FILE, "(1, 2)", "(1, 3)", TRIPLED),
     "a constant of the cases": (EXERCISE_FILE, "OTHER_SIZE = 4", "OTHER_SIZE = 5", TRIPLED),
     "a reference": ("solutions/toy.py", "3 * x", "x * 3", TRIPLED),

@@ -6,13 +6,13 @@ import re
 from pathlib import Path
 
 import pytest
-from tests.course.exercises.test_mutations import alternatives
 
 import attnlab
 from attnlab.checking import library_calls
 from autograder.grading import ready_made
 from course import catalog
 from course.kit import library_shortcuts
+from tests.course.exercises.test_mutations import alternatives
 
 
 def uses(source, name, around=()):
