@@ -153,7 +153,6 @@ def _assemble(options) -> None:
 
 def _release(options) -> None:
     from autograder.gradebook import released, scores
-    from autograder.grading import hidden_tests
     from course import assemble, catalog, release
     from course.folder import course_folder, gradebook_exists
 
@@ -162,8 +161,6 @@ def _release(options) -> None:
             for stem in catalog.chapters():
                 released.ensure_same_cells(gradebook, stem, stem, assemble.source_notebook(stem).cells)
     print(release.bundle(options.dist))
-    # Before the first submission waits for them.
-    hidden_tests.make(course_folder(), catalog.chapters())
 
 
 def _sample(options) -> int:

@@ -56,10 +56,11 @@ def test_nobody_else_can_read_it(tmp_path):
     assert [stat.S_IMODE(path.stat().st_mode) for path in folder.iterdir()] == [0o600]
 
 
-def test_those_of_a_chapter_are_made_before_any_submission_waits_for_them(tmp_path):
-    hidden_tests.make(tmp_path, ["dot_products"])
-    made = files(tmp_path)
-    assert {name.rpartition("-")[0] for name in made} == set(catalog.exercises_of("dot_products"))
-    before = (tmp_path / hidden_tests.FOLDER / made[0]).stat().st_mtime_ns
-    hidden_tests.packed(tmp_path, catalog.exercise(made[0].rpartition("-")[0]))
-    assert (tmp_path / hidden_tests.FOLDER / made[0]).stat().st_mtime_ns == before
+def test_missing_tests_of_a_chapter_are_made_and_kept(tmp_path, monkeypatch):
+    names = list(catalog.exercises_of("dot_products"))
+    first = hidden_tests.packed(tmp_path, catalog.exercise("dot"))
+    made = hidden_tests.of_exercises(tmp_path, names)
+    assert list(made) == names and made["dot"] == first
+    assert {name.rpartition("-")[0] for name in files(tmp_path)} == set(names)
+    monkeypatch.setattr(type(SOFTMAX), "material", lambda *args, **options: pytest.fail("made again"))
+    assert hidden_tests.of_exercises(tmp_path, names) == made
