@@ -25,6 +25,7 @@ from pathlib import Path
 
 import numpy as np
 
+from course.chapter import is_exercise, parse
 from course.folder import ROOT
 
 BITS = 22  # of the hashes that say where to look
@@ -37,6 +38,7 @@ _SAYS_NOTHING = re.compile(
 PUBLISHED_SOURCES = ("chapters", "appendices", "attnlab")
 PICTURES = {".png", ".jpg", ".jpeg", ".gif", ".ico", ".webp", ".woff", ".woff2", ".ttf", ".eot", ".pyc"}
 ZIPPED = {".zip", ".whl", ".npz"}
+USUAL_PROPERTIES = ("unchanged", "gradients", "any_device", "refuses")  # of `course.kit.exercise.Exercise`
 MARKERS = {"###BEGINSOLUTION": "a solution's marker", "###BEGINHIDDENTESTS": "a hidden test's marker"}
 _ESCAPE = re.compile(r"\\(?:u([0-9a-fA-F]{4})|x([0-9a-fA-F]{2})|(.))", re.DOTALL)
 _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "", "f": ""}
@@ -59,11 +61,28 @@ def answers(root: Path = ROOT) -> dict[str, str]:
     for path in sorted((root / "course" / "exercises").glob("*.py")):
         if path.relative_to(root).as_posix() in shown:
             continue
-        lines = _without_comments(path)
-        for definition in _definitions(ast.parse(path.read_text("utf-8")).body):
-            if any(".property(" in ast.unparse(mark) for mark in definition.decorator_list):
-                _collect(definition, lines, path.relative_to(root).as_posix(), found)
+        lines, origin = _without_comments(path), path.relative_to(root).as_posix()
+        for maker in _case_makers(ast.parse(path.read_text("utf-8")).body):
+            if isinstance(maker, ast.Lambda):
+                for number in range(maker.body.lineno, maker.body.end_lineno + 1):
+                    _add(lines[number - 1], f"{origin}:{number}", found)
+            else:
+                _collect(maker, lines, origin, found)
     return found
+
+
+def _case_makers(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.ClassDef | ast.Lambda]:
+    """The functions that draw the cases of properties: decorated ones, and arguments of the kit's usual properties."""
+    given = []
+    for statement in body:
+        if isinstance(statement, ast.Expr) and isinstance(call := statement.value, ast.Call):
+            if isinstance(call.func, ast.Attribute) and call.func.attr in USUAL_PROPERTIES:
+                given += call.args
+    named = {maker.id for maker in given if isinstance(maker, ast.Name)}
+    yield from (maker for maker in given if isinstance(maker, ast.Lambda))
+    for definition in _definitions(body):
+        if definition.name in named or any(".property(" in ast.unparse(mark) for mark in definition.decorator_list):
+            yield definition
 
 
 def _shown(root: Path) -> set[str]:
@@ -89,16 +108,15 @@ def _given_in_stubs(chapter: Path) -> set[str]:
     given = {}
     for exercise, cell in _cells(chapter) if chapter.is_file() else []:
         if exercise:
-            source = re.sub(r"\A(?::.*\n)+", "", cell)  # the cell's options
-            for definition in _definitions(ast.parse(source).body):
-                _collect(definition, source.splitlines(), "", given)
+            for definition in _definitions(ast.parse(cell).body):
+                _collect(definition, cell.splitlines(), "", given)
     return set(given)
 
 
 def _cells(chapter: Path) -> list[tuple[bool, str]]:
-    """The code cells of a chapter: whether each is an exercise's stub, and its text with its options."""
-    cells = re.findall(r"^```\{code-cell\}[^\n]*\n(.*?)^```$", chapter.read_text("utf-8"), re.DOTALL | re.MULTILINE)
-    return [(bool(re.match(r":tags:.*\bexercise\b", cell)), cell) for cell in cells]
+    """The code cells of a chapter: whether each is an exercise's stub, and its source."""
+    notebook = parse(chapter.read_text("utf-8"), f"chapters/{chapter.name}")
+    return [(is_exercise(cell), cell.source) for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def scan(folders: list[Path], wanted: dict[str, str]) -> Iterator[str]:

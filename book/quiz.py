@@ -12,12 +12,12 @@ JavaScript the answers stay readable behind a native disclosure.
 from __future__ import annotations
 
 import hashlib
-import re
 
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
-CHOICE = re.compile(r"^- \[([ xX])\] (.+?) :: (.+)$")
+from course.errors import CourseError
+from course.quiz import choices
 
 
 class quiz(nodes.General, nodes.Element):  # noqa: N801  (docutils names nodes in lower case)
@@ -48,14 +48,10 @@ class Quiz(SphinxDirective):
     has_content = True
 
     def run(self):
-        choices = []
-        for line in filter(str.strip, self.content):
-            match = CHOICE.match(line.strip())
-            if not match:
-                raise self.error(f"a quiz line must read `- [ ] choice :: feedback`, not {line.strip()!r}")
-            choices.append((match[1] != " ", match[2], match[3]))
-        if len(choices) < 2 or sum(right for right, _, _ in choices) != 1:
-            raise self.error("a quiz needs two choices or more, of which exactly one is marked [x]")
+        try:
+            parsed = choices(self.arguments[0], self.content)
+        except CourseError as error:
+            raise self.error(str(error)) from None
         # Its key comes from its words, so that stored answers stay valid when another quiz is put before it.
         group = f"quiz-{hashlib.sha256(self.arguments[0].encode()).hexdigest()[:8]}"
         asked = self.env.temp_data.setdefault("quizzes", set())
@@ -64,7 +60,7 @@ class Quiz(SphinxDirective):
         asked.add(group)
         box, answers = quiz(group=group), quiz_answers()
         box += quiz_question("", "", *self.inline(self.arguments[0]))
-        for number, (right, text, feedback) in enumerate(choices):
+        for number, (right, text, feedback) in enumerate(parsed):
             box += quiz_choice("", "", *self.inline(text), group=group, number=number, right=right)
             named = nodes.inline(
                 "", "", nodes.strong("", "", *self.inline(text)), nodes.Text(": "), classes=["quiz-named"]

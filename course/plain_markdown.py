@@ -17,6 +17,7 @@ from typing import NamedTuple
 from course import catalog
 from course.errors import CourseError
 from course.folder import ROOT
+from course.quiz import choices
 
 _ADMONITIONS = {name: name.capitalize() for name in ("note", "tip", "warning", "important", "hint")}
 _ADMONITIONS |= {"seealso": "See also", "admonition": ""}
@@ -24,7 +25,6 @@ _LABEL = re.compile(r"^\(([\w-]+)\)=$")
 _FENCE = re.compile(r"^\s*(`{3,}|~{3,})")
 _OPEN = re.compile(r"^(:{3,})\{([\w-]+)\}\s*(.*)$")
 _ROLE = re.compile(r"\{([\w:]+)\}`([^`]+)`")
-_CHOICE = re.compile(r"^- \[([ x])\] (.*?) :: (.*)$")
 _OPTION = re.compile(r"^:[\w-]+:")
 _CITATIONS = {"cite:p", "cite:t", "cite"}
 
@@ -82,14 +82,10 @@ def _directive(name: str, title: str, body: list[str]) -> list[str]:
 
 
 def _quiz(question: str, body: list[str]) -> list[str]:
-    choices = [_CHOICE.match(line) for line in body if line.strip()]
-    if len(choices) < 2 or not all(choices) or sum(choice[1] == "x" for choice in choices) != 1:
-        raise CourseError(f"the quiz {question!r} needs lines `- [ ] choice :: feedback`, one of them [x]")
     asked, told = [], []
-    for letter, choice in zip(string.ascii_lowercase, choices):
-        mark, text, feedback = choice.groups()
-        asked.append(f"- ({letter}) {_inline(text)}")
-        told.append(f"- ({letter}) {'**Right.**' if mark == 'x' else 'No.'} {_inline(feedback)}")
+    for letter, choice in zip(string.ascii_lowercase, choices(question, body)):
+        asked.append(f"- ({letter}) {_inline(choice.text)}")
+        told.append(f"- ({letter}) {'**Right.**' if choice.right else 'No.'} {_inline(choice.feedback)}")
     return [f"**{question}**", "", *asked, "", *_folded("Answer", told)]
 
 

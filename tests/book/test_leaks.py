@@ -34,6 +34,17 @@ EXERCISES = """\
 def doubles(rng):
     yield dict(x=rng.integers(3, 17))
 
+def few(rng):
+    return dict(x=rng.integers(5, 19))
+
+double.unchanged(few)
+double.any_device(
+    lambda rng: dict(
+        x=rng.integers(7, 23),
+    ),
+    points=2,
+)
+
 @double.misconception("Halved.")
 def halves(x, factor=2):
     return x / factor / 1.0
@@ -89,6 +100,8 @@ PACKED = codec.pack({"misconceptions": [{"text": f"Write `{LINE}`.", "outcomes":
         ("pretends.gz", LINE, "solutions/double.py:7"),
         ("one_line.err.log", "return max(doubled_value, -1.0)", TWO_LINES),
         ("hidden_test.html", "yield dict(x=rng.integers(3, 17))", "course/exercises/double.py:3"),
+        ("hidden_case.html", "return dict(x=rng.integers(5, 19))", "course/exercises/double.py:6"),
+        ("hidden_lambda.html", "x=rng.integers(7, 23),", "course/exercises/double.py:11"),
     ],
 )
 def test_a_line_of_an_answer_is_found_in_every_form(course, name, content, found):
@@ -156,6 +169,7 @@ def test_the_courses_own_sources_hold_no_answer():
     assert list(leaks.scan(folders, leaks.answers())) == []
 
 
+HEAD = "---\nkernelspec:\n  name: python3\n---\n\n"
 STUB = """\
 ```{code-cell}
 :tags: [exercise]
@@ -182,7 +196,7 @@ class Net(nn.Module):
 
 def test_what_a_stub_gives_is_not_an_answer_and_the_rest_of_its_class_is(course):
     (course / "chapters").mkdir()
-    (course / "chapters/net.md").write_text(STUB)
+    (course / "chapters/net.md").write_text(HEAD + STUB)
     (course / "solutions/net.py").write_text(NET)
     assert findings(course, "page.html", STUB) == []
     assert findings(course, "page.html", "return self.first(x) + x") == ["solutions/net.py:7"]
@@ -212,7 +226,7 @@ def double(x, factor=2):
 
 def test_a_definition_of_the_chapter_itself_is_not_an_answer_but_an_exercise_always_is(course):
     (course / "chapters").mkdir()
-    (course / "chapters/double.md").write_text(GIVEN)
+    (course / "chapters/double.md").write_text(HEAD + GIVEN)
     (course / "solutions/double.py").write_text(
         SOLUTION + "\n\nclass Scale(nn.Module):\n    def forward(self, x):\n"
         "        return double(x, self.factor_of_this_layer)\n"

@@ -41,6 +41,12 @@ def test_a_quiz_lists_choices_first_and_folds_the_answer():
     assert "**Right.** Yes." in answer
 
 
+def test_a_right_choice_may_be_marked_with_either_letter():
+    """As on the page: both read a quiz by `course.quiz`."""
+    small, capital = (plain(f":::{{quiz}} Q?\n- [ ] a :: b\n- [{x}] c :: d\n:::") for x in "xX")
+    assert small == capital and "**Right.** d" in small
+
+
 @pytest.mark.parametrize(
     "body", ["- [ ] a :: b\n- [ ] c :: d", "- [x] a :: b", "- [x] a :: b\n- [x] c :: d", "- [x] a\n- [ ] c :: d"]
 )

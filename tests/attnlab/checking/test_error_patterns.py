@@ -243,9 +243,7 @@ def test_what_is_no_argument_does_not_tell_inputs_apart(rng):
 
 def test_numbers_that_underflow_are_no_exponentials():
     """The larger of 0 and a number far below it is 0, and so is the exponential of that number."""
-    far = [
-        Case({"x": a}, a, np.maximum(a, 0), 1e-9, 1e-9) for a in (np.array([-99998.0, -88.0 * 99]),) * 2
-    ]
+    far = [Case({"x": a}, a, np.maximum(a, 0), 1e-9, 1e-9) for a in (np.array([-99998.0, -88.0 * 99]),) * 2]
     assert (found := error_patterns.find(far)) is None or found.name != "exponential"
 
 
@@ -258,9 +256,7 @@ def test_a_factor_of_one_is_not_told():
 
 def test_where_some_results_are_right_the_words_are_about_the_others(rng):
     given = [
-        Case(
-            {"n": n}, {"result": a, "second call": a + 9}, {"result": 3 * a, "second call": a + 9}, 0, 0
-        )
+        Case({"n": n}, {"result": a, "second call": a + 9}, {"result": 3 * a, "second call": a + 9}, 0, 0)
         for n in (2, 3)
         for a in [rng.normal(size=(2, n))]
     ]
