@@ -105,12 +105,12 @@ def head_means(path: Path | None = None) -> np.ndarray:
 
     The sentences, and the numbers, are those of the mean ablation in `attnlab.data.heads`.
     """
-    from scripts import record_attention, record_heads
+    from live import reference_model  # it loads PyTorch
 
     opened, text = smollm2.reader(path), smollm2.tokenizer(path)
-    weight = functools.cache(record_attention.weight_reader(opened))
-    sentences = [text.encode(sentence) for sentence in record_heads.SENTENCES]
-    return record_heads.mean_outputs(sentences, weight, record_attention.read_shape(opened)).flatten(1).numpy()
+    weight = functools.cache(reference_model.weight_reader(opened))
+    sentences = [text.encode(sentence) for sentence in reference_model.SENTENCES]
+    return reference_model.mean_outputs(sentences, weight, reference_model.read_shape(opened)).flatten(1).numpy()
 
 
 def _named():

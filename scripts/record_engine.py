@@ -21,12 +21,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from attnlab import data, smollm2
 from live import shards
-from scripts import record_attention as other
 from scripts import record_generation as compared
 from scripts import recording
 from solutions.language_model import LanguageModel
 
-TARGET = other.TARGET.with_name("engine.npz")
+TARGET = recording.DATA / "engine.npz"
 IN_NODE = Path(__file__).resolve().parent.parent / "tests" / "live" / "node.js"
 PROGRAM = """\
 const { logitsOf, opened, save } = await import(process.argv[1]);

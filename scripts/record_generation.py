@@ -29,12 +29,12 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from attnlab import smollm2
-from scripts import record_attention as other
+from live import reference_model
 from scripts import recording
 from solutions.kv_cache import KVCache
 from solutions.language_model import LanguageModel, generate
 
-TARGET = other.TARGET.with_name("generation.npz")
+TARGET = recording.DATA / "generation.npz"
 PROMPTS = [
     "The capital of France is",
     "The CEO announced record earnings on Friday",
@@ -45,7 +45,7 @@ NEW = 30  # tokens that are written after each prompt
 CHOICES = ["The capital of France is", "Once upon a time, there was a", "My favourite colour is"]
 KEPT = 200  # most likely tokens that are kept of each choice
 TIMED, TIMED_NEW = "Once upon a time", 60
-COMPARED = other.SENTENCE  # its logits are compared with the other program's
+COMPARED = reference_model.SENTENCE  # its logits are compared with the other program's
 EVERY = 128  # the stride over the vocabulary with which compared logits are kept
 
 
@@ -213,7 +213,9 @@ def compared(model, text) -> dict[str, np.ndarray]:
     """Every EVERY-th of the other program's logits of COMPARED, and the largest difference from the course's."""
     reader = smollm2.reader()
     ids = text.encode(COMPARED)
-    theirs, _, _ = other.forward(ids, other.weight_reader(reader), other.read_shape(reader))
+    theirs, _, _ = reference_model.forward(
+        ids, reference_model.weight_reader(reader), reference_model.read_shape(reader)
+    )
     with torch.no_grad():
         ours = model(torch.tensor([ids]))[0].double()
     return {

@@ -29,26 +29,14 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from attnlab import smollm2
-from scripts import record_attention as model
+from live import reference_model as model
+from live.reference_model import SENTENCE, SENTENCES, Shape, mean_outputs
 from scripts import recording
-from scripts.record_attention import SENTENCE, Shape
 
-TARGET = model.TARGET.with_name("heads.npz")
+TARGET = recording.DATA / "heads.npz"
 
 # The text whose attention weights are kept. Those of the sentence alone are already in seven_tokens.npz.
 TWICE = f"{SENTENCE}. {SENTENCE}"
-
-# Ordinary sentences, over which the patterns that any text shows are measured.
-SENTENCES = [
-    SENTENCE,
-    "Rain fell all night, so we stayed indoors",
-    "Our neighbour grows tomatoes behind his garage",
-    "She left two letters under an old clock",
-    "When does your train leave for Lisbon?",
-    "Most birds fly south once winter comes near",
-    "Please close that window and lock both doors",
-    "Seven students solved every exercise yesterday evening",
-]
 
 # Random tokens, repeated: without grammar and meaning, a head can find the earlier place only by the repetition.
 SEED = 20
@@ -207,22 +195,6 @@ def divergence(whole: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
     """KL(whole || other) in nats between next-token distributions, from logits (vocabulary,) and (..., vocabulary)."""
     p, q = whole.log_softmax(-1), other.log_softmax(-1)
     return (p.exp() * (p - q)).sum(-1).clamp(min=0)  # rounding could leave a -1e-17
-
-
-def mean_outputs(texts: list[list[int]], weight: Callable, shape: Shape) -> torch.Tensor:
-    """What each head gives to W_O, averaged over all positions of the texts but the first: (layers, h, d)."""
-    outputs = []
-    for ids in texts:
-        x, seen = weight("token_embd")[ids], []
-
-        def note(out):
-            seen.append(out[:, 1:])
-            return out
-
-        for layer in range(shape.n_layers):
-            x, _, _ = model.block(x, weight, layer, shape, note)
-        outputs.append(torch.stack(seen))
-    return torch.cat(outputs, dim=-2).mean(-2)
 
 
 def groups_of_heads(measures: dict[str, torch.Tensor]) -> dict[str, list[tuple[int, int]]]:

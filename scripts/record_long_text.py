@@ -24,13 +24,13 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from attnlab import data, smollm2
-from scripts import record_attention as other
+from live import reference_model
 from scripts import recording
 from solutions.language_model import LanguageModel
 from solutions.multi_head import split_heads
 from solutions.rope import apply_rope
 
-TARGET = other.TARGET.with_name("long_text.npz")
+TARGET = recording.DATA / "long_text.npz"
 LENGTH = 128
 TEXT = """The CEO announced record earnings on Friday. Three reporters had waited in the rain since seven, and the one
 from the local paper had forgotten her umbrella. Inside, the coffee was cold and the chairs were wet. "We sold more
@@ -98,7 +98,9 @@ def main(arguments: list[str] | None = None) -> None:
         weights = torch.stack([weights_of(q, k) for q, k, _ in layers])
     if options.verify:
         file = smollm2.reader()
-        _, theirs, _ = other.forward(ids, other.weight_reader(file), other.read_shape(file))
+        _, theirs, _ = reference_model.forward(
+            ids, reference_model.weight_reader(file), reference_model.read_shape(file)
+        )
         print(f"largest difference of a weight: {(weights - theirs).abs().max():.1e}")
         return
     heads = chosen()

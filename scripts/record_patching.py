@@ -26,10 +26,10 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from attnlab import smollm2
-from scripts import record_attention as other
+from live import reference_model
 from scripts import recording
 
-TARGET = other.TARGET.with_name("patching.npz")
+TARGET = recording.DATA / "patching.npz"
 COUNTRIES = ["France", "Germany", "Italy", "Spain", "Japan", "China", "Greece", "Hungary"]
 QUESTIONS = {
     "The capital of {} is": ["Paris", "Berlin", "Rome", "Madrid", "Tokyo", "Beijing", "Athens", "Budapest"],
@@ -60,7 +60,9 @@ def patched(ids: torch.Tensor, answers: torch.Tensor, weight, shape) -> dict[str
     """
     streams, gave, reads = [weight("token_embd")[ids]], [], []
     for layer in range(shape.n_layers):
-        x, weights, _ = other.block(streams[-1], weight, layer, shape, lambda found: gave.append(found) or found)
+        x, weights, _ = reference_model.block(
+            streams[-1], weight, layer, shape, lambda found: gave.append(found) or found
+        )
         streams.append(x)
         reads.append(weights[..., -1, COUNTRY])
     preferences = []
@@ -73,9 +75,9 @@ def patched(ids: torch.Tensor, answers: torch.Tensor, weight, shape) -> dict[str
 
         x = streams[layer].expand(shape.n_heads, -1, -1, -1)
         for further in range(layer, shape.n_layers):
-            x, *_ = other.block(x, weight, further, shape, replace if further == layer else None)
-        preferences.append(preference(other.read_out(x[:, :, -1], weight, shape), answers))
-    logits = other.read_out(streams[-1][:, -1], weight, shape)
+            x, *_ = reference_model.block(x, weight, further, shape, replace if further == layer else None)
+        preferences.append(preference(reference_model.read_out(x[:, :, -1], weight, shape), answers))
+    logits = reference_model.read_out(streams[-1][:, -1], weight, shape)
     return {
         "probabilities": logits.softmax(-1)[torch.arange(len(answers)), answers],
         "plain": preference(logits, answers),
@@ -88,7 +90,7 @@ def patched(ids: torch.Tensor, answers: torch.Tensor, weight, shape) -> dict[str
 def main(arguments: list[str] | None = None) -> None:
     options = recording.parse(arguments, __doc__.splitlines()[0], TARGET)
     tokenizer, reader = smollm2.tokenizer(), smollm2.reader()
-    weight, shape = functools.cache(other.weight_reader(reader)), other.read_shape(reader)
+    weight, shape = functools.cache(reference_model.weight_reader(reader)), reference_model.read_shape(reader)
     found = []
     for question, answers in QUESTIONS.items():
         ids = torch.tensor([tokenizer.encode(question.format(country)) for country in COUNTRIES])

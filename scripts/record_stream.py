@@ -23,13 +23,13 @@ import torch
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
-from scripts import record_attention as model
+from live import reference_model
 from scripts import record_heads, recording
 
-TARGET = model.TARGET.with_name("stream.npz")
+TARGET = recording.DATA / "stream.npz"
 PROMPTS = [
     ("The capital of France is", " Paris"),
-    (f"{model.SENTENCE}. The CEO announced", " record"),
+    (f"{reference_model.SENTENCE}. The CEO announced", " record"),
 ]
 N_TOP = 4
 STEP = 1 / 16  # of the root mean square of a token's numbers: the grid on which they are kept
@@ -41,11 +41,13 @@ def run(lm: record_heads.Model, ids: list[int]) -> tuple[torch.Tensor, torch.Ten
     stream, weights = [x[-1]], []
     for layer in range(lm.shape.n_layers):
         norm = lm.weight(f"blk.{layer}.attn_norm")
-        read, looks, _ = model.attend(model.rms_norm(x, norm, lm.shape.eps), lm.weight, layer, lm.shape)
+        read, looks, _ = reference_model.attend(
+            reference_model.rms_norm(x, norm, lm.shape.eps), lm.weight, layer, lm.shape
+        )
         x = x + read
         stream.append(x[-1])
         norm = lm.weight(f"blk.{layer}.ffn_norm")
-        x = x + model.feed_forward(model.rms_norm(x, norm, lm.shape.eps), lm.weight, layer)
+        x = x + reference_model.feed_forward(reference_model.rms_norm(x, norm, lm.shape.eps), lm.weight, layer)
         stream.append(x[-1])
         weights.append(looks)
     return torch.stack(stream), torch.stack(weights)
@@ -63,7 +65,7 @@ def record(lm: record_heads.Model) -> dict[str, np.ndarray]:
             first = weights.numpy().astype(np.float16)
         rms = (stream * stream).mean(-1).sqrt()
         kept = (stream / rms[:, None] / STEP).round().clamp(-127, 127)
-        said = model.read_out(stream[::2], lm.weight, lm.shape).softmax(-1)
+        said = reference_model.read_out(stream[::2], lm.weight, lm.shape).softmax(-1)
         top = said.topk(N_TOP)
         arrays["stream"].append(kept.numpy().astype(np.int8))
         arrays["rms"].append(rms.numpy().astype(np.float32))

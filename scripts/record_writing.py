@@ -20,12 +20,11 @@ import torch
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from attnlab import data, smollm2
-from scripts import record_attention as other
 from scripts import recording
 from solutions.kv_cache import KVCache
 from solutions.language_model import LanguageModel, generate, sample
 
-TARGET = other.TARGET.with_name("writing.npz")
+TARGET = recording.DATA / "writing.npz"
 PROMPT, NEW, SHOWN = "Once upon a time", 14, 6
 RUNS = [("greedy", 0.0, 0), ("drawn, seed 1", 0.8, 1), ("drawn, seed 2", 0.8, 2)]
 BEGINNING = 1  # of the choices in generation.npz: the one whose every next token is continued

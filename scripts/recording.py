@@ -12,6 +12,8 @@ import torch
 
 from attnlab import smollm2
 
+DATA = Path(__file__).resolve().parent.parent / "attnlab" / "data"
+
 
 def parse(arguments: list[str] | None, description: str, target: Path) -> argparse.Namespace:
     """The arguments of a recording: `output`, the file to write or to verify, and `verify`.

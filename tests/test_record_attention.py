@@ -5,12 +5,13 @@ import pytest
 import torch
 import torch.nn.functional as F
 
+from live import reference_model
 from tests.references import llama_block, rotated
 from tests.small_llama import record_attention as script
 from tests.small_llama import record_heads, run_script, small_weights
 
 # A small Llama with sizes that all differ: 2 layers, 6 heads on 3 key/value heads of width 8, model width 20, 5 tokens.
-SHAPE = script.Shape(n_layers=2, n_heads=6, n_kv_heads=3, base=1000.0, eps=1e-3)
+SHAPE = reference_model.Shape(n_layers=2, n_heads=6, n_kv_heads=3, base=1000.0, eps=1e-3)
 D_HEAD, WIDTH, HIDDEN, VOCABULARY, IDS = 8, 20, 28, 11, [3, 0, 10, 7, 3]
 
 
@@ -41,12 +42,14 @@ def reference_logits(weights):
 
 def test_rotation_of_neighbouring_pairs_is_the_half_split_one_reordered():
     x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(1), dtype=torch.float64)
-    torch.testing.assert_close(half_split(script.rotate(x, 1000.0)), rotated(half_split(x), torch.arange(5), 1000.0))
+    torch.testing.assert_close(
+        half_split(reference_model.rotate(x, 1000.0)), rotated(half_split(x), torch.arange(5), 1000.0)
+    )
 
 
 def test_rotation_leaves_the_first_position_alone():
     x = torch.randn(2, 5, 8, generator=torch.Generator().manual_seed(2), dtype=torch.float64)
-    turned = script.rotate(x, 1000.0)
+    turned = reference_model.rotate(x, 1000.0)
     assert torch.equal(turned[:, 0], x[:, 0])
     assert not torch.isclose(turned[:, 1:], x[:, 1:]).any()
 
@@ -54,18 +57,18 @@ def test_rotation_leaves_the_first_position_alone():
 def test_rms_norm_is_pytorchs():
     x = torch.randn(5, 8, generator=torch.Generator().manual_seed(3), dtype=torch.float64)
     weight = torch.linspace(0.5, 2.0, 8, dtype=torch.float64)
-    torch.testing.assert_close(script.rms_norm(x, weight, 1e-3), F.rms_norm(x, (8,), weight, 1e-3))
+    torch.testing.assert_close(reference_model.rms_norm(x, weight, 1e-3), F.rms_norm(x, (8,), weight, 1e-3))
 
 
 def test_the_forward_pass_agrees_with_an_independent_one():
     weights = small_weights(SHAPE, D_HEAD, WIDTH, HIDDEN, VOCABULARY)
-    logits, _, _ = script.forward(IDS, weights.__getitem__, SHAPE)
+    logits, _, _ = reference_model.forward(IDS, weights.__getitem__, SHAPE)
     torch.testing.assert_close(logits, reference_logits(weights), rtol=1e-10, atol=1e-10)
 
 
 def test_the_scores_are_scaled_and_the_weights_their_causal_softmax():
     weights = small_weights(SHAPE, D_HEAD, WIDTH, HIDDEN, VOCABULARY)
-    _, attention, scores = script.forward(IDS, weights.__getitem__, SHAPE)
+    _, attention, scores = reference_model.forward(IDS, weights.__getitem__, SHAPE)
     assert attention.shape == scores.shape == (2, 6, 5, 5)
     later = torch.ones(5, 5, dtype=torch.bool).triu(1)
     torch.testing.assert_close(scores.masked_fill(later, -torch.inf).softmax(-1), attention)

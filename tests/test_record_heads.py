@@ -7,12 +7,12 @@ import pytest
 import torch
 import torch.nn.functional as F
 
-from tests.small_llama import record_attention as model
+from live import reference_model
 from tests.small_llama import record_heads as script
 from tests.small_llama import run_script, small_weights
 
 # A small Llama with sizes that all differ: 3 layers, 4 heads on 2 key/value heads of width 6, model width 20, 5 tokens.
-SHAPE = script.Shape(n_layers=3, n_heads=4, n_kv_heads=2, base=1000.0, eps=1e-3)
+SHAPE = reference_model.Shape(n_layers=3, n_heads=4, n_kv_heads=2, base=1000.0, eps=1e-3)
 D_HEAD, WIDTH, HIDDEN, VOCABULARY, IDS = 6, 20, 28, 11, [3, 0, 10, 7, 3]
 
 
@@ -105,7 +105,7 @@ def test_a_head_that_is_out_is_a_head_that_w_o_does_not_read(weights):
     keep = torch.stack([script.keep_all_but(removed, SHAPE) for removed in removals])
     found, _ = script.without(IDS, keep, weights.__getitem__, SHAPE)
     for logits, removed in zip(found, removals):
-        expected, _, _ = model.forward(IDS, without_columns(weights, removed).__getitem__, SHAPE)
+        expected, _, _ = reference_model.forward(IDS, without_columns(weights, removed).__getitem__, SHAPE)
         torch.testing.assert_close(logits, expected[-1], rtol=1e-10, atol=1e-10)
 
 
@@ -116,7 +116,7 @@ def test_what_the_other_heads_look_at_is_measured_with_a_head_out(weights):
     _, looks = script.without(IDS, keep, weights.__getitem__, SHAPE, pairs=pairs)
     assert looks.shape == (4, 3, 4)
     for measured, removed in zip(looks, removals):
-        _, attention, _ = model.forward(IDS, without_columns(weights, removed).__getitem__, SHAPE)
+        _, attention, _ = reference_model.forward(IDS, without_columns(weights, removed).__getitem__, SHAPE)
         torch.testing.assert_close(measured, (attention[:, :, 2, 0] + attention[:, :, 4, 1]) / 2)
 
 
@@ -132,21 +132,21 @@ def test_a_head_can_be_replaced_by_a_vector_of_its_own(weights):
     x = cut["token_embd"][IDS]
     for layer in range(3):
         normed = F.rms_norm(x, (WIDTH,), cut[f"blk.{layer}.attn_norm"], SHAPE.eps)
-        x = x + model.attend(normed, cut.__getitem__, layer, SHAPE)[0] + (bias if layer == 1 else 0)
+        x = x + reference_model.attend(normed, cut.__getitem__, layer, SHAPE)[0] + (bias if layer == 1 else 0)
         normed = F.rms_norm(x, (WIDTH,), cut[f"blk.{layer}.ffn_norm"], SHAPE.eps)
-        x = x + model.feed_forward(normed, cut.__getitem__, layer)
-    torch.testing.assert_close(found, model.read_out(x[-1], cut.__getitem__, SHAPE), rtol=1e-10, atol=1e-10)
+        x = x + reference_model.feed_forward(normed, cut.__getitem__, layer)
+    torch.testing.assert_close(found, reference_model.read_out(x[-1], cut.__getitem__, SHAPE), rtol=1e-10, atol=1e-10)
 
 
 def test_the_mean_output_of_a_head_leaves_the_first_position_out(weights):
     texts = [[3, 0, 10], [7, 3, 1, 2]]
-    usual = script.mean_outputs(texts, weights.__getitem__, SHAPE)
+    usual = reference_model.mean_outputs(texts, weights.__getitem__, SHAPE)
     assert usual.shape == (3, 4, 6)
     # Layer 0 by hand: weights times values, one row per position.
     rows = []
     for ids in texts:
         x = F.rms_norm(weights["token_embd"][ids], (WIDTH,), weights["blk.0.attn_norm"], SHAPE.eps)
-        _, attention, _ = model.attend(x, weights.__getitem__, 0, SHAPE)
+        _, attention, _ = reference_model.attend(x, weights.__getitem__, 0, SHAPE)
         v = (x @ weights["blk.0.attn_v"].T).view(len(ids), 2, D_HEAD)
         rows += [torch.stack([attention[head, i] @ v[:, head // 2] for head in range(4)]) for i in range(1, len(ids))]
     torch.testing.assert_close(usual[0], torch.stack(rows).mean(0))

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 import torch
 
-from tests.small_llama import record_attention as model
+from live import reference_model
 from tests.small_llama import record_heads, run_script, small_weights
 
 script = importlib.import_module("record_stream")  # found once the others are
 
-SHAPE = model.Shape(n_layers=3, n_heads=4, n_kv_heads=2, base=1000.0, eps=1e-3)
+SHAPE = reference_model.Shape(n_layers=3, n_heads=4, n_kv_heads=2, base=1000.0, eps=1e-3)
 IDS = [3, 0, 10, 7, 3]
 
 
@@ -26,15 +26,15 @@ def test_every_second_state_is_what_a_block_makes_of_the_one_before(lm):
     x = lm.weight("token_embd")[IDS]
     torch.testing.assert_close(stream[0], x[-1])
     for layer in range(SHAPE.n_layers):
-        x, looks, _ = model.block(x, lm.weight, layer, SHAPE)
+        x, looks, _ = reference_model.block(x, lm.weight, layer, SHAPE)
         torch.testing.assert_close(stream[2 * layer + 2], x[-1])
         torch.testing.assert_close(weights[layer], looks)
 
 
 def test_the_last_state_gives_the_logits_of_the_whole_model(lm):
     stream, _ = script.run(lm, IDS)
-    logits, *_ = model.forward(IDS, lm.weight, SHAPE)
-    torch.testing.assert_close(model.read_out(stream[-1:], lm.weight, SHAPE)[0], logits[-1])
+    logits, *_ = reference_model.forward(IDS, lm.weight, SHAPE)
+    torch.testing.assert_close(reference_model.read_out(stream[-1:], lm.weight, SHAPE)[0], logits[-1])
 
 
 @pytest.mark.slow
