@@ -20,8 +20,7 @@ from playwright.sync_api import sync_playwright
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from course.folder import ROOT
-from tests.book.plays import PRESSES
-from tests.conftest import chromium_path
+from scripts.browsers import PRESSES, chromium_path
 
 HTML = ROOT / "_build" / "html"
 SLOWED = 4

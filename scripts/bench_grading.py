@@ -23,6 +23,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import psutil
 import sqlalchemy
 from nbgrader.api import Gradebook, Student
 
@@ -38,7 +39,7 @@ from autograder.sandbox import bubblewrap
 from course import catalog, release
 from course.cells import exercise_of
 from course.folder import ROOT
-from tests.autograder import processes
+from scripts import postgres
 
 STEMS = ["dot_products", "softmax", "attention", "masks"]  # --chapters names others
 SEED = "20260921"  # of the hidden inputs, so that all contenders judge by the same
@@ -171,12 +172,9 @@ def busy() -> float:
 def memory_below(root: int) -> int:
     """Bytes that the descendants of a process hold; what several share is counted once (PSS)."""
     total = 0
-    for pid in processes.below(root):
-        with contextlib.suppress(OSError, ValueError):
-            line = next(
-                line for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines() if line[:4] == "Pss:"
-            )
-            total += int(line.split()[1]) << 10
+    for process in psutil.Process(root).children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            total += process.memory_full_info().pss
     return total
 
 
@@ -427,10 +425,8 @@ def growth(folder: Path, size: int) -> dict:
 
 
 def databases(folder: Path):
-    from tests.postgres import server
-
     yield "SQLite", f"sqlite:///{folder / 'growth.db'}"
-    with server(folder / "postgres") as url:
+    with postgres.server() as url:
         if url:
             yield "PostgreSQL", url
 

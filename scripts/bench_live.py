@@ -24,8 +24,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from attnlab import smollm2
 from live import shards
+from scripts.browsers import chromium_path
 from solutions.language_model import LanguageModel, generate
-from tests.conftest import chromium_path
 
 TEXT = "The CEO announced record earnings on Friday, and then she left"  # twelve tokens
 WRITTEN = 40

@@ -10,7 +10,6 @@ import http.server
 import json
 import os
 import re
-import shutil
 import signal
 import site
 import socket
@@ -43,6 +42,8 @@ sys.path.insert(0, WITHOUT)
 os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [WITHOUT, os.environ.get("PYTHONPATH")]))
 
 import pytest  # noqa: E402
+
+from scripts.browsers import chromium_path  # noqa: E402
 
 ROOT = Path(__file__).resolve().parent.parent
 LOOPBACK = {"127.0.0.1", "localhost"}
@@ -140,11 +141,6 @@ def own_course(tmp_path_factory):
 
 
 # The headless shell first: the same engine without the windows that nobody sees, for about half of the work.
-BROWSERS = ["chromium-headless-shell", "chromium", "chromium-browser", "google-chrome"]
-
-
-def chromium_path() -> str | None:
-    return next(filter(None, map(shutil.which, BROWSERS)), None)
 
 
 @pytest.fixture(scope="session")

@@ -1,6 +1,6 @@
 """Honest submissions: right, wrong, partial, late, odd and noisy. What each earns is known from stock nbgrader.
 
-`scripts/record_stock_grades.py` grades them with stock nbgrader and keeps the result in `stock_grades.json`;
+`record_stock_grades.py` grades them with stock nbgrader and keeps the result in `stock_grades.json`;
 `test_parity.py` grades them with this project.
 """
 

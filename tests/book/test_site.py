@@ -15,6 +15,7 @@ from PIL import Image
 
 from book import fonts, leaks, page_weight
 from course import catalog, release
+from scripts.browsers import PRESSES
 from tests.attnlab.widget_page import assert_agrees
 from tests.book.pages import (
     CHAPTERS,
@@ -29,7 +30,7 @@ from tests.book.pages import (
     nothing_went_wrong,
     views,
 )
-from tests.book.plays import PRESSES, SAVED, expected
+from tests.book.plays import SAVED, expected
 from tests.conftest import new_page
 
 pytestmark = pytest.mark.slow

@@ -1,7 +1,7 @@
 """Honest work earns the same here as under stock nbgrader, and noise costs nothing.
 
 Stock nbgrader takes seconds for each submission, so what it enters was recorded once, by
-`scripts/record_stock_grades.py`; a sample is graded by it again here.
+`tests/autograder/record_stock_grades.py`; a sample is graded by it again here.
 """
 
 import json
@@ -194,7 +194,7 @@ def differences(stock: dict, here: dict) -> dict[str, tuple]:
 
 
 def test_the_record_is_of_these_submissions_and_of_this_nbgrader(course):
-    again = "run scripts/record_stock_grades.py"
+    again = "run python -m tests.autograder.record_stock_grades"
     assert RECORD["submissions"] == honest.fingerprint(course), again
     assert set(RECORD["grades"]) == set(honest.submissions()), again
     assert RECORD["nbgrader"] == nbgrader.__version__, again

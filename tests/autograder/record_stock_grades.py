@@ -1,6 +1,6 @@
 """Grade the honest submissions of the parity test with stock nbgrader, and keep what it enters.
 
-    python scripts/record_stock_grades.py      # writes tests/autograder/stock_grades.json; takes some minutes
+    python -m tests.autograder.record_stock_grades   # writes tests/autograder/stock_grades.json; takes some minutes
 
 Stock nbgrader runs student code with your rights. The code is this repository's own.
 """
@@ -15,8 +15,6 @@ import tempfile
 from pathlib import Path
 
 import nbgrader
-
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent))
 
 from course import release
 from course.folder import GIVEN_SEED, ROOT

@@ -1,0 +1,1 @@
+"""Programs that record data, measure and compare; nothing imports them but tests."""
