@@ -10,6 +10,7 @@ import zipfile
 from pathlib import Path
 
 from book import live_model, search
+from course.files import add_to_zip, replacing
 from course.folder import ROOT
 
 NAME = "attention-book"
@@ -23,13 +24,11 @@ def write(site: Path, target: Path) -> Path:
     if not (site / "index.html").is_file():
         raise FileNotFoundError(f"there is no book in {site}: run make book first")
     target.parent.mkdir(parents=True, exist_ok=True)
-    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as archive:
+    with replacing(target) as file, zipfile.ZipFile(file, "w") as archive:
         for path in sorted(site.rglob("*")):
             name = path.relative_to(site).as_posix()
             if path.is_file() and name not in LEFT_OUT and not name.startswith(FOLDERS_LEFT_OUT):
-                entry = zipfile.ZipInfo(f"{target.stem}/{name}", date_time=(2026, 1, 1, 0, 0, 0))
-                entry.compress_type, entry.external_attr = zipfile.ZIP_DEFLATED, 0o644 << 16
-                archive.writestr(entry, path.read_bytes())
+                add_to_zip(archive, f"{target.stem}/{name}", path.read_bytes())
     return target
 
 

@@ -6,7 +6,6 @@ leave nothing on the page. All later outputs are therefore real, and no answer i
 
 from __future__ import annotations
 
-import hashlib
 import os
 import re
 from pathlib import Path
@@ -20,6 +19,7 @@ from book import draft, kernel_setup
 from book.errors import ChapterError
 from course import assemble, catalog, chapter, check_data
 from course.errors import CourseError
+from course.files import hash_of
 from course.folder import ROOT
 
 FIRST_CELL = "from book import kernel_setup\nkernel_setup.install()"
@@ -104,12 +104,13 @@ def boxed(source: str) -> str:
 
 def imports_hash(root: Path, packages=IMPORTED) -> str:
     """A hash of everything the chapters' cells import from this checkout: code, scripts and data."""
-    digest = hashlib.sha256()
-    for folder, suffixes in packages:
-        for path in sorted((root / folder).rglob("*")):
-            if suffixes & {path.suffix, path.name} and path.is_file():
-                digest.update(str(path.relative_to(root)).encode() + b"\0" + path.read_bytes() + b"\0")
-    return digest.hexdigest()
+    found = [
+        path
+        for folder, suffixes in packages
+        for path in (root / folder).rglob("*")
+        if suffixes & {path.suffix, path.name}
+    ]
+    return hash_of(root, found)
 
 
 def configure(app, config) -> None:

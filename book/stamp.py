@@ -7,10 +7,10 @@ notes beside the folder of a built site what it was made from.
 
 from __future__ import annotations
 
-import hashlib
 import sys
 from pathlib import Path
 
+from course.files import hash_of
 from course.folder import ROOT
 
 FILES = ("_config.yml", "_toc.yml", "references.bib", "requirements.txt", "index.md", "bibliography.md")
@@ -19,11 +19,8 @@ FOLDERS = ("chapters", "appendices", "guides", "solutions", "attnlab", "course",
 
 def made_from() -> str:
     """A hash of the files of this checkout that the book is made from."""
-    found = hashlib.sha256()
     files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if "__pycache__" not in path.parts]
-    for path in sorted(path for path in [*map(ROOT.joinpath, FILES), *files] if path.is_file()):
-        found.update(f"{path.relative_to(ROOT)} {hashlib.sha256(path.read_bytes()).hexdigest()}\n".encode())
-    return found.hexdigest()
+    return hash_of(ROOT, [*map(ROOT.joinpath, FILES), *files])
 
 
 def path(html: Path) -> Path:

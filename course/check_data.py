@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -21,6 +20,7 @@ from attnlab.check import CHECKS
 from attnlab.checking import codec
 from attnlab.checking.compare import agree, as_array
 from course import catalog
+from course.files import write_whole
 from course.kit.exercise import compact
 from course.stamps import data_stamp, grade_stamp
 
@@ -40,7 +40,7 @@ def write_checks(stems: Iterable[str]) -> list[Path]:
             if not stored or line.get("data") != data_stamp(stem, name):
                 made = compact(exercise.material())
                 if not alike(stored, made):
-                    _write(path, codec.pack(made))
+                    write_whole(path, codec.pack(made))
                     written.append(path)
             stamps = {"data": data_stamp(stem, name), "grades": grade_stamp(stem, name)}
             if line.get("grades") != stamps["grades"]:
@@ -80,13 +80,7 @@ def manifest() -> dict[str, dict[str, str]]:
 def write_manifest(lines: dict[str, dict[str, str]]) -> None:
     """Write the stamps, a line for each exercise."""
     rows = ",\n".join(f"{json.dumps(name)}: {json.dumps(lines[name])}" for name in sorted(lines))
-    _write(CHECKS / "manifest.json", f"{{\n{rows}\n}}\n".encode("ascii"))
-
-
-def _write(path: Path, data: bytes) -> None:
-    draft = path.with_suffix(f".{os.getpid()}")
-    draft.write_bytes(data)
-    os.replace(draft, path)  # whole, or as it was
+    write_whole(CHECKS / "manifest.json", f"{{\n{rows}\n}}\n".encode("ascii"))
 
 
 @functools.cache

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from course import assemble, catalog, effort, plain_markdown
 from course.errors import CourseError
+from course.files import EPOCH, add_to_zip, write_whole
 from course.folder import COURSE_DIR, ROOT, course_folder
 
 NAME = "attention-course"
@@ -24,7 +25,6 @@ REQUIREMENTS = """\
 jupyterlab>=4.2,<5
 torch>=2.6,<3
 """
-EPOCH = (1980, 1, 1, 0, 0, 0)  # of all files in an archive: the same contents are the same bytes
 ANSWER_HERE = "*Double-click here, and write your answer in place of this line.*"
 START = ROOT / "guides" / "students.md"
 
@@ -82,9 +82,7 @@ def bundle(dist: Path) -> Path:
     notebooks = {path.name: path.read_bytes() for path in generate()}
     dist.mkdir(parents=True, exist_ok=True)
     path = dist / f"{NAME}.zip"
-    partial = path.with_suffix(".part")
-    partial.write_bytes(packed(notebooks))
-    partial.replace(path)  # never half a bundle under the final name
+    write_whole(path, packed(notebooks))
     return path
 
 
@@ -102,13 +100,6 @@ def packed(notebooks: dict[str, bytes]) -> bytes:
         for name, content in members.items():
             add_to_zip(archive, f"{NAME}/{name}", content)
     return buffer.getvalue()
-
-
-def add_to_zip(archive: zipfile.ZipFile, name: str, content: bytes, mode: int = 0o644) -> None:
-    """Put a file into an archive, with the same time as all others."""
-    member = zipfile.ZipInfo(name, EPOCH)
-    member.compress_type, member.external_attr = zipfile.ZIP_DEFLATED, mode << 16
-    archive.writestr(member, content)
 
 
 def start_page() -> str:

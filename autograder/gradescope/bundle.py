@@ -18,8 +18,8 @@ from autograder.batch import run
 from autograder.gradescope.run import ASSIGNMENT, OPTIONS
 from autograder.grading import serialization
 from course.errors import CourseError
+from course.files import add_to_zip, replacing
 from course.folder import ROOT, course_folder, existing_gradebook
-from course.release import add_to_zip
 
 SCRIPTS = ("setup.sh", "run_autograder")
 CODE = ("attnlab", "autograder", "course", "solutions", "chapters", "_toc.yml")
@@ -48,12 +48,9 @@ def write(assignment: str, course: Path | None, to: Path, visibility: str, minut
     members |= {ASSIGNMENT: packed, OPTIONS: json.dumps(options).encode(), "requirements.txt": requirements().encode()}
     members |= {f"course/{path.relative_to(ROOT).as_posix()}": path.read_bytes() for path in _code()}
     to.parent.mkdir(parents=True, exist_ok=True)
-    partial = to.with_name(f"{to.name}.part")
-    partial.touch(mode=0o600)  # it holds answers
-    with zipfile.ZipFile(partial, "w") as archive:
+    with replacing(to, 0o600) as file, zipfile.ZipFile(file, "w") as archive:  # it holds answers
         for name, content in members.items():
             add_to_zip(archive, name, content, 0o755 if name in SCRIPTS else 0o644)
-    partial.replace(to)
     return points(packed)
 
 

@@ -19,6 +19,7 @@ from autograder.grading.results import RESULTS
 from autograder.grading.submission import Refused, read_bytes
 from autograder.sandbox import other_user
 from course.cells import exercise_of
+from course.files import write_whole
 
 ASSIGNMENT, OPTIONS = "assignment.bin", "options.json"  # in the zip
 MAX_METADATA = 64 << 20  # bytes; it repeats the results of all earlier submissions
@@ -40,9 +41,7 @@ def main(root: Path) -> int:
     results["execution_time"] = round(time.monotonic() - begin)
     place = root / "results" / "results.json"
     place.parent.mkdir(exist_ok=True)
-    draft = place.with_suffix(".part")
-    draft.write_text(json.dumps(results, indent=1), "utf-8")
-    os.replace(draft, place)
+    write_whole(place, json.dumps(results, indent=1).encode("utf-8"))
     return status
 
 

@@ -7,7 +7,6 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
-import tempfile
 from collections.abc import Iterable
 from concurrent.futures import ProcessPoolExecutor
 from itertools import repeat
@@ -17,6 +16,7 @@ from pathlib import Path
 from attnlab.check import filled_in
 from attnlab.checking import codec
 from course import catalog, stamps
+from course.files import write_whole
 from course.folder import course_seed
 from course.kit.exercise import Exercise, compact
 
@@ -33,10 +33,7 @@ def packed(course: Path, exercise: Exercise) -> bytes:
         return place.read_bytes()
     data = codec.pack(compact(exercise.material(course_seed(course))))
     place.parent.mkdir(mode=0o700, exist_ok=True)
-    descriptor, draft = tempfile.mkstemp(dir=place.parent)  # readable by its owner alone
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-    os.replace(draft, place)  # complete, or absent
+    write_whole(place, data, 0o600)
     for old in set(place.parent.glob(f"{exercise.name}-*")) - {place}:
         old.unlink(missing_ok=True)
     return data

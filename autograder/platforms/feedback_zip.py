@@ -14,8 +14,8 @@ from pathlib import Path
 from autograder.platforms import canvas, collect, moodle
 from autograder.reports.model import printable
 from course.errors import CourseError
+from course.files import add_to_zip, replacing
 from course.folder import course_folder
-from course.release import add_to_zip
 
 PLATFORMS = {one.NAME: one for one in (canvas, moodle)}
 
@@ -29,11 +29,9 @@ def run(platform: str, assignment: str, course: Path | None, to: Path) -> int:
             f"`nbgrader generate_feedback {assignment}`"
         )
     try:
-        partial = to.with_name(f"{to.name}.part")
-        with zipfile.ZipFile(partial, "w") as archive:
+        with replacing(to) as file, zipfile.ZipFile(file, "w") as archive:
             for name, path in pages.items():
                 add_to_zip(archive, name, path.read_bytes())
-        partial.replace(to)  # never half a zip under the final name
     except OSError as error:
         raise CourseError(f"{to} cannot be written: {error.strerror}") from None
     for student, why in without.items():
