@@ -8,6 +8,7 @@ import json
 import os
 import sys
 import zoneinfo
+from collections.abc import Callable
 from pathlib import Path
 
 from attnlab.checking.report import as_text
@@ -20,7 +21,7 @@ def main(arguments: list[str] | None = None) -> int:
     if getattr(options, "no_jail", False):
         os.environ[bubblewrap.NO_JAIL] = "1"  # workers and nbgrader's commands inherit it
     try:
-        return globals()[f"_{options.command.replace('-', '_')}"](options) or 0
+        return options.run(options) or 0
     except CourseError as error:
         print(f"autograder: {error}", file=sys.stderr)
         return 2
@@ -40,18 +41,23 @@ def _parser() -> argparse.ArgumentParser:
     zone = dict(type=_zone, default="UTC", metavar="ZONE", help="for times without a time zone (default: UTC)")
     folder, course = dict(type=Path, metavar="FOLDER"), "course folder (default: build/course)"
 
-    parser = commands.add_parser("assemble", help="make the instructor's notebooks and the data of the checks")
+    def command(name: str, run: Callable, words: str) -> argparse.ArgumentParser:
+        made = commands.add_parser(name, help=words)
+        made.set_defaults(run=run)
+        return made
+
+    parser = command("assemble", _assemble, "make the instructor's notebooks and the data of the checks")
     parser.add_argument("chapter", **chapters)
 
-    parser = commands.add_parser("release", help="make the student notebooks and the bundle in dist/")
+    parser = command("release", _release, "make the student notebooks and the bundle in dist/")
     parser.add_argument("--dist", type=Path, default=Path("dist"), help="folder for the bundle (default: dist)")
 
-    parser = commands.add_parser("sample", help="grade the sample class from release to feedback and CSV")
+    parser = command("sample", _sample, "grade the sample class from release to feedback and CSV")
     parser.add_argument("chapter", **chapters)
     parser.add_argument("--course", **folder, help="an empty folder (default: build/sample_class)")
     parser.add_argument("--no-jail", action="store_true", help="run the samples with your rights, outside the jail")
 
-    parser = commands.add_parser("collect", help="sort a download from a learning platform into the submitted folder")
+    parser = command("collect", _collect, "sort a download from a learning platform into the submitted folder")
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("source", type=Path, metavar="SOURCE", help="a zip from Canvas or Moodle, or a folder")
     roster = "the class list: ids, names, the platform's numbers"
@@ -59,7 +65,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--timezone", **zone)
     parser.add_argument("--course", **folder, help=course)
 
-    parser = commands.add_parser("grade", help="grade what was handed in, several submissions at a time")
+    parser = command("grade", _grade, "grade what was handed in, several submissions at a time")
     parser.add_argument("assignment", nargs="+", help=assignment)
     parser.add_argument("--course", **folder, help=course)
     parser.add_argument("--student", metavar="ID", help="only this student")
@@ -72,13 +78,13 @@ def _parser() -> argparse.ArgumentParser:
         parser.add_argument(f"--tls-{name}", type=Path, metavar="FILE", help=f"{what}, for a scheduler")
     parser.add_argument("--no-jail", action="store_true", help="run with your rights: only submissions you trust")
 
-    parser = commands.add_parser("report", help="scores, mistakes and what to look at, of a whole class")
+    parser = command("report", _report, "scores, mistakes and what to look at, of a whole class")
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("--course", **folder, help=course)
     parser.add_argument("--csv", type=Path, metavar="FILE", help="write one row per student and exercise")
     parser.add_argument("--html", type=Path, metavar="FILE", help="write a self-contained page with plots")
 
-    parser = commands.add_parser("export", help="grades for a spreadsheet, or for the gradebook of a learning platform")
+    parser = command("export", _export, "grades for a spreadsheet, or for the gradebook of a learning platform")
     parser.add_argument("format", choices=["by-exercise", "canvas", "moodle"])
     parser.add_argument("assignment", nargs="*", help="all of them if none is named")
     parser.add_argument("--course", **folder, help=course)
@@ -88,7 +94,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--to", type=Path, required=True, metavar="FILE")
 
-    parser = commands.add_parser("gradescope", help="write the zip that Gradescope makes its autograder from")
+    parser = command("gradescope", _gradescope, "write the zip that Gradescope makes its autograder from")
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("--course", **folder, help=course)
     parser.add_argument("--to", type=Path, metavar="FILE", help="default: dist/gradescope-ASSIGNMENT.zip")
@@ -98,30 +104,30 @@ def _parser() -> argparse.ArgumentParser:
     limit = "Gradescope's time limit for a submission, as set there (default: 10)"
     parser.add_argument("--minutes", type=int, choices=range(5, 41), metavar="5..40", default=10, help=limit)
 
-    parser = commands.add_parser("feedback-zip", help="feedback in one zip, to upload to a learning platform")
+    parser = command("feedback-zip", _feedback_zip, "feedback in one zip, to upload to a learning platform")
     parser.add_argument("platform", choices=["canvas", "moodle"])
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("--course", **folder, help=course)
     parser.add_argument("--to", type=Path, required=True, metavar="FILE")
 
-    parser = commands.add_parser("extend", help="give students extensions, from a CSV file")
+    parser = command("extend", _extend, "give students extensions, from a CSV file")
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("file", type=Path, metavar="FILE", help="columns: id, and until, or days and hours")
     parser.add_argument("--timezone", **zone)
     parser.add_argument("--course", **folder, help=course)
 
-    parser = commands.add_parser("similar", help="answers that are alike, by exercise; compared on this machine")
+    parser = command("similar", _similar, "answers that are alike, by exercise; compared on this machine")
     parser.add_argument("assignment", help=assignment)
     parser.add_argument("--answers", action="store_true", help="print both answers of each pair")
     parser.add_argument("--course", **folder, help=course)
 
-    parser = commands.add_parser("try", help="grade stand-alone Python files against one exercise")
+    parser = command("try", _try, "grade stand-alone Python files against one exercise")
     parser.add_argument("name", help="the exercise, such as softmax")
     parser.add_argument("files", nargs="+", type=Path, metavar="FILE")
     parser.add_argument("--json", action="store_true", help="one JSON object per line, one line per file")
     parser.add_argument("--no-jail", action="store_true", help="run the files with your rights: only files you trust")
 
-    parser = commands.add_parser("doctor", help="try to break out of the jail for student code, and say what held")
+    parser = command("doctor", _doctor, "try to break out of the jail for student code, and say what held")
     parser.add_argument(
         "--other-user", action="store_true", help="test the weaker sandbox of the Gradescope bundle instead"
     )

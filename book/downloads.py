@@ -16,10 +16,10 @@ from docutils import nodes
 from sphinx.util import logging
 
 from book import check_cells, draft
-from course import release, setup_cell
+from course import cells, release
 from course.errors import CourseError
 
-FOLDER = setup_cell.FOLDER
+FOLDER = cells.PUBLISHED_FOLDER
 
 
 def add_link(app, doctree, docname) -> None:
@@ -65,9 +65,9 @@ def write(folder: Path, stems: Iterable[str]) -> None:
     }
     bundle = release.packed(notebooks)
     with zipfile.ZipFile(io.BytesIO(bundle)) as archive:
-        wheel = archive.read(f"{release.NAME}/{setup_cell.wheel_name()}")
+        wheel = archive.read(f"{release.NAME}/{cells.wheel_name()}")
     folder.mkdir(exist_ok=True)
-    for name, content in {**notebooks, setup_cell.wheel_name(): wheel, f"{release.NAME}.zip": bundle}.items():
+    for name, content in {**notebooks, cells.wheel_name(): wheel, f"{release.NAME}.zip": bundle}.items():
         (folder / name).write_bytes(content)
 
 

@@ -16,8 +16,8 @@ import hashlib
 from docutils import nodes
 from sphinx.util.docutils import SphinxDirective
 
+from course.chapter import quiz_choices
 from course.errors import CourseError
-from course.quiz import choices
 
 
 class quiz(nodes.General, nodes.Element):  # noqa: N801  (docutils names nodes in lower case)
@@ -49,7 +49,7 @@ class Quiz(SphinxDirective):
 
     def run(self):
         try:
-            parsed = choices(self.arguments[0], self.content)
+            parsed = quiz_choices(self.arguments[0], self.content)
         except CourseError as error:
             raise self.error(str(error)) from None
         # Its key comes from its words, so that stored answers stay valid when another quiz is put before it.

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import nbformat
 
-from course import catalog, cells, chapter, check_data, effort, plain_markdown, setup_cell
+from course import catalog, cells, chapter, check_data, effort, plain_markdown
 from course.errors import CourseError
 from course.folder import course_folder
 
@@ -83,8 +83,8 @@ def _add_setup(notebook: nbformat.NotebookNode) -> None:
     code = [place for place, cell in enumerate(notebook.cells) if cell.cell_type == "code"]
     if code:
         needs_torch = any(re.search(r"^(import|from) torch\b", notebook.cells[place].source, re.M) for place in code)
-        setup = cells.new_cell("code", setup_cell.source(needs_torch), {"jupyter": {"source_hidden": True}})
-        setup["id"] = setup_cell.ID
+        setup = cells.new_cell("code", cells.setup_source(needs_torch), {"jupyter": {"source_hidden": True}})
+        setup["id"] = cells.SETUP_ID
         notebook.cells.insert(code[0], setup)
 
 

@@ -6,7 +6,12 @@ here. A notebook is validated once, when it is written.
 
 from __future__ import annotations
 
+import tomllib
+
+import yaml
 from nbformat import NotebookNode, from_dict
+
+from course.folder import ROOT
 
 _CHECK = "check-"
 
@@ -66,3 +71,56 @@ def new_notebook(cells: list[NotebookNode], id_prefix: str) -> NotebookNode:
     kernel = {"name": "python3", "display_name": "Python 3 (ipykernel)", "language": "python"}
     metadata = {"kernelspec": kernel, "language_info": {"name": "python"}}
     return from_dict({"nbformat": 4, "nbformat_minor": 5, "metadata": metadata, "cells": cells})
+
+
+# The setup cell ------------------------------------------------------------------------------------------------------
+
+PUBLISHED_FOLDER = "notebooks"  # of the site, with the notebooks and the wheel
+SETUP_ID = "setup"
+_SETUP = """\
+# Installs attnlab, the package of this course, where it is missing.
+try:
+    import attnlab
+except ModuleNotFoundError:
+    import importlib, pathlib, subprocess, sys
+
+    wheel = next(pathlib.Path().glob("attnlab-*.whl"), "{address}")
+    if not wheel:
+        raise ModuleNotFoundError(
+            "put {wheel}, which comes with the notebooks, in this folder, and run this cell again"
+        ) from None
+    subprocess.run([sys.executable, "-m", "pip", "install", "--quiet", str(wheel)], check=True)
+    importlib.invalidate_caches()"""
+_TORCH = """
+try:
+    import torch
+except ModuleNotFoundError:
+    raise ModuleNotFoundError(
+        "this chapter needs PyTorch: pip install torch --index-url https://download.pytorch.org/whl/cpu"
+    ) from None"""
+
+
+def setup_source(needs_torch: bool, site: str | None = None) -> str:
+    """The first code cell of every notebook: it installs `attnlab` if it is missing, and does nothing otherwise.
+
+    The wheel is taken from the notebook's folder, or from the site that `_config.yml` names under `html: baseurl:`. If
+    there is neither, the cell says in a sentence what to fetch.
+
+    needs_torch: whether the notebook imports PyTorch, which is too large to be installed unasked
+    site: the address of the published book; the one in `_config.yml` if None
+    """
+    site = published_at() if site is None else site
+    address = f"{site.rstrip('/')}/{PUBLISHED_FOLDER}/{wheel_name()}" if site else ""
+    return _SETUP.format(address=address, wheel=wheel_name()) + (_TORCH if needs_torch else "")
+
+
+def published_at() -> str:
+    """The address of the published book, or an empty string."""
+    config = yaml.safe_load((ROOT / "_config.yml").read_text("utf-8"))
+    return (config.get("html") or {}).get("baseurl") or ""
+
+
+def wheel_name() -> str:
+    """The file name of the wheel of `attnlab`."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    return f"{project['name']}-{project['version']}-py3-none-any.whl"

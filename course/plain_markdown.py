@@ -15,9 +15,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 from course import catalog
+from course.chapter import quiz_choices
 from course.errors import CourseError
 from course.folder import ROOT
-from course.quiz import choices
 
 _ADMONITIONS = {name: name.capitalize() for name in ("note", "tip", "warning", "important", "hint")}
 _ADMONITIONS |= {"seealso": "See also", "admonition": ""}
@@ -83,7 +83,7 @@ def _directive(name: str, title: str, body: list[str]) -> list[str]:
 
 def _quiz(question: str, body: list[str]) -> list[str]:
     asked, told = [], []
-    for letter, choice in zip(string.ascii_lowercase, choices(question, body)):
+    for letter, choice in zip(string.ascii_lowercase, quiz_choices(question, body)):
         asked.append(f"- ({letter}) {_inline(choice.text)}")
         told.append(f"- ({letter}) {'**Right.**' if choice.right else 'No.'} {_inline(choice.feedback)}")
     return [f"**{question}**", "", *asked, "", *_folded("Answer", told)]

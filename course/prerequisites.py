@@ -10,8 +10,11 @@ import ast
 import contextlib
 import datetime
 import functools
+import marshal
 import os
 from collections.abc import Iterator
+
+import numpy as np
 
 from attnlab.checking import code_slice
 from attnlab.mine import PROVIDED
@@ -84,3 +87,32 @@ def importable(stem: str) -> Iterator[None]:
         os.environ.pop(PROVIDED)
         if before is not None:
             os.environ[PROVIDED] = before
+
+
+# References as a student's process gets them: compiled, and without their text. A notebook can inspect any code that it
+# can call. So what is lent contains only what running it needs: no source, comments or docstrings, and line 1 as the
+# position of everything. Names, constants and the steps of the code remain.
+
+FILENAME = "<reference>"
+
+
+@functools.lru_cache(maxsize=256)
+def bytecode(source: str) -> np.ndarray:
+    """Source as a code object in bytes (uint8), for `marshal.loads` in a process of the same Python."""
+    tree = ast.parse(source)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            if ast.get_docstring(node, clean=False) is not None:
+                node.body = node.body[1:] or [ast.Pass()]
+    for node in ast.walk(tree):
+        if "lineno" in node._attributes:
+            node.lineno, node.col_offset, node.end_lineno, node.end_col_offset = 1, 0, 1, 0
+    return np.frombuffer(marshal.dumps(compile(tree, FILENAME, "exec", dont_inherit=True)), np.uint8)
+
+
+def with_bytecode(references: dict | None) -> dict | None:
+    """References as `references` has them, for the process of a notebook."""
+    if references is None:
+        return None
+    modules = {name: bytecode(source) for name, source in references["sources"].items()}
+    return {"setting": references["setting"], "modules": modules}

@@ -48,7 +48,7 @@ EXERCISES = "course.exercises"
 
 def data_stamp(stem: str, name: str) -> str:
     """A hash of the code that makes the data of one exercise of a chapter."""
-    digest = hashlib.sha256(" ".join(library_shortcuts.INSTEAD.get(name, "").split()).encode())
+    digest = hashlib.sha256(" ".join(library_shortcuts.FULL.get(name, "").split()).encode())
     for text in (*_slice(f"{EXERCISES}.{stem}", name), *map(_whole, MAKES_MATERIAL)):
         digest.update(text.encode())
     return digest.hexdigest()[:20]

@@ -25,7 +25,7 @@ os.environ.update(
 )
 
 from attnlab.checking.observe import outcome_of
-from autograder.grading import dependencies, lent_code
+from autograder.grading import dependencies
 from autograder.grading.questions import material_of
 from autograder.sandbox import fork_client
 from autograder.sandbox.inside import fork_server, notebook_session
@@ -37,7 +37,7 @@ def run(path: Path, shell) -> float:
     """Seconds of one submission's own cells and calls, in this process."""
     stem, used = path.stem, 0.0
     if references := prerequisites.references(stem):
-        notebook_session.provide_references(**lent_code.packed(references))
+        notebook_session.provide_references(**prerequisites.with_bytecode(references))
     plain = {cell.source.strip() for cell in assemble.source_notebook(stem).cells if "nbgrader" not in cell.metadata}
     cells = [
         cell

@@ -64,13 +64,13 @@ def _grade(name: str, grader, todo: list[tuple[str, str]]) -> int:
             bar.set_postfix_str(f"{len(failures)} failed" if failures else "", refresh=False)
             bar.update()
 
-        grader.progress, grader.elsewhere, status = progress, [], 0
+        grader.progress, grader.claimed_by_other_run, status = progress, [], 0
         try:
             grader.grade(todo)
         except NbGraderException:  # and said so
             status = 1
-    if grader.elsewhere:
-        print(f"{name}: {len(grader.elsewhere)} left to another run, which is grading them", file=sys.stderr)
+    if grader.claimed_by_other_run:
+        print(f"{name}: {len(grader.claimed_by_other_run)} left to another run, which is grading them", file=sys.stderr)
     return status
 
 

@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from autograder.grading.limited import Grader, Job, OneAtATime
+from autograder.grading.worker import Grader, Job, OneAtATime
 from autograder.sandbox import bubblewrap
 from course.errors import CourseError
 

@@ -27,12 +27,13 @@ from pathlib import Path
 
 from attnlab.checking import codec
 from attnlab.checking.judge import Report, no_answer
-from autograder.grading import lent_code, reasons, sanitize
+from autograder.grading import reasons, sanitize
 from autograder.grading.channel import Channel, Died, NoAnswer, OutOfTime, Patience
 from autograder.grading.questions import Answer, ProcessLost, material_of
 from autograder.grading.results import Flag
 from autograder.sandbox import bubblewrap, fork_client, usage
 from autograder.sandbox.limits import MAX_DATA, MAX_MARKUP, MAX_OUTPUTS, MAX_TEXT, START_SECONDS, WALL, Limits, Times
+from course import prerequisites
 from course.cells import new_output
 from course.kit.exercise import Exercise
 
@@ -280,7 +281,7 @@ class Session:
                 end.close()
             process = self._jail.process
             self._channel = Channel(process.stdout.fileno(), process.stdin.fileno())
-            lent = lent_code.packed(evaluation.references)
+            lent = prerequisites.with_bytecode(evaluation.references)
             job = {"answers": names, "channels": list(self._jail.passed), "references": lent}
             try:
                 self._channel.receive(begin + START_SECONDS)
@@ -317,7 +318,7 @@ class Session:
             request = {"cell": cell.source, "seconds": seconds, "wall": WALL, "text": MAX_TEXT, "data": MAX_DATA}
             request["outputs"] = MAX_OUTPUTS
             if cell.lends:
-                request = {"lend": cell.lends, "code": lent_code.compiled(cell.source)}
+                request = {"lend": cell.lends, "code": prerequisites.bytecode(cell.source)}
             patience = self.patience(seconds + GRACE, self._evaluation.deadline + GRACE)
             reply = self._channel.ask(request, patience, codec.MAX_TREE + 12)
         except OutOfTime:

@@ -28,15 +28,12 @@ from attnlab.checking.judge import Report
 from attnlab.checking.report import as_html, as_text
 from autograder.grading import (
     dependencies,
-    graders_note,
     hidden_tests,
-    ready_made,
     reasons,
     sanitize,
     second_run,
     serialization,
 )
-from autograder.grading import nbgrader_utils as utils
 from autograder.grading.execution import Cell, Evaluated, evaluate
 from autograder.grading.reassembly import Reassembled, ReleasedCell, fit, reassemble
 from autograder.grading.results import MIMETYPE, RESULTS, Flag, as_record
@@ -45,6 +42,8 @@ from autograder.sandbox.bubblewrap import Jail, NoJail
 from autograder.sandbox.limits import MAX_MARKUP, MAX_SEARCHED, WALL, Limits, Times
 from course import catalog, prerequisites
 from course.cells import exercise_of, nbgrader_of, new_output
+from course.kit import library_shortcuts
+from course.nbgrader_workarounds import utils
 
 NOT_RUN = "Not run while grading: no answer depends on this cell.\n"
 NOT_COUNTED = "Not run while grading: this is a second copy of an answer.\n"
@@ -334,7 +333,7 @@ class NotebookGrade:
         if self.missing:
             return {}
         flags = [str(flag) for flag in self.evaluated.flags]
-        graders_note.tell_grader(self.notebook, notes + self.notes + flags)
+        sanitize.insert_grader_note(self.notebook, notes + self.notes + flags)
         names = {"student": handed_in["student"], "assignment": handed_in["assignment"], "notebook": self.name}
         resources = {"unique_key": self.name, "nbgrader": names}
         return {f"{self.name}.ipynb": _written(self.notebook, resources, settings)}
@@ -377,7 +376,7 @@ class NotebookGrade:
             if name not in self.evaluated.reports:
                 continue
             around = [other.source for other in own if other is not cell]
-            whole, much = material(name)["by_hand"], ready_made.words(exercises[name].reference)
+            whole, much = material(name)["by_hand"], library_shortcuts.partial(exercises[name].reference)
             found = library_calls.uses(name, cell.source, whole, much, around, exercises)
             self.notes += [f"{name} {use}" for use in found if use.kind != "whole"]
             self.evaluated.flags += [Flag("library", str(use), name) for use in found if use.kind == "whole"]
@@ -470,7 +469,7 @@ class NotebookGrade:
         if quiet.cell_type == "code":  # a warning is not a failure
             quiet.outputs = [output for output in quiet.outputs if output.get("name") != "stderr"]
         try:
-            score, most = utils.determine_grade(quiet)
+            score, most = utils().determine_grade(quiet)
         except (ValueError, KeyError, TypeError):
             return 0.0
         return score if score is None or math.isfinite(score) and 0 <= score <= most else 0.0
@@ -500,7 +499,7 @@ class NotebookGrade:
 
 def _is_as_released(cell) -> bool:
     mark = nbgrader_of(cell)
-    return bool(mark) and mark.get("checksum") == utils.compute_checksum(cell)
+    return bool(mark) and mark.get("checksum") == utils().compute_checksum(cell)
 
 
 def _shown_source(cell, budget: sanitize.OutputBudget) -> str:

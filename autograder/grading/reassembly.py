@@ -20,10 +20,10 @@ from dataclasses import dataclass, field
 import nbformat
 
 from attnlab.checking import code_slice
-from autograder.grading import nbgrader_utils as utils
 from autograder.grading.submission import SubmittedCell
 from autograder.sandbox.limits import MAX_SEARCHED
 from course import cells
+from course.nbgrader_workarounds import utils
 
 SEVERAL = "this answer was handed in more than once, in different words; the one that its check saw is graded"
 UNDECIDED = "this answer was handed in more than once, in different words; one is graded, and a human confirms which"
@@ -59,7 +59,7 @@ class ReleasedCell:
         kinds = {"grade": self.grade, "solution": self.solution, "locked": self.locked, "task": self.task}
         made = cells.nbgrader_metadata(self.name, self.cell_type, points=self.points, **kinds)
         given = self.source if self.given is None else self.given
-        made["nbgrader"]["checksum"] = utils.compute_checksum(cells.new_cell(self.cell_type, given, made))
+        made["nbgrader"]["checksum"] = utils().compute_checksum(cells.new_cell(self.cell_type, given, made))
         return made
 
 

@@ -34,8 +34,9 @@ from autograder.sandbox.limits import (
     MAX_SHOWN,
     MAX_TEXT,
 )
-from course.cells import new_output
+from course.cells import nbgrader_metadata, nbgrader_of, new_cell, new_output
 from course.folder import ROOT
+from course.nbgrader_workarounds import utils
 
 MAX_TAGS, MAX_UNTIDY, MAX_DEPTH = 300, 20_000, 60  # HTML of more tags or characters must be well formed, and no deeper
 MAX_COLORS = 4_000  # changes of color in one output; each takes time to be found
@@ -316,3 +317,25 @@ def rendered(context, source: str) -> str:
     except Exception:  # a missing picture, nesting that is too deep: the other cells are still shown
         return f"<pre>{entities.escape(source)}</pre>"
     return page if locked else html(_ALIGN.sub(r' align="\1"', page))
+
+
+NOTE = "for-the-grader"  # name of the cell; no student's cell has a name
+MAX_NOTES = 30
+
+
+def insert_grader_note(notebook, notes: list[str]) -> None:
+    """Put what a human should see above everything else, where there is something."""
+    if not notes:
+        return
+    more = [f"and {len(notes) - MAX_NOTES} more, in results.json"] if len(notes) > MAX_NOTES else []
+    lines = "".join(f"<li>{entities.escape(plain(note))}</li>" for note in notes[:MAX_NOTES] + more)
+    # HTML without an empty line, so that Markdown leaves it alone, and TeX too.
+    source = f'<div class="tex2jax_ignore"><b>For the grader:</b><ul>{lines}</ul></div>'
+    cell = new_cell("markdown", source, nbgrader_metadata(NOTE, "markdown", locked=True))
+    cell["id"], cell.metadata.nbgrader["checksum"] = NOTE, utils().compute_checksum(cell)
+    notebook.cells.insert(0, cell)
+
+
+def is_grader_note(cell) -> bool:
+    """Whether a cell of a graded notebook is the note to the grader."""
+    return nbgrader_of(cell).get("grade_id") == NOTE

@@ -10,19 +10,14 @@ from __future__ import annotations
 
 import contextlib
 import datetime
-import fcntl
 import fnmatch
 import glob
 import os
 import re
-import shutil
-import tempfile
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 import sqlalchemy
-from nbgrader import utils
 from nbgrader.api import Gradebook, MissingEntry
 from nbgrader.converters import Autograde
 from nbgrader.converters.base import NbGraderException
@@ -32,13 +27,15 @@ from traitlets import Any, Bool, Float, Int, List, Unicode
 from autograder.gradebook import released
 from autograder.gradebook.writer import Writer
 from autograder.grading import grade_submission, hidden_tests, results, serialization, submission
-from autograder.grading.limited import Job, OneAtATime
-from autograder.nbgrader_plugins import feedback
+from autograder.grading.worker import Job, OneAtATime
+from autograder.nbgrader_plugins import feedback, staging
+from autograder.nbgrader_plugins.handed_in import FileCache, HandedIn, ordinary_files, read
 from autograder.sandbox import bubblewrap
-from autograder.sandbox.limits import LEAST_MEMORY, LEAST_PROCESSES, MAX_BESIDE, MAX_NOTEBOOK, MB, Limits, Times
+from autograder.sandbox.limits import LEAST_MEMORY, LEAST_PROCESSES, MB, Limits, Times
 from course import catalog, prerequisites
 from course.cells import exercise_of
 from course.errors import CourseError
+from course.nbgrader_workarounds import replace_converters
 
 MAX_GIVEN = 256 << 20  # bytes of an assignment's own files, which every grading process receives
 
@@ -96,8 +93,8 @@ class TrustedAutograde(Autograde):
     def __init__(self, *args, **options):
         super().__init__(*args, **options)
         self.outdated: dict[str, int] = {}  # by assignment: how many are due for a new release alone
-        self.elsewhere: list[tuple[str, str]] = []  # submissions that another run is grading
-        self._memory = _Memory()
+        self.claimed_by_other_run: list[tuple[str, str]] = []  # submissions that another run is grading
+        self._files_read = FileCache()
         self._fingerprints: dict[str, str | None] = {}
 
     def start(self) -> None:
@@ -192,14 +189,14 @@ class TrustedAutograde(Autograde):
         slow: if given, this is a first pass, and submissions that use up its time are put there and not entered
         """
         failed: list[tuple[str, str]] = []
-        handed_in: dict[tuple[str, str], _HandedIn] = {}
+        handed_in: dict[tuple[str, str], HandedIn] = {}
         claims: dict[tuple[str, str], contextlib.ExitStack] = {}
 
         def jobs():
             for key in todo:
                 claim = self._claim(*key)
                 if claim is None:
-                    self.elsewhere.append(key)
+                    self.claimed_by_other_run.append(key)
                 if claim is None or not self.init_destination(*key):  # another run has graded it since
                     self.progress(key, False)
                     continue
@@ -241,7 +238,7 @@ class TrustedAutograde(Autograde):
         folder, claim = Path(self._format_source(assignment_id, student_id)), contextlib.ExitStack()
         try:
             if folder.is_dir() and not folder.is_symlink():
-                claim.enter_context(_locked(folder, wait=False))
+                claim.enter_context(staging.locked(folder, wait=False))
         except BlockingIOError:
             return None
         return claim
@@ -286,7 +283,7 @@ class TrustedAutograde(Autograde):
         self._check_what_is_lent(plans, due)
         given = [
             path
-            for path in _ordinary_files(source, self.coursedir.ignore)
+            for path in ordinary_files(source, self.coursedir.ignore)
             if any(fnmatch.fnmatchcase(path.name, pattern) for pattern in self.given_files)
         ]
         if sum(path.stat().st_size for path in given) > MAX_GIVEN:
@@ -343,9 +340,9 @@ class TrustedAutograde(Autograde):
         done, folder = (Path(form(assignment_id, student_id)) for form in (self._format_dest, self._format_source))
         if self.force or not done.exists():
             return True
-        graded = self._memory.get([done / results.RESULTS], lambda: results.graded_in(done))
+        graded = self._files_read.get([done / results.RESULTS], lambda: results.graded_in(done))
         files = [*submission.notebook_files(folder), folder / "timestamp.txt"]
-        if graded.submission != self._memory.get(files, lambda: submission.read_folder(folder).digest):
+        if graded.submission != self._files_read.get(files, lambda: submission.read_folder(folder).digest):
             return True
         if self.regrade and graded.release != self._fingerprint(assignment_id):
             self.outdated[assignment_id] = self.outdated.get(assignment_id, 0) + 1
@@ -353,40 +350,21 @@ class TrustedAutograde(Autograde):
         self.log.info("Skipping existing assignment: %s", done)
         return False
 
-    def _handed_in(self, assignment_id: str, student_id: str) -> _HandedIn:
-        """Read a submission's folder, and use its contents only as bytes."""
-        notes: list[str] = []
+    def _handed_in(self, assignment_id: str, student_id: str) -> HandedIn:
         folder = Path(self._format_source(assignment_id, student_id))
-        timestamp = None if folder.is_symlink() else self._timestamp(folder, notes)
-        kept, found = self._files(folder, notes), submission.read_folder(folder)
-        for name, why in found.refused.items():
-            self.log.warning("%s: %s", folder / f"{name}.ipynb", why)
-        packed = grade_submission.pack_submission(
-            assignment_id, student_id, notes, found.refused, found.notebooks, found.digest
-        )
-        return _HandedIn(timestamp, kept, packed)
+        return read(folder, assignment_id, student_id, self.allowed_files, self.log)
 
     def _put_in_place(
-        self, writer: Writer, assignment_id: str, student_id: str, handed_in: _HandedIn, notebooks: dict, files: dict
+        self, writer: Writer, assignment_id: str, student_id: str, handed_in: HandedIn, notebooks: dict, files: dict
     ) -> None:
         """Enter a result and put its folder in place: cut short anywhere, it is graded again."""
         place = Path(self._format_dest(assignment_id, student_id))
-        with _workshop(Path(self.coursedir.root)) as workshop:
-            draft = workshop / "draft"
-            draft.mkdir()
-            for name, data in handed_in.kept.items():
-                (draft / name).write_bytes(data)
-            for path in _ordinary_files(self._folder(assignment_id, "source"), self.coursedir.ignore):
-                shutil.copy(path, draft / path.name)
-            for name, data in files.items():
-                (draft / name).write_bytes(data)
+        given = ordinary_files(self._folder(assignment_id, "source"), self.coursedir.ignore)
+        with staging.staging_folder(Path(self.coursedir.root)) as own:
+            draft = staging.draft(own, {**handed_in.kept, **{path.name: path for path in given}, **files})
             self._permit(draft)
-            place.parent.mkdir(parents=True, exist_ok=True)
-            # While gradebook and folder disagree, no folder is in place.
-            if place.exists():
-                place.rename(workshop / "old")
-            writer.enter(assignment_id, student_id, handed_in.timestamp, notebooks)
-            draft.rename(place)
+            with staging.replacing_folder(place, draft, aside=own / "old"):
+                writer.enter(assignment_id, student_id, handed_in.timestamp, notebooks)
         self.set_permissions(assignment_id, student_id)
 
     def _permit(self, draft: Path) -> None:
@@ -395,119 +373,7 @@ class TrustedAutograde(Autograde):
             path.chmod(int(str(self.permissions), 8))
         draft.chmod(0o2775 if self.coursedir.groupshared else 0o755)
 
-    # What was handed in
-
-    def _timestamp(self, folder: Path, notes: list[str]):
-        path = folder / "timestamp.txt"
-        if not os.path.lexists(path):
-            return None
-        try:
-            return utils.parse_utc(submission.read_bytes(path, 1000).decode("ascii").strip() or None)
-        except (submission.Refused, ValueError, OverflowError) as error:
-            notes.append(f"timestamp.txt holds no time: {str(error)[:100]}")
-            self.log.warning("%s holds no time", path)
-            return None
-
-    def _files(self, folder: Path, notes: list[str]) -> dict[str, bytes]:
-        """The files that may be kept. Links, devices and folders are reported, and left where they are."""
-        kept: dict[str, bytes] = {}
-        if folder.is_symlink() or not folder.is_dir():
-            notes.append("what was handed in is a link, or not a folder; nothing in it was read")
-            return kept
-        for number, entry in enumerate(sorted(os.scandir(folder), key=lambda entry: entry.name)):
-            if number == MAX_BESIDE:
-                notes.append(f"there were more than {MAX_BESIDE} files; the others were left out")
-                break
-            if entry.name.lower().endswith(".ipynb"):
-                continue
-            allowed = any(fnmatch.fnmatchcase(entry.name, pattern) for pattern in self.allowed_files)
-            if not allowed or not entry.is_file(follow_symlinks=False):
-                notes.append(f"the file {entry.name[:100]!r} was left out")
-                continue
-            try:
-                kept[entry.name] = submission.read_bytes(Path(entry.path), MAX_NOTEBOOK - sum(map(len, kept.values())))
-            except submission.Refused as error:
-                notes.append(f"left out: {error}")
-        return kept
-
-
-@dataclass(frozen=True)
-class _HandedIn:
-    """One submission as it was read: when, the files to keep, and what is graded, packed."""
-
-    timestamp: datetime.datetime | None
-    kept: dict[str, bytes]
-    packed: bytes
-
-
-class _Memory:
-    """What was read out of files, for as long as they stay as they are: `--watch` looks every few seconds."""
-
-    def __init__(self):
-        self._known: dict[tuple[Path, ...], tuple[list, object]] = {}
-
-    def get(self, paths: list[Path], read):
-        """What `read()` gave when these files were last changed."""
-        key, look = tuple(paths), [_look(path) for path in paths]
-        if key not in self._known or self._known[key][0] != look:
-            self._known[key] = look, read()
-        return self._known[key][1]
-
-
-def _look(path: Path) -> tuple | None:
-    try:
-        status = path.lstat()
-    except OSError:
-        return None
-    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
-
-
-@contextlib.contextmanager
-def _workshop(course: Path):
-    """A folder of one grading's own, which ends with it. Those of graders that were killed are swept out first."""
-    shared = course / ".grading"
-    shared.mkdir(exist_ok=True)
-    with contextlib.ExitStack() as held:
-        with _locked(shared):
-            for left in shared.iterdir():
-                with contextlib.suppress(OSError), _locked(left, wait=False):  # its grader has ended
-                    shutil.rmtree(left)
-            own = Path(tempfile.mkdtemp(dir=shared))
-            held.enter_context(_locked(own))
-        held.callback(shutil.rmtree, own, ignore_errors=True)
-        yield own
-
-
-@contextlib.contextmanager
-def _locked(folder: Path, wait: bool = True):
-    """Hold a folder; a grader that is killed lets go. Raises BlockingIOError if another process holds it."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-        yield
-    finally:
-        os.close(descriptor)
-
-
-def _ordinary_files(folder: Path, ignore) -> list[Path]:
-    """The instructor's files in a source notebook's folder."""
-    if not folder.is_dir():
-        return []
-    return [
-        path
-        for path in sorted(folder.iterdir())
-        if path.is_file()
-        and path.suffix != ".ipynb"
-        and not any(fnmatch.fnmatch(path.name, pattern) for pattern in ignore)
-    ]
-
 
 def install() -> None:
-    """Let nbgrader's commands and formgrader's buttons use this converter, and the one for feedback."""
-    from nbgrader import converters
-    from nbgrader.apps import api, autogradeapp, generatefeedbackapp
-
-    for module in (converters, api, autogradeapp):
-        module.Autograde = TrustedAutograde
-    for module in (converters, api, generatefeedbackapp):
-        module.GenerateFeedback = feedback.TrustedFeedback
+    """Let nbgrader use this converter, and the one for feedback."""
+    replace_converters(TrustedAutograde, feedback.TrustedFeedback)

@@ -6,8 +6,8 @@ from __future__ import annotations
 from nbgrader import utils
 from nbgrader.preprocessors import Execute, NbGraderPreprocessor, SaveAutoGrades
 
-from autograder.grading.graders_note import is_graders_note
 from autograder.grading.results import MIMETYPE
+from autograder.grading.sanitize import is_grader_note
 from course import catalog, prerequisites
 from course.cells import exercise_of, nbgrader_of
 
@@ -16,7 +16,7 @@ class DropGradersNote(NbGraderPreprocessor):
     """Leaves out of a student's feedback what is only for the grader."""
 
     def preprocess(self, nb, resources):
-        nb.cells = [cell for cell in nb.cells if not is_graders_note(cell)]
+        nb.cells = [cell for cell in nb.cells if not is_grader_note(cell)]
         return nb, resources
 
 

@@ -189,7 +189,7 @@ class Exercise:
             "chapter": self.reference.__module__.rpartition(".")[2],
             "section": self.section,
             "bonus": self.bonus,
-            "by_hand": library_shortcuts.instead(self.reference),
+            "by_hand": library_shortcuts.full(self.reference),
             "misconceptions": [],
             "properties": [self._property_material(p, seed) for p in self.properties],
         }

@@ -1,10 +1,17 @@
-"""Library functions that do all of an exercise's work, by exercise. An answer that calls one earns nothing, and the
-check says so: see `attnlab.checking.library_calls`.
+"""Library functions that do all or much of an exercise's work.
+
+An answer that calls one that does all of it earns nothing, and the check says so: see `attnlab.checking.library_calls`.
+Those that do much of it cost nothing; the grader's note lists them.
 """
 
 from __future__ import annotations
 
+import ast
+import functools
+import inspect
 from collections.abc import Callable
+
+from attnlab.checking.library_calls import words_used
 
 _PRODUCTS = "@ dot vdot inner matmul multi_dot einsum tensordot sumprod mv mm bmm addmm"
 _DERIVATIVES = "autograd backward grad jacobian jacrev jacfwd vjp"
@@ -13,7 +20,7 @@ _HEADS = "MultiheadAttention multi_head_attention_forward"
 _BLOCKS = "Transformer TransformerEncoder TransformerDecoder TransformerEncoderLayer TransformerDecoderLayer"
 _ROTATIONS = "apply_rotary_emb apply_rotary_pos_emb"
 # What does all of an exercise's work.
-INSTEAD = {
+FULL = {
     "dot": _PRODUCTS,
     "matmul": _PRODUCTS,
     "cosine_similarity": "cosine pairwise_distances cosine_similarity CosineSimilarity",
@@ -35,6 +42,38 @@ INSTEAD = {
 }
 
 
-def instead(reference: Callable) -> list[str]:
+def full(reference: Callable) -> list[str]:
     """The names that do the whole work of the exercise of this reference."""
-    return sorted(INSTEAD.get(reference.__name__, "").split())
+    return sorted(FULL.get(reference.__name__, "").split())
+
+
+# Names in PyTorch, SciPy and related libraries that do in one call what a chapter builds up.
+PARTIAL = frozenset(
+    """
+    softmax log_softmax Softmax LogSoftmax logsumexp scaled_dot_product_attention MultiheadAttention
+    multi_head_attention_forward Transformer TransformerEncoder TransformerDecoder TransformerEncoderLayer
+    TransformerDecoderLayer layer_norm LayerNorm rms_norm RMSNorm cross_entropy CrossEntropyLoss nll_loss
+    NLLLoss cosine_similarity CosineSimilarity cdist flex_attention apply_rotary_emb apply_rotary_pos_emb
+    DynamicCache AutoModelForCausalLM
+    """.split()
+)
+_NORMS = frozenset("layer_norm LayerNorm rms_norm RMSNorm".split())
+_SHARES = frozenset("softmax log_softmax logsumexp".split())
+# What is a part of these as the course builds them.
+PARTS = {
+    **dict.fromkeys(("EncoderBlock", "DecoderBlock", "LlamaBlock", "LanguageModel"), _NORMS),
+    **dict.fromkeys(("GroupedQueryAttention", "sample", "tiled_attention"), _SHARES),
+    "sliding_window_attention": _SHARES | {"scaled_dot_product_attention"},  # for a group and the slice it can reach
+}
+
+
+def partial(reference: Callable) -> frozenset[str]:
+    """The names that do much of its work, and are neither called by the references of its chapter nor a part of it."""
+    free = _called_in(inspect.getmodule(reference)) | PARTS.get(reference.__name__, frozenset())
+    return PARTIAL - free
+
+
+@functools.cache
+def _called_in(solutions) -> frozenset[str]:
+    """What the references of a chapter call themselves."""
+    return frozenset(words_used(ast.parse(inspect.getsource(solutions)), PARTIAL))

@@ -11,9 +11,9 @@ from nbformat.v4 import new_code_cell, new_notebook
 
 from attnlab import mine, pytorch_answers
 from attnlab.checking.library_calls import words_used
-from autograder.grading import ready_made
 from course import catalog
 from course.folder import ROOT
+from course.kit import library_shortcuts
 
 check = importlib.import_module("attnlab.check")  # `attnlab.check` itself is the function
 
@@ -271,7 +271,7 @@ def test_a_stand_in_is_one_call_that_an_answer_may_not_make():
         source = inspect.getsource(item) + (
             inspect.getsource(pytorch_answers._Attention) if inspect.isclass(item) else ""
         )
-        words = ready_made.words(catalog.exercise(name).reference)
+        words = library_shortcuts.partial(catalog.exercise(name).reference)
         assert words_used(ast.parse(source), words)
 
 

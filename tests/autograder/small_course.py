@@ -12,7 +12,7 @@ from nbgrader.api import Gradebook
 
 from autograder.demo import sample_class
 from autograder.grading.reassembly import ReleasedCell
-from course import assemble, release, setup_cell
+from course import assemble, cells, release
 
 ASSIGNMENT = "basics"
 SEED = "20261122"  # any number; which points some wrong answers earn depends on it
@@ -23,7 +23,7 @@ HEAVY = ("matplotlib", "widgets", "plt.", "plot")  # lines of the import cell th
 def thin(stem: str, kept=None) -> nbformat.NotebookNode:
     """The instructor's notebook of a chapter with these exercises alone, its imports and its written question."""
     notebook = assemble.source_notebook(stem)
-    notebook.cells = [cell for cell in notebook.cells if cell["id"] != setup_cell.ID]
+    notebook.cells = [cell for cell in notebook.cells if cell["id"] != cells.SETUP_ID]
     names = kept or KEPT[stem]
     wanted = {*names, *(f"check-{name}" for name in names), f"question-{stem}", f"written-{stem}"}
     first = next(cell for cell in notebook.cells if cell.cell_type == "code")

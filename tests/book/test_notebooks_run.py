@@ -19,7 +19,7 @@ from nbclient import NotebookClient
 from attnlab.mine import PROVIDED
 from autograder.demo import sample_class
 from book import downloads
-from course import catalog, setup_cell
+from course import catalog, cells
 from tests.conftest import without_the_course
 
 pytestmark = [pytest.mark.slow, pytest.mark.long]
@@ -34,7 +34,7 @@ def address(tmp_path_factory, serve):
     root = tmp_path_factory.mktemp("site")
     address = serve(root)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(setup_cell, "published_at", lambda: address)
+        patch.setattr(cells, "published_at", lambda: address)
         downloads.write(root / downloads.FOLDER, catalog.chapters())
     return f"{address}/{downloads.FOLDER}"
 

@@ -42,7 +42,7 @@ def test_a_quiz_lists_choices_first_and_folds_the_answer():
 
 
 def test_a_right_choice_may_be_marked_with_either_letter():
-    """As on the page: both read a quiz by `course.quiz`."""
+    """As on the page: both read a quiz by `course.chapter`."""
     small, capital = (plain(f":::{{quiz}} Q?\n- [ ] a :: b\n- [{x}] c :: d\n:::") for x in "xX")
     assert small == capital and "**Right.** d" in small
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from book import downloads
-from course import assemble, catalog, release, setup_cell
+from course import assemble, catalog, cells, release
 from course.folder import ROOT
 from tests.conftest import without_the_course
 
@@ -43,20 +43,20 @@ def run(python, code: str, folder: Path) -> subprocess.CompletedProcess:
 def test_a_machine_without_the_package_gets_it_or_is_told_what_to_fetch(site, python, tmp_path, where):
     address, notebooks = site
     folder = notebooks if where == "beside" else tmp_path
-    done = run(python, setup_cell.source(False, address if where == "site" else "") + TELL, folder)
+    done = run(python, cells.setup_source(False, address if where == "site" else "") + TELL, folder)
     if where == "nowhere":
-        assert done.returncode and f"put {setup_cell.wheel_name()}" in done.stderr
+        assert done.returncode and f"put {cells.wheel_name()}" in done.stderr
     else:
         assert done.returncode == 0 and str(tmp_path / "env") in done.stdout, done.stderr
-        again = run(python, setup_cell.source(False, "http://127.0.0.1:9/") + TELL, tmp_path)
+        again = run(python, cells.setup_source(False, "http://127.0.0.1:9/") + TELL, tmp_path)
         assert again.returncode == 0 and not again.stderr  # it is there, so nothing is asked for
 
 
 def test_a_chapter_that_needs_pytorch_says_where_to_get_it(tmp_path):
     missing = "import sys\nsys.modules['torch'] = None\n"
-    done = run(sys.executable, missing + setup_cell.source(True, ""), tmp_path)
+    done = run(sys.executable, missing + cells.setup_source(True, ""), tmp_path)
     assert done.returncode and "pip install torch" in done.stderr
-    assert run(sys.executable, missing + setup_cell.source(False, ""), tmp_path).returncode == 0
+    assert run(sys.executable, missing + cells.setup_source(False, ""), tmp_path).returncode == 0
 
 
 @pytest.mark.parametrize("stem", catalog.chapters())
@@ -64,15 +64,15 @@ def test_it_is_the_first_code_cell_of_every_notebook_and_the_others_keep_their_i
     notebook = release.student_notebook(stem)
     first, *more = [cell for cell in notebook.cells if cell.cell_type == "code"]
     lines = [line.split()[:2] for cell in more for line in cell.source.splitlines()]
-    assert first.source == setup_cell.source(["import", "torch"] in lines)
-    assert first.id == setup_cell.ID
-    others = [cell["id"] for cell in assemble.source_notebook(stem).cells if cell["id"] != setup_cell.ID]
+    assert first.source == cells.setup_source(["import", "torch"] in lines)
+    assert first.id == cells.SETUP_ID
+    others = [cell["id"] for cell in assemble.source_notebook(stem).cells if cell["id"] != cells.SETUP_ID]
     assert others == [f"{stem.replace('_', '-')}-{number}" for number in range(len(others))]
 
 
 def test_the_address_is_the_one_the_book_is_published_at(monkeypatch):
-    monkeypatch.setattr(setup_cell, "published_at", lambda: "https://example.org/attention/")
-    assert f'"https://example.org/attention/notebooks/{setup_cell.wheel_name()}"' in setup_cell.source(False)
+    monkeypatch.setattr(cells, "published_at", lambda: "https://example.org/attention/")
+    assert f'"https://example.org/attention/notebooks/{cells.wheel_name()}"' in cells.setup_source(False)
 
 
 # PyTorch is too large to be installed unasked, and the first cell says where to get it. The model's file is optional.

@@ -5,7 +5,7 @@ import nbformat
 import pytest
 
 from attnlab.checking import codec
-from autograder.grading import dependencies, grade_submission, limited, serialization
+from autograder.grading import dependencies, grade_submission, serialization, worker
 from autograder.grading.reassembly import ReleasedCell
 from autograder.sandbox.limits import MAX_OUTPUTS, MAX_SHOWN, MB, Times
 from course import assemble, catalog
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.usefixtures("needs_jail")
 
 @pytest.fixture(scope="module")
 def grader():
-    made = limited.Grader()
+    made = worker.Grader()
     yield made
     made.close()
 

@@ -9,7 +9,6 @@ import pytest
 
 import attnlab
 from attnlab.checking import library_calls
-from autograder.grading import ready_made
 from course import catalog
 from course.kit import library_shortcuts
 from tests.course.exercises.test_mutations import alternatives
@@ -17,7 +16,7 @@ from tests.course.exercises.test_mutations import alternatives
 
 def uses(source, name, around=()):
     reference = catalog.exercise(name).reference
-    words = library_shortcuts.instead(reference), ready_made.words(reference)
+    words = library_shortcuts.full(reference), library_shortcuts.partial(reference)
     return library_calls.uses(name, source, *words, around, catalog.all_exercises())
 
 
@@ -193,7 +192,7 @@ PYTORCHS_OWN = {"attention_backward", "causal_attention", "CrossAttention", "Enc
 
 @pytest.mark.parametrize("name", sorted(set(catalog.all_exercises()) - PYTORCHS_OWN))
 def test_differently_written_right_answers_cost_nothing(name):
-    words = library_shortcuts.instead(catalog.exercise(name).reference)
+    words = library_shortcuts.full(catalog.exercise(name).reference)
     for answer in alternatives(name):
         answer = answer if hasattr(answer, "__qualname__") else type(answer)
         source = Path(inspect.getsourcefile(answer)).read_text("utf-8")
@@ -212,5 +211,5 @@ def test_what_a_chapter_says_earns_nothing_does():
             for words in (contract, given[1] if given else ""):
                 for word in re.findall(r"(\w+) would do the whole work, and earns nothing", words):
                     promised += 1
-                    assert word in library_shortcuts.instead(exercise.reference), f"{stem}: {name} names {word}"
+                    assert word in library_shortcuts.full(exercise.reference), f"{stem}: {name} names {word}"
     assert promised

@@ -21,7 +21,7 @@ from distributed.security import Security
 from autograder.__main__ import main
 from autograder.batch import run
 from autograder.batch import workers as pools
-from autograder.nbgrader_plugins import autograde
+from autograder.nbgrader_plugins import staging
 from course import catalog
 from course.folder import ROOT
 from tests.autograder import processes, small_course
@@ -179,7 +179,7 @@ def test_two_graders_at_once_grade_each_submission_once(course):
 
 def test_what_another_run_is_grading_is_left_to_it(course, capsys):
     names = sorted(folder.name for folder in (course / "submitted").iterdir())
-    with autograde._locked(course / "submitted" / names[0] / small_course.ASSIGNMENT):
+    with staging.locked(course / "submitted" / names[0] / small_course.ASSIGNMENT):
         assert main(grading(course, "--workers", "1")) == 0
     assert f"{small_course.ASSIGNMENT}: 1 left to another run" in capsys.readouterr().err
     assert graded(course) == names[1:]

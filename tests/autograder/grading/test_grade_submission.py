@@ -6,7 +6,7 @@ import pickle
 import nbformat
 import pytest
 
-from autograder.grading import grade_submission, graders_note, serialization
+from autograder.grading import grade_submission, sanitize, serialization
 from autograder.grading.grade_submission import Plan, Settings, _Found, pack_assignment, pack_submission
 from autograder.grading.reassembly import reassemble
 from autograder.grading.results import RESULTS, Graded, as_graded
@@ -156,7 +156,7 @@ def test_where_nothing_fits_it_is_zero_with_a_reason_for_a_human_to_confirm_and_
     assert all(look for _, _, look in entry["grades"].values())
     assert all(comment.endswith("This counts as zero.") for comment in entry["comments"].values())
     page = nbformat.reads(files["toy.ipynb"].decode(), as_version=4)
-    assert graders_note.is_graders_note(page.cells[0]) and STUB.format("double") in [c.source for c in page.cells]
+    assert sanitize.is_grader_note(page.cells[0]) and STUB.format("double") in [c.source for c in page.cells]
     record = json.loads(files[RESULTS])
     assert record["notebooks"]["toy"]["refused"] and as_graded(record) == Graded("of the files", "of the release")
 

@@ -11,7 +11,7 @@ import pytest
 from nbgrader.api import Gradebook
 
 from autograder.demo import sample_class
-from autograder.grading import graders_note
+from autograder.grading import sanitize
 from autograder.nbgrader_plugins import feedback
 from course import catalog, release
 from course.folder import ROOT
@@ -192,7 +192,7 @@ def test_the_grader_is_told_what_was_found_and_the_student_is_not(course, formgr
     notes = json.loads((course / "autograded" / "mallory" / STEM / "results.json").read_text())["notes"]
     assert notes == ["the file 'more.txt' was left out"]
     notebook = nbformat.read(course / "autograded" / "mallory" / STEM / f"{STEM}.ipynb", 4)
-    assert [graders_note.is_graders_note(cell) for cell in notebook.cells].index(True) == 0
+    assert [sanitize.is_grader_note(cell) for cell in notebook.cells].index(True) == 0
     shown = watched().page
     shown.goto(submission_page(course, formgrader, "mallory"))
     note = shown.locator(".text_cell_render", has_text="For the grader:").first
@@ -238,11 +238,11 @@ def test_formgraders_button_grades_through_the_jail(course, formgrader, watched)
 
 def test_a_note_of_anything_is_text():
     notebook = nbformat.v4.new_notebook()
-    graders_note.tell_grader(notebook, ["<script>x</script>\n\n[x](javascript:y)", *["many"] * 99])
+    sanitize.insert_grader_note(notebook, ["<script>x</script>\n\n[x](javascript:y)", *["many"] * 99])
     source = notebook.cells[0].source
     assert "<script" not in source and "\n" not in source and "and 70 more" in source.lower()
     untouched = nbformat.v4.new_notebook()
-    graders_note.tell_grader(untouched, [])
+    sanitize.insert_grader_note(untouched, [])
     assert untouched.cells == []
 
 

@@ -1,4 +1,4 @@
-"""The process of `limited.Grader`. Run as `python -m autograder.grading.limited_process SOCKET PARENT`.
+"""The process of `worker.Grader`. Run as `python -m autograder.grading.worker_main SOCKET PARENT`.
 
 An order is JSON {"many", "first", "failed", "new"}, then, where that is new, what is common to the assignment, then the
 submission; each is one message, and nothing in it is executed.
@@ -17,7 +17,7 @@ from multiprocessing.connection import Connection
 from pathlib import Path
 
 from autograder.grading import grade_submission
-from autograder.grading.limited import BEGUN, FAILED, NO_JAIL, OUT_OF_MEMORY, RESULT
+from autograder.grading.worker import BEGUN, FAILED, NO_JAIL, OUT_OF_MEMORY, RESULT
 from autograder.sandbox.bubblewrap import NoJail
 from autograder.sandbox.limits import GRADER_MEMORY
 

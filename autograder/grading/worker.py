@@ -108,7 +108,7 @@ class Grader:
         own, other = socket.socketpair()
         with other:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "autograder.grading.limited_process", str(other.fileno()), str(os.getpid())],
+                [sys.executable, "-m", "autograder.grading.worker_main", str(other.fileno()), str(os.getpid())],
                 pass_fds=[other.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,

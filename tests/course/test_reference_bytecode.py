@@ -5,7 +5,6 @@ import types
 
 import pytest
 
-from autograder.grading import lent_code
 from autograder.grading.execution import Cell, evaluate
 from course import catalog, prerequisites
 
@@ -33,14 +32,14 @@ def codes(code):
 
 def test_the_code_runs_as_the_source_does():
     namespace = {}
-    exec(marshal.loads(lent_code.compiled(SOURCE).tobytes()), namespace)
+    exec(marshal.loads(prerequisites.bytecode(SOURCE).tobytes()), namespace)
     assert namespace["shifted"]([1, 2]) == [2, 3] and namespace["Kept"]().only_words() is None
     with pytest.raises(AssertionError, match="a message"):
         namespace["shifted"]([], by=0)
 
 
 def test_no_words_and_no_lines_are_in_it():
-    data = lent_code.compiled(SOURCE).tobytes()
+    data = prerequisites.bytecode(SOURCE).tobytes()
     assert b"ords of" not in data and b"And these" not in data
     for code in codes(marshal.loads(data)):
         assert code.co_filename == "<reference>"
@@ -49,7 +48,7 @@ def test_no_words_and_no_lines_are_in_it():
 
 @pytest.mark.parametrize("name", [name for stem in catalog.chapters() for name in catalog.exercises_of(stem)])
 def test_no_reference_is_lent_with_its_docstrings(name):
-    for code in codes(marshal.loads(lent_code.compiled(prerequisites.reference(name)).tobytes())):
+    for code in codes(marshal.loads(prerequisites.bytecode(prerequisites.reference(name)).tobytes())):
         sentences = [c for c in code.co_consts if isinstance(c, str) and "\n" in c]
         assert sentences == []
 

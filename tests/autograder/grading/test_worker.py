@@ -5,7 +5,7 @@ import json
 import nbformat
 import pytest
 
-from autograder.grading import grade_submission, limited, reasons, serialization
+from autograder.grading import grade_submission, reasons, serialization, worker
 from autograder.grading.reassembly import ReleasedCell
 from autograder.sandbox.limits import Times
 from course.errors import CourseError
@@ -21,7 +21,7 @@ RELEASED = [
 @pytest.fixture(scope="module")
 def grader():
     """One for all tests: what happens in one must not reach the next."""
-    made = limited.Grader()
+    made = worker.Grader()
     yield made
     made.close()
 

@@ -1,0 +1,61 @@
+"""Putting a graded folder in place so that a run that is cut short leaves nothing half done."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+
+@contextlib.contextmanager
+def staging_folder(course: Path) -> Iterator[Path]:
+    """A folder for one grading, removed at its end. Folders of graders that were killed are removed first."""
+    shared = course / ".grading"
+    shared.mkdir(exist_ok=True)
+    with contextlib.ExitStack() as held:
+        with locked(shared):
+            for left in shared.iterdir():
+                with contextlib.suppress(OSError), locked(left, wait=False):  # its grader has ended
+                    shutil.rmtree(left)
+            own = Path(tempfile.mkdtemp(dir=shared))
+            held.enter_context(locked(own))
+        held.callback(shutil.rmtree, own, ignore_errors=True)
+        yield own
+
+
+@contextlib.contextmanager
+def locked(folder: Path, wait: bool = True) -> Iterator[None]:
+    """Hold a folder; a grader that is killed lets go. Raises BlockingIOError if another process holds it."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def draft(folder: Path, contents: Mapping[str, bytes | Path]) -> Path:
+    """Make a folder with these files inside another one; a path stands for the file to copy."""
+    made = folder / "draft"
+    made.mkdir()
+    for name, content in contents.items():
+        if isinstance(content, Path):
+            shutil.copy(content, made / name)
+        else:
+            (made / name).write_bytes(content)
+    return made
+
+
+@contextlib.contextmanager
+def replacing_folder(place: Path, new: Path, aside: Path) -> Iterator[None]:
+    """Put a folder in place at the end. What was there before is moved aside at the beginning, so that no folder is in
+    place while gradebook and folder disagree."""
+    place.parent.mkdir(parents=True, exist_ok=True)
+    if place.exists():
+        place.rename(aside)
+    yield
+    new.rename(place)
