@@ -5,16 +5,25 @@ import math
 import numpy as np
 
 from attnlab.checking import probes
+from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import disagreeing
 from solutions import dot_products as solutions
 
 THE_CAT_SAT = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, 1.0, 0.0, 1.0], [1.0, 1.0, 0.0, 0.0]])
 
+# Headings of the chapter.
+MULTIPLY = "Multiply, then add"
+LENGTH = "Length, angle, shadow"
+DIRECTION = "Direction without length"
+NO_DIRECTION = "A vector with no direction"
+WHY_SCORES_GROW = "Why scores grow with dimension"
+WHAT_GOES_WRONG = "What goes wrong"
+
 
 # dot -------------------------------------------------------------------------------------------------------------
 
-dot = Exercise(solutions.dot, section="Multiply, then add", minutes=5, difficulty=1)
+dot = Exercise(solutions.dot, section=MULTIPLY, minutes=5, difficulty=1)
 
 
 @dot.property(
@@ -41,12 +50,6 @@ def empty(rng):
     yield dict(a=rng.uniform(2, 9, size=1).tolist(), b=rng.uniform(2, 9, size=1).tolist())
 
 
-@dot.property(
-    "refuses vectors of different lengths",
-    points=2,
-    probe=probes.error_of,
-    hint="Compare the two lengths first, and raise ValueError if they differ.",
-)
 def lengths_differ(rng):
     short, long = rng.normal(size=2).tolist(), rng.normal(size=3).tolist()
     yield dict(a=long, b=short)
@@ -57,307 +60,119 @@ def lengths_differ(rng):
         yield dict(a=a, b=b)
 
 
-@dot.property(
-    "leaves its inputs as they were",
-    points=1,
-    probe=probes.unchanged,
+def large_vectors(rng):
+    a, b = disagreeing(rng, 4)
+    return dict(a=(10 * a).tolist(), b=(10 * b).tolist())  # a product that is not 0 as a whole number either
+
+
+dot.refuses(
+    lengths_differ,
+    title="refuses vectors of different lengths",
+    points=2,
+    hint="Compare the two lengths first, and raise ValueError if they differ.",
+)
+dot.unchanged(
+    large_vectors,
     hint="Read the entries by index or in a loop. `pop`, `sort` and assignments such as `a[i] = ...` write "
     "into the caller's list.",
 )
-def dot_is_pure(rng):
-    a, b = disagreeing(rng, 4)
-    yield dict(a=(10 * a).tolist(), b=(10 * b).tolist())  # a product that is not 0 as a whole number either
 
-
-@dot.misconception(
-    "Vectors of different lengths get a number, because entries without a partner do not count: `zip` "
-    "silently drops them. Compare the two lengths first, or use `zip(a, b, strict=True)`.",
-    section="What goes wrong",
-)
-def zip_truncates(a, b):
-    return sum(x * y for x, y in zip(a, b))
-
-
-@dot.misconception(
-    "The loop runs over the length of `a` alone, so a longer `b` is silently cut short and a shorter "
-    "one ends in an IndexError. Check both lengths before the loop and raise ValueError.",
-    section="What goes wrong",
-)
-def length_of_a_alone(a, b):
-    total = 0.0
-    for i in range(len(a)):
-        total += a[i] * b[i]
-    return total
-
-
-@dot.misconception(
-    "A number is returned for vectors of different lengths. Nothing sensible can be computed from them, "
-    "so raise ValueError to tell the caller.",
-    section="What goes wrong",
-)
-def mismatch_gives_zero(a, b):
-    if len(a) != len(b):
-        return 0.0
-    return sum(x * y for x, y in zip(a, b))
-
-
-@dot.misconception(
-    "None is returned for vectors of different lengths. Raise ValueError instead: a None that goes unnoticed "
-    "causes an error later, somewhere else.",
-    section="What goes wrong",
-)
-def mismatch_gives_none(a, b):
-    if len(a) == len(b):
-        return sum(x * y for x, y in zip(a, b))
-
-
-@dot.misconception(
-    "The loop runs over the length of `b` alone, so a longer `a` is silently cut short and a shorter "
-    "one ends in an IndexError. Check both lengths before the loop and raise ValueError.",
-    section="What goes wrong",
-)
-def length_of_b_alone(a, b):
-    total = 0.0
-    for i in range(len(b)):
-        total += a[i] * b[i]
-    return total
-
-
-@dot.misconception(
-    "A vector of one entry is stretched to the length of the other, as NumPy's `*` silently does. Compare the "
-    "two lengths first.",
-    section="What goes wrong",
-)
-def one_entry_stretched(a, b):
-    return float(np.sum(np.multiply(a, b)))
-
-
-@dot.misconception(
-    "Only a longer `a` is refused. A longer `b` is just as wrong: compare with `!=`.", section="What goes wrong"
-)
-def refuses_longer_a_only(a, b):
-    if len(a) > len(b):
-        raise ValueError("lengths differ")
-    return sum(x * y for x, y in zip(a, b))
-
-
-@dot.misconception(
-    "Only a longer `b` is refused. A longer `a` is just as wrong: compare with `!=`.", section="What goes wrong"
-)
-def refuses_longer_b_only(a, b):
-    if len(a) < len(b):
-        raise ValueError("lengths differ")
-    return sum(x * y for x, y in zip(a, b))
-
-
-@dot.misconception(
-    "Unequal lengths are refused, but with the wrong exception: raise ValueError, as the docstring "
-    "says. TypeError is for things of the wrong type."
-)
-def raises_type_error(a, b):
-    if len(a) != len(b):
-        raise TypeError
-    return sum(x * y for x, y in zip(a, b))
-
-
-@dot.misconception("A bare Exception says only that something went wrong. Raise ValueError, as the docstring says.")
-def raises_bare_exception(a, b):
-    if len(a) != len(b):
-        raise Exception
-    return sum(x * y for x, y in zip(a, b))
-
-
-@dot.misconception(
-    "`assert` raises AssertionError, and Python run with -O leaves it out. For a caller's mistake, "
-    "`raise ValueError(...)`."
-)
-def asserts(a, b):
-    assert len(a) == len(b)
-    return sum(x * y for x, y in zip(a, b))
-
-
-@dot.misconception(
-    "The entries at each position are added, but should be multiplied. Multiply first, then add the products."
-)
-def adds_entries(a, b):
-    return _checked(a, b, sum(x + y for x, y in zip(a, b)))
-
-
-@dot.misconception(
-    "The entries at each position are divided, but should be multiplied. Multiply first, then add the products."
-)
-def divides_entries(a, b):
-    return _checked(a, b, sum(x / y for x, y in zip(a, b)))
-
-
-_ONE_VECTOR = (
-    "Only one of the two vectors is used. Multiply each entry of `a` by the entry of `b` at the same position."
-)
-
-
-@dot.misconception(_ONE_VECTOR)
-def adds_the_first(a, b):
-    return _checked(a, b, sum(a))
-
-
-@dot.misconception(_ONE_VECTOR)
-def adds_the_second(a, b):
-    return _checked(a, b, sum(b))
-
-
-@dot.misconception(_ONE_VECTOR)
-def squares_the_first(a, b):
-    return _checked(a, b, sum(x * x for x in a))
-
-
-@dot.misconception(_ONE_VECTOR)
-def squares_the_second(a, b):
-    return _checked(a, b, sum(x * x for x in b))
-
-
-@dot.misconception("The result is cut to a whole number. A dot product of floats is a float: leave `int` out.")
-def cut_to_a_whole_number(a, b):
-    return _checked(a, b, int(sum(x * y for x, y in zip(a, b))))
-
-
-@dot.misconception(
-    "The running total starts at 1, so every answer is one too large. A sum of nothing is 0: start there."
-)
-def starts_at_one(a, b):
-    return _checked(a, b, 1 + sum(x * y for x, y in zip(a, b)))
-
-
-@dot.misconception("The products are returned as a list. The dot product is one number, so add them up.")
-def list_of_products(a, b):
-    return _checked(a, b, [x * y for x, y in zip(a, b)])
-
-
-@dot.misconception("The last pair is left out: `range(n - 1)` ends at n - 2. `range(n)` already stops before n.")
-def drops_the_last(a, b):
-    return _checked(a, b, sum(a[i] * b[i] for i in range(len(a) - 1)))
-
-
-@dot.misconception("The first pair is left out: positions count from 0, so a loop over `range(1, n)` misses one.")
-def drops_the_first(a, b):
-    return _checked(a, b, sum(a[i] * b[i] for i in range(1, len(a))))
-
-
-@dot.misconception(
-    "`return` is inside the loop, so the function ends after the first product. Move it out, to the level of the `for`."
-)
-def returns_in_the_loop(a, b):
-    return _checked(a, b, next((x * y for x, y in zip(a, b)), 0.0))
-
-
-@dot.misconception("Only the last product is left: `total = x * y` overwrites. Add to what is there with `+=`.")
-def overwrites(a, b):
-    return _checked(a, b, a[-1] * b[-1] if a else 0.0)
-
-
-@dot.misconception(
-    "Every entry of `a` is multiplied by every entry of `b`: two nested loops give the product of the two "
-    "sums. Multiply entry i of `a` by entry i of `b` and by no other."
-)
-def every_pair(a, b):
-    return _checked(a, b, sum(x * y for x in a for y in b))
-
-
-@dot.misconception("The products are multiplied together. They should be added.")
-def product_of_products(a, b):
-    return _checked(a, b, math.prod(x * y for x, y in zip(a, b)))
-
-
-@dot.misconception("The signs are lost. A negative product must lower the total: it is how two vectors disagree.")
-def loses_signs(a, b):
-    return _checked(a, b, sum(abs(x * y) for x, y in zip(a, b)))
-
-
-@dot.misconception(
-    "The differences are squared and added. That measures distance, which is small for similar vectors; "
-    "the dot product is large for them."
-)
-def squared_distance(a, b):
-    return _checked(a, b, sum((x - y) ** 2 for x, y in zip(a, b)))
-
-
-@dot.misconception("The sum is divided by the number of entries. That is an average; the dot product is the plain sum.")
-def average(a, b):
-    return _checked(a, b, sum(x * y for x, y in zip(a, b)) / max(len(a), 1))
-
-
-@dot.misconception("Empty vectors are refused. They have the same length, 0, and a sum of no products is 0.0.")
-def refuses_empty(a, b):
-    if not a or len(a) != len(b):
-        raise ValueError("empty")
-    return sum(x * y for x, y in zip(a, b))
-
-
-@dot.misconception(
-    "The total starts with the first product, and empty vectors have none. Start from 0 and let the "
-    "loop take all entries."
-)
-def starts_with_the_first_product(a, b):
-    _checked(a, b, None)
-    total = a[0] * b[0]
-    for i in range(1, len(a)):
-        total += a[i] * b[i]
-    return total
-
-
-@dot.misconception(
-    "One of the vectors is read backward. Multiply entry i of `a` by entry i of `b`, from the first to the last."
-)
-def one_reversed(a, b):
-    return _checked(a, b, sum(x * y for x, y in zip(a, reversed(b))))
-
-
-@dot.misconception("The sign of the result is lost. A negative dot product is a valid answer: the vectors disagree.")
-def absolute_result(a, b):
-    return _checked(a, b, abs(sum(x * y for x, y in zip(a, b))))
-
-
-@dot.misconception(
-    "The result is divided by the lengths of both vectors. That is the cosine, the next exercise.",
-    section="Direction without length",
-)
-def cosine_too_early(a, b):
-    size = math.sqrt(sum(x * x for x in a) * sum(y * y for y in b))
-    return _checked(a, b, sum(x * y for x, y in zip(a, b)) / size if size else 0.0)
-
-
-@dot.misconception(
-    "The products are written into `a`, which belongs to the caller. Add them up without storing them there."
-)
-def products_written_into_a(a, b):
-    if len(a) != len(b):
-        raise ValueError("lengths differ")
-    for i in range(len(a)):
-        a[i] *= b[i]
-    return sum(a)
-
-
-@dot.misconception(
-    "`pop` removes the entries from the caller's lists, which are empty afterward. Read them without removing them."
-)
-def pops(a, b):
-    if len(a) != len(b):
-        raise ValueError("lengths differ")
-    total = 0.0
-    while a:
-        total += a.pop() * b.pop()
-    return total
-
-
-def _checked(a, b, result):
-    """`result`, unless the lengths differ: these mistakes are about the sum and not about the check."""
-    if len(a) != len(b):
-        raise ValueError("lengths differ")
-    return result
+CHECK = "len(a) != len(b)"
+REFUSAL = 'raise ValueError(f"vectors of lengths {len(a)} and {len(b)} have no dot product")'
+SUM = "sum(x * y for x, y in zip(a, b))"
+# Ahead of the check, so that a longer `a` can end in an IndexError.
+UNCHECKED_LOOP = "total = sum(a[i] * b[i] for i in range({}))\n    if len(a)"
+ONE_VECTOR = "Only one of the two vectors is used. Multiply each entry of `a` by the entry of `b` at the same position."
+
+dot.mistakes(
+    edit(CHECK, "False",
+         "Vectors of different lengths get a number, because entries without a partner do not count: `zip` silently "
+         "drops them. Compare the two lengths first, or use `zip(a, b, strict=True)`.", see=WHAT_GOES_WRONG),
+    edit(CHECK, "False",
+         "The loop runs over the length of `a` alone, so a longer `b` is silently cut short and a shorter one ends in "
+         "an IndexError. Check both lengths before the loop and raise ValueError.", see=WHAT_GOES_WRONG,
+         also={SUM: "sum(a[i] * b[i] for i in range(len(a)))"}),
+    edit(REFUSAL, "return 0.0",
+         "A number is returned for vectors of different lengths. Nothing sensible can be computed from them, so raise "
+         "ValueError to tell the caller.", see=WHAT_GOES_WRONG),
+    edit(REFUSAL, "return None",
+         "None is returned for vectors of different lengths. Raise ValueError instead: a None that goes unnoticed "
+         "causes an error later, somewhere else.", see=WHAT_GOES_WRONG),
+    edit(CHECK, "False",
+         "The loop runs over the length of `b` alone, so a longer `a` is silently cut short and a shorter one ends in "
+         "an IndexError. Check both lengths before the loop and raise ValueError.", see=WHAT_GOES_WRONG,
+         also={SUM: "sum(a[i] * b[i] for i in range(len(b)))"}),
+    edit(CHECK, "False",
+         "A vector of one entry is stretched to the length of the other, as NumPy's `*` silently does. Compare the two "
+         "lengths first.", see=WHAT_GOES_WRONG, also={SUM: "np.sum(np.multiply(a, b))"}),
+    edit(CHECK, "len(a) > len(b)",
+         "Only a longer `a` is refused. A longer `b` is just as wrong: compare with `!=`.", see=WHAT_GOES_WRONG),
+    edit(CHECK, "len(a) < len(b)",
+         "Only a longer `b` is refused. A longer `a` is just as wrong: compare with `!=`.", see=WHAT_GOES_WRONG),
+    edit("ValueError", "TypeError",
+         "Unequal lengths are refused, but with the wrong exception: raise ValueError, as the docstring says. "
+         "TypeError is for things of the wrong type."),
+    edit("ValueError", "Exception",
+         "A bare Exception says only that something went wrong. Raise ValueError, as the docstring says."),
+    edit("ValueError", "AssertionError",
+         "`assert` raises AssertionError, and Python run with -O leaves it out. For a caller's mistake, `raise "
+         "ValueError(...)`."),
+    edit("x * y", "x + y",
+         "The entries at each position are added, but should be multiplied. Multiply first, then add the products."),
+    edit("x * y", "x / y",
+         "The entries at each position are divided, but should be multiplied. Multiply first, then add the products."),
+    edit("x * y", "{}", ONE_VECTOR, each=("x", "y", "x * x", "y * y")),
+    edit(SUM, f"int({SUM})",
+         "The result is cut to a whole number. A dot product of floats is a float: leave `int` out."),
+    edit(SUM, f"1 + {SUM}",
+         "The running total starts at 1, so every answer is one too large. A sum of nothing is 0: start there."),
+    edit(f"float({SUM})", "[x * y for x, y in zip(a, b)]",
+         "The products are returned as a list. The dot product is one number, so add them up."),
+    edit("if len(a)", UNCHECKED_LOOP.format("len(a) - 1"),
+         "The last pair is left out: `range(n - 1)` ends at n - 2. `range(n)` already stops before n.",
+         also={SUM: "total"}),
+    edit("if len(a)", UNCHECKED_LOOP.format("1, len(a)"),
+         "The first pair is left out: positions count from 0, so a loop over `range(1, n)` misses one.",
+         also={SUM: "total"}),
+    edit("zip(a, b)", "zip(a[:1], b[:1])",
+         "`return` is inside the loop, so the function ends after the first product. Move it out, to the level of the "
+         "`for`."),
+    edit("zip(a, b)", "zip(a[-1:], b[-1:])",
+         "Only the last product is left: `total = x * y` overwrites. Add to what is there with `+=`."),
+    edit("for x, y in zip(a, b)", "for x in a for y in b",
+         "Every entry of `a` is multiplied by every entry of `b`: two nested loops give the product of the two sums. "
+         "Multiply entry i of `a` by entry i of `b` and by no other."),
+    edit("sum(", "math.prod(",
+         "The products are multiplied together. They should be added."),
+    edit("x * y", "abs(x * y)",
+         "The signs are lost. A negative product must lower the total: it is how two vectors disagree."),
+    edit("x * y", "(x - y) ** 2",
+         "The differences are squared and added. That measures distance, which is small for similar vectors; the dot "
+         "product is large for them."),
+    edit(SUM, f"{SUM} / max(len(a), 1)",
+         "The sum is divided by the number of entries. That is an average; the dot product is the plain sum."),
+    edit("return", 'if not a:\n        raise ValueError("empty")\n    return',
+         "Empty vectors are refused. They have the same length, 0, and a sum of no products is 0.0."),
+    edit(SUM, "a[0] * b[0] + sum(x * y for x, y in zip(a[1:], b[1:]))",
+         "The total starts with the first product, and empty vectors have none. Start from 0 and let the loop take all "
+         "entries."),
+    edit("zip(a, b)", "zip(a, reversed(b))",
+         "One of the vectors is read backward. Multiply entry i of `a` by entry i of `b`, from the first to the last."),
+    edit(SUM, f"abs({SUM})",
+         "The sign of the result is lost. A negative dot product is a valid answer: the vectors disagree."),
+    edit(SUM, f"{SUM} / (math.hypot(*a) * math.hypot(*b) or 1.0)",
+         "The result is divided by the lengths of both vectors. That is the cosine, the next exercise.", see=DIRECTION),
+    edit(f"return float({SUM})", "a[:] = [x * y for x, y in zip(a, b)]\n    return float(sum(a))",
+         "The products are written into `a`, which belongs to the caller. Add them up without storing them there."),
+    edit(SUM, "sum(a.pop() * b.pop() for _ in range(len(a)))",
+         "`pop` removes the entries from the caller's lists, which are empty afterward. Read them without removing "
+         "them."),
+)  # fmt: skip
 
 
 # cosine_similarity -----------------------------------------------------------------------------------------------
 
-cosine_similarity = Exercise(solutions.cosine_similarity, section="Direction without length", minutes=10, difficulty=1)
+cosine_similarity = Exercise(solutions.cosine_similarity, section=DIRECTION, minutes=10, difficulty=1)
 
 
 @cosine_similarity.property(
@@ -401,386 +216,121 @@ def any_length(rng):
     yield dict(a=1e100 * a, b=1e-100 * b)
 
 
-@cosine_similarity.property(
-    "leaves its inputs as they were",
-    points=1,
-    probe=probes.unchanged,
+cosine_similarity.unchanged(
+    lambda rng: dict(zip("ab", disagreeing(rng, 3))),
     rtol=1e-11,
     hint="`a /= ...` writes into the caller's array. `a = a / ...` makes a new one.",
 )
-def cosine_is_pure(rng):
-    a, b = disagreeing(rng, 3)
-    yield dict(a=a, b=b)
 
-
-def _divided(a, b, denominator, numerator=None):
-    """A quotient with the right answers for zero vectors and for lengths that differ."""
-    if a.shape != b.shape:
-        raise ValueError("shapes differ")
-    if not a.any() or not b.any():
-        return 0.0
-    return float((a @ b if numerator is None else numerator) / denominator)
-
-
-@cosine_similarity.misconception(
-    "This is the plain dot product. Divide by both lengths, or a vector twice as long counts as twice as similar."
-)
-def only_the_dot_product(a, b):
-    return _divided(a, b, 1.0)
-
-
-@cosine_similarity.misconception(
-    "The square roots are missing: you divide by the sums of squares. A length is the square root of that sum."
-)
-def squared_lengths(a, b):
-    return _divided(a, b, (a @ a) * (b @ b))
-
-
-@cosine_similarity.misconception(
-    "Only the length of `a` is divided out. That is the projection of `b` on `a`, which grows "
-    "with `b`; divide by the length of `b` as well.",
-    section="Length, angle, shadow",
-)
-def only_length_of_a(a, b):
-    return _divided(a, b, np.linalg.norm(a))
-
-
-@cosine_similarity.misconception(
-    "Only the length of `b` is divided out. That is the projection of `a` on `b`, which grows "
-    "with `a`; divide by the length of `a` as well.",
-    section="Length, angle, shadow",
-)
-def only_length_of_b(a, b):
-    return _divided(a, b, np.linalg.norm(b))
-
-
-def _clipped(a, b, lengths, numerator=None):
-    return float(np.clip(_divided(a, b, lengths, numerator), -1.0, 1.0))
-
-
-_ONE_LENGTH = "Only one length is divided out, and then the result is clipped at -1 and 1. Divide by both lengths."
-_LENGTH_TWICE = "The length of one vector is used twice. Divide by the length of `a` and by the length of `b`."
-_VECTOR_TWICE = "One vector is multiplied by itself. Take the dot product of `a` with `b`."
-
-
-@cosine_similarity.misconception(_ONE_LENGTH, section="Length, angle, shadow")
-def only_length_of_a_clipped(a, b):
-    return _clipped(a, b, np.linalg.norm(a))
-
-
-@cosine_similarity.misconception(_ONE_LENGTH, section="Length, angle, shadow")
-def only_length_of_b_clipped(a, b):
-    return _clipped(a, b, np.linalg.norm(b))
-
-
-@cosine_similarity.misconception(_LENGTH_TWICE, section="Length, angle, shadow")
-def length_of_a_twice(a, b):
-    return _clipped(a, b, a @ a)
-
-
-@cosine_similarity.misconception(_LENGTH_TWICE, section="Length, angle, shadow")
-def length_of_b_twice(a, b):
-    return _clipped(a, b, b @ b)
-
-
-@cosine_similarity.misconception(_VECTOR_TWICE)
-def a_with_itself(a, b):
-    return _clipped(a, b, np.linalg.norm(a) * np.linalg.norm(b), a @ a)
-
-
-_CUT = "A vector is cut to whole numbers, or to True and False. Convert it to floats: np.asarray(a, dtype=float)."
-_TIMES_LENGTH = "A vector is multiplied by its length. Divide by it, so that each vector has length 1."
-
-
-def _of(a, b):
-    return _clipped(a, b, np.linalg.norm(a) * np.linalg.norm(b))
-
-
-cosine_similarity.misconception(_CUT)(lambda a, b: _of(np.trunc(a), b))
-cosine_similarity.misconception(_CUT)(lambda a, b: _of(a, np.trunc(b)))
-cosine_similarity.misconception(_CUT)(lambda a, b: _of((a != 0) * 1.0, b))
-cosine_similarity.misconception(_CUT)(lambda a, b: _of(a, (b != 0) * 1.0))
-
-
-@cosine_similarity.misconception(_TIMES_LENGTH)
-def times_length_of_a(a, b):
-    return _clipped(a, b, np.linalg.norm(b) / np.linalg.norm(a) if a.any() else 1.0)
-
-
-@cosine_similarity.misconception(_TIMES_LENGTH)
-def times_length_of_b(a, b):
-    return _clipped(a, b, np.linalg.norm(a) / np.linalg.norm(b) if b.any() else 1.0)
-
-
-@cosine_similarity.misconception(_VECTOR_TWICE)
-def a_alone(a, b):
-    return _divided(a, a, a @ a)
-
-
-@cosine_similarity.misconception(_VECTOR_TWICE)
-def b_alone(a, b):
-    return _divided(b, b, b @ b)
-
-
-@cosine_similarity.misconception(_VECTOR_TWICE)
-def b_with_itself(a, b):
-    return _clipped(a, b, np.linalg.norm(a) * np.linalg.norm(b), b @ b)
-
-
-@cosine_similarity.misconception(
-    "The two lengths are added in the denominator. They should be multiplied: the dot "
-    "product is |a| times |b| times the cosine.",
-    section="Length, angle, shadow",
-)
-def lengths_added(a, b):
-    return _divided(a, b, np.linalg.norm(a) + np.linalg.norm(b))
-
-
-@cosine_similarity.misconception(
-    "`len` counts the entries of a vector. The length needed here is geometric: the square root of the sum of squares.",
-    section="Length, angle, shadow",
-)
-def number_of_entries(a, b):
-    return _divided(a, b, len(a) * len(b))
-
-
-@cosine_similarity.misconception(
-    "The dot product is divided by the number of entries. Divide by the two geometric lengths instead.",
-    section="Length, angle, shadow",
-)
-def mean_product(a, b):
-    return _divided(a, b, len(a))
-
-
-@cosine_similarity.misconception(
-    "The absolute values are added to get a length. Square them, add, and take the root: that is Pythagoras.",
-    section="Length, angle, shadow",
-)
-def sum_of_absolute_values(a, b):
-    return _divided(a, b, np.abs(a).sum() * np.abs(b).sum())
-
-
-@cosine_similarity.misconception(
-    "The sign is lost. A cosine below zero says that the vectors point apart, the opposite of similar."
-)
-def absolute_value(a, b):
-    return abs(_divided(a, b, np.linalg.norm(a) * np.linalg.norm(b)))
-
-
-@cosine_similarity.misconception(
-    "Negative cosines are cut off at zero. A cosine runs from -1 to 1, and -1 means the opposite direction."
-)
-def cut_off_at_zero(a, b):
-    return max(0.0, _divided(a, b, np.linalg.norm(a) * np.linalg.norm(b)))
-
-
-@cosine_similarity.misconception(
-    "This is one minus the cosine, the cosine distance: 0 for the same direction. The similarity is 1 there."
-)
-def distance(a, b):
-    return 1.0 - _divided(a, b, np.linalg.norm(a) * np.linalg.norm(b))
-
-
-@cosine_similarity.misconception(
-    "This is the angle itself, in radians. The cosine was already the answer; leave out the arccos."
-)
-def angle_in_radians(a, b):
-    cosine = _divided(a, b, np.linalg.norm(a) * np.linalg.norm(b))
-    return float(np.arccos(np.clip(cosine, -1, 1))) if a.any() and b.any() else 0.0
-
-
-@cosine_similarity.misconception(
-    "This is the angle itself, in radians. The cosine was already the answer; leave out the arccos."
-)
-def angle_in_radians_of_zero_too(a, b):
-    return float(np.arccos(np.clip(_divided(a, b, np.linalg.norm(a) * np.linalg.norm(b)), -1, 1)))
-
-
-@cosine_similarity.misconception(
-    "This is the angle itself, in degrees. The cosine was already the answer; leave out the arccos."
-)
-def angle_in_degrees(a, b):
-    return math.degrees(angle_in_radians(a, b))
-
-
-@cosine_similarity.misconception(
-    "The cosine is rescaled to the range from 0 to 1. It runs from -1 to 1: leave it as "
-    "it is, with 0 for vectors at a right angle."
-)
-def moved_between_zero_and_one(a, b):
-    cosine = _divided(a, b, np.linalg.norm(a) * np.linalg.norm(b))
-    return (1.0 + cosine) / 2.0 if a.any() and b.any() else 0.0
-
-
-@cosine_similarity.misconception(
-    "The largest entry is taken for the length. Square the entries, add, and take the root: that is Pythagoras.",
-    section="Length, angle, shadow",
-)
-def largest_entries(a, b):
-    return _divided(a, b, np.abs(a).max() * np.abs(b).max())
-
-
-@cosine_similarity.misconception(
-    "The mean is subtracted first. That is the correlation of the entries; the cosine takes the vectors as they are."
-)
-def correlation(a, b):
-    if a.shape != b.shape:
-        raise ValueError("shapes differ")
-    centered_a, centered_b = a - a.mean(), b - b.mean()
-    if not centered_a.any() or not centered_b.any():
-        return 0.0
-    return float(centered_a @ centered_b / (np.linalg.norm(centered_a) * np.linalg.norm(centered_b)))
-
-
-@cosine_similarity.misconception(
-    "A zero vector gives 0/0, which is nan. It has no direction to compare, so return 0.0 for it.",
-    section="A vector with no direction",
-)
-def nan_for_zero(a, b):
-    return a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
-
-
-@cosine_similarity.misconception(
-    "Only the first vector is checked for zero. The second can be zero as well.",
-    section="A vector with no direction",
-)
-def only_a_is_tested(a, b):
-    if np.linalg.norm(a) == 0:
-        return 0.0
-    return a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
-
-
-@cosine_similarity.misconception(
-    "Only the second vector is checked for zero. The first can be zero as well.",
-    section="A vector with no direction",
-)
-def only_b_is_tested(a, b):
-    if np.linalg.norm(b) == 0:
-        return 0.0
-    return a @ b / (np.linalg.norm(a) * np.linalg.norm(b))
-
-
-@cosine_similarity.misconception(
-    "A zero vector counts as perfectly similar, 1. It has no direction at all, so it is similar to nothing: 0.0.",
-    section="A vector with no direction",
-)
-def one_for_zero(a, b):
-    if not a.any() or not b.any():
-        return 1.0
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
-
-
-@cosine_similarity.misconception(
-    "A zero vector is refused with an error. Here it is allowed, and its similarity to anything is 0.0.",
-    section="A vector with no direction",
-)
-def refuses_zero(a, b):
-    if not a.any() or not b.any():
-        raise ValueError("a zero vector has no direction")
-    return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b)))
-
-
-_EPSILON = (
+FLOAT_A, FLOAT_B = "np.asarray(a, dtype=float)", "np.asarray(b, dtype=float)"
+EITHER_ZERO = "length_a == 0.0 or length_b == 0.0"
+COSINE = "(a / length_a) @ (b / length_b)"
+CLIPPED = f"np.clip({COSINE}, -1.0, 1.0)"
+ONE_LENGTH = "Only one length is divided out, and then the result is clipped at -1 and 1. Divide by both lengths."
+LENGTH_TWICE = "The length of one vector is used twice. Divide by the length of `a` and by the length of `b`."
+VECTOR_TWICE = "One vector is multiplied by itself. Take the dot product of `a` with `b`."
+CUT = "A vector is cut to whole numbers, or to True and False. Convert it to floats: np.asarray(a, dtype=float)."
+TIMES_LENGTH = "A vector is multiplied by its length. Divide by it, so that each vector has length 1."
+ANGLE = "This is the angle itself, in radians. The cosine was already the answer; leave out the arccos."
+IN_PLACE = "`a /= ...` writes into the caller's array. Write `a = a / ...`, which makes a new one."
+LENGTHS_AND_MORE = [
+    lengths
+    for size in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
+    for lengths in (f"(length_a * length_b + {size})", f"((length_a + {size}) * (length_b + {size}))")
+]
+EPSILON = (
     "A small number in the denominator prevents the division by zero, but it also pulls every other cosine toward 0, "
     "and that of short vectors all the way. Treat the zero vector as a separate case."
 )
-_SHORT = (
+SHORT = (
     "Short vectors are treated as if they were zero. A number added to the lengths, a floor under them, or a "
     "comparison such as `np.isclose` does that. A short vector has a direction: compare with exactly 0."
 )
 
-
-def _with_epsilon(size):
-    def added_to_the_product(a, b):
-        return float(a @ b / (np.linalg.norm(a) * np.linalg.norm(b) + size))
-
-    return added_to_the_product
-
-
-def _with_epsilon_for_each(size):
-    def added_to_each_length(a, b):
-        return float(a @ b / ((np.linalg.norm(a) + size) * (np.linalg.norm(b) + size)))
-
-    return added_to_each_length
-
-
-for _size in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
-    cosine_similarity.misconception(_EPSILON, section="A vector with no direction")(_with_epsilon(_size))
-    cosine_similarity.misconception(_EPSILON, section="A vector with no direction")(_with_epsilon_for_each(_size))
-cosine_similarity.misconception(_SHORT, section="A vector with no direction")(_with_epsilon(1e-13))
-
-
-@cosine_similarity.misconception(_SHORT, section="A vector with no direction")
-def floor_under_each_length(a, b):
-    return a @ b / (max(np.linalg.norm(a), 1e-8) * max(np.linalg.norm(b), 1e-8))
-
-
-@cosine_similarity.misconception(_SHORT, section="A vector with no direction")
-def short_counts_as_zero(a, b):
-    if np.allclose(a, 0) or np.allclose(b, 0):
-        return 0.0
-    return _divided(a, b, np.linalg.norm(a) * np.linalg.norm(b))
-
-
-@cosine_similarity.misconception(_SHORT, section="A vector with no direction")
-def short_product_counts_as_zero(a, b):
-    """Lengths 1e100 and 1e-100 have the product 1, so that pair is right."""
-    lengths = np.linalg.norm(a) * np.linalg.norm(b)
-    return 0.0 if lengths < 1e-8 else a @ b / lengths
-
-
-@cosine_similarity.misconception(_SHORT, section="A vector with no direction")
-def floor_under_the_product(a, b):
-    return a @ b / max(np.linalg.norm(a) * np.linalg.norm(b), 1e-8)
-
-
-@cosine_similarity.misconception(
-    "A single square root is taken of the product of the two sums of squares. That product is too large for a "
-    "float (it overflows) for long vectors, and rounds to 0 for short ones. Take the two roots first."
-)
-def root_of_the_product(a, b):
-    if not a.any() or not b.any():
-        return 0.0
-    return float(a @ b / np.sqrt((a @ a) * (b @ b)))
-
-
-@cosine_similarity.misconception(
-    "`a /= ...` writes into the caller's array. Write `a = a / ...`, which makes a new one."
-)
-def normalizes_in_place(a, b):
-    return _normalized_in_place(*_checked_floats(a, b), both=True)
-
-
-@cosine_similarity.misconception(
-    "`a /= ...` writes into the caller's array. Write `a = a / ...`, which makes a new one."
-)
-def normalizes_a_in_place(a, b):
-    return _normalized_in_place(*_checked_floats(a, b), both=False)
-
-
-@cosine_similarity.misconception(
-    "`a /= ...` writes into the caller's array, and an array of whole numbers cannot even "
-    "hold the fractions. Write `a = a / ...`, which makes a new one."
-)
-def normalizes_anything_in_place(a, b):
-    if a.shape != b.shape:
-        raise ValueError("shapes differ")
-    return _normalized_in_place(a, b, both=True)
-
-
-def _checked_floats(a, b):
-    if a.shape != b.shape:
-        raise ValueError("shapes differ")
-    return np.asarray(a, dtype=float), np.asarray(b, dtype=float)
-
-
-def _normalized_in_place(a, b, both):
-    if not a.any() or not b.any():
-        return 0.0
-    a /= np.linalg.norm(a)
-    if both:
-        b /= np.linalg.norm(b)
-    return float(a @ b / (1.0 if both else np.linalg.norm(b)))
+cosine_similarity.mistakes(
+    edit(CLIPPED, "a @ b",
+         "This is the plain dot product. Divide by both lengths, or a vector twice as long counts as twice as "
+         "similar."),
+    edit(CLIPPED, "a @ b / ((a @ a) * (b @ b))",
+         "The square roots are missing: you divide by the sums of squares. A length is the square root of that sum."),
+    edit(CLIPPED, "a @ b / length_a",
+         "Only the length of `a` is divided out. That is the projection of `b` on `a`, which grows with `b`; divide by "
+         "the length of `b` as well.", see=LENGTH),
+    edit(CLIPPED, "a @ b / length_b",
+         "Only the length of `b` is divided out. That is the projection of `a` on `b`, which grows with `a`; divide by "
+         "the length of `a` as well.", see=LENGTH),
+    edit(COSINE, "a @ b / {}", ONE_LENGTH, see=LENGTH, each=("length_a", "length_b")),
+    edit(COSINE, "a @ b / ({} @ {})", LENGTH_TWICE, see=LENGTH, each=("a", "b")),
+    edit("(b / length_b)", "(a / length_b)", VECTOR_TWICE),
+    edit(FLOAT_A, "np.trunc(a)", CUT),
+    edit(FLOAT_B, "np.trunc(b)", CUT),
+    edit(FLOAT_A, "1.0 * (a != 0)", CUT),
+    edit(FLOAT_B, "1.0 * (b != 0)", CUT),
+    edit("a / length_a", "a * length_a", TIMES_LENGTH),
+    edit("b / length_b", "b * length_b", TIMES_LENGTH),
+    edit(FLOAT_B, FLOAT_A, VECTOR_TWICE),
+    edit(FLOAT_A, FLOAT_B, VECTOR_TWICE),
+    edit("(a / length_a)", "(b / length_a)", VECTOR_TWICE),
+    edit(CLIPPED, "a @ b / (length_a + length_b)",
+         "The two lengths are added in the denominator. They should be multiplied: the dot product is |a| times |b| "
+         "times the cosine.", see=LENGTH),
+    edit(CLIPPED, "a @ b / (len(a) * len(b))",
+         "`len` counts the entries of a vector. The length needed here is geometric: the square root of the sum of "
+         "squares.", see=LENGTH),
+    edit(CLIPPED, "a @ b / len(a)",
+         "The dot product is divided by the number of entries. Divide by the two geometric lengths instead.",
+         see=LENGTH),
+    edit(CLIPPED, "a @ b / (np.abs(a).sum() * np.abs(b).sum())",
+         "The absolute values are added to get a length. Square them, add, and take the root: that is Pythagoras.",
+         see=LENGTH),
+    edit(CLIPPED, f"abs({CLIPPED})",
+         "The sign is lost. A cosine below zero says that the vectors point apart, the opposite of similar."),
+    edit("-1.0", "0.0",
+         "Negative cosines are cut off at zero. A cosine runs from -1 to 1, and -1 means the opposite direction."),
+    edit(CLIPPED, f"1.0 - {CLIPPED}",
+         "This is one minus the cosine, the cosine distance: 0 for the same direction. The similarity is 1 there.",
+         also={"return 0.0": "return 1.0"}),
+    edit(CLIPPED, f"np.arccos({CLIPPED})", ANGLE),
+    edit(CLIPPED, f"np.arccos({CLIPPED})", ANGLE, also={"return 0.0": "return np.pi / 2"}),
+    edit(CLIPPED, f"np.degrees(np.arccos({CLIPPED}))",
+         "This is the angle itself, in degrees. The cosine was already the answer; leave out the arccos."),
+    edit(CLIPPED, f"(1.0 + {CLIPPED}) / 2.0",
+         "The cosine is rescaled to the range from 0 to 1. It runs from -1 to 1: leave it as it is, with 0 for vectors "
+         "at a right angle."),
+    edit(CLIPPED, "a @ b / (np.abs(a).max() * np.abs(b).max())",
+         "The largest entry is taken for the length. Square the entries, add, and take the root: that is Pythagoras.",
+         see=LENGTH),
+    edit("length_a, length_b =", "a, b = a - a.mean(), b - b.mean()\n    length_a, length_b =",
+         "The mean is subtracted first. That is the correlation of the entries; the cosine takes the vectors as they "
+         "are."),
+    edit(EITHER_ZERO, "False",
+         "A zero vector gives 0/0, which is nan. It has no direction to compare, so return 0.0 for it.",
+         see=NO_DIRECTION),
+    edit(" or length_b == 0.0", "",
+         "Only the first vector is checked for zero. The second can be zero as well.", see=NO_DIRECTION),
+    edit("length_a == 0.0 or ", "",
+         "Only the second vector is checked for zero. The first can be zero as well.", see=NO_DIRECTION),
+    edit("return 0.0", "return 1.0",
+         "A zero vector counts as perfectly similar, 1. It has no direction at all, so it is similar to nothing: 0.0.",
+         see=NO_DIRECTION),
+    edit("return 0.0", 'raise ValueError("a zero vector has no direction")',
+         "A zero vector is refused with an error. Here it is allowed, and its similarity to anything is 0.0.",
+         see=NO_DIRECTION),
+    edit(CLIPPED, "a @ b / {}", EPSILON, see=NO_DIRECTION, each=LENGTHS_AND_MORE),
+    edit(CLIPPED, "a @ b / (length_a * length_b + 1e-13)", SHORT, see=NO_DIRECTION),
+    edit(CLIPPED, "a @ b / (max(length_a, 1e-8) * max(length_b, 1e-8))", SHORT, see=NO_DIRECTION),
+    edit(EITHER_ZERO, "np.allclose(a, 0) or np.allclose(b, 0)", SHORT, see=NO_DIRECTION),
+    edit(EITHER_ZERO, "length_a * length_b < 1e-8", SHORT, see=NO_DIRECTION),
+    edit(CLIPPED, "a @ b / max(length_a * length_b, 1e-8)", SHORT, see=NO_DIRECTION),
+    edit(CLIPPED, "a @ b / np.sqrt((a @ a) * (b @ b))",
+         "A single square root is taken of the product of the two sums of squares. That product is too large for a "
+         "float (it overflows) for long vectors, and rounds to 0 for short ones. Take the two roots first."),
+    edit(COSINE, "np.divide(a, length_a, out=a) @ np.divide(b, length_b, out=b)", IN_PLACE),
+    edit("(a / length_a)", "np.divide(a, length_a, out=a)", IN_PLACE),
+    edit(COSINE, "np.divide(a, length_a, out=a) @ np.divide(b, length_b, out=b)",
+         "`a /= ...` writes into the caller's array, and an array of whole numbers cannot even hold the fractions. "
+         "Write `a = a / ...`, which makes a new one.", also={FLOAT_A: "a", FLOAT_B: "b"}),
+)  # fmt: skip
 
 
 # matmul ----------------------------------------------------------------------------------------------------------
@@ -812,13 +362,6 @@ def lists_of_rows(rng):
     yield dict(A=_rows(rng, 1, 2), B=_rows(rng, 2, 1))
 
 
-@matmul.property(
-    "refuses sizes that do not fit",
-    points=1,
-    probe=probes.error_of,
-    hint="A row of A has as many entries as B has rows, and within A and within B all rows have one length. Otherwise "
-    "there is no product: raise ValueError.",
-)
 def sizes_do_not_fit(rng):
     for (n, m), (rows, p) in (((2, 3), (2, 3)), ((2, 2), (3, 2)), ((2, 1), (3, 2)), ((2, 3), (1, 2))):
         yield dict(A=_rows(rng, n, m), B=_rows(rng, rows, p))
@@ -828,222 +371,90 @@ def sizes_do_not_fit(rng):
         )
 
 
-@matmul.property(
-    "leaves its inputs as they were",
-    points=1,
-    probe=probes.unchanged,
-    hint="Write into rows that you made yourself, never into those of A or B.",
-)
-def matmul_is_pure(rng):
-    yield dict(A=_rows(rng, 3, 2), B=_rows(rng, 2, 2))
-
-
 def _rows(rng, n, m):
     return rng.normal(size=(n, m)).tolist()
 
 
-def _product(A, B):
-    """Rows times columns with every check in place: what the mistakes below start from."""
-    if len({len(row) for row in A}) > 1 or len({len(row) for row in B}) > 1 or len(A[0]) != len(B):
-        raise ValueError("sizes do not fit")
-    return [[sum(x * y for x, y in zip(row, column)) for column in zip(*B)] for row in A]
-
-
-@matmul.misconception(
-    "Entries at the same position are multiplied. That is the elementwise product, `A * B` in NumPy. Entry "
-    "(i, j) of the matrix product is a whole dot product."
+matmul.refuses(
+    sizes_do_not_fit,
+    hint="A row of A has as many entries as B has rows, and within A and within B all rows have one length. Otherwise "
+    "there is no product: raise ValueError.",
 )
-def elementwise(A, B):
-    return [[x * y for x, y in zip(row_a, row_b)] for row_a, row_b in zip(A, B)]
-
-
-@matmul.misconception("Rows of A are multiplied by rows of B. Take columns of B: entry k of a column is in row k.")
-def rows_with_rows(A, B):
-    return [[solutions.dot(row_a, row_b) for row_b in B] for row_a in A]
-
-
-@matmul.misconception("Columns of A are multiplied by columns of B. The matrix product takes rows of A.")
-def columns_with_columns(A, B):
-    return [[solutions.dot(column_a, column_b) for column_b in zip(*B)] for column_a in zip(*A)]
-
-
-@matmul.misconception("This is B times A. The order matters: rows come from the first matrix, columns from the second.")
-def swapped(A, B):
-    return _product(B, A)
-
-
-@matmul.misconception("Rows and columns of the result are exchanged. Row i of the result belongs to row i of A.")
-def transposed(A, B):
-    return [list(column) for column in zip(*_product(A, B))]
-
-
-@matmul.misconception(
-    "All rows of the result are one and the same list: `[[0] * p] * n` repeats a reference to a "
-    "single row. Make a new row for each i.",
-    section="What goes wrong",
+matmul.unchanged(
+    lambda rng: dict(A=_rows(rng, 3, 2), B=_rows(rng, 2, 2)),
+    hint="Write into rows that you made yourself, never into those of A or B.",
 )
-def one_row_many_times(A, B):
-    _product(A, B)
-    C = [[0.0] * len(B[0])] * len(A)
-    for i in range(len(A)):
-        for j in range(len(B[0])):
-            for k in range(len(B)):
-                C[i][j] += A[i][k] * B[k][j]
-    return C
 
-
-@matmul.misconception(
-    "All rows of the result are one and the same list: `[[0] * p] * n` repeats a reference to a "
-    "single row. Make a new row for each i.",
-    section="What goes wrong",
+RAGGED, MISFIT = "len(widths) > 1", "len(A) > 0 and len(A[0]) != len(B)"
+PRODUCT = "[[dot(row, column) for column in columns_of_B] for row in A]"
+BY_INDEX = "[[sum(row[k] * B[k][j] for k in range({})) for j in range(len(B[0]))] for row in A]"
+UNCHECKED_SIZES = {RAGGED: "False", MISFIT: "False"}
+ONE_ROW = (
+    "All rows of the result are one and the same list: `[[0] * p] * n` repeats a reference to a single row. Make a new "
+    "row for each i."
 )
-def one_row_written_many_times(A, B):
-    return [_product(A, B)[-1] for _ in A]
+FIRST_ROWS = "Only the first row of A and of B is measured. A later row can be shorter or longer, so compare them all."
 
-
-@matmul.misconception(
-    "Only the last product of each dot product is left: `=` overwrites. Add to what is there with `+=`.",
-    section="Multiply, then add",
-)
-def overwrites_the_entry(A, B):
-    _product(A, B)
-    return [[row[-1] * column[-1] for column in zip(*B)] for row in A]
-
-
-@matmul.misconception(
-    "The running total is not set back to 0 for each entry, so every entry includes all earlier ones. "
-    "Start it inside the loop over j.",
-    section="Multiply, then add",
-)
-def total_never_reset(A, B):
-    right, so_far, C = _product(A, B), 0.0, []
-    for row in right:
-        C.append([])
-        for entry in row:
-            so_far += entry
-            C[-1].append(so_far)
-    return C
-
-
-@matmul.misconception(
-    "The running total is set back to 0 once per row, so each entry includes those to its left. Start "
-    "it inside the loop over j.",
-    section="Multiply, then add",
-)
-def total_reset_per_row(A, B):
-    return [np.cumsum(row).tolist() for row in _product(A, B)]
-
-
-@matmul.misconception(
-    "The inner loop has the wrong length: it runs over the rows of A. The sum runs over the shared "
-    "size, the number of columns of A."
-)
-def inner_loop_over_rows_of_A(A, B):
-    _product(A, B)
-    return [[sum(A[i][k] * B[k][j] for k in range(len(A))) for j in range(len(B[0]))] for i in range(len(A))]
-
-
-@matmul.misconception(
-    "The inner loop has the wrong length: it runs over the columns of B. The sum runs over the "
-    "shared size, the number of rows of B."
-)
-def inner_loop_over_columns_of_B(A, B):
-    _product(A, B)
-    return [[sum(A[i][k] * B[k][j] for k in range(len(B[0]))) for j in range(len(B[0]))] for i in range(len(A))]
-
-
-@matmul.misconception("The result is one long list. Keep a list for each row: n rows of p entries.")
-def flat_list(A, B):
-    return [entry for row in _product(A, B) for entry in row]
-
-
-@matmul.misconception("Only row i times column i is computed: the diagonal. Multiply every row by every column.")
-def only_the_diagonal(A, B):
-    product = _product(A, B)
-    return [product[i][i] for i in range(min(len(product), len(product[0])))]
-
-
-@matmul.misconception(
-    "Sizes that do not fit give numbers instead of a ValueError: entries without a partner are "
-    "silently dropped, as by `zip`.",
-    section="What goes wrong",
-)
-def sizes_cut_short(A, B):
-    return [[sum(x * y for x, y in zip(row, column)) for column in zip(*B)] for row in A]
-
-
-@matmul.misconception(
-    "`zip(*B)` silently cuts every row of B to the shortest one. Compare the lengths of the rows "
-    "first, or use `zip(*B, strict=True)`.",
-    section="What goes wrong",
-)
-def ragged_B_cut_short(A, B):
-    return [[solutions.dot(row, column) for column in zip(*B)] for row in A]
-
-
-@matmul.misconception(
-    "Only the first row of A and of B is measured. A later row can be shorter or longer, so compare them all.",
-    section="What goes wrong",
-)
-def only_first_rows_are_measured(A, B):
-    if len(A[0]) != len(B):
-        raise ValueError("sizes do not fit")
-    return [[sum(A[i][k] * B[k][j] for k in range(len(B))) for j in range(len(B[0]))] for i in range(len(A))]
-
-
-@matmul.misconception(
-    "Only the first row of A and of B is measured. A later row can be shorter or longer, so compare them all.",
-    section="What goes wrong",
-)
-def only_first_rows_then_zip(A, B):
-    if len(A[0]) != len(B):
-        raise ValueError("sizes do not fit")
-    return [[sum(x * y for x, y in zip(row, column)) for column in zip(*B)] for row in A]
-
-
-@matmul.misconception(
-    "The rows of A are not compared with each other. If their lengths differ, raise a ValueError, as for B.",
-    section="What goes wrong",
-)
-def ragged_A_accepted(A, B):
-    if len(A[0]) != len(B) or len({len(row) for row in B}) > 1:
-        raise ValueError("sizes do not fit")
-    return [[sum(x * y for x, y in zip(row, column)) for column in zip(*B)] for row in A]
-
-
-@matmul.misconception(
-    "Nothing is checked, and the sum runs over the rows of B. If a row of A is longer, its last "
-    "entries are silently dropped; if it is shorter, there is an IndexError. Compare sizes first "
-    "and raise ValueError.",
-    section="What goes wrong",
-)
-def unchecked_over_rows_of_B(A, B):
-    return [[sum(A[i][k] * B[k][j] for k in range(len(B))) for j in range(len(B[0]))] for i in range(len(A))]
-
-
-@matmul.misconception(
-    "Nothing is checked, and the sum runs over the columns of A. Sizes that do not fit then end in "
-    "an IndexError or in numbers that mean nothing. Compare sizes first and raise ValueError.",
-    section="What goes wrong",
-)
-def unchecked_over_columns_of_A(A, B):
-    return [[sum(A[i][k] * B[k][j] for k in range(len(A[0]))) for j in range(len(B[0]))] for i in range(len(A))]
-
-
-@matmul.misconception(
-    "The result is a NumPy array. A and B are lists of rows, so return one as well: no NumPy is needed."
-)
-def array_of_rows(A, B):
-    return np.array(_product(A, B))
-
-
-@matmul.misconception(
-    "The product is written into the rows of A, which overwrites the caller's matrix. Build a new list."
-)
-def writes_into_A(A, B):
-    product = _product(A, B)
-    A[:] = product
-    return A
+matmul.mistakes(
+    edit(PRODUCT, "[[x * y for x, y in zip(row_a, row_b)] for row_a, row_b in zip(A, B)]",
+         "Entries at the same position are multiplied. That is the elementwise product, `A * B` in NumPy. Entry (i, j) "
+         "of the matrix product is a whole dot product.", also=UNCHECKED_SIZES),
+    edit("column in columns_of_B", "column in B",
+         "Rows of A are multiplied by rows of B. Take columns of B: entry k of a column is in row k.",
+         also=UNCHECKED_SIZES),
+    edit("for row in A]", "for row in zip(*A)]",
+         "Columns of A are multiplied by columns of B. The matrix product takes rows of A.", also=UNCHECKED_SIZES),
+    edit("for name, rows in", "A, B = B, A\n    for name, rows in",
+         "This is B times A. The order matters: rows come from the first matrix, columns from the second.",
+         also={'f"rows of A have {len(A[0])} entries, columns of B have {len(B)}"': '"sizes do not fit"'}),
+    edit(PRODUCT, "[[dot(row, column) for row in A] for column in columns_of_B]",
+         "Rows and columns of the result are exchanged. Row i of the result belongs to row i of A."),
+    edit(PRODUCT, "[[sum(dot(row, column) for row in A) for column in columns_of_B]] * len(A)", ONE_ROW,
+         see=WHAT_GOES_WRONG),
+    edit("dot(row", "dot(A[-1]", ONE_ROW, see=WHAT_GOES_WRONG),
+    edit("dot(row, column)", "row[-1] * column[-1]",
+         "Only the last product of each dot product is left: `=` overwrites. Add to what is there with `+=`.",
+         see=MULTIPLY),
+    edit(PRODUCT, f"np.cumsum({PRODUCT}).reshape(len(A), -1).tolist()",
+         "The running total is not set back to 0 for each entry, so every entry includes all earlier ones. Start it "
+         "inside the loop over j.", see=MULTIPLY),
+    edit(PRODUCT, f"np.cumsum({PRODUCT}, axis=1).tolist()",
+         "The running total is set back to 0 once per row, so each entry includes those to its left. Start it inside "
+         "the loop over j.", see=MULTIPLY),
+    edit("dot(row, column)", "sum(row[k] * column[k] for k in range(len(A)))",
+         "The inner loop has the wrong length: it runs over the rows of A. The sum runs over the shared size, the "
+         "number of columns of A."),
+    edit("dot(row, column)", "sum(row[k] * column[k] for k in range(len(columns_of_B)))",
+         "The inner loop has the wrong length: it runs over the columns of B. The sum runs over the shared size, the "
+         "number of rows of B."),
+    edit(PRODUCT, "[dot(row, column) for row in A for column in columns_of_B]",
+         "The result is one long list. Keep a list for each row: n rows of p entries."),
+    edit(PRODUCT, "[dot(row, column) for row, column in zip(A, columns_of_B)]",
+         "Only row i times column i is computed: the diagonal. Multiply every row by every column."),
+    edit(RAGGED, "False",
+         "Sizes that do not fit give numbers instead of a ValueError: entries without a partner are silently dropped, "
+         "as by `zip`.", see=WHAT_GOES_WRONG, also={MISFIT: "False", CHECK: "False"}),
+    edit(RAGGED, "False",
+         "`zip(*B)` silently cuts every row of B to the shortest one. Compare the lengths of the rows first, or use "
+         "`zip(*B, strict=True)`.", see=WHAT_GOES_WRONG, also={MISFIT: "False"}),
+    edit(RAGGED, "False", FIRST_ROWS, see=WHAT_GOES_WRONG, also={PRODUCT: BY_INDEX.format("len(B)")}),
+    edit(RAGGED, "False", FIRST_ROWS, see=WHAT_GOES_WRONG, also={CHECK: "False"}),
+    edit('"A": A, ', "",
+         "The rows of A are not compared with each other. If their lengths differ, raise a ValueError, as for B.",
+         see=WHAT_GOES_WRONG, also={CHECK: "False"}),
+    edit(PRODUCT, BY_INDEX.format("len(B)"),
+         "Nothing is checked, and the sum runs over the rows of B. If a row of A is longer, its last entries are "
+         "silently dropped; if it is shorter, there is an IndexError. Compare sizes first and raise ValueError.",
+         see=WHAT_GOES_WRONG, also=UNCHECKED_SIZES),
+    edit(PRODUCT, BY_INDEX.format("len(A[0])"),
+         "Nothing is checked, and the sum runs over the columns of A. Sizes that do not fit then end in an IndexError "
+         "or in numbers that mean nothing. Compare sizes first and raise ValueError.", see=WHAT_GOES_WRONG,
+         also=UNCHECKED_SIZES),
+    edit(PRODUCT, f"np.array({PRODUCT})",
+         "The result is a NumPy array. A and B are lists of rows, so return one as well: no NumPy is needed."),
+    edit(f"return {PRODUCT}", f"A[:] = {PRODUCT}\n    return A",
+         "The product is written into the rows of A, which overwrites the caller's matrix. Build a new list."),
+)  # fmt: skip
 
 
 # pairwise_scores -------------------------------------------------------------------------------------------------
@@ -1099,184 +510,81 @@ def fast(rng):
     yield dict(seconds=2.0, seed=int(rng.integers(2**31)), entries=int(rng.integers(2**31)), shapes=shapes)
 
 
-@pairwise_scores.property(
-    "refuses queries and keys of different widths",
-    points=1,
-    probe=probes.error_of,
+pairwise_scores.refuses(
+    lambda rng: [
+        dict(Q=rng.normal(size=(3, width_Q)), K=rng.normal(size=(5, width_K)))
+        for width_Q, width_K in ((4, 2), (4, 1), (1, 4))
+    ],
+    title="refuses queries and keys of different widths",
     hint="NumPy's matrix product raises ValueError for you. `*` and `einsum` silently stretch a width of 1: "
     "with them, compare the last sizes of Q and K first.",
 )
-def widths_differ(rng):
-    for width_Q, width_K in ((4, 2), (4, 1), (1, 4)):
-        yield dict(Q=rng.normal(size=(3, width_Q)), K=rng.normal(size=(5, width_K)))
-
-
-@pairwise_scores.property(
-    "leaves its inputs as they were",
-    points=1,
-    probe=probes.unchanged,
+pairwise_scores.unchanged(
+    lambda rng: dict(Q=rng.normal(size=(3, 2)), K=rng.normal(size=(4, 2))),
     hint="Write nothing into Q or K, and do not change their shapes in place.",
 )
-def pairwise_is_pure(rng):
-    yield dict(Q=rng.normal(size=(3, 2)), K=rng.normal(size=(4, 2)))
 
+SCORES = "Q @ np.swapaxes(K, -1, -2)"
+UNCHECKED_WIDTHS = {"Q.ndim < 2 or K.ndim < 2 or Q.shape[-1] != K.shape[-1]": "False"}
 
-@pairwise_scores.misconception(
-    "`K.T` reverses all axes. For a stack of matrices it also moves the leading axes to the "
-    "end. Exchange the last two axes only.",
-    section="What goes wrong",
-)
-def reverses_all_axes(Q, K):
-    return Q @ K.T
-
-
-@pairwise_scores.misconception(
-    "Axes 1 and 2 are exchanged by number, which is right for a stack of exactly one "
-    "leading dimension. Count from the end: the last two axes are -2 and -1.",
-    section="What goes wrong",
-)
-def counts_axes_from_the_front(Q, K):
-    return Q @ np.swapaxes(K, 1, 2)
-
-
-@pairwise_scores.misconception(
-    "Axes 0 and 1 are exchanged. In a stack these are not the last two: count from the end, -2 and -1.",
-    section="What goes wrong",
-)
-def first_two_axes(Q, K):
-    return Q @ np.swapaxes(K, 0, 1)
-
-
-@pairwise_scores.misconception(
-    "K is not transposed: `Q @ K` takes dot products with the columns of K. Keys are rows, so "
-    "exchange the last two axes of K first."
-)
-def keys_not_turned(Q, K):
-    return Q @ K
-
-
-@pairwise_scores.misconception(
-    "Rows and columns are exchanged: this is K times the transpose of Q. A row of scores belongs to a query, a column "
-    "to a key."
-)
-def keys_times_queries(Q, K):
-    return K @ np.swapaxes(Q, -1, -2)
-
-
-@pairwise_scores.misconception("The queries are scored with themselves; K is never used.")
-def queries_with_queries(Q, K):
-    return Q @ np.swapaxes(Q, -1, -2)
-
-
-@pairwise_scores.misconception("The keys are scored with themselves; Q is never used.")
-def keys_with_keys(Q, K):
-    return K @ np.swapaxes(K, -1, -2)
-
-
-@pairwise_scores.misconception(
-    "Query i is scored with key i alone. Score every query with every key: n_q times n_k scores."
-)
-def pairs_in_order(Q, K):
-    return (Q * K).sum(axis=-1)
-
-
-@pairwise_scores.misconception(
-    "Q is transposed instead of K, so the result is d by d. Transpose K: a row of scores belongs to a query."
-)
-def queries_turned(Q, K):
-    return np.swapaxes(Q, -1, -2) @ K
-
-
-@pairwise_scores.misconception(
-    "The scores are divided by the square root of d. That belongs to the attention chapter; here "
-    "return the plain dot products.",
-    section="Why scores grow with dimension",
-)
-def scaled_too_early(Q, K):
-    return Q @ np.swapaxes(K, -1, -2) / np.sqrt(Q.shape[-1])
-
-
-@pairwise_scores.misconception(
-    "These are weights: you took a softmax of the scores. That comes later; here, return the plain dot products."
-)
-def softmax_too_early(Q, K):
-    e = np.exp(Q @ np.swapaxes(K, -1, -2))
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-@pairwise_scores.misconception(
-    "The scores are divided by d. Return the plain dot products, which are sums and not averages.",
-    section="Why scores grow with dimension",
-)
-def averaged(Q, K):
-    return Q @ np.swapaxes(K, -1, -2) / Q.shape[-1]
-
-
-@pairwise_scores.misconception(
-    "The vectors are divided by their lengths first, so these are cosines. A score keeps the lengths.",
-    section="Direction without length",
-)
-def cosines(Q, K):
-    Q = Q / np.linalg.norm(Q, axis=-1, keepdims=True)
-    K = K / np.linalg.norm(K, axis=-1, keepdims=True)
-    return Q @ np.swapaxes(K, -1, -2)
-
-
-@pairwise_scores.misconception(
-    "These are distances between queries and keys. A dot product is large where a distance is small.",
-    section="Multiply, then add",
-)
-def distances(Q, K):
-    return np.sqrt(sum((Q[..., :, None, i] - K[..., None, :, i]) ** 2 for i in range(Q.shape[-1])))
-
-
-@pairwise_scores.misconception(
-    "Every matrix of one stack is multiplied by every matrix of the other: `np.inner` and `np.dot` do "
-    "that with leading dimensions. `@` pairs the matrices up.",
-    section="What goes wrong",
-)
-def every_matrix_with_every_matrix(Q, K):
-    return np.inner(Q, K)
-
-
-@pairwise_scores.misconception(
-    "The product takes exactly two axes for each array, as subscripts like `id,jd->ij` do. Leading dimensions pass "
-    "through `...` in front of the subscripts, or through `@`.",
-    section="What goes wrong",
-)
-def einsum_without_dots(Q, K):
-    return np.einsum("id,jd->ij", Q, K)
-
-
-@pairwise_scores.misconception(
-    "If the widths of queries and keys differ, the wider ones are cut to fit. Raise ValueError: such a pair has no "
-    "score.",
-    section="What goes wrong",
-)
-def widths_cut_to_fit(Q, K):
-    width = min(Q.shape[-1], K.shape[-1])
-    return Q[..., :width] @ np.swapaxes(K[..., :width], -1, -2)
-
-
-@pairwise_scores.misconception(
-    "A width of 1 is stretched to fit the other, as `*` and `einsum` silently do. Compare the widths and raise "
-    "ValueError.",
-    section="What goes wrong",
-)
-def width_of_one_stretched(Q, K):
-    return np.einsum("...qd,...kd->...qk", Q, K)
-
-
-@pairwise_scores.misconception("The caller's arrays are reshaped or scaled in place. Make new arrays.")
-def changes_its_inputs(Q, K):
-    scores = Q @ np.swapaxes(K, -1, -2)
-    K *= 2
-    return scores
+pairwise_scores.mistakes(
+    edit("np.swapaxes(K, -1, -2)", "K.T",
+         "`K.T` reverses all axes. For a stack of matrices it also moves the leading axes to the end. Exchange the "
+         "last two axes only.", see=WHAT_GOES_WRONG),
+    edit("K, -1, -2", "K, 1, 2",
+         "Axes 1 and 2 are exchanged by number, which is right for a stack of exactly one leading dimension. Count "
+         "from the end: the last two axes are -2 and -1.", see=WHAT_GOES_WRONG, also=UNCHECKED_WIDTHS),
+    edit("K, -1, -2", "K, 0, 1",
+         "Axes 0 and 1 are exchanged. In a stack these are not the last two: count from the end, -2 and -1.",
+         see=WHAT_GOES_WRONG),
+    edit("np.swapaxes(K, -1, -2)", "K",
+         "K is not transposed: `Q @ K` takes dot products with the columns of K. Keys are rows, so exchange the last "
+         "two axes of K first."),
+    edit(SCORES, "K @ np.swapaxes(Q, -1, -2)",
+         "Rows and columns are exchanged: this is K times the transpose of Q. A row of scores belongs to a query, a "
+         "column to a key."),
+    edit("swapaxes(K", "swapaxes(Q",
+         "The queries are scored with themselves; K is never used.", also=UNCHECKED_WIDTHS),
+    edit("Q @", "K @",
+         "The keys are scored with themselves; Q is never used.", also=UNCHECKED_WIDTHS),
+    edit(SCORES, "(Q * K).sum(axis=-1)",
+         "Query i is scored with key i alone. Score every query with every key: n_q times n_k scores."),
+    edit(SCORES, "np.swapaxes(Q, -1, -2) @ K",
+         "Q is transposed instead of K, so the result is d by d. Transpose K: a row of scores belongs to a query."),
+    edit(SCORES, f"{SCORES} / np.sqrt(Q.shape[-1])",
+         "The scores are divided by the square root of d. That belongs to the attention chapter; here return the plain "
+         "dot products.", see=WHY_SCORES_GROW),
+    edit(SCORES, f"np.exp({SCORES}) / np.exp({SCORES}).sum(axis=-1, keepdims=True)",
+         "These are weights: you took a softmax of the scores. That comes later; here, return the plain dot products."),
+    edit(SCORES, f"{SCORES} / Q.shape[-1]",
+         "The scores are divided by d. Return the plain dot products, which are sums and not averages.",
+         see=WHY_SCORES_GROW),
+    edit(SCORES, f"{SCORES} / (np.linalg.norm(Q, axis=-1)[..., :, None] * np.linalg.norm(K, axis=-1)[..., None, :])",
+         "The vectors are divided by their lengths first, so these are cosines. A score keeps the lengths.",
+         see=DIRECTION),
+    edit(SCORES, "np.sqrt(sum((Q[..., :, None, i] - K[..., None, :, i]) ** 2 for i in range(Q.shape[-1])))",
+         "These are distances between queries and keys. A dot product is large where a distance is small.",
+         see=MULTIPLY, also=UNCHECKED_WIDTHS),
+    edit(SCORES, "np.inner(Q, K)",
+         "Every matrix of one stack is multiplied by every matrix of the other: `np.inner` and `np.dot` do that with "
+         "leading dimensions. `@` pairs the matrices up.", see=WHAT_GOES_WRONG),
+    edit(SCORES, 'np.einsum("id,jd->ij", Q, K)',
+         "The product takes exactly two axes for each array, as subscripts like `id,jd->ij` do. Leading dimensions "
+         "pass through `...` in front of the subscripts, or through `@`.", see=WHAT_GOES_WRONG, also=UNCHECKED_WIDTHS),
+    edit(SCORES, "Q[..., : K.shape[-1]] @ np.swapaxes(K[..., : Q.shape[-1]], -1, -2)",
+         "If the widths of queries and keys differ, the wider ones are cut to fit. Raise ValueError: such a pair has "
+         "no score.", see=WHAT_GOES_WRONG, also=UNCHECKED_WIDTHS),
+    edit(SCORES, 'np.einsum("...qd,...kd->...qk", Q, K)',
+         "A width of 1 is stretched to fit the other, as `*` and `einsum` silently do. Compare the widths and raise "
+         "ValueError.", see=WHAT_GOES_WRONG, also=UNCHECKED_WIDTHS),
+    edit(f"return {SCORES}", f"scores = {SCORES}\n    K *= 2\n    return scores",
+         "The caller's arrays are reshaped or scaled in place. Make new arrays."),
+)  # fmt: skip
 
 
 # score_variance --------------------------------------------------------------------------------------------------
 
-score_variance = Exercise(solutions.score_variance, section="Why scores grow with dimension", minutes=10, difficulty=2)
+score_variance = Exercise(solutions.score_variance, section=WHY_SCORES_GROW, minutes=10, difficulty=2)
 
 _SAMPLES = 8000  # the relative error of the variance is then at most 2.5% (d = 2); d itself is accepted within 16%
 
@@ -1331,147 +639,58 @@ def _regions(d):
     }
 
 
-@score_variance.misconception("This is the standard deviation, the square root of the variance. Use the variance.")
-def standard_deviation(d, n_samples, rng):
-    q, k = rng.normal(size=(2, n_samples, d))
-    return (q * k).sum(axis=1).std()
-
-
-_ABOUT_ONE = (
-    "The result is near 1 whatever d is. Either the variance was taken of single products, before adding "
-    "them up, or the scores or the result were divided by something that depends on d. Take the variance of the "
-    "plain dot products."
+QUERIES, KEYS = "queries = rng.standard_normal((n_samples, d))", "keys = rng.standard_normal((n_samples, d))"
+PAIRS = 'np.einsum("nd,nd->n", queries, keys)'
+ABOUT_ONE = (
+    "The result is near 1 whatever d is. Either the variance was taken of single products, before adding them up, or "
+    "the scores or the result were divided by something that depends on d. Take the variance of the plain dot "
+    "products."
 )
 
-
-@score_variance.misconception(_ABOUT_ONE)
-def variance_of_single_products(d, n_samples, rng):
-    q, k = rng.normal(size=(2, n_samples, d))
-    return (q * k).var()
-
-
-@score_variance.misconception(_ABOUT_ONE)
-def scaled_scores(d, n_samples, rng):
-    q, k = rng.normal(size=(2, n_samples, d))
-    return ((q * k).sum(axis=1) / np.sqrt(d)).var()
-
-
-@score_variance.misconception(
-    "The scores were averages over the d products, so their variance shrinks as 1/d. A dot "
-    "product is a sum: do not divide."
-)
-def averaged_scores(d, n_samples, rng):
-    q, k = rng.normal(size=(2, n_samples, d))
-    return (q * k).mean(axis=1).var()
-
-
-@score_variance.misconception(
-    "The same vector serves as query and as key. The dot product of a vector with itself is "
-    "its squared length, with variance 2d. Draw k separately."
-)
-def query_is_its_own_key(d, n_samples, rng):
-    q = rng.normal(size=(n_samples, d))
-    return (q * q).sum(axis=1).var()
-
-
-@score_variance.misconception(
-    "The sum runs over the samples and not over the d entries, so there are d numbers instead of "
-    "n_samples. Or d and n_samples are exchanged. Take one dot product per pair."
-)
-def sums_over_samples(d, n_samples, rng):
-    q, k = rng.normal(size=(2, n_samples, d))
-    return (q * k).sum(axis=0).var()
-
-
-@score_variance.misconception(
-    "One query is kept for all samples. Its own length then decides the result. Draw a new query for each key."
-)
-def one_query_for_all(d, n_samples, rng):
-    q = rng.normal(size=d)
-    k = rng.normal(size=(n_samples, d))
-    return (k @ q).var()
-
-
-@score_variance.misconception(
-    "One key is kept for all samples. Its own length then decides the result. Draw a new key for each query."
-)
-def one_key_for_all(d, n_samples, rng):
-    q = rng.normal(size=(n_samples, d))
-    k = rng.normal(size=d)
-    return (q @ k).var()
-
-
-@score_variance.misconception(
-    "The numbers are uniform between 0 and 1: `rng.random` and `rng.uniform` draw those. "
-    "Standard normal ones have mean 0 and variance 1: `rng.normal` or `rng.standard_normal`."
-)
-def uniform_numbers(d, n_samples, rng):
-    q, k = rng.random(size=(2, n_samples, d))
-    return (q * k).sum(axis=1).var()
-
-
-@score_variance.misconception("This is the mean of the scores, which is near 0 for any d. Return the variance.")
-def mean_of_scores(d, n_samples, rng):
-    q, k = rng.normal(size=(2, n_samples, d))
-    return (q * k).sum(axis=1).mean()
-
-
-@score_variance.misconception(
-    "This is the variance of each component, an array of d numbers. First add up the "
-    "products of each pair, then take one variance of all scores."
-)
-def one_variance_per_component(d, n_samples, rng):
-    q, k = rng.normal(size=(2, n_samples, d))
-    return (q * k).var(axis=0)
-
-
-@score_variance.misconception(
-    "Every query is scored with every key, so this is the variance of a whole n_samples x n_samples table. Take one "
-    "dot product per pair: (q * k).sum(axis=1)."
-)
-def whole_table(d, n_samples, rng):
-    q, k = rng.normal(size=(2, min(n_samples, 1000), d))  # a part of a large table stands for it
-    return (q @ k.T).var()
-
-
-@score_variance.misconception(
-    "The result is d with a little noise, from a formula. Draw the queries and keys, and measure their scores."
-)
-def formula_with_noise(d, n_samples, rng):
-    return d * (1 + 0.01 * rng.standard_normal())
-
-
-@score_variance.misconception("These are the scores themselves. Return their variance, one number.")
-def all_scores(d, n_samples, rng):
-    q, k = rng.normal(size=(2, n_samples, d))
-    return (q * k).sum(axis=1)
-
-
-@score_variance.misconception(
-    "The numbers come from NumPy's global random state (`np.random.normal` and friends). "
-    "Draw from `rng`, so that the caller decides the seed."
-)
-def global_state(d, n_samples, rng):
-    q, k = np.random.normal(size=(2, n_samples, d))
-    return (q * k).sum(axis=1).var()
-
-
-@score_variance.misconception(
-    "The function creates its own generator with a fixed seed, so it returns the same number for every `rng`. Or it "
-    "returns d itself without drawing at all. Use the `rng` it is given."
-)
-def own_seed(d, n_samples, rng):
-    q, k = np.random.default_rng(0).normal(size=(2, n_samples, d))
-    return (q * k).sum(axis=1).var()
-
-
-@score_variance.misconception(
-    "The function creates its own generator, so the same `rng` gives a different number each "
-    "time. Use the `rng` it is given."
-)
-def own_generator(d, n_samples, rng):
-    q, k = np.random.default_rng().normal(size=(2, n_samples, d))
-    return (q * k).sum(axis=1).var()
+score_variance.mistakes(
+    edit(".var()", ".std()",
+         "This is the standard deviation, the square root of the variance. Use the variance."),
+    edit(PAIRS, "(queries * keys)", ABOUT_ONE),
+    edit(PAIRS, f"({PAIRS} / np.sqrt(d))", ABOUT_ONE),
+    edit(PAIRS, f"({PAIRS} / d)",
+         "The scores were averages over the d products, so their variance shrinks as 1/d. A dot product is a sum: do "
+         "not divide."),
+    edit(KEYS, "keys = queries",
+         "The same vector serves as query and as key. The dot product of a vector with itself is its squared length, "
+         "with variance 2d. Draw k separately."),
+    edit("->n", "->d",
+         "The sum runs over the samples and not over the d entries, so there are d numbers instead of n_samples. Or d "
+         "and n_samples are exchanged. Take one dot product per pair."),
+    edit(QUERIES, "queries = rng.standard_normal((1, d))",
+         "One query is kept for all samples. Its own length then decides the result. Draw a new query for each key."),
+    edit(KEYS, "keys = rng.standard_normal((1, d))",
+         "One key is kept for all samples. Its own length then decides the result. Draw a new key for each query."),
+    edit(QUERIES, "queries = rng.random((n_samples, d))",
+         "The numbers are uniform between 0 and 1: `rng.random` and `rng.uniform` draw those. Standard normal ones "
+         "have mean 0 and variance 1: `rng.normal` or `rng.standard_normal`.",
+         also={KEYS: "keys = rng.random((n_samples, d))"}),
+    edit(".var()", ".mean()",
+         "This is the mean of the scores, which is near 0 for any d. Return the variance."),
+    edit(f"float({PAIRS}.var())", "(queries * keys).var(axis=0)",
+         "This is the variance of each component, an array of d numbers. First add up the products of each pair, then "
+         "take one variance of all scores."),
+    edit(QUERIES, "n_samples = min(n_samples, 1000)  # a part of a large table stands for it\n    " + QUERIES,
+         "Every query is scored with every key, so this is the variance of a whole n_samples x n_samples table. Take "
+         "one dot product per pair: (q * k).sum(axis=1).", also={PAIRS: "(queries @ keys.T)"}),
+    edit(QUERIES, "return d * (1 + 0.01 * rng.standard_normal())",
+         "The result is d with a little noise, from a formula. Draw the queries and keys, and measure their scores."),
+    edit(f"float({PAIRS}.var())", PAIRS,
+         "These are the scores themselves. Return their variance, one number."),
+    edit(QUERIES, f"rng = np.random\n    {QUERIES}",
+         "The numbers come from NumPy's global random state (`np.random.normal` and friends). Draw from `rng`, so that "
+         "the caller decides the seed."),
+    edit(QUERIES, f"rng = np.random.default_rng(0)\n    {QUERIES}",
+         "The function creates its own generator with a fixed seed, so it returns the same number for every `rng`. Or "
+         "it returns d itself without drawing at all. Use the `rng` it is given."),
+    edit(QUERIES, f"rng = np.random.default_rng()\n    {QUERIES}",
+         "The function creates its own generator, so the same `rng` gives a different number each time. Use the `rng` "
+         "it is given."),
+)  # fmt: skip
 
 
 written = Written(
