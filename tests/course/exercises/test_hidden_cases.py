@@ -49,5 +49,5 @@ def test_a_mistake_loses_the_same_properties_whatever_the_seed(name):
         for mistake, made in zip(EXERCISES[name].misconceptions, material["misconceptions"]):
             findings = judge(material, made["outcomes"], show_cases=False).findings
             failed = tuple(finding.title for finding in findings if not finding.passed)
-            lost.setdefault((mistake.wrong.__name__, mistake.wrong), set()).add(failed)
+            lost.setdefault((mistake.text, mistake.wrong), set()).add(failed)
     assert [(mistake, kinds) for (mistake, _), kinds in lost.items() if len(kinds) > 1] == []
