@@ -5,9 +5,9 @@ A model, a loss and an optimizer are not plain data, so a case names what they a
 """
 
 import torch
-import torch.nn.functional as F
 
 from attnlab.checking import probes
+from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import normal
 from solutions import pytorch as solutions
@@ -19,41 +19,35 @@ LOOP = "The step in a loop"
 
 training_step = Exercise(solutions.training_step, section=STEP, minutes=10, difficulty=1)
 
+# Loss -> targets for it, of n rows and m columns. Those of the squared error are far away: the gradients are large.
+TARGETS = {
+    "mse_loss": lambda rng, n, m: 10 + 3 * normal(rng, n, m),
+    "cross_entropy": lambda rng, n, m: torch.from_numpy(rng.integers(m, size=n)),
+    "binary_cross_entropy_with_logits": lambda rng, n, m: torch.from_numpy(rng.uniform(0.1, 0.9, size=(n, m))),
+}
 
-def _layers(rng, *widths):
+
+def _layers(rng, widths):
     """[weight, bias] of linear layers from each width to the next."""
     return [[normal(rng, n, m) / m**0.5, normal(rng, n)] for m, n in zip(widths, widths[1:])]
 
 
-def _squared(rng, layers, rows):
-    """A batch for the squared error. The targets are far away, so that the gradients are large."""
-    (n_out, _), n_in = layers[-1][0].shape, layers[0][0].shape[1]
-    return {"x": normal(rng, rows, n_in), "y": 10 + 3 * normal(rng, rows, n_out)}
-
-
-def _classes(rng, layers, rows):
-    (n_out, _), n_in = layers[-1][0].shape, layers[0][0].shape[1]
-    return {"x": normal(rng, rows, n_in), "y": torch.from_numpy(rng.integers(n_out, size=rows))}
-
-
-def _chances(rng, layers, rows):
-    (n_out, _), n_in = layers[-1][0].shape, layers[0][0].shape[1]
-    return {"x": normal(rng, rows, n_in), "y": torch.from_numpy(rng.uniform(0.1, 0.9, size=(rows, n_out)))}
-
-
-def _case(layers, batches, *watched, loss="mse_loss", kind="SGD", lr=0.05, frozen=0, left=None, **settings):
+def _case(
+    rng, widths, rows, watched, *, loss="mse_loss", kind="SGD", lr=0.05, frozen=0, gradients_left=False, **settings
+):
+    """A model of linear layers of these widths, and a batch for each number of rows."""
     return dict(
-        layers=layers,
-        batches=batches,
+        layers=_layers(rng, widths),
+        batches=[dict(x=normal(rng, n, widths[0]), y=TARGETS[loss](rng, n, widths[-1])) for n in rows],
         loss=loss,
         optimizer=dict(kind=kind, lr=lr, **settings),
         frozen=frozen,
-        left=left,
-        watched=list(watched),
+        left=_layers(rng, widths) if gradients_left else None,
+        watched=watched,
     )
 
 
-MOVED = ("still", "layers")
+MOVED = ["still", "layers"]
 
 
 @training_step.property(
@@ -63,10 +57,8 @@ MOVED = ("still", "layers")
     hint="Compute the loss once, as loss_fn(model(x), y), and return that number.",
 )
 def loss_before(rng):
-    layers = _layers(rng, 3, 1)
-    yield _case(layers, [_squared(rng, layers, 5)], "result")
-    layers = _layers(rng, 3, 6, 4)
-    yield _case(layers, [_classes(rng, layers, 7)], "result", loss="cross_entropy")
+    yield _case(rng, (3, 1), [5], ["result"])
+    yield _case(rng, (3, 6, 4), [7], ["result"], loss="cross_entropy")
 
 
 @training_step.property(
@@ -76,10 +68,8 @@ def loss_before(rng):
     hint="Gradients first, with `backward` on the loss; then `optimizer.step()`, once.",
 )
 def one_step(rng):
-    layers = _layers(rng, 3, 1)
-    yield _case(layers, [_squared(rng, layers, 5)], *MOVED)
-    layers = _layers(rng, 2, 5, 3)
-    yield _case(layers, [_squared(rng, layers, 4)], *MOVED, lr=0.01)
+    yield _case(rng, (3, 1), [5], MOVED)
+    yield _case(rng, (2, 5, 3), [4], MOVED, lr=0.01)
 
 
 @training_step.property(
@@ -89,11 +79,8 @@ def one_step(rng):
     hint="`backward` adds to what is in `.grad`. Empty it before, at each call: `optimizer.zero_grad()`.",
 )
 def from_zero(rng):
-    layers = _layers(rng, 3, 1)
-    yield _case(layers, [_squared(rng, layers, 5)], *MOVED, left=_layers(rng, 3, 1))
-    layers = _layers(rng, 2, 4, 3)
-    batches = [_classes(rng, layers, rows) for rows in (5, 6, 4)]
-    yield _case(layers, batches, *MOVED, loss="cross_entropy", left=_layers(rng, 2, 4, 3))
+    yield _case(rng, (3, 1), [5], MOVED, gradients_left=True)
+    yield _case(rng, (2, 4, 3), [5, 6, 4], MOVED, loss="cross_entropy", gradients_left=True)
 
 
 @training_step.property(
@@ -104,8 +91,7 @@ def from_zero(rng):
 )
 def given_optimizer(rng):
     for settings in (dict(kind="Adam", lr=0.03), dict(momentum=0.9, lr=0.02), dict(kind="AdamW", weight_decay=0.3)):
-        layers = _layers(rng, 2, 3)
-        yield _case(layers, [_squared(rng, layers, 4) for _ in range(3)], *MOVED, **settings)
+        yield _case(rng, (2, 3), [4, 4, 4], MOVED, **settings)
 
 
 @training_step.property(
@@ -115,10 +101,8 @@ def given_optimizer(rng):
     hint="A loss of PyTorch takes the model's prediction first and the target second, each as it is.",
 )
 def order_of_arguments(rng):
-    layers = _layers(rng, 2, 3)
-    yield _case(layers, [_chances(rng, layers, 4)], *MOVED, loss="binary_cross_entropy_with_logits", lr=0.5)
-    layers = _layers(rng, 3, 4)
-    yield _case(layers, [_classes(rng, layers, 5)], *MOVED, loss="cross_entropy", lr=0.5)
+    yield _case(rng, (2, 3), [4], MOVED, loss="binary_cross_entropy_with_logits", lr=0.5)
+    yield _case(rng, (3, 4), [5], MOVED, loss="cross_entropy", lr=0.5)
 
 
 @training_step.property(
@@ -128,8 +112,7 @@ def order_of_arguments(rng):
     hint="What is frozen has no gradient, so its `.grad` stays None. Leave both to the optimizer.",
 )
 def frozen_layer(rng):
-    layers = _layers(rng, 2, 4, 3)
-    yield _case(layers, [_squared(rng, layers, 5)], *MOVED, frozen=1, lr=0.02, weight_decay=0.5)
+    yield _case(rng, (2, 4, 3), [5], MOVED, frozen=1, lr=0.02, weight_decay=0.5)
 
 
 @training_step.property(
@@ -140,8 +123,7 @@ def frozen_layer(rng):
     "testing a model.",
 )
 def one_pass(rng):
-    layers = _layers(rng, 3, 2)
-    yield _case(layers, [_squared(rng, layers, 4)], "forward passes", "mode")
+    yield _case(rng, (3, 2), [4], ["forward passes", "mode"])
 
 
 @training_step.property(
@@ -151,321 +133,100 @@ def one_pass(rng):
     hint="`loss.item()` takes the number out of a tensor, and leaves the graph behind.",
 )
 def plain_number(rng):
-    layers = _layers(rng, 3, 2)
-    yield _case(layers, [_squared(rng, layers, 6)], "result", "returned")
+    yield _case(rng, (3, 2), [6], ["result", "returned"])
 
 
-@training_step.misconception(
-    "`zero_grad` is missing. `backward` adds to what is in `.grad` already, so the step also follows the gradients of "
-    "all batches before it.",
-    section=CLEAR,
-)
-def never_cleared(model, loss_fn, optimizer, x, y):
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
+ZERO_GRAD, LOSS = "optimizer.zero_grad()", "loss_fn(model(x), y)"
 
-
-@training_step.misconception(
-    "The gradients are cleared between `backward` and `step`, so the optimizer finds none, and nothing moves. Clear "
-    "them before `backward`.",
-    section=CLEAR,
-)
-def cleared_too_late(model, loss_fn, optimizer, x, y):
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    optimizer.zero_grad()
-    optimizer.step()
-    return loss.item()
-
-
-@training_step.misconception(
-    "The gradients are cleared only after the step. Whatever was in `.grad` before your first call is still there when "
-    "`backward` adds to it. Clear them first.",
-    section=CLEAR,
-)
-def cleared_after_the_step(model, loss_fn, optimizer, x, y):
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    optimizer.step()
-    optimizer.zero_grad()
-    return loss.item()
-
-
-@training_step.misconception(
-    "`optimizer.step()` is missing. The gradients are there, but no parameter moves: `backward` computes, `step` moves."
-)
-def no_step(model, loss_fn, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    return loss.item()
-
-
-@training_step.misconception(
-    "No gradient reaches the parameters, so the step moves nothing. Either `backward` is missing, or it is called on a "
-    "tensor that was not computed from them. Call it on the loss of this model.",
-    section=PAPER,
-)
-def no_backward(model, loss_fn, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = loss_fn(model(x), y)
-    optimizer.step()
-    return loss.item()
-
-
-@training_step.misconception(
-    "The step comes before `backward`, when there are no gradients yet. First clear, then `backward`, then `step`."
-)
-def step_before_backward(model, loss_fn, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = loss_fn(model(x), y)
-    optimizer.step()
-    loss.backward()
-    return loss.item()
-
-
-@training_step.misconception("Two steps are made on one batch. A call should make one; the loop around it makes many.")
-def twice(model, loss_fn, optimizer, x, y):
-    solutions.training_step(model, loss_fn, optimizer, x, y)
-    return solutions.training_step(model, loss_fn, optimizer, x, y)
-
-
-@training_step.misconception(
-    "`step` is called twice after one `backward`, so the parameters go twice as far. One call, one step."
-)
-def stepped_twice(model, loss_fn, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    optimizer.step()
-    optimizer.step()
-    return loss.item()
-
-
-@training_step.misconception(
-    "The loss is computed again after the step. That costs a second forward pass, and it is not the loss whose "
-    "gradient was taken. Keep the first one."
-)
-def loss_after_the_step(model, loss_fn, optimizer, x, y):
-    solutions.training_step(model, loss_fn, optimizer, x, y)
-    return loss_fn(model(x), y).item()
-
-
-@training_step.misconception(
-    "The model is called twice, once for the number that is returned and once for the gradient. One forward pass gives "
-    "both, at half the cost."
-)
-def a_second_forward_pass(model, loss_fn, optimizer, x, y):
-    before = loss_fn(model(x), y).item()
-    solutions.training_step(model, loss_fn, optimizer, x, y)
-    return before
-
-
-@training_step.misconception(
-    "The loss is returned as a tensor that still holds its graph. Adding such losses up, or keeping them in a list, "
-    "keeps every step's graph in memory. `loss.item()` is the number alone.",
-    section=LOOP,
-)
-def with_its_graph(model, loss_fn, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    optimizer.step()
-    return loss
-
-
-@training_step.misconception(
-    "The loss has lost its graph, but it is still a tensor. Return a plain number: `loss.item()`.",
-    section=LOOP,
-)
-def a_tensor_without_graph(model, loss_fn, optimizer, x, y):
-    return torch.tensor(solutions.training_step(model, loss_fn, optimizer, x, y))
-
-
-@training_step.misconception(
-    "`.item()` comes too early: a plain number has no graph and no `backward`. Call `backward` on the tensor, and take "
-    "the number out at the end.",
-    section=PAPER,
-)
-def item_too_early(model, loss_fn, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = loss_fn(model(x), y).item()
-    loss.backward()
-    optimizer.step()
-    return loss
-
-
-@training_step.misconception(
-    "The loss is cut off from the parameters before `backward`: by `detach`, by `.data`, or by a forward pass under "
-    "`torch.no_grad()`. Without the graph, `backward` cannot get back to them.",
-    section=PAPER,
-)
-def cut_off(model, loss_fn, optimizer, x, y):
-    optimizer.zero_grad()
-    with torch.no_grad():
-        loss = loss_fn(model(x), y)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-
-
-@training_step.misconception(
-    "The model is switched to evaluation mode, in which dropout does nothing. Leave the mode as the caller has set it.",
-    section=LOOP,
-)
-def in_evaluation_mode(model, loss_fn, optimizer, x, y):
-    model.eval()
-    return solutions.training_step(model, loss_fn, optimizer, x, y)
-
-
-@training_step.misconception(
-    "Target and prediction are swapped. The squared error does not notice, most other losses do: the prediction comes "
-    "first."
-)
-def swapped(model, loss_fn, optimizer, x, y):
-    return solutions.training_step(model, lambda prediction, target: loss_fn(target, prediction), optimizer, x, y)
-
-
-@training_step.misconception(
-    "The squared error is computed, whatever `loss_fn` is. The caller decides which loss to use: call `loss_fn`."
-)
-def always_squared(model, loss_fn, optimizer, x, y):
-    return solutions.training_step(model, F.mse_loss, optimizer, x, y)
-
-
-@training_step.misconception(
-    "A softmax is applied before the loss. Give `loss_fn` the model's output as it is: `cross_entropy` has a softmax "
-    "inside, and other losses need none."
-)
-def softmax_between(model, loss_fn, optimizer, x, y):
-    return solutions.training_step(
-        model, lambda prediction, target: loss_fn(prediction.softmax(dim=-1), target), optimizer, x, y
-    )
-
-
-@training_step.misconception(
-    "The prediction is squeezed. Shapes (n,) and (n, 1) broadcast to (n, n), so each prediction is compared with every "
-    "target. Pass the prediction on as it is."
-)
-def squeezed(model, loss_fn, optimizer, x, y):
-    return solutions.training_step(
-        model, lambda prediction, target: loss_fn(prediction.squeeze(), target), optimizer, x, y
-    )
-
-
-@training_step.misconception(
-    "The loss is divided by the number of rows. `loss_fn` has already taken the mean over the batch."
-)
-def mean_of_the_mean(model, loss_fn, optimizer, x, y):
-    return solutions.training_step(
-        model, lambda prediction, target: loss_fn(prediction, target) / len(x), optimizer, x, y
-    )
-
-
-@training_step.misconception(
-    "The loss that is returned is multiplied by the number of rows. Return the value of `loss_fn` as it is."
-)
-def total_returned(model, loss_fn, optimizer, x, y):
-    return solutions.training_step(model, loss_fn, optimizer, x, y) * len(x)
-
-
-@training_step.misconception("The loss is rounded. Rounding is for printing; return the number as it is.")
-def rounded(model, loss_fn, optimizer, x, y):
-    return round(solutions.training_step(model, loss_fn, optimizer, x, y), 4)
-
-
-@training_step.misconception(
-    "The step goes uphill: it follows the gradient of minus the loss, so the loss grows. The minus sign is already in "
-    "the optimizer's step."
-)
-def uphill(model, loss_fn, optimizer, x, y):
-    return -solutions.training_step(model, lambda prediction, target: -loss_fn(prediction, target), optimizer, x, y)
-
-
-@training_step.misconception(
-    "The gradients are clipped before the step. Large models are often trained with clipping, but it changes where the "
-    "step goes, and this exercise does not ask for it."
-)
-def clipped(model, loss_fn, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    torch.nn.utils.clip_grad_norm_(model.parameters(), 1.0)
-    optimizer.step()
-    return loss.item()
-
-
-@training_step.misconception(
-    "A new optimizer is made in each call. It has another learning rate, and it loses the averages that the caller's "
-    "optimizer keeps from step to step. Use the one that is given."
-)
-def an_optimizer_of_its_own(model, loss_fn, optimizer, x, y):
-    return solutions.training_step(model, loss_fn, torch.optim.Adam(model.parameters()), x, y)
-
-
-@training_step.misconception(
-    "The parameters are moved by hand: learning rate times gradient. That is what plain SGD does. Adam, momentum and "
-    "weight decay do more, so leave the step to `optimizer.step()`."
-)
-def by_hand(model, loss_fn, optimizer, x, y):
-    optimizer.zero_grad()
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    with torch.no_grad():
-        for parameter in model.parameters():
-            if parameter.grad is not None:
-                parameter -= optimizer.param_groups[0]["lr"] * parameter.grad
-    return loss.item()
-
-
-@training_step.misconception(
-    "The parameters themselves are set to zero, so what they have learned is lost. Clear their gradients instead.",
-    section=CLEAR,
-)
-def parameters_cleared(model, loss_fn, optimizer, x, y):
-    with torch.no_grad():
-        for parameter in model.parameters():
-            parameter.zero_()
-    return solutions.training_step(model, loss_fn, optimizer, x, y)
-
-
-@training_step.misconception(
-    "`.grad` is None before the first `backward`, and always for a frozen parameter, so `.grad.zero_()` fails. "
-    "`optimizer.zero_grad()` handles both.",
-    section=CLEAR,
-)
-def cleared_in_place(model, loss_fn, optimizer, x, y):
-    for parameter in model.parameters():
-        parameter.grad.zero_()
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-
-
-@training_step.misconception(
-    "Zeros are written into the `.grad` of every parameter, frozen ones too. The optimizer takes them for gradients, "
-    "and weight decay then moves what should stay. Use `optimizer.zero_grad()`.",
-    section=CLEAR,
-)
-def zeros_for_all(model, loss_fn, optimizer, x, y):
-    for parameter in model.parameters():
-        parameter.grad = torch.zeros_like(parameter)
-    loss = loss_fn(model(x), y)
-    loss.backward()
-    optimizer.step()
-    return loss.item()
-
-
-@training_step.misconception(
-    "`requires_grad` is switched on for every parameter, so layers that the caller has frozen are trained as well. "
-    "Leave it as it is."
-)
-def everything_learns(model, loss_fn, optimizer, x, y):
-    model.requires_grad_(True)
-    return solutions.training_step(model, loss_fn, optimizer, x, y)
+training_step.mistakes(
+    edit(ZERO_GRAD, "pass",
+         "`zero_grad` is missing. `backward` adds to what is in `.grad` already, so the step also follows the "
+         "gradients of all batches before it.", see=CLEAR),
+    edit("optimizer.step()", "optimizer.zero_grad(); optimizer.step()",
+         "The gradients are cleared between `backward` and `step`, so the optimizer finds none, and nothing moves. "
+         "Clear them before `backward`.", see=CLEAR, also={ZERO_GRAD: "pass"}),
+    edit("optimizer.step()", "optimizer.step(); optimizer.zero_grad()",
+         "The gradients are cleared only after the step. Whatever was in `.grad` before your first call is still there "
+         "when `backward` adds to it. Clear them first.", see=CLEAR, also={ZERO_GRAD: "pass"}),
+    edit("optimizer.step()", "pass",
+         "`optimizer.step()` is missing. The gradients are there, but no parameter moves: `backward` computes, `step` "
+         "moves."),
+    edit("loss.backward()", "pass",
+         "No gradient reaches the parameters, so the step moves nothing. Either `backward` is missing, or it is called "
+         "on a tensor that was not computed from them. Call it on the loss of this model.", see=PAPER),
+    edit("loss.backward()", "optimizer.step()",
+         "The step comes before `backward`, when there are no gradients yet. First clear, then `backward`, then "
+         "`step`.",
+         also={"optimizer.step()": "loss.backward()"}),
+    edit(ZERO_GRAD, f"solutions.training_step(model, loss_fn, optimizer, x, y); {ZERO_GRAD}",
+         "Two steps are made on one batch. A call should make one; the loop around it makes many."),
+    edit("optimizer.step()", "optimizer.step(); optimizer.step()",
+         "`step` is called twice after one `backward`, so the parameters go twice as far. One call, one step."),
+    edit("loss.item()", f"{LOSS}.item()",
+         "The loss is computed again after the step. That costs a second forward pass, and it is not the loss whose "
+         "gradient was taken. Keep the first one."),
+    edit("loss = ", f"before = {LOSS}; loss = ",
+         "The model is called twice, once for the number that is returned and once for the gradient. One forward pass "
+         "gives both, at half the cost.", also={"loss.item()": "before.item()"}),
+    edit("loss.item()", "loss",
+         "The loss is returned as a tensor that still holds its graph. Adding such losses up, or keeping them in a "
+         "list, keeps every step's graph in memory. `loss.item()` is the number alone.", see=LOOP),
+    edit("loss.item()", "torch.tensor(loss.item())",
+         "The loss has lost its graph, but it is still a tensor. Return a plain number: `loss.item()`.", see=LOOP),
+    edit(LOSS, f"{LOSS}.item()",
+         "`.item()` comes too early: a plain number has no graph and no `backward`. Call `backward` on the tensor, and "
+         "take the number out at the end.", see=PAPER, also={"return loss.item()": "return loss"}),
+    edit("loss = ", "with torch.no_grad(): loss = ",
+         "The loss is cut off from the parameters before `backward`: by `detach`, by `.data`, or by a forward pass "
+         "under `torch.no_grad()`. Without the graph, `backward` cannot get back to them.", see=PAPER),
+    edit(ZERO_GRAD, f"model.eval(); {ZERO_GRAD}",
+         "The model is switched to evaluation mode, in which dropout does nothing. Leave the mode as the caller has "
+         "set it.", see=LOOP),
+    edit(LOSS, "loss_fn(y, model(x))",
+         "Target and prediction are swapped. The squared error does not notice, most other losses do: the prediction "
+         "comes first."),
+    edit(LOSS, "nn.functional.mse_loss(model(x), y)",
+         "The squared error is computed, whatever `loss_fn` is. The caller decides which loss to use: call `loss_fn`."),
+    edit("model(x)", "model(x).softmax(dim=-1)",
+         "A softmax is applied before the loss. Give `loss_fn` the model's output as it is: `cross_entropy` has a "
+         "softmax inside, and other losses need none."),
+    edit("model(x)", "model(x).squeeze()",
+         "The prediction is squeezed. Shapes (n,) and (n, 1) broadcast to (n, n), so each prediction is compared with "
+         "every target. Pass the prediction on as it is."),
+    edit(LOSS, f"{LOSS} / len(x)",
+         "The loss is divided by the number of rows. `loss_fn` has already taken the mean over the batch."),
+    edit("loss.item()", "loss.item() * len(x)",
+         "The loss that is returned is multiplied by the number of rows. Return the value of `loss_fn` as it is."),
+    edit("loss.item()", "round(loss.item(), 4)",
+         "The loss is rounded. Rounding is for printing; return the number as it is."),
+    edit("loss.backward()", "(-loss).backward()",
+         "The step goes uphill: it follows the gradient of minus the loss, so the loss grows. The minus sign is "
+         "already in the optimizer's step."),
+    edit("optimizer.step()", "nn.utils.clip_grad_norm_(model.parameters(), 1.0); optimizer.step()",
+         "The gradients are clipped before the step. Large models are often trained with clipping, but it changes "
+         "where the step goes, and this exercise does not ask for it."),
+    edit(ZERO_GRAD, f"optimizer = torch.optim.Adam(model.parameters()); {ZERO_GRAD}",
+         "A new optimizer is made in each call. It has another learning rate, and it loses the averages that the "
+         "caller's optimizer keeps from step to step. Use the one that is given."),
+    edit("optimizer.step()",
+         "for parameter in model.parameters():\n"
+         "        if parameter.grad is not None:\n"
+         '            parameter.data -= optimizer.param_groups[0]["lr"] * parameter.grad',
+         "The parameters are moved by hand: learning rate times gradient. That is what plain SGD does. Adam, momentum "
+         "and weight decay do more, so leave the step to `optimizer.step()`."),
+    edit(ZERO_GRAD, f"for parameter in model.parameters(): parameter.data.zero_()\n    {ZERO_GRAD}",
+         "The parameters themselves are set to zero, so what they have learned is lost. Clear their gradients instead.",
+         see=CLEAR),
+    edit(ZERO_GRAD, "for parameter in model.parameters(): parameter.grad.zero_()",
+         "`.grad` is None before the first `backward`, and always for a frozen parameter, so `.grad.zero_()` fails. "
+         "`optimizer.zero_grad()` handles both.", see=CLEAR),
+    edit(ZERO_GRAD, "for parameter in model.parameters(): parameter.grad = torch.zeros_like(parameter)",
+         "Zeros are written into the `.grad` of every parameter, frozen ones too. The optimizer takes them for "
+         "gradients, and weight decay then moves what should stay. Use `optimizer.zero_grad()`.", see=CLEAR),
+    edit(ZERO_GRAD, f"model.requires_grad_(True); {ZERO_GRAD}",
+         "`requires_grad` is switched on for every parameter, so layers that the caller has frozen are trained as "
+         "well. Leave it as it is."),
+)  # fmt: skip
 
 
 # The question graded by hand -----------------------------------------------------------------------------------------
