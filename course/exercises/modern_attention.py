@@ -4,38 +4,27 @@ Angles are float32 by contract, whatever the dtype of x, and right answers may c
 results are compared to about five digits, and the mistakes here are off by far more.
 """
 
-import math
-
 import numpy as np
 import torch
-import torch.nn.functional as F
-from torch import nn
 
 from attnlab.checking import probes
+from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import normal
 from solutions import modern_attention as solutions
-from solutions.multi_head import merge_heads, split_heads
-from solutions.rope import apply_rope, rope_frequencies
 
 ROTATED = dict(rtol=1e-4, atol=1e-5)
 SINGLE = dict(rtol=1e-5, atol=1e-6)
+IN_CHUNKS = dict(probe=probes.in_chunks, **ROTATED)
+KINDS = (torch.float32, torch.bfloat16)
+NARROW = dict(rtol=0.02, atol=0.02)  # for bfloat16
+COARSE = dict(rtol=0.1, atol=0.1)
 CAP = "Scores that cannot grow"
 SINK = "A place for weight that no key deserves"
 STRETCH = "Frequencies for longer texts"
 QK_NORM = "Normalized queries and keys"
 LATENT = "A latent in place of keys and values"
 EXPERTS = "Experts in place of a single network"
-
-
-def _detached(text, exercise, right):
-    """Declares a misconception: right numbers, and no gradient."""
-
-    def detached(*args, **options):
-        return right(*args, **options).detach()
-
-    exercise.misconception(text)(detached)
-
 
 # soft_cap ------------------------------------------------------------------------------------------------------------
 
@@ -49,7 +38,7 @@ SCORES = torch.tensor([[0.0, 1.0, -1.0], [5.0, -20.0, 400.0]], dtype=torch.float
     hint="cap * tanh(scores / cap): divide before the tanh, multiply after it.",
 )
 def bends(rng):
-    yield dict(scores=SCORES.clone(), cap=5.0)
+    yield dict(scores=SCORES, cap=5.0)
     yield dict(scores=10.0 * normal(rng, 2, 3, 4, 4), cap=float(rng.integers(3, 30)))
     yield dict(scores=3.0 * normal(rng, 7), cap=2)
 
@@ -61,150 +50,67 @@ def bends(rng):
 )
 def without_a_cap(rng):
     yield dict(scores=normal(rng, 2, 3), cap=1.0)
-    yield dict(scores=SCORES.clone(), cap=None)
+    yield dict(scores=SCORES, cap=None)
     yield dict(scores=100.0 * normal(rng, 2, 3, 3), cap=None)
 
 
-@soft_cap.property(
-    "sends the right gradients",
-    points=1,
-    probe=probes.gradients,
+soft_cap.gradients(
+    lambda rng: dict(scores=4.0 * normal(rng, 3, 4), cap=5.0, upstream=[normal(rng, 3, 4)]),
+    title="sends the right gradients",
     hint="Use only tensor operations: `.detach()`, `.data`, NumPy and lists of numbers cut the gradient.",
 )
-def cap_gradients(rng):
-    yield dict(scores=4.0 * normal(rng, 3, 4), cap=5.0, upstream=[normal(rng, 3, 4)])
-
-
-@soft_cap.property(
-    "keeps the kind of number, and the device",
-    points=1,
-    probe=probes.elsewhere,
-    rtol=0.02,
-    atol=0.02,
+soft_cap.any_device(
+    lambda rng: [dict(scores=3.0 * normal(rng, 3, 4, dtype=kind), cap=5.0) for kind in KINDS],
+    title="keeps the kind of number, and the device",
+    **NARROW,
     hint="float32 in, float32 out, and bfloat16 for bfloat16. If you create tensors, create them like the scores.",
 )
-def cap_kinds(rng):
-    yield dict(scores=3.0 * normal(rng, 3, 4, dtype=torch.float32), cap=5.0)
-    yield dict(scores=3.0 * normal(rng, 3, 4, dtype=torch.bfloat16), cap=5.0)
-
-
-@soft_cap.property(
-    "leaves its input as it was",
-    points=1,
-    probe=probes.unchanged,
+soft_cap.unchanged(
+    lambda rng: dict(scores=3.0 * normal(rng, 3, 4), cap=5.0),
+    title="leaves its input as it was",
     hint="`/=` and `tanh_()` write into the caller's tensor.",
 )
-def cap_is_new(rng):
-    yield dict(scores=3.0 * normal(rng, 3, 4), cap=5.0)
 
+BENT = "cap * torch.tanh(scores / cap)"
 
-def _wrong_cap(text):
-    """Declares a misconception about what is done where there is a cap."""
-
-    def declare(f):
-        def wrong(scores, cap):
-            return scores if cap is None else f(scores, cap)
-
-        wrong.__name__ = f.__name__
-        soft_cap.misconception(text)(wrong)
-        return f
-
-    return declare
-
-
-@_wrong_cap(
-    "Scores are clipped. Beyond the cap a clipped score has no gradient, so training cannot bring it back. tanh bends "
-    "it instead, and its slope is never 0."
-)
-def clipped(scores, cap):
-    return scores.clamp(-cap, cap)
-
-
-@_wrong_cap("The result is between -1 and 1. Multiply by the cap again after the tanh.")
-def not_multiplied(scores, cap):
-    return torch.tanh(scores / cap)
-
-
-@_wrong_cap("The scores are not divided by the cap before the tanh, so all that are beyond 2 or 3 become equal.")
-def not_divided(scores, cap):
-    return cap * torch.tanh(scores)
-
-
-@_wrong_cap("The scores are multiplied by the cap inside the tanh, where they should be divided by it.")
-def multiplied_inside(scores, cap):
-    return cap * torch.tanh(scores * cap)
-
-
-@_wrong_cap("You divide after the tanh and multiply inside: it should be the other way around.")
-def the_other_way_around(scores, cap):
-    return torch.tanh(scores * cap) / cap
-
-
-@_wrong_cap("Only high scores are bent. A score far below 0 is as much of a problem: use tanh for both signs.")
-def high_only(scores, cap):
-    return torch.where(scores > 0, cap * torch.tanh(scores / cap), scores)
-
-
-@_wrong_cap("A sigmoid lets nothing below 0 through. tanh keeps the sign of a score.")
-def sigmoid(scores, cap):
-    return cap * torch.sigmoid(scores / cap)
-
-
-@_wrong_cap("A sigmoid shifted to -1 to 1 is a tanh of half its argument: scores / cap must be doubled inside.")
-def half_the_slope(scores, cap):
-    return cap * (2 * torch.sigmoid(scores / cap) - 1)
-
-
-@_wrong_cap("This bends by s / (1 + |s|): bounded as well, but small scores already shrink. Use tanh.")
-def softsign(scores, cap):
-    return cap * F.softsign(scores / cap)
-
-
-@_wrong_cap("The arctangent bends too, but to other numbers, and it ends at pi / 2. Use tanh.")
-def arctangent(scores, cap):
-    return cap * torch.atan(scores / cap)
-
-
-@_wrong_cap("The cap is fixed in the code. Use the one that is passed.")
-def fixed_cap(scores, cap):
-    return 50.0 * torch.tanh(scores / 50.0)
-
-
-@_wrong_cap("The scores are rescaled so that the largest is the cap. Each score is bent by itself.")
-def rescaled(scores, cap):
-    return scores * (cap / scores.abs().max())
-
-
-@soft_cap.misconception("`cap=None` is treated as a cap, or raises an error. Without a cap, return the scores.")
-def none_is_one(scores, cap):
-    cap = cap or 1.0
-    return cap * torch.tanh(scores / cap)
-
-
-@soft_cap.misconception("Nothing is bent: the scores come back as they were although there is a cap.")
-def never_bent(scores, cap):
-    return scores * 1.0
-
-
-@soft_cap.misconception("The caller's scores are written into. Make a new tensor.")
-def cap_in_place(scores, cap):
-    if cap is None:
-        return scores
-    if not scores.requires_grad:
-        scores.copy_(cap * torch.tanh(scores / cap))
-    return cap * torch.tanh(scores / cap) if scores.requires_grad else scores
-
-
-@soft_cap.misconception("The result is float32 whatever comes in. Keep the dtype of the scores.")
-def cap_in_float32(scores, cap):
-    return scores if cap is None else (cap * torch.tanh(scores / cap)).float()
-
-
-_detached(
-    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give tensors without a gradient.",
-    soft_cap,
-    lambda scores, cap: scores if cap is None else cap * torch.tanh(scores / cap),
-)
+soft_cap.mistakes(
+    edit(BENT, "scores.clamp(-cap, cap)",
+         "Scores are clipped. Beyond the cap a clipped score has no gradient, so training cannot bring it back. tanh "
+         "bends it instead, and its slope is never 0."),
+    edit("cap * torch", "torch",
+         "The result is between -1 and 1. Multiply by the cap again after the tanh."),
+    edit("scores / cap", "scores",
+         "The scores are not divided by the cap before the tanh, so all that are beyond 2 or 3 become equal."),
+    edit("scores / cap", "scores * cap",
+         "The scores are multiplied by the cap inside the tanh, where they should be divided by it."),
+    edit(BENT, "torch.tanh(scores * cap) / cap",
+         "You divide after the tanh and multiply inside: it should be the other way around."),
+    edit(BENT, f"torch.where(scores > 0, {BENT}, scores)",
+         "Only high scores are bent. A score far below 0 is as much of a problem: use tanh for both signs."),
+    edit("tanh", "sigmoid",
+         "A sigmoid lets nothing below 0 through. tanh keeps the sign of a score."),
+    edit(BENT, "cap * (2 * torch.sigmoid(scores / cap) - 1)",
+         "A sigmoid shifted to -1 to 1 is a tanh of half its argument: scores / cap must be doubled inside."),
+    edit("torch.tanh", "nn.functional.softsign",
+         "This bends by s / (1 + |s|): bounded as well, but small scores already shrink. Use tanh."),
+    edit("tanh", "atan",
+         "The arctangent bends too, but to other numbers, and it ends at pi / 2. Use tanh."),
+    edit(BENT, "50.0 * torch.tanh(scores / 50.0)",
+         "The cap is fixed in the code. Use the one that is passed."),
+    edit(BENT, "scores * (cap / scores.abs().max())",
+         "The scores are rescaled so that the largest is the cap. Each score is bent by itself."),
+    edit("return scores if cap is None else", "cap = cap or 1.0\n    return",
+         "`cap=None` is treated as a cap, or raises an error. Without a cap, return the scores."),
+    edit(BENT, "scores",
+         "Nothing is bent: the scores come back as they were although there is a cap."),
+    edit("return", f"if cap is not None and not scores.requires_grad: return scores.copy_({BENT})\n    return",
+         "The caller's scores are written into. Make a new tensor."),
+    edit(BENT, f"({BENT}).float()",
+         "The result is float32 whatever comes in. Keep the dtype of the scores."),
+    edit(BENT, f"({BENT}).detach()",
+         "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give tensors without a "
+         "gradient."),
+)  # fmt: skip
 
 
 # softmax_with_sink ---------------------------------------------------------------------------------------------------
@@ -261,9 +167,8 @@ def sink_with_a_mask(rng):
 def sink_with_wide_masks(rng):
     sink = torch.full((2,), 0.3, dtype=torch.float64)
     each_text = torch.stack([SOME, SOME.flip(1)])[:, None]
-    yield dict(scores=normal(rng, 2, 2, 3, 4), sink=sink, mask=each_text)
-    yield dict(scores=normal(rng, 2, 2, 3, 4), sink=sink, mask=each_text.transpose(0, 1))
-    yield dict(scores=normal(rng, 2, 2, 3, 4), sink=sink, mask=SOME[1:2].flip(1)[None, None])
+    for mask in (each_text, each_text.transpose(0, 1), SOME[1:2].flip(1)[None, None]):
+        yield dict(scores=normal(rng, 2, 2, 3, 4), sink=sink, mask=mask)
 
 
 @softmax_with_sink.property(
@@ -305,213 +210,108 @@ def sink_hidden_for_good(rng):
     yield dict(scores=scores[..., order], sink=torch.tensor([sink], dtype=torch.float64), mask=mask[:, order])
 
 
-@softmax_with_sink.property(
-    "sends the right gradients to scores and sinks",
-    points=1,
-    probe=probes.gradients,
-    hint="The sinks are learned: their gradient must arrive. Use only tensor operations, on `sink` too.",
-)
-def sink_gradients(rng):
-    yield dict(scores=normal(rng, 1, 2, 2, 3), sink=normal(rng, 2), upstream=[normal(rng, 1, 2, 2, 3)])
+def _sinks_and_upstream(rng):
     empty = torch.tensor([[True, False, True], [False, False, False]])
-    yield dict(scores=normal(rng, 1, 2, 2, 3), sink=normal(rng, 2), mask=empty, upstream=[normal(rng, 1, 2, 2, 3)])
+    for mask in ({}, dict(mask=empty)):
+        scores, sink = normal(rng, 1, 2, 2, 3), normal(rng, 2)
+        yield dict(scores=scores, sink=sink, **mask, upstream=[normal(rng, 1, 2, 2, 3)])
 
 
-@softmax_with_sink.property(
-    "keeps the kind of number of the scores, and the device",
-    points=1,
-    probe=probes.elsewhere,
-    rtol=0.02,
-    atol=0.02,
-    hint="bfloat16 scores give bfloat16 weights, also if the sinks are float32: end with `.to(scores.dtype)`. Create "
-    "new tensors like the scores.",
-)
-def sink_kinds(rng):
+def _narrow_sinks(rng):
     single = normal(rng, 1, 2, 3, 4, dtype=torch.float32)
     yield dict(scores=single, sink=normal(rng, 2, dtype=torch.float32), mask=SOME)
     yield dict(scores=single.to(torch.bfloat16), sink=normal(rng, 2, dtype=torch.float32))
 
 
-@softmax_with_sink.property(
-    "leaves its inputs as they were",
-    points=1,
-    probe=probes.unchanged,
+softmax_with_sink.gradients(
+    _sinks_and_upstream,
+    title="sends the right gradients to scores and sinks",
+    hint="The sinks are learned: their gradient must arrive. Use only tensor operations, on `sink` too.",
+)
+softmax_with_sink.any_device(
+    _narrow_sinks,
+    title="keeps the kind of number of the scores, and the device",
+    **NARROW,
+    hint="bfloat16 scores give bfloat16 weights, also if the sinks are float32: end with `.to(scores.dtype)`. Create "
+    "new tensors like the scores.",
+)
+softmax_with_sink.unchanged(
+    lambda rng: dict(scores=normal(rng, 1, 2, 3, 4), sink=normal(rng, 2), mask=SOME),
     hint="Writing minus infinity into `scores` writes into the caller's tensor. masked_fill and torch.where make a new "
     "one.",
 )
-def sink_is_new(rng):
-    yield dict(scores=normal(rng, 1, 2, 3, 4), sink=normal(rng, 2), mask=SOME)
 
+SHARES = "every.softmax(dim=-1)"
+NOT_WIDENED = {"torch.promote_types(scores.dtype, torch.float32)": "scores.dtype"}
+HIDE = "every = every.masked_fill(hidden, -math.inf)"
 
-class _Sink:
-    """Right, in steps that a misconception can replace one by one."""
-
-    fill = -math.inf
-
-    def __call__(self, scores, sink, mask=None):
-        column = self.column(scores, sink)
-        hidden = None if mask is None else self.hidden(scores, mask)
-        return self.finish(
-            self.weigh(self.join(scores if hidden is None else self.hide(scores, hidden), column)), scores
-        )
-
-    def column(self, scores, sink):
-        return sink[:, None, None].expand(*scores.shape[:3], 1)
-
-    def hidden(self, scores, mask):
-        return ~mask
-
-    def hide(self, scores, hidden):
-        return scores.masked_fill(hidden, self.fill)
-
-    def join(self, scores, column):
-        return torch.cat([scores, column.to(scores)], dim=-1)
-
-    def weigh(self, every):
-        return every.softmax(dim=-1)
-
-    def finish(self, every, scores):
-        return every[..., :-1].to(scores.dtype)
-
-
-def _sink_without(text, **parts):
-    answer = type("_Sink", (_Sink,), parts)()
-
-    def wrong(scores, sink, mask=None):
-        return answer(scores, sink, mask)
-
-    softmax_with_sink.misconception(text)(wrong)
-
-
-_sink_without(
-    "The sink is not used: the weights of a row sum to 1. Its exponential belongs in the total of each row.",
-    column=lambda self, scores, sink: (
-        torch.full((*scores.shape[:3], 1), -math.inf, dtype=scores.dtype).to(scores.device) + 0.0 * sink[:, None, None]
-    ),
-    hide=lambda self, scores, hidden: torch.where(
-        hidden.all(-1, keepdim=True), -1e30, scores.masked_fill(hidden, -1e30)
-    ),
-    finish=lambda self, every, scores: torch.nan_to_num(every[..., :-1]).to(scores.dtype),
-)
-_sink_without(
-    "The first sink is used for every head. There is one number per head: sink[:, None, None].",
-    column=lambda self, scores, sink: sink[:1, None, None].expand(*scores.shape[:3], 1),
-)
-_sink_without(
-    "All heads get the mean of the sinks. Each head has its own.",
-    column=lambda self, scores, sink: sink.mean().expand(*scores.shape[:3], 1),
-)
-_sink_without(
-    "The sink counts with the opposite sign: either it is negated, or it is added to the scores of the keys, which is "
-    "the same. It is a score of its own, beside those of the keys.",
-    join=lambda self, scores, column: torch.cat([scores + column, torch.zeros_like(column)], dim=-1),
-)
-_sink_without(
-    "The sink is in the total as it is. Like every score it is exponentiated first.",
-    weigh=lambda self, every: every[..., :].exp() / (every[..., :-1].exp().sum(-1, keepdim=True) + every[..., -1:]),
-)
-_sink_without(
-    "The weight of the sink is returned as well: there is a column more than there are keys. Drop it.",
-    finish=lambda self, every, scores: every.to(scores.dtype),
-)
-_sink_without(
-    "The first weight is dropped, and that of the sink is kept. Drop the column where you put the sink.",
-    finish=lambda self, every, scores: every[..., 1:].to(scores.dtype),
-)
-_sink_without(
-    "After the sink's weight is dropped, the rows are normalized again, so the sink changes nothing. What it takes "
-    "must stay missing.",
-    finish=lambda self, every, scores: torch.nan_to_num(
-        every[..., :-1] / every[..., :-1].sum(-1, keepdim=True).clamp_min(1e-300)
-    ).to(scores.dtype),
-)
-_sink_without(
-    "The sink is subtracted from every score, and then there is no place for its weight.",
-    join=lambda self, scores, column: torch.cat([scores - column, torch.full_like(column, -1e30)], dim=-1),
-)
-_sink_without(
-    "The mask is inverted: you hide what should be visible. True means may attend.",
-    hidden=lambda self, scores, mask: mask,
-)
-_sink_without("The mask has no effect: every key is visible.", hidden=lambda self, scores, mask: torch.zeros_like(mask))
-_sink_without(
-    "A hidden score becomes a big finite number. A visible score can be lower still. Use minus infinity.", fill=-1e9
-)
-_sink_without("A hidden score becomes 0, which is an ordinary score and gets weight. Use minus infinity.", fill=0.0)
-_sink_without(
-    "The softmax runs over the queries (dim=-2). The keys, and with them the sink, are the last axis.",
-    weigh=lambda self, every: every.softmax(dim=-2),
-)
-_sink_without(
-    "No maximum is subtracted, so large scores or sinks overflow.",
-    weigh=lambda self, every: every.exp() / every.exp().sum(-1, keepdim=True),
-)
-_sink_without(
-    "A mask of four dimensions is not broadcast to the scores. masked_fill and torch.where do that by themselves.",
-    hidden=lambda self, scores, mask: ~mask.reshape(-1, *mask.shape[-2:])[:1],
-)
-_sink_without(
-    "The gradient of the sinks is cut. `.detach()`, `.data`, `.item()` and `torch.tensor(...)` give numbers without a "
-    "gradient, and then a sink is never learned.",
-    column=lambda self, scores, sink: sink.detach()[:, None, None].expand(*scores.shape[:3], 1),
-)
-_sink_without(
-    "The result has the dtype of the sinks, or float32, whatever the scores are. End with `.to(scores.dtype)`.",
-    finish=lambda self, every, scores: every[..., :-1].float(),
-)
-_sink_without(
-    "Each head gets the sink of another head. Heads are the second axis of the scores: sink[:, None, None].",
-    column=lambda self, scores, sink: sink.roll(1)[:, None, None].expand(*scores.shape[:3], 1),
-)
-
-
-@softmax_with_sink.misconception(
-    "The mask comes after the softmax: hidden keys have taken their share, and it is lost. Hide the scores first."
-)
-def sink_masked_after(scores, sink, mask=None):
-    weights = _Sink()(scores, sink)
-    return weights if mask is None else weights * mask
-
-
-@softmax_with_sink.misconception(
-    "The maximum that is subtracted is that of the scores alone. A sink far above them still overflows, and in a row "
-    "without an allowed key it is minus infinity minus itself, which is nan."
-)
-def maximum_of_the_scores(scores, sink, mask=None):
-    shown = scores if mask is None else scores.masked_fill(~mask, -math.inf)
-    top = shown.max(-1, keepdim=True).values
-    powers = (shown - top).exp()
-    return (powers / (powers.sum(-1, keepdim=True) + (sink[:, None, None] - top).exp())).to(scores.dtype)
-
-
-@softmax_with_sink.misconception(
-    "1 is added to each total, as if every sink were 0. The sink is a learned number: add its exponential."
-)
-def off_by_one(scores, sink, mask=None):
-    return _Sink()(scores, torch.zeros_like(sink) + 0.0 * sink, mask)
-
-
-@softmax_with_sink.misconception(
-    "The sink is hidden together with the keys: a row without an allowed key is nan. The sink is always there."
-)
-def sink_hidden_too(scores, sink, mask=None):
-    weights = _Sink()(scores, sink, mask)
-    if mask is None:
-        return weights
-    return torch.where(mask.any(-1, keepdim=True), weights, math.nan)
-
-
-@softmax_with_sink.misconception("The caller's scores are written into. masked_fill and torch.where make a new tensor.")
-def sink_in_place(scores, sink, mask=None):
-    weights = _Sink()(scores, sink, mask)
-    if mask is not None and not scores.requires_grad:
-        scores.masked_fill_(~mask, -math.inf)
-    return weights
+softmax_with_sink.mistakes(
+    edit("[wide, extra]", "[wide, -math.inf + 0 * extra]",
+         "The sink is not used: the weights of a row sum to 1. Its exponential belongs in the total of each row.",
+         also={"hidden, -math.inf": "hidden, -1e30"}),
+    edit("[:, None, None]", "[:1, None, None]",
+         "The first sink is used for every head. There is one number per head: sink[:, None, None]."),
+    edit("sink.to(wide)[:, None, None]", "sink.to(wide).mean()",
+         "All heads get the mean of the sinks. Each head has its own."),
+    edit("[wide, extra]", "[wide + extra, torch.zeros_like(extra)]",
+         "The sink counts with the opposite sign: either it is negated, or it is added to the scores of the keys, "
+         "which is the same. It is a score of its own, beside those of the keys."),
+    edit(SHARES, "(every.exp() / (every[..., :-1].exp().sum(-1, keepdim=True) + every[..., -1:]))",
+         "The sink is in the total as it is. Like every score it is exponentiated first.", also=NOT_WIDENED),
+    edit(f"{SHARES}[..., :-1]", SHARES,
+         "The weight of the sink is returned as well: there is a column more than there are keys. Drop it."),
+    edit(f"{SHARES}[..., :-1]", f"{SHARES}[..., 1:]",
+         "The first weight is dropped, and that of the sink is kept. Drop the column where you put the sink."),
+    edit(f"{SHARES}[..., :-1]", f"nn.functional.normalize({SHARES}[..., :-1], p=1, dim=-1)",
+         "After the sink's weight is dropped, the rows are normalized again, so the sink changes nothing. What it "
+         "takes must stay missing.", also=NOT_WIDENED),
+    edit("[wide, extra]", "[wide - extra, torch.full_like(extra, -1e30)]",
+         "The sink is subtracted from every score, and then there is no place for its weight."),
+    edit("~mask", "mask",
+         "The mask is inverted: you hide what should be visible. True means may attend."),
+    edit(HIDE, "pass",
+         "The mask has no effect: every key is visible."),
+    edit("-math.inf", "-1e9",
+         "A hidden score becomes a big finite number. A visible score can be lower still. Use minus infinity."),
+    edit("-math.inf", "0.0",
+         "A hidden score becomes 0, which is an ordinary score and gets weight. Use minus infinity."),
+    edit(SHARES, "every.softmax(dim=-2)",
+         "The softmax runs over the queries (dim=-2). The keys, and with them the sink, are the last axis.",
+         also=NOT_WIDENED),
+    edit(SHARES, "(every.exp() / every.exp().sum(-1, keepdim=True))",
+         "No maximum is subtracted, so large scores or sinks overflow."),
+    edit("~mask.bool()", "~mask.reshape(-1, *mask.shape[-2:])[:1]",
+         "A mask of four dimensions is not broadcast to the scores. masked_fill and torch.where do that by "
+         "themselves."),
+    edit("sink.to(wide)", "sink.detach().to(wide)",
+         "The gradient of the sinks is cut. `.detach()`, `.data`, `.item()` and `torch.tensor(...)` give numbers "
+         "without a gradient, and then a sink is never learned."),
+    edit(".to(scores.dtype)", ".float()",
+         "The result has the dtype of the sinks, or float32, whatever the scores are. End with `.to(scores.dtype)`.",
+         also=NOT_WIDENED),
+    edit("sink.to(wide)", "sink.to(wide).roll(1)",
+         "Each head gets the sink of another head. Heads are the second axis of the scores: sink[:, None, None]."),
+    edit(HIDE, f"return ({SHARES} * ~hidden)[..., :-1].to(scores.dtype)",
+         "The mask comes after the softmax: hidden keys have taken their share, and it is lost. Hide the scores "
+         "first."),
+    edit(f"return {SHARES}",
+         "powers = (every - every[..., :-1].amax(-1, keepdim=True)).exp()\n"
+         "    return (powers / powers.sum(-1, keepdim=True))",
+         "The maximum that is subtracted is that of the scores alone. A sink far above them still overflows, and in a "
+         "row without an allowed key it is minus infinity minus itself, which is nan."),
+    edit("sink.to(wide)", "(0 * sink).to(wide)",
+         "1 is added to each total, as if every sink were 0. The sink is a learned number: add its exponential."),
+    edit("nn.functional.pad(~mask.bool(), (0, 1))", "torch.cat([~mask, ~mask.any(-1, keepdim=True)], dim=-1)",
+         "The sink is hidden together with the keys: a row without an allowed key is nan. The sink is always there."),
+    edit(HIDE, f"{HIDE}\n        if not scores.requires_grad: scores.masked_fill_(~mask, -math.inf)",
+         "The caller's scores are written into. masked_fill and torch.where make a new tensor."),
+)  # fmt: skip
 
 
 # scaled_rope_frequencies ---------------------------------------------------------------------------------------------
 
 scaled_rope_frequencies = Exercise(solutions.scaled_rope_frequencies, section=STRETCH, minutes=15, difficulty=2)
+LLAMA = dict(low=1.0, high=4.0)
 
 
 @scaled_rope_frequencies.property(
@@ -523,8 +323,8 @@ scaled_rope_frequencies = Exercise(solutions.scaled_rope_frequencies, section=ST
 )
 def kept_or_divided(rng):
     # Wavelengths 6.3, 63, 628 and 6283 tokens, none of them between the two limits.
-    yield dict(d_head=8, base=10000.0, factor=8.0, low=1.0, high=4.0, original_length=4096)
-    yield dict(d_head=8, base=10000.0, factor=float(rng.integers(2, 6)), low=1.0, high=4.0, original_length=400)
+    yield dict(d_head=8, base=10000.0, factor=8.0, **LLAMA, original_length=4096)
+    yield dict(d_head=8, base=10000.0, factor=float(rng.integers(2, 6)), **LLAMA, original_length=400)
 
 
 @scaled_rope_frequencies.property(
@@ -535,23 +335,14 @@ def kept_or_divided(rng):
     "one. The rest is divided by the factor.",
 )
 def mixed(rng):
-    yield dict(d_head=8, base=10000.0, factor=4.0, low=1.0, high=4.0, original_length=1500)
-    yield dict(d_head=128, base=500000.0, factor=8.0, low=1.0, high=4.0, original_length=8192)
-    yield dict(
-        d_head=2 * int(rng.integers(12, 30)),
-        base=float(rng.integers(200, 3000)),
-        factor=float(rng.integers(2, 9)),
-        low=1.0,
-        high=4.0,
-        original_length=int(rng.integers(80, 300)),
-    )
+    yield dict(d_head=8, base=10000.0, factor=4.0, **LLAMA, original_length=1500)
+    yield dict(d_head=128, base=500000.0, factor=8.0, **LLAMA, original_length=8192)
+    d_head, base, factor = 2 * int(rng.integers(12, 30)), float(rng.integers(200, 3000)), float(rng.integers(2, 9))
+    yield dict(d_head=d_head, base=base, factor=factor, **LLAMA, original_length=int(rng.integers(80, 300)))
 
 
 @scaled_rope_frequencies.property(
-    "follows low and high",
-    points=1,
-    **SINGLE,
-    hint="1 and 4 are Llama's numbers. Use the arguments.",
+    "follows low and high", points=1, **SINGLE, hint="1 and 4 are Llama's numbers. Use the arguments."
 )
 def other_limits(rng):
     yield dict(d_head=32, base=1000.0, factor=8.0, low=2.0, high=3.0, original_length=200)
@@ -565,145 +356,124 @@ def other_limits(rng):
     hint="With a factor of 1 the result is `rope_frequencies(d_head, base)`. The result has one entry per pair.",
 )
 def nothing_stretched(rng):
-    yield dict(d_head=12, base=float(rng.integers(200, 3000)), factor=1.0, low=1.0, high=4.0, original_length=100)
-    yield dict(d_head=2, base=10000.0, factor=4.0, low=1.0, high=4.0, original_length=5)
+    yield dict(d_head=12, base=float(rng.integers(200, 3000)), factor=1.0, **LLAMA, original_length=100)
+    yield dict(d_head=2, base=10000.0, factor=4.0, **LLAMA, original_length=5)
 
 
-class _Stretch:
-    """Right, in steps that a misconception can replace one by one."""
+KEPT = "((turns - low) / (high - low)).clamp(0, 1)"
+MIXED = "kept * theta + (1 - kept) * theta / factor"
 
-    def __call__(self, d_head, base, factor, low, high, original_length):
-        theta = self.plain(d_head, base)
-        share = self.share(self.turns(theta, original_length), low, high)
-        return self.mix(theta, share, factor)
-
-    def plain(self, d_head, base):
-        return rope_frequencies(d_head, base)
-
-    def turns(self, theta, length):
-        return length * theta / (2 * math.pi)
-
-    def share(self, turns, low, high):
-        return ((turns - low) / (high - low)).clamp(0, 1)
-
-    def mix(self, theta, share, factor):
-        return theta * (share + (1 - share) / factor)
-
-
-def _stretch_without(text, **parts):
-    answer = type("_Stretch", (_Stretch,), parts)()
-
-    def wrong(d_head, base, factor, low, high, original_length):
-        return answer(d_head, base, factor, low, high, original_length)
-
-    scaled_rope_frequencies.misconception(text)(wrong)
-
-
-_stretch_without(
-    "Every frequency is divided. Fast pairs tell neighbors apart, and they have turned full circles in training: they "
-    "stay as they are.",
-    share=lambda self, turns, low, high: torch.zeros_like(turns),
-)
-_stretch_without(
-    "No frequency is changed: this is plain `rope_frequencies`.",
-    share=lambda self, turns, low, high: torch.ones_like(turns),
-)
-_stretch_without(
-    "Fast pairs are divided and slow ones are kept. A long wavelength is the one that is not seen in full in training.",
-    mix=lambda self, theta, share, factor: theta * (1 - share + share / factor),
-)
-_stretch_without(
-    "Between the limits the shares are exchanged: near the fast limit nearly all is kept, near the slow one almost "
-    "nothing.",
-    share=lambda self, turns, low, high: torch.where(
-        (turns > low) & (turns < high), (high - turns) / (high - low), ((turns - low) / (high - low)).clamp(0, 1)
-    ),
-)
-_stretch_without(
-    "Between the limits nothing is mixed; the frequency is kept as it is.",
-    share=lambda self, turns, low, high: (turns > low).float(),
-)
-_stretch_without(
-    "Between the limits nothing is mixed; the frequency is divided by the factor.",
-    share=lambda self, turns, low, high: (turns >= high).float(),
-)
-_stretch_without(
-    "The mixture does not end at the limits: the share kept goes below 0 or above 1. Clamp it.",
-    share=lambda self, turns, low, high: (turns - low) / (high - low),
-)
-_stretch_without(
-    "The wavelength lacks 2 pi. A pair that turns by theta per token needs 2 pi / theta tokens for a full circle.",
-    turns=lambda self, theta, length: length * theta,
-)
-_stretch_without(
-    "The wavelength is multiplied by 2 pi twice. It is 2 pi / frequency.",
-    turns=lambda self, theta, length: length * theta / (2 * math.pi) ** 2,
-)
-_stretch_without(
-    "Slow frequencies are multiplied by the factor. They must become smaller, so that a circle takes longer.",
-    mix=lambda self, theta, share, factor: theta * (share + (1 - share) * factor),
-)
-_stretch_without(
-    "The mixture is linear in the wavelength. It is linear in original_length / wavelength.",
-    share=lambda self, turns, low, high: ((1 / low - 1 / turns) / (1 / low - 1 / high)).clamp(0, 1),
-)
-_stretch_without(
-    "The limits are original_length times low and times high. Divide by them: the wavelength is compared with "
-    "original_length / low and original_length / high.",
-    share=lambda self, turns, low, high: ((turns - 1 / high) / (1 / low - 1 / high)).clamp(0, 1),
-)
-_stretch_without(
-    "The limits are fixed at 1 and 4. Use low and high.",
-    share=lambda self, turns, low, high: ((turns - 1.0) / 3.0).clamp(0, 1),
-)
-_stretch_without(
-    "The mixture is divided by the factor once more: only the part that is not kept is.",
-    mix=lambda self, theta, share, factor: torch.where(
-        share < 1, theta * (share + (1 - share) / factor) / torch.where(share > 0, factor, 1.0), theta
-    ),
-)
-_stretch_without(
-    "The mixture is geometric. It adds share times the frequency and (1 - share) times the divided one.",
-    mix=lambda self, theta, share, factor: theta * factor ** -(1 - share),
-)
-_stretch_without(
-    "The base is not passed on to `rope_frequencies`, which then uses its default.",
-    plain=lambda self, d_head, base: rope_frequencies(d_head),
-)
-_stretch_without(
-    "These are wavelengths. The result should be frequencies, in radians per token.",
-    mix=lambda self, theta, share, factor: 2 * math.pi / (theta * (share + (1 - share) / factor)),
-)
-_stretch_without(
-    "Each frequency is there twice. One per pair, d_head / 2 in all.",
-    mix=lambda self, theta, share, factor: (theta * (share + (1 - share) / factor)).repeat(2),
-)
+scaled_rope_frequencies.mistakes(
+    edit(KEPT, "torch.zeros_like(turns)",
+         "Every frequency is divided. Fast pairs tell neighbors apart, and they have turned full circles in training: "
+         "they stay as they are."),
+    edit(KEPT, "torch.ones_like(turns)",
+         "No frequency is changed: this is plain `rope_frequencies`."),
+    edit(MIXED, "(1 - kept) * theta + kept * theta / factor",
+         "Fast pairs are divided and slow ones are kept. A long wavelength is the one that is not seen in full in "
+         "training."),
+    edit(KEPT, f"torch.where((turns > low) & (turns < high), (high - turns) / (high - low), {KEPT})",
+         "Between the limits the shares are exchanged: near the fast limit nearly all is kept, near the slow one "
+         "almost nothing."),
+    edit(KEPT, "(turns > low).float()",
+         "Between the limits nothing is mixed; the frequency is kept as it is."),
+    edit(KEPT, "(turns >= high).float()",
+         "Between the limits nothing is mixed; the frequency is divided by the factor."),
+    edit(".clamp(0, 1)", "",
+         "The mixture does not end at the limits: the share kept goes below 0 or above 1. Clamp it."),
+    edit(" / (2 * math.pi)", "",
+         "The wavelength lacks 2 pi. A pair that turns by theta per token needs 2 pi / theta tokens for a full "
+         "circle."),
+    edit("(2 * math.pi)", "(2 * math.pi) ** 2",
+         "The wavelength is multiplied by 2 pi twice. It is 2 pi / frequency."),
+    edit("/ factor", "* factor",
+         "Slow frequencies are multiplied by the factor. They must become smaller, so that a circle takes longer."),
+    edit(KEPT, "((1 / low - 1 / turns) / (1 / low - 1 / high)).clamp(0, 1)",
+         "The mixture is linear in the wavelength. It is linear in original_length / wavelength."),
+    edit(KEPT, "((turns - 1 / high) / (1 / low - 1 / high)).clamp(0, 1)",
+         "The limits are original_length times low and times high. Divide by them: the wavelength is compared with "
+         "original_length / low and original_length / high."),
+    edit("(turns - low) / (high - low)", "(turns - 1.0) / 3.0",
+         "The limits are fixed at 1 and 4. Use low and high."),
+    edit(MIXED, f"torch.where((kept > 0) & (kept < 1), ({MIXED}) / factor, {MIXED})",
+         "The mixture is divided by the factor once more: only the part that is not kept is."),
+    edit(MIXED, "theta / factor ** (1 - kept)",
+         "The mixture is geometric. It adds share times the frequency and (1 - share) times the divided one."),
+    edit("(d_head, base)", "(d_head)",
+         "The base is not passed on to `rope_frequencies`, which then uses its default."),
+    edit(MIXED, f"2 * math.pi / ({MIXED})",
+         "These are wavelengths. The result should be frequencies, in radians per token."),
+    edit(MIXED, f"({MIXED}).repeat(2)",
+         "Each frequency is there twice. One per pair, d_head / 2 in all."),
+    edit("(d_head, base)", "(d_head, base * factor ** (d_head / max(d_head - 2, 1)))",
+         "A larger base is used instead (NTK-aware scaling). That stretches each pair by another factor; Llama's rule "
+         "looks at the wavelength.", also={MIXED: "theta"}),
+)  # fmt: skip
 
 
-@scaled_rope_frequencies.misconception(
-    "A larger base is used instead (NTK-aware scaling). That stretches each pair by another factor; Llama's rule looks "
-    "at the wavelength."
+# Hints and mistakes of both layers with a cache ----------------------------------------------------------------------
+
+OWN_CACHE = (
+    "One layer may read many texts in turn. Everything that is remembered of a text belongs in its cache, and not in "
+    "`self`."
 )
-def larger_base(d_head, base, factor, low, high, original_length):
-    return rope_frequencies(d_head, base * factor ** (d_head / max(d_head - 2, 1)))
+PRECISION = (
+    "Weights and tokens in float32 give float32, and bfloat16 gives bfloat16. Create new tensors with "
+    "`device=x.device`."
+)
+UNDERSCORE = (
+    "Operations whose name ends in an underscore, and `+=`, write into their tensor. Do not use them on a tensor that "
+    "the caller passed in."
+)
+W_O = "self.W_o = nn.Linear(n_heads * d_head, d_model, bias=False)"
+SOFTMAX = "softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))"
+MERGED = "merge_heads(weights.to(v.dtype) @ v)"
+
+DEFAULT_BASE = edit("super().__init__()", "super().__init__(); base = 10000.0",
+         "`base` is not passed on, so RoPE uses its default.")  # fmt: skip
+DEFAULT_EPS = edit("super().__init__()", "super().__init__(); eps = 1e-5",
+         "eps is fixed or left at the default of RMSNorm. Pass on the one that the layer gets.")  # fmt: skip
+WITH_BIASES = edit(W_O, f"{W_O}\n"
+         "        for part in self.children():\n"
+         "            if isinstance(part, nn.Linear): part.bias = nn.Parameter(torch.zeros(part.out_features))",
+         "The maps have biases. nn.Linear adds one unless you say bias=False.")  # fmt: skip
+POSITIONS_FROM_0 = edit("len(cache)", "0",
+         "With a cache, positions begin at 0 again in each chunk. The first new token is at len(cache).",
+         also={"positions[:, None]": "(positions + k.shape[2] - x.shape[1])[:, None]"})  # fmt: skip
+MASK_FROM_0 = edit("positions[:, None]", "torch.arange(x.shape[1], device=x.device)[:, None]",
+         "With a cache, the causal mask begins at the first key, so the first token of a chunk sees only the first "
+         "token of the text. Token i of a chunk is at position len(cache) + i.")  # fmt: skip
+MASK_ON_THE_CPU = edit("positions[:, None]", "positions[:, None].cpu()",
+         "The mask is on the CPU, wherever x is, so the two cannot be combined. Create it with `device=x.device`.",
+         also={"k.shape[2], device=x.device": "k.shape[2]"})  # fmt: skip
+EMPTY_CACHE = edit("cache is None", "not cache",
+         "The cache stays empty, so each chunk is read as if nothing had come before it. `if cache:` is False for a "
+         "new cache, since its length is 0: write `cache is not None`.",
+         also={"cache is not None": "cache"})  # fmt: skip
+OVER_QUERIES = edit(SOFTMAX, "softmax(dim=-2).nan_to_num()",
+         "The softmax runs over the queries (dim=-2). The weights of each query sum to 1: the keys are "
+         "the last axis.")  # fmt: skip
+NOT_MAPPED_BACK = edit(f"self.W_o({MERGED})", f"nn.functional.pad({MERGED}, (0, x.shape[-1]))[..., : x.shape[-1]]",
+         "W_o is missing: the merged heads are not mapped back.")  # fmt: skip
+NO_GRADIENT = edit("def forward(self, x: torch.Tensor", "@torch.no_grad()\n    def forward(self, x: torch.Tensor",
+         "No gradient arrives: the layer works under `torch.no_grad()` or on detached tensors, and could never be "
+         "trained.")  # fmt: skip
 
 
 # QKNormAttention -----------------------------------------------------------------------------------------------------
 
 QKNormAttention = Exercise(solutions.QKNormAttention, section=QK_NORM, minutes=30, difficulty=3)
+EQUAL_HEADS = dict(d_model=4, n_heads=2, n_kv_heads=2, d_head=2, batch=1)
+SHARED_HEADS = {**EQUAL_HEADS, "n_kv_heads": 1}
 
 
 def _qk_layer(rng, d_model, n_heads, n_kv_heads, d_head, batch, n, names="qkvo", dtype=torch.float64, **init):
     """A layer, weights of variance about 1 / d_model for the maps named, norm weights that differ, and tokens."""
-    rows = dict(q=n_heads * d_head, k=n_kv_heads * d_head, v=n_kv_heads * d_head, o=d_model)
-    columns = dict(q=d_model, k=d_model, v=d_model, o=n_heads * d_head)
-    weights = {
-        f"W_{name}.weight": normal(rng, rows[name], columns[name], dtype=dtype) * 1.5 / columns[name] ** 0.5
-        for name in names
-    }
-    for name in "qk":
-        if name in names:
-            weights[f"norm_{name}.weight"] = (1.2 + 0.6 * normal(rng, d_head)).to(dtype)
+    wide, narrow = n_heads * d_head, n_kv_heads * d_head
+    shapes = dict(q=(wide, d_model), k=(narrow, d_model), v=(narrow, d_model), o=(d_model, wide))
+    weights = {f"W_{m}.weight": normal(rng, *shapes[m], dtype=dtype) * 1.5 / shapes[m][1] ** 0.5 for m in names}
+    for name in [name for name in "qk" if name in names]:
+        weights[f"norm_{name}.weight"] = (1.2 + 0.6 * normal(rng, d_head)).to(dtype)
     return dict(
         init=dict(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads, d_head=d_head, **init),
         weights=weights,
@@ -719,10 +489,8 @@ def _qk_layer(rng, d_model, n_heads, n_kv_heads, d_head, batch, n, names="qkvo",
 )
 def qk_structure(rng):
     for n_kv_heads, d_head in ((2, 6), (1, 2 * int(rng.integers(2, 7)))):
-        n_heads = n_kv_heads * int(rng.integers(2, 4))
-        yield dict(
-            init=dict(d_model=4 * int(rng.integers(2, 5)), n_heads=n_heads, n_kv_heads=n_kv_heads, d_head=d_head)
-        )
+        n_heads, d_model = n_kv_heads * int(rng.integers(2, 4)), 4 * int(rng.integers(2, 5))
+        yield dict(init=dict(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads, d_head=d_head))
 
 
 @QKNormAttention.property(
@@ -746,8 +514,8 @@ def qk_one_pass(rng):
     hint="Pass eps on to both norms. Its default here is 1e-6, that of RMSNorm in this course 1e-5.",
 )
 def qk_eps(rng):
-    yield _qk_layer(rng, d_model=4, n_heads=2, n_kv_heads=1, d_head=2, batch=1, n=3, eps=0.5)
-    case = _qk_layer(rng, d_model=4, n_heads=2, n_kv_heads=1, d_head=2, batch=1, n=3)
+    yield _qk_layer(rng, **SHARED_HEADS, n=3, eps=0.5)
+    case = _qk_layer(rng, **SHARED_HEADS, n=3)
     yield {**case, "x": 0.002 * case["x"]}
 
 
@@ -771,11 +539,8 @@ def own_width(rng):
     "alone; without a window it sees all before it.",
 )
 def within_the_window(rng):
-    sizes = dict(d_model=4, n_heads=2, n_kv_heads=2, d_head=2, batch=1)
-    yield _qk_layer(rng, **sizes, n=6, window=3)
-    yield _qk_layer(rng, **sizes, n=5, window=2)
-    yield _qk_layer(rng, **sizes, n=3, window=1)
-    yield _qk_layer(rng, **sizes, n=4, window=9)
+    for n, window in ((6, 3), (5, 2), (3, 1), (4, 9)):
+        yield _qk_layer(rng, **EQUAL_HEADS, n=n, window=window)
 
 
 @QKNormAttention.property(
@@ -796,407 +561,158 @@ def qk_future(rng):
 @QKNormAttention.property(
     "reads in chunks with a cache what it reads in one pass",
     points=2,
-    probe=probes.in_chunks,
-    **ROTATED,
+    **IN_CHUNKS,
     hint="Read `len(cache)` before you append: that is the position of the first new token. Normalize, rotate, append, "
     "and continue with what `append` returns. Token i of a chunk sees every key up to len(cache) + i.",
 )
 def qk_in_chunks(rng):
     yield dict(**_qk_layer(rng, d_model=4, n_heads=1, n_kv_heads=1, d_head=4, batch=1, n=4), cuts=[1, 2, 3])
     yield dict(**_qk_layer(rng, d_model=6, n_heads=2, n_kv_heads=1, d_head=4, batch=2, n=6, base=50.0), cuts=[1, 4])
-    yield dict(**_qk_layer(rng, d_model=4, n_heads=2, n_kv_heads=1, d_head=2, batch=1, n=3), cuts=[])
+    yield dict(**_qk_layer(rng, **SHARED_HEADS, n=3), cuts=[])
 
 
 @QKNormAttention.property(
     "reads in chunks within its window too",
     points=1,
-    probe=probes.in_chunks,
-    **ROTATED,
+    **IN_CHUNKS,
     hint="The cache keeps all tokens, so the mask must hide those that are too far back: the distance from a query's "
     "position, len(cache) + i, to a key's place in the cache.",
 )
 def qk_window_in_chunks(rng):
-    sizes = dict(d_model=4, n_heads=2, n_kv_heads=1, d_head=2, batch=1)
-    yield dict(**_qk_layer(rng, **sizes, n=7, window=3), cuts=[2, 6])
-    yield dict(**_qk_layer(rng, **sizes, n=5, window=2), cuts=[1, 2, 3, 4])
+    yield dict(**_qk_layer(rng, **SHARED_HEADS, n=7, window=3), cuts=[2, 6])
+    yield dict(**_qk_layer(rng, **SHARED_HEADS, n=5, window=2), cuts=[1, 2, 3, 4])
 
 
-@QKNormAttention.property(
-    "keeps two texts with two caches apart",
-    points=1,
-    probe=probes.in_chunks,
-    **ROTATED,
-    hint="One layer may read many texts in turn. Everything that is remembered of a text belongs in its cache, and "
-    "not in `self`.",
-)
+@QKNormAttention.property("keeps two texts with two caches apart", points=1, **IN_CHUNKS, hint=OWN_CACHE)
 def qk_apart(rng):
-    sizes = dict(d_model=4, n_heads=2, n_kv_heads=2, d_head=2, batch=1)
-    yield dict(**_qk_layer(rng, **sizes, n=4), cuts=[2, 3], beside=normal(rng, 1, 5, 4))
+    yield dict(**_qk_layer(rng, **EQUAL_HEADS, n=4), cuts=[2, 3], beside=normal(rng, 1, 5, 4))
 
 
-@QKNormAttention.property(
-    "has the right gradients, also for the norms",
-    points=1,
-    probe=probes.gradients,
-    rtol=1e-4,
-    atol=1e-5,
-    hint="Use only tensor operations; detach nothing. The weights of norm_q and norm_k are learned as well.",
-)
-def qk_gradients(rng):
-    yield dict(
-        **_qk_layer(rng, d_model=6, n_heads=2, n_kv_heads=1, d_head=4, batch=1, n=3, names="qk"),
-        upstream=[normal(rng, 1, 3, 6)],
-    )
-
-
-@QKNormAttention.property(
-    "keeps the precision and the device of its tokens, also in chunks",
-    points=1,
-    probe=probes.elsewhere,
-    rtol=0.1,
-    atol=0.1,
-    hint="Weights and tokens in float32 give float32, and bfloat16 gives bfloat16. Create new tensors with "
-    "`device=x.device`.",
-)
-def qk_precision(rng):
+def _narrow_qk_layers(rng):
     sizes = dict(d_model=8, n_heads=2, n_kv_heads=2, d_head=4, batch=1)
     yield dict(**_qk_layer(rng, **sizes, n=4, window=2, dtype=torch.float32))
     yield dict(probe="in_chunks", **_qk_layer(rng, **sizes, n=4, dtype=torch.float32), cuts=[2])
     yield dict(**_qk_layer(rng, **sizes, n=3, dtype=torch.bfloat16))
 
 
-@QKNormAttention.property(
-    "leaves its tokens as they were",
-    points=1,
-    probe=probes.unchanged,
+QKNormAttention.gradients(
+    lambda rng: dict(
+        **_qk_layer(rng, d_model=6, n_heads=2, n_kv_heads=1, d_head=4, batch=1, n=3, names="qk"),
+        upstream=[normal(rng, 1, 3, 6)],
+    ),
+    title="has the right gradients, also for the norms",
     **ROTATED,
-    hint="Operations whose name ends in an underscore, and `+=`, write into their tensor. Do not use them on a tensor "
-    "that the caller passed in.",
+    hint="Use only tensor operations; detach nothing. The weights of norm_q and norm_k are learned as well.",
 )
-def qk_is_new(rng):
-    yield _qk_layer(rng, d_model=4, n_heads=2, n_kv_heads=1, d_head=2, batch=1, n=3, names="q")
-
-
-class _Normed(solutions.QKNormAttention):
-    """Right, in steps that a misconception can replace one by one."""
-
-    def forward(self, x, cache=None):
-        cache = self.open(cache)
-        past = 0 if cache is None else self.past(cache)
-        q, k, v = self.project(x)
-        q, k, v = self.prepare(q, k, v, past)
-        new = k.shape[2]
-        if cache is not None:
-            k, v = self.remember(cache, k, v)
-        allowed = self.allowed(new, k.shape[2], x.device)
-        k, v = self.share(k), self.share(v)
-        weights = self.weigh(self.score(q, k).masked_fill(~allowed, -torch.inf))
-        return self.finish(weights.to(v.dtype) @ v)
-
-    def open(self, cache):
-        return cache
-
-    def past(self, cache):
-        return len(cache)
-
-    def project(self, x):
-        heads = ((self.W_q, self.n_heads), (self.W_k, self.n_kv_heads), (self.W_v, self.n_kv_heads))
-        return tuple(split_heads(W(x), n) for W, n in heads)
-
-    def prepare(self, q, k, v, past):
-        return self.at(self.norm_q(q), past), self.at(self.norm_k(k), past), v
-
-    def at(self, x, first):
-        return apply_rope(x, torch.arange(first, first + x.shape[2], device=x.device), self.base)
-
-    def remember(self, cache, k, v):
-        return cache.append(k, v)
-
-    def allowed(self, new, total, device):
-        back = self.back(new, total, device)
-        return (back >= 0) if self.window is None else (back >= 0) & (back < self.window)
-
-    def back(self, new, total, device):
-        """How far each key is behind each query: (new, total)."""
-        return torch.arange(total - new, total, device=device)[:, None] - torch.arange(total, device=device)
-
-    def share(self, heads):
-        return heads.repeat_interleave(self.n_heads // self.n_kv_heads, dim=1)
-
-    def score(self, q, k):
-        return q @ k.mT / math.sqrt(q.shape[-1])
-
-    def weigh(self, scores):
-        return torch.softmax(scores, dim=-1)
-
-    def finish(self, heads):
-        return self.W_o(merge_heads(heads))
-
-
-def _normed_without(text, section=None, **parts):
-    QKNormAttention.misconception(text, section=section)(type("QKNormAttention", (_Normed,), parts))
-
-
-def _over_all_heads(norm, heads):
-    """One root mean square over all heads of a token."""
-    size = heads.square().mean(dim=(1, 3), keepdim=True)
-    return heads * torch.rsqrt(size + norm.eps) * norm.weight
-
-
-_normed_without(
-    "Queries and keys are not normalized: this is grouped-query attention. Apply norm_q and norm_k after splitting.",
-    prepare=lambda self, q, k, v, past: (self.at(q, past), self.at(k, past), v),
+QKNormAttention.any_device(
+    _narrow_qk_layers,
+    title="keeps the precision and the device of its tokens, also in chunks",
+    **COARSE,
+    hint=PRECISION,
 )
-_normed_without(
-    "The norm comes after the rotation. Its weight has one number per entry, and a rotated pair would be scaled "
-    "unequally, so that a score no longer depends on the distance alone. Normalize, then rotate.",
-    prepare=lambda self, q, k, v, past: (self.norm_q(self.at(q, past)), self.norm_k(self.at(k, past)), v),
+QKNormAttention.unchanged(
+    lambda rng: _qk_layer(rng, **SHARED_HEADS, n=3, names="q"),
+    title="leaves its tokens as they were",
+    **ROTATED,
+    hint=UNDERSCORE,
 )
-_normed_without(
-    "Only the queries are normalized. A score is as large as both vectors make it: normalize the keys as well.",
-    prepare=lambda self, q, k, v, past: (self.at(self.norm_q(q), past), self.at(k, past), v),
-)
-_normed_without(
-    "Only the keys are normalized. A score is as large as both vectors make it: normalize the queries as well.",
-    prepare=lambda self, q, k, v, past: (self.at(q, past), self.at(self.norm_k(k), past), v),
-)
-_normed_without(
-    "norm_q is used for the keys as well. Queries and keys each have a norm with its own weight.",
-    prepare=lambda self, q, k, v, past: (self.at(self.norm_q(q), past), self.at(self.norm_q(k), past), v),
-)
-_normed_without(
-    "norm_q and norm_k are exchanged.",
-    prepare=lambda self, q, k, v, past: (self.at(self.norm_k(q), past), self.at(self.norm_q(k), past), v),
-)
-_normed_without(
-    "The values are normalized too. They are what is averaged, and their size carries information.",
-    prepare=lambda self, q, k, v, past: (self.at(self.norm_q(q), past), self.at(self.norm_k(k), past), self.norm_k(v)),
-)
-_normed_without(
-    "The norm runs over all heads of a token together. Each head has its own root mean square: split first, then "
-    "normalize the last axis. That is what OLMo 2 does, with a weight for each number of all heads.",
-    prepare=lambda self, q, k, v, past: (
-        self.at(_over_all_heads(self.norm_q, q), past),
-        self.at(_over_all_heads(self.norm_k, k), past),
-        v,
-    ),
-)
-_normed_without(
-    "Vectors are brought to length 1 and not to a root mean square of 1, which is larger by sqrt(d_head).",
-    prepare=lambda self, q, k, v, past: (
-        self.at(F.normalize(q, dim=-1) * self.norm_q.weight, past),
-        self.at(F.normalize(k, dim=-1) * self.norm_k.weight, past),
-        v,
-    ),
-)
-_normed_without(
-    "The weights of the norms are not used. They are learned, one number for each entry of a head.",
-    prepare=lambda self, q, k, v, past: (
-        self.at(F.rms_norm(q, q.shape[-1:], eps=self.norm_q.eps) + 0 * self.norm_q.weight, past),
-        self.at(F.rms_norm(k, k.shape[-1:], eps=self.norm_k.eps) + 0 * self.norm_k.weight, past),
-        v,
-    ),
-)
-_normed_without(
-    "The scores are divided by the square root of d_model / n_heads. The head has a width of its own, d_head.",
-    score=lambda self, q, k: q @ k.mT / math.sqrt(self.W_q.in_features / self.n_heads),
-)
-_normed_without(
-    "The scores are not divided by the square root of d_head. Normalized vectors still have d_head numbers, and their "
-    "dot product grows with the width.",
-    score=lambda self, q, k: q @ k.mT,
-)
-_normed_without(
-    "The scores are divided by d_head itself. Use its square root.",
-    score=lambda self, q, k: q @ k.mT / q.shape[-1],
-)
-_normed_without(
-    "Nothing is rotated, so the scores do not depend on the order of the tokens. Apply RoPE after the norms.",
-    prepare=lambda self, q, k, v, past: (self.norm_q(q), self.norm_k(k), v),
-)
-_normed_without(
-    "The values are rotated as well. A position should change the weights and not what is averaged.",
-    prepare=lambda self, q, k, v, past: (
-        self.at(self.norm_q(q), past),
-        self.at(self.norm_k(k), past),
-        self.at(v, past),
-    ),
-)
-_normed_without(
-    "`base` is not passed on, so RoPE uses its default.",
-    at=lambda self, x, first: apply_rope(x, torch.arange(first, first + x.shape[2], device=x.device)),
-)
-_normed_without(
-    "The window is one token too long. With window 3 the distances 0, 1 and 2 are allowed: the token itself counts.",
-    allowed=lambda self, new, total, device: (
-        (self.back(new, total, device) >= 0)
-        & (self.back(new, total, device) < (total + 1 if self.window is None else self.window + 1))
-    ),
-)
-_normed_without(
-    "The window is one token too short. With window 3 a token sees itself and the 2 before it.",
-    allowed=lambda self, new, total, device: (
-        (self.back(new, total, device) >= 0)
-        & (self.back(new, total, device) < (total + 1 if self.window is None else max(1, self.window - 1)))
-    ),
-)
-_normed_without(
-    "The window is not used: every earlier key is visible.",
-    allowed=lambda self, new, total, device: self.back(new, total, device) >= 0,
-)
-_normed_without(
-    "The window reaches to both sides, so a token sees what comes after it. The mask must be causal too.",
-    allowed=lambda self, new, total, device: (
-        self.back(new, total, device) >= 0 if self.window is None else self.back(new, total, device).abs() < self.window
-    ),
-)
-_normed_without(
-    "The mask is missing: tokens see what comes after them.",
-    allowed=lambda self, new, total, device: self.back(new, total, device) <= total,
-)
-_normed_without(
-    "With a cache, the causal mask begins at the first key, so the first token of a chunk sees only the first token "
-    "of the text. Token i of a chunk is at position len(cache) + i.",
-    back=lambda self, new, total, device: (
-        torch.arange(new, device=device)[:, None] - torch.arange(total, device=device)
-    ),
-    weigh=lambda self, scores: torch.nan_to_num(torch.softmax(scores, dim=-1)),
-)
-_normed_without(
-    "With a cache, the window is counted from the last token of the chunk for all its tokens. Each query has its own "
-    "position.",
-    allowed=lambda self, new, total, device: (
-        (self.back(new, total, device) >= 0)
-        & (
-            torch.ones(1, dtype=torch.bool, device=device)
-            if self.window is None or new == total
-            else torch.arange(total, device=device) > total - 1 - self.window
-        )
-    ),
-    weigh=lambda self, scores: torch.nan_to_num(torch.softmax(scores, dim=-1)),
-)
-_normed_without(
-    "With a cache, positions begin at 0 again in each chunk. The first new token is at len(cache).",
-    past=lambda self, cache: 0,
-)
-_normed_without(
-    "The cache stays empty, so each chunk is read as if nothing had come before it. `if cache:` is False for a new "
-    "cache, since its length is 0: write `cache is not None`.",
-    open=lambda self, cache: None,
-)
-_normed_without(
-    "The key/value heads are repeated before they go into the cache. The numbers are right, but nothing is saved. "
-    "Append first, then repeat what comes back.",
-    remember=lambda self, cache, k, v: [
-        kept[:, :: self.n_heads // self.n_kv_heads]
-        for kept in cache.append(*(new.repeat_interleave(self.n_heads // self.n_kv_heads, 1) for new in (k, v)))
-    ],
-)
-_normed_without(
-    "What comes back from `append` is unpacked in the wrong order: keys come first, then values.",
-    remember=lambda self, cache, k, v: cache.append(k, v)[::-1],
-)
-_normed_without(
-    "The key/value heads are repeated in the order 0 1 0 1. Neighboring query heads share a head: use `repeat_kv`.",
-    share=lambda self, heads: heads.repeat(1, self.n_heads // self.n_kv_heads, 1, 1),
-)
-_normed_without(
-    "The softmax runs over the queries (dim=-2). The weights of each query sum to 1: the keys are the last axis.",
-    weigh=lambda self, scores: torch.nan_to_num(torch.softmax(scores, dim=-2)),
-)
-_normed_without("W_o is missing: the merged heads are not mapped back.", finish=lambda self, heads: _short(self, heads))
 
+Q_HEADS = "split_heads(self.W_q(x), self.n_heads)"
+K_HEADS = "split_heads(self.W_k(x), self.n_kv_heads)"
+VALUES = "split_heads(self.W_v(x), self.n_kv_heads)"
+NORM = "rms_norm(x, self.weight, self.eps)"
+NORMS = "RMSNorm(d_head, eps), RMSNorm(d_head, eps)"
+SHARE = "k, v = (repeat_kv(kept, self.n_heads // self.n_kv_heads) for kept in (k, v))"
 
-def _short(layer, heads):
-    """The merged heads with as many numbers as the tokens have."""
-    return F.pad(merge_heads(heads), (0, layer.W_q.in_features))[..., : layer.W_q.in_features]
-
-
-@QKNormAttention.misconception(
-    "Keys go into the cache before they are normalized, and come back as they are. Normalize and rotate, then append."
-)
-class CachedBeforeTheNorm(_Normed):
-    def prepare(self, q, k, v, past):
-        self.plain = self.at(k, past)
-        return super().prepare(q, k, v, past)
-
-    def remember(self, cache, k, v):
-        return cache.append(self.plain, v)
-
-
-@QKNormAttention.misconception(
-    "The layer keeps keys and values in `self` and not in the cache that it is given. Two texts that are read in turn "
-    "then get mixed up."
-)
-class KeptInSelf(_Normed):
-    def open(self, cache):
-        if cache is not None and not hasattr(self, "kept"):
-            self.kept = solutions.KVCache()
-        return None if cache is None else self.kept
-
-
-@QKNormAttention.misconception("The maps have biases. nn.Linear adds one unless you say bias=False.")
-class QKBiases(_Normed):
-    def __init__(self, *sizes, **options):
-        super().__init__(*sizes, **options)
-        for name in ("W_q", "W_k", "W_v", "W_o"):
-            plain = getattr(self, name)
-            setattr(self, name, nn.Linear(plain.in_features, plain.out_features))
-
-
-@QKNormAttention.misconception(
-    "The norms run over n_heads * d_head numbers. There is one weight for each of the d_head entries, shared by heads."
-)
-class WideNorms(_Normed):
-    def __init__(self, *sizes, **options):
-        super().__init__(*sizes, **options)
-        self.norm_q = solutions.RMSNorm(self.W_q.out_features, self.norm_q.eps)
-        self.norm_k = solutions.RMSNorm(self.W_k.out_features, self.norm_k.eps)
-
-    def project(self, x):
-        q, k, v = self.norm_q(self.W_q(x)), self.norm_k(self.W_k(x)), self.W_v(x)
-        return split_heads(q, self.n_heads), split_heads(k, self.n_kv_heads), split_heads(v, self.n_kv_heads)
-
-    def prepare(self, q, k, v, past):
-        return self.at(q, past), self.at(k, past), v
-
-
-@QKNormAttention.misconception("eps is fixed or left at the default of RMSNorm. Pass on the one that the layer gets.")
-class DefaultEps(_Normed):
-    def __init__(self, *sizes, **options):
-        super().__init__(*sizes, **options)
-        self.norm_q.eps = self.norm_k.eps = 1e-5
-
-
-@QKNormAttention.misconception(
-    "No gradient arrives: the layer works under `torch.no_grad()` or on detached tensors, and could never be trained."
-)
-class QKNoGradient(_Normed):
-    def forward(self, x, cache=None):
-        with torch.no_grad():
-            return super().forward(x, cache)
-
-
-@QKNormAttention.misconception(
-    "The weights of attention are returned along with the output. Here forward returns the output alone."
-)
-class QKWithWeights(_Normed):
-    def forward(self, x, cache=None):
-        output = super().forward(x, cache)
-        return output, output.new_zeros(x.shape[0], self.n_heads, x.shape[1], x.shape[1])
-
-
-@QKNormAttention.misconception(
-    "The mask is on the CPU, wherever x is, so the two cannot be combined. Create it with `device=x.device`."
-)
-class QKMaskOnTheCPU(_Normed):
-    def back(self, new, total, device):
-        return super().back(new, total, None)
+QKNormAttention.mistakes(
+    edit("self.norm_q(", "(",
+         "Queries and keys are not normalized: this is grouped-query attention. Apply norm_q and norm_k after "
+         "splitting.", also={"self.norm_k(": "("}),
+    edit(f"apply_rope(self.norm_q({Q_HEADS}), positions, self.base)",
+         f"self.norm_q(apply_rope({Q_HEADS}, positions, self.base))",
+         "The norm comes after the rotation. Its weight has one number per entry, and a rotated pair would be scaled "
+         "unequally, so that a score no longer depends on the distance alone. Normalize, then rotate.",
+         also={f"apply_rope(self.norm_k({K_HEADS}), positions, self.base)":
+               f"self.norm_k(apply_rope({K_HEADS}, positions, self.base))"}),
+    edit("self.norm_k(", "(",
+         "Only the queries are normalized. A score is as large as both vectors make it: normalize the keys as well."),
+    edit("self.norm_q(", "(",
+         "Only the keys are normalized. A score is as large as both vectors make it: normalize the queries as well."),
+    edit("self.norm_k(", "self.norm_q(",
+         "norm_q is used for the keys as well. Queries and keys each have a norm with its own weight."),
+    edit("self.norm_q(", "self.norm_k(",
+         "norm_q and norm_k are exchanged.", also={"self.norm_k(": "self.norm_q("}),
+    edit(VALUES, f"self.norm_k({VALUES})",
+         "The values are normalized too. They are what is averaged, and their size carries information."),
+    edit(NORM, "x * torch.rsqrt(x.square().mean(dim=(1, 3), keepdim=True) + self.eps) * self.weight",
+         "The norm runs over all heads of a token together. Each head has its own root mean square: split first, then "
+         "normalize the last axis. That is what OLMo 2 does, with a weight for each number of all heads."),
+    edit(NORM, "nn.functional.normalize(x, dim=-1) * self.weight",
+         "Vectors are brought to length 1 and not to a root mean square of 1, which is larger by sqrt(d_head)."),
+    edit(NORM, "rms_norm(x, torch.ones_like(self.weight), self.eps)",
+         "The weights of the norms are not used. They are learned, one number for each entry of a head."),
+    edit("q.shape[-1]", "x.shape[-1] / self.n_heads",
+         "The scores are divided by the square root of d_model / n_heads. The head has a width of its own, d_head."),
+    edit(" / math.sqrt(q.shape[-1])", "",
+         "The scores are not divided by the square root of d_head. Normalized vectors still have d_head numbers, and "
+         "their dot product grows with the width."),
+    edit("math.sqrt(q.shape[-1])", "q.shape[-1]",
+         "The scores are divided by d_head itself. Use its square root."),
+    edit("n_heads)), positions", "n_heads)), 0 * positions",
+         "Nothing is rotated, so the scores do not depend on the order of the tokens. Apply RoPE after the norms.",
+         also={"kv_heads)), positions": "kv_heads)), 0 * positions"}),
+    edit(VALUES, f"apply_rope({VALUES}, positions, self.base)",
+         "The values are rotated as well. A position should change the weights and not what is averaged."),
+    DEFAULT_BASE,
+    edit("distance >= self.window", "distance > self.window",
+         "The window is one token too long. With window 3 the distances 0, 1 and 2 are allowed: the token itself "
+         "counts."),
+    edit("distance >= self.window", "distance >= max(1, self.window - 1)",
+         "The window is one token too short. With window 3 a token sees itself and the 2 before it."),
+    edit("hidden | (distance >= self.window)", "hidden",
+         "The window is not used: every earlier key is visible."),
+    edit("hidden | (distance >= self.window)", "distance.abs() >= self.window",
+         "The window reaches to both sides, so a token sees what comes after it. The mask must be causal too."),
+    edit(".masked_fill(hidden, -math.inf)", "",
+         "The mask is missing: tokens see what comes after them."),
+    MASK_FROM_0,
+    edit("(distance >= self.window)", "(past > 0) & (distance[-1] >= self.window)",
+         "With a cache, the window is counted from the last token of the chunk for all its tokens. Each query has its "
+         "own position.", also={"weights.to": "weights.nan_to_num().to"}),
+    POSITIONS_FROM_0,
+    EMPTY_CACHE,
+    edit("if cache is not None", f"{SHARE}\n        if cache is not None",
+         "The key/value heads are repeated before they go into the cache. The numbers are right, but nothing is saved. "
+         "Append first, then repeat what comes back.", also={SHARE: "pass"}),
+    edit("k, v = cache.append", "v, k = cache.append",
+         "What comes back from `append` is unpacked in the wrong order: keys come first, then values."),
+    edit("repeat_kv(kept, self.n_heads // self.n_kv_heads)", "kept.repeat(1, self.n_heads // self.n_kv_heads, 1, 1)",
+         "The key/value heads are repeated in the order 0 1 0 1. Neighboring query heads share a head: use "
+         "`repeat_kv`."),
+    OVER_QUERIES,
+    NOT_MAPPED_BACK,
+    edit("cache.append(k, v)", f"cache.append(apply_rope({K_HEADS}, positions, self.base), v)",
+         "Keys go into the cache before they are normalized, and come back as they are. Normalize and rotate, then "
+         "append."),
+    edit("past = 0 if", "cache = None if cache is None else self.kept\n        past = 0 if",
+         "The layer keeps keys and values in `self` and not in the cache that it is given. Two texts that are read in "
+         "turn then get mixed up.", also={"super().__init__()": "super().__init__(); self.kept = KVCache()"}),
+    WITH_BIASES,
+    edit(NORMS, "RMSNorm(n_heads * d_head, eps), RMSNorm(n_kv_heads * d_head, eps)",
+         "The norms run over n_heads * d_head numbers. There is one weight for each of the d_head entries, shared by "
+         "heads."),
+    DEFAULT_EPS,
+    NO_GRADIENT,
+    edit(f"self.W_o({MERGED})", f"self.W_o({MERGED}), x.new_zeros(len(x), self.n_heads, x.shape[1], x.shape[1])",
+         "The weights of attention are returned along with the output. Here forward returns the output alone."),
+    MASK_ON_THE_CPU,
+)  # fmt: skip
 
 
 # LatentAttention -----------------------------------------------------------------------------------------------------
 
 LatentAttention = Exercise(solutions.LatentAttention, section=LATENT, minutes=30, difficulty=3)
+LATENT_SIZES = dict(d_model=6, n_heads=2, d_head=3, d_rope=2, d_latent=4)
 
 
 def _latent_layer(rng, d_model, n_heads, d_head, d_rope, d_latent, batch, n, names=None, dtype=torch.float64, **init):
@@ -1228,10 +744,8 @@ def _latent_layer(rng, d_model, n_heads, d_head, d_rope, d_latent, batch, n, nam
 )
 def latent_structure(rng):
     for d_rope in (2, 4):
-        heads, width = int(rng.integers(2, 4)), int(rng.integers(3, 6))
-        yield dict(
-            init=dict(d_model=4 * int(rng.integers(2, 5)), n_heads=heads, d_head=width, d_rope=d_rope, d_latent=7)
-        )
+        heads, width, d_model = int(rng.integers(2, 4)), int(rng.integers(3, 6)), 4 * int(rng.integers(2, 5))
+        yield dict(init=dict(d_model=d_model, n_heads=heads, d_head=width, d_rope=d_rope, d_latent=7))
 
 
 @LatentAttention.property(
@@ -1279,7 +793,7 @@ def latent_settings(rng):
     hint="Replace one token: no earlier row may move, not by a single bit, and every row from there on must.",
 )
 def latent_future(rng):
-    case = _latent_layer(rng, d_model=6, n_heads=2, d_head=3, d_rope=2, d_latent=4, batch=2, n=5)
+    case = _latent_layer(rng, **LATENT_SIZES, batch=2, n=5)
     changed = case["x"].clone()
     changed[:, 2] = normal(rng, 2, 6)
     yield dict(**case, name="x", replacement=changed)
@@ -1288,358 +802,141 @@ def latent_future(rng):
 @LatentAttention.property(
     "reads in chunks with a cache what it reads in one pass",
     points=2,
-    probe=probes.in_chunks,
-    **ROTATED,
+    **IN_CHUNKS,
     hint="Read `len(cache)` before you append: that is the position of the first new token. Norm and rotate, append, "
     "and make keys and values of all that `append` returns. Token i of a chunk sees every key up to len(cache) + i.",
 )
 def latent_in_chunks(rng):
-    sizes = dict(d_model=6, n_heads=2, d_head=3, d_rope=2, d_latent=4)
-    yield dict(**_latent_layer(rng, **sizes, batch=1, n=4), cuts=[1, 2, 3])
-    yield dict(**_latent_layer(rng, **sizes, batch=2, n=6, base=50.0), cuts=[1, 4])
-    yield dict(**_latent_layer(rng, **sizes, batch=1, n=3), cuts=[])
+    yield dict(**_latent_layer(rng, **LATENT_SIZES, batch=1, n=4), cuts=[1, 2, 3])
+    yield dict(**_latent_layer(rng, **LATENT_SIZES, batch=2, n=6, base=50.0), cuts=[1, 4])
+    yield dict(**_latent_layer(rng, **LATENT_SIZES, batch=1, n=3), cuts=[])
 
 
 @LatentAttention.property(
     "keeps the normed latent and the rotated key, and nothing else",
     points=1,
-    probe=probes.in_chunks,
-    **ROTATED,
+    **IN_CHUNKS,
     hint="One call of `append` for each call of forward: the normed latents as (batch, 1, n, d_latent), and the "
     "rotated keys as (batch, 1, n, d_rope). `[:, None]` makes the axis of the heads.",
 )
 def latent_kept(rng):
-    sizes = dict(d_model=6, n_heads=2, d_head=3, d_rope=2, d_latent=4)
-    yield dict(**_latent_layer(rng, **sizes, batch=2, n=5), cuts=[2], kept=True)
+    yield dict(**_latent_layer(rng, **LATENT_SIZES, batch=2, n=5), cuts=[2], kept=True)
 
 
-@LatentAttention.property(
-    "keeps two texts with two caches apart",
-    points=1,
-    probe=probes.in_chunks,
-    **ROTATED,
-    hint="One layer may read many texts in turn. Everything that is remembered of a text belongs in its cache, and "
-    "not in `self`.",
-)
+@LatentAttention.property("keeps two texts with two caches apart", points=1, **IN_CHUNKS, hint=OWN_CACHE)
 def latent_apart(rng):
-    sizes = dict(d_model=6, n_heads=2, d_head=3, d_rope=2, d_latent=4, batch=1)
-    yield dict(**_latent_layer(rng, **sizes, n=4), cuts=[2, 3], beside=normal(rng, 1, 5, 6))
+    yield dict(**_latent_layer(rng, **LATENT_SIZES, batch=1, n=4), cuts=[2, 3], beside=normal(rng, 1, 5, 6))
 
 
-@LatentAttention.property(
-    "has the right gradients",
-    points=1,
-    probe=probes.gradients,
-    rtol=1e-4,
-    atol=1e-5,
-    hint="Use only tensor operations; detach nothing. The weight of the norm is learned as well.",
-)
-def latent_gradients(rng):
-    case = _latent_layer(
-        rng, d_model=6, n_heads=2, d_head=3, d_rope=2, d_latent=4, batch=1, n=3, names=("W_down", "W_k_rope", "norm")
-    )
-    yield dict(**case, upstream=[normal(rng, 1, 3, 6)])
-
-
-@LatentAttention.property(
-    "keeps the precision and the device of its tokens, also in chunks",
-    points=1,
-    probe=probes.elsewhere,
-    rtol=0.1,
-    atol=0.1,
-    hint="Weights and tokens in float32 give float32, and bfloat16 gives bfloat16. Create new tensors with "
-    "`device=x.device`.",
-)
-def latent_precision(rng):
+def _narrow_latent_layers(rng):
     sizes = dict(d_model=8, n_heads=2, d_head=4, d_rope=2, d_latent=6, batch=1)
     yield dict(**_latent_layer(rng, **sizes, n=4, dtype=torch.float32))
     yield dict(probe="in_chunks", **_latent_layer(rng, **sizes, n=4, dtype=torch.float32), cuts=[2])
     yield dict(**_latent_layer(rng, **sizes, n=3, dtype=torch.bfloat16))
 
 
-@LatentAttention.property(
-    "leaves its tokens as they were",
-    points=1,
-    probe=probes.unchanged,
+LatentAttention.gradients(
+    lambda rng: dict(
+        **_latent_layer(rng, **LATENT_SIZES, batch=1, n=3, names=("W_down", "W_k_rope", "norm")),
+        upstream=[normal(rng, 1, 3, 6)],
+    ),
+    title="has the right gradients",
     **ROTATED,
-    hint="Operations whose name ends in an underscore, and `+=`, write into their tensor. Do not use them on a tensor "
-    "that the caller passed in.",
+    hint="Use only tensor operations; detach nothing. The weight of the norm is learned as well.",
 )
-def latent_is_new(rng):
-    yield _latent_layer(rng, d_model=6, n_heads=2, d_head=3, d_rope=2, d_latent=4, batch=1, n=3)
-
-
-class _Latent(solutions.LatentAttention):
-    """Right, in steps that a misconception can replace one by one."""
-
-    def forward(self, x, cache=None):
-        cache = self.open(cache)
-        past = 0 if cache is None else self.past(cache)
-        plain, turned = self.ask(x)
-        turned = self.turn_query(turned, past)
-        latent, key = self.keep(x, past)
-        new = latent.shape[2]
-        if cache is not None:
-            latent, key = self.remember(cache, latent, key)
-        latent, key = self.open_latent(latent), self.open_key(key)
-        k, v = self.make(latent)
-        later = self.later(new, k.shape[2], x.device)
-        weights = self.weigh(self.score(plain, turned, k, key).masked_fill(later, -torch.inf))
-        return self.finish(weights.to(v.dtype) @ v)
-
-    def open(self, cache):
-        return cache
-
-    def past(self, cache):
-        return len(cache)
-
-    def ask(self, x):
-        return split_heads(self.W_q(x), self.n_heads).split([self.d_head, self.d_rope], dim=-1)
-
-    def at(self, x, first):
-        return apply_rope(x, torch.arange(first, first + x.shape[2], device=x.device), self.base)
-
-    def turn_query(self, turned, past):
-        return self.at(turned, past)
-
-    def keep(self, x, past):
-        return self.norm(self.W_down(x))[:, None], self.at(self.W_k_rope(x)[:, None], past)
-
-    def remember(self, cache, latent, key):
-        return cache.append(latent, key)
-
-    def open_latent(self, latent):
-        return latent
-
-    def open_key(self, key):
-        return key
-
-    def make(self, latent):
-        return tuple(split_heads(up(latent[:, 0]), self.n_heads) for up in (self.W_up_k, self.W_up_v))
-
-    def later(self, new, total, device):
-        return torch.arange(total, device=device) > torch.arange(total - new, total, device=device)[:, None]
-
-    def score(self, plain, turned, k, key):
-        return (plain @ k.mT + turned @ key.mT) / math.sqrt(self.d_head + self.d_rope)
-
-    def weigh(self, scores):
-        return torch.softmax(scores, dim=-1)
-
-    def finish(self, heads):
-        return self.W_o(merge_heads(heads))
-
-
-def _latent_without(text, **parts):
-    LatentAttention.misconception(text)(type("LatentAttention", (_Latent,), parts))
-
-
-def _all_plain_first(layer, x):
-    rows, n = layer.W_q(x), layer.n_heads
-    plain, turned = rows.split([n * layer.d_head, n * layer.d_rope], dim=-1)
-    return split_heads(plain, n), split_heads(turned, n)
-
-
-_latent_without(
-    "The latent is not normed. Norm it after W_down, before it is kept and before keys and values are made from it.",
-    keep=lambda self, x, past: (
-        self.W_down(x)[:, None] + 0 * self.norm.weight.sum(),
-        self.at(self.W_k_rope(x)[:, None], past),
-    ),
+LatentAttention.any_device(
+    _narrow_latent_layers,
+    title="keeps the precision and the device of its tokens, also in chunks",
+    **COARSE,
+    hint=PRECISION,
 )
-_latent_without(
-    "The latent is normed when it is read, and the cache keeps it as it came from W_down. With the same numbers in the "
-    "end, each step norms all of the past again. Norm first, then append.",
-    keep=lambda self, x, past: (self.W_down(x)[:, None], self.at(self.W_k_rope(x)[:, None], past)),
-    open_latent=lambda self, latent: self.norm(latent),
-)
-_latent_without(
-    "The latent is normed twice, before it is kept and again when it is read.",
-    open_latent=lambda self, latent: self.norm(latent),
-)
-_latent_without(
-    "The shared key is not rotated. It is there to carry the positions: rotate it as the second part of the query.",
-    keep=lambda self, x, past: (self.norm(self.W_down(x))[:, None], self.W_k_rope(x)[:, None]),
-)
-_latent_without(
-    "The cache keeps the shared key before its rotation, and all keys are rotated when they are read. The numbers are "
-    "right, but each step rotates all of the past again. Rotate first, then append.",
-    keep=lambda self, x, past: (self.norm(self.W_down(x))[:, None], self.W_k_rope(x)[:, None]),
-    open_key=lambda self, key: self.at(key, 0),
-)
-_latent_without(
-    "The query is not rotated. A score depends on the distance only if both sides are.",
-    turn_query=lambda self, turned, past: turned,
-)
-_latent_without(
-    "In each head, the rotated part of the query comes first. The first d_head numbers are the plain ones.",
-    ask=lambda self, x: split_heads(self.W_q(x), self.n_heads).split([self.d_rope, self.d_head], dim=-1)[::-1],
-)
-_latent_without(
-    "The plain parts of all heads come first, then all rotated parts. W_q goes head by head: split the heads, and then "
-    "each head's numbers.",
-    ask=_all_plain_first,
-)
-_latent_without(
-    "The scores are divided by the square root of d_head alone. d_head + d_rope products are added up.",
-    score=lambda self, plain, turned, k, key: (plain @ k.mT + turned @ key.mT) / math.sqrt(self.d_head),
-)
-_latent_without(
-    "The two parts of a score are each divided by their own root. They are a single dot product, over d_head + d_rope "
-    "numbers.",
-    score=lambda self, plain, turned, k, key: (
-        plain @ k.mT / math.sqrt(self.d_head) + turned @ key.mT / math.sqrt(self.d_rope)
-    ),
-)
-_latent_without(
-    "The scores are not scaled. Divide them by the square root of d_head + d_rope.",
-    score=lambda self, plain, turned, k, key: plain @ k.mT + turned @ key.mT,
-)
-_latent_without(
-    "The scores are divided by the square root of the latent's width. Queries and keys have d_head + d_rope numbers.",
-    score=lambda self, plain, turned, k, key: (plain @ k.mT + turned @ key.mT) / math.sqrt(self.W_down.out_features),
-)
-_latent_without(
-    "The rotated part is left out of the score, so positions do not count at all.",
-    score=lambda self, plain, turned, k, key: (
-        (plain @ k.mT + 0 * (turned @ key.mT)) / math.sqrt(self.d_head + self.d_rope)
-    ),
-)
-_latent_without(
-    "The plain part is left out of the score. Both products are added.",
-    score=lambda self, plain, turned, k, key: (
-        (0 * (plain @ k.mT) + turned @ key.mT) / math.sqrt(self.d_head + self.d_rope)
-    ),
-)
-_latent_without(
-    "Keys and values are exchanged: W_up_k makes the keys, W_up_v the values.",
-    make=lambda self, latent: _Latent.make(self, latent)[::-1],
-)
-_latent_without(
-    "The keys made from the latent are rotated as well. Only the shared key and the second part of the query are: that "
-    "is why it is apart.",
-    make=lambda self, latent: (
-        self.at(_even(_Latent.make(self, latent)[0]), 0)[..., : self.d_head],
-        _Latent.make(self, latent)[1],
-    ),
-)
-_latent_without(
-    "`base` is not passed on, so RoPE uses its default.",
-    at=lambda self, x, first: apply_rope(x, torch.arange(first, first + x.shape[2], device=x.device)),
-)
-_latent_without(
-    "With a cache, positions begin at 0 again in each chunk. The first new token is at len(cache).",
-    past=lambda self, cache: 0,
-)
-_latent_without(
-    "The cache stays empty, so each chunk is read as if nothing had come before it. `if cache:` is False for a new "
-    "cache, since its length is 0: write `cache is not None`.",
-    open=lambda self, cache: None,
-)
-_latent_without(
-    "With a cache, the causal mask begins at the first key, so the first token of a chunk sees only the first token "
-    "of the text. Token i of a chunk is at position len(cache) + i.",
-    later=lambda self, new, total, device: (
-        torch.arange(total, device=device) > torch.arange(new, device=device)[:, None]
-    ),
-)
-_latent_without(
-    "The mask is missing: tokens see what comes after them.",
-    later=lambda self, new, total, device: torch.zeros(new, total, dtype=torch.bool, device=device),
-)
-_latent_without(
-    "The softmax runs over the queries (dim=-2). The weights of each query sum to 1: the keys are the last axis.",
-    weigh=lambda self, scores: torch.nan_to_num(torch.softmax(scores, dim=-2)),
-)
-_latent_without(
-    "W_o is missing: the merged heads are not mapped back.",
-    finish=lambda self, heads: F.pad(merge_heads(heads), (0, self.W_down.in_features))[..., : self.W_down.in_features],
+LatentAttention.unchanged(
+    lambda rng: _latent_layer(rng, **LATENT_SIZES, batch=1, n=3),
+    title="leaves its tokens as they were",
+    **ROTATED,
+    hint=UNDERSCORE,
 )
 
+PARTS = "split_heads(self.W_q(x), self.n_heads).split([self.d_head, self.d_rope], dim=-1)"
+KEY = "apply_rope(self.W_k_rope(x), positions, self.base)"
+TWO_SCORES = "(plain @ k.mT + turned @ key.mT) / math.sqrt(self.d_head + self.d_rope)"
 
-def _even(x):
-    """With one number more where the width is odd, so that it can be cut into pairs."""
-    return F.pad(x, (0, x.shape[-1] % 2))
-
-
-@LatentAttention.misconception(
-    "The cache is given keys and values of all heads. It should keep the latent, from which they are made again."
-)
-class KeysKept(_Latent):
-    def forward(self, x, cache=None):
-        if cache is None:
-            return super().forward(x)
-        past = len(cache)
-        plain, turned = self.ask(x)
-        latent, key = self.keep(x, past)
-        k, v = self.make(latent)
-        wide = torch.cat([k, key.expand(-1, self.n_heads, -1, -1)], dim=-1)
-        wide, v = cache.append(wide, v)
-        k, key = wide.split([self.d_head, self.d_rope], dim=-1)
-        later = self.later(x.shape[1], k.shape[2], x.device)
-        scores = self.score(plain, self.at(turned, past), k, key)
-        return self.finish(self.weigh(scores.masked_fill(later, -torch.inf)) @ v)
-
-
-@LatentAttention.misconception(
-    "The rotated key and the latent go into the cache in the wrong order: the latent first, then the key."
-)
-class KeyFirst(_Latent):
-    def remember(self, cache, latent, key):
-        return cache.append(key, latent)[::-1]
-
-
-@LatentAttention.misconception(
-    "The rotated key is kept once for each head. It is the same for all: keep it with a single head, and let "
-    "broadcasting repeat it."
-)
-class KeyForEachHead(_Latent):
-    def remember(self, cache, latent, key):
-        return cache.append(latent, key.expand(-1, self.n_heads, -1, -1))
-
-
-@LatentAttention.misconception(
-    "The layer keeps the past in `self` and not in the cache that it is given. Two texts that are read in turn then "
-    "get mixed up."
-)
-class LatentInSelf(_Latent):
-    def open(self, cache):
-        if cache is not None and not hasattr(self, "kept"):
-            self.kept = solutions.KVCache()
-        return None if cache is None else self.kept
-
-
-@LatentAttention.misconception("The maps have biases. nn.Linear adds one unless you say bias=False.")
-class LatentBiases(_Latent):
-    def __init__(self, *sizes, **options):
-        super().__init__(*sizes, **options)
-        for name in ("W_q", "W_down", "W_k_rope", "W_up_k", "W_up_v", "W_o"):
-            plain = getattr(self, name)
-            setattr(self, name, nn.Linear(plain.in_features, plain.out_features))
-
-
-@LatentAttention.misconception("eps is fixed or left at the default of RMSNorm. Pass on the one that the layer gets.")
-class LatentDefaultEps(_Latent):
-    def __init__(self, *sizes, **options):
-        super().__init__(*sizes, **options)
-        self.norm.eps = 1e-5
-
-
-@LatentAttention.misconception(
-    "No gradient arrives: the layer works under `torch.no_grad()` or on detached tensors, and could never be trained."
-)
-class LatentNoGradient(_Latent):
-    def forward(self, x, cache=None):
-        with torch.no_grad():
-            return super().forward(x, cache)
-
-
-@LatentAttention.misconception(
-    "The mask is on the CPU, wherever x is, so the two cannot be combined. Create it with `device=x.device`."
-)
-class LatentMaskOnTheCPU(_Latent):
-    def later(self, new, total, device):
-        return super().later(new, total, None)
+LatentAttention.mistakes(
+    edit("self.norm(self.W_down(x))", "self.W_down(x)",
+         "The latent is not normed. Norm it after W_down, before it is kept and before keys and values are made from "
+         "it."),
+    edit("self.norm(self.W_down(x))", "self.W_down(x)",
+         "The latent is normed when it is read, and the cache keeps it as it came from W_down. With the same numbers "
+         "in the end, each step norms all of the past again. Norm first, then append.",
+         also={"up(latent[:, 0])": "up(self.norm(latent[:, 0]))"}),
+    edit("up(latent[:, 0])", "up(self.norm(latent[:, 0]))",
+         "The latent is normed twice, before it is kept and again when it is read."),
+    edit(KEY, "self.W_k_rope(x)",
+         "The shared key is not rotated. It is there to carry the positions: rotate it as the second part of the "
+         "query."),
+    edit(KEY, "self.W_k_rope(x)",
+         "The cache keeps the shared key before its rotation, and all keys are rotated when they are read. The numbers "
+         "are right, but each step rotates all of the past again. Rotate first, then append.",
+         also={"@ key.mT": "@ apply_rope(key, torch.arange(key.shape[2], device=x.device), self.base).mT"}),
+    edit("apply_rope(turned, positions, self.base)", "turned",
+         "The query is not rotated. A score depends on the distance only if both sides are."),
+    edit(PARTS, "split_heads(self.W_q(x), self.n_heads).split([self.d_rope, self.d_head], dim=-1)[::-1]",
+         "In each head, the rotated part of the query comes first. The first d_head numbers are the plain ones."),
+    edit(PARTS,
+         "(split_heads(part, self.n_heads) for part in self.W_q(x).split("
+         "[self.n_heads * self.d_head, self.n_heads * self.d_rope], dim=-1))",
+         "The plain parts of all heads come first, then all rotated parts. W_q goes head by head: split the heads, and "
+         "then each head's numbers."),
+    edit("self.d_head + self.d_rope", "self.d_head",
+         "The scores are divided by the square root of d_head alone. d_head + d_rope products are added up."),
+    edit(TWO_SCORES, "plain @ k.mT / math.sqrt(self.d_head) + turned @ key.mT / math.sqrt(self.d_rope)",
+         "The two parts of a score are each divided by their own root. They are a single dot product, over d_head + "
+         "d_rope numbers."),
+    edit(" / math.sqrt(self.d_head + self.d_rope)", "",
+         "The scores are not scaled. Divide them by the square root of d_head + d_rope."),
+    edit("self.d_head + self.d_rope", "self.W_down.out_features",
+         "The scores are divided by the square root of the latent's width. Queries and keys have d_head + d_rope "
+         "numbers."),
+    edit("turned @ key.mT", "0 * (turned @ key.mT)",
+         "The rotated part is left out of the score, so positions do not count at all."),
+    edit("plain @ k.mT", "0 * (plain @ k.mT)",
+         "The plain part is left out of the score. Both products are added."),
+    edit("k, v = (split_heads", "v, k = (split_heads",
+         "Keys and values are exchanged: W_up_k makes the keys, W_up_v the values."),
+    edit("plain @ k.mT",
+         "plain @ apply_rope("
+         "nn.functional.pad(k, (0, self.d_head % 2)), torch.arange(k.shape[2], device=x.device), self.base"
+         ")[..., : self.d_head].mT",
+         "The keys made from the latent are rotated as well. Only the shared key and the second part of the query are: "
+         "that is why it is apart."),
+    DEFAULT_BASE,
+    POSITIONS_FROM_0,
+    EMPTY_CACHE,
+    MASK_FROM_0,
+    edit("scores.masked_fill(later, -math.inf)", "scores",
+         "The mask is missing: tokens see what comes after them."),
+    OVER_QUERIES,
+    NOT_MAPPED_BACK,
+    edit("latent, key = cache.append(latent, key)", "pass",
+         "The cache is given keys and values of all heads. It should keep the latent, from which they are made again.",
+         also={f"scores = {TWO_SCORES}":
+               "if cache is not None:\n"
+               "            every, v = cache.append(torch.cat([k, key.expand(-1, self.n_heads, -1, -1)], dim=-1), v)\n"
+               "            k, key = every.split([self.d_head, self.d_rope], dim=-1)\n"
+               f"        scores = {TWO_SCORES}"}),
+    edit("latent, key = cache.append(latent, key)", "key, latent = cache.append(key, latent)",
+         "The rotated key and the latent go into the cache in the wrong order: the latent first, then the key."),
+    edit("cache.append(latent, key)", "cache.append(latent, key.expand(-1, self.n_heads, -1, -1))",
+         "The rotated key is kept once for each head. It is the same for all: keep it with a single head, and let "
+         "broadcasting repeat it."),
+    edit("past = 0 if", "cache = None if cache is None else self.kept\n        past = 0 if",
+         "The layer keeps the past in `self` and not in the cache that it is given. Two texts that are read in turn "
+         "then get mixed up.", also={"super().__init__()": "super().__init__(); self.kept = KVCache()"}),
+    WITH_BIASES,
+    DEFAULT_EPS,
+    NO_GRADIENT,
+    MASK_ON_THE_CPU,
+)  # fmt: skip
 
 
 # route ---------------------------------------------------------------------------------------------------------------
@@ -1660,7 +957,7 @@ def _apart(rng, n, experts):
     "logits 2, 0, 1, -1 and top_k 2: experts 0 and 2, weights 0.731 and 0.269.",
 )
 def chosen(rng):
-    yield dict(logits=LOGITS.clone(), top_k=2)
+    yield dict(logits=LOGITS, top_k=2)
     yield dict(logits=_apart(rng, 5, 7), top_k=3)
 
 
@@ -1694,152 +991,72 @@ def large_logits(rng):
     yield dict(logits=_apart(rng, 3, 5) - 1000.0, top_k=2)
 
 
-@route.property(
-    "sends gradients to the chosen logits alone",
-    points=1,
-    probe=probes.gradients,
+route.gradients(
+    lambda rng: dict(
+        logits=_apart(rng, 3, 5), top_k=2, upstream=[normal(rng, 3, 2), torch.zeros(3, 2, dtype=torch.float64)]
+    ),
+    title="sends gradients to the chosen logits alone",
     hint="The router learns through the weights: detach nothing.",
 )
-def route_gradients(rng):
-    yield dict(logits=_apart(rng, 3, 5), top_k=2, upstream=[normal(rng, 3, 2), torch.zeros(3, 2, dtype=torch.float64)])
-
-
-@route.property(
-    "keeps the kind of number, and the device",
-    points=1,
-    probe=probes.elsewhere,
-    rtol=0.02,
-    atol=0.02,
+route.any_device(
+    lambda rng: [dict(logits=_apart(rng, 3, 5).to(kind), top_k=2) for kind in KINDS],
+    title="keeps the kind of number, and the device",
+    **NARROW,
     hint="float32 logits give float32 weights. The experts are whole numbers. Create no tensor on a fixed device.",
 )
-def route_kinds(rng):
-    yield dict(logits=_apart(rng, 3, 5).float(), top_k=2)
-    yield dict(logits=_apart(rng, 3, 5).to(torch.bfloat16), top_k=2)
-
-
-@route.property(
-    "leaves its input as it was",
-    points=1,
-    probe=probes.unchanged,
+route.unchanged(
+    lambda rng: dict(logits=_apart(rng, 3, 5), top_k=2),
+    title="leaves its input as it was",
     hint="To hide logits by writing minus infinity into them changes the caller's tensor.",
 )
-def route_is_new(rng):
-    yield dict(logits=_apart(rng, 3, 5), top_k=2)
 
+TOP = "logits.topk(top_k, dim=-1)"
+WEIGHTS = "chosen.softmax(dim=-1, dtype=wide).to(logits.dtype)"
 
-def _wrong_route(text):
-    def declare(f):
-        def wrong(logits, top_k):
-            return f(logits, top_k)
-
-        wrong.__name__ = f.__name__
-        route.misconception(text)(wrong)
-        return f
-
-    return declare
-
-
-@_wrong_route(
-    "The weights are shares of a softmax over all experts, so they sum to less than 1. Take the softmax over the "
-    "chosen logits only."
-)
-def softmax_over_all(logits, top_k):
-    return logits.softmax(-1).topk(top_k, dim=-1)
-
-
-@_wrong_route("The weights are the logits themselves. They still need a softmax.")
-def bare_logits(logits, top_k):
-    return logits.topk(top_k, dim=-1)
-
-
-@_wrong_route("The order is smallest first. Largest first, in weights and experts.")
-def smallest_first(logits, top_k):
-    values, experts = logits.topk(top_k, dim=-1)
-    return values.softmax(-1).flip(-1), experts.flip(-1)
-
-
-@_wrong_route("The weights are in the opposite order from the experts.")
-def weights_turned_around(logits, top_k):
-    values, experts = logits.topk(top_k, dim=-1)
-    return values.softmax(-1).flip(-1), experts
-
-
-@_wrong_route("The smallest logits are chosen. The router's largest logits name the experts.")
-def smallest_chosen(logits, top_k):
-    values, experts = logits.topk(top_k, dim=-1, largest=False)
-    return values.softmax(-1), experts
-
-
-@_wrong_route("Experts and weights come back in the wrong order: weights first.")
-def experts_first(logits, top_k):
-    values, experts = logits.topk(top_k, dim=-1)
-    return experts, values.softmax(-1)
-
-
-@_wrong_route("The softmax runs over the tokens. Each token shares out a weight of 1 among its own experts: dim=-1.")
-def over_tokens(logits, top_k):
-    values, experts = logits.topk(top_k, dim=-1)
-    return values.softmax(0), experts
-
-
-@_wrong_route("Each expert chooses tokens here. Each token chooses experts: topk along the last axis.")
-def tokens_chosen(logits, top_k):
-    values, tokens = logits.topk(min(top_k, len(logits)), dim=0)
-    return values.softmax(0).T, tokens.T
-
-
-@_wrong_route("The weights are sigmoids of the logits. They should be a softmax over those that were chosen.")
-def sigmoids(logits, top_k):
-    values, experts = logits.topk(top_k, dim=-1)
-    return values.sigmoid(), experts
-
-
-@_wrong_route("All chosen experts get the same weight. A larger logit should count for more.")
-def equal_weights(logits, top_k):
-    values, experts = logits.topk(top_k, dim=-1)
-    return torch.ones_like(values) / top_k + 0 * values, experts
-
-
-@_wrong_route("The chosen logits are divided by their sum. A logit may be negative; take the softmax.")
-def divided_by_sum(logits, top_k):
-    values, experts = logits.topk(top_k, dim=-1)
-    return values / values.sum(-1, keepdim=True), experts
-
-
-@_wrong_route("Every expert has a column, with weight 0 where it is not chosen. Only top_k columns are asked for.")
-def full_rows(logits, top_k):
-    values, experts = logits.topk(top_k, dim=-1)
-    weights = torch.zeros_like(logits).scatter(-1, experts, values.softmax(-1))
-    return weights, torch.arange(logits.shape[-1]).expand_as(logits)
-
-
-@_wrong_route("Only the best expert comes back. A token uses top_k of them.")
-def best_only(logits, top_k):
-    values, experts = logits.topk(1, dim=-1)
-    return values.softmax(-1), experts
-
-
-@_wrong_route("The experts are floats. They are indices: leave them as the whole numbers that `topk` returns.")
-def float_experts(logits, top_k):
-    values, experts = logits.topk(top_k, dim=-1)
-    return values.softmax(-1), experts.to(values.dtype)
-
-
-@_wrong_route("No maximum is subtracted, so large logits overflow. Use torch.softmax.")
-def route_overflows(logits, top_k):
-    values, experts = logits.topk(top_k, dim=-1)
-    return values.exp() / values.exp().sum(-1, keepdim=True), experts
-
-
-@_wrong_route("The gradient is cut, so the router would never learn. `.detach()` and NumPy give tensors without one.")
-def route_detached(logits, top_k):
-    values, experts = logits.topk(top_k, dim=-1)
-    return values.softmax(-1).detach(), experts
+route.mistakes(
+    edit(TOP, "logits.softmax(-1).topk(top_k, dim=-1)",
+         "The weights are shares of a softmax over all experts, so they sum to less than 1. Take the softmax over the "
+         "chosen logits only.", also={WEIGHTS: "chosen"}),
+    edit(WEIGHTS, "chosen",
+         "The weights are the logits themselves. They still need a softmax."),
+    edit(f"{WEIGHTS}, experts", f"{WEIGHTS}.flip(-1), experts.flip(-1)",
+         "The order is smallest first. Largest first, in weights and experts."),
+    edit(WEIGHTS, f"{WEIGHTS}.flip(-1)",
+         "The weights are in the opposite order from the experts."),
+    edit(TOP, "logits.topk(top_k, dim=-1, largest=False)",
+         "The smallest logits are chosen. The router's largest logits name the experts."),
+    edit(f"{WEIGHTS}, experts", f"experts, {WEIGHTS}",
+         "Experts and weights come back in the wrong order: weights first."),
+    edit("softmax(dim=-1", "softmax(dim=0",
+         "The softmax runs over the tokens. Each token shares out a weight of 1 among its own experts: dim=-1."),
+    edit(TOP, "logits.topk(min(top_k, len(logits)), dim=0)",
+         "Each expert chooses tokens here. Each token chooses experts: topk along the last axis.",
+         also={f"{WEIGHTS}, experts": "chosen.softmax(0).T, experts.T"}),
+    edit(WEIGHTS, "chosen.sigmoid()",
+         "The weights are sigmoids of the logits. They should be a softmax over those that were chosen."),
+    edit(WEIGHTS, "torch.ones_like(chosen) / top_k + 0 * chosen",
+         "All chosen experts get the same weight. A larger logit should count for more."),
+    edit(WEIGHTS, "chosen / chosen.sum(-1, keepdim=True)",
+         "The chosen logits are divided by their sum. A logit may be negative; take the softmax."),
+    edit(f"{WEIGHTS}, experts",
+         f"torch.zeros_like(logits).scatter(-1, experts, {WEIGHTS}), "
+         "torch.arange(logits.shape[-1]).expand_as(logits)",
+         "Every expert has a column, with weight 0 where it is not chosen. Only top_k columns are asked for."),
+    edit(TOP, "logits.topk(1, dim=-1)",
+         "Only the best expert comes back. A token uses top_k of them."),
+    edit(f"{WEIGHTS}, experts", f"{WEIGHTS}, experts.to(logits.dtype)",
+         "The experts are floats. They are indices: leave them as the whole numbers that `topk` returns."),
+    edit(WEIGHTS, "chosen.exp() / chosen.exp().sum(-1, keepdim=True)",
+         "No maximum is subtracted, so large logits overflow. Use torch.softmax."),
+    edit(WEIGHTS, f"{WEIGHTS}.detach()",
+         "The gradient is cut, so the router would never learn. `.detach()` and NumPy give tensors without one."),
+)  # fmt: skip
 
 
 # MixtureOfExperts ----------------------------------------------------------------------------------------------------
 
 MixtureOfExperts = Exercise(solutions.MixtureOfExperts, section=EXPERTS, minutes=25, difficulty=3)
+DIFFERENTIATED = {"router.weight", *(f"experts.{e}.W_down.weight" for e in range(5))}
 
 
 def _moe_layer(rng, d_model, d_ff, n_experts, top_k, batch, n, names=None, dtype=torch.float64):
@@ -1908,21 +1125,18 @@ def moe_rows(rng):
     yield dict(**_moe_layer(rng, d_model=3, d_ff=4, n_experts=6, top_k=1, batch=1, n=3), inner="experts")
 
 
-@MixtureOfExperts.property(
-    "has the right gradients, for the router too, and none for an idle expert",
+MixtureOfExperts.gradients(
+    lambda rng: dict(
+        **_moe_layer(rng, d_model=3, d_ff=2, n_experts=5, top_k=2, batch=1, n=2, names=DIFFERENTIATED),
+        upstream=[normal(rng, 1, 2, 3)],
+    ),
+    title="has the right gradients, for the router too, and none for an idle expert",
     points=2,
-    probe=probes.gradients,
     rtol=1e-4,
     atol=1e-6,
     hint="The router learns through the weights that multiply the experts' outputs. An expert without rows is not "
     "called, so it gets no gradient.",
 )
-def moe_gradients(rng):
-    names = {"router.weight", *(f"experts.{e}.W_down.weight" for e in range(5))}
-    yield dict(
-        **_moe_layer(rng, d_model=3, d_ff=2, n_experts=5, top_k=2, batch=1, n=2, names=names),
-        upstream=[normal(rng, 1, 2, 3)],
-    )
 
 
 @MixtureOfExperts.property(
@@ -1936,158 +1150,59 @@ def moe_single(rng):
     yield _moe_layer(rng, d_model=4, d_ff=3, n_experts=3, top_k=2, batch=1, n=3, dtype=torch.float32)
 
 
-@MixtureOfExperts.property(
-    "leaves its tokens as they were",
-    points=1,
-    probe=probes.unchanged,
+MixtureOfExperts.unchanged(
+    lambda rng: _moe_layer(rng, d_model=3, d_ff=4, n_experts=3, top_k=2, batch=1, n=3),
+    title="leaves its tokens as they were",
     **SINGLE,
     hint="Add the experts' outputs to a new tensor of zeros, not to the rows of x.",
 )
-def moe_is_new(rng):
-    yield _moe_layer(rng, d_model=3, d_ff=4, n_experts=3, top_k=2, batch=1, n=3)
 
+ROUTED = "route(self.router(rows), self.top_k)"
+WEIGHT = "weights[token, choice, None]"
+OUTPUT = "expert(rows[token])"
 
-class _Mixture(solutions.MixtureOfExperts):
-    """Right, in steps that a misconception can replace one by one."""
-
-    def forward(self, x):
-        rows = x.flatten(0, 1)
-        weights, experts = self.choose(self.router(rows))
-        mixed = self.begin(rows)
-        for e, expert in enumerate(self.experts):
-            token, place = torch.where(experts == e)
-            if len(token):
-                mixed = self.add(mixed, token, weights[token, place, None], expert, rows)
-        return mixed.view_as(x)
-
-    def choose(self, logits):
-        values, experts = logits.topk(self.top_k, dim=-1)
-        return values.softmax(-1), experts
-
-    def begin(self, rows):
-        return torch.zeros_like(rows)
-
-    def add(self, mixed, token, weight, expert, rows):
-        return mixed.index_add(0, token, weight * expert(rows[token]))
-
-
-def _mixture_without(text, **parts):
-    MixtureOfExperts.misconception(text)(type("MixtureOfExperts", (_Mixture,), parts))
-
-
-def _chosen_by(layer, logits, weights):
-    values, experts = logits.topk(layer.top_k, dim=-1)
-    return weights(values, experts, logits), experts
-
-
-_mixture_without(
-    "The weights come from a softmax over all experts, so those of the chosen ones sum to less than 1. Use `route`.",
-    choose=lambda self, logits: logits.softmax(-1).topk(self.top_k, dim=-1),
-)
-_mixture_without(
-    "The weights are left out: the experts' outputs are added as they are.",
-    choose=lambda self, logits: _chosen_by(self, logits, lambda v, e, logits: torch.ones_like(v) + 0 * v),
-)
-_mixture_without(
-    "The experts' outputs are averaged. Each counts by its own weight.",
-    choose=lambda self, logits: _chosen_by(self, logits, lambda v, e, logits: torch.ones_like(v) / self.top_k + 0 * v),
-)
-_mixture_without(
-    "The weights are those of other experts: their order is not that of the indices.",
-    choose=lambda self, logits: _chosen_by(self, logits, lambda v, e, logits: v.softmax(-1).flip(-1)),
-)
-_mixture_without(
-    "Only the best expert of a token is used. A token uses top_k of them.",
-    choose=lambda self, logits: tuple(
-        part[:, :1] for part in _chosen_by(self, logits, lambda v, e, logits: v.softmax(-1))
-    ),
-)
-_mixture_without(
-    "The experts with the smallest logits are used.",
-    choose=lambda self, logits: (
-        logits.topk(self.top_k, dim=-1, largest=False)[0].softmax(-1),
-        logits.topk(self.top_k, dim=-1, largest=False)[1],
-    ),
-)
-_mixture_without(
-    "The rows themselves are in the result as well. The residual connection is the block's, not this layer's.",
-    begin=lambda self, rows: rows.clone(),
-)
-_mixture_without(
-    "Each expert reads what the one before it returned. All read the rows of x, and their outputs are added.",
-    add=lambda self, mixed, token, weight, expert, rows: mixed.index_add(
-        0, token, weight * expert(rows[token] + mixed[token])
-    ),
-)
-_mixture_without(
-    "A row is overwritten by the next expert that it chose. Add to it: `index_add`, or `+=` on the rows.",
-    add=lambda self, mixed, token, weight, expert, rows: mixed.index_copy(0, token, weight * expert(rows[token])),
-)
-_mixture_without(
-    "The weight multiplies the rows before the expert reads them. An expert is not linear: weigh what it returns.",
-    add=lambda self, mixed, token, weight, expert, rows: mixed.index_add(0, token, expert(weight * rows[token])),
-)
-_mixture_without(
-    "Every expert reads all rows, and those that are not its own are multiplied by 0. The numbers are right, but "
-    "nothing is saved: call it with its own rows only.",
-    add=lambda self, mixed, token, weight, expert, rows: mixed.index_add(0, token, weight * expert(rows)[token]),
-)
-_mixture_without(
-    "The weights are detached, so the router gets no gradient and never learns.",
-    choose=lambda self, logits: _chosen_by(self, logits, lambda v, e, logits: v.softmax(-1).detach()),
-)
-
-
-@MixtureOfExperts.misconception(
-    "The tokens of a text are routed together: all take the experts of their mean, or of the first one. Route each of "
-    "them by itself."
-)
-class RoutedTogether(_Mixture):
-    def choose(self, logits):
-        return super().choose(logits.mean(0, keepdim=True).expand_as(logits))
-
-
-@MixtureOfExperts.misconception("The router has a bias. nn.Linear adds one unless you say bias=False.")
-class RouterBias(_Mixture):
-    def __init__(self, *sizes, **named):
-        super().__init__(*sizes, **named)
-        self.router = nn.Linear(self.router.in_features, self.router.out_features)
-
-
-@MixtureOfExperts.misconception(
-    "The experts are in a plain Python list, so PyTorch does not find their parameters: they would never be trained or "
-    "saved. Use nn.ModuleList."
-)
-class PlainList(_Mixture):
-    def __init__(self, *sizes, **named):
-        super().__init__(*sizes, **named)
-        experts = list(self.experts)
-        del self.experts
-        self.experts = experts
-
-
-@MixtureOfExperts.misconception("All experts are one module, so they share their weights. Make a new one for each.")
-class OneForAll(_Mixture):
-    def __init__(self, *sizes, **named):
-        super().__init__(*sizes, **named)
-        self.experts = nn.ModuleList([self.experts[0]] * len(self.experts))
-
-
-@MixtureOfExperts.misconception(
-    "No gradient arrives: the layer works under `torch.no_grad()` or on detached tensors, and could never be trained."
-)
-class MixtureNoGradient(_Mixture):
-    def forward(self, x):
-        with torch.no_grad():
-            return super().forward(x)
-
-
-@MixtureOfExperts.misconception(
-    "The weights are returned along with the output. Here forward returns the output alone."
-)
-class MixtureWithWeights(_Mixture):
-    def forward(self, x):
-        return super().forward(x), self.choose(self.router(x.flatten(0, 1)))
+MixtureOfExperts.mistakes(
+    edit(ROUTED, "self.router(rows).softmax(dim=-1).topk(self.top_k, dim=-1)",
+         "The weights come from a softmax over all experts, so those of the chosen ones sum to less than 1. Use "
+         "`route`."),
+    edit(f"{WEIGHT} * {OUTPUT}", OUTPUT,
+         "The weights are left out: the experts' outputs are added as they are."),
+    edit(WEIGHT, "1 / self.top_k",
+         "The experts' outputs are averaged. Each counts by its own weight."),
+    edit(WEIGHT, "weights.flip(-1)[token, choice, None]",
+         "The weights are those of other experts: their order is not that of the indices."),
+    edit(ROUTED, f"(part[:, :1] for part in {ROUTED})",
+         "Only the best expert of a token is used. A token uses top_k of them."),
+    edit(TOP, "logits.topk(top_k, dim=-1, largest=False)",
+         "The experts with the smallest logits are used."),
+    edit("torch.zeros_like(rows)", "rows.clone()",
+         "The rows themselves are in the result as well. The residual connection is the block's, not this layer's."),
+    edit(OUTPUT, "expert(rows[token] + mixed[token])",
+         "Each expert reads what the one before it returned. All read the rows of x, and their outputs are added."),
+    edit("index_add", "index_copy",
+         "A row is overwritten by the next expert that it chose. Add to it: `index_add`, or `+=` on the rows."),
+    edit(f"{WEIGHT} * {OUTPUT}", f"expert({WEIGHT} * rows[token])",
+         "The weight multiplies the rows before the expert reads them. An expert is not linear: weigh what it "
+         "returns."),
+    edit(OUTPUT, "expert(rows)[token]",
+         "Every expert reads all rows, and those that are not its own are multiplied by 0. The numbers are right, but "
+         "nothing is saved: call it with its own rows only."),
+    edit(WEIGHT, "weights.detach()[token, choice, None]",
+         "The weights are detached, so the router gets no gradient and never learns."),
+    edit("self.router(rows)", "self.router(rows).mean(0, keepdim=True).expand(len(rows), -1)",
+         "The tokens of a text are routed together: all take the experts of their mean, or of the first one. Route "
+         "each of them by itself."),
+    edit("n_experts, bias=False", "n_experts",
+         "The router has a bias. nn.Linear adds one unless you say bias=False."),
+    edit("nn.ModuleList(", "list(",
+         "The experts are in a plain Python list, so PyTorch does not find their parameters: they would never be "
+         "trained or saved. Use nn.ModuleList."),
+    edit("SwiGLU(d_model, d_ff) for _ in range(n_experts)", "[SwiGLU(d_model, d_ff)] * n_experts",
+         "All experts are one module, so they share their weights. Make a new one for each."),
+    NO_GRADIENT,
+    edit("return mixed.view_as(x)", "return mixed.view_as(x), (weights, experts)",
+         "The weights are returned along with the output. Here forward returns the output alone."),
+)  # fmt: skip
 
 
 # The question graded by hand -----------------------------------------------------------------------------------------
