@@ -18,7 +18,6 @@ SINGLE = dict(rtol=1e-5, atol=1e-6)
 IN_CHUNKS = dict(probe=probes.in_chunks, **ROTATED)
 KINDS = (torch.float32, torch.bfloat16)
 NARROW = dict(rtol=0.02, atol=0.02)  # for bfloat16
-COARSE = dict(rtol=0.1, atol=0.1)
 CAP = "Scores that cannot grow"
 SINK = "A place for weight that no key deserves"
 STRETCH = "Frequencies for longer texts"
@@ -242,7 +241,7 @@ softmax_with_sink.unchanged(
 )
 
 SHARES = "every.softmax(dim=-1)"
-NOT_WIDENED = {"torch.promote_types(scores.dtype, torch.float32)": "scores.dtype"}
+NOT_WIDENED = {"torch.promote_types(scores.dtype, torch.float32)": "scores.dtype"}  # in the dtype of the scores
 HIDE = "every = every.masked_fill(hidden, -math.inf)"
 
 softmax_with_sink.mistakes(
@@ -411,19 +410,24 @@ scaled_rope_frequencies.mistakes(
 )  # fmt: skip
 
 
-# Hints and mistakes of both layers with a cache ----------------------------------------------------------------------
+# Properties and mistakes of both layers with a cache -----------------------------------------------------------------
 
 OWN_CACHE = (
     "One layer may read many texts in turn. Everything that is remembered of a text belongs in its cache, and not in "
     "`self`."
 )
-PRECISION = (
-    "Weights and tokens in float32 give float32, and bfloat16 gives bfloat16. Create new tensors with "
-    "`device=x.device`."
+PRECISION = dict(
+    title="keeps the precision and the device of its tokens, also in chunks",
+    rtol=0.1,
+    atol=0.1,
+    hint="Weights and tokens in float32 give float32, and bfloat16 gives bfloat16. Create new tensors with "
+    "`device=x.device`.",
 )
-UNDERSCORE = (
-    "Operations whose name ends in an underscore, and `+=`, write into their tensor. Do not use them on a tensor that "
-    "the caller passed in."
+UNCHANGED = dict(
+    title="leaves its tokens as they were",
+    **ROTATED,
+    hint="Operations whose name ends in an underscore, and `+=`, write into their tensor. Do not use them on a tensor "
+    "that the caller passed in.",
 )
 W_O = "self.W_o = nn.Linear(n_heads * d_head, d_model, bias=False)"
 SOFTMAX = "softmax(dim=-1, dtype=torch.promote_types(scores.dtype, torch.float32))"
@@ -472,8 +476,7 @@ def _qk_layer(rng, d_model, n_heads, n_kv_heads, d_head, batch, n, names="qkvo",
     wide, narrow = n_heads * d_head, n_kv_heads * d_head
     shapes = dict(q=(wide, d_model), k=(narrow, d_model), v=(narrow, d_model), o=(d_model, wide))
     weights = {f"W_{m}.weight": normal(rng, *shapes[m], dtype=dtype) * 1.5 / shapes[m][1] ** 0.5 for m in names}
-    for name in [name for name in "qk" if name in names]:
-        weights[f"norm_{name}.weight"] = (1.2 + 0.6 * normal(rng, d_head)).to(dtype)
+    weights |= {f"norm_{m}.weight": (1.2 + 0.6 * normal(rng, d_head)).to(dtype) for m in "qk" if m in names}
     return dict(
         init=dict(d_model=d_model, n_heads=n_heads, n_kv_heads=n_kv_heads, d_head=d_head, **init),
         weights=weights,
@@ -604,18 +607,8 @@ QKNormAttention.gradients(
     **ROTATED,
     hint="Use only tensor operations; detach nothing. The weights of norm_q and norm_k are learned as well.",
 )
-QKNormAttention.any_device(
-    _narrow_qk_layers,
-    title="keeps the precision and the device of its tokens, also in chunks",
-    **COARSE,
-    hint=PRECISION,
-)
-QKNormAttention.unchanged(
-    lambda rng: _qk_layer(rng, **SHARED_HEADS, n=3, names="q"),
-    title="leaves its tokens as they were",
-    **ROTATED,
-    hint=UNDERSCORE,
-)
+QKNormAttention.any_device(_narrow_qk_layers, **PRECISION)
+QKNormAttention.unchanged(lambda rng: _qk_layer(rng, **SHARED_HEADS, n=3, names="q"), **UNCHANGED)
 
 Q_HEADS = "split_heads(self.W_q(x), self.n_heads)"
 K_HEADS = "split_heads(self.W_k(x), self.n_kv_heads)"
@@ -844,18 +837,8 @@ LatentAttention.gradients(
     **ROTATED,
     hint="Use only tensor operations; detach nothing. The weight of the norm is learned as well.",
 )
-LatentAttention.any_device(
-    _narrow_latent_layers,
-    title="keeps the precision and the device of its tokens, also in chunks",
-    **COARSE,
-    hint=PRECISION,
-)
-LatentAttention.unchanged(
-    lambda rng: _latent_layer(rng, **LATENT_SIZES, batch=1, n=3),
-    title="leaves its tokens as they were",
-    **ROTATED,
-    hint=UNDERSCORE,
-)
+LatentAttention.any_device(_narrow_latent_layers, **PRECISION)
+LatentAttention.unchanged(lambda rng: _latent_layer(rng, **LATENT_SIZES, batch=1, n=3), **UNCHANGED)
 
 PARTS = "split_heads(self.W_q(x), self.n_heads).split([self.d_head, self.d_rope], dim=-1)"
 KEY = "apply_rope(self.W_k_rope(x), positions, self.base)"
