@@ -30,13 +30,13 @@ class KVCache:
     def append(self, k: torch.Tensor, v: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         if k.ndim != 4 or v.ndim != 4 or k.shape[:3] != v.shape[:3]:
             raise ValueError(f"keys {tuple(k.shape)} and values {tuple(v.shape)} do not belong together")
-        if self.kept is None:
-            self.kept = (k, v)
-            return self.kept
-        for old, new in zip(self.kept, (k, v)):
+        for old, new in zip(self.kept or (), (k, v)):
             if old.shape[:2] != new.shape[:2] or old.shape[3] != new.shape[3]:
                 raise ValueError(f"{tuple(new.shape)} does not continue {tuple(old.shape)}; reset() before a new batch")
-        self.kept = tuple(torch.cat(pair, dim=2) for pair in zip(self.kept, (k, v)))
+        if self.kept is None:
+            self.kept = (k, v)
+        else:
+            self.kept = tuple(torch.cat(pair, dim=2) for pair in zip(self.kept, (k, v)))
         return self.kept
 
     def __len__(self) -> int:
