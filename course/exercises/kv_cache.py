@@ -264,7 +264,7 @@ KVCache.mistakes(
          "Only the keys are compared with what the cache holds, not the values. Each has its width, which must stay "
          "the same.",
          also={JOINED: "torch.cat([pair[0], pair[1].expand(-1, -1, -1, pair[0].shape[3])], dim=2)"}),
-    edit('raise ValueError(f"{tuple(new.shape)} does', 'raise AssertionError(f"{tuple(new.shape)} does',
+    edit('raise ValueError(f"{tuple(new', 'assert not (f"{tuple(new',
          "`assert` raises AssertionError, and with `python -O` it raises nothing. Raise ValueError."),
     edit("if self.kept is None:", "k, v = k.float(), v.float()\n        if self.kept is None:",
          "The cache changes the dtype. A tensor made with `torch.zeros` or `torch.empty` is float32 unless you say "
@@ -571,9 +571,9 @@ GroupedQueryAttention.mistakes(
     edit("if d_head % 2:", "if False:",
          "A head of odd width is accepted. RoPE rotates pairs of numbers; raise ValueError in __init__, where the "
          "sizes are chosen.", see=POSITIONS),
-    edit('raise ValueError(f"width', 'raise AssertionError(f"width',
+    edit('raise ValueError(f"width', 'assert not (f"width',
          "`assert` raises AssertionError, and with `python -O` it raises nothing. Raise ValueError.",
-         also={'raise ValueError(f"a head': 'raise AssertionError(f"a head'}),
+         also={'raise ValueError(f"a head': 'assert not (f"a head'}),
 )  # fmt: skip
 
 
