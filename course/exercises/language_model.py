@@ -8,14 +8,12 @@ import math
 
 import numpy as np
 import torch
-from torch import nn
 
 from attnlab.checking import probes
+from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import normal
 from solutions import language_model as solutions
-from solutions.kv_cache import KVCache
-from solutions.transformer_block import LayerNorm, LlamaBlock, RMSNorm
 
 WHOLE = "The whole model, shape by shape"
 CHOOSE = "Which token to take"
@@ -129,45 +127,19 @@ def chunks(rng):
     yield dict(**_model(rng, 2, 6), cuts=[1, 2, 5], beside=_ids(rng, 1, 4))
 
 
-@LanguageModel.property(
-    "has the right gradients, also those of the embedding in both of its places",
-    points=1,
-    probe=probes.gradients,
-    rtol=1e-4,
-    atol=1e-6,
-    hint="The embedding's weight gets one gradient from the look-up and one from the head. A copy of the weight, "
-    "`.detach()` or `.data` loses one of them.",
-)
-def right_gradients(rng):
+def _upstream(rng):
     case = _model(rng, 1, 3, n_layers=1)
     asked = ("embedding.weight", "blocks.0.norm_1.weight", "norm.weight")  # gradients of all would fill the file
     case["weights"] = {name: case["weights"][name] for name in asked}
-    yield dict(**case, upstream=[normal(rng, 1, 3, 7)])
+    return dict(**case, upstream=[normal(rng, 1, 3, 7)])
 
 
-@LanguageModel.property(
-    "works in single precision, on any device",
-    points=1,
-    probe=probes.elsewhere,
-    rtol=1e-3,
-    atol=1e-4,
-    hint="Weights in float32 give logits in float32. Make no tensors of another type on the way, and none without "
-    "`device=ids.device`.",
-)
-def single_precision(rng):
+def _single_precision(rng):
     yield _model(rng, 2, 4, n_layers=1, dtype=torch.float32)
     yield dict(probe="in_chunks", **_model(rng, 1, 3, dtype=torch.float32), cuts=[2])
 
 
-@LanguageModel.property(
-    "refuses ids that are not in the vocabulary",
-    points=1,
-    probe=probes.error_of,
-    **ROPE,
-    hint="ValueError when an id is below 0 or not below vocab_size. PyTorch's own answer is IndexError, and indexing "
-    "reads -1 as the last row, without an error.",
-)
-def refuses(rng):
+def _ids_outside(rng):
     small = dict(init=SIZES | dict(n_layers=1, d_ff=2))
     yield dict(**small, ids=torch.tensor([[2, 7, 3]]))
     yield dict(**small, ids=torch.tensor([[0, 1], [4, -1]]))
@@ -176,297 +148,120 @@ def refuses(rng):
     yield _model(rng, 2, 3, n_layers=1) | dict(ids=torch.tensor([[0, 6, 2]]))
 
 
-@LanguageModel.property(
-    "leaves the ids as they were",
-    points=1,
-    probe=probes.unchanged,
+LanguageModel.gradients(
+    _upstream,
+    title="has the right gradients, also those of the embedding in both of its places",
+    rtol=1e-4,
+    atol=1e-6,
+    hint="The embedding's weight gets one gradient from the look-up and one from the head. A copy of the weight, "
+    "`.detach()` or `.data` loses one of them.",
+)
+LanguageModel.any_device(
+    _single_precision,
+    title="works in single precision, on any device",
+    rtol=1e-3,
+    atol=1e-4,
+    hint="Weights in float32 give logits in float32. Make no tensors of another type on the way, and none without "
+    "`device=ids.device`.",
+)
+LanguageModel.refuses(
+    _ids_outside,
+    title="refuses ids that are not in the vocabulary",
+    **ROPE,
+    hint="ValueError when an id is below 0 or not below vocab_size. PyTorch's own answer is IndexError, and indexing "
+    "reads -1 as the last row, without an error.",
+)
+LanguageModel.unchanged(
+    lambda rng: _model(rng, 2, 3, n_layers=1),
+    title="leaves the ids as they were",
     **ROPE,
     hint="An operation whose name ends in an underscore writes into its tensor. Use none on ids.",
 )
-def ids_stay(rng):
-    yield _model(rng, 2, 3, n_layers=1)
 
-
-class _Steps(nn.Module):
-    """Right, in steps that a misconception can replace one by one."""
-
-    def __init__(self, vocab_size, d_model, n_layers, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
-        super().__init__()
-        self.vocab_size = vocab_size
-        self.embedding = nn.Embedding(vocab_size, d_model)
-        self.blocks = self.stack([self.block(d_model, n_heads, n_kv_heads, d_ff, base, eps) for _ in range(n_layers)])
-        self.norm = self.last_norm(d_model, eps)
-
-    def stack(self, blocks):
-        return nn.ModuleList(blocks)
-
-    def block(self, *sizes):
-        return LlamaBlock(*sizes)
-
-    def last_norm(self, d_model, eps):
-        return RMSNorm(d_model, eps)
-
-    def forward(self, ids, caches=None):
-        self.inspect(ids)
-        return self.read_out(self.norm(self.run(self.look_up(ids), caches)))
-
-    def inspect(self, ids):
-        if bool(((ids < 0) | (ids >= self.vocab_size)).any()):
-            raise ValueError("ids do not fit")
-
-    def look_up(self, ids):
-        return self.embedding.weight[ids]
-
-    def run(self, x, caches):
-        for number, block in enumerate(self.blocks):
-            x = block(x, None if caches is None else caches[number])
-        return x
-
-    def read_out(self, x):
-        return nn.functional.linear(x, self.embedding.weight)
-
-
-@LanguageModel.misconception(
-    "The last norm is missing. Rows leave the blocks with any length, and the head expects rows of root mean square 1."
-)
-class NoLastNorm(_Steps):
-    def forward(self, ids, caches=None):
-        self.inspect(ids)
-        return self.read_out(self.run(self.look_up(ids), caches))
-
-
-@LanguageModel.misconception(
-    "The last norm is a LayerNorm, which subtracts the mean and has a bias. A Llama has an RMSNorm there, as in its "
-    "blocks."
-)
-class LastLayerNorm(_Steps):
-    def last_norm(self, d_model, eps):
-        return LayerNorm(d_model, eps)
-
-
-@LanguageModel.misconception(
-    "The norm comes before the blocks. Each block already norms its own input; what is still to be normed is the "
-    "output of the last block."
-)
-class NormFirst(_Steps):
-    def forward(self, ids, caches=None):
-        self.inspect(ids)
-        return self.read_out(self.run(self.norm(self.look_up(ids)), caches))
-
-
-@LanguageModel.misconception(
-    "The norm is applied after every block. Between blocks the residual stream is left as it is; only the last output "
-    "is normed."
-)
-class NormEverywhere(_Steps):
-    def run(self, x, caches):
-        for number, block in enumerate(self.blocks):
-            x = block(x if number == 0 else self.norm(x), None if caches is None else caches[number])
-        return x
-
-
-@LanguageModel.misconception(
-    "The head has its own weight. Here it is tied: the embedding's weight is used a second time, so the model "
-    "has no other parameter for it."
-)
-class UntiedHead(_Steps):
-    def __init__(self, *sizes, **named):
-        super().__init__(*sizes, **named)
-        self.head = nn.Linear(self.norm.weight.shape[0], self.vocab_size, bias=False)
-
-    def read_out(self, x):
-        return self.head(x)
-
-
-@LanguageModel.misconception(
-    "The embedding is multiplied by the square root of d_model. The Transformer paper of 2017 does that; a Llama does "
-    "not."
-)
-class ScaledEmbedding(_Steps):
-    def look_up(self, ids):
-        return super().look_up(ids) * self.norm.weight.shape[0] ** 0.5
-
-
-@LanguageModel.misconception(
-    "Sinusoids are added to the embedding. RoPE inside each block already provides the positions; nothing is added "
-    "here."
-)
-class SinusoidsAdded(_Steps):
-    def look_up(self, ids):
-        x = super().look_up(ids)
-        place, pair = torch.arange(x.shape[1])[:, None], torch.arange(0, x.shape[2], 2)
-        angle = place / 10000.0 ** (pair / x.shape[2])
-        return x + torch.stack([angle.sin(), angle.cos()], dim=-1).flatten(-2).to(x.dtype)
-
-
-@LanguageModel.misconception(
-    "There is a softmax at the end. The model returns logits; sampling and the loss take their own softmax."
-)
-class SoftmaxAtTheEnd(_Steps):
-    def read_out(self, x):
-        return super().read_out(x).softmax(dim=-1)
-
-
-@LanguageModel.misconception("There is a log-softmax at the end. The model returns the logits as they are.")
-class LogSoftmaxAtTheEnd(_Steps):
-    def read_out(self, x):
-        return super().read_out(x).log_softmax(dim=-1)
-
-
-@LanguageModel.misconception(
-    "Only the last position is returned. Training needs the logits of all positions, (batch, n, vocab_size)."
-)
-class LastPositionOnly(_Steps):
-    def read_out(self, x):
-        return super().read_out(x[:, -1:])
-
-
-@LanguageModel.misconception(
-    "Every block reads the embedding. Each block must read the output of the one before it, so that they build on one "
-    "another."
-)
-class NotStacked(_Steps):
-    def run(self, x, caches):
-        out = x
-        for number, block in enumerate(self.blocks):
-            out = block(x, None if caches is None else caches[number])
-        return out
-
-
-@LanguageModel.misconception(
-    "The output of each block is added to its input a second time. A block has its residual connections inside."
-)
-class ResidualTwice(_Steps):
-    def run(self, x, caches):
-        for number, block in enumerate(self.blocks):
-            x = x + block(x, None if caches is None else caches[number])
-        return x
-
-
-@LanguageModel.misconception(
-    "This is a single block, used n_layers times: `[block] * n_layers` repeats the same object. Make a new one each "
-    "time."
-)
-class OneBlockRepeated(_Steps):
-    def stack(self, blocks):
-        return nn.ModuleList(blocks[:1] * len(blocks))
-
-
-@LanguageModel.misconception(
-    "The blocks are in a plain list, so their parameters do not count as the model's: an optimizer would never see "
-    "them. Use nn.ModuleList."
-)
-class PlainList(_Steps):
-    def stack(self, blocks):
-        return blocks
-
-
-@LanguageModel.misconception(
-    "The caches are not used, or they are emptied at each call. The blocks then see only the new piece, and count its "
-    "positions from 0. A text begins when its caches are made, so leave that to the caller."
-)
-class CachesIgnored(_Steps):
-    def run(self, x, caches):
-        return super().run(x, None)
-
-
-@LanguageModel.misconception(
-    "All blocks share the first cache. Each block has its own keys and values, so block number l needs cache number l."
-)
-class OneCacheForAll(_Steps):
-    def run(self, x, caches):
-        return super().run(x, None if caches is None else [caches[0]] * len(self.blocks))
-
-
-@LanguageModel.misconception(
-    "Only the first block gets its cache. The later ones forget everything between two pieces."
-)
-class FirstBlockOnly(_Steps):
-    def run(self, x, caches):
-        return super().run(x, None if caches is None else [caches[0]] + [None] * (len(self.blocks) - 1))
-
-
-@LanguageModel.misconception(
-    "`base` is not passed on to the blocks, so they rotate with 10000 whatever the caller gave. SmolLM2 needs 100000."
-)
-class BaseForgotten(_Steps):
-    def block(self, d_model, n_heads, n_kv_heads, d_ff, base, eps):
-        return LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, eps=eps)
-
-
-@LanguageModel.misconception("`eps` is not passed on to the blocks, so their norms use 1e-5 whatever the caller gave.")
-class EpsForgottenInBlocks(_Steps):
-    def block(self, d_model, n_heads, n_kv_heads, d_ff, base, eps):
-        return LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, base)
-
-
-@LanguageModel.misconception("`eps` is not passed on to the last norm, which uses 1e-5 whatever the caller gave.")
-class EpsForgottenAtTheEnd(_Steps):
-    def last_norm(self, d_model, eps):
-        return RMSNorm(d_model)
-
-
-@LanguageModel.misconception("`eps` is passed on neither to the blocks nor to the last norm: all of them use 1e-5.")
-class EpsForgotten(EpsForgottenInBlocks, EpsForgottenAtTheEnd):
-    pass
-
-
-@LanguageModel.misconception(
-    "`base` and `eps` are swapped when they are passed on. Pass them by name, and the order cannot matter."
-)
-class BaseAndEpsExchanged(_Steps):
-    def block(self, d_model, n_heads, n_kv_heads, d_ff, base, eps):
-        return LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, eps, base)
-
-
-@LanguageModel.misconception(
-    "The head is detached: a copy of the embedding's weight is used. Its numbers are right, but no gradient from the "
-    "head reaches the embedding."
-)
-class DetachedHead(_Steps):
-    def read_out(self, x):
-        return x @ self.embedding.weight.detach().T
-
-
-@LanguageModel.misconception(
-    "An id outside the vocabulary ends in IndexError, which nn.Embedding raises (on a GPU it ends the whole process). "
-    "Check the smallest and the largest id first, and raise ValueError."
-)
-class IndexErrorComes(_Steps):
-    def inspect(self, ids):
-        pass
-
-    def look_up(self, ids):
-        return self.embedding(ids)
-
-
-@LanguageModel.misconception(
-    "Negative ids are let through: only the upper end is tested. Indexing reads -1 as the last row, without an error, "
-    "and nn.Embedding raises IndexError."
-)
-class NegativeIds(_Steps):
-    def inspect(self, ids):
-        if bool((ids >= self.vocab_size).any()):
-            raise ValueError("ids do not fit")
-
-
-@LanguageModel.misconception("The id vocab_size itself is let through. Ids run from 0 to vocab_size - 1.")
-class OneIdTooMany(_Steps):
-    def inspect(self, ids):
-        if bool(((ids < 0) | (ids > self.vocab_size)).any()):
-            raise ValueError("ids do not fit")
-
-
-@LanguageModel.misconception(
-    "`clamp` moves ids outside the vocabulary to its ends. The model then reads a different text than it was given. "
-    "Raise ValueError."
-)
-class IdsClamped(_Steps):
-    def inspect(self, ids):
-        pass
-
-    def look_up(self, ids):
-        return super().look_up(ids.clamp(0, self.vocab_size - 1))
+BLOCK = "block(x, cache)"
+LAST_NORM = "RMSNorm(d_model, eps)"
+LOGITS = "self.norm(x) @ self.embedding.weight.T"
+OUTSIDE = "ids.numel() and not 0 <= int(ids.min()) <= int(ids.max()) < vocab_size"
+
+LanguageModel.mistakes(
+    edit("self.norm(x) @", "x @",
+         "The last norm is missing. Rows leave the blocks with any length, and the head expects rows of root mean "
+         "square 1."),
+    edit(LAST_NORM, "nn.LayerNorm(d_model, eps)",
+         "The last norm is a LayerNorm, which subtracts the mean and has a bias. A Llama has an RMSNorm there, as in "
+         "its blocks."),
+    edit("self.embedding(ids)", "self.norm(self.embedding(ids))",
+         "The norm comes before the blocks. Each block already norms its own input; what is still to be normed is the "
+         "output of the last block.", also={"self.norm(x) @": "x @"}),
+    edit(BLOCK, "self.norm(block(x, cache))",
+         "The norm is applied after every block. Between blocks the residual stream is left as it is; only the last "
+         "output is normed.", also={"self.norm(x) @": "x @"}),
+    edit(LAST_NORM, f"{LAST_NORM}\n        self.head = nn.Linear(d_model, vocab_size, bias=False)",
+         "The head has its own weight. Here it is tied: the embedding's weight is used a second time, so the model has "
+         "no other parameter for it.", also={LOGITS: "self.head(self.norm(x))"}),
+    edit("self.embedding(ids)", "self.embedding(ids) * self.embedding.embedding_dim**0.5",
+         "The embedding is multiplied by the square root of d_model. The Transformer paper of 2017 does that; a Llama "
+         "does not."),
+    edit("x = self.embedding(ids)",
+         "x = self.embedding(ids)\n"
+         "        pairs = torch.arange(0, x.shape[2], 2)\n"
+         "        angles = torch.arange(x.shape[1])[:, None] / 10000.0 ** (pairs / x.shape[2])\n"
+         "        x = x + torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(-2).to(x.dtype)",
+         "Sinusoids are added to the embedding. RoPE inside each block already provides the positions; nothing is "
+         "added here."),
+    edit(LOGITS, f"({LOGITS}).softmax(dim=-1)",
+         "There is a softmax at the end. The model returns logits; sampling and the loss take their own softmax."),
+    edit(LOGITS, f"({LOGITS}).log_softmax(dim=-1)",
+         "There is a log-softmax at the end. The model returns the logits as they are."),
+    edit("self.norm(x)", "self.norm(x[:, -1:])",
+         "Only the last position is returned. Training needs the logits of all positions, (batch, n, vocab_size)."),
+    edit(BLOCK, "block(self.embedding(ids), cache)",
+         "Every block reads the embedding. Each block must read the output of the one before it, so that they build on "
+         "one another."),
+    edit(BLOCK, "x + block(x, cache)",
+         "The output of each block is added to its input a second time. A block has its residual connections inside."),
+    edit("LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, base, eps) for _ in range(n_layers)",
+         "[LlamaBlock(d_model, n_heads, n_kv_heads, d_ff, base, eps)] * n_layers",
+         "This is a single block, used n_layers times: `[block] * n_layers` repeats the same object. Make a new one "
+         "each time."),
+    edit("nn.ModuleList(", "list(",
+         "The blocks are in a plain list, so their parameters do not count as the model's: an optimizer would never "
+         "see them. Use nn.ModuleList."),
+    edit(BLOCK, "block(x)",
+         "The caches are not used, or they are emptied at each call. The blocks then see only the new piece, and count "
+         "its positions from 0. A text begins when its caches are made, so leave that to the caller."),
+    edit(BLOCK, "block(x, caches[0])",
+         "All blocks share the first cache. Each block has its own keys and values, so block number l needs cache "
+         "number l."),
+    edit(BLOCK, "block(x, cache if block is self.blocks[0] else None)",
+         "Only the first block gets its cache. The later ones forget everything between two pieces."),
+    edit("d_ff, base, eps)", "d_ff, eps=eps)",
+         "`base` is not passed on to the blocks, so they rotate with 10000 whatever the caller gave. SmolLM2 needs "
+         "100000."),
+    edit("d_ff, base, eps)", "d_ff, base)",
+         "`eps` is not passed on to the blocks, so their norms use 1e-5 whatever the caller gave."),
+    edit(LAST_NORM, "RMSNorm(d_model)",
+         "`eps` is not passed on to the last norm, which uses 1e-5 whatever the caller gave."),
+    edit(LAST_NORM, "RMSNorm(d_model)",
+         "`eps` is passed on neither to the blocks nor to the last norm: all of them use 1e-5.",
+         also={"d_ff, base, eps)": "d_ff, base)"}),
+    edit("d_ff, base, eps)", "d_ff, eps, base)",
+         "`base` and `eps` are swapped when they are passed on. Pass them by name, and the order cannot matter."),
+    edit("self.embedding.weight.T", "self.embedding.weight.detach().T",
+         "The head is detached: a copy of the embedding's weight is used. Its numbers are right, but no gradient from "
+         "the head reaches the embedding."),
+    edit(OUTSIDE, "False",
+         "An id outside the vocabulary ends in IndexError, which nn.Embedding raises (on a GPU it ends the whole "
+         "process). Check the smallest and the largest id first, and raise ValueError."),
+    edit("0 <= int(ids.min()) <= ", "",
+         "Negative ids are let through: only the upper end is tested. Indexing reads -1 as the last row, without an "
+         "error, and nn.Embedding raises IndexError.", also={"self.embedding(ids)": "self.embedding.weight[ids]"}),
+    edit("< vocab_size:", "<= vocab_size:",
+         "The id vocab_size itself is let through. Ids run from 0 to vocab_size - 1."),
+    edit("if ids.numel()", "ids = ids.clamp(0, vocab_size - 1)\n        if ids.numel()",
+         "`clamp` moves ids outside the vocabulary to its ends. The model then reads a different text than it was "
+         "given. Raise ValueError."),
+)  # fmt: skip
 
 
 # sample --------------------------------------------------------------------------------------------------------------
@@ -604,356 +399,129 @@ def own_generator(rng):
     yield dict(seed=int(rng.integers(1, 10_000)), logits=normal(rng, 2, 30, 6, dtype=torch.float32), top_p=0.9)
 
 
-@sample.property(
-    "leaves the logits as they were, on any device",
-    points=1,
-    probe=probes.elsewhere,
-    hint="Writing minus infinity into logits[...] or dividing with /= changes the caller's tensor. Make a new one, "
-    "with `device=logits.device`.",
-)
-def logits_stay(rng):
+def _two_calls(rng):
     first, second = _two_tokens(rng, 2, 3, 4)  # neither is one of the first top_k of the vocabulary
     few = dict(temperature=0.5, top_k=2, top_p=0.5)
     yield dict(probe="unchanged", logits=_clear(rng, 5, first), **few)
     yield dict(probe="unchanged", logits=_clear(rng, 6, second, dtype=torch.float64), temperature=2.0, top_p=0.9)
 
 
-class _Draw:
-    """Right, in steps that a misconception can replace one by one: shares in the vocabulary's own order."""
-
-    def __call__(self, logits, temperature=1.0, top_k=None, top_p=None, generator=None):
-        if temperature == 0:
-            return self.at_zero(logits)
-        return self.draw(self.shares(logits, temperature, top_k, top_p), generator)
-
-    def at_zero(self, logits):
-        return logits.max(dim=-1).indices
-
-    def shares(self, logits, temperature, top_k, top_p):
-        shares = self.softmax(self.cool(logits, temperature))
-        if top_k is not None:
-            shares = self.share_out(self.few(shares, top_k))
-        if top_p is not None:
-            shares = self.nucleus(shares, top_p)
-        return shares
-
-    def cool(self, logits, temperature):
-        return logits / temperature
-
-    def softmax(self, logits):
-        return logits.softmax(dim=-1)
-
-    def few(self, shares, top_k):
-        return shares * (self.rank(shares) < top_k)
-
-    def rank(self, shares):
-        """How many tokens are more likely."""
-        return shares.argsort(dim=-1, descending=True).argsort(dim=-1)
-
-    def share_out(self, shares):
-        return shares / shares.sum(dim=-1, keepdim=True)
-
-    def before(self, shares):
-        """What the tokens that are more likely have together."""
-        larger = shares[..., None, :] > shares[..., :, None]
-        return (shares[..., None, :] * larger).sum(dim=-1)
-
-    def nucleus(self, shares, top_p):
-        return shares * (self.before(shares) < top_p)
-
-    def draw(self, shares, generator):
-        flat = shares.reshape(-1, shares.shape[-1])
-        return torch.multinomial(flat, 1, generator=generator).reshape(shares.shape[:-1])
-
-
-def _wrong_draw(text, section=None):
-    """Declares a class of wrong steps as the misconception that its object is, under the class's name."""
-
-    def declare(steps):
-        made = steps()
-
-        def wrong(logits, temperature=1.0, top_k=None, top_p=None, generator=None):
-            return made(logits, temperature, top_k, top_p, generator)
-
-        wrong.__name__ = steps.__name__
-        sample.misconception(text, section=section)(wrong)
-        return steps
-
-    return declare
-
-
-@_wrong_draw(
-    "The logits are multiplied by the temperature. Divide: a high temperature makes them smaller, and the "
-    "probabilities more alike."
+sample.any_device(
+    _two_calls,
+    title="leaves the logits as they were, on any device",
+    hint="Writing minus infinity into logits[...] or dividing with /= changes the caller's tensor. Make a new one, "
+    "with `device=logits.device`.",
 )
-class _Multiplied(_Draw):
-    def cool(self, logits, temperature):
-        return logits * temperature
 
-
-@_wrong_draw("The temperature is not used. Divide the logits by it before anything else.")
-class _TemperatureIgnored(_Draw):
-    def cool(self, logits, temperature):
-        return logits
-
-
-@_wrong_draw(
-    "The probabilities are divided by the temperature instead of the logits. Rescaled to add up to 1, they are what "
-    "they were before."
-)
-class _SharesDivided(_Draw):
-    def cool(self, logits, temperature):
-        return logits
-
-    def softmax(self, logits):
-        return super().softmax(logits) * 1.0
-
-    def shares(self, logits, temperature, top_k, top_p):
-        shares = self.softmax(logits) / temperature
-        if top_k is not None:
-            shares = self.few(shares, top_k)
-        if top_p is not None:
-            shares = self.nucleus(shares, top_p)
-        return shares
-
-
-@_wrong_draw("It always takes the most likely token. That is temperature 0; above it, draw.")
-class _AlwaysGreedy(_Draw):
-    def draw(self, shares, generator):
-        return shares.argmax(dim=-1)
-
-
-@_wrong_draw("At temperature 0 it divides by 0. Take the argmax there, before any division.")
-class _DividedByZero(_Draw):
-    def at_zero(self, logits):
-        return self.draw((logits / 0.0).softmax(dim=-1), None)
-
-
-@_wrong_draw(
-    "At temperature 0 the least likely token is taken: an argmin, or the wrong end of a sorted list. Take the argmax."
-)
-class _LeastLikelyAtZero(_Draw):
-    def at_zero(self, logits):
-        return logits.argmin(dim=-1)
-
-
-@_wrong_draw("top_k is not used. All but the top_k most likely tokens get probability 0.")
-class _TopKIgnored(_Draw):
-    def few(self, shares, top_k):
-        return shares
-
-
-@_wrong_draw("One token more than top_k stays. Compare the ranks, counted from 0, with `<`.")
-class _OneMore(_Draw):
-    def few(self, shares, top_k):
-        return shares * (self.rank(shares) <= top_k)
-
-
-@_wrong_draw("The top_k least likely tokens stay: the order is reversed.")
-class _LeastLikely(_Draw):
-    def few(self, shares, top_k):
-        return shares * (self.rank(-shares) < top_k)
-
-
-@_wrong_draw("The first top_k tokens of the vocabulary stay, whatever their probabilities. Sort, or use torch.topk.")
-class _FirstOfTheVocabulary(_Draw):
-    def few(self, shares, top_k):
-        return shares * (torch.arange(shares.shape[-1], device=shares.device) < top_k)
-
-
-@_wrong_draw(
-    "A top_k larger than the vocabulary fails, because torch.topk cannot return more entries than there are. Take the "
-    "smaller of the two numbers."
-)
-class _KTooLarge(_Draw):
-    def few(self, shares, top_k):
-        return shares * (shares >= shares.topk(top_k, dim=-1).values[..., -1:])
-
-
-@_wrong_draw("The limit for top_k is taken from the whole batch. Each row has its own top_k tokens.")
-class _OneLineForAll(_Draw):
-    def few(self, shares, top_k):
-        rows = shares.reshape(-1, shares.shape[-1])
-        line = rows[0].topk(min(top_k, rows.shape[-1])).values[-1]
-        return torch.where(shares >= line, shares, torch.zeros_like(shares)) + 1e-12
-
-
-@_wrong_draw("top_p is not used. Only the fewest tokens that together reach it may be drawn.")
-class _TopPIgnored(_Draw):
-    def nucleus(self, shares, top_p):
-        return shares
-
-
-@_wrong_draw(
-    "The token that crosses top_p is dropped. It belongs to the tokens that stay: without it they do not reach top_p. "
-    "Look at the sum *before* a token, not up to it."
-)
-class _CrossingDropped(_Draw):
-    def nucleus(self, shares, top_p):
-        kept = shares * (self.before(shares) + shares <= top_p)
-        return torch.where(self.before(shares) == 0, shares, kept)
-
-
-@_wrong_draw(
-    "The token that crosses top_p is dropped, and where it is the first one no token is left at all. It belongs to "
-    "the tokens that stay."
-)
-class _CrossingDroppedToo(_Draw):
-    def nucleus(self, shares, top_p):
-        return shares * (self.before(shares) + shares <= top_p)
-
-
-@_wrong_draw("One token too many stays under top_p: the one after that which crosses it.")
-class _OneAfterCrossing(_Draw):
-    def nucleus(self, shares, top_p):
-        inside = self.before(shares) < top_p
-        count = inside.sum(dim=-1, keepdim=True)
-        return shares * (self.rank(shares) <= count)
-
-
-@_wrong_draw("The probabilities are added up in the order of the vocabulary. Sort them first, largest first.")
-class _NotSorted(_Draw):
-    def before(self, shares):
-        return shares.cumsum(dim=-1) - shares
-
-
-@_wrong_draw(
-    "The probabilities are sorted the wrong way: the least likely tokens stay until they reach top_p. Sort largest "
-    "first."
-)
-class _SortedUpwards(_Draw):
-    def before(self, shares):
-        smaller = shares[..., None, :] < shares[..., :, None]
-        return (shares[..., None, :] * smaller).sum(dim=-1)
-
-
-@_wrong_draw(
-    "top_p is used as a limit for single tokens: those with a lower probability are dropped. It is a limit for the "
-    "sum of the most likely tokens."
-)
-class _LimitForEach(_Draw):
-    def nucleus(self, shares, top_p):
-        kept = shares * (shares >= top_p)
-        return torch.where(self.before(shares) == 0, shares, kept)
-
-
-@_wrong_draw(
-    "top_p is applied to probabilities before top_k, or they were not rescaled after top_k. First top_k, then divide "
-    "what is left by its sum, then top_p."
-)
-class _PFirst(_Draw):
-    def shares(self, logits, temperature, top_k, top_p):
-        shares = self.softmax(self.cool(logits, temperature))
-        if top_p is not None:
-            shares = self.nucleus(shares, top_p)
-        return shares if top_k is None else self.few(shares, top_k)
-
-
-@_wrong_draw("top_p is applied to probabilities without the temperature. Divide first, then decide which tokens stay.")
-class _LimitsBeforeTemperature(_Draw):
-    def shares(self, logits, temperature, top_k, top_p):
-        plain = super().shares(logits, 1.0, top_k, top_p)
-        return (logits / temperature).masked_fill(plain == 0, -torch.inf).softmax(dim=-1)
-
-
-@_wrong_draw(
-    "The probabilities that are kept do not add up to 1, so the last token gets what the dropped ones had. Divide by "
-    "the sum of what is left."
-)
-class _RestToTheLast(_Draw):
-    def draw(self, shares, generator):
-        flat = shares.reshape(-1, shares.shape[-1]).double()
-        u = torch.rand(len(flat), 1, generator=generator, dtype=torch.float64)
-        return (flat.cumsum(-1) <= u).sum(-1).clamp(max=flat.shape[-1] - 1).reshape(shares.shape[:-1])
-
-    def share_out(self, shares):
-        return shares
-
-
-@_wrong_draw(
-    "The result is a place in the sorted order instead of a token. After sorting, place 0 is the most likely token, "
-    "whichever that is. Look up which token it belongs to."
-)
-class _PlacesForTokens(_Draw):
-    def draw(self, shares, generator):
-        return super().draw(shares.sort(dim=-1, descending=True).values, generator)
-
-
-@_wrong_draw("All tokens that stay are equally likely to be drawn. They should keep their proportions.")
-class _AllAlike(_Draw):
-    def draw(self, shares, generator):
-        return super().draw((shares > 0).to(shares.dtype), generator)
-
-
-@_wrong_draw(
-    "The softmax runs along the first axis, which is the batch. Each row of logits is a separate distribution: dim=-1."
-)
-class _AlongTheBatch(_Draw):
-    def softmax(self, logits):
-        return logits.softmax(dim=0)
-
-
-@_wrong_draw("The exponentials overflow: no maximum is subtracted. Use softmax.")
-class _PlainExponentials(_Draw):
-    def softmax(self, logits):
-        return self.share_out(torch.exp(logits))
-
-
-@_wrong_draw(
-    "The result has an axis of size 1 at its end, as torch.multinomial returns it. Return the shape of logits without "
-    "the last axis."
-)
-class _OneAxisMore(_Draw):
-    def draw(self, shares, generator):
-        return super().draw(shares, generator)[..., None]
-
-    def at_zero(self, logits):
-        return super().at_zero(logits)[..., None]
-
-
-@_wrong_draw("`generator` is not passed on, so the token comes from PyTorch's global random state.")
-class _GlobalState(_Draw):
-    def draw(self, shares, generator):
-        return super().draw(shares, None)
-
-
-@_wrong_draw("The generator is seeded inside the function. Each call then repeats the same draw.")
-class _SeededInside(_Draw):
-    def draw(self, shares, generator):
-        return super().draw(shares, torch.Generator().manual_seed(0))
-
-
-@_wrong_draw("The caller's logits are changed: minus infinity or a quotient is written into them. Make a new tensor.")
-class _InPlace(_Draw):
-    def cool(self, logits, temperature):
-        return logits.div_(temperature)
-
-
-@_wrong_draw(
-    "One token too many stays when a sum equals top_p exactly: the tokens before it have reached top_p, so it is not "
-    "needed. Compare with `<`."
-)
-class _ExactlyMet(_Draw):
-    def nucleus(self, shares, top_p):
-        return shares * (self.before(shares) <= top_p)
-
-
-@_wrong_draw(
-    "At temperature 0 it divides by a small number and draws. Logits that are close together are then drawn by chance. "
-    "Take the argmax."
-)
-class _SmallForZero(_Draw):
-    def at_zero(self, logits):
-        return self.draw((logits / 1e-6).softmax(dim=-1), torch.Generator().manual_seed(0))
-
-
-@_wrong_draw(
-    "A tensor that is made here is on the CPU, wherever the logits are, and PyTorch cannot combine the two. Write "
-    "`device=logits.device`, as in `torch.arange(n, device=logits.device)`."
-)
-class _OnTheCPU(_Draw):
-    def cool(self, logits, temperature):
-        return super().cool(logits, temperature) + torch.zeros(logits.shape[-1])
+SCALED = "(ordered - ordered[..., :1]) / temperature"
+TOP_K = "ordered[..., top_k:] = -torch.inf"
+SHARES = "ordered.softmax(dim=-1)"
+BEFORE = "shares.cumsum(dim=-1) - shares"
+DROPPED = "before >= top_p"
+
+sample.mistakes(
+    edit("/ temperature", "* temperature",
+         "The logits are multiplied by the temperature. Divide: a high temperature makes them smaller, and the "
+         "probabilities more alike."),
+    edit(" / temperature", "",
+         "The temperature is not used. Divide the logits by it before anything else."),
+    edit(SHARES, "ordered.exp() / temperature",
+         "The probabilities are divided by the temperature instead of the logits. Rescaled to add up to 1, they are "
+         "what they were before.", also={SCALED: "ordered.log_softmax(dim=-1)"}),
+    edit("temperature == 0", "temperature >= 0",
+         "It always takes the most likely token. That is temperature 0; above it, draw."),
+    edit("temperature == 0", "False",
+         "At temperature 0 it divides by 0. Take the argmax there, before any division."),
+    edit("logits.argmax", "logits.argmin",
+         "At temperature 0 the least likely token is taken: an argmin, or the wrong end of a sorted list. Take the "
+         "argmax."),
+    edit(TOP_K, "pass",
+         "top_k is not used. All but the top_k most likely tokens get probability 0."),
+    edit("top_k:]", "top_k + 1 :]",
+         "One token more than top_k stays. Compare the ranks, counted from 0, with `<`."),
+    edit(TOP_K,
+         "ordered = ordered.softmax(dim=-1)\n"
+         "        ordered[..., :-top_k] = 0.0\n"
+         "        ordered = ordered.log()",
+         "The top_k least likely tokens stay: the order is reversed."),
+    edit(TOP_K, "ordered = ordered.masked_fill(tokens >= top_k, -torch.inf)",
+         "The first top_k tokens of the vocabulary stay, whatever their probabilities. Sort, or use torch.topk."),
+    edit(TOP_K, f"logits.topk(top_k)\n        {TOP_K}",
+         "A top_k larger than the vocabulary fails, because torch.topk cannot return more entries than there are. Take "
+         "the smaller of the two numbers."),
+    edit(TOP_K,
+         "ordered = ordered.log_softmax(dim=-1)\n"
+         "        line = ordered.reshape(-1, ordered.shape[-1])[0, :top_k][-1]\n"
+         "        ordered = ordered.masked_fill(ordered < line, -torch.inf)",
+         "The limit for top_k is taken from the whole batch. Each row has its own top_k tokens."),
+    edit("if top_p is not None:", "if False:",
+         "top_p is not used. Only the fewest tokens that together reach it may be drawn."),
+    edit(DROPPED, "(before + shares > top_p) & (before > 0)",
+         "The token that crosses top_p is dropped. It belongs to the tokens that stay: without it they do not reach "
+         "top_p. Look at the sum *before* a token, not up to it."),
+    edit(DROPPED, "before + shares > top_p",
+         "The token that crosses top_p is dropped, and where it is the first one no token is left at all. It belongs "
+         "to the tokens that stay."),
+    edit(BEFORE, f"{BEFORE} - shares.roll(1, dims=-1)",
+         "One token too many stays under top_p: the one after that which crosses it."),
+    edit(f"before = {BEFORE}",
+         "plain = shares.scatter(-1, tokens, shares)\n"
+         "        before = (plain.cumsum(dim=-1) - plain).gather(-1, tokens)",
+         "The probabilities are added up in the order of the vocabulary. Sort them first, largest first."),
+    edit(BEFORE, "shares.flip(-1).cumsum(dim=-1).flip(-1) - shares",
+         "The probabilities are sorted the wrong way: the least likely tokens stay until they reach top_p. Sort "
+         "largest first."),
+    edit(DROPPED, "(shares < top_p) & (before > 0)",
+         "top_p is used as a limit for single tokens: those with a lower probability are dropped. It is a limit for "
+         "the sum of the most likely tokens."),
+    edit(SHARES, "ordered.exp()",
+         "top_p is applied to probabilities before top_k, or they were not rescaled after top_k. First top_k, then "
+         "divide what is left by its sum, then top_p.", also={SCALED: "(ordered / temperature).log_softmax(dim=-1)"}),
+    edit(" / temperature", "",
+         "top_p is applied to probabilities without the temperature. Divide first, then decide which tokens stay.",
+         also={"drawn = ": "shares = (ordered / temperature).masked_fill(shares == 0, -torch.inf).softmax(dim=-1)\n"
+                           "    drawn = "}),
+    edit("drawn = ",
+         "totals = shares.scatter(-1, tokens, shares).double().cumsum(dim=-1)\n"
+         "    u = torch.rand(*logits.shape[:-1], 1, generator=generator, dtype=torch.float64)\n"
+         "    return (totals <= u).sum(dim=-1).clamp(max=logits.shape[-1] - 1)\n"
+         "    drawn = ",
+         "The probabilities that are kept do not add up to 1, so the last token gets what the dropped ones had. Divide "
+         "by the sum of what is left.",
+         also={SCALED: "(ordered / temperature).log_softmax(dim=-1)", SHARES: "ordered.exp()"}),
+    edit("tokens.gather(-1, drawn.reshape(*logits.shape[:-1], 1))", "drawn.reshape(*logits.shape[:-1], 1)",
+         "The result is a place in the sorted order instead of a token. After sorting, place 0 is the most likely "
+         "token, whichever that is. Look up which token it belongs to."),
+    edit("multinomial(shares", "multinomial((shares > 0).float()",
+         "All tokens that stay are equally likely to be drawn. They should keep their proportions."),
+    edit("logits.sort(", "(logits / temperature).softmax(dim=0).sort(",
+         "The softmax runs along the first axis, which is the batch. Each row of logits is a separate distribution: "
+         "dim=-1.",
+         also={SCALED: "ordered",
+               TOP_K: "ordered[..., top_k:] = 0.0\n        ordered = ordered / ordered.sum(dim=-1, keepdim=True)",
+               SHARES: "ordered"}),
+    edit(SHARES, "(ordered.exp() / ordered.exp().sum(dim=-1, keepdim=True))",
+         "The exponentials overflow: no maximum is subtracted. Use softmax.", also={SCALED: "ordered / temperature"}),
+    edit(".squeeze(-1)", "",
+         "The result has an axis of size 1 at its end, as torch.multinomial returns it. Return the shape of logits "
+         "without the last axis.", also={"argmax(dim=-1)": "argmax(dim=-1, keepdim=True)"}),
+    edit("generator=generator", "generator=None",
+         "`generator` is not passed on, so the token comes from PyTorch's global random state."),
+    edit("generator=generator", "generator=torch.Generator().manual_seed(0)",
+         "The generator is seeded inside the function. Each call then repeats the same draw."),
+    edit("logits.sort(", "logits.div_(temperature).sort(",
+         "The caller's logits are changed: minus infinity or a quotient is written into them. Make a new tensor.",
+         also={" / temperature": ""}),
+    edit(DROPPED, "before > top_p",
+         "One token too many stays when a sum equals top_p exactly: the tokens before it have reached top_p, so it is "
+         "not needed. Compare with `<`."),
+    edit("logits.argmax(dim=-1)", "sample(logits, 1e-6, generator=torch.Generator().manual_seed(0))",
+         "At temperature 0 it divides by a small number and draws. Logits that are close together are then drawn by "
+         "chance. Take the argmax."),
+    edit("logits.sort(", "(logits + torch.zeros(logits.shape[-1])).sort(",
+         "A tensor that is made here is on the CPU, wherever the logits are, and PyTorch cannot combine the two. Write "
+         "`device=logits.device`, as in `torch.arange(n, device=logits.device)`."),
+)  # fmt: skip
 
 
 # generate ------------------------------------------------------------------------------------------------------------
@@ -1022,210 +590,60 @@ def drawn(rng):
     yield _prompt(rng, 1, 3, 6, use_cache=True, temperature=1e-5, seed=int(rng.integers(1, 10_000)))
 
 
-class _Writer:
-    """Right, in steps that a misconception can replace one by one."""
+CACHES = "[KVCache() for _ in model.blocks]"
+READ = "unread if use_cache else text"
 
-    def __call__(self, model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
-        text, caches = ids, self.caches(model) if use_cache else None
-        for number in range(self.count(max_new_tokens)):
-            logits = self.ask(model, text, number, ids.shape[1], caches)
-            token = self.choose(logits, temperature, generator)
-            text = torch.cat([text, token[:, None]], dim=1)
-        return self.give(text, ids.shape[1])
-
-    def caches(self, model):
-        return [KVCache() for _ in range(len(model.blocks))]
-
-    def count(self, max_new_tokens):
-        return max_new_tokens
-
-    def ask(self, model, text, number, n, caches):
-        """Logits (batch, vocab_size) for the next token; `number` counts those written, n is the prompt's length."""
-        new = text if caches is None or number == 0 else text[:, -1:]
-        return self.position(model(new, caches), n)
-
-    def position(self, logits, n):
-        return logits[:, -1, :]
-
-    def choose(self, logits, temperature, generator):
-        return solutions.sample(logits, temperature=temperature, generator=generator)
-
-    def give(self, text, n):
-        return text
-
-
-def _wrong_writer(text):
-    def declare(steps):
-        def wrong(model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
-            return steps()(model, ids, max_new_tokens, temperature, generator, use_cache)
-
-        wrong.__name__ = steps.__name__
-        generate.misconception(text)(wrong)
-        return steps
-
-    return declare
-
-
-@_wrong_writer(
-    "With a cache the whole text is fed again at each step. The cache holds it already, so the model reads the text "
-    "again after itself, and no time is saved. Feed only what is new."
-)
-class _WholeTextAgain(_Writer):
-    def ask(self, model, text, number, n, caches):
-        return self.position(model(text, caches), n)
-
-
-@_wrong_writer(
-    "`use_cache=True` changes nothing: the whole text is read at each step, without caches. The text is right, but "
-    "each token costs more than the one before."
-)
-class _CacheNeverUsed(_Writer):
-    def caches(self, model):
-        return None
-
-
-@_wrong_writer(
-    "New caches are made at each step, so the model sees only the last token. Make them once, before the loop."
-)
-class _CachesEachStep(_Writer):
-    def ask(self, model, text, number, n, caches):
-        return super().ask(model, text, number, n, caches and self.caches(model))
-
-
-@_wrong_writer("All blocks get the same cache: `[KVCache()] * n` repeats one object. Make one for each block.")
-class _OneCache(_Writer):
-    def caches(self, model):
-        return [KVCache()] * len(model.blocks)
-
-
-@_wrong_writer("The prompt is not read into the caches: only its last token is fed. Read the whole prompt first.")
-class _LastOfThePrompt(_Writer):
-    def ask(self, model, text, number, n, caches):
-        return self.position(model(text if caches is None else text[:, -1:], caches), n)
-
-
-@_wrong_writer(
-    "The last token of the prompt is fed twice: once with the prompt and once as if it were new. What the model "
-    "returns after the prompt is already the first new token."
-)
-class _LastPromptTokenTwice(_Writer):
-    def ask(self, model, text, number, n, caches):
-        if caches is not None and number == 0:
-            model(text, caches)
-            return self.position(model(text[:, -1:], caches), n)
-        return super().ask(model, text, number, n, caches)
-
-
-@_wrong_writer("The last token is fed as well, although no token follows it. Feed a token only to get the next one.")
-class _LastTokenRead(_Writer):
-    def __call__(self, model, ids, max_new_tokens, temperature=0.0, generator=None, use_cache=True):
-        text, caches = ids, self.caches(model) if use_cache else None
-        logits = model(text, caches)
-        for _ in range(max_new_tokens):
-            token = self.choose(logits[:, -1], temperature, generator)[:, None]
-            text = torch.cat([text, token], dim=1)
-            logits = model(token if use_cache else text, caches)
-        return text
-
-
-@_wrong_writer(
-    "The caches outlive the call, on the model, in a default argument or in a list outside, so the next call begins "
-    "where this one ended. Make new caches in each call."
-)
-class _CachesThatStay(_Writer):
-    def caches(self, model):
-        if not hasattr(model, "own_caches"):
-            model.own_caches = super().caches(model)
-        return model.own_caches
-
-
-@_wrong_writer(
-    "Without a cache only the last token is fed, so the model forgets the text. Nothing was kept, so feed all of the "
-    "text again."
-)
-class _ForgetsWithoutCache(_Writer):
-    def ask(self, model, text, number, n, caches):
-        new = text if number == 0 else text[:, -1:]
-        return self.position(model(new, caches), n)
-
-
-@_wrong_writer("The prompt is missing. The result is prompt and continuation, (batch, n + max_new_tokens).")
-class _PromptMissing(_Writer):
-    def give(self, text, n):
-        return text[:, n:]
-
-
-@_wrong_writer(
-    "One token too many is written. max_new_tokens counts the new ones, and the first comes right after the prompt."
-)
-class _OneTooMany(_Writer):
-    def count(self, max_new_tokens):
-        return max_new_tokens + 1
-
-
-@_wrong_writer("One token too few is written. max_new_tokens counts the new ones, all of them.")
-class _OneTooFew(_Writer):
-    def count(self, max_new_tokens):
-        return max(0, max_new_tokens - 1)
-
-
-@_wrong_writer("max_new_tokens is taken for the length of the whole text. It counts the new tokens only.")
-class _WholeLength(_Writer):
-    def __call__(self, model, ids, max_new_tokens, *rest):
-        return super().__call__(model, ids, max(0, max_new_tokens - ids.shape[1]), *rest)
-
-
-@_wrong_writer(
-    "The logits of the first position are used: they predict what follows the first token. The next token of the text "
-    "is predicted at the last position, [:, -1]."
-)
-class _FirstPosition(_Writer):
-    def position(self, logits, n):
-        return logits[:, 0]
-
-
-@_wrong_writer(
-    "The logits of the last but one position are used, so the model writes its own last token again. The next token "
-    "is predicted at the last position, [:, -1]."
-)
-class _LastButOne(_Writer):
-    def position(self, logits, n):
-        return logits[:, -2] if logits.shape[1] > 1 else logits[:, -1]
-
-
-@_wrong_writer(
-    "The logits are those at the end of the prompt, position n - 1, however long the text has become. Take "
-    "the last position."
-)
-class _EndOfThePrompt(_Writer):
-    def position(self, logits, n):
-        return logits[:, min(n, logits.shape[1]) - 1]
-
-
-@_wrong_writer("All rows of the batch get the token of the first row. Draw one token for each row.")
-class _FirstRowForAll(_Writer):
-    def choose(self, logits, temperature, generator):
-        return super().choose(logits, temperature, generator)[:1].expand(len(logits))
-
-
-@_wrong_writer("It is always greedy: `temperature` is not passed on to sample.")
-class _GreedyAlways(_Writer):
-    def choose(self, logits, temperature, generator):
-        return logits.argmax(dim=-1)
-
-
-@_wrong_writer("`generator` is not passed on to sample, so equal seeds give different texts.")
-class _GeneratorForgotten(_Writer):
-    def choose(self, logits, temperature, generator):
-        return super().choose(logits, temperature, None)
-
-
-@_wrong_writer(
-    "`temperature` is only compared with 0; above it, the token is drawn at temperature 1. Pass the number on."
-)
-class _TemperatureOne(_Writer):
-    def choose(self, logits, temperature, generator):
-        return super().choose(logits, float(temperature > 0), generator)
+generate.mistakes(
+    edit(READ, "text",
+         "With a cache the whole text is fed again at each step. The cache holds it already, so the model reads the "
+         "text again after itself, and no time is saved. Feed only what is new."),
+    edit("caches = ", "use_cache = False\n    caches = ",
+         "`use_cache=True` changes nothing: the whole text is read at each step, without caches. The text is right, "
+         "but each token costs more than the one before."),
+    edit("caches)[:, -1]", f"{CACHES} if use_cache else None)[:, -1]",
+         "New caches are made at each step, so the model sees only the last token. Make them once, before the loop."),
+    edit(CACHES, "[KVCache()] * len(model.blocks)",
+         "All blocks get the same cache: `[KVCache()] * n` repeats one object. Make one for each block."),
+    edit("text, unread = ids, ids", "text, unread = ids, ids[:, -1:]",
+         "The prompt is not read into the caches: only its last token is fed. Read the whole prompt first."),
+    edit("text, unread = ids, ids", "text, unread = ids, ids[:, -1:]\n    if use_cache:\n        model(ids, caches)",
+         "The last token of the prompt is fed twice: once with the prompt and once as if it were new. What the model "
+         "returns after the prompt is already the first new token."),
+    edit("return text", f"model({READ}, caches)\n    return text",
+         "The last token is fed as well, although no token follows it. Feed a token only to get the next one."),
+    edit(CACHES, f"model.__dict__.setdefault('own_caches', {CACHES})",
+         "The caches outlive the call, on the model, in a default argument or in a list outside, so the next call "
+         "begins where this one ended. Make new caches in each call."),
+    edit(READ, "unread",
+         "Without a cache only the last token is fed, so the model forgets the text. Nothing was kept, so feed all of "
+         "the text again."),
+    edit("return text", "return text[:, ids.shape[1] :]",
+         "The prompt is missing. The result is prompt and continuation, (batch, n + max_new_tokens)."),
+    edit("range(max_new_tokens)", "range(max_new_tokens + 1)",
+         "One token too many is written. max_new_tokens counts the new ones, and the first comes right after the "
+         "prompt."),
+    edit("range(max_new_tokens)", "range(max_new_tokens - 1)",
+         "One token too few is written. max_new_tokens counts the new ones, all of them."),
+    edit("range(max_new_tokens)", "range(max_new_tokens - ids.shape[1])",
+         "max_new_tokens is taken for the length of the whole text. It counts the new tokens only."),
+    edit("[:, -1]", "[:, 0]",
+         "The logits of the first position are used: they predict what follows the first token. The next token of the "
+         "text is predicted at the last position, [:, -1]."),
+    edit("[:, -1]", "[:, -2:][:, 0]",
+         "The logits of the last but one position are used, so the model writes its own last token again. The next "
+         "token is predicted at the last position, [:, -1]."),
+    edit("[:, -1]", "[:, : ids.shape[1]][:, -1]",
+         "The logits are those at the end of the prompt, position n - 1, however long the text has become. Take the "
+         "last position."),
+    edit("[:, None]", "[:1, None].expand(len(ids), 1)",
+         "All rows of the batch get the token of the first row. Draw one token for each row."),
+    edit("sample(logits, temperature, generator=generator)", "logits.argmax(dim=-1)",
+         "It is always greedy: `temperature` is not passed on to sample."),
+    edit("generator=generator", "generator=None",
+         "`generator` is not passed on to sample, so equal seeds give different texts."),
+    edit("sample(logits, temperature", "sample(logits, float(temperature > 0)",
+         "`temperature` is only compared with 0; above it, the token is drawn at temperature 1. Pass the number on."),
+)  # fmt: skip
 
 
 # patch_head ----------------------------------------------------------------------------------------------------------
@@ -1287,14 +705,7 @@ def as_before(rng):
     yield _swap(rng, 2, 3, layer=0, head=2, n_heads=3)
 
 
-@patch_head.property(
-    "refuses texts of two shapes, and heads and blocks that do not exist",
-    points=1,
-    probe=probes.error_of,
-    hint="ValueError if ids and donor_ids differ in shape, if layer is not from 0 to len(model.blocks) - 1, or if head "
-    "is not from 0 to n_heads - 1.",
-)
-def no_such_head(rng):
+def _no_such_head(rng):
     right = _swap(rng, 2, 3, layer=1, head=1, n_heads=2)
     yield right
     yield right | dict(donor_ids=_ids(rng, 1, 3))
@@ -1303,231 +714,70 @@ def no_such_head(rng):
         yield right | {name: value}
 
 
-class _Patcher:
-    """Right, in steps that a misconception can replace one by one. Outputs of heads are (batch, n, heads, d_head)."""
-
-    def __call__(self, model, ids, donor_ids, layer, head, n_heads):
-        self.inspect(model, ids, donor_ids, layer, head, n_heads)
-        mixing, seen = self.place(model, layer), []
-
-        def split(x):
-            return x.unflatten(-1, (n_heads, -1))
-
-        def keep(_, inputs):
-            seen.append(split(inputs[0]).clone())
-
-        def replace(_, inputs):
-            return self.put(split(inputs[0]).clone(), seen[0], head).flatten(-2)
-
-        with torch.no_grad():
-            self.read(model, mixing, self.donor(ids, donor_ids), keep)
-            return self.read(model, mixing, self.text(ids, donor_ids), replace)
-
-    def inspect(self, model, ids, donor_ids, layer, head, n_heads):
-        if ids.shape != donor_ids.shape or not 0 <= layer < len(model.blocks) or not 0 <= head < n_heads:
-            raise ValueError("texts or head do not fit")
-
-    def place(self, model, layer):
-        return model.blocks[layer].attention.W_o
-
-    def text(self, ids, donor_ids):
-        return ids
-
-    def donor(self, ids, donor_ids):
-        return donor_ids
-
-    def put(self, found, donated, head):
-        found[:, :, head] = donated[:, :, head]
-        return found
-
-    def read(self, model, mixing, text, hook):
-        handle = mixing.register_forward_pre_hook(hook)
-        try:
-            return model(text)
-        finally:
-            handle.remove()
-
-
-def _wrong_patch(text):
-    def declare(steps):
-        def wrong(model, ids, donor_ids, layer, head, n_heads):
-            return steps()(model, ids, donor_ids, layer, head, n_heads)
-
-        wrong.__name__ = steps.__name__
-        patch_head.misconception(text, section=PATCH)(wrong)
-        return steps
-
-    return declare
-
-
-@_wrong_patch("All heads of the block are exchanged. Put in the columns of one head, and leave the others.")
-class _AllHeads(_Patcher):
-    def put(self, found, donated, head):
-        return donated
-
-
-@_wrong_patch("The texts have changed places: the model should read `ids`, with the head of `donor_ids`.")
-class _TextsExchanged(_Patcher):
-    def text(self, ids, donor_ids):
-        return donor_ids
-
-    def donor(self, ids, donor_ids):
-        return ids
-
-
-@_wrong_patch(
-    "Nothing is exchanged: these are the logits of `ids` alone. The hook must return what W_o is to read instead, and "
-    "the head must come from `donor_ids`."
+patch_head.refuses(
+    _no_such_head,
+    title="refuses texts of two shapes, and heads and blocks that do not exist",
+    hint="ValueError if ids and donor_ids differ in shape, if layer is not from 0 to len(model.blocks) - 1, or if head "
+    "is not from 0 to n_heads - 1.",
 )
-class _OwnHead(_Patcher):
-    def donor(self, ids, donor_ids):
-        return ids
 
+PUT = "found[:, :, head] = kept[0]"
+HOOKED = "with mixing.register_forward_pre_hook(hook):\n                patched = model(text)"
 
-@_wrong_patch("The head is exchanged at the last position alone. Do it at every position of the text.")
-class _LastPosition(_Patcher):
-    def put(self, found, donated, head):
-        found[:, -1, head] = donated[:, -1, head]
-        return found
-
-
-@_wrong_patch("The head gives zeros: that switches it off. Here it gives what it gives for the donor's text.")
-class _SwitchedOff(_Patcher):
-    def put(self, found, donated, head):
-        found[:, :, head] = 0
-        return found
-
-
-@_wrong_patch("The donor's output is added to the head's own. It should replace it.")
-class _Added(_Patcher):
-    def put(self, found, donated, head):
-        found[:, :, head] += donated[:, :, head]
-        return found
-
-
-@_wrong_patch(
-    "The columns are those of another layout: every n_heads-th one. A head's columns lie side by side, from "
-    "head * d_head to (head + 1) * d_head."
-)
-class _EveryNthColumn(_Patcher):
-    def put(self, found, donated, head):
-        flat, other = found.flatten(-2), donated.flatten(-2)
-        flat[:, :, head :: found.shape[2]] = other[:, :, head :: found.shape[2]]
-        return flat.unflatten(-1, found.shape[2:])
-
-
-@_wrong_patch("The next head is exchanged. Heads are counted from 0.")
-class _NextHead(_Patcher):
-    def put(self, found, donated, head):
-        return super().put(found, donated, (head + 1) % found.shape[2])
-
-
-@_wrong_patch("The head before is exchanged: heads are counted as if the first had number 1. They begin at 0.")
-class _HeadBefore(_Patcher):
-    def put(self, found, donated, head):
-        return super().put(found, donated, head - 1)
-
-
-@_wrong_patch("All heads but the one asked for are exchanged.")
-class _OtherHeads(_Patcher):
-    def put(self, found, donated, head):
-        donated[:, :, head] = found[:, :, head]
-        return donated
-
-
-@_wrong_patch("Each text of the batch gets the head of the first donor. Exchange row by row.")
-class _FirstOfTheBatch(_Patcher):
-    def put(self, found, donated, head):
-        return super().put(found, donated[:1], head)
-
-
-@_wrong_patch("The block after the one asked for is patched. Blocks are counted from 0.")
-class _NextBlock(_Patcher):
-    def place(self, model, layer):
-        return model.blocks[(layer + 1) % len(model.blocks)].attention.W_o
-
-
-@_wrong_patch(
-    "The columns of W_o's output are exchanged. There all heads are added up and mixed; a head can be told apart only "
-    "in what W_o is given. Use a forward *pre* hook."
-)
-class _AfterTheMix(_Patcher):
-    def __call__(self, model, ids, donor_ids, layer, head, n_heads):
-        self.inspect(model, ids, donor_ids, layer, head, n_heads)
-        mixing, seen = self.place(model, layer), []
-
-        def keep(*call):
-            seen.append(call[-1].unflatten(-1, (n_heads, -1)).clone())
-
-        def replace(*call):
-            return self.put(call[-1].unflatten(-1, (n_heads, -1)).clone(), seen[0], head).flatten(-2)
-
-        with torch.no_grad():
-            for text, hook in ((donor_ids, keep), (ids, replace)):
-                handle = mixing.register_forward_hook(hook)
-                logits = model(text)
-                handle.remove()
-        return logits
-
-
-@_wrong_patch(
-    "The head's values are exchanged before the attention, in W_v's output. Patch what the head has found: the columns "
-    "that W_o is given."
-)
-class _Values(_Patcher):
-    def __call__(self, model, ids, donor_ids, layer, head, n_heads):
-        self.inspect(model, ids, donor_ids, layer, head, n_heads)
-        values, seen = model.blocks[layer].attention.W_v, []
-
-        def keep(*call):
-            seen.append(call[-1].unflatten(-1, (n_heads, -1)).clone())
-
-        def replace(*call):
-            return self.put(call[-1].unflatten(-1, (n_heads, -1)).clone(), seen[0], head).flatten(-2)
-
-        with torch.no_grad():
-            for text, hook in ((donor_ids, keep), (ids, replace)):
-                handle = values.register_forward_hook(hook)
-                logits = model(text)
-                handle.remove()
-        return logits
-
-
-@_wrong_patch("The hook stays on the model, so every later reading is patched as well. Remove it: `handle.remove()`.")
-class _HookStays(_Patcher):
-    def read(self, model, mixing, text, hook):
-        handle = mixing.register_forward_pre_hook(hook)
-        logits = model(text)
-        if hook.__name__ == "keep":
-            handle.remove()
-        return logits
-
-
-@_wrong_patch(
-    "All hooks of the module are removed, also those that were there before the call. Remove your own alone, by its "
-    "handle."
-)
-class _AllHooksRemoved(_Patcher):
-    def read(self, model, mixing, text, hook):
-        mixing._forward_pre_hooks.clear()
-        mixing.register_forward_pre_hook(hook)
-        logits = model(text)
-        mixing._forward_pre_hooks.clear()
-        return logits
-
-
-@_wrong_patch("Only the logits of the last position are returned. Return those of every position.")
-class _LastLogits(_Patcher):
-    def __call__(self, *given):
-        return super().__call__(*given)[:, -1:]
-
-
-@_wrong_patch("What is returned is the change of the logits. Return the patched logits themselves.")
-class _Change(_Patcher):
-    def __call__(self, model, ids, donor_ids, layer, head, n_heads):
-        patched = super().__call__(model, ids, donor_ids, layer, head, n_heads)
-        with torch.no_grad():
-            return patched - model(ids)
+patch_head.mistakes(
+    edit("[:, :, head])", ")",
+         "All heads of the block are exchanged. Put in the columns of one head, and leave the others.",
+         also={PUT: "found = kept[0]"}),
+    edit("((donor_ids, keep), (ids, replace))", "((ids, keep), (donor_ids, replace))",
+         "The texts have changed places: the model should read `ids`, with the head of `donor_ids`."),
+    edit("(donor_ids, keep)", "(ids, keep)",
+         "Nothing is exchanged: these are the logits of `ids` alone. The hook must return what W_o is to read instead, "
+         "and the head must come from `donor_ids`."),
+    edit(PUT, "found[:, -1, head] = kept[0][:, -1]",
+         "The head is exchanged at the last position alone. Do it at every position of the text."),
+    edit(PUT, "found[:, :, head] = 0",
+         "The head gives zeros: that switches it off. Here it gives what it gives for the donor's text."),
+    edit("head] = kept[0]", "head] += kept[0]",
+         "The donor's output is added to the head's own. It should replace it."),
+    edit("(n_heads, -1))[:, :, head]", "(-1, n_heads))[..., head]",
+         "The columns are those of another layout: every n_heads-th one. A head's columns lie side by side, from "
+         "head * d_head to (head + 1) * d_head.",
+         also={"(n_heads, -1)).clone()": "(-1, n_heads)).clone()", PUT: "found[..., head] = kept[0]"}),
+    edit("mixing, kept =", "head = (head + 1) % n_heads\n    mixing, kept =",
+         "The next head is exchanged. Heads are counted from 0."),
+    edit("mixing, kept =", "head = head - 1\n    mixing, kept =",
+         "The head before is exchanged: heads are counted as if the first had number 1. They begin at 0."),
+    edit("[:, :, head])", ")",
+         "All heads but the one asked for are exchanged.",
+         also={PUT: "kept[0][:, :, head] = found[:, :, head]\n        found = kept[0]"}),
+    edit("kept[0]", "kept[0][:1]",
+         "Each text of the batch gets the head of the first donor. Exchange row by row."),
+    edit("blocks[layer]", "blocks[(layer + 1) % len(model.blocks)]",
+         "The block after the one asked for is patched. Blocks are counted from 0."),
+    edit("register_forward_pre_hook", "register_forward_hook",
+         "The columns of W_o's output are exchanged. There all heads are added up and mixed; a head can be told apart "
+         "only in what W_o is given. Use a forward *pre* hook.",
+         also={"keep(_, inputs)": "keep(_, __, *inputs)", "replace(_, inputs)": "replace(_, __, *inputs)"}),
+    edit("register_forward_pre_hook", "register_forward_hook",
+         "The head's values are exchanged before the attention, in W_v's output. Patch what the head has found: the "
+         "columns that W_o is given.",
+         also={"attention.W_o": "attention.W_v", "keep(_, inputs)": "keep(_, __, *inputs)",
+               "replace(_, inputs)": "replace(_, __, *inputs)"}),
+    edit(HOOKED,
+         "handle = mixing.register_forward_pre_hook(hook)\n"
+         "            patched = model(text)\n"
+         "            if hook is keep:\n"
+         "                handle.remove()",
+         "The hook stays on the model, so every later reading is patched as well. Remove it: `handle.remove()`."),
+    edit("with mixing", "mixing._forward_pre_hooks.clear()\n            with mixing",
+         "All hooks of the module are removed, also those that were there before the call. Remove your own alone, by "
+         "its handle."),
+    edit("return patched", "return patched[:, -1:]",
+         "Only the logits of the last position are returned. Return those of every position."),
+    edit("return patched", "return patched - model(ids).detach()",
+         "What is returned is the change of the logits. Return the patched logits themselves."),
+    see=PATCH,
+)  # fmt: skip
 
 
 # The question graded by hand -----------------------------------------------------------------------------------------
