@@ -3,6 +3,7 @@
 import numpy as np
 
 from attnlab.checking import probes
+from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import both_signs
 from solutions import softmax as solutions
@@ -12,10 +13,13 @@ EXACT = 1e-11
 # Wide enough to let an epsilon pass, so that it costs its own property of softmax and not all of them.
 NEARLY = 1e-4
 
+ROWS_AND_AXES = "Rows and axes"
+SHARES = "Exponentials, then shares"
+WHY_MAXIMUM = "Why subtract the maximum"
 
 # softmax ---------------------------------------------------------------------------------------------------------
 
-softmax = Exercise(solutions.softmax, section="Why subtract the maximum", minutes=10, difficulty=2)
+softmax = Exercise(solutions.softmax, section=WHY_MAXIMUM, minutes=10, difficulty=2)
 
 
 @softmax.property(
@@ -79,154 +83,134 @@ def whole_numbers(rng):
     yield dict(x=rng.integers(-9, 9, size=4))
 
 
-@softmax.property(
-    "leaves its input as it was",
-    points=1,
-    probe=probes.unchanged,
-    rtol=NEARLY,
-    hint="If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.",
+NOT_IN_PLACE = "If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` makes a new one."
+UNCHANGED = dict(title="leaves its input as it was", hint=NOT_IN_PLACE, rtol=NEARLY)
+softmax.unchanged(lambda rng: dict(x=both_signs(rng, 2, 3)), **UNCHANGED)
+
+START = "scores = np.asarray(x, dtype=float)"
+TOP = "scores.max(axis=axis, keepdims=True, initial=-np.inf)"
+TOTAL = "powers.sum(axis=axis, keepdims=True)"
+GLOBAL_TOP = {TOP: "scores.max()"}
+NO_TOP = {"scores - top": "scores"}
+IN_PLACE = "x -= x.max(axis=axis, keepdims=True)"
+EPSILON = (
+    "A small number is added to the denominator. After the maximum is subtracted, the sum is at least 1, so there is "
+    "no division by zero to prevent, and with the extra term the weights no longer sum to one."
 )
-def pure(rng):
-    yield dict(x=both_signs(rng, 2, 3))
-
-
-@softmax.misconception(
-    "No maximum is subtracted. Large scores then overflow and give inf/inf, very negative ones "
-    "round to 0 and give 0/0; both are nan."
+EPSILONS = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
+DEFAULT_AXIS = (
+    "The default of `axis` is no longer -1. Called without `axis`, softmax works along the last axis: keep the first "
+    "line of the exercise as it was."
 )
-def no_maximum(x, axis=-1):
-    e = np.exp(x)
-    return e / e.sum(axis=axis, keepdims=True)
 
-
-@softmax.misconception(
-    "One maximum is subtracted for the whole array. Each row needs its own, or rows far below the "
-    "largest score become 0/0."
-)
-def global_maximum(x, axis=-1):
-    e = np.exp(x - x.max())
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "The weights sum to one over the whole array. Only the scores along `axis` compete with each "
-    "other, so every row must sum to one.",
-    section="Rows and axes",
-)
-def over_everything(x, axis=-1):
-    e = np.exp(x - x.max())
-    return e / e.sum()
-
-
-@softmax.misconception(
-    "Each row has its own maximum, but the total is taken over the whole array. Sum along `axis` as well.",
-    section="Rows and axes",
-)
-def one_total(x, axis=-1):
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return e / e.sum()
-
-
-@softmax.misconception(
-    "`axis` is ignored: the weights sum to one along the last axis, whichever was asked for.", section="Rows and axes"
-)
-def always_last(x, axis=-1):
-    e = np.exp(x - x.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-@softmax.misconception(
-    "The weights sum to one down the columns, along the first axis. Pass `axis` on to the maximum "
-    "and to the sum; its default, -1, means the last axis.",
-    section="Rows and axes",
-)
-def always_first(x, axis=-1):
-    e = np.exp(x - x.max(axis=0, keepdims=True))
-    return e / e.sum(axis=0, keepdims=True)
-
-
-@softmax.misconception(
-    "This is the formula for a single row, without a maximum: the sum runs over the whole array, "
-    "and scores of a thousand overflow to nan. Each row needs its own maximum and its own sum."
-)
-def formula_of_one_row(x, axis=-1):
-    return np.exp(x) / np.exp(x).sum()
-
-
-@softmax.misconception(
-    "`axis` is ignored, and no maximum is subtracted. The work is always done along the last axis, "
-    "and scores of a thousand overflow to nan."
-)
-def always_last_without_maximum(x, axis=-1):
-    return np.exp(x) / np.exp(x).sum(axis=-1, keepdims=True)
-
-
-@softmax.misconception(
-    "The loop treats each entry along the first axis as one row. That is right only for a table with "
-    "axis=-1: a single row becomes all ones, and `axis` is ignored.",
-    section="Rows and axes",
-)
-def loop_over_the_first_axis(x, axis=-1):
-    weights = np.zeros(x.shape)
-    for i, row in enumerate(x):
-        e = np.exp(row - row.max())
-        weights[i] = e / e.sum()
-    return weights
-
-
-@softmax.misconception(
-    "`axis` is used for the maximum but not for the sum, which runs along the last axis. Both need it.",
-    section="Rows and axes",
-)
-def axis_only_for_maximum(x, axis=-1):
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-@softmax.misconception(
-    "keepdims=True is missing from the sum. The totals lose an axis, so NumPy either refuses to "
-    "divide or, on a square array, divides each column by the total of a row.",
-    section="Rows and axes",
-)
-def keepdims_forgotten_in_sum(x, axis=-1):
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis)
-
-
-@softmax.misconception(
-    "keepdims=True is missing from the maximum. The maxima lose an axis, so NumPy either refuses to "
-    "subtract or, on a square array, subtracts the maximum of a different row.",
-    section="Rows and axes",
-)
-def keepdims_forgotten_in_maximum(x, axis=-1):
-    e = np.exp(x - x.max(axis=axis))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "keepdims=True is missing from the maximum and from the sum. Both lose an axis and no longer "
-    "line up with their rows.",
-    section="Rows and axes",
-)
-def keepdims_forgotten(x, axis=-1):
-    e = np.exp(x - x.max(axis=axis))
-    return e / e.sum(axis=axis)
-
-
-@softmax.misconception(
-    "The axis was moved to the end for the computation but not moved back. The result needs the shape of the input.",
-    section="Rows and axes",
-)
-def axis_not_moved_back(x, axis=-1):
-    rows = np.moveaxis(x, axis, -1)
-    e = np.exp(rows - rows.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-_EPSILON = (
-    "A small number is added to the denominator. After the maximum is subtracted, the sum is at least 1, so "
-    "there is no division by zero to prevent, and with the extra term the weights no longer sum to one."
-)
+softmax.mistakes(
+    edit("scores - top", "scores",
+         "No maximum is subtracted. Large scores then overflow and give inf/inf, very negative ones round to 0 and "
+         "give 0/0; both are nan."),
+    edit(TOP, "scores.max()",
+         "One maximum is subtracted for the whole array. Each row needs its own, or rows far below the largest score "
+         "become 0/0."),
+    edit(TOTAL, "powers.sum()",
+         "The weights sum to one over the whole array. Only the scores along `axis` compete with each other, so "
+         "every row must sum to one.", see=ROWS_AND_AXES, also=GLOBAL_TOP),
+    edit(TOTAL, "powers.sum()",
+         "Each row has its own maximum, but the total is taken over the whole array. Sum along `axis` as well.",
+         see=ROWS_AND_AXES),
+    edit(START, f"axis = -1\n    {START}",
+         "`axis` is ignored: the weights sum to one along the last axis, whichever was asked for.",
+         see=ROWS_AND_AXES),
+    edit(START, f"axis = 0\n    {START}",
+         "The weights sum to one down the columns, along the first axis. Pass `axis` on to the maximum and to the "
+         "sum; its default, -1, means the last axis.", see=ROWS_AND_AXES),
+    edit(TOTAL, "powers.sum()",
+         "This is the formula for a single row, without a maximum: the sum runs over the whole array, and scores of "
+         "a thousand overflow to nan. Each row needs its own maximum and its own sum.", also=NO_TOP),
+    edit(START, f"axis = -1\n    {START}",
+         "`axis` is ignored, and no maximum is subtracted. The work is always done along the last axis, and scores "
+         "of a thousand overflow to nan.", also=NO_TOP),
+    edit(START, f"axis = tuple(range(1, x.ndim))\n    {START}",
+         "The loop treats each entry along the first axis as one row. That is right only for a table with axis=-1: a "
+         "single row becomes all ones, and `axis` is ignored.", see=ROWS_AND_AXES),
+    edit("sum(axis=axis", "sum(axis=-1",
+         "`axis` is used for the maximum but not for the sum, which runs along the last axis. Both need it.",
+         see=ROWS_AND_AXES),
+    edit(TOTAL, "powers.sum(axis=axis)",
+         "keepdims=True is missing from the sum. The totals lose an axis, so NumPy either refuses to divide or, on a "
+         "square array, divides each column by the total of a row.", see=ROWS_AND_AXES),
+    edit(TOP, "scores.max(axis=axis)",
+         "keepdims=True is missing from the maximum. The maxima lose an axis, so NumPy either refuses to subtract "
+         "or, on a square array, subtracts the maximum of a different row.", see=ROWS_AND_AXES),
+    edit(TOP, "scores.max(axis=axis)",
+         "keepdims=True is missing from the maximum and from the sum. Both lose an axis and no longer line up with "
+         "their rows.", see=ROWS_AND_AXES, also={TOTAL: "powers.sum(axis=axis)"}),
+    edit(START, f"{START}\n    scores, axis = np.moveaxis(scores, axis, -1), -1",
+         "The axis was moved to the end for the computation but not moved back. The result needs the shape of the "
+         "input.", see=ROWS_AND_AXES),
+    edit(TOTAL, f"({TOTAL} + {{}})", EPSILON, each=(1e-3, 1e-4, *EPSILONS, 1e-11, 1e-12)),
+    edit(TOTAL, f"({TOTAL} + {{}})",
+         "A small number in the denominator is used instead of subtracting the maximum. It turns 0/0 into weights "
+         "that are all 0, leaves inf/inf as nan, and makes every other row sum to less than one.",
+         also=NO_TOP, each=(1e-4, *EPSILONS, 1e-12, 1e-16)),
+    edit("axis: int = -1", "axis: int = {}", DEFAULT_AXIS, see=ROWS_AND_AXES, each=(0, 1)),
+    edit(TOTAL, "sum(powers)",
+         "The sum runs down the columns, as Python's own `sum` does on an array, and no maximum is subtracted. Use "
+         "`.sum(axis=axis, keepdims=True)`, and subtract each row's maximum first.", see=ROWS_AND_AXES, also=NO_TOP),
+    edit(TOTAL, "powers.sum(axis=axis)",
+         "keepdims=True is missing from the sum, and no maximum is subtracted. The totals no longer line up with "
+         "their rows, and scores of a thousand overflow to nan.", see=ROWS_AND_AXES, also=NO_TOP),
+    edit("powers = np.exp(scores - top)", "np.exp(x, out=x)",
+         "No maximum is subtracted, so a large score overflows to nan; and everything is written into the input, "
+         "which belongs to the caller.",
+         also={f"return powers / {TOTAL}": "x /= x.sum(axis=axis, keepdims=True)\n    return x"}),
+    edit("powers = np.exp(scores - top)", f"{IN_PLACE}\n    powers = np.exp(x)",
+         "The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` makes a new one."),
+    edit("powers = np.exp(scores - top)", f"{IN_PLACE}\n    np.exp(x, out=x)",
+         "Everything is written into the input: the caller's scores are overwritten, and an array of whole numbers "
+         "cannot hold the weights. Work on a new array of floats.",
+         also={f"return powers / {TOTAL}": "x /= x.sum(axis=axis, keepdims=True)\n    return x"}),
+    edit("powers = np.exp(scores - top)",
+         "powers = np.exp(scores)\n    powers = powers - powers.max(axis=axis, keepdims=True)",
+         "The maximum is subtracted after the exponential. Subtract it from the scores before: only there does it "
+         "cancel, and only there does it prevent the overflow."),
+    edit("powers.sum", "powers.max",
+         "The largest weight is always 1: the exponentials are divided by the largest of them, or not divided at all "
+         "after the maximum was subtracted. Divide by their sum.", see=SHARES),
+    edit(f"powers / {TOTAL}", "np.exp(scores)",
+         "The exponentials are not divided by their sum, so they are positive but not yet shares.", see=SHARES),
+    edit(TOP, "scores.min(axis=axis, keepdims=True)",
+         "The minimum is subtracted. The shift cancels, but it leaves the largest exponent as large as the whole "
+         "range of the scores, and that overflows. Subtract the maximum."),
+    edit(TOP, "scores.mean(axis=axis, keepdims=True)",
+         "The mean is subtracted. The shift cancels, but half of the exponents stay positive, and far from the mean "
+         "they overflow. Subtract the maximum."),
+    edit("scores.max", "np.abs(scores).max",
+         "The largest absolute value is subtracted. In a row of very negative scores that pushes every exponent "
+         "further down, to 0/0. Subtract the largest score, sign included."),
+    edit("np.asarray(x", "np.abs(x",
+         "The sign of the scores is dropped, so a very negative score counts as a very good one.", see=SHARES),
+    edit("scores - top", "scores.min(axis=axis, keepdims=True) - scores",
+         "The order is reversed: the smallest score gets the largest weight. The exponent is score minus maximum, "
+         "not maximum minus score."),
+    edit("np.exp(", "np.exp2(", "The base is 2. Softmax uses the natural exponential, `np.exp`.", see=SHARES),
+    edit("np.exp(scores - top)", "scores",
+         "The scores are divided by their own sum, without an exponential. Negative scores then give negative "
+         "weights, and scores that sum to zero give inf.", see=SHARES),
+    edit("scores - top", "np.clip(scores, -500, 500)",
+         "The scores are clipped so that they do not overflow. Two scores beyond the limit then count as equal. "
+         "Subtracting the maximum loses nothing."),
+    edit("scores - top", "np.minimum(scores, 700)",
+         "Only scores above a limit are clipped. They then count as equal, and very negative ones still round to 0 "
+         "and give 0/0. Subtracting the maximum loses nothing."),
+    edit("scores - top", "scores - top if scores.max() > 100 else scores",
+         "The maximum is subtracted only where scores are large. Very negative ones round to 0, and a row of them "
+         "becomes 0/0. Always subtract it."),
+    edit(f"powers / {TOTAL}", f"np.nan_to_num(powers / {TOTAL})",
+         "The nan from an overflow is replaced with zeros. The weights then no longer sum to one. Prevent the "
+         "overflow: subtract the maximum.", also=NO_TOP),
+    edit(f"powers / {TOTAL}", f"(powers / {TOTAL}).astype(x.dtype)",
+         "The result is stored in an array of the input's type. An array of whole numbers turns every weight below 1 "
+         "into 0. Make the result an array of floats."),
+)  # fmt: skip
 
 
 def _with_epsilon(size):
@@ -235,228 +219,6 @@ def _with_epsilon(size):
         return e / (e.sum(axis=axis, keepdims=True) + size)
 
     return softmax_with_epsilon
-
-
-for _size in (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-11, 1e-12):
-    softmax.misconception(_EPSILON)(_with_epsilon(_size))
-
-
-_EPSILON_INSTEAD = (
-    "A small number in the denominator is used instead of subtracting the maximum. It turns 0/0 into "
-    "weights that are all 0, leaves inf/inf as nan, and makes every other row sum to less than one."
-)
-
-
-def _with_epsilon_and_no_maximum(size):
-    def softmax_with_epsilon_and_no_maximum(x, axis=-1):
-        e = np.exp(x)
-        return e / (e.sum(axis=axis, keepdims=True) + size)
-
-    return softmax_with_epsilon_and_no_maximum
-
-
-for _size in (1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-16):
-    softmax.misconception(_EPSILON_INSTEAD)(_with_epsilon_and_no_maximum(_size))
-
-
-_DEFAULT_AXIS = (
-    "The default of `axis` is no longer -1. Called without `axis`, softmax works along the last axis: "
-    "keep the first line of the exercise as it was."
-)
-
-
-@softmax.misconception(_DEFAULT_AXIS, section="Rows and axes")
-def default_axis_first(x, axis=0):
-    return solutions.softmax(x, axis=axis)
-
-
-@softmax.misconception(_DEFAULT_AXIS, section="Rows and axes")
-def default_axis_second(x, axis=1):
-    return solutions.softmax(x, axis=axis)
-
-
-@softmax.misconception(
-    "The sum runs down the columns, as Python's own `sum` does on an array, and no maximum is "
-    "subtracted. Use `.sum(axis=axis, keepdims=True)`, and subtract each row's maximum first.",
-    section="Rows and axes",
-)
-def python_sum_and_no_maximum(x, axis=-1):
-    return np.exp(x) / sum(np.exp(x))
-
-
-@softmax.misconception(
-    "keepdims=True is missing from the sum, and no maximum is subtracted. The totals no longer line "
-    "up with their rows, and scores of a thousand overflow to nan.",
-    section="Rows and axes",
-)
-def keepdims_forgotten_without_maximum(x, axis=-1):
-    return np.exp(x) / np.exp(x).sum(axis=axis)
-
-
-@softmax.misconception(
-    "No maximum is subtracted, so a large score overflows to nan; and everything is written into "
-    "the input, which belongs to the caller."
-)
-def all_in_place_without_maximum(x, axis=-1):
-    np.exp(x, out=x)
-    x /= x.sum(axis=axis, keepdims=True)
-    return x
-
-
-@softmax.misconception(
-    "The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` makes a new one."
-)
-def in_place(x, axis=-1):
-    x -= x.max(axis=axis, keepdims=True)
-    e = np.exp(x)
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "Everything is written into the input: the caller's scores are overwritten, and an array of whole "
-    "numbers cannot hold the weights. Work on a new array of floats."
-)
-def all_in_place(x, axis=-1):
-    x -= x.max(axis=axis, keepdims=True)
-    np.exp(x, out=x)
-    x /= x.sum(axis=axis, keepdims=True)
-    return x
-
-
-@softmax.misconception(
-    "The maximum is subtracted after the exponential. Subtract it from the scores before: only "
-    "there does it cancel, and only there does it prevent the overflow."
-)
-def maximum_after_exponential(x, axis=-1):
-    e = np.exp(x)
-    e = e - e.max(axis=axis, keepdims=True)
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "The largest weight is always 1: the exponentials are divided by the largest of them, or not "
-    "divided at all after the maximum was subtracted. Divide by their sum.",
-    section="Exponentials, then shares",
-)
-def divided_by_maximum(x, axis=-1):
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return e / e.max(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "The exponentials are not divided by their sum, so they are positive but not yet shares.",
-    section="Exponentials, then shares",
-)
-def not_normalized(x, axis=-1):
-    return np.exp(x)
-
-
-@softmax.misconception(
-    "The minimum is subtracted. The shift cancels, but it leaves the largest exponent as large as "
-    "the whole range of the scores, and that overflows. Subtract the maximum."
-)
-def minimum_subtracted(x, axis=-1):
-    e = np.exp(x - x.min(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "The mean is subtracted. The shift cancels, but half of the exponents stay positive, and far "
-    "from the mean they overflow. Subtract the maximum."
-)
-def mean_subtracted(x, axis=-1):
-    e = np.exp(x - x.mean(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "The largest absolute value is subtracted. In a row of very negative scores that pushes every "
-    "exponent further down, to 0/0. Subtract the largest score, sign included."
-)
-def largest_absolute_value(x, axis=-1):
-    e = np.exp(x - np.abs(x).max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "The sign of the scores is dropped, so a very negative score counts as a very good one.",
-    section="Exponentials, then shares",
-)
-def sign_dropped(x, axis=-1):
-    size = np.abs(x)
-    e = np.exp(size - size.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "The order is reversed: the smallest score gets the largest weight. The exponent is score minus "
-    "maximum, not maximum minus score."
-)
-def reversed_sign(x, axis=-1):
-    e = np.exp(x.min(axis=axis, keepdims=True) - x)
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "The base is 2. Softmax uses the natural exponential, `np.exp`.", section="Exponentials, then shares"
-)
-def base_two(x, axis=-1):
-    e = np.exp2(x - x.max(axis=axis, keepdims=True))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "The scores are divided by their own sum, without an exponential. Negative scores then give "
-    "negative weights, and scores that sum to zero give inf.",
-    section="Exponentials, then shares",
-)
-def no_exponential(x, axis=-1):
-    return x / x.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "The scores are clipped so that they do not overflow. Two scores beyond the limit then count as "
-    "equal. Subtracting the maximum loses nothing."
-)
-def clipped(x, axis=-1):
-    e = np.exp(np.clip(x, -500, 500))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "Only scores above a limit are clipped. They then count as equal, and very negative ones still "
-    "round to 0 and give 0/0. Subtracting the maximum loses nothing."
-)
-def clipped_above(x, axis=-1):
-    e = np.exp(np.minimum(x, 700))
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "The maximum is subtracted only where scores are large. Very negative ones round to 0, and a row "
-    "of them becomes 0/0. Always subtract it."
-)
-def maximum_only_of_large_scores(x, axis=-1):
-    e = np.exp(x - x.max(axis=axis, keepdims=True) if x.max() > 100 else x)
-    return e / e.sum(axis=axis, keepdims=True)
-
-
-@softmax.misconception(
-    "The nan from an overflow is replaced with zeros. The weights then no longer sum to one. "
-    "Prevent the overflow: subtract the maximum."
-)
-def nan_replaced(x, axis=-1):
-    e = np.exp(x)
-    return np.nan_to_num(e / e.sum(axis=axis, keepdims=True))
-
-
-@softmax.misconception(
-    "The result is stored in an array of the input's type. An array of whole numbers turns every "
-    "weight below 1 into 0. Make the result an array of floats."
-)
-def cut_to_whole_numbers(x, axis=-1):
-    e = np.exp(x - x.max(axis=axis, keepdims=True))
-    return (e / e.sum(axis=axis, keepdims=True)).astype(x.dtype)
 
 
 # log_softmax -----------------------------------------------------------------------------------------------------
@@ -607,7 +369,7 @@ def log_global_maximum(x, axis=-1):
     return gaps - np.log(np.exp(gaps).sum(axis=axis, keepdims=True))
 
 
-@log_softmax.misconception(_DEFAULT_AXIS, section="Rows and axes")
+@log_softmax.misconception(DEFAULT_AXIS, section="Rows and axes")
 def log_default_axis_first(x, axis=0):
     return solutions.log_softmax(x, axis=axis)
 
@@ -956,7 +718,7 @@ def _temperature_with_epsilon(size):
 for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
     softmax_temperature.misconception(_NEARLY_THE_TEMPERATURE)(_warmer_by(_size))
     softmax_temperature.misconception(_NEARLY_THE_TEMPERATURE)(_warmer_and_not_refused(_size))
-    softmax_temperature.misconception(_EPSILON, section="Why subtract the maximum")(_temperature_with_epsilon(_size))
+    softmax_temperature.misconception(EPSILON, section="Why subtract the maximum")(_temperature_with_epsilon(_size))
 
 
 @softmax_temperature.misconception("`//` divides and rounds down. Use `/`, which keeps the fractions.")
@@ -1242,7 +1004,7 @@ def _jacobian_with_epsilon(size):
 
 
 for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
-    softmax_jacobian.misconception(_EPSILON, section="Why subtract the maximum")(_jacobian_with_epsilon(_size))
+    softmax_jacobian.misconception(EPSILON, section="Why subtract the maximum")(_jacobian_with_epsilon(_size))
 
 
 @softmax_jacobian.misconception(
@@ -1436,7 +1198,7 @@ def _lookup_with_epsilon(size):
 
 
 for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
-    soft_lookup.misconception(_EPSILON, section="Why subtract the maximum")(_lookup_with_epsilon(_size))
+    soft_lookup.misconception(EPSILON, section="Why subtract the maximum")(_lookup_with_epsilon(_size))
 
 
 written = Written(
