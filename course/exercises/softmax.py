@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from attnlab.checking import probes
 from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import both_signs
@@ -212,15 +211,6 @@ softmax.mistakes(
          "into 0. Make the result an array of floats."),
 )  # fmt: skip
 
-
-def _with_epsilon(size):
-    def softmax_with_epsilon(x, axis=-1):
-        e = np.exp(x - x.max(axis=axis, keepdims=True))
-        return e / (e.sum(axis=axis, keepdims=True) + size)
-
-    return softmax_with_epsilon
-
-
 # log_softmax -----------------------------------------------------------------------------------------------------
 
 log_softmax = Exercise(solutions.log_softmax, section="Logarithms of weights", minutes=7, difficulty=2)
@@ -259,261 +249,88 @@ def log_large(rng):
     yield dict(x=np.array([-1000.0, -1002.0]) + rng.normal(size=2))
 
 
-@log_softmax.property(
-    "leaves its input as it was",
-    points=1,
-    probe=probes.unchanged,
-    rtol=NEARLY,
-    hint="If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.",
-)
-def log_pure(rng):
-    yield dict(x=rng.uniform(-0.7, 0.7, size=(2, 3)))  # no weight is small: that belongs to the other properties
-
-
-@log_softmax.misconception(
-    "This is the logarithm of the finished weights. Where a weight has rounded to 0, its "
-    "logarithm is -inf and the score is lost. Simplify the logarithm on paper first."
-)
-def log_of_softmax(x, axis=-1):
-    return np.log(solutions.softmax(x, axis=axis))
-
-
-_FLOOR = (
-    "A small number is added, or used as a lower limit, to avoid the logarithm of 0. No log weight can then be "
-    "below the logarithm of that number, so all lower scores look alike."
-)
-
-
-def _with_added(size):
-    def log_of_weight_and_more(x, axis=-1):
-        return np.log(solutions.softmax(x, axis=axis) + size)
-
-    return log_of_weight_and_more
-
-
-def _with_clip(size):
-    def log_of_clipped_weight(x, axis=-1):
-        return np.log(np.clip(solutions.softmax(x, axis=axis), size, 1.0))
-
-    return log_of_clipped_weight
-
-
-for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15, 1e-16, 1e-20, 1e-30, 1e-300):
-    log_softmax.misconception(_FLOOR)(_with_added(_size))
-    log_softmax.misconception(_FLOOR)(_with_clip(_size))
-
-
-@log_softmax.misconception(
-    "Only the maximum is subtracted. Subtract the logarithm of the sum as well, or the weights do not sum to one."
-)
-def log_without_the_sum(x, axis=-1):
-    return x - x.max(axis=axis, keepdims=True)
-
-
-@log_softmax.misconception(
-    "The exponentials are summed without subtracting the maximum first. They overflow to inf, or all round to 0."
-)
-def log_no_maximum(x, axis=-1):
-    return x - np.log(np.exp(x).sum(axis=axis, keepdims=True))
-
-
-@log_softmax.misconception(
-    "This is the logarithm of the plain formula, exponentials over their sum. At a thousand "
-    "both are inf, and the result is nan. Simplify on paper first, and subtract the maximum."
-)
-def log_of_plain_formula(x, axis=-1):
-    return np.log(np.exp(x) / np.exp(x).sum(axis=axis, keepdims=True))
-
-
-@log_softmax.misconception(
-    "The logarithm of the sum is added. The sum is in the denominator, so subtract its logarithm."
-)
-def log_sum_added(x, axis=-1):
-    gaps = x - x.max(axis=axis, keepdims=True)
-    return gaps + np.log(np.exp(gaps).sum(axis=axis, keepdims=True))
-
-
-@log_softmax.misconception(
-    "The maximum is added to the score. It was subtracted inside the sum, so subtract it from the score in front "
-    "as well."
-)
-def maximum_added(x, axis=-1):
-    top = x.max(axis=axis, keepdims=True)
-    return x + top - np.log(np.exp(x - top).sum(axis=axis, keepdims=True))
-
-
-@log_softmax.misconception(
-    "This is the formula for a single row: the sum runs over the whole array, and without the "
-    "maximum it overflows at a thousand.",
-    section="Rows and axes",
-)
-def log_formula_of_one_row(x, axis=-1):
-    return x - np.log(np.exp(x).sum())
-
-
-@log_softmax.misconception(
-    "The maximum is subtracted inside the sum but not from the score outside. Use the same "
-    "shifted scores in both places."
-)
-def log_shift_in_the_sum_only(x, axis=-1):
-    return x - np.log(np.exp(x - x.max(axis=axis, keepdims=True)).sum(axis=axis, keepdims=True))
-
-
-@log_softmax.misconception(
-    "One maximum is subtracted for the whole array. In a row far below it, every exponential is "
-    "0 and the logarithm of their sum is -inf. Each row needs its own.",
-    section="Why subtract the maximum",
-)
-def log_global_maximum(x, axis=-1):
-    gaps = x - x.max()
-    return gaps - np.log(np.exp(gaps).sum(axis=axis, keepdims=True))
-
-
-@log_softmax.misconception(DEFAULT_AXIS, section="Rows and axes")
-def log_default_axis_first(x, axis=0):
-    return solutions.log_softmax(x, axis=axis)
-
-
-@log_softmax.misconception(
-    "The logarithm is not the natural one. It has to undo `np.exp`: use `np.log`, not `np.log2` or `np.log10`."
-)
-def log_of_base_two(x, axis=-1):
-    gaps = x - x.max(axis=axis, keepdims=True)
-    return gaps - np.log2(np.exp(gaps).sum(axis=axis, keepdims=True))
-
-
-@log_softmax.misconception("The sum of the exponentials is subtracted. Subtract its logarithm instead.")
-def log_of_the_sum_forgotten(x, axis=-1):
-    gaps = x - x.max(axis=axis, keepdims=True)
-    return gaps - np.exp(gaps).sum(axis=axis, keepdims=True)
-
-
-@log_softmax.misconception(
-    "Only the logarithm of the sum is returned, one number for each row. Subtract it from each score."
-)
-def log_of_the_sum_alone(x, axis=-1):
-    gaps = x - x.max(axis=axis, keepdims=True)
-    return np.log(np.exp(gaps).sum(axis=axis, keepdims=True))
-
-
-@log_softmax.misconception(
-    "The order is reversed: the maximum minus the score. Subtract the maximum from the scores.",
-)
-def log_gaps_reversed(x, axis=-1):
-    return solutions.log_softmax(-np.asarray(x, dtype=float), axis=axis)
-
-
-@log_softmax.misconception(
-    "The sum runs along the first axis, whichever was asked for. Pass it `axis`.", section="Rows and axes"
-)
-def log_sum_along_the_first(x, axis=-1):
-    gaps = x - x.max(axis=axis, keepdims=True)
-    return gaps - np.log(np.exp(gaps).sum(axis=0, keepdims=True))
-
-
-@log_softmax.misconception("`axis` is ignored: the function always works along the last axis.", section="Rows and axes")
-def log_always_last(x, axis=-1):
-    return solutions.log_softmax(x)
-
-
-@log_softmax.misconception(
-    "The sum runs over the whole array. Each row has its own sum, along `axis`.", section="Rows and axes"
-)
-def log_over_everything(x, axis=-1):
-    gaps = x - x.max()
-    return gaps - np.log(np.exp(gaps).sum())
-
-
-@log_softmax.misconception(
-    "keepdims=True is missing, so maxima and sums no longer line up with their rows.", section="Rows and axes"
-)
-def log_keepdims_forgotten(x, axis=-1):
-    gaps = x - x.max(axis=axis)
-    return gaps - np.log(np.exp(gaps).sum(axis=axis))
-
-
-@log_softmax.misconception(
-    "keepdims=True is missing from the sum, so the logarithms of the totals no longer line up with their rows.",
-    section="Rows and axes",
-)
-def log_keepdims_forgotten_in_sum(x, axis=-1):
-    gaps = x - x.max(axis=axis, keepdims=True)
-    return gaps - np.log(np.exp(gaps).sum(axis=axis))
-
-
-@log_softmax.misconception(
-    "Something small is added to the sum inside the logarithm. After the maximum is subtracted "
-    "the sum is at least 1: there is no logarithm of 0 to prevent.",
-    section="Why subtract the maximum",
-)
-def log_epsilon(x, axis=-1):
-    gaps = x - x.max(axis=axis, keepdims=True)
-    return gaps - np.log(np.exp(gaps).sum(axis=axis, keepdims=True) + 1e-6)
-
-
-@log_softmax.misconception(
-    "Something small is added to the sum inside the logarithm. After the maximum is subtracted "
-    "the sum is at least 1: there is no logarithm of 0 to prevent.",
-    section="Why subtract the maximum",
-)
-def log_small_epsilon(x, axis=-1):
-    gaps = x - x.max(axis=axis, keepdims=True)
-    return gaps - np.log(np.exp(gaps).sum(axis=axis, keepdims=True) + 1e-8)
-
-
-@log_softmax.misconception("These are the weights themselves. Return their logarithms.")
-def no_logarithm(x, axis=-1):
-    return solutions.softmax(x, axis=axis)
-
-
-@log_softmax.misconception("The sign is reversed. Weights are at most 1, so their logarithms are at most 0.")
-def negated(x, axis=-1):
-    return -solutions.log_softmax(x, axis=axis)
-
-
-@log_softmax.misconception("The logarithm has base 2. Use the natural logarithm, which undoes `np.exp`.")
-def log_base_two(x, axis=-1):
-    return solutions.log_softmax(x, axis=axis) / np.log(2.0)
-
-
-@log_softmax.misconception("The logarithm has base 10. Use the natural logarithm, which undoes `np.exp`.")
-def log_base_ten(x, axis=-1):
-    return solutions.log_softmax(x, axis=axis) / np.log(10.0)
-
-
-@log_softmax.misconception(
-    "`log1p` adds 1 to the sum before taking the logarithm. The sum already contains the 1 of the largest score."
-)
-def one_counted_twice(x, axis=-1):
-    gaps = x - x.max(axis=axis, keepdims=True)
-    return gaps - np.log1p(np.exp(gaps).sum(axis=axis, keepdims=True))
-
-
-@log_softmax.misconception("The exponentials are averaged. The denominator is their sum.")
-def mean_for_sum(x, axis=-1):
-    gaps = x - x.max(axis=axis, keepdims=True)
-    return gaps - np.log(np.exp(gaps).mean(axis=axis, keepdims=True))
-
-
-@log_softmax.misconception(
-    "The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.",
-    section="Why subtract the maximum",
-)
-def log_in_place(x, axis=-1):
-    x -= x.max(axis=axis, keepdims=True)
-    return x - np.log(np.exp(x).sum(axis=axis, keepdims=True))
-
-
-@log_softmax.misconception(
-    "Everything is written into the input: the caller's scores are overwritten, and an array of whole "
-    "numbers cannot hold the log weights. Work on a new array of floats.",
-    section="Why subtract the maximum",
-)
-def log_all_in_place(x, axis=-1):
-    x -= x.max(axis=axis, keepdims=True)
-    x -= np.log(np.exp(x).sum(axis=axis, keepdims=True))
-    return x
-
+# No weight is small: that belongs to the other properties.
+log_softmax.unchanged(lambda rng: dict(x=rng.uniform(-0.7, 0.7, size=(2, 3))), **UNCHANGED)
+
+LOG_TOTAL = "np.log(np.exp(gaps).sum(axis=axis, keepdims=True))"
+RESULT = f"gaps - {LOG_TOTAL}"
+FLOORS = (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10, 1e-12, 1e-15, 1e-16, 1e-20, 1e-30, 1e-300)
+
+log_softmax.mistakes(
+    edit(RESULT, "np.log(softmax(x, axis))",
+         "This is the logarithm of the finished weights. Where a weight has rounded to 0, its logarithm is -inf and "
+         "the score is lost. Simplify the logarithm on paper first."),
+    edit(RESULT, "np.log({})",
+         "A small number is added, or used as a lower limit, to avoid the logarithm of 0. No log weight can then be "
+         "below the logarithm of that number, so all lower scores look alike.",
+         each=(weights for size in FLOORS
+               for weights in (f"softmax(x, axis) + {size}", f"np.maximum(softmax(x, axis), {size})"))),
+    edit(RESULT, "gaps",
+         "Only the maximum is subtracted. Subtract the logarithm of the sum as well, or the weights do not sum to "
+         "one."),
+    edit(f" - {TOP}", "",
+         "The exponentials are summed without subtracting the maximum first. They overflow to inf, or all round to "
+         "0."),
+    edit(RESULT, "np.log(np.exp(scores) / np.exp(scores).sum(axis=axis, keepdims=True))",
+         "This is the logarithm of the plain formula, exponentials over their sum. At a thousand both are inf, and "
+         "the result is nan. Simplify on paper first, and subtract the maximum."),
+    edit("gaps - np.log", "gaps + np.log",
+         "The logarithm of the sum is added. The sum is in the denominator, so subtract its logarithm."),
+    edit("gaps - np.log", f"scores + {TOP} - np.log",
+         "The maximum is added to the score. It was subtracted inside the sum, so subtract it from the score in front "
+         "as well."),
+    edit(LOG_TOTAL, "np.log(np.exp(scores).sum())",
+         "This is the formula for a single row: the sum runs over the whole array, and without the maximum it "
+         "overflows at a thousand.", see=ROWS_AND_AXES, also={f" - {TOP}": ""}),
+    edit("gaps - np.log", "scores - np.log",
+         "The maximum is subtracted inside the sum but not from the score outside. Use the same shifted scores in "
+         "both places."),
+    edit(TOP, "scores.max()",
+         "One maximum is subtracted for the whole array. In a row far below it, every exponential is 0 and the "
+         "logarithm of their sum is -inf. Each row needs its own.", see=WHY_MAXIMUM),
+    edit("axis: int = -1", "axis: int = 0", DEFAULT_AXIS, see=ROWS_AND_AXES),
+    edit("np.log(", "np.log2(",
+         "The logarithm is not the natural one. It has to undo `np.exp`: use `np.log`, not `np.log2` or `np.log10`."),
+    edit("np.log(", "(", "The sum of the exponentials is subtracted. Subtract its logarithm instead."),
+    edit(RESULT, LOG_TOTAL,
+         "Only the logarithm of the sum is returned, one number for each row. Subtract it from each score."),
+    edit("np.asarray(x", "-np.asarray(x",
+         "The order is reversed: the maximum minus the score. Subtract the maximum from the scores."),
+    edit("sum(axis=axis", "sum(axis=0",
+         "The sum runs along the first axis, whichever was asked for. Pass it `axis`.", see=ROWS_AND_AXES),
+    edit(START, f"axis = -1\n    {START}",
+         "`axis` is ignored: the function always works along the last axis.", see=ROWS_AND_AXES),
+    edit(LOG_TOTAL, "np.log(np.exp(gaps).sum())",
+         "The sum runs over the whole array. Each row has its own sum, along `axis`.",
+         see=ROWS_AND_AXES, also=GLOBAL_TOP),
+    edit(LOG_TOTAL, "np.log(np.exp(gaps).sum(axis=axis))",
+         "keepdims=True is missing, so maxima and sums no longer line up with their rows.",
+         see=ROWS_AND_AXES, also={TOP: "scores.max(axis=axis)"}),
+    edit(LOG_TOTAL, "np.log(np.exp(gaps).sum(axis=axis))",
+         "keepdims=True is missing from the sum, so the logarithms of the totals no longer line up with their rows.",
+         see=ROWS_AND_AXES),
+    edit("keepdims=True))", "keepdims=True) + {})",
+         "Something small is added to the sum inside the logarithm. After the maximum is subtracted the sum is at "
+         "least 1: there is no logarithm of 0 to prevent.", see=WHY_MAXIMUM, each=(1e-6, 1e-8)),
+    edit(RESULT, "softmax(x, axis)", "These are the weights themselves. Return their logarithms."),
+    edit(RESULT, f"{LOG_TOTAL} - gaps",
+         "The sign is reversed. Weights are at most 1, so their logarithms are at most 0."),
+    edit(RESULT, f"({RESULT}) / np.log(2.0)",
+         "The logarithm has base 2. Use the natural logarithm, which undoes `np.exp`."),
+    edit(RESULT, f"({RESULT}) / np.log(10.0)",
+         "The logarithm has base 10. Use the natural logarithm, which undoes `np.exp`."),
+    edit("np.log(", "np.log1p(",
+         "`log1p` adds 1 to the sum before taking the logarithm. The sum already contains the 1 of the largest "
+         "score."),
+    edit(".sum(", ".mean(", "The exponentials are averaged. The denominator is their sum."),
+    edit(f"gaps = scores - {TOP}", f"{IN_PLACE}\n    gaps = x",
+         "The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.",
+         see=WHY_MAXIMUM),
+    edit(f"gaps = scores - {TOP}", f"{IN_PLACE}\n    gaps = x",
+         "Everything is written into the input: the caller's scores are overwritten, and an array of whole numbers "
+         "cannot hold the log weights. Work on a new array of floats.",
+         see=WHY_MAXIMUM, also={f"return {RESULT}": f"x -= {LOG_TOTAL}\n    return x"}),
+)  # fmt: skip
 
 # softmax_temperature ---------------------------------------------------------------------------------------------
 
@@ -546,272 +363,106 @@ def temperature_large(rng):
     yield dict(x=rng.permutation([2.0, 1.0, 1.5]) + rng.uniform(), temperature=0.001)
 
 
-@softmax_temperature.property(
-    "refuses a temperature of zero or below",
-    points=1,
-    probe=probes.error_of,
-    rtol=NEARLY,
+softmax_temperature.refuses(
+    lambda rng: [
+        dict(x=rng.permutation(4) + rng.uniform(-0.2, 0.2, size=4), temperature=0.01),  # one takes everything
+        dict(x=rng.normal(size=4), temperature=0.0),
+        dict(x=rng.normal(size=4), temperature=-1.0),
+        dict(x=rng.normal(size=(2, 3)), temperature=0),
+    ],
+    title="refuses a temperature of zero or below",
     hint="Raise ValueError when temperature <= 0, before anything is divided, and only then.",
-)
-def refuses(rng):
-    yield dict(x=rng.permutation(4) + rng.uniform(-0.2, 0.2, size=4), temperature=0.01)  # one takes everything
-    yield dict(x=rng.normal(size=4), temperature=0.0)
-    yield dict(x=rng.normal(size=4), temperature=-1.0)
-    yield dict(x=rng.normal(size=(2, 3)), temperature=0)
-
-
-@softmax_temperature.property(
-    "leaves its input as it was",
-    points=1,
-    probe=probes.unchanged,
     rtol=NEARLY,
+)
+
+softmax_temperature.unchanged(
+    lambda rng: dict(x=rng.normal(size=(2, 3)), temperature=2.0),
+    title="leaves its input as it was",
     hint="If only this fails: `x /= ...` writes into the caller's array.",
-)
-def temperature_pure(rng):
-    yield dict(x=rng.normal(size=(2, 3)), temperature=2.0)
-
-
-def _refuse(temperature):
-    if temperature <= 0:
-        raise ValueError("temperature")
-
-
-@softmax_temperature.misconception(
-    "The scores are multiplied by the temperature. Then a higher temperature sharpens, and it should flatten: divide."
-)
-def multiplied(x, temperature):
-    _refuse(temperature)
-    return solutions.softmax(x * temperature)
-
-
-@softmax_temperature.misconception(
-    "The finished weights are divided by the temperature, so they no longer sum to one, "
-    "and their ratios stay the same. Divide the scores, before softmax."
-)
-def weights_divided(x, temperature):
-    _refuse(temperature)
-    return solutions.softmax(x) / temperature
-
-
-@softmax_temperature.misconception(
-    "The temperature changes nothing. Shifting the scores by it cancels, and so does "
-    "scaling the weights and normalizing again. Divide the scores by it."
-)
-def ignored(x, temperature):
-    _refuse(temperature)
-    return solutions.softmax(x - temperature)
-
-
-@softmax_temperature.misconception(
-    "The temperature is divided by the scores. It is the other way around: divide the scores by it."
-)
-def divided_by_scores(x, temperature):
-    _refuse(temperature)
-    return solutions.softmax(temperature / x)
-
-
-@softmax_temperature.misconception(
-    "The scores are cut to whole numbers before they are divided. Convert them to floats: `np.asarray(x, dtype=float)`."
-)
-def whole_scores(x, temperature):
-    _refuse(temperature)
-    return solutions.softmax(np.trunc(x) / temperature)
-
-
-@softmax_temperature.misconception(
-    "The scores are divided by the square root of the temperature. Divide by the temperature itself."
-)
-def square_root(x, temperature):
-    _refuse(temperature)
-    return solutions.softmax(x / np.sqrt(temperature))
-
-
-@softmax_temperature.misconception(
-    "The weights are raised to a power and not normalized again. Powers of weights no longer sum to one."
-)
-def power_not_normalized(x, temperature):
-    _refuse(temperature)
-    return solutions.softmax(x) ** (1.0 / temperature)
-
-
-@softmax_temperature.misconception(
-    "The finished weights are raised to the power 1/temperature. On paper that is the "
-    "same, but a weight that has rounded to 0 stays 0 at any temperature. "
-    "Divide the scores."
-)
-def power_of_weights(x, temperature):
-    _refuse(temperature)
-    powers = solutions.softmax(x) ** (1.0 / temperature)
-    return powers / powers.sum(axis=-1, keepdims=True)
-
-
-@softmax_temperature.misconception(
-    "No maximum is subtracted after scaling, so large scores give inf/inf and very negative ones 0/0.",
-    section="Why subtract the maximum",
-)
-def temperature_no_maximum(x, temperature):
-    _refuse(temperature)
-    e = np.exp(x / temperature)
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-@softmax_temperature.misconception(
-    "This is the plain formula: no maximum is subtracted, so a thousand overflows to "
-    "nan, and a temperature of zero or below is not refused."
-)
-def plain_formula(x, temperature):
-    e = np.exp(x / np.float64(temperature))
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-@softmax_temperature.misconception(
-    "The maximum is taken before the scores are divided by the temperature. It must be "
-    "the maximum of the numbers that go into the exponential.",
-    section="What goes wrong: the right maximum of the wrong numbers",
-)
-def maximum_before_scaling(x, temperature):
-    _refuse(temperature)
-    e = np.exp(x / temperature - x.max(axis=-1, keepdims=True))
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-@softmax_temperature.misconception(
-    "One maximum is subtracted for the whole array. Each row needs its own, or rows far "
-    "below the largest score become 0/0.",
-    section="Why subtract the maximum",
-)
-def temperature_global_maximum(x, temperature):
-    _refuse(temperature)
-    e = np.exp(x / temperature - (x / temperature).max())
-    return e / e.sum(axis=-1, keepdims=True)
-
-
-_NEARLY_THE_TEMPERATURE = (
-    "A small number is added to the temperature, which makes every temperature slightly wrong. "
-    "Refuse zero with a ValueError instead."
+    rtol=NEARLY,
 )
 
+SCALED = "np.asarray(x, dtype=float) / temperature"
+NOT_REFUSED = {"temperature <= 0": "False"}
 
-def _warmer_by(size):
-    def temperature_plus_epsilon(x, temperature):
-        _refuse(temperature)
-        return solutions.softmax(x / (temperature + size))
-
-    return temperature_plus_epsilon
-
-
-def _warmer_and_not_refused(size):
-    def temperature_plus_epsilon_for_any(x, temperature):
-        return solutions.softmax(x / (temperature + size))
-
-    return temperature_plus_epsilon_for_any
-
-
-def _temperature_with_epsilon(size):
-    def temperature_with_epsilon(x, temperature):
-        _refuse(temperature)
-        return _with_epsilon(size)(x / temperature)
-
-    return temperature_with_epsilon
-
-
-for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
-    softmax_temperature.misconception(_NEARLY_THE_TEMPERATURE)(_warmer_by(_size))
-    softmax_temperature.misconception(_NEARLY_THE_TEMPERATURE)(_warmer_and_not_refused(_size))
-    softmax_temperature.misconception(EPSILON, section="Why subtract the maximum")(_temperature_with_epsilon(_size))
-
-
-@softmax_temperature.misconception("`//` divides and rounds down. Use `/`, which keeps the fractions.")
-def floor_division(x, temperature):
-    _refuse(temperature)
-    return solutions.softmax(x // temperature)
-
-
-@softmax_temperature.misconception(
-    "The weights sum to one down the columns. Temperature works along the last axis.", section="Rows and axes"
+softmax_temperature.mistakes(
+    edit(SCALED, "x * temperature",
+         "The scores are multiplied by the temperature. Then a higher temperature sharpens, and it should flatten: "
+         "divide."),
+    edit(f"softmax({SCALED})", "softmax(x) / temperature",
+         "The finished weights are divided by the temperature, so they no longer sum to one, and their ratios stay "
+         "the same. Divide the scores, before softmax."),
+    edit(SCALED, "x - temperature",
+         "The temperature changes nothing. Shifting the scores by it cancels, and so does scaling the weights and "
+         "normalizing again. Divide the scores by it."),
+    edit(SCALED, "temperature / x",
+         "The temperature is divided by the scores. It is the other way around: divide the scores by it."),
+    edit(SCALED, "np.trunc(x) / temperature",
+         "The scores are cut to whole numbers before they are divided. Convert them to floats: "
+         "`np.asarray(x, dtype=float)`."),
+    edit(SCALED, "x / np.sqrt(temperature)",
+         "The scores are divided by the square root of the temperature. Divide by the temperature itself."),
+    edit(f"softmax({SCALED})", "softmax(x) ** (1.0 / temperature)",
+         "The weights are raised to a power and not normalized again. Powers of weights no longer sum to one."),
+    edit(f"return softmax({SCALED})",
+         "powers = softmax(x) ** (1.0 / temperature)\n    return powers / powers.sum(axis=-1, keepdims=True)",
+         "The finished weights are raised to the power 1/temperature. On paper that is the same, but a weight that "
+         "has rounded to 0 stays 0 at any temperature. Divide the scores."),
+    edit("scores - top", "scores",
+         "No maximum is subtracted after scaling, so large scores give inf/inf and very negative ones 0/0.",
+         see=WHY_MAXIMUM),
+    edit("scores - top", "scores",
+         "This is the plain formula: no maximum is subtracted, so a thousand overflows to nan, and a temperature of "
+         "zero or below is not refused.", also=NOT_REFUSED),
+    edit(f"return softmax({SCALED})",
+         "powers = np.exp(x / temperature - x.max(axis=-1, keepdims=True))\n"
+         "    return powers / powers.sum(axis=-1, keepdims=True)",
+         "The maximum is taken before the scores are divided by the temperature. It must be the maximum of the "
+         "numbers that go into the exponential.", see="What goes wrong: the right maximum of the wrong numbers"),
+    edit(TOP, "scores.max()",
+         "One maximum is subtracted for the whole array. Each row needs its own, or rows far below the largest score "
+         "become 0/0.", see=WHY_MAXIMUM),
+)  # fmt: skip
+WARMER = (
+    "A small number is added to the temperature, which makes every temperature slightly wrong. Refuse zero with a "
+    "ValueError instead."
 )
-def temperature_first_axis(x, temperature):
-    _refuse(temperature)
-    return solutions.softmax(x / temperature, axis=0)
-
-
-@softmax_temperature.misconception(
-    "The weights sum to one over the whole array. Each row along the last axis should.", section="Rows and axes"
-)
-def temperature_over_everything(x, temperature):
-    _refuse(temperature)
-    return solutions.softmax((x / temperature).ravel()).reshape(x.shape)
-
-
-@softmax_temperature.misconception("The scores are divided in place, which changes the caller's array.")
-def temperature_in_place(x, temperature):
-    _refuse(temperature)
-    x /= temperature
-    return solutions.softmax(x)
-
-
-@softmax_temperature.misconception("The scores are divided in place, which changes the caller's array.")
-def temperature_in_place_on_floats(x, temperature):
-    _refuse(temperature)
-    x = np.asarray(x, dtype=float)
-    x /= temperature
-    return solutions.softmax(x)
-
-
-@softmax_temperature.misconception(
-    "Any temperature is accepted. At zero this is 0/0, and below zero the smallest "
-    "score wins: raise ValueError for temperature <= 0."
-)
-def nothing_refused(x, temperature):
-    return solutions.softmax(x / np.float64(temperature))
-
-
-@softmax_temperature.misconception(
-    "Zero is accepted and gives one token all the weight. That is useful for sampling, "
-    "but here the docstring says ValueError for a temperature of zero or below."
-)
-def zero_taken_as_argmax(x, temperature):
-    if temperature == 0:
-        return np.eye(x.shape[-1])[x.argmax(axis=-1)]
-    _refuse(temperature)
-    return solutions.softmax(x / temperature)
-
-
-@softmax_temperature.misconception(
-    "A temperature of zero or below is silently replaced by a tiny one. The caller made "
-    "a mistake and should be told: raise ValueError."
-)
-def replaced_by_a_tiny_one(x, temperature):
-    return solutions.softmax(x / max(temperature, 1e-9))
-
-
-@softmax_temperature.misconception(
-    "Only negative temperatures are refused. At zero every score is divided by 0 and "
-    "the weights are nan: raise ValueError there as well."
-)
-def zero_accepted(x, temperature):
-    if temperature < 0:
-        raise ValueError("temperature")
-    return solutions.softmax(x / np.float64(temperature))
-
-
-@softmax_temperature.misconception(
-    "Only zero is refused. A negative temperature reverses the order of the scores: raise ValueError for it as well."
-)
-def negative_accepted(x, temperature):
-    if temperature == 0:
-        raise ValueError("temperature")
-    return solutions.softmax(x / temperature)
-
-
-@softmax_temperature.misconception(
-    "`assert` raises AssertionError, and `python -O` skips it. Use `raise ValueError(...)`."
-)
-def asserted(x, temperature):
-    if temperature <= 0:
-        raise AssertionError
-    return solutions.softmax(x / temperature)
-
+for size in EPSILONS:
+    softmax_temperature.mistakes(
+        edit(SCALED, f"x / (temperature + {size})", WARMER),
+        edit(SCALED, f"x / (temperature + {size})", WARMER, also=NOT_REFUSED),
+        edit(TOTAL, f"({TOTAL} + {size})", EPSILON, see=WHY_MAXIMUM),
+    )
+softmax_temperature.mistakes(
+    edit(SCALED, "x // temperature", "`//` divides and rounds down. Use `/`, which keeps the fractions."),
+    edit(SCALED, f"{SCALED}, axis=0",
+         "The weights sum to one down the columns. Temperature works along the last axis.", see=ROWS_AND_AXES),
+    edit(TOTAL, "powers.sum()",
+         "The weights sum to one over the whole array. Each row along the last axis should.",
+         see=ROWS_AND_AXES, also=GLOBAL_TOP),
+    edit(f"return softmax({SCALED})", "x /= temperature\n    return softmax(x)",
+         "The scores are divided in place, which changes the caller's array."),
+    edit(f"return softmax({SCALED})", "x = np.asarray(x, dtype=float)\n    x /= temperature\n    return softmax(x)",
+         "The scores are divided in place, which changes the caller's array."),
+    edit("temperature <= 0", "False",
+         "Any temperature is accepted. At zero this is 0/0, and below zero the smallest score wins: raise ValueError "
+         "for temperature <= 0."),
+    edit("if temperature <= 0:",
+         "if temperature == 0:\n        return np.eye(x.shape[-1])[x.argmax(axis=-1)]\n    if temperature < 0:",
+         "Zero is accepted and gives one token all the weight. That is useful for sampling, but here the docstring "
+         "says ValueError for a temperature of zero or below."),
+    edit(SCALED, "x / max(temperature, 1e-9)",
+         "A temperature of zero or below is silently replaced by a tiny one. The caller made a mistake and should be "
+         "told: raise ValueError.", also=NOT_REFUSED),
+    edit("temperature <= 0", "temperature < 0",
+         "Only negative temperatures are refused. At zero every score is divided by 0 and the weights are nan: raise "
+         "ValueError there as well."),
+    edit("temperature <= 0", "temperature == 0",
+         "Only zero is refused. A negative temperature reverses the order of the scores: raise ValueError for it as "
+         "well."),
+    edit("raise ValueError", "raise AssertionError",
+         "`assert` raises AssertionError, and `python -O` skips it. Use `raise ValueError(...)`."),
+)  # fmt: skip
 
 # softmax_jacobian ------------------------------------------------------------------------------------------------
 
@@ -824,8 +475,8 @@ softmax_jacobian = Exercise(
     "holds every derivative of every weight",
     points=3,
     rtol=EXACT,
-    hint="On the diagonal p_i (1 - p_i), off it -p_i p_j, where p are the weights. Finite "
-    "differences are not exact enough.",
+    hint="On the diagonal p_i (1 - p_i), off it -p_i p_j, where p are the weights. Finite differences are not exact "
+    "enough.",
 )
 def derivatives(rng):
     yield dict(x=np.array([3.0, 1.0]))
@@ -844,178 +495,63 @@ def jacobian_large(rng):
     yield dict(x=rng.permutation([-1000.0, -1000.5]) + rng.uniform(-5, 5))
 
 
-@softmax_jacobian.property(
-    "leaves its input as it was",
-    points=1,
-    probe=probes.unchanged,
-    rtol=NEARLY,
-    hint="If only this fails: `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.",
-)
-def jacobian_pure(rng):
-    yield dict(x=rng.normal(size=3))
+softmax_jacobian.unchanged(lambda rng: dict(x=rng.normal(size=3)), **UNCHANGED)
 
-
-_OFF_DIAGONAL = (
-    "Only the diagonal is filled. All weights share one denominator, so each score moves every weight: the "
-    "entries off the diagonal are -p_i p_j."
+OUTER = "np.outer(weights, weights)"
+JACOBIAN = f"np.diag(weights) - {OUTER}"
+FINITE_DIFFERENCES = (
+    "These are finite differences. They are right to a few digits only; the exact derivative costs no more, once it "
+    "is worked out on paper."
 )
 
-
-@softmax_jacobian.misconception(_OFF_DIAGONAL)
-def diagonal_only(x):
-    p = solutions.softmax(x)
-    return np.diag(p * (1 - p))
-
-
-@softmax_jacobian.misconception(
-    "The entries off the diagonal have the wrong sign. When another score rises, this weight falls: they are -p_i p_j."
-)
-def positive_off_the_diagonal(x):
-    p = solutions.softmax(x)
-    return np.where(np.eye(len(p), dtype=bool), p * (1 - p), np.outer(p, p))
-
-
-@softmax_jacobian.misconception(
-    "The weights are added in every row and not only on the diagonal. Put them on the diagonal with "
-    "`np.diag` before you subtract the outer product."
-)
-def weights_in_every_row(x):
-    p = solutions.softmax(x)
-    return p - np.outer(p, p)
-
-
-@softmax_jacobian.misconception(
-    "This is one number per weight, p (1 - p). Each of the n "
-    "weights depends on each of the n scores: the result is (n, n)."
-)
-def elementwise(x):
-    p = solutions.softmax(x)
-    return p * (1 - p)
-
-
-@softmax_jacobian.misconception(
-    "The outer product is missing. The weights on the diagonal are only the first half; "
-    "each row must sum to zero, because a shift of all scores changes nothing."
-)
-def without_outer_product(x):
-    return np.diag(solutions.softmax(x))
-
-
-@softmax_jacobian.misconception(
-    "The outer product is added. Subtract it: when one score rises, the others lose weight."
-)
-def outer_product_added(x):
-    p = solutions.softmax(x)
-    return np.diag(p) + np.outer(p, p)
-
-
-@softmax_jacobian.misconception("The sign is reversed. A weight grows with its own score, so the diagonal is positive.")
-def sign_reversed(x):
-    p = solutions.softmax(x)
-    return np.outer(p, p) - np.diag(p)
-
-
-@softmax_jacobian.misconception(
-    "The derivative is built from exponentials that were never divided by their sum. Use the weights."
-)
-def from_exponentials(x):
-    p = solutions.softmax(x)
-    e = p / p.max()
-    return np.diag(e) - np.outer(e, e)
-
-
-@softmax_jacobian.misconception("The input is used as if it held weights. It holds scores: apply softmax first.")
-def scores_taken_for_weights(x):
-    return np.diag(x) - np.outer(x, x)
-
-
-@softmax_jacobian.misconception(
-    "The term p_i is in every entry. It belongs only where i = j; elsewhere the entry is -p_i p_j."
-)
-def one_for_delta(x):
-    p = solutions.softmax(x)
-    return np.outer(p, 1 - p)
-
-
-@softmax_jacobian.misconception(
-    "`p * p` multiplies entry by entry and gives a vector. The product p_i p_j is needed for every pair: `np.outer`."
-)
-def elementwise_square(x):
-    p = solutions.softmax(x)
-    return np.diag(p) - p * p
-
-
-@softmax_jacobian.misconception(
-    "`p @ p` is a single number, the sum of the squares. The product p_i p_j is needed for every pair: `np.outer`."
-)
-def inner_product(x):
-    p = solutions.softmax(x)
-    return np.diag(p) - p @ p
-
-
-@softmax_jacobian.misconception("The diagonal has 1 where it needs the weights: p_i, not 1.")
-def identity_for_weights(x):
-    p = solutions.softmax(x)
-    return np.eye(len(p)) - np.outer(p, p)
-
-
-@softmax_jacobian.misconception(
-    "The square on the diagonal is missing: the outer product also has a diagonal, so the "
-    "entries there are p_i - p_i p_i."
-)
-def square_left_out_on_the_diagonal(x):
-    p = solutions.softmax(x)
-    return np.where(np.eye(len(p), dtype=bool), np.diag(p), -np.outer(p, p))
-
-
-@softmax_jacobian.misconception(
-    "The softmax inside subtracts no maximum, so scores of a thousand give nan.", section="Why subtract the maximum"
-)
-def jacobian_no_maximum(x):
-    e = np.exp(x)
-    p = e / e.sum()
-    return np.diag(p) - np.outer(p, p)
-
-
-@softmax_jacobian.misconception(
-    "These are finite differences. They are right to a few digits only; the exact "
-    "derivative costs no more, once it is worked out on paper."
-)
-def forward_differences(x):
-    steps = 1e-6 * np.eye(len(x))
-    return np.stack([(solutions.softmax(x + step) - solutions.softmax(x)) / 1e-6 for step in steps], axis=1)
-
-
-@softmax_jacobian.misconception(
-    "These are finite differences. They are right to a few digits only; the exact "
-    "derivative costs no more, once it is worked out on paper."
-)
-def central_differences(x):
-    steps = 1e-3 * np.eye(len(x))
-    return np.stack([(solutions.softmax(x + step) - solutions.softmax(x - step)) / 2e-3 for step in steps], axis=1)
-
-
-def _jacobian_with_epsilon(size):
-    def jacobian_with_epsilon(x):
-        p = _with_epsilon(size)(x)
-        return np.diag(p) - np.outer(p, p)
-
-    return jacobian_with_epsilon
-
-
-for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
-    softmax_jacobian.misconception(EPSILON, section="Why subtract the maximum")(_jacobian_with_epsilon(_size))
-
-
-@softmax_jacobian.misconception(
-    "The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.",
-    section="Why subtract the maximum",
-)
-def jacobian_in_place(x):
-    p = solutions.softmax(x)
-    x -= x.max()
-    return np.diag(p) - np.outer(p, p)
-
+softmax_jacobian.mistakes(
+    edit(JACOBIAN, "np.diag(weights * (1 - weights))",
+         "Only the diagonal is filled. All weights share one denominator, so each score moves every weight: the "
+         "entries off the diagonal are -p_i p_j."),
+    edit(JACOBIAN, f"np.abs({JACOBIAN})",
+         "The entries off the diagonal have the wrong sign. When another score rises, this weight falls: they are "
+         "-p_i p_j."),
+    edit("np.diag(weights)", "weights",
+         "The weights are added in every row and not only on the diagonal. Put them on the diagonal with `np.diag` "
+         "before you subtract the outer product."),
+    edit(JACOBIAN, "weights * (1 - weights)",
+         "This is one number per weight, p (1 - p). Each of the n weights depends on each of the n scores: the "
+         "result is (n, n)."),
+    edit(JACOBIAN, "np.diag(weights)",
+         "The outer product is missing. The weights on the diagonal are only the first half; each row must sum to "
+         "zero, because a shift of all scores changes nothing."),
+    edit(JACOBIAN, f"np.diag(weights) + {OUTER}",
+         "The outer product is added. Subtract it: when one score rises, the others lose weight."),
+    edit(JACOBIAN, f"{OUTER} - np.diag(weights)",
+         "The sign is reversed. A weight grows with its own score, so the diagonal is positive."),
+    edit(f"powers / {TOTAL}", "powers",
+         "The derivative is built from exponentials that were never divided by their sum. Use the weights."),
+    edit("weights = softmax(x)", "weights = x",
+         "The input is used as if it held weights. It holds scores: apply softmax first."),
+    edit(JACOBIAN, "np.outer(weights, 1 - weights)",
+         "The term p_i is in every entry. It belongs only where i = j; elsewhere the entry is -p_i p_j."),
+    edit(OUTER, "weights * weights",
+         "`p * p` multiplies entry by entry and gives a vector. The product p_i p_j is needed for every pair: "
+         "`np.outer`."),
+    edit(OUTER, "weights @ weights",
+         "`p @ p` is a single number, the sum of the squares. The product p_i p_j is needed for every pair: "
+         "`np.outer`."),
+    edit("np.diag(weights)", "np.eye(len(weights))", "The diagonal has 1 where it needs the weights: p_i, not 1."),
+    edit(JACOBIAN, f"np.where(np.eye(len(x)), np.diag(weights), -{OUTER})",
+         "The square on the diagonal is missing: the outer product also has a diagonal, so the entries there are "
+         "p_i - p_i p_i."),
+    edit("scores - top", "scores",
+         "The softmax inside subtracts no maximum, so scores of a thousand give nan.", see=WHY_MAXIMUM),
+    edit(JACOBIAN, "np.stack([(softmax(x + step) - weights) / 1e-6 for step in 1e-6 * np.eye(len(x))], axis=1)",
+         FINITE_DIFFERENCES),
+    edit(JACOBIAN,
+         "np.stack([(softmax(x + step) - softmax(x - step)) / 2e-3 for step in 1e-3 * np.eye(len(x))], axis=1)",
+         FINITE_DIFFERENCES),
+    edit(TOTAL, f"({TOTAL} + {{}})", EPSILON, see=WHY_MAXIMUM, each=EPSILONS),
+    edit("weights = softmax(x)", "weights = softmax(x)\n    x -= x.max()",
+         "The input is changed in place. `x -= ...` writes into the caller's array; `x = x - ...` makes a new one.",
+         see=WHY_MAXIMUM),
+)  # fmt: skip
 
 # soft_lookup -----------------------------------------------------------------------------------------------------
 
@@ -1033,173 +569,77 @@ def mixes(rng):
     yield dict(query=rng.normal(size=4), keys=rng.normal(size=(5, 4)), values=rng.normal(size=(5, 3)))
     yield dict(query=rng.normal(size=4), keys=rng.normal(size=(5, 4)), values=rng.normal(size=(5, 4)))
     yield dict(query=rng.normal(size=3), keys=rng.normal(size=(3, 3)), values=rng.normal(size=(3, 2)))
-    yield dict(
-        query=np.array([1, 1, 0, 0]),
-        keys=np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]]),
-        values=rng.integers(-5, 5, size=(3, 2)),
-    )
+    whole = np.array([[1, 0, 1, 0], [0, 1, 0, 1], [1, 1, 0, 0]])
+    yield dict(query=whole[2], keys=whole, values=rng.integers(-5, 5, size=(3, 2)))
 
 
 @soft_lookup.property(
     "survives scores of a thousand", points=1, rtol=NEARLY, hint="Use the softmax that subtracts the maximum."
 )
 def lookup_large(rng):
-    yield dict(
-        query=np.array([100.0, 0.0]),
-        keys=np.array([[10.0, 1.0], [9.99, 2.0], [-10.0, 3.0]]),
-        values=rng.normal(size=(3, 2)),
-    )
-    yield dict(
-        query=np.array([100.0, 0.0]), keys=np.array([[-10.0, 1.0], [-10.01, 2.0]]), values=rng.normal(size=(2, 3))
-    )
+    query = np.array([100.0, 0.0])
+    yield dict(query=query, keys=np.array([[10.0, 1.0], [9.99, 2.0], [-10.0, 3.0]]), values=rng.normal(size=(3, 2)))
+    yield dict(query=query, keys=np.array([[-10.0, 1.0], [-10.01, 2.0]]), values=rng.normal(size=(2, 3)))
 
 
-@soft_lookup.property(
-    "leaves its inputs as they were",
-    points=1,
-    probe=probes.unchanged,
-    rtol=NEARLY,
+soft_lookup.unchanged(
+    lambda rng: dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=(4, 2))),
     hint="If only this fails: `/=` and `*=` write into the caller's arrays.",
+    rtol=NEARLY,
 )
-def lookup_pure(rng):
-    yield dict(query=rng.normal(size=3), keys=rng.normal(size=(4, 3)), values=rng.normal(size=(4, 2)))
 
+WEIGHTS = "softmax(keys @ query)"
+VALUES_IN_PLACE = f"values *= {WEIGHTS}[:, None]\n    return values.sum(axis=0)"
 
-@soft_lookup.misconception(
-    "Only the best match is returned, as in an ordinary dictionary. A soft lookup mixes all values."
-)
-def hard(query, keys, values):
-    return values[(keys @ query).argmax()]
+soft_lookup.mistakes(
+    edit(f"{WEIGHTS} @ values", "values[(keys @ query).argmax()]",
+         "Only the best match is returned, as in an ordinary dictionary. A soft lookup mixes all values."),
+    edit("keys @ query", "keys @ query / np.sqrt(len(query))",
+         "The scores are divided by the square root of the width. That belongs to the attention chapter; this lookup "
+         "is not scaled."),
+    edit("keys @ query", "keys @ query / len(query)",
+         "The scores are divided by the width of the query. This lookup is not scaled."),
+    edit(f"{WEIGHTS} @ values", "keys @ query @ softmax(values, axis=0)",
+         "Softmax is applied to the values. Apply it to the scores, which then become the weights."),
+    edit(f"{WEIGHTS} @ values", "softmax(keys @ query @ values)",
+         "Softmax is applied at the end, to the mixed values. Apply it to the scores, before they are combined with "
+         "the values."),
+    edit(WEIGHTS, "keys @ query",
+         "The raw scores are used as weights. Without softmax they are not shares: they can be negative and sum to "
+         "anything."),
+    edit(WEIGHTS, "keys @ query / (keys @ query).sum()",
+         "The scores are divided by their sum. With negative scores the results are not shares: use softmax."),
+    edit("keys @ query", "keys @ query / (np.linalg.norm(keys, axis=1) * np.linalg.norm(query))",
+         "The match is measured by the cosine, which ignores length. Here a longer query makes the weights sharper: "
+         "use the plain dot product."),
+    edit("keys @ query", "-np.linalg.norm(keys - query, axis=1)",
+         "The match is measured by distance. This lookup scores with the dot product."),
+    edit(f"{WEIGHTS} @ values", "softmax(values @ query) @ keys",
+         "Keys and values are swapped: the query is compared with the values and the keys are mixed. Compare with "
+         "keys, return values."),
+    edit("keys @ query", "query @ keys",
+         "The query is multiplied by the columns of the key table. One key is one row: score it with `keys @ query`."),
+    edit(f"{WEIGHTS} @ values", f"{WEIGHTS} @ keys",
+         "The result is a mix of the keys. They only decide the weights: return a mix of the values."),
+    edit(f"{WEIGHTS} @ values", WEIGHTS,
+         "These are the weights. The last step is missing: the weighted sum of the values."),
+    edit(f"{WEIGHTS} @ values", f"{WEIGHTS}[:, None] * values",
+         "The values are weighted but not summed. Add up the rows to get one vector."),
+    edit(f"{WEIGHTS} @ values", f"{WEIGHTS} @ values / len(values)",
+         "The weighted values are averaged. The weights already sum to one, so add, and do not divide by the number "
+         "of keys again."),
+    edit(f"{WEIGHTS} @ values", "values.mean(axis=0)", "All values get the same weight, whatever the query is."),
+    edit("scores - top", "scores",
+         "The softmax inside subtracts no maximum, so scores of a thousand give nan.", see=WHY_MAXIMUM),
+    edit(f"return {WEIGHTS} @ values", VALUES_IN_PLACE,
+         "The values are multiplied in place, which changes the caller's array."),
+    edit(f"return {WEIGHTS} @ values", VALUES_IN_PLACE,
+         "The values are multiplied in place, which changes the caller's array.",
+         also={"np.asarray(values)": "np.asarray(values, dtype=float)"}),
+    edit(TOTAL, f"({TOTAL} + {{}})", EPSILON, see=WHY_MAXIMUM, each=EPSILONS),
+)  # fmt: skip
 
-
-@soft_lookup.misconception(
-    "The scores are divided by the square root of the width. That belongs to the attention chapter; "
-    "this lookup is not scaled."
-)
-def scaled(query, keys, values):
-    return solutions.softmax(keys @ query / np.sqrt(len(query))) @ values
-
-
-@soft_lookup.misconception("The scores are divided by the width of the query. This lookup is not scaled.")
-def scaled_by_width(query, keys, values):
-    return solutions.softmax(keys @ query / len(query)) @ values
-
-
-@soft_lookup.misconception("Softmax is applied to the values. Apply it to the scores, which then become the weights.")
-def softmax_over_values(query, keys, values):
-    return (keys @ query) @ solutions.softmax(values, axis=0)
-
-
-@soft_lookup.misconception(
-    "Softmax is applied at the end, to the mixed values. Apply it to the scores, before they are combined "
-    "with the values."
-)
-def softmax_at_the_end(query, keys, values):
-    return solutions.softmax((keys @ query) @ values)
-
-
-@soft_lookup.misconception(
-    "The raw scores are used as weights. Without softmax they are not shares: they can be negative and sum to anything."
-)
-def no_softmax(query, keys, values):
-    return (keys @ query) @ values
-
-
-@soft_lookup.misconception(
-    "The scores are divided by their sum. With negative scores the results are not shares: use softmax."
-)
-def scores_divided_by_their_sum(query, keys, values):
-    scores = keys @ query
-    return scores / scores.sum() @ values
-
-
-@soft_lookup.misconception(
-    "The match is measured by the cosine, which ignores length. Here a longer query makes the weights "
-    "sharper: use the plain dot product."
-)
-def cosine(query, keys, values):
-    lengths = np.linalg.norm(keys, axis=1) * np.linalg.norm(query)
-    return solutions.softmax(keys @ query / lengths) @ values
-
-
-@soft_lookup.misconception("The match is measured by distance. This lookup scores with the dot product.")
-def by_distance(query, keys, values):
-    return solutions.softmax(-np.linalg.norm(keys - query, axis=1)) @ values
-
-
-@soft_lookup.misconception(
-    "Keys and values are swapped: the query is compared with the values and the keys are mixed. "
-    "Compare with keys, return values."
-)
-def swapped(query, keys, values):
-    return solutions.softmax(values @ query) @ keys
-
-
-@soft_lookup.misconception(
-    "The query is multiplied by the columns of the key table. One key is one row: score it with `keys @ query`."
-)
-def keys_by_column(query, keys, values):
-    return solutions.softmax(query @ keys) @ values
-
-
-@soft_lookup.misconception("The result is a mix of the keys. They only decide the weights: return a mix of the values.")
-def keys_mixed(query, keys, values):
-    return solutions.softmax(keys @ query) @ keys
-
-
-@soft_lookup.misconception("These are the weights. The last step is missing: the weighted sum of the values.")
-def weights_returned(query, keys, values):
-    return solutions.softmax(keys @ query)
-
-
-@soft_lookup.misconception("The values are weighted but not summed. Add up the rows to get one vector.")
-def not_summed(query, keys, values):
-    return solutions.softmax(keys @ query)[:, None] * values
-
-
-@soft_lookup.misconception(
-    "The weighted values are averaged. The weights already sum to one, so add, and do not "
-    "divide by the number of keys again."
-)
-def averaged(query, keys, values):
-    return solutions.softmax(keys @ query) @ values / len(values)
-
-
-@soft_lookup.misconception("All values get the same weight, whatever the query is.")
-def plain_mean(query, keys, values):
-    return values.mean(axis=0)
-
-
-@soft_lookup.misconception(
-    "The softmax inside subtracts no maximum, so scores of a thousand give nan.", section="Why subtract the maximum"
-)
-def lookup_no_maximum(query, keys, values):
-    e = np.exp(keys @ query)
-    return e / e.sum() @ values
-
-
-@soft_lookup.misconception("The values are multiplied in place, which changes the caller's array.")
-def values_in_place(query, keys, values):
-    weights = solutions.softmax(keys @ query)
-    values *= weights[:, None]
-    return values.sum(axis=0)
-
-
-@soft_lookup.misconception("The values are multiplied in place, which changes the caller's array.")
-def values_in_place_on_floats(query, keys, values):
-    return values_in_place(query, keys, np.asarray(values, dtype=float))
-
-
-def _lookup_with_epsilon(size):
-    def lookup_with_epsilon(query, keys, values):
-        return _with_epsilon(size)(keys @ query) @ values
-
-    return lookup_with_epsilon
-
-
-for _size in (1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10):
-    soft_lookup.misconception(EPSILON, section="Why subtract the maximum")(_lookup_with_epsilon(_size))
-
+# The question graded by hand -------------------------------------------------------------------------------------
 
 written = Written(
     points=4,
