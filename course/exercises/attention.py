@@ -206,7 +206,7 @@ attention_weights.mistakes(
          "the queries. Use axis=-1.", see=AXES, also={ROW_MAXIMUM: "scores.max(axis=1, keepdims=True)"}),
     edit(SCORES,
          "(Q / np.linalg.norm(Q, axis=-1, keepdims=True)) "
-        "@ np.swapaxes(K / np.linalg.norm(K, axis=-1, keepdims=True), -1, -2) / np.sqrt(d_k)",
+         "@ np.swapaxes(K / np.linalg.norm(K, axis=-1, keepdims=True), -1, -2) / np.sqrt(d_k)",
          "Every vector is divided by its length, so these are cosines. Attention keeps the lengths: a long key can "
          "get larger scores than a short one."),
     edit("np.sqrt(d_k)", "np.sqrt(K.shape[1])",
@@ -341,7 +341,7 @@ TOTAL_EPSILON = (
 )
 
 scaled_dot_product_attention.mistakes(
-    edit("np.sqrt(d_k)", "1.0",
+    edit("np.sqrt(d_k)", "1.0",  # and not gone: whole scores would have no -inf
          "The scores are not scaled. Divide them by the square root of d_k, the width of queries and keys.",
          see=WHY_ROOT),
     edit("np.sqrt(d_k)", "np.sqrt(V.shape[-1])",

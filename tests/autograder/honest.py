@@ -10,6 +10,7 @@ import functools
 import hashlib
 import inspect
 import json
+import linecache
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -200,6 +201,9 @@ def _stands_alone(function) -> bool:
 
 def _renamed(function, name: str) -> str:
     """The source of a function under an exercise's name, with the imports and the helpers that it uses."""
+    file = function.__code__.co_filename
+    if file.startswith("<"):  # an edited reference: its file holds the answer and what the answer needs
+        return "".join(linecache.getlines(file)).strip("\n")
     module = inspect.getmodule(function)
     source = _plain(function)
     helpers, waiting = {}, [source]

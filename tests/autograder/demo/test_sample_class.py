@@ -206,8 +206,9 @@ def feedback(course, student, stem):
 
 def test_feedback_names_the_mistake_in_words(graded):
     page = feedback(graded[0], "esra", "softmax")
-    naive = next(m.text for m in catalog.exercise("softmax").misconceptions if m.wrong.__name__ == "no_maximum")
-    assert naive.split(".")[0] in re.sub(r"\s+", " ", page)
+    naive = "No maximum is subtracted."
+    assert any(m.text.startswith(naive) for m in catalog.exercise("softmax").misconceptions)
+    assert naive in re.sub(r"\s+", " ", page)
 
 
 @pytest.mark.parametrize("student", ["ada", "chiara", "esra", "farid"])
