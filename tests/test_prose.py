@@ -53,7 +53,15 @@ HABITS = {
 }
 TEXTS = sorted(
     path
-    for pattern in ("*.md", "chapters/*.md", "guides/*.md", "appendices/*.md", "attnlab/**/*.py", "autograder/**/*.py")
+    for pattern in (
+        "*.md",
+        "chapters/*.md",
+        "guides/*.md",
+        "appendices/*.md",
+        "attnlab/**/*.py",
+        "autograder/**/*.py",
+        "course/**/*.py",
+    )
     for path in ROOT.glob(pattern)
     if path.name != "CONTRIBUTING.md"  # its table of habits has an example of each
 ) + sorted([*ROOT.glob("solutions/*.py"), *ROOT.glob("attnlab/widgets/*.js"), *ROOT.glob("book/**/*.py")])

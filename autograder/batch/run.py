@@ -32,7 +32,7 @@ def grade(options: argparse.Namespace) -> int:
     existing_gradebook(course)
     graders = [configured(name, course, options.force, options.student) for name in options.assignment]
     todo = [grader.due() for grader in graders]
-    workers = options.workers or pools.worth(sys.maxsize if options.watch else sum(map(len, todo)))
+    workers = options.workers or pools.worker_count(sys.maxsize if options.watch else sum(map(len, todo)))
     tls = {name: path for name in ("ca", "cert", "key") if (path := getattr(options, f"tls_{name}"))}
     status = 0
     with pools.pool(workers, options.scheduler, tls) as pool:

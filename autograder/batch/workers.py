@@ -17,9 +17,9 @@ from autograder.grading.worker import Grader, Job, OneAtATime
 from autograder.sandbox import bubblewrap
 from course.errors import CourseError
 
-AHEAD = 2  # jobs a worker has waiting
+JOBS_PER_WORKER = 2  # jobs a worker has waiting
 RETRIES = 3  # of a job whose worker was lost
-WORTH = 40  # submissions that justify starting one more worker
+SUBMISSIONS_PER_WORKER = 40  # submissions that justify starting one more worker
 PATIENCE = 20  # seconds to wait for a scheduler's first worker
 LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
 QUIET = {
@@ -36,9 +36,9 @@ QUIET = {
 }
 
 
-def worth(submissions: int) -> int:
+def worker_count(submissions: int) -> int:
     """How many workers of this machine to use for that many submissions: no more than there are cores."""
-    return min(len(os.sched_getaffinity(0)), 1 + submissions // WORTH)
+    return min(len(os.sched_getaffinity(0)), 1 + submissions // SUBMISSIONS_PER_WORKER)
 
 
 class OnDask:
@@ -55,7 +55,7 @@ class OnDask:
         names_of, common_of, jobs = {}, {}, iter(jobs)
 
         def fill() -> None:
-            while len(names_of) < AHEAD * self.workers and (job := next(jobs, None)):
+            while len(names_of) < JOBS_PER_WORKER * self.workers and (job := next(jobs, None)):
                 name = job.names[0]
                 if name not in common_of:  # sent once to each worker, and again if a worker is lost
                     common_of[name] = self._client.submit(bytes, job.common, pure=False)

@@ -72,7 +72,7 @@ class Writer:
                 found[name] = max(due, found.get(name, due))
             return found
         finally:
-            self._forget()
+            self._end_transaction()
 
     def admit(self, student: str, create: bool) -> None:
         """Make sure that the gradebook knows a student. Raises MissingEntry if it does not and must not create one.
@@ -80,7 +80,7 @@ class Writer:
         An id with markup is not created: formgrader loads none of that student's pages.
         """
         known = self._db.query(Student.id).filter(Student.id == student).one_or_none()
-        self._forget()
+        self._end_transaction()
         if known is not None:
             return
         if not create:
@@ -88,17 +88,17 @@ class Writer:
         if set(student) & set('<>&"%#?\\') or not student.isprintable():
             raise MissingEntry(f"{student!r} cannot be a student's id: rename the folder, without signs of markup")
         self._gradebook.add_student(student)
-        self._forget()
+        self._end_transaction()
 
     def extend(self, assignment: str, student: str, extension: datetime.timedelta | None) -> None:
         """Give a student an extension, as nbgrader's `grant_extension` does, even before anything was handed in."""
         known, _ = self._known(assignment)
         try:
-            row, _ = self._row(SubmittedAssignment, assignment_id=known, student_id=student)
+            row, _ = self._get_or_create(SubmittedAssignment, assignment_id=known, student_id=student)
             row.extension = extension
             self._db.commit()
         finally:
-            self._forget()
+            self._end_transaction()
 
     def enter(self, assignment: str, student: str, timestamp: datetime.datetime | None, notebooks: dict) -> None:
         """Enter all scores, comments and penalties of a submission. Raises MissingEntry for an unknown assignment.
@@ -116,16 +116,16 @@ class Writer:
             self._enter(*submission)
             self._db.commit()
         finally:
-            self._forget()  # what was not committed is not there
+            self._end_transaction()  # what was not committed is not there
 
     def _enter(self, assignment: str, plans: dict[str, _Notebook], student: str, timestamp, notebooks: dict) -> None:
-        submission, _ = self._row(SubmittedAssignment, assignment_id=assignment, student_id=student)
+        submission, _ = self._get_or_create(SubmittedAssignment, assignment_id=assignment, student_id=student)
         if timestamp is not None:
             submission.timestamp = timestamp
         self._db.flush()
         for name, plan in plans.items():
             result = notebooks[name]
-            entry, is_new = self._row(SubmittedNotebook, notebook_id=plan.id, assignment_id=submission.id)
+            entry, is_new = self._get_or_create(SubmittedNotebook, notebook_id=plan.id, assignment_id=submission.id)
             self._db.flush()
             self._enter_grades(entry.id, is_new, plan.grades, result)
             self._enter_comments(entry.id, is_new, plan.comments, result)
@@ -135,7 +135,7 @@ class Writer:
                 self._db.refresh(entry, ["score"])
                 entry.late_submission_penalty = self._late(student, entry, submission.total_seconds_late)
 
-    def _row(self, table, **ids: str) -> tuple:
+    def _get_or_create(self, table, **ids: str) -> tuple:
         """The row with these ids, and whether it is a new one."""
         row = self._db.query(table).filter_by(**ids).one_or_none()
         if row is not None:
@@ -188,7 +188,7 @@ class Writer:
             self._assignments[name] = found.id, notebooks
         return self._assignments[name]
 
-    def _forget(self) -> None:
+    def _end_transaction(self) -> None:
         """End the transaction that reading began, and keep no object: ten thousand would slow every flush."""
         self._db.rollback()
         self._db.expunge_all()

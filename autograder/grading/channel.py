@@ -31,7 +31,7 @@ class Died(NoAnswer):
     """The process at the other end has ended."""
 
 
-class Patience:
+class CpuDeadline:
     """How long to wait for an answer: until it has used so much processor time, or has slept for as long; until WALL
     times as much has passed, and at most until a moment on the clock of time.monotonic.
 
@@ -47,7 +47,7 @@ class Patience:
         self._last = min(last, self._begin + WALL * seconds)
 
     def left(self) -> float:
-        """Seconds to wait before the next check; 0 when the patience has run out."""
+        """Seconds to wait before the next check; 0 when the deadline has passed."""
         now = time.monotonic()
         passed, left = now - self._begin, self._last - now
         if passed > min(self.LOOK, self._seconds / 2):
@@ -62,21 +62,21 @@ class Patience:
 
 class Channel:
     """Asks and hears over two descriptors, which may be one. A deadline is on the clock of time.monotonic, or a
-    Patience."""
+    CpuDeadline."""
 
     def __init__(self, reads: int, writes: int):
         self._reads, self._writes = reads, writes
         os.set_blocking(reads, False)
         os.set_blocking(writes, False)
 
-    def ask(self, message: dict | bytes, deadline: float | Patience, most: int = ANY_REPLY) -> dict:
+    def ask(self, message: dict | bytes, deadline: float | CpuDeadline, most: int = ANY_REPLY) -> dict:
         """message: a value, or the frame of one; most: bytes of the answer
 
         Raises OutOfTime, Died, or NoAnswer if the reply is not a valid answer."""
         self.send(message, deadline)
         return self.receive(deadline, most)
 
-    def send(self, message: dict | bytes, deadline: float | Patience) -> None:
+    def send(self, message: dict | bytes, deadline: float | CpuDeadline) -> None:
         frame, sent = message if isinstance(message, bytes) else codec.frame(message), 0
         while sent < len(frame):
             self._wait(self._writes, select.POLLOUT, deadline)
@@ -87,7 +87,7 @@ class Channel:
             except (BrokenPipeError, ConnectionResetError):
                 raise Died(reasons.CLOSED) from None
 
-    def receive(self, deadline: float | Patience, most: int = ANY_REPLY) -> dict:
+    def receive(self, deadline: float | CpuDeadline, most: int = ANY_REPLY) -> dict:
         head = self._exactly(8, deadline)
         length = int.from_bytes(head, "little")
         if length > min(most, codec.MAX_FRAME):
@@ -100,7 +100,7 @@ class Channel:
             raise NoAnswer(reasons.NO_FORM)
         return value
 
-    def _exactly(self, count: int, deadline: float | Patience) -> bytes:
+    def _exactly(self, count: int, deadline: float | CpuDeadline) -> bytes:
         chunks, have = [], 0
         while have < count:
             self._wait(self._reads, select.POLLIN, deadline)
@@ -116,10 +116,10 @@ class Channel:
             have += len(chunk)
         return b"".join(chunks)
 
-    def _wait(self, descriptor: int, event: int, deadline: float | Patience) -> None:
+    def _wait(self, descriptor: int, event: int, deadline: float | CpuDeadline) -> None:
         poll = select.poll()
         poll.register(descriptor, event)
-        while (left := deadline.left() if isinstance(deadline, Patience) else deadline - time.monotonic()) > 0:
+        while (left := deadline.left() if isinstance(deadline, CpuDeadline) else deadline - time.monotonic()) > 0:
             if poll.poll(left * 1000):
                 return
         raise OutOfTime(reasons.LATE)

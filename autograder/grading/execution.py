@@ -28,7 +28,7 @@ from pathlib import Path
 from attnlab.checking import codec
 from attnlab.checking.judge import Report, no_answer
 from autograder.grading import reasons, sanitize
-from autograder.grading.channel import Channel, Died, NoAnswer, OutOfTime, Patience
+from autograder.grading.channel import Channel, CpuDeadline, Died, NoAnswer, OutOfTime
 from autograder.grading.questions import Answer, ProcessLost, material_of
 from autograder.grading.results import Flag
 from autograder.sandbox import bubblewrap, fork_client, usage
@@ -319,8 +319,8 @@ class Session:
             request["outputs"] = MAX_OUTPUTS
             if cell.lends:
                 request = {"lend": cell.lends, "code": prerequisites.bytecode(cell.source)}
-            patience = self.patience(seconds + GRACE, self._evaluation.deadline + GRACE)
-            reply = self._channel.ask(request, patience, codec.MAX_TREE + 12)
+            cpu_deadline = self.cpu_deadline(seconds + GRACE, self._evaluation.deadline + GRACE)
+            reply = self._channel.ask(request, cpu_deadline, codec.MAX_TREE + 12)
         except OutOfTime:
             raise _SessionLost(reasons.slow_cell(seconds), cell.place) from None
         except Died:
@@ -333,11 +333,11 @@ class Session:
             raise _SessionLost(reasons.DISTURBED, cell.place)
         return outputs, reply.get("late") is True
 
-    def patience(self, seconds: float, last: float) -> Patience:
+    def cpu_deadline(self, seconds: float, last: float) -> CpuDeadline:
         """last: the moment at which to give up in any case"""
-        return Patience(seconds, last, lambda: usage.spent_and_waited(self._jail.process.pid))
+        return CpuDeadline(seconds, last, lambda: usage.spent_and_waited(self._jail.process.pid))
 
-    def use(self) -> usage.Use:
+    def usage_meter(self) -> usage.Use:
         """What the processes of the jail use from now on."""
         return usage.Use(self._jail.process.pid)
 
@@ -365,13 +365,13 @@ class Snapshot:
         self._session, self._channel = session, Channel(own.fileno(), own.fileno())
         self._is_session = is_session  # the session's own process, and no copy of it
         self.loaded = False  # whether it has said what it answers for
-        self.close, self.use = own.close, session.use
+        self.close, self.usage_meter = own.close, session.usage_meter
 
     def ask(self, message: dict | bytes, seconds: float, last: float, most: int) -> dict:
         """seconds: of processor time; last: the moment at which to give up; most: bytes of the answer
 
         Raises OutOfTime, Died, or NoAnswer for an answer that is none."""
         try:
-            return self._channel.ask(message, self._session.patience(seconds, last), most)
+            return self._channel.ask(message, self._session.cpu_deadline(seconds, last), most)
         except Died as died:
             raise Died(self._session.how_it_ended() if self._is_session else str(died)) from None

@@ -143,7 +143,7 @@ def grade(
     common = _assignment(assignment)
     handed_in, notebooks = serialization.unwrap(submission)
     failed = failed or {}
-    found = _Found(common.plans, notebooks, handed_in["refused"], failed, begun)
+    found = NotebookMatcher(common.plans, notebooks, handed_in["refused"], failed, begun)
     notes = handed_in["notes"] + found.notes
     entries, record, files, faults, used_up = {}, {}, {}, {}, False
     for name, plan in common.plans.items():
@@ -157,7 +157,7 @@ def grade(
                 graded.refuse(found.refused[name])
             elif name in found.cells:
                 how = {"many": many, "times": common.times(first), "confine": confine}
-                graded.grade(found.cells[name], common, name in found.doubtful, **how)
+                graded.grade(found.cells[name], common, name in found.needs_confirmation, **how)
             entries[name], record[name] = graded.entries(), graded.record()
             files |= graded.files(handed_in, notes, settings)
         except (NoJail, MemoryError):
@@ -183,10 +183,10 @@ def _exercises(notebook: str) -> dict:
     return catalog.exercises_of(notebook) if notebook in catalog.chapters() else {}
 
 
-class _Found:
+class NotebookMatcher:
     """Which file is which notebook of the assignment: the one with its name, or else the one that has its cells.
 
-    cells, refused: by the assignment's names; doubtful: names for which several files would do
+    cells, refused: by the assignment's names; needs_confirmation: names for which several files would do
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class _Found:
         failed = failed or {}
         self.cells: dict[str, list[SubmittedCell]] = {}
         self.refused: dict[str, str] = {}
-        self.doubtful: set[str] = set()
+        self.needs_confirmation: set[str] = set()
         self.notes: list[str] = []
         read, refused = {}, {**refused, **{file: why for file, why in failed.items() if file in files}}
         for file, data in files.items():
@@ -247,7 +247,7 @@ class _Found:
         if not fits:
             return None
         if len(fits) > 1:
-            self.doubtful.add(name)
+            self.needs_confirmation.add(name)
         file = max(sorted(fits), key=lambda file: fits[file])
         which = f"one of {len(fits)} that have" if len(fits) > 1 else "which has"
         self.notes.append(f"{name}.ipynb was handed in as '{file[:100]}.ipynb', {which} its cells")
@@ -338,16 +338,16 @@ class NotebookGrade:
         resources = {"unique_key": self.name, "nbgrader": names}
         return {f"{self.name}.ipynb": _written(self.notebook, resources, settings)}
 
-    def grade(self, submitted: list[SubmittedCell], common: _Assignment, doubtful: bool, **how) -> None:
+    def grade(self, submitted: list[SubmittedCell], common: _Assignment, needs_confirmation: bool, **how) -> None:
         """Run what was handed in, judge its answers, and make the notebook that is shown.
 
-        doubtful: whether it is in doubt that this is the notebook which should be graded; how: see `evaluate`
+        needs_confirmation: whether it is in doubt that this is the notebook which should be graded; how: see `evaluate`
         """
         exercises, settings = _exercises(self.name), common.settings
         self.reassembled = reassemble(submitted, self.plan.released, settings.extra_cells)
         self.notebook, self.notes = self.reassembled.notebook, self.reassembled.notes
-        if doubtful:
-            self.reassembled.doubtful |= {cell.name for cell in self.plan.released if cell.grade}
+        if needs_confirmation:
+            self.reassembled.needs_confirmation |= {cell.name for cell in self.plan.released if cell.grade}
         begin = time.monotonic()
         cells = self._code_cells(exercises)
         if not settings.run_all:
@@ -360,7 +360,7 @@ class NotebookGrade:
             **how,
         }
         self.evaluated = evaluate(run, exercises, common.material, **options)
-        second_run.improve(self.evaluated, run, exercises, common.material, begin, **options)
+        second_run.regrade_with_references(self.evaluated, run, exercises, common.material, begin, **options)
         self.seconds = time.monotonic() - begin
         self._look_for_library_calls(cells, exercises, common.material)
         self._fill_in()
@@ -385,7 +385,7 @@ class NotebookGrade:
     def _code_cells(self, exercises: dict) -> list[Cell]:
         cells = []
         for place, cell in enumerate(self.notebook.cells):
-            if cell.cell_type == "code" and place not in self.reassembled.idle:
+            if cell.cell_type == "code" and place not in self.reassembled.not_run:
                 mark = nbgrader_of(cell)
                 name = exercise_of(mark.get("grade_id", ""))
                 checks = mark.get("grade") and not mark.get("solution") and name in exercises
@@ -418,7 +418,7 @@ class NotebookGrade:
             cell.execution_count = count
             if report is not None:
                 cell.outputs = report_outputs(report, count)
-            elif place in self.skipped or place in self.reassembled.idle:
+            elif place in self.skipped or place in self.reassembled.not_run:
                 why = NOT_RUN if place in self.skipped else NOT_COUNTED
                 cell.outputs = [new_output("stream", name="stdout", text=why)]
             else:
@@ -433,7 +433,9 @@ class NotebookGrade:
         return {
             "missing": self.missing,
             "grades": {
-                cell.name: [*self._score(cell), self._is_doubtful(cell)] for cell in released if cell.grade or cell.task
+                cell.name: [*self._score(cell), self._needs_confirmation(cell)]
+                for cell in released
+                if cell.grade or cell.task
             },
             "comments": {cell.name: self._comment(cell.name) for cell in released if cell.solution or cell.task},
         }
@@ -474,8 +476,8 @@ class NotebookGrade:
             return 0.0
         return score if score is None or math.isfinite(score) and 0 <= score <= most else 0.0
 
-    def _is_doubtful(self, cell: ReleasedCell) -> bool:
-        if self.refused or self.reassembled and cell.name in self.reassembled.doubtful:
+    def _needs_confirmation(self, cell: ReleasedCell) -> bool:
+        if self.refused or self.reassembled and cell.name in self.reassembled.needs_confirmation:
             return True
         exercise = exercise_of(cell.name)
         return self.failed or any(flag.exercise == exercise and flag.doubts_score for flag in self.evaluated.flags)

@@ -43,7 +43,7 @@ class Answer:
         properties = material["properties"]
         self.outcomes: list[list[dict | None]] = [[None] * len(p["cases"]) for p in properties]
         self.raw: dict[tuple[int, int], dict[int, dict]] = {}  # of cases that are not asked to their end
-        self.left = _in_order(properties, shuffled=not file)[::-1]
+        self.pending = _in_order(properties, shuffled=not file)[::-1]
         self.retried: set[int] = set()  # properties that were asked again: a process ended, or an answer was slow
         self.reason: str | None = None
         self.problem: str | None = None
@@ -54,7 +54,7 @@ class Answer:
     @property
     def open(self) -> bool:
         """Whether there are questions left."""
-        return bool(self.left) and self.problem is None
+        return bool(self.pending) and self.problem is None
 
     def load(self, snapshot, deadline: float) -> None:
         """Read the answer's parameters, or why there is no answer. Raises ProcessLost.
@@ -69,7 +69,7 @@ class Answer:
         except NoAnswer as lost:
             late = isinstance(lost, OutOfTime)
             if late or self.died_at_load:
-                self.loaded, self.left = True, []
+                self.loaded, self.pending = True, []
                 self.reason = self._too_late() if late else str(lost)
             self.died_at_load = True
             raise ProcessLost from None
@@ -81,9 +81,9 @@ class Answer:
             if not snapshot.loaded and self._load(snapshot, deadline):
                 raise NoAnswer(reasons.CHANGED)
             self._ask_honeypots(snapshot, deadline)
-            while self.left and time.monotonic() < deadline:
-                self._take(*self.left[-1], snapshot, deadline)
-                self.left.pop()
+            while self.pending and time.monotonic() < deadline:
+                self._ask_and_record(*self.pending[-1], snapshot, deadline)
+                self.pending.pop()
         except OutOfTime:
             if not (self._asks_for_speed() and self._may_ask_again()):
                 self._give_up(self._too_late())
@@ -97,11 +97,11 @@ class Answer:
             raise ProcessLost from None
         snapshot.close()
 
-    def _take(self, p: int, c: int, q: int, snapshot, deadline: float) -> None:
+    def _ask_and_record(self, p: int, c: int, q: int, snapshot, deadline: float) -> None:
         """Ask one question; when it was the last of its case, conclude. Raises NoAnswer."""
         prop = self.material["properties"][p]
         most = ANY_REPLY + TIMES_EXPECTED * (prop["replies"][c][q] << 10)
-        use = snapshot.use() if prop["probe"] in MEASURED else None
+        use = snapshot.usage_meter() if prop["probe"] in MEASURED else None
         outcome = checked_outcome(self._ask(snapshot, _question(prop, c, q), deadline, most))
         if use:
             outcome["used"] = use.until_now()
@@ -112,7 +112,7 @@ class Answer:
             found = conclusion(prop["probe"], prop["cases"][c], ordered)
             slow = self._asks_for_speed() and "value" in found and not found["value"]["in_time"]
             if slow and self._may_ask_again():
-                self._take(p, c, q, snapshot, deadline)
+                self._ask_and_record(p, c, q, snapshot, deadline)
             else:
                 self.outcomes[p][c] = found
 
@@ -142,21 +142,21 @@ class Answer:
 
     def _asks_for_speed(self) -> bool:
         """Of the question that is asked now."""
-        return bool(self.left) and self.material["properties"][self.left[-1][0]]["probe"] == "in_time"
+        return bool(self.pending) and self.material["properties"][self.pending[-1][0]]["probe"] == "in_time"
 
     def _may_ask_again(self) -> bool:
         """Of the property that is asked now: once, since something outside may have ended a process or slowed it."""
-        if not self.left or self.left[-1][0] in self.retried:
+        if not self.pending or self.pending[-1][0] in self.retried:
             return False
-        self.retried.add(self.left[-1][0])
+        self.retried.add(self.pending[-1][0])
         return True
 
     def _give_up(self, reason: str) -> None:
         """The case that was asked last gave nothing: its property is lost, and no other."""
         self.reason = reason
-        if self.left:
-            lost = self.left[-1][0]
-            self.left = [question for question in self.left if question[0] != lost]
+        if self.pending:
+            lost = self.pending[-1][0]
+            self.pending = [question for question in self.pending if question[0] != lost]
 
     def _ask_honeypots(self, snapshot, deadline: float) -> None:
         """Questions with no right answer, once. An answer to them is made up, or swallows errors; hanging or dying on

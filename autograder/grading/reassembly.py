@@ -67,14 +67,15 @@ class ReleasedCell:
 class Reassembled:
     """The notebook to be graded, and what a human may want to know about how it was handed in.
 
-    idle: places of cells that are shown and not run; doubtful: names of graded cells whose points a human should
-    confirm; told: what a student should know, by the name of the answer
+    not_run: places of cells that are shown and not run
+    needs_confirmation: names of graded cells whose points a human should confirm
+    told: what a student should know, by the name of the answer
     """
 
     notebook: nbformat.NotebookNode
     notes: list[str] = field(default_factory=list)
-    idle: set[int] = field(default_factory=set)
-    doubtful: set[str] = field(default_factory=set)
+    not_run: set[int] = field(default_factory=set)
+    needs_confirmation: set[str] = field(default_factory=set)
     told: dict[str, str] = field(default_factory=dict)
 
 
@@ -127,7 +128,7 @@ class _Reassembly:
         self.changed: dict[int, int] = {}  # submitted places of plain cells with another text -> released place
         self.checks: dict[int, list[int]] = defaultdict(list)  # released place of a locked cell -> submitted places
         self.notes: list[str] = []
-        self.doubtful: set[int] = set()  # released places of solution cells
+        self.needs_confirmation: set[int] = set()  # released places of solution cells
         self.several: set[int] = set()  # of those, the ones handed in more than once with different text
         marked = self._match_by_mark_and_id()
         self.unmarked = not any(marked.values()) and not self.recognized
@@ -215,7 +216,7 @@ class _Reassembly:
             worked = found = self._in_the_place_of(place)
             how = "was found by its position"
         if self.unmarked:
-            self.doubtful.add(place)
+            self.needs_confirmation.add(place)
         if not found:
             return
         self.answers[place] = self._counted(place, worked) if worked else found[-1]
@@ -254,13 +255,15 @@ class _Reassembly:
         checks = sorted(number for check in self._checks_of(place) for number in self.checks.get(check, []))
         seen = [max(number for number in worked if number < check) for check in checks if worked[0] < check]
         if len({self.submitted[number].source.strip() for number in seen}) != 1:
-            self.doubtful.add(place)
+            self.needs_confirmation.add(place)
         return seen[-1] if seen else worked[-1]
 
     def _which(self, place: int, worked: list[int]) -> str:
         if place not in self.several:
             return "the one that was changed counts" if worked else "each time as released"
-        return "it is unclear which one counts" if place in self.doubtful else "the one before its check counts"
+        return (
+            "it is unclear which one counts" if place in self.needs_confirmation else "the one before its check counts"
+        )
 
     def _checks_of(self, place: int) -> list[int]:
         """The released places of the cells that grade an answer: those before the next answer."""
@@ -298,7 +301,7 @@ class _Reassembly:
             for number in added.get(place, ()):
                 original = self.copies.get(number, place + 1)
                 if original <= place and self.names[original] & self.defined.of(number):
-                    result.idle.add(len(made))  # it would replace the answer that counts
+                    result.not_run.add(len(made))  # it would replace the answer that counts
                 made.append(cells.new_cell(self.submitted[number].kind, self.submitted[number].source))
 
         add(-1)
@@ -307,11 +310,12 @@ class _Reassembly:
                 result.notes.append(f"{cell.name} was missing")
             made.append(cells.new_cell(cell.cell_type, self._source(place), cell.metadata()))
             add(place)
-        for place in self.doubtful:
+        for place in self.needs_confirmation:
             graded = [place, *self._checks_of(place)]
-            result.doubtful |= {self.released[other].name for other in graded if self.released[other].grade}
+            result.needs_confirmation |= {self.released[other].name for other in graded if self.released[other].grade}
         result.told = {
-            self.released[place].name: UNDECIDED if place in self.doubtful else SEVERAL for place in self.several
+            self.released[place].name: UNDECIDED if place in self.needs_confirmation else SEVERAL
+            for place in self.several
         }
         result.notebook = cells.new_notebook(made, "cell")
         return result

@@ -159,7 +159,7 @@ def _data(given: dict, budget: OutputBudget) -> dict:
     if isinstance(page, str) and not kept:
         budget.spend(markup=min(len(page), MAX_HTML))
         # Its formulas, if any, remain text, because TeX could turn a table into anything.
-        shown = html(_scrubbed(page)) if len(page) <= MAX_HTML else f"<p>{TOO_MUCH}</p>"
+        shown = html(_hide_local_paths(page)) if len(page) <= MAX_HTML else f"<p>{TOO_MUCH}</p>"
         kept["text/html"] = f'<div class="tex2jax_ignore">{shown}</div>'
     if "text/plain" in given:
         kept["text/plain"] = _text(given["text/plain"])
@@ -201,10 +201,10 @@ def _text(value) -> str:
     text = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", text.encode("utf-8", "replace").decode("utf-8"))
     if text.count("\x1b") > MAX_COLORS:
         text = _COLOR.sub("", text)
-    return _scrubbed(text)
+    return _hide_local_paths(text)
 
 
-def _scrubbed(text: str) -> str:
+def _hide_local_paths(text: str) -> str:
     """Text without the places where this course and Python's libraries are on the instructor's machine."""
     for path in _places():
         text = text.replace(path, "…")
@@ -222,12 +222,12 @@ def html(page: str) -> str:
     """HTML cut down to marked-up text: no script, style, form or frame, nothing that is fetched from elsewhere, and no
     name that the page around it knows."""
     page = page.encode("utf-8", "replace").decode("utf-8")  # half characters, which nh3 does not take
-    if not _is_bearable(page):
+    if not _cheap_to_parse(page):
         return f"<pre>{entities.escape(re.sub('<[^<>]*>', ' ', page))}</pre>"
     return _TEX.sub(rf"\\{JOINER}\1", _CLEANER.clean(_entities(page)))
 
 
-def _is_bearable(page: str) -> bool:
+def _cheap_to_parse(page: str) -> bool:
     """Whether this can be read in little time: few tags, or well formed without deep nesting, as tables are."""
     if len(page) <= MAX_UNTIDY and len(_OPENING.findall(page)) <= MAX_TAGS:
         return True

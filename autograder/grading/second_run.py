@@ -22,7 +22,7 @@ from course import prerequisites
 from course.kit.exercise import Exercise
 
 
-def improve(
+def regrade_with_references(
     first: Evaluated,
     cells: Sequence[Cell],
     exercises: dict[str, Exercise],
@@ -54,14 +54,14 @@ def improve(
     )
     first.used_up = first.used_up or again.used_up
     for name, report in again.reports.items():
-        report = _without_gifts(report)
+        report = _drop_unearned_points(report)
         if report.points > first.reports[name].points:
             lent = [e for e in causes[name] if e not in again.reports or _is_short(again.reports[e])]
             first.reports[name] = replace(report, through=lent)
             first.flags += [flag for flag in again.flags if flag.exercise == name and flag not in first.flags]
 
 
-def _without_gifts(report: Report) -> Report:
+def _drop_unearned_points(report: Report) -> Report:
     """Only right results count here, since an earlier reference under another name is also a mistake."""
     findings = [
         replace(finding, points=0.0, follows=False) if finding.follows else finding for finding in report.findings

@@ -56,10 +56,10 @@ def run(assignment: str, source: Path, course: Path | None, roster_file: Path | 
     """Collect, and print the outcome for each student; 1 if something was left out."""
     if not source.exists():
         raise CourseError(f"there is no {source}")
-    return said(assignment, collect(assignment, [source], course, roster_file, zone))
+    return print_outcome(assignment, collect(assignment, [source], course, roster_file, zone))
 
 
-def said(assignment: str, rows: list[Row]) -> int:
+def print_outcome(assignment: str, rows: list[Row]) -> int:
     """Print the outcome for each student, those to check last; 1 if something was left out."""
     order = [UNCHANGED, COLLECTED, REPLACED, MISSING, LEFT_OUT]
     counts = collections.Counter(row.status for row in rows)
@@ -139,7 +139,7 @@ class _Collector:
                 owner, student = ids[key]
                 if isinstance(student, str):
                     raise roster.NotFound(student)
-                row = self._put(platform, student, by_label[owner.label])
+                row = self._store(platform, student, by_label[owner.label])
                 others = [label for label in by_label if label != owner.label]
                 row.notes += [f"a file under the same number but the name {label!r} was left out" for label in others]
             except roster.NotFound as error:
@@ -208,7 +208,7 @@ class _Collector:
         wanted = self.assignment if platform == moodle.NAME else "*"
         return {number: student for student, number in _recorded(platform, self.course, wanted)}
 
-    def _put(self, platform: str, student: roster.Student, handed_in: _HandedIn) -> Row:
+    def _store(self, platform: str, student: roster.Student, handed_in: _HandedIn) -> Row:
         """Put one student's submission in place."""
         row = Row(student.id, LEFT_OUT)
         contents = sources.contents(handed_in.files)
@@ -224,7 +224,7 @@ class _Collector:
             self._add_own(handed_in, SECRET, files)
         place = self.course / "submitted" / student.id / self.assignment
         aside = self.course / RECORDS / student.id / self.assignment
-        there = _there(place)
+        there = _existing_files(place)
         if there is not None and _content(there) == _content(files) and _time(there) == _time(files):
             row.status = UNCHANGED
         elif there and _time(there) and _time(files) and _time(files) < _time(there):
@@ -370,7 +370,7 @@ def _tidy(label: str) -> str:
     return re.sub(r"[^\w .,@+'-]", "_", label).strip(" .")[:100]
 
 
-def _there(place: Path) -> dict[str, bytes] | None:
+def _existing_files(place: Path) -> dict[str, bytes] | None:
     """What counts in a submission's folder, or None where there is none."""
     if not os.path.lexists(place):
         return None

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from autograder.reports.model import ClassReport
-from autograder.reports.summary import some
+from autograder.reports.summary import shorten
 from course.errors import CourseError
 
 # Some programs treat semicolons and tabs as cell borders, so the text after these is also a beginning.
@@ -63,7 +63,7 @@ def report_rows(report: ClassReport) -> Iterator[dict]:
                 "through": " | ".join(record.through) if record else None,  # graded with references in their place
                 "reason": record and record.reason,  # why the answer could not be judged, or not in full
                 "seconds": student.seconds.get(exercise.notebook),  # to grade the whole notebook
-                "review": " | ".join(some([*student.problems, *student.review])),  # of the whole submission
+                "review": " | ".join(shorten([*student.problems, *student.review])),  # of the whole submission
             }
 
 

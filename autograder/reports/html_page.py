@@ -15,7 +15,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup, escape
 
 from autograder.reports.model import ClassReport, printable
-from autograder.reports.summary import names, outcome, score_table, some, summary, waiting
+from autograder.reports.summary import names, outcome, score_table, shorten, summary, waiting
 
 LETTERS = 52  # of a label, on one line of a plot
 LINE, BAR = 16, 24  # heights in a plot, in pixels: of a line of a label, and of a bar with the space around it
@@ -30,7 +30,7 @@ def as_html(report: ClassReport) -> str:
         trim_blocks=True,
         undefined=StrictUndefined,
     )
-    templates.filters.update(code=_code, some=some)
+    templates.filters.update(code=_code, shorten=shorten)
     templates.globals.update(LINE=LINE, BAR=BAR)
     times = report.times()
     return templates.get_template("class_report.html.j2").render(

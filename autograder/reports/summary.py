@@ -104,6 +104,6 @@ def names(students: list[Student]) -> str:
     return ", ".join(student.name for student in students)
 
 
-def some(words: list[str]) -> list[str]:
+def shorten(words: list[str]) -> list[str]:
     """The first of many."""
     return words if len(words) <= MAX_NOTES else [*words[:MAX_NOTES], f"and {len(words) - MAX_NOTES} more"]

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from wcwidth import clip, ljust, rjust, wcswidth
 
 from autograder.reports.model import ClassReport, printable
-from autograder.reports.summary import names, outcome, score_table, some, summary, waiting
+from autograder.reports.summary import names, outcome, score_table, shorten, summary, waiting
 
 WIDTH = 110  # columns of a sentence
 CELL = 30  # columns of a cell, at most
@@ -54,7 +54,7 @@ def _by_student(report: ClassReport, what: str) -> Iterator[str]:
     for student in report.students:
         if getattr(student, what):
             yield student.name
-            yield from (f"  - {text}" for text in some(getattr(student, what)))
+            yield from (f"  - {text}" for text in shorten(getattr(student, what)))
 
 
 def _table(head: list[str], rows: list[list[str]]) -> Iterator[str]:

@@ -794,7 +794,7 @@ attack(
         thing.__globals__ for thing in gc.get_objects()
         if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")
     outcome = worker["codec"].frame({"value": {"result": np.zeros(2), "changed": "", "points": 5.0}})
-    worker["anew"] = lambda: types.SimpleNamespace(codec=worker["codec"], observe=lambda *a: outcome)
+    worker["reload_check_modules"] = lambda: types.SimpleNamespace(codec=worker["codec"], observe=lambda *a: outcome)
     """),
     points=LATER_LOST,
     flag="answered a test case",
@@ -809,11 +809,11 @@ harmless(
     worker = vars(module) if module else next(
         thing.__globals__ for thing in gc.get_objects()
         if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")
-    def anew(genuine=worker["anew"]):
+    def reload_check_modules(genuine=worker["reload_check_modules"]):
         check = genuine()
         check.probes.__getattr__ = lambda name: (lambda f, **inputs: {"result": 0.0})
         return check
-    worker["anew"] = anew
+    worker["reload_check_modules"] = reload_check_modules
     """,
     flag="answered a test case that does not exist",
     manual=True,
@@ -1215,7 +1215,7 @@ attack(
     def forged(target, probe, inputs, form):
         words = "LEAK" + f"ED {inputs}"
         return form({"refused": words} if len(words) % 2 else {"value": {words: words, "changed": words, "raises": words}})
-    worker["anew"] = lambda: types.SimpleNamespace(codec=worker["codec"], observe=forged)
+    worker["reload_check_modules"] = lambda: types.SimpleNamespace(codec=worker["codec"], observe=forged)
     """),
     points=LATER_LOST,
     absent=LEAK,

@@ -49,7 +49,7 @@ OBSERVE = (
 def observe(target, probe, inputs, form):
     return form({'value': {'about': 'd', 'repeats': True, 'varies': True, 'global_untouched': True}})
 for worker in workers:
-    worker['anew'] = lambda: types.SimpleNamespace(observe=observe, codec=attnlab.checking.codec)
+    worker['reload_check_modules'] = lambda: types.SimpleNamespace(observe=observe, codec=attnlab.checking.codec)
 """
 )
 CODEC = (
@@ -61,7 +61,7 @@ def frame(value, *more, real=attnlab.checking.codec.frame):
     return real(value, *more)
 attnlab.checking.codec.frame = frame
 for worker in workers:
-    worker['anew'] = lambda: attnlab.checking.observe
+    worker['reload_check_modules'] = lambda: attnlab.checking.observe
 """
 )
 WHOLE_TILES = """

@@ -169,11 +169,11 @@ def make_shell():
     shell = Shell.instance(config=config)
     InteractiveShell._instance = shell
     shell.shown = Outputs()
-    shell.user_ns["input"] = shell.user_ns_hidden["input"] = enter
+    shell.user_ns["input"] = shell.user_ns_hidden["input"] = no_input
     return shell
 
 
-def enter(prompt="") -> str:
+def no_input(prompt="") -> str:
     """`input` in a notebook: nothing is typed, and it returns an empty line at once."""
     print(prompt)
     return ""
@@ -252,7 +252,7 @@ def answer_probes(shell, incoming, outgoing) -> None:
     nothing.write = len
     sys.stdout = sys.stderr = nothing
     shell.shown = Outputs()
-    target, check = None, anew()
+    target, check = None, reload_check_modules()
     codec = check.codec
     while (request := codec.read(incoming)) is not None:
         if "answer" in request:
@@ -268,7 +268,7 @@ def answer_probes(shell, incoming, outgoing) -> None:
         codec.write(outgoing, outcome)
 
 
-def anew():
+def reload_check_modules():
     """`attnlab.checking.observe`, loaded again with all that it uses: what a cell has put into these modules has no
     effect. This is not a wall, and need not be one, since the grader draws the conclusions."""
     for name in [name for name in sys.modules if _is_of_the_check(name)]:
@@ -384,7 +384,7 @@ def lend(namespace: dict, name: str, code: bytes) -> None:
     namespace[name] = vars(module)[name]
 
 
-def take_over():
+def detach_std_streams():
     """The streams to and from the grader. In place of standard input and output the cells get nothing."""
     incoming, outgoing = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb")
     nothing = os.open(os.devnull, os.O_RDWR)
@@ -421,7 +421,7 @@ def serve(shell, incoming, outgoing) -> None:
 
 
 def main():
-    streams = take_over()
+    streams = detach_std_streams()
     shell = make_shell()
     for library in sys.argv[2:]:
         importlib.import_module(library)

@@ -419,7 +419,7 @@ def test_who_uses_much_time_is_graded_after_the_others_and_loses_nothing(course)
 
 def test_a_small_class_gets_one_worker_and_a_large_one_all_cores(monkeypatch):
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: range(4))
-    assert [pools.worth(many) for many in (0, 1, 39, 40, 100, 10**6)] == [1, 1, 1, 2, 3, 4]
+    assert [pools.worker_count(many) for many in (0, 1, 39, 40, 100, 10**6)] == [1, 1, 1, 2, 3, 4]
 
 
 def test_more_workers_than_one_are_on_loopback_and_strangers_cannot_use_them():

@@ -7,7 +7,7 @@ import nbformat
 import pytest
 
 from autograder.grading import grade_submission, sanitize, serialization
-from autograder.grading.grade_submission import Plan, Settings, _Found, pack_assignment, pack_submission
+from autograder.grading.grade_submission import NotebookMatcher, Plan, Settings, pack_assignment, pack_submission
 from autograder.grading.reassembly import reassemble
 from autograder.grading.results import RESULTS, Graded, as_graded
 from tests.autograder.grading.test_reassembly import (
@@ -66,10 +66,10 @@ NAMES = {
 @pytest.mark.parametrize("case", NAMES)
 def test_a_notebook_is_found_by_its_cells_whatever_it_is_called(case):
     files, wanted = NAMES[case]
-    found = _Found(TOY, files, {})
+    found = NotebookMatcher(TOY, files, {})
     taken = grade_submission.submitted_cells(files[wanted])
     assert found.cells == {"toy": taken} and found.refused == {}
-    assert found.doubtful == ({"toy"} if case == "several copies" else set())
+    assert found.needs_confirmation == ({"toy"} if case == "several copies" else set())
     told = " ".join(found.notes)
     assert (wanted == "toy") or f"handed in as '{wanted}.ipynb'" in told
     assert all(f"'{name}.ipynb'" in told for name in files.keys() - {"toy"})
@@ -124,9 +124,9 @@ ODD = {
 
 @pytest.mark.parametrize("case", ODD)
 def test_an_odd_file_gives_the_same_notebook_and_no_note(case):
-    found = _Found(TOY, {"toy": ODD[case]}, {})
+    found = NotebookMatcher(TOY, {"toy": ODD[case]}, {})
     made, wanted = (reassemble(cells, RELEASED) for cells in (found.cells["toy"], handed_in()))
-    assert made == wanted and not (made.notes or made.doubtful or found.notes)
+    assert made == wanted and not (made.notes or made.needs_confirmation or found.notes)
     assert "57" not in case or len(ODD[case]) > 57_000_000
 
 
@@ -166,13 +166,13 @@ def test_two_notebooks_under_each_others_names_are_told_apart():
     toy = Plan([cell for cell in RELEASED if cell.name not in ("why", "question")])
     cells = handed_in()
     files = {"toy": file(cells[8:]), "other": file(cells[:8])}
-    found = _Found({"toy": toy, "other": other}, files, {})
+    found = NotebookMatcher({"toy": toy, "other": other}, files, {})
     assert [len(found.cells[name]) for name in ("toy", "other")] == [8, 2] and len(found.notes) == 2
 
 
 def test_a_notebook_of_several_that_was_not_handed_in_is_missing_and_the_others_are_graded():
     other = Plan([cell for cell in RELEASED if cell.name in ("why", "question")])
-    found = _Found({"toy": Plan(RELEASED), "other": other}, {"toy": WHOLE}, {})
+    found = NotebookMatcher({"toy": Plan(RELEASED), "other": other}, {"toy": WHOLE}, {})
     assert found.cells.keys() == {"toy"} and found.refused == {}
 
 

@@ -11,7 +11,7 @@ def test_questions_are_shuffled_and_what_is_measured_comes_small_before_large():
     """The first call loads parts of PyTorch, which must not count as memory of the large case."""
     material = questions.material_of(catalog.exercise("tiled_attention"), 11)
     measured = {number for number, prop in enumerate(material["properties"]) if prop["probe"] in MEASURED}
-    orders = [questions.Answer(None, material, 1.0).left[::-1] for _ in range(20)]
+    orders = [questions.Answer(None, material, 1.0).pending[::-1] for _ in range(20)]
     for order in orders:
         own = [place for place in order if place[0] in measured]
         assert own and own == sorted(own)

@@ -223,7 +223,7 @@ def test_full_marks_and_no_doubt(case):
         "double": f"{RELEASED[1].source}\n\n{DOUBLE}" if "merged" in case else DOUBLE,
     }
     assert [place for place in order(made) if place in IN_ORDER] == IN_ORDER
-    assert made.doubtful == set() and cells == before
+    assert made.needs_confirmation == set() and cells == before
     assert len(made.notes) == len(notes) and all(any(note in told for told in made.notes) for note in notes), made.notes
     nbformat.validate(made.notebook)
     for cell in made.notebook.cells:  # locked cells run as the instructor has them
@@ -245,7 +245,7 @@ def test_types_points_locks_and_outputs_come_from_the_release():
 def test_what_was_not_done_stands_as_it_was_released():
     made = reassemble(without(handed_in({}), "triple"), RELEASED)
     assert found(made) == {"double": STUB.format("double"), "triple": STUB.format("triple"), "why": "Write here."}
-    assert made.notes == ["triple was missing"] and not made.doubtful
+    assert made.notes == ["triple was missing"] and not made.needs_confirmation
 
 
 # The handout's own cells
@@ -302,7 +302,7 @@ def test_a_name_that_is_none_makes_a_cell_of_the_students_own(name):
 def test_the_copy_that_the_check_saw_counts_and_a_later_one_is_shown_and_not_run():
     made = reassemble(copied("double", OTHER, "toy-5"), RELEASED)
     assert found(made)["double"] == DOUBLE
-    (idle,) = made.idle
+    (idle,) = made.not_run
     assert made.notebook.cells[idle].source == OTHER and not nbgrader_of(made.notebook.cells[idle])
     assert "the one before its check counts" in made.notes[0]
     assert made.told == {"double": SEVERAL}
@@ -310,12 +310,12 @@ def test_the_copy_that_the_check_saw_counts_and_a_later_one_is_shown_and_not_run
 
 def test_an_earlier_attempt_runs_before_the_answer_whose_helpers_it_may_hold():
     made = reassemble(copied("double", f"{OTHER}\n\nhelper = 1", "toy-2"), RELEASED)
-    assert order(made)[3:5] == [f"{OTHER}\n\nhelper = 1", "double"] and not made.idle
+    assert order(made)[3:5] == [f"{OTHER}\n\nhelper = 1", "double"] and not made.not_run
 
 
 def test_a_right_answer_and_then_another_before_the_check_is_graded_as_the_check_saw_it():
     made = reassemble(copied("double", OTHER, "double"), RELEASED)
-    assert found(made)["double"] == OTHER and not made.doubtful
+    assert found(made)["double"] == OTHER and not made.needs_confirmation
 
 
 @pytest.mark.parametrize("first", [True, False])
@@ -327,7 +327,7 @@ def test_both_halves_of_an_answer_that_was_split_run_in_their_order(first):
     made = reassemble(cells, RELEASED)
     texts = [cell.source for cell in made.notebook.cells]
     assert found(made)["double"] == uses and texts[3:5] == list(halves)
-    assert not (made.idle or made.doubtful)
+    assert not (made.not_run or made.needs_confirmation)
 
 
 def test_imports_alone_are_a_notebook_in_which_nothing_was_done():
@@ -353,7 +353,7 @@ IN_DOUBT = {
 def test_where_nothing_decides_the_last_answer_is_graded_and_a_human_confirms_it(case):
     made = reassemble(IN_DOUBT[case], RELEASED)
     assert found(made)["double"] == OTHER
-    assert made.doubtful == {"check-double"} and any("unclear" in note for note in made.notes)
+    assert made.needs_confirmation == {"check-double"} and any("unclear" in note for note in made.notes)
 
 
 # Without marks and ids
@@ -362,13 +362,13 @@ def test_where_nothing_decides_the_last_answer_is_graded_and_a_human_confirms_it
 def test_a_notebook_without_marks_and_ids_is_graded_and_a_human_confirms_it():
     made = reassemble(bare(handed_in()), RELEASED)
     assert found(made) == ANSWERS and order(made) == IN_ORDER
-    assert made.doubtful == {"check-double", "check-triple", "why"}
+    assert made.needs_confirmation == {"check-double", "check-triple", "why"}
     assert len(made.notes) == 1 and "neither" not in made.notes[0]
 
 
 def test_what_cannot_be_found_in_it_is_to_be_looked_for_by_a_human():
     made = reassemble([c for c in bare(handed_in()) if c.source != TRIPLE], RELEASED)
-    assert found(made)["triple"] == STUB.format("triple") and "check-triple" in made.doubtful
+    assert found(made)["triple"] == STUB.format("triple") and "check-triple" in made.needs_confirmation
     assert "triple was missing" in made.notes
 
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from autograder.grading import questions
-from autograder.grading.channel import Patience
+from autograder.grading.channel import CpuDeadline
 from autograder.grading.execution import Cell, evaluate
 from course import catalog
 
@@ -112,7 +112,7 @@ def test_what_was_slow_once_is_asked_once_more():
     assert report.passed, [(f.title, f.detail) for f in report.findings if not f.passed]
 
 
-# Patience: how long is waited ---------------------------------------------------------------------------------------
+# How long a CpuDeadline waits -----------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -128,7 +128,7 @@ def clock(monkeypatch):
 )
 def test_patience_ends_by_what_was_computed(clock, share, ends):
     """Ten seconds of the processor, of which an answer has a share; one that has hardly any sleeps, or starves."""
-    patience = Patience(10, last=1000, spent=lambda: (share * clock[0], 0.0))
+    patience = CpuDeadline(10, last=1000, spent=lambda: (share * clock[0], 0.0))
     while patience.left():
         clock[0] += 0.5
     assert ends - 2 < clock[0] <= ends + 1
@@ -136,18 +136,18 @@ def test_patience_ends_by_what_was_computed(clock, share, ends):
 
 def test_waiting_for_a_processor_is_not_sleep(clock):
     """On a machine so busy that an answer hardly ever runs, it has until the last moment."""
-    patience = Patience(10, last=1000, spent=lambda: (0.0, 0.9 * clock[0]))
+    patience = CpuDeadline(10, last=1000, spent=lambda: (0.0, 0.9 * clock[0]))
     while patience.left():
         clock[0] += 0.5
     assert 58 < clock[0] <= 61
 
 
 def test_patience_ends_at_a_moment_in_any_case(clock):
-    patience = Patience(10, last=3, spent=lambda: (0.0, 0.0))
+    patience = CpuDeadline(10, last=3, spent=lambda: (0.0, 0.0))
     assert patience.left() <= 3
     clock[0] = 3.0
     assert patience.left() == 0
 
 
 def test_who_answers_at_once_is_not_looked_at(clock):
-    assert Patience(10, last=1000, spent=lambda: 1 / 0).left() > 0
+    assert CpuDeadline(10, last=1000, spent=lambda: 1 / 0).left() > 0
