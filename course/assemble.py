@@ -129,7 +129,7 @@ def splice(stub: str, solution: str, where: str) -> str:
 
 
 def solution_source(stem: str, name: str) -> str:
-    """The source of one reference. Raises CourseError if there is none."""
+    """The source of one reference. Raises CourseError if it is missing."""
     reference = catalog.exercises_of(stem)[name].reference
     if reference.__module__ != f"solutions.{stem}":
         raise CourseError(f"the reference of {name} must come from solutions/{stem}.py")

@@ -65,7 +65,7 @@ def all_exercises() -> dict[str, Exercise]:
 
 @functools.cache
 def _defined(stem: str) -> frozenset[str]:
-    """What the solutions of a chapter define, references among them, without running them."""
+    """The names that the solutions of a chapter define, read without running them."""
     path = ROOT / "solutions" / f"{stem}.py"
     return frozenset(
         re.findall(r"^(?:def|class) (\w+)", path.read_text("utf-8") if path.is_file() else "", re.MULTILINE)

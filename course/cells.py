@@ -27,7 +27,7 @@ def exercise_of(grade_id: str) -> str | None:
 
 
 def nbgrader_of(cell: NotebookNode) -> dict:
-    """What nbgrader knows about a cell; nothing for a plain one."""
+    """nbgrader's metadata of a cell; empty for a plain one."""
     return cell.metadata.get("nbgrader", {})
 
 

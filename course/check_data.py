@@ -60,7 +60,7 @@ def check_file(name: str) -> Path:
 
 
 def read(path: Path) -> dict:
-    """The contents of a file; nothing if there is none or it cannot be read."""
+    """The contents of a data file; empty if it is missing or cannot be read."""
     try:
         stored = codec.unpack(path.read_bytes())
     except (OSError, codec.CodecError):
@@ -85,7 +85,7 @@ def write_manifest(lines: dict[str, dict[str, str]]) -> None:
 
 @functools.cache
 def graded_as(stem: str, name: str) -> str:
-    """What grades of an exercise are recorded under: it changes when a change of the code may change them."""
+    """The stamp that grades of an exercise are recorded under; it changes if a change of the code may change them."""
     line, stamp = manifest().get(name, {}), grade_stamp(stem, name)
     return line.get("graded_as", stamp) if line.get("grades") == stamp else stamp
 

@@ -2,4 +2,4 @@
 
 
 class CourseError(Exception):
-    """Something an author or instructor can fix. Its message is one line that names what is wrong."""
+    """A mistake that an author or instructor can fix. Its message is one line that names it."""

@@ -1,4 +1,4 @@
-"""What a course is, in one place: the checkout, the course's folder, its secret seed and its gradebook's address.
+"""Where a course is: the checkout, the course's folder, its secret seed and its gradebook's address.
 
 The folder holds `source`, `release`, `submitted`, `autograded`, `feedback`, `gradebook.db` and the seed, from which
 hidden inputs are drawn. The seed never leaves it.
@@ -39,7 +39,7 @@ def gradebook_exists(course: Path) -> bool:
 
 
 def existing_gradebook(course: Path) -> str:
-    """The address of a gradebook to read. Raises CourseError if it should be a file and there is none."""
+    """The address of a gradebook to read. Raises CourseError if it should be a file that does not exist."""
     url = gradebook_url(course)
     if not gradebook_exists(course):
         if os.environ.get(GRADEBOOK_URL):

@@ -14,7 +14,7 @@ from course.folder import ROOT
 
 
 def _why(done: dict) -> str:
-    """What went wrong, on one line: nbgrader's own message only points to a traceback in its log."""
+    """Say on one line what went wrong: nbgrader's own message only points to a traceback in its log."""
     lines = [line.strip() for line in f"{done.get('error', '')}\n{done.get('log', '')}".splitlines() if line.strip()]
     errors = [line for line in lines if _ERROR.match(line) and "NbGrader" not in line]
     return (errors or lines or ["it failed"])[-1]

@@ -1,4 +1,4 @@
-"""What nbgrader 0.9.6 and its dependencies need from the outside, in one place. Check each when the version changes."""
+"""Workarounds for nbgrader 0.9.6 and its dependencies. Check each when the version changes."""
 
 from __future__ import annotations
 

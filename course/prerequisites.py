@@ -1,4 +1,4 @@
-"""What a chapter builds on: the only reference solutions it may import while it is graded.
+"""The prerequisites of a chapter: the only reference solutions that it may import while it is graded.
 
 A chapter names them in its import cells: `from attnlab.mine import apply_rope, split_heads`. A student's own earlier
 answers do not affect the grade of a later chapter.
@@ -54,7 +54,7 @@ def not_due(stem: str, due: dict[str, datetime.datetime], now: datetime.datetime
 
 @functools.cache
 def reference(name: str) -> str:
-    """The code of one exercise's reference, with what it needs of its module. What it imports from earlier chapters is
+    """The code of one exercise's reference and the part of its module that it needs. Imports from earlier chapters are
     among the `sources` of its own."""
     return _excerpt(catalog.chapter_of(name), [name])
 
@@ -65,7 +65,7 @@ def _excerpt(module: str, chosen: list[str]) -> str:
 
 
 def references(stem: str) -> dict[str, str | dict[str, str]] | None:
-    """What a student's process is given: the value of ATTNLAB_MINE as "setting", and the sources that it imports from.
+    """The setting and sources for a student's process: the value of ATTNLAB_MINE, and the modules that it imports from.
 
     None for the name of anything but a chapter.
     """

@@ -1,4 +1,4 @@
-"""What an exercise's check data and its grades were made by, as hashes of parsed code.
+"""Hashes of the parsed code that an exercise's check data and its grades depend on.
 
 A stamp covers statements, not bytes: docstrings, comments, the layout, the place of a file and the version of Python
 change none. It covers only what the exercise needs: its own declarations, its reference, the probes that it
@@ -175,7 +175,7 @@ def _path(name: str):
 
 
 def _imports_the_course(node: ast.stmt) -> bool:
-    """Whether a statement imports from this checkout: what it brings is followed, and where it is does not matter."""
+    """Whether a statement imports from this checkout: imported code is followed, and its place does not matter."""
     return isinstance(node, ast.ImportFrom) and bool(node.module) and _path(node.module) is not None
 
 

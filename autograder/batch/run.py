@@ -1,4 +1,4 @@
-"""`python -m autograder grade ASSIGNMENT...`: grade what was handed in, several submissions at a time."""
+"""`python -m autograder grade ASSIGNMENT...`: grade submissions, several at a time."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What runs the grading: one other process, or several with Dask, here or on other machines.
+"""Pools of grading processes: one other process, or several with Dask, here or on other machines.
 
 A pool takes jobs and gives results as they finish: bytes, or the exception that prevented them. Jobs are taken one by
 one as there is room, so a class of any size fits into memory.
@@ -94,7 +94,7 @@ _own = threading.local()  # a worker may have several threads
 
 
 def grade_there(common: bytes, submission: bytes, first: bool) -> tuple[str, bytes]:
-    """What a worker runs. Its errors are returned as words, and contain nothing from a submission."""
+    """Grade one job in a worker. Its errors are returned as words, and contain nothing from a submission."""
     if not hasattr(_own, "grader"):
         _own.grader = Grader()
     try:

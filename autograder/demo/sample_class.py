@@ -71,7 +71,7 @@ def read_sample(path: Path) -> Sample:
 
 
 def submission(sample: Sample, stem: str, released: nbformat.NotebookNode) -> nbformat.NotebookNode:
-    """What a sample student hands in for one chapter: the released notebook with the exercise cells filled in."""
+    """Make a sample student's submission of one chapter: the released notebook with the exercise cells filled in."""
     answers = {}
     for cell in assemble.source_notebook(stem).cells:
         marks = nbgrader_of(cell)

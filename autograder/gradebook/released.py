@@ -1,4 +1,4 @@
-"""What was released: the gradebook's record of the cells that nbgrader knows, in the released notebook's sequence.
+"""Released cells: the gradebook's record of the cells that nbgrader knows, in the released notebook's sequence.
 
 A fingerprint of it is kept with each grade, to recognize grades of an older release.
 """

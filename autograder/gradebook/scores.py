@@ -49,7 +49,7 @@ class Grade(NamedTuple):
 
 @dataclass
 class Submission:
-    """What one student has: grades by (notebook, cell), and penalties for lateness by notebook."""
+    """One student's grades by (notebook, cell), and penalties for lateness by notebook."""
 
     seconds_late: float = 0.0
     grades: dict[tuple[str, str], Grade] = field(default_factory=dict)

@@ -34,7 +34,7 @@ INDEXES = [
 
 
 class _Notebook(NamedTuple):
-    """What the gradebook has of one notebook of an assignment: ids by the names of the cells."""
+    """The gradebook's ids of one notebook of an assignment, by the names of the cells."""
 
     id: str
     grades: dict[str, str]

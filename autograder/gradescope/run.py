@@ -46,7 +46,7 @@ def main(root: Path) -> int:
 
 
 def graded(root: Path) -> dict:
-    """What to report to Gradescope about the submission in its folder. Raises NoJail if student code cannot be
+    """Grade the submission in its folder, and return the report for Gradescope. Raises NoJail if student code cannot be
     confined."""
     other_user.ensure()
     options = json.loads((root / "source" / OPTIONS).read_text("utf-8"))
@@ -108,7 +108,7 @@ def notebook_tests(released: list[dict], grades: dict, shown: dict[str, str]) ->
 
 
 def said(notebook: bytes | None) -> dict[str, str]:
-    """What is shown below each check in a graded notebook, as plain text, by cell."""
+    """Read the texts below each check of a graded notebook, as plain text, by cell."""
     found = {}
     for cell in json.loads(notebook)["cells"] if notebook else []:
         name = cell["metadata"].get("nbgrader", {}).get("grade_id", "")
@@ -146,7 +146,7 @@ def handed_in(folder: Path, names: list[str]) -> tuple[dict[str, bytes], dict[st
 
 
 def student(metadata: Path) -> str:
-    """Who handed in, as Gradescope's metadata says: addresses, or numbers where there are none."""
+    """Read from Gradescope's metadata who submitted: addresses, or numbers where addresses are missing."""
     try:
         users = json.loads(read_bytes(metadata, MAX_METADATA))["users"]
         return ", ".join(str(user.get("email") or user["id"]) for user in users)

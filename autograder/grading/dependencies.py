@@ -1,4 +1,4 @@
-"""Which of a handout's own cells must run for what is graded: those that define a name that some other code uses.
+"""Find the cells of a handout that graded code depends on: those that define a name that some other code uses.
 
 Most of a chapter's cells show something: they train, they time, they draw. No answer depends on them, and together they
 take ten times as long as all answers. What a student wrote or changed always runs. If in doubt, a cell is needed, and
@@ -76,7 +76,7 @@ def _may_use_any(source: str) -> bool:
 
 
 def _words_in(node: ast.AST) -> list[str]:
-    """The names that one node writes down, in a text too: a comment is none, and a longer text is prose."""
+    """The names that one node mentions, also inside short strings; a longer string is prose."""
     match node:
         case ast.Name(id=name) | ast.Attribute(attr=name):
             return [name]
@@ -110,7 +110,7 @@ class _AugmentedReads(ast.NodeTransformer):
 
 
 def _follow(statements: list[ast.stmt], bound: set[str]) -> set[str]:
-    """The names that statements use and that those before them, or before these, have not bound for certain."""
+    """Names read before they are certainly bound."""
     used: set[str] = set()
     for statement in statements:
         blocks = []
@@ -190,7 +190,7 @@ def _altered(node: ast.AST, table: symtable.SymbolTable, own: frozenset[str]) ->
 
 
 def _roots(node: ast.AST) -> set[str]:
-    """What an alteration of `a.b[c].d` may reach: a. Of `get(a, b).c`, what is given to the function, too."""
+    """The names that an alteration of `a.b[c].d` may reach: a. For `get(a, b).c`, also the function's arguments."""
     found: set[str] = set()
     while isinstance(node, (ast.Attribute, ast.Subscript, ast.Call)):
         if isinstance(node, ast.Call):

@@ -245,7 +245,7 @@ class _Evaluation:
         self.done.flags += answer.flags
 
     def _raised_in_the_cell_of(self, check: Cell) -> str | None:
-        """What the answer cell before a check raised, in the words of the student's own process."""
+        """Describe the exception of the answer cell before a check, in the words of the student's own process."""
         before = [cell.place for cell in self.cells if cell.solution and cell.place < check.place]
         for output in self.done.outputs.get(max(before, default=-1), []):
             if output["output_type"] == "error":
@@ -338,11 +338,11 @@ class Session:
         return CpuDeadline(seconds, last, lambda: usage.spent_and_waited(self._jail.process.pid))
 
     def usage_meter(self) -> usage.Use:
-        """What the processes of the jail use from now on."""
+        """Measure what the processes of the jail use from this call on."""
         return usage.Use(self._jail.process.pid)
 
     def take_snapshot(self, name: str, last: bool) -> bool:
-        """Keep the state as it is now for the answer of that name. last: no cell will run after this"""
+        """Keep the present state for the answer of that name. last: no cell will run after this"""
         try:
             reply = self._channel.ask({"snapshot": name, "last": last}, time.monotonic() + GRACE)
         except NoAnswer:
@@ -350,7 +350,7 @@ class Session:
         return reply.get("taken") is True
 
     def how_it_ended(self) -> str:
-        """Of the process itself, in a student's words."""
+        """Say why the process ended, in words for a student."""
         try:
             code = self._jail.process.wait(timeout=1)
         except subprocess.TimeoutExpired:

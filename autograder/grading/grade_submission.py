@@ -80,7 +80,7 @@ def pack_assignment(
     hidden: dict[str, bytes],
     fingerprint: str | None = None,
 ) -> bytes:
-    """What all submissions of an assignment have in common.
+    """Pack what all submissions of an assignment have in common.
 
     given: the instructor's files in the notebooks' folder that code may read
     hidden: what answers are judged by, by exercise, as `hidden_tests.packed` gives it
@@ -101,7 +101,7 @@ def pack_submission(
     notebooks: dict[str, bytes],
     digest: str | None = None,
 ) -> bytes:
-    """What was handed in.
+    """Pack one submission.
 
     notes: what a human should know about the folder
     notebooks: all that are in it, by file name without .ipynb; refused: why others could not be read, by such a name
@@ -255,7 +255,7 @@ class NotebookMatcher:
 
 
 class _Assignment:
-    """What `pack_assignment` was given; the files are in a folder of this process's own."""
+    """An assignment as `pack_assignment` packed it; its files are in a folder of this process."""
 
     def __init__(self, data: bytes):
         record, files = serialization.unwrap(data)
@@ -316,7 +316,7 @@ class NotebookGrade:
         return self.notebook is None
 
     def refuse(self, why: str) -> None:
-        """It could not be read: it earns no points, and the notebook is shown as it was released."""
+        """Give no points to a notebook that could not be read, and show the released one."""
         self.refused = why
         self.reassembled = reassemble([], self.plan.released)
         self.notebook = self.reassembled.notebook
@@ -339,7 +339,7 @@ class NotebookGrade:
         return {f"{self.name}.ipynb": _written(self.notebook, resources, settings)}
 
     def grade(self, submitted: list[SubmittedCell], common: _Assignment, needs_confirmation: bool, **how) -> None:
-        """Run what was handed in, judge its answers, and make the notebook that is shown.
+        """Run a submitted notebook, judge its answers, and make the notebook that is shown.
 
         needs_confirmation: whether it is in doubt that this is the notebook which should be graded; how: see `evaluate`
         """
@@ -428,7 +428,7 @@ class NotebookGrade:
                         output.execution_count = count
 
     def entries(self) -> dict:
-        """What goes into the gradebook: points, extra credit and doubt by graded cell, and comments."""
+        """The entries for the gradebook: points, extra credit and doubt by graded cell, and comments."""
         released = self.plan.released
         return {
             "missing": self.missing,
@@ -441,7 +441,7 @@ class NotebookGrade:
         }
 
     def record(self) -> dict:
-        """What goes into `results.json`."""
+        """The entries for `results.json`."""
         return {
             "missing": self.missing,
             "refused": self.refused,
@@ -505,7 +505,7 @@ def _is_as_released(cell) -> bool:
 
 
 def _shown_source(cell, budget: sanitize.OutputBudget) -> str:
-    """What a student wrote, as it is shown."""
+    """Clean a cell that a student wrote, so that it can be shown."""
     markdown = cell.cell_type == "markdown"
     source = sanitize.markdown(cell.source) if markdown else sanitize.code(cell.source)
     if budget.take(markup=len(source)):

@@ -24,7 +24,7 @@ FOLDER = ".hidden_tests"
 
 
 def packed(course: Path, exercise: Exercise) -> bytes:
-    """What answers to an exercise are judged by in this course, packed for `unpacked`; made if it does not exist.
+    """Return the hidden tests of an exercise in this course, packed for `unpacked`; make them if they do not exist.
 
     A file is identified by its stamp, so none is ever out of date.
     """
@@ -40,7 +40,7 @@ def packed(course: Path, exercise: Exercise) -> bytes:
 
 
 def of_exercises(course: Path, names: Iterable[str]) -> dict[str, bytes]:
-    """What answers to these exercises are judged by in this course, packed for `unpacked`, by name.
+    """Return the hidden tests of exercises in this course, packed for `unpacked`, by name.
 
     The first grading of a chapter makes its hidden tests, on all cores; after that they are in the course's folder.
     """
@@ -62,7 +62,7 @@ def _file(course: Path, name: str) -> Path:
 
 
 def _stamp(course: Path, name: str) -> str:
-    """What identifies the hidden tests of an exercise: the seed, and a hash of the code that makes them."""
+    """Identify the hidden tests of an exercise: by the seed, and a hash of the code that makes them."""
     stamp = stamps.data_stamp(catalog.chapter_of(name), name)
     return hashlib.sha256(f"{course_seed(course)} {stamp}".encode()).hexdigest()[:20]
 

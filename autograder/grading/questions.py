@@ -32,7 +32,7 @@ class ProcessLost(Exception):
 
 
 class Answer:
-    """What is known about one exercise's answer.
+    """The state of testing one exercise's answer.
 
     case_seconds: of processor time, for each question; file: source and file name, if the answer is in a file of its
     own. Then the questions come in their order, since the time left after a hang may be too short for later ones.
@@ -76,7 +76,7 @@ class Answer:
         self.loaded = snapshot.loaded = True
 
     def run_cases(self, snapshot, deadline: float) -> None:
-        """Ask everything that is left. Raises ProcessLost; what is lost twice is not asked again."""
+        """Ask all pending questions. Raises ProcessLost; a question that is lost twice is not asked again."""
         try:
             if not snapshot.loaded and self._load(snapshot, deadline):
                 raise NoAnswer(reasons.CHANGED)
@@ -141,11 +141,11 @@ class Answer:
         return _load_problem(reply, self.material, "the file" if self.file else "the notebook")
 
     def _asks_for_speed(self) -> bool:
-        """Of the question that is asked now."""
+        """Whether the present question is about speed."""
         return bool(self.pending) and self.material["properties"][self.pending[-1][0]]["probe"] == "in_time"
 
     def _may_ask_again(self) -> bool:
-        """Of the property that is asked now: once, since something outside may have ended a process or slowed it."""
+        """Whether the present property may be asked a second time: something outside may have slowed a process."""
         if not self.pending or self.pending[-1][0] in self.retried:
             return False
         self.retried.add(self.pending[-1][0])
@@ -238,7 +238,7 @@ _made: dict[tuple[int, int], tuple[Exercise, dict]] = {}
 
 
 def material_of(exercise: Exercise, seed: int | None = None) -> dict:
-    """What answers are judged by, made once for all answers that this process grades. seed: the course's, if None"""
+    """Make the material of an exercise once for all answers that this process grades. seed: the course's, if None"""
     key = id(exercise), course_seed() if seed is None else seed
     if key not in _made:
         _made[key] = exercise, exercise.material(key[1], misconceptions=False)

@@ -49,7 +49,7 @@ class ReleasedCell:
 
     @property
     def text(self) -> str:
-        """What a student got."""
+        """The cell as a student received it."""
         return (self.source if self.given is None else self.given).strip()
 
     def metadata(self) -> dict:
@@ -248,7 +248,7 @@ class _Reassembly:
         return found if len(found) == 1 else []
 
     def _counted(self, place: int, worked: list[int]) -> int:
-        """Of several changed copies, the last that the last check saw; if in doubt, the last of all."""
+        """Choose among changed copies of a cell: the last one that the last check saw; if in doubt, the last of all."""
         if len({self.submitted[number].source.strip() for number in worked}) == 1:
             return worked[-1]
         self.several.add(place)

@@ -18,14 +18,14 @@ MAX_RESULTS = 16 << 20  # bytes of one
 
 
 class Graded(NamedTuple):
-    """What a grade belongs to: the digest of the submission and the fingerprint of the release; None if unknown."""
+    """The submission and the release that a grade belongs to: a digest and a fingerprint; None if unknown."""
 
     submission: str | None = None
     release: str | None = None
 
 
 def graded_in(folder: Path) -> Graded:
-    """What the grade in this folder is of."""
+    """Read which submission and release the grade in this folder belongs to."""
     try:
         return as_graded(json.loads(read_bytes(folder / RESULTS, MAX_RESULTS)))
     except (Refused, ValueError, RecursionError):
@@ -33,7 +33,7 @@ def graded_in(folder: Path) -> Graded:
 
 
 def as_graded(record) -> Graded:
-    """What the record of a grade says that it is of."""
+    """Read which submission and release a record of a grade names."""
     found = record.get("graded") if isinstance(record, dict) else None
     if not isinstance(found, dict):
         return Graded()

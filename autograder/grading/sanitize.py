@@ -1,4 +1,4 @@
-"""What a submission shows, made fit to be shown: to an instructor in formgrader, to the student as feedback.
+"""Clean the outputs and texts of a submission: for an instructor in formgrader, for the student as feedback.
 
 Outputs are made by student code, and formgrader shows them in a page that may grade. So only kinds that cannot run
 anything are kept, HTML is reduced to text markup, and everything is cut to a size that a page can handle.
@@ -89,7 +89,7 @@ _COLOR = re.compile(r"\x1b\[[0-9;:?]*[A-Za-z]|\x1b")
 
 @dataclass
 class OutputBudget:
-    """What of a notebook may still be shown: outputs, characters, those of markup, and pixels of pictures."""
+    """The room that is left in a notebook: outputs, characters, characters of markup, and pixels of pictures."""
 
     outputs: int = MAX_OUTPUTS
     characters: int = MAX_SHOWN
@@ -113,7 +113,7 @@ class OutputBudget:
 
 
 class _Full(Exception):
-    """There is no room for this output."""
+    """Raised where an output has no room left."""
 
 
 def outputs(given: list[dict], count: int, budget: OutputBudget | None = None) -> list:
@@ -292,7 +292,7 @@ def markdown(source: str) -> str:
 
 
 def code(source: str) -> str:
-    """A student's code as it is shown, which is as it is unless no page could show it."""
+    """Return a student's code to be shown: unchanged, unless no page could show it."""
     source = _CONTROL.sub("\N{REPLACEMENT CHARACTER}", source)
     return source if len(source) <= MAX_CODE else f"{source[:MAX_CODE]}\n# {TOO_LONG}"
 
@@ -305,7 +305,7 @@ def plain(text: str) -> str:
 
 @pass_context
 def rendered(context, source: str) -> str:
-    """Markdown as HTML, for nbconvert's pages. The instructor's is as it is; all other is cleaned once more."""
+    """Render Markdown as HTML for nbconvert's pages. All text but the instructor's is cleaned once more."""
     cell = context.get("cell") or {}
     metadata = cell.get("metadata", {})
     locked = metadata.get("nbgrader", {}).get("locked", False) or metadata.get("given", False)

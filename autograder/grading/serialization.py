@@ -1,4 +1,4 @@
-"""What the grader's own processes hand to each other, on one machine or on several: a record that JSON can hold, and
+"""Messages between the grader's own processes, on one machine or on several: a record that JSON can hold, and
 files, in one frame. Nothing is executed to read it.
 """
 
@@ -21,7 +21,7 @@ def wrap(record: dict, files: dict[str, bytes]) -> bytes:
 
 
 def unwrap(data: bytes) -> tuple[dict, dict[str, bytes]]:
-    """What `wrap` was given. Raises ValueError for anything that it did not make."""
+    """Return the record and files that `wrap` packed. Raises ValueError for anything that it did not make."""
     try:
         parts = codec.unframe(data, MAX_BYTES)
         return json.loads(parts["record"].tobytes()), {name: file.tobytes() for name, file in parts["files"].items()}

@@ -1,4 +1,4 @@
-"""Read what was handed in: files as bytes with size limits, and of a notebook only its cells' texts, names and ids.
+"""Read a submission: files as bytes with size limits, and from a notebook only its cells' texts, names and ids.
 
 Nothing is used as more than text. Outputs, which are most of a large file, are cut out before parsing.
 """
@@ -27,7 +27,7 @@ from autograder.sandbox.limits import (
 
 
 class Refused(Exception):
-    """What was handed in cannot be read; the message says why, and what to do, in words for a student."""
+    """Raised where a file cannot be read; the message says why, and what to do, in words for a student."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +73,7 @@ class Folder:
 
 
 def read_folder(folder: Path) -> Folder:
-    """Read what was handed in; nothing if it is not a folder."""
+    """Read a submission's folder; empty if it is not a folder."""
     notebooks, refused, left = {}, {}, MAX_FOLDER
     for path in notebook_files(folder):
         name = path.name.removesuffix(".ipynb")
@@ -91,7 +91,7 @@ def read_folder(folder: Path) -> Folder:
 
 
 def notebook_files(folder: Path) -> list[Path]:
-    """What has a notebook's name in a submission's folder, links and all, in the order of names."""
+    """List everything with a notebook's name in a submission's folder, links included, in the order of names."""
     if folder.is_symlink() or not folder.is_dir():
         return []
     return [folder / name for name in sorted(os.listdir(folder)) if name.lower().endswith(".ipynb")]

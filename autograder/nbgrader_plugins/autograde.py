@@ -150,7 +150,7 @@ class TrustedAutograde(Autograde):
             self._stop("could not be graded: " + ", ".join(f"{a} of {s}" for a, s in failed))
 
     def packed(self, assignment: str) -> bytes:
-        """What all submissions of an assignment have in common, for a grader elsewhere. Raises MissingEntry."""
+        """Pack the common part of all submissions of an assignment, for another machine. Raises MissingEntry."""
         with Writer(self.coursedir.db_url, self.coursedir.course_id) as writer:
             return self._common(assignment, writer.due_dates())
 
@@ -264,7 +264,7 @@ class TrustedAutograde(Autograde):
         return penalty
 
     def _plans(self, assignment_id: str) -> dict[str, grade_submission.Plan]:
-        """What was released. Raises MissingEntry and CourseError."""
+        """Read the released notebooks. Raises MissingEntry and CourseError."""
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
             return released.plans(gradebook, assignment_id, self._folder(assignment_id, "release"))
 
@@ -278,7 +278,7 @@ class TrustedAutograde(Autograde):
         return self._fingerprints[assignment_id]
 
     def _common(self, assignment_id: str, due: dict[str, datetime.datetime]) -> bytes:
-        """What all submissions of an assignment have in common, packed. due: until when notebooks can be handed in"""
+        """Pack what all submissions of an assignment have in common. due: until when notebooks can be handed in"""
         source, plans = self._folder(assignment_id, "source"), self._plans(assignment_id)
         self._check_what_is_lent(plans, due)
         given = [

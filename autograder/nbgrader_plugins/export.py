@@ -58,7 +58,7 @@ class _Table(ExportPlugin):
         raise NotImplementedError
 
     def what_waits(self) -> str:
-        """What happens to totals that wait for a human."""
+        """How totals that wait for a human are exported."""
         return "not final" if self.pending else "left empty (--pending writes them)"
 
     def listed(self, students: list, kind: str) -> roster.Roster | None:

@@ -30,7 +30,7 @@ _CONTENTS = re.compile(r'(<li><a href="#(?:comment-)?([^"<>]+)">)(Test cell|Comm
 
 
 def as_page(page: str) -> str:
-    """nbgrader's feedback page, without what it would run and fetch, and with a policy that says so.
+    """Remove from nbgrader's feedback page everything that runs or is fetched, and add a policy that forbids it.
 
     Its table of contents names the exercises, which nbgrader all calls test cells.
     """
@@ -47,7 +47,7 @@ def _named(entry: re.Match) -> str:
 
 
 class TrustedFeedback(GenerateFeedback):
-    """Feedback as nbgrader makes it, in a page that runs nothing, without what is only for graders."""
+    """Feedback as nbgrader makes it, in a page that runs nothing, without notes for graders."""
 
     def init_assignment(self, assignment_id: str, student_id: str) -> None:
         super().init_assignment(assignment_id, student_id)  # this copies whatever is beside the graded notebook

@@ -13,7 +13,7 @@ from course.cells import exercise_of, nbgrader_of
 
 
 class DropGradersNote(NbGraderPreprocessor):
-    """Leaves out of a student's feedback what is only for the grader."""
+    """Leaves the note to the grader out of a student's feedback."""
 
     def preprocess(self, nb, resources):
         nb.cells = [cell for cell in nb.cells if not is_grader_note(cell)]

@@ -1,4 +1,4 @@
-"""`nbgrader zip_collect`: what is in the assignment's `archive` folder, collected as `autograder collect` does.
+"""`nbgrader zip_collect`: collects the assignment's `archive` folder as `autograder collect` does.
 
 nbgrader would unpack everything first, and recognize students by one pattern for all names. Here the step that unpacks
 does the collecting, and the command ends with it.

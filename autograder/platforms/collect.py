@@ -36,7 +36,7 @@ RECORD = "record.json"
 
 @dataclass
 class Row:
-    """What became of one student."""
+    """The outcome of collecting for one student."""
 
     student: str
     status: str
@@ -45,7 +45,7 @@ class Row:
 
 @dataclass
 class _HandedIn:
-    """What a source has of one student."""
+    """The files of one student in a source."""
 
     owner: Owner
     files: list[sources.File] = field(default_factory=list)
@@ -79,7 +79,7 @@ def collect(
     zone: datetime.tzinfo = datetime.UTC,
     leave: Collection[Path] = (),
 ) -> list[Row]:
-    """Put what was handed in where nbgrader looks for it; returns what became of each student.
+    """Put submissions where nbgrader looks for them; returns the outcome for each student.
 
     A submission that is already there with the same content is left as it is. A different one is replaced by the
     newer; the older is kept next to the record of where it came from.
@@ -149,7 +149,7 @@ class _Collector:
             self.rows.append(row)
 
     def _ids(self, platform: str, students: dict[str, dict[str, _HandedIn]]) -> dict:
-        """Who each key belongs to: the owner, and a student of the roster or words that say why there is none."""
+        """Find the owner of each key: a student of the roster, or words that say why it has none."""
         chosen = {}
         names_of = (
             {student.numbers.get(platform): student.name for student in self.roster.students} if self.roster else {}
@@ -204,7 +204,7 @@ class _Collector:
         return student
 
     def _given(self, platform: str) -> dict[str, str]:
-        """Ids that were given before, by the platform's numbers. Moodle numbers its participants anew each time."""
+        """Ids that were given before, by the platform's numbers, which differ from time to time in Moodle."""
         wanted = self.assignment if platform == moodle.NAME else "*"
         return {number: student for student, number in _recorded(platform, self.course, wanted)}
 
@@ -309,7 +309,7 @@ class _Collector:
 def recognized(
     source: Path, files: list[sources.File], assignment: str
 ) -> tuple[str, Callable[[str, bool], Owner | None]]:
-    """What kind of source this is, by how most of its outermost names are written, and a function that tells whose a
+    """Recognize the kind of a source by how most of its outermost names are written; also a function that tells whose a
     file is. The majority decides, so that one file name cannot change the kind for a whole class."""
     tops = {file.path.parts[0]: len(file.path.parts) > 1 for file in files}
     kinds: dict[str, Callable[[str, bool], Owner | None]] = {
@@ -352,7 +352,7 @@ def numbers(platform: str, course: Path) -> dict[str, str]:
 
 
 def _recorded(platform: str, course: Path, assignment: str = "*") -> Iterator[tuple[str, str]]:
-    """The ids and the platform's numbers in the records of what was collected from it."""
+    """The ids and the platform's numbers in the records of earlier collections from it."""
     for path in sorted((course / RECORDS).glob(f"*/{assignment}/{RECORD}")):
         record = read_record(path.parent)
         if record.get("platform") == platform and record.get("number"):
@@ -360,7 +360,7 @@ def _recorded(platform: str, course: Path, assignment: str = "*") -> Iterator[tu
 
 
 def _own_name(path: str, handed_in: _HandedIn) -> str:
-    """What the student called a file."""
+    """The name that the student gave a file."""
     parts = PurePosixPath(path).parts
     return parts[-1] if len(parts) > 1 else handed_in.owners[parts[0]].rest or parts[0]
 
@@ -371,7 +371,7 @@ def _tidy(label: str) -> str:
 
 
 def _existing_files(place: Path) -> dict[str, bytes] | None:
-    """What counts in a submission's folder, or None where there is none."""
+    """Read the files of a submission's folder that count, or None if the folder is missing."""
     if not os.path.lexists(place):
         return None
     if place.is_symlink():
@@ -395,7 +395,7 @@ def _time(files: dict[str, bytes]) -> datetime.datetime | None:
 
 
 def _replace(place: Path, files: dict[str, bytes], aside: Path) -> None:
-    """Put files in place in one step, and what was there before aside."""
+    """Put files in place in one step, and move those that were there before aside."""
     aside.mkdir(parents=True, exist_ok=True)
     place.parent.mkdir(parents=True, exist_ok=True)
     draft = Path(tempfile.mkdtemp(dir=aside))

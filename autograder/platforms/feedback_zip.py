@@ -41,7 +41,7 @@ def run(platform: str, assignment: str, course: Path | None, to: Path) -> int:
 
 
 def gather(platform: str, assignment: str, course: Path) -> tuple[dict[str, Path], dict[str, str]]:
-    """The pages by their names in the zip, and why there is none, by student."""
+    """The pages by their names in the zip; and for students without a page the reason."""
     pages, without = {}, {}
     made = {path.parent.name for path in (course / "feedback").glob(f"*/{assignment}")}
     records = {path.parent.name: path for path in (course / collect.RECORDS).glob(f"*/{assignment}")}

@@ -13,7 +13,7 @@ _ATTEMPT = re.compile(r"(?P<label>[^_]+)_attempt_(?P<time>\d{4}(?:-\d\d){5})(?:_
 
 @dataclass(frozen=True)
 class Owner:
-    """What an outermost name says.
+    """The parts of an outermost name.
 
     label: how the platform writes the student's name, or a login; number: the platform's number of the student
     order: of two, the later one counts; rest: what the student called the file
@@ -32,7 +32,7 @@ class Owner:
 
 
 def plain_owner(name: str, is_folder: bool) -> Owner:
-    """Of a folder of folders or files: the folder's name, or the part of a file's name before the first underscore.
+    """Read a plain name: a folder's name, or the part of a file's name before the first underscore.
 
     Blackboard puts the time of the attempt after it.
     """
@@ -47,7 +47,7 @@ def plain_owner(name: str, is_folder: bool) -> Owner:
 
 
 def exchange_owner(name: str, assignment: str) -> Owner | None:
-    """Of nbgrader's exchange, `ada+softmax+2026-09-29 18:00:00.000000 UTC+secret`, or None if it is none of these."""
+    """Read a name of nbgrader's exchange, `ada+softmax+2026-09-29 18:00:00.000000 UTC+secret`; None for any other."""
     parts = name.rsplit("+", 3)
     if len(parts) == 4 and parts[1] != assignment:  # without a secret, as older versions wrote it
         parts = name.rsplit("+", 2)

@@ -1,4 +1,4 @@
-"""What was handed in, file by file, out of a platform's zip or a folder. Nothing is unpacked: no name in an archive
+"""The files of submissions, one by one, from a platform's zip or a folder. Nothing is unpacked: no name in an archive
 decides where anything is written.
 
 The outermost name of a file is the platform's or the instructor's; all that is below it is a student's. The
@@ -36,7 +36,7 @@ class File:
 
 @dataclass
 class Contents:
-    """What one student handed in: notebooks by their paths, and lines on what was left out."""
+    """The files of one student: notebooks by their paths, and lines on files that were left out."""
 
     notebooks: dict[str, bytes] = field(default_factory=dict)
     left_out: list[str] = field(default_factory=list)

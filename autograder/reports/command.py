@@ -1,4 +1,4 @@
-"""What a class did with one assignment: `python -m autograder report ASSIGNMENT`."""
+"""The report on a class and one assignment: `python -m autograder report ASSIGNMENT`."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ class Exercise:
 
 @dataclass
 class Record:
-    """What `results.json` says about one answer; properties are (title, passed, misconception or None).
+    """The record of one answer in `results.json`; properties are (title, passed, misconception or None).
 
     through: earlier answers that were not right, and that references replaced for these points
     """

@@ -59,7 +59,7 @@ def gather(assignment: str, course: Path | None = None) -> ClassReport:
 
 
 def _fingerprint(gradebook, assignment: str, course: Path) -> tuple[str | None, str | None]:
-    """The fingerprint of what is released, or why it cannot be graded."""
+    """The fingerprint of the present release, or why it cannot be graded."""
     folder = _inside(course / "release", assignment)
     try:
         return released.fingerprint(released.plans(gradebook, assignment, folder or course), course), None

@@ -1,4 +1,4 @@
-"""What a class report says, in words and tables that the terminal and the page share."""
+"""The words and tables of a class report, shared by the terminal and the page."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def _total(student: Student) -> str:
 
 
 def _shown(student: Student, exercise: Exercise) -> str:
-    """One score: `?` waits for a human, `-` there is none."""
+    """Format one score: `?` waits for a human, `-` is missing."""
     grade = student.grade(exercise)
     if grade is None:
         return "-"
@@ -92,7 +92,7 @@ def outcome(report: ClassReport, exercise: Exercise) -> str:
 
 
 def waiting(report: ClassReport) -> Iterator[tuple[str, list[str]]]:
-    """What waits for a human: titles, each with a line per exercise."""
+    """The work that waits for a human: titles, each with a line per exercise."""
     for title, kinds in WAITING.items():
         yield (
             title,

@@ -45,7 +45,7 @@ def required() -> bool:
 
 @functools.cache
 def problem() -> str | None:
-    """Why there is no jail on this machine, in words that say what to do, or None."""
+    """Say why this machine has no jail, and what to do; None if it has one."""
     if shutil.which("bwrap") is None:
         return (
             "bubblewrap is not installed (Debian: apt-get install bubblewrap), so student code could read and "
@@ -63,7 +63,7 @@ def problem() -> str | None:
 
 
 def _advice(said: str) -> str:
-    """What to do about bubblewrap that does not start."""
+    """Say what to do about bubblewrap that does not start."""
     if "nknown option" in said:
         return "version 0.8 or newer is needed"
     for setting, forbids, allows in (
@@ -81,7 +81,7 @@ def _advice(said: str) -> str:
 
 
 def ensure() -> bool:
-    """Whether there is a jail to use. Raises NoJail if there is none and one is required."""
+    """Whether a jail can be used. Raises NoJail if it is required and missing."""
     if not required():
         return False
     if problem():
@@ -180,7 +180,7 @@ def start(command: list[str], pass_fds: tuple[int, ...], streams: int = subproce
 
 
 def set_limits(limits: Limits, sockets: bool = True) -> list[str]:
-    """What to put before a command so that it runs under limits.
+    """The prefix of a command that makes it run under limits.
 
     sockets: whether it may open any, as they end at its network namespace; else it starts only if the kernel refuses
     """
@@ -244,7 +244,7 @@ def python_folders() -> list[str]:
 
 @functools.cache
 def font_cache() -> tuple[Path, ...]:
-    """Matplotlib's list of fonts. Making it anew in each jail would take seconds of every student's time."""
+    """Matplotlib's list of fonts. Making it again in each jail would take seconds of every student's time."""
     import matplotlib
 
     folder = Path(matplotlib.get_cachedir())

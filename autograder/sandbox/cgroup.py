@@ -45,7 +45,7 @@ class Group:
                 (folder / name).write_text(str(value))
 
     def enter(self) -> list[str]:
-        """What to put before a command so that it starts inside."""
+        """The prefix of a command that makes it start inside the group."""
         if not self.folders:
             return []
         into = "".join(f"echo $$ > {folder}/cgroup.procs; " for folder in self.folders)

@@ -211,7 +211,7 @@ class _Outside:
         }
 
     def _bait(self, folder: Path, *paths: Path) -> list[str]:
-        """What can be read here and must not be there: a new file in the folder, and those of these that exist."""
+        """Files that must not be visible inside: a new file in the folder, and those of the paths that exist."""
         bait = folder / f".{self._token}-bait"
         with contextlib.suppress(OSError):
             bait.touch()
@@ -219,7 +219,7 @@ class _Outside:
         return [str(path) for path in (bait, *paths) if path.exists()]
 
     def seen(self, key: str) -> str | None:
-        """What is visible only from outside. Everything the probe left is removed."""
+        """Look at effects that are visible only from outside, and remove everything that the probe left."""
         if key == "write":
             changed = [folder for folder in self._folders if os.path.lexists(f"{folder}/{self._token}")]
             for folder in changed:

@@ -102,7 +102,7 @@ os.register_at_fork(after_in_child=_servers.clear)  # a fork of this process has
 
 
 class WarmJail(bubblewrap.Jail):
-    """A jail whose first process is forked from the server. Entering it raises NotWarm if there is none.
+    """A jail whose first process is forked from the server. Entering it raises NotWarm if none could be forked.
 
     program: the command line, or [] for the process that runs notebooks; libraries: what that has loaded
     """

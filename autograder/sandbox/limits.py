@@ -9,7 +9,7 @@ MB = 1 << 20
 
 @dataclass(frozen=True)
 class Limits:
-    """What one sandbox may use."""
+    """The limits of one sandbox."""
 
     memory: int = 3072 * MB  # bytes of all its processes together, files in memory included
     processes: int = 128  # at a time, threads included

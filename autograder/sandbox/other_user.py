@@ -46,7 +46,7 @@ except OSError:
 
 @functools.cache
 def problem() -> str | None:
-    """Why there is no such sandbox on this machine, in words that say what to do, or None."""
+    """Say why this machine cannot have such a sandbox, and what to do; None if it can."""
     if os.geteuid():
         return "only root can run a program as another user"
     if shutil.which("setpriv") is None:
@@ -63,7 +63,7 @@ def problem() -> str | None:
 
 
 def ensure() -> None:
-    """Raises NoJail if there is no such sandbox."""
+    """Raise NoJail if such a sandbox cannot be made."""
     if problem():
         raise NoJail(problem())
 
@@ -119,7 +119,7 @@ class OtherUser(Jail):
 
 
 def as_user(user: int) -> list[str]:
-    """What to put before a command so that it runs as this user, with no rights, and ends with the grader."""
+    """The prefix of a command that makes it run as this user, without rights, and end with the grader."""
     drop = ["--clear-groups", "--no-new-privs", "--inh-caps=-all", "--ambient-caps=-all", "--bounding-set=-all"]
     return ["setpriv", f"--reuid={user}", f"--regid={user}", *drop, "--pdeathsig=KILL", "--"]
 

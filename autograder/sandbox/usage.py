@@ -1,4 +1,4 @@
-"""What the processes of a sandbox use. The operating system measures it, so nothing in a sandbox can alter it."""
+"""Memory and time of a sandbox's processes, measured by the operating system, which no code in it can alter."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _stat(pid: int) -> list[str]:
 
 
 class Use:
-    """What a process and all below it use from now on."""
+    """Memory and time of a process and all below it, from now on."""
 
     def __init__(self, root: int):
         tree = _tree(root)

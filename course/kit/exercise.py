@@ -26,7 +26,7 @@ DRAWS = 9  # a property of few possible cases may draw the public ones by chance
 
 @dataclass(frozen=True)
 class Property:
-    """What must hold. `cases(rng)` returns or yields the inputs; `reference`, if given, replaces the exercise's own."""
+    """A requirement on answers. `cases(rng)` returns or yields the inputs; `reference` may replace the exercise's."""
 
     title: str
     points: float
@@ -254,7 +254,7 @@ def _outcomes(answer, properties: list[dict]) -> list[list[dict]]:
 
 
 def _kept(outcome: dict, right: dict, prop: dict) -> dict:
-    """The part of a wrong answer's outcome that is stored: not its source, and only what is a symptom of it."""
+    """The part of a wrong answer's outcome that is stored: without its source, and only its symptoms."""
     if "error" in outcome:
         outcome["error"].update(line=None, code=None)
     for part in probes.NO_SYMPTOM & outcome.get("value", {}).keys():
@@ -265,7 +265,7 @@ def _kept(outcome: dict, right: dict, prop: dict) -> dict:
 
 
 def compact(material: dict) -> dict:
-    """Material as it is stored: None replaces a misconception's result where it is right."""
+    """Prepare material for storage: None replaces a misconception's result where it is right."""
     for m in material["misconceptions"]:
         m["outcomes"] = [
             [

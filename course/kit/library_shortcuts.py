@@ -75,5 +75,5 @@ def partial(reference: Callable) -> frozenset[str]:
 
 @functools.cache
 def _called_in(solutions) -> frozenset[str]:
-    """What the references of a chapter call themselves."""
+    """The shortcuts that the references of a chapter call themselves."""
     return frozenset(words_used(ast.parse(inspect.getsource(solutions)), PARTIAL))

@@ -105,7 +105,7 @@ def warm_up(session, libraries):
 
 
 def settle() -> None:
-    """Make forks cheap: what is loaded now is never garbage, so they need not look at it, nor copy it for that.
+    """Make forks cheap: objects that are loaded now are never garbage, so no fork looks at them or copies them.
 
     It is gathered into pages of 2 MB where the kernel can (Linux 6.1): a fork copies the table of pages, and a
     submission takes a dozen forks.

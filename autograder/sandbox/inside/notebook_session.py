@@ -58,7 +58,7 @@ TOO_MUCH = "\n[The rest of this output was too long to keep.]\n"
 
 
 class Outputs(list):
-    """What one cell has shown so far, in the form of a notebook.
+    """The outputs of one cell so far, in the form of a notebook.
 
     text, data: how many characters are kept of what it prints, and of all that it shows besides; most: of outputs
     """
@@ -102,7 +102,7 @@ def too_much() -> dict:
 
 
 class Stream(io.TextIOBase):
-    """What `print` writes to."""
+    """The stream that `print` writes to."""
 
     encoding, errors = "utf-8", "replace"
 
@@ -191,7 +191,7 @@ class CellTimeout(BaseException):
 
 
 def run_cell(shell, source: str, seconds: float, wall: float, text: int, data: int, outputs: int) -> bytes:
-    """What a cell has shown, as the frame of a reply. text, data, outputs: see `Outputs`
+    """Pack a cell's outputs as the frame of a reply. text, data, outputs: see `Outputs`
 
     It is stopped when it has used so many seconds of the processor, its children included, when it has only waited for
     as long, or after `wall` times as long.
@@ -307,7 +307,7 @@ class Compiled(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def load(namespace: dict, name: str, file: list[str] | None) -> tuple:
-    """The function or class of that name, from the notebook or from a file; None if there is none; and the reply."""
+    """Find the function or class of that name, in the notebook or in a file, and the reply; None if it is missing."""
     if file:
         source, filename = file
         module = types.ModuleType("submission")
@@ -375,7 +375,7 @@ def provide_references(setting: str, modules: dict) -> None:
 
 
 def lend(namespace: dict, name: str, code: bytes) -> None:
-    """Define one name of the notebook anew. Everything else that the code defines is kept in a separate
+    """Define one name of the notebook again. Everything else that the code defines is kept in a separate
 
     module. The notebook's code can reach and inspect what is lent, so a grader lends only what no longer earns points.
     """

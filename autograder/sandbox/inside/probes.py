@@ -1,4 +1,4 @@
-"""What hostile code would try first. `autograder.sandbox.doctor` runs this file in the jail, with nothing but Python.
+"""Attempts of hostile code to break out. `autograder.sandbox.doctor` runs this file in the jail, with Python alone.
 
 It reads a line of JSON: {"probes": [{"probe": name, "key": key, ...}], ...}. For each probe it prints a line of JSON:
 its key, and null if it failed, or words for what it could do. Each is bounded, and undoes what it did.
