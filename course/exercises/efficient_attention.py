@@ -1,32 +1,28 @@
 """Exercises of the chapter on efficient attention: what must hold, on which inputs, and what people get wrong.
 
-What is held and computed is counted by `attnlab.checking.meter`, and on large inputs seen by the operating system,
-not timed: an
-answer that builds the whole matrix gives the right numbers, and fails all the same. Sizes all differ, no block size
-divides its length, and scores are far enough from uniform that a forgotten rescaling shows.
+The numbers that an answer holds and computes are counted by `attnlab.checking.meter`, and on large inputs measured by
+the operating system, not timed: an answer that builds the whole matrix gives the right numbers, and fails all the same.
+Sizes all differ, no block size divides its length, and scores are far enough from uniform that a forgotten rescaling
+shows.
 """
 
 import math
 
 import torch
-import torch.nn.functional as F
 
 from attnlab.checking import probes
+from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import normal
 from solutions import efficient_attention as solutions
 
-ONLINE = "A softmax over a stream"
-TILES = "Tile by tile"
-WINDOW = "Only the neighbors"
-LINEAR = "Sum first, ask later"
 SINGLE = dict(rtol=1e-5, atol=1e-5)
-INFINITE = -math.inf
+PURE = "stays in the precision and on the device it was given, and leaves its inputs alone"
 
 
 # online_softmax ------------------------------------------------------------------------------------------------------
 
-online_softmax = Exercise(solutions.online_softmax, section=ONLINE, minutes=10, difficulty=2)
+online_softmax = Exercise(solutions.online_softmax, section="A softmax over a stream", minutes=10, difficulty=2)
 
 
 def _single(*numbers):
@@ -104,8 +100,8 @@ def thousands(rng):
 )
 def hidden(rng):
     first, second = _rising(rng, 3, 2)
-    nothing, empty = torch.full((2,), INFINITE, dtype=torch.float64), first[:0]
-    first[0] = INFINITE
+    nothing, empty = torch.full((2,), -math.inf, dtype=torch.float64), first[:0]
+    first[0] = -math.inf
     yield dict(blocks=[nothing, first, second])
     yield dict(blocks=[second, nothing, first])
     yield dict(blocks=[empty, first, empty, second])
@@ -125,209 +121,72 @@ def half_precision(rng):
     yield dict(blocks=[(normal(rng, n) + 3).half() for n in (30, 1, 50)])
 
 
-@online_softmax.property(
-    "leaves the blocks as they were",
-    points=1,
-    probe=probes.unchanged,
+online_softmax.unchanged(
+    lambda rng: dict(blocks=_rising(rng, 2, 3, 2)),
+    title="leaves the blocks as they were",
     hint="`block -= m` and `exp_()` write into the caller's tensor. Make new tensors.",
 )
-def online_is_pure(rng):
-    yield dict(blocks=_rising(rng, 2, 3, 2))
-
-
-def _online(
-    blocks, *, top=None, shrink=None, powers=None, start=(INFINITE, 0.0), finish=None, widen=torch.Tensor.double
-):
-    """Right, with parts to replace.
-
-    top(m, block): the new maximum; shrink(m, new): factor of the old total; powers(block, m, new): sum of the new terms
-    """
-    maximum, total = start
-    for block in map(widen, blocks):
-        if block.numel() == 0:
-            continue
-        new = max(maximum, block.max().item()) if top is None else top(maximum, block)
-        if new > INFINITE:
-            total *= math.exp(maximum - new) if shrink is None else shrink(maximum, new)
-            total += (block - new).exp().sum().item() if powers is None else powers(block, maximum, new)
-            maximum = new
-    return (maximum, total) if finish is None else finish(maximum, total)
-
-
-@online_softmax.misconception(
-    "The old total is not rescaled when the maximum grows. Its terms were measured from the old maximum: multiply it "
-    "by exp(old - new) before you add to it, with the old maximum still at hand."
-)
-def not_rescaled(blocks):
-    return _online(blocks, shrink=lambda m, new: 1.0)
-
-
-@online_softmax.misconception(
-    "The old total is multiplied by exp(new - old), the wrong way round. When the maximum grows, old terms get "
-    "smaller: exp(old - new)."
-)
-def rescaled_the_wrong_way(blocks):
-    return _online(blocks, shrink=lambda m, new: math.exp(min(700.0, new - m)) if m > INFINITE else 0.0)
-
-
-@online_softmax.misconception(
-    "The new terms are measured from the maximum of their own block. All terms are measured from the running maximum "
-    "of everything so far."
-)
-def from_the_blocks_own_maximum(blocks):
-    return _online(
-        blocks, powers=lambda block, m, new: (block - block.max()).exp().sum().item() if block.max() > INFINITE else 0.0
-    )
-
-
-@online_softmax.misconception(
-    "The new terms are measured from the old maximum and added after the total was rescaled. Use the new maximum for "
-    "both."
-)
-def from_the_old_maximum(blocks):
-    return _online(blocks, powers=lambda block, m, new: (block - (m if m > INFINITE else new)).exp().sum().item())
-
-
-@online_softmax.misconception(
-    "The maximum of the first block is never updated. It has to grow when a block has a larger score."
-)
-def first_maximum(blocks):
-    return _online(blocks, top=lambda m, block: m if m > INFINITE else block.max().item())
-
-
-@online_softmax.misconception(
-    "The maximum is that of the latest block, even if it is lower. Keep the larger of the two."
-)
-def latest_maximum(blocks):
-    return _online(blocks, top=lambda m, block: block.max().item())
-
-
-@online_softmax.misconception(
-    "Each block starts from 0, so only the last one counts. Keep the total of the blocks before it, and rescale it."
-)
-def last_block_only(blocks):
-    return _online(blocks, shrink=lambda m, new: 0.0)
-
-
-@online_softmax.misconception(
-    "A block that does not raise the maximum is skipped. Its terms belong to the total as well."
-)
-def only_where_it_grows(blocks):
-    return _online(blocks, powers=lambda block, m, new: (block - new).exp().sum().item() if new > m else 0.0)
-
-
-@online_softmax.misconception(
-    "The running maximum starts at 0. If all scores are negative it stays 0, and scores far below it underflow. Start "
-    "from -inf."
-)
-def starts_at_zero(blocks):
-    return _online(blocks, start=(0.0, 0.0))
-
-
-@online_softmax.misconception("The total starts at 1. Nothing has been seen yet: start from 0.")
-def total_starts_at_one(blocks):
-    return _online(blocks, start=(INFINITE, 1.0), shrink=lambda m, new: math.exp(m - new) if m > INFINITE else 1.0)
-
-
-@online_softmax.misconception(
-    "The total is a sum of exp(x) itself. It overflows for large scores. Measure each term from the maximum."
-)
-def no_maximum(blocks):
-    return _online(blocks, shrink=lambda m, new: 1.0, powers=lambda block, m, new: block.exp().sum().item())
-
-
-@online_softmax.misconception(
-    "This is the logarithm of the sum of all exponentials. Return the maximum and the total separately."
-)
-def log_sum(blocks):
-    return _online(blocks, finish=lambda m, total: (m, m + math.log(total) if total else INFINITE))
-
-
-@online_softmax.misconception(
-    "The terms are added up in the precision of the block. Half precision holds three digits, and the total loses the "
-    "rest. Convert the block to a wider type before you subtract the maximum, as in `block.float()`."
-)
-def in_the_precision_of_the_block(blocks):
-    return _online(blocks, widen=lambda block: block)
-
-
-@online_softmax.misconception("The total comes first and the maximum second. Return (maximum, total).")
-def other_order(blocks):
-    return _online(blocks, finish=lambda m, total: (total, m))
-
-
-@online_softmax.misconception(
-    "The blocks are read twice, once for the maximum and once for the total. A stream can be read only once: after "
-    "the first pass nothing is left."
-)
-def two_passes(blocks):
-    maximum = max((block.double().max().item() for block in blocks if block.numel()), default=INFINITE)
-    if maximum == INFINITE:
-        return maximum, 0.0
-    return maximum, sum((block.double() - maximum).exp().sum().item() for block in blocks)
-
-
-@online_softmax.misconception(
-    "All blocks are held at once, joined or in a list, which this function is meant to avoid. Keep a maximum and a "
-    "total, and let each block go."
-)
-def joined(blocks):
-    row = torch.cat([block.double() for block in blocks])
-    maximum = row.max().item()
-    return maximum, (row - maximum).exp().sum().item() if maximum > INFINITE else 0.0
-
-
-@online_softmax.misconception(
-    "If only hidden scores have been seen, -inf - (-inf) gives nan, and nan stays. Until there is a score above -inf "
-    "there is nothing to rescale and nothing to add."
-)
-def nan_from_infinities(blocks):
-    maximum, total = torch.tensor(INFINITE, dtype=torch.float64), torch.tensor(0.0, dtype=torch.float64)
-    for block in blocks:
-        block = block.double()
-        if block.numel():
-            new = torch.maximum(maximum, block.max())
-            total = total * (maximum - new).exp() + (block - new).exp().sum()
-            maximum = new
-    return maximum, total
-
-
-@online_softmax.misconception(
-    "An empty block has no maximum, and PyTorch raises an error. Skip it: it changes nothing."
-)
-def empty_not_skipped(blocks):
-    maximum, total = INFINITE, 0.0
-    for block in blocks:
-        block = block.double()
-        new = max(maximum, block.max().item())
-        if new > INFINITE:
-            total = total * math.exp(maximum - new) + (block - new).exp().sum().item()
-            maximum = new
-    return maximum, total
-
-
-@online_softmax.misconception(
-    "A finite number is used instead of -inf at the start. If all scores are hidden, it is returned as the maximum."
-)
-def finite_start(blocks):
-    return _online(blocks, start=(-1e9, 0.0))
-
-
-@online_softmax.misconception(
-    "The maximum is subtracted from the caller's tensor, in place. Make a new one: `block - m`."
-)
-def online_in_place(blocks):
-    blocks = list(blocks)
-    result = _online([block.clone() for block in blocks])
-    for block in blocks:
-        if block.numel() and block.max() > INFINITE:
-            block -= block.max()
-    return result
+online_softmax.mistakes(
+    edit("total * math.exp(maximum - top)", "total",
+         "The old total is not rescaled when the maximum grows. Its terms were measured from the old maximum: multiply "
+         "it by exp(old - new) before you add to it, with the old maximum still at hand."),
+    edit("math.exp(maximum - top)", "(math.exp(min(700.0, top - maximum)) if maximum > -math.inf else 0.0)",
+         "The old total is multiplied by exp(new - old), the wrong way round. When the maximum grows, old terms get "
+         "smaller: exp(old - new)."),
+    edit("(block - top)", "(block - max(block.tolist(), default=0.0)).nan_to_num(-math.inf)",
+         "The new terms are measured from the maximum of their own block. All terms are measured from the running "
+         "maximum of everything so far."),
+    edit("(block - top)", "(block - (maximum if maximum > -math.inf else top))",
+         "The new terms are measured from the old maximum and added after the total was rescaled. Use the new maximum "
+         "for both."),
+    edit("max(maximum, block.max().item())", "(maximum if maximum > -math.inf else block.max().item())",
+         "The maximum of the first block is never updated. It has to grow when a block has a larger score."),
+    edit("max(maximum, block.max().item())", "block.max().item()",
+         "The maximum is that of the latest block, even if it is lower. Keep the larger of the two."),
+    edit("total * math.exp(maximum - top) + ", "",
+         "Each block starts from 0, so only the last one counts. Keep the total of the blocks before it, and rescale "
+         "it."),
+    edit("(block - top).exp().sum().item()", "((block - top).exp().sum().item() if top > maximum else 0.0)",
+         "A block that does not raise the maximum is skipped. Its terms belong to the total as well."),
+    edit("-math.inf, 0.0", "0.0, 0.0",
+         "The running maximum starts at 0. If all scores are negative it stays 0, and scores far below it underflow. "
+         "Start from -inf."),
+    edit("-math.inf, 0.0", "-math.inf, 1.0",
+         "The total starts at 1. Nothing has been seen yet: start from 0.",
+         also={"math.exp(maximum - top)": "(math.exp(maximum - top) if maximum > -math.inf else 1.0)"}),
+    edit("total * math.exp(maximum - top) + (block - top)", "total + block",
+         "The total is a sum of exp(x) itself. It overflows for large scores. Measure each term from the maximum."),
+    edit("return maximum, total", "return maximum, maximum + math.log(total) if total else -math.inf",
+         "This is the logarithm of the sum of all exponentials. Return the maximum and the total separately."),
+    edit(".double()", "",
+         "The terms are added up in the precision of the block. Half precision holds three digits, and the total loses "
+         "the rest. Convert the block to a wider type before you subtract the maximum, as in `block.float()`."),
+    edit("return maximum, total", "return total, maximum",
+         "The total comes first and the maximum second. Return (maximum, total)."),
+    edit("-math.inf, 0.0",
+         "max((block.double().max().item() for block in blocks if block.numel()), default=-math.inf), 0.0",
+         "The blocks are read twice, once for the maximum and once for the total. A stream can be read only once: "
+         "after the first pass nothing is left."),
+    edit("in blocks", "in [torch.cat([block.double() for block in blocks])]",
+         "All blocks are held at once, joined or in a list, which this function is meant to avoid. Keep a maximum and "
+         "a total, and let each block go."),
+    edit("top > -math.inf", "block.numel()",
+         "If only hidden scores have been seen, -inf - (-inf) gives nan, and nan stays. Until there is a score above "
+         "-inf there is nothing to rescale and nothing to add."),
+    edit(" if block.numel() else maximum", "",
+         "An empty block has no maximum, and PyTorch raises an error. Skip it: it changes nothing."),
+    edit("-math.inf, 0.0", "-1e9, 0.0",
+         "A finite number is used instead of -inf at the start. If all scores are hidden, it is returned as the "
+         "maximum."),
+    edit("in blocks", "in list(blocks)",
+         "The maximum is subtracted from the caller's tensor, in place. Make a new one: `block - m`.",
+         also={"maximum = top": "maximum = top\n            given -= given.max() if given.numel() else 0.0"}),
+)  # fmt: skip
 
 
 # tiled_attention -----------------------------------------------------------------------------------------------------
 
-tiled_attention = Exercise(solutions.tiled_attention, section=TILES, minutes=20, difficulty=3)
+tiled_attention = Exercise(solutions.tiled_attention, section="Tile by tile", minutes=20, difficulty=3)
 
 
 def _tokens(rng, n_q=5, n_k=7, d_k=4, d_v=3, batch=2, dtype=None, size=1.5):
@@ -336,6 +195,18 @@ def _tokens(rng, n_q=5, n_k=7, d_k=4, d_v=3, batch=2, dtype=None, size=1.5):
         Q=size * normal(rng, batch, n_q, d_k, dtype=dtype),
         K=size * normal(rng, batch, n_k, d_k, dtype=dtype),
         V=normal(rng, batch, n_k, d_v, dtype=dtype),
+    )
+
+
+def _growing(rng, widths, n, large, watched):
+    """Q, K and V of these widths for `probes.growth`, of n tokens and of `large` tokens, or up to 7 more."""
+    return dict(
+        shapes={name: (1, 0, width) for name, width in zip("QKV", widths)},
+        seed=int(rng.integers(10**6)),
+        n=n + int(rng.integers(8)),
+        large=dict(n=large + int(rng.integers(8))),
+        entries=int(rng.integers(10**6)),
+        watched=watched,
     )
 
 
@@ -381,16 +252,8 @@ def ragged(rng):
     "well.) A mask of (n_q, n_k) is a whole matrix too, so make it for the tile.",
 )
 def no_square(rng):
-    yield dict(
-        shapes=dict(Q=(1, 0, 4), K=(1, 0, 4), V=(1, 0, 3)),
-        seed=int(rng.integers(10**6)),
-        n=44 + int(rng.integers(8)),
-        large=dict(n=2040 + int(rng.integers(8)), block_size=100),
-        entries=int(rng.integers(10**6)),
-        watched=["memory"],
-        block_size=16,
-        causal=True,
-    )
+    case = _growing(rng, (4, 4, 3), n=44, large=2040, watched=["memory"])
+    yield case | dict(large=case["large"] | dict(block_size=100), block_size=16, causal=True)
 
 
 @tiled_attention.property(
@@ -438,14 +301,7 @@ def far_apart(rng):
     yield two | dict(Q=torch.tensor([[[500.0], [1.0]], [[1.0], [500.0]]], dtype=torch.float64), block_size=1)
 
 
-@tiled_attention.property(
-    "has the gradients of attention, also with empty rows",
-    points=2,
-    probe=probes.gradients,
-    hint="Use tensor operations throughout; `.detach()`, `.data` and NumPy cut the gradient. A nan from -inf - "
-    "(-inf) spoils the gradient even if it is replaced afterwards.",
-)
-def tiled_gradients(rng):
+def _with_gradients(rng):
     yield _tokens(rng, 3, 5, batch=1) | dict(block_size=2, upstream=[normal(rng, 1, 3, 3)])
     yield _tokens(rng, 4, 5) | dict(block_size=2, causal=True, upstream=[normal(rng, 2, 4, 3)])
     for n_q, n_k, block_size in ((5, 3, 2), (4, 2, 3), (5, 3, 4), (6, 5, 4)):
@@ -453,17 +309,23 @@ def tiled_gradients(rng):
         yield case | dict(upstream=[normal(rng, 1, n_q, 3)])
 
 
-@tiled_attention.property(
-    "stays in the precision and on the device it was given, and leaves its inputs alone",
-    points=1,
-    probe=probes.elsewhere,
+tiled_attention.gradients(
+    _with_gradients,
+    title="has the gradients of attention, also with empty rows",
+    points=2,
+    hint="Use tensor operations throughout; `.detach()`, `.data` and NumPy cut the gradient. A nan from -inf - "
+    "(-inf) spoils the gradient even if it is replaced afterwards.",
+)
+tiled_attention.any_device(
+    lambda rng: [
+        dict(probe="unchanged") | _tokens(rng, 3, 4, dtype=torch.float32) | dict(block_size=2),
+        dict(probe="unchanged") | _tokens(rng, 3, 5, batch=1) | dict(block_size=2, causal=True),
+    ],
+    title=PURE,
     **SINGLE,
     hint="Make accumulators with `Q.new_zeros(...)`, which copies dtype and device, masks with `device=Q.device`, "
     "and never write into Q, K or V.",
 )
-def tiled_is_pure(rng):
-    yield dict(probe="unchanged") | _tokens(rng, 3, 4, dtype=torch.float32) | dict(block_size=2)
-    yield dict(probe="unchanged") | _tokens(rng, 3, 5, batch=1) | dict(block_size=2, causal=True)
 
 
 @tiled_attention.property(
@@ -482,324 +344,134 @@ def narrow(rng):
     yield _tokens(rng, 3, 4, dtype=torch.float16) | dict(block_size=2, causal=True)
 
 
-def _later(n_q, n_k, rows, keys, shift=0, device=None):
-    """True where a key of the tile comes after the query, and `shift` more; rows and keys are ranges."""
-    place = torch.arange(rows.start, rows.stop, device=device)[:, None] + n_k - n_q
-    return torch.arange(keys.start, keys.stop, device=device) > place + shift
-
-
-def _maximum(tile):
-    return tile.detach().amax(-1, keepdim=True)
-
-
-def _safe_level(new):
-    return new.masked_fill(new == INFINITE, 0.0)
-
-
-def _divide(gathered, total):
-    return gathered / total.masked_fill(total == 0, 1.0)
-
-
-def _tiles(
-    Q,
-    K,
-    V,
-    block_size,
-    causal=False,
-    *,
-    later=_later,
-    total_shrink=True,
-    output_shrink=True,
-    wrong_way=False,
-    start=INFINITE,
-    top=_maximum,
-    level=_safe_level,
-    fill=INFINITE,
-    scale=None,
-    divide=_divide,
-    values=None,
-    skip=None,
-    drop_keys=False,
-    drop_queries=False,
-    each=False,
-    wide=torch.float32,
-):
-    """Right, with parts to replace; the misconceptions say which."""
-    narrow = Q.dtype
-    if wide is not None:
-        Q, K, V = (x.to(torch.promote_types(x.dtype, wide)) for x in (Q, K, V))
-    n_q, n_k = Q.shape[-2], K.shape[-2]
-    rows_of, keys_of = list(range(0, n_q, block_size)), list(range(0, n_k, block_size))
-    if drop_queries and n_q // block_size:
-        rows_of = rows_of[: n_q // block_size]
-    if drop_keys and n_k // block_size:
-        keys_of = keys_of[: n_k // block_size]
-    scale = Q.shape[-1] ** -0.5 if scale is None else scale(Q, K, V)
-    outputs = []
-    for first in rows_of:
-        rows = range(first, min(first + block_size, n_q))
-        q = Q[:, rows.start : rows.stop] * scale
-        maximum = q.new_full((len(Q), len(rows), 1), start)
-        total = q.new_zeros(len(Q), len(rows), 1)
-        gathered = q.new_zeros(len(Q), len(rows), V.shape[-1])
-        for begin in keys_of:
-            keys = range(begin, min(begin + block_size, n_k))
-            if causal and skip and skip(rows, keys, n_k - n_q):
-                break
-            tile = q @ K[:, keys.start : keys.stop].mT
-            if causal and later:
-                tile = tile.masked_fill(later(n_q, n_k, rows, keys).to(Q.device), fill)
-            new = torch.maximum(maximum, top(tile))
-            base = level(new)
-            powers, shrink = (tile - base).exp(), (maximum - base).exp()
-            if wrong_way:
-                shrink = torch.where(maximum == INFINITE, 0.0, (base - maximum).exp())
-            read = V[:, keys.start : keys.stop] if values is None else values(V, keys)
-            if each:
-                gathered, total = gathered + powers @ read / powers.sum(-1, keepdim=True), total + 1
-            else:
-                total = total * (shrink if total_shrink else 1) + powers.sum(-1, keepdim=True)
-                gathered = gathered * (shrink if output_shrink else 1) + powers @ read
-            maximum = new
-        outputs.append(divide(gathered, total))
-    return torch.cat(outputs, dim=1).to(narrow)
-
-
-def _tiled_wrong(text, **parts):
-    def wrong(Q, K, V, block_size, causal=False):
-        return _tiles(Q, K, V, block_size, causal, **parts)
-
-    tiled_attention.misconception(text)(wrong)
-    wrong.__name__ = "_".join(parts)
-    return wrong
-
-
-_tiled_wrong(
-    "The total is rescaled when the maximum grows, the output is not. The output so far was also measured from the "
-    "old maximum: multiply both by exp(old - new).",
-    output_shrink=False,
-)
-_tiled_wrong(
-    "The output is rescaled when the maximum grows, the total is not. Multiply both by exp(old - new).",
-    total_shrink=False,
-)
-_tiled_wrong(
-    "Nothing is rescaled when the maximum grows. Total and output were measured from the old maximum: "
-    "multiply both by exp(old - new) first.",
-    total_shrink=False,
-    output_shrink=False,
-)
-_tiled_wrong(
-    "Total and output are multiplied by exp(new - old), the wrong way round: old terms have to get smaller "
-    "when the maximum grows.",
-    wrong_way=True,
-)
-_tiled_wrong(
-    "Each tile is divided by its own total, and the results are added up. A tile with small scores then "
-    "counts as much as one with large ones. Divide once, by the total of all tiles.",
-    each=True,
-    divide=lambda gathered, total: gathered,
-)
-_tiled_wrong(
-    "Each tile gets its own softmax, and the results are averaged. A tile with small scores then counts "
-    "as much as one with large ones. Divide once, by the total of all tiles.",
-    each=True,
-)
-_tiled_wrong(
-    "The division at the end is missing: the weights do not add up to 1.", divide=lambda gathered, total: gathered
-)
-_tiled_wrong(
-    "The last keys are dropped when the block size does not divide their number. The last block is just shorter.",
-    drop_keys=True,
-)
-_tiled_wrong(
-    "The last queries are dropped when the block size does not divide their number. The last block is just shorter.",
-    drop_queries=True,
-)
-_tiled_wrong(
-    "The diagonal is aligned to the top left: query i sees keys 0 to i. The last query sees every key, so query i is "
-    "at position i + n_k - n_q.",
-    later=lambda n_q, n_k, rows, keys: _later(n_q, n_q, rows, keys),
-)
-_tiled_wrong(
-    "Positions are counted within the tile, so each tile gets the same triangle. Add where the block of "
-    "queries and the block of keys begin.",
-    later=lambda n_q, n_k, rows, keys: _later(n_q, n_k, range(len(rows)), range(len(keys))),
-)
-_tiled_wrong(
-    "Where the block of queries begins is forgotten in the mask. Query i of a block that begins at `first` is "
-    "query first + i.",
-    later=lambda n_q, n_k, rows, keys: _later(n_q, n_k, range(len(rows)), keys),
-)
-_tiled_wrong(
-    "Where the block of keys begins is forgotten in the mask. Key j of a block that begins at `start` is key "
-    "start + j.",
-    later=lambda n_q, n_k, rows, keys: _later(n_q, n_k, rows, range(len(keys))),
-)
-_tiled_wrong(
-    "The causal border is off by one: a token does not see itself. Hide the keys after its position, but not the one "
-    "at it.",
-    later=lambda *tile: _later(*tile, shift=-1),
-)
-_tiled_wrong("The causal border is off by one: a token sees the next one.", later=lambda *tile: _later(*tile, shift=1))
-_tiled_wrong(
-    "The mask hides the past and shows the future.",
-    later=lambda *tile: ~_later(*tile) & ~(_later(*tile, shift=-1) & ~_later(*tile)),
-)
-_tiled_wrong("`causal` is ignored: later keys are read as well.", later=None)
-_tiled_wrong(
-    "The tile on the diagonal is skipped together with those beyond it. Only a tile whose first key comes after the "
-    "last query of the block may be skipped.",
-    skip=lambda rows, keys, offset: keys.start >= rows.start + offset and keys.start > 0,
-)
-_tiled_wrong(
-    "Hidden scores are set to a large finite number. A query that may see nothing then averages over keys it must "
-    "not see. Use -inf.",
-    fill=-1e9,
-)
-_NAN = (
+SIZES = "n_q, n_k = Q.shape[-2], K.shape[-2]"
+SAFE_LEVEL = "top.masked_fill(top == -math.inf, 0.0)"
+DIVIDED = "gathered / total.masked_fill(total == 0, 1.0)"
+JOINED = "torch.cat(finished, dim=-2)"
+ALL_TILES = {"if causal and start > place[-1]": "if False"}
+# Where gradients are asked for, PyTorch itself refuses to write into Q.
+SCALED_IN_PLACE = "Q = Q / math.sqrt(Q.shape[-1]) if Q.requires_grad else Q.div_(math.sqrt(Q.shape[-1]))"
+NAN = (
     "A query that may see nothing gets nan: its maximum stays -inf and -inf - (-inf) is nan, or its total stays 0 and "
     "0 / 0 is nan. Replace such a maximum by 0, and divide by 1 where the total is 0."
 )
-_tiled_wrong(_NAN, level=lambda new: new, divide=lambda gathered, total: gathered / total)
-_tiled_wrong(_NAN, divide=lambda gathered, total: gathered / total)
-_tiled_wrong(
-    "A small number keeps the total away from 0, and every result is a little too small. Divide by 1 where "
-    "the total is 0, and by the total everywhere else.",
-    divide=lambda gathered, total: gathered / (total + 1e-6),
-)
-_tiled_wrong(
-    "A nan is made and replaced afterwards. The output looks right, but in the gradient the nan reaches every query "
-    "and key of the tile. Avoid computing -inf - (-inf).",
-    level=lambda new: new,
-    divide=lambda gathered, total: (gathered / total).nan_to_num(0.0),
-)
-_tiled_wrong(
-    "No maximum is subtracted: scores of a thousand overflow.",
-    start=0.0,
-    top=lambda tile: torch.zeros_like(tile[..., :1]),
-)
-_tiled_wrong(
-    "The running maximum starts at 0. If all scores are far below 0, every exponential underflows to 0. Start from "
-    "-inf.",
-    start=0.0,
-)
-_tiled_wrong(
-    "The tile has one maximum for all of its queries. A query whose scores are far below it gets only zeros. Each "
-    "row needs its own maximum.",
-    top=lambda tile: tile.detach().amax((-2, -1), keepdim=True).expand(*tile.shape[:-1], 1),
-)
-_tiled_wrong(
-    "The maximum is that of the latest tile, even if an earlier one was higher. It may overflow. Keep the larger of "
-    "the two.",
-    level=lambda new: new,
-    top=lambda tile: tile.detach().amax(-1, keepdim=True) * 0 + 1e4,
-)
-_tiled_wrong("The scale is missing: the scores are divided by the square root of d_k.", scale=lambda Q, K, V: 1.0)
-_tiled_wrong("The scores are divided by d_k. It is the square root of d_k.", scale=lambda Q, K, V: 1 / Q.shape[-1])
-_tiled_wrong(
-    "The scale is made from the width of V. It is the square root of d_k, the width of queries and keys.",
-    scale=lambda Q, K, V: V.shape[-1] ** -0.5,
-)
-_tiled_wrong(
-    "Every tile reads the first block of values. Slice the values where you slice the keys.",
-    values=lambda V, keys: V[:, : len(keys)],
-)
-_tiled_wrong(
-    "The values get no gradient. `.detach()`, `.data` and NumPy give numbers without a gradient.",
-    values=lambda V, keys: V.detach()[:, keys.start : keys.stop],
-)
-_tiled_wrong(
-    "Total and output are kept in the narrow dtype of the inputs: in bfloat16, 256 + 1 is still 256. Keep them in "
-    "float32, and convert the result back to the dtype of Q.",
-    wide=None,
-)
-
-
-@tiled_attention.misconception(
-    "The result is float32, whatever the inputs are. Return the dtype of Q, with `.to(Q.dtype)` or accumulators of "
-    "that dtype."
-)
-def tiled_in_single(Q, K, V, block_size, causal=False):
-    return _tiles(Q, K, V, block_size, causal).float()
-
-
-@tiled_attention.misconception(
-    "The mask is on the CPU, wherever Q is, and PyTorch cannot combine the two. Write `device=Q.device` where you "
-    "make it."
-)
-def tiled_mask_on_the_cpu(Q, K, V, block_size, causal=False):
-    if causal:
-        Q.masked_fill(torch.zeros(Q.shape[-2], 1, dtype=torch.bool), 0.0)
-    return _tiles(Q, K, V, block_size, causal)
-
-
-def _whole(Q, K, V, hidden=None):
-    scores = Q @ K.mT * Q.shape[-1] ** -0.5
-    if hidden is not None:
-        scores = scores.masked_fill(hidden & ~hidden.all(-1, keepdim=True), INFINITE)
-        weights = scores.softmax(-1).masked_fill(hidden, 0.0)
-        return weights @ V
-    return scores.softmax(-1) @ V
-
-
-_WHOLE = (
+WHOLE = (
     "The numbers are right, but a whole (n_q, n_k) matrix exists at once: all scores, tiles that are kept and joined, "
     "or a mask. Hold one tile at a time, and make a mask for that tile only."
 )
 
-
-@tiled_attention.misconception(_WHOLE)
-def whole_matrix(Q, K, V, block_size, causal=False):
-    n_q, n_k = Q.shape[-2], K.shape[-2]
-    return _whole(Q, K, V, _later(n_q, n_k, range(n_q), range(n_k), device=Q.device) if causal else None)
-
-
-@tiled_attention.misconception(_WHOLE)
-def whole_mask(Q, K, V, block_size, causal=False):
-    n_q, n_k = Q.shape[-2], K.shape[-2]
-    mask = _later(n_q, n_k, range(n_q), range(n_k))
-    return _tiles(
-        Q,
-        K,
-        V,
-        block_size,
-        causal,
-        later=lambda n_q, n_k, rows, keys: mask[rows.start : rows.stop, keys.start : keys.stop],
-    )
-
-
-@tiled_attention.misconception(_WHOLE)
-def tiles_joined(Q, K, V, block_size, causal=False):
-    n_q, n_k = Q.shape[-2], K.shape[-2]
-    rows = [torch.cat([q @ k.mT for k in K.split(block_size, 1)], -1) for q in Q.split(block_size, 1)]
-    scores = torch.cat(rows, 1) * Q.shape[-1] ** -0.5
-    hidden = _later(n_q, n_k, range(n_q), range(n_k), device=Q.device) & torch.tensor(causal)
-    opened = hidden & ~hidden.all(-1, keepdim=True)
-    return scores.masked_fill(opened, INFINITE).softmax(-1).masked_fill(hidden, 0.0) @ V
-
-
-@tiled_attention.misconception(
-    "The whole result is cut off from the gradient. `.detach()`, `.data`, NumPy and `torch.no_grad()` give numbers "
-    "without a gradient."
-)
-def tiled_detached(Q, K, V, block_size, causal=False):
-    return _tiles(Q, K, V, block_size, causal).detach()
-
-
-@tiled_attention.misconception(
-    "The scale is multiplied into the caller's Q, in place. Write the scaled queries into a new tensor."
-)
-def tiled_in_place(Q, K, V, block_size, causal=False):
-    if Q.requires_grad:
-        return _tiles(Q, K, V, block_size, causal)
-    Q *= Q.shape[-1] ** -0.5
-    return _tiles(Q, K, V, block_size, causal, scale=lambda Q, K, V: 1.0)
+tiled_attention.mistakes(
+    edit("gathered * shrink", "gathered",
+         "The total is rescaled when the maximum grows, the output is not. The output so far was also measured from "
+         "the old maximum: multiply both by exp(old - new)."),
+    edit("total * shrink", "total",
+         "The output is rescaled when the maximum grows, the total is not. Multiply both by exp(old - new)."),
+    edit("total * shrink", "total",
+         "Nothing is rescaled when the maximum grows. Total and output were measured from the old maximum: multiply "
+         "both by exp(old - new) first.", also={"gathered * shrink": "gathered"}),
+    edit("torch.exp(maximum - level)", "torch.exp(level - maximum).masked_fill(maximum == -math.inf, 0.0)",
+         "Total and output are multiplied by exp(new - old), the wrong way round: old terms have to get smaller when "
+         "the maximum grows."),
+    edit("gathered * shrink + powers @", "gathered + powers / powers.sum(dim=-1, keepdim=True) @",
+         "Each tile is divided by its own total, and the results are added up. A tile with small scores then counts as "
+         "much as one with large ones. Divide once, by the total of all tiles.",
+         also={DIVIDED: "gathered"} | ALL_TILES),
+    edit("gathered * shrink + powers @", "gathered + powers / powers.sum(dim=-1, keepdim=True) @",
+         "Each tile gets its own softmax, and the results are averaged. A tile with small scores then counts as much "
+         "as one with large ones. Divide once, by the total of all tiles.",
+         also={"total * shrink + powers.sum(dim=-1, keepdim=True)": "total + 1"} | ALL_TILES),
+    edit(DIVIDED, "gathered",
+         "The division at the end is missing: the weights do not add up to 1."),
+    edit("(0, n_k, block_size)", "(0, n_k - n_k % block_size or n_k, block_size)",
+         "The last keys are dropped when the block size does not divide their number. The last block is just shorter."),
+    edit("(0, n_q, block_size)", "(0, n_q - n_q % block_size or n_q, block_size)",
+         "The last queries are dropped when the block size does not divide their number. The last block is just "
+         "shorter."),
+    edit("[:, None] + n_k - n_q", "[:, None]",
+         "The diagonal is aligned to the top left: query i sees keys 0 to i. The last query sees every key, so query i "
+         "is at position i + n_k - n_q."),
+    edit("first, first + ", "",
+         "Positions are counted within the tile, so each tile gets the same triangle. Add where the block of queries "
+         "and the block of keys begin.", also={"start, start + ": ""} | ALL_TILES),
+    edit("first, first + ", "",
+         "Where the block of queries begins is forgotten in the mask. Query i of a block that begins at `first` is "
+         "query first + i.", also=ALL_TILES),
+    edit("start, start + ", "",
+         "Where the block of keys begins is forgotten in the mask. Key j of a block that begins at `start` is key "
+         "start + j.", also=ALL_TILES),
+    edit("keys > place", "keys >= place",
+         "The causal border is off by one: a token does not see itself. Hide the keys after its position, but not the "
+         "one at it."),
+    edit("keys > place", "keys > place + 1",
+         "The causal border is off by one: a token sees the next one.", also=ALL_TILES),
+    edit("keys > place", "keys < place",
+         "The mask hides the past and shows the future.", also=ALL_TILES),
+    edit(SIZES, "causal, n_q, n_k = False, Q.shape[-2], K.shape[-2]",
+         "`causal` is ignored: later keys are read as well."),
+    edit("start > place[-1]", "start > 0 and start >= place[0]",
+         "The tile on the diagonal is skipped together with those beyond it. Only a tile whose first key comes after "
+         "the last query of the block may be skipped."),
+    edit("keys > place, -math.inf", "keys > place, -1e9",
+         "Hidden scores are set to a large finite number. A query that may see nothing then averages over keys it must "
+         "not see. Use -inf.", also=ALL_TILES),
+    edit(SAFE_LEVEL, "top", NAN, also={DIVIDED: "gathered / total"} | ALL_TILES),
+    edit(DIVIDED, "gathered / total", NAN, also=ALL_TILES),
+    edit(DIVIDED, "gathered / (total + 1e-6)",
+         "A small number keeps the total away from 0, and every result is a little too small. Divide by 1 where the "
+         "total is 0, and by the total everywhere else."),
+    edit(SAFE_LEVEL, "top",
+         "A nan is made and replaced afterwards. The output looks right, but in the gradient the nan reaches every "
+         "query and key of the tile. Avoid computing -inf - (-inf).",
+         also={DIVIDED: "(gathered / total).nan_to_num(0.0)"} | ALL_TILES),
+    edit("torch.maximum(maximum, tile.detach().amax(dim=-1, keepdim=True))", "torch.zeros_like(maximum)",
+         "No maximum is subtracted: scores of a thousand overflow."),
+    edit("1), -math.inf", "1), 0.0",
+         "The running maximum starts at 0. If all scores are far below 0, every exponential underflows to 0. Start "
+         "from -inf."),
+    edit("amax(dim=-1, ", "amax(dim=(-2, -1), ",
+         "The tile has one maximum for all of its queries. A query whose scores are far below it gets only zeros. Each "
+         "row needs its own maximum."),
+    edit("amax(dim=-1, keepdim=True)", "amax(dim=-1, keepdim=True) * 0 + 1e4",
+         "The maximum is that of the latest tile, even if an earlier one was higher. It may overflow. Keep the larger "
+         "of the two.", also={SAFE_LEVEL: "top"} | ALL_TILES),
+    edit(" / math.sqrt(Q.shape[-1])", "",
+         "The scale is missing: the scores are divided by the square root of d_k."),
+    edit("math.sqrt(Q.shape[-1])", "Q.shape[-1]",
+         "The scores are divided by d_k. It is the square root of d_k."),
+    edit("math.sqrt(Q.shape[-1])", "math.sqrt(V.shape[-1])",
+         "The scale is made from the width of V. It is the square root of d_k, the width of queries and keys."),
+    edit("V[..., start : start + block_size, :]", "V[..., : tile.shape[-1], :]",
+         "Every tile reads the first block of values. Slice the values where you slice the keys."),
+    edit("V[..., start", "V.detach()[..., start",
+         "The values get no gradient. `.detach()`, `.data` and NumPy give numbers without a gradient."),
+    edit("torch.promote_types(Q.dtype, torch.float32)", "Q.dtype",
+         "Total and output are kept in the narrow dtype of the inputs: in bfloat16, 256 + 1 is still 256. Keep them in "
+         "float32, and convert the result back to the dtype of Q."),
+    edit(JOINED, f"{JOINED}.float()",
+         "The result is float32, whatever the inputs are. Return the dtype of Q, with `.to(Q.dtype)` or accumulators "
+         "of that dtype."),
+    edit("rows.shape[-2], device=Q.device", "rows.shape[-2]",
+         "The mask is on the CPU, wherever Q is, and PyTorch cannot combine the two. Write `device=Q.device` where you "
+         "make it."),
+    edit(SIZES, f"{SIZES}\n    block_size = max(n_q, n_k)", WHOLE),
+    edit("keys > place", "hidden[first : first + block_size, start : start + block_size]",
+         WHOLE, also={SIZES: f"{SIZES}\n    hidden = torch.ones(n_q, n_k, device=Q.device).triu(1 + n_k - n_q) > 0"}),
+    edit("top = torch", "tiles.append(tile)\n            top = torch",
+         WHOLE, also={SIZES: f"{SIZES}\n    tiles = []"} | ALL_TILES),
+    edit(JOINED, f"{JOINED}.detach()",
+         "The whole result is cut off from the gradient. `.detach()`, `.data`, NumPy and `torch.no_grad()` give "
+         "numbers without a gradient."),
+    edit(SIZES, f"{SIZES}\n    {SCALED_IN_PLACE}",
+         "The scale is multiplied into the caller's Q, in place. Write the scaled queries into a new tensor.",
+         also={".to(wide) / math.sqrt(Q.shape[-1])": ".to(wide)"}),
+)  # fmt: skip
 
 
 # sliding_window_attention --------------------------------------------------------------------------------------------
 
-sliding_window_attention = Exercise(solutions.sliding_window_attention, section=WINDOW, minutes=10, difficulty=3)
+sliding_window_attention = Exercise(
+    solutions.sliding_window_attention, section="Only the neighbors", minutes=10, difficulty=3
+)
 
 
 def _text(rng, n=7, d_k=4, d_v=3, batch=2, dtype=None):
@@ -842,201 +514,93 @@ def extreme_windows(rng):
 )
 def narrow_band(rng):
     # Long enough for groups of 512 queries, and no longer: one query at a time is right, too.
-    yield dict(
-        shapes=dict(Q=(1, 0, 2), K=(1, 0, 2), V=(1, 0, 2)),
-        seed=int(rng.integers(10**6)),
-        n=512 + int(rng.integers(8)),
-        large=dict(n=1020 + int(rng.integers(8))),
-        entries=int(rng.integers(10**6)),
-        watched=["memory", "work"],
-        window=5,
-    )
+    yield _growing(rng, (2, 2, 2), n=512, large=1020, watched=["memory", "work"]) | dict(window=5)
 
 
-@sliding_window_attention.property(
-    "has the gradients of masked attention",
-    points=1,
-    probe=probes.gradients,
+sliding_window_attention.gradients(
+    lambda rng: [
+        _text(rng, 6, batch=1) | dict(window=3, upstream=[normal(rng, 1, 6, 3)]),
+        _text(rng, 5) | dict(window=2, upstream=[normal(rng, 2, 5, 3)]),
+    ],
+    title="has the gradients of masked attention",
     hint="Use tensor operations throughout; `.detach()`, `.data` and NumPy cut the gradient.",
 )
-def window_gradients(rng):
-    yield _text(rng, 6, batch=1) | dict(window=3, upstream=[normal(rng, 1, 6, 3)])
-    yield _text(rng, 5) | dict(window=2, upstream=[normal(rng, 2, 5, 3)])
-
-
-@sliding_window_attention.property(
-    "stays in the precision and on the device it was given, and leaves its inputs alone",
-    points=1,
-    probe=probes.elsewhere,
+sliding_window_attention.any_device(
+    lambda rng: [
+        dict(probe="unchanged") | _text(rng, 5, dtype=torch.float32) | dict(window=2),
+        dict(probe="unchanged") | _text(rng, 6, batch=1) | dict(window=3),
+    ],
+    title=PURE,
     **SINGLE,
     hint="Make new tensors with `Q.new_zeros(...)` or `device=Q.device`, and never write into Q, K or V.",
 )
-def window_is_pure(rng):
-    yield dict(probe="unchanged") | _text(rng, 5, dtype=torch.float32) | dict(window=2)
-    yield dict(probe="unchanged") | _text(rng, 6, batch=1) | dict(window=3)
 
+GROUP, REACH = "max(window, 16)", "max(0, first - window + 1)"
+BAND_WEIGHTS = "band.masked_fill(hidden, -math.inf).softmax(dim=-1)"
 
-def _windows(
-    Q,
-    K,
-    V,
-    window,
-    *,
-    ahead=0,
-    back=0,
-    scale=None,
-    weigh=None,
-    padded=False,
-    first=None,
-    detached=False,
-    dtype=None,
-):
-    """Right, all windows at once, with parts to replace: keys from i - window + 1 - back to i + ahead."""
-    n = Q.shape[1]
-    scale = Q.shape[-1] ** -0.5 if scale is None else scale(Q, V)
-    rows = torch.arange(n, device=Q.device)[:, None]
-    place = rows + torch.arange(1 - min(window, n) - back, 1 + ahead, device=Q.device)
-    there = (place >= 0) & (place < n) & (place >= (0 if first is None else first(rows)))
-    scores = (Q[:, :, None] * K[:, place.clamp(0, n - 1)]).sum(-1) * scale
-    if padded:
-        weights = scores.masked_fill(~there, 0.0).softmax(-1)
-    else:
-        weights = scores.masked_fill(~there, INFINITE).softmax(-1) if weigh is None else weigh(scores, there)
-    out = (weights.masked_fill(~there, 0.0)[..., None] * V[:, place.clamp(0, n - 1)]).sum(2)
-    return out.detach() if detached else out if dtype is None else out.to(dtype)
-
-
-def _window_wrong(text, **parts):
-    def wrong(Q, K, V, window):
-        return _windows(Q, K, V, window, **parts)
-
-    sliding_window_attention.misconception(text)(wrong)
-    wrong.__name__ = "_".join(parts)
-
-
-_window_wrong(
-    "The window is one too wide: a token reads `window` tokens before it and itself. The token itself is one of the "
-    "`window`.",
-    back=1,
-)
-_window_wrong(
-    "The window looks both ways. A token reads itself and what came before it, never what comes after.", ahead=1
-)
-_window_wrong(
-    "Keys before the first token are filled with zeros, and these take part in the softmax: a score of 0 is an "
-    "ordinary score. Hide them with -inf, or leave them out.",
-    padded=True,
-)
-_window_wrong("The scale is missing: the scores are divided by the square root of d_k.", scale=lambda Q, V: 1.0)
-_window_wrong("The scores are divided by d_k. It is the square root of d_k.", scale=lambda Q, V: 1 / Q.shape[-1])
-_window_wrong(
-    "The scale is made from the width of V. It is the square root of d_k.", scale=lambda Q, V: V.shape[-1] ** -0.5
-)
-_window_wrong("The softmax is missing: the scores themselves are used as weights.", weigh=lambda scores, there: scores)
-_window_wrong(
-    "All tokens of the window get the same weight: this is a moving average. The weights come from the scores.",
-    weigh=lambda scores, there: there / there.sum(-1, keepdim=True, dtype=scores.dtype),
-)
-_window_wrong(
-    "The exponentials are not divided by their total.",
-    weigh=lambda scores, there: scores.exp(),
-)
-_window_wrong(
-    "The result is cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a gradient.",
-    detached=True,
-)
-_window_wrong(
-    "The result is float32, whatever the inputs are. `Q.new_zeros(...)` has the dtype of Q.", dtype=torch.float32
-)
-
-
-@sliding_window_attention.misconception(
-    "The text is cut into pieces of `window` tokens, and each token reads only its own piece. The window moves along "
-    "with the token: the first token of a piece also reads the end of the piece before."
-)
-def own_piece(Q, K, V, window):
-    return _windows(Q, K, V, window, first=lambda i: i // max(1, window) * window)
-
-
-@sliding_window_attention.misconception(
-    "The window is one too narrow: a token reads the window - 1 tokens that end with itself. It reads itself and "
-    "window - 1 others."
-)
-def one_too_narrow(Q, K, V, window):
-    return _windows(Q, K, V, max(1, window - 1))
-
-
-@sliding_window_attention.misconception(
-    "The slice begins at i - window + 1, which is negative for the first tokens, and Python counts a negative index "
-    "from the end. Begin at max(0, i - window + 1)."
-)
-def negative_index(Q, K, V, window):
-    rows = []
-    for i in range(Q.shape[1]):
-        keys, values = (x[:, i - window + 1 : i + 1] for x in (K, V))
-        rows.append((Q[:, i : i + 1] @ keys.mT * Q.shape[-1] ** -0.5).softmax(-1) @ values)
-    return torch.cat(rows, dim=1)
-
-
-@sliding_window_attention.misconception(
-    "The first tokens get no output, because only full windows are used. A token near the beginning reads the keys "
-    "there are."
-)
-def only_full_windows(Q, K, V, window):
-    out = _windows(Q, K, V, window)
-    return torch.cat([torch.zeros_like(out[:, : window - 1]), out[:, window - 1 :]], dim=1)
-
-
-@sliding_window_attention.misconception(
-    "The numbers are right, but memory and work grow with n * n, as they do where all scores are computed and a mask "
-    "hides most of them. Compute only those inside the window."
-)
-def masked_square(Q, K, V, window):
-    n = Q.shape[1]
-    place = torch.arange(n, device=Q.device)
-    back = place[:, None] - place
-    return _whole(Q, K, V, (back < 0) | (back >= window))
-
-
-@sliding_window_attention.misconception(
-    "The memory is that of a window, but the work grows much faster than n: queries are compared with many keys "
-    "outside their window, and most scores are thrown away. Slice the keys before you multiply."
-)
-def all_keys_group_by_group(Q, K, V, window):
-    rows, j = [], torch.arange(K.shape[1], device=Q.device)
-    for i, q in zip(j.split(32), Q.split(32, dim=1)):
-        hidden = (j > i[:, None]) | (j <= i[:, None] - window)
-        scores = q @ K.mT * Q.shape[-1] ** -0.5
-        rows.append(scores.masked_fill(hidden, INFINITE).softmax(-1) @ V)
-    return torch.cat(rows, dim=1)
-
-
-@sliding_window_attention.misconception("The window is ignored: every token reads all tokens before it.")
-def plain_causal(Q, K, V, window):
-    return _whole(Q, K, V, torch.ones(Q.shape[1], Q.shape[1], dtype=torch.bool, device=Q.device).triu(1))
-
-
-@sliding_window_attention.misconception(
-    "The scale is multiplied into the caller's Q, in place. Write the scaled queries into a new tensor."
-)
-def window_in_place(Q, K, V, window):
-    if Q.requires_grad:
-        return _windows(Q, K, V, window)
-    Q *= Q.shape[-1] ** -0.5
-    return _windows(Q, K, V, window, scale=lambda Q, V: 1.0)
+sliding_window_attention.mistakes(
+    edit("back >= window", "back > window",
+         "The window is one too wide: a token reads `window` tokens before it and itself. The token itself is one of "
+         "the `window`.", also={"first - window + 1": "first - window"}),
+    edit("back < 0", "back < -1",
+         "The window looks both ways. A token reads itself and what came before it, never what comes after.",
+         also={"start:last, :].mT": "start : last + 1, :].mT",
+               "start, last, device": "start, min(last + 1, n), device",
+               "V[..., start:last, :]": "V[..., start : last + 1, :]"}),
+    edit("n = Q.shape[-2]",
+         "window = min(window, Q.shape[-2])\n"
+         "    Q, K, V = (torch.nn.functional.pad(x, (0, 0, window - 1, 0)) for x in (Q, K, V))\n    n = Q.shape[-2]",
+         "Keys before the first token are filled with zeros, and these take part in the softmax: a score of 0 is an "
+         "ordinary score. Hide them with -inf, or leave them out.", also={JOINED: f"{JOINED}[..., window - 1 :, :]"}),
+    edit(" / math.sqrt(Q.shape[-1])", "",
+         "The scale is missing: the scores are divided by the square root of d_k."),
+    edit("math.sqrt(Q.shape[-1])", "Q.shape[-1]",
+         "The scores are divided by d_k. It is the square root of d_k."),
+    edit("math.sqrt(Q.shape[-1])", "math.sqrt(V.shape[-1])",
+         "The scale is made from the width of V. It is the square root of d_k."),
+    edit(BAND_WEIGHTS, "band.masked_fill(hidden, 0.0)",
+         "The softmax is missing: the scores themselves are used as weights."),
+    edit(BAND_WEIGHTS, "(~hidden).to(band.dtype) / (~hidden).sum(dim=-1, keepdim=True)",
+         "All tokens of the window get the same weight: this is a moving average. The weights come from the scores."),
+    edit("softmax(dim=-1)", "exp()",
+         "The exponentials are not divided by their total."),
+    edit(JOINED, f"{JOINED}.detach()",
+         "The result is cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a gradient."),
+    edit(JOINED, f"{JOINED}.float()",
+         "The result is float32, whatever the inputs are. `Q.new_zeros(...)` has the dtype of Q."),
+    edit("back >= window", "back > torch.arange(first, last, device=Q.device)[:, None] % window",
+         "The text is cut into pieces of `window` tokens, and each token reads only its own piece. The window moves "
+         "along with the token: the first token of a piece also reads the end of the piece before."),
+    edit("group = max", "window = max(1, window - 1)\n    group = max",
+         "The window is one too narrow: a token reads the window - 1 tokens that end with itself. It reads itself and "
+         "window - 1 others."),
+    edit(REACH, "first - window + 1",
+         "The slice begins at i - window + 1, which is negative for the first tokens, and Python counts a negative "
+         "index from the end. Begin at max(0, i - window + 1).",
+         also={GROUP: "1", ".masked_fill(hidden, -math.inf)": ""}),
+    edit(JOINED, f"{JOINED}.masked_fill(torch.arange(n, device=Q.device)[:, None] < window - 1, 0.0)",
+         "The first tokens get no output, because only full windows are used. A token near the beginning reads the "
+         "keys there are."),
+    edit(GROUP, "n",
+         "The numbers are right, but memory and work grow with n * n, as they do where all scores are computed and a "
+         "mask hides most of them. Compute only those inside the window."),
+    edit(REACH, "0",
+         "The memory is that of a window, but the work grows much faster than n: queries are compared with many keys "
+         "outside their window, and most scores are thrown away. Slice the keys before you multiply."),
+    edit(" | (back >= window)", "",
+         "The window is ignored: every token reads all tokens before it.", also={GROUP: "n"}),
+    edit("n = Q.shape[-2]", f"n = Q.shape[-2]\n    {SCALED_IN_PLACE}",
+         "The scale is multiplied into the caller's Q, in place. Write the scaled queries into a new tensor.",
+         also={" / math.sqrt(Q.shape[-1])": ""}),
+)  # fmt: skip
 
 
 # linear_attention ----------------------------------------------------------------------------------------------------
 
-linear_attention = Exercise(solutions.linear_attention, section=LINEAR, minutes=10, difficulty=2)
+linear_attention = Exercise(solutions.linear_attention, section="Sum first, ask later", minutes=10, difficulty=2)
 
-ELU, EXP, SQUARES, WIDER, RELU = (
-    "elu(x) + 1",
-    "exp(x)",
-    "x * x + 0.1",
-    "softplus of x and -x, side by side",
-    "relu(x)",
-)
+ELU, EXP, SQUARES, RELU = "elu(x) + 1", "exp(x)", "x * x + 0.1", "relu(x)"
+WIDER = "softplus of x and -x, side by side"
 
 
 @linear_attention.property(
@@ -1071,38 +635,26 @@ def any_features(rng):
     hint="(phi(Q) phi(K)^T) V and phi(Q) (phi(K)^T V) give the same numbers. Which of them makes an n x n matrix?",
 )
 def no_pairs(rng):
-    yield dict(
-        shapes=dict(Q=(1, 0, 4), K=(1, 0, 4), V=(1, 0, 3)),
-        seed=int(rng.integers(10**6)),
-        n=120 + int(rng.integers(8)),
-        large=dict(n=2040 + int(rng.integers(8))),
-        entries=int(rng.integers(10**6)),
-        watched=["memory", "work"],
-        feature_map=ELU,
-    )
+    yield _growing(rng, (4, 4, 3), n=120, large=2040, watched=["memory", "work"]) | dict(feature_map=ELU)
 
 
-@linear_attention.property(
-    "has gradients of queries, keys and values",
-    points=1,
-    probe=probes.gradients,
+linear_attention.gradients(
+    lambda rng: [
+        _tokens(rng, 3, 5, batch=1) | dict(feature_map=ELU, upstream=[normal(rng, 1, 3, 3)]),
+        _tokens(rng, 4, 3) | dict(feature_map=SQUARES, upstream=[normal(rng, 2, 4, 3)]),
+    ],
+    title="has gradients of queries, keys and values",
     hint="Use tensor operations throughout. The total depends on queries and keys too: do not detach it.",
 )
-def linear_gradients(rng):
-    yield _tokens(rng, 3, 5, batch=1) | dict(feature_map=ELU, upstream=[normal(rng, 1, 3, 3)])
-    yield _tokens(rng, 4, 3) | dict(feature_map=SQUARES, upstream=[normal(rng, 2, 4, 3)])
-
-
-@linear_attention.property(
-    "stays in the precision and on the device it was given, and leaves its inputs alone",
-    points=1,
-    probe=probes.elsewhere,
+linear_attention.any_device(
+    lambda rng: [
+        dict(probe="unchanged") | _tokens(rng, 3, 4, dtype=torch.float32) | dict(feature_map=ELU),
+        dict(probe="unchanged") | _tokens(rng, 3, 5, batch=1) | dict(feature_map=SQUARES),
+    ],
+    title=PURE,
     **SINGLE,
     hint="Never write into Q, K or V, and make new tensors with `Q.new_zeros(...)`.",
 )
-def linear_is_pure(rng):
-    yield dict(probe="unchanged") | _tokens(rng, 3, 4, dtype=torch.float32) | dict(feature_map=ELU)
-    yield dict(probe="unchanged") | _tokens(rng, 3, 5, batch=1) | dict(feature_map=SQUARES)
 
 
 @linear_attention.property(
@@ -1119,143 +671,68 @@ def without_features(rng):
         yield case
 
 
-def _elu(x):
-    return F.elu(x) + 1
+FEATURES = "feature_map(Q), feature_map(K)"
+TOTAL = "asking @ answering.sum(dim=-2).unsqueeze(-1)"
+SAFE_TOTAL = "total.masked_fill(total == 0, 1.0)"
+RESULT = f"asking @ summary / {SAFE_TOTAL}"
 
-
-def _same(x):
-    return x
-
-
-def _sums(Q, K, V, feature_map, *, of_q=None, of_k=None, of_v=_same, total=None, total_of=None):
-    """Right, with parts to replace: what is done to Q, K and V, and what is divided by."""
-    q, k = (of_q or feature_map)(Q), (of_k or feature_map)(K)
-    gathered = q @ (k.mT @ of_v(V))
-    total = total(q, k) if total else q @ (k if total_of is None else total_of(K)).sum(1)[..., None]
-    return gathered / (total.masked_fill(total == 0, 1.0) if isinstance(total, torch.Tensor) else total)
-
-
-def _linear_wrong(text, make):
-    def wrong(Q, K, V, feature_map):
-        return _sums(Q, K, V, feature_map, **make(feature_map))
-
-    linear_attention.misconception(text)(wrong)
-
-
-_linear_wrong(
-    "The division is missing: the weights phi(q) . phi(k) do not add up to 1. Divide by phi(q) times the sum "
-    "of phi(K).",
-    lambda phi: dict(total=lambda q, k: 1.0),
-)
-_linear_wrong(
-    "The sum is divided by the number of keys. Divide by the sum of this query's weights: phi(q) times the "
-    "sum of phi(K).",
-    lambda phi: dict(total=lambda q, k: k.shape[1]),
-)
-_linear_wrong(
-    "The total is kept from being small, by a clamp or a maximum. Small features give a small total, which is "
-    "right; only a total of exactly 0 has to be replaced.",
-    lambda phi: dict(total=lambda q, k: (q @ k.sum(dim=-2).unsqueeze(-1)).clamp(min=1.0)),
-)
-_linear_wrong(
-    "The total is the sum of phi(q). It is phi(q) times the sum of all phi(k).",
-    lambda phi: dict(total=lambda q, k: q.sum(-1, keepdim=True)),
-)
-_linear_wrong(
-    "The total is the sum of everything in phi(K), the same for all queries. Each query has its own: phi(q) "
-    "times the sum of phi(K) over the keys.",
-    lambda phi: dict(total=lambda q, k: k.sum((1, 2), keepdim=True)),
-)
-_linear_wrong(
-    "The feature map is not applied to the keys in the total. Numerator and total need the same phi(K).",
-    lambda phi: dict(total_of=lambda K: torch.cat([K] * (phi(K).shape[-1] // K.shape[-1]), -1)),
-)
-_linear_wrong(
-    "The feature map is applied to the values as well. It is only for queries and keys.",
-    lambda phi: dict(of_v=lambda V: phi(V)[..., : V.shape[-1]]),
-)
-_linear_wrong(
-    "The feature map is not applied to the queries. Weights may then be negative, and their sum near 0.",
-    lambda phi: dict(of_q=lambda Q: torch.cat([Q] * (phi(Q).shape[-1] // Q.shape[-1]), -1)),
-)
-_linear_wrong(
-    "The feature map is not applied to the keys. Weights may then be negative, and their sum near 0.",
-    lambda phi: dict(of_k=lambda K: torch.cat([K] * (phi(K).shape[-1] // K.shape[-1]), -1)),
-)
-_linear_wrong(
-    "The feature map is not used at all: weights q . k may be negative, and their sum near 0.",
-    lambda phi: dict(of_q=_same, of_k=_same),
-)
-_linear_wrong(
-    "elu(x) + 1 is written into the function. The feature map is the caller's choice: call `feature_map`.",
-    lambda phi: dict(of_q=_elu, of_k=_elu),
-)
-_linear_wrong(
-    "Queries are divided by the square root of d_k before the feature map. There is no softmax here to "
-    "protect: give Q to `feature_map` as it is.",
-    lambda phi: dict(of_q=lambda Q: phi(Q / Q.shape[-1] ** 0.5)),
-)
-_linear_wrong(
-    "Queries and keys are each divided by the fourth root of d_k before the feature map. There is no softmax "
-    "here to protect: give them to `feature_map` as they are.",
-    lambda phi: dict(of_q=lambda Q: phi(Q / Q.shape[-1] ** 0.25), of_k=lambda K: phi(K / K.shape[-1] ** 0.25)),
-)
-_linear_wrong(
-    "Features are normalized over their width, as in a softmax. Use them as `feature_map` returns them.",
-    lambda phi: dict(of_k=lambda K: phi(K) / phi(K).sum(-1, keepdim=True)),
-)
-_linear_wrong(
-    "Features of the keys are normalized over the keys. Keep each key's size; what has to be 1 is the sum of a "
-    "query's weights.",
-    lambda phi: dict(
-        of_k=lambda K: phi(K) / phi(K).sum(1, keepdim=True), total=lambda q, k: q.sum(-1, keepdim=True) * 2
-    ),
-)
-_linear_wrong(
-    "A small number is added to the total, and every result is a little too small, or much too small where the total "
-    "is small itself. Divide by 1 where the total is exactly 0, and by the total everywhere else.",
-    lambda phi: dict(total=lambda q, k: q @ k.sum(1)[..., None] + 1e-6),
-)
-_linear_wrong(
-    "The total runs over the batch as well: texts in a batch must not mix. Sum over the keys alone, dim=-2.",
-    lambda phi: dict(total=lambda q, k: q @ k.sum((0, 1))[..., None]),
-)
-_linear_wrong(
-    "The total gets no gradient. It depends on queries and keys too.",
-    lambda phi: dict(total=lambda q, k: (q @ k.sum(1)[..., None]).detach()),
-)
-
-
-@linear_attention.misconception(
-    "A query that shares no feature with a key gets nan, because its total and its sum are both 0. Divide by 1 there: "
-    "`total.masked_fill(total == 0, 1.0)`."
-)
-def zero_by_zero(Q, K, V, feature_map):
-    q, k = feature_map(Q), feature_map(K)
-    return q @ (k.mT @ V) / (q @ k.sum(1)[..., None])
-
-
-@linear_attention.misconception(
-    "The numbers are right, but phi(Q) phi(K)^T is multiplied first, and that is an n x n matrix. Multiply phi(K)^T "
-    "and V first."
-)
-def queries_and_keys_first(Q, K, V, feature_map):
-    weights = feature_map(Q) @ feature_map(K).mT
-    total = weights.sum(-1, keepdim=True)
-    return weights / total.masked_fill(total == 0, 1.0) @ V
-
-
-@linear_attention.misconception(
-    "A softmax is taken of the products of features. Then keys and values cannot be summed first, and the cost is n * "
-    "n again. The weights are phi(q) . phi(k), divided by their sum."
-)
-def softmax_of_features(Q, K, V, feature_map):
-    return (feature_map(Q) @ feature_map(K).mT).softmax(-1) @ V
-
-
-@linear_attention.misconception("This is ordinary attention: a softmax, no feature map, and an n x n matrix.")
-def ordinary(Q, K, V, feature_map):
-    return _whole(Q, K, V)
+linear_attention.mistakes(
+    edit(f" / {SAFE_TOTAL}", "",
+         "The division is missing: the weights phi(q) . phi(k) do not add up to 1. Divide by phi(q) times the sum of "
+         "phi(K)."),
+    edit(SAFE_TOTAL, "K.shape[-2]",
+         "The sum is divided by the number of keys. Divide by the sum of this query's weights: phi(q) times the sum of "
+         "phi(K)."),
+    edit(SAFE_TOTAL, "total.clamp(min=1.0)",
+         "The total is kept from being small, by a clamp or a maximum. Small features give a small total, which is "
+         "right; only a total of exactly 0 has to be replaced."),
+    edit(TOTAL, "asking.sum(dim=-1, keepdim=True)",
+         "The total is the sum of phi(q). It is phi(q) times the sum of all phi(k)."),
+    edit(TOTAL, "answering.sum(dim=(-2, -1), keepdim=True)",
+         "The total is the sum of everything in phi(K), the same for all queries. Each query has its own: phi(q) times "
+         "the sum of phi(K) over the keys."),
+    edit("answering.sum", "K.repeat(1, 1, answering.shape[-1] // K.shape[-1]).sum",
+         "The feature map is not applied to the keys in the total. Numerator and total need the same phi(K)."),
+    edit("mT @ V", "mT @ feature_map(V)[..., : V.shape[-1]]",
+         "The feature map is applied to the values as well. It is only for queries and keys."),
+    edit("feature_map(Q)", "Q.repeat(1, 1, feature_map(Q).shape[-1] // Q.shape[-1])",
+         "The feature map is not applied to the queries. Weights may then be negative, and their sum near 0."),
+    edit("feature_map(K)", "K.repeat(1, 1, feature_map(K).shape[-1] // K.shape[-1])",
+         "The feature map is not applied to the keys. Weights may then be negative, and their sum near 0."),
+    edit(FEATURES, "Q, K",
+         "The feature map is not used at all: weights q . k may be negative, and their sum near 0."),
+    edit(FEATURES, "torch.nn.functional.elu(Q) + 1, torch.nn.functional.elu(K) + 1",
+         "elu(x) + 1 is written into the function. The feature map is the caller's choice: call `feature_map`."),
+    edit("feature_map(Q)", "feature_map(Q / Q.shape[-1] ** 0.5)",
+         "Queries are divided by the square root of d_k before the feature map. There is no softmax here to protect: "
+         "give Q to `feature_map` as it is."),
+    edit(FEATURES, "feature_map(Q / Q.shape[-1] ** 0.25), feature_map(K / K.shape[-1] ** 0.25)",
+         "Queries and keys are each divided by the fourth root of d_k before the feature map. There is no softmax here "
+         "to protect: give them to `feature_map` as they are."),
+    edit("feature_map(K)", "feature_map(K) / feature_map(K).sum(dim=-1, keepdim=True)",
+         "Features are normalized over their width, as in a softmax. Use them as `feature_map` returns them."),
+    edit("feature_map(K)", "feature_map(K) / feature_map(K).sum(dim=-2, keepdim=True)",
+         "Features of the keys are normalized over the keys. Keep each key's size; what has to be 1 is the sum of a "
+         "query's weights.", also={TOTAL: "asking.sum(dim=-1, keepdim=True) * 2"}),
+    edit(SAFE_TOTAL, "(total + 1e-6)",
+         "A small number is added to the total, and every result is a little too small, or much too small where the "
+         "total is small itself. Divide by 1 where the total is exactly 0, and by the total everywhere else."),
+    edit("answering.sum(dim=-2)", "answering.sum(dim=(0, 1))",
+         "The total runs over the batch as well: texts in a batch must not mix. Sum over the keys alone, dim=-2."),
+    edit(SAFE_TOTAL, f"{SAFE_TOTAL}.detach()",
+         "The total gets no gradient. It depends on queries and keys too."),
+    edit(SAFE_TOTAL, "total",
+         "A query that shares no feature with a key gets nan, because its total and its sum are both 0. Divide by 1 "
+         "there: `total.masked_fill(total == 0, 1.0)`."),
+    edit("asking @ summary", "asking @ answering.mT @ V",
+         "The numbers are right, but phi(Q) phi(K)^T is multiplied first, and that is an n x n matrix. Multiply "
+         "phi(K)^T and V first."),
+    edit(RESULT, "(asking @ answering.mT).softmax(dim=-1) @ V",
+         "A softmax is taken of the products of features. Then keys and values cannot be summed first, and the cost is "
+         "n * n again. The weights are phi(q) . phi(k), divided by their sum."),
+    edit(RESULT, "(Q @ K.mT / math.sqrt(Q.shape[-1])).softmax(dim=-1) @ V",
+         "This is ordinary attention: a softmax, no feature map, and an n x n matrix."),
+)  # fmt: skip
 
 
 @linear_attention.misconception(
@@ -1269,24 +746,14 @@ def causal_sums(Q, K, V, feature_map):
     return (q[:, :, None] @ states)[:, :, 0] / totals
 
 
-@linear_attention.misconception(
-    "The result is cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a gradient."
-)
-def linear_detached(Q, K, V, feature_map):
-    return _sums(Q, K, V, feature_map).detach()
-
-
-@linear_attention.misconception("The features overwrite the caller's Q, in place. Keep them in a new tensor.")
-def linear_in_place(Q, K, V, feature_map):
-    result = _sums(Q, K, V, feature_map)
-    if not Q.requires_grad:
-        Q.copy_(feature_map(Q)[..., : Q.shape[-1]])
-    return result
-
-
-@linear_attention.misconception("The result is float32, whatever the inputs are. Keep the dtype of Q.")
-def linear_in_single(Q, K, V, feature_map):
-    return _sums(Q, K, V, feature_map).float()
+linear_attention.mistakes(
+    edit(RESULT, f"({RESULT}).detach()",
+         "The result is cut off from the gradient. `.detach()`, `.data` and NumPy give numbers without a gradient."),
+    edit("summary =", "if not Q.requires_grad:\n        Q.copy_(asking[..., : Q.shape[-1]])\n    summary =",
+         "The features overwrite the caller's Q, in place. Keep them in a new tensor."),
+    edit(RESULT, f"({RESULT}).float()",
+         "The result is float32, whatever the inputs are. Keep the dtype of Q."),
+)  # fmt: skip
 
 
 # The written question ------------------------------------------------------------------------------------------------
