@@ -30,8 +30,8 @@ def apply_rope(x: torch.Tensor, positions: torch.Tensor, base: float = 10000.0) 
         raise ValueError(f"x {tuple(x.shape)} does not have one row for each of {len(positions)} positions")
     angles = rope_angles(positions, x.shape[-1], base).to(x.device)
     cosine, sine = angles.cos(), angles.sin()
-    left, right = x.tensor_split(2, dim=-1)
-    turned = [left * cosine - right * sine, left * sine + right * cosine]
+    first, second = x.tensor_split(2, dim=-1)
+    turned = [first * cosine - second * sine, first * sine + second * cosine]
     return torch.cat(turned, dim=-1).to(x.dtype)
 
 
@@ -41,8 +41,8 @@ def apply_rope_interleaved(x: torch.Tensor, positions: torch.Tensor, base: float
         raise ValueError(f"x {tuple(x.shape)} does not have one row for each of {len(positions)} positions")
     angles = rope_angles(positions, x.shape[-1], base).to(x.device)
     cosine, sine = angles.cos(), angles.sin()
-    even, odd = x[..., 0::2], x[..., 1::2]
-    turned = [even * cosine - odd * sine, even * sine + odd * cosine]
+    first, second = x[..., 0::2], x[..., 1::2]
+    turned = [first * cosine - second * sine, first * sine + second * cosine]
     return torch.stack(turned, dim=-1).flatten(-2).to(x.dtype)
 
 

@@ -5,11 +5,9 @@ for an angle that is off by about a millionth of itself. Every relative-position
 for both directions of rotation: only numbers decide, so nearly all cases are golden values.
 """
 
-import math
-
 import torch
 
-from attnlab.checking import probes
+from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import normal
 from solutions import rope as solutions
@@ -45,37 +43,6 @@ def _places(rng, n, low=-40, high=60):
 
 def _single(rng, *shape):
     return normal(rng, *shape, dtype=torch.float32)
-
-
-# Right answers with parts to replace, for misconceptions that go wrong in one of them ---------------------------------
-
-
-def _speeds(d_head, base=10000.0):
-    return torch.exp(-math.log(base) * torch.arange(0, d_head, 2, dtype=torch.float64) / d_head).to(torch.float32)
-
-
-def _angles(positions, d_head, base=10000.0):
-    return positions.to(torch.float32)[:, None] * _speeds(d_head, base).to(positions.device)
-
-
-def _pair_up(x, interleaved):
-    """The two members of each pair: (..., d/2) twice."""
-    half = x.shape[-1] // 2
-    return (x[..., ::2], x[..., 1::2]) if interleaved else (x[..., :half], x[..., half:])
-
-
-def _put_back(first, second, interleaved):
-    return torch.stack([first, second], -1).flatten(-2) if interleaved else torch.cat([first, second], -1)
-
-
-def _turn(x, positions, base, interleaved, angles=_angles, back=None, keep_dtype=True):
-    """The right turn with one part replaced: angles(positions, d_head, base), or where the pairs are put back."""
-    table = angles(positions, x.shape[-1], base)
-    a, b = _pair_up(x, interleaved)
-    out = _put_back(
-        a * table.cos() - b * table.sin(), b * table.cos() + a * table.sin(), interleaved if back is None else back
-    )
-    return out.to(x.dtype) if keep_dtype else out
 
 
 # rope_frequencies ----------------------------------------------------------------------------------------------------
@@ -117,20 +84,7 @@ def one_pair(rng):
     yield dict(d_head=6, base=100.0)
 
 
-def _wrong_speeds(text):
-    """Declares a misconception about the speeds: wrong(i, d_head, base) with i = 0, 1, ... in float64."""
-
-    def declare(wrong):
-        def speeds(d_head, base=10000.0):
-            return wrong(torch.arange(d_head // 2, dtype=torch.float64), d_head, base).to(torch.float32)
-
-        speeds.__name__ = wrong.__name__
-        rope_frequencies.misconception(text)(speeds)
-        return wrong
-
-    return declare
-
-
+POWER = "base ** (-2.0 * pairs / d_head)"
 DOUBLED = (
     "The exponent is twice what it should be. `torch.arange(0, d_head, 2)` is already 2 i: divide it by d_head, and "
     "neither double it again nor divide it by d_head / 2."
@@ -141,98 +95,39 @@ HALVED = (
 )
 FIXED_BASE = "The base is fixed at 10000. It is an argument, since models with long contexts have other bases."
 
-
-@_wrong_speeds(DOUBLED)
-def doubled_exponent(i, d, base):
-    return base ** (-4 * i / d)
-
-
-@_wrong_speeds(HALVED)
-def halved_exponent(i, d, base):
-    return base ** (-i / d)
-
-
-@_wrong_speeds(
-    "The frequencies grow: the minus of the exponent is missing. Pair 0 has the highest frequency, 1, and every "
-    "other pair a lower one."
-)
-def rising(i, d, base):
-    return base ** (2 * i / d)
-
-
-@_wrong_speeds(
-    "These are wavelengths, in tokens. Return frequencies, in radians per token: 2 pi divided by the wavelength."
-)
-def wavelengths(i, d, base):
-    return 2 * math.pi * base ** (2 * i / d)
-
-
-@_wrong_speeds("These are rotations per token. Return radians per token: a full rotation has 2 pi of them.")
-def turns_per_token(i, d, base):
-    return base ** (-2 * i / d) / (2 * math.pi)
-
-
-@_wrong_speeds(FIXED_BASE)
-def base_fixed(i, d, base):
-    return 10000.0 ** (-2 * i / d)
-
-
-@_wrong_speeds("Pairs are counted from 1, so the fastest is missing. Pair 0 has frequency base ** 0 = 1.")
-def pairs_from_one(i, d, base):
-    return base ** (-2 * (i + 1) / d)
-
-
-@_wrong_speeds("The slowest pair comes first. Pair 0 is the fastest.")
-def slowest_first(i, d, base):
-    return (base ** (-2 * i / d)).flip(0)
-
-
-@_wrong_speeds(
-    "The last frequency is exactly 1 / base. The exponents go in steps of 2 / d_head, so the last one is "
-    "(d_head - 2) / d_head, just below 1; `linspace(0, 1, ...)` spaces them too far apart."
-)
-def down_to_one_over_base(i, d, base):
-    return base ** -torch.linspace(0, 1, d // 2, dtype=torch.float64)
-
-
-@_wrong_speeds("The frequencies are powers of e, without the base. `base ** y` is `exp(y * log(base))`.")
-def powers_of_e(i, d, base):
-    return torch.exp(-2 * i / d)
-
-
-@_wrong_speeds(
-    "The frequencies fall by equal steps. They should fall by equal ratios: each is the same fraction of the one "
-    "before."
-)
-def straight_line(i, d, base):
-    return 1 - 2 * i / d * (1 - 1 / base)
-
-
-@_wrong_speeds(
-    "There is one number per column, d_head in all, each with its own exponent. Both members of a pair rotate "
-    "together: one frequency per pair, d_head / 2 in all."
-)
-def one_per_column(i, d, base):
-    return base ** (-torch.arange(d, dtype=torch.float64) / d)
-
-
-@_wrong_speeds("Each frequency comes twice, for both columns of its pair. Return it once: d_head / 2 numbers.")
-def each_twice(i, d, base):
-    return (base ** (-2 * i / d)).repeat_interleave(2)
-
-
-@_wrong_speeds(
-    "The row of frequencies comes twice, once for each half of the columns. Return it once: d_head / 2 numbers."
-)
-def row_twice(i, d, base):
-    return (base ** (-2 * i / d)).repeat(2)
-
-
-@rope_frequencies.misconception(
-    "The numbers are right, but they come as float64. Return float32, as PyTorch does unless told otherwise."
-)
-def speeds_in_double(d_head, base=10000.0):
-    return base ** (-torch.arange(0, d_head, 2, dtype=torch.float64) / d_head)
+rope_frequencies.mistakes(
+    edit("-2.0", "-4.0", DOUBLED),
+    edit("-2.0", "-1.0", HALVED),
+    edit("-2.0", "2.0",
+         "The frequencies grow: the minus of the exponent is missing. Pair 0 has the highest frequency, 1, and every "
+         "other pair a lower one."),
+    edit(POWER, "2 * torch.pi * base ** (2.0 * pairs / d_head)",
+         "These are wavelengths, in tokens. Return frequencies, in radians per token: 2 pi divided by the wavelength."),
+    edit(POWER, f"{POWER} / (2 * torch.pi)",
+         "These are rotations per token. Return radians per token: a full rotation has 2 pi of them."),
+    edit("base **", "10000.0 **", FIXED_BASE),
+    edit("* pairs", "* (pairs + 1)",
+         "Pairs are counted from 1, so the fastest is missing. Pair 0 has frequency base ** 0 = 1."),
+    edit(POWER, f"({POWER}).flip(0)",
+         "The slowest pair comes first. Pair 0 is the fastest."),
+    edit(POWER, "base ** -torch.linspace(0, 1, d_head // 2)",
+         "The last frequency is exactly 1 / base. The exponents go in steps of 2 / d_head, so the last one is (d_head "
+         "- 2) / d_head, just below 1; `linspace(0, 1, ...)` spaces them too far apart."),
+    edit("base ** (", "torch.exp(",
+         "The frequencies are powers of e, without the base. `base ** y` is `exp(y * log(base))`."),
+    edit(POWER, "1 - 2.0 * pairs / d_head * (1 - 1 / base)",
+         "The frequencies fall by equal steps. They should fall by equal ratios: each is the same fraction of the one "
+         "before."),
+    edit("d_head // 2, ", "d_head, ",
+         "There is one number per column, d_head in all, each with its own exponent. Both members of a pair rotate "
+         "together: one frequency per pair, d_head / 2 in all.", also={"-2.0": "-1.0"}),
+    edit(POWER, f"({POWER}).repeat_interleave(2)",
+         "Each frequency comes twice, for both columns of its pair. Return it once: d_head / 2 numbers."),
+    edit(POWER, f"({POWER}).repeat(2)",
+         "The row of frequencies comes twice, once for each half of the columns. Return it once: d_head / 2 numbers."),
+    edit("float32", "float64",
+         "The numbers are right, but they come as float64. Return float32, as PyTorch does unless told otherwise."),
+)  # fmt: skip
 
 
 # rope_angles ---------------------------------------------------------------------------------------------------------
@@ -286,32 +181,15 @@ def far_positions(rng):
     yield dict(positions=2 * torch.from_numpy(rng.choice(range(500, 4000), size=3, replace=False)) + 1, d_head=6)
 
 
-@rope_angles.property(
-    "makes the table on the device of the positions",
-    points=1,
-    probe=probes.elsewhere,
+rope_angles.any_device(
+    lambda rng: dict(positions=_places(rng, 3), d_head=_width(rng), base=float(rng.integers(20, 3000))),
+    title="makes the table on the device of the positions",
     rtol=1e-5,
     atol=1e-7,
     hint="Your frequencies were made on the CPU. Move them to the device of the positions: `.to(positions.device)`.",
 )
-def angles_elsewhere(rng):
-    yield dict(positions=_places(rng, 3), d_head=_width(rng), base=float(rng.integers(20, 3000)))
 
-
-def _wrong_angles(text, *, section=None):
-    """Declares a misconception about the table: wrong(positions, d_head, base)."""
-
-    def declare(wrong):
-        def table(positions, d_head, base=10000.0):
-            return wrong(positions, d_head, base)
-
-        table.__name__ = wrong.__name__
-        rope_angles.misconception(text, section=section)(table)
-        return wrong
-
-    return declare
-
-
+OUTER = "torch.outer(where.to(torch.float32), theta.to(where.device))"
 IGNORED = (
     "The positions are ignored: only how many there are is used, as if they were 0 to n - 1. With a cache the "
     "first new token has a later position."
@@ -328,115 +206,41 @@ HALF_PRECISION = (
 )
 DEGREES = "Frequencies are in radians per token. Do not convert from or to degrees."
 
-
-@_wrong_angles(
-    "The frequencies are on the CPU, wherever the positions are, and PyTorch does not combine two devices. Move them: "
-    "`rope_frequencies(d_head, base).to(positions.device)`.",
-    section=DEVICE,
-)
-def angle_on_the_cpu(positions, d_head, base):
-    return positions.float()[:, None] * _speeds(d_head, base)
-
-
-@_wrong_angles(OFF_BY_ONE)
-def angle_off_by_one(positions, d_head, base):
-    return _angles(positions + 1, d_head, base)
-
-
-@_wrong_angles(IGNORED)
-def angle_positions_ignored(positions, d_head, base):
-    return _angles(torch.arange(len(positions)), d_head, base)
-
-
-@_wrong_angles(FROM_THE_FIRST)
-def angle_from_the_first(positions, d_head, base):
-    return _angles(positions - positions[:1], d_head, base)
-
-
-@_wrong_angles("Negative positions lose their sign. A token before position 0 is rotated backwards.")
-def angle_unsigned(positions, d_head, base):
-    return _angles(positions.abs(), d_head, base)
-
-
-@_wrong_angles(FIXED_BASE, section=SPEEDS)
-def angle_base_fixed(positions, d_head, base):
-    return _angles(positions, d_head)
-
-
-@_wrong_angles("The table is transposed: rows are positions and columns are pairs, (n, d_head / 2).")
-def angle_transposed(positions, d_head, base):
-    return _angles(positions, d_head, base).T
-
-
-@_wrong_angles("The table is d_head wide. Both members of a pair share one angle. Return it once: (n, d_head / 2).")
-def angle_twice(positions, d_head, base):
-    return _angles(positions, d_head, base).repeat(1, 2)
-
-
-@_wrong_angles(
-    "The table is d_head wide, with each angle twice in a row. Both members of a pair share one angle. Return it "
-    "once: (n, d_head / 2)."
-)
-def angle_beside_itself(positions, d_head, base):
-    return _angles(positions, d_head, base).repeat_interleave(2, dim=1)
-
-
-@_wrong_angles("The position is divided by the frequency. The angle is their product; slow pairs have small angles.")
-def angle_divided(positions, d_head, base):
-    return positions.float()[:, None] / _speeds(d_head, base)
-
-
-@_wrong_angles(DEGREES)
-def angle_in_degrees(positions, d_head, base):
-    return _angles(positions, d_head, base).rad2deg()
-
-
-@_wrong_angles(DEGREES)
-def angle_from_degrees(positions, d_head, base):
-    return _angles(positions, d_head, base).deg2rad()
-
-
-@_wrong_angles(DOUBLED, section=SPEEDS)
-def angle_doubled_exponent(positions, d_head, base):
-    return _angles(positions, d_head, base * base)
-
-
-@_wrong_angles(HALVED, section=SPEEDS)
-def angle_halved_exponent(positions, d_head, base):
-    return _angles(positions, d_head, math.sqrt(base))
-
-
-@_wrong_angles(
-    "Full rotations are removed from the angles. Sines and cosines stay the same, but return the plain product."
-)
-def angle_modulo(positions, d_head, base):
-    return _angles(positions, d_head, base) % (2 * math.pi)
-
-
-@_wrong_angles("These are the cosines already. Return the angles themselves; sine and cosine come later.")
-def angle_cosines(positions, d_head, base):
-    return _angles(positions, d_head, base).cos()
-
-
-@_wrong_angles("The angles come as float64. Return float32, whatever the dtype of model and positions.")
-def angle_in_double(positions, d_head, base):
-    return positions.double()[:, None] * base ** (-torch.arange(0, d_head, 2, dtype=torch.float64) / d_head)
-
-
-for _rounded in (torch.bfloat16, torch.float16):
-
-    @_wrong_angles(HALF_PRECISION, section=PRECISION)
-    def angle_half(positions, d_head, base, dtype=_rounded):
-        return (positions.to(dtype)[:, None] * _speeds(d_head, base).to(dtype)).float()
-
-    @_wrong_angles(HALF_PRECISION, section=PRECISION)
-    def angle_product_half(positions, d_head, base, dtype=_rounded):
-        return _angles(positions, d_head, base).to(dtype).float()
-
-
-@_wrong_angles(HALF_PRECISION, section=PRECISION)
-def angle_positions_half(positions, d_head, base):
-    return _angles(positions.bfloat16(), d_head, base)
+rope_angles.mistakes(
+    edit("theta.to(where.device)", "theta",
+         "The frequencies are on the CPU, wherever the positions are, and PyTorch does not combine two devices. Move "
+         "them: `rope_frequencies(d_head, base).to(positions.device)`.", see=DEVICE),
+    edit("where.to(torch", "(where + 1).to(torch", OFF_BY_ONE),
+    edit("torch.as_tensor(positions)", "torch.arange(len(positions))", IGNORED),
+    edit("where.to(torch", "(where - where[:1]).to(torch", FROM_THE_FIRST),
+    edit("where.to(torch", "where.abs().to(torch",
+         "Negative positions lose their sign. A token before position 0 is rotated backwards."),
+    edit("(d_head, base)", "(d_head)", FIXED_BASE, see=SPEEDS),
+    edit(OUTER, f"{OUTER}.T",
+         "The table is transposed: rows are positions and columns are pairs, (n, d_head / 2)."),
+    edit(OUTER, f"{OUTER}.repeat(1, 2)",
+         "The table is d_head wide. Both members of a pair share one angle. Return it once: (n, d_head / 2)."),
+    edit(OUTER, f"{OUTER}.repeat_interleave(2, dim=1)",
+         "The table is d_head wide, with each angle twice in a row. Both members of a pair share one angle. Return it "
+         "once: (n, d_head / 2)."),
+    edit("theta.to(where.device)", "1 / theta",
+         "The position is divided by the frequency. The angle is their product; slow pairs have small angles."),
+    edit(OUTER, f"{OUTER}.rad2deg()", DEGREES),
+    edit(OUTER, f"{OUTER}.deg2rad()", DEGREES),
+    edit("-2.0", "-4.0", DOUBLED, see=SPEEDS),
+    edit("-2.0", "-1.0", HALVED, see=SPEEDS),
+    edit(OUTER, f"{OUTER} % (2 * torch.pi)",
+         "Full rotations are removed from the angles. Sines and cosines stay the same, but return the plain product."),
+    edit(OUTER, f"{OUTER}.cos()",
+         "These are the cosines already. Return the angles themselves; sine and cosine come later."),
+    edit(OUTER, "torch.outer(where.double(), theta)",
+         "The angles come as float64. Return float32, whatever the dtype of model and positions.",
+         also={"dtype=torch.float32": "dtype=torch.float64"}),
+    edit(OUTER, "torch.outer(where.to({}), theta.to({})).float()",
+         HALF_PRECISION, see=PRECISION, each=(torch.bfloat16, torch.float16)),
+    edit(OUTER, f"{OUTER}.to({{}}).float()", HALF_PRECISION, see=PRECISION, each=(torch.bfloat16, torch.float16)),
+    edit("where.to(torch", "where.bfloat16().to(torch", HALF_PRECISION, see=PRECISION),
+)  # fmt: skip
 
 
 # apply_rope and apply_rope_interleaved -------------------------------------------------------------------------------
@@ -471,21 +275,7 @@ def neighbors(rng):
     yield dict(x=_single(rng, 4, _width(rng)), positions=torch.arange(4))
 
 
-@apply_rope.property(
-    "leaves position 0 alone, and takes every other as it is",
-    points=1,
-    **CLOSE,
-    hint="Positions need not be 0 to n - 1: use the numbers given. At 0 nothing is rotated; a negative position "
-    "rotates backwards.",
-)
-@apply_rope_interleaved.property(
-    "leaves position 0 alone, and takes every other as it is",
-    points=1,
-    **CLOSE,
-    hint="Positions need not be 0 to n - 1: use the numbers given. At 0 nothing is rotated; a negative position "
-    "rotates backwards.",
-)
-def places(rng):
+def _any_positions(rng):
     yield dict(x=_single(rng, 1, 6), positions=_whole(0))
     yield dict(x=_single(rng, 2, 1, 6), positions=_whole(int(rng.integers(3, 30))))  # one new token, with a cache
     yield dict(x=_single(rng, 3, 6), positions=_whole(7, 8, 9))
@@ -493,418 +283,181 @@ def places(rng):
     yield dict(x=_single(rng, 3, _width(rng)), positions=_whole(-2, 0, -2))
 
 
-@apply_rope.property("follows the base", points=1, **CLOSE, hint="Pass `base` on to the angles.")
-@apply_rope_interleaved.property("follows the base", points=1, **CLOSE, hint="Pass `base` on to the angles.")
-def turned_by_other_bases(rng):
+def _other_bases(rng):
     yield dict(x=_single(rng, 3, 6), positions=_whole(1, 2, 12), base=500000.0)
     yield dict(x=_single(rng, 4, 8), positions=_places(rng, 4), base=float(rng.integers(20, 3000)))
 
 
-@apply_rope.property(
-    "takes any leading dimensions, and tokens on the last axis but one",
-    points=1,
-    **CLOSE,
-    hint="(n, d_head / 2) broadcasts against (..., n, d_head / 2). Use negative numbers for axes.",
-)
-@apply_rope_interleaved.property(
-    "takes any leading dimensions, and tokens on the last axis but one",
-    points=1,
-    **CLOSE,
-    hint="(n, d_head / 2) broadcasts against (..., n, d_head / 2). Use negative numbers for axes.",
-)
-def leading(rng):
+def _leading_dimensions(rng):
     yield dict(x=_single(rng, 2, 4, 6), positions=_places(rng, 4))
     yield dict(x=_single(rng, 2, 3, 3, 6), positions=_whole(2, 3, 4))  # as many heads as tokens, on purpose
     yield dict(x=_single(rng, 2, 1, 2, 3, 4), positions=_places(rng, 3))
 
 
-@apply_rope.property(
-    "stays right far along",
-    points=1,
-    **FAR,
-    hint="Compute the angles in float32 from the whole numbers in `positions`.",
-)
-@apply_rope_interleaved.property(
-    "stays right far along",
-    points=1,
-    **FAR,
-    hint="Compute the angles in float32 from the whole numbers in `positions`.",
-)
-def far_along(rng):
+def _far_along(rng):
     yield dict(x=_single(rng, 4, 6), positions=_whole(300, 301, 1003, 4099))
     yield dict(x=_single(rng, 3, 8), positions=2 * torch.from_numpy(rng.integers(150, 2000, size=3)) + 1)
 
 
-@apply_rope.property(
-    "keeps the dtype of x, and its angles in float32",
-    points=2,
-    rtol=0.02,
-    atol=0.03,
-    hint="Whatever the dtype of x, compute the angles in float32 and convert the result back with `.to(x.dtype)`.",
-)
-@apply_rope_interleaved.property(
-    "keeps the dtype of x, and its angles in float32",
-    points=1,
-    rtol=0.02,
-    atol=0.03,
-    hint="Whatever the dtype of x, compute the angles in float32 and convert the result back with `.to(x.dtype)`.",
-)
-def half_precision(rng):
+def _half_precision(rng):
     yield dict(x=normal(rng, 4, 6, dtype=torch.bfloat16), positions=_whole(3, 300, 301, 1003))
-    yield dict(
-        x=normal(rng, 2, 3, 8, dtype=torch.bfloat16), positions=2 * torch.from_numpy(rng.integers(150, 900, size=3)) + 1
-    )
+    x = normal(rng, 2, 3, 8, dtype=torch.bfloat16)
+    yield dict(x=x, positions=2 * torch.from_numpy(rng.integers(150, 900, size=3)) + 1)
     yield dict(x=normal(rng, 3, 6, dtype=torch.float16), positions=_whole(301, 1003, 4099))
     yield dict(x=normal(rng, 3, 6), positions=_whole(301, 1003, 4099))
 
 
-@apply_rope.property(
-    "leaves x and positions as they were",
-    points=1,
-    probe=probes.unchanged,
-    **CLOSE,
-    hint="A slice of x is a view: writing to it writes into x. Make new tensors and join them.",
-)
-@apply_rope_interleaved.property(
-    "leaves x and positions as they were",
-    points=1,
-    probe=probes.unchanged,
-    **CLOSE,
-    hint="A slice of x is a view: writing to it writes into x. Make new tensors and put them together.",
-)
-def untouched(rng):
-    yield dict(x=_single(rng, 2, 3, 6), positions=_whole(1, 2, 5))
-
-
-@apply_rope.property(
-    "lets gradients through",
-    points=1,
-    probe=probes.gradients,
-    **CLOSE,
-    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.",
-)
-@apply_rope_interleaved.property(
-    "lets gradients through",
-    points=1,
-    probe=probes.gradients,
-    **CLOSE,
-    hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.",
-)
-def turned_gradients(rng):
-    yield dict(x=_single(rng, 2, 3, 6), positions=_whole(1, 4, 9), upstream=[_single(rng, 2, 3, 6)])
-
-
-@apply_rope.property(
-    "works on the device of x",
-    points=1,
-    probe=probes.elsewhere,
-    **CLOSE,
-    hint="PyTorch does not combine a table on the CPU with an x on a GPU. Say `device=x.device` where you make "
-    "a tensor, or `.to(x.device)`.",
-)
-@apply_rope_interleaved.property(
-    "works on the device of x",
-    points=1,
-    probe=probes.elsewhere,
-    **CLOSE,
-    hint="PyTorch does not combine a table on the CPU with an x on a GPU. Say `device=x.device` where you make "
-    "a tensor, or `.to(x.device)`.",
-)
-def turned_elsewhere(rng):
-    yield dict(x=_single(rng, 2, 3, 6), positions=_places(rng, 3), base=float(rng.integers(20, 3000)))
-
-
-def _turned(text, *, section=None):
-    """Declares one mistake for both pairings: wrong(x, positions, base, interleaved)."""
-
-    def declare(wrong):
-        for exercise, interleaved in ((apply_rope, False), (apply_rope_interleaved, True)):
-
-            def turned(x, positions, base=10000.0, interleaved=interleaved):
-                return wrong(x, positions, base, interleaved)
-
-            turned.__name__ = wrong.__name__
-            exercise.misconception(text, section=section)(turned)
-        return wrong
-
-    return declare
-
-
-@apply_rope.misconception(
-    "The pairing is the other one: neighbors (2i, 2i + 1) are rotated together. Here number i goes with number "
-    "i + d_head / 2, as Llama's weights in the Hugging Face layout require.",
-    section=PAIRS,
-)
-def neighbors_for_halves(x, positions, base=10000.0):
-    return _turn(x, positions, base, interleaved=True)
-
-
-@apply_rope_interleaved.misconception(
-    "The pairing is the other one: number i is rotated with number i + d_head / 2. Here neighbors (2i, 2i + 1) go "
-    "together."
-)
-def halves_for_neighbors(x, positions, base=10000.0):
-    return _turn(x, positions, base, interleaved=False)
-
-
-@apply_rope_interleaved.misconception(
-    "The right numbers are rotated and then put back in the wrong order: all first members, then all second ones. "
-    "`torch.stack` on a new last axis and `flatten(-2)` make neighbors of them again."
-)
-def left_in_halves(x, positions, base=10000.0):
-    return _turn(x, positions, base, interleaved=True, back=False)
-
-
-@apply_rope.misconception(
-    "Halves are rotated together, and then put back as neighbors. Join them with `torch.cat`: all first members, then "
-    "all second ones."
-)
-def halves_put_back_as_neighbors(x, positions, base=10000.0):
-    return _turn(x, positions, base, interleaved=False, back=True)
-
-
-def _table_of_the_other_pairing(x, positions, base, interleaved):
-    """Full-width angles in the order of one pairing, the turn in the order of the other."""
-    angles = _angles(positions, x.shape[-1], base)
-    full = angles.repeat(1, 2) if interleaved else angles.repeat_interleave(2, dim=-1)
-    a, b = _pair_up(x, interleaved)
-    return (x * full.cos() + _put_back(-b, a, interleaved) * full.sin()).to(x.dtype)
-
-
-def _exchange_of_the_other_pairing(x, positions, base, interleaved):
-    """Full-width angles in the order of one pairing, members exchanged in the order of the other."""
-    angles = _angles(positions, x.shape[-1], base)
-    full = angles.repeat_interleave(2, dim=-1) if interleaved else angles.repeat(1, 2)
-    a, b = _pair_up(x, not interleaved)
-    return (x * full.cos() + _put_back(-b, a, not interleaved) * full.sin()).to(x.dtype)
-
-
-@apply_rope.misconception(
-    "Two pairings are mixed: the row of angles is repeated for halves, but neighbors are exchanged. Halves need the "
-    "right half, negated, and then the left half.",
-    section=PAIRS,
-)
-def neighbors_exchanged(x, positions, base=10000.0):
-    return _exchange_of_the_other_pairing(x, positions, base, interleaved=False)
-
-
-@apply_rope_interleaved.misconception(
-    "Two pairings are mixed: each angle is repeated for neighbors, but the halves are exchanged. Here every number "
-    "is exchanged with its neighbor: -x1, x0, -x3, x2, ..."
-)
-def halves_exchanged(x, positions, base=10000.0):
-    return _exchange_of_the_other_pairing(x, positions, base, interleaved=True)
-
-
-@apply_rope.misconception(
-    "Two pairings are mixed: the halves are exchanged, but the angles are repeated for neighbors. Halves need the row "
-    "of angles twice, `torch.cat([angles, angles], dim=-1)`.",
-    section=PAIRS,
-)
-def neighbors_angles(x, positions, base=10000.0):
-    return _table_of_the_other_pairing(x, positions, base, interleaved=False)
-
-
-@apply_rope_interleaved.misconception(
-    "Two pairings are mixed: neighbors are exchanged, but the row of angles is repeated as for halves. Neighbors "
-    "need each angle twice in a row, `repeat_interleave(2, dim=-1)`."
-)
-def halves_angles(x, positions, base=10000.0):
-    return _table_of_the_other_pairing(x, positions, base, interleaved=True)
-
-
-@_turned(
-    "It rotates the other way: the minus is at the wrong sine. The new first member is a cos - b sin, the second "
-    "a sin + b cos. Scores still depend on the distance alone, since q and k both rotate backwards, but weights that "
-    "were trained with the right direction will not work."
-)
-def other_way(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: -_angles(p, d, base))
-
-
-@_turned(
-    "There is no minus: a cos + b sin beside a sin + b cos is not a rotation, and it changes the length of a row. "
-    "The first member gets a cos - b sin."
-)
-def no_minus(x, positions, base, interleaved):
-    angles = _angles(positions, x.shape[-1], base)
-    a, b = _pair_up(x, interleaved)
-    return _put_back(a * angles.cos() + b * angles.sin(), a * angles.sin() + b * angles.cos(), interleaved).to(x.dtype)
-
-
-@_turned(
-    "There is one minus too many: a cos - b sin beside a sin - b cos is a reflection, and at position 0 it changes "
-    "the sign of the second member. The second member gets a sin + b cos."
-)
-def reflected(x, positions, base, interleaved):
-    angles = _angles(positions, x.shape[-1], base)
-    a, b = _pair_up(x, interleaved)
-    return _put_back(a * angles.cos() - b * angles.sin(), a * angles.sin() - b * angles.cos(), interleaved).to(x.dtype)
-
-
-@_turned("Sine and cosine are exchanged. At position 0 the cosine is 1 and the sine 0, so nothing may change.")
-def sine_for_cosine(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: math.pi / 2 - _angles(p, d, base))
-
-
-@_turned(
-    "The second member is computed from a first member that has been overwritten already. Compute both from the "
-    "old numbers."
-)
-def overwritten(x, positions, base, interleaved):
-    angles = _angles(positions, x.shape[-1], base)
-    a, b = _pair_up(x, interleaved)
-    a = a * angles.cos() - b * angles.sin()
-    return _put_back(a, a * angles.sin() + b * angles.cos(), interleaved).to(x.dtype)
-
-
-@_turned("The two members of each pair are returned exchanged. a cos - b sin is the first.")
-def members_exchanged(x, positions, base, interleaved):
-    turned = _turn(x, positions, base, interleaved)
-    return _put_back(*_pair_up(turned, interleaved)[::-1], interleaved)
-
-
-@_turned(OFF_BY_ONE)
-def off_by_one(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p + 1, d, base))
-
-
-@_turned(IGNORED)
-def positions_ignored(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(torch.arange(len(p)), d, base))
-
-
-@_turned(FROM_THE_FIRST)
-def from_the_first(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p - p[0], d, base))
-
-
-@_turned(FIXED_BASE, section=SPEEDS)
-def turned_base_fixed(x, positions, base, interleaved):
-    return _turn(x, positions, 10000.0, interleaved)
-
-
-@_turned(DOUBLED, section=SPEEDS)
-def turned_doubled_exponent(x, positions, base, interleaved):
-    return _turn(x, positions, base * base, interleaved)
-
-
-@_turned(HALVED, section=SPEEDS)
-def turned_halved_exponent(x, positions, base, interleaved):
-    return _turn(x, positions, math.sqrt(base), interleaved)
-
-
-@_turned("The slowest pair comes first. Pair 0 is the fastest, with one radian per token.", section=SPEEDS)
-def turned_slowest_first(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base).flip(-1))
-
-
-@_turned("All pairs have the frequency of the first. Each has its own column of the table of angles.", section=SPEEDS)
-def one_speed_for_all(x, positions, base, interleaved):
-    def first_column(p, d, base):
-        return _angles(p, d, base)[:, :1].expand(-1, d // 2)
-
-    return _turn(x, positions, base, interleaved, angles=first_column)
-
-
-@_turned(DEGREES)
-def turned_from_degrees(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base).deg2rad())
-
-
-@_turned(DEGREES)
-def turned_in_degrees(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base).rad2deg())
-
-
-@_turned(
-    "Heads are taken for tokens: the angles go along the last axis but two. Here x is (..., n, d_head), tokens "
-    "on the last axis but one, heads before them."
-)
-def tokens_before_heads(x, positions, base, interleaved):
-    if x.ndim < 3:
-        return _turn(x, positions, base, interleaved)
-    return _turn(x.transpose(-2, -3), positions, base, interleaved).transpose(-2, -3)
-
-
-def _in_dtype_of(x, where):
-    """Angles that are rounded to the dtype of x, if that is a half precision, in one of three places."""
-
-    def rounded(positions, d_head, base):
-        dtype = x.dtype if x.dtype.itemsize == 2 else torch.float32
-        if where == "positions":
-            return _angles(positions.to(dtype), d_head, base)
-        if where == "angles":
-            return _angles(positions, d_head, base).to(dtype).float()
-        return positions.to(dtype)[:, None] * _speeds(d_head, base).to(dtype)
-
-    return rounded
-
-
-for _where in ("everything", "angles", "positions"):
-
-    @_turned(HALF_PRECISION, section=PRECISION)
-    def rounded_angles(x, positions, base, interleaved, where=_where):
-        return _turn(x, positions, base, interleaved, angles=_in_dtype_of(x, where))
-
-
-@_turned(HALF_PRECISION, section=PRECISION)
-def always_bfloat16(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved, angles=lambda p, d, base: _angles(p, d, base).bfloat16().float())
-
-
-@_turned(
-    "The result is in float32 where x is in half precision. Cosines in float32 make the product float32; convert the "
-    "result back with `.to(x.dtype)`.",
-    section=PRECISION,
-)
-def not_cast_back(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved, keep_dtype=False)
-
-
-@_turned("The result is float32 whatever x is. Angles are float32, the result has the dtype of x.", section=PRECISION)
-def always_single(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved).float()
-
-
+def _shared_properties(rope, dtype_points, ending):
+    """Declare the properties that both pairings have; `ending` ends a hint."""
+    rope.property(
+        "leaves position 0 alone, and takes every other as it is",
+        points=1,
+        **CLOSE,
+        hint="Positions need not be 0 to n - 1: use the numbers given. At 0 nothing is rotated; a negative position "
+        "rotates backwards.",
+    )(_any_positions)
+    rope.property("follows the base", points=1, **CLOSE, hint="Pass `base` on to the angles.")(_other_bases)
+    rope.property(
+        "takes any leading dimensions, and tokens on the last axis but one",
+        points=1,
+        **CLOSE,
+        hint="(n, d_head / 2) broadcasts against (..., n, d_head / 2). Use negative numbers for axes.",
+    )(_leading_dimensions)
+    rope.property(
+        "stays right far along",
+        points=1,
+        **FAR,
+        hint="Compute the angles in float32 from the whole numbers in `positions`.",
+    )(_far_along)
+    rope.property(
+        "keeps the dtype of x, and its angles in float32",
+        points=dtype_points,
+        rtol=0.02,
+        atol=0.03,
+        hint="Whatever the dtype of x, compute the angles in float32 and convert the result back with `.to(x.dtype)`.",
+    )(_half_precision)
+    rope.unchanged(
+        lambda rng: dict(x=_single(rng, 2, 3, 6), positions=_whole(1, 2, 5)),
+        title="leaves x and positions as they were",
+        **CLOSE,
+        hint=f"A slice of x is a view: writing to it writes into x. Make new tensors and {ending}.",
+    )
+    rope.gradients(
+        lambda rng: dict(x=_single(rng, 2, 3, 6), positions=_whole(1, 4, 9), upstream=[_single(rng, 2, 3, 6)]),
+        **CLOSE,
+        hint="Stay with operations of tensors. A detour over lists, NumPy, `.data` or `.detach()` cuts the gradient.",
+    )
+    rope.any_device(
+        lambda rng: dict(x=_single(rng, 2, 3, 6), positions=_places(rng, 3), base=float(rng.integers(20, 3000))),
+        title="works on the device of x",
+        **CLOSE,
+        hint="PyTorch does not combine a table on the CPU with an x on a GPU. Say `device=x.device` where you make "
+        "a tensor, or `.to(x.device)`.",
+    )
+
+
+_shared_properties(apply_rope, dtype_points=2, ending="join them")
+_shared_properties(apply_rope_interleaved, dtype_points=1, ending="put them together")
+
+HALVES, HALVES_JOINED = "x.tensor_split(2, dim=-1)", "torch.cat(turned, dim=-1)"
+NEIGHBORS, NEIGHBORS_JOINED = "x[..., 0::2], x[..., 1::2]", "torch.stack(turned, dim=-1).flatten(-2)"
+TURNED = "[first * cosine - second * sine, first * sine + second * cosine]"
+MOVED = ".to(x.device)"
+OF_X = "x.dtype if x.dtype.itemsize == 2 else torch.float32"
 WRITTEN_OVER = (
     "The numbers are right, but x itself was written over. A slice is a view of its tensor; make new "
     "tensors, or work on `x.clone()`."
 )
 
-
-@_turned(WRITTEN_OVER)
-def in_place(x, positions, base, interleaved):
-    turned = _turn(x, positions, base, interleaved)
-    return x.copy_(turned)
-
-
-@_turned(WRITTEN_OVER)
-def in_place_through_slices(x, positions, base, interleaved):
-    turned = _pair_up(_turn(x, positions, base, interleaved), interleaved)
-    half = x.shape[-1] // 2
-    columns = (slice(0, None, 2), slice(1, None, 2)) if interleaved else (slice(0, half), slice(half, None))
-    for where, member in zip(columns, turned):
-        x[..., where] = member
-    return x
-
-
-@_turned(
-    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
-    "history; rotate the tensor itself."
-)
-def turned_detached(x, positions, base, interleaved):
-    return _turn(x, positions, base, interleaved).detach()
-
-
-@_turned(
-    "The table is on the CPU, wherever x is, and PyTorch does not combine two devices. Say `device=x.device` where you "
-    "make a tensor, or move the table: `.to(x.device)`.",
-    section=DEVICE,
-)
-def table_on_the_cpu(x, positions, base, interleaved):
-    table = _angles(torch.tensor(positions.tolist()), x.shape[-1], base)
-    return _turn(x, positions, base, interleaved, angles=lambda *sizes: table)
+BOTH_PAIRINGS = (
+    edit("= rope_angles(", "= -rope_angles(",
+         "It rotates the other way: the minus is at the wrong sine. The new first member is a cos - b sin, the second "
+         "a sin + b cos. Scores still depend on the distance alone, since q and k both rotate backwards, but weights "
+         "that were trained with the right direction will not work."),
+    edit(" * cosine - ", " * cosine + ",
+         "There is no minus: a cos + b sin beside a sin + b cos is not a rotation, and it changes the length of a row. "
+         "The first member gets a cos - b sin."),
+    edit(" * sine + ", " * sine - ",
+         "There is one minus too many: a cos - b sin beside a sin - b cos is a reflection, and at position 0 it "
+         "changes the sign of the second member. The second member gets a sin + b cos."),
+    edit("= rope_angles(", "= torch.pi / 2 - rope_angles(",
+         "Sine and cosine are exchanged. At position 0 the cosine is 1 and the sine 0, so nothing may change."),
+    edit("turned = [", "turned = [first := ",
+         "The second member is computed from a first member that has been overwritten already. Compute both from the "
+         "old numbers."),
+    edit("(turned,", "(turned[::-1],",
+         "The two members of each pair are returned exchanged. a cos - b sin is the first."),
+    edit("rope_angles(positions,", "rope_angles(positions + 1,", OFF_BY_ONE),
+    edit("rope_angles(positions,", "rope_angles(torch.arange(len(positions)),", IGNORED, also={MOVED: ""}),
+    edit("rope_angles(positions,", "rope_angles(positions - positions[0],", FROM_THE_FIRST),
+    edit("x.shape[-1], base", "x.shape[-1]", FIXED_BASE, see=SPEEDS),
+    edit("-2.0", "-4.0", DOUBLED, see=SPEEDS),
+    edit("-2.0", "-1.0", HALVED, see=SPEEDS),
+    edit(MOVED, f"{MOVED}.flip(-1)",
+         "The slowest pair comes first. Pair 0 is the fastest, with one radian per token.", see=SPEEDS),
+    edit(MOVED, f"{MOVED}[:, :1]",
+         "All pairs have the frequency of the first. Each has its own column of the table of angles.", see=SPEEDS),
+    edit(MOVED, f"{MOVED}.deg2rad()", DEGREES),
+    edit(MOVED, f"{MOVED}.rad2deg()", DEGREES),
+    edit("cosine, sine =", "x = x.transpose(-2, -3) if x.ndim > 2 else x\n    cosine, sine =",
+         "Heads are taken for tokens: the angles go along the last axis but two. Here x is (..., n, d_head), tokens on "
+         "the last axis but one, heads before them.",
+         also={".to(x.dtype)": ".to(x.dtype).transpose(-2, -3 if x.ndim > 2 else -2)"}),
+    edit("rope_angles(positions, x.shape[-1], base)",
+         f"torch.outer(positions.to({OF_X}), rope_frequencies(x.shape[-1], base).to({OF_X}))",
+         HALF_PRECISION, see=PRECISION),
+    edit(MOVED, f"{MOVED}.to({OF_X}).float()", HALF_PRECISION, see=PRECISION),
+    edit("rope_angles(positions,", f"rope_angles(positions.to({OF_X}),", HALF_PRECISION, see=PRECISION),
+    edit(MOVED, f"{MOVED}.bfloat16().float()", HALF_PRECISION, see=PRECISION),
+    edit(".to(x.dtype)", "",
+         "The result is in float32 where x is in half precision. Cosines in float32 make the product float32; convert "
+         "the result back with `.to(x.dtype)`.", see=PRECISION),
+    edit(".to(x.dtype)", ".float()",
+         "The result is float32 whatever x is. Angles are float32, the result has the dtype of x.", see=PRECISION),
+    edit("return torch", "return x.copy_(torch", WRITTEN_OVER, also={".to(x.dtype)": ")"}),
+    edit("return torch", "first[...], second[...] = turned\n    return torch", WRITTEN_OVER),
+    edit(".to(x.dtype)", ".to(x.dtype).detach()",
+         "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
+         "history; rotate the tensor itself."),
+    edit("rope_angles(positions,", "rope_angles(torch.tensor(positions.tolist()),",
+         "The table is on the CPU, wherever x is, and PyTorch does not combine two devices. Say `device=x.device` "
+         "where you make a tensor, or move the table: `.to(x.device)`.", see=DEVICE, also={MOVED: ""}),
+)  # fmt: skip
+apply_rope.mistakes(
+    edit(HALVES, NEIGHBORS,
+         "The pairing is the other one: neighbors (2i, 2i + 1) are rotated together. Here number i goes with number i "
+         "+ d_head / 2, as Llama's weights in the Hugging Face layout require.", see=PAIRS,
+         also={HALVES_JOINED: NEIGHBORS_JOINED}),
+    edit(HALVES_JOINED, NEIGHBORS_JOINED,
+         "Halves are rotated together, and then put back as neighbors. Join them with `torch.cat`: all first members, "
+         "then all second ones."),
+    edit(TURNED, "x * cosine + torch.stack([-second, first], dim=-1).flatten(-2) * sine",
+         "Two pairings are mixed: the row of angles is repeated for halves, but neighbors are exchanged. Halves need "
+         "the right half, negated, and then the left half.", see=PAIRS,
+         also={HALVES: NEIGHBORS, MOVED: f"{MOVED}.repeat(1, 2)", HALVES_JOINED: "turned"}),
+    edit(TURNED, "x * cosine + torch.cat([-second, first], dim=-1) * sine",
+         "Two pairings are mixed: the halves are exchanged, but the angles are repeated for neighbors. Halves need the "
+         "row of angles twice, `torch.cat([angles, angles], dim=-1)`.", see=PAIRS,
+         also={MOVED: f"{MOVED}.repeat_interleave(2, dim=-1)", HALVES_JOINED: "turned"}),
+)  # fmt: skip
+apply_rope_interleaved.mistakes(
+    edit(NEIGHBORS, HALVES,
+         "The pairing is the other one: number i is rotated with number i + d_head / 2. Here neighbors (2i, 2i + 1) go "
+         "together.", also={NEIGHBORS_JOINED: HALVES_JOINED}),
+    edit(NEIGHBORS_JOINED, HALVES_JOINED,
+         "The right numbers are rotated and then put back in the wrong order: all first members, then all second ones. "
+         "`torch.stack` on a new last axis and `flatten(-2)` make neighbors of them again."),
+    edit(TURNED, "x * cosine + torch.cat([-second, first], dim=-1) * sine",
+         "Two pairings are mixed: each angle is repeated for neighbors, but the halves are exchanged. Here every "
+         "number is exchanged with its neighbor: -x1, x0, -x3, x2, ...",
+         also={NEIGHBORS: HALVES, MOVED: f"{MOVED}.repeat_interleave(2, dim=-1)", NEIGHBORS_JOINED: "turned"}),
+    edit(TURNED, "x * cosine + torch.stack([-second, first], dim=-1).flatten(-2) * sine",
+         "Two pairings are mixed: neighbors are exchanged, but the row of angles is repeated as for halves. Neighbors "
+         "need each angle twice in a row, `repeat_interleave(2, dim=-1)`.",
+         also={MOVED: f"{MOVED}.repeat(1, 2)", NEIGHBORS_JOINED: "turned"}),
+)  # fmt: skip
+apply_rope.mistakes(*BOTH_PAIRINGS)
+apply_rope_interleaved.mistakes(*BOTH_PAIRINGS)
 
 
 # interleaved_to_half -------------------------------------------------------------------------------------------------
@@ -946,137 +499,55 @@ def each_head(rng):
     yield dict(w=_rows(rng, 3, 2, 4).double(), n_heads=3)
 
 
-@interleaved_to_half.property(
-    "leaves w as it was",
-    points=1,
-    probe=probes.unchanged,
+interleaved_to_half.unchanged(
+    lambda rng: dict(w=_rows(rng, 2, 6, 3), n_heads=2),
+    title="leaves w as it was",
     hint="Make a new tensor. `reshape` may give a view of w, so do not write into it.",
 )
-def weight_untouched(rng):
-    yield dict(w=_rows(rng, 2, 6, 3), n_heads=2)
-
-
-@interleaved_to_half.property(
-    "lets gradients through",
-    points=1,
-    probe=probes.gradients,
+interleaved_to_half.gradients(
+    lambda rng: dict(w=_rows(rng, 2, 6, 3), n_heads=2, upstream=[_single(rng, 12, 3)]),
     hint="Stay with operations of tensors: indexing, reshape and transpose all pass gradients on.",
 )
-def weight_gradients(rng):
-    yield dict(w=_rows(rng, 2, 6, 3), n_heads=2, upstream=[_single(rng, 12, 3)])
-
-
-@interleaved_to_half.property(
-    "works on the device of w",
-    points=1,
-    probe=probes.elsewhere,
+interleaved_to_half.any_device(
+    lambda rng: dict(w=_rows(rng, 2, 6, 3), n_heads=2),
+    title="works on the device of w",
     hint="Reorder w itself. If you make a tensor to write the rows into, make it there: `torch.empty_like(w)`.",
 )
-def weight_elsewhere(rng):
-    yield dict(w=_rows(rng, 2, 6, 3), n_heads=2)
 
-
-def _order(n_rows, n_heads):
-    """Where each new row comes from."""
-    d_head = n_rows // n_heads
-    inside = [*range(0, d_head, 2), *range(1, d_head, 2)]
-    return torch.tensor([h * d_head + row for h in range(n_heads) for row in inside])
-
-
-def _wrong_order(text, *, section=None):
-    """Declares a misconception: wrong(w, n_heads)."""
-
-    def declare(wrong):
-        def reordered(w, n_heads):
-            return wrong(w, n_heads)
-
-        reordered.__name__ = wrong.__name__
-        interleaved_to_half.misconception(text, section=section)(reordered)
-        return wrong
-
-    return declare
-
-
-@_wrong_order(
-    "The rows of all heads are sorted together, so heads are mixed. Each head keeps its own rows and "
-    "reorders only these."
-)
-def heads_mixed(w, n_heads):
-    return w[_order(len(w), 1)]
-
-
-@_wrong_order(
-    "This is the way back, from halves to neighbors. For d_head 4 the two orders are the same; for 6 the "
-    "rows must come as 0, 2, 4, 1, 3, 5."
-)
-def way_back(w, n_heads):
-    return w[_order(len(w), n_heads).argsort()]
-
-
-@_wrong_order("The second members come first. Even rows are the first members, and they go to the first half.")
-def odd_first(w, n_heads):
-    return torch.cat([torch.cat([head[1::2], head[::2]]) for head in w.chunk(n_heads)])
-
-
-@_wrong_order("The columns are reordered. Rows of a projection weight are outputs, and the outputs are rotated.")
-def columns_reordered(w, n_heads):
-    return w[:, _order(w.shape[1], 1)]
-
-
-@_wrong_order(
-    "w is returned as it was. A `reshape` to pairs and back again moves nothing: exchange the two axes in between."
-)
-def nothing_moved(w, n_heads):
-    return w.clone()
-
-
+REORDERED = "by_pair.transpose(1, 2).reshape(w.shape)"
 NUMBER_AS_WIDTH = (
     "n_heads is used as the width of a head. It is how many heads there are; a head has len(w) // n_heads rows."
 )
 
-
-@_wrong_order(NUMBER_AS_WIDTH)
-def split_by_number(w, n_heads):
-    return torch.cat([torch.cat([rows[::2], rows[1::2]]) for rows in w.split(n_heads)])
-
-
-@_wrong_order(NUMBER_AS_WIDTH)
-def number_as_width(w, n_heads):
-    return w.reshape(-1, n_heads, 1, w.shape[1]).transpose(0, 1).reshape(w.shape)
-
-
-@_wrong_order("The two members of each pair are exchanged. Instead, all first members come before all second ones.")
-def members_swapped(w, n_heads):
-    return w.reshape(-1, 2, w.shape[1]).flip(1).reshape(w.shape)
-
-
-@_wrong_order("The rows are right, but still in heads: (n_heads, d_head, d_model). Join the first two axes again.")
-def left_in_heads(w, n_heads):
-    return w[_order(len(w), n_heads)].unflatten(0, (n_heads, -1))
-
-
-@_wrong_order("The numbers are right, but w itself was written over. Return a new tensor.")
-def weight_in_place(w, n_heads):
-    return w.copy_(w[_order(len(w), n_heads)])
-
-
-@_wrong_order(
-    "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
-    "history; index or reshape the tensor itself."
-)
-def weight_detached(w, n_heads):
-    return w[_order(len(w), n_heads)].detach()
-
-
-@_wrong_order(
-    "The rows are copied into a tensor on the CPU, wherever w is. Make it on the device of w: `torch.empty_like(w)`.",
-    section=DEVICE,
-)
-def rows_on_the_cpu(w, n_heads):
-    out = torch.empty(w.shape, dtype=w.dtype)
-    for new, old in enumerate(_order(len(w), n_heads).tolist()):
-        out[new] = w[old]
-    return out
+interleaved_to_half.mistakes(
+    edit("n_heads, -1, 2", "1, -1, 2",
+         "The rows of all heads are sorted together, so heads are mixed. Each head keeps its own rows and reorders "
+         "only these."),
+    edit("n_heads, -1, 2", "n_heads, 2, -1",
+         "This is the way back, from halves to neighbors. For d_head 4 the two orders are the same; for 6 the rows "
+         "must come as 0, 2, 4, 1, 3, 5."),
+    edit(".transpose(1, 2)", ".flip(2).transpose(1, 2)",
+         "The second members come first. Even rows are the first members, and they go to the first half."),
+    edit(REORDERED, "torch.cat([w[:, 0::2], w[:, 1::2]], dim=1)",
+         "The columns are reordered. Rows of a projection weight are outputs, and the outputs are rotated."),
+    edit(".transpose(1, 2)", "",
+         "w is returned as it was. A `reshape` to pairs and back again moves nothing: exchange the two axes in "
+         "between."),
+    edit(REORDERED, "torch.cat([torch.cat([rows[0::2], rows[1::2]]) for rows in w.split(n_heads)])", NUMBER_AS_WIDTH),
+    edit(REORDERED, "w.reshape(-1, n_heads, w.shape[1]).transpose(0, 1).reshape(w.shape)", NUMBER_AS_WIDTH),
+    edit(".transpose(1, 2)", ".flip(2)",
+         "The two members of each pair are exchanged. Instead, all first members come before all second ones."),
+    edit("2).reshape(w.shape)", "2).flatten(1, 2)",
+         "The rows are right, but still in heads: (n_heads, d_head, d_model). Join the first two axes again."),
+    edit(REORDERED, f"w.copy_({REORDERED})",
+         "The numbers are right, but w itself was written over. Return a new tensor."),
+    edit(REORDERED, f"{REORDERED}.detach()",
+         "The gradient is cut. `.detach()`, `.data`, `.numpy()` and `torch.tensor(...)` give numbers without a "
+         "history; index or reshape the tensor itself."),
+    edit(REORDERED, f"torch.empty(w.shape, dtype=w.dtype).copy_({REORDERED})",
+         "The rows are copied into a tensor on the CPU, wherever w is. Make it on the device of w: "
+         "`torch.empty_like(w)`.", see=DEVICE),
+)  # fmt: skip
 
 
 # The question graded by hand -----------------------------------------------------------------------------------------
