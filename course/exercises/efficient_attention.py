@@ -172,7 +172,8 @@ online_softmax.mistakes(
          "a total, and let each block go."),
     edit("top > -math.inf", "block.numel()",
          "If only hidden scores have been seen, -inf - (-inf) gives nan, and nan stays. Until there is a score above "
-         "-inf there is nothing to rescale and nothing to add."),
+         "-inf there is nothing to rescale and nothing to add.",
+         also={"return maximum, total": "return tuple(torch.tensor([maximum, total], dtype=torch.float64))"}),
     edit(" if block.numel() else maximum", "",
          "An empty block has no maximum, and PyTorch raises an error. Skip it: it changes nothing."),
     edit("-math.inf, 0.0", "-1e9, 0.0",

@@ -383,7 +383,7 @@ MultiHeadAttention.mistakes(
     edit(CUT, "(batch, n_tokens, n_heads, d_model // n_heads)",
          "The heads stay behind the tokens, (batch, n, n_heads, d_head), so within each token the heads attend to one "
          "another. Exchange the two axes: tokens must meet tokens.", see=SPLIT,
-         also={JOINED: "x.flatten(start_dim=2)"}),
+         also={JOINED: "x.flatten(start_dim=2)"} | UNCHECKED),
     edit(CUT, "(batch, n_tokens, d_model // n_heads, n_heads).permute(0, 3, 1, 2)",
          "The width is cut as (d_head, n_heads): head h takes every n_heads-th number. Such a layer could be trained, "
          "but existing weights do not fit it. A head is a run of neighboring numbers.", see=SPLIT,
@@ -393,10 +393,10 @@ MultiHeadAttention.mistakes(
          "them in the wrong positions.", see=MERGE),
     edit("n_heads, d_model // n_heads)", "d_model // n_heads, n_heads)",
          "n_heads is used as the width of a head: there are d_model // n_heads heads of n_heads numbers. It is the "
-         "other way around.", see=SPLIT),
+         "other way around.", see=SPLIT, also=UNCHECKED),
     edit(f"x.reshape{CUT}", "x[:, None]",
          "There is one head as wide as the model: the projections are never split. Split queries, keys and values "
-         "after projecting.", see=SPLIT, also={JOINED: "x[:, 0]"}),
+         "after projecting.", see=SPLIT, also={JOINED: "x[:, 0]"} | UNCHECKED),
     edit(OUTPUT, "merge_heads(shares @ v)",
          "W_o is missing: the merged heads are returned as they are. Apply `self.W_o` to them as the last step; it "
          "mixes the heads.", see="What W_o is for"),
@@ -502,7 +502,8 @@ MultiHeadAttention.mistakes(
          "n_q, n_k).", also=UNCHECKED),
     edit("hidden.ndim == 3", "mask is not None",
          "Every mask is given an axis for the heads, `unsqueeze(1)`, even one that has it already or has no batch. Do "
-         "this only for a mask of three dimensions.", also=UNCHECKED),
+         "this only for a mask of three dimensions.",
+         also={"if x.ndim != 4": "batch, heads, n, d_head = x.shape\n    if x.ndim != 4"} | UNCHECKED),
     edit("~mask if", "~mask.mT if",
          "The mask is transposed. Its rows are queries and its columns are keys, as in the scores."),
     edit(HIDE, "",
@@ -511,7 +512,7 @@ MultiHeadAttention.mistakes(
     edit(HIDE, "",
          "The weights are masked after the softmax and divided by their new sum. A hidden key with a huge score leaves "
          "nothing for the others, and an empty row is 0/0.",
-         also={CLEAR: f"{CLEAR}\n        shares = shares / shares.sum(dim=-1, keepdim=True)"}),
+         also={CLEAR: " * ~hidden\n        shares = shares / shares.sum(dim=-1, keepdim=True)"}),
     edit(HIDE, ".masked_fill(hidden, -1e9)",
          "A hidden score becomes a big finite number. A visible score can be lower still, and a query with no key "
          "allowed gives all keys equal weights. Use minus infinity.", also={CLEAR: ""}),

@@ -236,9 +236,10 @@ rope_angles.mistakes(
     edit(OUTER, "torch.outer(where.double(), theta)",
          "The angles come as float64. Return float32, whatever the dtype of model and positions.",
          also={"dtype=torch.float32": "dtype=torch.float64"}),
-    edit(OUTER, "torch.outer(where.to({}), theta.to({})).float()",
-         HALF_PRECISION, see=PRECISION, each=(torch.bfloat16, torch.float16)),
-    edit(OUTER, f"{OUTER}.to({{}}).float()", HALF_PRECISION, see=PRECISION, each=(torch.bfloat16, torch.float16)),
+    edit(OUTER, "torch.outer(where.bfloat16(), theta.bfloat16()).float()", HALF_PRECISION, see=PRECISION),
+    edit(OUTER, f"{OUTER}.bfloat16().float()", HALF_PRECISION, see=PRECISION),
+    edit(OUTER, "torch.outer(where.half(), theta.half()).float()", HALF_PRECISION, see=PRECISION),
+    edit(OUTER, f"{OUTER}.half().float()", HALF_PRECISION, see=PRECISION),
     edit("where.to(torch", "where.bfloat16().to(torch", HALF_PRECISION, see=PRECISION),
 )  # fmt: skip
 
@@ -412,7 +413,7 @@ BOTH_PAIRINGS = (
     edit(".to(x.dtype)", "",
          "The result is in float32 where x is in half precision. Cosines in float32 make the product float32; convert "
          "the result back with `.to(x.dtype)`.", see=PRECISION),
-    edit(".to(x.dtype)", ".float()",
+    edit(".to(x.dtype)", ".to(x.dtype).float()",
          "The result is float32 whatever x is. Angles are float32, the result has the dtype of x.", see=PRECISION),
     edit("return torch", "return x.copy_(torch", WRITTEN_OVER, also={".to(x.dtype)": ")"}),
     edit("return torch", "first[...], second[...] = turned\n    return torch", WRITTEN_OVER),
