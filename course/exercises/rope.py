@@ -257,12 +257,6 @@ apply_rope_interleaved = Exercise(solutions.apply_rope_interleaved, section=PAIR
     hint="Cut each row into a left and a right half, a and b. The new halves are a cos - b sin and a sin + b cos, put "
     "side by side again.",
 )
-def half_split(rng):
-    yield dict(x=CAT_SAT.clone(), positions=_whole(0, 1, 2))
-    yield dict(x=_single(rng, 5, 8), positions=torch.arange(5))
-    yield dict(x=_single(rng, 4, _width(rng)), positions=torch.arange(4))
-
-
 @apply_rope_interleaved.property(
     "rotates number 2i together with number 2i + 1",
     points=3,
@@ -270,7 +264,7 @@ def half_split(rng):
     hint="Neighbors are a pair: every other column from 0 on, and every other from 1 on. Put the results back where "
     "they came from.",
 )
-def neighbors(rng):
+def from_zero(rng):
     yield dict(x=CAT_SAT.clone(), positions=_whole(0, 1, 2))
     yield dict(x=_single(rng, 5, 8), positions=torch.arange(5))
     yield dict(x=_single(rng, 4, _width(rng)), positions=torch.arange(4))
@@ -363,7 +357,7 @@ _shared_properties(apply_rope_interleaved, dtype_points=1, ending="put them toge
 HALVES, HALVES_JOINED = "x.tensor_split(2, dim=-1)", "torch.cat(turned, dim=-1)"
 NEIGHBORS, NEIGHBORS_JOINED = "x[..., 0::2], x[..., 1::2]", "torch.stack(turned, dim=-1).flatten(-2)"
 TURNED = "[first * cosine - second * sine, first * sine + second * cosine]"
-MOVED = ".to(x.device)"
+TO_DEVICE = ".to(x.device)"
 OF_X = "x.dtype if x.dtype.itemsize == 2 else torch.float32"
 WRITTEN_OVER = (
     "The numbers are right, but x itself was written over. A slice is a view of its tensor; make new "
@@ -389,17 +383,17 @@ BOTH_PAIRINGS = (
     edit("(turned,", "(turned[::-1],",
          "The two members of each pair are returned exchanged. a cos - b sin is the first."),
     edit("rope_angles(positions,", "rope_angles(positions + 1,", OFF_BY_ONE),
-    edit("rope_angles(positions,", "rope_angles(torch.arange(len(positions)),", IGNORED, also={MOVED: ""}),
+    edit("rope_angles(positions,", "rope_angles(torch.arange(len(positions)),", IGNORED, also={TO_DEVICE: ""}),
     edit("rope_angles(positions,", "rope_angles(positions - positions[0],", FROM_THE_FIRST),
     edit("x.shape[-1], base", "x.shape[-1]", FIXED_BASE, see=SPEEDS),
     edit("-2.0", "-4.0", DOUBLED, see=SPEEDS),
     edit("-2.0", "-1.0", HALVED, see=SPEEDS),
-    edit(MOVED, f"{MOVED}.flip(-1)",
+    edit(TO_DEVICE, f"{TO_DEVICE}.flip(-1)",
          "The slowest pair comes first. Pair 0 is the fastest, with one radian per token.", see=SPEEDS),
-    edit(MOVED, f"{MOVED}[:, :1]",
+    edit(TO_DEVICE, f"{TO_DEVICE}[:, :1]",
          "All pairs have the frequency of the first. Each has its own column of the table of angles.", see=SPEEDS),
-    edit(MOVED, f"{MOVED}.deg2rad()", DEGREES),
-    edit(MOVED, f"{MOVED}.rad2deg()", DEGREES),
+    edit(TO_DEVICE, f"{TO_DEVICE}.deg2rad()", DEGREES),
+    edit(TO_DEVICE, f"{TO_DEVICE}.rad2deg()", DEGREES),
     edit("cosine, sine =", "x = x.transpose(-2, -3) if x.ndim > 2 else x\n    cosine, sine =",
          "Heads are taken for tokens: the angles go along the last axis but two. Here x is (..., n, d_head), tokens on "
          "the last axis but one, heads before them.",
@@ -407,9 +401,9 @@ BOTH_PAIRINGS = (
     edit("rope_angles(positions, x.shape[-1], base)",
          f"torch.outer(positions.to({OF_X}), rope_frequencies(x.shape[-1], base).to({OF_X}))",
          HALF_PRECISION, see=PRECISION),
-    edit(MOVED, f"{MOVED}.to({OF_X}).float()", HALF_PRECISION, see=PRECISION),
+    edit(TO_DEVICE, f"{TO_DEVICE}.to({OF_X}).float()", HALF_PRECISION, see=PRECISION),
     edit("rope_angles(positions,", f"rope_angles(positions.to({OF_X}),", HALF_PRECISION, see=PRECISION),
-    edit(MOVED, f"{MOVED}.bfloat16().float()", HALF_PRECISION, see=PRECISION),
+    edit(TO_DEVICE, f"{TO_DEVICE}.bfloat16().float()", HALF_PRECISION, see=PRECISION),
     edit(".to(x.dtype)", "",
          "The result is in float32 where x is in half precision. Cosines in float32 make the product float32; convert "
          "the result back with `.to(x.dtype)`.", see=PRECISION),
@@ -422,7 +416,7 @@ BOTH_PAIRINGS = (
          "history; rotate the tensor itself."),
     edit("rope_angles(positions,", "rope_angles(torch.tensor(positions.tolist()),",
          "The table is on the CPU, wherever x is, and PyTorch does not combine two devices. Say `device=x.device` "
-         "where you make a tensor, or move the table: `.to(x.device)`.", see=DEVICE, also={MOVED: ""}),
+         "where you make a tensor, or move the table: `.to(x.device)`.", see=DEVICE, also={TO_DEVICE: ""}),
 )  # fmt: skip
 apply_rope.mistakes(
     edit(HALVES, NEIGHBORS,
@@ -435,11 +429,11 @@ apply_rope.mistakes(
     edit(TURNED, "x * cosine + torch.stack([-second, first], dim=-1).flatten(-2) * sine",
          "Two pairings are mixed: the row of angles is repeated for halves, but neighbors are exchanged. Halves need "
          "the right half, negated, and then the left half.", see=PAIRS,
-         also={HALVES: NEIGHBORS, MOVED: f"{MOVED}.repeat(1, 2)", HALVES_JOINED: "turned"}),
+         also={HALVES: NEIGHBORS, TO_DEVICE: f"{TO_DEVICE}.repeat(1, 2)", HALVES_JOINED: "turned"}),
     edit(TURNED, "x * cosine + torch.cat([-second, first], dim=-1) * sine",
          "Two pairings are mixed: the halves are exchanged, but the angles are repeated for neighbors. Halves need the "
          "row of angles twice, `torch.cat([angles, angles], dim=-1)`.", see=PAIRS,
-         also={MOVED: f"{MOVED}.repeat_interleave(2, dim=-1)", HALVES_JOINED: "turned"}),
+         also={TO_DEVICE: f"{TO_DEVICE}.repeat_interleave(2, dim=-1)", HALVES_JOINED: "turned"}),
 )  # fmt: skip
 apply_rope_interleaved.mistakes(
     edit(NEIGHBORS, HALVES,
@@ -451,11 +445,11 @@ apply_rope_interleaved.mistakes(
     edit(TURNED, "x * cosine + torch.cat([-second, first], dim=-1) * sine",
          "Two pairings are mixed: each angle is repeated for neighbors, but the halves are exchanged. Here every "
          "number is exchanged with its neighbor: -x1, x0, -x3, x2, ...",
-         also={NEIGHBORS: HALVES, MOVED: f"{MOVED}.repeat_interleave(2, dim=-1)", NEIGHBORS_JOINED: "turned"}),
+         also={NEIGHBORS: HALVES, TO_DEVICE: f"{TO_DEVICE}.repeat_interleave(2, dim=-1)", NEIGHBORS_JOINED: "turned"}),
     edit(TURNED, "x * cosine + torch.stack([-second, first], dim=-1).flatten(-2) * sine",
          "Two pairings are mixed: neighbors are exchanged, but the row of angles is repeated as for halves. Neighbors "
          "need each angle twice in a row, `repeat_interleave(2, dim=-1)`.",
-         also={MOVED: f"{MOVED}.repeat(1, 2)", NEIGHBORS_JOINED: "turned"}),
+         also={TO_DEVICE: f"{TO_DEVICE}.repeat(1, 2)", NEIGHBORS_JOINED: "turned"}),
 )  # fmt: skip
 apply_rope.mistakes(*BOTH_PAIRINGS)
 apply_rope_interleaved.mistakes(*BOTH_PAIRINGS)
