@@ -52,7 +52,7 @@ book: $(READY)
 	$(BIN)/python -m book.edition
 	@rm -f $(HTML).sha256
 	$(BIN)/jupyter-book build . --path-output $(OUTPUT) -W -n --keep-going
-	@$(BIN)/python -m book.stamp $(HTML)
+	@$(BIN)/python -m book.build_stamp $(HTML)
 	@echo "Open $(HTML)/index.html, or run: make serve"
 
 zip: book

@@ -1,63 +1,90 @@
 """The book's own machinery: what turns the chapters into a static site that needs no other host and leaks no answer."""
 
+OTHERS = "Sphinx and other extensions"  # in a list of steps: where theirs run
+BEFORE_OTHERS, AFTER_OTHERS = 400, 900  # priorities for Sphinx, whose own run from 500 to 800
+
+
+def steps() -> dict:
+    """List what runs at each of Sphinx's events, in order.
+
+    Imports stay inside functions: the chapters' kernels import `book.kernel_setup` without Sphinx.
+    """
+    from book import edition, leaks
+    from book.chapter_pages import chapter_reader, downloads, estimates, exercise_cards, progress
+    from book.directives import front_page, living_picture
+    from book.pages import accessibility, bibliography, external_links, mathematics, metadata, slim_pages, wrap_code
+    from book.site import fonts, live_model, not_found, page_weight, search
+
+    return {
+        "config-inited": [
+            edition.configure,
+            external_links.check_settings,
+            metadata.check_address,
+            OTHERS,  # MyST-NB must not take the chapters' paths, which the reader registers, for suffixes
+            chapter_reader.configure,
+        ],
+        "env-get-outdated": [OTHERS, chapter_reader.outdated],
+        "env-updated": [
+            OTHERS,
+            chapter_reader.stop_on_failure,
+            downloads.write_notebooks,
+        ],
+        "doctree-resolved": [
+            # What goes below a title goes above what is there. Below a check, too: the last is the first.
+            external_links.add_notebook_links,
+            edition.add_links,
+            OTHERS,
+            chapter_reader.plain_errors,
+            mathematics.keep_together,
+            mathematics.keep_shapes_whole,
+            downloads.add_link,
+            bibliography.plain_titles,
+            accessibility.pictures_in_words,
+            accessibility.row_headings,
+            estimates.add,
+            progress.add_controls,
+            exercise_cards.fold,  # with everything that was put below a check
+        ],
+        "html-collect-pages": [OTHERS, edition.pages, not_found.pages],
+        "html-page-context": [
+            metadata.name_first_page,
+            external_links.add_report_link,  # before others read from the text what the page needs
+            OTHERS,
+            wrap_code.hang_lines,
+            living_picture.add_host,
+            metadata.add_tags,
+            front_page.add_files,
+            search.add_files,
+            accessibility.plain_roles,
+            slim_pages.slim_head,
+        ],
+        "build-finished": [
+            OTHERS,
+            metadata.copy_picture,
+            slim_pages.drop_files,
+            live_model.copy,
+            fonts.write_fonts,  # when the pages are written
+            not_found.begin_at_the_root,
+            search.index_site,  # when the pages are final
+            page_weight.check,  # when all files are there
+            leaks.check_site,
+        ],
+    }
+
 
 def setup(app):
-    """Register every part with Sphinx.
+    """Register the nodes, directives, transforms and settings with Sphinx, and all steps."""
+    from book.chapter_pages import folded_cells
+    from book.directives import front_page, living_picture, quiz
+    from book.pages import bibliography, external_links, mathematics, metadata, slim_pages
 
-    Imports stay in here: the chapters' kernels import `book.kernel_setup` without Sphinx.
-    """
-    from book import (
-        accessibility,
-        bibliography,
-        chapter_reader,
-        code_lines,
-        downloads,
-        drawers,
-        edition,
-        estimates,
-        exercise_cards,
-        fonts,
-        landing,
-        launch_links,
-        leaks,
-        live_model,
-        living_picture,
-        mathematics,
-        metadata,
-        not_found,
-        page_weight,
-        progress,
-        quiz,
-        report_link,
-        search,
-        slim_pages,
-    )
-
-    for part in (
-        edition,
-        chapter_reader,
-        code_lines,
-        quiz,
-        living_picture,
-        mathematics,
-        downloads,
-        drawers,
-        launch_links,
-        estimates,
-        exercise_cards,
-        progress,
-        bibliography,
-        metadata,
-        report_link,
-        not_found,
-        landing,
-        search,
-        slim_pages,
-        accessibility,
-        fonts,
-        page_weight,
-        live_model,
-        leaks,
-    ):
+    parts = (quiz, living_picture, mathematics, folded_cells, external_links, bibliography, metadata, front_page)
+    for part in (*parts, slim_pages):
         part.setup(app)
+    for event, functions in steps().items():
+        others = functions.index(OTHERS)
+        for function in functions[:others]:
+            app.connect(event, function, BEFORE_OTHERS)
+        for function in functions[others + 1 :]:
+            app.connect(event, function, AFTER_OTHERS)
     return {"version": "1", "parallel_read_safe": False, "parallel_write_safe": True}

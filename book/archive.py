@@ -1,6 +1,7 @@
-"""The built book as one file, to read without a network: `python -m book.archive` writes dist/attention-book.zip.
+"""Pack the built book into one file, to read without a network.
 
-Unpack it anywhere and open `index.html`. The same site gives the same bytes.
+`python -m book.archive` writes dist/attention-book.zip. Unpack it anywhere and open `index.html`. The same site gives
+the same bytes.
 """
 
 from __future__ import annotations
@@ -9,7 +10,7 @@ import sys
 import zipfile
 from pathlib import Path
 
-from book import live_model, search
+from book.site import live_model, search
 from course.files import add_to_zip, replacing
 from course.folder import ROOT
 

@@ -1,4 +1,4 @@
-"""One chapter as a page, while it is written: `make draft CHAPTER=softmax`.
+"""Build one chapter as a page while it is written: `make draft CHAPTER=softmax`.
 
 The whole book runs every chapter again after any change to what chapters import. This runs one. Its links to other
 chapters are dead, so warnings do not stop the build; an answer on the page does.
@@ -19,7 +19,7 @@ FOLDER = ROOT / "build" / "draft"
 
 
 def chapters() -> tuple[str, ...]:
-    """The stems of the chapters in this build: the one that is drafted, or all."""
+    """Return the stems of the chapters in this build: the one that is drafted, or all."""
     return (os.environ[VARIABLE],) if os.environ.get(VARIABLE) else catalog.chapters()
 
 

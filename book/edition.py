@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from html import escape
 from pathlib import Path
 
-from book import check_cells
+from book import exercise_nodes
 from book.errors import ConfigurationError
 from course import assemble, catalog
 from course.folder import ROOT
@@ -26,7 +26,7 @@ LINK = "After your own try: a solution, with its reasons"
 
 
 def current() -> str:
-    """The edition that the environment variable EDITION names; the student's if it names none."""
+    """Return the edition that the environment variable EDITION names; the student's if it is not set."""
     name = os.environ.get("EDITION") or STUDENT
     if name not in EDITIONS:
         raise ConfigurationError(f"EDITION is {name!r}; there are: {', '.join(EDITIONS)}")
@@ -34,6 +34,7 @@ def current() -> str:
 
 
 def configure(app, config) -> None:
+    """Mark the pages of the self-study edition. Raises ConfigurationError where a folder is the other edition's."""
     edition = current()
     if (SELF_STUDY in Path(app.outdir).parts) != (edition == SELF_STUDY):
         raise ConfigurationError(
@@ -46,17 +47,17 @@ def configure(app, config) -> None:
 
 
 def add_links(app, doctree, docname) -> None:
-    """Below each check a link to its solution, in the self-study edition."""
-    stem = check_cells.chapter_of(docname)
+    """Put a link to its solution below each check, in the self-study edition."""
+    stem = exercise_nodes.chapter_of(docname)
     if stem is None or app.builder.format != "html" or current() != SELF_STUDY:
         return
-    for name, cell in check_cells.in_document(doctree):
+    for name, cell in exercise_nodes.checks_in(doctree):
         link = f'<p class="solution-link"><a href="../{FOLDER}/{stem}.html#solution-{name}">{LINK}</a></p>'
-        check_cells.put_after(cell, check_cells.raw(link))
+        exercise_nodes.put_below_check(cell, link)
 
 
 def pages(app) -> Iterator[tuple[str, dict, str]]:
-    """A page of solutions for each chapter of this build that has exercises, in the self-study edition."""
+    """Yield a page of solutions for each chapter of this build that has exercises, in the self-study edition."""
     if app.builder.format != "html" or current() != SELF_STUDY:
         return
     for stem in catalog.chapters():
@@ -92,12 +93,6 @@ def _section(app, stem: str, exercise) -> str:
 
 def _inline(text: str) -> str:
     return re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(text, quote=False))
-
-
-def setup(app) -> None:
-    app.connect("config-inited", configure)
-    app.connect("doctree-resolved", add_links, priority=400)
-    app.connect("html-collect-pages", pages)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""No answer and no hidden test may be in what is published.
+"""Search what is published for answers and hidden tests, which must not be in it.
 
     python -m book.leaks FOLDER ...
 
@@ -45,7 +45,7 @@ _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "", "f": ""}
 
 
 def answers(root: Path = ROOT) -> dict[str, str]:
-    """What must not appear: text without white space -> its place, as `solutions/softmax.py:12`."""
+    """Collect what must not appear: text without white space -> its place, as `solutions/softmax.py:12`."""
     found, shown = dict(MARKERS), _shown(root)
     for path in sorted((root / "solutions").glob("*.py")):
         if path.relative_to(root).as_posix() in shown:
@@ -72,7 +72,7 @@ def answers(root: Path = ROOT) -> dict[str, str]:
 
 
 def _case_makers(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.ClassDef | ast.Lambda]:
-    """The functions that draw the cases of properties: decorated ones, and arguments of the kit's usual properties."""
+    """Yield the functions that draw the cases of properties: decorated ones, and arguments of usual properties."""
     given = []
     for statement in body:
         if isinstance(statement, ast.Expr) and isinstance(call := statement.value, ast.Call):
@@ -86,13 +86,13 @@ def _case_makers(body: list[ast.stmt]) -> Iterator[ast.FunctionDef | ast.ClassDe
 
 
 def _shown(root: Path) -> set[str]:
-    """Files that the authors' guide shows in full: its example, whose answers are not secret."""
+    """List the files that the authors' guide shows in full: its example, whose answers are not secret."""
     guide = root / "guides" / "authors.md"
     return set(re.findall(r"^:caption: (\S+)$", guide.read_text("utf-8"), re.MULTILINE)) if guide.is_file() else set()
 
 
 def _given_away(chapter: Path) -> set[str]:
-    """What a chapter defines outside of exercise cells. It is not an answer, even if a reference needs it too."""
+    """Name what a chapter defines outside of exercise cells. It is not an answer, even if a reference needs it too."""
     if not chapter.is_file():
         return set()
     marked = [
@@ -104,7 +104,7 @@ def _given_away(chapter: Path) -> set[str]:
 
 
 def _given_in_stubs(chapter: Path) -> set[str]:
-    """The lines and statements that a chapter's stubs give, such as a whole `__init__`."""
+    """Collect the lines and statements that a chapter's stubs give, such as a whole `__init__`."""
     given = {}
     for exercise, cell in _cells(chapter) if chapter.is_file() else []:
         if exercise:
@@ -114,13 +114,13 @@ def _given_in_stubs(chapter: Path) -> set[str]:
 
 
 def _cells(chapter: Path) -> list[tuple[bool, str]]:
-    """The code cells of a chapter: whether each is an exercise's stub, and its source."""
+    """List the code cells of a chapter: whether each is an exercise's stub, and its source."""
     notebook = parse(chapter.read_text("utf-8"), f"chapters/{chapter.name}")
     return [(is_exercise(cell), cell.source) for cell in notebook.cells if cell.cell_type == "code"]
 
 
 def scan(folders: list[Path], wanted: dict[str, str]) -> Iterator[str]:
-    """Findings in all files below the folders, as `file: leaks solutions/softmax.py:12`."""
+    """Yield findings in all files below the folders, as `file: leaks solutions/softmax.py:12`."""
     search = _Search(wanted)
     for folder in folders:
         paths = [folder] if folder.is_file() else sorted(p for p in folder.rglob("*") if p.is_file())
@@ -130,7 +130,7 @@ def scan(folders: list[Path], wanted: dict[str, str]) -> Iterator[str]:
 
 
 def scan_site(site: Path, wanted: dict[str, str]) -> Iterator[str]:
-    """Findings in a built site. The edition that EDITION names says whether its pages of solutions may hold these."""
+    """Yield findings in a built site. EDITION decides whether its pages of solutions may hold answers."""
     from book import edition
 
     if edition.current() == edition.STUDENT:
@@ -142,7 +142,7 @@ def scan_site(site: Path, wanted: dict[str, str]) -> Iterator[str]:
 
 
 class _Search:
-    """Looks for all wanted lines in one pass over a text."""
+    """Look for all wanted lines in one pass over a text."""
 
     def __init__(self, wanted: dict[str, str]):
         self._begin: dict[str, list[tuple[str, str]]] = {}
@@ -185,7 +185,7 @@ class _Search:
 
 
 def _hashes(view: str) -> np.ndarray:
-    """A hash of the SHORTEST characters that begin at each place."""
+    """Hash the SHORTEST characters that begin at each place."""
     codes = np.frombuffer(view.encode("utf-32-le", "surrogatepass"), dtype="<u4")
     found = np.zeros(max(0, len(codes) - SHORTEST + 1), dtype=np.uint64)
     for place in range(SHORTEST if len(found) else 0):
@@ -195,7 +195,7 @@ def _hashes(view: str) -> np.ndarray:
 
 
 def _views(text: str) -> Iterator[str]:
-    """The text as it may be read, without white space: as it is, without tags and entities, without escapes."""
+    """Yield the text as it may be read, without white space: as it is, without tags and entities, without escapes."""
     seen = set()
     readable = html.unescape(re.sub(r"<[^<>]*>", "", text)) if "<" in text or "&" in text else text
     for form in (text, readable):
@@ -233,7 +233,7 @@ def _collect(definition, lines: list[str], origin: str, found: dict[str, str]) -
 
 
 def _statements(definition) -> Iterator[ast.stmt]:
-    """Every statement inside a definition, at any depth, without docstrings and signatures.
+    """Yield every statement inside a definition, at any depth, without docstrings and signatures.
 
     A statement on the same line as its `if` counts with that line.
     """
@@ -291,10 +291,6 @@ def main(arguments: list[str]) -> int:
     findings = [line for f in folders for line in (scan_site(f, wanted) if f.is_dir() else scan([f], wanted))]
     print(*findings, sep="\n", end="\n" if findings else "")
     return 1 if findings else 0
-
-
-def setup(app) -> None:
-    app.connect("build-finished", check_site, priority=900)  # when everything else has written its files
 
 
 if __name__ == "__main__":

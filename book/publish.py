@@ -1,4 +1,4 @@
-"""The students' half of the course as a folder that may become a public repository: `make publish-tree`.
+"""Write the students' half of the course as a folder that may become a public repository: `make publish-tree`.
 
     python -m book.publish FOLDER
 
@@ -19,7 +19,7 @@ from pathlib import Path
 import nbformat
 
 from book import leaks
-from book.downloads import FOLDER as NOTEBOOKS
+from book.chapter_pages.downloads import FOLDER as NOTEBOOKS
 from course import catalog, release
 from course.errors import CourseError
 from course.folder import ROOT
@@ -66,7 +66,7 @@ def write(folder: Path) -> int:
 
 
 def files() -> Iterator[tuple[str, bytes]]:
-    """Everything in the tree: names and contents."""
+    """Yield the name and content of each file of the tree."""
     notebooks = {
         f"{stem}.ipynb": (nbformat.writes(release.student_notebook(stem)) + "\n").encode("utf-8")
         for stem in catalog.chapters()
@@ -92,7 +92,7 @@ def files() -> Iterator[tuple[str, bytes]]:
 
 
 def _is_tree(folder: Path) -> bool:
-    """Whether nothing is lost by replacing the folder: it is empty or a tree as written here, not a clone of one."""
+    """Tell whether replacing the folder loses nothing: it is empty or a tree as written here, not a clone of one."""
     names = {path.name for path in folder.iterdir()} if folder.is_dir() else {""}
     return names <= {
         "README.md",
@@ -109,12 +109,12 @@ def _is_tree(folder: Path) -> bool:
 
 
 def _start() -> str:
-    """The page that students start from, with its headings one level lower."""
+    """Return the page that students start from, with its headings one level lower."""
     return re.sub(r"^(?=#+ )", "#", release.start_page(), flags=re.MULTILINE).strip()
 
 
 def _project() -> str:
-    """pyproject.toml without the settings of the course's own tests."""
+    """Return pyproject.toml without the settings of the course's own tests."""
     text = (ROOT / "pyproject.toml").read_text("utf-8")
     tables = ["", *text.split("\n[")[1:]] if not text.startswith("[") else text[1:].split("\n[")
     kept = [table for table in tables if table and table.partition("]")[0].startswith(PROJECT)]

@@ -20,7 +20,7 @@ ROOT = Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT))
 
 from attnlab import data  # noqa: E402
-from book import landing  # noqa: E402
+from book.directives import front_page  # noqa: E402
 
 matplotlib.use("Agg")
 from matplotlib import pyplot as plt  # noqa: E402
@@ -53,7 +53,7 @@ def shares(weights: np.ndarray) -> dict[str, float]:
 def draw(target: Path = TARGET) -> None:
     recording = data.seven_tokens()
     words, n = recording.tokens, len(recording.tokens)
-    layer, head, query = landing.tour(recording.weights)[0]
+    layer, head, query = front_page.tour(recording.weights)[0]
     weights = recording.weights[layer, head, query]
 
     with plt.rc_context({"font.family": "DejaVu Sans", "text.color": INK}):

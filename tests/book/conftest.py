@@ -17,7 +17,7 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from book import stamp
+from book import build_stamp
 from course.folder import ROOT
 from tests.book.pages import WIDTHS, begin, nothing_went_wrong
 from tests.conftest import new_page
@@ -63,8 +63,8 @@ def build_book(done: Path) -> None:
     All pages: of those that have not changed a build would not tell the warnings once more.
     """
     html = ROOT / "_build" / "html"
-    if not stamp.is_current(html):
-        stamp.path(html).unlink(missing_ok=True)
+    if not build_stamp.is_current(html):
+        build_stamp.path(html).unlink(missing_ok=True)
         run = subprocess.run(
             [str(Path(sys.executable).with_name("jupyter-book")), "build", ".", "--all", *STRICT],
             cwd=ROOT,
@@ -74,7 +74,7 @@ def build_book(done: Path) -> None:
             env={**os.environ, "EDITION": ""},
         )
         assert run.returncode == 0, run.stdout[-3000:] + run.stderr[-3000:]
-        stamp.path(html).write_text(stamp.made_from(), "ascii")
+        build_stamp.path(html).write_text(build_stamp.made_from(), "ascii")
     done.touch()
 
 

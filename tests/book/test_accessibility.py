@@ -8,7 +8,7 @@ import re
 import pytest
 from docutils import nodes, utils
 
-from book import accessibility
+from book.pages import accessibility
 from tests.book.pages import CHAPTERS, PAGES, WIDTHS, in_theme, views
 
 # Pictures in words

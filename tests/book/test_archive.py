@@ -4,7 +4,8 @@ import zipfile
 
 import pytest
 
-from book import archive, live_model, search
+from book import archive
+from book.site import live_model, search
 
 
 @pytest.fixture(scope="module")

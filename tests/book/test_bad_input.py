@@ -8,7 +8,11 @@ import pytest
 import toy
 
 pytestmark = pytest.mark.slow
-READ = "from book import chapter_reader as r\ntry: r.read_chapter('', 'toy')\nexcept r.ChapterError as e: print(e)"
+READ = """\
+from book.chapter_pages.chapter_reader import ChapterError, read_chapter
+try: read_chapter('', 'toy')
+except ChapterError as error: print(error)
+"""
 
 
 BROKEN = {  # what is wrong: the file, what stands there, what is written instead (nothing: no file), what is said

@@ -3,7 +3,8 @@
 import pytest
 import toy
 
-from book import chapter_reader, kernel_setup
+from book import kernel_setup
+from book.chapter_pages import chapter_reader
 from course import chapter
 
 

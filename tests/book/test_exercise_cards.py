@@ -3,7 +3,7 @@
 import nbformat
 import pytest
 
-from book import exercise_cards
+from book.chapter_pages import exercise_cards
 from course import catalog, chapter
 
 LAYER = '''\

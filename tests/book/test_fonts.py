@@ -5,7 +5,7 @@ import io
 import pytest
 from fontTools.ttLib import TTFont
 
-from book import fonts
+from book.site import fonts
 
 PAGE = (
     "<p>Not this: ∫</p><math><mi>x</mi><mo>≤</mo><msqrt><mi>h</mi></msqrt><mi>α</mi></math>"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from book import live_model, page_weight
+from book.site import live_model, page_weight
 from course.folder import ROOT
 from tests.book.pages import CHAPTERS
 

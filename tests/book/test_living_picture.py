@@ -2,7 +2,7 @@
 
 from sphinx.cmd.build import main
 
-from book.chapter_reader import ROOT
+from course.folder import ROOT
 
 PAGE = """# Attention
 
@@ -11,6 +11,12 @@ PAGE = """# Attention
 
 [A chapter](chapters/rope.md)
 """
+STEP = """
+def setup(app):
+    from book.directives import living_picture
+
+    app.connect("html-page-context", living_picture.add_host)
+"""
 
 
 def test_a_plain_page_shows_the_tour_and_its_stops_lead_to_the_chapters(tmp_path, watched):
@@ -18,12 +24,14 @@ def test_a_plain_page_shows_the_tour_and_its_stops_lead_to_the_chapters(tmp_path
     (tmp_path / "chapters" / "rope.md").write_text("# Rotary positions\n", "utf-8")
     (tmp_path / "index.md").write_text(PAGE, "utf-8")
     settings = dict(
-        extensions=["myst_parser", "book.living_picture"],
+        extensions=["myst_parser", "book.directives.living_picture"],
         myst_enable_extensions=["colon_fence"],
         html_static_path=[str(ROOT / "book" / "assets")],
         html_theme="basic",
     )
-    (tmp_path / "conf.py").write_text("".join(f"{name} = {value!r}\n" for name, value in settings.items()), "utf-8")
+    (tmp_path / "conf.py").write_text(
+        "".join(f"{name} = {value!r}\n" for name, value in settings.items()) + STEP, "utf-8"
+    )
     assert main(["-q", str(tmp_path), str(tmp_path / "site")]) == 0
 
     seen = watched(reduced_motion="reduce")

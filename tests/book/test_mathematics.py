@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 from docutils import nodes, utils
 
-from book import mathematics
+from book.pages import mathematics
 from course import catalog
 
 

@@ -7,7 +7,8 @@ from types import SimpleNamespace
 import pytest
 from docutils import nodes
 
-from book import metadata
+from book.pages import metadata
+from course.folder import ROOT
 
 
 def meta(page):
@@ -61,7 +62,5 @@ def test_an_invalid_address_is_named(address):
 
 
 def test_the_picture_has_the_size_that_is_said():
-    path = metadata.__file__.replace("metadata.py", f"images/{metadata.PICTURE}")
-    with open(path, "rb") as file:
-        header = file.read(24)
+    header = (ROOT / "book" / "images" / metadata.PICTURE).read_bytes()[:24]
     assert (int.from_bytes(header[16:20]), int.from_bytes(header[20:24])) == metadata.PICTURE_SIZE

@@ -18,7 +18,7 @@ from nbclient import NotebookClient
 
 from attnlab.mine import PROVIDED
 from autograder.demo import sample_class
-from book import downloads
+from book.chapter_pages import downloads
 from course import catalog, cells
 from tests.conftest import without_the_course
 

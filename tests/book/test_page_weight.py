@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from book import page_weight
+from book.site import page_weight
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ import shutil
 
 import pytest
 
-from book import search
+from book.site import search
 from tests.book.pages import begin, nothing_went_wrong
 from tests.conftest import new_page
 

@@ -13,7 +13,8 @@ import pytest
 from fontTools.ttLib import TTFont
 from PIL import Image
 
-from book import fonts, leaks, page_weight
+from book import leaks
+from book.site import fonts, page_weight
 from course import catalog, release
 from scripts.browsers import PRESSES
 from tests.attnlab.widget_page import assert_agrees

@@ -7,7 +7,7 @@ import shutil
 import pytest
 import toy
 
-from book import page_weight
+from book.site import page_weight
 
 pytestmark = pytest.mark.slow
 PHONE = {"width": 390, "height": 844}

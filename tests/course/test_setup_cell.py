@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from book import downloads
+from book.chapter_pages import downloads
 from course import assemble, catalog, cells, release
 from course.folder import ROOT
 from tests.conftest import without_the_course

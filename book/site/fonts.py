@@ -1,4 +1,4 @@
-"""The site's fonts: for text, for mathematics and for the theme's icons, with the glyphs that the book's pages show.
+"""Write the site's fonts for text, mathematics and the theme's icons, with the glyphs that the book's pages show.
 
 Source Sans comes with the package `font-source-sans-pro`, STIX Two Math with `ziamath`, the icons (Font Awesome) with
 the theme. All are under the SIL Open Font License, which lets them be cut down and shipped; what is cut down from
@@ -39,6 +39,7 @@ def write_fonts(app, exception) -> None:
     """Look at every page, and write the fonts and the theme's style sheet for what they show."""
     if exception or app.builder.format != "html":
         return
+    logging.getLogger("fontTools").setLevel("WARNING")  # below that it logs every table
     out = Path(app.outdir)
     pages = [page.read_text("utf-8") for page in out.rglob("*.html")]
     for name, file in TEXT.items():
@@ -51,13 +52,13 @@ def write_fonts(app, exception) -> None:
 
 
 def letters(page: str) -> str:
-    """The characters of a page's formulas, and the slanted letters with which variables are drawn."""
+    """Return the characters of a page's formulas, and the slanted letters with which variables are drawn."""
     text = html.unescape(re.sub(r"<[^>]*>", "", "".join(re.findall(r"<math.*?</math>", page, re.DOTALL))))
     return text + "".join(map(slanted, text))
 
 
 def slanted(letter: str) -> str:
-    """The mathematical italic form that a browser draws for `<mi>x</mi>`."""
+    """Return the mathematical italic form that a browser draws for `<mi>x</mi>`."""
     for first, last, start in (("A", "Z", 0x1D434), ("a", "z", 0x1D44E), ("Α", "Ω", 0x1D6E2), ("α", "ω", 0x1D6FC)):
         if first <= letter <= last:
             return "ℎ" if letter == "h" else chr(start + ord(letter) - ord(first))
@@ -65,12 +66,12 @@ def slanted(letter: str) -> str:
 
 
 def shipped(package: str, name: str) -> TTFont:
-    """A font file of an installed package."""
+    """Open a font file of an installed package."""
     return TTFont(next(file for file in importlib.metadata.files(package) if file.name == name).locate())
 
 
 def text(file: str, letters: set[str]) -> TTFont:
-    """A face of Source Sans with ASCII and these characters."""
+    """Cut a face of Source Sans down to ASCII and these characters."""
     font = subset(shipped("font-source-sans-pro", file), {*map(ord, letters), *range(0x20, 0x7F)}, IN_TEXT)
     for record in font["name"].names:
         if record.nameID == 1:
@@ -79,7 +80,7 @@ def text(file: str, letters: set[str]) -> TTFont:
 
 
 def mathematics(letters: set[str]) -> TTFont:
-    """STIX Two Math with these characters, in all sizes that it has."""
+    """Cut STIX Two Math down to these characters, in all sizes that it has."""
     font = subset(shipped("ziamath", "STIXTwoMath-Regular.ttf"), {*map(ord, letters), RADICAL, *range(0x30, 0x3A)})
     narrow_radicals(font)
     return font
@@ -142,8 +143,3 @@ def write(font: TTFont, path: Path) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     font.flavor, font.recalcTimestamp = "woff2", False
     font.save(path)
-
-
-def setup(app) -> None:
-    logging.getLogger("fontTools").setLevel("WARNING")  # below that it logs every table
-    app.connect("build-finished", write_fonts, priority=600)  # when the pages are written

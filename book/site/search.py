@@ -1,4 +1,4 @@
-"""Search by section: an index that Pagefind makes of the built pages, and the search page that uses it.
+"""Search the book by section: Pagefind indexes the built pages, and the search page uses its index.
 
 Each section of a page is a record of its own, with its title and its text: without menus, code, outputs, hints,
 answers to guesses and quizzes. Beside the index is `names.json`: terms and exercises, which come first where they match
@@ -47,7 +47,7 @@ TEX = (
 
 @dataclass
 class Record:
-    """What a search may find. kind: "section", "term" or "exercise"."""
+    """Hold what a search may find. kind: "section", "term" or "exercise"."""
 
     place: str  # the address, from the top of the site
     title: str
@@ -57,7 +57,7 @@ class Record:
 
 
 def records(page: str, address: str, exercises: Collection[str] = ()) -> Iterator[Record]:
-    """The sections, terms and exercises of a built page. exercises: the names that may be there."""
+    """Yield the sections, terms and exercises of a built page. exercises: the names that may be there."""
     begin, end = page.find("<article"), page.rfind("</article>")  # what is around it takes longer to read
     article = BeautifulSoup(page[begin:end], "html.parser").find("article") if 0 <= begin < end else None
     if article is None or article.h1 is None:
@@ -103,14 +103,14 @@ def words(node) -> str:
 
 
 def plain(latex: str) -> str:
-    """A formula in letters: what a reader may type, and can read in an excerpt."""
+    """Write a formula in letters, as a reader may type it and can read it in an excerpt."""
     for pattern, replacement in TEX:
         latex = re.sub(pattern, replacement, latex)
     return " ".join(latex.split())
 
 
 def virtual_page(record: Record) -> str:
-    """A record as a page for Pagefind: title, page and place are data, the text alone gives excerpts."""
+    """Write a record as a page for Pagefind: title, page and place are data, the text alone gives excerpts."""
     weight = 0.3 if record.title in REPEATS else 1
     return (
         '<!DOCTYPE html><html lang="en"><body data-pagefind-body><div data-pagefind-ignore>'
@@ -122,7 +122,7 @@ def virtual_page(record: Record) -> str:
 
 
 def names(found: list[Record]) -> dict:
-    """Terms and exercises with what they say, the words that corrections are taken from, and all words there are."""
+    """Collect terms and exercises with their texts, the words that corrections are taken from, and all words."""
     split = re.compile(r"[^\W\d_]{2,}")
 
     def lowered(*texts):
@@ -138,8 +138,10 @@ def names(found: list[Record]) -> dict:
 
 
 def write(found: list[Record], folder: Path) -> None:
-    """Write the index of these records into a folder, in place of an earlier one. The same records give the same
-    files. Raises CalledProcessError."""
+    """Write the index of these records into a folder, in place of an earlier one. Raises CalledProcessError.
+
+    The same records give the same files.
+    """
     shutil.rmtree(folder, ignore_errors=True)
     with tempfile.TemporaryDirectory() as scratch:
         pages, bundle = Path(scratch, "pages"), Path(scratch, "bundle")
@@ -162,6 +164,7 @@ def write(found: list[Record], folder: Path) -> None:
 
 
 def index_site(app, exception) -> None:
+    """Index the built pages."""
     if exception or app.builder.format != "html":
         return
     found, exercises = [], catalog.all_exercises()
@@ -175,11 +178,7 @@ def index_site(app, exception) -> None:
 
 
 def add_files(app, pagename, templatename, context, doctree) -> None:
+    """Load the search's script and style on the search page."""
     if pagename == "search":
         app.add_js_file("search.js", defer="defer")
         app.add_css_file("search.css")
-
-
-def setup(app) -> None:
-    app.connect("html-page-context", add_files)
-    app.connect("build-finished", index_site, priority=750)  # when the pages are final

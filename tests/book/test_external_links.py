@@ -1,15 +1,15 @@
-"""Links to Colab and Binder: their form, and the message for a wrong configuration."""
+"""Links to other hosts: what they open, and the message for a setting that cannot be used."""
 
 import re
 from urllib.parse import parse_qs, unquote, urlsplit
 
 import pytest
 
-from book import launch_links
+from book.pages import external_links
 
 
 def links(stem="softmax", **given):
-    return launch_links.links(stem, **launch_links.settings(given))
+    return external_links.notebook_addresses(stem, **external_links.launch_settings(given))
 
 
 def test_the_addresses_have_the_form_that_the_hosts_document():
@@ -31,8 +31,8 @@ def test_notebooks_may_lie_at_the_top():
     assert links(repository="a/b", folder="")["Colab"].endswith("/blob/main/softmax.ipynb")
 
 
-def test_without_a_repository_there_is_none_to_check():
-    assert launch_links.settings({})["repository"] == ""
+def test_without_a_repository_there_are_no_links():
+    assert external_links.launch_settings({})["repository"] == external_links.notebook_links("softmax", {}) == ""
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,27 @@ def test_without_a_repository_there_is_none_to_check():
 )
 def test_what_is_wrong_is_named(given, said):
     with pytest.raises(SystemExit, match=re.escape(said)):
-        launch_links.settings(given)
+        external_links.launch_settings(given)
+
+
+@pytest.mark.parametrize(
+    "address, made",
+    [
+        ("https://example.org/o/r/issues/new", "https://example.org/o/r/issues/new?title="),
+        ("https://example.org/new?labels=book", "https://example.org/new?labels=book&title="),
+        ("mailto:some.one@example.org", "mailto:some.one@example.org?subject="),
+    ],
+)
+def test_the_title_of_a_page_is_filled_in(address, made):
+    found = external_links.titled(external_links.report_address(address), "2. A & B?")
+    assert found == made + "Error%20on%20the%20page%20%E2%80%9C2.%20A%20%26%20B%3F%E2%80%9D"
+
+
+@pytest.mark.parametrize("address", ["example.org", "javascript:alert(1)", 'https://a/"><b>', "mailto:nobody", 5])
+def test_an_invalid_address_for_reports_is_named(address):
+    with pytest.raises(SystemExit, match=re.escape("report_errors must be an address")):
+        external_links.report_address(address)
+
+
+def test_without_an_address_for_reports_there_is_nothing_to_check():
+    assert external_links.report_address("") == external_links.report_address(None) == ""

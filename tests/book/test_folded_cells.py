@@ -1,10 +1,10 @@
-"""Drawers are named for what is in them."""
+"""Folded cells are named for what is in them."""
 
 import pytest
 from docutils import nodes, utils
 from myst_nb.sphinx_ import HideCodeCellNode, HideInputCells
 
-from book import drawers
+from book.chapter_pages import folded_cells
 
 TABLE = "tokens   updates   share kept\n     7         6      0.94148\n   100        99      0.36973\n"
 
@@ -28,13 +28,13 @@ OUTPUTS = {
 
 @pytest.mark.parametrize("kind", OUTPUTS)
 def test_an_output_is_what_it_shows(kind):
-    assert drawers.contents(OUTPUTS[kind]) == kind
+    assert folded_cells.contents(OUTPUTS[kind]) == kind
 
 
 def test_a_table_as_html_is_a_table_and_a_print_after_a_question_is_its_answer():
-    assert drawers.contents(part(part(nodes.raw("", "<table><tr></tr></table>")))) == "table"
-    assert drawers.contents(OUTPUTS["numbers"], asked=True) == "answer"
-    assert drawers.contents(OUTPUTS["table"], asked=True) == "table"
+    assert folded_cells.contents(part(part(nodes.raw("", "<table><tr></tr></table>")))) == "table"
+    assert folded_cells.contents(OUTPUTS["numbers"], asked=True) == "answer"
+    assert folded_cells.contents(OUTPUTS["table"], asked=True) == "table"
 
 
 @pytest.mark.parametrize(
@@ -49,21 +49,21 @@ def test_a_table_as_html_is_a_table_and_a_print_after_a_question_is_its_answer()
     ],
 )
 def test_code_is_named_for_what_it_makes_or_defines(source, made, name):
-    assert drawers.names_of_code(source, made) == name
+    assert folded_cells.names_of_code(source, made) == name
 
 
 @pytest.mark.parametrize(
     "before, made, this",
     [("And now?", "answer", "this answer"), ("And so.", "numbers", "these numbers")],
 )
-def test_both_drawers_of_a_cell_have_names(before, made, this):
+def test_both_folded_parts_of_a_cell_have_names(before, made, this):
     document = utils.new_document("chapters/toy.md")
     prompts = dict(prompt_show="Show code cell {type}", prompt_hide="Hide code cell {type}")
     cell = part(nb_element="cell_code", hide_mode="input+output", **prompts)
     cell += part(nodes.literal_block("", "print(1)"), nb_element="cell_code_source")
     cell += part(nodes.literal_block("", "1"), nb_element="cell_code_output")
     document += [nodes.paragraph("", before), cell]
-    for transform in (HideInputCells, drawers.NameDrawers):
+    for transform in (HideInputCells, folded_cells.NameFoldedCells):
         transform(document).run()
     code, output = document.findall(HideCodeCellNode)
     assert [output["prompt_show"], output["prompt_hide"]] == [f"Reveal the {made}", f"Hide the {made}"]

@@ -1,4 +1,4 @@
-"""The bibliography as the text cites: labels such as "Su et al., 2024", and the formulas of titles as formulas."""
+"""Label the bibliography as the text cites it ("Su et al., 2024"), and set the formulas in its titles."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ STYLE = "author_year"
 
 
 class AuthorYearLabels(BaseLabelStyle):
-    """Authors and year; a letter after the year where two entries have the same."""
+    """Label entries by authors and year, with a letter after the year where two labels would be the same."""
 
     def format_labels(self, sorted_entries):
         cited = [plain_markdown.bibliography()[entry.key].cited for entry in sorted_entries]
@@ -33,7 +33,7 @@ class AuthorYear(Alpha):
 
 
 class FormulasOfTitles(SphinxPostTransform):
-    """Sets what stands between dollar signs in an entry. BibTeX passes it through as it is."""
+    """Set what stands between dollar signs in an entry as a formula. BibTeX passes it through as it is."""
 
     default_priority = 6  # just after the entries are made
     formats = ("html",)
@@ -47,7 +47,7 @@ class FormulasOfTitles(SphinxPostTransform):
 
 
 def plain_titles(app, doctree, docname) -> None:
-    """The words that a pointer sees over a citation, which can hold no formula."""
+    """Drop the dollar signs from the title that a citation shows under a pointer: it can hold no formula."""
     for link in doctree.findall(nodes.reference):
         if "$" in link.get("reftitle", ""):
             link["reftitle"] = re.sub(r"\$([^$]+)\$", r"\1", link["reftitle"])
@@ -56,4 +56,3 @@ def plain_titles(app, doctree, docname) -> None:
 def setup(app) -> None:
     register_plugin("pybtex.style.formatting", STYLE, AuthorYear)
     app.add_post_transform(FormulasOfTitles)
-    app.connect("doctree-resolved", plain_titles)

@@ -1,8 +1,8 @@
-"""What a built book was made from, so that the tests look at it rather than build it once more.
+"""Note what a built book was made from, so that the tests look at it rather than build it once more.
 
-    python -m book.stamp _build/html
+    python -m book.build_stamp _build/html
 
-notes beside the folder of a built site what it was made from.
+writes a hash of its sources beside the folder of a built site.
 """
 
 from __future__ import annotations
@@ -18,17 +18,18 @@ FOLDERS = ("chapters", "appendices", "guides", "solutions", "attnlab", "course",
 
 
 def made_from() -> str:
-    """A hash of the files of this checkout that the book is made from."""
+    """Hash the files of this checkout that the book is made from."""
     files = [path for folder in FOLDERS for path in (ROOT / folder).rglob("*") if "__pycache__" not in path.parts]
     return hash_of(ROOT, [*map(ROOT.joinpath, FILES), *files])
 
 
 def path(html: Path) -> Path:
+    """Return where the stamp of the site in this folder is."""
     return html.with_name(f"{html.name}.sha256")
 
 
 def is_current(html: Path) -> bool:
-    """Whether the site in this folder was made from what the checkout holds now."""
+    """Tell whether the site in this folder was made from what the checkout holds now."""
     stamp = path(html)
     return (html / "index.html").is_file() and stamp.is_file() and stamp.read_text("ascii") == made_from()
 

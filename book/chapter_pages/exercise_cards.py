@@ -1,5 +1,5 @@
-"""An exercise as one card on its page: what is to be written and how long it takes, a link to the notebook, and the
-cell and its hints folded. The notebook that students get stays as it is.
+"""Show each exercise as a card: its contract, how long it takes, a link to the notebook, and the cell and its hints
+folded. The notebook that students get stays as it is.
 
 The check of a card has run, or the build would have failed. Its result is not shown: it is not the reader's.
 """
@@ -13,21 +13,20 @@ from html import escape
 from docutils import nodes
 from sphinx_design.dropdown import dropdown_main
 
-from book import check_cells, downloads, estimates, launch_links
+from book import exercise_nodes
+from book.chapter_pages import downloads, estimates
+from book.pages import external_links
 from course import catalog
-
-# What may follow a check, in this order: the link to a solution and the box to tick, then the hints.
-CONTROLS = ('<p class="solution-link"', '<label class="exercise-done')
 
 
 def fold(app, doctree, docname) -> None:
     """Put each exercise's cell, box and hints into a card."""
-    stem = check_cells.chapter_of(docname)
+    stem = exercise_nodes.chapter_of(docname)
     if stem is None or app.builder.format != "html":
         return
-    opened = links(stem, launch_links.settings(app.config.launch))
-    exercises, stubs = catalog.exercises_of(stem), dict(check_cells.stubs_in(doctree))
-    for name, check in list(check_cells.in_document(doctree)):
+    opened = links(stem, app.config.launch)
+    exercises, stubs = catalog.exercises_of(stem), dict(exercise_nodes.stubs_in(doctree))
+    for name, check in list(exercise_nodes.checks_in(doctree)):
         stub, section = stubs[name], check.parent
         first, last = section.index(stub), section.index(check)
         source = next(stub.findall(nodes.literal_block)).astext()
@@ -35,18 +34,18 @@ def fold(app, doctree, docname) -> None:
         place = f"exercise-{name}"  # which may be the heading's own: "Exercise: sample"
         free = not any(place in heading["ids"] for heading in doctree.findall(nodes.section))
         card = nodes.container(classes=["exercise-card"], ids=[place] if free else [])
-        card += check_cells.raw(head(name, source, estimates.of_card(exercises[name])))
-        card += check_cells.raw(f'<p class="exercise-open">{opened} <code>check({name})</code> answers there.</p>')
-        card += check_cells.raw(f"<details><summary>{inside(len(hints))}</summary>")
-        card += [*section[first:last], *hints, check_cells.raw("</details>"), *controls]
+        card += exercise_nodes.raw(head(name, source, estimates.of_card(exercises[name])))
+        card += exercise_nodes.raw(f'<p class="exercise-open">{opened} <code>check({name})</code> answers there.</p>')
+        card += exercise_nodes.raw(f"<details><summary>{inside(len(hints))}</summary>")
+        card += [*section[first:last], *hints, exercise_nodes.raw("</details>"), *controls]
         section[first : last + 1 + len(controls) + len(hints)] = [card]
 
 
 def followers(section: nodes.Element, start: int) -> tuple[list[nodes.Node], list[nodes.Node]]:
-    """The controls of an exercise and its hints, which follow its check in the section."""
+    """Return the controls of an exercise, then its hints: the nodes that follow its check in the section."""
     controls, hints = [], []
     for node in section[start:]:
-        if isinstance(node, nodes.raw) and node.astext().startswith(CONTROLS) and not hints:
+        if exercise_nodes.is_control(node) and not hints:
             controls.append(node)
         elif isinstance(node, dropdown_main) and node.astext().startswith("Hint"):
             hints.append(node)
@@ -56,20 +55,18 @@ def followers(section: nodes.Element, start: int) -> tuple[list[nodes.Node], lis
 
 
 def inside(hints: int) -> str:
-    """The name of the drawer: what is in it."""
+    """Name what is folded in a card."""
     return "The cell to fill in" + (f", and {hints} hints" if hints > 1 else ", and a hint" if hints else "")
 
 
 def links(stem: str, launch: dict[str, str]) -> str:
-    """Links to the chapter's notebook: on the hosts that the configuration names, else the notebook itself."""
-    if launch["repository"]:
-        hosts = launch_links.links(stem, **launch).items()
-        return " ".join(f'<a href="{escape(address)}" rel="noopener">Open in {host}</a>' for host, address in hosts)
-    return f'<a href="../{downloads.FOLDER}/{stem}.ipynb" download="{stem}.ipynb">Open in a notebook</a>'
+    """Return links to the chapter's notebook: on the hosts that the configuration names, else to its file."""
+    own = f'<a href="../{downloads.FOLDER}/{stem}.ipynb" download="{stem}.ipynb">Open in a notebook</a>'
+    return external_links.notebook_links(stem, launch) or own
 
 
 def head(name: str, source: str, effort: str) -> str:
-    """A card's title and its contract: the signatures, and the first sentence of what it says about itself."""
+    """Return a card's title and its contract: the signatures, and the first paragraph of the docstring."""
     signatures, sentence = contract(source)
     listed = "".join(f"<code>{escape(line)}</code>" for line in signatures)
     said = re.sub(r"`([^`]+)`", r"<code>\1</code>", escape(sentence, quote=False))
@@ -80,7 +77,7 @@ def head(name: str, source: str, effort: str) -> str:
 
 
 def contract(source: str) -> tuple[list[str], str]:
-    """The signatures of a stub, without `self`, and the first paragraph of its docstring."""
+    """Return the signatures of a stub, without `self`, and the first paragraph of its docstring."""
     (defined,) = [node for node in ast.parse(source).body if isinstance(node, (ast.FunctionDef, ast.ClassDef))]
     if isinstance(defined, ast.FunctionDef):
         signatures = [signature(defined)]
@@ -93,10 +90,6 @@ def contract(source: str) -> tuple[list[str], str]:
 
 
 def signature(function: ast.FunctionDef) -> str:
-    """As `forward(x: Tensor) -> Tensor`."""
+    """Write a method's signature, such as `forward(x: Tensor) -> Tensor`."""
     returns = f" -> {ast.unparse(function.returns)}" if function.returns else ""
     return f"{function.name}({re.sub(r'^self(?:, )?', '', ast.unparse(function.args))}){returns}"
-
-
-def setup(app) -> None:
-    app.connect("doctree-resolved", fold, priority=700)  # after everything that is put below a check

@@ -1,4 +1,4 @@
-"""Folded cells are drawers, and a drawer is named for what is in it: "Reveal the figure", "Code for this table"."""
+"""Name each folded cell for what is in it: "Reveal the figure", "Code for this table"."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ THIS = {"answer": "this answer", "numbers": "these numbers", "error": "this erro
 
 
 def contents(output: nodes.Element | None, asked: bool = False) -> str:
-    """What the output of a cell is, in a word; "" where there is none.
+    """Say in a word what the output of a cell is; "" where there is no output.
 
     asked: whether the text before the cell asks a question, so that what is printed answers it
     """
@@ -44,7 +44,7 @@ def _kind(part: nodes.Element, asked: bool) -> str:
 
 
 def is_table(text: str) -> bool:
-    """Whether a text has several lines in a row with the same number of columns, two blanks or more apart."""
+    """Tell whether several lines in a row have the same number of columns, which two or more blanks separate."""
     run, before = 0, 0
     for line in text.splitlines():
         columns = len(re.split(r"\s{2,}", line.strip()))
@@ -56,7 +56,7 @@ def is_table(text: str) -> bool:
 
 
 def names_of_code(source: str, made: str) -> str:
-    """The name of a drawer with code: for what it makes, else for what it defines."""
+    """Name folded code for what it makes, else for what it defines."""
     if made:
         this = THIS.get(made) or f"{'these' if made in SEVERAL.values() else 'this'} {made}"
         return f"Code for {this}"
@@ -68,7 +68,7 @@ def names_of_code(source: str, made: str) -> str:
 
 
 def asks(cell: nodes.Element) -> bool:
-    """Whether the block before a cell asks something: its last question, or a box that wants a prediction."""
+    """Tell whether the block before a cell asks something: a question, or a box that wants a prediction."""
     place = cell.parent.index(cell)
     before = cell.parent[place - 1] if place else None
     return before is not None and (
@@ -76,8 +76,8 @@ def asks(cell: nodes.Element) -> bool:
     )
 
 
-class NameDrawers(SphinxPostTransform):
-    """Replaces MyST-NB's own names of folded inputs and outputs."""
+class NameFoldedCells(SphinxPostTransform):
+    """Replace MyST-NB's own names of folded inputs and outputs."""
 
     default_priority = 200  # just after MyST-NB has folded them
     formats = ("html",)
@@ -91,16 +91,16 @@ class NameDrawers(SphinxPostTransform):
         parts = {part.get("nb_element"): part for part in cell.findall(nodes.container)}
         code, output = parts.get("cell_code_source"), parts.get("cell_code_output")
         source = code.astext() if code is not None else ""
-        for drawer in cell.findall(HideCodeCellNode):
-            if "above-input" in drawer["classes"]:
-                drawer["prompt_show"] = drawer["prompt_hide"] = names_of_code(source, contents(output, asks(cell)))
+        for folded in cell.findall(HideCodeCellNode):
+            if "above-input" in folded["classes"]:
+                folded["prompt_show"] = folded["prompt_hide"] = names_of_code(source, contents(output, asks(cell)))
             else:
                 made = contents(output, asks(cell)) or "output"
-                drawer["prompt_show"], drawer["prompt_hide"] = f"Reveal the {made}", f"Hide the {made}"
+                folded["prompt_show"], folded["prompt_hide"] = f"Reveal the {made}", f"Hide the {made}"
 
 
 def visit(self, node) -> None:
-    """As MyST-NB writes it, but without a label that would be read in place of the name."""
+    """Write a folded part as MyST-NB does, but without a label that would be read in place of the name."""
     shown, hidden = node["prompt_show"], node["prompt_hide"]
     titles = {"collapsed ": shown, "expanded ": hidden} if shown != hidden else {"": shown}
     written = "".join(f'<p class="{state}admonition-title">{escape(name)}</p>' for state, name in titles.items())
@@ -113,4 +113,4 @@ def depart(self, node) -> None:
 
 def setup(app) -> None:
     app.add_node(HideCodeCellNode, override=True, html=(visit, depart))
-    app.add_post_transform(NameDrawers)
+    app.add_post_transform(NameFoldedCells)

@@ -1,4 +1,4 @@
-"""The tour of the living picture on a page that is not a notebook, such as the first one.
+"""Show the tour of the living picture on a page that is not a notebook, such as the first one.
 
     :::{living-picture}
     :::
@@ -27,7 +27,7 @@ class living_picture(nodes.General, nodes.Element):  # noqa: N801  (docutils nam
 
 
 class LivingPictureTour(SphinxDirective):
-    """The tour through all chapters."""
+    """Show the tour through all chapters."""
 
     def run(self):
         for path in (*HERE.glob("living_picture.*"), HERE / "_base.py", HERE / "common.js", HERE / "widgets.css"):
@@ -36,7 +36,7 @@ class LivingPictureTour(SphinxDirective):
 
 
 def saved_state(links: dict[str, str]) -> dict:
-    """What `assets/host.js` needs of the widget: its code, its style and its traits."""
+    """Return what `assets/host.js` needs of the widget: its code, its style and its traits."""
     widget = LivingPicture(tour=True, links=links)
     names = ["_esm", "_css", *(name for name in widget.class_trait_names(sync=True) if not name.startswith("_"))]
     state = widget.get_state([name for name in names if name not in ("layout", "tabbable", "tooltip")])
@@ -58,6 +58,7 @@ def depart(self, node) -> None:
 
 
 def add_host(app, pagename, templatename, context, doctree) -> None:
+    """Load the script that mounts widgets on a page with the tour."""
     if doctree is not None and next(doctree.findall(living_picture), None) is not None:
         app.add_js_file("host.js", defer="defer")
 
@@ -65,4 +66,3 @@ def add_host(app, pagename, templatename, context, doctree) -> None:
 def setup(app) -> None:
     app.add_node(living_picture, html=(visit, depart))
     app.add_directive("living-picture", LivingPictureTour)
-    app.connect("html-page-context", add_host)

@@ -1,4 +1,4 @@
-"""`404.html`, which servers send for an address without a page, at any depth.
+"""Make `404.html`, which servers send for an address without a page, at any depth.
 
 Its own addresses therefore begin at the root: the path of `html: baseurl:`, or `/`.
 """
@@ -10,7 +10,7 @@ from html import escape
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from book import metadata
+from book.pages import metadata
 from course import catalog
 
 PAGE = "404"
@@ -18,7 +18,7 @@ RELATIVE = re.compile(r'\b(href|src|action|data-content_root)="(?![a-z]+:|/|#)(?
 
 
 def pages(app):
-    """The page: what happened, where to search, and all chapters."""
+    """Yield the page: what happened, where to search, and all chapters."""
     chapters = "".join(
         f'<li><a href="{app.builder.get_target_uri(f"chapters/{stem}")}">'
         f"{escape(app.env.titles[f'chapters/{stem}'].astext())}</a></li>"
@@ -36,13 +36,9 @@ def pages(app):
 
 
 def begin_at_the_root(app, exception) -> None:
+    """Make the page's relative addresses begin at the root."""
     if exception or app.builder.format != "html":
         return
     root = urlsplit(metadata.base_url(app.config)).path or "/"
     page = Path(app.outdir, f"{PAGE}.html")
     page.write_text(RELATIVE.sub(lambda found: f'{found[1]}="{root}{found[2]}"', page.read_text("utf-8")), "utf-8")
-
-
-def setup(app) -> None:
-    app.connect("html-collect-pages", pages)
-    app.connect("build-finished", begin_at_the_root, priority=700)

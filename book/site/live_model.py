@@ -1,4 +1,4 @@
-"""The engine that runs SmolLM2 in a page, and the model's pieces where `make live` has made them, in the built site.
+"""Copy into the site the engine that runs SmolLM2 in a page, and the model's pieces if `make live` has made them.
 
 Nothing of it is loaded before a reader asks for it. A site without the pieces has the engine alone, which then says
 that the model is not there.
@@ -14,7 +14,7 @@ PIECES = f"{FOLDER}/pieces"
 
 
 def copy(app, exception) -> None:
-    """Put both into the site: what is there from an older build goes first."""
+    """Put both into the site, in place of what an older build left there."""
     if exception or app.builder.format != "html":
         return
     target = Path(app.outdir, FOLDER)
@@ -26,7 +26,3 @@ def copy(app, exception) -> None:
     pieces = Path(app.srcdir, "build", "live")
     if (pieces / "manifest.json").is_file():
         shutil.copytree(pieces, Path(app.outdir, PIECES))
-
-
-def setup(app) -> None:
-    app.connect("build-finished", copy)

@@ -1,4 +1,4 @@
-"""What readers with a screen reader need: pictures in words, tables with headings, roles that exist."""
+"""Give screen readers what they need: pictures in words, tables with headings, roles that exist."""
 
 from __future__ import annotations
 
@@ -40,9 +40,3 @@ def plain_roles(app, pagename, templatename, context, doctree) -> None:
         body = EMPTY_HEAD.sub("<td></td>", context["body"])
         body = body.replace('<div role="list" class="citation-list">', '<div class="citation-list">')
         context["body"] = body.replace(' role="doc-biblioentry"', "")
-
-
-def setup(app) -> None:
-    app.connect("doctree-resolved", pictures_in_words)
-    app.connect("doctree-resolved", row_headings)
-    app.connect("html-page-context", plain_roles)

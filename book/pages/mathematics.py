@@ -1,4 +1,4 @@
-"""Formulas as MathML, set when the book is built: a page needs no script for them, and screen readers can read them.
+"""Set formulas as MathML when the book is built: a page needs no script for them, and screen readers can read them.
 
 `latex2mathml` translates. This module corrects what `latex2mathml` gets wrong and replaces what browsers leave out of
 MathML (MathML Core has no column alignment and no named spaces). A command that is passed through untranslated is an
@@ -36,7 +36,7 @@ class FormulaError(ValueError):
 
 
 def mathml(latex: str, display: bool = False) -> str:
-    """A formula as a `<math>` element for an HTML page.
+    """Translate a formula into a `<math>` element for an HTML page.
 
     latex: TeX without the dollar signs
     display: whether it is on a line of its own
@@ -114,7 +114,7 @@ def _space(row) -> None:
 
 
 def _closes(row, place: int) -> bool:
-    """Whether what is there ends a bracket, or a pair of bars."""
+    """Tell whether the element at this place closes a bracket or a pair of bars."""
     text = row[place].text if row[place].tag == "mo" else None
     bars = sum(one.tag == "mo" and one.text == "|" for one in row[: place + 1])
     return text in {")", "]", "}"} or text == "|" and bars % 2 == 0
@@ -178,5 +178,3 @@ def visit(self, node) -> None:
 
 def setup(app) -> None:
     app.add_html_math_renderer("mathml", (visit, None), (visit, None))
-    app.connect("doctree-resolved", keep_together)
-    app.connect("doctree-resolved", keep_shapes_whole)

@@ -15,7 +15,7 @@ import nbformat
 from docutils import nodes
 from sphinx.util import logging
 
-from book import check_cells, draft
+from book import draft, exercise_nodes
 from course import cells, release
 from course.errors import CourseError
 
@@ -29,7 +29,7 @@ def add_link(app, doctree, docname) -> None:
     """
     if app.builder.format != "html":
         return
-    stem, bundle = check_cells.chapter_of(docname), Path(app.outdir, FOLDER, f"{release.NAME}.zip")
+    stem, bundle = exercise_nodes.chapter_of(docname), Path(app.outdir, FOLDER, f"{release.NAME}.zip")
     size = f" (zip, {bundle.stat().st_size / 1e6:.1f} MB)" if bundle.is_file() else ""  # else the build says why not
     for link in list(doctree.findall(nodes.raw)):
         if re.match(rf'<a href="[^"]*{release.NAME}\.zip"', link.astext()):
@@ -38,7 +38,7 @@ def add_link(app, doctree, docname) -> None:
                 end += 1
             link.parent.insert(end, nodes.Text(size))
     if stem is not None:
-        check_cells.put_below_title(
+        exercise_nodes.put_below_title(
             doctree,
             f'<p class="chapter-download"><a href="../{FOLDER}/{stem}.ipynb" download="{stem}.ipynb">'
             f"Do this chapter: download the notebook</a></p>"
@@ -48,8 +48,10 @@ def add_link(app, doctree, docname) -> None:
 
 
 def write_notebooks(app, env) -> None:
-    """Write the student notebooks into the site, the wheel that they install, and the bundle: before the pages, which
-    say how large it is."""
+    """Write the student notebooks into the site, the wheel that they install, and the bundle.
+
+    This comes before the pages are written, because they say how large the bundle is.
+    """
     if app.builder.format != "html":
         return
     try:
@@ -69,8 +71,3 @@ def write(folder: Path, stems: Iterable[str]) -> None:
     folder.mkdir(exist_ok=True)
     for name, content in {**notebooks, cells.wheel_name(): wheel, f"{release.NAME}.zip": bundle}.items():
         (folder / name).write_bytes(content)
-
-
-def setup(app) -> None:
-    app.connect("doctree-resolved", add_link)
-    app.connect("env-updated", write_notebooks, priority=900)  # after what stops a build whose chapters fail

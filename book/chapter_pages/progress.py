@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from docutils import nodes
 
-from book import check_cells
+from book import exercise_nodes
+from book.directives.quiz import quiz
 
 BAR = (
     '<div class="chapter-progress pst-js-only" data-chapter="{stem}"><div role="progressbar" aria-valuemin="0" '
@@ -26,20 +27,17 @@ FORGET = (
 
 
 def add_controls(app, doctree, docname) -> None:
+    """Put a bar below a chapter's title and a box below each check; on the first page, a button to forget it all."""
     if app.builder.format != "html":
         return
-    stem = check_cells.chapter_of(docname)
+    stem = exercise_nodes.chapter_of(docname)
     if stem is not None:
-        exercises = list(check_cells.in_document(doctree))
+        exercises = list(exercise_nodes.checks_in(doctree))
         for name, cell in exercises:
-            check_cells.put_after(cell, check_cells.raw(DONE.format(name=name)))
-        quizzes = sum(1 for node in doctree.findall() if node.__class__.__name__ == "quiz")
-        check_cells.put_below_title(doctree, BAR.format(stem=stem, total=len(exercises) + quizzes))
+            exercise_nodes.put_below_check(cell, DONE.format(name=name))
+        quizzes = len(list(doctree.findall(quiz)))
+        exercise_nodes.put_below_title(doctree, BAR.format(stem=stem, total=len(exercises) + quizzes))
     elif docname == app.config.root_doc:
         chapters = next(doctree.findall(nodes.enumerated_list), None)
         if chapters is not None:
-            check_cells.put_after(chapters, check_cells.raw(FORGET))
-
-
-def setup(app) -> None:
-    app.connect("doctree-resolved", add_controls, priority=600)  # after the links, so that the bar goes above them
+            exercise_nodes.put_after(chapters, exercise_nodes.raw(FORGET))

@@ -33,7 +33,7 @@ IMPORTED = (
 
 
 def read_chapter(text: str, stem: str) -> nbformat.NotebookNode:
-    """A chapter's notebook as the book runs it.
+    """Read a chapter's notebook as the book runs it.
 
     text: the chapter's file, as Sphinx read it
     stem: the chapter's name, which is also the name of its module in `solutions`
@@ -50,7 +50,7 @@ def read_chapter(text: str, stem: str) -> nbformat.NotebookNode:
 
 
 def read_page(text: str, folder: str) -> nbformat.NotebookNode:
-    """The notebook of a page that is not a chapter and runs files of its own; it runs again when one of them changes.
+    """Read a page that is not a chapter and runs files of its own; it runs again when one of them changes.
 
     text: the page's file, as Sphinx read it
     folder: where the page's own files are, from the top of the checkout
@@ -66,7 +66,7 @@ def read_page(text: str, folder: str) -> nbformat.NotebookNode:
 
 
 def with_references(notebook: nbformat.NotebookNode, stem: str, imports: str) -> nbformat.NotebookNode:
-    """The notebook with a hidden first cell, an import after each stub, and marks for checks and the written question.
+    """Add a hidden first cell, an import after each stub, and marks for checks and the written question.
 
     `metadata.source_map` keeps one line number per cell. `imports` goes into the first cell's metadata: the execution
     cache compares cells, and would not see that an imported module has changed.
@@ -90,12 +90,12 @@ def with_references(notebook: nbformat.NotebookNode, stem: str, imports: str) ->
 
 
 def hidden_cell(source: str, **metadata) -> nbformat.NotebookNode:
-    """A code cell that runs and leaves nothing on the page."""
+    """Return a code cell that runs and leaves nothing on the page."""
     return nbformat.v4.new_code_cell(source, metadata={"tags": ["remove-cell"], **metadata})
 
 
 def boxed(source: str) -> str:
-    """A written question with everything below its heading in a box."""
+    """Put everything below the heading of a written question into a box."""
     head, body = re.fullmatch(r"((?:\s*(?:\([\w-]+\)=|#+ [^\n]*)\n)*)(.*)", source + "\n", re.DOTALL).groups()
     if re.search(r"^#+ ", body, re.MULTILINE):  # a box cannot hold headings
         return source
@@ -103,7 +103,7 @@ def boxed(source: str) -> str:
 
 
 def imports_hash(root: Path, packages=IMPORTED) -> str:
-    """A hash of everything the chapters' cells import from this checkout: code, scripts and data."""
+    """Hash everything that the chapters' cells import from this checkout: code, scripts and data."""
     found = [
         path
         for folder, suffixes in packages
@@ -137,7 +137,7 @@ def configure(app, config) -> None:
 
 
 def own_profile(folder: Path) -> str:
-    """An IPython folder for the book's kernels, so that start-up files in the author's own do not change the book.
+    """Make an IPython folder for the book's kernels, so that the author's own start-up files do not change the book.
 
     It also keeps ipykernel's line about unencrypted loopback traffic out of the log.
     """
@@ -148,14 +148,14 @@ def own_profile(folder: Path) -> str:
 
 
 def outdated(app, env, added, changed, removed) -> list[str]:
-    """All chapters, if something they import has changed since they were read."""
+    """Return all chapters, if something that they import has changed since they were read."""
     now = imports_hash(ROOT)
     before, env.course_imports = getattr(env, "course_imports", None), now
     return [] if now == before else [f"chapters/{stem}" for stem in draft.chapters()]
 
 
 def stop_on_failure(app, env) -> None:
-    """After reading: name each chapter whose cells failed, keep one line of it as the report, and stop the build."""
+    """Stop the build if cells failed: name each of their chapters, and keep one line of the error as a report."""
     failures = []
     for docname, data in getattr(env, "nb_metadata", {}).items():
         result = data.get("exec_data")
@@ -171,7 +171,7 @@ def stop_on_failure(app, env) -> None:
 
 
 def plain_errors(app, doctree, docname) -> None:
-    """On a page, an error that the chapter means to show does not name a file: that hint is for the author's log."""
+    """Remove the name of a file from each error that a chapter means to show: that hint is for the author's log."""
     for block in doctree.findall(nodes.literal_block):
         if kernel_setup.BROKEN in block.astext():
             text = re.sub(rf"{kernel_setup.BROKEN} .+? \(solutions/\w+\.py\) failed: ", "", block.astext())
@@ -180,15 +180,7 @@ def plain_errors(app, doctree, docname) -> None:
 
 
 def one_line(traceback: str) -> str:
-    """The error's own line from the report of a notebook's execution, without frames and source."""
+    """Return the error's own line from the report of a notebook's execution, without frames and source."""
     lines = [line.strip() for line in re.sub(r"\x1b\[[0-9;]*m", "", traceback).splitlines() if line.strip()]
     named = [line for line in lines if line.startswith(kernel_setup.BROKEN)]
     return (named or lines or ["no reason was given"])[-1][:500]
-
-
-def setup(app) -> None:
-    # After myst-nb registered its suffixes: a key with a folder in it must not become a suffix of document names.
-    app.connect("config-inited", configure, priority=900)
-    app.connect("env-get-outdated", outdated)
-    app.connect("env-updated", stop_on_failure)
-    app.connect("doctree-resolved", plain_errors)

@@ -1,4 +1,4 @@
-"""A page loads only what it uses: no search index, icon scripts or widget host on pages without a use for them."""
+"""Load on each page only what it uses: no search index, icon script or widget host where the page has no use for it."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def drop_files(app, exception) -> None:
 
 
 def in_words(text: nodes.Node) -> str:
-    """What a widget's picture shows: the first line of its class's docstring. Its plain text names the class."""
+    """Say what a widget's picture shows: the first line of its class's docstring. Its plain text names the class."""
     from attnlab import widgets
 
     kind = re.match(r"<attnlab[\w.]*\.(\w+) object", text.astext().strip())
@@ -54,7 +54,7 @@ def in_words(text: nodes.Node) -> str:
 
 
 class PictureWithoutScript(SphinxPostTransform):
-    """A widget's picture for browsers that do not run scripts. The others do not load it."""
+    """Keep a widget's picture for browsers that do not run scripts. The others do not load it."""
 
     default_priority = 3  # just before myst-nb keeps one form of each output and drops the others
     formats = ("html",)
@@ -76,6 +76,4 @@ class PictureWithoutScript(SphinxPostTransform):
 
 def setup(app) -> None:
     app.add_config_value("comments_config", {}, "")  # Jupyter Book sets it, with or without the extension that reads it
-    app.connect("html-page-context", slim_head, priority=900)
-    app.connect("build-finished", drop_files)
     app.add_post_transform(PictureWithoutScript)

@@ -1,4 +1,4 @@
-"""Long lines of code wrap on a narrow screen, and hang: each is an element that knows its indent."""
+"""Wrap long lines of code on a narrow screen, below their own indent: each line is an element that knows it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ BLOCK = re.compile(
 
 
 def hang(body: str) -> str:
-    """A page's body, with each long line of its code in an element of its own."""
+    """Put each long line of the code in a page's body into an element of its own."""
     return BLOCK.sub(lambda found: found[1] + "".join(map(_line, found[2].splitlines(keepends=True))) + found[3], body)
 
 
@@ -28,9 +28,6 @@ def _line(line: str) -> str:
 
 
 def hang_lines(app, pagename, templatename, context, doctree) -> None:
+    """Wrap the long lines of a page's code."""
     if "body" in context:
         context["body"] = hang(context["body"])
-
-
-def setup(app) -> None:
-    app.connect("html-page-context", hang_lines)

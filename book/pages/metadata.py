@@ -1,4 +1,4 @@
-"""What a page says about itself to the browser, to search engines and in previews of shared links.
+"""Tell browsers, search engines and previews of shared links what a page is about.
 
 Its addresses are absolute, or left out: they need `html: baseurl:` in `_config.yml`.
 """
@@ -23,8 +23,13 @@ COLORS = {"light": "#ffffff", "dark": "#14181e"}
 LONGEST = 200  # characters of a description
 
 
+def check_address(app, config) -> None:
+    """Raise ConfigurationError if the site's address cannot be used."""
+    base_url(config)
+
+
 def base_url(config) -> str:
-    """The site's address with a slash at its end, or "" if none is configured. Raises ConfigurationError."""
+    """Return the site's address with a slash at its end, or "" if it is not configured. Raises ConfigurationError."""
     address = config.html_baseurl
     if address and not re.fullmatch(r"https?://[\w.-]+(?::\d+)?(?:/[\w.~/-]*)?", address):
         raise ConfigurationError(
@@ -34,7 +39,7 @@ def base_url(config) -> str:
 
 
 def description(doctree) -> str:
-    """The first paragraphs without formulas, at most LONGEST characters, cut at the end of a word."""
+    """Return the first paragraphs without formulas, at most LONGEST characters, cut at the end of a word."""
     text = ""
     for paragraph in doctree.findall(nodes.paragraph):
         if isinstance(paragraph.parent, nodes.section) and not list(paragraph.findall(nodes.math)):
@@ -45,13 +50,14 @@ def description(doctree) -> str:
 
 
 def name_first_page(app, pagename, templatename, context, doctree) -> None:
-    """The window of the first page says more than the name of the book twice."""
+    """Give the window of the first page a title that says more than the name of the book twice."""
     if pagename == app.config.root_doc == "index" and app.config.first_title:  # a draft begins with its chapter
         context["theme_logo"] = {**context.get("theme_logo", {}), "text": context["docstitle"]}
         context["title"], context["docstitle"] = app.config.first_title, ""
 
 
 def add_tags(app, pagename, templatename, context, doctree) -> None:
+    """Put the tags that describe a page into its head."""
     base, book = base_url(app.config), app.config.html_title or app.config.project
     title = re.sub(r"<[^>]*>", "", context.get("title") or book)
     about = description(doctree) if doctree is not None else ""
@@ -86,13 +92,10 @@ def add_tags(app, pagename, templatename, context, doctree) -> None:
 
 
 def copy_picture(app, exception) -> None:
+    """Copy the picture of previews into the site, if the site has an address: previews need an absolute one."""
     if not exception and app.builder.format == "html" and base_url(app.config):
         shutil.copy(Path(app.srcdir, "book", "images", PICTURE), Path(app.outdir, "_static", PICTURE))
 
 
 def setup(app) -> None:
-    app.connect("config-inited", lambda app, config: base_url(config) and None)
     app.add_config_value("first_title", "", "html")
-    app.connect("html-page-context", name_first_page, priority=400)
-    app.connect("html-page-context", add_tags)
-    app.connect("build-finished", copy_picture)

@@ -1,4 +1,4 @@
-"""A page's weight: the bytes that its first load transfers, with gzip. A page above the budget is a warning.
+"""Weigh each page: count the bytes that its first load transfers, with gzip, and warn of a page above the budget.
 
 We count everything that a browser may request without a click: the page, its scripts and styles, what these name in
 `url()` (fonts, icons), and pictures that are not lazy. A browser may request less, as when no text needs a font.
@@ -21,7 +21,7 @@ IN_STYLES = re.compile(r"""(?:url\(\s*|@import\s+(?!url))["']?([^"');\s]+)""")
 
 
 class References(HTMLParser):
-    """The addresses that a page's first load requests, in `found`."""
+    """Collect the addresses that a page's first load requests, in `found`."""
 
     def __init__(self, page: str):
         super().__init__()
@@ -57,13 +57,13 @@ class References(HTMLParser):
 
 @functools.cache
 def transferred(path: Path, changed: int) -> int:
-    """Bytes of a file as a server sends it. `changed`, its modification time, is part of the cache's key."""
+    """Count the bytes of a file as a server sends it. `changed`, its modification time, is part of the cache's key."""
     content = path.read_bytes()
     return len(content) if path.suffix.lower() in PACKED else len(gzip.compress(content, 6))
 
 
 def first_load(page: Path) -> dict[Path, int]:
-    """Every file that a page's first load requests, and its bytes. Raises FileNotFoundError if one does not exist."""
+    """Return each file that a page's first load requests, with its bytes. Raises FileNotFoundError if it is missing."""
     weights: dict[Path, int] = {}
     waiting = [page.resolve()]
     while waiting:
@@ -86,7 +86,7 @@ def first_load(page: Path) -> dict[Path, int]:
 
 
 def too_heavy(page: Path, site: Path) -> str | None:
-    """A sentence that names the heaviest files of a page above the budget; None for a page within it."""
+    """Return a sentence that names the heaviest files of a page above the budget; None for a page within it."""
     weights = first_load(page)
     total = sum(weights.values())
     if total <= BUDGET:
@@ -100,6 +100,7 @@ def too_heavy(page: Path, site: Path) -> str | None:
 
 
 def check(app, exception) -> None:
+    """Warn of each page that is above the budget or asks for a file that is not there."""
     if exception or app.builder.format != "html":
         return
     site = Path(app.outdir)
@@ -112,7 +113,3 @@ def check(app, exception) -> None:
             reason = f"{page.relative_to(site)} asks for {Path(error.filename).name}, which is not there"
         if reason:
             logging.getLogger(__name__).warning(reason, type="book", subtype="weight")
-
-
-def setup(app) -> None:
-    app.connect("build-finished", check, priority=800)  # after all files are written

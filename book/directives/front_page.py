@@ -1,6 +1,6 @@
-"""The first page's picture: seven words, and what each reads in any of the 270 recorded heads of SmolLM2-135M.
+"""Draw the first page's picture: seven words, and what each reads in any of the 270 recorded heads of SmolLM2-135M.
 
-    :::{living-heads}
+    :::{front-page-heads}
     :::
 
 `assets/hero.js` draws it. The weights are in the page, so that it works from the file system and asks no host for
@@ -27,27 +27,30 @@ STILL_IN_WORDS = (
 )
 
 
-class living_heads(nodes.General, nodes.Element):  # noqa: N801  (docutils names nodes in lower case)
+class front_page_heads(nodes.General, nodes.Element):  # noqa: N801  (docutils names nodes in lower case)
     pass
 
 
-class LivingHeads(SphinxDirective):
-    """The picture, and the still one for browsers without scripts."""
+class FrontPageHeads(SphinxDirective):
+    """Show the picture, and a still one in browsers without scripts."""
 
     def run(self):
         still = nodes.image(uri=STILL, alt=STILL_IN_WORDS)
         parts = [nodes.raw("", "<noscript>", format="html"), still, nodes.raw("", "</noscript>", format="html")]
-        return [living_heads("", *parts)]
+        return [front_page_heads("", *parts)]
 
 
 def packed(weights: np.ndarray) -> str:
-    """The weights on and below the diagonal, row by row and head by head, as base64 of little-endian uint16."""
+    """Pack the weights on and below the diagonal as base64 of little-endian uint16, row by row and head by head.
+
+    weights: (layers, heads, n, n), from 0 to 1
+    """
     rows, columns = np.tril_indices(weights.shape[-1])
     return base64.b64encode(np.rint(weights[:, :, rows, columns] * FULL).astype("<u2").tobytes()).decode("ascii")
 
 
 def tour(weights: np.ndarray) -> list[list[int]]:
-    """What the picture shows by itself, as [layer, head, query]: the clearest head of each kind.
+    """Choose what the picture shows by itself, as [layer, head, query]: the clearest head of each kind.
 
     The three heads with the largest weight on a word that is neither the first, nor the one before, nor the word
     itself; between them the head that puts most on each of these, and the one that is nearest to an even spread.
@@ -124,12 +127,12 @@ def depart(self, node) -> None:
 
 
 def add_files(app, pagename, templatename, context, doctree) -> None:
-    if doctree is not None and next(doctree.findall(living_heads), None) is not None:
+    """Load the picture's script and style on the page that has it."""
+    if doctree is not None and next(doctree.findall(front_page_heads), None) is not None:
         app.add_js_file("hero.js", defer="defer")
         app.add_css_file("hero.css")
 
 
 def setup(app) -> None:
-    app.add_node(living_heads, html=(visit, depart))
-    app.add_directive("living-heads", LivingHeads)
-    app.connect("html-page-context", add_files)
+    app.add_node(front_page_heads, html=(visit, depart))
+    app.add_directive("front-page-heads", FrontPageHeads)

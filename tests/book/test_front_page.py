@@ -11,7 +11,7 @@ import pytest
 import toy
 
 from attnlab import data
-from book import landing
+from book.directives import front_page
 from course.folder import ROOT
 from tests.book.pages import COLORS, OTHERS, findings
 from tests.conftest import Watched, new_page
@@ -32,7 +32,7 @@ html_theme.sidebar_secondary.remove: true
 
 
 @pytest.fixture(scope="session")
-def landing_site(shared):
+def first_page_site(shared):
     """A toy book whose first page begins as the course's does."""
     text = (ROOT / "index.md").read_text("utf-8")
     beginning = text[text.index("# Attention") : text.index("- **Try it")]
@@ -44,7 +44,7 @@ def landing_site(shared):
         done = toy.build(folder, "-W", "-n", "--keep-going")
         assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
 
-    return shared("landing", make) / "_build" / "html"
+    return shared("front_page", make) / "_build" / "html"
 
 
 # The picture waits seconds before it moves by itself. Tests need not: here a second is a tenth of one.
@@ -52,7 +52,7 @@ HURRY = "{ const later = window.setTimeout; window.setTimeout = (f, pause) => la
 
 
 @pytest.fixture
-def hero(landing_site, watched):
+def hero(first_page_site, watched):
     """`hero(**context)` opens the first page from the file system; nothing may go wrong on it."""
     opened = []
 
@@ -61,7 +61,7 @@ def hero(landing_site, watched):
         opened.append(seen)
         seen.page.on("console", lambda message: message.type == "warning" and seen.errors.append(message.text))
         seen.page.add_init_script(HURRY)
-        seen.page.goto(f"{landing_site.as_uri()}/index.html")
+        seen.page.goto(f"{first_page_site.as_uri()}/index.html")
         seen.page.locator(".hero[data-head]").wait_for()
         return seen.page
 
@@ -131,23 +131,23 @@ def widths(page):
 # Data
 
 
-def test_all_weights_are_in_the_page_and_little_else(landing_site):
-    page = (landing_site / "index.html").read_text("utf-8")
+def test_all_weights_are_in_the_page_and_little_else(first_page_site):
+    page = (first_page_site / "index.html").read_text("utf-8")
     sent = json.loads(re.search(r'class="hero-data">(.*?)</script>', page)[1])
     rows, columns = np.tril_indices(7)
     numbers = np.frombuffer(base64.b64decode(sent["weights"]), "<u2").reshape(30, 9, 28) / sent["full"]
     assert abs(numbers - WEIGHTS[:, :, rows, columns]).max() < 1e-5 and sent["words"] == WORDS
-    beside = sum((landing_site / "_static" / name).stat().st_size for name in ("hero.js", "hero.css"))
+    beside = sum((first_page_site / "_static" / name).stat().st_size for name in ("hero.js", "hero.css"))
     assert beside + len(page) < BUDGET and len(gzip.compress(page.encode())) < 40_000
 
 
-def test_no_other_page_loads_its_script_or_its_style(landing_site):
-    for page in landing_site.rglob("*.html"):
-        assert ("hero.js" in page.read_text("utf-8")) == (page == landing_site / "index.html")
+def test_no_other_page_loads_its_script_or_its_style(first_page_site):
+    for page in first_page_site.rglob("*.html"):
+        assert ("hero.js" in page.read_text("utf-8")) == (page == first_page_site / "index.html")
 
 
 def test_the_tour_shows_one_clear_head_of_each_kind():
-    stops = landing.tour(WEIGHTS)
+    stops = front_page.tour(WEIGHTS)
     assert len({tuple(stop) for stop in stops}) == len(stops) == 7
     said = " ".join(habit(WEIGHTS[layer, head]) for layer, head, _ in stops)
     for kind in ("rests on “The”", "the word before", "the word itself", "almost evenly"):
@@ -287,10 +287,10 @@ def test_in_the_dark_words_and_captions_can_be_read(hero):
 
 
 @pytest.mark.browser
-def test_without_scripts_there_is_a_still_picture(landing_site, browser):
+def test_without_scripts_there_is_a_still_picture(first_page_site, browser):
     page = new_page(browser, viewport={"width": 1280, "height": 800}, java_script_enabled=False)
     seen = Watched(page)
-    page.goto(f"{landing_site.as_uri()}/index.html")
+    page.goto(f"{first_page_site.as_uri()}/index.html")
     picture = page.locator("noscript img")
     assert picture.is_visible() and picture.evaluate("image => image.naturalWidth") == 1200
     assert not page.locator(".hero").is_visible()

@@ -1,0 +1,1 @@
+"""Directives of the book's pages: quizzes and moving pictures."""
