@@ -1,4 +1,4 @@
-"""The book's own machinery: what turns the chapters into a static site that needs no other host and leaks no answer."""
+"""Turn the chapters into a static site that needs no other host and leaks no answer."""
 
 OTHERS = "Sphinx and other extensions"  # in a list of steps: where theirs run
 BEFORE_OTHERS, AFTER_OTHERS = 400, 900  # priorities for Sphinx, whose own run from 500 to 800
@@ -20,17 +20,17 @@ def steps() -> dict:
             edition.configure,
             external_links.check_settings,
             metadata.check_address,
-            OTHERS,  # MyST-NB must not take the chapters' paths, which the reader registers, for suffixes
-            chapter_reader.configure,
+            OTHERS,
+            chapter_reader.configure,  # MyST-NB would take the chapters' paths for suffixes
         ],
         "env-get-outdated": [OTHERS, chapter_reader.outdated],
         "env-updated": [
             OTHERS,
             chapter_reader.stop_on_failure,
-            downloads.write_notebooks,
+            downloads.write_notebooks,  # before the pages, which say how large the bundle is
         ],
         "doctree-resolved": [
-            # What goes below a title goes above what is there. Below a check, too: the last is the first.
+            # What is put below a title or a check goes above what was put there before: the last comes first.
             external_links.add_notebook_links,
             edition.add_links,
             OTHERS,

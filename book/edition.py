@@ -1,6 +1,8 @@
-"""Two editions of the book. The student's, which is the default, holds no answer. `EDITION=self-study` is for readers
-who learn alone, never for a graded course: it has a page of solutions beside each chapter, `solutions/softmax.html`,
-and a link to it below each check. Every page says which edition it is.
+"""Build the book in two editions.
+
+The student's, which is the default, holds no answer. `EDITION=self-study` is for readers who learn alone, never for a
+graded course: it has a page of solutions for each chapter, `solutions/softmax.html`, and a link to it below each check.
+Every page says which edition it is.
 
 Solutions are read when pages are written, after the notebooks ran and their outputs were cached, so that both editions
 share one cache. The self-study edition has an output folder of its own, and each edition refuses the other's folder.

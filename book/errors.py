@@ -1,4 +1,4 @@
-"""What stops a build with one line."""
+"""Errors that stop a build with one line."""
 
 
 class ConfigurationError(SystemExit):

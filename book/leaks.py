@@ -1,4 +1,4 @@
-"""Search what is published for answers and hidden tests, which must not be in it.
+"""Search published files for answers and hidden tests, which must not be in them.
 
     python -m book.leaks FOLDER ...
 
@@ -45,7 +45,7 @@ _SIMPLE = {"n": "\n", "t": "\t", "r": "\r", "b": "", "f": ""}
 
 
 def answers(root: Path = ROOT) -> dict[str, str]:
-    """Collect what must not appear: text without white space -> its place, as `solutions/softmax.py:12`."""
+    """Collect the texts that must not appear, without white space -> their places, as `solutions/softmax.py:12`."""
     found, shown = dict(MARKERS), _shown(root)
     for path in sorted((root / "solutions").glob("*.py")):
         if path.relative_to(root).as_posix() in shown:
@@ -92,7 +92,7 @@ def _shown(root: Path) -> set[str]:
 
 
 def _given_away(chapter: Path) -> set[str]:
-    """Name what a chapter defines outside of exercise cells. It is not an answer, even if a reference needs it too."""
+    """Collect the names that a chapter defines outside of exercise cells. They are not answers, even in a reference."""
     if not chapter.is_file():
         return set()
     marked = [

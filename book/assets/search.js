@@ -1,5 +1,5 @@
-// The search page. Over http it asks the index by section (book/search.py), and answers while one types; from the file
-// system, or where that index is missing, it loads Sphinx's search as it comes.
+// The search page. Over http it asks the index by section (book/site/search.py), and answers while the reader types;
+// from the file system, or where that index is missing, it loads Sphinx's search as it comes.
 (() => {
   const ROOT = new URL(document.documentElement.dataset.content_root || "./", location.href);
   const SMALL = new Set(("a an and are as at be by can do does for from has have how i if in is it its my not of on or " +

@@ -1,1 +1,1 @@
-"""Chapters: how they are read and run, and what their pages have besides their text."""
+"""Read and run the chapters, and add to their pages: exercise cards, downloads, estimates, progress."""

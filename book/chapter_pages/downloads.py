@@ -1,4 +1,4 @@
-"""Each chapter offers its student notebook: plain links below the title, and the files inside the site.
+"""Offer each chapter's student notebook: plain links below the title, and the files inside the site.
 
 Beside the notebooks lie the wheel of `attnlab`, which a notebook's first cell installs, and the bundle of everything.
 """

@@ -55,7 +55,7 @@ def followers(section: nodes.Element, start: int) -> tuple[list[nodes.Node], lis
 
 
 def inside(hints: int) -> str:
-    """Name what is folded in a card."""
+    """Name the folded part of a card for its contents."""
     return "The cell to fill in" + (f", and {hints} hints" if hints > 1 else ", and a hint" if hints else "")
 
 

@@ -1,4 +1,4 @@
-"""Name each folded cell for what is in it: "Reveal the figure", "Code for this table"."""
+"""Name each folded cell for its contents: "Reveal the figure", "Code for this table"."""
 
 from __future__ import annotations
 

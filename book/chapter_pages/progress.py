@@ -1,4 +1,4 @@
-"""A reader's progress, kept in the reader's browser: a bar at the top of each chapter, a box below each check.
+"""Keep a reader's progress in the reader's browser: a bar at the top of each chapter, a box below each check.
 
 Its keys do not change when a text is edited elsewhere: the chapter's stem, the exercise's name, a hash of a quiz's
 question. `assets/progress.js` does the rest; without scripts none of it is shown.
@@ -27,7 +27,7 @@ FORGET = (
 
 
 def add_controls(app, doctree, docname) -> None:
-    """Put a bar below a chapter's title and a box below each check; on the first page, a button to forget it all."""
+    """Put a bar below a chapter's title and a box below each check; on the first page, a button to forget all."""
     if app.builder.format != "html":
         return
     stem = exercise_nodes.chapter_of(docname)

@@ -1,1 +1,1 @@
-"""Directives of the book's pages: quizzes and moving pictures."""
+"""Directives for the book's pages: quizzes and moving pictures."""

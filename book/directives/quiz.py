@@ -1,4 +1,4 @@
-"""The `quiz` directive: one question, a few choices, a word of feedback for each.
+"""Add the `quiz` directive: one question, a few choices, a word of feedback for each.
 
     :::{quiz} What does softmax leave unchanged?
     - [ ] the sum of the scores :: Weights sum to one; scores need not.

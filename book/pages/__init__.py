@@ -1,1 +1,1 @@
-"""What every page gets: formulas, wrapped code, a head, links to other hosts, and what screen readers need."""
+"""Finish every page: formulas, wrapped code, metadata, links to other hosts, accessibility."""

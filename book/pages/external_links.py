@@ -1,4 +1,4 @@
-"""Links to other hosts, once `_config.yml` names them. They are plain links, so no host gets a request before a click.
+"""Link to other hosts, once `_config.yml` names them. These are plain links, so no host gets a request before a click.
 
     launch: {repository: OWNER/NAME, branch: main, folder: notebooks}
 

@@ -17,7 +17,7 @@ SEARCH = re.compile(r"[ \t]*<script[^>]*(?:searchtools|language_data|searchindex
 
 
 def slim_head(app, pagename, templatename, context, doctree) -> None:
-    """Give `book/templates/layout.html` the function `slim`, which removes from a head what the page does not use."""
+    """Give `book/templates/layout.html` the function `slim`, which removes files that the page does not use."""
     context["slim"] = lambda head: SEARCH.sub("", UNUSED.sub("", head))
     body = context.get("body", "")
     unused = [

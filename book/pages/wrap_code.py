@@ -1,4 +1,4 @@
-"""Wrap long lines of code on a narrow screen, below their own indent: each line is an element that knows it."""
+"""Wrap long lines of code on a narrow screen, with a hanging indent: each such line becomes an element."""
 
 from __future__ import annotations
 

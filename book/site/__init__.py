@@ -1,1 +1,1 @@
-"""What belongs to the site as a whole: fonts, search, the page for missing addresses, the model, a limit of weight."""
+"""Complete the built site: fonts, search, `404.html`, the language model, a check of each page's weight."""

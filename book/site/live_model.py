@@ -14,7 +14,7 @@ PIECES = f"{FOLDER}/pieces"
 
 
 def copy(app, exception) -> None:
-    """Put both into the site, in place of what an older build left there."""
+    """Put the engine and the pieces into the site, in place of those of an older build."""
     if exception or app.builder.format != "html":
         return
     target = Path(app.outdir, FOLDER)
