@@ -7,24 +7,6 @@
 import { Memory } from "./linear.js";
 import { softmax } from "./sample.js";
 
-// Exercise: the chapter that teaches it.
-export const TAUGHT = {
-  softmax: "softmax",
-  scaled_dot_product_attention: "attention",
-  rope_frequencies: "rope",
-  rope_angles: "rope",
-  apply_rope: "rope",
-  KVCache: "kv_cache",
-  GroupedQueryAttention: "kv_cache",
-  repeat_kv: "kv_cache",
-  rms_norm: "transformer_block",
-  SwiGLU: "transformer_block",
-  LlamaBlock: "transformer_block",
-  LanguageModel: "language_model",
-  sample: "language_model",
-  generate: "language_model",
-};
-
 export const CONTEXT = 256; // tokens that a text may have here; the model itself was trained with up to 8192
 const ROOM = 32; // rows of logits at a time
 
