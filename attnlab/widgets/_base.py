@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import io
+import re
 from pathlib import Path
 
 import anywidget
@@ -18,9 +19,13 @@ import traitlets
 HERE = Path(__file__).parent
 
 
-def module(stem: str) -> str:
-    """The ES module of a widget: the shared helpers followed by `<stem>.js`."""
-    return (HERE / "common.js").read_text("utf-8") + "\n" + (HERE / f"{stem}.js").read_text("utf-8")
+COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
+
+
+def module(stem: str, *more: str) -> str:
+    """The ES module of a widget: the shared helpers, `<stem>.js` and `more`, without comments on lines of their own."""
+    texts = [(HERE / f"{name}.js").read_text("utf-8") for name in ("common", stem, *more)]
+    return COMMENT.sub("", "\n".join(texts))
 
 
 STYLE = (HERE / "widgets.css").read_text("utf-8")

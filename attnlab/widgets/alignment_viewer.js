@@ -3,11 +3,10 @@
 const TRAITS = ["source", "target", "weights", "values", "settings", "query", "words", "decoder", "widths"];
 const CANDIDATES = 6; // words whose probabilities are shown
 
-const addUp = (numbers) => numbers.reduce((total, x) => total + x, 0);
 
 // Numbers divided by their sum; zeros where there is nothing to divide.
 function normalized(row) {
-  const total = addUp(row);
+  const total = sum(row);
   return row.map((x) => (total > 0 ? x / total : 0));
 }
 
@@ -39,20 +38,15 @@ function decoderOf({ decoder, widths: [width, inner], words, source, target }) {
 // The probabilities of the next word when a target token reads the source with these shares.
 function sayings(state, query, shares) {
   const { values, own, W_o, scale, shift, W_1, b_1, W_2, b_2, W, b } = decoderOf(state);
-  const times = (matrix, x, bias) => matrix.map((row, i) =>
-    row.reduce((total, weight, j) => total + weight * x[j], bias ? bias[i] : 0));
-  const context = own[query].map((_, c) => addUp(shares.map((share, j) => share * values[j][c])));
+  const times = (matrix, x, bias) => matrix.map((row, i) => dot(row, x) + (bias?.[i] ?? 0));
+  const context = own[query].map((_, c) => dot(shares, values.map((value) => value[c])));
   const x = times(W_o, context).map((number, c) => number + own[query][c]);
-  const mean = addUp(x) / x.length;
-  const spread = Math.sqrt(addUp(x.map((number) => (number - mean) ** 2)) / x.length + 1e-5);
+  const mean = sum(x) / x.length;
+  const spread = Math.sqrt(sum(x.map((number) => (number - mean) ** 2)) / x.length + 1e-5);
   const normed = x.map((number, c) => ((number - mean) / spread) * scale[c] + shift[c]);
   const thought = times(W_2, times(W_1, normed, b_1).map((number) => Math.max(0, number)), b_2);
-  const scores = times(W, x.map((number, c) => number + thought[c]), b);
-  const most = Math.max(...scores), powers = scores.map((score) => Math.exp(score - most)), total = addUp(powers);
-  return powers.map((power) => power / total);
+  return softmax(times(W, x.map((number, c) => number + thought[c]), b));
 }
-
-const bestOf = (row) => row.indexOf(Math.max(...row));
 
 // What is said with the present shares; what was said with the recorded ones; and the words that are worth showing:
 // those that are said when one source token alone is read.
@@ -61,20 +55,20 @@ function wordsOf(state, shares, weights) {
   const says = sayings(state, query, shares), said = sayings(state, query, weights);
   const alone = weights.map((_, j) => sayings(state, query, weights.map((_, k) => Number(j === k))));
   const many = new Map();
-  [said, ...alone].forEach((row) => many.set(bestOf(row), (many.get(bestOf(row)) ?? 0) + row[bestOf(row)]));
-  const recorded = bestOf(said), others = [...many.keys()].filter((word) => word !== recorded);
+  [said, ...alone].forEach((row) => many.set(argmax(row), (many.get(argmax(row)) ?? 0) + row[argmax(row)]));
+  const recorded = argmax(said), others = [...many.keys()].filter((word) => word !== recorded);
   const shown = [recorded, ...others.sort((a, b) => many.get(b) - many.get(a)).slice(0, CANDIDATES - 1)];
-  return { says, recorded, best: bestOf(says), shown };
+  return { says, recorded, best: argmax(says), shown };
 }
 
 // weights (recorded) and settings (the sliders): (n_t, n_s); values: (n_s, d_v). For every target token its shares and
 // total, and whether its sliders were moved; for the chosen one the contexts with recorded and with present weights.
-function compute(state) {
+export function compute(state) {
   const { weights, values, settings, query = 0, words = [] } = state;
   const shares = settings.map(normalized);
-  const totals = settings.map(addUp);
+  const totals = settings.map(sum);
   const moved = settings.map((row, i) => row.some((x, j) => x !== weights[i][j]));
-  const mix = (row) => values[0].map((_, c) => addUp(row.map((share, j) => share * values[j][c])));
+  const mix = (row) => values[0].map((_, c) => sum(row.map((share, j) => share * values[j][c])));
   const recorded = mix(normalized(weights[query]));
   const context = mix(shares[query]);
   const difference = context.map((x, c) => x - recorded[c]);
@@ -107,7 +101,7 @@ function summaryOf({ sources, targets, values, query, words }, { shares, totals,
   const top = looked.filter((j) => row[j] >= 0.05).slice(0, 3);
   const rest = looked.slice(top.length);
   const parts = top.map((j) => `${spoken(row[j])} on “${sources[j].name}”`);
-  const left = spoken(addUp(rest.map((j) => row[j])));
+  const left = spoken(sum(rest.map((j) => row[j])));
   if (rest.length) parts.push(`${left} on ${rest.length === 1 ? "one other" : `${rest.length} others`}`);
   const { number, vector } = writer(values);
   const verdict = moved[query] ? `${number(distance)} away from the recorded one` : "as recorded";
@@ -115,16 +109,15 @@ function summaryOf({ sources, targets, values, query, words }, { shares, totals,
   return `${where}: ${parts.join(", ")}. Context ${vector(context)}, ${verdict}.${word}`;
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "alignment_viewer", "Alignment of a target with a source", model);
+export default widget("alignment_viewer", "Alignment of a target with a source", TRAITS, (view) => {
+  const { root, summary, say, model, animate } = view;
   const id = `alignment-${Math.random().toString(36).slice(2)}`;
   let parts = null; // the elements, made anew only when tokens or values change
   let pulled = false; // whether a slider is being moved: what follows a pointer does not glide
   let hovered = null; // [row, column] of the cell under the pointer, read out below the map
 
   const read = () => {
-    const state = {};
-    for (const name of TRAITS) state[name] = model.get(name);
+    const state = view.read();
     const { source, target, weights, values, settings } = state;
     const fits = (table) => table.length === target.length && table.every((row) => row.length === source.length);
     if (!source.length || values.length !== source.length || !fits(weights) || !fits(settings)) return null; // halfway
@@ -133,8 +126,8 @@ function render({ model, el }) {
       + state.words.length;
     if (state.words.length && state.decoder.byteLength !== 4 * numbers) return null; // halfway
     state.query = Math.min(state.query, target.length - 1);
-    state.sources = tellApart(source);
-    state.targets = tellApart(target);
+    state.sources = disambiguate(source);
+    state.targets = disambiguate(target);
     return state;
   };
 
@@ -144,7 +137,8 @@ function render({ model, el }) {
     change(model, { settings: settings.map((one, i) => (i === query ? row : [...one])) });
   };
 
-  function build({ sources, targets, values, words }) {
+  const build = rebuilder(({ sources, targets, values, words }) => {
+    hovered = null;
     const [rows, columns, width] = [targets.length, sources.length, values[0].length];
     const { number, vector } = writer(values);
     const digits = width <= 4 && columns <= 10; // whether there is room for the values in figures
@@ -171,24 +165,20 @@ function render({ model, el }) {
       h("div", { class: "al-foot" }, heatScale(), parts.read));
 
     parts.title = h("b", { class: "aw-of-a" });
-    const button = (name, text, title, row) => h("button", { type: "button", "data-go": name, title,
-      onclick: () => slide(row()) }, text);
+    const rowButton = (name, text, title, row) => button(name, text, () => slide(row()), { title });
     const chosen = (table) => [...model.get(table)[read().query]];
     const buttons = h("div", { class: "al-buttons", role: "group", "aria-label": "Weights of this target token" },
-      button("reset", "Reset", "Back to the recorded weights", () => chosen("weights")),
-      button("hard", "Hard", "All the weight on the largest one", () => {
+      rowButton("reset", "Reset", "Back to the recorded weights", () => chosen("weights")),
+      rowButton("hard", "Hard", "All the weight on the largest one", () => {
         const { largest } = compute(read());
         return chosen("settings").map((_, j) => (j === largest ? 1 : 0));
       }),
-      button("even", "Even", "The same weight on all", () => chosen("settings").map(() => 1 / columns)));
-    parts.sliders = sources.map((_, j) => h("input", { type: "range", min: 0, max: 1, step: 0.01,
-      "data-slider": `slider-${j}`, oninput: ({ target }) => {
-        const row = chosen("settings");
-        row[j] = Number(target.value);
-        pulled = true;
-        slide(row);
-        pulled = false;
-      } }));
+      rowButton("even", "Even", "The same weight on all", () => chosen("settings").map(() => 1 / columns)));
+    parts.sliders = sources.map((_, j) => rangeInput(`slider-${j}`, "weight", { min: 0, max: 1, step: 0.01 }, (value) => {
+      pulled = true;
+      slide(chosen("settings").map((old, k) => (k === j ? value : old)));
+      pulled = false;
+    }));
     parts.shares = sources.map((_, j) => h("span", { class: "al-share aw-numbers", "data-share": j }));
     parts.parcels = values.map((value) => value.map(() => h("i", { class: "al-solid" })));
     parts.lines = sources.map((token, j) => h("li", { class: "al-line" },
@@ -213,7 +203,7 @@ function render({ model, el }) {
     const half = width > 5 ? Math.ceil(width / 2) : width; // two tables, so that a phone can show one below the other
     parts.said = h("b", { class: "al-said" });
     parts.before = h("span", { class: "al-before" });
-    parts.speech = !words.length ? [] : Array.from({ length: CANDIDATES }, () => {
+    parts.speech = !words.length ? [] : range(CANDIDATES, () => {
       const word = { name: h("span", { class: "al-word" }), bar: h("i"), number: h("span", { class: "aw-numbers" }) };
       word.row = h("li", {}, word.name, h("span", { class: "al-track" }, word.bar), word.number);
       return word;
@@ -234,7 +224,7 @@ function render({ model, el }) {
       `--sources: ${columns}; --targets: ${rows}; --width: ${width}; --letters: ${lettersOf(sources)}` }, map, panel),
     result, summary);
     if (held && !root.contains(document.activeElement)) parts.picks[0].focus();
-  }
+  });
 
   // The longest name, which the height over the columns follows.
   const lettersOf = (named) => Math.min(11, Math.max(...named.map(({ name }) => name.length)));
@@ -273,7 +263,7 @@ function render({ model, el }) {
 
   // What moves: the map, the shares, what they take of the values, the context, and the words.
   let now = null;
-  const motion = tween(({ shares, context, words }) => {
+  const motion = animate(({ shares, context, words }) => {
     const { values, query } = now;
     parts.cells.forEach((cells, i) => cells.forEach((cell, j) => {
       heat(cell, shares[i][j]);
@@ -297,13 +287,7 @@ function render({ model, el }) {
     const state = read();
     if (!state) return;
     const { sources, targets, values, settings, query } = state;
-    const made = JSON.stringify([state.source, state.target, values, state.words]);
-    const fresh = parts?.made !== made;
-    if (parts?.made !== made) {
-      hovered = null;
-      build(state);
-      parts.made = made;
-    }
+    const fresh = build([state.source, state.target, values, state.words], state);
     const result = compute(state);
     const { shares, totals, moved, recorded, context, difference } = result;
 
@@ -355,14 +339,5 @@ function render({ model, el }) {
     say(summaryOf(state, result));
   }
 
-  paint();
-  const stop = listen(model, TRAITS, paint);
-  return () => {
-    motion.stop();
-    stop();
-    el.replaceChildren();
-  };
-}
-
-export { compute };
-export default { render };
+  return paint;
+});

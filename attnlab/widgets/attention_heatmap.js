@@ -3,23 +3,22 @@
 const TRAITS = ["data", "dtype", "shape", "tokens", "key_tokens", "layer", "head", "query"];
 
 // The map shown, (n_q, n_k), the sum of each row, and the keys of the selected row from most to least read.
-function compute({ data, dtype, shape, layer = 0, head = 0, query = 0 }) {
+export function compute({ data, dtype, shape, layer = 0, head = 0, query = 0 }) {
   const [, heads, n_q, n_k] = shape;
   const weights = readTable(data, dtype, (layer * heads + head) * n_q * n_k, n_q, n_k);
-  const sums = weights.map((row) => row.reduce((total, weight) => total + weight, 0));
-  const ranking = weights[query].map((_, j) => j).sort((a, b) => weights[query][b] - weights[query][a] || a - b);
+  const sums = weights.map(sum);
+  const ranking = range(n_k).sort((a, b) => weights[query][b] - weights[query][a] || a - b);
   return { weights, sums, ranking, row: weights[query] };
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "attention_heatmap", "Attention weights", model);
+export default widget("attention_heatmap", "Attention weights", TRAITS, (view) => {
+  const { root, summary, say, model } = view;
   let parts = null; // the elements, made anew only when a size or a name changes
   let at = null; // [row, column] of the one cell that Tab reaches
   let hovered = null; // the row under the pointer, shown instead of the selected one
 
   const read = () => {
-    const state = {};
-    for (const name of TRAITS) state[name] = model.get(name);
+    const state = view.read();
     const [layers, heads, n_q, n_k] = state.shape;
     const numbers = layers * heads * n_q * n_k;
     const whole = state.data.byteLength === numbers * READERS[state.dtype].size
@@ -34,13 +33,14 @@ function render({ model, el }) {
   function chooser(label, name, size) {
     const select = h("select", { "data-go": name, "aria-label": label,
       onchange: () => change(model, { [name]: Number(select.value) }) },
-      ...Array.from({ length: size }, (_, i) => h("option", { value: i }, String(i))));
+      ...range(size, (i) => h("option", { value: i }, String(i))));
     parts[name] = select;
     return h("label", { class: "hm-choice", ...(size < 2 ? { hidden: true } : {}) }, label, select);
   }
 
-  function build({ shape, tokens, key_tokens }) {
-    const [layers, heads, n_q, n_k] = shape;
+  const build = rebuilder(({ shape, tokens, key_tokens }) => {
+    const [layers, heads, , n_k] = shape;
+    at = hovered = null;
     parts = { cells: [], rows: [], lines: [], columns: [], bars: [] };
     const choosers = h("div", { class: "aw-row hm-choosers", ...(layers * heads < 2 ? { hidden: true } : {}) },
       chooser("Layer", "layer", layers), chooser("Head", "head", heads));
@@ -62,8 +62,6 @@ function render({ model, el }) {
       style: `--keys: ${n_k}`, onkeydown: move, onpointerleave: () => hover(null) }, header, ...lines);
     if (n_k > 12) grid.classList.add("hm-tight");
 
-    const legend = h("div", { class: "hm-legend" }, heatScale());
-
     parts.title = h("p", { class: "hm-title" });
     parts.bars = key_tokens.map((token, j) => {
       const bar = h("span", { class: "hm-bar" });
@@ -76,12 +74,12 @@ function render({ model, el }) {
     const focused = root.contains(document.activeElement);
     root.replaceChildren(choosers,
       h("div", { class: "hm-parts" },
-        h("div", { class: "hm-map" }, h("div", { class: "hm-scroll" }, grid), legend),
+        h("div", { class: "hm-map" }, h("div", { class: "hm-scroll" }, grid), h("div", { class: "hm-legend" }, heatScale())),
         h("div", { class: "hm-side" }, parts.title, h("ul", { class: "hm-bars" }, ...parts.bars.map((b) => b.line)),
           parts.sum, parts.read)),
       summary);
     if (focused && !root.contains(document.activeElement)) (layers * heads > 1 ? parts.layer : root).focus();
-  }
+  });
 
   // Come to a cell: Tab will return to it, and its row becomes the selected one.
   function visit(i, j) {
@@ -97,32 +95,18 @@ function render({ model, el }) {
 
   function move(event) {
     const [rows, columns] = [parts.cells.length, parts.cells[0].length];
-    const [i, j] = at;
-    const all = event.ctrlKey || event.metaKey; // as in a spreadsheet: to the first or the last cell of all
-    const to = {
-      ArrowUp: [i - 1, j], ArrowDown: [i + 1, j], ArrowLeft: [i, j - 1], ArrowRight: [i, j + 1],
-      Home: [all ? 0 : i, 0], End: [all ? rows - 1 : i, columns - 1],
-      PageUp: [0, j], PageDown: [rows - 1, j],
-    }[event.key];
-    if (!to || event.altKey) return;
-    event.preventDefault();
-    const [row, column] = [Math.max(0, Math.min(rows - 1, to[0])), Math.max(0, Math.min(columns - 1, to[1]))];
+    const to = gridStep(event, at, rows, columns);
+    if (!to) return;
     hovered = null;
-    at = [row, column];
-    parts.cells[row][column].focus();
+    at = to;
+    parts.cells[at[0]][at[1]].focus();
   }
 
   function paint() {
     const state = read();
     if (!state) return;
     const { shape, tokens, key_tokens, layer, head, query } = state;
-    const made = JSON.stringify([shape, tokens, key_tokens]);
-    if (parts?.made !== made) {
-      build(state);
-      parts.made = made;
-      at = null;
-      hovered = null;
-    }
+    build([shape, tokens, key_tokens], state);
     const { weights, sums, ranking } = compute(state);
     if (at === null) at = [query, ranking[0]];
     if (at[0] !== query) at = [query, at[1]];
@@ -160,13 +144,5 @@ function render({ model, el }) {
       + (top.length ? `most at ${most}.` : "at nothing: its weights are all below 0.01."));
   }
 
-  paint();
-  const stop = listen(model, TRAITS, paint);
-  return () => {
-    stop();
-    el.replaceChildren();
-  };
-}
-
-export { compute };
-export default { render };
+  return paint;
+});

@@ -119,7 +119,7 @@ function stepsOf(kind, size) {
 // learns: [{name, axes, shape}], parameters}], in the order of the steps; `line` is an index into `lines`.
 // edges: [{from, to, name, shape}], `from` and `to` being ids, the last edge goes to "out".
 // parts: [{name, parameters}] and their total.
-function compute({ kind, code = {}, ...given }) {
+export function compute({ kind, code = {}, ...given }) {
   const size = { ...given, d_head: given.d_model / given.n_heads };
   size.d_kv = size.n_kv_heads * size.d_head;
   const shapeOf = (axes) => axes.map((axis) => size[axis]);
@@ -130,7 +130,7 @@ function compute({ kind, code = {}, ...given }) {
     const learns = step.learns.map(({ name, axes }) => ({ name, axes, shape: shapeOf(axes) }));
     return { ...step, learns, line: lines.length - 1,
       out: step.out.map(([name, axes]) => ({ name, axes, shape: shapeOf(axes) })),
-      parameters: learns.reduce((total, { shape }) => total + shape.reduce((a, b) => a * b), 0) };
+      parameters: sum(learns.map(({ shape }) => shape.reduce((a, b) => a * b))) };
   });
 
   const edges = [];
@@ -149,11 +149,9 @@ function compute({ kind, code = {}, ...given }) {
     if (parts.at(-1)?.name !== part) parts.push({ name: part, parameters: 0 });
     parts.at(-1).parameters += parameters;
   }
-  return { nodes, edges, lines, parts, total: parts.reduce((total, { parameters }) => total + parameters, 0) };
+  return { nodes, edges, lines, parts, total: sum(nodes.map(({ parameters }) => parameters)) };
 }
 
-const many = (count) => count.toLocaleString("en");
-const tuple = (shape) => `(${shape.join(", ")})`;
 const shapesText = (out) => out.map(({ name, shape }) => `${name} ${tuple(shape)}`).join(" · ");
 
 // The parameters of a step with the product behind them.
@@ -161,9 +159,9 @@ function learnsText({ learns, parameters }) {
   if (!learns.length) return "Nothing is learned here.";
   const terms = learns.map(({ name, shape }) => {
     const [owner, kind] = name.split(".").slice(-2);
-    return `${kind === "weight" && shape.length > 1 ? owner : kind} ${shape.map(many).join(" × ")}`;
+    return `${kind === "weight" && shape.length > 1 ? owner : kind} ${shape.map(grouped).join(" × ")}`;
   });
-  return `${many(parameters)} parameters: ${terms.join(", ")}.`;
+  return `${grouped(parameters)} parameters: ${terms.join(", ")}.`;
 }
 
 // Where things are in the diagram, in CSS pixels; the style sheet has the same numbers.
@@ -201,40 +199,34 @@ function edgePath(from, to) {
   return [`M${x} ${bottom(from.row)}V${top(to.row) - 2}`, down(x, top(to.row) - 1)];
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "block_stepper", "A transformer block, step by step", model);
+export default widget("block_stepper", "A transformer block, step by step", TRAITS, (view) => {
+  const { root, summary, say, model, read } = view;
   let parts = null; // the elements, made anew when the block or a size changes
   let flow = null;
 
-  const read = () => {
-    const state = {};
-    for (const name of TRAITS) state[name] = model.get(name);
-    return state;
-  };
-  const go = (step) => change(model, { step: Math.min(flow.nodes.length - 1, Math.max(0, step)) });
+  const go = (step) => change(model, { step: clamp(step, 0, flow.nodes.length - 1) });
 
   // Up and down in the diagram or in the code; the focus moves along.
   const walk = (event, where, at, count) => {
-    const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: count - 1 }[event.key];
-    if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
-    const next = Math.min(count - 1, Math.max(0, to));
+    const to = keyOf(event, { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: count - 1 });
+    if (to === undefined) return;
+    const next = clamp(to, 0, count - 1);
     go(where === "nodes" ? next : flow.nodes.findIndex(({ line }) => line === next));
     parts[where][next].focus();
   };
 
-  function build({ kind }) {
+  const build = rebuilder((state) => {
+    const { kind } = state;
+    flow = compute(state);
     const { nodes, edges, lines } = flow;
     const rows = new Map(nodes.map((node, row) => [node.id, { ...node, row }]));
     parts = {};
     parts.kinds = Object.entries(BLOCKS).map(([name, label]) => h("button", { type: "button", "data-kind": name,
       "aria-pressed": String(name === kind), onclick: () => change(model, { kind: name, step: 0 }) }, label));
-    const button = (name, label, to) => h("button", { type: "button", "data-go": name,
-      class: name === "step" ? "bs-step" : null, onclick: () => go(to(model.get("step"))) }, label);
-    parts.start = button("start", "Start", () => 0);
-    parts.back = button("back", "Back", (step) => step - 1);
-    parts.step = button("step", "Step", (step) => step + 1);
-    parts.end = button("end", "End", () => flow.nodes.length - 1);
+    parts.start = button("start", "Start", () => go(0));
+    parts.back = button("back", "Back", () => go(model.get("step") - 1));
+    parts.step = button("step", "Step", () => go(model.get("step") + 1), { class: "bs-step" });
+    parts.end = button("end", "End", () => go(nodes.length - 1));
     parts.line = h("code", { class: "bs-line" });
     parts.shapes = h("p", { class: "bs-shapes aw-numbers", "data-value": "shapes" });
     parts.learns = h("p", { class: "bs-learns aw-numbers", "data-value": "learns" });
@@ -258,13 +250,12 @@ function render({ model, el }) {
     parts.labels = nodes.map((node, row) => h("span", { class: `bs-shape bs-${node.lane}`, "data-shape": node.id,
       style: `top: ${top(row) + 5}px`, "aria-hidden": "true" },
       ...node.out.flatMap(({ name, shape }, i) => [i ? " · " : "", h("i", {}, name), ` ${tuple(shape)}`])));
-    const boxes = flow.parts.filter(({ name }) => !name.startsWith("norm")).map(({ name }) => {
+    parts.boxes = flow.parts.filter(({ name }) => !name.startsWith("norm")).map(({ name }) => {
       const inside = [...rows.values()].filter(({ part }) => part === name);
       return h("span", { class: "bs-box", "data-part": name, "aria-hidden": "true",
         style: `top: ${top(inside[0].row) - 1}px; height: ${(inside.length - 1) * ROW + NODE + 2}px` },
         h("span", {}, name));
     });
-    parts.boxes = boxes;
 
     parts.lines = lines.map((text, i) => {
       const its = nodes.filter(({ line }) => line === i).length;
@@ -277,7 +268,7 @@ function render({ model, el }) {
     parts.bars = flow.parts.map(({ name, parameters }) =>
       h("i", { "data-part": name, style: `flex-grow: ${parameters}` }));
     parts.chips = flow.parts.map(({ name, parameters }) =>
-      h("li", { "data-part": name }, `${name} `, h("b", { "data-value": `parameters-${name}` }, many(parameters))));
+      h("li", { "data-part": name }, `${name} `, h("b", { "data-value": `parameters-${name}` }, grouped(parameters))));
 
     const kept = document.activeElement;
     const again = root.contains(kept) && (kept.dataset.kind ? `[data-kind='${kept.dataset.kind}']`
@@ -293,33 +284,26 @@ function render({ model, el }) {
         h("div", { class: "bs-parameters aw-numbers" },
           h("span", { class: "bs-bar", "aria-hidden": "true" }, ...parts.bars),
           h("ul", { "aria-label": "Parameters" }, ...parts.chips,
-            h("li", {}, "together ", h("b", { "data-value": "total" }, many(total)))))),
+            h("li", {}, "together ", h("b", { "data-value": "total" }, grouped(total)))))),
       h("div", { class: "bs-parts" },
         h("div", { class: "bs-diagram", role: "group", "aria-label": "Diagram", style: `height: ${height}px` },
-          ...boxes, drawn, ...parts.labels, ...parts.nodes),
+          ...parts.boxes, drawn, ...parts.labels, ...parts.nodes),
         h("div", { class: "bs-code", role: "group", "aria-label": "Code" }, ...parts.lines)));
     if (again) root.querySelector(again)?.focus();
-  }
+  });
 
   function paint() {
     const state = read();
     const { step: _, ...what } = state;
-    const made = JSON.stringify(what);
-    if (parts?.made !== made) {
-      flow = compute(state);
-      build(state);
-      parts.made = made;
-    }
+    build(what, state);
     const { nodes, edges } = flow;
     const at = Math.min(state.step, nodes.length - 1);
     const node = nodes[at];
     const row = (id) => nodes.findIndex((one) => one.id === id);
     const when = (one) => (one < at ? "done" : one === at ? "now" : "later");
 
-    parts.start.setAttribute("aria-disabled", String(at === 0));
-    parts.back.setAttribute("aria-disabled", String(at === 0));
-    parts.step.setAttribute("aria-disabled", String(at === nodes.length - 1));
-    parts.end.setAttribute("aria-disabled", String(at === nodes.length - 1));
+    for (const one of [parts.start, parts.back]) one.setAttribute("aria-disabled", String(at === 0));
+    for (const one of [parts.step, parts.end]) one.setAttribute("aria-disabled", String(at === nodes.length - 1));
     const mark = (element, current) => {
       if (current) element.setAttribute("aria-current", "step");
       else element.removeAttribute("aria-current");
@@ -343,13 +327,5 @@ function render({ model, el }) {
     say(`${where}: ${node.says} Out: ${shapesText(node.out)}.`);
   }
 
-  paint();
-  const stop = listen(model, TRAITS, paint);
-  return () => {
-    stop();
-    el.replaceChildren();
-  };
-}
-
-export { compute };
-export default { render };
+  return paint;
+});

@@ -79,21 +79,19 @@ function short(x) {
 }
 const ratio = (x) => `× ${x >= 10 ? x.toFixed(1) : x.toFixed(2)}`;
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "block_switches", "One block with seven switches", model);
-  const traits = ["sizes", "tokens", ...NAMES];
-  const read = () => Object.fromEntries(traits.map((name) => [name, model.get(name)]));
+export default widget("block_switches", "One block with seven switches", ["sizes", "tokens", ...NAMES], (view) => {
+  const { root, summary, say, model, read, animate } = view;
   const { sizes: _, ...start } = read();
 
   const buttons = NAMES.map((name) => h("button", { type: "button", "data-switch": name,
     onclick: () => change(model, { [name]: !model.get(name) }) }, h("b", {}, SWITCHES[name][0]), " ",
   h("span", {}, SWITCHES[name][1])));
-  const slider = h("input", { type: "range", min: SHORTEST, max: LONGEST, step: 1, "data-slider": "tokens",
-    "aria-label": "Tokens in the text", oninput: () => change(model, { tokens: 2 ** Number(slider.value) }) });
+  const slider = rangeInput("tokens", "Tokens in the text", { min: SHORTEST, max: LONGEST, step: 1 },
+    (power) => change(model, { tokens: 2 ** power }));
   const length = h("b", { class: "aw-numbers", "data-value": "tokens" });
-  const again = h("button", { type: "button", "data-go": "reset", onclick: () => change(model, start) }, "Start again");
+  const again = button("reset", "Start again", () => change(model, start));
 
-  const lines = Array.from({ length: 8 }, () => {
+  const lines = range(8, () => {
     const [name, shape] = [h("span"), h("code")];
     return { name, shape, line: h("li", {}, name, shape) };
   });
@@ -112,8 +110,8 @@ function render({ model, el }) {
         h("p", { class: "bs-remark" }, "Beside Llama 2’s block. From dot to dot: twice as much. Two bytes per number."))),
     summary);
 
-  const motion = tween(({ logs }) => meters.forEach(({ bar, times }, at) => {
-    const log = logs[at], end = Math.max(-REACH, Math.min(REACH, log));
+  const motion = animate(({ logs }) => meters.forEach(({ bar, times }, at) => {
+    const log = logs[at], end = clamp(log, -REACH, REACH);
     bar.style.left = `${50 + (50 * Math.min(0, end)) / REACH}%`;
     bar.style.width = `${(50 * Math.abs(end)) / REACH}%`;
     times.textContent = ratio(2 ** log);
@@ -124,7 +122,7 @@ function render({ model, el }) {
     const { own, base, times } = compute(state);
     for (const button of buttons) button.setAttribute("aria-pressed", String(state[button.dataset.switch]));
     slider.value = Math.round(Math.log2(state.tokens));
-    length.textContent = state.tokens.toLocaleString("en-US");
+    length.textContent = grouped(state.tokens);
     slider.setAttribute("aria-valuetext", `${length.textContent} tokens`);
     stepsOf(state.sizes, state).forEach(([name, shape, by], at) => {
       lines[at].name.textContent = name;
@@ -142,13 +140,5 @@ function render({ model, el }) {
       `${words}: ${short(own[name])}, ${times[at].toFixed(2)} times ${short(base[name])}`).join("; ")}.`);
   }
 
-  paint();
-  const stop = listen(model, traits, paint);
-  return () => {
-    stop();
-    motion.stop();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  return paint;
+});

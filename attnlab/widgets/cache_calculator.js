@@ -28,8 +28,6 @@ export function compute({ presets, preset, context, batch, bytes_per_element }) 
   return { models, chosen: presets.findIndex(({ name }) => name === preset) };
 }
 
-const grouped = (x) => String(x).replace(/\B(?=(\d{3})+$)/g, ",");
-const plural = (n, word) => `${grouped(n)} ${word}${n === 1 ? "" : "s"}`;
 
 // Three figures: 1.07, 68.7, 549, 8,796; 0.000131.
 function figures(x) {
@@ -37,24 +35,18 @@ function figures(x) {
   return x >= 1 ? x.toFixed(x >= 100 ? 0 : x >= 10 ? 1 : 2) : x.toPrecision(3).replace("-", "−");
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "cache_calculator", "Size of a key/value cache", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("cache_calculator", "Size of a key/value cache", TRAITS, (view) => {
+  const { root, summary, say, model, read, animate } = view;
   const { presets: _, ...start } = read();
-  let parts = null; // the rows of the models, made anew only when the models change
+  let lines = null; // the rows of the models, made anew only when the models change
 
   // A name, a slider whose steps are doublings, and a number field.
   function control(name, label, unit, most) {
     const set = (value) => change(model, { [name]: value });
-    const whole = (value) => value === null || Number.isInteger(value);
-    const field = numberField(`${label}, ${unit}`, model.get(name), (value) => whole(value) && set(value),
-      { min: 1, max: most, step: 1, inputmode: "numeric", "data-field": name });
-    field.addEventListener("input", () => {
-      if (!whole(readNumber(field.value))) field.setAttribute("aria-invalid", "true");
-    });
-    field.addEventListener("change", () => show(model.get(name))); // a fraction does not stay
-    const slider = h("input", { type: "range", min: 0, max: Math.log2(most), step: 1, "data-slider": name,
-      "aria-label": `${label}, slider by doublings`, oninput: () => set(2 ** Number(slider.value)) });
+    const field = numberField(`${label}, ${unit}`, model.get(name), set,
+      { min: 1, max: most, step: 1, whole: true, "data-field": name });
+    const slider = rangeInput(name, `${label}, slider by doublings`, { min: 0, max: Math.log2(most), step: 1 },
+      (power) => set(2 ** power));
     const show = (value) => {
       setNumber(field, value);
       slider.value = Math.round(Math.log2(value));
@@ -71,11 +63,11 @@ function render({ model, el }) {
   const widths = Object.entries(WIDTHS).reverse().map(([bytes, formats]) => h("button", { type: "button",
     "data-bytes": bytes, title: formats, onclick: () => change(model, { bytes_per_element: Number(bytes) }) }, bytes));
   const format = h("span", { class: "cc-remark", "data-value": "format" });
-  const reset = h("button", { type: "button", "data-go": "reset", onclick: () => change(model, start) }, "Start again");
+  const reset = button("reset", "Start again", () => change(model, start));
 
   // Powers of ten as marks of a logarithmic scale, which moves with the sizes.
   const axis = h("div", { class: "cc-axis aw-numbers", "aria-hidden": "true" });
-  const marks = Array.from({ length: MOST_POWER - LEAST_POWER + 1 }, (_, i) => {
+  const marks = range(MOST_POWER - LEAST_POWER + 1, (i) => {
     const power = LEAST_POWER + i;
     const node = h("span", { class: "cc-mark" }, h("span", {}, `${10 ** (power % 3)} ${UNITS[Math.floor(power / 3)]}`));
     return { power, node };
@@ -95,8 +87,8 @@ function render({ model, el }) {
       h("span", {}, h("i", { class: "cc-mha" }), "with keys and values of every head, every token")),
     headline, formula, h("p", { class: "cc-source" }, source), summary);
 
-  function build({ presets }) {
-    const lines = presets.map(({ name }) => {
+  const build = rebuilder(({ presets }) => {
+    lines = presets.map(({ name }) => {
       const kind = h("span", { class: "cc-kind" });
       const choose = h("button", { type: "button", "data-model": name, onclick: () => change(model, { preset: name }) },
         h("b", {}, name), " ", kind);
@@ -108,8 +100,7 @@ function render({ model, el }) {
       return { choose, kind, link, mha, own, value, ratio, line };
     });
     rows.replaceChildren(...lines.map(({ line }) => line));
-    parts = { lines };
-  }
+  });
 
   // One frame: sizes are powers of ten of bytes, `low` and `high` the ends of the scale.
   function draw({ low, high, own, mha, chosen }) {
@@ -119,7 +110,7 @@ function render({ model, el }) {
       node.style.left = `${place}%`;
       node.hidden = place < -0.01 || place > 100.01;
     }
-    parts.lines.forEach((line, i) => {
+    lines.forEach((line, i) => {
       const [left, right] = [across(own[i]), across(mha[i])];
       line.own.style.left = `${left}%`;
       line.mha.style.left = `${right}%`;
@@ -130,19 +121,14 @@ function render({ model, el }) {
     const bytes = 10 ** chosen;
     headline.textContent = `${model.get("preset")}: ${figures(bytes / 1e9)} GB = ${figures(bytes / 2 ** 30)} GiB`;
   }
-  const motion = tween(draw, 300);
+  const motion = animate(draw, 300);
 
   function paint() {
     const state = read();
     const { presets, preset, context, batch, bytes_per_element } = state;
     const { models, chosen } = compute(state);
     if (chosen < 0) return; // halfway through a change from Python
-    const made = JSON.stringify(presets);
-    const anew = parts?.made !== made;
-    if (anew) {
-      build(state);
-      parts.made = made;
-    }
+    const fresh = build(presets, state);
     controls.context.show(context);
     controls.batch.show(batch);
     for (const button of widths) {
@@ -150,7 +136,7 @@ function render({ model, el }) {
     }
     format.textContent = WIDTHS[bytes_per_element];
 
-    parts.lines.forEach(({ choose, kind, ratio }, i) => {
+    lines.forEach(({ choose, kind, ratio }, i) => {
       choose.setAttribute("aria-pressed", String(i === chosen));
       kind.textContent = presets[i].window ? `${models[i].kind}, window` : models[i].kind;
       ratio.textContent = `÷ ${plain(models[i].ratio, 1)}`;
@@ -158,7 +144,7 @@ function render({ model, el }) {
     const own = models.map(({ bytes }) => Math.log10(bytes));
     const mha = models.map((one) => Math.log10(one.mha.bytes));
     motion.to({ low: Math.floor(Math.min(...own)), high: Math.ceil(Math.max(...mha)), own, mha, chosen: own[chosen] },
-      { jump: anew });
+      { jump: fresh });
 
     const one = models[chosen];
     const { n_layers, n_heads, n_kv_heads, d_head, latent, rope, window, window_layers } = presets[chosen];
@@ -171,9 +157,11 @@ function render({ model, el }) {
       + `${plural(bytes_per_element, "byte")} = ${plural(one.bytes, "byte")}`;
     source.textContent = presets[chosen].source;
 
-    const less = [latent ? `one latent row for all ${n_heads} heads`
-      : n_kv_heads < n_heads ? `${n_kv_heads} of ${n_heads} heads` : "",
-    window && window < context ? `a window of the tokens${rest ? ` in ${window_layers} of ${n_layers} layers` : ""}` : ""].filter(Boolean).join(" and ");
+    const some = latent ? `one latent row for all ${n_heads} heads`
+      : n_kv_heads < n_heads ? `${n_kv_heads} of ${n_heads} heads` : "";
+    const recent = window && window < context
+      ? `a window of the tokens${rest ? ` in ${window_layers} of ${n_layers} layers` : ""}` : "";
+    const less = [some, recent].filter(Boolean).join(" and ");
     say(`The cache of ${preset} for ${plural(context, "token")} and ${plural(batch, "text")}, `
       + `${plural(bytes_per_element, "byte")} per number, takes ${figures(one.gb)} GB, `
       + `which is ${figures(one.gib)} GiB. `
@@ -181,13 +169,5 @@ function render({ model, el }) {
         : "It is plain multi-head attention: keys and values of every head and every token are kept."));
   }
 
-  paint();
-  const stop = listen(model, TRAITS, paint);
-  return () => {
-    stop();
-    motion.stop();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  return paint;
+});

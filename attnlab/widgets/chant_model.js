@@ -1,7 +1,7 @@
 // A small Llama in plain JavaScript: what it makes of a text, the gradient of its loss, and a step of Adam. It is the
 // `LanguageModel` of the chapter on the whole model, with one key/value head. Tables are flat, row after row.
 //
-// Both functions need nothing from outside, so that their text can also be the whole program of a worker.
+// Both functions need nothing from outside but `uniform`, so that their text can also be the program of a worker.
 
 function chantModel({ vocabulary = 26, width = 32, layers = 2, heads = 2, hidden = 64, base = 100, longest = 30 } = {}) {
   const wide = width / heads; // of a head
@@ -281,19 +281,10 @@ function chantModel({ vocabulary = 26, width = 32, layers = 2, heads = 2, hidden
 }
 
 // The program of the worker: it trains a model on chants and reports. A message brings `seed`; `exam`, the ids of the
-// text that is looked at; `periods`, the fewest and most letters of a round; `steps`, `batch`, `rate` of the training; `every` how many steps it reports.
+// text that is looked at; `periods`, the fewest and most letters of a round; `steps`, `batch`, `rate` of the training;
+// `every` how many steps it reports.
 function chantWorker() {
   const letters = 26;
-  // Mulberry32 (Tommy Ettinger, public domain).
-  const uniform = (seed) => {
-    let state = seed | 0;
-    return () => {
-      state = (state + 0x6d2b79f5) | 0;
-      let bits = Math.imul(state ^ (state >>> 15), state | 1);
-      bits ^= bits + Math.imul(bits ^ (bits >>> 7), bits | 61);
-      return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
-    };
-  };
   // A row of different letters, repeated.
   const chant = (random, n, [shortest, most]) => {
     const order = Array.from({ length: letters }, (_, i) => i);

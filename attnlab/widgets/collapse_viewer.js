@@ -4,40 +4,26 @@ const TRAITS = ["points", "alike", "floor", "add"];
 const HALF = 150, WIDE = 340, HIGH = 240, PAUSE = 500;
 
 // Where the tokens are on a floor, how alike they are, and the largest distance of two points in the plane.
-function compute({ points, alike, floor, add }) {
+export function compute({ points, alike, floor, add }) {
   const which = add ? 1 : 0, at = Math.min(floor, points[which].length - 1);
   const now = points[which][at];
   const apart = Math.max(...now.flatMap((a) => now.map((b) => Math.hypot(a[0] - b[0], a[1] - b[1]))));
   return { now, alike: alike[which][at], apart };
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "collapse_viewer", "Tokens with and without a residual stream", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("collapse_viewer", "Tokens with and without a residual stream", TRAITS, (view) => {
+  const { root, summary, say, model, read, animate } = view;
   const id = `collapse-${Math.random().toString(36).slice(2)}`;
-  let timer = null, made = null, parts = null;
+  let parts = null;
   let seen = [0, 0]; // the highest floor that was shown of each tower: its curve is drawn so far, as the rest is a guess
 
   const floors = () => model.get("alike")[0].length - 1;
-  const go = (floor) => change(model, { floor: Math.min(floors(), Math.max(0, floor)) });
-  const rest = () => {
-    clearInterval(timer);
-    timer = null;
-    play.textContent = "Play";
-  };
+  const go = (floor) => change(model, { floor: clamp(floor, 0, floors()) });
   const plus = h("button", { type: "button", "data-go": "add", class: "cv-plus",
     onclick: () => change(model, { add: !model.get("add") }) });
-  const slider = h("input", { type: "range", min: 0, step: 1, "data-slider": "floor", "aria-label": "Floor",
-    oninput: ({ target }) => go(Number(target.value)) });
-  const play = h("button", { type: "button", "data-go": "play", class: "cv-play", onclick: () => {
-    if (timer) return rest();
-    if (model.get("floor") >= floors()) go(0);
-    play.textContent = "Pause";
-    timer = setInterval(() => {
-      go(model.get("floor") + 1);
-      if (model.get("floor") >= floors()) rest();
-    }, PAUSE);
-  } }, "Play");
+  const slider = rangeInput("floor", "Floor", { min: 0, step: 1 }, go);
+  const { play } = player(view, PAUSE, { at: () => model.get("floor"), end: floors, go,
+    attributes: { class: "cv-play" } });
   const floorNumber = h("b", { class: "aw-numbers" }), cosine = h("b", { class: "aw-numbers", "data-value": "alike" });
   const formula = h("code", { class: "cv-formula" });
   const views = h("div", { class: "cv-views" });
@@ -47,11 +33,11 @@ function render({ model, el }) {
   const cx = (floor) => 34 + (floor / floors()) * (WIDE - 48);
   const cy = (value) => 14 + ((1 - value) / 1.3) * (HIGH - 44);
 
-  function build({ points, alike }) {
+  const build = rebuilder(({ points, alike }) => {
     const dots = points[0][0].map((_, i) => s("g", { class: "cv-dot" }, s("circle", { r: 11 }),
       s("text", { y: 4 }, String(i + 1))));
     seen = [0, 0];
-    const clips = alike.map((_, which) => s("rect", { y: 0, width: 0, height: HIGH }));
+    const clips = alike.map(() => s("rect", { y: 0, width: 0, height: HIGH }));
     const curves = alike.map((row, which) => s("path", { "clip-path": `url(#${id}-${which})`, class: `cv-curve cv-${which ? "with" : "without"}`,
       d: row.map((value, floor) => `${floor ? "L" : "M"}${cx(floor).toFixed(1)} ${cy(value).toFixed(1)}`).join("") }));
     const ends = alike.map((row, which) => s("text", { class: "cv-name", x: cx(floors()) - 4,
@@ -69,21 +55,18 @@ function render({ model, el }) {
           ...clips.map((clip, which) => s("clipPath", { id: `${id}-${which}` }, clip)), ...axis, ...curves, ...ends, here,
           s("text", { x: 34, y: HIGH - 4 }, "floor 0"),
           s("text", { x: WIDE - 8, y: HIGH - 4, "text-anchor": "end" }, String(floors())))));
-  }
+  });
 
-  const motion = tween(({ now, alike, floor, shown }) => {
+  const motion = animate(({ now, alike, floor, shown }) => {
     now.forEach(([x, y], i) => parts.dots[i].setAttribute("transform", `translate(${px(x)} ${px(-y)})`));
     cosine.textContent = fmt(alike);
     parts.clips.forEach((clip, which) => clip.setAttribute("width", shown[which] ? cx(shown[which]) + 2 : 0));
-    parts.here.setAttribute("cx", cx(floor));
-    parts.here.setAttribute("cy", cy(alike));
+    setIfChanged(parts.here, { cx: cx(floor), cy: cy(alike) });
   }, 450);
 
   function paint() {
-    const state = read(), key = JSON.stringify([state.points, state.alike]), fresh = made !== key;
-    if (fresh) build(state);
-    made = key;
-    const found = compute(state);
+    const state = read(), found = compute(state);
+    const fresh = build([state.points, state.alike], state);
     slider.max = floors();
     slider.value = state.floor;
     floorNumber.textContent = state.floor;
@@ -98,15 +81,5 @@ function render({ model, el }) {
       + `The tokens are ${found.apart < 0.05 ? "one point" : "different points"} in the plane.`);
   }
 
-  paint();
-  const unlisten = listen(model, TRAITS, paint);
-  return () => {
-    clearInterval(timer);
-    motion.stop();
-    unlisten();
-    el.replaceChildren();
-  };
-}
-
-export { compute };
-export default { render };
+  return paint;
+});

@@ -12,7 +12,7 @@ function s(tag, attributes = {}, ...children) {
   return fill(document.createElementNS(SVG_NS, tag), attributes, children);
 }
 
-function fill(node, attributes, children) {
+function fill(node, attributes, children = []) {
   for (const [key, value] of Object.entries(attributes)) {
     if (key.startsWith("on")) node.addEventListener(key.slice(2), value);
     else if (value === true) node.setAttribute(key, "");
@@ -20,6 +20,38 @@ function fill(node, attributes, children) {
   }
   node.append(...children.flat().filter((child) => child != null));
   return node;
+}
+
+// Sets attributes that are not so already: in a frame few are new. Numbers keep five decimals.
+function setIfChanged(node, attributes) {
+  for (const [name, value] of Object.entries(attributes)) {
+    const text = typeof value === "number" ? String(Math.round(value * 1e5) / 1e5) : value;
+    if (node.getAttribute(name) !== text) node.setAttribute(name, text);
+  }
+}
+
+const write = (node, text) => node.textContent === text || (node.textContent = text);
+
+// A button with a name for tests and style sheets, and what it does.
+const button = (name, text, onclick, attributes = {}) =>
+  h("button", { type: "button", "data-go": name, onclick, ...attributes }, text);
+
+// A slider; `onvalue` hears each number.
+const rangeInput = (name, label, limits, onvalue) => h("input", { type: "range", ...limits, "data-slider": name,
+  "aria-label": label, oninput: ({ target }) => onvalue(Number(target.value)) });
+
+const range = (n, f = (i) => i) => Array.from({ length: n }, (_, i) => f(i));
+const clamp = (x, least, most) => Math.min(most, Math.max(least, x));
+const sum = (numbers) => numbers.reduce((total, x) => total + x, 0);
+const dot = (a, b) => sum(a.map((x, i) => x * b[i]));
+const argmax = (numbers) => numbers.indexOf(Math.max(...numbers));
+
+// Each score becomes its share of e to the scores: all add up to 1. Zeros where every score is −∞.
+function softmax(scores) {
+  const most = Math.max(...scores);
+  const powers = scores.map((score) => (most === -Infinity ? 0 : Math.exp(score - most)));
+  const total = sum(powers) || 1;
+  return powers.map((power) => power / total);
 }
 
 // 1.5 -> "1.50"; tiny, huge and non-finite numbers stay readable; a true minus sign keeps columns straight.
@@ -35,6 +67,8 @@ function fmt(x, digits = 2) {
 const READERS = {
   float16: { size: 2, read: (view, at) => halfToNumber(view.getUint16(at, true)) },
   float32: { size: 4, read: (view, at) => view.getFloat32(at, true) },
+  uint8: { size: 1, read: (view, at) => view.getUint8(at) },
+  int8: { size: 1, read: (view, at) => view.getInt8(at) },
 };
 
 // IEEE 754 half precision: 1 bit of sign, 5 of exponent, 10 of fraction. (DataView.getFloat16 is too young to rely on.)
@@ -53,8 +87,13 @@ function readTable(data, dtype, start, rows, columns) {
   const bytes = ArrayBuffer.isView(data) ? [data.buffer, data.byteOffset, data.byteLength] : [data];
   const view = new DataView(...bytes);
   const { size, read } = READERS[dtype];
-  return Array.from({ length: rows }, (_, i) =>
-    Array.from({ length: columns }, (_, j) => read(view, (start + i * columns + j) * size)));
+  return range(rows, (i) => range(columns, (j) => read(view, (start + i * columns + j) * size)));
+}
+
+// A causal map (n, n) out of bytes, from byte `start` on: its lower triangle, times 255.
+function readMap(data, start, n) {
+  const [bytes] = readTable(data, "uint8", start, 1, (n * (n + 1)) / 2);
+  return range(n, (i) => range(n, (j) => (j > i ? 0 : bytes[(i * (i + 1)) / 2 + j] / 255)));
 }
 
 // A weight in two decimals, or three; "0" only for one that is exactly zero, as that of a masked key.
@@ -70,7 +109,7 @@ function spoken(weight) {
 
 // Tokens as they are shown: one that occurs more than once carries its position, and white space is made visible.
 // `text` and `sub` are for the eye, `name` has both in one string.
-function tellApart(tokens) {
+function disambiguate(tokens) {
   const shown = tokens.map((token) =>
     token.replace(/\n/g, "⏎").trim() || (token.includes("\n") ? "⏎" : "␣"));
   return shown.map((text, i) => {
@@ -134,48 +173,53 @@ function plain(x, digits = 3) {
     ? String(short).replace("-", "−") : fmt(x, digits);
 }
 
-// The same in brackets when negative, for use after × and +.
-const bracketed = (x, digits = 3) => (x < 0 ? `(${plain(x, digits)})` : plain(x, digits));
+// 1234567 -> "1,234,567"
+const grouped = (x) => String(x).replace(/\B(?=(\d{3})+$)/g, ",");
+const plural = (n, word) => `${grouped(n)} ${word}${n === 1 ? "" : "s"}`;
+const tuple = (shape) => `(${shape.join(", ")})`;
 
 // What a number field shows: an exact decimal where there is one, else six figures.
 const fieldText = (value) => String(Number(value.toPrecision(6)));
 
-// A labeled number field. `onvalue` hears each valid edit; what is not a number, or lies outside `min` and `max`, is
-// marked and changes nothing, and the last good value comes back when the field is left.
-// With `step`, the up and down keys change the value: by one step, with shift by ten.
+// A labeled number field. `onvalue` hears each valid edit; what is not a number, or not a `whole` one, or lies outside
+// `min` and `max`, is marked and changes nothing, and the last good value comes back when the field is left.
+// With `step`, the up and down keys change the value: by one step, with shift by ten. `text` makes a value's text.
 function numberField(label, value, onvalue, attributes = {}) {
-  const { min = -Infinity, max = Infinity, step, ...rest } = attributes;
-  const valid = (number) => number !== null && number >= min && number <= max;
-  let good = value;
-  const take = () => {
+  const { min = -Infinity, max = Infinity, step, whole, text = whole ? String : fieldText, ...rest } = attributes;
+  const read = () => {
     const number = readNumber(input.value);
-    input.setAttribute("aria-invalid", String(!valid(number)));
-    if (valid(number)) onvalue((good = number));
+    const valid = number !== null && number >= input.least && number <= input.most && (!whole || Number.isInteger(number));
+    return valid ? number : null;
   };
   const input = h("input", {
-    type: "text", inputmode: "decimal", class: "aw-number", "aria-label": label, value: fieldText(value), ...rest,
-    oninput: take,
+    type: "text", inputmode: whole ? "numeric" : "decimal", class: "aw-number", "aria-label": label, value: text(value),
+    ...rest,
+    oninput: () => {
+      const number = read();
+      input.setAttribute("aria-invalid", String(number === null));
+      if (number !== null) onvalue((input.good = number));
+    },
     onchange: () => {
-      if (!valid(readNumber(input.value))) setNumber(input, good);
+      if (whole || read() === null) input.value = text(input.good);
+      input.setAttribute("aria-invalid", "false");
     },
     onkeydown: (event) => {
       const direction = { ArrowUp: 1, ArrowDown: -1 }[event.key];
       if (!step || !direction) return;
       event.preventDefault();
-      const moved = Number((good + direction * step * (event.shiftKey ? 10 : 1)).toPrecision(12));
-      setNumber(input, Math.min(max, Math.max(min, moved)));
-      onvalue(good);
+      const moved = Number((input.good + direction * step * (event.shiftKey ? 10 : 1)).toPrecision(12));
+      setNumber(input, clamp(moved, input.least, input.most));
+      onvalue(input.good);
     },
   });
-  input.keep = (number) => (good = number);
-  return input;
+  return Object.assign(input, { good: value, least: min, most: max, text });
 }
 
 // Shows `value` in a number field, but leaves text that is being typed alone if it means the same number.
 function setNumber(input, value) {
-  input.keep?.(value);
+  input.good = value;
   input.setAttribute("aria-invalid", "false");
-  if (readNumber(input.value) !== value && input.value !== fieldText(value)) input.value = fieldText(value);
+  if (readNumber(input.value) !== value) input.value = input.text(value);
 }
 
 // Sets several traits at once and sends them.
@@ -184,11 +228,69 @@ function change(model, values) {
   model.save_changes();
 }
 
-// Calls `f` when any of the named traits changes, here or in Python. Returns the function that stops it.
-function listen(model, names, f) {
-  for (const name of names) model.on(`change:${name}`, f);
-  return () => names.forEach((name) => model.off?.(`change:${name}`, f));
+// What `keys` has for the key that is pressed, without Ctrl, Alt or Meta; the page does nothing else with it then.
+function keyOf(event, keys) {
+  if (event.altKey || event.ctrlKey || event.metaKey || !(event.key in keys)) return undefined;
+  event.preventDefault();
+  return keys[event.key];
 }
+
+// The cell of a grid to which a key leads from cell [i, j], as in a spreadsheet: with Ctrl, to the first or last of all.
+function gridStep(event, [i, j], rows, columns) {
+  const all = event.ctrlKey || event.metaKey;
+  const to = {
+    ArrowUp: [i - 1, j], ArrowDown: [i + 1, j], ArrowLeft: [i, j - 1], ArrowRight: [i, j + 1],
+    Home: [all ? 0 : i, 0], End: [all ? rows - 1 : i, columns - 1], PageUp: [0, j], PageDown: [rows - 1, j],
+  }[event.key];
+  if (!to || event.altKey) return null;
+  event.preventDefault();
+  return [clamp(to[0], 0, rows - 1), clamp(to[1], 0, columns - 1)];
+}
+
+// Drags a part of a drawing, or a pen over all of it. `move([x, y], first)` hears where the pointer is, in units of the
+// drawing, first when it comes down, and `end` when it leaves.
+function drag(node, move, end = () => {}) {
+  const where = (event) => {
+    const matrix = (node.ownerSVGElement ?? node).getScreenCTM().inverse();
+    const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(matrix);
+    return [x, y];
+  };
+  node.addEventListener("pointerdown", (event) => {
+    if (event.button !== 0) return;
+    event.preventDefault();
+    if (node.tabIndex >= 0) node.focus({ preventScroll: true });
+    node.setPointerCapture(event.pointerId);
+    move(where(event), true);
+  });
+  node.addEventListener("touchstart", (event) => {
+    if (node.ownerSVGElement) event.preventDefault(); // or the page scrolls with the part
+  }, { passive: false });
+  node.addEventListener("pointermove", (event) =>
+    node.hasPointerCapture(event.pointerId) && move(where(event), false));
+  node.addEventListener("lostpointercapture", end);
+}
+
+// Calls `f` where the pointer is pressed on `node`, and on its way from there. A finger scrolls the page as usual.
+function stroke(node, f) {
+  const hear = (event) => {
+    const begins = event.type === "pointerdown";
+    if (begins ? event.button !== 0 : !(event.buttons & 1)) return;
+    if (begins) node.setPointerCapture(event.pointerId);
+    f(event);
+  };
+  for (const kind of ["pointerdown", "pointermove"]) node.addEventListener(kind, hear);
+}
+
+// Where the pointer is in `node`: parts of its width and height, without its margins in pixels.
+function placeIn(node, event, [left, right, top, bottom] = [0, 0, 0, 0]) {
+  const box = node.getBoundingClientRect();
+  return [(event.clientX - box.left - left) / (box.width - left - right),
+    (event.clientY - box.top - top) / (box.height - top - bottom)];
+}
+
+// The cell there of a table with so many columns and rows that fills the node.
+const cellIn = (node, event, ...counts) =>
+  placeIn(node, event).map((part, i) => clamp(Math.floor(part * counts[i]), 0, counts[i] - 1));
 
 // Arrow keys in a group of radio buttons, as browsers do it; JupyterLab keeps them from doing it by themselves.
 function stepRadios(event, radios) {
@@ -219,8 +321,38 @@ function stepSlider(event) {
   for (const kind of ["input", "change"]) slider.dispatchEvent(new Event(kind, { bubbles: true }));
 }
 
-// Empties `el`, marks the root with the widget's name, and gives it a title and a live text summary.
-// Returns {root, say}: draw into root; say(text) announces the state (also to screen readers, politely).
+// A widget as anywidget wants it: marked with its name, with a title and a live text summary. `begin(view)` fills it
+// and returns `paint`, which draws the present state: at once, and when one of the traits changes, here or in Python.
+// The view has: `root`, to draw into; `summary`, an element for the root, and `say(text)`, which announces the state in
+// it (also to screen readers, politely); the `model`; `read()`, the traits; `edit(values)`, which sets some and paints;
+// `animate`, a `tween` that ends with the view; and `onend(stop)` for what else has to end with it.
+function widget(name, label, traits, begin) {
+  return { render({ model, el }) {
+    const ends = [];
+    const view = { ...frame(el, name, label, model), model,
+      read: () => Object.fromEntries(traits.map((trait) => [trait, model.get(trait)])),
+      edit: (values) => {
+        change(model, values);
+        paint();
+      },
+      animate: (...given) => {
+        const motion = tween(...given);
+        ends.push(motion.stop);
+        return motion;
+      },
+      onend: (stop) => ends.push(stop) };
+    const paint = begin(view);
+    paint();
+    const listener = () => paint();
+    for (const trait of traits) model.on(`change:${trait}`, listener);
+    return () => {
+      for (const trait of traits) model.off?.(`change:${trait}`, listener);
+      for (const stop of ends) stop();
+      el.replaceChildren();
+    };
+  } };
+}
+
 function frame(el, name, label, model) {
   el.replaceChildren();
   const summary = h("p", { class: "aw-summary", role: "status", "aria-live": "polite" });
@@ -270,7 +402,7 @@ function cards(questions) {
     h("div", { class: "aw-guess" }, guess, ...(questions.length > 1 ? [step(-1), step(1)] : [])));
 }
 
-const calm = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
+const prefersReducedMotion = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 // What lies between two states of the same form: numbers are mixed, lists and objects entry by entry. Whatever else
 // there is, and what was not there before, is as it will be.
@@ -300,10 +432,52 @@ function tween(draw, duration = 300) {
   return {
     to(target, { jump = false } = {}) {
       stop();
-      if (now === null || jump || calm()) return draw((now = target));
+      if (now === null || jump || prefersReducedMotion()) return draw((now = target));
       [from, to, begin] = [now, target, performance.now()];
       asked = requestAnimationFrame(step);
     },
     stop,
   };
+}
+
+// A button that plays: every `pause` milliseconds it goes on by one, until it is at the end; from there it begins anew.
+// `at` and `end` give numbers, `go` takes one; while it is not `ready` it does not begin. Returns the button and what
+// stops it.
+function player({ onend }, pause, { at, end, go, ready = () => true, attributes }) {
+  let timer = null;
+  const stop = () => {
+    clearInterval(timer);
+    timer = null;
+    play.textContent = "Play";
+  };
+  const play = button("play", "Play", () => {
+    if (timer !== null) return stop();
+    if (!ready()) return;
+    if (at() >= end()) go(0);
+    play.textContent = "Pause";
+    timer = setInterval(() => {
+      go(at() + 1);
+      if (at() >= end()) stop();
+    }, pause);
+  }, attributes);
+  onend(stop);
+  return { play, stop };
+}
+
+// Returns a function that calls `build(state)` where `key` is another than the last time, and says whether it did.
+function rebuilder(build) {
+  let last;
+  return (key, state) => {
+    const now = JSON.stringify(key), fresh = now !== last;
+    last = now;
+    if (fresh) build(state);
+    return fresh;
+  };
+}
+
+// Calls `f` when the size of `node` changes, until the returned function is called.
+function resized(node, f) {
+  const observer = new ResizeObserver(f);
+  observer.observe(node);
+  return () => observer.disconnect();
 }

@@ -18,9 +18,8 @@ function between(knots, place) {
   return knots[before] + (knots[before + 1] - knots[before]) * (at - before);
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "curve_guess", "Draw your guess", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("curve_guess", "Draw your guess", TRAITS, (view) => {
+  const { root, summary, say, model, read, animate, onend } = view;
   const { names, truth, start, x_label, y_label, mark, mark_text, level, level_text, guesses: first } = read();
   const [points, knots] = [truth[0].length, first[0].length];
   const [H, LEFT, RIGHT, TOP, BOTTOM] = [240, 46, 16, 14, 40];
@@ -29,7 +28,7 @@ function render({ model, el }) {
   const y = (value) => TOP + (1 - value) * (H - TOP - BOTTOM);
   const put = (knot, value) => {
     const { guesses, chosen } = read();
-    const kept = Math.round(100 * Math.max(0, Math.min(1, value))) / 100;
+    const kept = Math.round(100 * clamp(value, 0, 1)) / 100;
     if (guesses[chosen][knot] === kept) return;
     change(model, { guesses: guesses.map((one, which) => one.map((old, i) =>
       (which === chosen && i === knot ? kept : old))) });
@@ -45,24 +44,19 @@ function render({ model, el }) {
   const handles = first[0].map((_, knot) => s("circle", { class: "cg-knot", r: 12, role: "slider", tabindex: 0,
     "data-knot": knot, "aria-valuemin": 0, "aria-valuemax": 1,
     onkeydown: (event) => {
-      const by = { ArrowUp: 0.05, ArrowRight: 0.05, ArrowDown: -0.05, ArrowLeft: -0.05, PageUp: 0.2, PageDown: -0.2,
-        Home: -1, End: 1 }[event.key];
-      if (!by || event.altKey || event.ctrlKey || event.metaKey) return;
-      event.preventDefault();
+      const by = keyOf(event, { ArrowUp: 0.05, ArrowRight: 0.05, ArrowDown: -0.05, ArrowLeft: -0.05, PageUp: 0.2,
+        PageDown: -0.2, Home: -1, End: 1 });
+      if (!by) return;
       const { guesses, chosen } = read();
       put(knot, guesses[chosen][knot] + by);
     } }));
+  const plot = s("svg", { class: "cg-plot", role: "group", "aria-label": `${y_label} against ${x_label}` },
+    back, line, guess, handles);
   // A stroke over the picture draws: the knot nearest to the pointer follows it.
-  const draw = (event) => {
-    if (event.type === "pointerdown" ? event.button !== 0 : !(event.buttons & 1)) return;
-    if (event.type === "pointerdown") event.currentTarget.setPointerCapture(event.pointerId);
-    const box = plot.getBoundingClientRect();
-    const part = (event.clientX - box.left - LEFT) / (box.width - LEFT - RIGHT);
-    const knot = Math.max(0, Math.min(knots - 1, Math.round(part * (knots - 1))));
-    put(knot, 1 - (event.clientY - box.top - TOP) / (H - TOP - BOTTOM));
-  };
-  const plot = s("svg", { class: "cg-plot", role: "group", "aria-label": `${y_label} against ${x_label}`,
-    onpointerdown: draw, onpointermove: draw }, back, line, guess, handles);
+  stroke(plot, (event) => {
+    const [part, down] = placeIn(plot, event, [LEFT, RIGHT, TOP, BOTTOM]);
+    put(clamp(Math.round(part * (knots - 1)), 0, knots - 1), 1 - down);
+  });
   const verdict = h("p", { class: "cg-verdict aw-numbers", "data-value": "verdict" });
   root.append(h("div", { class: "aw-row" }, h("div", { class: "cg-group", role: "group", "aria-label": "Curve" }, choices),
     show, again), plot, verdict, summary);
@@ -72,7 +66,7 @@ function render({ model, el }) {
     plot.setAttribute("viewBox", `0 0 ${W} ${H}`);
     const text = (at, down, words, anchor = "middle") => s("text", { x: at, y: down, "text-anchor": anchor }, words);
     const step = [1, 2, 4, 8, 16, 32, 64].find((one) => points / one <= 8);
-    const marks = Array.from({ length: points }, (_, i) => i).filter((i) => (i + start) % step === 0);
+    const marks = range(points).filter((i) => (i + start) % step === 0);
     const rule = (x1, x2, y1, y2) => s("line", { class: "cg-rule", x1, x2, y1, y2 });
     back.replaceChildren(
       ...[0, 0.5, 1].flatMap((value) => [s("line", { class: "cg-grid", x1: LEFT, x2: W - RIGHT, y1: y(value), y2: y(value) }),
@@ -86,15 +80,13 @@ function render({ model, el }) {
 
   const path = (values) => values.map((value, i) => `${x((i * (points - 1)) / (values.length - 1)).toFixed(1)},`
     + y(value).toFixed(1)).join(" ");
-  const motion = tween(({ guess: own, line: now }) => {
+  const motion = animate(({ guess: own, line: now }) => {
     guess.setAttribute("points", path(own));
     line.setAttribute("points", path(now));
-    handles.forEach((node, knot) => {
-      node.setAttribute("cx", x((knot * (points - 1)) / (knots - 1)));
-      node.setAttribute("cy", y(own[knot]));
-    });
+    handles.forEach((node, knot) =>
+      setIfChanged(node, { cx: x((knot * (points - 1)) / (knots - 1)), cy: y(own[knot]) }));
   }, 600);
-  const quick = { scene: "" };
+  let scene = "";
 
   function paint() {
     const { guesses, chosen, shown } = read();
@@ -109,8 +101,8 @@ function render({ model, el }) {
       node.setAttribute("aria-valuenow", guesses[chosen][knot]);
     });
     // The truth sets out from the guess. A point that is being moved follows the pointer at once.
-    const still = quick.scene === `${chosen} ${shown}`;
-    quick.scene = `${chosen} ${shown}`;
+    const still = scene === `${chosen} ${shown}`;
+    scene = `${chosen} ${shown}`;
     motion.to({ guess: guesses[chosen], line: shown ? truth[chosen] : drawn[chosen] }, { jump: still });
     verdict.textContent = shown ? `Your guess for “${names[chosen]}” is off by ${fmt(errors[chosen])} on average.`
       : `Draw your guess for “${names[chosen]}”.`;
@@ -118,22 +110,12 @@ function render({ model, el }) {
       + `${fmt(truth[chosen].at(-1))}.` : verdict.textContent);
   }
 
-  const resize = () => {
-    build();
-    quick.scene = "";
-    paint();
-  };
   build();
-  paint();
-  const stop = listen(model, TRAITS, paint);
-  const wider = new ResizeObserver(() => plot.clientWidth !== W && resize());
-  wider.observe(plot);
-  return () => {
-    stop();
-    motion.stop();
-    wider.disconnect();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  onend(resized(plot, () => {
+    if (plot.clientWidth === W) return;
+    build();
+    scene = "";
+    paint();
+  }));
+  return paint;
+});

@@ -62,7 +62,6 @@ export function compute({ n_layers, n_heads, n_kv_heads, d_head, d_model, latent
 }
 
 // 1234567 -> "1,234,567"; counts of a hundred million and more in words, with four figures.
-const grouped = (x) => String(x).replace(/\B(?=(\d{3})+$)/g, ",");
 function counted(x) {
   if (x < 1e8) return grouped(x);
   const [unit, word] = x < 1e9 ? [1e6, "million"] : x < 1e12 ? [1e9, "billion"] : [1e12, "trillion"];
@@ -70,11 +69,9 @@ function counted(x) {
   return `${(x / unit).toFixed(digits)} ${word}`;
 }
 
-const plural = (n, word) => `${grouped(n)} ${word}${n === 1 ? "" : "s"}`;
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "decode_stepper", "Decoding with and without a cache", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("decode_stepper", "Decoding with and without a cache", TRAITS, (view) => {
+  const { root, summary, say, model, read, animate, onend } = view;
   const start = { step: model.get("step"), scheme: model.get("scheme") };
   let parts = null; // the elements, made anew only when tokens change
   let racing = 0; // the frame asked for while both writers run
@@ -84,11 +81,10 @@ function render({ model, el }) {
     if (step >= 0 && step < model.get("continuation").length) change(model, { step });
     paint(); // also where it is the last pass already, and a race was on
   };
-  const button = (name, label, onclick, rest = {}) =>
-    h("button", { type: "button", "data-go": name, onclick, ...rest }, label);
-  const race = calm() ? null : button("race", "Race", run, { class: "ds-next" });
+  const race = prefersReducedMotion() ? null : button("race", "Race", run, { class: "ds-next" });
   const back = button("back", "Back", () => go(model.get("step") - 1));
   const next = button("next", "Next", () => go(model.get("step") + 1));
+  onend(halt);
   const again = button("reset", "Start again", () => {
     halt();
     change(model, start);
@@ -120,8 +116,9 @@ function render({ model, el }) {
     choice, summary);
 
   // For each writer its text, a row of cells for each pass, and a bar of the work.
-  function build({ prompt, continuation }) {
-    const [names, p] = [tellApart([...prompt, ...continuation]), prompt.length];
+  const build = rebuilder(({ prompt, continuation }) => {
+    halt();
+    const [names, p] = [disambiguate([...prompt, ...continuation]), prompt.length];
     parts = { names, p, sides: {}, most: 0 };
     panels.replaceChildren(...SIDES.map((side) => {
       const words = names.map((name, place) => h("span", { class: place < p ? "ds-word" : "ds-word ds-written" },
@@ -131,7 +128,7 @@ function render({ model, el }) {
         state: rowState(side, place, index, p), node: h("i", { class: "ds-cell", "data-cell": `${side}-${place}-${index}` }),
       })));
       const work = passes.map((cells) => cells.filter(({ state }) => state === "now" || state === "again").length);
-      const ends = work.map((_, index) => work.slice(0, index + 1).reduce((total, n) => total + n, 0));
+      const ends = work.map((_, index) => sum(work.slice(0, index + 1)));
       parts.most = Math.max(parts.most, ends.at(-1));
       const grid = h("div", { class: "ds-grid", role: "img", style: `--tokens: ${names.length}` }, h("span"), words,
         passes.flatMap((cells, index) => [h("span", { class: "ds-pass" }, String(index + 1)),
@@ -143,7 +140,7 @@ function render({ model, el }) {
         h("p", { class: "ds-name" }, h("b", {}, side === "cached" ? "With a cache" : "Without"), counts), grid,
         h("div", { class: "ds-work", "aria-hidden": "true" }, first, more));
     }));
-  }
+  });
 
   // One frame: `cached` and `full` are how many tokens each has processed, and parts of one.
   function draw(done) {
@@ -158,7 +155,7 @@ function render({ model, el }) {
         for (const { state, node } of cells) {
           const works = state === "now" || state === "again";
           const shown = works ? reached >= (at += 1) : begun;
-          if (state === "again") repeated += Math.max(0, Math.min(1, reached - at + 1));
+          if (state === "again") repeated += clamp(reached - at + 1, 0, 1);
           const now = shown ? state : "later";
           if (node.dataset.state !== now) node.dataset.state = now;
         }
@@ -169,7 +166,7 @@ function render({ model, el }) {
     }
     ratio.textContent = `${(done.full / done.cached).toFixed(1)} × the work without a cache`;
   }
-  const motion = tween(draw, 450);
+  const motion = animate(draw, 450);
 
   // Both writers process so many tokens in a second, until each has written the text.
   const SPEED = 5;
@@ -202,13 +199,7 @@ function render({ model, el }) {
     const state = read();
     const { prompt, continuation, scheme, step } = state;
     if (step >= continuation.length) return; // halfway through a change from Python
-    const made = JSON.stringify([prompt, continuation]);
-    const anew = parts?.made !== made;
-    if (anew) {
-      halt();
-      build(state);
-      parts.made = made;
-    }
+    const fresh = build([prompt, continuation], state);
     const n = compute(state);
     const p = prompt.length;
     const { cached, full } = n.passes[step];
@@ -237,7 +228,7 @@ function render({ model, el }) {
     if (racing) return;
     title.replaceChildren(h("b", {}, `Pass ${step + 1} of ${continuation.length}`),
       step === 0 ? ` reads the prompt (prefill), ${writes}` : ` reads ${name(p + step - 1)} (decode), ${writes}`);
-    motion.to({ cached: cached.rows_so_far, full: full.rows_so_far }, { jump: anew });
+    motion.to({ cached: cached.rows_so_far, full: full.rows_so_far }, { jump: fresh });
 
     const kind = none ? "latent row" : "row";
     const rows = `With a cache it computes ${plural(cached.tokens, kind)}${none ? "" : " of K and V"}`
@@ -250,14 +241,5 @@ function render({ model, el }) {
       + `${scheme.toUpperCase()} holds ${plural(n.held_bytes[scheme], "byte")} for ${plural(n.held, "token")}.`);
   }
 
-  paint();
-  const stop = listen(model, TRAITS, paint);
-  return () => {
-    halt();
-    stop();
-    motion.stop();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  return paint;
+});

@@ -13,7 +13,7 @@ export function compute({ a, b }) {
   const both = lengthA * lengthB;
   const sum = products[0] + products[1];
   const dot = Math.abs(sum) <= 1e-12 * both ? 0 : sum; // what is left of a cancellation is rounding
-  const cosine = both === 0 ? 0 : Math.min(1, Math.max(-1, dot / both));
+  const cosine = both === 0 ? 0 : clamp(dot / both, -1, 1);
   // atan2 stays accurate where acos does not: near 0 and 180 degrees.
   const angle = both === 0 ? null : (Math.atan2(Math.abs(a[0] * b[1] - a[1] * b[0]), dot) * 180) / Math.PI;
   const shadow = lengthA === 0 ? null : dot / lengthA;
@@ -61,18 +61,12 @@ function signedAngle(a, b) {
   return (Math.atan2(a[0] * b[1] - a[1] * b[0], a[0] * b[0] + a[1] * b[1]) * 180) / Math.PI;
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "dot_product", "Dot product of two arrows", model);
-  const start = Object.fromEntries(TRAITS.map((name) => [name, [...model.get(name)]]));
+export default widget("dot_product", "Dot product of two arrows", TRAITS, (view) => {
+  const { root, summary, say, model, read: state, animate, edit } = view;
+  const start = state();
   let heldExtent = null; // the grid does not rescale while a tip is dragged
   let last = null; // what was drawn last: a turn starts there, and takes the short way
 
-  const edit = (changes) => {
-    for (const [name, value] of Object.entries(changes)) model.set(name, value);
-    model.save_changes();
-    draw();
-  };
-  const state = () => ({ a: model.get("a"), b: model.get("b") });
   const move = (name, i, value) => edit({ [name]: model.get(name).map((old, j) => (i === j ? value : old)) });
 
   const plane = makePlane({
@@ -116,11 +110,11 @@ function render({ model, el }) {
       onclick: () => {
         // A zero arrow has no direction to copy, so a preset starts from a fresh one.
         const a = model.get("a").some((x) => x !== 0) ? model.get("a") : [2, 1];
-        const b = make(a, model.get("b")).map((x) => Math.min(LARGEST, Math.max(-LARGEST, x)) + 0);
+        const b = make(a, model.get("b")).map((x) => clamp(x, -LARGEST, LARGEST) + 0);
         edit({ a, b });
       },
     }, label)),
-    h("button", { type: "button", "data-go": "around", onclick: around }, "Turn b around"),
+    button("around", "Turn b around", around),
     h("button", { type: "button", onclick: () => {
       plot.clear();
       edit(start);
@@ -159,8 +153,8 @@ function render({ model, el }) {
     angleWay.textContent = numbers.angle === null ? "No angle with an arrow of length 0."
       : `|a| |b| cos θ = ${fmt(numbers.lengthA)} × ${fmt(numbers.lengthB)} × ${bracket(numbers.cosine, 3)}`;
   }
-  const motion = tween((now) => show(now === motion.target ? now : { ...now, exact: null }), 600);
-  const turning = tween((now) => show(now === turning.target ? now : { ...now, exact: null }), 2400);
+  const motion = animate((now) => show(now === motion.target ? now : { ...now, exact: null }), 600);
+  const turning = animate((now) => show(now === turning.target ? now : { ...now, exact: null }), 2400);
 
   function goal() {
     const { a, b } = state();
@@ -174,7 +168,7 @@ function render({ model, el }) {
     motion.stop();
     const from = goal();
     turning.to(from, { jump: true });
-    if (calm()) for (let step = 0; step <= 360; step += 3)
+    if (prefersReducedMotion()) for (let step = 0; step <= 360; step += 3)
       show({ ...from, b: { ...from.b, turn: from.b.turn + step }, exact: null });
     turning.target = { ...from, b: { ...from.b, turn: from.b.turn + 360 } };
     turning.to(turning.target);
@@ -195,15 +189,8 @@ function render({ model, el }) {
     say(summaryOf(numbers));
   }
 
-  draw();
-  const stop = listen(model, TRAITS, draw);
-  return () => {
-    stop();
-    motion.stop();
-    turning.stop();
-    el.replaceChildren();
-  };
-}
+  return draw;
+});
 
 const bracket = (x, digits = 2) => (x < 0 ? `(${fmt(x, digits)})` : fmt(x, digits));
 
@@ -235,8 +222,7 @@ function makePlot() {
       if (before && Math.abs(before[0] - angle) > 180) seen.push(null);
       if (!same) seen.push([angle, value]);
       if (seen.length > 800) seen = seen.slice(-800);
-      dot.setAttribute("cx", across(angle).toFixed(1));
-      dot.setAttribute("cy", up(value).toFixed(1));
+      setIfChanged(dot, { cx: across(angle), cy: up(value) });
       if (same && !rescaled) return;
     } else if (seen.at(-1)) seen.push(null);
     let pen = "M";
@@ -276,42 +262,27 @@ function makePlane({ onmove, onhold, at }) {
   svg.append(tips.a, tips.b);
 
   function makeTip(name) {
-    const limit = (x) => Math.min(LARGEST, Math.max(-LARGEST, Number(x.toPrecision(12)))) + 0;
+    const limit = (x) => clamp(Number(x.toPrecision(12)), -LARGEST, LARGEST) + 0;
     const tip = s("g", {
       class: `dp-tip aw-of-${name}`, tabindex: "0", role: "application", "aria-roledescription": "movable arrow tip",
       "data-tip": name,
       onkeydown: (event) => {
-        const direction = { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] }[event.key];
-        if (!direction || event.ctrlKey || event.altKey || event.metaKey) return;
-        event.preventDefault();
+        const direction = keyOf(event, { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] });
         const step = event.shiftKey ? 1 : 0.1;
-        onmove(name, at(name).map((x, i) => limit(x + step * direction[i])));
+        if (direction) onmove(name, at(name).map((x, i) => limit(x + step * direction[i])));
       },
-      ontouchstart: (event) => event.preventDefault(), // or the page scrolls
-      onpointerdown: (event) => {
-        if (event.button !== 0) return;
-        event.preventDefault();
-        tip.focus({ preventScroll: true });
-        tip.setPointerCapture(event.pointerId);
-        onhold(true);
-      },
-      onpointermove: (event) => {
-        if (!tip.hasPointerCapture(event.pointerId)) return;
-        const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
-        const snap = reach / 40; // a tenth on the smallest grid
-        const grid = (u) => limit(Math.round((Math.min(1, Math.max(-1, u)) * reach) / snap) * snap);
-        onmove(name, [grid((x - SIDE / 2) / REACH), grid((SIDE / 2 - y) / REACH)]);
-      },
-      onlostpointercapture: () => onhold(false),
     }, s("circle", { r: 20, class: "dp-hit" }), s("circle", { r: 8, class: "dp-dot" }),
     s("circle", { r: 13, class: "dp-ring" }));
+    drag(tip, ([x, y], first) => {
+      if (first) return onhold(true);
+      const snap = reach / 40; // a tenth on the smallest grid
+      const grid = (u) => limit(Math.round((clamp(u, -1, 1) * reach) / snap) * snap);
+      onmove(name, [grid((x - SIDE / 2) / REACH), grid((SIDE / 2 - y) / REACH)]);
+    }, () => onhold(false));
     return tip;
   }
 
-  const set = (node, values) => {
-    for (const [name, value] of Object.entries(values)) node.setAttribute(name, typeof value === "number" ? value.toFixed(2) : value);
-  };
-  const segment = (node, from, to) => set(node, { x1: from[0], y1: from[1], x2: to[0], y2: to[1] });
+  const segment = (node, from, to) => setIfChanged(node, { x1: from[0], y1: from[1], x2: to[0], y2: to[1] });
   const visible = (node, shown) => (node.style.display = shown ? "" : "none");
   const step = (from, ...parts) => from.map((x, i) => x + parts.reduce((sum, [far, u]) => sum + far * u[i], 0));
   // The square of a right angle at `from`, between two unit directions.
@@ -322,10 +293,7 @@ function makePlane({ onmove, onhold, at }) {
     const { lengthA, lengthB, angle, sign, foot } = numbers;
     if (extent !== reach || !ticks[0].textContent) {
       reach = extent;
-      for (const tick of ticks) {
-        const text = plain((Number(tick.dataset.part) / 4) * extent, 2);
-        if (tick.textContent !== text) tick.textContent = text;
-      }
+      for (const tick of ticks) write(tick, plain((Number(tick.dataset.part) / 4) * extent, 2));
     }
     const to = ([x, y]) => [SIDE / 2 + (x / extent) * REACH, SIDE / 2 - (y / extent) * REACH];
     const [tipA, tipB] = [to(a), to(b)];
@@ -353,29 +321,29 @@ function makePlane({ onmove, onhold, at }) {
         else {
           const sweep = ahead[0] * v[1] - ahead[1] * v[0] > 0 ? 1 : 0;
           const [from, end] = [step(origin, [radius, ahead]), step(origin, [radius, v])];
-          set(wedge, { d: `M${origin.join(" ")} L${from.join(" ")} A${radius} ${radius} 0 0 ${sweep} ${end.join(" ")} Z` });
+          setIfChanged(wedge, { d: `M${origin.join(" ")} L${from.join(" ")} A${radius} ${radius} 0 0 ${sweep} ${end.join(" ")} Z` });
         }
         // The number is drawn in the middle of the wedge; a narrow wedge has no room, so it is drawn behind the origin.
         const half = Math.hypot(ahead[0] + v[0], ahead[1] + v[1]);
         const middle = half > 1e-6 ? [(ahead[0] + v[0]) / half, (ahead[1] + v[1]) / half] : [ahead[1], -ahead[0]];
         const away = angle < 40 ? -26 : radius + 22;
-        set(angleText, { x: origin[0] + away * middle[0], y: origin[1] + away * middle[1] + 5 });
+        setIfChanged(angleText, { x: origin[0] + away * middle[0], y: origin[1] + away * middle[1] + 5 });
         angleText.textContent = `${fmt(angle, 0)}°`;
       }
     }
-    set(corner, { d: bent });
+    setIfChanged(corner, { d: bent });
     for (const [name, tip] of [["a", tipA], ["b", tipB]]) {
       const { shaft, head, label } = arrows[name];
       const length = Math.hypot(tip[0] - origin[0], tip[1] - origin[1]);
       const [ux, uy] = length > 0 ? [(tip[0] - origin[0]) / length, (tip[1] - origin[1]) / length] : [0.7, -0.7];
-      set(label, { x: tip[0] + 25 * ux, y: tip[1] + 25 * uy + 6 });
+      setIfChanged(label, { x: tip[0] + 25 * ux, y: tip[1] + 25 * uy + 6 });
       visible(shaft, length >= 1);
       visible(head, length >= 1);
       const point = Math.min(15, length), side = point * 0.42;
       const neck = [tip[0] - point * ux, tip[1] - point * uy];
       segment(shaft, origin, neck);
       const points = [tip, [neck[0] - side * uy, neck[1] + side * ux], [neck[0] + side * uy, neck[1] - side * ux]];
-      set(head, { points: points.map((p) => p.map((x) => x.toFixed(2)).join(",")).join(" ") });
+      setIfChanged(head, { points: points.map((p) => p.map((x) => x.toFixed(2)).join(",")).join(" ") });
       tips[name].setAttribute("transform", `translate(${tip.map((x) => x.toFixed(2)).join(" ")})`);
     }
   }
@@ -401,5 +369,3 @@ function gridLines() {
   }
   return { lines, ticks };
 }
-
-export default { render };

@@ -15,14 +15,13 @@ export function compute({ x, y, log, guess }) {
   });
   const gaps = guess.map((value, i) => (value === null ? null : Math.abs(value - truth[i])));
   return { columns: columns.map((at) => (log ? Math.exp(at) : at)), truth,
-    apart: gaps.includes(null) ? null : gaps.reduce((sum, gap) => sum + gap, 0) / gaps.length };
+    apart: gaps.includes(null) ? null : sum(gaps) / gaps.length };
 }
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BASE] = [560, 250, 46, 548, 14, 208];
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "draw_curve", "A curve to draw", model);
-  const state = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("draw_curve", "A curve to draw", TRAITS, (view) => {
+  const { root, summary, say, model, read: state, animate } = view;
   let chosen = 0, pen = null; // the column that keys change, and the column where the pointer was last
   const up = (value, { low, high }) => BASE - ((BASE - TOP) * (value - low)) / (high - low);
   const across = (i, n) => LEFT + ((RIGHT - LEFT) * i) / (n - 1);
@@ -30,8 +29,7 @@ function render({ model, el }) {
   const grid = s("g"), truth = s("path", { class: "dc-truth", pathLength: 1 }), mine = s("path", { class: "dc-guess" });
   const here = s("circle", { r: 6, class: "dc-here" });
   const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "dc-plane", tabindex: "0", role: "slider", "data-go": "draw",
-    "aria-orientation": "vertical", onkeydown: keyed, onpointerdown: down, onpointermove: along,
-    onlostpointercapture: () => (pen = null) },
+    "aria-orientation": "vertical", onkeydown: keyed },
   s("rect", { class: "dc-paper", x: LEFT, y: TOP, width: RIGHT - LEFT, height: BASE - TOP }), grid, mine, truth, here);
   const show = h("button", { type: "button", "data-go": "show", onclick: () => change(model, { shown: !model.get("shown") }) });
   const again = h("button", { type: "button", "data-go": "again", onclick: () =>
@@ -40,83 +38,62 @@ function render({ model, el }) {
   root.append(svg, h("div", { class: "aw-row" }, show, again, verdict), summary);
 
   function put(changes) {
-    const guess = [...model.get("guess")];
-    for (const [i, value] of changes) {
-      const { low, high } = state();
-      guess[i] = Math.min(high, Math.max(low, value));
-    }
-    change(model, { guess });
-  }
-
-  function where(event) {
-    const { low, high, guess } = state();
-    const { x, y } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
-    const column = Math.min(guess.length - 1, Math.max(0, Math.round(((x - LEFT) / (RIGHT - LEFT)) * (guess.length - 1))));
-    return [column, low + ((BASE - y) / (BASE - TOP)) * (high - low)];
-  }
-
-  function down(event) {
-    if (event.button !== 0 || model.get("shown")) return;
-    event.preventDefault();
-    svg.focus({ preventScroll: true });
-    svg.setPointerCapture(event.pointerId);
-    pen = where(event);
-    chosen = pen[0];
-    put([pen]);
+    const { low, high, guess } = state(), now = [...guess];
+    for (const [i, value] of changes) now[i] = clamp(value, low, high);
+    change(model, { guess: now });
   }
 
   // Every column on the way, so that a quick stroke leaves no gap.
-  function along(event) {
-    if (!pen) return;
-    const to = where(event), steps = Math.abs(to[0] - pen[0]);
-    put(steps === 0 ? [to] : Array.from({ length: steps }, (_, k) => {
-      const part = (k + 1) / steps;
-      return [pen[0] + Math.sign(to[0] - pen[0]) * (k + 1), pen[1] + (to[1] - pen[1]) * part];
-    }));
+  drag(svg, ([x, y], first) => {
+    const { low, high, guess: { length: n }, shown } = state();
+    if (first ? shown : !pen) return;
+    const column = clamp(Math.round(((x - LEFT) / (RIGHT - LEFT)) * (n - 1)), 0, n - 1);
+    const to = [column, low + ((BASE - y) / (BASE - TOP)) * (high - low)];
+    const from = first ? to : pen, steps = Math.abs(column - from[0]);
+    put(steps === 0 ? [to] : range(steps, (k) => [from[0] + Math.sign(column - from[0]) * (k + 1),
+      from[1] + ((to[1] - from[1]) * (k + 1)) / steps]));
     pen = to;
-    chosen = to[0];
-  }
+    chosen = column;
+  }, () => (pen = null));
 
   function keyed(event) {
     const { low, high, guess, shown } = state();
-    const side = { ArrowLeft: -1, ArrowRight: 1 }[event.key], step = { ArrowUp: 1, ArrowDown: -1 }[event.key];
-    if ((!side && !step) || event.ctrlKey || event.altKey || event.metaKey) return;
-    event.preventDefault();
+    const [side, step] = keyOf(event, { ArrowLeft: [-1, 0], ArrowRight: [1, 0], ArrowUp: [0, 1], ArrowDown: [0, -1] })
+      ?? [0, 0];
     const now = guess[chosen] ?? (low + high) / 2;
     if (side) {
-      const next = Math.min(guess.length - 1, Math.max(0, chosen + side));
+      const next = clamp(chosen + side, 0, guess.length - 1);
       const fill = guess[next] === null && !shown ? [[chosen, now], [next, now]] : [];
       chosen = next;
       if (fill.length) put(fill);
       else draw();
-    } else if (!shown) put([[chosen, now + (step * (high - low)) / (event.shiftKey ? 10 : 40)]]);
+    } else if (step && !shown) put([[chosen, now + (step * (high - low)) / (event.shiftKey ? 10 : 40)]]);
   }
 
-  const motion = tween(({ part }) => {
+  const motion = animate(({ part }) => {
     truth.setAttribute("stroke-dasharray", `${part.toFixed(3)} 1`);
     truth.style.visibility = part > 0 ? "visible" : "hidden";
   }, 900);
-  let axes = "";
+
+  const build = rebuilder((now) => {
+    const { x, y, log, low, high } = now;
+    const [first, last] = [x[0], x.at(-1)].map((value) => (log ? Math.log(value) : value));
+    const right = (value) => LEFT + ((RIGHT - LEFT) * ((log ? Math.log(value) : value) - first)) / (last - first);
+    const powers = range(25, (i) => 10 ** (i - 12)).filter((p) => p >= x[0] * 0.999 && p <= x.at(-1) * 1.001);
+    const xs = log && powers.length > 1 ? powers : [0, 0.25, 0.5, 0.75, 1].map((part) => x[0] + part * (x.at(-1) - x[0]));
+    const ys = [0, 0.25, 0.5, 0.75, 1].map((part) => low + part * (high - low));
+    grid.replaceChildren(
+      ...ys.map((value) => s("line", { class: "dc-line", x1: LEFT, x2: RIGHT, y1: up(value, now), y2: up(value, now) })),
+      ...ys.map((value) => s("text", { class: "dc-tick", x: LEFT - 6, y: up(value, now) + 5, "text-anchor": "end" }, plain(value, 2))),
+      ...xs.map((value) => s("text", { class: "dc-tick", x: right(value), y: BASE + 18, "text-anchor": "middle" }, plain(value))),
+      s("text", { class: "dc-tick", x: RIGHT, y: BASE + 36, "text-anchor": "end" }, now.xlabel),
+      s("text", { class: "dc-tick", x: LEFT + 6, y: TOP + 16 }, now.ylabel));
+    truth.setAttribute("d", `M${x.map((value, i) => `${right(value).toFixed(1)} ${up(y[i], now).toFixed(1)}`).join("L")}`);
+  });
 
   function draw() {
-    const now = state(), { guess, shown, low, high, x, y, log } = now;
-    const numbers = compute(now);
-    const made = JSON.stringify([x, y, log, low, high, now.xlabel, now.ylabel]);
-    if (made !== axes) {
-      axes = made;
-      const [first, last] = [x[0], x.at(-1)].map((value) => (log ? Math.log(value) : value));
-      const right = (value) => LEFT + ((RIGHT - LEFT) * ((log ? Math.log(value) : value) - first)) / (last - first);
-      const powers = Array.from({ length: 25 }, (_, i) => 10 ** (i - 12)).filter((p) => p >= x[0] * 0.999 && p <= x.at(-1) * 1.001);
-      const xs = log && powers.length > 1 ? powers : [0, 0.25, 0.5, 0.75, 1].map((part) => x[0] + part * (x.at(-1) - x[0]));
-      const ys = [0, 0.25, 0.5, 0.75, 1].map((part) => low + part * (high - low));
-      grid.replaceChildren(
-        ...ys.map((value) => s("line", { class: "dc-line", x1: LEFT, x2: RIGHT, y1: up(value, now), y2: up(value, now) })),
-        ...ys.map((value) => s("text", { class: "dc-tick", x: LEFT - 6, y: up(value, now) + 5, "text-anchor": "end" }, plain(value, 2))),
-        ...xs.map((value) => s("text", { class: "dc-tick", x: right(value), y: BASE + 18, "text-anchor": "middle" }, plain(value))),
-        s("text", { class: "dc-tick", x: RIGHT, y: BASE + 36, "text-anchor": "end" }, now.xlabel),
-        s("text", { class: "dc-tick", x: LEFT + 6, y: TOP + 16 }, now.ylabel));
-      truth.setAttribute("d", `M${x.map((value, i) => `${right(value).toFixed(1)} ${up(y[i], now).toFixed(1)}`).join("L")}`);
-    }
+    const now = state(), { guess, shown, low, high, x, y, log } = now, numbers = compute(now);
+    build([x, y, log, low, high, now.xlabel, now.ylabel], now);
     let move = "M";
     mine.setAttribute("d", guess.map((value, i) => {
       if (value === null) {
@@ -127,28 +104,20 @@ function render({ model, el }) {
       move = "L";
       return part;
     }).join(""));
-    here.setAttribute("cx", across(chosen, guess.length).toFixed(1));
-    here.setAttribute("cy", up(guess[chosen] ?? (low + high) / 2, now).toFixed(1));
+    const level = guess[chosen] ?? (low + high) / 2;
+    setIfChanged(here, { cx: across(chosen, guess.length), cy: up(level, now) });
     motion.to({ part: shown ? 1 : 0 });
     show.textContent = shown ? "Hide the curve" : "Lay the curve over it";
     const drawn = guess.filter((value) => value !== null).length;
     verdict.textContent = !shown ? (drawn === 0 ? "Draw from the left edge to the right." : "")
       : numbers.apart === null ? "" : `On average you are ${fmt(numbers.apart)} away.`;
-    svg.setAttribute("aria-label", `${now.ylabel} against ${now.xlabel}, column ${chosen + 1} of ${guess.length}`);
-    svg.setAttribute("aria-valuemin", low);
-    svg.setAttribute("aria-valuemax", high);
-    svg.setAttribute("aria-valuenow", guess[chosen] ?? (low + high) / 2);
-    svg.setAttribute("aria-valuetext", `${plain(numbers.columns[chosen])}: ${guess[chosen] === null ? "nothing drawn" : plain(guess[chosen], 2)}`);
-    say(`${drawn} of ${guess.length} columns are drawn. ${shown ? `The true curve goes from ${plain(y[0], 2)} to ${plain(y.at(-1), 2)}.` : "The true curve is hidden."}`);
+    const told = guess[chosen] === null ? "nothing drawn" : plain(guess[chosen], 2);
+    fill(svg, { "aria-label": `${now.ylabel} against ${now.xlabel}, column ${chosen + 1} of ${guess.length}`,
+      "aria-valuemin": low, "aria-valuemax": high, "aria-valuenow": level,
+      "aria-valuetext": `${plain(numbers.columns[chosen])}: ${told}` });
+    say(`${drawn} of ${guess.length} columns are drawn. `
+      + (shown ? `The true curve goes from ${plain(y[0], 2)} to ${plain(y.at(-1), 2)}.` : "The true curve is hidden."));
   }
 
-  draw();
-  const stop = listen(model, TRAITS, draw);
-  return () => {
-    stop();
-    motion.stop();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  return draw;
+});

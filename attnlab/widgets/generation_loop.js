@@ -19,38 +19,26 @@ export function compute({ tokens, ids, runs, run, step }) {
 
 const visible = (token) => token.replace(/\n/g, "⏎").trim() || "␣";
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "generation_loop", "Generation as a loop", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("generation_loop", "Generation as a loop", TRAITS, (view) => {
+  const { root, summary, say, model, read, animate } = view;
   const { runs, tokens } = read();
   const end = PHASES * runs[0].taken.length;
-  let playing = null;
 
-  const halt = () => {
-    clearInterval(playing);
-    playing = null;
-    play.textContent = "Play";
-  };
   const go = (step) => step >= 0 && step <= end && change(model, { step });
-  const button = (name, words, onclick, rest = {}) => h("button", { type: "button", "data-go": name, onclick, ...rest }, words);
-  const back = button("back", "Back", () => { halt(); go(model.get("step") - 1); });
-  const next = button("next", "Next", () => { halt(); go(model.get("step") + 1); }, { class: "gl-next" });
-  const play = button("play", "Play", () => {
-    if (playing !== null) return halt();
-    if (model.get("step") === end) go(0);
-    playing = setInterval(() => {
-      go(model.get("step") + 1);
-      if (model.get("step") === end) halt();
-    }, PAUSE);
-    play.textContent = "Pause";
-  });
+  const { play, stop } = player(view, PAUSE, { at: () => model.get("step"), end: () => end, go });
+  const step = (by) => {
+    stop();
+    go(model.get("step") + by);
+  };
+  const back = button("back", "Back", () => step(-1));
+  const next = button("next", "Next", () => step(1), { class: "gl-next" });
   const choices = runs.map(({ name }, run) => h("button", { type: "button", "data-run": run, onclick: () => {
-    halt();
+    stop();
     change(model, { run, step: Math.min(model.get("step"), PHASES - 2) });
   } }, name));
 
   const text = h("div", { class: "gl-text", role: "img" });
-  const blocks = Array.from({ length: BLOCKS }, () => h("i"));
+  const blocks = range(BLOCKS, () => h("i"));
   const bars = runs[0].tokens[0].map(() => {
     const [name, fill, value] = [h("span"), h("i"), h("span", { class: "aw-numbers aw-right" })];
     return { name, fill, value, row: h("div", { class: "gl-bar" }, name, h("i", {}, fill), value) };
@@ -69,8 +57,8 @@ function render({ model, el }) {
 
   // Moves: `lit` blocks of the model, the bars, and how far the new token is on its way from the choice to the text.
   let away = [0, 0];
-  const motion = tween(({ lit, shares, there }) => {
-    blocks.forEach((fill, i) => (fill.style.height = `${2 * Math.max(0, Math.min(1, lit - i))}px`));
+  const motion = animate(({ lit, shares, there }) => {
+    blocks.forEach((fill, i) => (fill.style.height = `${2 * clamp(lit - i, 0, 1)}px`));
     bars.forEach(({ fill }, i) => (fill.style.transform = `scaleX(${shares[i].toFixed(4)})`));
     const flying = text.querySelector(".gl-new");
     if (flying) flying.style.transform = there < 1 ? `translate(${away.map((d) => `${((1 - there) * d).toFixed(1)}px`)})` : "";
@@ -114,14 +102,5 @@ function render({ model, el }) {
       `The likeliest next token is ${likely}.`, `Taken: ${visible(names[taken])}, with ${spoken(shares[taken])}.`][phase]);
   }
 
-  draw();
-  const unlisten = listen(model, TRAITS, draw);
-  return () => {
-    halt();
-    motion.stop();
-    unlisten();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  return draw;
+});

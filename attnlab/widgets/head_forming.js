@@ -8,20 +8,14 @@ const LIVE = { batch: 16, rate: 0.007, every: 5, periods: [6, 14] };
 // The plot, in units of its drawing. The slider below it has the same borders, see head_forming.css.
 const PLOT = { width: 400, height: 148, left: 36, right: 392, top: 8, bottom: 126, most: 3.5, least: 0.8 };
 
-const bytesOf = (data) => (ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength)
-  : new Uint8Array(data));
-const mean = (numbers) => numbers.reduce((sum, x) => sum + x, 0) / numbers.length;
+const mean = (numbers) => sum(numbers) / numbers.length;
 
 // What is shown at one look: four maps, how much each head looks one letter back and at what came next a round ago,
 // the probability of each letter, and the loss.
 export function compute({ data, losses, text, period, shape: [, layers, heads], every, at }) {
-  const n = text.length, bytes = bytesOf(data), maps = [];
-  let place = at * (layers * heads * (n * (n + 1)) / 2 + n - 1);
-  for (let map = 0; map < layers * heads; map++) {
-    maps.push(new Array(n * n).fill(0));
-    for (let i = 0; i < n; i++) for (let j = 0; j <= i; j++) maps[map][i * n + j] = bytes[place++] / 255;
-  }
-  const chances = Array.from(bytes.subarray(place, place + n - 1), (byte) => byte / 255);
+  const n = text.length, size = (n * (n + 1)) / 2, start = at * (layers * heads * size + n - 1);
+  const maps = range(layers * heads, (map) => readMap(data, start + map * size, n).flat());
+  const chances = readTable(data, "uint8", start + layers * heads * size, 1, n - 1)[0].map((byte) => byte / 255);
   const curve = smooth(lossesOf(losses)), step = at * every;
   return { step, loss: curve[Math.min(step, curve.length - 1)], chances, maps, ...measured(maps, n, period) };
 }
@@ -31,23 +25,22 @@ const smooth = (losses) => losses.map((_, i) => mean(losses.slice(Math.max(0, i 
 
 function measured(maps, n, period) {
   const along = (map, first, distance) =>
-    mean(Array.from({ length: n - first }, (_, i) => map[(first + i) * n + first + i - distance]));
+    mean(range(n - first, (i) => map[(first + i) * n + first + i - distance]));
   return { back: maps.map((map) => along(map, 1, 1)), next: maps.map((map) => along(map, period, period - 1)) };
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "head_forming", "Heads that form in training", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("head_forming", "Heads that form in training", TRAITS, (view) => {
+  const { root, summary, say, model, read, animate, onend } = view;
   const { text, period, shape: [looks, layers, heads], every, floor } = read();
   const n = text.length, steps = (looks - 1) * every;
   const recorded = smooth(lossesOf(model.get("losses")));
-  let playing = null, worker = null, retry = 0;
+  let worker = null, retry = 0;
   let own = null; // the run that is trained here: {seed, losses, curve, looks, live, place}
   let mine = false; // whether it is the one that is shown
 
   // The curve.
   const x = (step) => PLOT.left + (step / steps) * (PLOT.right - PLOT.left);
-  const y = (loss) => PLOT.bottom - ((Math.max(PLOT.least, Math.min(PLOT.most, loss)) - PLOT.least)
+  const y = (loss) => PLOT.bottom - ((clamp(loss, PLOT.least, PLOT.most) - PLOT.least)
     / (PLOT.most - PLOT.least)) * (PLOT.bottom - PLOT.top);
   const outline = (curve) => curve.map((loss, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(loss).toFixed(1)}`).join("");
   const [behind, path] = [s("path", { class: "hf-behind" }), s("path")];
@@ -55,9 +48,8 @@ function render({ model, el }) {
   const label = (at, down, words, anchor = "middle") => s("text", { x: at, y: down, "text-anchor": anchor }, words);
   const follow = (event) => {
     if (event.type === "pointermove" && !event.buttons) return;
-    const box = curve.getBoundingClientRect();
-    const at = ((event.clientX - box.left) / box.width * PLOT.width - PLOT.left) / (PLOT.right - PLOT.left);
-    pick(Math.round(Math.max(0, Math.min(1, at)) * (looks - 1)));
+    const at = (placeIn(curve, event)[0] * PLOT.width - PLOT.left) / (PLOT.right - PLOT.left);
+    pick(Math.round(clamp(at, 0, 1) * (looks - 1)));
   };
   const curve = s("svg", { class: "hf-curve", viewBox: `0 0 ${PLOT.width} ${PLOT.height}`, role: "img",
     "aria-label": "Loss against step", onpointerdown: follow, onpointermove: follow },
@@ -66,8 +58,7 @@ function render({ model, el }) {
     [0, 200, 400, 600].filter((tick) => tick <= steps).map((tick) => label(x(tick), PLOT.height - 6, String(tick), tick === steps ? "end" : "middle")),
     s("line", { class: "hf-floor", x1: PLOT.left, x2: PLOT.right, y1: y(floor), y2: y(floor) }),
     label(PLOT.left + 6, y(floor) - 5, "floor", "start"), behind, path, cursor, point);
-  const slider = h("input", { type: "range", class: "hf-slider", min: 0, max: looks - 1, step: 1, "data-slider": "at",
-    "aria-label": "Step of training", oninput: () => pick(Number(slider.value)) });
+  const slider = rangeInput("at", "Step of training", { class: "hf-slider", min: 0, max: looks - 1, step: 1 }, pick);
   const now = h("p", { class: "hf-now aw-numbers", "data-value": "now" });
 
   // The chant, a round per row. Its first letter is given.
@@ -76,7 +67,7 @@ function render({ model, el }) {
     style: `grid-template-columns: repeat(${period}, max-content)` }, letters);
 
   // The maps.
-  const heads_ = Array.from({ length: layers * heads }, (_, i) => {
+  const heads_ = range(layers * heads, (i) => {
     const canvas = h("canvas", { width: n, height: n, role: "img", "data-map": i });
     const bar = (name) => {
       const [fill, value] = [h("i"), h("span", { class: "aw-numbers", "data-value": `${name}-${i}` })];
@@ -88,11 +79,12 @@ function render({ model, el }) {
       node: h("div", {}, h("p", {}, `block ${Math.floor(i / heads)}, head ${i % heads}`), canvas, back.row, next.row) };
   });
 
-  const button = (name, words, onclick) => h("button", { type: "button", "data-go": name, onclick }, words);
-  const play = button("play", "Play", () => (playing === null ? begin() : halt()));
+  const place = () => (mine ? own.place : model.get("at"));
+  const { play, stop } = player(view, PAUSE, { at: place, end: () => (mine ? own.looks.length : looks) - 1, go: show,
+    ready: () => !(mine && worker) });
   const train = button("train", "Train one here", () => (worker ? stopTraining() : startTraining()));
   const back = button("recorded", "Recorded run", () => {
-    halt();
+    stop();
     mine = false;
     draw();
   });
@@ -110,9 +102,8 @@ function render({ model, el }) {
   let ramp = null; // before there is a style
 
   function paint({ step, loss, chances, maps, back: backs, next: nexts }) {
-    for (const [name, value] of [["x1", x(step)], ["x2", x(step)]]) cursor.setAttribute(name, value.toFixed(2));
-    point.setAttribute("cx", x(step).toFixed(2));
-    point.setAttribute("cy", y(loss).toFixed(2));
+    setIfChanged(cursor, { x1: x(step), x2: x(step) });
+    setIfChanged(point, { cx: x(step), cy: y(loss) });
     now.textContent = `Step ${Math.round(step)}: ${loss.toFixed(2)} nats per letter`;
     chances.forEach((chance, i) => heat(letters[i + 1], chance));
     ramp ??= heatColors(root);
@@ -128,7 +119,7 @@ function render({ model, el }) {
     });
     if (!ramp && !retry) retry = requestAnimationFrame(() => draw({ jump: true })); // not on the page yet
   }
-  const motion = tween(paint, 280);
+  const motion = animate(paint, 280);
 
   function draw({ jump = false } = {}) {
     const state = read();
@@ -141,13 +132,11 @@ function render({ model, el }) {
     slider.setAttribute("aria-valuetext", `step ${shown.step}`);
     back.disabled = !mine;
     train.textContent = worker ? "Stop" : "Train one here";
-    play.textContent = playing === null ? "Play" : "Pause";
     setNumber(seed, state.seed);
     note.textContent = mine ? own.words : "Weight one letter back, and on what came next last time.";
     motion.to(shown, { jump });
-    const best = (list) => list.indexOf(Math.max(...list));
     const who = (map) => `block ${Math.floor(map / heads)}, head ${map % heads}`;
-    const [one, two] = [best(shown.back), best(shown.next)];
+    const [one, two] = [argmax(shown.back), argmax(shown.next)];
     chant.setAttribute("aria-label", `The chant ${text}. Its letters from the second round on get a mean probability of ${
       mean(shown.chances.slice(period)).toFixed(2)}.`);
     heads_.forEach(({ canvas }, map) => canvas.setAttribute("aria-label", `Attention map of ${who(map)}`));
@@ -158,7 +147,7 @@ function render({ model, el }) {
 
   function pick(at) {
     if (mine && worker) return;
-    halt();
+    stop();
     show(at);
   }
   // A look of the run that is shown.
@@ -171,27 +160,10 @@ function render({ model, el }) {
     own.place = Math.min(at, own.looks.length - 1);
     draw();
   }
-  function halt() {
-    clearInterval(playing);
-    playing = null;
-    play.textContent = "Play";
-  }
-  const place = () => (mine ? own.place : model.get("at"));
-  const end = () => (mine ? own.looks.length : looks) - 1;
-  function begin() {
-    if (mine && worker) return;
-    if (place() >= end()) show(0);
-    playing = setInterval(() => {
-      show(place() + 1);
-      if (place() >= end()) halt();
-    }, PAUSE);
-    play.textContent = "Pause";
-  }
-
   // Training, in a worker whose program is the text of two functions. Nothing is fetched.
   function startTraining() {
-    halt();
-    const program = `${chantModel}\n(${chantWorker})();`;
+    stop();
+    const program = `${uniform}\n${chantModel}\n(${chantWorker})();`;
     const address = URL.createObjectURL(new Blob([program], { type: "text/javascript" }));
     const since = performance.now();
     own = { losses: [], curve: [], looks: [], live: null, place: 0, words: "" };
@@ -214,7 +186,7 @@ function render({ model, el }) {
     worker.onmessage = ({ data: { step, losses, chances, maps: lists } }) => {
       own.losses.push(...losses);
       own.curve = smooth(own.losses);
-      const maps = lists.flatMap((list) => Array.from({ length: heads }, (_, head) =>
+      const maps = lists.flatMap((list) => range(heads, (head) =>
         Array.from(list.subarray(head * n * n, (head + 1) * n * n))));
       const loss = own.curve.at(-1) ?? -mean(chances.map(Math.log));
       own.live = { step, loss, chances, maps, ...measured(maps, n, period) };
@@ -238,26 +210,17 @@ function render({ model, el }) {
     draw();
   }
 
-  draw();
-  const unlisten = listen(model, TRAITS, () => {
-    mine &&= Boolean(worker) || read().at === seen;
-    seen = read().at;
-    draw();
-  });
   let seen = read().at;
-  const untheme = themed(() => {
+  onend(themed(() => {
     ramp = null;
     draw({ jump: true });
-  });
+  }));
+  onend(() => worker?.terminate());
+  onend(() => cancelAnimationFrame(retry));
   return () => {
-    halt();
-    worker?.terminate();
-    unlisten();
-    untheme();
-    motion.stop();
-    cancelAnimationFrame(retry);
-    el.replaceChildren();
+    const { at } = read();
+    mine &&= Boolean(worker) || at === seen;
+    seen = at;
+    draw();
   };
-}
-
-export default { render };
+});

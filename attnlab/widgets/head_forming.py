@@ -6,7 +6,7 @@ import numpy as np
 import traitlets
 
 from attnlab import data as recorded
-from attnlab.widgets._base import HERE, CourseWidget, module, style
+from attnlab.widgets._base import CourseWidget, module, style
 
 MOST_SEED = 2**31 - 1
 
@@ -29,7 +29,7 @@ class HeadForming(CourseWidget):
     The looks are sent as bytes, one per weight: about 50 KB.
     """
 
-    _esm = module("head_forming") + "\n" + (HERE / "chant_model.js").read_text("utf-8")
+    _esm = module("head_forming", "random", "chant_model")
     _css = style("head_forming")
 
     data = traitlets.Bytes(help="per look: lower triangles of the maps, then the chances; 255 is 1").tag(sync=True)

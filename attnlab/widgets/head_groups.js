@@ -5,29 +5,28 @@ const TRAITS = ["n_heads", "n_kv_heads", "d_head", "tile"];
 // For each query head the key/value head that it should use (`right`) and the one that it uses.
 export function compute({ n_heads, n_kv_heads, d_head, tile }) {
   const copies = n_heads / n_kv_heads;
-  const heads = Array.from({ length: n_heads }, (_, head) => head);
+  const heads = range(n_heads);
   const right = heads.map((head) => Math.floor(head / copies));
   const uses = tile ? heads.map((head) => head % n_kv_heads) : right;
   return { right, uses, wrong: heads.filter((head) => uses[head] !== right[head]).length,
     numbers: 2 * n_kv_heads * d_head, saved: copies };
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "head_groups", "Query heads and key/value heads", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("head_groups", "Query heads and key/value heads", TRAITS, (view) => {
+  const { root, summary, say, model, read, animate } = view;
   const start = { n_kv_heads: model.get("n_kv_heads"), tile: model.get("tile") };
   const n = model.get("n_heads");
-  const divisors = Array.from({ length: n }, (_, i) => n - i).filter((one) => n % one === 0);
+  const divisors = range(n, (i) => n - i).filter((size) => n % size === 0);
   const nameOf = (many) => (many === n ? "MHA" : many === 1 ? "MQA" : "GQA");
   const choices = divisors.map((many) => h("button", { type: "button", "data-many": many,
     onclick: () => change(model, { n_kv_heads: many }) }, `${many} ${nameOf(many)}`));
   const tiled = h("input", { type: "checkbox", "data-go": "tile", onchange: () => change(model, { tile: tiled.checked }) });
-  const again = h("button", { type: "button", "data-go": "reset", onclick: () => change(model, start) }, "Start again");
+  const again = button("reset", "Start again", () => change(model, start));
 
   // A line, a query head and a copy of keys and values for each query head. Copies of one head are at one place.
   const lines = s("svg", { class: "hg-lines", "aria-hidden": "true" });
   const stage = h("div", { class: "hg-stage", role: "img" }, lines);
-  const parts = Array.from({ length: n }, (_, head) => {
+  const parts = range(n, (head) => {
     const line = s("line", { y1: 36, y2: 104 });
     const query = h("span", { class: "hg-query", style: `left: ${(100 * (head + 0.5)) / n}%` }, `q${head}`);
     const copy = h("span", { class: "hg-copy" }, h("i"), h("i"));
@@ -41,7 +40,7 @@ function render({ model, el }) {
       h("div", { class: "hg-group", role: "group", "aria-label": "Key/value heads" }, choices), again),
     stage, verdict, h("label", { class: "hg-switch" }, tiled, " tile instead of repeat"), summary);
 
-  const motion = tween(({ at, ends }) => parts.forEach(({ line, copy }, head) => {
+  const motion = animate(({ at, ends }) => parts.forEach(({ line, copy }, head) => {
     copy.style.left = `${at[head]}%`;
     line.setAttribute("x1", `${(100 * (head + 0.5)) / n}%`);
     line.setAttribute("x2", `${ends[head]}%`);
@@ -64,13 +63,5 @@ function render({ model, el }) {
       + "keys that were not made for them.");
   }
 
-  paint();
-  const stop = listen(model, TRAITS, paint);
-  return () => {
-    stop();
-    motion.stop();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  return paint;
+});

@@ -5,9 +5,9 @@ const CELL = 34, GAP = 16, LEFT = 58, TOP = 24;
 
 // For every number, in the order of the rows: its token and column, and the block, row and column where it is now.
 // Blocks are heads, one below the other; in rows and cut rows there is one. `shape` is that of the tensor.
-function compute({ tokens: { length: n }, width, heads, stage, bug }) {
+export function compute({ tokens: { length: n }, width, heads, stage, bug }) {
   const each = width / heads;
-  const cells = Array.from({ length: n * width }, (_, at) => {
+  const cells = range(n * width, (at) => {
     const [token, column] = [Math.floor(at / width), at % width];
     if (stage !== 2) return { token, column, block: 0, row: token, at: column };
     if (!bug) return { token, column, block: Math.floor(column / each), row: token, at: column % each };
@@ -21,7 +21,6 @@ function compute({ tokens: { length: n }, width, heads, stage, bug }) {
   return { cells, shape: shapes[stage], shapes, line: lines[stage] };
 }
 
-const tuple = (shape) => `(${shape.join(", ")})`;
 
 // What is to be seen, in a sentence.
 function meaning({ tokens, width, heads, stage, bug }, { cells }) {
@@ -37,10 +36,8 @@ function meaning({ tokens, width, heads, stage, bug }, { cells }) {
   return `Wrong numbers: head 0 holds ${parts.join(" and ")}.`;
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "head_split", "Tokens cut into heads", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
-  let made = null, parts = null;
+export default widget("head_split", "Tokens cut into heads", TRAITS, ({ root, summary, say, model, read, animate }) => {
+  let parts = null;
 
   const stages = ["rows", "cut", "heads", "merged"].map((name, stage) => h("button", { type: "button", "data-stage": name,
     onclick: () => change(model, { stage }) }, h("b", {}, name), h("span", { class: "aw-numbers" })));
@@ -58,29 +55,27 @@ function render({ model, el }) {
     return [LEFT + at * CELL + gap, TOP + (block * tokens.length + row) * CELL + block * GAP];
   };
 
-  function build({ tokens, width, heads }) {
+  const build = rebuilder(({ tokens, width, heads }) => {
     const wide = LEFT + width * CELL + (heads - 1) * GAP + 60, high = TOP + heads * tokens.length * CELL + (heads - 1) * GAP;
-    const cells = tokens.flatMap((_, token) => Array.from({ length: width }, (_, column) =>
+    const cells = tokens.flatMap((_, token) => range(width, (column) =>
       s("g", { class: `hs-cell hs-token-${token}`, "data-number": `${10 * token + column}` },
         s("rect", { x: 1, y: 1, width: CELL - 3, height: CELL - 3, rx: 4 }),
         s("text", { x: CELL / 2, y: CELL / 2 + 5 }, String(10 * token + column)))));
-    const names = Array.from({ length: heads * tokens.length }, (_, at) => s("text", { class: "hs-name", x: LEFT - 8,
+    const names = range(heads * tokens.length, (at) => s("text", { class: "hs-name", x: LEFT - 8,
       y: TOP + at * CELL + Math.floor(at / tokens.length) * GAP + CELL / 2 + 5 }));
-    const blocks = Array.from({ length: heads }, (_, block) => s("text", { class: "hs-head",
+    const blocks = range(heads, (block) => s("text", { class: "hs-head",
       x: LEFT + (width / heads) * CELL + 10, y: TOP + block * (tokens.length * CELL + GAP) + CELL / 2 + 5 }, `head ${block}`));
     parts = { cells, names, blocks };
     stand.replaceChildren(s("svg", { viewBox: `0 0 ${wide} ${high}`, width: wide, height: high, "aria-hidden": "true" },
       ...names, ...blocks, ...cells));
-  }
+  });
 
-  const motion = tween(({ places }) => places.forEach(([x, y], i) =>
+  const motion = animate(({ places }) => places.forEach(([x, y], i) =>
     parts.cells[i].setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`)), 600);
 
   function paint() {
-    const state = read(), key = JSON.stringify([state.tokens, state.width, state.heads]), fresh = made !== key;
-    if (fresh) build(state);
-    made = key;
-    const found = compute(state), { tokens, stage, heads } = state;
+    const state = read(), { tokens, width, stage, heads } = state, found = compute(state);
+    const fresh = build([tokens, width, heads], state);
     stages.forEach((button, at) => {
       button.setAttribute("aria-pressed", String(at === stage));
       button.lastChild.textContent = tuple(found.shapes[at]);
@@ -99,14 +94,5 @@ function render({ model, el }) {
     say(`${["Rows", "Cut", "Heads", "Merged"][stage]}, shape ${tuple(found.shape)}. ${meaning(state, found)}`);
   }
 
-  paint();
-  const unlisten = listen(model, TRAITS, paint);
-  return () => {
-    motion.stop();
-    unlisten();
-    el.replaceChildren();
-  };
-}
-
-export { compute };
-export default { render };
+  return paint;
+});

@@ -4,19 +4,20 @@ const TRAITS = ["data", "dtype", "shape", "tokens", "names", "notes", "head", "q
 const ROW = 24; // CSS pixels of one token, the same in the style sheet
 const LEVELS = 12; // shades of a thumbnail
 
+const mapOf = ({ data, dtype, shape: [, n] }, head) => readTable(data, dtype, head * n * n, n, n);
+
 // The map of one head, (n, n); the sum of each row; the lines drawn, [query, key, weight] from weak to strong; the keys
 // of the chosen query (-1: none) from most to least read; and what the queries after the first do on average.
-function compute({ data, dtype, shape, head = 0, query = -1, threshold = 0.05 }) {
-  const n = shape[1];
-  const weights = readTable(data, dtype, head * n * n, n, n);
-  const sums = weights.map((row) => row.reduce((total, weight) => total + weight, 0));
+export function compute({ data, dtype, shape, head = 0, query = -1, threshold = 0.05 }) {
+  const n = shape[1], weights = mapOf({ data, dtype, shape }, head);
+  const sums = weights.map(sum);
   const lines = weights
     .flatMap((row, i) => row.map((weight, j) => [i, j, weight]))
     .filter(([, , weight]) => weight > 0 && weight >= threshold)
     .sort((a, b) => a[2] - b[2]);
   const row = weights[query] ?? [];
-  const ranking = row.map((_, j) => j).sort((a, b) => row[b] - row[a] || a - b);
-  const mean = (key) => weights.slice(1).reduce((total, one, i) => total + one[key(i + 1)], 0) / (n - 1);
+  const ranking = range(row.length).sort((a, b) => row[b] - row[a] || a - b);
+  const mean = (key) => sum(weights.slice(1).map((row, i) => row[key(i + 1)])) / (n - 1);
   const habits = n < 2 ? null : { first: mean(() => 0), previous: mean((i) => i - 1), self: mean((i) => i) };
   return { weights, sums, lines, row, ranking, habits };
 }
@@ -35,7 +36,7 @@ function summaryOf({ names, head, named, query, threshold }, { row, ranking, hab
   const top = looked.filter((key) => row[key] >= Math.max(threshold, 0.005)).slice(0, 3);
   const rest = looked.slice(top.length);
   const parts = top.map((key) => `${spoken(row[key])} on “${named[key].name}”`);
-  const left = rest.reduce((total, key) => total + row[key], 0);
+  const left = sum(rest.map((key) => row[key]));
   if (rest.length) parts.push(`${spoken(left)} on ${rest.length === 1 ? "one other" : `${rest.length} others`}`);
   return `${where}, query “${named[query].name}”: ${parts.join(", ") || "no weight on any key"}.`;
 }
@@ -43,7 +44,7 @@ function summaryOf({ names, head, named, query, threshold }, { row, ranking, hab
 // A map as a small picture: one path for each shade.
 function thumbnail(weights) {
   const n = weights.length;
-  const shades = Array.from({ length: LEVELS }, () => "");
+  const shades = range(LEVELS, () => "");
   weights.forEach((row, i) => row.forEach((weight, j) => {
     const level = Math.min(LEVELS, Math.round(weight * LEVELS));
     if (level > 0) shades[level - 1] += `M${j} ${i}h1v1h-1z`;
@@ -52,8 +53,8 @@ function thumbnail(weights) {
     ...shades.map((d, level) => (d ? s("path", { d, "fill-opacity": ((level + 1) / LEVELS).toFixed(3) }) : "")));
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "head_viewer", "Heads on one sentence", model);
+export default widget("head_viewer", "Heads on one sentence", TRAITS, (view) => {
+  const { root, summary, say, model } = view;
   const id = `heads-${Math.random().toString(36).slice(2)}`;
   let parts = null; // the elements, made anew only when the tokens or the heads change
   let hovered = null; // [row, column or null] under the pointer; its row is shown instead of the pinned one
@@ -61,8 +62,7 @@ function render({ model, el }) {
   let stop = 0; // the query that Tab reaches
 
   const read = () => {
-    const state = {};
-    for (const name of TRAITS) state[name] = model.get(name);
+    const state = view.read();
     const [heads, n] = state.shape;
     const size = READERS[state.dtype].size;
     const whole = heads && state.data.byteLength === heads * n * n * size && state.tokens.length === n
@@ -71,13 +71,13 @@ function render({ model, el }) {
     state.head = Math.min(state.head, heads - 1);
     state.pinned = Math.min(state.query, n - 1);
     state.query = hovered?.[0] ?? focused ?? state.pinned;
-    state.named = tellApart(state.tokens);
+    state.named = disambiguate(state.tokens);
     return state;
   };
 
-  function build({ shape: [heads, n], names, notes, named, query }) {
+  const build = rebuilder(({ shape: [heads, n], names, notes, named, pinned }) => {
     parts = { cells: [], rows: [], keys: [], numbers: [], columns: [], queries: [], heads: [], pictures: [] };
-    stop = query < 0 ? n - 1 : query;
+    stop = pinned < 0 ? n - 1 : pinned;
 
     parts.heads = names.map((name, m) => h("input", { type: "radio", name: id, value: m, "data-head": `head-${m}`,
       "aria-label": headName(name), onchange: () => change(model, { head: m }) }));
@@ -142,7 +142,7 @@ function render({ model, el }) {
       h("div", { class: `hv-views${size}`,
         style: `--tokens: ${n}; --letters: ${Math.min(11, letters)}` }, lines, map), summary);
     if (held && !root.contains(document.activeElement)) parts.queries[stop].focus();
-  }
+  });
 
   function pin(i) {
     stop = i;
@@ -150,44 +150,34 @@ function render({ model, el }) {
     paint();
   }
 
-  function hover(place) {
+  const hover = (place) => {
     hovered = place;
     paint();
-  }
-
-  function focus(i) {
+  };
+  const focus = (i) => {
     focused = i;
     paint();
-  }
+  };
 
   function move(event) {
     const last = parts.queries.length - 1;
     const at = parts.queries.indexOf(document.activeElement);
-    const to = { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: last }[event.key];
-    if (at < 0 || to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
-    event.preventDefault();
+    const to = at < 0 ? undefined : keyOf(event, { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: last });
+    if (to === undefined) return;
     hovered = null;
-    parts.queries[Math.max(0, Math.min(last, to))].focus();
-  }
-
-  function drawThumbnails({ data, dtype, shape }) {
-    parts.data = data;
-    const n = shape[1];
-    parts.labels.forEach((label, m) =>
-      label.querySelector(".hv-frame").replaceChildren(thumbnail(readTable(data, dtype, m * n * n, n, n))));
+    parts.queries[clamp(to, 0, last)].focus();
   }
 
   function paint() {
     let state = read();
     if (!state) return;
-    const made = JSON.stringify([state.shape, state.tokens, state.names, state.notes]);
-    if (parts?.made !== made) {
+    if (build([state.shape, state.tokens, state.names, state.notes], state)) {
       hovered = focused = null;
       state = read();
-      build(state);
-      parts.made = made;
     }
-    if (parts.data !== state.data) drawThumbnails(state);
+    if (parts.data !== state.data) parts.labels.forEach((label, m) =>
+      label.querySelector(".hv-frame").replaceChildren(thumbnail(mapOf(state, m))));
+    parts.data = state.data;
     const { named, names, notes, head, query, pinned, threshold } = state;
     const result = compute(state);
     const { weights, lines, row } = result;
@@ -239,13 +229,5 @@ function render({ model, el }) {
     say(summaryOf(state, result));
   }
 
-  paint();
-  const unlisten = listen(model, TRAITS, paint);
-  return () => {
-    unlisten();
-    el.replaceChildren();
-  };
-}
-
-export { compute };
-export default { render };
+  return paint;
+});

@@ -9,40 +9,33 @@ const MATTERS = 0.1;
 const SHADES = [0.12, 0.4, 0.75]; // weights from which a cell of a small map has the next shade
 const LINE = 0.05; // weights below it have no line
 
-const bytesOf = (data) =>
-  ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data);
-
 // The map (n, n) of one head on the chosen text, out of bytes: its lower triangle, times 255.
 function mapOf({ maps, shape: [layers, heads], texts, text }, head) {
   const many = layers * heads, sizes = texts.map(({ tokens: { length: n } }) => (n * (n + 1)) / 2);
-  const start = sizes.slice(0, text).reduce((total, size) => total + size * many, 0) + head * sizes[text];
-  const bytes = bytesOf(maps), n = texts[text].tokens.length;
-  return Array.from({ length: n }, (_, i) => Array.from({ length: n }, (_, j) =>
-    (j > i ? 0 : bytes[start + (i * (i + 1)) / 2 + j] / 255)));
+  const start = sum(sizes.slice(0, text)) * many + head * sizes[text];
+  return readMap(maps, start, texts[text].tokens.length);
 }
 
 // What the chosen head reads, (n, n); its scores by pattern; the kind of every head, an index into PATTERNS; which
 // heads change the answer's probability; and the next words' probabilities without the chosen head.
-function compute(state) {
+export function compute(state) {
   const { effects, scores, shape: [layers, heads], texts, text, head } = state;
   const many = layers * heads;
   const table = readTable(scores, "float32", 0, PATTERNS.length - 1, many);
-  const kinds = Array.from({ length: many }, (_, one) => {
+  const kinds = range(many, (one) => {
     const its = table.map((row) => row[one]), most = Math.max(...its);
     if (its[3] >= LEAST) return 3; // such a head rests on the first token where nothing is repeated
     return most >= LEAST ? its.indexOf(most) : PATTERNS.length - 1;
   });
   const { words, whole, answer } = texts[text];
-  const start = texts.slice(0, text).reduce((total, one) => total + one.words.length * many, 0);
+  const start = sum(texts.slice(0, text).map(({ words: { length } }) => length)) * many;
   const without = readTable(effects, "float16", start, many, words.length);
   const matters = without.map((row) => Math.abs(row[answer] - whole[answer]) >= MATTERS);
   return { weights: mapOf(state, head), scores: table.map((row) => row[head]), kinds, matters, without: without[head],
     most: Math.max(...whole, ...without.flat()) };
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "head_wall", "All heads of a model", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("head_wall", "All heads of a model", TRAITS, ({ root, summary, say, model, read, animate }) => {
   const [layers, heads] = model.get("shape");
   let hovered = null; // the head under the pointer, shown instead of the chosen one
   let parts = null, lit = null;
@@ -54,13 +47,12 @@ function render({ model, el }) {
     class: `hw-filter hw-${name || "all"}`, title: HINTS[name] ?? null,
     onclick: () => change(model, { show: model.get("show") === name ? "" : name }) },
     PATTERNS.includes(name) ? h("i") : null, h("span", {}, name || "all"), " ", h("b", { class: "aw-numbers" })));
-  const cells = Array.from({ length: layers * heads }, (_, head) =>
+  const cells = range(layers * heads, (head) =>
     s("g", { transform: `translate(${Math.floor(head / heads) * 10 + 0.5} ${(head % heads) * 10 + 0.5})` }));
   const ring = h("i", { class: "hw-ring" }); // no part of the drawing, which would be painted anew as it moves
   const pick = (event) => {
-    const box = svg.getBoundingClientRect();
-    const at = (x, size, count) => Math.min(count - 1, Math.max(0, Math.floor((x / size) * count)));
-    return at(event.clientX - box.left, box.width, layers) * heads + at(event.clientY - box.top, box.height, heads);
+    const [layer, head] = cellIn(svg, event, layers, heads);
+    return layer * heads + head;
   };
   const follow = (event) => {
     const head = pick(event);
@@ -81,9 +73,8 @@ function render({ model, el }) {
       hovered = null;
       paint();
     }, onkeydown: (event) => {
-      const by = { ArrowRight: heads, ArrowLeft: -heads, ArrowDown: 1, ArrowUp: -1 }[event.key];
-      if (!by || event.altKey || event.ctrlKey || event.metaKey) return;
-      event.preventDefault();
+      const by = keyOf(event, { ArrowRight: heads, ArrowLeft: -heads, ArrowDown: 1, ArrowUp: -1 });
+      if (!by) return;
       hovered = null;
       change(model, { head: (model.get("head") + by + layers * heads) % (layers * heads) });
       paint();
@@ -118,7 +109,7 @@ function render({ model, el }) {
 
   // Lines, map and bars of one text.
   function build({ texts, text: at }) {
-    const { tokens, words } = texts[at], named = tellApart(tokens), n = tokens.length;
+    const { tokens, words } = texts[at], named = disambiguate(tokens), n = tokens.length;
     const id = `wall-${Math.random().toString(36).slice(2)}`;
     parts = { at, lines: [], cells: [], named };
     for (let i = 0; i < n; i++) for (let j = 0; j <= i; j++) parts.lines.push({ i, j, node: s("path", {
@@ -129,19 +120,16 @@ function render({ model, el }) {
     parts.list = h("div", { class: "hw-list", role: "listbox", tabindex: 0, "data-go": "query",
       "aria-label": "Query, the token that reads", onkeydown: (event) => {
         const now = model.get("query");
-        const to = { ArrowDown: Math.min(n - 1, now + 1), ArrowUp: now < 0 ? n - 1 : now - 1, Escape: -1, Home: 0,
-          End: n - 1 }[event.key];
-        if (to === undefined || event.altKey || event.ctrlKey || event.metaKey) return;
-        event.preventDefault();
-        change(model, { query: to });
+        const query = keyOf(event, { ArrowDown: Math.min(n - 1, now + 1), ArrowUp: now < 0 ? n - 1 : now - 1,
+          Escape: -1, Home: 0, End: n - 1 });
+        if (query !== undefined) change(model, { query });
       } }, ...parts.queries);
-    const rows = named.map((_, i) => {
-      parts.cells.push(named.map((_, j) => h("span", { class: "aw-heat" })));
+    parts.rows = named.map((_, i) => {
+      parts.cells.push(named.map(() => h("span", { class: "aw-heat" })));
       return h("div", { class: "hw-row", onclick: () =>
         change(model, { query: model.get("query") === i ? -1 : i }) }, ...parts.cells[i]);
     });
-    parts.rows = rows;
-    parts.map = h("div", { class: "hw-map", role: "img" }, ...rows);
+    parts.map = h("div", { class: "hw-map", role: "img" }, ...parts.rows);
     parts.bars = words.map((word) => {
       const bar = { was: h("i", { class: "hw-was" }), now: h("i", { class: "hw-now" }),
         number: h("span", { class: "hw-number aw-numbers" }) };
@@ -161,7 +149,7 @@ function render({ model, el }) {
 
   // What moves: the map, its lines, the bars, the ring.
   let query = -1, most = 1;
-  const motion = tween(({ weights, bars, at }) => {
+  const motion = animate(({ weights, bars, at }) => {
     for (const { i, j, node } of parts.lines) {
       const weight = weights[i][j], mine = query < 0 || query === i;
       node.style.strokeWidth = weight >= LINE && mine ? 0.6 + 5 * weight : 0;
@@ -224,20 +212,11 @@ function render({ model, el }) {
     // The ring and a sweep over the wall follow the pointer; a press glides.
     motion.to({ weights: found.weights, bars: out ? found.without : whole,
       at: [Math.floor(head / heads), head % heads] }, { jump: fresh });
-    const row = found.weights[query < 0 ? tokens.length - 1 : query], best = row.indexOf(Math.max(...row));
+    const row = found.weights[query < 0 ? tokens.length - 1 : query], best = argmax(row);
     say(`Head ${name}, ${kind === "mixed" ? "no single pattern" : `${HINTS[kind]}, score ${spoken(score)}`}. “${
       parts.named[query < 0 ? tokens.length - 1 : query].name}” reads “${parts.named[best].name}”: ${spoken(row[best])}. `
       + `Next word “${words[answer]}”: ${spoken(whole[answer])}, without this head ${spoken(found.without[answer])}.`);
   }
 
-  paint();
-  const unlisten = listen(model, TRAITS, paint);
-  return () => {
-    motion.stop();
-    unlisten();
-    el.replaceChildren();
-  };
-}
-
-export { compute };
-export default { render };
+  return paint;
+});

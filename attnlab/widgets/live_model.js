@@ -8,9 +8,6 @@ const MOST_WORDS = 6;
 const LAST_RUNS = 7; // of those that say what each layer would
 const LONGEST = 48; // tokens that are told apart as buttons; a longer text is read all the same
 
-const bytesOf = (data) =>
-  ArrayBuffer.isView(data) ? new Uint8Array(data.buffer, data.byteOffset, data.byteLength) : new Uint8Array(data);
-
 // Layers in a row that would say the same word: [first, last, word, probability after the last of them].
 function runsOf(lens) {
   const runs = [];
@@ -24,29 +21,151 @@ function runsOf(lens) {
 
 // The map (n, n) of the chosen head, the next words as [word, probability, that of the whole model], and the runs of
 // `lens`, whose entry 0 is before the first layer.
-function compute({ maps, effects, shape: [, heads], tokens, words, whole, lens, head, off }) {
-  const n = tokens.length, bytes = bytesOf(maps), start = head * (n * (n + 1)) / 2;
-  const weights = Array.from({ length: n }, (_, i) => Array.from({ length: n }, (_, j) =>
-    (j > i ? 0 : bytes[start + (i * (i + 1)) / 2 + j] / 255)));
+export function compute({ maps, effects, shape: [, heads], tokens, words, whole, lens, head, off }) {
+  const n = tokens.length, weights = readMap(maps, head * (n * (n + 1)) / 2, n);
   const [without] = readTable(effects, "float16", head * words.length, 1, words.length);
   return { weights, next: words.map((word, w) => [word, off ? without[w] : whole[w], whole[w]]), runs: runsOf(lens),
     name: `${Math.floor(head / heads)}.${head % heads}` };
 }
 
-const shownWord = (word) => word.replace(/\n/g, "⏎").trim() || (word.includes("\n") ? "⏎" : "␣");
+const shownWord = (word) => disambiguate([word])[0].text;
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "live_model", "A language model that reads your sentence", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
-  const [layers, heads] = model.get("shape"), many = layers * heads;
+// On the wall, weights are black of their own opacity, which the style sheet turns to white in the dark; the one map has
+// the colors of all maps.
+const black = Uint32Array.from({ length: 256 }, (_, i) => (i ? 20 + Math.round((235 * i) / 255) : 0) * 2 ** 24);
+const ink = h("canvas");
+
+// One map into a canvas at a place. map: {n, weight: weight(i, j)}
+function blot(target, { n, weight }, x, y, width, height, colors = black) {
+  ink.width = ink.height = n;
+  const context = ink.getContext("2d"), image = context.createImageData(n, n), pixels = new Uint32Array(image.data.buffer);
+  for (let i = 0; i < n; i++) {
+    for (let j = 0; j <= i; j++) pixels[i * n + j] = weight(i, j) > 0 ? colors[Math.round(255 * weight(i, j))] : 0;
+  }
+  context.putImageData(image, 0, 0);
+  target.imageSmoothingEnabled = n > width;
+  target.drawImage(ink, x, y, width, height);
+}
+
+// All maps, small, with a ring around one: `current()`. `onpick` hears which head is pressed, or reached by a key.
+function makeWall(layers, heads, current, onpick) {
+  const canvas = h("canvas", { class: "lm-canvas", "aria-hidden": "true" }), ring = h("i", { class: "lm-ring" });
+  const many = layers * heads, cell = [20, 14];
+  const node = h("div", { class: "lm-wall", role: "slider", tabindex: 0, "data-go": "wall", "aria-label": "Head",
+    "aria-valuemin": 0, "aria-valuemax": many - 1,
+    onpointerdown: (event) => {
+      const [layer, head] = cellIn(node, event, layers, heads);
+      onpick(layer * heads + head);
+    },
+    onkeydown: (event) => {
+      const by = keyOf(event, { ArrowRight: heads, ArrowLeft: -heads, ArrowDown: 1, ArrowUp: -1 });
+      if (by) onpick((current() + by + many) % many);
+    } }, canvas, ring);
+  // The maps of some layers; `mapOf(head)` may be null.
+  function draw(mapOf, from = 0, to = layers) {
+    const context = canvas.getContext("2d");
+    if (from === 0) [canvas.width, canvas.height] = [layers * cell[0], heads * cell[1]];
+    for (let layer = from; layer < to; layer++) {
+      context.clearRect(layer * cell[0], 0, cell[0], canvas.height);
+      for (let one = 0; one < heads; one++) {
+        const map = mapOf(layer * heads + one);
+        if (map) blot(context, map, layer * cell[0], one * cell[1], cell[0] - 2, cell[1] - 2);
+      }
+    }
+  }
+  function mark(head) {
+    const layer = Math.floor(head / heads), one = head % heads;
+    fill(node, { "aria-valuenow": head, "aria-valuetext": `layer ${layer}, head ${one}` });
+    ring.style.left = `${(100 * layer) / layers}%`;
+    ring.style.top = `${(100 * one) / heads}%`;
+  }
+  return { node, draw, mark };
+}
+
+// The tokens as buttons, colored by the weights of the one that reads.
+function makeChips(onpress) {
+  const node = h("div", { class: "lm-chips", role: "group", "aria-label": "Token that reads" });
+  const build = rebuilder(([tokens]) => node.replaceChildren(...disambiguate(tokens.slice(0, LONGEST)).map((label, i) =>
+    h("button", { type: "button", class: "lm-chip", "data-query": i, onclick: () => onpress(i) },
+      h("span", { class: "lm-ink aw-heat" }, tokenNode(label))))));
+  function draw(tokens, live, query, map) {
+    build([tokens, live], [tokens]);
+    [...node.children].forEach((chip, i) => {
+      chip.setAttribute("aria-pressed", String(i === query));
+      heat(chip.firstChild, map && i <= query ? map.weight(query, i) : 0);
+    });
+  }
+  return { node, draw };
+}
+
+// One map, large, with a frame around the row of the token that reads.
+function drawMap(canvas, map, query, colors) {
+  [canvas.width, canvas.height] = [360, 360];
+  if (!map) return;
+  const context = canvas.getContext("2d"), { n } = map;
+  blot(context, map, 0, 0, 360, 360, colors);
+  context.strokeStyle = getComputedStyle(canvas).color;
+  context.strokeRect(1, (360 * query) / n + 1, (360 * (query + 1)) / n - 2, 360 / n - 2);
+}
+
+// The next words as bars: with the switched head, with the whole model, and what the cuts make of them.
+function makeNext() {
+  const bars = range(MOST_WORDS, () => {
+    const bar = { word: h("span", { class: "lm-word" }), was: h("i", { class: "lm-was" }), now: h("i", { class: "lm-now" }),
+      drawn: h("i", { class: "lm-drawn" }), number: h("span", { class: "lm-number aw-numbers" }) };
+    bar.row = h("li", {}, bar.word, h("span", { class: "lm-track" }, bar.was, bar.now, bar.drawn), bar.number);
+    return bar;
+  });
+  const key = h("span", { class: "lm-key", hidden: true }, h("i"), "drawn with these cuts");
+  const node = h("div", { class: "lm-next" }, h("p", {}, "next word", key), h("ul", {}, ...bars.map(({ row }) => row)));
+  function draw(next, chances) {
+    const shown = (next ?? []).map(([word, is, was], w) => [word, is, was, chances?.[w] ?? 0])
+      .sort((a, b) => Math.max(b[1], b[2]) - Math.max(a[1], a[2])).slice(0, MOST_WORDS);
+    const most = Math.max(0.05, ...shown.map(([, ...all]) => Math.max(...all)));
+    key.hidden = !chances;
+    bars.forEach(({ row, word, was, now, drawn, number }, w) => {
+      const [text, is, before, chance] = shown[w] ?? ["", 0, 0, 0];
+      drawn.hidden = !chances || !shown[w];
+      drawn.style.left = `${(100 * chance) / most}%`;
+      row.classList.toggle("lm-empty", !shown[w]);
+      word.textContent = text && shownWord(text);
+      was.style.width = `${(100 * before) / most}%`;
+      now.style.width = `${(100 * is) / most}%`;
+      number.textContent = shown[w] ? share(is) : "";
+    });
+  }
+  return { node, draw };
+}
+
+// What writes on: a button, three numbers that cut the next words, and ways to break the model.
+function makeWriting({ onwrite, oncut, onbreak }) {
+  const cuts = { temperature: 0.8, top_k: 40, top_p: 0.95 };
+  const field = (name, label, limits) => h("label", { class: "lm-field" }, label, numberField(label, cuts[name], (number) => {
+    cuts[name] = number;
+    oncut();
+  }, { "data-field": name, ...limits }));
+  const write = button("write", "Write on", onwrite);
+  const broken = h("select", { "aria-label": "Break the model", "data-go": "break",
+    onchange: ({ target }) => onbreak(target.value || null) },
+    h("option", { value: "" }, "whole model"), ...BREAKS.map((name) => h("option", { value: name }, name)));
+  const text = h("span");
+  const nodes = [h("div", { class: "lm-row lm-writing" }, write, h("div", { class: "lm-fields" },
+    field("temperature", "temperature", { min: 0, max: 5, step: 0.1 }), field("top_k", "top k", { min: 1, max: 1000, step: 1 }),
+    field("top_p", "top p", { min: 0.01, max: 1, step: 0.05 })), broken),
+  h("p", { class: "lm-written" }, text)]; // its end is always in view
+  return { nodes, cuts, write, broken, text };
+}
+
+export default widget("live_model", "A language model that reads your sentence", TRAITS, (view) => {
+  const { root, summary, say, model, read, onend } = view;
+  const [layers, heads] = model.get("shape");
   const site = document.documentElement.dataset.content_root;
   const own = site === undefined && model.get("own"); // the reader's own model, in the kernel
 
   // What the model in the page has said of the reader's text; null as long as the recording is shown.
-  let live = null, worker = null, busy = false, shownQuery = null;
+  let live = null, worker = null, busy = false, shownQuery = null, asked = "", ramp = null;
   const changed = new Map(); // of the live model: head -> OFF or MEAN
 
-  // The text and the button that begins it all.
   const input = h("input", { type: "text", class: "lm-text", "aria-label": "Your text", "data-go": "text",
     value: model.get("tokens").join(" "), maxlength: 600, onkeydown: (event) => {
       if (event.key === "Enter" && !go.disabled) {
@@ -54,68 +173,32 @@ function render({ model, el }) {
         begin();
       }
     } });
-  const go = h("button", { type: "button", "data-go": "read", class: "lm-go", onclick: () => begin() });
+  const go = button("read", "", begin, { class: "lm-go" });
   const bar = h("progress", { class: "lm-progress", max: 1, value: 0, "aria-label": "Fetched of the model", hidden: true });
   const note = h("p", { class: "lm-note", "aria-live": "polite" });
-  const chips = h("div", { class: "lm-chips", role: "group", "aria-label": "Token that reads" });
-
-  // The wall.
-  const canvas = h("canvas", { class: "lm-canvas", "aria-hidden": "true" }), ring = h("i", { class: "lm-ring" });
-  const wall = h("div", { class: "lm-wall", role: "slider", tabindex: 0, "data-go": "wall", "aria-label": "Head",
-    "aria-valuemin": 0, "aria-valuemax": many - 1, onpointerdown: (event) => {
-      const box = wall.getBoundingClientRect();
-      const at = (x, size, count) => Math.min(count - 1, Math.max(0, Math.floor((x / size) * count)));
-      change(model, { head: at(event.clientX - box.left, box.width, layers) * heads
-        + at(event.clientY - box.top, box.height, heads) });
-    }, onkeydown: (event) => {
-      const by = { ArrowRight: heads, ArrowLeft: -heads, ArrowDown: 1, ArrowUp: -1 }[event.key];
-      if (!by || event.altKey || event.ctrlKey || event.metaKey) return;
-      event.preventDefault();
-      change(model, { head: (model.get("head") + by + many) % many });
-    } }, canvas, ring);
-
-  // One head, its switch, the next words, the layers' words.
+  const chips = makeChips((i) => {
+    if (!live) return change(model, { query: i });
+    shownQuery = i;
+    paint();
+  });
+  const wall = makeWall(layers, heads, () => model.get("head"), (head) => change(model, { head }));
   const title = h("b", { class: "lm-title" });
   const switches = HOW.map((how, i) => h("button", { type: "button", "data-how": how, onclick: () => turn(i) }, how));
   const map = h("canvas", { class: "lm-map", role: "img" });
-  const bars = Array.from({ length: MOST_WORDS }, () => {
-    const one = { word: h("span", { class: "lm-word" }), was: h("i", { class: "lm-was" }),
-      now: h("i", { class: "lm-now" }), drawn: h("i", { class: "lm-drawn" }), number: h("span", { class: "lm-number aw-numbers" }) };
-    one.row = h("li", {}, one.word, h("span", { class: "lm-track" }, one.was, one.now, one.drawn), one.number);
-    return one;
-  });
-  const drawnKey = h("span", { class: "lm-key", hidden: true }, h("i"), "drawn with these cuts");
+  const words = makeNext();
   const lens = h("ol", { class: "lm-lens", "aria-label": "Likeliest word after each layer" });
-
-  // Writing on.
-  const field = (name, label, value, attributes) => {
-    const node = numberField(label, value, (number) => {
-      cuts[name] = number;
-      draws();
-    }, { "data-field": name, ...attributes });
-    return h("label", { class: "lm-field" }, label, node);
-  };
-  const cuts = { temperature: 0.8, top_k: 40, top_p: 0.95 };
-  const fields = h("div", { class: "lm-fields" },
-    field("temperature", "temperature", cuts.temperature, { min: 0, max: 5, step: 0.1 }),
-    field("top_k", "top k", cuts.top_k, { min: 1, max: 1000, step: 1 }),
-    field("top_p", "top p", cuts.top_p, { min: 0.01, max: 1, step: 0.05 }));
-  const write = h("button", { type: "button", "data-go": "write", onclick: () => writeOn() }, "Write on");
-  const broken = h("select", { "aria-label": "Break the model", "data-go": "break",
-    onchange: ({ target }) => ask({ broken: target.value || null }) },
-    h("option", { value: "" }, "whole model"), ...BREAKS.map((name) => h("option", { value: name }, name)));
-  const written = h("span"), page = h("p", { class: "lm-written" }, written); // its end is always in view
-  root.append(h("div", { class: "lm-row" }, input, go), h("div", { class: "lm-state" }, bar, note), chips, wall,
+  const writing = makeWriting({ onwrite: writeOn, oncut: draws, onbreak: (broken) => ask({ broken }) });
+  const { write, broken } = writing;
+  root.append(h("div", { class: "lm-row" }, input, go), h("div", { class: "lm-state" }, bar, note), chips.node, wall.node,
     h("p", { class: "lm-axis", "aria-hidden": "true" }, h("span", {}, "layer 0"),
       h("span", {}, "one column per layer, one map per head"), h("span", {}, `layer ${layers - 1}`)),
     h("div", { class: "lm-views" },
-      h("div", { class: "lm-head" }, h("div", { class: "lm-switch", role: "group", "aria-label": "Head" }, title,
-        ...switches), map),
-      h("div", { class: "lm-next" }, h("p", {}, "next word", drawnKey), h("ul", {}, ...bars.map(({ row }) => row))),
-      h("div", { class: "lm-layers" }, h("p", {}, "after each layer it would say"), lens)),
-    h("div", { class: "lm-row lm-writing" }, write, fields, broken), page, summary);
+      h("div", { class: "lm-head" },
+        h("div", { class: "lm-switch", role: "group", "aria-label": "Head" }, title, ...switches), map),
+      words.node, h("div", { class: "lm-layers" }, h("p", {}, "after each layer it would say"), lens)),
+    ...writing.nodes, summary);
 
-  // The worker
+  // The engine: a worker of the site, or the kernel.
 
   function ask(what) {
     busy = true;
@@ -125,7 +208,6 @@ function render({ model, el }) {
   }
 
   function begin() {
-    const text = input.value;
     if (!worker && !own) {
       try {
         worker = new Worker(new URL(`${site}_static/live/worker.js`, location.href), { type: "module" });
@@ -140,49 +222,47 @@ function render({ model, el }) {
       bar.hidden = false;
     }
     note.textContent = "";
-    written.replaceChildren();
+    writing.text.replaceChildren();
     live = null;
-    asked = text;
-    ask({ read: text });
+    asked = input.value;
+    ask({ read: asked });
   }
 
-  let asked = "";
-
   // What the temperature and the cuts make of the next words; a kernel's `generate` has none.
-  const draws = () => worker && live?.next && !busy && worker.postMessage({ cuts });
+  function draws() {
+    if (worker && live?.next && !busy) worker.postMessage({ cuts: writing.cuts });
+  }
 
-  function fail(words) {
+  function fail(reason) {
     busy = false;
     bar.hidden = true;
     note.textContent = ""; // so that a screen reader says it again when it fails again
-    setTimeout(() => (note.textContent = words), 50);
+    setTimeout(() => (note.textContent = reason), 50);
     paint();
   }
 
   function hear(data) {
     if (data.total) {
       bar.value = data.done / data.total;
-      note.textContent = data.done < data.total
-        ? `${Math.round(data.done / 1e6)} of ${Math.round(data.total / 1e6)} MB` : "";
       bar.hidden = data.done >= data.total;
+      note.textContent = bar.hidden ? "" : `${Math.round(data.done / 1e6)} of ${Math.round(data.total / 1e6)} MB`;
     }
     if (data.notice) note.textContent = data.notice;
     if (data.error) return fail(data.error);
     if (data.tokens) {
       live = { tokens: data.tokens, maps: Array(layers).fill(null), next: null, lens: null };
       shownQuery = null;
-      drawWall(0, layers);
+      wall.draw(mapOf);
     }
     if (!live) return; // still of the text before this one
     if (data.maps) {
       live.maps[data.layer] = data.maps;
-      const n = Math.round(Math.sqrt(data.maps.length / heads));
-      drawWall(data.layer, data.layer + 1);
+      wall.draw(mapOf, data.layer, data.layer + 1);
     }
     if (data.next) Object.assign(live, { next: data.next, lens: data.lens, drawn: null });
     if (data.drawn) live.drawn = data.drawn;
     if (data.pieces) live.tokens = data.pieces; // with what was written
-    if (data.text !== undefined) written.replaceChildren(asked, h("b", {}, data.text));
+    if (data.text !== undefined) writing.text.replaceChildren(asked, h("b", {}, data.text));
     if (data.ready) {
       busy = false;
       if (!data.kept) note.textContent = "This browser keeps nothing: the next visit fetches the model again.";
@@ -206,148 +286,77 @@ function render({ model, el }) {
       return;
     }
     write.dataset.writing = "yes";
-    ask({ write: 40, seed: Math.floor(Math.random() * 2 ** 31), ...cuts });
+    ask({ write: 40, seed: Math.floor(Math.random() * 2 ** 31), ...writing.cuts });
   }
 
-  // Drawing. On the wall, weights are black of their own opacity, which the style sheet turns to white in the dark; the
-  // one map has the colors of all maps.
-
-  const ink = document.createElement("canvas");
-  const black = Uint32Array.from({ length: 256 }, (_, i) => (i ? 20 + Math.round((235 * i) / 255) : 0) * 2 ** 24);
-  let ramp = null;
-
-  // One map into a canvas at a place: weight(i, j)
-  function blot(target, n, weight, x, y, width, height, colors = black) {
-    ink.width = ink.height = n;
-    const context = ink.getContext("2d"), image = context.createImageData(n, n), pixels = new Uint32Array(image.data.buffer);
-    for (let i = 0; i < n; i++) {
-      for (let j = 0; j <= i; j++) pixels[i * n + j] = weight(i, j) > 0 ? colors[Math.round(255 * weight(i, j))] : 0;
+  // The map of a head, live or recorded; null where it is not there yet.
+  function mapOf(head) {
+    if (!live) {
+      const { weights } = compute({ ...read(), head });
+      return { n: weights.length, weight: (i, j) => weights[i][j] };
     }
-    context.putImageData(image, 0, 0);
-    target.imageSmoothingEnabled = n > width;
-    target.drawImage(ink, x, y, width, height);
+    const all = live.maps[Math.floor(head / heads)];
+    if (!all) return null;
+    const n = Math.round(Math.sqrt(all.length / heads)), start = (head % heads) * n * n;
+    return { n, weight: (i, j) => all[start + i * n + j] };
   }
 
-  const weightsOf = (head) => {
-    if (live) {
-      const all = live.maps[Math.floor(head / heads)];
-      if (!all) return null;
-      const n = Math.round(Math.sqrt(all.length / heads)), start = (head % heads) * n * n;
-      return { n, weight: (i, j) => all[start + i * n + j] };
-    }
-    const { weights } = compute({ ...read(), head });
-    return { n: weights.length, weight: (i, j) => weights[i][j] };
-  };
-
-  function drawWall(from, to) {
-    const cell = [20, 14], context = canvas.getContext("2d");
-    if (from === 0) [canvas.width, canvas.height] = [layers * cell[0], heads * cell[1]];
-    for (let layer = from; layer < to; layer++) {
-      context.clearRect(layer * cell[0], 0, cell[0], canvas.height);
-      for (let one = 0; one < heads; one++) {
-        const found = weightsOf(layer * heads + one);
-        if (found) blot(context, found.n, found.weight, layer * cell[0], one * cell[1], cell[0] - 2, cell[1] - 2);
-      }
-    }
-  }
-
-  function paint() {
-    const state = read(), { head } = state, name = `${Math.floor(head / heads)}.${head % heads}`;
-    const recorded = compute(state), tokens = live?.tokens ?? state.tokens;
-    const found = weightsOf(head), n = found?.n ?? tokens.length;
-    const query = Math.min(n - 1, (live ? shownQuery : state.query < 0 ? null : state.query) ?? n - 1);
-    const how = live ? changed.get(head) ?? 0 : Number(state.off);
-    const next = live ? live.next : recorded.next, runs = live ? live.lens && runsOf(live.lens) : recorded.runs;
-
+  // What can be pressed at the moment.
+  function able(how) {
     go.textContent = worker || own ? "Read" : `Load the model and read (${model.get("size")} MB, once)`;
     go.disabled = busy && !live;
-    const writing = busy && write.dataset.writing;
+    const isWriting = busy && write.dataset.writing;
     if (!busy) delete write.dataset.writing;
-    write.textContent = writing && !own ? "Stop" : "Write on";
-    write.disabled = !live?.next || (busy && (own || !writing));
+    write.textContent = isWriting && !own ? "Stop" : "Write on";
+    write.disabled = !live?.next || (busy && (own || !isWriting));
     broken.disabled = !live?.next || busy;
-
-    const labels = tellApart(tokens.slice(0, LONGEST)), key = JSON.stringify([tokens, Boolean(live)]);
-    if (chips.made !== key) {
-      chips.made = key;
-      chips.replaceChildren(...labels.map((label, i) => h("button", { type: "button", class: "lm-chip",
-        "data-query": i, onclick: () => {
-          if (!live) return change(model, { query: i });
-          shownQuery = i;
-          paint();
-        } }, h("span", { class: "lm-ink aw-heat" }, tokenNode(label)))));
-    }
-    [...chips.children].forEach((chip, i) => {
-      chip.setAttribute("aria-pressed", String(i === query));
-      heat(chip.firstChild, found && i <= query ? found.weight(query, i) : 0);
-    });
-
-    wall.setAttribute("aria-valuenow", head);
-    wall.setAttribute("aria-valuetext", `layer ${Math.floor(head / heads)}, head ${head % heads}`);
-    ring.style.left = `${(100 * Math.floor(head / heads)) / layers}%`;
-    ring.style.top = `${(100 * (head % heads)) / heads}%`;
-    title.textContent = `Head ${name}`;
     switches.forEach((one, i) => {
       one.setAttribute("aria-pressed", String(i === how));
       one.disabled = live ? !live.next || busy || (own && i === 2) : i === 2;
     });
+  }
+
+  function paint() {
+    const state = read(), { head } = state;
+    const recorded = compute(state), tokens = live?.tokens ?? state.tokens, { name } = recorded;
+    const found = mapOf(head), n = found?.n ?? tokens.length;
+    const query = Math.min(n - 1, (live ? shownQuery : state.query < 0 ? null : state.query) ?? n - 1);
+    const how = live ? changed.get(head) ?? 0 : Number(state.off);
+    const next = live ? live.next : recorded.next, runs = live ? live.lens && runsOf(live.lens) : recorded.runs;
+
+    able(how);
+    chips.draw(tokens, Boolean(live), query, found);
+    wall.mark(head);
+    title.textContent = `Head ${name}`;
     map.setAttribute("aria-label", `Map of head ${name}, ${n} queries by ${n} keys`);
-    [map.width, map.height] = [360, 360];
-    if (found) {
-      const context = map.getContext("2d");
-      ramp ??= heatColors(root);
-      blot(context, n, found.weight, 0, 0, 360, 360, ramp ?? black);
-      context.strokeStyle = getComputedStyle(map).color;
-      context.strokeRect(1, (360 * query) / n + 1, (360 * (query + 1)) / n - 2, 360 / n - 2);
-    }
-    const chances = live?.drawn;
-    const shown = (next ?? []).map(([word, is, was], w) => [word, is, was, chances?.[w] ?? 0]).sort((a, b) => Math.max(b[1], b[2]) - Math.max(a[1], a[2])).slice(0, MOST_WORDS);
-    const most = Math.max(0.05, ...shown.map(([, ...all]) => Math.max(...all)));
-    drawnKey.hidden = !chances;
-    bars.forEach(({ row, word, was, now, drawn, number }, w) => {
-      const [text, is, before, chance] = shown[w] ?? ["", 0, 0, 0];
-      drawn.hidden = !chances || !shown[w];
-      drawn.style.left = `${(100 * chance) / most}%`;
-      row.classList.toggle("lm-empty", !shown[w]);
-      word.textContent = text && shownWord(text);
-      was.style.width = `${(100 * before) / most}%`;
-      now.style.width = `${(100 * is) / most}%`;
-      number.textContent = shown[w] ? share(is) : "";
-    });
+    ramp ??= heatColors(root);
+    drawMap(map, found, query, ramp ?? black);
+    words.draw(next, live?.drawn);
     lens.replaceChildren(...(runs ?? []).slice(-LAST_RUNS).map(([first, last, word, chance]) => h("li", {},
-      h("span", { class: "aw-numbers" }, first === last ? `${first}` : `${first}–${last}`), " ", h("b", {}, shownWord(word)),
-      " ", h("span", { class: "aw-numbers" }, share(chance)))));
+      h("span", { class: "aw-numbers" }, first === last ? `${first}` : `${first}–${last}`), " ",
+      h("b", {}, shownWord(word)), " ", h("span", { class: "aw-numbers" }, share(chance)))));
     if (!next || !found) return;
-    const row = Array.from({ length: query + 1 }, (_, j) => found.weight(query, j)), best = row.indexOf(Math.max(...row));
+    const row = range(query + 1, (j) => found.weight(query, j)), best = argmax(row);
     const said = [...next].sort((a, b) => b[1] - a[1])[0];
     say(`${live ? "" : "Recorded. "}Head ${name} is ${HOW[how]}: “${shownWord(tokens[query] ?? "")}” reads “${
       shownWord(tokens[best] ?? "")}”, ${spoken(row[best])}. Next word “${shownWord(said[0])}”: ${spoken(said[1])}.`);
   }
 
-  const heard = (data, buffers) => hear(buffers?.length ? { ...data, maps: new Float32Array(
-    buffers[0].buffer.slice(buffers[0].byteOffset, buffers[0].byteOffset + buffers[0].byteLength)) } : data);
   if (own) {
     root.classList.add("lm-own");
+    const heard = (data, buffers) => hear(buffers?.length ? { ...data, maps: new Float32Array(
+      buffers[0].buffer.slice(buffers[0].byteOffset, buffers[0].byteOffset + buffers[0].byteLength)) } : data);
     model.on("msg:custom", heard);
+    onend(() => model.off("msg:custom", heard));
   } else if (site === undefined) { // outside of the book there is no engine
     root.classList.add("lm-recorded");
     note.textContent = "A recorded sentence: the model itself runs on the book's site.";
   }
-  drawWall(0, layers);
-  paint();
-  const unlisten = listen(model, TRAITS, paint);
-  const untheme = themed(() => {
+  wall.draw(mapOf);
+  onend(() => worker?.terminate());
+  onend(themed(() => {
     ramp = null;
     paint();
-  });
-  return () => {
-    worker?.terminate();
-    untheme();
-    if (own) model.off("msg:custom", heard);
-    unlisten();
-    el.replaceChildren();
-  };
-}
-
-export { compute };
-export default { render };
+  }));
+  return paint;
+});

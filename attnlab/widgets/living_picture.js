@@ -36,15 +36,13 @@ const RATE = 1;
 const SINK = 1; // the score of the sink, in every row
 const TILES = [[[0, 1], [0, 1]], [[0, 1], [2]], [[2], [0, 1]], [[2], [2]]]; // queries, keys
 
-const total = (row) => row.reduce((a, b) => a + b, 0);
-const dot = (a, b) => total(a.map((x, i) => x * b[i]));
 const plus = (a, b) => a.map((x, c) => x + b[c]);
 const times = (a, x) => a.map((y) => x * y);
 
 function attend(Q, K, V, { scale = Math.sqrt(Q[0].length), causal = false } = {}) {
   const scores = Q.map((q) => K.map((k) => dot(q, k) / scale));
   const powers = scores.map((row, i) => row.map((x, j) => (causal && j > i ? 0 : Math.exp(x))));
-  const weights = powers.map((row) => times(row, 1 / total(row)));
+  const weights = powers.map((row) => times(row, 1 / sum(row)));
   const outputs = weights.map((row) => V[0].map((_, c) => dot(row, V.map((v) => v[c]))));
   return { scores, powers, weights, outputs };
 }
@@ -104,8 +102,8 @@ const NUMBERS = {
       const normed = times(row, 1 / Math.sqrt(dot(row, row) / 4 + 1e-5));
       const logits = TABLE.map((word) => dot(word, normed));
       const powers = logits.map(Math.exp);
-      return { normed, logits, probabilities: times(powers, 1 / total(powers)),
-        next: logits.indexOf(Math.max(...logits)) };
+      return { normed, logits, probabilities: times(powers, 1 / sum(powers)),
+        next: argmax(logits) };
     });
     return { rounds, weights: windows.map((rows) => attend(rows, rows, rows, { causal: true }).weights) };
   },
@@ -118,7 +116,7 @@ const NUMBERS = {
         const old = Math.exp(rows[i].maximum - maximum);
         const powers = keys.map((j) => Math.exp(scores[i][j] - maximum));
         const output = X[0].map((_, c) => rows[i].output[c] * old + dot(powers, keys.map((j) => X[j][c])));
-        rows[i] = { maximum, sum: rows[i].sum * old + total(powers), output };
+        rows[i] = { maximum, sum: rows[i].sum * old + sum(powers), output };
       }
       return rows.map(({ sum, output }) => times(output, 1 / (sum || 1)));
     });
@@ -126,7 +124,7 @@ const NUMBERS = {
   },
   modern_attention() { // one more score in each row, with no value
     const before = attend(X, X, X), extra = Math.exp(SINK);
-    const left = before.powers.map((row) => total(row) / (total(row) + extra));
+    const left = before.powers.map((row) => sum(row) / (sum(row) + extra));
     return { before, sink: left.map((part) => 1 - part), weights: before.weights.map((row, i) => times(row, left[i])),
       outputs: before.outputs.map((row, i) => times(row, left[i])) };
   },
@@ -182,39 +180,38 @@ const THREE = [0, 1, 2], PAIRS = [[0, 1], [0, 2], [1, 2]];
 
 // Everything that is ever drawn, at home and invisible, in the order in which it is drawn.
 function blank() {
-  const many = (count, make) => Array.from({ length: count }, (_, i) => make(i));
   const bars = (x, y, n = NONE) => ({ x, y, n, up: NONE, xs: STEP, w: 10, o: 0 });
   const text = (x, y, words) => ({ x, y, text: words, o: 0 });
   const box = () => ({ x: across(0), y: down(0), w: 56, h: 34, o: 0 });
   const map = (x) => THREE.map((i) => THREE.map((j) =>
     ({ x: across(j) + x, y: down(i), w: 56, n: 0, digits: 2, hot: 0, level: 0, said: 1, o: 0 })));
   return {
-    band: many(2, box),
+    band: range(2, box),
     half: map(29),
     cell: map(0),
-    unit: many(3, (j) => ({ ...box(), x: across(j), y: down(2), weight: 0 })),
-    frame: many(3, box),
+    unit: range(3, (j) => ({ ...box(), x: across(j), y: down(2), weight: 0 })),
+    frame: range(3, box),
     ring: [box()],
-    token: many(6, (i) => bars(LEFT, foot(Math.min(i, 2)), TABLE[SAID[i]])),
-    place: many(3, (i) => bars(LEFT, foot(i))),
-    query: many(3, (i) => bars(LEFT, foot(i), X[i])),
-    key: many(3, (j) => bars(over(j), ABOVE, X[j])),
-    value: many(3, (j) => bars(over(j), BELOW, X[j])),
-    output: many(3, (i) => bars(RIGHT, foot(i))),
-    stream: many(3, (i) => bars(LEFT, foot(i), X[i])),
-    flow: many(9, (at) => bars(over(at % 3), BELOW, X[at % 3])),
-    more: many(3, (i) => bars(390, foot(i))),
+    token: range(6, (i) => bars(LEFT, foot(Math.min(i, 2)), TABLE[SAID[i]])),
+    place: range(3, (i) => bars(LEFT, foot(i))),
+    query: range(3, (i) => bars(LEFT, foot(i), X[i])),
+    key: range(3, (j) => bars(over(j), ABOVE, X[j])),
+    value: range(3, (j) => bars(over(j), BELOW, X[j])),
+    output: range(3, (i) => bars(RIGHT, foot(i))),
+    stream: range(3, (i) => bars(LEFT, foot(i), X[i])),
+    flow: range(9, (at) => bars(over(at % 3), BELOW, X[at % 3])),
+    more: range(3, (i) => bars(390, foot(i))),
     copy: [bars(LEFT, foot(2), X[2]), bars(over(0), ABOVE, X[0])],
-    dial: many(12, (at) => ({ angle: 0, size: 0, o: 0, ...(at < 6
+    dial: range(12, (at) => ({ angle: 0, size: 0, o: 0, ...(at < 6
       ? { x: LEFT + 12 + 25 * (at % 2), y: down(at >> 1) + 17 }
       : { x: across((at - 6) >> 1) + 15.5 + 25 * (at % 2), y: 33 }) })),
     lid: PAIRS.map(([, j]) => ({ x: across(j), y: -40, o: 0 })),
-    next: many(5, (m) => ({ x: 126 + 36 * m, y: 198, part: 0, won: 0, o: 0 })),
+    next: range(5, (m) => ({ x: 126 + 36 * m, y: 198, part: 0, won: 0, o: 0 })),
     word: [...SAID.map((id, i) => text(36, line(Math.min(i, 2)), VOCABULARY[id])),
       text(-30, line(0), "le"), text(-30, line(1), "chat")],
-    head: many(6, (j) => text(across(j % 3) + 28, 13, VOCABULARY[j % 3])),
-    index: many(3, (i) => text(6, line(i), String(i))),
-    note: many(6, () => ({ ...text(198, 196, ""), tone: "" })),
+    head: range(6, (j) => text(across(j % 3) + 28, 13, VOCABULARY[j % 3])),
+    index: range(3, (i) => text(6, line(i), String(i))),
+    note: range(6, () => ({ ...text(198, 196, ""), tone: "" })),
     role: [["queries", LEFT - 1, 48], ["tokens", LEFT - 1, 48], ["keys", 98, 34], ["values", 98, 198],
       ["outputs", RIGHT - 1, 46]].map(([words, x, y]) => text(x, y, words)),
   };
@@ -409,7 +406,7 @@ const SCENES = {
     const x = S.next[next].x;
     show(S.token, (i) => {
       const slot = i - round - go, fresh = i === round + 3;
-      const o = fresh ? q(0.86, 0.97) : slot > 2 ? 0 : Math.max(0, Math.min(1, 1 + 2 * slot));
+      const o = fresh ? q(0.86, 0.97) : slot > 2 ? 0 : clamp(1 + 2 * slot, 0, 1);
       return { o, y: fresh ? foot(2) : foot(slot) };
     });
     show(S.word.slice(0, 6), (i) => ({ o: i === round + 3 ? q(0.6, 0.66) : S.token[i].o,
@@ -462,7 +459,7 @@ const SCENES = {
 // Everything at a moment of a stage.
 function sceneOf(stage, moment) {
   const p = (a, b) => {
-    const part = Math.min(1, Math.max(0, (moment - a) / (b - a)));
+    const part = clamp((moment - a) / (b - a), 0, 1);
     return part * part * (3 - 2 * part);
   };
   p.t = moment;
@@ -476,15 +473,6 @@ function sceneOf(stage, moment) {
 
 // Drawing
 
-const put = (node, values) => {
-  for (const [name, value] of Object.entries(values)) {
-    const text = typeof value === "number" ? String(Math.round(value * 100) / 100) : value;
-    if (node.getAttribute(name) !== text) node.setAttribute(name, text);
-  }
-};
-
-const say = (node, text) => node.textContent === text || (node.textContent = text);
-
 // Kind of thing -> what makes one and returns the function that draws it.
 const PENS = {
   bars: (g, kind) => {
@@ -492,7 +480,7 @@ const PENS = {
     const stub = ["flow", "more", "stream", "copy"].includes(kind) ? 0 : 1.5;
     return ({ x, y, n, up, xs, w }) => rects.forEach((rect, c) => {
       const height = Math.max(stub, Math.abs(n[c]) * UNIT);
-      put(rect, { x: x + xs[c], y: y - UNIT * up[c] - (n[c] < 0 ? 0 : height), width: w, height });
+      setIfChanged(rect, { x: x + xs[c], y: y - UNIT * up[c] - (n[c] < 0 ? 0 : height), width: w, height });
     });
   },
   cell: (g) => {
@@ -502,27 +490,27 @@ const PENS = {
     g.classList.add("lp-cell");
     g.append(back, level, ink, number);
     return ({ x, y, w, n, digits, hot, level: part, said, weight = n }) => {
-      put(g, { transform: `translate(${x.toFixed(2)} ${y.toFixed(2)})` });
-      for (const rect of [back, ink]) put(rect, { width: w });
-      put(level, { width: w, y: 34 - 34 * part, height: 34 * part, opacity: 1 - hot });
-      put(ink, { opacity: hot });
+      setIfChanged(g, { transform: `translate(${x.toFixed(2)} ${y.toFixed(2)})` });
+      for (const rect of [back, ink]) setIfChanged(rect, { width: w });
+      setIfChanged(level, { width: w, y: 34 - 34 * part, height: 34 * part, opacity: 1 - hot });
+      setIfChanged(ink, { opacity: hot });
       heat(g, weight);
       g.classList.toggle("aw-heat", hot > 0.5);
       const text = hot > 0.5 ? share(n) : fmt(n, digits);
-      put(number, { x: w / 2, opacity: said, class: w < 40 ? "lp-small" : "" });
-      say(number, said < 0.01 ? "" : w < 40 ? text.replace("0.", ".") : text);
+      setIfChanged(number, { x: w / 2, opacity: said, class: w < 40 ? "lp-small" : "" });
+      write(number, said < 0.01 ? "" : w < 40 ? text.replace("0.", ".") : text);
     };
   },
   unit: (g) => {
     const rect = g.appendChild(s("rect", { class: "lp-ink lp-edge" }));
     return ({ x, y, w, h: height, weight }) => {
       heat(g, weight);
-      put(rect, { x, y, width: w, height });
+      setIfChanged(rect, { x, y, width: w, height });
     };
   },
   box: (g, kind) => {
     const rect = g.appendChild(s("rect", { class: `lp-${kind}`, rx: 5 }));
-    return ({ x, y, w, h: height }) => put(rect, { x, y, width: w, height });
+    return ({ x, y, w, h: height }) => setIfChanged(rect, { x, y, width: w, height });
   },
   dial: (g, kind, at) => {
     const hand = s("path", { class: "lp-hand" }), knob = s("circle", { r: 2.2, class: "lp-knob" });
@@ -530,16 +518,16 @@ const PENS = {
     g.append(s("circle", { r: 11.5, class: "lp-dial" }), hand, knob);
     return ({ x, y, angle, size }) => {
       const [a, b] = [Math.cos(angle) * size * 7.6, -Math.sin(angle) * size * 7.6].map((z) => z.toFixed(2));
-      put(g, { transform: `translate(${x} ${y})` });
-      put(hand, { d: `M0 0L${a} ${b}` });
-      put(knob, { cx: Number(a), cy: Number(b) });
+      setIfChanged(g, { transform: `translate(${x} ${y})` });
+      setIfChanged(hand, { d: `M0 0L${a} ${b}` });
+      setIfChanged(knob, { cx: Number(a), cy: Number(b) });
     };
   },
   lid: (g) => {
     g.append(s("rect", { class: "lp-lid", width: 56, height: 34, rx: 4 }),
       s("path", { class: "lp-hatch", d: "M2 26L24 3M8 32L36 3M20 32L48 3M32 32L54 9M44 32L54 21" }),
       s("text", { x: 28, y: 22 }, "−∞"));
-    return ({ x, y }) => put(g, { transform: `translate(${x} ${y.toFixed(2)})` });
+    return ({ x, y }) => setIfChanged(g, { transform: `translate(${x} ${y.toFixed(2)})` });
   },
   next: (g, kind, at) => {
     const bar = s("rect", { width: 16, rx: 1.5 });
@@ -548,17 +536,17 @@ const PENS = {
     g.append(bar, word);
     return ({ x, y, part, won }) => {
       const height = Math.max(1.5, 38 * part);
-      put(g, { transform: `translate(${x} ${y})` });
-      put(bar, { x: -8, y: -height, height, opacity: 0.4 + 0.6 * won });
+      setIfChanged(g, { transform: `translate(${x} ${y})` });
+      setIfChanged(bar, { x: -8, y: -height, height, opacity: 0.4 + 0.6 * won });
       g.classList.toggle("lp-won", won > 0.5);
     };
   },
   text: (g, kind, at) => {
     const node = g.appendChild(s("text", { class: `lp-${kind} lp-${kind}-${at}` }));
     return ({ x, y, text, tone }) => {
-      put(node, { x, y });
-      if (tone !== undefined) put(node, { class: `lp-note lp-tone-${tone || "none"}` });
-      say(node, text);
+      setIfChanged(node, { x, y });
+      if (tone !== undefined) setIfChanged(node, { class: `lp-note lp-tone-${tone || "none"}` });
+      write(node, text);
     };
   },
 };
@@ -573,9 +561,9 @@ function artist(svg) {
     const words = ["cell", "text"].includes(pen) ? g.querySelector("text") : null;
     return (item) => {
       const seen = item.o >= 0.01;
-      put(g, { display: seen ? "inline" : "none" });
-      if (!seen) return words && say(words, "");
-      put(g, { opacity: Math.min(1, item.o) });
+      setIfChanged(g, { display: seen ? "inline" : "none" });
+      if (!seen) return words && write(words, "");
+      setIfChanged(g, { opacity: Math.min(1, item.o) });
       draw(item);
     };
   })]);
@@ -584,32 +572,32 @@ function artist(svg) {
 
 const STEPS = [0, 0.2, 0.4, 0.6, 0.8, 1]; // moments to step through where motion is unwanted
 
-function render({ model, el }) {
-  const { root, summary, say: announce } = frame(el, "living_picture", "The cat sat, in one picture", model);
+export default widget("living_picture", "The cat sat, in one picture", ["stage", "links", "at"], (view) => {
+  const { root, summary, say, model, onend } = view;
   const tour = model.get("tour");
   const svg = s("svg", { viewBox: "0 0 372 218", role: "img" });
   const draw = artist(svg);
   const title = h("p", { class: "lp-title" }), caption = h("p", { class: "lp-caption" });
-  const button = h("button", { type: "button", "data-go": "play", onclick: press });
+  const play = button("play", "", press);
   const bars = STEMS.map(() => h("i"));
   const stops = STEMS.map((stem, at) => h("button", { type: "button", "data-stop": stem,
     "aria-label": `${at + 1} ${CHAPTERS[stem][0]}`, onclick: () => jump(stem) },
     bars[at], h("span", {}, String(at + 1))));
   root.classList.toggle("lp-tour", tour);
   root.append(h("div", { class: "lp-body" }, svg,
-    h("div", { class: "lp-side" }, tour ? title : null, caption, button)),
+    h("div", { class: "lp-side" }, tour ? title : null, caption, play)),
     ...(tour ? [h("div", { class: "lp-stops", role: "group", "aria-label": "Chapters" }, stops)] : []), summary);
 
   let stage = null; // the stage that is drawn
   let scene = null, from = null; // what is drawn, and what a stage morphs from
   let spent = 0; // milliseconds since the stage began, negative while it morphs
-  let playing = false, touring = tour && !calm(), visible = false, fresh = true, asked = 0, last = 0;
+  let playing = false, touring = tour && !prefersReducedMotion(), visible = false, fresh = true, asked = 0, last = 0;
 
   const time = () => (tour ? STOP : CHAPTERS[stage][2] * 1000);
-  const moment = () => Math.min(1, Math.max(0, spent / time()));
+  const moment = () => clamp(spent / time(), 0, 1);
   const ended = () => spent >= time() + (touring ? HOLD : 0);
   const told = () => TOLD[stage](KNOWN[stage]);
-  const still = () => calm() || model.get("at") !== null;
+  const still = () => prefersReducedMotion() || model.get("at") !== null;
 
   function paint() {
     const at = model.get("at");
@@ -622,8 +610,8 @@ function render({ model, el }) {
       const place = STEMS.indexOf(stage);
       bar.style.setProperty("--part", i < place ? 1 : i > place ? 0 : now.toFixed(3));
     });
-    const name = calm() ? (tour ? "Next" : "Step") : playing ? "Pause" : ended() && !tour ? "Replay" : "Play";
-    if (button.textContent !== name) button.textContent = name;
+    const name = prefersReducedMotion() ? (tour ? "Next" : "Step") : playing ? "Pause" : ended() && !tour ? "Replay" : "Play";
+    write(play, name);
   }
 
   function run() {
@@ -635,7 +623,7 @@ function render({ model, el }) {
   }
 
   function step(now) {
-    spent += Math.min(100, Math.max(0, now - last));
+    spent += clamp(now - last, 0, 100);
     last = now;
     const next = STEMS[STEMS.indexOf(stage) + 1];
     if (ended() && touring && next) return change(model, { stage: next });
@@ -661,9 +649,9 @@ function render({ model, el }) {
 
   function press() {
     const place = STEMS.indexOf(stage);
-    if (calm() && tour) return jump(STEMS[(place + 1) % STEMS.length]);
+    if (prefersReducedMotion() && tour) return jump(STEMS[(place + 1) % STEMS.length]);
     if (model.get("at") !== null) change(model, { at: null });
-    if (calm()) {
+    if (prefersReducedMotion()) {
       const now = STEPS.findIndex((one) => one > moment() + 0.01);
       spent = time() * (now < 0 ? 0 : STEPS[now]);
     } else if (playing) {
@@ -676,7 +664,7 @@ function render({ model, el }) {
     paint();
     run();
     const steps = Math.round(moment() * (STEPS.length - 1)) + 1;
-    announce(`${calm() ? `Moment ${steps} of ${STEPS.length}` : playing ? "Playing" : "Paused"}. ${told()}`);
+    say(`${prefersReducedMotion() ? `Moment ${steps} of ${STEPS.length}` : playing ? "Playing" : "Paused"}. ${told()}`);
   }
 
   function update() {
@@ -689,7 +677,7 @@ function render({ model, el }) {
     stops.forEach((stop, at) => stop.setAttribute("aria-current", at === place ? "step" : "false"));
     const told = TOLD[model.get("stage")](KNOWN[model.get("stage")]);
     svg.setAttribute("aria-label", told);
-    if (!(touring && playing) || !summary.textContent) announce(tour ? `${name}: ${told}` : told);
+    if (!(touring && playing) || !summary.textContent) say(tour ? `${name}: ${told}` : told);
     if (stage === model.get("stage")) return paint();
     const first = stage === null;
     stage = model.get("stage");
@@ -698,21 +686,16 @@ function render({ model, el }) {
     paint();
   }
 
-  update();
-  const unlisten = listen(model, ["stage", "links", "at"], update);
   const watcher = new IntersectionObserver(([entry]) => {
     visible = entry.isIntersecting;
     if (visible && fresh && !still()) begin();
     else run();
   }, { threshold: 0.5 });
   watcher.observe(root);
-  return () => {
+  onend(() => {
     playing = touring = false;
     cancelAnimationFrame(asked);
     watcher.disconnect();
-    unlisten();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  });
+  return update;
+});

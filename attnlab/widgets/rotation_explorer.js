@@ -1,7 +1,6 @@
 // Rotary positions. `compute` turns a query and a key and scores them; `render` draws the pairs and the scores.
 
 const TRAITS = ["d_head", "base", "query", "key", "pair", "trained"];
-const TURN = 2 * Math.PI;
 const [LEAST_BASE, MOST_BASE] = [2, 1e7];
 const CLOCKS = 4; // pairs that are drawn at most
 const FURTHER = 10; // tokens by which the summary moves both on, to show that the score stays
@@ -10,10 +9,10 @@ const FURTHER = 10; // tokens by which the summary moves both on, to show that t
 export function compute({ d_head, base, query, key, trained = 32 }) {
   const half = d_head / 2;
   const frequencies = frequenciesOf(d_head, base);
-  const unturned = Array.from({ length: d_head }, (_, column) => (column < half ? 1 : 0));
+  const unturned = range(d_head, (column) => (column < half ? 1 : 0));
   const score = (at, other) => dot(turn(unturned, at, frequencies), turn(unturned, other, frequencies));
   const last = 2 * trained - 1;
-  const offsets = Array.from({ length: 2 * last + 1 }, (_, i) => i - last);
+  const offsets = range(2 * last + 1, (i) => i - last);
   const offset = query - key;
   return {
     frequencies,
@@ -33,15 +32,10 @@ export function compute({ d_head, base, query, key, trained = 32 }) {
   };
 }
 
-// Radians per token, one for each pair.
-const frequenciesOf = (d_head, base) => Array.from({ length: d_head / 2 }, (_, i) => base ** ((-2 * i) / d_head));
-
 // Whether the angle between the hands is one that no offset of training gave, in a pair that did not finish a turn.
 const isFresh = (offset, frequency, trained) => (trained - 1) * frequency < TURN
   && (Math.abs(offset) * frequency) % TURN > (trained - 1) * frequency;
 
-const sum = (numbers) => numbers.reduce((total, x) => total + x, 0);
-const dot = (a, b) => sum(a.map((x, column) => x * b[column]));
 
 // x rotated by its position, counterclockwise: pair i is numbers i and i + d_head / 2.
 function turn(x, position, frequencies) {
@@ -55,67 +49,37 @@ function turn(x, position, frequencies) {
   return turned;
 }
 
-// `digits` figures behind the point, fewer for large numbers, so that columns keep their width.
-function figures(x, digits = 3) {
-  const size = Math.abs(x);
-  const kept = size >= 1000 ? 0 : size >= 100 ? Math.min(1, digits) : digits;
-  const text = size >= 1e6 ? x.toExponential(1).replace("e+", "e") : x.toFixed(kept);
-  return text.replace(/^-(?=0(\.0*)?$)/, "").replace(/-/g, "−");
-}
-
 // An angle in degrees, or in turns from the first full one on.
 const angleText = (x) => (Math.abs(x) < TURN ? `${figures((360 * x) / TURN, 1)}°` : `${figures(x / TURN, 1)} turns`);
 
 // The pairs that are drawn: all of them, or some from the first to the last with the chosen one among them.
 function pairsOf(half, pair) {
-  if (half <= CLOCKS) return Array.from({ length: half }, (_, i) => i);
-  const spread = Array.from({ length: CLOCKS }, (_, at) => Math.round((at * (half - 1)) / (CLOCKS - 1)));
+  if (half <= CLOCKS) return range(half);
+  const spread = range(CLOCKS, (at) => Math.round((at * (half - 1)) / (CLOCKS - 1)));
   if (spread.includes(pair)) return spread;
   const nearest = spread.slice(1, -1).sort((a, b) => Math.abs(a - pair) - Math.abs(b - pair))[0];
   return spread.map((i) => (i === nearest ? pair : i)).sort((a, b) => a - b);
 }
 
-const within = (least, x, most) => Math.max(least, Math.min(most, x));
-const set = (node, values) => Object.entries(values).forEach(([name, value]) => node.setAttribute(name, value));
-const write = (node, text) => node.textContent !== text && (node.textContent = text);
 
-// The point at this angle, and the way from one angle to another in less than a turn, counterclockwise or back.
-const at = (angle, r) => [r * Math.cos(angle), -r * Math.sin(angle)];
-const way = (from, by, r) => {
-  const [large, clockwise] = [Math.abs(by) > Math.PI ? 1 : 0, by < 0 ? 1 : 0];
-  return Math.abs(by) < 1e-6 ? "" : `M ${at(from, r).join(" ")} A ${r} ${r} 0 ${large} ${clockwise} `
-    + at(from + by, r).join(" ");
-};
-
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "rotation_explorer", "Rotary positions", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("rotation_explorer", "Rotary positions", TRAITS, (view) => {
+  const { root, summary, say, model, read, animate, edit, onend } = view;
   const start = read();
-  let clocks = [], made = ""; // the drawn pairs, and what they were drawn for
+  let clocks = []; // the drawn pairs
   let plotted = null; // the parts of the curve, for this width and these offsets
-  const edit = (values) => {
-    change(model, values);
-    draw();
-  };
 
   // A handle on the line of positions, for the pointer and for the keys of a slider.
   const MARGIN = 38; // half a handle, so that both ends are in the drawing
   function handle(name, label, take) {
     let value = 0, most = 1, grabbed = 0;
-    const go = (to) => within(0, to, most) !== value && take(within(0, to, most));
-    const under = (event) => {
-      const box = strip.getBoundingClientRect();
-      const last = 2 * model.get("trained") - 1;
-      return ((event.clientX - box.left - MARGIN) / (box.width - 2 * MARGIN)) * last;
-    };
+    const go = (to) => clamp(to, 0, most) !== value && take(clamp(to, 0, most));
+    const under = (event) => placeIn(strip, event, [MARGIN, MARGIN, 0, 0])[0] * (2 * model.get("trained") - 1);
     const node = h("div", { class: `ro-handle ro-${name}`, role: "slider", tabindex: 0, "data-slider": name,
       "aria-label": label, "aria-valuemin": 0,
       onkeydown: (event) => {
-        const by = { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10,
-          Home: -Infinity, End: Infinity }[event.key];
-        if (!by || event.altKey || event.ctrlKey || event.metaKey) return;
-        event.preventDefault();
-        go(value + by * (event.shiftKey ? 10 : 1));
+        const by = keyOf(event, { ArrowUp: 1, ArrowRight: 1, ArrowDown: -1, ArrowLeft: -1, PageUp: 10, PageDown: -10,
+          Home: -Infinity, End: Infinity });
+        if (by) go(value + by * (event.shiftKey ? 10 : 1));
       },
       onpointerdown: (event) => {
         if (event.button !== 0) return;
@@ -127,7 +91,7 @@ function render({ model, el }) {
       } });
     const show = (now, to, words) => {
       [value, most] = [now, to];
-      set(node, { "aria-valuemax": to, "aria-valuenow": now, "aria-valuetext": words });
+      setIfChanged(node, { "aria-valuemax": to, "aria-valuenow": now, "aria-valuetext": words });
     };
     return { node, show };
   }
@@ -163,8 +127,7 @@ function render({ model, el }) {
       h("p", {}, between), h("div", { class: "ro-share", "aria-hidden": "true" }, bar), h("p", {}, share));
     return { i, dial, parts, wavelength, between, share, bar, node };
   }
-  const pairSlider = h("input", { type: "range", step: 1, min: 0, "aria-label": "Pair i", "data-slider": "pair",
-    oninput: () => edit({ pair: Number(pairSlider.value) }) });
+  const pairSlider = rangeInput("pair", "Pair i", { step: 1, min: 0 }, (pair) => edit({ pair }));
   const pairNumber = h("b", { class: "aw-numbers" });
   const pairs = h("label", { class: "ro-choice" }, pairNumber, pairSlider);
 
@@ -172,19 +135,17 @@ function render({ model, el }) {
   const apart = h("span", { class: "aw-numbers", "data-value": "offset" });
   const baseField = numberField("Base", start.base, (base) => edit({ base }),
     { min: LEAST_BASE, max: MOST_BASE, step: 1000, "data-field": "base" });
-  const baseSlider = h("input", { type: "range", min: 0.3, max: 7, step: 0.1, "aria-label": "Base, slider",
-    "data-slider": "base", oninput: () => edit({
-      base: within(LEAST_BASE, Number((10 ** Number(baseSlider.value)).toPrecision(2)), MOST_BASE) }) });
-  const again = h("button", { type: "button", "data-go": "reset", onclick: () => {
-    const { d_head, trained, ...rest } = start;
-    const last = 2 * read().trained - 1; // either may have been made smaller from Python since
-    edit({ ...rest, query: Math.min(rest.query, last), key: Math.min(rest.key, last),
-      pair: Math.min(rest.pair, read().d_head / 2 - 1) });
-  } }, "Start again");
+  const baseSlider = rangeInput("base", "Base, slider", { min: 0.3, max: 7, step: 0.1 }, (power) =>
+    edit({ base: clamp(Number((10 ** power).toPrecision(2)), LEAST_BASE, MOST_BASE) }));
+  const again = button("reset", "Start again", () => {
+    const { d_head, trained } = read(), last = 2 * trained - 1; // may have been made smaller from Python since
+    edit({ base: start.base, query: Math.min(start.query, last), key: Math.min(start.key, last),
+      pair: Math.min(start.pair, d_head / 2 - 1) });
+  });
 
   // The score against the offset.
   const [H, LEFT, RIGHT, TOP, BOTTOM] = [150, 34, 14, 10, 24];
-  const plot = s("svg", { class: "ro-plot", role: "img", onpointerdown: slide, onpointermove: slide });
+  const plot = s("svg", { class: "ro-plot", role: "img" });
 
   root.append(strip, dials, pairs,
     h("div", { class: "ro-tools" }, h("div", { class: "ro-score" }, "score ", total, " ", apart),
@@ -192,36 +153,30 @@ function render({ model, el }) {
     plot, summary);
 
   // A press or a drag on the curve chooses the offset: the query moves, and the key only where it has to.
-  function slide(event) {
-    if (event.type === "pointerdown" ? event.button !== 0 : !(event.buttons & 1)) return;
-    const box = plot.getBoundingClientRect();
-    const { key, trained } = read();
-    const last = 2 * trained - 1;
-    const part = (event.clientX - box.left - LEFT) / (box.width - LEFT - RIGHT);
-    const offset = within(-last, Math.round((2 * part - 1) * last), last);
-    if (event.type === "pointerdown") event.currentTarget.setPointerCapture(event.pointerId);
-    const place = within(Math.max(0, -offset), key, Math.min(last, last - offset));
+  stroke(plot, (event) => {
+    const { key, trained } = read(), last = 2 * trained - 1;
+    const [part] = placeIn(plot, event, [LEFT, RIGHT, 0, 0]);
+    const offset = clamp(Math.round((2 * part - 1) * last), -last, last);
+    const place = clamp(key, Math.max(0, -offset), Math.min(last, last - offset));
     edit({ key: place, query: place + offset });
-  }
+  });
 
   // What stays while positions and base change: the clocks, the regions, the marks of the curve.
-  function build({ d_head, pair, trained }) {
+  const buildClocks = rebuilder((shown) => {
+    clocks = shown.map(clockOf);
+    dials.replaceChildren(...clocks.map(({ node }) => node));
+  });
+  const build = rebuilder(({ d_head, pair, trained }) => {
     const shown = pairsOf(d_head / 2, pair);
-    if (shown.join() !== clocks.map(({ i }) => i).join()) {
-      clocks = shown.map(clockOf);
-      dials.replaceChildren(...clocks.map(({ node }) => node));
-    }
+    buildClocks(shown, shown);
     const last = 2 * trained - 1;
     write(inside, `training: 0 to ${trained - 1}`);
     write(outside, `beyond: ${trained} to ${last}`);
     strip.style.setProperty("--edge", ((trained - 0.5) / last).toFixed(4));
     pairs.hidden = d_head / 2 <= CLOCKS;
-    const W = plot.clientWidth || 320;
+    const { width: W, across: x, marks } = offsetAxis(plot, [LEFT, RIGHT], last, [4, 8, 16, 32, 64, 128],
+      (width) => (width > 480 ? 5 : 2.5));
     plot.setAttribute("viewBox", `0 0 ${W} ${H}`);
-    const x = (k) => LEFT + ((k + last) / (2 * last)) * (W - LEFT - RIGHT);
-    const step = [4, 8, 16, 32, 64, 128].find((one) => last / one < (W > 480 ? 5 : 2.5)) ?? 256;
-    const most = Math.floor(last / step);
-    const marks = Array.from({ length: 2 * most + 1 }, (_, i) => (i - most) * step);
     const unseen = (from, to) => s("rect", { class: "ro-unseen", x: x(from), y: TOP, width: x(to) - x(from),
       height: H - TOP - BOTTOM });
     const levels = [0, d_head / 4, d_head / 2].map((value) => ({ value,
@@ -234,7 +189,7 @@ function render({ model, el }) {
       ...marks.map((k) => s("text", { x: x(k), y: H - 6, "text-anchor": "middle" }, k ? plain(k) : "Δ = 0")),
       drop, curve, dot);
     plotted = { d_head, trained, x, levels, drop, curve, dot, base: null };
-  }
+  });
 
   // One frame: `query` and `key` may be between two positions, and `power` is the logarithm of the base.
   function paint(now) {
@@ -255,15 +210,15 @@ function render({ model, el }) {
     for (const { i, parts, wavelength, between, share, bar, node } of clocks) {
       const theta = frequencies[i];
       for (const [name, place] of [["key", key], ["query", query]]) {
-        const [x, y] = at(place * theta, R);
-        set(parts[name], { x2: x, y2: y });
-        set(parts[`${name}Tip`], { cx: x, cy: y });
+        const [x, y] = pointAt(place * theta, R);
+        setIfChanged(parts[name], { x2: x, y2: y });
+        setIfChanged(parts[`${name}Tip`], { cx: x, cy: y });
       }
       const [angle, own] = [offset * theta, Math.cos(offset * theta)];
       const fresh = isFresh(offset, theta, trained);
       node.classList.toggle("ro-new", fresh);
-      set(parts.between, { d: way(key * theta, angle % TURN, R * 0.4) });
-      set(parts.reached, { d: way(0, Math.min((trained - 1) * theta, TURN - 1e-4), R + 10) });
+      setIfChanged(parts.between, { d: arc(key * theta, angle % TURN, R * 0.4) });
+      setIfChanged(parts.reached, { d: arc(0, Math.min((trained - 1) * theta, TURN - 1e-4), R + 10) });
       write(wavelength, `${figures(TURN / theta, 2)} tokens`);
       write(between, `∠ ${angleText(angle)}${fresh ? " new" : ""}`);
       write(share, `cos ${figures(own)}`);
@@ -276,22 +231,22 @@ function render({ model, el }) {
 
     const { x, levels, drop, curve, dot } = plotted;
     if (plotted.base !== base) {
-      const scores = Array.from({ length: last + 1 }, (_, k) => scoreAt(k)); // the same on both sides
+      const scores = range(last + 1, (k) => scoreAt(k)); // the same on both sides
       const least = Math.min(0, ...scores);
       plotted.base = base;
       plotted.y = (one) => TOP + ((d_head / 2 - one) / (d_head / 2 - least)) * (H - TOP - BOTTOM);
       plotted.floor = least;
       for (const { value: level, line, text } of levels) {
-        set(line, { y1: plotted.y(level), y2: plotted.y(level) });
-        set(text, { y: plotted.y(level) + 4.5 });
+        setIfChanged(line, { y1: plotted.y(level), y2: plotted.y(level) });
+        setIfChanged(text, { y: plotted.y(level) + 4.5 });
       }
-      set(curve, { points: [...scores.slice(1).reverse(), ...scores].map((one, i) =>
+      setIfChanged(curve, { points: [...scores.slice(1).reverse(), ...scores].map((one, i) =>
         `${x(i - last).toFixed(2)},${plotted.y(one).toFixed(2)}`).join(" ") });
     }
-    set(drop, { x1: x(offset), x2: x(offset), y1: plotted.y(plotted.floor), y2: plotted.y(value) });
-    set(dot, { cx: x(offset), cy: plotted.y(value) });
+    setIfChanged(drop, { x1: x(offset), x2: x(offset), y1: plotted.y(plotted.floor), y2: plotted.y(value) });
+    setIfChanged(dot, { cx: x(offset), cy: plotted.y(value) });
   }
-  const motion = tween(paint, 250);
+  const motion = animate(paint, 250);
 
   // What the trained length means for the two positions.
   function reach({ d_head, query, key, trained }, { offset, beyond: past, fresh }) {
@@ -310,10 +265,7 @@ function render({ model, el }) {
     if (Math.max(query, key) > last || pair >= half) return; // halfway through a change from Python
     const numbers = compute(state);
     const { score, offset, fullTurns, further, angles } = numbers;
-    const form = [d_head, trained, pairsOf(half, pair), plot.clientWidth].join();
-    const anew = form !== made;
-    if (anew) build(state);
-    made = form;
+    const fresh = build([d_head, trained, pairsOf(half, pair), plot.clientWidth], state);
 
     const words = (place) => `${place}${place >= trained ? ", beyond training" : ""}`;
     handles.query.show(query, last, words(query));
@@ -335,22 +287,12 @@ function render({ model, el }) {
     strip.setAttribute("aria-label", `Positions 0 to ${last}, trained up to ${trained - 1}`);
     plot.setAttribute("aria-label", `Score against offset, from ${plain(-last)} to ${last}: highest at 0 with `
       + `${plain(half)}, ${figures(score)} at ${plain(offset)}; offsets from ${trained} on are beyond training`);
-    motion.to({ query, key, power: Math.log10(base) }, { jump: anew });
+    motion.to({ query, key, power: Math.log10(base) }, { jump: fresh });
     say(`Query at ${query}, key at ${key}: score ${figures(score)}. Move both on by ${FURTHER}, to ${further.query} `
       + `and ${further.key}: ${figures(further.score)} again. Only the offset ${plain(offset)} counts. `
       + reach(state, numbers));
   }
 
-  draw();
-  const stop = listen(model, TRAITS, draw);
-  const wider = new ResizeObserver(draw); // the marks of the curve follow the width
-  wider.observe(plot);
-  return () => {
-    stop();
-    motion.stop();
-    wider.disconnect();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  onend(resized(plot, draw)); // the marks of the curve follow the width
+  return draw;
+});

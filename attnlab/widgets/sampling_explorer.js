@@ -9,7 +9,7 @@ const RECENT = 2; // draws that are written out
 const MOST_DRAWS = 10000;
 const MOST_SEED = 2 ** 32 - 1;
 // Where the top-k slider stops, before it keeps all.
-const STEPS = [...Array.from({ length: 20 }, (_, i) => i + 1), 25, 30, 40, 50, 75, 100, 200, 500, 1000, 2000, 5000,
+const STEPS = [...range(20, (i) => i + 1), 25, 30, 40, 50, 75, 100, 200, 500, 1000, 2000, 5000,
   10000, 20000, 50000, 100000];
 
 // All numbers shown. Tokens are identified by their rank; the most likely is 0.
@@ -21,7 +21,7 @@ function choose(logits, { temperature = 1, top_k = null, top_p = 1, seed = 0, dr
   const n = logits.length;
   const before = temperature === 0
     ? logits.map((_, rank) => (rank === 0 ? 1 : 0))
-    : normalized(logits.map((logit) => Math.exp((logit - logits[0]) / temperature)));
+    : softmax(logits.map((logit) => (logit - logits[0]) / temperature));
   const byTopK = temperature === 0 ? 1 : Math.min(top_k ?? n, n);
   const left = normalized(before.slice(0, byTopK));
   // A token stays while the sum of those before it is below top_p: so the one that crosses stays too.
@@ -41,7 +41,6 @@ function choose(logits, { temperature = 1, top_k = null, top_p = 1, seed = 0, dr
   };
 }
 
-const sum = (numbers) => numbers.reduce((total, x) => total + x, 0);
 const entropy = (shares) => -sum(shares.map((p) => (p > 0 ? p * Math.log(p) : 0))) + 0; // in nats
 
 function normalized(numbers) {
@@ -54,7 +53,7 @@ function draws(shares, seed, many) {
   const ends = [];
   shares.forEach((p, rank) => ends.push((ends[rank - 1] ?? 0) + p));
   const next = uniform(seed);
-  return Array.from({ length: many }, () => {
+  return range(many, () => {
     const u = next();
     let [low, high] = [0, shares.length - 1];
     while (low < high) {
@@ -66,58 +65,13 @@ function draws(shares, seed, many) {
   });
 }
 
-// Mulberry32 (Tommy Ettinger, public domain): a small generator with 32 bits of state.
-function uniform(seed) {
-  let state = seed | 0;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let bits = Math.imul(state ^ (state >>> 15), state | 1);
-    bits ^= bits + Math.imul(bits ^ (bits >>> 7), bits | 61);
-    return ((bits ^ (bits >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
-const NUMBERS = new Intl.NumberFormat("en");
-const whole = (n) => NUMBERS.format(n);
-const several = (n, noun) => `${whole(n)} ${noun}${n === 1 ? "" : "s"}`;
-
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "sampling_explorer", "Sampling the next token", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("sampling_explorer", "Sampling the next token", TRAITS, (view) => {
+  const { root, summary, say, model, read, animate } = view;
   const { temperature, top_k, top_p, seed } = read();
   const start = { temperature, top_k, top_p, seed };
   let [bytes, laid, logits, names] = [null, null, [], []];
   // Other settings are a different experiment: the tally starts from 0.
-  const edit = (values) => {
-    change(model, { drawn: 0, ...values });
-    draw();
-  };
-
-  // A field for whole numbers, with `set` to show one.
-  function wholeField(label, name, take) {
-    let [least, most, value] = [0, 0, 0];
-    const good = (number) => number !== null && Number.isInteger(number) && number >= least && number <= most;
-    const field = h("input", { type: "text", inputmode: "numeric", class: "aw-number", "aria-label": label,
-      "data-field": name,
-      oninput: () => {
-        const number = readNumber(field.value);
-        field.setAttribute("aria-invalid", String(!good(number)));
-        if (good(number)) take(number);
-      },
-      onchange: () => set(least, most, value),
-      onkeydown: (event) => {
-        const direction = { ArrowUp: 1, ArrowDown: -1 }[event.key];
-        if (!direction) return;
-        event.preventDefault();
-        take(Math.max(least, Math.min(most, value + direction * (event.shiftKey ? 10 : 1))));
-      } });
-    const set = (from, to, now) => {
-      [least, most, value] = [from, to, now];
-      field.setAttribute("aria-invalid", "false");
-      if (document.activeElement !== field || readNumber(field.value) !== now) field.value = String(now);
-    };
-    return { field, set };
-  }
+  const edit = (values) => view.edit({ drawn: 0, ...values });
 
   // The three settings, in their order.
   function step(number, label, field, slider) {
@@ -125,19 +79,19 @@ function render({ model, el }) {
       h("div", { class: "sa-head" }, h("span", {}, h("span", { class: "sa-order" }, `${number}. `), h("b", {}, label)),
         field), slider);
   }
-  const range = (name, label, limits, take) => h("input", { type: "range", ...limits,
-    "aria-label": `${label}, slider`, "data-slider": name, oninput: (event) => take(Number(event.target.value)) });
   const hotField = numberField("Temperature", temperature, (value) => edit({ temperature: value }),
     { min: 0, max: HOTTEST, step: 0.1, "data-field": "temperature" });
-  const hotSlider = range("temperature", "Temperature", { min: 0, max: HOTTEST, step: 0.1 },
+  const hotSlider = rangeInput("temperature", "Temperature, slider", { min: 0, max: HOTTEST, step: 0.1 },
     (value) => edit({ temperature: value }));
-  const kField = wholeField("Top-k", "top_k", (value) => edit({ top_k: value }));
+  const kField = numberField("Top-k", 1, (value) => edit({ top_k: value }),
+    { min: 1, step: 1, whole: true, "data-field": "top_k" });
   const stopsOf = (n) => STEPS.filter((k) => k < n);
-  const kSlider = range("top_k", "Top-k", { min: 0, step: 1 },
+  const kSlider = rangeInput("top_k", "Top-k, slider", { min: 0, step: 1 },
     (at) => edit({ top_k: stopsOf(logits.length)[at] ?? null }));
   const pField = numberField("Top-p", top_p, (value) => edit({ top_p: value }),
     { min: 0.001, max: 1, step: 0.01, "data-field": "top_p" });
-  const pSlider = range("top_p", "Top-p", { min: 0.01, max: 1, step: 0.01 }, (value) => edit({ top_p: value }));
+  const pSlider = rangeInput("top_p", "Top-p, slider", { min: 0.01, max: 1, step: 0.01 },
+    (value) => edit({ top_p: value }));
 
   // The most likely tokens, a row for all others, and a line where each limit cuts.
   let rows = [];
@@ -150,27 +104,27 @@ function render({ model, el }) {
   const left = h("p", { class: "sa-note aw-numbers", "data-value": "left" });
 
   // Draws.
-  const button = (name, text, onclick) => h("button", { type: "button", "data-go": name, onclick }, text);
   const more = (many) => edit({ drawn: Math.min(MOST_DRAWS, read().drawn + many) });
   const one = button("one", model.get("continuations").length ? "Write a sentence" : "Draw one", () => more(1));
   const hundred = button("hundred", "Draw 100", () => more(100));
   const clear = button("clear", "Clear", () => edit({}));
   const again = button("reset", "Start again", () => edit(start));
-  const seedField = wholeField("Seed", "seed", (value) => edit({ seed: value }));
-  const sentences = Array.from({ length: RECENT }, (_, i) => h("p", { "data-value": `text-${i}` }));
+  const seedField = numberField("Seed", seed, (value) => edit({ seed: value }),
+    { min: 0, max: MOST_SEED, step: 1, whole: true, "data-field": "seed" });
+  const sentences = range(RECENT, (i) => h("p", { "data-value": `text-${i}` }));
 
   root.append(
-    h("div", { class: "sa-steps" }, step(1, "Temperature", hotField, hotSlider), step(2, "Top-k", kField.field, kSlider),
+    h("div", { class: "sa-steps" }, step(1, "Temperature", hotField, hotSlider), step(2, "Top-k", kField, kSlider),
       step(3, "Top-p", pField, pSlider)),
     h("div", { class: "sa-list" }, table, Object.values(lines)), left,
-    h("div", { class: "sa-tools" }, one, hundred, clear, h("label", {}, "seed", seedField.field), again),
+    h("div", { class: "sa-tools" }, one, hundred, clear, h("label", {}, "seed", seedField), again),
     h("div", { class: "sa-text" }, sentences), summary);
 
   // A token beside its number: white space at its ends is left out, tokens that then look alike carry their rank.
   function nameOf(tokens, rank) {
     if (rank < names.length) return names[rank];
-    const told = rank < tokens.length ? tellApart([tokens[rank]])[0] : null;
-    return told ?? { text: `rank ${whole(rank + 1)}`, sub: "", name: `rank ${whole(rank + 1)}` };
+    const told = rank < tokens.length ? disambiguate([tokens[rank]])[0] : null;
+    return told ?? { text: `rank ${grouped(rank + 1)}`, sub: "", name: `rank ${grouped(rank + 1)}` };
   }
 
   const quoted = (tokens, rank) => {
@@ -181,12 +135,12 @@ function render({ model, el }) {
   // The rows of this vocabulary, once; what is in them changes.
   function lay(tokens, n) {
     const shown = Math.min(n, SHOWN);
-    rows = Array.from({ length: shown + (n > shown) }, (_, rank) => {
+    rows = range(shown + (n > shown), (rank) => {
       const [pale, solid] = [h("i", { class: "sa-bar" }), h("i", { class: "sa-bar sa-solid" })];
       const [kept, drawn] = [h("td", { class: "aw-numbers" }), h("td", { class: "aw-numbers" })];
       const rest = rank === shown;
       const node = h("tr", {}, h("th", { scope: "row", title: rest ? null : tokens[rank] },
-        rest ? h("span", { class: "sa-more" }, `${whole(n - shown)} more`) : tokenNode(nameOf(tokens, rank))),
+        rest ? h("span", { class: "sa-more" }, `${grouped(n - shown)} more`) : tokenNode(nameOf(tokens, rank))),
       h("td", { class: "sa-wide" }, rest ? null : h("span", { class: "sa-lane", "aria-hidden": "true" }, pale, solid)),
       kept, drawn);
       return { node, pale, solid, kept, drawn, rest };
@@ -195,7 +149,7 @@ function render({ model, el }) {
   }
 
   // Bars end where their share of the largest one does, and lines are as many rows down as tokens stay.
-  const motion = tween(({ pale, solid, cuts }) => {
+  const motion = animate(({ pale, solid, cuts }) => {
     rows.forEach((row, rank) => {
       if (row.rest) return;
       row.pale.style.transform = `scaleX(${pale[rank].toFixed(4)})`;
@@ -212,16 +166,16 @@ function render({ model, el }) {
       const all = (list) => (rest ? sum(list.slice(shown)) : list[rank]);
       node.classList.toggle("sa-cut", !stays);
       share_.textContent = stays ? share(all(kept), 3) : "";
-      times.textContent = stays && drawn ? whole(all(tally)) : "";
+      times.textContent = stays && drawn ? grouped(all(tally)) : "";
     });
     const show = (name, at, words) => {
       lines[name].classList.toggle("sa-off", at >= n || at > shown);
       lines[name].firstChild.textContent = words;
     };
-    show("top-k", divisor === 0 ? n : byTopK, `top-k ${whole(byTopK)}`);
+    show("top-k", divisor === 0 ? n : byTopK, `top-k ${grouped(byTopK)}`);
     show("top-p", divisor === 0 || p >= 1 || count === byTopK && reached < p ? n : count,
       `top-p ${plain(p)}: with ${quoted(tokens, count - 1)} the sum is ${share(reached, 3)}`);
-    const scaled = (list) => Array.from({ length: shown }, (_, rank) => (list[rank] ?? 0) / kept[0]);
+    const scaled = (list) => range(shown, (rank) => (list[rank] ?? 0) / kept[0]);
     motion.to({ pale: scaled(before), solid: scaled(kept),
       cuts: { "top-k": Math.min(byTopK, shown), "top-p": Math.min(count, shown) } });
   }
@@ -237,7 +191,7 @@ function render({ model, el }) {
     const { data, tokens, prompt, drawn } = state;
     const n = state.vocab_size;
     if (data.byteLength !== 4 * n) return; // halfway through a change from Python
-    names = tellApart(tokens.slice(0, SHOWN));
+    names = disambiguate(tokens.slice(0, SHOWN));
     if (bytes !== data || laid !== tokens) {
       [bytes, laid] = [data, tokens];
       logits = readTable(data, "float32", 0, 1, n)[0];
@@ -250,38 +204,31 @@ function render({ model, el }) {
     hotSlider.value = state.temperature;
     hotSlider.setAttribute("aria-valuetext", plain(state.temperature));
     const [stops, k] = [stopsOf(n), Math.min(state.top_k ?? n, n)];
-    kField.set(1, n, k);
+    kField.most = n;
+    setNumber(kField, k);
     kSlider.max = stops.length;
     const at = stops.findIndex((stop) => stop >= k);
     kSlider.value = at < 0 || k >= n ? stops.length : at;
-    kSlider.setAttribute("aria-valuetext", k >= n ? `all ${whole(n)}` : whole(k));
+    kSlider.setAttribute("aria-valuetext", k >= n ? `all ${grouped(n)}` : grouped(k));
     setNumber(pField, state.top_p);
     pSlider.value = state.top_p;
     pSlider.setAttribute("aria-valuetext", state.top_p >= 1 ? "1, all" : plain(state.top_p));
-    seedField.set(0, MOST_SEED, state.seed);
+    setNumber(seedField, state.seed);
     paint(state, numbers);
-    left.textContent = `${whole(count)} of ${whole(n)} tokens left, ${count === n ? "all" : share(mass, 3)} of the probability, `
+    left.textContent = `${grouped(count)} of ${grouped(n)} tokens left, ${count === n ? "all" : share(mass, 3)} of the probability, `
       + `as unsure as ${Math.exp(numbers.entropy).toFixed(1)} equal choices`;
 
     sentences.forEach((line, i) => line.replaceChildren(
       ...(i < recent.length ? written(state, recent[i]) : i ? [] : [`${prompt} `, h("mark", {}, "…")])));
     one.disabled = hundred.disabled = drawn >= MOST_DRAWS;
     clear.disabled = drawn === 0;
-    const remaining = count === n ? `All ${whole(n)} tokens are left.`
-      : `${several(count, "token")} of ${whole(n)} left, with ${share(mass, 3)} of the probability.`;
+    const remaining = count === n ? `All ${grouped(n)} tokens are left.`
+      : `${plural(count, "token")} of ${grouped(n)} left, with ${share(mass, 3)} of the probability.`;
     say(`${remaining} ${quoted(tokens, 0)} has `
       + `${share(kept[0], 3)}, before the cuts ${share(before[0], 3)}. Entropy ${numbers.entropy.toFixed(2)} nats, as much as `
       + `${Math.exp(numbers.entropy).toFixed(1)} equal choices. ` + (drawn === 0 ? "No draw yet."
-        : `Draw ${whole(drawn)}: ${quoted(tokens, last)}, drawn ${whole(tally[last])} of ${several(drawn, "time")}.`));
+        : `Draw ${grouped(drawn)}: ${quoted(tokens, last)}, drawn ${grouped(tally[last])} of ${plural(drawn, "time")}.`));
   }
 
-  draw();
-  const stop = listen(model, TRAITS, draw);
-  return () => {
-    stop();
-    motion.stop();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  return draw;
+});

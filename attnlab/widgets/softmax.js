@@ -10,8 +10,8 @@ const LARGEST = 1000;
 // All numbers shown. state: {scores: [...], temperature, shift}.
 export function compute({ scores, temperature = 1, shift = 0 }) {
   const scaled = scores.map((x) => (x + shift) / temperature);
-  const weights = shares(scaled);
-  const unshifted = shares(scores.map((x) => x / temperature));
+  const weights = softmax(scaled);
+  const unshifted = softmax(scores.map((x) => x / temperature));
   const entropyNats = -sum(weights.map((w) => (w > 0 ? w * Math.log(w) : 0))) + 0;
   return {
     scaled, weights,
@@ -20,32 +20,33 @@ export function compute({ scores, temperature = 1, shift = 0 }) {
   };
 }
 
-const sum = (numbers) => numbers.reduce((total, x) => total + x, 0);
-
-function shares(x) {
-  const highest = Math.max(...x);
-  const exponentials = x.map((value) => Math.exp(value - highest));
-  return exponentials.map((e) => e / sum(exponentials));
-}
 
 // A score is called by its label, or else by its number.
 const nameOf = (labels, i) => labels?.[i] ?? `score ${i + 1}`;
 
 function summaryOf(labels, { weights, entropyNats, maximumNats, choices }) {
-  const top = weights.indexOf(Math.max(...weights));
+  const top = argmax(weights);
   const name = labels?.[top] ? `“${labels[top]}”` : nameOf(labels, top);
   return `The largest weight, ${fmt(weights[top], 3)}, is that of ${name}. ` +
     `Entropy ${fmt(entropyNats)} of at most ${fmt(maximumNats)} nats: as spread out as ` +
     `${fmt(choices, 2)} equal choices.`;
 }
 
+const STEPS = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000]; // between ticks
+
+function heightText(x) {
+  if (x >= 0.005 && x < 1e5) return plain(x, 2);
+  return x.toExponential(0).replace("e+", "e").replace("-", "−").replace("Infinity", "");
+}
+
 // The drawing, in its own units.
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BASE] = [340, 250, 14, 326, 40, 218];
 
-// The curve e^s from `low` to `high`, as high as its highest point needs, and a point on it for each score.
-function makeCurve(drag) {
+// The curve e^s from `low` to `high`, as high as its highest point needs, and a point on it for each score. While one is
+// dragged, `onmove(i, place)` hears where on the axis it is; `onhold(true or false)` is called at both ends of the drag.
+function makeCurve(onmove, onhold) {
   const path = s("path", { class: "sm-curve" });
-  const ticks = Array.from({ length: 10 }, () => s("text", { class: "sm-tick", y: BASE + 18, "text-anchor": "middle" }));
+  const ticks = range(10, () => s("text", { class: "sm-tick", y: BASE + 18, "text-anchor": "middle" }));
   const marks = s("g");
   const svg = s("svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, class: "sm-plane", role: "img",
     "aria-label": "The curve of e to the s, with the scores on it" },
@@ -60,20 +61,10 @@ function makeCurve(drag) {
     const text = s("text", { class: "sm-height", "text-anchor": "middle" });
     const node = s("g", { class: "sm-point", "data-point": i }, stem,
       s("circle", { r: 15, class: "sm-hit" }), s("circle", { r: 7, class: "sm-dot" }), text);
-    node.addEventListener("pointerdown", (event) => {
-      if (event.button !== 0) return;
-      event.preventDefault();
-      node.setPointerCapture(event.pointerId);
-      drag.hold(true);
-    });
-    node.addEventListener("touchstart", (event) => event.preventDefault(), { passive: false }); // or the page scrolls
-    node.addEventListener("pointermove", (event) => {
-      if (!node.hasPointerCapture(event.pointerId)) return;
-      const { x } = new DOMPoint(event.clientX, event.clientY).matrixTransform(svg.getScreenCTM().inverse());
-      const part = Math.min(1, Math.max(0, (x - LEFT) / (RIGHT - LEFT)));
-      drag.move(i, view.low + part * (view.high - view.low));
-    });
-    node.addEventListener("lostpointercapture", () => drag.hold(false));
+    drag(node, ([x], first) => {
+      if (first) onhold(true);
+      else onmove(i, view.low + clamp((x - LEFT) / (RIGHT - LEFT), 0, 1) * (view.high - view.low));
+    }, () => onhold(false));
     return { node, stem, text, circles: [...node.querySelectorAll("circle")] };
   }
 
@@ -84,61 +75,44 @@ function makeCurve(drag) {
       marks.replaceChildren(...points.map(({ node }) => node));
     }
     const up = (value) => BASE - (BASE - TOP) * Math.exp(value - top);
-    const steps = Array.from({ length: 81 }, (_, i) => Math.min(top + 0.18, low + ((high - low) * i) / 80));
+    const steps = range(81, (i) => Math.min(top + 0.18, low + ((high - low) * i) / 80));
     path.setAttribute("d", `M${steps.map((value) => `${at(value).toFixed(1)} ${up(value).toFixed(1)}`).join("L")}`);
-    const step = [1, 2, 5, 10, 20, 50, 100, 200, 500, 1000, 2000, 5000, 10000, 20000, 50000].find((size) => (high - low) / size <= 8);
+    const step = STEPS.find((size) => (high - low) / size <= 8);
     ticks.forEach((tick, i) => {
       const value = (Math.ceil(low / step) + i) * step;
-      const shown = value <= high ? plain(value) : "";
-      if (tick.textContent !== shown) tick.textContent = shown;
-      tick.setAttribute("x", at(Math.min(value, high)).toFixed(1));
+      write(tick, value <= high ? plain(value) : "");
+      setIfChanged(tick, { x: at(Math.min(value, high)) });
     });
     // The heights are written where there is room for them.
-    const order = x.map((_, i) => i).sort((i, j) => x[j] - x[i]);
     let free = Infinity;
-    for (const i of order) {
+    for (const i of range(x.length).sort((i, j) => x[j] - x[i])) {
       const { stem, circles, text, node } = points[i];
       const [px, py] = [at(x[i]), up(x[i])];
-      for (const [name, value] of [["x1", px], ["x2", px], ["y1", BASE], ["y2", py]]) stem.setAttribute(name, value.toFixed(1));
-      for (const circle of circles) {
-        circle.setAttribute("cx", px.toFixed(1));
-        circle.setAttribute("cy", py.toFixed(1));
-      }
+      setIfChanged(stem, { x1: px, x2: px, y1: BASE, y2: py });
+      for (const circle of circles) setIfChanged(circle, { cx: px, cy: py });
       node.style.setProperty("--weight", weights[i].toFixed(4));
-      const size = Math.exp(x[i]);
-      const shown = free - px > 46 ? (size < 1e5 && size >= 0.005 ? plain(size, 2) : size.toExponential(0).replace("e+", "e")
-        .replace("-", "−").replace("Infinity", "")) : "";
+      const shown = free - px > 46 ? heightText(Math.exp(x[i])) : "";
       if (shown) free = px;
-      text.setAttribute("x", Math.min(RIGHT - 16, Math.max(LEFT + 16, px)).toFixed(1));
-      text.setAttribute("y", (py - 13).toFixed(1));
-      if (text.textContent !== shown) text.textContent = shown;
+      setIfChanged(text, { x: clamp(px, LEFT + 16, RIGHT - 16), y: py - 13 });
+      write(text, shown);
     }
   }
   return { svg, draw };
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "softmax", "Softmax: from scores to weights", model);
-  const start = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("softmax", "Softmax: from scores to weights", TRAITS, (view) => {
+  const { root, summary, say, model, read: state, animate, edit } = view;
+  const start = state();
   let held = null; // the part of the axis that is shown, while a point is dragged
 
-  const state = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
-  const edit = (changes) => {
-    for (const [name, value] of Object.entries(changes)) model.set(name, value);
-    model.save_changes();
+  const curve = makeCurve((i, place) => {
+    const { temperature, shift } = state();
+    const fine = 0.1 * Math.max(1, 10 ** Math.floor(Math.log10(temperature)));
+    const score = Math.round((place * temperature - shift) / fine) * fine;
+    setScore(i, clamp(Number(score.toPrecision(6)), -LARGEST, LARGEST) + 0);
+  }, (holding) => {
+    held = holding ? axisOf(compute(state()).scaled) : null;
     draw();
-  };
-  const curve = makeCurve({
-    move: (i, place) => {
-      const { temperature, shift } = state();
-      const fine = 0.1 * Math.max(1, 10 ** Math.floor(Math.log10(temperature)));
-      const score = Math.round((place * temperature - shift) / fine) * fine;
-      setScore(i, Math.min(LARGEST, Math.max(-LARGEST, Number(score.toPrecision(6)))) + 0);
-    },
-    hold: (holding) => {
-      held = holding ? view(compute(state()).scaled) : null;
-      draw();
-    },
   });
 
   // One row per score.
@@ -150,10 +124,7 @@ function render({ model, el }) {
     const name = h("span", { class: "sm-name" });
     const field = numberField("score", 0, (value) => setScore(i, value),
       { step: 0.1, min: -LARGEST, max: LARGEST, "data-field": `score-${i}` });
-    const slider = h("input", {
-      type: "range", min: -10, max: 10, step: 0.1, "data-slider": `score-${i}`,
-      oninput: () => setScore(i, Number(slider.value)),
-    });
+    const slider = rangeInput(`score-${i}`, "score", { min: -10, max: 10, step: 0.1 }, (value) => setScore(i, value));
     const bar = h("span", { class: "sm-bar" });
     const weight = h("span", { class: "aw-numbers aw-right", "data-value": `weight-${i}` });
     const remove = h("button", {
@@ -187,29 +158,24 @@ function render({ model, el }) {
   const hot = control("temperature", "Temperature", {
     field: { min: COLDEST, max: HOTTEST, step: 0.05 },
     slider: { min: Math.log10(COLDEST), max: Math.log10(HOTTEST), step: 0.02 },
-    fromSlider: (x) => Math.min(HOTTEST, Math.max(COLDEST, Number((10 ** x).toPrecision(3)))),
+    fromSlider: (x) => clamp(Number((10 ** x).toPrecision(3)), COLDEST, HOTTEST),
     toSlider: Math.log10,
   });
   const moved = control("shift", "Add to every score", {
     field: { min: -LARGEST, max: LARGEST, step: 0.5 },
     slider: { min: -20, max: 20, step: 0.5 },
-    fromSlider: (x) => x,
-    toSlider: (x) => x,
   });
 
-  function control(trait, label, { field, slider, fromSlider, toSlider }) {
+  function control(trait, label, { field, slider, fromSlider = Number, toSlider = Number }) {
     const number = numberField(label, model.get(trait), (value) => edit({ [trait]: value }),
       { ...field, "data-field": trait });
-    const range = h("input", {
-      type: "range", ...slider, "aria-label": `${label}, slider`, "data-slider": trait,
-      oninput: () => edit({ [trait]: fromSlider(Number(range.value)) }),
-    });
+    const input = rangeInput(trait, `${label}, slider`, slider, (value) => edit({ [trait]: fromSlider(value) }));
     const note = h("p", { class: "sm-note aw-numbers", "data-value": `${trait}-note` });
-    const block = h("div", { class: "sm-control" }, h("div", { class: "sm-head" }, h("span", {}, label), number), range, note);
+    const block = h("div", { class: "sm-control" }, h("div", { class: "sm-head" }, h("span", {}, label), number), input, note);
     const show = (value, text) => {
       setNumber(number, value);
-      range.value = toSlider(value);
-      range.setAttribute("aria-valuetext", plain(value));
+      input.value = toSlider(value);
+      input.setAttribute("aria-valuetext", plain(value));
       note.textContent = text;
     };
     return { block, show };
@@ -223,11 +189,11 @@ function render({ model, el }) {
   h("div", { class: "sm-controls" }, hot.block, moved.block), summary);
 
   // The part of the axis that is shown: more of it where scores lie further out.
-  function view(scaled) {
+  function axisOf(scaled) {
     return { low: Math.min(-2, Math.floor(Math.min(...scaled)) - 1), high: Math.max(4, Math.ceil(Math.max(...scaled)) + 1) };
   }
 
-  const motion = tween((now) => {
+  const motion = animate((now) => {
     curve.draw(now);
     rows.forEach(({ bar, weight }, i) => {
       bar.style.width = `${(100 * now.weights[i]).toFixed(2)}%`;
@@ -245,11 +211,10 @@ function render({ model, el }) {
       list.replaceChildren(...rows.map(({ row }) => row));
     }
     motion.to({ x: numbers.scaled, weights: numbers.weights, top: Math.max(...numbers.scaled),
-      ...(held ?? view(numbers.scaled)) }, { jump: held !== null });
+      ...(held ?? axisOf(numbers.scaled)) }, { jump: held !== null });
     rows.forEach(({ row, name, field, slider, remove }, i) => {
       const called = nameOf(labels, i);
-      name.textContent = called;
-      name.title = called;
+      name.textContent = name.title = called;
       row.setAttribute("aria-label", `${called}, weight ${fmt(numbers.weights[i], 3)}`);
       field.setAttribute("aria-label", `Score of ${called}`);
       setNumber(field, scores[i]);
@@ -267,13 +232,5 @@ function render({ model, el }) {
     say(summaryOf(labels, numbers));
   }
 
-  draw();
-  const stop = listen(model, TRAITS, draw);
-  return () => {
-    stop();
-    motion.stop();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  return draw;
+});

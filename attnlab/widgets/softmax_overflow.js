@@ -8,13 +8,10 @@ const LOWEST = Math.log(2 ** -25); // exp of less rounds to 0
 // All numbers shown. state: {scores: [...], shift}.
 export function compute({ scores, shift = 0 }) {
   const moved = scores.map((x) => x + shift);
-  const top = Math.max(...moved);
-  const powers = moved.map((x) => Math.exp(x - top));
-  const total = powers.reduce((sum, power) => sum + power, 0);
   const z = moved.map(toHalf);
   const highest = Math.max(...z);
   return {
-    moved, exact: powers.map((power) => power / total),
+    moved, exact: softmax(moved),
     plain: halfShares(z), subtracted: halfShares(z.map((x) => toHalf(x - highest))),
   };
 }
@@ -57,7 +54,7 @@ const nameOf = (labels, i) => labels?.[i] ?? `score ${i + 1}`;
 
 // The drawing: two tracks, one for each way, from exponent −20 to 16 on the same axis.
 const [WIDTH, LEFT, RIGHT, LOW, HIGH] = [400, 4, 396, -21, 18];
-const at = (z) => LEFT + ((RIGHT - LEFT) * (Math.min(HIGH, Math.max(LOW, z)) - LOW)) / (HIGH - LOW);
+const at = (z) => LEFT + ((RIGHT - LEFT) * (clamp(z, LOW, HIGH) - LOW)) / (HIGH - LOW);
 
 function makeTracks(n) {
   const each = 20, height = n * each + 12, tracks = [];
@@ -65,7 +62,7 @@ function makeTracks(n) {
     "aria-label": "Exponents on the range of float16" });
   ["exp(s)", "exp(s − max)"].forEach((title, k) => {
     const top = 26 + k * (height + 34);
-    const dots = Array.from({ length: n }, (_, i) => {
+    const dots = range(n, (i) => {
       const y = top + 6 + each * (i + 0.5);
       const dot = s("circle", { r: 7, cy: y, class: "so-dot" });
       const text = s("text", { y: y + 5, class: "so-text" });
@@ -86,44 +83,36 @@ function makeTracks(n) {
     svg.append(s("text", { class: "so-tick", x: at(z), y: base, "text-anchor": "middle" }, String(z).replace("-", "−")));
   const draw = (places, computed) => tracks.forEach((dots, k) => dots.forEach(({ dot, text }, i) => {
     const place = at(places[k][i]);
-    dot.setAttribute("cx", place.toFixed(1));
+    setIfChanged(dot, { cx: place });
     const right = place < 300;
-    text.setAttribute("x", (place + (right ? 13 : -13)).toFixed(1));
-    text.setAttribute("text-anchor", right ? "start" : "end");
+    setIfChanged(text, { x: place + (right ? 13 : -13), "text-anchor": right ? "start" : "end" });
     const size = computed[k].exponentials[i];
-    dot.classList.toggle("so-gone", size === Infinity || size === 0);
-    text.classList.toggle("so-gone", size === Infinity || size === 0);
-    if (text.textContent !== halfText(size)) text.textContent = halfText(size);
+    for (const node of [dot, text]) node.classList.toggle("so-gone", size === Infinity || size === 0);
+    write(text, halfText(size));
   }));
   return { svg, draw };
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "softmax_overflow", "Softmax in float16", model);
-  const start = Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
-  const state = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("softmax_overflow", "Softmax in float16", TRAITS, (view) => {
+  const { root, summary, say, model, read: state, animate, edit } = view;
+  const start = state();
   let parts = null, computed = null;
-  const motion = tween((now) => parts.tracks.draw(now.places, [computed.plain, computed.subtracted]));
-  const edit = (changes) => {
-    for (const [name, value] of Object.entries(changes)) model.set(name, value);
-    model.save_changes();
-    draw();
-  };
+  const motion = animate((now) => parts.tracks.draw(now.places, [computed.plain, computed.subtracted]));
 
   const number = numberField("Add to every score", model.get("shift"), (shift) => edit({ shift }),
     { min: -LARGEST, max: LARGEST, step: 0.5, "data-field": "shift" });
-  const range = h("input", { type: "range", min: -30, max: 30, step: 0.5, "aria-label": "Add to every score, slider",
-    "data-slider": "shift", oninput: () => edit({ shift: Number(range.value) }) });
+  const slider = rangeInput("shift", "Add to every score, slider", { min: -30, max: 30, step: 0.5 },
+    (shift) => edit({ shift }));
   const again = h("button", { type: "button", onclick: () => edit(start) }, "Start again");
   const verdict = h("p", { class: "so-verdict", "data-value": "verdict" });
   const board = h("div");
   const body = h("tbody");
   const heads = ["", "score", "float64", "float16", "float16 − max"];
-  root.append(h("div", { class: "so-control" }, h("span", {}, "Add to every score"), range, number, again),
+  root.append(h("div", { class: "so-control" }, h("span", {}, "Add to every score"), slider, number, again),
     h("div", { class: "so-split" }, board, h("div", {}, h("table", { class: "aw-plain so-table" }, h("caption", {}, "weights"),
       h("thead", {}, h("tr", {}, heads.map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))), body), verdict)), summary);
 
-  function build(scores) {
+  const build = rebuilder((scores) => {
     const setScore = (i, value) => edit({ scores: model.get("scores").map((old, j) => (i === j ? value : old)) });
     const rows = scores.map((_, i) => {
       const name = h("span", { class: "sm-name" });
@@ -138,13 +127,12 @@ function render({ model, el }) {
       h("tr", { class: "so-sum" }, h("th", { scope: "row" }, "sum"), h("td"), ...sums));
     board.replaceChildren(tracks.svg);
     parts = { rows, sums, tracks };
-  }
+  });
 
   function draw() {
     const now = state();
-    const fresh = parts?.rows.length !== now.scores.length;
     computed = compute(now);
-    if (fresh) build(now.scores);
+    const fresh = build(now.scores.length, now.scores);
     const { moved, exact, plain: direct, subtracted } = computed;
     const top = Math.max(...moved);
     motion.to({ places: [moved, moved.map((x) => x - top)] }, { jump: fresh });
@@ -163,26 +151,18 @@ function render({ model, el }) {
       });
     });
     parts.sums.forEach((cell, k) => {
-      const total = columns[k].reduce((sum, x) => sum + x, 0);
+      const total = sum(columns[k]);
       show(cell, total, k);
       cell.classList.toggle("so-gone", !(Math.abs(total - 1) < 0.01));
     });
     setNumber(number, now.shift);
-    range.value = now.shift;
-    range.setAttribute("aria-valuetext", plain(now.shift));
+    slider.value = now.shift;
+    slider.setAttribute("aria-valuetext", plain(now.shift));
     verdict.textContent = verdictOf(direct);
-    verdict.classList.toggle("so-gone", !(Math.abs(columns[1].reduce((sum, x) => sum + x, 0) - 1) < 0.01));
+    verdict.classList.toggle("so-gone", !(Math.abs(sum(columns[1]) - 1) < 0.01));
     say(`With ${plain(now.shift)} added to every score, float16 without the maximum gives the weights `
       + `${direct.weights.map(halfText).join(", ")}. ${verdict.textContent}`);
   }
 
-  draw();
-  const stop = listen(model, TRAITS, draw);
-  return () => {
-    stop();
-    motion.stop();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  return draw;
+});

@@ -5,16 +5,12 @@ const PARTS = [["before", "stream"], ["read", "+ attention"], ["thought", "+ net
 const REACH = 2.5; // a strip ends at so many root mean squares of the stream after the block
 const MIDDLE = 20, PAUSE = 420;
 
-const signedBytes = (data) =>
-  ArrayBuffer.isView(data) ? new Int8Array(data.buffer, data.byteOffset, data.byteLength) : new Int8Array(data);
-
 // The stream before the block, what its attention and its network add, and the stream after it: (width,) each, in
 // units of the root mean square afterwards. Their norms, in the model's own units; and the words it would say then.
-function compute({ stream, shape: [, states, width], step, rms, added, words, probabilities, answered, text, block }) {
-  const bytes = signedBytes(stream);
+export function compute({ stream, shape: [, states, width], step, rms, added, words, probabilities, answered, text, block }) {
   const last = rms[text][2 * block + 2];
-  const state = (s) => Array.from({ length: width }, (_, c) =>
-    (bytes[(text * states + s) * width + c] * step * rms[text][s]) / last);
+  const state = (s) => readTable(stream, "int8", (text * states + s) * width, 1, width)[0].map((x) =>
+    (x * step * rms[text][s]) / last);
   const minus = (a, b) => a.map((x, c) => x - b[c]);
   const [before, middle, after] = [0, 1, 2].map((more) => state(2 * block + more));
   const strips = { before, read: minus(middle, before), thought: minus(after, middle), after };
@@ -26,37 +22,22 @@ function compute({ stream, shape: [, states, width], step, rms, added, words, pr
     answer: answered[text][depth] };
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "stream_stepper", "A token's numbers, block by block", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("stream_stepper", "A token's numbers, block by block", TRAITS, (view) => {
+  const { root, summary, say, model, read, animate } = view;
   const [, states, width] = model.get("shape"), blocks = (states - 1) / 2;
-  let timer = null, pulled = false, shown = null;
+  let pulled = false, shown = null;
 
-  const go = (block) => change(model, { block: Math.min(blocks - 1, Math.max(0, block)) });
-  const rest = () => {
-    clearInterval(timer);
-    timer = null;
-    play.textContent = "Play";
-  };
+  const go = (block) => change(model, { block: clamp(block, 0, blocks - 1) });
   const text = h("select", { "aria-label": "Text", "data-go": "text",
     onchange: ({ target }) => change(model, { text: Number(target.value) }) },
     ...model.get("prompts").map((prompt, i) => h("option", { value: i },
       `${prompt.length > 30 ? `… ${prompt.split(" ").slice(-4).join(" ")}` : prompt} …`)));
-  const slider = h("input", { type: "range", min: 0, max: blocks - 1, step: 1, "data-slider": "block",
-    "aria-label": "Block", oninput: ({ target }) => {
-      pulled = true;
-      go(Number(target.value));
-      pulled = false;
-    } });
-  const play = h("button", { type: "button", "data-go": "play", onclick: () => {
-    if (timer) return rest();
-    if (model.get("block") === blocks - 1) go(0);
-    play.textContent = "Pause";
-    timer = setInterval(() => {
-      go(model.get("block") + 1);
-      if (model.get("block") === blocks - 1) rest();
-    }, PAUSE);
-  } }, "Play");
+  const slider = rangeInput("block", "Block", { min: 0, max: blocks - 1, step: 1 }, (block) => {
+    pulled = true;
+    go(block);
+    pulled = false;
+  });
+  const { play } = player(view, PAUSE, { at: () => model.get("block"), end: () => blocks - 1, go });
   const number = h("b", { class: "ss-block aw-numbers" });
 
   const strips = PARTS.map(([name, label]) => {
@@ -71,7 +52,7 @@ function render({ model, el }) {
     bar.row = h("li", {}, bar.name, h("span", { class: "ss-track" }, bar.fill), bar.number);
     return bar;
   });
-  const columns = Array.from({ length: blocks + 1 }, (_, depth) => {
+  const columns = range(blocks + 1, (depth) => {
     const column = { fill: h("i"), word: h("span", {}) };
     column.node = h("span", { class: "ss-column", onclick: () => depth && go(depth - 1) },
       h("span", { class: "ss-height" }, column.fill), column.word);
@@ -83,11 +64,11 @@ function render({ model, el }) {
     h("div", { class: "ss-out" }, says, h("ul", {}, ...bars.map(({ row }) => row))),
     film, h("div", { class: "ss-film", "aria-hidden": "true" }, ...columns.map(({ node }) => node)), summary);
 
-  const motion = tween(({ numbers, norms, said }) => {
+  const motion = animate(({ numbers, norms, said }) => {
     strips.forEach(({ name, path, norm }) => {
       let d = "";
       numbers[name].forEach((x, c) => {
-        const y = MIDDLE - (MIDDLE * Math.max(-REACH, Math.min(REACH, x))) / REACH;
+        const y = MIDDLE - (MIDDLE * clamp(x, -REACH, REACH)) / REACH;
         d += `M${c} ${MIDDLE}V${y.toFixed(1)}`;
       });
       path.setAttribute("d", d);
@@ -126,15 +107,5 @@ function render({ model, el }) {
       + `${spoken(found.probabilities[0])}; “${answers[at]}” has ${spoken(found.answer)}.`);
   }
 
-  paint();
-  const unlisten = listen(model, TRAITS, paint);
-  return () => {
-    clearInterval(timer);
-    motion.stop();
-    unlisten();
-    el.replaceChildren();
-  };
-}
-
-export { compute };
-export default { render };
+  return paint;
+});

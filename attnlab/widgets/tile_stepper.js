@@ -12,11 +12,11 @@ export function compute({ scores, values, block_size, causal }) {
   const steps = [];
   const outputs = [];
   for (let first = 0; first < n_q; first += ROWS) {
-    const queries = Array.from({ length: Math.min(ROWS, n_q - first) }, (_, r) => first + r);
+    const queries = range(Math.min(ROWS, n_q - first), (r) => first + r);
     const held = queries.map(() => ({ maximum: -Infinity, total: 0, output: [0, 0] }));
     const reach = (query) => (causal ? query + n_k - n_q : n_k - 1); // the last key that a query may see
     for (let start = 0; start < n_k && start <= reach(queries.at(-1)); start += block_size) {
-      const keys = Array.from({ length: Math.min(block_size, n_k - start) }, (_, c) => start + c);
+      const keys = range(Math.min(block_size, n_k - start), (c) => start + c);
       const rows = queries.map((query, r) => {
         const before = held[r];
         const tile = keys.map((key) => (key <= reach(query) ? scores[query][key] : null));
@@ -24,10 +24,9 @@ export function compute({ scores, values, block_size, causal }) {
         const nothing = maximum === -Infinity;
         const factor = nothing ? 1 : 2 ** (before.maximum - maximum);
         const powers = tile.map((score) => (score === null || nothing ? 0 : 2 ** (score - maximum)));
-        const sum = (numbers) => numbers.reduce((a, b) => a + b, 0);
         const total = before.total * factor + sum(powers);
         const output = before.output.map((number, d) =>
-          number * factor + sum(powers.map((power, c) => power * values[keys[c]][d])));
+          number * factor + dot(powers, keys.map((key) => values[key][d])));
         held[r] = { maximum, total, output };
         return { query, tile, before, factor, powers, ...held[r] };
       });
@@ -48,39 +47,28 @@ export function compute({ scores, values, block_size, causal }) {
 const number = (x) => (x === -Infinity ? "−∞" : plain(x, 3));
 const pair = (xs) => `(${xs.map((x) => plain(x, 3)).join(", ")})`;
 const list = (names) => (names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0]);
-const part = (t, from, to) => Math.min(1, Math.max(0, (t - from) / (to - from)));
+const part = (t, from, to) => clamp((t - from) / (to - from), 0, 1);
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "tile_stepper", "Attention tile by tile", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("tile_stepper", "Attention tile by tile", TRAITS, (view) => {
+  const { root, summary, say, model, read, animate } = view;
   const start = { block_size: model.get("block_size"), causal: model.get("causal"), step: model.get("step") };
-  let playing = null;
-
-  const stop = () => {
-    clearInterval(playing);
-    playing = null;
-    play.textContent = "Play";
-  };
   const last = () => compute(read()).steps.length - 1;
   const go = (step) => step >= 0 && step <= last() && change(model, { step });
-  const button = (name, label, onclick, rest = {}) =>
-    h("button", { type: "button", "data-go": name, onclick, ...rest }, label);
-  const back = button("back", "Back", () => { stop(); go(model.get("step") - 1); });
-  const next = button("next", "Next", () => { stop(); go(model.get("step") + 1); }, { class: "ts-next" });
-  const play = button("play", "Play", () => {
-    if (playing !== null) return stop();
-    if (model.get("step") === last()) change(model, { step: 0 });
-    play.textContent = "Pause";
-    playing = setInterval(() => {
-      go(model.get("step") + 1);
-      if (model.get("step") === last()) stop();
-    }, PAUSE);
-  });
-  const again = button("reset", "Start again", () => { stop(); change(model, start); });
-  const set = (values) => { stop(); change(model, { ...values, step: 0 }); };
+  const { play, stop } = player(view, PAUSE, { at: () => model.get("step"), end: last, go });
+  const step = (by) => {
+    stop();
+    go(model.get("step") + by);
+  };
+  const back = button("back", "Back", () => step(-1));
+  const next = button("next", "Next", () => step(1), { class: "ts-next" });
+  const set = (values) => {
+    stop();
+    change(model, { step: 0, ...values });
+  };
+  const again = button("reset", "Start again", () => set(start));
   const { scores, values } = read();
   const [n_q, n_k] = [scores.length, scores[0].length];
-  const sizes = Array.from({ length: n_k }, (_, i) => i + 1).filter((size) => n_k % size === 0 || size === 4).map((size) =>
+  const sizes = range(n_k, (i) => i + 1).filter((size) => n_k % size === 0 || size === 4).map((size) =>
     h("button", { type: "button", "data-size": size, "aria-label": `${size} keys per tile`,
       onclick: () => set({ block_size: size }) }, String(size)));
   const causal = h("button", { type: "button", "data-causal": "causal", onclick: () =>
@@ -103,7 +91,7 @@ function render({ model, el }) {
     const [old, fresh] = [h("i", { class: "ts-old" }), h("i", { class: "ts-fresh" })];
     return { old, fresh, node: h("span", { class: `ts-bar ${kind}`, "aria-hidden": "true" }, old, fresh) };
   };
-  const cards = Array.from({ length: Math.min(ROWS, n_q) }, () => {
+  const cards = range(Math.min(ROWS, n_q), () => {
     const [name, tile, top, factor] = ["b", "span", "span", "b"].map((tag) => h(tag));
     tile.className = "ts-tile";
     factor.className = "ts-factor";
@@ -129,7 +117,7 @@ function render({ model, el }) {
   // One step moves in three parts: the tile travels, old sums shrink by the factor, new terms are added. `t` is from 0
   // to 1, slowed by `tween`, which is undone here.
   let moves = null;
-  const motion = tween(({ t }) => {
+  const motion = animate(({ t }) => {
     const at = 1 - Math.cbrt(1 - t);
     const [travel, shrink, grow] = [part(at, 0, 0.35), part(at, 0.4, 0.7), part(at, 0.7, 1)];
     const { from, to, rows } = moves;
@@ -206,8 +194,7 @@ function render({ model, el }) {
       [number(row.total), ...held.map((x) => plain(x, 3))].forEach((text, i) => (texts[i].textContent = text));
     });
 
-    const added = (now, was, factor) => now - was * factor;
-    const share_ = (x, i) => Math.abs(x) / scales[Math.min(i, 1)];
+    const partOf = (x, i) => Math.abs(x) / scales[Math.min(i, 1)];
     const box = root.getBoundingClientRect();
     const place = (nodes) => {
       const all = nodes.map((node) => node.getBoundingClientRect());
@@ -221,10 +208,10 @@ function render({ model, el }) {
     const [from, to] = kind === "tile" ? [inSlow, inFast] : [inFast, inSlow];
     moves = { from, to, rows: rows.map((row) => (kind === "tile"
       ? [[row.total, row.before.total], [row.output[0], row.before.output[0]], [row.output[1], row.before.output[1]]]
-        .map(([now, was], i) => ({ before: share_(was, i), after: share_(was * row.factor, i),
-          fresh: share_(added(now, was, row.factor), i) }))
+        .map(([now, was], i) => ({ before: partOf(was, i), after: partOf(was * row.factor, i),
+          fresh: partOf(now - was * row.factor, i) }))
       : [[row.total, row.total], [row.result[0], row.output[0]], [row.result[1], row.output[1]]]
-        .map(([now, was], i) => ({ before: share_(was, i), after: share_(now, i), fresh: 0 })))) };
+        .map(([now, was], i) => ({ before: partOf(was, i), after: partOf(now, i), fresh: 0 })))) };
     const forward = before !== null && step === before + 1;
     before = step;
     if (forward) motion.to({ t: 0 }, { jump: true });
@@ -237,14 +224,5 @@ function render({ model, el }) {
       list(keys.map((key) => `k${key}`))}.` : "The division at the end."} ${told.join(" ")}`);
   }
 
-  paint();
-  const unlisten = listen(model, TRAITS, paint);
-  return () => {
-    stop();
-    motion.stop();
-    unlisten();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  return paint;
+});

@@ -13,12 +13,9 @@ function attend(vectors, order, positions) {
   }));
   const outputs = [], inputs = [];
   order.forEach((word, place) => {
-    const powers = encoded.map((key) =>
-      Math.exp(key.reduce((sum, x, column) => sum + x * encoded[place][column], 0) / Math.sqrt(width)));
-    const total = powers.reduce((sum, power) => sum + power, 0);
+    const weights = softmax(encoded.map((key) => dot(key, encoded[place]) / Math.sqrt(width)));
     inputs[word] = encoded[place];
-    outputs[word] = encoded[place].map((_, column) =>
-      powers.reduce((sum, power, other) => sum + (power / total) * encoded[other][column], 0));
+    outputs[word] = range(width, (column) => dot(weights, encoded.map((row) => row[column])));
   });
   return { inputs, outputs };
 }
@@ -31,11 +28,10 @@ export function compute({ vectors, order, positions }) {
   return { inputs, outputs, first, changes, changed: changes.filter((change) => change > SAME).length };
 }
 
-function render({ model, el }) {
-  const { root, summary, say } = frame(el, "word_shuffler", "Words in another order", model);
-  const read = () => Object.fromEntries(TRAITS.map((name) => [name, model.get(name)]));
+export default widget("word_shuffler", "Words in another order", TRAITS, (view) => {
+  const { root, summary, say, model, read, animate } = view;
   const start = { order: [...model.get("order")], positions: model.get("positions") };
-  let parts = null;
+  let columns = null;
 
   // Another order, by chance.
   const shuffle = h("button", { type: "button", "data-go": "shuffle", onclick: () => {
@@ -48,17 +44,17 @@ function render({ model, el }) {
   } }, "Shuffle");
   const add = h("input", { type: "checkbox", "data-go": "positions",
     onchange: () => change(model, { positions: add.checked }) });
-  const again = h("button", { type: "button", "data-go": "reset", onclick: () => change(model, start) }, "Start again");
+  const again = button("reset", "Start again", () => change(model, start));
   const stage = h("div", { class: "ws-stage" });
   const verdict = h("p", { class: "ws-verdict", "data-value": "verdict" });
   root.append(h("div", { class: "aw-row" }, shuffle, h("label", { class: "ws-switch" }, add, " add positions"), again),
     stage, verdict, summary);
 
   // Bars of a vector, up for positive numbers and down for negative ones.
-  const barsOf = (width, kind) => Array.from({ length: width }, () => h("i", { class: kind }));
-  function build({ words, vectors }) {
+  const barsOf = (width, kind) => range(width, () => h("i", { class: kind }));
+  const build = rebuilder(({ words, vectors }) => {
     const width = vectors[0].length;
-    const columns = words.map((text, word) => {
+    columns = words.map((text, word) => {
       const input = barsOf(width, "ws-in"), ghost = barsOf(width, "ws-ghost"), output = barsOf(width, "ws-out");
       const chip = h("button", { type: "button", "data-word": text, title: "change places with the next word",
         onclick: () => {
@@ -76,8 +72,7 @@ function render({ model, el }) {
     });
     stage.style.setProperty("--many", words.length);
     stage.replaceChildren(...columns.map(({ node }) => node));
-    parts = { columns };
-  }
+  });
 
   const UNIT = 13; // pixels for 1
   const raise = (bars, row) => bars.forEach((bar, column) => {
@@ -85,8 +80,8 @@ function render({ model, el }) {
     bar.style.height = `${size}px`;
     bar.style.transform = `translateY(${row[column] < 0 ? 0 : -size}px)`;
   });
-  const motion = tween(({ places, inputs, outputs, first }) => {
-    parts.columns.forEach(({ node, input, ghost, output }, word) => {
+  const motion = animate(({ places, inputs, outputs, first }) => {
+    columns.forEach(({ node, input, ghost, output }, word) => {
       node.style.left = `calc(100% * ${places[word].toFixed(4)} / var(--many))`;
       raise(input, inputs[word]);
       raise(ghost, first[word]);
@@ -98,15 +93,10 @@ function render({ model, el }) {
     const state = read();
     const { words, vectors, order, positions } = state;
     if (order.length !== words.length || vectors.length !== words.length) return; // halfway through a change from Python
-    const made = JSON.stringify([words, vectors]);
-    const anew = parts?.made !== made;
-    if (anew) {
-      build(state);
-      parts.made = made;
-    }
+    const fresh = build([words, vectors], state);
     const { inputs, outputs, first, changes, changed } = compute(state);
     add.checked = positions;
-    parts.columns.forEach(({ before, after, told }, word) => {
+    columns.forEach(({ before, after, told }, word) => {
       const spell = (row) => row.map((x) => fmt(x)).join(", ");
       before.setAttribute("aria-label", `${words[word]}, input: ${spell(inputs[word])}`);
       after.setAttribute("aria-label", `${words[word]}, output: ${spell(outputs[word])}`);
@@ -114,18 +104,10 @@ function render({ model, el }) {
     });
     const text = order.map((word) => words[word]).join(" ");
     verdict.textContent = `${changed} of ${words.length} outputs changed`;
-    motion.to({ places: words.map((_, word) => order.indexOf(word)), inputs, outputs, first }, { jump: anew });
+    motion.to({ places: words.map((_, word) => order.indexOf(word)), inputs, outputs, first }, { jump: fresh });
     say(`“${text}”, ${positions ? "with" : "without"} positions: ${changed} of ${words.length} outputs differ from those of `
       + `“${words.join(" ")}”.`);
   }
 
-  paint();
-  const stop = listen(model, TRAITS, paint);
-  return () => {
-    stop();
-    motion.stop();
-    el.replaceChildren();
-  };
-}
-
-export default { render };
+  return paint;
+});

@@ -145,7 +145,7 @@ def test_it_opens_with_vectors_and_scores_and_nothing_is_an_empty_box(shown):
     assert numbers(view) == ["1", "0", "1"]
     assert view.locator(".st-bar:visible").count() > 12
     assert view.locator(".st-dot:visible").count() == 7 + 1  # v1 to v3, k1 to k3, q; the output has no size yet to see
-    assert view.locator(".st-out").get_attribute("opacity") == "0.000"
+    assert float(view.locator(".st-out").get_attribute("opacity")) == 0
 
 
 def test_a_bar_of_the_lane_is_as_long_as_its_weight_and_the_parts_of_a_score_lie_end_to_end(shown):
