@@ -1,8 +1,8 @@
 """What every widget of the course shares: where its code comes from and how it prints.
 
 A widget is an anywidget class (so an ipywidget). Its computation and drawing are an ES module of the same stem
-beside it. `common.js` goes in front of that module as plain text, so that each widget stays one module without
-imports: the same text runs in Jupyter, on a static page and from `file://`.
+beside it. `common.js`, and the shared files that it names, go in front of that module as plain text, so that each
+widget stays one module without imports: the same text runs in Jupyter, on a static page and from `file://`.
 """
 
 from __future__ import annotations
@@ -17,14 +17,12 @@ import numpy as np
 import traitlets
 
 HERE = Path(__file__).parent
-
-
 COMMENT = re.compile(r"^ *//.*\n", re.MULTILINE)
 
 
-def module(stem: str, *more: str) -> str:
-    """The ES module of a widget: the shared helpers, `<stem>.js` and `more`, without comments on lines of their own."""
-    texts = [(HERE / f"{name}.js").read_text("utf-8") for name in ("common", stem, *more)]
+def module(stem: str, *shared: str) -> str:
+    """The ES module of a widget: common.js, the `shared` files it needs and its own, without lines of comments."""
+    texts = [(HERE / f"{name}.js").read_text("utf-8") for name in ("common", *shared, stem)]
     return COMMENT.sub("", "\n".join(texts))
 
 

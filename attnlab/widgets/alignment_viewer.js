@@ -1,8 +1,6 @@
-// Attention from a target to a source, with weights to change. `compute` holds the arithmetic; `render` draws it.
+// Attention from a target to a source, with weights to change. `compute` holds the arithmetic; the view draws it.
 
-const TRAITS = ["source", "target", "weights", "values", "settings", "query", "words", "decoder", "widths"];
 const CANDIDATES = 6; // words whose probabilities are shown
-
 
 // Numbers divided by their sum; zeros where there is nothing to divide.
 function normalized(row) {
@@ -68,9 +66,8 @@ export function compute(state) {
   const shares = settings.map(normalized);
   const totals = settings.map(sum);
   const moved = settings.map((row, i) => row.some((x, j) => x !== weights[i][j]));
-  const mix = (row) => values[0].map((_, c) => sum(row.map((share, j) => share * values[j][c])));
-  const recorded = mix(normalized(weights[query]));
-  const context = mix(shares[query]);
+  const [recorded, context] = [normalized(weights[query]), shares[query]].map((row) =>
+    values[0].map((_, c) => dot(row, values.map((value) => value[c]))));
   const difference = context.map((x, c) => x - recorded[c]);
   const distance = Math.hypot(...difference);
   // If all sliders are at zero, the recorded weights still say which key mattered most.
@@ -94,22 +91,16 @@ function writer(values) {
 function summaryOf({ sources, targets, values, query, words }, { shares, totals, moved, context, distance, said }) {
   const row = shares[query];
   const where = `Target “${targets[query].name}”`;
-  if (!(totals[query] > 0)) {
+  if (!(totals[query] > 0))
     return `${where}: no weight on any source token. All shares are 0, and so is the context.`;
-  }
-  const looked = row.map((_, j) => j).filter((j) => row[j] > 0).sort((a, b) => row[b] - row[a] || a - b);
-  const top = looked.filter((j) => row[j] >= 0.05).slice(0, 3);
-  const rest = looked.slice(top.length);
-  const parts = top.map((j) => `${spoken(row[j])} on “${sources[j].name}”`);
-  const left = spoken(sum(rest.map((j) => row[j])));
-  if (rest.length) parts.push(`${left} on ${rest.length === 1 ? "one other" : `${rest.length} others`}`);
   const { number, vector } = writer(values);
   const verdict = moved[query] ? `${number(distance)} away from the recorded one` : "as recorded";
   const word = said ? ` Says “${words[said.best]}”: ${spoken(said.says[said.best])}.` : "";
-  return `${where}: ${parts.join(", ")}. Context ${vector(context)}, ${verdict}.${word}`;
+  return `${where}: ${readsText(row, sources, 0.05)}. Context ${vector(context)}, ${verdict}.${word}`;
 }
 
-export default widget("alignment_viewer", "Alignment of a target with a source", TRAITS, (view) => {
+export default widget("alignment_viewer", "Alignment of a target with a source",
+  ["source", "target", "weights", "values", "settings", "query", "words", "decoder", "widths"], (view) => {
   const { root, summary, say, model, animate } = view;
   const id = `alignment-${Math.random().toString(36).slice(2)}`;
   let parts = null; // the elements, made anew only when tokens or values change
@@ -174,11 +165,12 @@ export default widget("alignment_viewer", "Alignment of a target with a source",
         return chosen("settings").map((_, j) => (j === largest ? 1 : 0));
       }),
       rowButton("even", "Even", "The same weight on all", () => chosen("settings").map(() => 1 / columns)));
-    parts.sliders = sources.map((_, j) => rangeInput(`slider-${j}`, "weight", { min: 0, max: 1, step: 0.01 }, (value) => {
-      pulled = true;
-      slide(chosen("settings").map((old, k) => (k === j ? value : old)));
-      pulled = false;
-    }));
+    parts.sliders = sources.map(({ name }, j) =>
+      rangeInput(`slider-${j}`, `Weight on ${name}`, { min: 0, max: 1, step: 0.01 }, (value) => {
+        pulled = true;
+        slide(chosen("settings").map((old, k) => (k === j ? value : old)));
+        pulled = false;
+      }));
     parts.shares = sources.map((_, j) => h("span", { class: "al-share aw-numbers", "data-share": j }));
     parts.parcels = values.map((value) => value.map(() => h("i", { class: "al-solid" })));
     parts.lines = sources.map((token, j) => h("li", { class: "al-line" },
@@ -204,9 +196,8 @@ export default widget("alignment_viewer", "Alignment of a target with a source",
     parts.said = h("b", { class: "al-said" });
     parts.before = h("span", { class: "al-before" });
     parts.speech = !words.length ? [] : range(CANDIDATES, () => {
-      const word = { name: h("span", { class: "al-word" }), bar: h("i"), number: h("span", { class: "aw-numbers" }) };
-      word.row = h("li", {}, word.name, h("span", { class: "al-track" }, word.bar), word.number);
-      return word;
+      const bar = h("i");
+      return { ...wordBar("al", bar), bar };
     });
     const speech = !words.length ? null : h("div", { class: "al-speech" },
       h("p", { class: "al-title" }, parts.before, " says ", parts.said),
@@ -235,10 +226,9 @@ export default widget("alignment_viewer", "Alignment of a target with a source",
       h("th", { scope: "row" }, swatch ? h("i", { class: swatch }) : null, text), ...some.map((c) => parts[name][c]));
     const chart = (c) => {
       const column = values.map((value) => value[c]);
-      const band = h("i", { class: "al-band" });
       const place = (x) => 50 - (50 * x) / parts.reach;
-      band.style.top = `${place(Math.max(...column))}%`;
-      band.style.bottom = `${100 - place(Math.min(...column))}%`;
+      const band = h("i", { class: "al-band",
+        style: `top: ${place(Math.max(...column))}%; bottom: ${100 - place(Math.min(...column))}%` });
       return h("td", {}, h("span", { class: "al-chart" }, band, ...parts.bars[c]));
     };
     return h("table", { class: "aw-plain al-table aw-numbers", style: `--entries: ${some.length}` },
@@ -256,8 +246,7 @@ export default widget("alignment_viewer", "Alignment of a target with a source",
   // Draws a column up from the middle of its chart, or down from it.
   function stand(node, x) {
     const size = (Math.min(1, Math.abs(x) / parts.reach) * 50).toFixed(2);
-    node.style.height = `${size}%`;
-    node.style.top = x < 0 ? "50%" : `${50 - size}%`;
+    Object.assign(node.style, { height: `${size}%`, top: x < 0 ? "50%" : `${50 - size}%` });
     return node;
   }
 
@@ -306,7 +295,6 @@ export default widget("alignment_viewer", "Alignment of a target with a source",
     parts.sliders.forEach((slider, j) => {
       slider.value = settings[query][j];
       const now = shares[query][j];
-      slider.setAttribute("aria-label", `Weight on ${sources[j].name}`);
       slider.setAttribute("aria-valuetext", `${spoken(settings[query][j])}, share ${spoken(now)}`);
       parts.lines[j].classList.toggle("al-nothing", now === 0);
     });
@@ -327,10 +315,10 @@ export default widget("alignment_viewer", "Alignment of a target with a source",
       parts.said.textContent = state.words[said.best];
       parts.said.classList.toggle("al-other", said.best !== said.recorded);
       parts.before.textContent = query ? `After “${targets[query - 1].name}” the decoder` : "First the decoder";
-      parts.speech.forEach(({ row, name }, w) => {
+      parts.speech.forEach(({ row, word }, w) => {
         row.hidden = w >= said.shown.length;
         row.classList.toggle("al-best", said.shown[w] === said.best);
-        name.textContent = state.words[said.shown[w]] ?? "";
+        word.textContent = state.words[said.shown[w]] ?? "";
       });
     }
     now = { values, query };
@@ -338,6 +326,5 @@ export default widget("alignment_viewer", "Alignment of a target with a source",
       { jump: pulled || fresh });
     say(summaryOf(state, result));
   }
-
   return paint;
 });

@@ -59,7 +59,7 @@ class AlignmentViewer(CourseWidget):
     Raises ValueError, naming the sizes, when they do not fit.
     """
 
-    _esm = module("alignment_viewer")
+    _esm = module("alignment_viewer", "weights")
     _css = style("alignment_viewer")
 
     source = traitlets.List(traitlets.Unicode(), help="n_s tokens that are read").tag(sync=True)

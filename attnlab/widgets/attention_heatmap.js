@@ -1,6 +1,4 @@
-// A map of attention weights. `compute` decodes and picks; `render` draws it and listens.
-
-const TRAITS = ["data", "dtype", "shape", "tokens", "key_tokens", "layer", "head", "query"];
+// A map of attention weights. `compute` decodes and picks; the view draws it and listens.
 
 // The map shown, (n_q, n_k), the sum of each row, and the keys of the selected row from most to least read.
 export function compute({ data, dtype, shape, layer = 0, head = 0, query = 0 }) {
@@ -11,7 +9,8 @@ export function compute({ data, dtype, shape, layer = 0, head = 0, query = 0 }) 
   return { weights, sums, ranking, row: weights[query] };
 }
 
-export default widget("attention_heatmap", "Attention weights", TRAITS, (view) => {
+export default widget("attention_heatmap", "Attention weights",
+  ["data", "dtype", "shape", "tokens", "key_tokens", "layer", "head", "query"], (view) => {
   const { root, summary, say, model } = view;
   let parts = null; // the elements, made anew only when a size or a name changes
   let at = null; // [row, column] of the one cell that Tab reaches
@@ -94,8 +93,7 @@ export default widget("attention_heatmap", "Attention weights", TRAITS, (view) =
   }
 
   function move(event) {
-    const [rows, columns] = [parts.cells.length, parts.cells[0].length];
-    const to = gridStep(event, at, rows, columns);
+    const to = gridStep(event, at, parts.cells.length, parts.cells[0].length);
     if (!to) return;
     hovered = null;
     at = to;
@@ -120,8 +118,7 @@ export default widget("attention_heatmap", "Attention weights", TRAITS, (view) =
         const weight = weights[i][j];
         cell.textContent = share(weight);
         heat(cell, weight);
-        cell.setAttribute("aria-label", sentence(i, j));
-        cell.setAttribute("aria-selected", String(i === query));
+        fill(cell, { "aria-label": sentence(i, j), "aria-selected": String(i === query) });
         cell.tabIndex = i === at[0] && j === at[1] ? 0 : -1;
       });
     });
@@ -143,6 +140,5 @@ export default widget("attention_heatmap", "Attention weights", TRAITS, (view) =
     say(`${place ? `${place[0].toUpperCase()}${place.slice(1)}: ` : ""}${tokens[query]} looks `
       + (top.length ? `most at ${most}.` : "at nothing: its weights are all below 0.01."));
   }
-
   return paint;
 });

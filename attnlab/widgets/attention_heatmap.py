@@ -30,7 +30,7 @@ class AttentionHeatmap(CourseWidget):
     otherwise: 30 layers of 9 heads on 7 tokens take 53 kB.
     """
 
-    _esm = module("attention_heatmap")
+    _esm = module("attention_heatmap", "weights")
     _css = style("attention_heatmap")
 
     data = traitlets.Bytes(help="all weights, little-endian, C order").tag(sync=True)

@@ -4,7 +4,6 @@
 const STAGES = ["scores", "scaled", "exponentials", "weights", "output"];
 const TABS = ["q·k", "÷√d", "eˣ", "weights", "output"];
 const LARGEST = 1e6; // entries of Q, K and V; their products stay far from overflow
-const TRAITS = ["Q", "K", "V", "tokens", "query", "stage"];
 
 // All numbers shown, for every query. Q: (n_q, d_k), K: (n_k, d_k), V: (n_k, d_v) as rows of numbers.
 export function compute({ Q, K, V }) {
@@ -124,8 +123,7 @@ function scales({ Q, K, V, query }) {
 // What is drawn, as numbers alone, so that it can glide from one state to another: for each key the pieces of its bar in
 // the lane, where the lane has its zero, how far weights have come, the stacked values, and the vectors themselves.
 function scene({ Q, K, V, query, stage, n }, scale) {
-  const q = Q[query], weights = n.weights[query];
-  const row = n[STAGES[Math.min(stage, 3)]][query];
+  const q = Q[query], weights = n.weights[query], row = n[STAGES[Math.min(stage, 3)]][query];
   const walks = K.map((k) => {
     let at = 0;
     return q.map((x, t) => [at, (at += x * k[t])]);
@@ -203,8 +201,7 @@ function makeVector(hand, name, i, width, [x0, x1]) {
     const value = clamp(grab.value + (grab.y - y) / unit, -extent, extent);
     hand.enter(name, row(), chosen, Math.round(value / snap) * snap);
   });
-  const place = (rect, x) =>
-    setIfChanged(rect, { y: zero - Math.max(0, x) * unit, height: Math.abs(x) * unit });
+  const place = (rect, x) => setIfChanged(rect, { y: zero - Math.max(0, x) * unit, height: Math.abs(x) * unit });
   // numbers; [y0, y1] of its strip; size of one unit of the strip; share below zero; full: what is drawn as an outline
   const draw = (numbers, [y0, y1], extent, down, { full, meets } = {}) => {
     const room = y1 - y0 - (texts.length ? 12 : 2);
@@ -497,7 +494,8 @@ function makeControls(hand, { Q, K, tokens }) {
   return { nodes, next, draw };
 }
 
-export default widget("attention_stepper", "Attention for one query, step by step", TRAITS, (view) => {
+export default widget("attention_stepper", "Attention for one query, step by step",
+  ["Q", "K", "V", "tokens", "query", "stage"], (view) => {
   const { root, summary, say, model, animate, onend } = view;
   let picture = null, controls = null; // made anew only when a size, a name or the room changes
   let hull = [], narrow = false;
@@ -519,8 +517,7 @@ export default widget("attention_stepper", "Attention for one query, step by ste
     opened: null, // the number whose sum is shown: {place, j}
     held: null, // scales while something is dragged
     put: (name, i, vector) => change(model, { [name]: model.get(name).map((row, j) => (i === j ? vector : row)) }),
-    enter: (name, i, c, value) =>
-      hand.put(name, i, model.get(name)[i].map((x, t) => (t === c ? limit(value) : x))),
+    enter: (name, i, c, value) => hand.put(name, i, model.get(name)[i].map((x, t) => (t === c ? limit(value) : x))),
     drag(node, move) {
       node.classList.add("st-drag");
       drag(node, (place, first) => {

@@ -66,7 +66,7 @@ class AttentionStepper(CourseWidget):
     it by a tenth, with shift by one; the point of the query moves with the arrow keys.
     """
 
-    _esm = module("attention_stepper")
+    _esm = module("attention_stepper", "pointer")
     _css = style("attention_stepper")
 
     Q = Matrix(THREE_TOKENS["Q"], help="queries (n_q, d_k), no unit").tag(sync=True)

@@ -1,8 +1,7 @@
-// A transformer block, step by step. `compute` says what flows where; `render` draws it and listens.
+// A transformer block, step by step. `compute` says what flows where; the view draws it and listens.
 
 const BLOCKS = { encoder: "Encoder", decoder: "Decoder", llama: "Llama" };
 const SIZES = ["batch", "n", "n_memory", "d_model", "n_heads", "n_kv_heads", "d_ff"];
-const TRAITS = ["kind", ...SIZES, "code", "step"];
 
 // Axes of what flows: names of sizes.
 const STREAM = ["batch", "n", "d_model"];
@@ -15,6 +14,11 @@ const linear = (name, to, from, bias) =>
 
 // Steps of a block. `lane`: "stream" for what is on the residual stream, "branch" for what left it, "side" for what
 // comes in from the side. `out`: what flows on, as [name, axes]. `learns`: parameters, as [{name, axes}].
+
+const branch = (part) => (op, label, line, says, out, learns = []) =>
+  ({ id: `${part}.${op}`, part, lane: "branch", label, line, says, out, learns });
+const arrival = (id, lane, label, line, name, axes, says) =>
+  ({ id, part: "", lane, label, line, out: [[name, axes]], learns: [], says });
 
 function normStep(part, rms) {
   return {
@@ -30,10 +34,8 @@ function attentionSteps(part, name, { size, causal = false, memory = false, grou
   const keys = memory ? "n_memory" : "n";
   const few = grouped ? "n_kv_heads" : "n_heads";
   const kv = grouped ? "d_kv" : "d_model";
-  const step = (op, label, line, says, out, learns = []) =>
-    ({ id: `${part}.${op}`, part, lane: "branch", label, line, says, out, learns });
-  const split = memory || grouped
-    ? [["q", headsOf("n")], ["k, v", headsOf(keys, few)]] : [["q, k, v", headsOf("n")]];
+  const step = branch(part);
+  const split = memory || grouped ? [["q", headsOf("n")], ["k, v", headsOf(keys, few)]] : [["q, k, v", headsOf("n")]];
   const from = memory ? "memory" : "h";
   const each = `heads of width ${size.d_head}`;
   const times = size.n_heads / size.n_kv_heads;
@@ -69,9 +71,7 @@ function attentionSteps(part, name, { size, causal = false, memory = false, grou
 }
 
 function feedForwardSteps(gated) {
-  const part = "feed_forward";
-  const step = (op, label, line, says, out, learns = []) =>
-    ({ id: `${part}.${op}`, part, lane: "branch", label, line, says, out, learns });
+  const part = "feed_forward", step = branch(part);
   const down = "A last map brings each token back to the width of the stream.";
   if (!gated) {
     return [
@@ -97,20 +97,18 @@ function stepsOf(kind, size) {
     llama: () => [["a", attentionSteps("attention", "a", { size, causal: true, grouped: true })]],
   }[kind]();
   subLayers.push(["f", feedForwardSteps(llama)]);
-  const steps = [{ id: "x", part: "", lane: "stream", label: "x", line: "x comes in", out: [["x", STREAM]], learns: [],
-    says: "One row of numbers for each token: the residual stream. It runs straight through the block." }];
+  const steps = [arrival("x", "stream", "x", "x comes in", "x", STREAM,
+    "One row of numbers for each token: the residual stream. It runs straight through the block.")];
   subLayers.forEach(([name, inside], i) => {
     steps.push(normStep(`norm_${i + 1}`, llama));
     if (inside[0].part === "cross_attention") {
-      steps.push({ id: "memory", part: "", lane: "side", label: "memory", line: "memory comes in", learns: [],
-        out: [["memory", ["batch", "n_memory", "d_model"]]],
-        says: "The encoder's output comes in from the side: as wide as the stream, with its own tokens." });
+      steps.push(arrival("memory", "side", "memory", "memory comes in", "memory", ["batch", "n_memory", "d_model"],
+        "The encoder's output comes in from the side: as wide as the stream, with its own tokens."));
     }
     const last = i === subLayers.length - 1;
-    steps.push(...inside, { id: `add_${i + 1}`, part: "", lane: "stream", label: "+", line: `x ← x + ${name}`,
-      out: [["x", STREAM]], learns: [],
-      says: last ? "Added. The output has the shape of the input, so that blocks can be stacked."
-        : "The sub-layer's result is added. It replaces nothing: what was in the stream is still in the sum." });
+    steps.push(...inside, arrival(`add_${i + 1}`, "stream", "+", `x ← x + ${name}`, "x", STREAM,
+      last ? "Added. The output has the shape of the input, so that blocks can be stacked."
+        : "The sub-layer's result is added. It replaces nothing: what was in the stream is still in the sum."));
   });
   return steps;
 }
@@ -190,8 +188,7 @@ function edgePath(from, to) {
       `M${LEFT - 7} ${y - 4}L${LEFT - 1} ${y}L${LEFT - 7} ${y + 4}`];
   }
   if (to.lane === "stream") {
-    const y = middle(to.row);
-    const x = MAIN + NODE / 2;
+    const y = middle(to.row), x = MAIN + NODE / 2;
     return [`M${AXIS} ${bottom(from.row)}V${y - 10}Q${AXIS} ${y} ${AXIS - 10} ${y}H${x + 2}`,
       `M${x + 7} ${y - 4}L${x + 1} ${y}L${x + 7} ${y + 4}`];
   }
@@ -199,8 +196,8 @@ function edgePath(from, to) {
   return [`M${x} ${bottom(from.row)}V${top(to.row) - 2}`, down(x, top(to.row) - 1)];
 }
 
-export default widget("block_stepper", "A transformer block, step by step", TRAITS, (view) => {
-  const { root, summary, say, model, read } = view;
+export default widget("block_stepper", "A transformer block, step by step",
+  ["kind", ...SIZES, "code", "step"], ({ root, summary, say, model, read }) => {
   let parts = null; // the elements, made anew when the block or a size changes
   let flow = null;
 
@@ -264,7 +261,6 @@ export default widget("block_stepper", "A transformer block, step by step", TRAI
         onkeydown: (event) => walk(event, "lines", i, lines.length), style: `--steps: ${its}` }, text);
     });
 
-    const { total } = flow;
     parts.bars = flow.parts.map(({ name, parameters }) =>
       h("i", { "data-part": name, style: `flex-grow: ${parameters}` }));
     parts.chips = flow.parts.map(({ name, parameters }) =>
@@ -284,7 +280,7 @@ export default widget("block_stepper", "A transformer block, step by step", TRAI
         h("div", { class: "bs-parameters aw-numbers" },
           h("span", { class: "bs-bar", "aria-hidden": "true" }, ...parts.bars),
           h("ul", { "aria-label": "Parameters" }, ...parts.chips,
-            h("li", {}, "together ", h("b", { "data-value": "total" }, grouped(total)))))),
+            h("li", {}, "together ", h("b", { "data-value": "total" }, grouped(flow.total)))))),
       h("div", { class: "bs-parts" },
         h("div", { class: "bs-diagram", role: "group", "aria-label": "Diagram", style: `height: ${height}px` },
           ...parts.boxes, drawn, ...parts.labels, ...parts.nodes),
@@ -292,12 +288,11 @@ export default widget("block_stepper", "A transformer block, step by step", TRAI
     if (again) root.querySelector(again)?.focus();
   });
 
-  function paint() {
+  return () => {
     const state = read();
     const { step: _, ...what } = state;
     build(what, state);
-    const { nodes, edges } = flow;
-    const at = Math.min(state.step, nodes.length - 1);
+    const { nodes, edges } = flow, at = Math.min(state.step, nodes.length - 1);
     const node = nodes[at];
     const row = (id) => nodes.findIndex((one) => one.id === id);
     const when = (one) => (one < at ? "done" : one === at ? "now" : "later");
@@ -325,7 +320,5 @@ export default widget("block_stepper", "A transformer block, step by step", TRAI
     parts.learns.textContent = learnsText(node);
     const where = `Step ${at + 1} of ${nodes.length}${node.part ? `, ${node.part}` : ""}`;
     say(`${where}: ${node.says} Out: ${shapesText(node.out)}.`);
-  }
-
-  return paint;
+  };
 });

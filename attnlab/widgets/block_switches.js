@@ -1,4 +1,4 @@
-// One block with seven switches. `compute` counts what each setting costs; `render` shows it beside Llama 2's block.
+// One block with seven switches. `compute` counts what each setting costs; the view shows it beside Llama 2's block.
 
 // Switch -> its name, and a model that has it.
 const SWITCHES = {
@@ -112,12 +112,11 @@ export default widget("block_switches", "One block with seven switches", ["sizes
 
   const motion = animate(({ logs }) => meters.forEach(({ bar, times }, at) => {
     const log = logs[at], end = clamp(log, -REACH, REACH);
-    bar.style.left = `${50 + (50 * Math.min(0, end)) / REACH}%`;
-    bar.style.width = `${(50 * Math.abs(end)) / REACH}%`;
+    stretch(bar, 0.5, 0.5 + end / REACH / 2);
     times.textContent = ratio(2 ** log);
   }), 500);
 
-  function paint() {
+  return () => {
     const state = read();
     const { own, base, times } = compute(state);
     for (const button of buttons) button.setAttribute("aria-pressed", String(state[button.dataset.switch]));
@@ -138,7 +137,5 @@ export default widget("block_switches", "One block with seven switches", ["sizes
     const on = NAMES.filter((name) => state[name]).map((name) => `${SWITCHES[name][0]} as in ${SWITCHES[name][1]}`);
     say(`${on.length ? on.join(", ") : "Llama 2’s block"}. ${METERS.map(([name, words], at) =>
       `${words}: ${short(own[name])}, ${times[at].toFixed(2)} times ${short(base[name])}`).join("; ")}.`);
-  }
-
-  return paint;
+  };
 });

@@ -1,11 +1,10 @@
-// The size of a key/value cache. `compute` multiplies the sizes of each model; `render` draws them.
+// The size of a key/value cache. `compute` multiplies the sizes of each model; the view draws them.
 
-const TRAITS = ["presets", "preset", "context", "batch", "bytes_per_element"];
 const LONGEST = 2 ** 19; // tokens; with the batch below, every count of bytes stays an exact whole number
 const WIDEST = 512;
 const WIDTHS = { 4: "float32", 2: "float16, bfloat16", 1: "int8, float8" };
 const UNITS = ["B", "kB", "MB", "GB", "TB", "PB"];
-const [LEAST_POWER, MOST_POWER] = [0, 17]; // of ten bytes, more than any cache that can be chosen
+const MOST_POWER = 17; // of ten bytes, more than any cache that can be chosen
 
 // For each preset: the size of its cache, and `mha`, that of keys and values for every head and every token.
 // Sizes are 0 where a model has none: n_kv_heads with a latent row, latent and rope without, window without a bound,
@@ -28,30 +27,24 @@ export function compute({ presets, preset, context, batch, bytes_per_element }) 
   return { models, chosen: presets.findIndex(({ name }) => name === preset) };
 }
 
-
 // Three figures: 1.07, 68.7, 549, 8,796; 0.000131.
 function figures(x) {
   if (x >= 1000) return grouped(Math.round(x));
   return x >= 1 ? x.toFixed(x >= 100 ? 0 : x >= 10 ? 1 : 2) : x.toPrecision(3).replace("-", "−");
 }
 
-export default widget("cache_calculator", "Size of a key/value cache", TRAITS, (view) => {
-  const { root, summary, say, model, read, animate } = view;
+export default widget("cache_calculator", "Size of a key/value cache",
+  ["presets", "preset", "context", "batch", "bytes_per_element"], ({ root, summary, say, model, read, animate }) => {
   const { presets: _, ...start } = read();
   let lines = null; // the rows of the models, made anew only when the models change
 
   // A name, a slider whose steps are doublings, and a number field.
   function control(name, label, unit, most) {
-    const set = (value) => change(model, { [name]: value });
-    const field = numberField(`${label}, ${unit}`, model.get(name), set,
-      { min: 1, max: most, step: 1, whole: true, "data-field": name });
-    const slider = rangeInput(name, `${label}, slider by doublings`, { min: 0, max: Math.log2(most), step: 1 },
-      (power) => set(2 ** power));
-    const show = (value) => {
-      setNumber(field, value);
-      slider.value = Math.round(Math.log2(value));
-      slider.setAttribute("aria-valuetext", grouped(value));
-    };
+    const { field, slider, show } = fieldAndSlider(name, `${label}, ${unit}`, (value) => change(model, { [name]: value }), {
+      field: { min: 1, max: most, step: 1, whole: true },
+      slider: { min: 0, max: Math.log2(most), step: 1, "aria-label": `${label}, slider by doublings` },
+      from: (power) => 2 ** power, to: (value) => Math.round(Math.log2(value)),
+    });
     const block = h("div", { class: "cc-control" }, h("span", {}, h("b", {}, label), " ",
       h("span", { class: "cc-remark" }, unit)), slider, field);
     return { block, show };
@@ -67,11 +60,8 @@ export default widget("cache_calculator", "Size of a key/value cache", TRAITS, (
 
   // Powers of ten as marks of a logarithmic scale, which moves with the sizes.
   const axis = h("div", { class: "cc-axis aw-numbers", "aria-hidden": "true" });
-  const marks = range(MOST_POWER - LEAST_POWER + 1, (i) => {
-    const power = LEAST_POWER + i;
-    const node = h("span", { class: "cc-mark" }, h("span", {}, `${10 ** (power % 3)} ${UNITS[Math.floor(power / 3)]}`));
-    return { power, node };
-  });
+  const marks = range(MOST_POWER + 1, (power) => ({ power, node: h("span", { class: "cc-mark" },
+    h("span", {}, `${10 ** (power % 3)} ${UNITS[Math.floor(power / 3)]}`)) }));
   axis.append(...marks.map(({ node }) => node));
   const rows = h("div", { class: "cc-rows", role: "group", "aria-label": "Model" });
   const headline = h("p", { class: "cc-headline aw-numbers", "data-value": "headline" });
@@ -114,8 +104,7 @@ export default widget("cache_calculator", "Size of a key/value cache", TRAITS, (
       const [left, right] = [across(own[i]), across(mha[i])];
       line.own.style.left = `${left}%`;
       line.mha.style.left = `${right}%`;
-      line.link.style.left = `${left}%`;
-      line.link.style.width = `${right - left}%`;
+      stretch(line.link, left / 100, right / 100);
       line.value.textContent = `${figures(10 ** own[i] / 1e9)} GB`;
     });
     const bytes = 10 ** chosen;
@@ -123,17 +112,16 @@ export default widget("cache_calculator", "Size of a key/value cache", TRAITS, (
   }
   const motion = animate(draw, 300);
 
-  function paint() {
+  return () => {
     const state = read();
     const { presets, preset, context, batch, bytes_per_element } = state;
     const { models, chosen } = compute(state);
     if (chosen < 0) return; // halfway through a change from Python
     const fresh = build(presets, state);
-    controls.context.show(context);
-    controls.batch.show(batch);
-    for (const button of widths) {
+    controls.context.show(context, grouped(context));
+    controls.batch.show(batch, grouped(batch));
+    for (const button of widths)
       button.setAttribute("aria-pressed", String(Number(button.dataset.bytes) === bytes_per_element));
-    }
     format.textContent = WIDTHS[bytes_per_element];
 
     lines.forEach(({ choose, kind, ratio }, i) => {
@@ -167,7 +155,5 @@ export default widget("cache_calculator", "Size of a key/value cache", TRAITS, (
       + `which is ${figures(one.gib)} GiB. `
       + (less ? `It keeps ${less}; as plain multi-head attention it would be ${one.ratio.toFixed(2)} times as large.`
         : "It is plain multi-head attention: keys and values of every head and every token are kept."));
-  }
-
-  return paint;
+  };
 });

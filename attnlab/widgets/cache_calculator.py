@@ -102,7 +102,7 @@ class CacheCalculator(CourseWidget):
     Raises ValueError or TraitError, with the reason, for anything else.
     """
 
-    _esm = module("cache_calculator")
+    _esm = module("cache_calculator", "fields")
     _css = style("cache_calculator")
 
     presets = traitlets.List(traitlets.Dict(), read_only=True, help="models to choose from").tag(sync=True)

@@ -16,17 +16,10 @@ function chantModel({ vocabulary = 26, width = 32, layers = 2, heads = 2, hidden
     size += rows * columns;
   };
   place("embedding", vocabulary, width);
-  for (let layer = 0; layer < layers; layer++) {
-    place(`norm_1 ${layer}`, width);
-    place(`W_q ${layer}`, width, width);
-    place(`W_k ${layer}`, wide, width);
-    place(`W_v ${layer}`, wide, width);
-    place(`W_o ${layer}`, width, width);
-    place(`norm_2 ${layer}`, width);
-    place(`W_gate ${layer}`, hidden, width);
-    place(`W_up ${layer}`, hidden, width);
-    place(`W_down ${layer}`, width, hidden);
-  }
+  for (let layer = 0; layer < layers; layer++)
+    for (const [name, rows, columns] of [["norm_1", width], ["W_q", width, width], ["W_k", wide, width],
+      ["W_v", wide, width], ["W_o", width, width], ["norm_2", width], ["W_gate", hidden, width], ["W_up", hidden, width],
+      ["W_down", width, hidden]]) place(`${name} ${layer}`, rows, columns);
   place("norm", width);
   const [parameters, gradient, mean, square] = Array.from({ length: 4 }, () => table(size));
   const parts = (list) => Object.fromEntries(Object.entries(places).map(([name, ends]) => [name, list.subarray(...ends)]));
@@ -173,9 +166,8 @@ function chantModel({ vocabulary = 26, width = 32, layers = 2, heads = 2, hidden
     kept.forEach((a, l) => {
       a.x.set(last);
       norm(a.normed, a.scales, a.x, P[`norm_1 ${l}`], n);
-      linear(a.q, a.normed, P[`W_q ${l}`], n, width, width);
-      linear(a.k, a.normed, P[`W_k ${l}`], n, width, wide);
-      linear(a.v, a.normed, P[`W_v ${l}`], n, width, wide);
+      for (const [name, size] of [["q", width], ["k", wide], ["v", wide]])
+        linear(a[name], a.normed, P[`W_${name} ${l}`], n, width, size);
       turn(a.q, n, width);
       turn(a.k, n, wide);
       attend(a.heard, a.maps, a.q, a.k, a.v, n);
@@ -183,8 +175,7 @@ function chantModel({ vocabulary = 26, width = 32, layers = 2, heads = 2, hidden
       add(last, out, n);
       a.middle.set(last);
       norm(a.again, a.rescales, a.middle, P[`norm_2 ${l}`], n);
-      linear(a.gate, a.again, P[`W_gate ${l}`], n, width, hidden);
-      linear(a.up, a.again, P[`W_up ${l}`], n, width, hidden);
+      for (const name of ["gate", "up"]) linear(a[name], a.again, P[`W_${name} ${l}`], n, width, hidden);
       for (let i = 0; i < n * hidden; i++) a.passed[i] = a.gate[i] * sigmoid(a.gate[i]) * a.up[i];
       linear(out, a.passed, P[`W_down ${l}`], n, hidden, width);
       add(last, out, n);
@@ -224,16 +215,15 @@ function chantModel({ vocabulary = 26, width = 32, layers = 2, heads = 2, hidden
         d.up[i] = d.passed[i] * a.gate[i] * open;
         d.gate[i] = d.passed[i] * a.up[i] * open * (1 + a.gate[i] * (1 - open));
       }
-      linearBack(d.again, G[`W_gate ${l}`], d.gate, a.again, P[`W_gate ${l}`], n, width, hidden);
-      linearBack(d.again, G[`W_up ${l}`], d.up, a.again, P[`W_up ${l}`], n, width, hidden);
+      for (const name of ["gate", "up"])
+        linearBack(d.again, G[`W_${name} ${l}`], d[name], a.again, P[`W_${name} ${l}`], n, width, hidden);
       normBack(d.x, G[`norm_2 ${l}`], d.again, a.rescales, a.middle, P[`norm_2 ${l}`], n);
       linearBack(d.heard, G[`W_o ${l}`], d.x, a.heard, P[`W_o ${l}`], n, width, width);
       attendBack(d.q, d.k, d.v, d.heard, a.maps, a.q, a.k, a.v, n);
       turn(d.q, n, width, -1);
       turn(d.k, n, wide, -1);
-      linearBack(d.normed, G[`W_q ${l}`], d.q, a.normed, P[`W_q ${l}`], n, width, width);
-      linearBack(d.normed, G[`W_k ${l}`], d.k, a.normed, P[`W_k ${l}`], n, width, wide);
-      linearBack(d.normed, G[`W_v ${l}`], d.v, a.normed, P[`W_v ${l}`], n, width, wide);
+      for (const [name, size] of [["q", width], ["k", wide], ["v", wide]])
+        linearBack(d.normed, G[`W_${name} ${l}`], d[name], a.normed, P[`W_${name} ${l}`], n, width, size);
       normBack(d.x, G[`norm_1 ${l}`], d.normed, a.scales, a.x, P[`norm_1 ${l}`], n);
     }
     ids.forEach((id, t) => {

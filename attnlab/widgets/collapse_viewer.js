@@ -1,6 +1,5 @@
-// Tokens that become one, or do not. `compute` gives a floor's points; `render` moves them.
+// Tokens that become one, or do not. `compute` gives a floor's points; the view moves them.
 
-const TRAITS = ["points", "alike", "floor", "add"];
 const HALF = 150, WIDE = 340, HIGH = 240, PAUSE = 500;
 
 // Where the tokens are on a floor, how alike they are, and the largest distance of two points in the plane.
@@ -11,7 +10,8 @@ export function compute({ points, alike, floor, add }) {
   return { now, alike: alike[which][at], apart };
 }
 
-export default widget("collapse_viewer", "Tokens with and without a residual stream", TRAITS, (view) => {
+export default widget("collapse_viewer", "Tokens with and without a residual stream",
+  ["points", "alike", "floor", "add"], (view) => {
   const { root, summary, say, model, read, animate } = view;
   const id = `collapse-${Math.random().toString(36).slice(2)}`;
   let parts = null;
@@ -30,8 +30,8 @@ export default widget("collapse_viewer", "Tokens with and without a residual str
   root.append(h("div", { class: "cv-top" }, plus, h("span", {}, "floor ", floorNumber), slider, play), views, summary);
 
   const px = (x) => HALF + x * (HALF - 14);
-  const cx = (floor) => 34 + (floor / floors()) * (WIDE - 48);
-  const cy = (value) => 14 + ((1 - value) / 1.3) * (HIGH - 44);
+  const cx = (floor) => scale([0, floors()], [34, WIDE - 14])(floor);
+  const cy = scale([1, -0.3], [14, HIGH - 30]);
 
   const build = rebuilder(({ points, alike }) => {
     const dots = points[0][0].map((_, i) => s("g", { class: "cv-dot" }, s("circle", { r: 11 }),
@@ -39,7 +39,7 @@ export default widget("collapse_viewer", "Tokens with and without a residual str
     seen = [0, 0];
     const clips = alike.map(() => s("rect", { y: 0, width: 0, height: HIGH }));
     const curves = alike.map((row, which) => s("path", { "clip-path": `url(#${id}-${which})`, class: `cv-curve cv-${which ? "with" : "without"}`,
-      d: row.map((value, floor) => `${floor ? "L" : "M"}${cx(floor).toFixed(1)} ${cy(value).toFixed(1)}`).join("") }));
+      d: pathOf(row.map((value, floor) => [cx(floor), cy(value)])) }));
     const ends = alike.map((row, which) => s("text", { class: "cv-name", x: cx(floors()) - 4,
       y: cy(row.at(-1)) + (which ? 22 : -5), "text-anchor": "end" }, which ? "with +" : "without +"));
     const here = s("circle", { class: "cv-here", r: 6 });
@@ -64,9 +64,8 @@ export default widget("collapse_viewer", "Tokens with and without a residual str
     setIfChanged(parts.here, { cx: cx(floor), cy: cy(alike) });
   }, 450);
 
-  function paint() {
-    const state = read(), found = compute(state);
-    const fresh = build([state.points, state.alike], state);
+  return () => {
+    const state = read(), found = compute(state), fresh = build([state.points, state.alike], state);
     slider.max = floors();
     slider.value = state.floor;
     floorNumber.textContent = state.floor;
@@ -79,7 +78,5 @@ export default widget("collapse_viewer", "Tokens with and without a residual str
     motion.to({ now: found.now, alike: found.alike, floor: state.floor, shown: [...seen] }, { jump: fresh });
     say(`Floor ${state.floor}, ${state.add ? "with" : "without"} the sum: mean cosine ${fmt(found.alike)}. `
       + `The tokens are ${found.apart < 0.05 ? "one point" : "different points"} in the plane.`);
-  }
-
-  return paint;
+  };
 });

@@ -25,7 +25,7 @@ class CollapseViewer(CourseWidget):
     Raises ValueError, naming the sizes, when they do not fit.
     """
 
-    _esm = module("collapse_viewer")
+    _esm = module("collapse_viewer", "pointer", "player")
     _css = style("collapse_viewer")
 
     points = traitlets.List(help='[without "+", with it]: per floor and token its direction in the plane').tag(

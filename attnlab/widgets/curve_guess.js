@@ -1,31 +1,26 @@
-// Curves to guess. `compute` compares a guess with the truth; `render` lets the reader draw it.
-
-const TRAITS = ["names", "truth", "start", "x_label", "y_label", "mark", "mark_text", "level", "level_text", "guesses",
-  "chosen", "shown"];
+// Curves to guess. `compute` compares a guess with the truth; the view lets the reader draw it.
 
 // Each guess at every point of its curve, straight between its knots, and how far it is from the truth on average.
 export function compute({ truth, guesses }) {
   const drawn = truth.map((curve, which) => curve.map((_, i) => between(guesses[which], i / (curve.length - 1))));
-  const errors = truth.map((curve, which) =>
-    curve.reduce((sum, y, i) => sum + Math.abs(y - drawn[which][i]), 0) / curve.length);
+  const errors = truth.map((curve, which) => sum(curve.map((y, i) => Math.abs(y - drawn[which][i]))) / curve.length);
   return { drawn, errors };
 }
 
 // Knots that are evenly spaced from 0 to 1, and the value at one place.
 function between(knots, place) {
-  const at = place * (knots.length - 1);
-  const before = Math.min(knots.length - 2, Math.floor(at));
+  const at = place * (knots.length - 1), before = Math.min(knots.length - 2, Math.floor(at));
   return knots[before] + (knots[before + 1] - knots[before]) * (at - before);
 }
 
-export default widget("curve_guess", "Draw your guess", TRAITS, (view) => {
-  const { root, summary, say, model, read, animate, onend } = view;
+export default widget("curve_guess", "Draw your guess",
+  ["names", "truth", "start", "x_label", "y_label", "mark", "mark_text", "level", "level_text", "guesses",
+    "chosen", "shown"], ({ root, summary, say, model, read, animate, onend }) => {
   const { names, truth, start, x_label, y_label, mark, mark_text, level, level_text, guesses: first } = read();
   const [points, knots] = [truth[0].length, first[0].length];
   const [H, LEFT, RIGHT, TOP, BOTTOM] = [240, 46, 16, 14, 40];
   let W = 320;
-  const x = (i) => LEFT + (i / (points - 1)) * (W - LEFT - RIGHT);
-  const y = (value) => TOP + (1 - value) * (H - TOP - BOTTOM);
+  const x = (i) => scale([0, points - 1], [LEFT, W - RIGHT])(i), y = scale([0, 1], [H - BOTTOM, TOP]);
   const put = (knot, value) => {
     const { guesses, chosen } = read();
     const kept = Math.round(100 * clamp(value, 0, 1)) / 100;
@@ -97,8 +92,7 @@ export default widget("curve_guess", "Draw your guess", TRAITS, (view) => {
     line.style.visibility = shown ? "visible" : "hidden";
     handles.forEach((node, knot) => {
       const at = start + Math.round((knot * (points - 1)) / (knots - 1));
-      node.setAttribute("aria-label", `${names[chosen]} at ${at}`);
-      node.setAttribute("aria-valuenow", guesses[chosen][knot]);
+      fill(node, { "aria-label": `${names[chosen]} at ${at}`, "aria-valuenow": guesses[chosen][knot] });
     });
     // The truth sets out from the guess. A point that is being moved follows the pointer at once.
     const still = scene === `${chosen} ${shown}`;

@@ -23,7 +23,7 @@ class CurveGuess(CourseWidget):
     Raises `TraitError` for anything else.
     """
 
-    _esm = module("curve_guess")
+    _esm = module("curve_guess", "pointer")
     _css = style("curve_guess")
 
     names = traitlets.List(traitlets.Unicode(), read_only=True, help="of the curves").tag(sync=True)

@@ -1,7 +1,5 @@
-// Writing token by token. `compute` counts every pass with a cache and without; `render` draws one of them.
+// Writing token by token. `compute` counts every pass with a cache and without; the view draws one of them.
 
-const TRAITS = ["n_layers", "n_heads", "n_kv_heads", "d_head", "d_model", "latent", "rope", "bytes_per_element",
-  "prompt", "continuation", "scheme", "step"];
 const SCHEMES = {
   mha: "multi-head", gqa: "grouped-query", mqa: "multi-query", mla: "multi-head latent",
 };
@@ -69,27 +67,24 @@ function counted(x) {
   return `${(x / unit).toFixed(digits)} ${word}`;
 }
 
-
-export default widget("decode_stepper", "Decoding with and without a cache", TRAITS, (view) => {
-  const { root, summary, say, model, read, animate, onend } = view;
+export default widget("decode_stepper", "Decoding with and without a cache",
+  ["n_layers", "n_heads", "n_kv_heads", "d_head", "d_model", "latent", "rope", "bytes_per_element", "prompt",
+    "continuation", "scheme", "step"], ({ root, summary, say, model, read, animate, onend }) => {
   const start = { step: model.get("step"), scheme: model.get("scheme") };
   let parts = null; // the elements, made anew only when tokens change
   let racing = 0; // the frame asked for while both writers run
 
-  const go = (step) => {
+  const set = (values) => {
     halt();
-    if (step >= 0 && step < model.get("continuation").length) change(model, { step });
-    paint(); // also where it is the last pass already, and a race was on
+    change(model, values);
+    paint(); // also where nothing changes, and a race was on
   };
+  const go = (step) => set(step >= 0 && step < model.get("continuation").length ? { step } : {});
   const race = prefersReducedMotion() ? null : button("race", "Race", run, { class: "ds-next" });
   const back = button("back", "Back", () => go(model.get("step") - 1));
   const next = button("next", "Next", () => go(model.get("step") + 1));
   onend(halt);
-  const again = button("reset", "Start again", () => {
-    halt();
-    change(model, start);
-    paint();
-  });
+  const again = button("reset", "Start again", () => set(start));
   const title = h("p", { class: "ds-title", "data-value": "title" });
   const panels = h("div", { class: "ds-panels" });
   const ratio = h("p", { class: "ds-ratio aw-numbers", "data-value": "ratio" });
@@ -199,8 +194,7 @@ export default widget("decode_stepper", "Decoding with and without a cache", TRA
     const state = read();
     const { prompt, continuation, scheme, step } = state;
     if (step >= continuation.length) return; // halfway through a change from Python
-    const fresh = build([prompt, continuation], state);
-    const n = compute(state);
+    const fresh = build([prompt, continuation], state), n = compute(state);
     const p = prompt.length;
     const { cached, full } = n.passes[step];
     const name = (place) => `“${parts.names[place].name}”`;
@@ -240,6 +234,5 @@ export default widget("decode_stepper", "Decoding with and without a cache", TRA
     say(`Pass ${step + 1} of ${continuation.length}, ${writes}. ${rows}${so} `
       + `${scheme.toUpperCase()} holds ${plural(n.held_bytes[scheme], "byte")} for ${plural(n.held, "token")}.`);
   }
-
   return paint;
 });

@@ -48,7 +48,7 @@ class DecodeStepper(CourseWidget):
     Raises ValueError, naming the size, for what does not fit.
     """
 
-    _esm = module("decode_stepper")
+    _esm = module("decode_stepper", "weights")
     _css = style("decode_stepper")
 
     n_layers = traitlets.Int(30, read_only=True, help="layers, each with its own cache").tag(sync=True)

@@ -7,8 +7,7 @@ const REACH = 172; // of these, from the origin to the edge of the grid
 
 // All numbers shown. state: {a: [a1, a2], b: [b1, b2]}. Angles in degrees, null where an arrow has no direction.
 export function compute({ a, b }) {
-  const lengthA = Math.hypot(...a);
-  const lengthB = Math.hypot(...b);
+  const lengthA = Math.hypot(...a), lengthB = Math.hypot(...b);
   const products = [a[0] * b[0], a[1] * b[1]];
   const both = lengthA * lengthB;
   const sum = products[0] + products[1];
@@ -24,9 +23,8 @@ export function compute({ a, b }) {
 // How far the grid reaches: 4, 8, 20, 40, 80, 200 ..., the first that holds both arrows.
 function extent(a, b) {
   const size = Math.max(...[...a, ...b].map(Math.abs));
-  for (let power = 1; ; power *= 10) {
+  for (let power = 1; ; power *= 10)
     for (const step of [4, 8, 20]) if (size <= step * power) return step * power;
-  }
 }
 
 const WORDS = { 1: "toward a", 0: "across a", [-1]: "away from a" };
@@ -39,9 +37,8 @@ const PRESETS = [
 ];
 
 function summaryOf({ dot, angle, cosine, shadow, sign }) {
-  if (angle === null) {
+  if (angle === null)
     return "a·b = 0. An arrow of length 0 has no direction, so there is no angle. Its cosine counts as 0.";
-  }
   return `a·b = ${fmt(dot)}: b points ${WORDS[sign]}. Angle ${fmt(angle, 1)}°, cosine ${fmt(cosine, 3)}. ` +
     `Shadow of b on a: ${fmt(shadow)}.`;
 }
@@ -62,8 +59,7 @@ function signedAngle(a, b) {
 }
 
 export default widget("dot_product", "Dot product of two arrows", TRAITS, (view) => {
-  const { root, summary, say, model, read: state, animate, edit } = view;
-  const start = state();
+  const { root, summary, say, model, read: state, animate, edit } = view, start = state();
   let heldExtent = null; // the grid does not rescale while a tip is dragged
   let last = null; // what was drawn last: a turn starts there, and takes the short way
 
@@ -105,15 +101,11 @@ export default widget("dot_product", "Dot product of two arrows", TRAITS, (view)
   const angleWay = h("div", { class: "aw-numbers dp-way", "data-value": "way-angle" });
 
   const presets = h("div", { class: "aw-row dp-presets", role: "group", "aria-label": "Examples" },
-    PRESETS.map(([label, make]) => h("button", {
-      type: "button",
-      onclick: () => {
-        // A zero arrow has no direction to copy, so a preset starts from a fresh one.
-        const a = model.get("a").some((x) => x !== 0) ? model.get("a") : [2, 1];
-        const b = make(a, model.get("b")).map((x) => clamp(x, -LARGEST, LARGEST) + 0);
-        edit({ a, b });
-      },
-    }, label)),
+    PRESETS.map(([label, make]) => h("button", { type: "button", onclick: () => {
+      // A zero arrow has no direction to copy, so a preset starts from a fresh one.
+      const a = model.get("a").some((x) => x !== 0) ? model.get("a") : [2, 1];
+      edit({ a, b: make(a, model.get("b")).map((x) => clamp(x, -LARGEST, LARGEST) + 0) });
+    } }, label)),
     button("around", "Turn b around", around),
     h("button", { type: "button", onclick: () => {
       plot.clear();
@@ -145,8 +137,7 @@ export default widget("dot_product", "Dot product of two arrows", TRAITS, (view)
     const scale = 2 ** Math.ceil(Math.log2(longest));
     bars.forEach(({ bar, value }, i) => {
       const [from, to] = spans[i];
-      bar.style.left = `${50 + (50 * Math.min(from, to)) / scale}%`;
-      bar.style.width = `${(50 * Math.abs(to - from)) / scale}%`;
+      stretch(bar, 0.5 + from / scale / 2, 0.5 + to / scale / 2);
       bar.dataset.sign = Math.sign(to - from);
       value.textContent = fmt([p, q, numbers.dot][i]);
     });
@@ -175,8 +166,7 @@ export default widget("dot_product", "Dot product of two arrows", TRAITS, (view)
   }
 
   function draw() {
-    const now = state();
-    const numbers = compute(now);
+    const now = state(), numbers = compute(now);
     turning.stop();
     if (turning.target) motion.to(last, { jump: true });
     turning.target = null;
@@ -197,7 +187,7 @@ const bracket = (x, digits = 2) => (x < 0 ? `(${fmt(x, digits)})` : fmt(x, digit
 // The dot product against the angle from a to b: a dot, and the trace that it leaves.
 function makePlot() {
   const [width, height, left, right, middle, reach] = [340, 168, 12, 328, 76, 62];
-  const across = (angle) => left + ((right - left) * (angle + 180)) / 360;
+  const across = scale([-180, 180], [left, right]);
   const dot = s("circle", { r: 6, class: "dp-now" });
   const trace = s("path", { class: "dp-trace" });
   const lines = [-90, 90].map((angle) => s("line", { class: "dp-grid", x1: across(angle), x2: across(angle),
@@ -210,31 +200,21 @@ function makePlot() {
   ...[-180, -90, 0, 90, 180].map((angle) => s("text", { class: "dp-tick", x: across(angle), y: height - 8,
     "text-anchor": angle === -180 ? "start" : angle === 180 ? "end" : "middle" }, `${plain(angle)}°`)), trace, dot);
   let seen = []; // [angle, dot product], or null where the pen was lifted
-  let scale = 4;
-  const up = (value) => middle - (value / scale) * reach;
+  let edge = 4; // the largest product there is room for
+  const up = (value) => middle - (value / edge) * reach;
   function draw(angle, { dot: value }, most) {
-    const rescaled = scale !== most;
-    scale = most;
+    const rescaled = edge !== most;
+    edge = most;
     dot.classList.toggle("dp-none", angle === null);
     if (angle !== null) {
-      const before = seen.at(-1);
-      const same = before && before[0] === angle && before[1] === value;
+      const before = seen.at(-1), same = before && before[0] === angle && before[1] === value;
       if (before && Math.abs(before[0] - angle) > 180) seen.push(null);
       if (!same) seen.push([angle, value]);
       if (seen.length > 800) seen = seen.slice(-800);
       setIfChanged(dot, { cx: across(angle), cy: up(value) });
       if (same && !rescaled) return;
     } else if (seen.at(-1)) seen.push(null);
-    let pen = "M";
-    trace.setAttribute("d", seen.map((one) => {
-      if (!one) {
-        pen = "M";
-        return "";
-      }
-      const part = `${pen}${across(one[0]).toFixed(1)} ${up(one[1]).toFixed(1)}`;
-      pen = "L";
-      return part;
-    }).join(""));
+    trace.setAttribute("d", pathOf(seen.map((one) => one && [across(one[0]), up(one[1])])));
   }
   return { svg, draw, clear: () => (seen = []) };
 }
@@ -306,8 +286,7 @@ function makePlane({ onmove, onhold, at }) {
       const edge = REACH / Math.max(...ahead.map(Math.abs));
       segment(carrier, step(origin, [-edge, ahead]), step(origin, [edge, ahead]));
       if (angle !== null) {
-        const end = to(foot);
-        const height = Math.hypot(tipB[0] - end[0], tipB[1] - end[1]);
+        const end = to(foot), height = Math.hypot(tipB[0] - end[0], tipB[1] - end[1]);
         segment(shadow, origin, end);
         segment(drop, tipB, end);
         if (height > 24 && sign !== 0) {
@@ -353,8 +332,7 @@ function makePlane({ onmove, onhold, at }) {
 }
 
 function gridLines() {
-  const lines = [], ticks = [];
-  const middle = SIDE / 2;
+  const lines = [], ticks = [], middle = SIDE / 2;
   for (let i = -4; i <= 4; i++) {
     const at = middle + (i / 4) * REACH;
     const kind = i === 0 ? "dp-axis" : "dp-grid";

@@ -30,7 +30,7 @@ class DotProductExplorer(CourseWidget):
     An arrow of length zero has no angle; its cosine counts as 0, as in the chapter.
     """
 
-    _esm = module("dot_product")
+    _esm = module("dot_product", "pointer", "fields")
     _css = style("dot_product")
     a = Numbers([2.0, 1.0], shortest=2, longest=2, largest=LARGEST).tag(sync=True)
     b = Numbers([0.5, 2.0], shortest=2, longest=2, largest=LARGEST).tag(sync=True)

@@ -1,7 +1,5 @@
 // A curve that the reader draws before the true one is laid over it.
 
-const TRAITS = ["x", "y", "log", "low", "high", "xlabel", "ylabel", "guess", "shown"];
-
 // state: {x, y: points of the true curve, x increasing; log: whether x is on a logarithmic axis; guess: heights drawn at
 // evenly spaced columns, null where nothing is drawn yet}. Returns the columns, the true heights there, and how far the
 // guess is from these on average, or null while a column is empty.
@@ -20,11 +18,12 @@ export function compute({ x, y, log, guess }) {
 
 const [WIDTH, HEIGHT, LEFT, RIGHT, TOP, BASE] = [560, 250, 46, 548, 14, 208];
 
-export default widget("draw_curve", "A curve to draw", TRAITS, (view) => {
+export default widget("draw_curve", "A curve to draw",
+  ["x", "y", "log", "low", "high", "xlabel", "ylabel", "guess", "shown"], (view) => {
   const { root, summary, say, model, read: state, animate } = view;
   let chosen = 0, pen = null; // the column that keys change, and the column where the pointer was last
-  const up = (value, { low, high }) => BASE - ((BASE - TOP) * (value - low)) / (high - low);
-  const across = (i, n) => LEFT + ((RIGHT - LEFT) * i) / (n - 1);
+  const up = (value, { low, high }) => scale([low, high], [BASE, TOP])(value);
+  const across = (i, n) => scale([0, n - 1], [LEFT, RIGHT])(i);
 
   const grid = s("g"), truth = s("path", { class: "dc-truth", pathLength: 1 }), mine = s("path", { class: "dc-guess" });
   const here = s("circle", { r: 6, class: "dc-here" });
@@ -77,8 +76,8 @@ export default widget("draw_curve", "A curve to draw", TRAITS, (view) => {
 
   const build = rebuilder((now) => {
     const { x, y, log, low, high } = now;
-    const [first, last] = [x[0], x.at(-1)].map((value) => (log ? Math.log(value) : value));
-    const right = (value) => LEFT + ((RIGHT - LEFT) * ((log ? Math.log(value) : value) - first)) / (last - first);
+    const place = (value) => (log ? Math.log(value) : value);
+    const right = (value) => scale([place(x[0]), place(x.at(-1))], [LEFT, RIGHT])(place(value));
     const powers = range(25, (i) => 10 ** (i - 12)).filter((p) => p >= x[0] * 0.999 && p <= x.at(-1) * 1.001);
     const xs = log && powers.length > 1 ? powers : [0, 0.25, 0.5, 0.75, 1].map((part) => x[0] + part * (x.at(-1) - x[0]));
     const ys = [0, 0.25, 0.5, 0.75, 1].map((part) => low + part * (high - low));
@@ -88,22 +87,14 @@ export default widget("draw_curve", "A curve to draw", TRAITS, (view) => {
       ...xs.map((value) => s("text", { class: "dc-tick", x: right(value), y: BASE + 18, "text-anchor": "middle" }, plain(value))),
       s("text", { class: "dc-tick", x: RIGHT, y: BASE + 36, "text-anchor": "end" }, now.xlabel),
       s("text", { class: "dc-tick", x: LEFT + 6, y: TOP + 16 }, now.ylabel));
-    truth.setAttribute("d", `M${x.map((value, i) => `${right(value).toFixed(1)} ${up(y[i], now).toFixed(1)}`).join("L")}`);
+    truth.setAttribute("d", pathOf(x.map((value, i) => [right(value), up(y[i], now)])));
   });
 
   function draw() {
     const now = state(), { guess, shown, low, high, x, y, log } = now, numbers = compute(now);
     build([x, y, log, low, high, now.xlabel, now.ylabel], now);
-    let move = "M";
-    mine.setAttribute("d", guess.map((value, i) => {
-      if (value === null) {
-        move = "M";
-        return "";
-      }
-      const part = `${move}${across(i, guess.length).toFixed(1)} ${up(value, now).toFixed(1)}`;
-      move = "L";
-      return part;
-    }).join(""));
+    mine.setAttribute("d", pathOf(guess.map((value, i) =>
+      (value === null ? null : [across(i, guess.length), up(value, now)]))));
     const level = guess[chosen] ?? (low + high) / 2;
     setIfChanged(here, { cx: across(chosen, guess.length), cy: up(level, now) });
     motion.to({ part: shown ? 1 : 0 });
@@ -118,6 +109,5 @@ export default widget("draw_curve", "A curve to draw", TRAITS, (view) => {
     say(`${drawn} of ${guess.length} columns are drawn. `
       + (shown ? `The true curve goes from ${plain(y[0], 2)} to ${plain(y.at(-1), 2)}.` : "The true curve is hidden."));
   }
-
   return draw;
 });

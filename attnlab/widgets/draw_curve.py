@@ -21,7 +21,7 @@ class DrawCurve(CourseWidget):
     go from column to column and draw on, up and down move the curve there.
     """
 
-    _esm = module("draw_curve")
+    _esm = module("draw_curve", "pointer")
     _css = style("draw_curve")
     x = Numbers([0, 1], shortest=2, longest=200, largest=1e9).tag(sync=True)
     y = Numbers([0, 1], shortest=2, longest=200, largest=1e9).tag(sync=True)

@@ -1,6 +1,5 @@
 // Generation as a loop, in four steps per token: ids, model, logits, choice. The chosen token then moves to the text.
 
-const TRAITS = ["tokens", "ids", "runs", "run", "step"];
 const PHASES = 4;
 const BLOCKS = 30;
 const PAUSE = 750; // milliseconds per step while it plays
@@ -19,19 +18,14 @@ export function compute({ tokens, ids, runs, run, step }) {
 
 const visible = (token) => token.replace(/\n/g, "⏎").trim() || "␣";
 
-export default widget("generation_loop", "Generation as a loop", TRAITS, (view) => {
+export default widget("generation_loop", "Generation as a loop", ["tokens", "ids", "runs", "run", "step"], (view) => {
   const { root, summary, say, model, read, animate } = view;
   const { runs, tokens } = read();
   const end = PHASES * runs[0].taken.length;
 
   const go = (step) => step >= 0 && step <= end && change(model, { step });
-  const { play, stop } = player(view, PAUSE, { at: () => model.get("step"), end: () => end, go });
-  const step = (by) => {
-    stop();
-    go(model.get("step") + by);
-  };
-  const back = button("back", "Back", () => step(-1));
-  const next = button("next", "Next", () => step(1), { class: "gl-next" });
+  const { play, stop, back, next, mark } = player(view, PAUSE, { at: () => model.get("step"), end: () => end, go,
+    following: { class: "gl-next" } });
   const choices = runs.map(({ name }, run) => h("button", { type: "button", "data-run": run, onclick: () => {
     stop();
     change(model, { run, step: Math.min(model.get("step"), PHASES - 2) });
@@ -65,7 +59,7 @@ export default widget("generation_loop", "Generation as a loop", TRAITS, (view) 
   }, 420);
 
   let before = null;
-  function draw() {
+  return () => {
     const state = read();
     if (state.step > end || state.run >= runs.length) return;
     const { text: words, ids, phase, next: names, shares, taken, done, written } = compute(state);
@@ -91,8 +85,7 @@ export default widget("generation_loop", "Generation as a loop", TRAITS, (view) 
     chosen.replaceChildren(...(phase === 3 ? [chip(names[taken], state.runs[state.run].ids[written][taken])] : []));
     stations.forEach((station, i) => station.classList.toggle("gl-on", !done && phase === i + 1));
     arrows.forEach((arrow, i) => arrow.classList.toggle("gl-on", !done && phase === i + 2));
-    back.setAttribute("aria-disabled", String(state.step === 0));
-    next.setAttribute("aria-disabled", String(state.step === end));
+    mark();
     choices.forEach((choice, run) => choice.setAttribute("aria-pressed", String(run === state.run)));
     const largest = Math.max(...shares);
     motion.to({ lit: phase > 0 ? BLOCKS : 0, shares: shares.map((one) => (heard ? one / largest : 0)),
@@ -100,7 +93,5 @@ export default widget("generation_loop", "Generation as a loop", TRAITS, (view) 
     const likely = `${visible(names[0])} with ${spoken(shares[0])}`;
     say(done ? "The text is written." : [`The ${words.length} ids of the text are read.`, `All ${BLOCKS} blocks run.`,
       `The likeliest next token is ${likely}.`, `Taken: ${visible(names[taken])}, with ${spoken(shares[taken])}.`][phase]);
-  }
-
-  return draw;
+  };
 });

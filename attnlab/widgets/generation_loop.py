@@ -24,7 +24,7 @@ class GenerationLoop(CourseWidget):
     A setting out of range raises `TraitError`.
     """
 
-    _esm = module("generation_loop")
+    _esm = module("generation_loop", "player")
     _css = style("generation_loop")
 
     tokens = traitlets.List(traitlets.Unicode(), help="of the prompt").tag(sync=True)

@@ -1,7 +1,6 @@
 // Heads that form in training: a recorded run under a slider, and one that a worker trains from the reader's seed.
 // The model itself is in chant_model.js, which is put behind this text.
 
-const TRAITS = ["data", "losses", "floor", "text", "period", "shape", "every", "at", "seed"];
 const PAUSE = 260; // milliseconds per look while it plays
 const SMOOTH = 10; // steps that a point of the curve is the mean of
 const LIVE = { batch: 16, rate: 0.007, every: 5, periods: [6, 14] };
@@ -24,12 +23,12 @@ const lossesOf = (data) => readTable(data, "float16", 0, 1, data.byteLength / 2)
 const smooth = (losses) => losses.map((_, i) => mean(losses.slice(Math.max(0, i + 1 - SMOOTH), i + 1)));
 
 function measured(maps, n, period) {
-  const along = (map, first, distance) =>
-    mean(range(n - first, (i) => map[(first + i) * n + first + i - distance]));
+  const along = (map, first, distance) => mean(range(n - first, (i) => map[(first + i) * n + first + i - distance]));
   return { back: maps.map((map) => along(map, 1, 1)), next: maps.map((map) => along(map, period, period - 1)) };
 }
 
-export default widget("head_forming", "Heads that form in training", TRAITS, (view) => {
+export default widget("head_forming", "Heads that form in training",
+  ["data", "losses", "floor", "text", "period", "shape", "every", "at", "seed"], (view) => {
   const { root, summary, say, model, read, animate, onend } = view;
   const { text, period, shape: [looks, layers, heads], every, floor } = read();
   const n = text.length, steps = (looks - 1) * every;
@@ -39,10 +38,9 @@ export default widget("head_forming", "Heads that form in training", TRAITS, (vi
   let mine = false; // whether it is the one that is shown
 
   // The curve.
-  const x = (step) => PLOT.left + (step / steps) * (PLOT.right - PLOT.left);
-  const y = (loss) => PLOT.bottom - ((clamp(loss, PLOT.least, PLOT.most) - PLOT.least)
-    / (PLOT.most - PLOT.least)) * (PLOT.bottom - PLOT.top);
-  const outline = (curve) => curve.map((loss, i) => `${i ? "L" : "M"}${x(i).toFixed(1)} ${y(loss).toFixed(1)}`).join("");
+  const x = scale([0, steps], [PLOT.left, PLOT.right]), height = scale([PLOT.least, PLOT.most], [PLOT.bottom, PLOT.top]);
+  const y = (loss) => height(clamp(loss, PLOT.least, PLOT.most));
+  const outline = (curve) => pathOf(curve.map((loss, i) => [x(i), y(loss)]));
   const [behind, path] = [s("path", { class: "hf-behind" }), s("path")];
   const [cursor, point] = [s("line", { class: "hf-at", y1: PLOT.top, y2: PLOT.bottom }), s("circle", { r: 4 })];
   const label = (at, down, words, anchor = "middle") => s("text", { x: at, y: down, "text-anchor": anchor }, words);

@@ -29,7 +29,7 @@ class HeadForming(CourseWidget):
     The looks are sent as bytes, one per weight: about 50 KB.
     """
 
-    _esm = module("head_forming", "random", "chant_model")
+    _esm = module("head_forming", "pointer", "weights", "fields", "player", "random", "chant_model")
     _css = style("head_forming")
 
     data = traitlets.Bytes(help="per look: lower triangles of the maps, then the chances; 255 is 1").tag(sync=True)

@@ -1,19 +1,16 @@
-// Query heads that share key/value heads. `compute` says which uses which; `render` draws the lines.
-
-const TRAITS = ["n_heads", "n_kv_heads", "d_head", "tile"];
+// Query heads that share key/value heads. `compute` says which uses which; the view draws the lines.
 
 // For each query head the key/value head that it should use (`right`) and the one that it uses.
 export function compute({ n_heads, n_kv_heads, d_head, tile }) {
-  const copies = n_heads / n_kv_heads;
-  const heads = range(n_heads);
+  const copies = n_heads / n_kv_heads, heads = range(n_heads);
   const right = heads.map((head) => Math.floor(head / copies));
   const uses = tile ? heads.map((head) => head % n_kv_heads) : right;
   return { right, uses, wrong: heads.filter((head) => uses[head] !== right[head]).length,
     numbers: 2 * n_kv_heads * d_head, saved: copies };
 }
 
-export default widget("head_groups", "Query heads and key/value heads", TRAITS, (view) => {
-  const { root, summary, say, model, read, animate } = view;
+export default widget("head_groups", "Query heads and key/value heads",
+  ["n_heads", "n_kv_heads", "d_head", "tile"], ({ root, summary, say, model, read, animate }) => {
   const start = { n_kv_heads: model.get("n_kv_heads"), tile: model.get("tile") };
   const n = model.get("n_heads");
   const divisors = range(n, (i) => n - i).filter((size) => n % size === 0);
@@ -42,11 +39,10 @@ export default widget("head_groups", "Query heads and key/value heads", TRAITS, 
 
   const motion = animate(({ at, ends }) => parts.forEach(({ line, copy }, head) => {
     copy.style.left = `${at[head]}%`;
-    line.setAttribute("x1", `${(100 * (head + 0.5)) / n}%`);
-    line.setAttribute("x2", `${ends[head]}%`);
+    fill(line, { x1: `${(100 * (head + 0.5)) / n}%`, x2: `${ends[head]}%` });
   }), 500);
 
-  function paint() {
+  return () => {
     const state = read();
     const { n_kv_heads, d_head, tile } = state;
     const { right, uses, wrong, numbers, saved } = compute(state);
@@ -61,7 +57,5 @@ export default widget("head_groups", "Query heads and key/value heads", TRAITS, 
     stage.setAttribute("aria-label", told);
     say(`${nameOf(n_kv_heads)}. ${told} ${numbers} numbers are kept per token and layer. ${wrong} of ${n} query heads get `
       + "keys that were not made for them.");
-  }
-
-  return paint;
+  };
 });

@@ -1,6 +1,5 @@
-// Numbers that travel from tokens to heads and back. `compute` says where each of them is; `render` moves them.
+// Numbers that travel from tokens to heads and back. `compute` says where each of them is; the view moves them.
 
-const TRAITS = ["tokens", "width", "heads", "stage", "bug"];
 const CELL = 34, GAP = 16, LEFT = 58, TOP = 24;
 
 // For every number, in the order of the rows: its token and column, and the block, row and column where it is now.
@@ -21,7 +20,6 @@ export function compute({ tokens: { length: n }, width, heads, stage, bug }) {
   return { cells, shape: shapes[stage], shapes, line: lines[stage] };
 }
 
-
 // What is to be seen, in a sentence.
 function meaning({ tokens, width, heads, stage, bug }, { cells }) {
   const each = width / heads;
@@ -36,7 +34,8 @@ function meaning({ tokens, width, heads, stage, bug }, { cells }) {
   return `Wrong numbers: head 0 holds ${parts.join(" and ")}.`;
 }
 
-export default widget("head_split", "Tokens cut into heads", TRAITS, ({ root, summary, say, model, read, animate }) => {
+export default widget("head_split", "Tokens cut into heads",
+  ["tokens", "width", "heads", "stage", "bug"], ({ root, summary, say, model, read, animate }) => {
   let parts = null;
 
   const stages = ["rows", "cut", "heads", "merged"].map((name, stage) => h("button", { type: "button", "data-stage": name,
@@ -73,7 +72,7 @@ export default widget("head_split", "Tokens cut into heads", TRAITS, ({ root, su
   const motion = animate(({ places }) => places.forEach(([x, y], i) =>
     parts.cells[i].setAttribute("transform", `translate(${x.toFixed(1)} ${y.toFixed(1)})`)), 600);
 
-  function paint() {
+  return () => {
     const state = read(), { tokens, width, stage, heads } = state, found = compute(state);
     const fresh = build([tokens, width, heads], state);
     stages.forEach((button, at) => {
@@ -92,7 +91,5 @@ export default widget("head_split", "Tokens cut into heads", TRAITS, ({ root, su
     note.classList.toggle("hs-wrong", state.bug && split && heads > 1);
     motion.to({ places: found.cells.map((cell) => place(state, cell)) }, { jump: fresh });
     say(`${["Rows", "Cut", "Heads", "Merged"][stage]}, shape ${tuple(found.shape)}. ${meaning(state, found)}`);
-  }
-
-  return paint;
+  };
 });

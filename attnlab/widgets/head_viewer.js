@@ -1,6 +1,5 @@
-// Heads on one sentence, as lines and as a map. `compute` decodes and sorts; `render` draws and listens.
+// Heads on one sentence, as lines and as a map. `compute` decodes and sorts; the view draws and listens.
 
-const TRAITS = ["data", "dtype", "shape", "tokens", "names", "notes", "head", "query", "threshold"];
 const ROW = 24; // CSS pixels of one token, the same in the style sheet
 const LEVELS = 12; // shades of a thumbnail
 
@@ -25,20 +24,14 @@ export function compute({ data, dtype, shape, head = 0, query = -1, threshold = 
 // "11.6" -> "Head 11.6"; a name in words stays as it is.
 const headName = (name) => (/^\d/.test(name) ? `Head ${name}` : name);
 
-function summaryOf({ names, head, named, query, threshold }, { row, ranking, habits }) {
+function summaryOf({ names, head, named, query, threshold }, { row, habits }) {
   const where = headName(names[head]);
   if (query < 0) {
     if (!habits) return `${where}: one token, which can only look at itself.`;
     return `${where}, all tokens after the first: on average ${spoken(habits.first)} on the first token, `
       + `${spoken(habits.previous)} on the token before, ${spoken(habits.self)} on itself.`;
   }
-  const looked = ranking.filter((key) => row[key] > 0);
-  const top = looked.filter((key) => row[key] >= Math.max(threshold, 0.005)).slice(0, 3);
-  const rest = looked.slice(top.length);
-  const parts = top.map((key) => `${spoken(row[key])} on “${named[key].name}”`);
-  const left = sum(rest.map((key) => row[key]));
-  if (rest.length) parts.push(`${spoken(left)} on ${rest.length === 1 ? "one other" : `${rest.length} others`}`);
-  return `${where}, query “${named[query].name}”: ${parts.join(", ") || "no weight on any key"}.`;
+  return `${where}, query “${named[query].name}”: ${readsText(row, named, Math.max(threshold, 0.005)) || "no weight on any key"}.`;
 }
 
 // A map as a small picture: one path for each shade.
@@ -53,7 +46,8 @@ function thumbnail(weights) {
     ...shades.map((d, level) => (d ? s("path", { d, "fill-opacity": ((level + 1) / LEVELS).toFixed(3) }) : "")));
 }
 
-export default widget("head_viewer", "Heads on one sentence", TRAITS, (view) => {
+export default widget("head_viewer", "Heads on one sentence",
+  ["data", "dtype", "shape", "tokens", "names", "notes", "head", "query", "threshold"], (view) => {
   const { root, summary, say, model } = view;
   const id = `heads-${Math.random().toString(36).slice(2)}`;
   let parts = null; // the elements, made anew only when the tokens or the heads change
@@ -150,18 +144,17 @@ export default widget("head_viewer", "Heads on one sentence", TRAITS, (view) => 
     paint();
   }
 
-  const hover = (place) => {
+  function hover(place) {
     hovered = place;
     paint();
-  };
-  const focus = (i) => {
+  }
+  function focus(i) {
     focused = i;
     paint();
-  };
+  }
 
   function move(event) {
-    const last = parts.queries.length - 1;
-    const at = parts.queries.indexOf(document.activeElement);
+    const last = parts.queries.length - 1, at = parts.queries.indexOf(document.activeElement);
     const to = at < 0 ? undefined : keyOf(event, { ArrowUp: at - 1, ArrowDown: at + 1, Home: 0, End: last });
     if (to === undefined) return;
     hovered = null;
@@ -178,8 +171,7 @@ export default widget("head_viewer", "Heads on one sentence", TRAITS, (view) => 
     if (parts.data !== state.data) parts.labels.forEach((label, m) =>
       label.querySelector(".hv-frame").replaceChildren(thumbnail(mapOf(state, m))));
     parts.data = state.data;
-    const { named, names, notes, head, query, pinned, threshold } = state;
-    const result = compute(state);
+    const { named, names, notes, head, query, pinned, threshold } = state, result = compute(state);
     const { weights, lines, row } = result;
     const strong = (weight) => weight > 0 && weight >= threshold;
 
@@ -228,6 +220,5 @@ export default widget("head_viewer", "Heads on one sentence", TRAITS, (view) => 
       ? `${named[query].name} looks at ${named[column].name}: ${spoken(weights[query][column])}` : "";
     say(summaryOf(state, result));
   }
-
   return paint;
 });

@@ -45,7 +45,7 @@ class HeadViewer(CourseWidget):
     that loses nothing, and in single precision ("float32", wrong by less than 1e-7) otherwise.
     """
 
-    _esm = module("head_viewer")
+    _esm = module("head_viewer", "weights")
     _css = style("head_viewer")
 
     data = traitlets.Bytes(help="all weights, little-endian, C order").tag(sync=True)

@@ -1,6 +1,5 @@
 // All heads of a recorded model as a wall of maps, one of them large, with a switch. `compute` reads the recordings.
 
-const TRAITS = ["maps", "effects", "scores", "shape", "texts", "head", "text", "query", "off", "show"];
 const PATTERNS = ["previous", "first", "self", "induction", "mixed"];
 const HINTS = { previous: "the token before", first: "the first token", self: "itself",
   induction: "what followed last time", mixed: "no single pattern" };
@@ -35,7 +34,9 @@ export function compute(state) {
     most: Math.max(...whole, ...without.flat()) };
 }
 
-export default widget("head_wall", "All heads of a model", TRAITS, ({ root, summary, say, model, read, animate }) => {
+export default widget("head_wall", "All heads of a model",
+  ["maps", "effects", "scores", "shape", "texts", "head", "text", "query", "off",
+    "show"], ({ root, summary, say, model, read, animate }) => {
   const [layers, heads] = model.get("shape");
   let hovered = null; // the head under the pointer, shown instead of the chosen one
   let parts = null, lit = null;
@@ -50,33 +51,21 @@ export default widget("head_wall", "All heads of a model", TRAITS, ({ root, summ
   const cells = range(layers * heads, (head) =>
     s("g", { transform: `translate(${Math.floor(head / heads) * 10 + 0.5} ${(head % heads) * 10 + 0.5})` }));
   const ring = h("i", { class: "hw-ring" }); // no part of the drawing, which would be painted anew as it moves
-  const pick = (event) => {
-    const [layer, head] = cellIn(svg, event, layers, heads);
-    return layer * heads + head;
-  };
-  const follow = (event) => {
-    const head = pick(event);
-    if (event.pointerType === "mouse") {
-      if (head !== hovered) {
-        hovered = head;
-        paint();
-      }
-    } else if (head !== model.get("head")) change(model, { head });
+  const pick = (head, hover = null) => {
+    hovered = hover;
+    if (hover === null) change(model, { head });
+    paint();
   };
   const svg = s("svg", { viewBox: `0 0 ${layers * 10} ${heads * 10}`, preserveAspectRatio: "none", class: "hw-wall",
-    tabindex: 0, role: "slider", "data-go": "wall", "aria-label": "Head", "aria-valuemin": 0,
-    "aria-valuemax": layers * heads - 1, onpointermove: follow, onpointerdown: (event) => {
+    ...wallKeys(layers, heads, () => model.get("head"), pick),
+    onpointerdown: (event) => pick(headIn(svg, event, layers, heads)),
+    onpointermove: (event) => {
+      const head = headIn(svg, event, layers, heads);
+      if (event.pointerType !== "mouse") change(model, { head });
+      else if (head !== hovered) pick(head, head);
+    },
+    onpointerleave: () => {
       hovered = null;
-      change(model, { head: pick(event) });
-      paint();
-    }, onpointerleave: () => {
-      hovered = null;
-      paint();
-    }, onkeydown: (event) => {
-      const by = keyOf(event, { ArrowRight: heads, ArrowLeft: -heads, ArrowDown: 1, ArrowUp: -1 });
-      if (!by) return;
-      hovered = null;
-      change(model, { head: (model.get("head") + by + layers * heads) % (layers * heads) });
       paint();
     } }, ...cells);
   const title = h("p", { class: "hw-title" }, h("b"), " ", h("span"));
@@ -84,13 +73,11 @@ export default widget("head_wall", "All heads of a model", TRAITS, ({ root, summ
     onchange: ({ target }) => change(model, { text: Number(target.value), query: -1 }) },
     ...model.get("texts").map(({ tokens }, i) => h("option", { value: i },
       `${tokens.length > 7 ? `… ${tokens.slice(-3).join(" ")}` : tokens.join(" ")} …`)));
-  const off = h("button", { type: "button", "data-go": "off", class: "hw-off",
-    onclick: () => change(model, { off: !model.get("off") }) });
+  const off = button("off", "", () => change(model, { off: !model.get("off") }), { class: "hw-off" });
   const views = h("div", { class: "hw-views" });
   root.append(h("div", { class: "hw-filters", role: "group", "aria-label": "Heads to show" }, ...filters),
     h("div", { class: "hw-frame" }, svg, ring),
-    h("p", { class: "hw-axis", "aria-hidden": "true" }, h("span", {}, "layer 0"),
-      h("span", {}, "one column per layer, one map per head"), h("span", {}, `layer ${layers - 1}`)),
+    wallAxis("hw", layers),
     h("div", { class: "hw-bar" }, title, text, off), views, summary);
 
   // The small maps of one text: a ground and a path for each shade.
@@ -108,10 +95,10 @@ export default widget("head_wall", "All heads of a model", TRAITS, ({ root, summ
   }
 
   // Lines, map and bars of one text.
-  function build({ texts, text: at }) {
+  const build = rebuilder(({ texts, text: at }) => {
     const { tokens, words } = texts[at], named = disambiguate(tokens), n = tokens.length;
     const id = `wall-${Math.random().toString(36).slice(2)}`;
-    parts = { at, lines: [], cells: [], named };
+    parts = { lines: [], cells: [], named };
     for (let i = 0; i < n; i++) for (let j = 0; j <= i; j++) parts.lines.push({ i, j, node: s("path", {
       d: `M100 ${i + 0.5}C55 ${i + 0.5} 45 ${j + 0.5} 0 ${j + 0.5}`, class: "hw-line", "data-line": `${i}-${j}` }) });
     parts.keys = named.map((token) => h("span", { class: "hw-key" }, tokenNode(token)));
@@ -130,12 +117,10 @@ export default widget("head_wall", "All heads of a model", TRAITS, ({ root, summ
         change(model, { query: model.get("query") === i ? -1 : i }) }, ...parts.cells[i]);
     });
     parts.map = h("div", { class: "hw-map", role: "img" }, ...parts.rows);
-    parts.bars = words.map((word) => {
-      const bar = { was: h("i", { class: "hw-was" }), now: h("i", { class: "hw-now" }),
-        number: h("span", { class: "hw-number aw-numbers" }) };
-      bar.row = h("li", {}, h("span", { class: "hw-word" }, word), h("span", { class: "hw-track" }, bar.was, bar.now),
-        bar.number);
-      return bar;
+    parts.bars = words.map((text) => {
+      const was = h("i", { class: "hw-was" }), now = h("i", { class: "hw-now" }), bar = wordBar("hw", was, now);
+      bar.word.textContent = text;
+      return { ...bar, was, now };
     });
     views.style.setProperty("--tokens", n);
     views.replaceChildren(
@@ -145,15 +130,15 @@ export default widget("head_wall", "All heads of a model", TRAITS, ({ root, summ
           ...parts.lines.map(({ node }) => node)), parts.list),
       h("div", { class: "hw-side" }, h("p", {}, "map"), parts.map),
       h("div", { class: "hw-next" }, h("p", {}, h("span", {}, "next word")), h("ul", {}, ...parts.bars.map(({ row }) => row))));
-  }
+  });
 
   // What moves: the map, its lines, the bars, the ring.
   let query = -1, most = 1;
   const motion = animate(({ weights, bars, at }) => {
     for (const { i, j, node } of parts.lines) {
       const weight = weights[i][j], mine = query < 0 || query === i;
-      node.style.strokeWidth = weight >= LINE && mine ? 0.6 + 5 * weight : 0;
-      node.style.strokeOpacity = 0.25 + 0.7 * weight;
+      const strokeWidth = weight >= LINE && mine ? 0.6 + 5 * weight : 0;
+      Object.assign(node.style, { strokeWidth, strokeOpacity: 0.25 + 0.7 * weight });
     }
     parts.cells.forEach((row, i) => row.forEach((cell, j) => heat(cell, weights[i][j])));
     parts.bars.forEach(({ now, number }, w) => {
@@ -166,12 +151,8 @@ export default widget("head_wall", "All heads of a model", TRAITS, ({ root, summ
   function paint() {
     const state = read();
     if (hovered !== null) state.head = hovered;
-    const { head, texts, off: out, show } = state;
-    const fresh = parts?.at !== state.text;
-    if (fresh) {
-      drawWall(state);
-      build(state);
-    }
+    const { head, texts, off: out, show } = state, fresh = build(state.text, state);
+    if (fresh) drawWall(state);
     const found = compute(state);
     query = Math.min(state.query, texts[state.text].tokens.length - 1);
     most = found.most;
@@ -198,8 +179,7 @@ export default widget("head_wall", "All heads of a model", TRAITS, ({ root, summ
     off.textContent = out ? `${name} is off` : `Switch ${name} off`;
     off.setAttribute("aria-pressed", String(out));
     text.value = state.text;
-    svg.setAttribute("aria-valuenow", head);
-    svg.setAttribute("aria-valuetext", `layer ${Math.floor(head / heads)}, head ${head % heads}, ${kind}`);
+    fill(svg, { "aria-valuenow": head, "aria-valuetext": `layer ${Math.floor(head / heads)}, head ${head % heads}, ${kind}` });
     parts.queries.forEach((one, i) => one.setAttribute("aria-selected", String(i === query)));
     parts.rows.forEach((one, i) => one.classList.toggle("hw-chosen", i === query));
     parts.list.setAttribute("aria-activedescendant", parts.queries[query]?.id ?? "");
@@ -217,6 +197,5 @@ export default widget("head_wall", "All heads of a model", TRAITS, ({ root, summ
       parts.named[query < 0 ? tokens.length - 1 : query].name}” reads “${parts.named[best].name}”: ${spoken(row[best])}. `
       + `Next word “${words[answer]}”: ${spoken(whole[answer])}, without this head ${spoken(found.without[answer])}.`);
   }
-
   return paint;
 });

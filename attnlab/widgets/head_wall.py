@@ -33,7 +33,7 @@ class HeadWall(CourseWidget):
     Raises ValueError for a head, text or filter that does not exist.
     """
 
-    _esm = module("head_wall")
+    _esm = module("head_wall", "pointer", "weights")
     _css = style("head_wall")
 
     maps = traitlets.Bytes(help="per text and head the lower triangle of its map, weight * 255").tag(sync=True)

@@ -1,7 +1,6 @@
 // A model that reads the reader's own sentence, in a worker of the site; before that a recorded sentence, in the same
 // picture. `compute` reads the recording.
 
-const TRAITS = ["maps", "effects", "shape", "tokens", "words", "whole", "lens", "head", "query", "off"];
 const HOW = ["on", "off", "mean"]; // as the engine counts them
 const BREAKS = ["one position too far", "base 10,000", "pairs of neighbors", "heads dealt round"];
 const MOST_WORDS = 6;
@@ -39,9 +38,8 @@ const ink = h("canvas");
 function blot(target, { n, weight }, x, y, width, height, colors = black) {
   ink.width = ink.height = n;
   const context = ink.getContext("2d"), image = context.createImageData(n, n), pixels = new Uint32Array(image.data.buffer);
-  for (let i = 0; i < n; i++) {
+  for (let i = 0; i < n; i++)
     for (let j = 0; j <= i; j++) pixels[i * n + j] = weight(i, j) > 0 ? colors[Math.round(255 * weight(i, j))] : 0;
-  }
   context.putImageData(image, 0, 0);
   target.imageSmoothingEnabled = n > width;
   target.drawImage(ink, x, y, width, height);
@@ -50,17 +48,9 @@ function blot(target, { n, weight }, x, y, width, height, colors = black) {
 // All maps, small, with a ring around one: `current()`. `onpick` hears which head is pressed, or reached by a key.
 function makeWall(layers, heads, current, onpick) {
   const canvas = h("canvas", { class: "lm-canvas", "aria-hidden": "true" }), ring = h("i", { class: "lm-ring" });
-  const many = layers * heads, cell = [20, 14];
-  const node = h("div", { class: "lm-wall", role: "slider", tabindex: 0, "data-go": "wall", "aria-label": "Head",
-    "aria-valuemin": 0, "aria-valuemax": many - 1,
-    onpointerdown: (event) => {
-      const [layer, head] = cellIn(node, event, layers, heads);
-      onpick(layer * heads + head);
-    },
-    onkeydown: (event) => {
-      const by = keyOf(event, { ArrowRight: heads, ArrowLeft: -heads, ArrowDown: 1, ArrowUp: -1 });
-      if (by) onpick((current() + by + many) % many);
-    } }, canvas, ring);
+  const cell = [20, 14];
+  const node = h("div", { class: "lm-wall", ...wallKeys(layers, heads, current, onpick),
+    onpointerdown: (event) => onpick(headIn(node, event, layers, heads)) }, canvas, ring);
   // The maps of some layers; `mapOf(head)` may be null.
   function draw(mapOf, from = 0, to = layers) {
     const context = canvas.getContext("2d");
@@ -76,8 +66,7 @@ function makeWall(layers, heads, current, onpick) {
   function mark(head) {
     const layer = Math.floor(head / heads), one = head % heads;
     fill(node, { "aria-valuenow": head, "aria-valuetext": `layer ${layer}, head ${one}` });
-    ring.style.left = `${(100 * layer) / layers}%`;
-    ring.style.top = `${(100 * one) / heads}%`;
+    Object.assign(ring.style, { left: `${(100 * layer) / layers}%`, top: `${(100 * one) / heads}%` });
   }
   return { node, draw, mark };
 }
@@ -111,10 +100,8 @@ function drawMap(canvas, map, query, colors) {
 // The next words as bars: with the switched head, with the whole model, and what the cuts make of them.
 function makeNext() {
   const bars = range(MOST_WORDS, () => {
-    const bar = { word: h("span", { class: "lm-word" }), was: h("i", { class: "lm-was" }), now: h("i", { class: "lm-now" }),
-      drawn: h("i", { class: "lm-drawn" }), number: h("span", { class: "lm-number aw-numbers" }) };
-    bar.row = h("li", {}, bar.word, h("span", { class: "lm-track" }, bar.was, bar.now, bar.drawn), bar.number);
-    return bar;
+    const [was, now, drawn] = ["was", "now", "drawn"].map((name) => h("i", { class: `lm-${name}` }));
+    return { ...wordBar("lm", was, now, drawn), was, now, drawn };
   });
   const key = h("span", { class: "lm-key", hidden: true }, h("i"), "drawn with these cuts");
   const node = h("div", { class: "lm-next" }, h("p", {}, "next word", key), h("ul", {}, ...bars.map(({ row }) => row)));
@@ -156,7 +143,8 @@ function makeWriting({ onwrite, oncut, onbreak }) {
   return { nodes, cuts, write, broken, text };
 }
 
-export default widget("live_model", "A language model that reads your sentence", TRAITS, (view) => {
+export default widget("live_model", "A language model that reads your sentence",
+  ["maps", "effects", "shape", "tokens", "words", "whole", "lens", "head", "query", "off"], (view) => {
   const { root, summary, say, model, read, onend } = view;
   const [layers, heads] = model.get("shape");
   const site = document.documentElement.dataset.content_root;
@@ -190,8 +178,7 @@ export default widget("live_model", "A language model that reads your sentence",
   const writing = makeWriting({ onwrite: writeOn, oncut: draws, onbreak: (broken) => ask({ broken }) });
   const { write, broken } = writing;
   root.append(h("div", { class: "lm-row" }, input, go), h("div", { class: "lm-state" }, bar, note), chips.node, wall.node,
-    h("p", { class: "lm-axis", "aria-hidden": "true" }, h("span", {}, "layer 0"),
-      h("span", {}, "one column per layer, one map per head"), h("span", {}, `layer ${layers - 1}`)),
+    wallAxis("lm", layers),
     h("div", { class: "lm-views" },
       h("div", { class: "lm-head" },
         h("div", { class: "lm-switch", role: "group", "aria-label": "Head" }, title, ...switches), map),

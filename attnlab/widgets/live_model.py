@@ -35,7 +35,7 @@ class LiveModel(CourseWidget):
     Raises ValueError for a head or a token that does not exist.
     """
 
-    _esm = module("live_model")
+    _esm = module("live_model", "pointer", "weights", "fields")
     _css = style("live_model")
 
     maps = traitlets.Bytes(help="per head the lower triangle of its map, weight * 255").tag(sync=True)

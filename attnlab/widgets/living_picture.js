@@ -102,8 +102,7 @@ const NUMBERS = {
       const normed = times(row, 1 / Math.sqrt(dot(row, row) / 4 + 1e-5));
       const logits = TABLE.map((word) => dot(word, normed));
       const powers = logits.map(Math.exp);
-      return { normed, logits, probabilities: times(powers, 1 / sum(powers)),
-        next: argmax(logits) };
+      return { normed, logits, probabilities: times(powers, 1 / sum(powers)), next: argmax(logits) };
     });
     return { rounds, weights: windows.map((rows) => attend(rows, rows, rows, { causal: true }).weights) };
   },
@@ -573,8 +572,7 @@ function artist(svg) {
 const STEPS = [0, 0.2, 0.4, 0.6, 0.8, 1]; // moments to step through where motion is unwanted
 
 export default widget("living_picture", "The cat sat, in one picture", ["stage", "links", "at"], (view) => {
-  const { root, summary, say, model, onend } = view;
-  const tour = model.get("tour");
+  const { root, summary, say, model, onend } = view, tour = model.get("tour");
   const svg = s("svg", { viewBox: "0 0 372 218", role: "img" });
   const draw = artist(svg);
   const title = h("p", { class: "lp-title" }), caption = h("p", { class: "lp-caption" });
@@ -668,19 +666,16 @@ export default widget("living_picture", "The cat sat, in one picture", ["stage",
   }
 
   function update() {
-    const [name, sentence] = CHAPTERS[model.get("stage")];
-    const place = STEMS.indexOf(model.get("stage"));
-    const href = model.get("links")?.[model.get("stage")];
-    const words = `${place + 1}. ${name}`;
+    const now = model.get("stage"), [name, sentence] = CHAPTERS[now], place = STEMS.indexOf(now);
+    const href = model.get("links")?.[now], words = `${place + 1}. ${name}`, told = TOLD[now](KNOWN[now]);
     title.replaceChildren(href ? h("a", { href }, words) : words);
     caption.textContent = sentence;
     stops.forEach((stop, at) => stop.setAttribute("aria-current", at === place ? "step" : "false"));
-    const told = TOLD[model.get("stage")](KNOWN[model.get("stage")]);
     svg.setAttribute("aria-label", told);
     if (!(touring && playing) || !summary.textContent) say(tour ? `${name}: ${told}` : told);
-    if (stage === model.get("stage")) return paint();
+    if (stage === now) return paint();
     const first = stage === null;
-    stage = model.get("stage");
+    stage = now;
     if (!first) return begin();
     spent = Infinity; // its end, until it is looked at: so it prints as a whole
     paint();

@@ -43,7 +43,7 @@ class LivingPicture(CourseWidget):
     Anything else raises `TraitError`.
     """
 
-    _esm = module("living_picture")
+    _esm = module("living_picture", "weights")
     _css = style("living_picture")
 
     stage = traitlets.Enum(STAGES, STAGES[0], help="the chapter's stem").tag(sync=True)

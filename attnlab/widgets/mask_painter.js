@@ -1,12 +1,10 @@
 // A mask to paint. `compute` gives weights and leaks; `makeGrid` listens to pointer and keyboard.
 
-const TRAITS = ["tokens", "scores", "mask", "preset", "length", "window", "fill", "changed"];
 const FILLS = { "-inf": -Infinity, "-1e9": -1e9, "-10": -10 };
 const FILL_NAMES = { "-inf": "−∞", "-1e9": "−1e9", "-10": "−10" };
 
 // All numbers shown. state: {scores: (n, n), mask: (n, n) booleans, fill}. Rows are queries, columns are keys.
 export function compute({ scores, mask, fill = "-inf" }) {
-  const n = scores.length;
   const weights = scores.map((row, i) => softmax(row.map((score, j) => (mask[i][j] ? score : FILLS[fill]))));
   const rows = [...scores.keys()];
   const later = rows.flatMap((i) => rows.slice(i + 1).map((j) => ({ i, j, weight: weights[i][j] })));
@@ -18,12 +16,8 @@ export function compute({ scores, mask, fill = "-inf" }) {
     moves: rows.map((t) => rows.map((i) => weights[i][t] > 0 || (i === t && weights[i].filter((w) => w > 0).length > 1))),
     count: mask.flat().filter(Boolean).length,
     empty: rows.filter((i) => !mask[i].some(Boolean)),
-    leak: {
-      cells: later.filter(({ i, j }) => mask[i][j]).length, // allowed above the diagonal
-      of: (n * (n - 1)) / 2,
-      largest: most.weight, query: most.i, key: most.j, // the most weight that goes to a later token
-      answers: rows.slice(0, -1).filter((i) => mask[i][i + 1] || weights[i][i + 1] > 0), // see their next token
-    },
+    // Cells that are allowed above the diagonal, and the most weight that goes to a later token.
+    leak: { cells: later.filter(({ i, j }) => mask[i][j]).length, largest: most.weight, query: most.i, key: most.j },
   };
 }
 
@@ -162,7 +156,7 @@ function makeGrid(tokens, { maskNow, paint, look, changeToken }) {
   const heads = names.map((name) => h("div", { class: "mp-token", role: "rowheader" }, label(name)));
   const outputs = range(n, (i) => h("div", { class: "mp-output", "data-output": i, role: "gridcell" }, h("i")));
   const notes = range(n, (i) => h("span", { class: "mp-note", "data-note": i, "aria-hidden": "true" }));
-  const grid = h("div", { class: "mp-grid", role: "grid", "aria-label": "Mask: rows read columns",
+  const grid = h("div", { class: `mp-grid${n > 6 ? " mp-tight" : ""}${n > 8 ? " mp-tiny" : ""}`, role: "grid", "aria-label": "Mask: rows read columns",
     "aria-multiselectable": "true", style: `--n: ${n}`, onkeydown: move, onpointerdown: press, onpointermove: follow,
     onpointerup: release, onpointercancel: forget, onlostpointercapture: forget,
     onpointerleave: () => painting || lookAt(null) },
@@ -170,8 +164,6 @@ function makeGrid(tokens, { maskNow, paint, look, changeToken }) {
     h("div", { class: "mp-corner", role: "columnheader" }, "reads"), columns,
     h("div", { class: "mp-output mp-head", role: "columnheader" }, "output")),
   range(n, (i) => h("div", { class: "mp-line", role: "row" }, heads[i], cells[i], outputs[i], notes[i])));
-  grid.classList.toggle("mp-tight", n > 6);
-  grid.classList.toggle("mp-tiny", n > 8);
   const changes = names.map(({ name }, t) => h("button", { type: "button", class: "mp-change", "data-change": t,
     "aria-label": `Change ${name}`, title: `Change ${name}`, onclick: () => changeToken(t) }, "✎"));
   const line = h("div", { class: `mp-line mp-changes${n > 8 ? " mp-tiny" : ""}`, role: "group",
@@ -298,7 +290,8 @@ function makeGrid(tokens, { maskNow, paint, look, changeToken }) {
   return { nodes: [grid, line], draw, drawWeights, place: () => hovered ?? at, hovers: () => hovered !== null };
 }
 
-export default widget("mask_painter", "Mask to paint", TRAITS, (view) => {
+export default widget("mask_painter", "Mask to paint",
+  ["tokens", "scores", "mask", "preset", "length", "window", "fill", "changed"], (view) => {
   const { root, summary, say, model, read, animate, edit } = view;
   const { tokens: _tokens, scores: _scores, ...start } = read();
   let grid = null, gliding = ""; // the grid, made anew only when the tokens change, and where its weights glide

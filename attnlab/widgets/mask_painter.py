@@ -96,7 +96,7 @@ class MaskPainter(CourseWidget):
     Raises `TraitError` for anything else. `painter.mask` is the current mask, `painter.weights` the weights under it.
     """
 
-    _esm = module("mask_painter")
+    _esm = module("mask_painter", "weights")
     _css = style("mask_painter")
 
     tokens = traitlets.List(traitlets.Unicode(), help="n names").tag(sync=True)

@@ -1,14 +1,12 @@
-// Rotary positions. `compute` turns a query and a key and scores them; `render` draws the pairs and the scores.
+// Rotary positions. `compute` turns a query and a key and scores them; the view draws the pairs and the scores.
 
-const TRAITS = ["d_head", "base", "query", "key", "pair", "trained"];
 const [LEAST_BASE, MOST_BASE] = [2, 1e7];
 const CLOCKS = 4; // pairs that are drawn at most
 const FURTHER = 10; // tokens by which the summary moves both on, to show that the score stays
 
 // All numbers shown. Before it is turned, every pair of numbers of query and key is (1, 0).
 export function compute({ d_head, base, query, key, trained = 32 }) {
-  const half = d_head / 2;
-  const frequencies = frequenciesOf(d_head, base);
+  const half = d_head / 2, frequencies = frequenciesOf(d_head, base);
   const unturned = range(d_head, (column) => (column < half ? 1 : 0));
   const score = (at, other) => dot(turn(unturned, at, frequencies), turn(unturned, other, frequencies));
   const last = 2 * trained - 1;
@@ -36,11 +34,9 @@ export function compute({ d_head, base, query, key, trained = 32 }) {
 const isFresh = (offset, frequency, trained) => (trained - 1) * frequency < TURN
   && (Math.abs(offset) * frequency) % TURN > (trained - 1) * frequency;
 
-
 // x rotated by its position, counterclockwise: pair i is numbers i and i + d_head / 2.
 function turn(x, position, frequencies) {
-  const half = frequencies.length;
-  const turned = [...x];
+  const half = frequencies.length, turned = [...x];
   frequencies.forEach((frequency, i) => {
     const [across, up] = [Math.cos(position * frequency), Math.sin(position * frequency)];
     turned[i] = x[i] * across - x[i + half] * up;
@@ -61,12 +57,11 @@ function pairsOf(half, pair) {
   return spread.map((i) => (i === nearest ? pair : i)).sort((a, b) => a - b);
 }
 
-
-export default widget("rotation_explorer", "Rotary positions", TRAITS, (view) => {
-  const { root, summary, say, model, read, animate, edit, onend } = view;
-  const start = read();
+export default widget("rotation_explorer", "Rotary positions",
+  ["d_head", "base", "query", "key", "pair", "trained"], (view) => {
+  const { root, summary, say, model, read, animate, edit, onend } = view, start = read();
   let clocks = []; // the drawn pairs
-  let plotted = null; // the parts of the curve, for this width and these offsets
+  let form = null, plotted = null; // what is drawn: {d_head, trained}, and the base of the curve
 
   // A handle on the line of positions, for the pointer and for the keys of a slider.
   const MARGIN = 38; // half a handle, so that both ends are in the drawing
@@ -133,33 +128,27 @@ export default widget("rotation_explorer", "Rotary positions", TRAITS, (view) =>
 
   const total = h("b", { class: "aw-numbers", "data-value": "score" });
   const apart = h("span", { class: "aw-numbers", "data-value": "offset" });
-  const baseField = numberField("Base", start.base, (base) => edit({ base }),
-    { min: LEAST_BASE, max: MOST_BASE, step: 1000, "data-field": "base" });
-  const baseSlider = rangeInput("base", "Base, slider", { min: 0.3, max: 7, step: 0.1 }, (power) =>
-    edit({ base: clamp(Number((10 ** power).toPrecision(2)), LEAST_BASE, MOST_BASE) }));
+  const base = fieldAndSlider("base", "Base", (base) => edit({ base }), {
+    field: { min: LEAST_BASE, max: MOST_BASE, step: 1000 }, slider: { min: 0.3, max: 7, step: 0.1 },
+    from: (power) => clamp(Number((10 ** power).toPrecision(2)), LEAST_BASE, MOST_BASE), to: Math.log10,
+  });
   const again = button("reset", "Start again", () => {
     const { d_head, trained } = read(), last = 2 * trained - 1; // may have been made smaller from Python since
     edit({ base: start.base, query: Math.min(start.query, last), key: Math.min(start.key, last),
       pair: Math.min(start.pair, d_head / 2 - 1) });
   });
 
-  // The score against the offset.
-  const [H, LEFT, RIGHT, TOP, BOTTOM] = [150, 34, 14, 10, 24];
-  const plot = s("svg", { class: "ro-plot", role: "img" });
-
-  root.append(strip, dials, pairs,
-    h("div", { class: "ro-tools" }, h("div", { class: "ro-score" }, "score ", total, " ", apart),
-      h("label", { class: "ro-base" }, h("b", {}, "Base"), baseField), baseSlider, again),
-    plot, summary);
-
   // A press or a drag on the curve chooses the offset: the query moves, and the key only where it has to.
-  stroke(plot, (event) => {
+  const plot = makeOffsetPlot("ro", 150, (offset) => {
     const { key, trained } = read(), last = 2 * trained - 1;
-    const [part] = placeIn(plot, event, [LEFT, RIGHT, 0, 0]);
-    const offset = clamp(Math.round((2 * part - 1) * last), -last, last);
     const place = clamp(key, Math.max(0, -offset), Math.min(last, last - offset));
     edit({ key: place, query: place + offset });
   });
+
+  root.append(strip, dials, pairs,
+    h("div", { class: "ro-tools" }, h("div", { class: "ro-score" }, "score ", total, " ", apart),
+      h("label", { class: "ro-base" }, h("b", {}, "Base"), base.field), base.slider, again),
+    plot.svg, summary);
 
   // What stays while positions and base change: the clocks, the regions, the marks of the curve.
   const buildClocks = rebuilder((shown) => {
@@ -174,35 +163,22 @@ export default widget("rotation_explorer", "Rotary positions", TRAITS, (view) =>
     write(outside, `beyond: ${trained} to ${last}`);
     strip.style.setProperty("--edge", ((trained - 0.5) / last).toFixed(4));
     pairs.hidden = d_head / 2 <= CLOCKS;
-    const { width: W, across: x, marks } = offsetAxis(plot, [LEFT, RIGHT], last, [4, 8, 16, 32, 64, 128],
-      (width) => (width > 480 ? 5 : 2.5));
-    plot.setAttribute("viewBox", `0 0 ${W} ${H}`);
-    const unseen = (from, to) => s("rect", { class: "ro-unseen", x: x(from), y: TOP, width: x(to) - x(from),
-      height: H - TOP - BOTTOM });
-    const levels = [0, d_head / 4, d_head / 2].map((value) => ({ value,
-      line: s("line", { class: "ro-grid", x1: LEFT, x2: W - RIGHT }),
-      text: s("text", { x: LEFT - 6, "text-anchor": "end" }, plain(value)) }));
-    const [drop, curve, dot] = [s("line", { class: "ro-drop" }), s("polyline", { class: "ro-curve" }),
-      s("circle", { class: "ro-dot", r: 7 })];
-    plot.replaceChildren(unseen(-last, 0.5 - trained), unseen(trained - 0.5, last),
-      ...levels.flatMap(({ line, text }) => [line, text]),
-      ...marks.map((k) => s("text", { x: x(k), y: H - 6, "text-anchor": "middle" }, k ? plain(k) : "Δ = 0")),
-      drop, curve, dot);
-    plotted = { d_head, trained, x, levels, drop, curve, dot, base: null };
+    plot.build(last, d_head / 2, (width) => (width > 480 ? 5 : 2.5),
+      { least: 4, zero: "Δ = 0", behind: [[-last, 0.5 - trained], [trained - 0.5, last]] });
+    form = { d_head, trained };
+    plotted = null;
   });
 
   // One frame: `query` and `key` may be between two positions, and `power` is the logarithm of the base.
   function paint(now) {
     const { query, key, power } = now;
-    const { d_head, trained } = plotted;
+    const { d_head, trained } = form;
     const [base, last, offset] = [10 ** power, 2 * trained - 1, query - key];
     const frequencies = frequenciesOf(d_head, base);
     const across = (place) => `calc(${MARGIN}px + ${(place / last).toFixed(5)} * (100% - ${2 * MARGIN}px))`;
-    for (const [name, place] of [["query", query], ["key", key], ["both", (query + key) / 2]]) {
+    for (const [name, place] of [["query", query], ["key", key], ["both", (query + key) / 2]])
       handles[name].node.style.left = across(place);
-    }
-    span.style.left = across(Math.min(query, key));
-    span.style.right = across(last - Math.max(query, key));
+    Object.assign(span.style, { left: across(Math.min(query, key)), right: across(last - Math.max(query, key)) });
     write(handles.query.node, `query ${Math.round(query)}`);
     write(handles.key.node, `key ${Math.round(key)}`);
     write(handles.both.node, `Δ ${plain(Math.round(offset))}`);
@@ -222,29 +198,16 @@ export default widget("rotation_explorer", "Rotary positions", TRAITS, (view) =>
       write(wavelength, `${figures(TURN / theta, 2)} tokens`);
       write(between, `∠ ${angleText(angle)}${fresh ? " new" : ""}`);
       write(share, `cos ${figures(own)}`);
-      bar.style.cssText = `left: ${50 + 50 * Math.min(0, own)}%; width: ${50 * Math.abs(own)}%`;
+      stretch(bar, 0.5, 0.5 + own / 2);
     }
     const scoreAt = (k) => sum(frequencies.map((f) => Math.cos(k * f)));
     const value = scoreAt(offset);
     write(total, figures(value));
     write(apart, `at Δ = ${plain(Math.round(offset))}`);
 
-    const { x, levels, drop, curve, dot } = plotted;
-    if (plotted.base !== base) {
-      const scores = range(last + 1, (k) => scoreAt(k)); // the same on both sides
-      const least = Math.min(0, ...scores);
-      plotted.base = base;
-      plotted.y = (one) => TOP + ((d_head / 2 - one) / (d_head / 2 - least)) * (H - TOP - BOTTOM);
-      plotted.floor = least;
-      for (const { value: level, line, text } of levels) {
-        setIfChanged(line, { y1: plotted.y(level), y2: plotted.y(level) });
-        setIfChanged(text, { y: plotted.y(level) + 4.5 });
-      }
-      setIfChanged(curve, { points: [...scores.slice(1).reverse(), ...scores].map((one, i) =>
-        `${x(i - last).toFixed(2)},${plotted.y(one).toFixed(2)}`).join(" ") });
-    }
-    setIfChanged(drop, { x1: x(offset), x2: x(offset), y1: plotted.y(plotted.floor), y2: plotted.y(value) });
-    setIfChanged(dot, { cx: x(offset), cy: plotted.y(value) });
+    if (plotted !== base) plot.plot(range(last + 1, scoreAt));
+    plotted = base;
+    plot.draw(offset, value);
   }
   const motion = animate(paint, 250);
 
@@ -260,21 +223,19 @@ export default widget("rotation_explorer", "Rotary positions", TRAITS, (view) =>
 
   function draw() {
     const state = read();
-    const { d_head, base, query, key, pair, trained } = state;
+    const { d_head, query, key, pair, trained } = state;
     const [last, half] = [2 * trained - 1, d_head / 2];
     if (Math.max(query, key) > last || pair >= half) return; // halfway through a change from Python
     const numbers = compute(state);
     const { score, offset, fullTurns, further, angles } = numbers;
-    const fresh = build([d_head, trained, pairsOf(half, pair), plot.clientWidth], state);
+    const fresh = build([d_head, trained, pairsOf(half, pair), plot.svg.clientWidth], state);
 
     const words = (place) => `${place}${place >= trained ? ", beyond training" : ""}`;
     handles.query.show(query, last, words(query));
     handles.key.show(key, last, words(key));
     const earlier = Math.min(query, key);
     handles.both.show(earlier, last - Math.abs(offset), `query ${query}, key ${key}`);
-    setNumber(baseField, base);
-    baseSlider.value = Math.log10(base);
-    baseSlider.setAttribute("aria-valuetext", fieldText(base));
+    base.show(state.base, fieldText(state.base));
     [pairSlider.max, pairSlider.value] = [half - 1, pair];
     write(pairNumber, `Pair i = ${pair}`);
     for (const { i, dial } of clocks) {
@@ -285,14 +246,14 @@ export default widget("rotation_explorer", "Rotary positions", TRAITS, (view) =>
     dials.setAttribute("aria-label", `${fullTurns} of ${half} ${half === 1 ? "pair completes" : "pairs complete"} a `
       + "rotation in training");
     strip.setAttribute("aria-label", `Positions 0 to ${last}, trained up to ${trained - 1}`);
-    plot.setAttribute("aria-label", `Score against offset, from ${plain(-last)} to ${last}: highest at 0 with `
+    plot.svg.setAttribute("aria-label", `Score against offset, from ${plain(-last)} to ${last}: highest at 0 with `
       + `${plain(half)}, ${figures(score)} at ${plain(offset)}; offsets from ${trained} on are beyond training`);
-    motion.to({ query, key, power: Math.log10(base) }, { jump: fresh });
+    motion.to({ query, key, power: Math.log10(state.base) }, { jump: fresh });
     say(`Query at ${query}, key at ${key}: score ${figures(score)}. Move both on by ${FURTHER}, to ${further.query} `
       + `and ${further.key}: ${figures(further.score)} again. Only the offset ${plain(offset)} counts. `
       + reach(state, numbers));
   }
 
-  onend(resized(plot, draw)); // the marks of the curve follow the width
+  onend(resized(plot.svg, draw)); // the marks of the curve follow the width
   return draw;
 });

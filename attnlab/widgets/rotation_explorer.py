@@ -41,7 +41,7 @@ class RotationExplorer(CourseWidget):
     Raises `TraitError` for anything else. A smaller `d_head` or `trained` brings the others back into range.
     """
 
-    _esm = module("rotation_explorer", "positions")
+    _esm = module("rotation_explorer", "pointer", "fields", "positions")
     _css = style("rotation_explorer")
 
     d_head = traitlets.Int(8, help="width of query and key, even").tag(sync=True)

@@ -1,6 +1,5 @@
 // Sampling: logits to probabilities, what temperature, top-k and top-p leave of them, and draws from that.
 
-const TRAITS = ["data", "vocab_size", "tokens", "continuations", "prompt", "temperature", "top_k", "top_p", "seed", "drawn"];
 const HOTTEST = 5;
 const SHOWN = 12;
 const LONG = 15; // letters of a token in a sentence
@@ -27,8 +26,7 @@ function choose(logits, { temperature = 1, top_k = null, top_p = 1, seed = 0, dr
   // A token stays while the sum of those before it is below top_p: so the one that crosses stays too.
   let [count, reached] = [0, 0];
   while (count < byTopK && (top_p >= 1 || reached < top_p)) reached += left[count++];
-  const kept = normalized(left.slice(0, count));
-  const ranks = draws(kept, seed, drawn);
+  const kept = normalized(left.slice(0, count)), ranks = draws(kept, seed, drawn);
   const tally = kept.map(() => 0);
   for (const rank of ranks) tally[rank] += 1;
   return {
@@ -65,7 +63,9 @@ function draws(shares, seed, many) {
   });
 }
 
-export default widget("sampling_explorer", "Sampling the next token", TRAITS, (view) => {
+export default widget("sampling_explorer", "Sampling the next token",
+  ["data", "vocab_size", "tokens", "continuations", "prompt", "temperature", "top_k", "top_p", "seed",
+    "drawn"], (view) => {
   const { root, summary, say, model, read, animate } = view;
   const { temperature, top_k, top_p, seed } = read();
   const start = { temperature, top_k, top_p, seed };
@@ -74,24 +74,21 @@ export default widget("sampling_explorer", "Sampling the next token", TRAITS, (v
   const edit = (values) => view.edit({ drawn: 0, ...values });
 
   // The three settings, in their order.
-  function step(number, label, field, slider) {
+  function step(number, label, { field, slider }) {
     return h("div", { class: "sa-step" },
       h("div", { class: "sa-head" }, h("span", {}, h("span", { class: "sa-order" }, `${number}. `), h("b", {}, label)),
         field), slider);
   }
-  const hotField = numberField("Temperature", temperature, (value) => edit({ temperature: value }),
-    { min: 0, max: HOTTEST, step: 0.1, "data-field": "temperature" });
-  const hotSlider = rangeInput("temperature", "Temperature, slider", { min: 0, max: HOTTEST, step: 0.1 },
-    (value) => edit({ temperature: value }));
-  const kField = numberField("Top-k", 1, (value) => edit({ top_k: value }),
-    { min: 1, step: 1, whole: true, "data-field": "top_k" });
+  const hot = fieldAndSlider("temperature", "Temperature", (value) => edit({ temperature: value }),
+    { field: { min: 0, max: HOTTEST, step: 0.1 }, slider: { min: 0, max: HOTTEST, step: 0.1 } });
   const stopsOf = (n) => STEPS.filter((k) => k < n);
-  const kSlider = rangeInput("top_k", "Top-k, slider", { min: 0, step: 1 },
-    (at) => edit({ top_k: stopsOf(logits.length)[at] ?? null }));
-  const pField = numberField("Top-p", top_p, (value) => edit({ top_p: value }),
-    { min: 0.001, max: 1, step: 0.01, "data-field": "top_p" });
-  const pSlider = rangeInput("top_p", "Top-p, slider", { min: 0.01, max: 1, step: 0.01 },
-    (value) => edit({ top_p: value }));
+  const cut = fieldAndSlider("top_k", "Top-k", (value) => edit({ top_k: value }), {
+    field: { min: 1, step: 1, whole: true }, slider: { min: 0, step: 1 },
+    from: (at) => stopsOf(logits.length)[at] ?? null,
+    to: (k) => stopsOf(logits.length).filter((stop) => stop < k).length,
+  });
+  const nucleus = fieldAndSlider("top_p", "Top-p", (value) => edit({ top_p: value }),
+    { field: { min: 0.001, max: 1, step: 0.01 }, slider: { min: 0.01, max: 1, step: 0.01 } });
 
   // The most likely tokens, a row for all others, and a line where each limit cuts.
   let rows = [];
@@ -114,8 +111,7 @@ export default widget("sampling_explorer", "Sampling the next token", TRAITS, (v
   const sentences = range(RECENT, (i) => h("p", { "data-value": `text-${i}` }));
 
   root.append(
-    h("div", { class: "sa-steps" }, step(1, "Temperature", hotField, hotSlider), step(2, "Top-k", kField, kSlider),
-      step(3, "Top-p", pField, pSlider)),
+    h("div", { class: "sa-steps" }, step(1, "Temperature", hot), step(2, "Top-k", cut), step(3, "Top-p", nucleus)),
     h("div", { class: "sa-list" }, table, Object.values(lines)), left,
     h("div", { class: "sa-tools" }, one, hundred, clear, h("label", {}, "seed", seedField), again),
     h("div", { class: "sa-text" }, sentences), summary);
@@ -200,19 +196,12 @@ export default widget("sampling_explorer", "Sampling the next token", TRAITS, (v
     const numbers = choose(logits, state);
     const { before, kept, count, mass, tally, last, recent } = numbers;
 
-    setNumber(hotField, state.temperature);
-    hotSlider.value = state.temperature;
-    hotSlider.setAttribute("aria-valuetext", plain(state.temperature));
-    const [stops, k] = [stopsOf(n), Math.min(state.top_k ?? n, n)];
-    kField.most = n;
-    setNumber(kField, k);
-    kSlider.max = stops.length;
-    const at = stops.findIndex((stop) => stop >= k);
-    kSlider.value = at < 0 || k >= n ? stops.length : at;
-    kSlider.setAttribute("aria-valuetext", k >= n ? `all ${grouped(n)}` : grouped(k));
-    setNumber(pField, state.top_p);
-    pSlider.value = state.top_p;
-    pSlider.setAttribute("aria-valuetext", state.top_p >= 1 ? "1, all" : plain(state.top_p));
+    hot.show(state.temperature);
+    const k = Math.min(state.top_k ?? n, n);
+    cut.field.most = n;
+    cut.slider.max = stopsOf(n).length;
+    cut.show(k, k >= n ? `all ${grouped(n)}` : grouped(k));
+    nucleus.show(state.top_p, state.top_p >= 1 ? "1, all" : plain(state.top_p));
     setNumber(seedField, state.seed);
     paint(state, numbers);
     left.textContent = `${grouped(count)} of ${grouped(n)} tokens left, ${count === n ? "all" : share(mass, 3)} of the probability, `
@@ -229,6 +218,5 @@ export default widget("sampling_explorer", "Sampling the next token", TRAITS, (v
       + `${Math.exp(numbers.entropy).toFixed(1)} equal choices. ` + (drawn === 0 ? "No draw yet."
         : `Draw ${grouped(drawn)}: ${quoted(tokens, last)}, drawn ${grouped(tally[last])} of ${plural(drawn, "time")}.`));
   }
-
   return draw;
 });

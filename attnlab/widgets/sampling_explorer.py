@@ -48,7 +48,7 @@ class SamplingExplorer(CourseWidget):
     of 50,000 adds 200 KB to a page; the thousand most likely tokens add 4 KB.
     """
 
-    _esm = module("sampling_explorer", "random")
+    _esm = module("sampling_explorer", "weights", "fields", "random")
     _css = style("sampling_explorer")
 
     data = traitlets.Bytes(help="logits, largest first, float32, little-endian").tag(sync=True)

@@ -1,7 +1,5 @@
 // The sinusoidal encoding. `compute` gives the table, one pair and the dot products; the rest draws them.
 
-const TRAITS = ["max_len", "d_model", "position", "pair", "offset"];
-
 // All numbers shown: those of the table, and those of the state in it.
 export function compute({ max_len, d_model, position = 0, pair = 0, offset = 0 }) {
   return { encoding: tableOf(max_len, d_model), ...chosen({ max_len, d_model, position, pair, offset }) };
@@ -17,8 +15,7 @@ function tableOf(max_len, d_model) {
 }
 
 function chosen({ max_len, d_model, position, pair, offset }) {
-  const frequencies = frequenciesOf(d_model);
-  const frequency = frequencies[pair];
+  const frequencies = frequenciesOf(d_model), frequency = frequencies[pair];
   const handAt = (at) => {
     const angle = at * frequency;
     return { position: at, angle, sine: Math.sin(angle), cosine: Math.cos(angle) };
@@ -52,15 +49,14 @@ function scaleOf(root) {
 
 // A name, a slider and a number field on one line.
 function makeControl(name, label, onvalue) {
-  const field = numberField(label, 0, onvalue, { whole: true, step: 1, text: plain, "data-field": name });
-  const slider = rangeInput(name, `${label}, slider`, { step: 1 }, onvalue);
-  const show = (least, most, value) => {
-    Object.assign(field, { least, most });
-    Object.assign(slider, { min: least, max: most, value });
-    slider.setAttribute("aria-valuetext", plain(value));
-    setNumber(field, value);
-  };
-  return { block: h("div", { class: `se-control se-${name}` }, h("b", {}, label), slider, field), show };
+  const { field, slider, show } = fieldAndSlider(name, label, onvalue,
+    { field: { whole: true, step: 1, text: plain }, slider: { step: 1 } });
+  return { block: h("div", { class: `se-control se-${name}` }, h("b", {}, label), slider, field),
+    show: (least, most, value) => {
+      Object.assign(field, { least, most });
+      Object.assign(slider, { min: least, max: most });
+      show(value);
+    } };
 }
 
 // The table, with the hands of all pairs above their columns. A press or a drag on it chooses: `onpair(pair)` on the
@@ -106,12 +102,7 @@ function makeChart(root, onpair, onplace) {
       h("span", { style: `top: ${(100 * (i * every + 0.5)) / max_len}%` }, String(i * every))));
   });
 
-  function label({ max_len, d_model, position, pair }) {
-    canvas.setAttribute("aria-label", `Encoding of ${max_len} positions in ${d_model} dimensions, values from −1 to 1; `
-      + `row ${position} and columns ${2 * pair} and ${2 * pair + 1} are marked`);
-  }
-
-  function color({ max_len, d_model }) {
+  function show({ max_len, d_model }) {
     const color = scaleOf(root);
     paintTable([max_len, d_model, color(-1), color(0)], { max_len, d_model, color });
   }
@@ -129,7 +120,7 @@ function makeChart(root, onpair, onplace) {
       for (const one of [ring, pointer]) one.classList.toggle("se-chosen", Math.abs(i - pair) < 0.5);
     }
   }
-  return { node, hands, stage, build, color, label, draw };
+  return { node, canvas, hands, stage, build, show, draw };
 }
 
 // The clock of one pair: up is cosine, across is sine, so the hand starts at twelve and turns clockwise.
@@ -164,54 +155,14 @@ function makeClock() {
   return { svg, draw };
 }
 
-// The dot product against the offset; `onoffset` hears the one that is pressed.
-function makePlot(onoffset) {
-  const [H, LEFT, RIGHT, TOP, BOTTOM] = [168, 34, 14, 10, 24];
-  const svg = s("svg", { class: "se-plot", role: "img" });
-  let max_len, frequencies, x, y, drop, dot;
-  stroke(svg, (event) => {
-    const [part] = placeIn(svg, event, [LEFT, RIGHT, 0, 0]);
-    onoffset(clamp(Math.round((2 * part - 1) * max_len), -max_len, max_len));
-  });
-
-  function build({ max_len: last, d_model }) {
-    max_len = last;
-    const { offsets, curve, frequencies: all } = chosen({ max_len, d_model, position: 0, pair: 0, offset: 0 });
-    frequencies = all;
-    const [top, least] = [d_model / 2, Math.min(0, ...curve)];
-    const { width, across, marks } = offsetAxis(svg, [LEFT, RIGHT], max_len, [1, 2, 4, 8, 16, 32, 64],
-      (width) => (width > 440 ? 4 : 2));
-    svg.setAttribute("viewBox", `0 0 ${width} ${H}`);
-    x = across;
-    y = (value) => TOP + ((top - value) / (top - least)) * (H - TOP - BOTTOM);
-    const level = (value) => [
-      s("line", { class: "se-grid", x1: LEFT, x2: width - RIGHT, y1: y(value), y2: y(value) }),
-      s("text", { x: LEFT - 6, y: y(value) + 4.5, "text-anchor": "end" }, plain(value))];
-    drop = s("line", { class: "se-drop", y1: y(least) });
-    dot = s("circle", { class: "se-tip se-other", r: 7 });
-    svg.replaceChildren(...level(0), ...level(top), ...level(top / 2),
-      ...marks.map((k) => s("text", { x: x(k), y: H - 6, "text-anchor": "middle" }, plain(k))), drop,
-      s("polyline", { class: "se-curve",
-        points: offsets.map((k, i) => `${x(k).toFixed(2)},${y(curve[i]).toFixed(2)}`).join(" ") }), dot);
-  }
-
-  // Returns the dot product at this offset.
-  function draw(offset) {
-    const product = sum(frequencies.map((w) => Math.cos(offset * w)));
-    setIfChanged(drop, { x1: x(offset), x2: x(offset), y2: y(product) });
-    setIfChanged(dot, { cx: x(offset), cy: y(product) });
-    return product;
-  }
-  return { svg, build, draw };
-}
-
 const SPEED = 4; // tokens per second, from the last position on to the first again
 
-export default widget("sinusoid_explorer", "Sinusoidal positions", TRAITS, (view) => {
-  const { root, summary, say, read, animate, edit, onend } = view;
+export default widget("sinusoid_explorer", "Sinusoidal positions",
+  ["max_len", "d_model", "position", "pair", "offset"], ({ root, summary, say, read, animate, edit, onend }) => {
   const start = read();
   let playing = 0; // the frame asked for while time runs
   let time = 0; // the position then, in tokens and parts of them
+  let frequencies = [];
 
   const setPosition = (position, more = {}) => {
     halt();
@@ -233,7 +184,7 @@ export default widget("sinusoid_explorer", "Sinusoidal positions", TRAITS, (view
       offset: clamp(start.offset, -max_len, max_len) });
   });
   const chart = makeChart(root, (pair) => edit({ pair }), (position, pair) => setPosition(position, { pair }));
-  const clock = makeClock(), plot = makePlot((offset) => edit({ offset }));
+  const clock = makeClock(), plot = makeOffsetPlot("se", 168, (offset) => edit({ offset }));
   const [frequency, wavelength, between] = ["frequency", "wavelength", "between"].map((name) =>
     h("span", { class: "aw-numbers", "data-value": name }));
   const facts = [["frequency θ", frequency], ["wavelength", wavelength], ["angle Δθ", between]].map(([text, value]) =>
@@ -280,7 +231,8 @@ export default widget("sinusoid_explorer", "Sinusoidal positions", TRAITS, (view
     const { position, offset } = now, theta = Math.exp(now.power);
     chart.draw(now);
     clock.draw(now, theta);
-    const product = plot.draw(offset), here = Math.floor(position + 1e-6);
+    const product = sum(frequencies.map((w) => Math.cos(offset * w))), here = Math.floor(position + 1e-6);
+    plot.draw(offset, product);
     write(frequency, theta.toFixed(theta < 0.001 ? 6 : 4));
     write(wavelength, `${figures(TURN / theta, 2)} tokens`);
     write(between, `${figures(((offset * theta) * 360) / TURN, 1)}°`);
@@ -288,8 +240,12 @@ export default widget("sinusoid_explorer", "Sinusoidal positions", TRAITS, (view
   }, 250);
 
   const build = rebuilder((state) => {
+    const { max_len, d_model } = state;
+    const { curve, ...all } = chosen({ ...state, position: 0, pair: 0, offset: 0 });
+    frequencies = all.frequencies;
     chart.build(state);
-    plot.build(state);
+    plot.build(max_len, d_model / 2, (width) => (width > 440 ? 4 : 2));
+    plot.plot(curve.slice(max_len));
   });
 
   function draw() {
@@ -301,13 +257,14 @@ export default widget("sinusoid_explorer", "Sinusoidal positions", TRAITS, (view
     controls.position.show(0, max_len - 1, position);
     controls.pair.show(0, d_model / 2 - 1, pair);
     controls.offset.show(-max_len, max_len, offset);
-    chart.color(state);
+    chart.show(state);
     if (playing) return fresh && motion.to({ ...sceneOf(state), position: time }, { jump: true });
     motion.to(sceneOf(state), { jump: fresh });
 
     const { hand, wavelength: length, dot: product } = chosen(state);
     const second = position + offset;
-    chart.label(state);
+    chart.canvas.setAttribute("aria-label", `Encoding of ${max_len} positions in ${d_model} dimensions, values from −1 to `
+      + `1; row ${position} and columns ${2 * pair} and ${2 * pair + 1} are marked`);
     clock.svg.setAttribute("aria-label", `Pair ${pair}: the hand is at ${figures(hand.angle, 2)} radians`);
     plot.svg.setAttribute("aria-label", `Dot product against offset, from ${plain(-max_len)} to ${max_len}: `
       + `highest at 0 with ${plain(d_model / 2)}, ${figures(product)} at ${plain(offset)}`);

@@ -34,7 +34,7 @@ class SinusoidExplorer(CourseWidget):
     Raises `TraitError` for anything else. A smaller `max_len` or `d_model` brings the others back into range.
     """
 
-    _esm = module("sinusoid_explorer", "positions")
+    _esm = module("sinusoid_explorer", "pointer", "weights", "fields", "positions")
     _css = style("sinusoid_explorer")
 
     max_len = traitlets.Int(64, help="rows of the table").tag(sync=True)

@@ -1,6 +1,5 @@
 // The softmax explorer: scores that slide on the curve of the exponential, and the weights that their heights give.
 
-const TRAITS = ["scores", "labels", "temperature", "shift"];
 const FEWEST = 2;
 const MOST = 8;
 const COLDEST = 0.05;
@@ -19,7 +18,6 @@ export function compute({ scores, temperature = 1, shift = 0 }) {
     entropyNats, maximumNats: Math.log(scores.length), choices: Math.exp(entropyNats),
   };
 }
-
 
 // A score is called by its label, or else by its number.
 const nameOf = (labels, i) => labels?.[i] ?? `score ${i + 1}`;
@@ -53,8 +51,7 @@ function makeCurve(onmove, onhold) {
   s("line", { class: "sm-axis", x1: LEFT, x2: RIGHT, y1: BASE, y2: BASE }), path, ...ticks, marks,
   s("text", { class: "sm-tick", x: RIGHT, y: BASE + 32, "text-anchor": "end" }, "s"),
   s("text", { class: "sm-formula", x: LEFT, y: 22 }, "height eˢ"));
-  let points = [], view = { low: -2, high: 4 };
-  const at = (x) => LEFT + ((RIGHT - LEFT) * (x - view.low)) / (view.high - view.low);
+  let points = [], ends = [-2, 4];
 
   function makePoint(i) {
     const stem = s("line", { class: "sm-stem" });
@@ -63,20 +60,21 @@ function makeCurve(onmove, onhold) {
       s("circle", { r: 15, class: "sm-hit" }), s("circle", { r: 7, class: "sm-dot" }), text);
     drag(node, ([x], first) => {
       if (first) onhold(true);
-      else onmove(i, view.low + clamp((x - LEFT) / (RIGHT - LEFT), 0, 1) * (view.high - view.low));
+      else onmove(i, scale([LEFT, RIGHT], ends)(clamp(x, LEFT, RIGHT)));
     }, () => onhold(false));
     return { node, stem, text, circles: [...node.querySelectorAll("circle")] };
   }
 
   function draw({ x, weights, low, high, top }) {
-    view = { low, high };
+    ends = [low, high];
+    const at = scale(ends, [LEFT, RIGHT]);
     if (points.length !== x.length) {
       points = x.map((_, i) => makePoint(i));
       marks.replaceChildren(...points.map(({ node }) => node));
     }
     const up = (value) => BASE - (BASE - TOP) * Math.exp(value - top);
     const steps = range(81, (i) => Math.min(top + 0.18, low + ((high - low) * i) / 80));
-    path.setAttribute("d", `M${steps.map((value) => `${at(value).toFixed(1)} ${up(value).toFixed(1)}`).join("L")}`);
+    path.setAttribute("d", pathOf(steps.map((value) => [at(value), up(value)])));
     const step = STEPS.find((size) => (high - low) / size <= 8);
     ticks.forEach((tick, i) => {
       const value = (Math.ceil(low / step) + i) * step;
@@ -100,8 +98,8 @@ function makeCurve(onmove, onhold) {
   return { svg, draw };
 }
 
-export default widget("softmax", "Softmax: from scores to weights", TRAITS, (view) => {
-  const { root, summary, say, model, read: state, animate, edit } = view;
+export default widget("softmax", "Softmax: from scores to weights",
+  ["scores", "labels", "temperature", "shift"], ({ root, summary, say, model, read: state, animate, edit }) => {
   const start = state();
   let held = null; // the part of the axis that is shown, while a point is dragged
 
@@ -122,17 +120,14 @@ export default widget("softmax", "Softmax: from scores to weights", TRAITS, (vie
 
   function makeRow(i) {
     const name = h("span", { class: "sm-name" });
-    const field = numberField("score", 0, (value) => setScore(i, value),
-      { step: 0.1, min: -LARGEST, max: LARGEST, "data-field": `score-${i}` });
-    const slider = rangeInput(`score-${i}`, "score", { min: -10, max: 10, step: 0.1 }, (value) => setScore(i, value));
+    const { field, slider, show } = fieldAndSlider(`score-${i}`, "score", (value) => setScore(i, value),
+      { field: { step: 0.1, min: -LARGEST, max: LARGEST }, slider: { min: -10, max: 10, step: 0.1 } });
     const bar = h("span", { class: "sm-bar" });
     const weight = h("span", { class: "aw-numbers aw-right", "data-value": `weight-${i}` });
-    const remove = h("button", {
-      type: "button", class: "sm-remove", "data-remove": i, onclick: () => removeScore(i),
-    }, "×");
+    const remove = h("button", { type: "button", class: "sm-remove", "data-remove": i, onclick: () => removeScore(i) }, "×");
     const row = h("div", { class: "sm-row", role: "group" },
       name, field, slider, h("span", { class: "sm-lane", "aria-hidden": "true" }, bar), weight, remove);
-    return { row, name, field, slider, bar, weight, remove };
+    return { row, name, field, slider, show, bar, weight, remove };
   }
 
   function removeScore(i) {
@@ -143,42 +138,34 @@ export default widget("softmax", "Softmax: from scores to weights", TRAITS, (vie
     (next.disabled ? add : next).focus();
   }
 
-  const add = h("button", {
-    type: "button",
-    onclick: () => {
-      const { scores, labels } = state();
-      const names = labels && [...scores.map((_, i) => nameOf(labels, i)), `score ${scores.length + 1}`];
-      edit({ scores: [...scores, 0], labels: names });
-      rows.at(-1).field.focus();
-    },
-  }, "Add a score");
+  const add = h("button", { type: "button", onclick: () => {
+    const { scores, labels } = state();
+    const names = labels && [...scores.map((_, i) => nameOf(labels, i)), `score ${scores.length + 1}`];
+    edit({ scores: [...scores, 0], labels: names });
+    rows.at(-1).field.focus();
+  } }, "Add a score");
   const again = h("button", { type: "button", onclick: () => edit(start) }, "Start again");
 
   // Temperature and shift.
   const hot = control("temperature", "Temperature", {
     field: { min: COLDEST, max: HOTTEST, step: 0.05 },
     slider: { min: Math.log10(COLDEST), max: Math.log10(HOTTEST), step: 0.02 },
-    fromSlider: (x) => clamp(Number((10 ** x).toPrecision(3)), COLDEST, HOTTEST),
-    toSlider: Math.log10,
+    from: (x) => clamp(Number((10 ** x).toPrecision(3)), COLDEST, HOTTEST),
+    to: Math.log10,
   });
   const moved = control("shift", "Add to every score", {
     field: { min: -LARGEST, max: LARGEST, step: 0.5 },
     slider: { min: -20, max: 20, step: 0.5 },
   });
 
-  function control(trait, label, { field, slider, fromSlider = Number, toSlider = Number }) {
-    const number = numberField(label, model.get(trait), (value) => edit({ [trait]: value }),
-      { ...field, "data-field": trait });
-    const input = rangeInput(trait, `${label}, slider`, slider, (value) => edit({ [trait]: fromSlider(value) }));
+  function control(trait, label, ends) {
+    const { field, slider, show } = fieldAndSlider(trait, label, (value) => edit({ [trait]: value }), ends);
     const note = h("p", { class: "sm-note aw-numbers", "data-value": `${trait}-note` });
-    const block = h("div", { class: "sm-control" }, h("div", { class: "sm-head" }, h("span", {}, label), number), input, note);
-    const show = (value, text) => {
-      setNumber(number, value);
-      input.value = toSlider(value);
-      input.setAttribute("aria-valuetext", plain(value));
+    const block = h("div", { class: "sm-control" }, h("div", { class: "sm-head" }, h("span", {}, label), field), slider, note);
+    return { block, show: (value, text) => {
+      show(value);
       note.textContent = text;
-    };
-    return { block, show };
+    } };
   }
 
   const spread = h("p", { class: "sm-note aw-numbers", "data-value": "choices" });
@@ -203,8 +190,7 @@ export default widget("softmax", "Softmax: from scores to weights", TRAITS, (vie
   });
 
   function draw() {
-    const now = state();
-    const numbers = compute(now);
+    const now = state(), numbers = compute(now);
     const { scores, labels } = now;
     if (rows.length !== scores.length) {
       rows = scores.map((_, i) => makeRow(i));
@@ -212,15 +198,13 @@ export default widget("softmax", "Softmax: from scores to weights", TRAITS, (vie
     }
     motion.to({ x: numbers.scaled, weights: numbers.weights, top: Math.max(...numbers.scaled),
       ...(held ?? axisOf(numbers.scaled)) }, { jump: held !== null });
-    rows.forEach(({ row, name, field, slider, remove }, i) => {
+    rows.forEach(({ row, name, field, slider, show, remove }, i) => {
       const called = nameOf(labels, i);
       name.textContent = name.title = called;
       row.setAttribute("aria-label", `${called}, weight ${fmt(numbers.weights[i], 3)}`);
       field.setAttribute("aria-label", `Score of ${called}`);
-      setNumber(field, scores[i]);
       slider.setAttribute("aria-label", `Score of ${called}, slider`);
-      slider.setAttribute("aria-valuetext", plain(scores[i]));
-      slider.value = scores[i];
+      show(scores[i]);
       remove.setAttribute("aria-label", `Remove ${called}`);
       remove.disabled = scores.length <= FEWEST;
     });
@@ -231,6 +215,5 @@ export default widget("softmax", "Softmax: from scores to weights", TRAITS, (vie
     spread.textContent = `Entropy ${fmt(numbers.entropyNats)}, as ${fmt(numbers.choices, 2)} equal choices.`;
     say(summaryOf(labels, numbers));
   }
-
   return draw;
 });

@@ -34,7 +34,7 @@ class SoftmaxExplorer(CourseWidget):
     then more scores than labels, the rest are numbered.
     """
 
-    _esm = module("softmax")
+    _esm = module("softmax", "pointer", "fields")
     _css = style("softmax")
     scores = Numbers([2.0, 1.0, 0.1], shortest=FEWEST, longest=MOST, largest=LARGEST).tag(sync=True)
     labels = traitlets.List(traitlets.Unicode(), default_value=None, allow_none=True).tag(sync=True)

@@ -1,6 +1,5 @@
 // Where exponentials leave the numbers of float16, and how subtracting the maximum keeps them there.
 
-const TRAITS = ["scores", "labels", "shift"];
 const LARGEST = 1000;
 const HIGHEST = Math.log(65519.99); // exp of more rounds to infinity
 const LOWEST = Math.log(2 ** -25); // exp of less rounds to 0
@@ -26,8 +25,7 @@ function halfShares(z) {
 // The nearest float16 number, ties to even: 11 significant bits, exponents from −14 to 15, subnormals below.
 function toHalf(x) {
   if (!Number.isFinite(x) || x === 0) return x;
-  const exponent = Math.max(-14, Math.floor(Math.log2(Math.abs(x))));
-  const unit = 2 ** (exponent - 10);
+  const exponent = Math.max(-14, Math.floor(Math.log2(Math.abs(x)))), unit = 2 ** (exponent - 10);
   const whole = Math.floor(x / unit);
   const rest = x / unit - whole;
   const rounded = unit * (rest > 0.5 || (rest === 0.5 && whole % 2 !== 0) ? whole + 1 : whole);
@@ -54,7 +52,7 @@ const nameOf = (labels, i) => labels?.[i] ?? `score ${i + 1}`;
 
 // The drawing: two tracks, one for each way, from exponent −20 to 16 on the same axis.
 const [WIDTH, LEFT, RIGHT, LOW, HIGH] = [400, 4, 396, -21, 18];
-const at = (z) => LEFT + ((RIGHT - LEFT) * (clamp(z, LOW, HIGH) - LOW)) / (HIGH - LOW);
+const at = (z) => scale([LOW, HIGH], [LEFT, RIGHT])(clamp(z, LOW, HIGH));
 
 function makeTracks(n) {
   const each = 20, height = n * each + 12, tracks = [];
@@ -93,22 +91,19 @@ function makeTracks(n) {
   return { svg, draw };
 }
 
-export default widget("softmax_overflow", "Softmax in float16", TRAITS, (view) => {
-  const { root, summary, say, model, read: state, animate, edit } = view;
-  const start = state();
+export default widget("softmax_overflow", "Softmax in float16", ["scores", "labels", "shift"], (view) => {
+  const { root, summary, say, model, read: state, animate, edit } = view, start = state();
   let parts = null, computed = null;
   const motion = animate((now) => parts.tracks.draw(now.places, [computed.plain, computed.subtracted]));
 
-  const number = numberField("Add to every score", model.get("shift"), (shift) => edit({ shift }),
-    { min: -LARGEST, max: LARGEST, step: 0.5, "data-field": "shift" });
-  const slider = rangeInput("shift", "Add to every score, slider", { min: -30, max: 30, step: 0.5 },
-    (shift) => edit({ shift }));
+  const { field, slider, show: showShift } = fieldAndSlider("shift", "Add to every score", (shift) => edit({ shift }),
+    { field: { min: -LARGEST, max: LARGEST, step: 0.5 }, slider: { min: -30, max: 30, step: 0.5 } });
   const again = h("button", { type: "button", onclick: () => edit(start) }, "Start again");
   const verdict = h("p", { class: "so-verdict", "data-value": "verdict" });
   const board = h("div");
   const body = h("tbody");
   const heads = ["", "score", "float64", "float16", "float16 − max"];
-  root.append(h("div", { class: "so-control" }, h("span", {}, "Add to every score"), slider, number, again),
+  root.append(h("div", { class: "so-control" }, h("span", {}, "Add to every score"), slider, field, again),
     h("div", { class: "so-split" }, board, h("div", {}, h("table", { class: "aw-plain so-table" }, h("caption", {}, "weights"),
       h("thead", {}, h("tr", {}, heads.map((text) => (text ? h("th", { scope: "col" }, text) : h("td"))))), body), verdict)), summary);
 
@@ -137,9 +132,8 @@ export default widget("softmax_overflow", "Softmax in float16", TRAITS, (view) =
     const top = Math.max(...moved);
     motion.to({ places: [moved, moved.map((x) => x - top)] }, { jump: fresh });
     const columns = [exact, direct.weights, subtracted.weights];
-    const show = (cell, x, k) => {
-      cell.textContent = k === 0 ? fmt(x, 3) : Number.isFinite(x) && Math.abs(x) >= 5e-4 ? fmt(x, 3) : halfText(x);
-    };
+    const show = (cell, x, k) =>
+      write(cell, k === 0 || (Number.isFinite(x) && Math.abs(x) >= 5e-4) ? fmt(x, 3) : halfText(x));
     parts.rows.forEach(({ name, field, cells }, i) => {
       const called = nameOf(now.labels, i);
       name.textContent = name.title = called;
@@ -155,14 +149,11 @@ export default widget("softmax_overflow", "Softmax in float16", TRAITS, (view) =
       show(cell, total, k);
       cell.classList.toggle("so-gone", !(Math.abs(total - 1) < 0.01));
     });
-    setNumber(number, now.shift);
-    slider.value = now.shift;
-    slider.setAttribute("aria-valuetext", plain(now.shift));
+    showShift(now.shift);
     verdict.textContent = verdictOf(direct);
     verdict.classList.toggle("so-gone", !(Math.abs(sum(columns[1]) - 1) < 0.01));
     say(`With ${plain(now.shift)} added to every score, float16 without the maximum gives the weights `
       + `${direct.weights.map(halfText).join(", ")}. ${verdict.textContent}`);
   }
-
   return draw;
 });

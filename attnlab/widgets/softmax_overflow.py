@@ -33,7 +33,7 @@ class SoftmaxOverflow(CourseWidget):
     Rounding is to nearest, ties to even.
     """
 
-    _esm = module("softmax_overflow")
+    _esm = module("softmax_overflow", "fields")
     _css = style("softmax_overflow")
     scores = Numbers([3.0, 1.0], shortest=FEWEST, longest=MOST, largest=LARGEST).tag(sync=True)
     labels = traitlets.List(traitlets.Unicode(), default_value=None, allow_none=True).tag(sync=True)

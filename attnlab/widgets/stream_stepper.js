@@ -1,6 +1,5 @@
-// One token's numbers through all blocks of a model. `compute` reads the recording; `render` draws it.
+// One token's numbers through all blocks of a model. `compute` reads the recording; the view draws it.
 
-const TRAITS = ["stream", "shape", "step", "rms", "added", "prompts", "answers", "words", "probabilities", "answered", "text", "block"];
 const PARTS = [["before", "stream"], ["read", "+ attention"], ["thought", "+ network"], ["after", "= stream"]];
 const REACH = 2.5; // a strip ends at so many root mean squares of the stream after the block
 const MIDDLE = 20, PAUSE = 420;
@@ -22,7 +21,9 @@ export function compute({ stream, shape: [, states, width], step, rms, added, wo
     answer: answered[text][depth] };
 }
 
-export default widget("stream_stepper", "A token's numbers, block by block", TRAITS, (view) => {
+export default widget("stream_stepper", "A token's numbers, block by block",
+  ["stream", "shape", "step", "rms", "added", "prompts", "answers", "words", "probabilities", "answered",
+    "text", "block"], (view) => {
   const { root, summary, say, model, read, animate } = view;
   const [, states, width] = model.get("shape"), blocks = (states - 1) / 2;
   let pulled = false, shown = null;
@@ -48,9 +49,8 @@ export default widget("stream_stepper", "A token's numbers, block by block", TRA
         s("line", { x1: 0, x2: width, y1: MIDDLE, y2: MIDDLE }), path)) };
   });
   const bars = model.get("words")[0][0].map(() => {
-    const bar = { name: h("span", { class: "ss-word" }), fill: h("i"), number: h("span", { class: "aw-numbers" }) };
-    bar.row = h("li", {}, bar.name, h("span", { class: "ss-track" }, bar.fill), bar.number);
-    return bar;
+    const fill = h("i");
+    return { ...wordBar("ss", fill), fill };
   });
   const columns = range(blocks + 1, (depth) => {
     const column = { fill: h("i"), word: h("span", {}) };
@@ -65,13 +65,10 @@ export default widget("stream_stepper", "A token's numbers, block by block", TRA
     film, h("div", { class: "ss-film", "aria-hidden": "true" }, ...columns.map(({ node }) => node)), summary);
 
   const motion = animate(({ numbers, norms, said }) => {
+    const y = scale([-REACH, REACH], [2 * MIDDLE, 0]);
     strips.forEach(({ name, path, norm }) => {
-      let d = "";
-      numbers[name].forEach((x, c) => {
-        const y = MIDDLE - (MIDDLE * clamp(x, -REACH, REACH)) / REACH;
-        d += `M${c} ${MIDDLE}V${y.toFixed(1)}`;
-      });
-      path.setAttribute("d", d);
+      path.setAttribute("d", numbers[name].map((x, c) =>
+        `M${c} ${MIDDLE}V${y(clamp(x, -REACH, REACH)).toFixed(1)}`).join(""));
       norm.textContent = norms[name].toFixed(norms[name] < 10 ? 1 : 0);
     });
     bars.forEach(({ fill, number }, w) => {
@@ -80,7 +77,7 @@ export default widget("stream_stepper", "A token's numbers, block by block", TRA
     });
   });
 
-  function paint() {
+  return () => {
     const state = read(), { block, prompts, answers, words, answered } = state;
     const at = Math.min(state.text, prompts.length - 1), found = compute({ ...state, text: at });
     const fresh = shown !== at;
@@ -97,15 +94,13 @@ export default widget("stream_stepper", "A token's numbers, block by block", TRA
     number.textContent = block;
     says.replaceChildren("Read out here: ", h("b", {}, found.words[0]));
     film.replaceChildren("first word at each depth; columns: probability of ", h("b", {}, answers[at]));
-    bars.forEach(({ name, row }, w) => {
-      name.textContent = found.words[w];
+    bars.forEach(({ word, row }, w) => {
+      word.textContent = found.words[w];
       row.classList.toggle("ss-answer", found.words[w] === answers[at]);
     });
     columns.forEach(({ node }, depth) => node.classList.toggle("ss-now", depth === found.depth));
     motion.to({ numbers: found.strips, norms: found.norms, said: found.probabilities }, { jump: fresh || pulled });
     say(`“${prompts[at]}”, after block ${block}: norm ${found.norms.after.toFixed(0)}. The model would say “${found.words[0]}”, `
       + `${spoken(found.probabilities[0])}; “${answers[at]}” has ${spoken(found.answer)}.`);
-  }
-
-  return paint;
+  };
 });

@@ -25,7 +25,7 @@ class StreamStepper(CourseWidget):
     Raises ValueError for a text or a block that does not exist.
     """
 
-    _esm = module("stream_stepper")
+    _esm = module("stream_stepper", "weights", "player")
     _css = style("stream_stepper")
 
     stream = traitlets.Bytes(help="per text and state the numbers / rms, in `step`s, int8").tag(sync=True)

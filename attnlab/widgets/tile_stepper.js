@@ -1,6 +1,5 @@
-// Attention tile by tile. `compute` works out every step; `render` draws one of them.
+// Attention tile by tile. `compute` works out every step; the view draws one of them.
 
-const TRAITS = ["scores", "values", "block_size", "causal", "step"];
 const ROWS = 2; // queries of a tile
 const PAUSE = 1600; // milliseconds per step while it plays
 
@@ -49,18 +48,14 @@ const pair = (xs) => `(${xs.map((x) => plain(x, 3)).join(", ")})`;
 const list = (names) => (names.length > 1 ? `${names.slice(0, -1).join(", ")} and ${names.at(-1)}` : names[0]);
 const part = (t, from, to) => clamp((t - from) / (to - from), 0, 1);
 
-export default widget("tile_stepper", "Attention tile by tile", TRAITS, (view) => {
+export default widget("tile_stepper", "Attention tile by tile",
+  ["scores", "values", "block_size", "causal", "step"], (view) => {
   const { root, summary, say, model, read, animate } = view;
   const start = { block_size: model.get("block_size"), causal: model.get("causal"), step: model.get("step") };
   const last = () => compute(read()).steps.length - 1;
   const go = (step) => step >= 0 && step <= last() && change(model, { step });
-  const { play, stop } = player(view, PAUSE, { at: () => model.get("step"), end: last, go });
-  const step = (by) => {
-    stop();
-    go(model.get("step") + by);
-  };
-  const back = button("back", "Back", () => step(-1));
-  const next = button("next", "Next", () => step(1), { class: "ts-next" });
+  const { play, stop, back, next, mark } = player(view, PAUSE, { at: () => model.get("step"), end: last, go,
+    following: { class: "ts-next" } });
   const set = (values) => {
     stop();
     change(model, { step: 0, ...values });
@@ -135,7 +130,7 @@ export default widget("tile_stepper", "Attention tile by tile", TRAITS, (view) =
   }, 1100);
 
   let before = null;
-  function paint() {
+  return () => {
     const state = read();
     const { block_size, step } = state;
     const { steps, outputs: results, largest } = compute(state);
@@ -143,8 +138,7 @@ export default widget("tile_stepper", "Attention tile by tile", TRAITS, (view) =
     const { kind, queries, keys, rows } = steps[step];
     for (const choose of sizes) choose.setAttribute("aria-pressed", String(Number(choose.dataset.size) === block_size));
     causal.setAttribute("aria-pressed", String(state.causal));
-    back.setAttribute("aria-disabled", String(step === 0));
-    next.setAttribute("aria-disabled", String(step === steps.length - 1));
+    mark();
 
     // The order of the work: gone, here, to come, never.
     const done = new Map();
@@ -179,11 +173,8 @@ export default widget("tile_stepper", "Attention tile by tile", TRAITS, (view) =
       node.dataset.query = row.query;
       node.setAttribute("aria-label", `Query ${row.query}`);
       name.textContent = `q${row.query}`;
-      const label = (one, what) => (one.dataset.value = `${what}-${row.query}`);
-      label(tile, "tile");
-      label(top, "maximum");
-      label(factor, "factor");
-      ["total", "gathered", "second"].forEach((what, i) => label(texts[i], what));
+      ["tile", "maximum", "factor", "total", "gathered", "second"].forEach((what, i) =>
+        ([tile, top, factor, ...texts][i].dataset.value = `${what}-${row.query}`));
       const old = row.before?.maximum ?? row.maximum;
       const grown = kind === "tile" && row.maximum > old && old > -Infinity;
       tile.replaceChildren(...(kind === "tile" ? row.tile : []).map((score) =>
@@ -222,7 +213,5 @@ export default widget("tile_stepper", "Attention tile by tile", TRAITS, (view) =
         number(row.total)}.`));
     say(`Step ${step + 1} of ${steps.length}. ${kind === "tile" ? `${list(names)} meet ${
       list(keys.map((key) => `k${key}`))}.` : "The division at the end."} ${told.join(" ")}`);
-  }
-
-  return paint;
+  };
 });

@@ -33,7 +33,7 @@ class TileStepper(CourseWidget):
     Raises ValueError, naming what does not fit.
     """
 
-    _esm = module("tile_stepper")
+    _esm = module("tile_stepper", "player")
     _css = style("tile_stepper")
 
     scores = traitlets.List(read_only=True, help="(n_q, n_k), in powers of two").tag(sync=True)

@@ -1,6 +1,5 @@
-// Words that change places. `compute` attends to them in some order; `render` draws what each word gets.
+// Words that change places. `compute` attends to them in some order; the view draws what each word gets.
 
-const TRAITS = ["words", "vectors", "order", "positions"];
 const BASE = 10000;
 const SAME = 1e-9; // outputs that differ by less are equal but for rounding
 
@@ -28,7 +27,7 @@ export function compute({ vectors, order, positions }) {
   return { inputs, outputs, first, changes, changed: changes.filter((change) => change > SAME).length };
 }
 
-export default widget("word_shuffler", "Words in another order", TRAITS, (view) => {
+export default widget("word_shuffler", "Words in another order", ["words", "vectors", "order", "positions"], (view) => {
   const { root, summary, say, model, read, animate } = view;
   const start = { order: [...model.get("order")], positions: model.get("positions") };
   let columns = null;
@@ -77,8 +76,7 @@ export default widget("word_shuffler", "Words in another order", TRAITS, (view) 
   const UNIT = 13; // pixels for 1
   const raise = (bars, row) => bars.forEach((bar, column) => {
     const size = Math.min(34, Math.abs(row[column]) * UNIT);
-    bar.style.height = `${size}px`;
-    bar.style.transform = `translateY(${row[column] < 0 ? 0 : -size}px)`;
+    Object.assign(bar.style, { height: `${size}px`, transform: `translateY(${row[column] < 0 ? 0 : -size}px)` });
   });
   const motion = animate(({ places, inputs, outputs, first }) => {
     columns.forEach(({ node, input, ghost, output }, word) => {
@@ -89,7 +87,7 @@ export default widget("word_shuffler", "Words in another order", TRAITS, (view) 
     });
   }, 500);
 
-  function paint() {
+  return () => {
     const state = read();
     const { words, vectors, order, positions } = state;
     if (order.length !== words.length || vectors.length !== words.length) return; // halfway through a change from Python
@@ -107,7 +105,5 @@ export default widget("word_shuffler", "Words in another order", TRAITS, (view) 
     motion.to({ places: words.map((_, word) => order.indexOf(word)), inputs, outputs, first }, { jump: fresh });
     say(`“${text}”, ${positions ? "with" : "without"} positions: ${changed} of ${words.length} outputs differ from those of `
       + `“${words.join(" ")}”.`);
-  }
-
-  return paint;
+  };
 });

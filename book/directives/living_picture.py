@@ -30,7 +30,8 @@ class LivingPictureTour(SphinxDirective):
     """Show the tour through all chapters."""
 
     def run(self):
-        for path in (*HERE.glob("living_picture.*"), HERE / "_base.py", HERE / "common.js", HERE / "widgets.css"):
+        shared = ("_base.py", "common.js", "weights.js", "widgets.css")
+        for path in (*HERE.glob("living_picture.*"), *(HERE / name for name in shared)):
             self.env.note_dependency(str(path))
         return [living_picture()]
 

@@ -101,9 +101,7 @@ def reference(state):
         "count": mask.sum(),
         "empty": np.flatnonzero(~mask.any(1)),
         "leak.cells": np.triu(mask, 1).sum(),
-        "leak.of": n * (n - 1) // 2,
         "leak.largest": future.max(),
-        "leak.answers": [i for i in range(n - 1) if mask[i, i + 1] or weights[i, i + 1] > 0],
     }
     if future.max() > 0:  # the first of the largest
         query, key = np.unravel_index(future.argmax(), future.shape)

@@ -41,7 +41,7 @@ PLACES = [
 EXAMPLES = [(RotationExplorer(), *PLACES), (RotationExplorer(64), *PLACES)]
 GLIDES = [
     (RotationExplorer(), dict(query=30, base=100), {part: name})
-    for part, name in [("line.ro-hand:not(.ro-second)", "x2"), (".ro-dot", "cx"), (".ro-curve", "points")]
+    for part, name in [("line.ro-hand:not(.ro-second)", "x2"), (".ro-point", "cx"), (".ro-curve", "points")]
 ]
 EXTREMES = [
     (RotationExplorer(d_head=128, base=1e7, query=255, key=0, pair=63, trained=128),),
@@ -84,9 +84,6 @@ def reference(state):
     }
 
 
-# Numbers
-
-
 def test_the_score_and_the_curve_stay_when_both_move_on(shown):
     view = shown(RotationExplorer())
     for fixture in FIXTURES:
@@ -115,9 +112,6 @@ def test_what_training_held_is_counted_pair_by_pair(shown):
             "key": fixture["key"] > last,
             "offset": apart > last,
         }
-
-
-# What is shown
 
 
 def test_below_each_clock_is_what_its_pair_adds_to_the_score_that_the_summary_says_stays(shown):
@@ -206,9 +200,6 @@ def test_a_larger_base_lets_fewer_pairs_finish_a_turn(shown):
     assert found == sorted(found, reverse=True) and found[0] == 8 and found[-1] < found[1]
 
 
-# Controls
-
-
 def place(view, position, last=63):
     box = view.locator(".ro-places").bounding_box()
     return box["x"] + 38 + position / last * (box["width"] - 76)
@@ -267,16 +258,13 @@ def test_the_base_slider_is_logarithmic_and_the_field_exact(shown):
 
 def test_a_press_on_the_curve_chooses_the_offset_and_keeps_the_key_if_it_can(shown):
     view = shown(RotationExplorer(query=5, key=2))
-    plot, dot = view.locator(".ro-plot"), view.locator(".ro-dot")
+    plot, dot = view.locator(".ro-plot"), view.locator(".ro-point")
     for query, key, expected in [(32, 2, [32, 2]), (0, 1, [1, 2]), (0, 40, [0, 40]), (63, 0, [63, 0])]:
         view.set(query=query, key=key)
         x, _ = view.middle(dot)
         view.set(query=5, key=2)
         view.mouse.click(x, plot.bounding_box()["y"] + 60)
         assert view.get("query", "key") == expected == view.saved("query", "key")
-
-
-# Model
 
 
 def test_smaller_sizes_bring_the_rest_back_into_range():
