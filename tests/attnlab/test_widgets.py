@@ -18,6 +18,13 @@ Widgets are found in the package. `test_widgets_<stem>.py`, a widget's own tests
 - `ROOM`: by how many pixels at least and at most it is higher than the room reserved for it.
 - `GLIDES`: `(widget, change, parts)`, a change that sets traits, or presses the part that a selector finds, and what
   passes through places in between: by the selector of a part, the attribute that is looked at, or "" for its text.
+- `CONTROLS`: by a sentence, `(widget, *steps)`. A step is what a reader does: "name" presses a button of that name or
+  `data-go`, "kind=name" a part with that data attribute, "[selector]" what it finds; "part: Key Key" presses keys on it
+  ("keys: Key" where the focus is), "part := text" types or chooses, "hover part" and "leave" move the pointer; " | "
+  separates several of these. `sets(...)` is what Python does. A dict says what is then seen: traits (which the kernel
+  was told, if a reader changed any last), "=name" the text of a `data-value`, "part" its text, its texts as a list, its
+  number as an int, or whether it is visible as a bool, "part@attribute" (or "@value"), "pressed kind" names of pressed
+  buttons, "focus", "said". With "~" at its end it only has to contain the text, or all of a list.
 - `PLAYS`: `(widget, end, *buttons)`, traits at which a widget that is played stops, and what else than `play` stops it.
 """
 
@@ -378,6 +385,21 @@ def test_nothing_glides_where_motion_is_unwanted(stem, shown):
     view = shown(examples(stem)[0][0])
     assert view.evaluate("""() => [...document.querySelectorAll(".aw, .aw *")].map((node) => getComputedStyle(node))
         .every((style) => /^(0s(, )?)+$/.test(style.transitionDuration) && style.animationName === "none")""")
+
+
+controls = [(stem, sentence, steps) for stem in STEMS for sentence, steps in own(stem, "CONTROLS", {}).items()]
+
+
+@pytest.mark.parametrize("stem, steps", [one[::2] for one in controls], ids=["-".join(one[:2]) for one in controls])
+def test_controls_do_what_they_say(stem, steps, shown):
+    widget, *steps = steps
+    view, told = shown(widget), False
+    for step in steps:
+        if isinstance(step, dict):
+            view.shows(step, told)
+        else:
+            view.do(step)
+            told = isinstance(step, str) and view.evaluate("Object.keys(model.saved).length > 0")
 
 
 @rows("PLAYS")

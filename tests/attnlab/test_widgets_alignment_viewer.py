@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 import torch
 from torch.nn import functional as F
 
 from attnlab.widgets import AlignmentViewer
-from tests.attnlab.widget_page import number, state_of
+from tests.attnlab.widget_page import number, sets, state_of
 
 SOURCE = ["le", "chat", "noir", "le"]
 TARGET = ["the", "black", "cat"]
@@ -124,9 +123,6 @@ def vector(view, name):
     return [number(text) for text in view.texts(f"[data-value^='{name}-']")]
 
 
-# The numbers
-
-
 def test_recorded_weights_change_nothing_at_all(shown):
     """Exactly zero, also where the recorded weights do not sum to one to the last bit."""
     weights, values = softmaxed(5, 6, 7, 3)
@@ -143,32 +139,92 @@ def test_a_total_of_zero_gives_zeros(shown):
         assert (got["shares"], got["context"], got["largest"]) == ([[0, 0, 0, 0]], [0, 0], largest)
 
 
-# The map
-
-
-def test_the_map_shows_the_shares_and_reads_out_the_cell_pointed_at(shown):
-    view = shown(make())
-    view.part("cell", "1-2").hover()
-    assert view.locator(".al-read").text_content() == "black looks at noir: 0.75"
-    view.mouse.move(0, 0)
-    assert view.locator(".al-read").text_content() == ""
-    assert view.get_by_role("img", name="value (−2.00, 0.50)").count() == 1
-    assert view.texts(".al-cell")[:8] == ["0.50", "0.13", "0.13", "0.25", "", "0.25", "0.75", ""]
-
-
-def test_a_target_token_is_picked_by_pointer_and_by_keyboard(shown):
-    view = shown(make())
-    pick(view, 1).click()
-    assert view.saved("query") == 1
-    assert shares(view) == ["0", "0.25", "0.75", "0"]
-    view.keyboard.press("ArrowDown")
-    assert view.saved("query") == 2
-    assert view.locator(".al-chosen .al-target").inner_text() == "cat"
-    view.locator("[data-cell='0-2']").click()
-    assert view.saved("query") == 0
-
-
-# Weights to change
+SHARES, CONTEXT, CHANGE = ".al-share", "[data-value^='context-']", "[data-value^='change-']"
+CONTROLS = {
+    "the map shows the shares and reads out the cell pointed at": (
+        make(),
+        {".al-cell": ["0.50", "0.13", "0.13", "0.25", "", "0.25", "0.75", "", "0.13", "0.75", "0.13", ""]},
+        {"[role=img][aria-label='value (−2.00, 0.50)']": 1},
+        "hover cell=1-2",
+        {".al-read": "black looks at noir: 0.75"},
+        "leave",
+        {".al-read": ""},
+    ),
+    "a target token is picked by pointer and by keyboard": (
+        make(),
+        "target=target-1",
+        {"query": 1, SHARES: ["0", "0.25", "0.75", "0"]},
+        "keys: ArrowDown",
+        {"query": 2, ".al-chosen .al-target": "cat"},
+        "cell=0-2",
+        dict(query=0),
+    ),
+    "a slider says its share and reset brings the recorded weights back": (
+        make(),
+        "slider=slider-3: ArrowRight",
+        {"settings": [[0.5, 0.125, 0.125, 0.26], *WEIGHTS[1:]], "slider=slider-3@aria-label": "Weight on le₃"},
+        {"slider=slider-3@aria-valuetext": "0.26, share 0.26"},
+        "slider=slider-1 := 0.9",
+        {"target=target-0@aria-label": "the, changed"},
+        "Reset",
+        {"settings": WEIGHTS, "target=target-0@aria-label": "the", CHANGE: ["0", "0"]},
+    ),
+    "even gives the mean of the values and hard puts everything on the largest": (
+        make(query=1),
+        "Even",
+        {SHARES: ["0.25"] * 4, CONTEXT: [f"{mean:.2f}" for mean in (0.5, 0.375)]},
+        "Reset | Hard",
+        {SHARES: ["0", "0", "1.00", "0"], CONTEXT: ["−2.00", "0.50"]},
+        "slider=slider-0 := 0.5 | Hard",
+        {SHARES: ["0", "0", "1.00", "0"]},
+    ),
+    "another target token keeps its own weights": (
+        make(),
+        "Hard | target=target-2 | Even | target=target-1",
+        dict(settings=[[1, 0, 0, 0], WEIGHTS[1], [0.25] * 4]),
+        "target=target-0",
+        {SHARES: ["1.00", "0", "0", "0"]},
+    ),
+    "with all sliders at zero the context is zero and it says so": (
+        make(query=1),
+        "slider=slider-1 := 0 | slider=slider-2: Home",
+        {SHARES: ["0"] * 4, CONTEXT: ["0.00", "0.00"], ".al-total": "All sliders are at zero, so all shares are 0."},
+        {"said": "Target “black”: no weight on any source token. All shares are 0, and so is the context."},
+        "Hard",  # the recorded weights say which was the largest
+        {SHARES: ["0", "0", "1.00", "0"]},
+    ),
+    "a recorded row of zeros is shown and can be filled": (
+        make(weights=[WEIGHTS[0], [0, 0, 0, 0], WEIGHTS[2]], query=1),
+        "Hard",
+        {SHARES: ["0"] * 4},
+        "slider=slider-3 := 0.01",
+        {SHARES: ["0", "0", "0", "1.00"], CONTEXT: ["3.00", "−1.00"]},
+    ),
+    **{
+        f"numbers times {scale:g} are written as their size needs": (
+            make(values=np.array(VALUES) * scale),
+            {CONTEXT: texts},
+        )
+        for scale, texts in [
+            (1, ["1.00", "0.06"]),
+            (1e-3, ["0.00100", "0.00006"]),
+            (100, ["100", "6"]),
+            (1e5, ["1.0e5", "6.3e3"]),
+            (1e-8, ["1.0e−8", "6.2e−10"]),
+        ]
+    },
+    "the summary says what is taken and how far the context went": (
+        make(),
+        {
+            "said": "Target “the”: 0.50 on “le₀”, 0.25 on “le₃”, 0.13 on “chat”, 0.13 on one other. Context (1.00, "
+            "0.06), as recorded."
+        },
+        sets(query=1),
+        {"said": "Target “black”: 0.75 on “noir”, 0.25 on “chat”. Context (−1.50, 0.88), as recorded."},
+        "Hard",  # from (-1.5, 0.875)
+        {"said": "Target “black”: 1.00 on “noir”. Context (−2.00, 0.50), 0.63 away from the recorded one."},
+    ),
+}
 
 
 def test_the_context_is_the_weighted_sum_of_the_values_and_one_slider_changes_all_shares(shown):
@@ -189,66 +245,6 @@ def test_the_context_is_the_weighted_sum_of_the_values_and_one_slider_changes_al
     assert view.texts(".al-cell")[:4] == shares(view)
 
 
-def test_a_slider_moves_with_the_keyboard_and_says_its_share_and_reset_brings_the_recorded_weights_back(shown):
-    view = shown(make())
-    view.slider("slider-3").press("ArrowRight")
-    assert view.saved("settings")[0] == [0.5, 0.125, 0.125, 0.26]
-    assert view.slider("slider-3").get_attribute("aria-label") == "Weight on le₃"
-    assert view.slider("slider-3").get_attribute("aria-valuetext") == "0.26, share 0.26"
-    view.slider("slider-1").fill("0.9")
-    assert pick(view, 0).get_attribute("aria-label") == "the, changed"
-    view.press("Reset")
-    assert view.saved("settings") == WEIGHTS
-    assert pick(view, 0).get_attribute("aria-label") == "the"
-    assert view.texts("[data-value^='change-']") == ["0", "0"]
-
-
-def test_even_gives_the_mean_of_the_values_and_hard_puts_everything_on_the_largest(shown):
-    view = shown(make(query=1))
-    view.press("Even")
-    assert shares(view) == ["0.25"] * 4
-    np.testing.assert_allclose(vector(view, "context"), np.mean(VALUES, axis=0), atol=0.0051)
-    view.press("Reset")
-    view.press("Hard")
-    assert shares(view) == ["0", "0", "1.00", "0"]
-    assert vector(view, "context") == [-2, 0.5]
-    view.slider("slider-0").fill("0.5")
-    view.press("Hard")
-    assert shares(view) == ["0", "0", "1.00", "0"]
-
-
-def test_another_target_token_keeps_its_own_weights(shown):
-    view = shown(make())
-    view.press("Hard")
-    pick(view, 2).click()
-    view.press("Even")
-    pick(view, 1).click()
-    assert view.saved("settings") == [[1, 0, 0, 0], WEIGHTS[1], [0.25] * 4]
-    pick(view, 0).click()
-    assert shares(view) == ["1.00", "0", "0", "0"]
-
-
-def test_with_all_sliders_at_zero_the_context_is_zero_and_it_says_so(shown):
-    view = shown(make(query=1))
-    view.slider("slider-1").fill("0")
-    view.slider("slider-2").press("Home")
-    assert shares(view) == ["0"] * 4
-    assert vector(view, "context") == [0, 0]
-    assert view.locator(".al-total").text_content() == "All sliders are at zero, so all shares are 0."
-    assert view.said() == ("Target “black”: no weight on any source token. All shares are 0, and so is the context.")
-    view.press("Hard")  # the recorded weights say which was the largest
-    assert shares(view) == ["0", "0", "1.00", "0"]
-
-
-def test_a_recorded_row_of_zeros_is_shown_and_can_be_filled(shown):
-    view = shown(make(weights=[WEIGHTS[0], [0, 0, 0, 0], WEIGHTS[2]], query=1))
-    view.press("Hard")
-    assert shares(view) == ["0"] * 4
-    view.slider("slider-3").fill("0.01")
-    assert shares(view) == ["0", "0", "0", "1.00"]
-    assert vector(view, "context") == [3, -1]
-
-
 def test_solid_columns_add_up_to_the_context(shown):
     """In the list a column is share x value; all of an entry stacked are as high as the context's column below."""
     view = shown(make())
@@ -258,40 +254,6 @@ def test_solid_columns_add_up_to_the_context(shown):
     solid = np.reshape(heights(".al-lines .al-solid"), (4, 2))
     np.testing.assert_allclose(solid.sum(0), heights(".al-chart .al-now"), atol=0.05)
     np.testing.assert_allclose(solid, np.array(WEIGHTS[0])[:, None] * VALUES / 3 * 50, atol=0.01)
-
-
-@pytest.mark.parametrize(
-    "scale, texts",
-    [
-        (1, ["1.00", "0.06"]),
-        (1e-3, ["0.00100", "0.00006"]),
-        (100, ["100", "6"]),
-        (1e5, ["1.0e5", "6.3e3"]),
-        (1e-8, ["1.0e−8", "6.2e−10"]),
-    ],
-)
-def test_numbers_are_written_as_their_size_needs(shown, scale, texts):
-    view = shown(make(values=np.array(VALUES) * scale))
-    assert view.texts("[data-value^='context-']") == texts
-
-
-# For everyone
-
-
-def test_the_summary_says_what_is_taken_and_how_far_the_context_went(shown):
-    view = shown(make())
-    assert view.said() == (
-        "Target “the”: 0.50 on “le₀”, 0.25 on “le₃”, 0.13 on “chat”, 0.13 on one other. "
-        "Context (1.00, 0.06), as recorded."
-    )
-    view.set(query=1)
-    assert view.said() == "Target “black”: 0.75 on “noir”, 0.25 on “chat”. Context (−1.50, 0.88), as recorded."
-    view.press("Hard")
-    assert np.linalg.norm([-2, 0.5] - np.array(WEIGHTS[1]) @ VALUES) == 0.625
-    assert view.said() == "Target “black”: 1.00 on “noir”. Context (−2.00, 0.50), 0.63 away from the recorded one."
-
-
-# Python
 
 
 def test_weights_and_values_change_together():
@@ -322,9 +284,6 @@ def test_print_gets_the_map_and_the_context():
     assert [text.get_text() for text in grid.texts][:4] == ["0.50", "0.12", "0.12", "0.25"]
     assert [label.get_text() for label in grid.get_xticklabels()] == ["le₀", "chat", "noir", "le₃"]
     np.testing.assert_allclose([patch.get_width() for patch in bars.patches], np.array(WEIGHTS[1]) @ VALUES)
-
-
-# What is said
 
 
 WORDS = ["(end)", "miru", "pipo", "un", "lo", "roka", "vesa", "segu"]

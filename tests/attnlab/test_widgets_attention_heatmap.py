@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from attnlab import data
 from attnlab.widgets.attention_heatmap import AttentionHeatmap
-from tests.attnlab.widget_page import number, state_of
+from tests.attnlab.widget_page import state_of
 
 
 def softmaxed(seed, *shape):
@@ -76,11 +76,70 @@ def reference(state):
     return {"weights": weights, "sums": weights.sum(-1), "row": row, "ranking": ranking}
 
 
-def bars(view):
-    return [number(text) for text in view.texts(".hm-value")]
-
-
-# The numbers
+KEYS = {
+    "ArrowUp": "1-2",
+    "ArrowLeft": "2-1",
+    "ArrowRight": "2-2",
+    "ArrowDown": "2-2",
+    "Home": "2-0",
+    "Home End": "2-2",
+    "Control+Home": "0-0",
+    "Control+Home Control+End": "2-2",
+    "PageUp": "0-2",
+    "ArrowUp ArrowUp ArrowUp ArrowLeft ArrowRight": "0-2",
+}
+CONTROLS = {
+    "the map shows the weights and a row as bars where the pointer is": (
+        AttentionHeatmap(THREE, TOKENS),
+        {".hm-cell": ["1.00", "0", "0", "0.25", "0.75", "0", "0.13", "0.31", "0.56"]},
+        {"[role=gridcell][aria-label='announced looks at CEO: 0.31'][data-cell='2-1']": 1},
+        "hover cell=1-1",
+        {".hm-value": ["0.250", "0.750", "0"], ".hm-read": "CEO looks at CEO: 0.75"},
+        "hover .hm-title",
+        {"query": 2, ".hm-value": ["0.125", "0.310", "0.565"]},
+        "cell=1-0",
+        {"query": 1, ".hm-value": ["0.250", "0.750", "0"], ".hm-read": "CEO looks at The: 0.25"},
+        {".hm-bar[style='width: 25%;'], .hm-bar[style='width: 75%;'], .hm-bar[style='width: 0%;']": 3},
+    ),
+    "a tiny weight is told from no weight": (
+        AttentionHeatmap([[0.999, 0.001, 0]], ["a"], key_tokens=["a", "b", "c"]),
+        {".hm-cell": ["1.00", "<.01", "0"], "cell=0-1@aria-label": "a looks at b: less than 0.01"},
+    ),
+    "the summary names the keys looked at most": (
+        AttentionHeatmap([[THREE, THREE]], TOKENS, head=1),
+        {"said": "Head 1: announced looks most at announced (0.56), then CEO (0.31), then The (0.13)."},
+    ),
+    "a row that does not sum to one is shown with its sum": (
+        AttentionHeatmap([[0.5, 0.25]], ["a"], key_tokens=["a", "b"]),
+        {".hm-sum": "sum 0.750"},
+    ),
+    **{
+        f"there is a choice only where there are several: {shape}": (
+            AttentionHeatmap(softmaxed(6, *shape), TOKENS),
+            {f"select[data-go={name}]": name in visible for name in ("layer", "head")},
+        )
+        for shape, visible in [
+            ((3, 3), []),
+            ((2, 3, 3), ["head"]),
+            ((2, 1, 3, 3), ["layer"]),
+            ((2, 2, 3, 3), ["layer", "head"]),
+        ]
+    },
+    # One stop: the strongest cell of the selected, last, row.
+    "arrows, Home and End move the focus": (
+        AttentionHeatmap(THREE, TOKENS),
+        "keys: Tab",
+        {"focus": "2-2"},
+        *(
+            step
+            for keys, at in KEYS.items()
+            for step in (
+                f"keys: Control+End {keys}",
+                {"focus": at, ".hm-cell[tabindex='0']": 1, ".hm-cell[tabindex='0']@data-cell": at, "query": int(at[0])},
+            )
+        ),
+    ),
+}
 
 
 def test_the_bytes_are_pytorchs_softmax_in_single_precision():
@@ -107,44 +166,6 @@ def test_the_recorded_sentence_arrives_unharmed(shown):
     assert (widget.layer, widget.head, widget.tokens) == (4, 2, recording.tokens)
 
 
-def test_the_map_shows_the_weights_and_a_row_as_bars_where_the_pointer_is(shown):
-    view = shown(AttentionHeatmap(THREE, TOKENS))
-    assert view.locator(".hm-cell").all_text_contents() == [
-        "1.00",
-        "0",
-        "0",
-        "0.25",
-        "0.75",
-        "0",
-        "0.13",
-        "0.31",
-        "0.56",
-    ]
-    assert view.part("cell", "2-1").get_attribute("aria-label") == "announced looks at CEO: 0.31"
-    assert view.get_by_role("gridcell", name="announced looks at CEO: 0.31").count() == 1
-    view.part("cell", "1-1").hover()
-    assert bars(view) == [0.25, 0.75, 0]
-    assert view.locator(".hm-read").text_content() == "CEO looks at CEO: 0.75"
-    assert view.get("query") == 2
-    view.locator(".hm-title").hover()
-    assert bars(view) == [0.125, 0.31, 0.565]
-    view.part("cell", "1-0").click()
-    assert bars(view) == [0.25, 0.75, 0]
-    assert view.saved("query") == 1
-    assert view.locator(".hm-read").text_content() == "CEO looks at The: 0.25"
-    widths = view.locator(".hm-bar").evaluate_all("all => all.map((bar) => bar.style.width)")
-    assert widths == ["25%", "75%", "0%"]
-
-
-def test_a_tiny_weight_is_told_from_no_weight(shown):
-    view = shown(AttentionHeatmap([[0.999, 0.001, 0]], ["a"], key_tokens=["a", "b", "c"]))
-    assert view.locator(".hm-cell").all_text_contents() == ["1.00", "<.01", "0"]
-    assert view.part("cell", "0-1").get_attribute("aria-label") == "a looks at b: less than 0.01"
-
-
-# Choosing
-
-
 @pytest.mark.parametrize("control, saved", [("Layer", "layer"), ("Head", "head")])
 def test_layer_and_head_change_the_map(shown, control, saved):
     weights = softmaxed(5, 2, 3, 4, 4)
@@ -155,63 +176,13 @@ def test_layer_and_head_change_the_map(shown, control, saved):
     assert view.saved(saved) == 1
 
 
-@pytest.mark.parametrize(
-    "shape, visible",
-    [((3, 3), []), ((2, 3, 3), ["head"]), ((2, 1, 3, 3), ["layer"]), ((2, 2, 3, 3), ["layer", "head"])],
-)
-def test_there_is_a_choice_only_where_there_are_several(shown, shape, visible):
-    view = shown(AttentionHeatmap(softmaxed(6, *shape), TOKENS))
-    assert view.locator("select:visible").evaluate_all("all => all.map((s) => s.dataset.go)") == visible
-
-
-# For everyone
-
-
-def test_arrows_home_and_end_move_the_focus(shown):
-    view = shown(AttentionHeatmap(THREE, TOKENS))
-    view.keyboard.press("Tab")  # one stop: the strongest cell of the selected, last, row
-    assert view.focused() == "2-2"
-    for keys, at in [
-        (["ArrowUp"], "1-2"),
-        (["ArrowLeft"], "2-1"),
-        (["ArrowRight"], "2-2"),
-        (["ArrowDown"], "2-2"),
-        (["Home"], "2-0"),
-        (["Home", "End"], "2-2"),
-        (["Control+Home"], "0-0"),
-        (["Control+Home", "Control+End"], "2-2"),
-        (["PageUp"], "0-2"),
-        (["ArrowUp", "ArrowUp", "ArrowUp", "ArrowLeft", "ArrowRight"], "0-2"),
-    ]:
-        for key in ["Control+End", *keys]:
-            view.keyboard.press(key)
-        assert view.focused() == at
-        assert view.locator(".hm-cell[tabindex='0']").evaluate_all("all => all.map((c) => c.dataset.cell)") == [at]
-        assert view.get("query") == int(at[0])
-
-
-def test_the_summary_names_the_keys_looked_at_most(shown):
-    view = shown(AttentionHeatmap([[THREE, THREE]], TOKENS, head=1))
-    assert view.said() == "Head 1: announced looks most at announced (0.56), then CEO (0.31), then The (0.13)."
-
-
-def test_a_row_that_does_not_sum_to_one_is_shown_with_its_sum(shown):
-    view = shown(AttentionHeatmap([[0.5, 0.25]], ["a"], key_tokens=["a", "b"]))
-    assert view.locator(".hm-sum").text_content() == "sum 0.750"
-
-
 @pytest.mark.parametrize("theme", ["light", "dark"])
 def test_the_colors_are_ordered_in_lightness(shown, theme):
     view = shown(AttentionHeatmap(THREE, TOKENS), theme=theme)
-    lightness = view.locator(".aw-ramp i").evaluate_all(
-        "all => all.map((i) => Number(getComputedStyle(i).backgroundColor.match(/oklch.([0-9.]+)/)[1]))"
-    )
+    lightness = view.each(".aw-ramp i", "Number(getComputedStyle(one).backgroundColor.match(/oklch.([0-9.]+)/)[1])")
     steps = np.diff(lightness)
     assert np.all(steps < 0) if theme == "light" else np.all(steps > 0)
     np.testing.assert_allclose(steps, steps.mean(), rtol=0.01)
-
-
-# Python
 
 
 @pytest.mark.parametrize("shape", [(4, 5), (3, 4, 5), (2, 3, 4, 5)])

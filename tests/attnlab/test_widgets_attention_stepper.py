@@ -10,6 +10,7 @@ import torch
 from torch.nn import functional as F
 
 from attnlab.widgets.attention_stepper import AttentionStepper
+from tests.attnlab.widget_page import sets
 
 STAGES = ["scores", "scaled", "exponentials", "weights", "output"]
 
@@ -90,23 +91,81 @@ def numbers(view, place="key"):
     return view.locator(f"[data-cell^={place}] text").all_text_contents()
 
 
-def sum_shown(view):
-    return view.locator(".st-why").text_content()
+SUMS = [
+    ("key-2", "q1 · k3 = 1·1 + 0·1 = 1"),
+    ("key-0", "1 / √2 = 1 / 1.414 = 0.707"),
+    ("key-1", "e0 − 0.707 = e−0.707 = 0.493"),
+    ("key-1", "0.493 / (1 + 0.493 + 1) = 0.198"),
+    ("output-1", "column 2 of V: 0.401·0 + 0.198·3 + 0.401·1 = 0.994"),
+]
+CONTROLS = {
+    "next goes through the stages and around and a tab goes there": (
+        AttentionStepper(),
+        *(step for stage in STAGES for step in ({"[aria-current=step]@data-stage-tab": stage}, "next")),
+        dict(stage=0),
+        "back",
+        dict(stage=0),
+        "stage-tab=output",
+        {"stage": 4, "go=next": "Replay"},
+        "back",
+        {"stage": 3, ".st-number-output[aria-hidden=true]": 2},  # the output is not there yet
+    ),
+    "reset brings back the first query and the first numbers": (
+        AttentionStepper(stage=3),
+        "query=1 | vector=k0: Shift+ArrowUp",
+        dict(K=[[2, 0], [0, 1], [1, 1]]),
+        "reset",
+        dict(stage=3, query=0, K=[[1, 0], [0, 1], [1, 1]]),
+    ),
+    "the keyboard alone does it all": (
+        AttentionStepper(),
+        "go=next: Enter Enter Enter Enter",
+        dict(stage=4),
+        "tip=q: ArrowUp ArrowUp Shift+ArrowLeft",
+        dict(Q=[[0, 0.2], [0, 1], [1, 1]]),
+        "cell=output-0: Space",
+        {".st-why~": "column 1 of V: "},
+    ),
+    "arrays of another size are drawn anew": (
+        AttentionStepper(stage=3, query=1),
+        sets(query=0, Q=[[1, 2, 3]], K=[[1, 0, 0], [0, 1, 0]], V=[[1], [3]], stage=0),
+        {"[data-cell^=key] text": ["1", "2"], "[data-vector]": 1 + 2 + 2, ".st-plane": 0},
+    ),
+    "a number opens to its sum and closes again": (
+        AttentionStepper(),
+        *(
+            step
+            for stage, (cell, text) in enumerate(SUMS)
+            for step in (
+                *(sets(stage=stage), f"cell={cell}", {".st-why": text, f"cell={cell}@aria-pressed": "true"}),
+                *(f"cell={cell}", {".st-opened": 0, f"cell={cell}@aria-pressed": "false"}),
+            )
+        ),
+    ),
+    "an opened sum follows the numbers and the stage": (
+        AttentionStepper(),
+        "cell=key-0",
+        sets(K=[[1, -4], [0, 1], [1, 1]], query=2),
+        {".st-why": "q3 · k1 = 1·1 + 1·(−4) = −3"},
+        "next",
+        {".st-why": "−3 / √2 = −3 / 1.414 = −2.121"},
+    ),
+    "the summary tells the state": (
+        AttentionStepper(tokens=["the", "cat", "sat"]),
+        {"said": "Stage 1 of 5, scores, for q1: k1 the 1, k2 cat 0, k3 sat 1."},
+        sets(stage=4, query=2),
+        {"said": "Stage 5 of 5, output, for q3: (1, 1.248). Largest weight: k3 sat, 0.503."},
+    ),
+}
 
 
-def drag(view, part, dx, dy, steps=1):
+def drag(view, part, dx, dy):
     x, y = view.middle(view.locator(part))
-    view.mouse.move(x, y)
-    view.mouse.down()
-    view.mouse.move(x + dx, y + dy, steps=steps)
-    view.mouse.up()
+    view.stroke((x, y), (x + dx, y + dy))
 
 
 def places(view, part):
     return [np.array(view.middle(one)) for one in view.locator(part).all()]
-
-
-# The numbers
 
 
 def test_the_worked_example_ends_where_paper_ends_and_scores_of_a_thousand_give_weights(shown):
@@ -137,9 +196,6 @@ def test_corners_of_the_hull_are_those_of_the_values(shown):
     assert view.compute({"Q": [[1]], "K": [[1]], "V": [[1]]})["hull"] == []
 
 
-# The picture
-
-
 def test_it_opens_with_vectors_and_scores_and_nothing_is_an_empty_box(shown):
     view = shown(AttentionStepper())
     assert numbers(view) == ["1", "0", "1"]
@@ -167,36 +223,6 @@ def test_the_output_is_drawn_where_its_numbers_say_among_the_values(shown):
     first, second, third = places(view, ".st-dot.st-of-v circle:not(.st-hit)")
     [output] = places(view, ".st-out .st-core")
     assert output == pytest.approx(weights @ [first, second, third], abs=1)
-
-
-# Stepping
-
-
-def test_next_goes_through_the_stages_and_around_and_a_tab_goes_there(shown):
-    view = shown(AttentionStepper())
-    for stage in STAGES:
-        assert view.locator("[aria-current=step]").get_attribute("data-stage-tab") == stage
-        view.press("next")
-    assert (view.get("stage"), view.saved("stage")) == (0, 0)
-    view.press("back")
-    assert view.get("stage") == 0
-    view.part("stage-tab", "output").click()
-    assert (view.get("stage"), view.part("go", "next").inner_text()) == (4, "Replay")
-    view.press("back")
-    assert view.saved("stage") == 3
-    assert view.get_by_role("button", name="column 1", exact=False).count() == 0  # the output is not there yet
-
-
-def test_reset_brings_back_the_first_query_and_the_first_numbers(shown):
-    view = shown(AttentionStepper(stage=3))
-    view.part("query", 1).click()
-    view.part("vector", "k0").press("Shift+ArrowUp")
-    assert view.get("K")[0] == [2, 0]
-    view.press("reset")
-    assert view.get("stage", "query", "K") == [3, 0, [[1, 0], [0, 1], [1, 1]]]
-
-
-# Dragging
 
 
 def test_dragging_the_query_moves_the_output_and_stays_inside_the_triangle(shown):
@@ -235,11 +261,8 @@ def test_keys_move_their_score_and_every_weight_and_values_the_output_alone(show
 def test_a_bar_is_dragged_to_its_number(shown):
     view = shown(AttentionStepper([[1, 0, 0]], [[1, 0, 0], [0, 1, 0]], [[1], [2]], stage=4))
     box = view.part("vector", "q").locator(".st-hit").bounding_box()
-    x, y = box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
-    view.mouse.move(x, y)
-    view.mouse.down()
-    view.mouse.move(x, box["y"] - 40)
-    view.mouse.up()
+    x = box["x"] + box["width"] / 2
+    view.stroke((x, box["y"] + box["height"] / 2), (x, box["y"] - 40))
     assert view.get("Q") == [[1, 1.5, 0]] == view.saved("Q")
 
 
@@ -248,68 +271,6 @@ def test_a_finger_drags_the_query(shown):
     x, y = view.middle(view.locator("[data-tip=q] circle:not(.st-hit)"))
     view.touch((x, y), (x - 10, y - 30), (x - 20, y - 300))
     assert view.get("Q")[0][1] == 1.5
-
-
-def test_the_keyboard_alone_does_it_all(shown):
-    view = shown(AttentionStepper())
-    view.part("go", "next").focus()
-    for _ in range(4):
-        view.keyboard.press("Enter")
-    assert view.get("stage") == 4
-    view.locator("[data-tip=q]").focus()
-    for key in ["ArrowUp", "ArrowUp", "Shift+ArrowLeft"]:
-        view.keyboard.press(key)
-    assert view.get("Q")[0] == [0, 0.2] == view.saved("Q")[0]
-    view.part("cell", "output-0").focus()
-    view.keyboard.press("Space")
-    assert sum_shown(view).startswith("column 1 of V: ")
-
-
-def test_arrays_of_another_size_are_drawn_anew(shown):
-    view = shown(AttentionStepper(stage=3, query=1))
-    view.set(query=0, Q=[[1, 2, 3]], K=[[1, 0, 0], [0, 1, 0]], V=[[1], [3]], stage=0)
-    assert numbers(view) == ["1", "2"]
-    assert view.locator("[data-vector]").count() == 1 + 2 + 2
-    assert view.locator(".st-plane").count() == 0
-
-
-# The sum behind a number
-
-
-def test_a_number_opens_to_its_sum_and_closes_again(shown):
-    view = shown(AttentionStepper())
-    for stage, cell, text in [
-        (0, "key-2", "q1 · k3 = 1·1 + 0·1 = 1"),
-        (1, "key-0", "1 / √2 = 1 / 1.414 = 0.707"),
-        (2, "key-1", "e0 − 0.707 = e−0.707 = 0.493"),
-        (3, "key-1", "0.493 / (1 + 0.493 + 1) = 0.198"),
-        (4, "output-1", "column 2 of V: 0.401·0 + 0.198·3 + 0.401·1 = 0.994"),
-    ]:
-        view.set(stage=stage)
-        button, closed = view.part("cell", cell), sum_shown(view)
-        button.click()
-        assert (sum_shown(view), button.get_attribute("aria-pressed")) == (text, "true")
-        button.click()
-        assert (sum_shown(view), button.get_attribute("aria-pressed")) == (closed, "false")
-
-
-def test_an_opened_sum_follows_the_numbers_and_the_stage(shown):
-    view = shown(AttentionStepper())
-    view.part("cell", "key-0").click()
-    view.set(K=[[1, -4], [0, 1], [1, 1]], query=2)
-    assert sum_shown(view) == "q3 · k1 = 1·1 + 1·(−4) = −3"
-    view.press("next")
-    assert sum_shown(view) == "−3 / √2 = −3 / 1.414 = −2.121"
-
-
-def test_the_summary_tells_the_state(shown):
-    view = shown(AttentionStepper(tokens=["the", "cat", "sat"]))
-    assert view.said() == "Stage 1 of 5, scores, for q1: k1 the 1, k2 cat 0, k3 sat 1."
-    view.set(stage=4, query=2)
-    assert view.said() == "Stage 5 of 5, output, for q3: (1, 1.248). Largest weight: k3 sat, 0.503."
-
-
-# Python
 
 
 def test_lists_arrays_and_tensors_are_taken():

@@ -10,6 +10,7 @@ from torch.overrides import TorchFunctionMode
 
 from attnlab.widgets.block_stepper import ROW, STEPS, BlockStepper
 from solutions.transformer_block import DecoderBlock, EncoderBlock, LlamaBlock
+from tests.attnlab.widget_page import sets
 
 KINDS = list(STEPS)
 SMALL = dict(batch=2, n=3, n_memory=5, d_model=4, n_heads=2, n_kv_heads=1, d_ff=8)
@@ -95,9 +96,6 @@ def reference(state):
     return {"parts.*.parameters": counts, "total": sum(counts), "nodes.-1.out.0.shape": shapes[""]}
 
 
-# What it computes
-
-
 def flow(view, kind, sizes=SMALL, **more):
     return view.compute({"kind": kind, **sizes, **more})
 
@@ -153,9 +151,6 @@ def test_given_lines_take_the_place_of_the_widgets_own(shown):
     assert flow(view, "llama", code={"encoder": lines})["lines"][-1] == "x ← x + f"
 
 
-# Stepping
-
-
 @pytest.mark.parametrize("kind", KINDS)
 def test_step_goes_through_every_edge_to_the_end(shown, kind):
     view = shown(BlockStepper(kind))
@@ -167,43 +162,6 @@ def test_step_goes_through_every_edge_to_the_end(shown, kind):
     assert view.get("step") == STEPS[kind] - 1
     assert view.get_by_role("button", name="Step", exact=True).get_attribute("aria-disabled") == "true"
     assert view.locator(".bs-edge[data-now=later]").count() == 0
-
-
-def test_back_start_end_a_box_and_a_line_go_where_they_say(shown):
-    view = shown(BlockStepper("decoder", step=4))
-    for name, at in [("Back", 3), ("End", 17), ("Start", 0)]:
-        view.press(name)
-        assert view.get("step") == view.saved("step") == at
-    assert view.part("go", "back").get_attribute("aria-disabled") == "true"
-    view.part("node", "memory").click()
-    assert view.get("step") == 8
-    assert view.locator(".bs-code-line[aria-current]").text_content() == "memory comes in"
-    view.press("Encoder")
-    view.part("line", "line-6").click()
-    assert view.part("node", "add_1").get_attribute("aria-current") == "step"
-    assert view.locator(".bs-line").text_content() == "x ← x + a"
-
-
-def test_a_line_for_several_steps_goes_to_the_first_and_stays_marked(shown):
-    lines = ["in", "h = n(x)", "a = attention(h)", "", "", "", "x = x + a", "h", "f", "", "out"]
-    view = shown(BlockStepper(code=lines))
-    view.part("line", "line-2").click()
-    assert view.get("step") == 2
-    for _ in range(4):
-        assert view.locator(".bs-code-line[aria-current]").text_content() == "a = attention(h)"
-        view.press("Step")
-    assert view.locator(".bs-code-line[aria-current]").text_content() == "x = x + a"
-
-
-def test_another_block_starts_at_its_start(shown):
-    view = shown(BlockStepper(step=5))
-    view.press("Llama")
-    assert view.saved("kind", "step") == ["llama", 0]
-    assert view.locator("[data-node]").count() == STEPS["llama"]
-    assert (view.pressed("kind"), view.focused()) == (["llama"], "llama")
-
-
-# What it shows
 
 
 SHAPES = {
@@ -232,54 +190,101 @@ LEARNED = {
         3: "Nothing is learned here.",
     },
 }
-
-
-@pytest.mark.parametrize("kind, shapes", SHAPES.items())
-def test_the_shape_stands_on_the_edge_and_is_said(shown, kind, shapes):
-    view = shown(BlockStepper(kind))
-    for name, words in shapes.items():
-        assert view.part("shape", name).text_content() == words
-        view.part("node", name).click()
-        assert view.said().endswith(f"Out: {words}.")
-
-
-def test_the_axes_are_named_and_the_part_looked_at_is_marked(shown):
-    view = shown(BlockStepper("decoder", step=9))
-    assert view.locator("[data-value=shapes] > span").all_inner_texts() == [
-        "q (batch, n_heads, n, d_head)",
-        "k, v (batch, n_heads, n_memory, d_head)",
-    ]
-    view.set(step=10)
-    marked = view.locator(".bs-here").evaluate_all("all => all.map((one) => one.dataset.part)")
-    assert marked == ["cross_attention"] * 3
-
-
-@pytest.mark.parametrize("kind, words", LEARNED.items())
-def test_parameters_come_with_their_product(shown, kind, words):
-    view = shown(BlockStepper(kind))
-    for at, text in words.items():
-        view.set(step=at)
-        assert view.locator("[data-value=learns]").text_content() == text
-
-
-def test_large_counts_are_written_in_groups_of_three(shown):
-    view = shown(BlockStepper("llama", d_model=4096, n_heads=32, n_kv_heads=8, d_ff=14336))
-    assert view.locator("[data-value=total]").text_content() == "218,112,000"
-
-
-def test_an_addition_is_said_to_replace_nothing(shown):
-    assert shown(BlockStepper(step=6)).said() == (
-        "Step 7 of 11: The sub-layer's result is added. It replaces nothing: what was in the stream is still in "
-        "the sum. Out: x (2, 3, 4)."
-    )
-
-
-@pytest.mark.parametrize(
-    "n_kv_heads, words",
-    [(1, "serves 4 query heads, so there are 4 copies"), (2, "serves 2 query heads"), (4, "nothing is repeated")],
-)
-def test_it_says_how_many_query_heads_share_a_key_head(shown, n_kv_heads, words):
-    assert words in shown(BlockStepper("llama", d_model=8, n_heads=4, n_kv_heads=n_kv_heads, step=4)).said()
+LINE = ".bs-code-line[aria-current]"
+CONTROLS = {
+    "back, start, end, a box and a line go where they say": (
+        BlockStepper("decoder", step=4),
+        "Back",
+        dict(step=3),
+        "End",
+        dict(step=17),
+        "Start",
+        {"step": 0, "go=back@aria-disabled": "true"},
+        "node=memory",
+        {"step": 8, LINE: "memory comes in"},
+        "Encoder | line=line-6",
+        {"node=add_1@aria-current": "step", ".bs-line": "x ← x + a"},
+    ),
+    "a line for several steps goes to the first and stays marked": (
+        BlockStepper(code=["in", "h = n(x)", "a = attention(h)", "", "", "", "x = x + a", "h", "f", "", "out"]),
+        "line=line-2",
+        dict(step=2),
+        *({LINE: "a = attention(h)"}, "Step") * 4,
+        {LINE: "x = x + a"},
+    ),
+    "another block starts at its start": (
+        BlockStepper(step=5),
+        "Llama",
+        {"kind": "llama", "step": 0, "[data-node]": STEPS["llama"], "pressed kind": ["llama"], "focus": "llama"},
+    ),
+    **{
+        f"the shape is on the edge and is said: {kind}": (
+            BlockStepper(kind),
+            *(
+                step
+                for name, words in shapes.items()
+                for step in (f"node={name}", {f"shape={name}": words, "said~": f"Out: {words}."})
+            ),
+        )
+        for kind, shapes in SHAPES.items()
+    },
+    "the axes are named and the part looked at is marked": (
+        BlockStepper("decoder", step=9),
+        {"[data-value=shapes] > span": ["q (batch, n_heads, n, d_head)", "k, v (batch, n_heads, n_memory, d_head)"]},
+        sets(step=10),
+        {".bs-here": 3, ".bs-here[data-part=cross_attention]": 3},
+    ),
+    **{
+        f"parameters come with their product: {kind}": (
+            BlockStepper(kind),
+            *(step for at, text in words.items() for step in (sets(step=at), {"=learns": text})),
+        )
+        for kind, words in LEARNED.items()
+    },
+    "large counts are written in groups of three": (
+        BlockStepper("llama", d_model=4096, n_heads=32, n_kv_heads=8, d_ff=14336),
+        {"=total": "218,112,000"},
+    ),
+    "an addition is said to replace nothing": (
+        BlockStepper(step=6),
+        {
+            "said": "Step 7 of 11: The sub-layer's result is added. It replaces nothing: what was in the stream is "
+            "still in the sum. Out: x (2, 3, 4)."
+        },
+    ),
+    **{
+        f"it says how many query heads share a key head of {n_kv_heads}": (
+            BlockStepper("llama", d_model=8, n_heads=4, n_kv_heads=n_kv_heads, step=4),
+            {"said~": words},
+        )
+        for n_kv_heads, words in [
+            (1, "serves 4 query heads, so there are 4 copies"),
+            (2, "serves 2 query heads"),
+            (4, "nothing is repeated"),
+        ]
+    },
+    "the keyboard walks through diagram and code": (
+        BlockStepper(),
+        "node=x: ArrowDown",
+        {"step": 1, ":focus@aria-current": "step"},
+        "keys: ArrowDown",
+        dict(step=2),
+        "keys: ArrowUp",
+        dict(step=1),
+        "keys: End ArrowDown",
+        {"step": 10, ":focus@aria-current": "step"},
+        "keys: Home",
+        dict(step=0),
+        "keys: Tab ArrowDown",
+        {"step": 1, ":focus": "h ← norm_1(x)"},
+    ),
+    "a box can be heard and a button that can go no further keeps the focus": (
+        BlockStepper(step=9),
+        {"[aria-label='W_1, GELU, step 9 of 11: u (2, 3, 8)']": 1},
+        "go=step: Enter Enter",
+        {"step": 10, "focus": "step", "[data-node][tabindex='0']": 1, "[data-line][tabindex='0']": 1},
+    ),
+}
 
 
 ASTRAY = """() => {
@@ -307,35 +312,6 @@ ASTRAY = """() => {
 def test_edges_begin_and_end_at_their_boxes(shown, kind, width):
     view = shown(BlockStepper(kind), width=width)
     assert view.evaluate(ASTRAY) == []
-
-
-# For everyone
-
-
-def test_the_keyboard_walks_through_diagram_and_code(shown):
-    view = shown(BlockStepper())
-    view.part("node", "x").focus()
-    for key, at in [("ArrowDown", 1), ("ArrowDown", 2), ("ArrowUp", 1), ("End", 10), ("ArrowDown", 10), ("Home", 0)]:
-        view.keyboard.press(key)
-        assert view.get("step") == at
-        assert view.evaluate("document.activeElement.getAttribute('aria-current')") == "step"
-    view.keyboard.press("Tab")
-    view.keyboard.press("ArrowDown")
-    assert view.evaluate("document.activeElement.textContent") == "h ← norm_1(x)"
-    assert view.get("step") == 1
-
-
-def test_a_box_can_be_heard_and_a_button_that_can_go_no_further_keeps_the_focus(shown):
-    view = shown(BlockStepper(step=9))
-    assert view.get_by_role("button", name="W_1, GELU, step 9 of 11: u (2, 3, 8)").count() == 1
-    for _ in range(2):
-        view.part("go", "step").press("Enter")
-    assert (view.get("step"), view.focused()) == (10, "step")
-    for where in ("[data-node]", "[data-line]"):
-        assert view.locator(f"{where}[tabindex='0']").count() == 1
-
-
-# Python
 
 
 def test_sizes_follow_in_python_and_a_shorter_block_takes_less_room_and_the_step_back_to_its_last():

@@ -104,9 +104,6 @@ def reference(state):
     }
 
 
-# Numbers
-
-
 @pytest.mark.parametrize(
     "name, kind, token_bytes",
     [
@@ -136,9 +133,6 @@ def test_the_largest_cache_is_still_counted_exactly(shown):
 def test_the_picture_for_print_has_the_same_sizes():
     for calculator, state in zip(CALCULATORS, FIXTURES):
         assert calculator.sizes() == list(zip(sizes(state), sizes(state, plain=True)))
-
-
-# What is shown
 
 
 def ratio(view, name):
@@ -208,9 +202,6 @@ def test_the_summary_gives_the_reason(shown):
     assert view.said().endswith("keys and values of every head and every token are kept.")
     view.set(preset="DeepSeek-V3")
     assert "It keeps one latent row for all 128 heads;" in view.said()
-
-
-# Controls
 
 
 @pytest.mark.parametrize("name, most", [("context", 2**19), ("batch", 512)])

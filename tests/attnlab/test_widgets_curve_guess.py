@@ -45,11 +45,7 @@ def test_a_stroke_draws_the_guess_and_the_keys_move_a_point(shown):
     view = shown(make())
     box = view.locator(".cg-plot").bounding_box()
     middles = [view.middle(view.part("knot", str(knot))) for knot in range(7)]
-    view.mouse.move(middles[0][0], box["y"] + 14)
-    view.mouse.down()
-    for x, _ in middles[1:]:
-        view.mouse.move(x, box["y"] + 14 + 93)
-    view.mouse.up()
+    view.stroke((middles[0][0], box["y"] + 14), *((x, box["y"] + 14 + 93) for x, _ in middles[1:]))
     assert view.saved("guesses")[0] == [1, *[0.5] * 6]
     view.part("knot", "3").press("ArrowUp")
     view.part("knot", "6").press("Home")

@@ -139,9 +139,6 @@ def reference(state):
     }
 
 
-# Numbers
-
-
 def test_mla_keeps_one_row_whatever_the_heads_and_counts_no_multiply_adds(shown):
     view = shown(DecodeStepper())
     for n_heads in (2, 4, 16):
@@ -165,9 +162,6 @@ def test_a_row_is_read_exactly_where_a_cache_had_it(shown):
     ]:
         found = view.compute(state_of(DecodeStepper(**SMALL, step=step)))
         assert found["rows"] == dict(cached=cached.split(), full=full.split())
-
-
-# What is shown
 
 
 def cells(view, side, tokens, passes):
@@ -234,9 +228,6 @@ def test_the_summary_gives_the_counts(shown):
     )
 
 
-# Controls
-
-
 def test_next_goes_to_the_last_pass_and_back_to_the_prompt(shown):
     view = shown(DecodeStepper(**SMALL))
     for reached in (0, 1, 2, 2):
@@ -260,8 +251,6 @@ def test_a_scheme_is_chosen_and_marked_and_its_bar_is_as_long_as_its_bytes(shown
     longest, *rest = [view.locator(".ds-bar i").nth(i).bounding_box()["width"] for i in range(4)]
     assert [part / longest for part in rest] == pytest.approx([1 / 3, 1 / 9, 288 / 1152], abs=0.02)
 
-
-# Motion
 
 WIDTHS = """async (start) => {
   const bars = [...document.querySelectorAll(".ds-work")].map((one) => [...one.children]);
@@ -291,9 +280,6 @@ def test_in_the_race_both_process_as_many_tokens_until_one_has_written_the_text(
     view.press("next")  # ends it
     assert view.text("title").startswith("Pass 3 of 3")
     assert shown(DecodeStepper()).part("go", "race").count() == 0
-
-
-# Model
 
 
 def test_what_is_left_out_follows_from_the_rest():

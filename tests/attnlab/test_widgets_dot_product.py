@@ -5,6 +5,7 @@ import pytest
 import torch
 
 from attnlab.widgets import DotProductExplorer
+from tests.attnlab.widget_page import sets
 
 PAIRS = [
     ([2.0, 1.0], [0.5, 2.0]),
@@ -57,19 +58,12 @@ def reference(state):
 
 def drag(view, tip, dx, dy):
     x, y = view.middle(view.locator(f"[data-tip={tip}] .dp-dot"))
-    view.mouse.move(x, y)
-    view.mouse.down()
-    view.mouse.move(x + dx / 2, y + dy / 2)
-    view.mouse.move(x + dx, y + dy)
-    view.mouse.up()
+    view.stroke((x, y), (x + dx / 2, y + dy / 2), (x + dx, y + dy))
 
 
 def grid_unit(view):
     """CSS pixels from 0 to 1 on the grid that reaches to 4."""
     return view.locator(".dp-plane").bounding_box()["width"] * 172 / 400 / 4
-
-
-# Numbers
 
 
 def test_the_angle_is_accurate_even_where_arrows_nearly_coincide(shown):
@@ -82,30 +76,47 @@ def test_the_angle_is_accurate_even_where_arrows_nearly_coincide(shown):
     assert (found["dot"], found["sign"], found["angle"]) == (0, 0, 90)
 
 
+CONTROLS = {
+    "products are added, the sign is named, and the grid grows with the arrows": (
+        DotProductExplorer([-3, 1.5], [3.2, -4]),
+        {"=product-1": "−9.60", "=product-2": "−6.00", "=dot": "−15.60"},
+        {"=way-angle~": "|a| |b| cos θ = 3.35 × 5.12 × ("},
+        sets(a=[2, 1], b=[0.5, 2]),
+        *(
+            step
+            for b, word in [([3, 1], "toward a"), ([-1, 2], "across a"), ([-3, 1], "away from a")]
+            for step in (sets(b=b), {".dp-sign": word, "said~": word})
+        ),
+        *(sets(b=[13, -2]), {".dp-tick:text-is('20')": 2}),
+    ),
+    "a zero arrow has no direction": (DotProductExplorer([0, 0], [3, 1]), {"said~": "no direction"}),
+    "the arrow keys move the tip in focus": (
+        DotProductExplorer([2, 1], [0.5, 2]),
+        *("keys: Tab ArrowRight ArrowRight ArrowDown Shift+ArrowLeft Shift+ArrowUp", dict(a=[1.2, 1.9], b=[0.5, 2])),
+        *("keys: Tab ArrowLeft", {"b": [0.4, 2], "tip=b@aria-label~": "0.4, 2"}),
+    ),
+    "each number field sets its component and steps": (
+        DotProductExplorer(),
+        *("field=a1 := -1.5", "field=a2 := 2,5", "field=b1 := −4", "field=b2 := 0.25"),
+        {"a": [-1.5, 2.5], "b": [-4, 0.25], "=headline": "a·b = 6.63"},
+        *("field=a1: ArrowUp", "field=b2: Shift+ArrowDown", dict(a=[-1.4, 2.5], b=[-4, -0.75])),
+    ),
+    "presets move b and start again brings the first arrows back": (
+        DotProductExplorer([2, 1], [0.5, 2]),
+        *({"=way-angle~": "× 0.651"}, "b twice as long", {"=way-angle~": "× 0.651"}),
+        {"=dot": "6.00", "a": [2, 1], "b": [1, 4]},
+        *(
+            step
+            for label, b in [("Same direction", [1, 0.5]), ("Perpendicular", [-1, 2]), ("Opposite", [-2, -1])]
+            for step in ("Start again", dict(a=[2, 1], b=[0.5, 2]), label, dict(a=[2, 1], b=b))
+        ),
+    ),
+}
+
+
 def test_a_zero_arrow_has_cosine_zero_and_no_angle(shown):
-    view = shown(DotProductExplorer([0, 0], [3, 1]))
-    found = view.compute({"a": [0, 0], "b": [3, 1]})
+    found = shown(DotProductExplorer()).compute({"a": [0, 0], "b": [3, 1]})
     assert (found["cosine"], found["angle"], found["shadow"], found["dot"]) == (0, None, None, 0)
-    assert "no direction" in view.said()
-
-
-# What is shown
-
-
-def test_products_are_added_the_sign_is_named_and_the_grid_grows_with_the_arrows(shown):
-    view = shown(DotProductExplorer([-3, 1.5], [3.2, -4]))
-    assert [view.text(f"product-{i}") for i in (1, 2)] + [view.text("dot")] == ["−9.60", "−6.00", "−15.60"]
-    assert view.text("way-angle").startswith("|a| |b| cos θ = 3.35 × 5.12 × (")
-    view.set(a=[2, 1], b=[0.5, 2])
-    for b, word in [([3, 1], "toward a"), ([-1, 2], "across a"), ([-3, 1], "away from a")]:
-        view.set(b=b)
-        assert view.locator(".dp-sign").inner_text() == word
-        assert word in view.said()
-    view.set(b=[13, -2])
-    assert view.locator(".dp-tick").all_text_contents().count("20") == 2
-
-
-# Controls
 
 
 def test_dragging_a_tip_moves_it_in_tenths_as_far_as_the_edge_and_saves_it(shown):
@@ -127,44 +138,6 @@ def test_a_finger_drags_a_tip(shown):
     view.touch((x, y), (x - 1.5 * unit, y + unit), (x - 3 * unit, y + 2 * unit))
     assert view.get("a") == [-1, -1]
 
-
-def test_the_arrow_keys_move_the_tip_in_focus(shown):
-    view = shown(DotProductExplorer([2, 1], [0.5, 2]))
-    view.keyboard.press("Tab")
-    for key in ["ArrowRight", "ArrowRight", "ArrowDown", "Shift+ArrowLeft", "Shift+ArrowUp"]:
-        view.keyboard.press(key)
-    assert view.get("a", "b") == [[1.2, 1.9], [0.5, 2]] == view.saved("a", "b")
-    view.keyboard.press("Tab")
-    view.keyboard.press("ArrowLeft")
-    assert view.get("b") == [0.4, 2]
-    assert "0.4, 2" in view.part("tip", "b").get_attribute("aria-label")
-
-
-def test_each_number_field_sets_its_component_and_steps(shown):
-    view = shown(DotProductExplorer())
-    for name, typed in [("a1", "-1.5"), ("a2", "2,5"), ("b1", "−4"), ("b2", "0.25")]:
-        view.field(name).fill(typed)
-    assert view.get("a", "b") == [[-1.5, 2.5], [-4, 0.25]] == view.saved("a", "b")
-    assert view.text("headline") == "a·b = 6.63"
-    view.field("a1").press("ArrowUp")
-    view.field("b2").press("Shift+ArrowDown")
-    assert view.get("a", "b") == [[-1.4, 2.5], [-4, -0.75]]
-
-
-def test_presets_move_b_and_start_again_brings_the_first_arrows_back(shown):
-    view = shown(DotProductExplorer([2, 1], [0.5, 2]))
-    cosine = view.text("way-angle").split()[-1]
-    view.press("b twice as long")
-    assert (view.text("dot"), view.text("way-angle").split()[-1]) == ("6.00", cosine)
-    assert view.get("a", "b") == [[2, 1], [1, 4]] == view.saved("a", "b")
-    for label, b in [("Same direction", [1, 0.5]), ("Perpendicular", [-1, 2]), ("Opposite", [-2, -1])]:
-        view.press("Start again")
-        assert view.get("a", "b") == [[2, 1], [0.5, 2]]
-        view.press(label)
-        assert view.get("a", "b") == [[2, 1], b] == view.saved("a", "b")
-
-
-# Motion
 
 # What is shown in each frame while a button's turn goes on: the dot product, and the length of b on the page.
 TURN = """([label, ms]) => new Promise((resolve) => {
@@ -200,9 +173,6 @@ def test_turning_b_around_draws_the_cosine_and_leaves_b_where_it_was(shown):
         assert view.get("b") == [0, 1] and view.text("dot") == "0.00"
     view.press("Start again")
     assert len(view.locator(".dp-trace").get_attribute("d")) < 40
-
-
-# Model
 
 
 def test_arrays_lists_and_tuples_are_taken():

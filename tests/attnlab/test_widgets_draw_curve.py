@@ -53,12 +53,7 @@ def reference(state):
 def draw(view, *places):
     """A stroke through places, as shares of the paper from its lower left corner."""
     box = view.locator(".dc-paper").bounding_box()
-    points = [(box["x"] + across * box["width"], box["y"] + (1 - up) * box["height"]) for across, up in places]
-    view.mouse.move(*points[0])
-    view.mouse.down()
-    for point in points[1:]:
-        view.mouse.move(*point)
-    view.mouse.up()
+    view.stroke(*((box["x"] + across * box["width"], box["y"] + (1 - up) * box["height"]) for across, up in places))
 
 
 def test_a_stroke_leaves_no_gap_and_the_true_curve_tells_how_far_it_is(shown):

@@ -48,11 +48,9 @@ def test_four_steps_write_one_token(shown):
 def test_bars_are_scaled_to_the_largest_and_the_taken_one_is_marked(shown):
     view = shown(GenerationLoop(step=3, run=1))
     run = data.writing().runs[1]
-    scales = view.locator(".gl-bar > i > i").evaluate_all(
-        "all => all.map((one) => new DOMMatrix(one.style.transform).a)"
-    )
+    scales = view.each(".gl-bar > i > i", "new DOMMatrix(one.style.transform).a")
     np.testing.assert_allclose(scales, run.shares[0] / run.shares[0].max(), atol=1e-3)
-    taken = view.locator(".gl-bar").evaluate_all("all => all.map((one) => one.classList.contains('gl-taken'))")
+    taken = view.each(".gl-bar", "one.classList.contains('gl-taken')")
     assert taken.index(True) == run.taken[0]
 
 

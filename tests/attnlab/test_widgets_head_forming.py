@@ -46,18 +46,12 @@ def reference(state):
     }
 
 
-# The recording
-
-
 def test_before_training_all_is_fog_and_at_the_end_two_kinds_of_heads_stand_out(shown):
     view = shown(HeadForming())
     first, last = (view.compute(FIXTURES[i]) for i in (0, 2))
     assert max(first["back"] + first["next"]) < 0.25
     assert max(last["back"][:2]) > 0.6 and min(last["next"][2:]) > 0.8
     assert np.mean(first["chances"]) < 0.06 and np.mean(last["chances"][10:]) > 0.9
-
-
-# The model in JavaScript
 
 
 @pytest.fixture
@@ -121,9 +115,6 @@ def test_a_new_model_is_as_unsure_as_a_guess(pair):
     assert loss == pytest.approx(math.log(26), abs=0.05) and spread == pytest.approx(0.02, rel=0.15)
 
 
-# Training in the page
-
-
 def trained(view, seed, step):
     """Train from this seed up to a step at least, and stop."""
     view.field("seed").fill(str(seed))
@@ -162,9 +153,6 @@ def test_a_browser_without_workers_says_so(shown):
     view.press("train")
     assert "does not start a worker" in view.text("note")
     assert view.part("go", "train").inner_text() == "Train one here"
-
-
-# The slider
 
 
 def test_the_slider_and_the_curve_move_the_maps(shown):

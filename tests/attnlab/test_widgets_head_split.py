@@ -72,7 +72,7 @@ def test_without_the_transpose_head_0_holds_a_token_and_half_of_the_next(shown):
 
 
 def where(view):
-    return view.locator(".hs-cell").evaluate_all("all => all.map((one) => one.getAttribute('transform'))")
+    return view.each(".hs-cell", "one.getAttribute('transform')")
 
 
 def test_there_and_back_every_number_is_where_it_was(shown):

@@ -9,7 +9,7 @@ from torch.nn import functional as F
 
 from attnlab import data
 from attnlab.widgets import HeadViewer
-from tests.attnlab.widget_page import state_of
+from tests.attnlab.widget_page import sets, state_of
 
 TOKENS = ["the", "record", "of", "the", "bank"]
 NAMES = ["11.6", "3.2", "looks at itself"]
@@ -108,14 +108,108 @@ def reference(state):
 
 
 def strong_lines(view):
-    return sorted(view.locator(".hv-mine").evaluate_all("all => all.map((line) => line.dataset.line)"))
+    return sorted(view.each(".hv-mine", "one.dataset.line"))
 
 
-def numbers(view):
-    return view.texts(".hv-number")
+def strong(*lines):
+    """Seen: these lines are strong, and no others."""
+    return {".hv-mine": len(lines), **{f".hv-mine[data-line='{line}']": 1 for line in lines}}
 
 
-# The numbers
+NUMBERS = ".hv-number"
+CONTROLS = {
+    "one token alone has no habits": (
+        HeadViewer(["the"], [[[1.0]]], query=-1),
+        {"said": "Head 0: one token, which can only look at itself.", **strong("0-0")},
+    ),
+    "weights below the threshold have a number and no line": (
+        HeadViewer(["a", "b", "c"], [[[1, 0, 0], [0.5, 0.5, 0], [0.03, 0.002, 0.968]]]),
+        {NUMBERS: ["0.03", "<.01", "0.97"], **strong("2-2")},
+    ),
+    "the threshold can be moved from Python": (
+        make(query=4, threshold=0.5),
+        strong("4-3"),
+        sets(threshold=0),
+        {".hv-legend~": "no line below 0.", **strong("4-3", "4-4")},
+    ),
+    "the map has the numbers of a short sentence": (
+        make(head=1),
+        {".hv-row:nth-child(-n + 2) .hv-cell": ["1.00", "", "", "", "", "0.88", "0.13", "", "", ""]},
+        {".aw-zero": 5 * 5 - 9},
+    ),
+    "tokens and rows are pinned by a press and let go by another": (
+        make(),
+        "query=query-2",
+        {"query": 2, "query=query-2@aria-pressed": "true"},
+        "query=query-2",
+        dict(query=-1),
+        "leave",
+        {".hv-mine": 9, NUMBERS: [""] * 5},
+        "hover cell=3-2",
+        {".hv-read": "the₃ looks at of: 0.75", **strong("3-2", "3-3")},
+        "cell=3-2",
+        dict(query=3),
+    ),
+    "the keyboard shows the token it is on": (
+        make(query=4),
+        "keys: Tab Tab Tab",
+        {"focus": "query-4"},
+        "keys: ArrowUp",
+        {"query": 4, **strong("3-2", "3-3")},
+        "keys: Home",
+        strong("0-0"),
+        "keys: End ArrowUp Enter",
+        dict(query=3),
+        "keys: Tab",
+        strong("3-2", "3-3"),
+    ),
+    "all tokens are shown at once and the last one comes back": (
+        make(query=2),
+        "All tokens",
+        {"query": -1, "go=all@aria-pressed": "true", ".hv-mine": 9},
+        "All tokens",
+        dict(query=2),
+    ),
+    "a head is picked by its picture": (
+        make(query=4),
+        "head=head-1",
+        {"head": 1, "query": 4, NUMBERS: ["0.88", "", "", "", "0.13"]},
+        {".hv-note": "Head 3.2 It parks on the first token."},
+    ),
+    "heads are gone through with the arrow keys": (
+        make(),
+        "keys: Tab ArrowRight ArrowDown",
+        {"head": 2, "[data-head=head-2]:checked": 1},
+        "keys: ArrowRight",
+        dict(head=0),
+    ),
+    "a single head offers no choice": (
+        make(weights=three()[:1], names=NAMES[:1], notes=NOTES[:1]),
+        {"input, select": 0},
+    ),
+    "white space and a line break can be seen": (
+        HeadViewer([" ", "\n", "a"], np.eye(3)[None]),
+        {".hv-query": ["␣", "⏎", "a"]},
+    ),
+    **{
+        f"the summary says: {words}": (widget, dict(said=words))
+        for widget, words in [
+            (make(query=4), "Head 11.6, query “bank”: 0.75 on “the₃”, 0.25 on “bank”."),
+            (make(query=3, head=1), "Head 3.2, query “the₃”: 0.88 on “the₀”, 0.13 on “the₃”."),
+            (
+                make(query=-1),
+                "Head 11.6, all tokens after the first: on average 0.19 on the first token, "
+                "0.75 on the token before, 0.25 on itself.",
+            ),
+            (make(query=0, head=2), "looks at itself, query “the₀”: 1.00 on “the₀”."),
+            (
+                HeadViewer(list("abcdef"), [np.tile([0.4, 0.3, 0.1, 0.1, 0.06, 0.04], (6, 1))]),
+                "Head 0, query “f”: 0.40 on “a”, 0.30 on “b”, 0.10 on “c”, 0.20 on 3 others.",
+            ),
+            (HeadViewer(["a", "b"], [[[0, 0], [0.5, 0.5]]], query=0), "Head 0, query “a”: no weight on any key."),
+        ]
+    },
+}
 
 
 def test_the_bytes_are_the_weights_and_half_as_many_where_nothing_is_lost():
@@ -135,20 +229,11 @@ def test_every_line_goes_from_its_query_to_its_key(shown):
         assert {(i, j) for i, j, _ in view.compute(state)["lines"]} == wanted
 
 
-def test_one_token_alone_has_no_habits(shown):
-    view = shown(HeadViewer(["the"], [[[1.0]]], query=-1))
-    assert view.said() == "Head 0: one token, which can only look at itself."
-    assert strong_lines(view) == ["0-0"]
-
-
-# Lines and map
-
-
 def test_the_pinned_token_has_strong_lines_above_the_others_as_wide_as_its_weights(shown):
     view = shown(make(query=4))
     assert strong_lines(view) == ["4-3", "4-4"]
-    assert numbers(view) == ["", "", "", "0.75", "0.25"]
-    kinds = view.locator(".hv-line").evaluate_all("all => all.map((line) => line.matches('.hv-mine'))")
+    assert view.texts(NUMBERS) == ["", "", "", "0.75", "0.25"]
+    kinds = view.each(".hv-line", "one.matches('.hv-mine')")
     assert kinds == [False] * 7 + [True] * 2
     wide, narrow = (
         view.locator(f"[data-line='4-{j}']").evaluate(
@@ -169,20 +254,6 @@ def test_the_pinned_token_has_strong_lines_above_the_others_as_wide_as_its_weigh
     assert strong_lines(view) == ["4-3", "4-4"]
 
 
-def test_weights_below_the_threshold_have_a_number_and_no_line(shown):
-    view = shown(HeadViewer(["a", "b", "c"], [[[1, 0, 0], [0.5, 0.5, 0], [0.03, 0.002, 0.968]]]))
-    assert strong_lines(view) == ["2-2"]
-    assert numbers(view) == ["0.03", "<.01", "0.97"]
-
-
-def test_the_threshold_can_be_moved_from_python(shown):
-    view = shown(make(query=4, threshold=0.5))
-    assert strong_lines(view) == ["4-3"]
-    view.set(threshold=0)
-    assert strong_lines(view) == ["4-3", "4-4"]
-    assert "no line below 0." in view.locator(".hv-legend").text_content()
-
-
 def test_rows_stand_beside_their_queries_heads_have_pictures_and_tokens_are_told_apart(shown):
     view = shown(make(), width=1280)
     for i in range(5):
@@ -199,123 +270,6 @@ def test_rows_stand_beside_their_queries_heads_have_pictures_and_tokens_are_told
     assert view.texts(".hv-query sub") == ["0", "3"]
     assert view.texts(".hv-head") == ["key: is read", "query: reads"]
     assert view.part("query", "query-3").get_attribute("aria-label") == "the3, position 3"
-
-
-def test_the_map_has_the_numbers_of_a_short_sentence(shown):
-    view = shown(make(head=1))
-    texts = view.texts(".hv-cell")
-    assert texts[:10] == ["1.00", "", "", "", "", "0.88", "0.13", "", "", ""]
-    assert view.locator(".aw-zero").count() == 5 * 5 - 9
-
-
-# Choosing
-
-
-def test_tokens_and_rows_are_pinned_by_a_press_and_let_go_by_another(shown):
-    view = shown(make())
-    view.part("query", "query-2").click()
-    assert view.saved("query") == 2
-    assert view.part("query", "query-2").get_attribute("aria-pressed") == "true"
-    view.part("query", "query-2").click()
-    assert view.saved("query") == -1
-    view.mouse.move(0, 0)
-    assert len(strong_lines(view)) == 9
-    assert numbers(view) == [""] * 5
-    view.locator("[data-cell='3-2']").hover()
-    assert view.locator(".hv-read").text_content() == "the₃ looks at of: 0.75"
-    assert strong_lines(view) == ["3-2", "3-3"]
-    view.locator("[data-cell='3-2']").click()
-    assert view.saved("query") == 3
-
-
-def test_the_keyboard_shows_the_token_it_stands_on(shown):
-    view = shown(make(query=4))
-    assert view.tab(3) == ["head-0", "all", "query-4"]
-    view.keyboard.press("ArrowUp")
-    assert strong_lines(view) == ["3-2", "3-3"]
-    assert view.get("query") == 4
-    view.keyboard.press("Home")
-    assert strong_lines(view) == ["0-0"]
-    view.keyboard.press("End")
-    view.keyboard.press("ArrowUp")
-    view.keyboard.press("Enter")
-    assert view.saved("query") == 3
-    view.keyboard.press("Tab")
-    assert strong_lines(view) == ["3-2", "3-3"]
-
-
-def test_all_tokens_are_shown_at_once_and_the_last_one_comes_back(shown):
-    view = shown(make(query=2))
-    everything = view.get_by_role("button", name="All tokens")
-    everything.click()
-    assert view.saved("query") == -1
-    assert everything.get_attribute("aria-pressed") == "true"
-    assert len(strong_lines(view)) == 9
-    everything.click()
-    assert view.saved("query") == 2
-
-
-def test_a_head_is_picked_by_its_picture(shown):
-    view = shown(make(query=4))
-    view.part("head", "head-1").click()
-    assert view.saved("head", "query") == [1, 4]
-    assert numbers(view) == ["0.88", "", "", "", "0.13"]
-    assert view.locator(".hv-note").inner_text() == "Head 3.2 It parks on the first token."
-
-
-def test_heads_are_gone_through_with_the_arrow_keys(shown):
-    view = shown(make())
-    view.keyboard.press("Tab")
-    view.keyboard.press("ArrowRight")
-    view.keyboard.press("ArrowDown")
-    assert view.saved("head") == 2
-    assert view.part("head", "head-2").is_checked()
-    view.keyboard.press("ArrowRight")
-    assert view.saved("head") == 0
-
-
-def test_a_single_head_offers_no_choice(shown):
-    view = shown(make(weights=three()[:1], names=NAMES[:1], notes=NOTES[:1]))
-    assert view.locator("input").count() == 0
-
-
-# For everyone
-
-
-def test_white_space_and_a_line_break_can_be_seen(shown):
-    view = shown(HeadViewer([" ", "\n", "a"], np.eye(3)[None]))
-    assert view.texts(".hv-query") == ["␣", "⏎", "a"]
-
-
-@pytest.mark.parametrize(
-    "options, words",
-    [
-        (dict(query=4), "Head 11.6, query “bank”: 0.75 on “the₃”, 0.25 on “bank”."),
-        (dict(query=3, head=1), "Head 3.2, query “the₃”: 0.88 on “the₀”, 0.13 on “the₃”."),
-        (
-            dict(query=-1),
-            "Head 11.6, all tokens after the first: on average 0.19 on the first token, "
-            "0.75 on the token before, 0.25 on itself.",
-        ),
-        (dict(query=0, head=2), "looks at itself, query “the₀”: 1.00 on “the₀”."),
-    ],
-)
-def test_the_summary_says_what_is_looked_at(shown, options, words):
-    assert shown(make(**options)).said() == words
-
-
-def test_the_summary_adds_up_what_is_left(shown):
-    row = [0.4, 0.3, 0.1, 0.1, 0.06, 0.04]
-    view = shown(HeadViewer(list("abcdef"), [np.tile(row, (6, 1))]))
-    assert view.said() == "Head 0, query “f”: 0.40 on “a”, 0.30 on “b”, 0.10 on “c”, 0.20 on 3 others."
-
-
-def test_a_row_without_weight_is_told(shown):
-    view = shown(HeadViewer(["a", "b"], [[[0, 0], [0.5, 0.5]]], query=0))
-    assert view.said() == "Head 0, query “a”: no weight on any key."
-
-
-# Python
 
 
 def test_heads_of_the_recorded_sentence_can_be_shown():

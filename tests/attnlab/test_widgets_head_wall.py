@@ -110,7 +110,7 @@ def test_filters_light_the_heads_of_a_pattern_and_count_them(shown):
     assert view.locator(".hw-wall g:not(.hw-dim)").count() == kinds.count(3)
     assert view.part("show", "induction").locator("b").inner_text() == str(kinds.count(3))
     view.part("show", "matters").click()
-    lit = view.locator(".hw-wall g").evaluate_all("all => all.map((one) => !one.classList.contains('hw-dim'))")
+    lit = view.each(".hw-wall g", "!one.classList.contains('hw-dim')")
     assert lit == reference(FIXTURES[0])["matters"].tolist()
     view.part("show", "matters").click()
     assert view.saved("show") == "" and view.locator(".hw-dim").count() == 0
@@ -134,9 +134,7 @@ def test_one_query_has_lines_alone(shown):
     view.part("go", "query").focus()
     view.keyboard.press("ArrowUp")
     assert view.saved("query") == 10
-    widths = view.locator(".hw-line").evaluate_all(
-        "all => all.map((one) => [one.dataset.line, parseFloat(one.style.strokeWidth)])"
-    )
+    widths = view.each(".hw-line", "[one.dataset.line, parseFloat(one.style.strokeWidth)]")
     weights = reference(FIXTURES[0])["weights"]
     assert {name for name, width in widths if width} == {f"10-{j}" for j in range(11) if weights[10, j] >= 0.05}
     view.keyboard.press("Escape")

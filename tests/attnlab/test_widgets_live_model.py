@@ -68,7 +68,7 @@ def test_a_pressed_token_shows_what_it_reads(shown):
     view.part("query", "2").click()
     assert view.saved("query") == 2 and view.pressed("query") == ["2"]
     weights = reference(FIXTURES[0])["weights"][2]
-    drawn = view.locator(".lm-ink").evaluate_all("all => all.map((one) => one.style.getPropertyValue('--weight'))")
+    drawn = view.each(".lm-ink", "one.style.getPropertyValue('--weight')")
     np.testing.assert_allclose([float(text) for text in drawn], weights, atol=1e-4)
 
 
@@ -107,7 +107,7 @@ def test_in_a_notebook_the_kernels_model_answers(shown):
     view.evaluate("tell({ next: [['.', 0.5, 0.5], [' and', 0.25, 0.25]], lens: Array(31).fill(['.', 0.5]) })")
     view.evaluate("tell({ ready: true, kept: true, simd: true })")
     assert view.texts(".lm-chip") == ["Two", "words"]
-    drawn = view.locator(".lm-ink").evaluate_all("all => all.map((one) => one.style.getPropertyValue('--weight'))")
+    drawn = view.each(".lm-ink", "one.style.getPropertyValue('--weight')")
     assert drawn == ["0.2500", "0.7500"]
     assert view.texts(".lm-word")[:2] == [".", "and"]
     view.part("how", "off").click()

@@ -108,12 +108,9 @@ def reference(state):
     return {"outputs": attention(X, X, X)[0], "steps.3": attention(X, X, X)[0]}
 
 
-# Numbers
-
-
 def test_its_stages_are_the_chapters_in_their_order(shown):
     view = shown(LivingPicture(tour=True))
-    stops = view.locator("[data-stop]").evaluate_all("all => all.map((one) => one.dataset.stop)")
+    stops = view.each("[data-stop]", "one.dataset.stop")
     assert list(STAGES) == stops == list(catalog.chapters())
 
 
@@ -148,8 +145,6 @@ def test_the_printed_picture_has_the_last_moment_of_the_stage(stage):
     assert len(LivingPicture(stage).picture().axes) > 9
 
 
-# The drawing
-
 VISIBLE = """() =>
   [...document.querySelectorAll(".lp-body [data-part]")].filter((one) => one.checkVisibility()).length"""
 # What reaches out of the drawing, though it is seen.
@@ -179,9 +174,7 @@ def test_every_stage_draws_at_every_moment(stage, shown):
 
 
 def cells(view):
-    texts = view.locator("[data-part^=cell] text").evaluate_all(
-        "all => all.map((one) => one.checkVisibility() ? one.textContent : '')"
-    )
+    texts = view.each("[data-part^=cell] text", "one.checkVisibility() ? one.textContent : ''")
     return np.reshape(texts, (3, 3)).tolist()
 
 
@@ -226,8 +219,6 @@ def test_the_words_say_what_is_seen(shown):
     said = "The scores of sat, 1, 1, 2, become weights, 0.21, 0.21, 0.58: together 1."
     assert view.said() == said == view.locator("svg").get_attribute("aria-label")
 
-
-# Motion
 
 MOMENT = "Number(document.querySelector('.aw').dataset.moment)"
 
@@ -288,9 +279,6 @@ def test_out_of_sight_it_waits(shown):
     assert view.evaluate(MOMENT) == held < 1
     view.evaluate("scrollTo(0, 0)")
     view.page.wait_for_function(f"{MOMENT} > {held}")
-
-
-# The tour
 
 
 def test_the_tour_goes_on_by_itself_and_stops_when_asked(shown):

@@ -117,16 +117,10 @@ def cell(view, i, j):
     return view.part("cell", f"{i}-{j}")
 
 
-# Numbers
-
-
 def test_the_python_weights_agree_with_those_on_the_page():
     for fixture in FIXTURES:
         widget = MaskPainter([f"t{i}" for i in range(len(fixture["scores"]))], **fixture)
         np.testing.assert_allclose(widget.weights, softmax(**fixture), rtol=0, atol=1e-12)
-
-
-# Presets
 
 
 @pytest.mark.parametrize(
@@ -149,18 +143,71 @@ def test_a_preset_gives_its_mask_in_python_and_on_the_page(shown, options, expec
     assert view.locator("button[aria-pressed=true]").get_attribute("data-go") == options["preset"]
 
 
-def test_a_slider_sets_its_number_and_its_preset(shown):
-    view = shown(painter())
-    view.slider("length").press("Home")
-    assert (view.get("preset"), view.get("length"), mask_of(view).sum()) == ("padding", 0, 0)
-    view.slider("length").press("End")
-    assert mask_of(view).all()
-    view.slider("window").press("ArrowRight")
-    assert (view.get("preset"), view.saved("window")) == ("window", 3)
-    assert (view.text("window"), view.text("title")) == ("3", "Sliding window, 3 tokens wide")
+def mask(*rows):
+    """A mask from rows of 1 and 0."""
+    return [[letter == "1" for letter in row] for row in rows]
 
 
-# Painting
+CONTROLS = {
+    "a slider sets its number and its preset": (
+        painter(),
+        "slider=length: Home",
+        dict(preset="padding", length=0, mask=[[False] * 7] * 7),
+        "slider=length: End",
+        dict(mask=[[True] * 7] * 7),
+        "slider=window: ArrowRight",
+        {"preset": "window", "window": 3, "=window": "3", "=title": "Sliding window, 3 tokens wide"},
+    ),
+    "all cells are masked and flipped": (
+        AGAIN,
+        "flip",
+        dict(mask=mask("010", "001", "110")),
+        "clear",
+        dict(mask=mask("000", "000", "000")),
+    ),
+    "tokens of one name are told apart": (
+        MaskPainter(["the", "cat", "the"], np.zeros((3, 3)), preset="full"),
+        {"cell=0-2@aria-label~": "“the₀” reads “the₂”"},
+    ),
+    "the keyboard moves and paints": (
+        painter(4),
+        "cell=0-0: ArrowRight | keys: ArrowRight Space",
+        dict(mask=mask("1010", "1100", "1110", "1111")),
+        "keys: Shift+ArrowDown",  # paints on with what the cell it leaves is
+        dict(mask=mask("1010", "1110", "1110", "1111")),
+        "keys: Control+End Enter",
+        dict(mask=mask("1010", "1110", "1110", "1110")),
+        "keys: ArrowDown",  # the border stops
+        {"focus": "3-3"},
+    ),
+    "the stop of the grid is the cell pressed last": (
+        painter(4),
+        "cell=2-1 | go=causal: Tab",
+        *(
+            step
+            for name in ["full", "window", "window", "padding", "length", "2-1", "0", "1"]
+            for step in ({"focus": name}, "keys: Tab")
+        ),
+    ),
+    "the meter and the summary are honest about a causal mask": (
+        painter(),
+        {"=count": "28 of 49 cells allowed", "=verdict": "Honest: no token reads a later one."},
+        {".mp-level@style": "width: 0%;"},
+        {"said": "Causal mask: 28 of 49 cells allowed. Honest: no token reads a later one."},
+        "clear",
+        {"said~": "Empty rows: “The”, “CEO”, “announced” and 4 more read nothing."},
+    ),
+    "an empty row reads nothing and with a finite fill everything alike": (
+        painter(4, mask=np.array(mask("1000", "1100", "0000", "1111"))),
+        {"[data-note]": ["", "", "empty row: this token reads nothing", ""]},
+        {"said~": "Empty row: “announced” reads nothing."},
+        "go=fill := -1e9",
+        {"[data-cell^='2-']": ["0.25"] * 4, "[data-note]": [""] * 4},
+        "go=fill := -10 | hover cell=2-0",
+        {"[data-cell^='2-']": ["0.25"] * 4, "[data-note]": [""] * 4},
+        {"=reading": "Nothing is allowed for “announced”: all scores are −10, so each weight is 0.25."},
+    ),
+}
 
 
 def test_a_click_turns_a_cell_over_and_a_mask_painted_like_a_preset_is_recognised(shown):
@@ -182,11 +229,8 @@ def test_a_click_turns_a_cell_over_and_a_mask_painted_like_a_preset_is_recognise
 
 def test_a_drag_paints_every_cell_it_meets_with_the_opposite_of_the_first(shown):
     view = shown(painter())
-    view.mouse.move(*view.middle(cell(view, 0, 1)))
-    view.mouse.down()
-    view.mouse.move(*view.middle(cell(view, 0, 6)), steps=2)  # quick: leaves no gaps
-    view.mouse.move(*view.middle(cell(view, 4, 6)), steps=2)
-    view.mouse.up()
+    corners = [view.middle(cell(view, *place)) for place in [(0, 1), (0, 6), (4, 6)]]
+    view.stroke(*corners, steps=2)  # quick: leaves no gaps
     mask = mask_of(view)
     assert mask[0].all() and mask[:5, 6].all() and mask.sum() == 28 + 6 + 4
     view.mouse.move(*view.middle(cell(view, 6, 0)))  # the button is up: nothing is painted
@@ -205,50 +249,6 @@ def test_a_finger_paints_by_tapping_and_by_dragging_sideways_and_not_while_it_sc
     view.page.wait_for_timeout(300)
     assert view.evaluate("scrollY") > 50
     assert mask_of(view).sum() == 29 + 6
-
-
-def test_the_keyboard_moves_and_paints(shown):
-    view = shown(painter(4))
-    cell(view, 0, 0).focus()
-    for key in ("ArrowRight", "ArrowRight", "Space"):
-        view.keyboard.press(key)
-    assert mask_of(view)[0].tolist() == [True, False, True, False]
-    view.keyboard.press("Shift+ArrowDown")  # paints on with what the cell it leaves is
-    assert mask_of(view)[1].tolist() == [True, True, True, False]
-    view.keyboard.press("Control+End")
-    view.keyboard.press("Enter")
-    assert not mask_of(view)[3, 3] and np.array_equal(view.saved("mask"), mask_of(view))
-    view.keyboard.press("ArrowDown")  # the border stops
-    assert view.focused() == "3-3"
-
-
-def test_the_stop_of_the_grid_is_the_cell_pressed_last(shown):
-    view = shown(painter(4))
-    cell(view, 2, 1).click()
-    view.part("go", "causal").focus()
-    assert view.tab(8) == ["full", "window", "window", "padding", "length", "2-1", "0", "1"]
-
-
-def test_all_cells_are_masked_and_flipped(shown):
-    start = np.array([[1, 0, 1], [1, 1, 0], [0, 0, 1]], dtype=bool)
-    view = shown(painter(3, mask=start, fill="-10"))
-    view.press("flip")
-    assert np.array_equal(mask_of(view), ~start)
-    view.press("clear")
-    assert not mask_of(view).any()
-
-
-# Leaks
-
-
-def test_the_meter_and_the_summary_are_honest_about_a_causal_mask(shown):
-    view = shown(painter())
-    assert view.text("count") == "28 of 49 cells allowed"
-    assert view.text("verdict") == "Honest: no token reads a later one."
-    assert view.locator(".mp-level").bounding_box()["width"] == 0
-    assert view.said() == "Causal mask: 28 of 49 cells allowed. Honest: no token reads a later one."
-    view.press("clear")
-    assert "Empty rows: “The”, “CEO”, “announced” and 4 more read nothing." in view.said()
 
 
 def test_the_meter_names_who_cheats(shown):
@@ -270,28 +270,6 @@ def test_a_finite_fill_leaks_through_a_causal_mask(shown):
     assert f"{weights.max():.1e}"[:3] in view.text("verdict").replace("−", "-") or "0.00" in view.text("verdict")
     assert cell(view, 0, 6).inner_text() == ">0"
     assert view.saved("fill") == "-10"
-
-
-def test_an_empty_row_reads_nothing_and_with_a_finite_fill_everything_alike(shown):
-    mask = np.tri(4).astype(bool)
-    mask[2] = False
-    view = shown(painter(4, mask=mask))
-    assert view.texts("[data-note]") == ["", "", "empty row: this token reads nothing", ""]
-    assert "Empty row: “announced” reads nothing." in view.said()
-    for fill in ("-1e9", "-10"):
-        view.part("go", "fill").select_option(fill)
-        assert [cell(view, 2, j).inner_text() for j in range(4)] == ["0.25"] * 4
-        assert view.texts("[data-note]") == [""] * 4
-    cell(view, 2, 0).hover()
-    assert view.text("reading") == "Nothing is allowed for “announced”: all scores are −10, so each weight is 0.25."
-
-
-def test_tokens_of_one_name_are_told_apart(shown):
-    view = shown(MaskPainter(["the", "cat", "the"], np.zeros((3, 3)), preset="full"))
-    assert "“the₀” reads “the₂”" in cell(view, 0, 2).get_attribute("aria-label")
-
-
-# Changing a token
 
 
 def moving(view):
@@ -332,9 +310,6 @@ def test_which_outputs_move_is_what_attention_does(shown):
             )
             after = softmax(other, mask, fixture["fill"]) @ moved
             assert moves == (np.abs(after - before).max(-1) > 0).tolist(), (fixture, t)
-
-
-# Model
 
 
 def test_arrays_lists_and_tensors_are_taken():

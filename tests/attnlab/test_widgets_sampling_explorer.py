@@ -148,9 +148,6 @@ def cut(view, name):
     return line.evaluate("(one) => new DOMMatrix(one.style.transform).f") / 24
 
 
-# Numbers
-
-
 def test_top_p_is_taken_of_what_top_k_left_up_to_the_token_that_crosses(shown):
     view = shown(explorer())
     halves = [math.log(x) for x in (0.5, 0.25, 0.125, 0.125)]
@@ -183,9 +180,6 @@ def test_python_shares_them_out_the_same_way():
         expected = shares_of(logits, **settings)
         np.testing.assert_allclose(before, expected[0], rtol=0, atol=1e-12)
         np.testing.assert_allclose(kept, expected[1], rtol=0, atol=1e-12)
-
-
-# What is shown
 
 
 def test_rows_go_from_the_most_likely_down_with_bars_scaled_to_the_largest_and_lines_where_limits_cut(shown):
@@ -281,9 +275,6 @@ def test_the_summary_gives_the_numbers(shown):
     )
 
 
-# Controls
-
-
 @pytest.mark.parametrize("name, low, high, typed", [("temperature", 0, 5, 0.65), ("top_p", 0.01, 1, 0.875)])
 def test_a_field_and_its_slider_move_together(shown, name, low, high, typed):
     view = shown(explorer())
@@ -353,9 +344,6 @@ def test_draws_end_at_ten_thousand(shown):
     view.press("hundred")
     assert view.get("drawn") == 10000
     assert view.part("go", "one").is_disabled() and view.part("go", "hundred").is_disabled()
-
-
-# Model
 
 
 def test_lists_arrays_and_tensors_are_taken_and_ranked():

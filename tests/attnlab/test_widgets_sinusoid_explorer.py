@@ -81,9 +81,6 @@ def reference(state):
     }
 
 
-# What is shown
-
-
 def test_the_shown_numbers_are_those_of_the_pair(shown):
     view = shown(SinusoidExplorer(position=5, pair=2, offset=3))
     frequency = 10000 ** (-4 / 32)
@@ -151,9 +148,6 @@ def test_the_summary_says_what_stays(shown):
     said = shown(SinusoidExplorer(offset=-9)).said()
     assert "position −4, outside the table," in said and "wavelength 19.9 tokens." in said
     assert said.endswith("It depends only on the offset −9: move the position, and it stays.")
-
-
-# Controls
 
 
 @pytest.mark.parametrize("name, last, down", [("position", 63, 0), ("pair", 15, 0), ("offset", 64, -6)])
@@ -232,9 +226,6 @@ def test_time_runs_without_steps_and_stops_also_when_it_is_taken_away(shown):
     stopped = view.get("position")
     view.page.wait_for_timeout(300)
     assert view.get("position") == stopped
-
-
-# Model
 
 
 def test_smaller_tables_bring_the_rest_back_into_range():

@@ -73,9 +73,6 @@ def weights(view):
     return [view.number(f"weight-{i}") for i in range(view.locator(".sm-rows .sm-row").count())]
 
 
-# What is shown
-
-
 def test_bars_are_as_long_as_their_weights_and_the_summary_has_the_entropy(shown):
     view = shown(SoftmaxExplorer([3, 1]))
     lane, bar = (view.locator(f".sm-row .sm-{part}").first.bounding_box()["width"] for part in ("lane", "bar"))
@@ -92,9 +89,6 @@ def test_names_are_shown_and_missing_ones_counted(shown):
     assert "“cat”" in view.said()
     view.set(scores=[1, 3, 2])
     assert view.texts(".sm-rows .sm-name") == ["the", "cat", "score 3"]
-
-
-# Controls
 
 
 def test_a_score_is_set_by_its_field_and_its_slider(shown):
@@ -167,9 +161,6 @@ def test_the_shift_moves_the_points_and_no_weight(shown):
     assert view.get("shift") == -7.5
 
 
-# The curve
-
-
 def points(view):
     """Where the points are, in units of the drawing: across, and above the axis."""
     dots = view.locator(".sm-dot").all()
@@ -200,14 +191,8 @@ def test_a_point_is_dragged_along_the_curve(shown):
     view = shown(SoftmaxExplorer([2, 1, 0]))
     x, y = view.middle(view.locator("[data-point='1'] .sm-dot"))
     unit = x - view.middle(view.locator("[data-point='2'] .sm-dot"))[0]
-    view.mouse.move(x, y)
-    view.mouse.down()
-    view.mouse.move(x - 2 * unit, y)
-    view.mouse.up()
+    view.stroke((x, y), (x - 2 * unit, y))
     assert view.get("scores") == [2, -1, 0] == view.saved("scores")
-
-
-# Model
 
 
 def test_arrays_lists_and_tuples_are_taken():

@@ -61,7 +61,7 @@ def test_the_words_are_those_of_the_depth_and_the_answer_is_marked(shown):
     assert view.texts(".ss-out li .ss-word") == recorded.words[0][30]
     assert view.locator(".ss-says b").inner_text() == recorded.words[0][30][0]
     right = [row[0] == "Paris" for row in recorded.words[0]]
-    marked = view.locator(".ss-column").evaluate_all("all => all.map((one) => one.classList.contains('ss-right'))")
+    marked = view.each(".ss-column", "one.classList.contains('ss-right')")
     assert marked == right and right[-1]
 
 

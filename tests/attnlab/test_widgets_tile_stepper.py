@@ -45,9 +45,6 @@ def reference(state):
     return {"outputs": outputs}
 
 
-# Numbers
-
-
 def tile_steps(view):
     """(state, step, row) of each tile and query, for every fixture."""
     for state in FIXTURES:
@@ -80,32 +77,43 @@ def test_tiles_beyond_the_diagonal_are_no_steps_and_python_counts_the_same(shown
         assert sum(step["kind"] == "tile" for step in steps) == tiles
 
 
-# The page
-
-
-def test_a_step_shows_the_numbers_on_paper_and_only_the_tile_of_this_step(shown):
-    view = shown(TileStepper(step=1))
-    assert view.text("title") == "Step 2 of 8. q0 and q1 meet k2 and k3."
-    assert view.texts("[data-value=tile-0] > span") == ["4", "2"]
-    assert [view.text(f"{name}-0") for name in ("maximum", "factor", "total", "gathered", "second")] == [
-        "2 → 4",
-        "old × 0.25",
-        "1.625",
-        "4",
-        "11",
-    ]
-    assert (view.text("maximum-1"), view.text("factor-1")) == ("3", "")
-    assert view.text("memory") == "4 scores at a time, of 24"
-    when = view.locator("[data-cell]").evaluate_all("all => all.map((cell) => [cell.dataset.when, cell.textContent])")
-    assert when[:6] == [["gone", "·"]] * 2 + [["here", ""]] * 2 + [["later", ""]] * 2
-    assert {state for state, _ in when[12:]} == {"later"}
+CONTROLS = {
+    "a step has the numbers on paper": (
+        TileStepper(step=1),
+        {"=title": "Step 2 of 8. q0 and q1 meet k2 and k3.", "[data-value=tile-0] > span": ["4", "2"]},
+        {"=maximum-0": "2 → 4", "=factor-0": "old × 0.25", "=total-0": "1.625", "=gathered-0": "4", "=second-0": "11"},
+        {"=maximum-1": "3", "=factor-1": "", "=memory": "4 scores at a time, of 24"},
+        {"[data-cell]": ["·", "·", *[""] * 4, "·", "·", *[""] * 16], "[data-when=here]": 4, "[data-when=gone]": 4},
+    ),
+    "there is nothing to rescale yet": (TileStepper(), {"=maximum-0": "2", "=factor-0": "", "=total-0": "1.5"}),
+    "keys are hidden in the tile": (
+        TileStepper(causal=True, step=1),
+        {"=tile-0": "4\n−∞", "=total-0": "1.375", "cell=0-4@data-when": "never"},
+    ),
+    "a row without keys is zero": (
+        TileStepper(**TALL),
+        {"=gathered-0": "0", "=second-0": "0", "=output-1": "(0, 0)"},
+    ),
+    "the summary has the outputs": (
+        TileStepper(step=3),
+        {"said": "Step 4 of 8. The division at the end. q0: output (2.667, 5.111). q1: output (5.185, 4.444)."},
+    ),
+    "next goes to the last step and back to the first": (
+        TileStepper(block_size=6),
+        *(step for at in (1, 2, 3, 3) for step in ("next", dict(step=at))),
+        *(step for at in (2, 1, 0, 0) for step in ("back", dict(step=at))),
+    ),
+    "another tile begins at the beginning": (
+        TileStepper(step=5),
+        *("size=3", dict(block_size=3, step=0), "next", "causal=causal", dict(causal=True, step=0)),
+        {"[aria-pressed=true]": ["3", "Causal"]},
+    ),
+}
 
 
 def widths(view):
     """(old, fresh) of every bar, as parts of its lane."""
-    return view.locator(".ts-bar").evaluate_all(
-        "all => all.map((bar) => [...bar.children].map((one) => new DOMMatrix(getComputedStyle(one).transform).a))"
-    )
+    return view.each(".ts-bar", "[...one.children].map((one) => new DOMMatrix(getComputedStyle(one).transform).a)")
 
 
 def test_bars_of_old_sums_shrink_by_the_factor_and_new_terms_are_added(shown):
@@ -131,53 +139,6 @@ def test_the_tile_travels_to_the_fast_memory_unless_motion_is_unwanted(shown, wa
         }"""
     )
     assert (places > 3 and sizes > 3) if wanted == "no-preference" else (places == 0 and sizes == 1)
-
-
-@pytest.mark.parametrize(
-    "options, texts",
-    [
-        ({}, {"maximum-0": "2", "factor-0": "", "total-0": "1.5"}),  # nothing to rescale yet
-        (dict(causal=True, step=1), {"tile-0": "4\n−∞", "total-0": "1.375"}),  # hidden keys in the tile
-        (TALL, {"gathered-0": "0", "second-0": "0", "output-1": "(0, 0)"}),
-    ],
-)
-def test_what_the_borders_show(shown, options, texts):
-    view = shown(TileStepper(**options))
-    assert {name: view.text(name) for name in texts} == texts
-    if options.get("step"):
-        assert view.part("cell", "0-4").get_attribute("data-when") == "never"
-
-
-def test_the_summary_gives_the_outputs(shown):
-    assert shown(TileStepper(step=3)).said() == (
-        "Step 4 of 8. The division at the end. q0: output (2.667, 5.111). q1: output (5.185, 4.444)."
-    )
-
-
-# Controls
-
-
-def test_next_goes_to_the_last_step_and_back_to_the_first(shown):
-    view = shown(TileStepper(block_size=6))
-    for reached in (0, 1, 2, 3, 3):
-        assert view.get("step") == reached
-        view.press("next")
-    for reached in (3, 2, 1, 0, 0):
-        assert view.saved("step") == reached
-        view.press("back")
-
-
-def test_another_tile_begins_at_the_beginning(shown):
-    view = shown(TileStepper(step=5))
-    view.part("size", 3).click()
-    assert view.saved("block_size", "step") == [3, 0]
-    view.press("next")
-    view.locator("[data-causal]").click()
-    assert view.saved("causal", "step") == [True, 0]
-    assert view.texts("[aria-pressed=true]") == ["3", "Causal"]
-
-
-# Model
 
 
 def test_a_step_that_is_no_longer_there_begins_again():

@@ -72,11 +72,11 @@ def left(view, word):
 def test_words_change_places_and_take_their_bars_along(shown):
     view = shown(WordShuffler())
     bars = ".ws-column:nth-child(1) .ws-out"
-    before = view.locator(bars).evaluate_all("all => all.map((one) => one.style.height)")
+    before = view.each(bars, "one.style.height")
     view.part("word", "dog").click()
     assert view.get("order") == [1, 0, 2] == view.saved("order")
     assert left(view, "bites") < left(view, "dog") < left(view, "man")
-    assert view.locator(bars).evaluate_all("all => all.map((one) => one.style.height)") == before
+    assert view.each(bars, "one.style.height") == before
     for _ in range(3):
         old = view.get("order")
         view.press("shuffle")

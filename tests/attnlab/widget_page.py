@@ -14,6 +14,7 @@ As a page of the book it says where the site's files are. It holds a stand-in fo
 from __future__ import annotations
 
 import base64
+import re
 
 import numpy as np
 
@@ -81,6 +82,11 @@ AT_ONCE = """() => {
   window.setTimeout = (f) => later(f, 0);
   window.setInterval = (f, pause) => again(f, pause / 10);
 }"""
+
+
+def sets(**traits):
+    """A step of `CONTROLS` in which Python sets traits."""
+    return tuple(traits.items())
 
 
 def state_of(widget):
@@ -203,6 +209,18 @@ class View:
         box = part.bounding_box()
         return box["x"] + box["width"] / 2, box["y"] + box["height"] / 2
 
+    def stroke(self, *places, steps=1):
+        """The mouse, pressed at the first place, goes through the others, and is let go."""
+        self.mouse.move(*places[0])
+        self.mouse.down()
+        for place in places[1:]:
+            self.mouse.move(*place, steps=steps)
+        self.mouse.up()
+
+    def each(self, where, expression):
+        """What an expression in JavaScript is for every `one` that a selector finds."""
+        return self.locator(where).evaluate_all(f"(all) => all.map((one) => {expression})")
+
     def touch(self, *places):
         """A finger that comes down at the first place, goes through the others, and leaves."""
         session = self.page.context.new_cdp_session(self.page)
@@ -219,6 +237,64 @@ class View:
         assert self.field(name).input_value() == str(last)
         self.field(name).fill(typed)
         assert self.get(name) == float(typed) == self.saved(name)
+
+    def find(self, part):
+        """What has this data attribute, where `part` is `kind=name`; else what a selector finds."""
+        return self.part(*part.split("=", 1)) if re.match(r"[a-z-]+=", part) else self.locator(part)
+
+    def do(self, step):
+        """A step of `CONTROLS`: what is done by hand is a text, what Python sets is made by `sets`."""
+        if not isinstance(step, str):
+            return self.set(**dict(step))
+        if " | " in step:
+            return [self.do(one) for one in step.split(" | ")]
+        part, sign, given = re.match(r"(.+?)(?:( := |: )(.*))?$", step).groups()
+        if part == "keys" and sign:
+            return [self.keyboard.press(key) for key in given.split()]
+        if part.startswith("hover "):
+            return self.find(part.removeprefix("hover ")).first.hover()
+        if part == "leave":
+            return self.mouse.move(0, 0)
+        if not re.match(r"[a-z-]+=|[.\[]", part):
+            return self.press(part)
+        node = self.find(part).first
+        if sign == ": ":
+            return [node.press(key) for key in given.split()]
+        if sign:
+            select = node.evaluate("(node) => node.matches('select')")
+            return node.select_option(given) if select else node.fill(given)
+        return node.click(force=True)
+
+    def look(self, name, value):
+        """What `name` is now, in the form of `value`; see `CONTROLS`."""
+        if name in ("said", "focus"):
+            return self.said() if name == "said" else self.focused()
+        if name.startswith("pressed "):
+            return self.pressed(name.removeprefix("pressed "))
+        if name.isidentifier():
+            return self.get(name)
+        if name.startswith("="):
+            return self.text(name[1:])
+        part, _, attribute = name.partition("@")
+        if attribute:
+            node = self.find(part).first
+            return node.input_value() if attribute == "value" else node.get_attribute(attribute)
+        if isinstance(value, list):
+            return self.find(part).evaluate_all("all => all.map((one) => one.innerText ?? one.textContent)")
+        if isinstance(value, bool):
+            return self.find(part).first.is_visible()
+        return self.find(part).count() if isinstance(value, int) else self.find(part).first.inner_text()
+
+    def shows(self, expected, told):
+        """Assert what an entry of `CONTROLS` says; `told`: whether the kernel was told of the traits as they are."""
+        for name, value in expected.items():
+            got = self.look(name.removesuffix("~"), value)
+            if name.endswith("~"):
+                assert all(words in got for words in ([value] if isinstance(value, str) else value)), (name, got)
+            else:
+                assert got == value, name
+                if told and name.isidentifier() and name not in ("said", "focus"):
+                    assert self.saved(name) == value, name
 
     def compute(self, state):
         """What the widget's `compute` returns. Infinities and nan survive the way back (Playwright keeps them)."""
