@@ -1,6 +1,6 @@
 // What goes step by step, and plays.
 
-// A button that plays: every `pause` milliseconds it goes on by one, until it is at the end; from there it begins anew.
+// A button that plays: every `pause` milliseconds it goes on by one, until it is at the end; from there it starts over.
 // `at` and `end` give numbers, `go` takes one; while it is not `ready` it does not begin. Returns the button, what stops
 // it, buttons for single steps, and `mark`, which tells these whether they lead anywhere.
 function player({ onend }, pause, { at, end, go, ready = () => true, attributes, following }) {
