@@ -2,8 +2,8 @@
 
 A stamp covers statements, not bytes: docstrings, comments, the layout, the place of a file and the version of Python
 change none. It covers only what the exercise needs: its own declarations, its reference, the probes that it
-names, and what these need in turn (see `attnlab.checking.code_slice`), across the modules of the checkout; and
-besides them
+names, but for their words, and what these need in turn (see `attnlab.checking.code_slice`), across the modules of the
+checkout; and besides them
 
   MAKES_MATERIAL   modules that turn every exercise into data
   DECIDES_POINTS   modules that turn an answer's results into points
@@ -30,7 +30,8 @@ MAKES_MATERIAL = (
     "course.kit.exercise",
     "attnlab.checking.codec",
     "attnlab.checking.compare",
-    "attnlab.checking.probe_verdicts",
+    "attnlab.checking.probes.base",
+    "attnlab.checking.probes.class_as_function",
     "attnlab.checking.observe",
 )
 DECIDES_POINTS = (
@@ -44,6 +45,8 @@ DECIDES_POINTS = (
 # They measure or format, and decide nothing.
 NOT_FOLLOWED = ("attnlab.checking.meter", "attnlab.checking.formatting")
 EXERCISES = "course.exercises"
+KIT = "course.kit.exercise"
+PROBES = "attnlab.checking.probes"
 
 
 def data_stamp(stem: str, name: str) -> str:
@@ -74,6 +77,12 @@ class _Module:
 
 def _slice(module: str, name: str) -> Iterator[str]:
     """The statements about a name and all that they need, as text: module by module, each in its sequence."""
+    for place, indices in _needed(module, name).items():
+        yield from (_text(_module(place).statements[index].node) for index in sorted(indices))
+
+
+def _needed(module: str, name: str) -> dict[str, set[int]]:
+    """The statements about a name and all that they need, by module."""
     chosen: dict[str, set[int]] = defaultdict(set)
     waiting = [(module, index) for index in _about(module, name)]
     while waiting:
@@ -81,8 +90,7 @@ def _slice(module: str, name: str) -> Iterator[str]:
         if index not in chosen[place]:
             chosen[place].add(index)
             waiting += _needed_by(place, index)
-    for place, indices in chosen.items():
-        yield from (_text(_module(place).statements[index].node) for index in sorted(indices))
+    return chosen
 
 
 def _about(module: str, name: str) -> list[int]:
@@ -110,6 +118,8 @@ def _needed_by(place: str, index: int) -> Iterator[tuple[str, int]]:
     """The statements that one statement needs, here or in a module that it imports from."""
     module = _module(place)
     statement = module.statements[index]
+    for probe in sorted(_probes_named(statement.node, place)):
+        yield from _binding(PROBES, probe)
     for name in sorted((statement.needs | _named_in_edits(statement.node)) - statement.binds):
         if name in module.members:
             yield from _binding(*module.members[name])
@@ -130,20 +140,66 @@ def _named_in_edits(node: ast.stmt) -> set[str]:
     return found
 
 
+def _probes_named(node: ast.stmt, place: str) -> set[str]:
+    """The probes that a statement names as text, as `probe="steps"` does in a case and in the signature of a probe, or
+    that a method of the kit which it calls declares a property with."""
+    values = [part.value for part in ast.walk(node) if isinstance(part, ast.keyword) and part.arg == "probe"]
+    for part in ast.walk(node):
+        if isinstance(part, ast.Dict):
+            keys = [key.value if isinstance(key, ast.Constant) else None for key in part.keys]
+            values += [value for key, value in zip(keys, part.values) if key == "probe"]
+        elif isinstance(part, ast.arguments):
+            values += [value for arg, value in zip(part.kwonlyargs, part.kw_defaults) if value and arg.arg == "probe"]
+    constants = (each.value for value in values for each in ast.walk(value) if isinstance(each, ast.Constant))
+    found = {each for each in constants if isinstance(each, str)}
+    if place.startswith(f"{EXERCISES}."):
+        for call in (part for part in ast.walk(node) if isinstance(part, ast.Call)):
+            if isinstance(call.func, ast.Attribute) and not any(word.arg == "probe" for word in call.keywords):
+                found |= _probes_of_the_kit().get(call.func.attr, set())
+    return found
+
+
+@functools.cache
+def _probes_of_the_kit() -> dict[str, set[str]]:
+    """Method of `Exercise` -> the probes that it names."""
+    defined = (each.node for each in _module(KIT).statements if isinstance(each.node, ast.ClassDef))
+    methods = (each for node in defined for each in node.body if isinstance(each, ast.FunctionDef))
+    return {method.name: _attributes_of(method, "probes") for method in methods}
+
+
+def _attributes_of(node: ast.stmt, name: str) -> set[str]:
+    """The attributes that a statement takes from a name."""
+    return {
+        part.attr
+        for part in ast.walk(node)
+        if isinstance(part, ast.Attribute) and isinstance(part.value, ast.Name) and part.value.id == name
+    }
+
+
+@functools.cache
+def _probe_classes() -> dict[str, tuple[str, int]]:
+    """Name of a probe -> the module and the statement that define it."""
+    folder, found = ROOT / PROBES.replace(".", "/"), {}
+    for module in sorted(f"{PROBES}.{path.stem}" for path in folder.glob("[!_]*.py")):
+        for index, statement in enumerate(_module(module).statements):
+            if isinstance(statement.node, ast.ClassDef):
+                for line in statement.node.body:
+                    if isinstance(line, ast.Assign) and ast.unparse(line.targets[0]) == "name":
+                        found[ast.literal_eval(line.value)] = module, index
+    return found
+
+
 def _attributes(node: ast.stmt, alias: str, of: str) -> Iterator[tuple[str, int]]:
     """The statements behind `alias.x`, for each x that a statement takes from a module."""
     if of not in (*MAKES_MATERIAL, *DECIDES_POINTS, *NOT_FOLLOWED):
-        names = {
-            inner.attr
-            for inner in ast.walk(node)
-            if isinstance(inner, ast.Attribute) and isinstance(inner.value, ast.Name) and inner.value.id == alias
-        }
-        for name in sorted(names):
+        for name in sorted(_attributes_of(node, alias)):
             yield from _binding(of, name)
 
 
 def _binding(place: str, name: str) -> Iterator[tuple[str, int]]:
-    if place not in (*MAKES_MATERIAL, *DECIDES_POINTS, *NOT_FOLLOWED):
+    if place == PROBES and name in _probe_classes():
+        yield _probe_classes()[name]
+    elif place not in (*MAKES_MATERIAL, *DECIDES_POINTS, *NOT_FOLLOWED):
         module = _module(place)
         if name in module.members:
             yield from _binding(*module.members[name])
@@ -194,6 +250,8 @@ def _text(node: ast.AST) -> str:
         if field == "body" and isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
             if ast.get_docstring(node, clean=False) is not None:
                 value = value[1:]
+        if field == "args" and _is_words(node):
+            continue
         if isinstance(value, list):
             value = _texts(value)
         elif isinstance(value, ast.AST):
@@ -203,6 +261,11 @@ def _text(node: ast.AST) -> str:
         if value and field not in {"kind", "type_comment", "ctx"}:
             parts.append(f"{field}={value}")
     return f"{type(node).__name__}({', '.join(parts)})"
+
+
+def _is_words(node: ast.AST) -> bool:
+    """Whether this describes a part of a probe's outcome: its arguments without a name are words for students."""
+    return isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "Part"
 
 
 def _texts(values: Iterable) -> str:

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from attnlab.checking import probes
-from attnlab.checking.fake_device import Elsewhere, back, moved
+from attnlab.checking.fake_device import FakeDevice, to_cpu, to_fake_device
 from course import catalog
 
 # Exercises of a chapter that take no tensor, or give none back: there is no device to be wrong.
@@ -50,11 +50,11 @@ def test_decoding_runs_there_and_writes_what_it_writes_here(make, write, dtype, 
     torch.manual_seed(0)
     model, ids = make(**MODEL).to(dtype).requires_grad_(False), torch.tensor([[3, 1, 4, 1]])
     here = [write(model, ids, 5, use_cache=use_cache) for use_cache in (True, False)]
-    with Elsewhere():
-        gone = moved(model)
-        there = [write(gone, moved(ids), 5, use_cache=use_cache) for use_cache in (True, False)]
+    with FakeDevice():
+        gone = to_fake_device(model)
+        there = [write(gone, to_fake_device(ids), 5, use_cache=use_cache) for use_cache in (True, False)]
     assert all(text.device.type == "meta" for text in there)
-    assert all(torch.equal(back(text), text_here) for text, text_here in zip(there, here))
+    assert all(torch.equal(to_cpu(text), text_here) for text, text_here in zip(there, here))
 
 
 @pytest.mark.parametrize("patch", answers_to("patch_head"))
@@ -64,17 +64,17 @@ def test_a_head_is_patched_there_as_here(patch, monkeypatch):
     model = answers_to("LanguageModel")[0](**MODEL).requires_grad_(False)
     ids, donor_ids = torch.tensor([[3, 1, 4, 1], [2, 7, 1, 8]])[:, None]
     here = patch(model, ids, donor_ids, 1, 4, 6)
-    with Elsewhere():
-        there = patch(moved(model), moved(ids), moved(donor_ids), 1, 4, 6)
+    with FakeDevice():
+        there = patch(to_fake_device(model), to_fake_device(ids), to_fake_device(donor_ids), 1, 4, 6)
     assert there.device.type == "meta"
-    torch.testing.assert_close(back(there), here)
+    torch.testing.assert_close(to_cpu(there), here)
 
 
 @pytest.mark.parametrize("attend", answers_to("tiled_attention"))
 def test_tiles_run_there_in_bfloat16(attend):
     generator = torch.Generator().manual_seed(0)
     given = [torch.randn(1, 9, 4, generator=generator).to(torch.bfloat16) for _ in range(3)]
-    with Elsewhere():
-        result = attend(*moved(given), 4, causal=True)
+    with FakeDevice():
+        result = attend(*to_fake_device(given), 4, causal=True)
     assert (result.device.type, result.dtype) == ("meta", torch.bfloat16)
-    torch.testing.assert_close(back(result), attend(*given, 4, causal=True))
+    torch.testing.assert_close(to_cpu(result), attend(*given, 4, causal=True))

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from attnlab.checking.formatting import apart, as_numpy, is_tensor, kind_of, short
-from attnlab.checking.probes import phrase
 
 
 @dataclass(frozen=True)
 class Difference:
-    """Where two values differ. `kind` is one of none, type, shape, dtype, nan, value; `part` the probe's name for it.
+    """Where two values differ. `kind` is one of none, type, shape, dtype, nan, value; `part` the name of the part
+    of an outcome that it is in (see `attnlab.checking.probes`).
 
     say: the words, or a function that makes them, since most comparisons need only whether there is a difference
     """
@@ -70,22 +70,11 @@ def _dicts(expected, got, rtol, atol, place):
     if not isinstance(got, dict) or got.keys() != expected.keys():
         return Difference("type", f"{place} should have the parts {', '.join(expected)}", expected, got)
     for key in expected:
-        is_step = key.startswith("step ")
-        place = "the result" if is_step or key == "result" else f"`{key}`"
+        place = "the result" if key == "result" or key.startswith("step ") else f"`{key}`"  # each step has its result
         found = difference(expected[key], got[key], rtol, atol, place)
         if found:
-            if is_step and isinstance(got[key], str):  # an error; a student needs to see the input
-                found = replace(found, kind="value")
-            return replace(
-                found,
-                say=_in_a_phrase(key, expected[key], got[key], found),
-                part="parameters" if found.part == "parameters" else key,
-            )
+            return replace(found, part="parameters" if found.part == "parameters" else key)
     return None
-
-
-def _in_a_phrase(key, expected, got, found: Difference) -> Callable[[], str]:
-    return lambda: phrase(key, expected, got, found.words) or found.words
 
 
 def _sequences(expected, got, rtol, atol, place):

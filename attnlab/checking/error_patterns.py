@@ -809,13 +809,10 @@ _ON_ARRAYS = (
 # Cases on each side, and together, before a difference between those that fail and those that do not is reported:
 # inputs have many traits, and with few cases some trait separates any two groups.
 ENOUGH, TOGETHER = 3, 8
-# Inputs of a case that are not arguments of the answer.
-BESIDE = set("init weights upstream seed global_seed probe steps cuts beside name replacement".split())
 
 
-def telling_inputs(right: list[dict], wrong: list[dict]) -> Relation | None:
-    """What the inputs of all failing cases have in common, and no right case has."""
-    right, wrong = ([of for of in side if of.keys() - BESIDE] for side in (right, wrong))
+def traits_of_failing_inputs(right: list[dict], wrong: list[dict]) -> Relation | None:
+    """What the arguments of all failing cases have in common, and no right case has."""
     if min(len(right), len(wrong)) < ENOUGH or len(right) + len(wrong) < TOGETHER:
         return None
     names = set().union(*right, *wrong)
@@ -834,9 +831,8 @@ def _traits(inputs: dict, names: set[str]) -> Iterator[str]:
     Facts about single numbers, or about two inputs together, are left out: there are so many that a few cases that
     fail have one in common by chance.
     """
-    for name in sorted(names - inputs.keys() - BESIDE):
+    for name in sorted(names - inputs.keys()):
         yield f"`{name}` is not given"
-    inputs = {name: value for name, value in inputs.items() if name not in BESIDE}
     arrays = {name: array for name, value in inputs.items() if (array := _numbers(value)) is not None}
     for name, value in inputs.items():
         yield f"`{name}` is given"

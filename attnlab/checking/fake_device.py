@@ -1,8 +1,8 @@
 """A second device that every machine has, to test whether a student's code works on the device of its inputs.
 
-    with Elsewhere():
-        output = attend(moved(Q), moved(K), moved(V))    # output.device is `meta`
-    back(output)                                         # the same numbers on the CPU
+    with FakeDevice():
+        output = attend(*to_fake_device([Q, K, V]))    # output.device is `meta`
+    to_cpu(output)                                     # the same numbers on the CPU
 
 PyTorch's own `meta` device has shapes but no numbers, and lets some operations mix devices. Here a tensor reports that
 it is on `meta`, keeps its numbers on the CPU, and cannot be combined with CPU tensors. As on a GPU, that is a
@@ -28,21 +28,26 @@ _FROM_DATA = {torch.tensor, torch.as_tensor, torch.asarray}
 OtherDevice = type("RuntimeError", (Exception,), {"__doc__": "Tensors of two devices met."})
 
 
-class Moved(torch.Tensor):
-    """A tensor that reports another device; `held` has its numbers."""
+class FakeDeviceTensor(torch.Tensor):
+    """A tensor that reports another device; `cpu_tensor` has its numbers."""
 
-    __slots__ = ("held",)
+    __slots__ = ("cpu_tensor",)
     __torch_function__ = torch._C._disabled_torch_function_impl
 
     @staticmethod
-    def __new__(cls, held):
+    def __new__(cls, cpu_tensor):
         return torch.Tensor._make_wrapper_subclass(
-            cls, held.size(), strides=held.stride(), storage_offset=held.storage_offset(), dtype=held.dtype,
-            device=DEVICE, requires_grad=held.requires_grad,
-        )  # fmt: skip
+            cls,
+            cpu_tensor.size(),
+            strides=cpu_tensor.stride(),
+            storage_offset=cpu_tensor.storage_offset(),
+            dtype=cpu_tensor.dtype,
+            device=DEVICE,
+            requires_grad=cpu_tensor.requires_grad,
+        )
 
-    def __init__(self, held):
-        self.held = held
+    def __init__(self, cpu_tensor):
+        self.cpu_tensor = cpu_tensor
 
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
@@ -62,16 +67,16 @@ class _Data(TorchFunctionMode):
         device = kwargs.get("device")
         if func in _FROM_DATA and device is not None and torch.device(device) == DEVICE:
             return func(*args, **{**kwargs, "device": "cpu"}).to(DEVICE)
-        if func in _INDEXING and isinstance(args[0], Moved):
+        if func in _INDEXING and isinstance(args[0], FakeDeviceTensor):
             args = (args[0], _as_tensors(args[1]), *args[2:])
-        if func is torch.Tensor.tolist and isinstance(args[0], Moved):
-            return args[0].held.tolist()
-        if func is torch.Tensor.new_tensor and isinstance(args[0], Moved) and device is None:
+        if func is torch.Tensor.tolist and isinstance(args[0], FakeDeviceTensor):
+            return args[0].cpu_tensor.tolist()
+        if func is torch.Tensor.new_tensor and isinstance(args[0], FakeDeviceTensor) and device is None:
             return torch.tensor(*args[1:], **{"dtype": args[0].dtype, **kwargs}).to(DEVICE)
         return func(*args, **kwargs)
 
 
-class Elsewhere:
+class FakeDevice:
     """While it is entered, `meta` is a device with numbers."""
 
     def __init__(self):
@@ -87,7 +92,7 @@ class Elsewhere:
             mode.__exit__(*error)
 
 
-def moved(tree):
+def to_fake_device(tree):
     """Every tensor of a tree on the other device, sharing its memory: what is written there is written here.
     Or a module with its parameters and buffers, which were moved in place."""
     if isinstance(tree, torch.nn.Module):
@@ -96,17 +101,17 @@ def moved(tree):
             for table in (module._parameters, module._buffers):
                 for name, value in table.items():
                     if value is not None and id(value) not in known:
-                        there = Moved(value.detach().clone())
+                        there = FakeDeviceTensor(value.detach().clone())
                         is_parameter = isinstance(value, torch.nn.Parameter)
                         known[id(value)] = torch.nn.Parameter(there, requires_grad=False) if is_parameter else there
                     table[name] = known.get(id(value))
         return tree
-    return tree_map(lambda leaf: Moved(leaf.detach()) if isinstance(leaf, torch.Tensor) else leaf, tree)
+    return tree_map(lambda leaf: FakeDeviceTensor(leaf.detach()) if isinstance(leaf, torch.Tensor) else leaf, tree)
 
 
-def back(tree):
+def to_cpu(tree):
     """Every tensor of a tree on the CPU."""
-    return tree_map(lambda leaf: leaf.held.detach().clone() if isinstance(leaf, Moved) else leaf, tree)
+    return tree_map(lambda leaf: leaf.cpu_tensor.detach().clone() if isinstance(leaf, FakeDeviceTensor) else leaf, tree)
 
 
 def _as_tensors(index):
@@ -118,11 +123,11 @@ def _as_tensors(index):
 def _run(func, args, kwargs):
     name = func._schema.name
     tensors = [leaf for leaf in tree_iter((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-    there = any(isinstance(leaf, Moved) for leaf in tensors)
+    there = any(isinstance(leaf, FakeDeviceTensor) for leaf in tensors)
     if there and name not in _MIX:
-        asked = [args[0], *args[2:]] if name in _INDEXED and isinstance(args[0], Moved) else (args, kwargs)
+        asked = [args[0], *args[2:]] if name in _INDEXED and isinstance(args[0], FakeDeviceTensor) else (args, kwargs)
         for leaf in tree_iter(asked):
-            if isinstance(leaf, torch.Tensor) and not isinstance(leaf, Moved) and leaf.ndim:
+            if isinstance(leaf, torch.Tensor) and not isinstance(leaf, FakeDeviceTensor) and leaf.ndim:
                 raise OtherDevice(
                     "Expected all tensors to be on the same device, but found at least two devices, "
                     f"{DEVICE} and {leaf.device}!"
@@ -132,15 +137,19 @@ def _run(func, args, kwargs):
         there = device == DEVICE
         kwargs = {**kwargs, "device": torch.device("cpu") if there else device}
     elif name == "aten::copy_":
-        there = isinstance(args[0], Moved)
-    wrappers = {id(leaf.held): leaf for leaf in tensors if isinstance(leaf, Moved)}
-    held_args, held_kwargs = tree_map(lambda leaf: leaf.held if isinstance(leaf, Moved) else leaf, (args, kwargs))
-    result = func(*held_args, **held_kwargs)
+        there = isinstance(args[0], FakeDeviceTensor)
+    wrappers = {id(leaf.cpu_tensor): leaf for leaf in tensors if isinstance(leaf, FakeDeviceTensor)}
+    cpu_args, cpu_kwargs = tree_map(
+        lambda leaf: leaf.cpu_tensor if isinstance(leaf, FakeDeviceTensor) else leaf, (args, kwargs)
+    )
+    result = func(*cpu_args, **cpu_kwargs)
     if not there:
         return result
     return tree_map(
         lambda leaf: (
-            (wrappers[id(leaf)] if id(leaf) in wrappers else Moved(leaf)) if isinstance(leaf, torch.Tensor) else leaf
+            (wrappers[id(leaf)] if id(leaf) in wrappers else FakeDeviceTensor(leaf))
+            if isinstance(leaf, torch.Tensor)
+            else leaf
         ),
         result,
     )

@@ -1,11 +1,12 @@
-"""What probes use instead of a cache, a model or a function, to see how a student's code uses one. Each
+"""Fakes that probes use instead of a cache, a model or a function, to see how a student's code uses one.
 
-is made for one run and does not answer an exercise: only a probe can make one, while it runs.
+Each is made for one run and does not answer an exercise: only a probe can make one, while it runs.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 
 import torch
 import torch.nn.functional as F
@@ -15,8 +16,8 @@ _probes_running = 0
 
 
 @contextlib.contextmanager
-def lent():
-    """While it is entered, stand-ins can be made."""
+def fakes_allowed():
+    """While it is entered, fakes can be made."""
     global _probes_running
     _probes_running += 1
     try:
@@ -25,16 +26,16 @@ def lent():
         _probes_running -= 1
 
 
-def _only_lent() -> None:
+def _require_permission() -> None:
     if not _probes_running:
         raise TypeError("attnlab.checking.fakes is a part of the check, and answers no exercise: write your own")
 
 
-class Room:
-    """A cache with room for a fixed number of tokens. It neither grows nor checks what it is given."""
+class FixedCache:
+    """A cache of a fixed number of tokens. It neither grows nor checks what it is given."""
 
     def __init__(self, tokens: int):
-        _only_lent()
+        _require_permission()
         self.tokens, self.held, self.rows = tokens, 0, None
 
     def __len__(self) -> int:
@@ -61,15 +62,15 @@ class Room:
         return tuple(row.narrow(2, 0, self.held) for row in self.rows or ())
 
 
-class Oracle(nn.Module):
-    """A language model without weights: its logits follow by arithmetic from the ids read so far. It
+class ScriptedModel(nn.Module):
+    """A language model without weights: its logits follow by arithmetic from the ids read so far.
 
-    reads the past from all caches it is given, so a stale, shared or missing one changes its output. `fed` counts the
-    tokens that it was given, call by call.
+    It reads the past from all caches it is given, so a stale, shared or missing one changes its output. `fed` counts
+    the tokens that it was given, call by call.
     """
 
     def __init__(self, vocab_size: int, n_blocks: int):
-        _only_lent()
+        _require_permission()
         super().__init__()
         self.vocab_size, self.fed, self.given, self.held = vocab_size, [], [], []
         self.add_module("blocks", nn.ModuleList([nn.Identity()] * n_blocks))
@@ -93,8 +94,8 @@ class Oracle(nn.Module):
         return (4 * torch.sin(story[..., None] * (1 + tokens.sqrt()) + tokens)).float()
 
 
-class Learner(nn.Module):
-    """A model to be trained: linear layers with a tanh between each two. It takes down what becomes of it.
+class TrackedMLP(nn.Module):
+    """A model to be trained: linear layers with a tanh between each two. It records its forward and backward passes.
 
     layers: [weight, bias] of each layer
     happened: "forward" and "backward" in the order in which they came; a probe adds "step"
@@ -102,7 +103,7 @@ class Learner(nn.Module):
     """
 
     def __init__(self, layers):
-        _only_lent()
+        _require_permission()
         super().__init__()
         self.layers, self.happened, self.modes = nn.ModuleList(), [], []
         for weight, bias in layers:
@@ -123,18 +124,18 @@ class Learner(nn.Module):
         return x
 
 
-class Heads(nn.Module):
-    """A language model without softmax, norms and positions. `blocks[i].attention.W_o` reads what the block's heads
+class TinyModel(nn.Module):
+    """A language model without softmax, norms and positions.
 
-    found, side by side: a mean over a token and those before it, times a factor that depends on the token. `called`
-    counts how often each W_o was.
+    `blocks[i].attention.W_o` reads the results of the block's heads, side by side: a mean over a token and those before
+    it, times a factor that depends on the token. `called` counts the calls of each W_o.
 
     weights: name -> tensor: embedding.weight (vocab_size, d_model), and per block i those of blocks.i.attention.W_v
         and blocks.i.attention.W_o, (d_model, d_model)
     """
 
     def __init__(self, weights: dict):
-        _only_lent()
+        _require_permission()
         super().__init__()
         self.embedding = nn.Embedding(*weights["embedding.weight"].shape, dtype=weights["embedding.weight"].dtype)
         self.blocks, width = nn.ModuleList(), self.embedding.embedding_dim
@@ -180,3 +181,15 @@ FEATURE_MAPS = {
     "x * x + 0.1": lambda x: x * x + 0.1,
     "softplus of x and -x, side by side": lambda x: F.softplus(torch.cat([x, -x], dim=-1)),
 }
+
+
+def made_as_described(f, inputs: dict):
+    """`f` and its inputs, with the feature map or the model that they describe: a case is plain data, and these are
+    not."""
+    inputs = dict(inputs)
+    if "feature_map" in inputs:
+        f = functools.partial(f, feature_map=FEATURE_MAPS[inputs.pop("feature_map")])
+    if "model" in inputs:
+        with fakes_allowed():
+            inputs["model"] = TinyModel(inputs["model"])
+    return f, inputs

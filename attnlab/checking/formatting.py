@@ -101,7 +101,7 @@ def _lines(value, width: int, digits: int = 5) -> list[str]:
 
 
 def _step(step: dict) -> str:
-    """A call of `attnlab.checking.probes.steps` on one line: its method, and the shapes of arrays."""
+    """A call of the probe `attnlab.checking.probes.steps` on one line: its method, and the shapes of arrays."""
     arguments = [
         f"{name} of shape {tuple(value.shape)}" if hasattr(value, "shape") else f"{name} = {short(value, 40)}"
         for name, value in step.items()

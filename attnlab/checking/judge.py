@@ -24,7 +24,7 @@ from attnlab.checking import error_patterns
 from attnlab.checking.compare import Difference, as_array, difference
 from attnlab.checking.error_patterns import Relation
 from attnlab.checking.formatting import table
-from attnlab.checking.probes import NO_SYMPTOM, PHRASES, discreet_phrase
+from attnlab.checking.probes import PROBES, Part, Probe
 
 
 @dataclass
@@ -86,7 +86,7 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
     if _not_done(outcomes):
         return replace(no_answer(material, f"{material['name']} is not done yet"), not_done=True)
     differences = [
-        [_differs(p, expected, got) for expected, got in zip(p["expected"], row)]
+        [_differs(p, case, expected, got) for case, expected, got in zip(p["cases"], p["expected"], row)]
         for p, row in zip(properties, outcomes)
     ]
     if not any(map(any, differences)):
@@ -95,26 +95,28 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
     basic = _basic(properties)
     suspects = _suspects(material, outcomes, differences, basic)
     related = _relations(properties, outcomes, differences)
-    tries = any(_tries(prop["cases"], row) for prop, row in zip(properties, outcomes))
+    tries = any(_tries(prop, row) for prop, row in zip(properties, outcomes))
     idle = _idle(properties, outcomes, differences, tries)
     tries = tries and not idle
-    paid = any(any(row) for prop, row in zip(properties, differences) if prop["probe"] not in _ASKED)
+    paid = any(any(row) for prop, row in zip(properties, differences) if not PROBES[prop["probe"]].tolerates)
     right = _anything_right(properties, differences)
     first_unexplained, causes = True, {}
     for p, (prop, row) in enumerate(zip(properties, differences)):
         if idle and not any(row):
             row = [Difference("idle", idle, None, None)] * len(row)
+        probe = PROBES[prop["probe"]]
         beside = _asks_for_something_else(prop, row)
-        tried = beside and _tries(prop["cases"], outcomes[p])
-        finding = _finding(prop, not any(row) or tries and paid and tried and (prop["probe"] in ASIDE or right))
+        tried = beside and _tries(prop, outcomes[p])
+        finding = _finding(prop, not any(row) or tries and paid and tried and (right or not probe.needs_right_result))
         report.findings.append(finding)
         if finding.passed:
             continue
         case = next(c for c in smallest_first(prop["cases"]) if row[c])
         finding.kind = row[case].kind
-        finding.relation = _EVIDENT.get(finding.kind) or _observed(row[case])
+        part = _part(prop, prop["cases"][case], row[case])
+        finding.relation = _EVIDENT.get(finding.kind) or _observed(part, row[case])
         if beside and not tried:
-            finding.detail, finding.hint, first_unexplained = _NO_MERIT[prop["probe"]], "", False
+            finding.detail, finding.hint, first_unexplained = probe.without_merit, "", False
             continue
         match = _explanation(suspects, p, differences, basic)
         if match is not None:
@@ -124,7 +126,9 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
             continue
         found = related[p] if finding.kind != "idle" else None
         finding.detail = (
-            _words(row[case], prop["cases"][case]) if show_cases else _discreet(row[case], prop["cases"][case])
+            _words(probe, prop["cases"][case], row[case])
+            if show_cases
+            else _discreet(probe, prop["cases"][case], row[case])
         )
         if found:
             finding.relation = found.name
@@ -133,7 +137,7 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
                 causes.setdefault(found.words, []).append(finding)
         if finding.kind == "error" and row[case].got["error"]["code"]:
             finding.place = " ".join(map(str, (row[case].got["error"][key] for key in ("type", "line", "code"))))
-        unlike = not first_unexplained and not _is_its_own(row[case])
+        unlike = not first_unexplained and part.common
         if finding.kind in {"no answer", "idle"} or unlike or _refuses_too_much(row[case]):
             finding.hint = ""
         first_unexplained = False
@@ -149,16 +153,17 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
 _EVIDENT = {"error": "exception", "none": "no return", "type": "type", "dtype": "dtype", "refused": "no result"}
 
 
-# Observations of a probe that say only that the numbers are different.
-_VAGUE = {"about", "spread", "sample", "frequencies", "steady"}
+def _part(prop: dict, case: dict, found: Difference) -> Part:
+    return PROBES[prop["probe"]].part(found.part, case)
 
 
-def _observed(found: Difference) -> str | None:
+def _observed(part: Part, found: Difference) -> str | None:
     """What a probe has observed besides numbers, if that shows what is wrong."""
-    should, does = (isinstance(side, str) and side.endswith("Error") for side in (found.expected, found.got))
-    if found.part == "raises" or found.part.startswith("step ") and should != does:
-        return "refusal" if should else "exception"
-    return found.part if found.part == "parameters" or found.part in PHRASES.keys() - _VAGUE else None
+    if part.error and isinstance(found.expected, str) and found.expected != "nothing":
+        return "refusal"
+    if part.error and isinstance(found.got, str):
+        return "exception"
+    return found.part if part.words and not part.vague else None
 
 
 def _keep_half(report: Report) -> None:
@@ -202,14 +207,21 @@ def _not_done(outcomes) -> bool:
     )
 
 
-def _differs(prop: dict, expected: dict, got: dict | None) -> Difference | None:
+def _differs(prop: dict, case: dict, expected: dict, got: dict | None) -> Difference | None:
     if got is None:
         return Difference("no answer", "there was no answer", expected, None)
     if "error" in got:
         return Difference("error", error_words(got["error"]), expected, got)
     if "refused" in got:
         return Difference("refused", got["refused"], expected, got)
-    return difference(expected["value"], got.get("value"), prop["rtol"], prop["atol"])
+    found = difference(expected["value"], got.get("value"), prop["rtol"], prop["atol"])
+    return found and _in_words_of_the_probe(_part(prop, case, found), found)
+
+
+def _in_words_of_the_probe(part: Part, found: Difference) -> Difference:
+    """The difference with the probe's words on it, if it has some."""
+    kind = "value" if part.error and isinstance(found.got, str) else found.kind  # so that the inputs are shown
+    return replace(found, kind=kind, say=(lambda: part.phrase(found)) if part.words else found.say)
 
 
 def _idle(properties, outcomes, differences, tries: bool) -> str | None:
@@ -244,15 +256,16 @@ def _is_refusal(expected: dict) -> bool:
     return expected["value"].get("raises", "nothing") != "nothing"
 
 
-def _tries(cases: list[dict], row) -> bool:
-    return any(_is_a_try(case, got) for case, got in zip(cases, row))
+def _tries(prop: dict, row) -> bool:
+    return any(_is_a_try(prop, case, got) for case, got in zip(prop["cases"], row))
 
 
-def _is_a_try(case: dict, got: dict | None) -> bool:
+def _is_a_try(prop: dict, case: dict, got: dict | None) -> bool:
     """Whether a result was computed from the input: neither the same number everywhere nor an argument that is
     returned."""
     value = got.get("value") if got else None
-    parts = [part for name, part in value.items() if _is_result(name)] if isinstance(value, dict) else []
+    probe = PROBES[prop["probe"]]
+    parts = [part for name, part in value.items() if probe.part(name, case).returned] if isinstance(value, dict) else []
     arrays = [array for part in parts for array in _arrays(part)]
     given = [array for part in case.values() for array in _arrays(part)]
     return any(
@@ -260,15 +273,6 @@ def _is_a_try(case: dict, got: dict | None) -> bool:
         and not any(_alike(array, other) for other in given)
         for array in arrays
     )
-
-
-def _is_result(part: str) -> bool:
-    """Whether a part of an outcome is what was returned, rather than an observation about it."""
-    return part in {"result", "frequencies", "sample"} or part.startswith("step ")
-
-
-def _holds_numbers(part: str) -> bool:
-    return _is_result(part) or part == "second call" or part.startswith("gradient")
 
 
 def _alike(one: np.ndarray, other: np.ndarray) -> bool:
@@ -291,34 +295,13 @@ def _arrays(value) -> list[np.ndarray]:
     return [] if array is None or not array.size else [array]
 
 
-_VERDICTS = {"changed", "after", "raises", "moved", "moved clearly", "parameters"}
-# Probe -> what may be wrong with a result although the probe is about something else.
-_ASKED = {
-    "unchanged": {"value", "nan", "shape", "dtype"},
-    "error_of": {"value", "nan", "shape", "dtype"},
-    "elsewhere": {"value", "nan", "shape"},
-    "whole": {"value"},
-    "growth": {"value", "nan"},
-}
-ASIDE = frozenset(_ASKED) - {"growth"}  # probes of what an answer does besides giving results
-_NO_MERIT = {
-    "unchanged": "The input is left as it was, but this counts only where numbers are computed from it.",
-    "error_of": "What should be refused is refused, but this counts only where results are computed from the input.",
-    "elsewhere": "This counts only where numbers are computed from the input.",
-    "whole": "It is a whole number, but this counts only where it is computed from the input.",
-    "growth": "This counts only where numbers are computed from the input.",
-}
-
-
 def _asks_for_something_else(prop: dict, row) -> bool:
     """Whether all that is wrong is a result that this property does not ask for: another property has paid for it."""
-    beside = _ASKED.get(prop["probe"], set())
-    return bool(beside) and all(found is None or _is_result(found.part) and found.kind in beside for found in row)
-
-
-def _is_its_own(found: Difference) -> bool:
-    """Whether what failed is what this property alone asks for, so that its hint is to the point."""
-    return found.part not in {"", "result", "sample"} and not found.part.startswith(("gradient", "step"))
+    tolerates = PROBES[prop["probe"]].tolerates
+    return bool(tolerates) and all(
+        found is None or found.kind in tolerates and _part(prop, case, found).returned
+        for case, found in zip(prop["cases"], row)
+    )
 
 
 def _refuses_too_much(found: Difference) -> bool:
@@ -332,28 +315,29 @@ def _relations(properties, outcomes, differences) -> list[Relation | None]:
     failed: list[list] = []
     right, wrong, whole = [], [], True
     for prop, row, found in zip(properties, outcomes, differences):
-        cases = []
+        cases, probe = [], PROBES[prop["probe"]]
         for inputs, expected, got, differs in zip(prop["cases"], prop["expected"], row, found):
-            given = {name: value for name, value in inputs.items() if name not in _NOT_SHOWN}
+            given = probe.arguments(inputs)
             if "result" in expected["value"] and not _is_refusal(expected) and _arrays(given):
                 (wrong if differs else right).append(given)
             if not differs:
                 continue
-            asked = None if differs.part in _VERDICTS else _numbers_of(expected, got)
-            scattered = "sample" in expected["value"]
+            parts = {name: probe.part(name, inputs) for name in expected["value"]}
+            asked = None if probe.part(differs.part, inputs).verdict else _numbers_of(parts, expected, got)
+            scattered = any(part.scattered for part in parts.values())
             cases.append(asked and error_patterns.Case(inputs, *asked, prop["rtol"], prop["atol"], scattered))
         if None in cases:
-            whole = whole and prop["probe"] in _ASKED
+            whole = whole and bool(probe.tolerates)
             cases = []
         failed.append(cases)
     everything = [case for cases in failed for case in cases]
     of_all = error_patterns.find(everything) if whole and len(everything) > 1 else None
-    apart = error_patterns.telling_inputs(right, wrong)
+    apart = error_patterns.traits_of_failing_inputs(right, wrong)
     return [
         _telling(
             of_all if cases else None,
             error_patterns.find(cases) if len(cases) > 1 or cases and len(prop["cases"]) == 1 else None,
-            apart if any(found) and prop["probe"] not in _ASKED else None,
+            apart if any(found) and not PROBES[prop["probe"]].tolerates else None,
         )
         for prop, cases, found in zip(properties, failed, differences)
     ]
@@ -365,16 +349,17 @@ def _telling(*relations: Relation | None) -> Relation | None:
     return next((each for each in found if each.exact), found[0] if found else None)
 
 
-def _numbers_of(expected: dict, got: dict | None) -> tuple | None:
+def _numbers_of(parts: dict[str, Part], expected: dict, got: dict | None) -> tuple | None:
     """The expected and the actual numbers, without observations about them; None if there were no numbers."""
     if got is None or "value" not in got or not isinstance(got["value"], dict):
         return None
-    parts = [name for name, value in expected["value"].items() if _holds_numbers(name) and _arrays(value)]
-    if not parts or not all(name in got["value"] for name in parts):
+    value = expected["value"]
+    names = [name for name, part in parts.items() if (part.returned or part.numbers) and _arrays(value[name])]
+    if not names or not all(name in got["value"] for name in names):
         return None
-    if parts == ["result"]:
-        return expected["value"]["result"], got["value"]["result"]
-    return tuple({name: side[name] for name in parts} for side in (expected["value"], got["value"]))
+    if names == ["result"]:
+        return value["result"], got["value"]["result"]
+    return tuple({name: side[name] for name in names} for side in (value, got["value"]))
 
 
 @dataclass
@@ -414,15 +399,20 @@ def _suspects(material, outcomes, differences, basic: int) -> list[_Suspect]:
         explains, telling = set(), set()
         for p, prop in enumerate(material["properties"]):
             fails, follows, tells = False, True, False
-            for expected, wrong, is_wrong, got, differs in zip(
-                prop["expected"], m["outcomes"][p], _wrong_where(material, m)[p], outcomes[p], differences[p]
+            for case, expected, wrong, is_wrong, got, differs in zip(
+                prop["cases"],
+                prop["expected"],
+                m["outcomes"][p],
+                _wrong_where(material, m)[p],
+                outcomes[p],
+                differences[p],
             ):
-                same = _same(prop, wrong, got) if differs else not is_wrong
+                same = _same(prop, case, wrong, got) if differs else not is_wrong
                 agreeing += is_wrong and same
                 parting += is_wrong and not same
                 missed += not is_wrong and not same
                 fails, follows = fails or is_wrong, follows and same
-                tells = tells or is_wrong and same and _tells(expected, wrong)
+                tells = tells or is_wrong and same and _tells(prop, case, expected, wrong)
             if fails and follows:
                 explains.add(p)
                 if tells:
@@ -438,7 +428,10 @@ def _wrong_where(material: dict, m: dict) -> list[list[bool]]:
     """Where a misconception gives a wrong result; computed once, and stored with its outcomes."""
     if "wrong" not in m:
         m["wrong"] = [
-            [_differs(prop, expected, wrong) is not None for expected, wrong in zip(prop["expected"], row)]
+            [
+                _differs(prop, case, expected, wrong) is not None
+                for case, expected, wrong in zip(prop["cases"], prop["expected"], row)
+            ]
             for prop, row in zip(material["properties"], m["outcomes"])
         ]
     return m["wrong"]
@@ -469,7 +462,7 @@ def _explanation(suspects: list[_Suspect], p: int, differences, basic: int) -> d
     return best.misconception if p in best.telling and best.enough and explained and not rivals else None
 
 
-def _tells(expected: dict, wrong: dict) -> bool:
+def _tells(prop: dict, case: dict, expected: dict, wrong: dict) -> bool:
     """Whether a wrong outcome is so particular that another mistake is unlikely to give it.
 
     Fractions are particular, and so is nan among right numbers. Only nan, an exception, a yes or no, a zero and a
@@ -478,10 +471,16 @@ def _tells(expected: dict, wrong: dict) -> bool:
     if "value" not in wrong or not isinstance(wrong["value"], dict):
         return False
     return any(
-        _particular(expected["value"].get(part), value)
-        for part, value in wrong["value"].items()
-        if part not in NO_SYMPTOM
+        _particular(expected["value"].get(part), value) for part, value in _symptoms(prop, case, wrong["value"]).items()
     )
+
+
+def _symptoms(prop: dict, case: dict, value):
+    """The parts of an outcome that distinguish one mistake from another."""
+    probe = PROBES[prop["probe"]]
+    if not isinstance(value, dict):
+        return value
+    return {name: part for name, part in value.items() if probe.part(name, case).symptom}
 
 
 def _particular(expected, wrong) -> bool:
@@ -511,7 +510,7 @@ def _particular(expected, wrong) -> bool:
     return bool(np.any(entries != np.round(entries))) or entries.size >= 3
 
 
-def _same(prop: dict, a: dict, b: dict | None) -> bool:
+def _same(prop: dict, case: dict, a: dict, b: dict | None) -> bool:
     """Whether two outcomes are the same mistake. It is no looser than the property itself: an answer that is off by
     rounding must not pass for one that is off by an epsilon."""
     if b is None or a.keys() != b.keys():
@@ -521,12 +520,7 @@ def _same(prop: dict, a: dict, b: dict | None) -> bool:
         return all(a["error"][key] == b["error"][key] for key in (["type"] if own_words else ["type", "message"]))
     if "refused" in a:
         return a["refused"] == b["refused"]
-    a, b = (
-        {part: value for part, value in outcome["value"].items() if part not in NO_SYMPTOM}
-        if isinstance(outcome["value"], dict)
-        else outcome["value"]
-        for outcome in (a, b)
-    )
+    a, b = (_symptoms(prop, case, outcome["value"]) for outcome in (a, b))
     return difference(a, b, prop["rtol"], prop["atol"]) is None
 
 
@@ -585,17 +579,17 @@ def error_words(error: dict) -> str:
     return f"{said}. {advice}" if advice else said
 
 
-def _words(found: Difference, case: dict) -> str:
+def _words(probe: Probe, case: dict, found: Difference) -> str:
     """What went wrong on the smallest failing input, with that input, the expected result and the student's."""
     shown, words = {}, _sentence(found.words)
     if found.kind in {"value", "nan"} and (huge := _overflowing(case)):
         words += f" `{huge}` contains numbers whose squares are too large for a float: they overflow to infinity."
     if found.kind in {"value", "nan", "shape"}:
-        shown = _inputs(case)
+        shown = probe.shown(case)
         if not isinstance(found.expected, (dict, str, bool, np.bool_, type(None))):
             shown |= {"expected": found.expected, "yours": found.got}
     elif found.kind == "error":
-        shown = _inputs(case)
+        shown = probe.shown(case)
     return "\n".join([words, *table(shown)])
 
 
@@ -608,34 +602,19 @@ def _overflowing(case: dict) -> str | None:
     return None
 
 
-# Weights are too many numbers to help; the others say how to call the answer, and are not arguments.
-_NOT_SHOWN = set("init weights layers left batches upstream probe shapes large entries watched".split())
-
-
-def _inputs(case: dict) -> dict:
-    """The part of a case that helps a student."""
-    shown = {name: value for name, value in case.items() if name not in _NOT_SHOWN}
-    return {"made with": case["init"], **shown} if "init" in case else shown
-
-
 def _sentence(words: str) -> str:
     return words[0].upper() + words[1:] + ("" if words.endswith(("?", ".")) else ".")
 
 
-def _discreet(found: Difference, case: dict) -> str:
+def _discreet(probe: Probe, case: dict, found: Difference) -> str:
     """The same without inputs, expected values, or anything that a student's process could carry them in."""
-    if found.part == "raises":
-        if "nothing" in (found.expected, found.got):
-            refused = found.expected == "nothing"
-            return f"It {'refuses what it should accept' if refused else 'accepts what it should refuse'}."
-        return "It refuses with an exception other than ValueError."
-    if discreet_phrase(found.part):
-        return discreet_phrase(found.part) + "."
+    if words := probe.part(found.part, case).discreet_phrase(found):
+        return words + "."
     if found.kind == "error":
         # A name made up by the student could spell out the input it was raised on.
         known = getattr(builtins, found.got["error"]["type"], None)
         known = isinstance(known, type) and issubclass(known, BaseException)
-        shapes = [f"`{name}` {value.shape}" for name, value in _inputs(case).items() if hasattr(value, "shape")]
+        shapes = [f"`{name}` {value.shape}" for name, value in probe.shown(case).items() if hasattr(value, "shape")]
         given = f" on {', '.join(shapes)}".replace("torch.Size", "") if shapes else ""
         return f"Raised {found.got['error']['type'] if known else 'an exception'}{given}."
     return {

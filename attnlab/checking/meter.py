@@ -102,7 +102,7 @@ class Meter(Mode):
             self.numbers, self.bytes = max(self.numbers, self._sums[0]), max(self.bytes, self._sums[1])
 
 
-class Others:
+class PythonAllocations:
     """The most eight-byte numbers that everything except PyTorch's tensors held at once while it was entered: NumPy's
     arrays and Python's own objects. It costs less than counting operations, so it works for large inputs."""
 

@@ -1,6 +1,6 @@
 """Run one probe on a student's object and return what happened as plain data.
 
-`outcome_of` makes all calls and draws the conclusion; `observe` makes one call, which runs in the student's process.
+`outcome_of` makes all calls and gives the verdict; `observe` makes one call, which runs in the student's process.
 
 An outcome is one of
   {"value": {...}}                                   what the probe saw
@@ -19,17 +19,19 @@ import warnings
 
 import numpy as np
 
-from attnlab.checking import codec, probe_verdicts, probes
+from attnlab.checking import codec
+from attnlab.checking.probes import PROBES
+from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeError
 
 
 def outcome_of(target, probe: str, case: dict) -> dict:
     """What a live object does on one case, called in this process."""
-    return probe_verdicts.conclusion(probe, case, raw_outcomes_of(target, probe, case))
+    return PROBES[probe].verdict(case, raw_outcomes_of(target, probe, case))
 
 
 def raw_outcomes_of(target, probe: str, case: dict) -> list[dict]:
-    """The outcomes of the questions of one case."""
-    return [observe(target, probe, copy.deepcopy(inputs)) for inputs in probe_verdicts.questions(probe, case)]
+    """The outcomes of the calls of one case."""
+    return [observe(target, probe, copy.deepcopy(inputs)) for inputs in PROBES[probe].calls(case)]
 
 
 def observe(target, probe: str, inputs: dict, form=codec.copied):
@@ -39,16 +41,18 @@ def observe(target, probe: str, inputs: dict, form=codec.copied):
     form: how the outcome is given back: as values independent of the student's objects, or as the bytes of
     `codec.frame`. Warnings cost nothing and are not shown: an overflow is judged by its result.
     """
-    asked = probes.Built(target) if "init" in inputs else target
-    if "feature_map" in inputs or "model" in inputs:
-        asked, inputs = probes.with_stand_in(asked, inputs)
+    asked = ClassAsFunction(target) if "init" in inputs else target
+    if "feature_map" in inputs or "model" in inputs:  # descriptions, since a case is plain data
+        from attnlab.checking.fakes import made_as_described
+
+        asked, inputs = made_as_described(asked, inputs)
     try:
         with warnings.catch_warnings(), np.errstate(all="ignore"):
             warnings.simplefilter("ignore")
-            value = getattr(probes, probe)(asked, **inputs)
+            value = PROBES[probe].call(asked, **inputs)
     except KeyboardInterrupt:
         raise
-    except probes.Unfit as error:
+    except ProbeError as error:
         return form({"refused": str(error)})
     except codec.CodecError as error:  # from a probe that looks at results
         return form(_refused(error))

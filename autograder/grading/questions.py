@@ -1,6 +1,6 @@
 """Test one answer: the questions of its exercise, one call each, in an unpredictable order.
 
-Conclusions from the answers to the questions of a case are drawn here (`attnlab.checking.probe_verdicts`), and the
+The verdict on a case is reached here, from the answers to its questions (see `attnlab.checking.probes`), and the
 operating system measures the memory and time that a question used.
 
 A question that ends or hangs its process costs only its property, and the jail that ran it must end. A process that
@@ -17,7 +17,7 @@ import time
 from attnlab.check import parameter_problem
 from attnlab.checking import codec
 from attnlab.checking.judge import Report, judge, no_answer
-from attnlab.checking.probe_verdicts import MEASURED, conclusion, questions
+from attnlab.checking.probes import PROBES
 from autograder.grading import reasons
 from autograder.grading.channel import ANY_REPLY, Died, NoAnswer, OutOfTime, checked_outcome
 from autograder.grading.results import Flag
@@ -101,7 +101,7 @@ class Answer:
         """Ask one question; when it was the last of its case, conclude. Raises NoAnswer."""
         prop = self.material["properties"][p]
         most = ANY_REPLY + TIMES_EXPECTED * (prop["replies"][c][q] << 10)
-        use = snapshot.usage_meter() if prop["probe"] in MEASURED else None
+        use = snapshot.usage_meter() if PROBES[prop["probe"]].measured else None
         outcome = checked_outcome(self._ask(snapshot, _question(prop, c, q), deadline, most))
         if use:
             outcome["used"] = use.until_now()
@@ -109,7 +109,7 @@ class Answer:
         raw[q] = outcome
         if len(raw) == len(prop["replies"][c]):
             ordered = [outcome for _, outcome in sorted(self.raw.pop((p, c)).items())]
-            found = conclusion(prop["probe"], prop["cases"][c], ordered)
+            found = PROBES[prop["probe"]].verdict(prop["cases"][c], ordered)
             slow = self._asks_for_speed() and "value" in found and not found["value"]["in_time"]
             if slow and self._may_ask_again():
                 self._ask_and_record(p, c, q, snapshot, deadline)
@@ -194,7 +194,7 @@ def _in_order(properties: list[dict], shuffled: bool) -> list[tuple[int, int, in
         return places
     mixed = random.SystemRandom().sample(places, len(places))
     for p, prop in enumerate(properties):
-        if prop["probe"] in MEASURED:
+        if PROBES[prop["probe"]].measured:
             own = iter([place for place in places if place[0] == p])
             mixed = [next(own) if place[0] == p else place for place in mixed]
     return mixed
@@ -204,7 +204,7 @@ def _question(prop: dict, case: int, number: int) -> bytes:
     """The frame of one question, made once for all answers that are judged by this material."""
     frames = prop.setdefault("frames", {})
     if (case, number) not in frames:
-        asked = questions(prop["probe"], prop["cases"][case])
+        asked = PROBES[prop["probe"]].calls(prop["cases"][case])
         frames |= {(case, q): codec.frame({"probe": prop["probe"], "inputs": inputs}) for q, inputs in enumerate(asked)}
     return frames[case, number]
 

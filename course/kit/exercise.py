@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from attnlab.checking import codec, probe_verdicts, probes
+from attnlab.checking import codec, probes
 from attnlab.checking.compare import agree
 from attnlab.checking.observe import outcome_of, raw_outcomes_of
+from attnlab.checking.probes import PROBES, Probe
 from course.kit import library_shortcuts
 from course.kit.edits import Edit, wrong_answers
 
@@ -31,7 +32,7 @@ class Property:
     title: str
     points: float
     cases: Callable[[np.random.Generator], dict | Iterable[dict]]
-    probe: Callable
+    probe: Probe
     hint: str
     rtol: float
     atol: float
@@ -100,7 +101,7 @@ class Exercise:
         *,
         points: float,
         hint: str = "",
-        probe: Callable = probes.call,
+        probe: Probe = probes.call,
         rtol: float = 1e-9,
         atol: float = 1e-12,
         reference: Callable | None = None,
@@ -150,7 +151,7 @@ class Exercise:
         """Declare which inputs raise ValueError; cases that are right show that others do not."""
         self._usual(probes.error_of, cases, title, hint, options)
 
-    def _usual(self, probe: Callable, cases, title: str, hint: str, options: dict) -> None:
+    def _usual(self, probe: Probe, cases, title: str, hint: str, options: dict) -> None:
         self.property(title, probe=probe, hint=hint, **{"points": 1, **options})(cases)
 
     def mistakes(self, *edits: Edit, see: str | None = None) -> None:
@@ -228,15 +229,15 @@ class Exercise:
     def _property_material(self, prop: Property, seed) -> dict:
         cases = self.inputs(prop, seed)
         reference = prop.reference or self.reference
-        raw = [raw_outcomes_of(reference, prop.probe.__name__, case) for case in cases]
-        expected = [probe_verdicts.conclusion(prop.probe.__name__, *pair) for pair in zip(cases, raw)]
+        raw = [raw_outcomes_of(reference, prop.probe.name, case) for case in cases]
+        expected = [prop.probe.verdict(case, outcomes) for case, outcomes in zip(cases, raw)]
         for outcome in expected:
             if "value" not in outcome or outcome["value"].get("in_time") is False:
                 raise RuntimeError(f"the reference of {self.name} fails on “{prop.title}”: {outcome}")
         return {
             "title": prop.title,
             "points": prop.points,
-            "probe": prop.probe.__name__,
+            "probe": prop.probe.name,
             "hint": prop.hint,
             "rtol": prop.rtol,
             "atol": prop.atol,
@@ -248,19 +249,20 @@ class Exercise:
 
 def _outcomes(answer, properties: list[dict]) -> list[list[dict]]:
     return [
-        [_kept(outcome_of(answer, p["probe"], case), right, p) for case, right in zip(p["cases"], p["expected"])]
+        [_kept(outcome_of(answer, p["probe"], case), right, p, case) for case, right in zip(p["cases"], p["expected"])]
         for p in properties
     ]
 
 
-def _kept(outcome: dict, right: dict, prop: dict) -> dict:
+def _kept(outcome: dict, right: dict, prop: dict, case: dict) -> dict:
     """The part of a wrong answer's outcome that is stored: without its source, and only its symptoms."""
     if "error" in outcome:
         outcome["error"].update(line=None, code=None)
-    for part in probes.NO_SYMPTOM & outcome.get("value", {}).keys():
-        expected = right["value"][part]
-        is_right = agree(expected, outcome["value"][part], prop["rtol"], prop["atol"])
-        outcome["value"][part] = expected if is_right else None
+    for part, value in outcome.get("value", {}).items():
+        if not PROBES[prop["probe"]].part(part, case).symptom:
+            expected = right["value"][part]
+            is_right = agree(expected, value, prop["rtol"], prop["atol"])
+            outcome["value"][part] = expected if is_right else None
     return outcome
 
 

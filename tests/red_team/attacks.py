@@ -811,7 +811,10 @@ harmless(
         if isinstance(thing, types.FunctionType) and thing.__name__ == "answer_probes")
     def reload_check_modules(genuine=worker["reload_check_modules"]):
         check = genuine()
-        check.probes.__getattr__ = lambda name: (lambda f, **inputs: {"result": 0.0})
+        class Anything(dict):
+            def __missing__(self, name):
+                return types.SimpleNamespace(call=lambda f, **inputs: {"result": 0.0})
+        check.PROBES = Anything(check.PROBES)
         return check
     worker["reload_check_modules"] = reload_check_modules
     """,

@@ -21,20 +21,20 @@ class Fake:
     numbers = bytes = work = 1
     def __enter__(self): return self
     def __exit__(self, *error): pass
-attnlab.checking.meter.Meter = attnlab.checking.meter.Others = Fake
+attnlab.checking.meter.Meter = attnlab.checking.meter.PythonAllocations = Fake
 """
 CONSTANT = "def score_variance(d, n_samples, rng):\n    return 0.0"
 CLAIMS = """
 import attnlab.checking.probes as p
-p.seeded = lambda f, **k: {'repeats': True, 'varies': True, 'global_untouched': True}
-p.lands_in = lambda f, **k: {'about': 'd'}
+p.seeded.call = lambda f, **k: {'repeats': True, 'varies': True, 'global_untouched': True}
+p.lands_in.call = lambda f, **k: {'about': 'd'}
 """
 RAW_CLAIMS = """
 import attnlab.checking.probes as p
-p.lands_in = lambda f, d, seed, **k: {'result': d * (1 + 0.01 * np.random.default_rng(seed).normal())}
+p.lands_in.call = lambda f, d, seed, **k: {'result': d * (1 + 0.01 * np.random.default_rng(seed).normal())}
 def seeded(f, d, seed, **k):
     return {'result': seed, 'global': [], 'rng': np.random.default_rng(seed).bit_generator.state}
-p.seeded = seeded
+p.seeded.call = seeded
 """
 # The worker's own parts, where a cell can find them. What it would load anew is made up before it does.
 WORKER = """
@@ -111,7 +111,7 @@ def softmax(x, axis=-1):
 """
 NOTHING_CHANGED = """
 import copy, attnlab.checking.probes as p
-p.unchanged = lambda f, **k: {'changed': '', 'after': copy.deepcopy(k), 'result': f(**k)}
+p.unchanged.call = lambda f, **k: {'changed': '', 'after': copy.deepcopy(k), 'result': f(**k)}
 """
 CLOCK = """
 import time, attnlab.checking.probes as p
@@ -123,9 +123,9 @@ def pairwise_scores(Q, K):
         for _ in range(500_000_000): pass
     return RIGHT(Q, K)
 """
-ROOM = """
+FIXED_CACHE = """
 import attnlab.checking.fakes
-class KVCache(attnlab.checking.fakes.Room):
+class KVCache(attnlab.checking.fakes.FixedCache):
     def __init__(self):
         super().__init__(10_000)
 """
@@ -162,7 +162,7 @@ def graded(name: str, source: str):
         ("online_softmax", METER + KEEPS_ALL, 2),
         ("softmax", NOTHING_CHANGED + IN_PLACE, 1),
         ("pairwise_scores", CLOCK + SLOW, 1),
-        ("KVCache", ROOM, 7),
+        ("KVCache", FIXED_CACHE, 7),
     ],
     ids=lambda value: value if isinstance(value, str) and value.isidentifier() else "",
 )

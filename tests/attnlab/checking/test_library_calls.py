@@ -84,7 +84,7 @@ def test_the_same_names_are_free_elsewhere(name, source):
         "import attnlab.checking.fakes",
         "import attnlab.checking.probes as p",
         "from attnlab.checking import fakes",
-        "from attnlab.checking.fakes import Room",
+        "from attnlab.checking.fakes import FixedCache",
         "attnlab.checking.codec.frame = None",
     ],
 )

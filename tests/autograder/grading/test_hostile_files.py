@@ -255,7 +255,8 @@ def test_foreign_byte_order_is_the_same_answer():
         "np.isclose = np.array_equal = np.allclose = lambda *a, **k: np.True_",
         "import attnlab.checking.compare as c, attnlab.checking.judge as j; "
         "c.difference = j.difference = j._differs = lambda *a, **k: None",
-        "import attnlab.checking.probe_verdicts as c; c.same = lambda *a: True",
+        "import attnlab.checking.probes.base as b, attnlab.checking.probes.basic as c; "
+        "b.bitwise_equal = lambda *a: True; c.changed_inputs = lambda *a: ''",
         "import attnlab.checking.judge as j; j.judge = j.Finding = j.Report = lambda *a, **k: None",
         "import copy; copy.deepcopy = lambda x: x",
         "import builtins; builtins.all = builtins.any = lambda *a: True",
@@ -268,7 +269,8 @@ def test_patching_the_students_own_process_changes_no_score(line):
 
 def test_altering_the_input_is_seen_from_outside_however_the_comparison_is_patched():
     report = grade(
-        "import attnlab.checking.probe_verdicts as c\nc.same = lambda *a: True\nimport numpy as np\n"
+        "import attnlab.checking.probes.base as b, attnlab.checking.probes.basic as c\n"
+        "b.bitwise_equal = lambda *a: True\nc.changed_inputs = lambda *a: ''\nc.Unchanged.conclude = lambda *a, **k: {}\nimport numpy as np\n"
         "np.array_equal = lambda *a, **k: True\n" + body("if np.ndim(x) == 1: x *= 2.0 ** times; return x")
     )
     assert [finding.passed for finding in report.findings] == [True, False, True]

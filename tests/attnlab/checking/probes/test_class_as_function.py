@@ -8,10 +8,10 @@ from torch import nn
 
 from attnlab.check import examine
 from attnlab.checking import probes
-from attnlab.checking.observe import outcome_of
 from attnlab.checking.report import as_text
 from course.kit.exercise import Exercise
 from course.kit.generators import normal
+from tests.attnlab.checking.probes.helpers import seen, words
 
 
 class Scale(nn.Module):
@@ -31,11 +31,6 @@ class Scale(nn.Module):
 
 W = torch.tensor([[1.0, 2.0], [3.0, 4.0]], dtype=torch.float64)
 X = torch.tensor([[1.0, 10.0]], dtype=torch.float64)
-
-
-def seen(probe, cls, **inputs):
-    outcome = outcome_of(cls, probe, inputs)
-    return outcome.get("value", outcome)
 
 
 def test_a_class_is_made_given_its_weights_and_called():
@@ -174,8 +169,8 @@ def test_other_parameters_than_asked_for_are_named():
             super().__init__(width)
             self.W = nn.Linear(width, width)
 
-    words = " ".join(told(Biased).split())
-    assert "Its parameters are W.bias (2,), W.weight (2, 2); the exercise asks for W.weight (2, 2)." in words
+    report = " ".join(told(Biased).split())
+    assert "Its parameters are W.bias (2,), W.weight (2, 2); the exercise asks for W.weight (2, 2)." in report
     assert "Its parameters are not those that are asked for." in " ".join(told(Biased, show_cases=False).split())
 
 
@@ -238,8 +233,8 @@ def test_a_parameter_can_not_stand_for_two():
 
 def test_of_many_parameters_those_that_differ_are_named():
     asked = ", ".join(f"part.W_{i}.weight (12, 12)" for i in range(9))
-    words = probes.phrase("parameters", asked, asked.replace("W_8", "W_x").replace("W_0.weight (12", "W_0.weight (3"))
-    assert words == (
+    came = asked.replace("W_8", "W_x").replace("W_0.weight (12", "W_0.weight (3")
+    assert words("call", {"result": {"parameters": asked}}, {"result": {"parameters": came}}) == (
         "Its parameters are not those asked for: missing part.W_0.weight (12, 12), part.W_8.weight (12, 12); "
         "extra part.W_0.weight (3, 12), part.W_x.weight (12, 12)"
     )

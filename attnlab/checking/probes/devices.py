@@ -1,0 +1,111 @@
+"""The probe of the device that an answer works on."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+
+from attnlab.checking.probes.base import PROBES, Part, Probe
+from attnlab.checking.probes.class_as_function import ClassAsFunction, ProbeError
+
+
+class AnyDevice(Probe):
+    """What another probe sees of an answer if all inputs, and a module's parameters, are on a device other than the CPU
+    whenever it is called; and the devices that its results were on. See `attnlab.checking.fake_device`.
+
+    probe: the name of the other probe
+    """
+
+    name = "elsewhere"
+    parts = {
+        "device": Part(
+            "Its inputs were on a device other than the CPU (`{expected}`), but its result was not",
+            "Its inputs were on a device other than the CPU, but its result was not",
+        )
+    }
+    tolerates = frozenset({"value", "nan", "shape"})
+
+    def call(self, f, *, probe="call", **inputs):
+        devices: set[str] = set()
+        if not isinstance(f, ClassAsFunction):
+            asked = _on_device(f, devices)
+        elif probe == "steps":
+            asked = ClassAsFunction(lambda **init: _OnDevice(f.cls(**init), devices))
+        else:
+            asked = _BuiltOnDevice(f.cls, devices)
+        return {**PROBES[probe].call(asked, **inputs), "device": sorted(devices)}
+
+    def ask(self, *, probe="call", **inputs):
+        return [{**asked, "probe": probe} for asked in PROBES[probe].calls(inputs)]
+
+    def conclude(self, raw, used, *, probe="call", **case):
+        device = ", ".join(sorted({name for seen in raw for name in seen["device"]}))
+        outcomes = [{"value": {part: value for part, value in seen.items() if part != "device"}} for seen in raw]
+        found = PROBES[probe].verdict(case, outcomes)
+        if "value" not in found:
+            raise ProbeError(found["refused"])
+        return {**found["value"], "device": device}
+
+    def part(self, name, case):
+        return self.parts.get(name) or PROBES[case.get("probe", "call")].part(name, case)
+
+    def arguments(self, case):
+        return PROBES[case.get("probe", "call")].arguments(super().arguments(case))
+
+    def shown(self, case):
+        others = {name: value for name, value in case.items() if name != "probe"}
+        return PROBES[case.get("probe", "call")].shown(others)
+
+
+def _on_device(run, devices: set[str]):
+    """A function as one that is called with its arguments on the fake device, and whose result comes back from there.
+
+    devices: where the names of the devices of its results are put
+    """
+    import torch
+    from torch.utils._pytree import tree_iter
+
+    from attnlab.checking.fake_device import FakeDevice, to_cpu, to_fake_device
+
+    @functools.wraps(run)
+    def called(*args, **given):
+        with torch.no_grad(), FakeDevice():
+            result = run(*to_fake_device(args), **to_fake_device(given))
+            devices.update(leaf.device.type for leaf in tree_iter(result) if isinstance(leaf, torch.Tensor))
+            return to_cpu(result)
+
+    return called
+
+
+class _OnDevice:
+    """An object whose methods are called on the fake device."""
+
+    def __init__(self, made, devices):
+        import torch
+
+        from attnlab.checking.fake_device import to_fake_device
+
+        self._made = to_fake_device(made) if isinstance(made, torch.nn.Module) else made
+        self._devices = devices
+
+    def __getattr__(self, name):
+        value = getattr(self._made, name)
+        return _on_device(value, self._devices) if inspect.ismethod(value) else value
+
+    def __call__(self, **given):
+        return _on_device(self._made, self._devices)(**given)
+
+    def __len__(self):
+        return len(self._made)
+
+
+class _BuiltOnDevice(ClassAsFunction):
+    """A class as a function whose object is on the fake device."""
+
+    def __init__(self, cls, devices):
+        super().__init__(cls)
+        self._devices = devices
+
+    def make(self, init, weights):
+        made, named = super().make(init, weights)
+        return _OnDevice(made, self._devices), named

@@ -1,0 +1,105 @@
+"""Probes of functions that use a language model: they write text with it, or alter what happens inside."""
+
+from __future__ import annotations
+
+from attnlab.checking import codec
+from attnlab.checking.probes.base import Part, Probe, bitwise_equal, shape_of
+from attnlab.checking.probes.class_as_function import ProbeError
+
+
+class Generation(Probe):
+    """What `f(model, ids, ...)` generates with a known model, in two calls; what the model was fed in the second, and
+    with which caches.
+
+    use_cache: None leaves it to the default of `f`, which should be to use one
+    The model is `attnlab.checking.fakes.ScriptedModel`. The second call must not depend on anything left over from the
+    first, in the function or on the model. With a seed, it is also called with a different one, and with and without a
+    cache, since the tokens drawn depend on PyTorch's random streams.
+    """
+
+    name = "written"
+    parts = {
+        "again": Part("Called again, it generated other tokens: something is left over from the first call"),
+        "fed": Part(
+            "With a cache it fed {got} tokens to the model; {expected} are enough, each fed once",
+            "With a cache, it fed more tokens than necessary",
+        ),
+        "caches": Part("Each call of the model should get one cache for each block, the same ones from call to call"),
+        "generator_repeats": Part("Equal seeds of `generator` gave different results"),
+        "generator_varies": Part("A different seed of `generator` gave the same result"),
+        "agrees": Part("With a cache it generated other tokens than without one, from the same random numbers"),
+    }
+
+    def call(self, f, ids, max_new_tokens, use_cache=None, temperature=0.0, *, vocab_size, n_blocks, seed=None):
+        import torch
+
+        from attnlab.checking.fakes import ScriptedModel, fakes_allowed
+
+        with fakes_allowed():
+            model = ScriptedModel(vocab_size, n_blocks)
+        chosen = {} if use_cache is None else {"use_cache": use_cache}
+        results = []
+        for _ in ("first", "second"):
+            model.fed, model.given = [], []
+            if seed is not None:
+                chosen |= {"temperature": temperature, "generator": torch.Generator().manual_seed(seed)}
+            results.append(codec.copied(f(model=model, ids=ids.clone(), max_new_tokens=max_new_tokens, **chosen)))
+        return {"results": results, "fed": model.fed, "given": model.given}
+
+    def ask(self, use_cache=None, *, seed=None, **inputs):
+        inputs |= {} if use_cache is None else {"use_cache": use_cache}
+        if seed is None:
+            return [inputs]
+        other = {**inputs, "use_cache": use_cache is False}
+        return [{**inputs, "seed": seed}, {**inputs, "seed": seed + 1}, {**other, "seed": seed}]
+
+    def conclude(self, raw, used, ids, use_cache=None, *, n_blocks, **case):
+        import torch
+
+        for result in (result for seen in raw for result in seen["results"]):
+            if not isinstance(result, torch.Tensor) or result.ndim != 2:
+                raise ProbeError(f"the result should be ids in one tensor (batch, n), not {shape_of(result)}")
+        first, result = raw[0]["results"]
+        fed, caches = raw[0]["fed"], raw[0]["given"]
+        with_cache = use_cache is not False
+        seen = {
+            "fed": sum(fed) if with_cache else None,
+            "caches": not with_cache
+            or bool(caches)
+            and all(len(set(given)) == n_blocks and given == caches[0] for given in caches),
+        }
+        if len(raw) == 1:
+            return {"again": bitwise_equal(first, result), "result": result, **seen}
+        return {
+            "generator_repeats": bitwise_equal(first, result),
+            "generator_varies": not bitwise_equal(result, raw[1]["results"][1]),
+            "agrees": bitwise_equal(result, raw[2]["results"][1]),
+            "prompt": result[:, : ids.shape[1]],
+            "length": result.shape[1],
+            **seen,
+        }
+
+
+class Patching(Probe):
+    """The result of `f(model, ids, ...)`; and after it the model's own logits for `ids`, and whether the hooks are
+    still there that the model had from the beginning. See `attnlab.checking.fakes.TinyModel`."""
+
+    name = "patched"
+    parts = {
+        "afterwards": Part("After the call, the model itself gave other logits than before"),
+        "hooks": Part("Hooks that were on the model before the call were gone afterwards"),
+    }
+
+    def call(self, f, model, ids, **inputs):
+        import torch
+
+        copies = {name: codec.copied(value) for name, value in {"ids": ids, **inputs}.items()}
+        result = codec.copied(f(model=model, **copies))
+        model.called = [0] * len(model.called)
+        with torch.no_grad():
+            afterwards = model(ids)
+        return {"result": result, "afterwards": afterwards, "called": model.called}
+
+    def conclude(self, raw, used, **case):
+        (seen,) = raw
+        return {"result": seen["result"], "afterwards": seen["afterwards"], "hooks": set(seen["called"]) == {1}}

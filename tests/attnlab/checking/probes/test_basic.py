@@ -1,0 +1,137 @@
+"""Probes of what an answer returns, refuses and leaves alone, for a good and for a bad answer."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from attnlab.checking import probes
+from attnlab.checking.observe import observe
+from tests.attnlab.checking.probes.helpers import seen, words
+
+X = np.array([1.0, 2.0])
+
+
+def test_call_gives_the_result():
+    assert probes.call.call(lambda x, k: x * k, x=3, k=2) == {"result": 6}
+
+
+def test_unchanged_names_what_was_altered_and_shows_it():
+    def spoil(x, rows, keep):
+        x *= 2
+        rows[0].append(1)
+        return 0.0
+
+    got = seen("unchanged", spoil, x=X.copy(), rows=[[], []], keep=X.copy())
+    assert got["changed"] == "x, rows" and got["result"] == 0.0
+    assert np.array_equal(got["after"]["x"], 2 * X) and np.array_equal(got["after"]["keep"], X)
+
+
+def test_unchanged_calls_twice_with_the_same_input():
+    def hoard(x, seen=[]):  # noqa: B006 (the mistake under test)
+        seen.append(x.sum())
+        x += 1
+        return sum(seen)
+
+    seen = probes.unchanged.call(hoard, x=X.copy())
+    assert (seen["result"], seen["second call"]) == (3.0, 6.0)
+
+
+@pytest.mark.parametrize(
+    "result, kind",
+    [
+        (7, "a whole number"),
+        (np.int32(7), "a whole number"),
+        (np.array([7]), "a whole number"),
+        (7.0, "a float"),
+        (np.array([7.0]), "a float"),
+        (True, "a truth value"),
+        (10**30, "a whole number"),
+        ((np.array([0.5]), np.array([7])), "a float and a whole number"),
+        ((np.array([7], np.int8), np.array([7], np.int32)), "a whole number of one byte and a whole number"),
+    ],
+)
+def test_whole_tells_the_kind_of_number(result, kind):
+    assert seen("whole", lambda: result)["kind"] == kind
+
+
+@pytest.mark.parametrize(
+    "error, name",
+    [
+        (ValueError, "ValueError"),
+        (RuntimeError, "ValueError"),
+        (KeyError, "KeyError"),
+        (np.linalg.LinAlgError, "ValueError"),
+        (IndexError, "IndexError"),
+    ],
+)
+def test_error_of_tells_the_type(error, name):
+    def refuse():
+        raise error("x")
+
+    assert probes.error_of.call(refuse) == {"raises": name, "result": None}
+
+
+def test_error_of_gives_the_result_where_nothing_is_raised():
+    assert probes.error_of.call(lambda: 5) == {"raises": "nothing", "result": 5}
+
+
+def test_endless_recursion_and_a_stub_are_no_refusals():
+    def endless():
+        return endless()
+
+    def stub():
+        raise NotImplementedError
+
+    for f, name in ((endless, "RecursionError"), (stub, "NotImplementedError")):
+        assert observe(f, "error_of", {})["error"]["type"] == name
+
+
+def test_moved_marks_the_entries_that_differ():
+    x = np.array([1.0, 2.0, 3.0])
+    got = seen("moved", np.cumsum, name="a", replacement=np.array([1.0, 5.0, 3.0]), a=x)
+    assert got["moved"].tolist() == [False, True, True]
+
+
+def test_what_rounding_moves_is_not_moved_clearly():
+    got = seen("moved", lambda x: 3 * x, name="x", replacement=X + [1e-12, 1e-3], x=X)
+    assert got["moved"].tolist() == [True, True] and got["moved clearly"].tolist() == [False, True]
+    whole = seen("moved", lambda x: x, name="x", replacement=np.array([1, 3]), x=np.array([1, 2]))
+    assert whole["moved clearly"].tolist() == [False, True]
+
+
+def test_moved_looks_at_the_first_of_several_outputs_and_at_shapes():
+    assert not seen("moved", lambda x: (x * 0, x), name="x", replacement=2 * X, x=X)["moved"].any()
+    assert "shape (2,) became (1,)" in seen("moved", lambda x: x, name="x", replacement=X[:1], x=X)["moved"]
+
+
+def test_moved_gives_each_call_inputs_of_its_own():
+    def spoil(x, y):
+        y += 1
+        return x + y
+
+    assert not seen("moved", spoil, name="x", replacement=X.copy(), x=X, y=np.zeros(2))["moved"].any()
+
+
+def test_moved_takes_tensors_with_gradients():
+    torch = pytest.importorskip("torch")
+    weight = torch.ones(2, requires_grad=True)
+    x = torch.tensor([1.0, 2.0])
+    got = seen("moved", lambda x: x * weight, name="x", replacement=torch.tensor([1.0, 3.0]), x=x)
+    assert got["moved"].tolist() == [False, True]
+
+
+@pytest.mark.parametrize(
+    "expected, got, phrase",
+    [
+        ("ValueError", "nothing", "It raised nothing where it should raise ValueError"),
+        ("nothing", "ValueError", "It raised ValueError or RuntimeError on input that it should accept"),
+        ("ValueError", "KeyError", "It raised KeyError where it should raise ValueError"),
+    ],
+)
+def test_a_refusal_that_is_missing_or_too_many_has_its_words(expected, got, phrase):
+    assert words("error_of", {"raises": expected}, {"raises": got}) == phrase
+
+
+def test_the_names_of_altered_inputs_are_in_the_words():
+    assert words("unchanged", {"changed": ""}, {"changed": "x, mask"}) == "It altered its input: x, mask"
