@@ -145,10 +145,10 @@ def _remembers(answer, material: dict, outcomes) -> str | None:
     """A sentence if the answer gives a different result when it is called again on the smallest input it fails on."""
     for prop, row in zip(material["properties"], outcomes):
         for c in smallest_first(prop["cases"]) if prop["probe"] == "call" else []:
-            if not _alike(prop, prop["expected"][c], row[c]):
+            if not _within_tolerance(prop, prop["expected"][c], row[c]):
                 with _silence(), TimeLimit() as limit:
                     again = _observe(answer, prop, prop["cases"][c], limit)
-                return None if _alike(prop, row[c], again) else REMEMBERS
+                return None if _within_tolerance(prop, row[c], again) else REMEMBERS
     return None
 
 
@@ -158,7 +158,7 @@ REMEMBERS = (
 )
 
 
-def _alike(prop: dict, one: dict, other: dict) -> bool:
+def _within_tolerance(prop: dict, one: dict, other: dict) -> bool:
     if one.keys() != other.keys() or "value" not in one:
         return one.keys() == other.keys()
     return difference(one["value"], other["value"], prop["rtol"], prop["atol"]) is None
@@ -273,20 +273,20 @@ def filled_in(made: dict) -> dict:
     return made
 
 
-class InWords:
+class OneLineError:
     """An exception that a notebook shows as one line, because a traceback would add nothing."""
 
-    speaker = "check"
+    prefix = "check"
 
     def _render_traceback_(self):
-        return [f"{self.speaker}: {self}"]
+        return [f"{self.prefix}: {self}"]
 
 
-class WrongKind(InWords, TypeError):
+class WrongKind(OneLineError, TypeError):
     """What was given to `check` is neither a function nor a class."""
 
 
-class Interrupted(InWords, KeyboardInterrupt):
+class Interrupted(OneLineError, KeyboardInterrupt):
     """The student interrupted a check."""
 
     def __init__(self, answer, error: KeyboardInterrupt):
@@ -295,7 +295,7 @@ class Interrupted(InWords, KeyboardInterrupt):
         super().__init__(f"interrupted while {answer.__name__} was running{where}. Nothing was judged.")
 
 
-class NoSuchExercise(InWords, ValueError):
+class NoSuchExercise(OneLineError, ValueError):
     """No exercise of the course has the name of what was given to `check`."""
 
 

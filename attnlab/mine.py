@@ -30,17 +30,17 @@ import types
 from dataclasses import dataclass
 from pathlib import Path
 
-from attnlab.check import CHECKS, InWords, examine, exercises, material_of
+from attnlab.check import CHECKS, OneLineError, examine, exercises, material_of
 from attnlab.checking import code_slice
 from attnlab.checking.judge import ASIDE, Finding, Report
 
 PROVIDED = "ATTNLAB_MINE"
 
 
-class NotThere(InWords, ImportError):
+class NotThere(OneLineError, ImportError):
     """An earlier answer is not available; the message says why, and what to do."""
 
-    speaker = "mine"
+    prefix = "mine"
 
 
 @dataclass(frozen=True)

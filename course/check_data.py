@@ -18,7 +18,7 @@ import numpy as np
 
 from attnlab.check import CHECKS
 from attnlab.checking import codec
-from attnlab.checking.compare import agree, as_array
+from attnlab.checking.compare import as_array, within_tolerance
 from course import catalog
 from course.files import write_whole
 from course.kit.exercise import compact
@@ -39,7 +39,7 @@ def write_checks(stems: Iterable[str]) -> list[Path]:
             stored = read(path)
             if not stored or line.get("data") != data_stamp(stem, name):
                 made = compact(exercise.material())
-                if not alike(stored, made):
+                if not equal_up_to_rounding(stored, made):
                     write_whole(path, codec.pack(made))
                     written.append(path)
             stamps = {"data": data_stamp(stem, name), "grades": grade_stamp(stem, name)}
@@ -90,15 +90,15 @@ def graded_as(stem: str, name: str) -> str:
     return line.get("graded_as", stamp) if line.get("grades") == stamp else stamp
 
 
-def alike(a, b) -> bool:
+def equal_up_to_rounding(a, b) -> bool:
     """Whether two materials are the same up to rounding."""
     if isinstance(a, dict) and isinstance(b, dict):
-        return a.keys() == b.keys() and all(alike(a[key], b[key]) for key in a)
+        return a.keys() == b.keys() and all(equal_up_to_rounding(a[key], b[key]) for key in a)
     if isinstance(a, (list, tuple)) and isinstance(b, (list, tuple)):
-        return type(a) is type(b) and len(a) == len(b) and all(map(alike, a, b))
+        return type(a) is type(b) and len(a) == len(b) and all(map(equal_up_to_rounding, a, b))
     single = _in_single_precision(a) and _in_single_precision(b)
     with np.errstate(all="ignore"):
-        return agree(a, b, rtol=1e-4, atol=1e-5) if single else agree(a, b, rtol=1e-9, atol=1e-12)
+        return within_tolerance(a, b, rtol=1e-4, atol=1e-5) if single else within_tolerance(a, b, rtol=1e-9, atol=1e-12)
 
 
 def _in_single_precision(value) -> bool:

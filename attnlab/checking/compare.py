@@ -51,8 +51,8 @@ def difference(expected, got, rtol: float = 1e-9, atol: float = 1e-12, place: st
     return _numbers(expected, got, rtol, atol, place)
 
 
-def agree(a, b, rtol: float = 1e-9, atol: float = 1e-12) -> bool:
-    """Whether two values agree."""
+def within_tolerance(a, b, rtol: float = 1e-9, atol: float = 1e-12) -> bool:
+    """Whether two values agree: numbers within the tolerance, all else exactly."""
     return difference(a, b, rtol, atol) is None
 
 
@@ -124,13 +124,13 @@ def _numbers(expected, got, rtol, atol, place):
     close = left == right
     if left.dtype.kind != "b" and not close.all():  # most are equal to the last bit, which is quick to check
         with np.errstate(all="ignore"):
-            close |= _is_close(right, left, rtol, atol)
+            close |= _entries_within_tolerance(right, left, rtol, atol)
     if close.all():
         return None
     return _first_entry(left, right, close, expected, got, place)
 
 
-def _is_close(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> np.ndarray:
+def _entries_within_tolerance(a: np.ndarray, b: np.ndarray, rtol: float, atol: float) -> np.ndarray:
     """`numpy.isclose` with `equal_nan`, for entries that are not equal: grading compares some thousand arrays."""
     b = b.astype(float) if b.dtype.kind in "iu" else b
     return (np.abs(a - b) <= atol + rtol * np.abs(b)) & np.isfinite(b) | np.isnan(a) & np.isnan(b)

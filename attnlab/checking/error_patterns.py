@@ -44,9 +44,9 @@ class Case:
         pairs = list(_pairs(self.expected, self.got))
         if not pairs or any(a is None or b is None for a, b in pairs):
             return None
-        return [(a, b) for a, b in pairs if not self.close(a, b)]
+        return [(a, b) for a, b in pairs if not self.within(a, b)]
 
-    def close(self, a, b) -> bool:
+    def within(self, a, b) -> bool:
         a, b = np.asarray(a), np.asarray(b)
         if a.shape != b.shape:
             return False
@@ -106,7 +106,7 @@ def _of_one_result(cases) -> Relation | None:
         pairs = [list(_pairs(case.expected[i], case.got[i])) for case in cases]
         if any(a is None or b is None for of_case in pairs for a, b in of_case):
             continue
-        known = [(case, a, b) for case, of_case in zip(cases, pairs) for a, b in of_case if not case.close(a, b)]
+        known = [(case, a, b) for case, of_case in zip(cases, pairs) for a, b in of_case if not case.within(a, b)]
         if len(known) == len(cases) and (found := _on_arrays(known)):
             which = f"Result {i + 1} of {len(many[0])}: "
             return Relation(found.name, which + found.words, which + found.discreet, exact=False)
@@ -149,7 +149,7 @@ def _input_back(cases):
     names = [
         name
         for name, value in cases[0].inputs.items()
-        if np.size(_or_nan(value)) > 1 and all(_equal(case, case.inputs.get(name), case.got) for case in cases)
+        if np.size(_or_nan(value)) > 1 and all(_array_within(case, case.inputs.get(name), case.got) for case in cases)
     ]
     if names:
         words = f"The answer gives the argument `{names[0]}` itself."
@@ -161,9 +161,9 @@ def _or_nan(value):
     return np.nan if array is None else array
 
 
-def _equal(case, value, got) -> bool:
+def _array_within(case, value, got) -> bool:
     a, b = _numbers(value), _numbers(got)
-    return a is not None and b is not None and a.size > 1 and case.close(a, b)
+    return a is not None and b is not None and a.size > 1 and case.within(a, b)
 
 
 def _members(cases):
@@ -172,20 +172,20 @@ def _members(cases):
     if not all(isinstance(value, tuple) and len(value) == len(many[0]) for value in many):
         return None
     for i in range(len(many[0])):
-        if all(_equal(case, case.expected[i], case.got) for case in cases):
+        if all(_array_within(case, case.expected[i], case.got) for case in cases):
             words = f"Only result {i + 1} of {len(many[0])} was returned; return all of them, in the order asked for."
             return Relation("alone", words, words)
     for order in itertools.permutations(range(len(many[0]))):
         if list(order) != sorted(order) and all(
             isinstance(case.got, (tuple, list))
             and len(case.got) == len(order)
-            and all(_equal(case, case.expected[i], case.got[place]) for place, i in enumerate(order))
+            and all(_array_within(case, case.expected[i], case.got[place]) for place, i in enumerate(order))
             for case in cases
         ):
             words = "The results are right, but in a different order than asked for."
             return Relation("order", words, words)
     wrong = [
-        tuple(i for i, (e, g) in enumerate(zip(case.expected, case.got)) if not _equal_part(case, e, g))
+        tuple(i for i, (e, g) in enumerate(zip(case.expected, case.got)) if not _parts_within(case, e, g))
         for case in cases
         if isinstance(case.got, (tuple, list)) and len(case.got) == len(case.expected)
     ]
@@ -202,8 +202,8 @@ def _of_member(cases, i: int) -> Relation | None:
     return _find([replace(case, expected=case.expected[i], got=case.got[i]) for case in cases])
 
 
-def _equal_part(case, expected, got) -> bool:
-    return all(a is not None and b is not None and case.close(a, b) for a, b in _pairs(expected, got))
+def _parts_within(case, expected, got) -> bool:
+    return all(a is not None and b is not None and case.within(a, b) for a, b in _pairs(expected, got))
 
 
 _WHOLE = (_input_back, _members)
@@ -236,7 +236,7 @@ def _factor(known):
         return None
     factors = [float((a * b).sum() / (a.astype(float) ** 2).sum()) for _, a, b in known]
     if not all(
-        np.isfinite(factor) and min(abs(factor), abs(factor - 1)) > 1e-6 and case.close(factor * a, b)
+        np.isfinite(factor) and min(abs(factor), abs(factor - 1)) > 1e-6 and case.within(factor * a, b)
         for factor, (case, a, b) in zip(factors, known)
     ):
         return None
@@ -306,12 +306,12 @@ def _offset(known):
     if not _all(known, lambda case, a, b: _real(a, b) and a.size and np.isfinite(a).all() and np.isfinite(b).all()):
         return None
     offset = float((known[0][2].astype(float) - known[0][1]).flat[0])
-    if abs(offset) > 1e-9 and _all(known, lambda case, a, b: case.close(a + offset, b)):
+    if abs(offset) > 1e-9 and _all(known, lambda case, a, b: case.within(a + offset, b)):
         words = f"Every number is {abs(offset):.6g} too {'large' if offset > 0 else 'small'}."
         return Relation("offset", words, "Every number is off by the same amount.")
     for name, sizes in _sizes(known).items():
         for side, how in ((1, "large"), (-1, "small")):
-            if len(set(sizes)) > 1 and all(case.close(a + side * n, b) for n, (case, a, b) in zip(sizes, known)):
+            if len(set(sizes)) > 1 and all(case.within(a + side * n, b) for n, (case, a, b) in zip(sizes, known)):
                 words = f"Every number is too {how} by `{name}`."
                 return Relation("offset", words, words)
 
@@ -332,7 +332,7 @@ def _by_argument(known):
             x = _numbers(case.inputs.get(name))
             fits = x is not None and x.dtype.kind in "iuf" and _real(a, b) and a.size > 1 and x.ndim <= a.ndim
             fits = fits and all(n in (1, m) for n, m in zip(x.shape[::-1], a.shape[::-1]))
-            return fits and np.unique(x).size > 1 and case.close(*change(a.astype(float), b, x.astype(float)))
+            return fits and np.unique(x).size > 1 and case.within(*change(a.astype(float), b, x.astype(float)))
 
         if _all(known, made):
             words = f"The answer gives what was expected {how} `{name}`."
@@ -344,7 +344,7 @@ def _by_function(name: str, words: str, function: Callable):
 
     def relates(case, a, b):
         made = function(a.astype(float)) if _real(a, b) else None
-        return made is not None and made[np.isfinite(a) & np.isfinite(made)].any() and case.close(made, b)
+        return made is not None and made[np.isfinite(a) & np.isfinite(made)].any() and case.within(made, b)
 
     return _same(name, words, relates)
 
@@ -354,14 +354,14 @@ def _axes(known):
     for i, j in ((-1, -2), (-2, -3), (-1, -3), (-3, -4), (-2, -4), (-1, -4)):
         if _all(
             known,
-            lambda case, a, b: a.ndim >= -min(i, j) and min(a.shape) and case.close(np.swapaxes(a, i, j), b),
+            lambda case, a, b: a.ndim >= -min(i, j) and min(a.shape) and case.within(np.swapaxes(a, i, j), b),
         ):
             last = {i, j} == {-1, -2}
             words = f"The numbers are right, but axes {i} and {j} are swapped{': it is transposed' if last else ''}."
             return Relation("transposed" if last else "axes", words, words)
     dimensions = {a.ndim for _, a, _ in known}
     for order in itertools.permutations(range(min(dimensions))) if dimensions in ({3}, {4}) else ():
-        if _all(known, lambda case, a, b, order=order: a.size and case.close(a.transpose(order), b)):
+        if _all(known, lambda case, a, b, order=order: a.size and case.within(a.transpose(order), b)):
             words = f"The numbers are right, but their axes are the expected ones in the order {order}."
             return Relation("axes", words, words)
 
@@ -375,7 +375,7 @@ def _moved_along(known):
             if a.shape != b.shape or a.ndim < -axis or a.shape[axis] < 3:
                 return False
             behind = [slice(None)] * (-1 - axis)  # axes
-            return case.close(a[(..., early, *behind)], b[(..., late, *behind)])
+            return case.within(a[(..., early, *behind)], b[(..., late, *behind)])
 
         if _all(known, shifted):
             side = "after" if step > 0 else "before"
@@ -384,7 +384,7 @@ def _moved_along(known):
     for axis in (-1, -2, -3):
         if _all(
             known,
-            lambda case, a, b: a.shape == b.shape and a.ndim >= -axis and case.close(np.flip(a, axis), b),
+            lambda case, a, b: a.shape == b.shape and a.ndim >= -axis and case.within(np.flip(a, axis), b),
         ):
             words = f"The numbers are right, but in reverse order along axis {axis}."
             return Relation("reversed", words, words)
@@ -392,7 +392,7 @@ def _moved_along(known):
 
 def _other_shape(known):
     """The right numbers in a different shape, or before or after a sum over an axis."""
-    if _all(known, lambda case, a, b: a.shape != b.shape and a.size == b.size and case.close(a.ravel(), b.ravel())):
+    if _all(known, lambda case, a, b: a.shape != b.shape and a.size == b.size and case.within(a.ravel(), b.ravel())):
         ones = _all(known, lambda case, a, b: [n for n in a.shape if n != 1] == [n for n in b.shape if n != 1])
         words = "The numbers are right and in order, but in a different shape" + (
             ": an axis of length 1 is missing or extra." if ones else "."
@@ -409,7 +409,7 @@ def _other_shape(known):
 
 def _is_over(case, together, axis, whole, part) -> bool:
     fits = whole.size and whole.ndim == part.ndim + 1 <= 4 and whole.ndim >= -axis and whole.dtype.kind in "iuf"
-    return fits and case.close(together(whole.astype(float), axis=axis), part)
+    return fits and case.within(together(whole.astype(float), axis=axis), part)
 
 
 def _rows(known):
@@ -432,7 +432,7 @@ def _rows(known):
                 several
                 and np.isfinite(factors).all()
                 and (factors[squares > 0] != 0).all()
-                and case.close(factors * a, b)
+                and case.within(factors * a, b)
             )
 
         if _all(known, scaled):
@@ -485,12 +485,12 @@ def _elsewhere(case, a, b):
         and _real(a.ravel(), b.ravel())
         and np.unique(a).size >= min(4, a.size)
         and a.size >= 4
-        and case.close(np.sort(a, axis=None), np.sort(b, axis=None))
+        and case.within(np.sort(a, axis=None), np.sort(b, axis=None))
     )
 
 
 def _signs(case, a, b):
-    return _real(a, b) and case.close(abs(a.astype(float)), abs(b.astype(float)))
+    return _real(a, b) and case.within(abs(a.astype(float)), abs(b.astype(float)))
 
 
 def _places(known):

@@ -15,13 +15,14 @@ The check in a student's notebook and the hidden test differ only in their mater
 from __future__ import annotations
 
 import builtins
+import functools
 import re
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 
 from attnlab.checking import error_patterns
-from attnlab.checking.compare import Difference, as_array, difference
+from attnlab.checking.compare import Difference, as_array, difference, within_tolerance
 from attnlab.checking.error_patterns import Relation
 from attnlab.checking.formatting import table
 from attnlab.checking.probes import PROBES, Part, Probe
@@ -82,71 +83,262 @@ def judge(material: dict, outcomes: list[list[dict | None]], show_cases: bool = 
     outcomes[p][c] is the outcome of case c of property p, or None if there was no answer.
     show_cases: whether the words may contain inputs and expected values (never for hidden tests).
     """
-    properties, report = material["properties"], _empty(material)
     if _not_done(outcomes):
         return replace(no_answer(material, f"{material['name']} is not done yet"), not_done=True)
-    differences = [
-        [_differs(p, case, expected, got) for case, expected, got in zip(p["cases"], p["expected"], row)]
-        for p, row in zip(properties, outcomes)
-    ]
-    if not any(map(any, differences)):
-        report.findings = [_finding(prop, True) for prop in properties]
-        return report
-    basic = _basic(properties)
-    suspects = _suspects(material, outcomes, differences, basic)
-    related = _relations(properties, outcomes, differences)
-    tries = any(_tries(prop, row) for prop, row in zip(properties, outcomes))
-    idle = _idle(properties, outcomes, differences, tries)
-    tries = tries and not idle
-    paid = any(any(row) for prop, row in zip(properties, differences) if not PROBES[prop["probe"]].tolerates)
-    right = _anything_right(properties, differences)
-    first_unexplained, causes = True, {}
-    for p, (prop, row) in enumerate(zip(properties, differences)):
-        if idle and not any(row):
-            row = [Difference("idle", idle, None, None)] * len(row)
-        probe = PROBES[prop["probe"]]
-        beside = _asks_for_something_else(prop, row)
-        tried = beside and _tries(prop, outcomes[p])
-        finding = _finding(prop, not any(row) or tries and paid and tried and (right or not probe.needs_right_result))
-        report.findings.append(finding)
-        if finding.passed:
-            continue
-        case = next(c for c in smallest_first(prop["cases"]) if row[c])
-        finding.kind = row[case].kind
-        part = _part(prop, prop["cases"][case], row[case])
-        finding.relation = _EVIDENT.get(finding.kind) or _observed(part, row[case])
-        if beside and not tried:
-            finding.detail, finding.hint, first_unexplained = probe.without_merit, "", False
-            continue
-        match = _explanation(suspects, p, differences, basic)
-        if match is not None:
-            finding.misconception = match["text"]
-            finding.section = match["section"] or material["section"]
-            causes.setdefault(match["text"], []).append(finding)
-            continue
-        found = related[p] if finding.kind != "idle" else None
-        finding.detail = (
-            _words(probe, prop["cases"][case], row[case])
-            if show_cases
-            else _discreet(probe, prop["cases"][case], row[case])
-        )
-        if found:
-            finding.relation = found.name
-            finding.fact = found.words if show_cases else found.discreet
-            if found.exact:
-                causes.setdefault(found.words, []).append(finding)
-        if finding.kind == "error" and row[case].got["error"]["code"]:
-            finding.place = " ".join(map(str, (row[case].got["error"][key] for key in ("type", "line", "code"))))
-        unlike = not first_unexplained and part.common
-        if finding.kind in {"no answer", "idle"} or unlike or _refuses_too_much(row[case]):
-            finding.hint = ""
-        first_unexplained = False
-    if tries:
-        for same in causes.values():
-            _pay_once(same)
-    if not right:
-        _keep_half(report)
+    report, evidence = _empty(material), Evidence(material, outcomes, show_cases)
+    report.findings = [_judged(evidence, p) for p in range(len(material["properties"]))]
+    if not all(finding.passed for finding in report.findings):
+        for rule in RULES_FOR_ALL:
+            rule(report, evidence)
     return report
+
+
+def _judged(evidence: Evidence, p: int) -> Finding:
+    finding = _finding(evidence.properties[p])
+    for rule in RULES:
+        if rule(finding, evidence, p):
+            break
+    return finding
+
+
+class Evidence:
+    """What the outcomes of an answer show, each computed when a rule first needs it.
+
+    differences[p][c]: the first difference from the expected outcome of case c of property p, or None
+    """
+
+    def __init__(self, material: dict, outcomes: list[list[dict | None]], show_cases: bool = True):
+        self.material, self.outcomes, self.show_cases = material, outcomes, show_cases
+        self.properties = material["properties"]
+        self.differences = [
+            [_differs(p, case, expected, got) for case, expected, got in zip(p["cases"], p["expected"], row)]
+            for p, row in zip(self.properties, outcomes)
+        ]
+
+    def probe(self, p: int) -> Probe:
+        return PROBES[self.properties[p]["probe"]]
+
+    def failures(self, p: int) -> list[Difference | None]:
+        """The differences of one property. What is right by chance is no better than what is wrong."""
+        row = self.differences[p]
+        if any(row) or not any(map(any, self.differences)) or not self.ignores_input:
+            return row
+        return [Difference("idle", self.ignores_input, None, None)] * len(row)
+
+    def failure(self, p: int) -> tuple[dict, Difference]:
+        """The smallest case of a property that fails, and its difference."""
+        cases, row = self.properties[p]["cases"], self.failures(p)
+        return next((cases[c], row[c]) for c in smallest_first(cases) if row[c])
+
+    def part(self, p: int) -> Part:
+        """What is known about the part of the outcome that fails."""
+        case, found = self.failure(p)
+        return self.probe(p).part(found.part, case)
+
+    def computes_in(self, p: int) -> bool:
+        """Whether some result of one property was computed from its input."""
+        return _computes_anything(self.properties[p], self.outcomes[p])
+
+    def is_tolerated(self, p: int) -> bool:
+        """Whether all that is wrong is a result that this property does not ask for."""
+        tolerates = self.probe(p).tolerates
+        return bool(tolerates) and all(
+            found is None or found.kind in tolerates and _part(self.properties[p], case, found).returned
+            for case, found in zip(self.properties[p]["cases"], self.failures(p))
+        )
+
+    @functools.cached_property
+    def computes(self) -> bool:
+        """Whether some result was computed from the input, and not all results are right by chance."""
+        return self._computes_somewhere and not self.ignores_input
+
+    @functools.cached_property
+    def _computes_somewhere(self) -> bool:
+        return any(map(self.computes_in, range(len(self.properties))))
+
+    @functools.cached_property
+    def anything_right(self) -> bool:
+        return any(
+            found is None and not _is_refusal(expected)
+            for prop, row in zip(self.properties, self.differences)
+            for expected, found in zip(prop["expected"], row)
+        )
+
+    @functools.cached_property
+    def numbers_are_charged(self) -> bool:
+        """Whether a property fails that asks for the results themselves."""
+        return any(any(row) and not self.probe(p).tolerates for p, row in enumerate(self.differences))
+
+    @functools.cached_property
+    def ignores_input(self) -> str | None:
+        """Why an answer earns nothing even where it is right, or None. An answer that refuses everything, or always
+        gives the same result, is right by chance."""
+        if not self._computes_somewhere and not self.anything_right:
+            return (
+                "refusing is right here, but your code gave no right answer anywhere else, and refusing everything "
+                "earns nothing"
+            )
+        results = [
+            outcome["value"]["result"]
+            for row in self.outcomes
+            for outcome in row
+            if outcome and isinstance(outcome.get("value"), dict) and "result" in outcome["value"]
+        ]
+        results = [result for result in results if result is not None]
+        if len(results) >= 3 and all(within_tolerance(results[0], result) for result in results[1:]):
+            return "this is right, but your code gives the same result whatever it is given"
+        return None
+
+    @functools.cached_property
+    def basic(self) -> int:
+        """The basic property: the first about results, which may come after one about what a module is made of."""
+        about_results = (
+            p
+            for p, prop in enumerate(self.properties)
+            if any(_arrays(expected["value"].get("result")) for expected in prop["expected"])
+        )
+        return next(about_results, 0)
+
+    @functools.cached_property
+    def suspects(self) -> list[_Suspect]:
+        return _suspects(self.material, self.outcomes, self.differences, self.basic)
+
+    @functools.cached_property
+    def patterns(self) -> list[Relation | None]:
+        return _relations(self.properties, self.outcomes, self.differences)
+
+
+# The rules for the finding on one property, in turn. Each changes the finding, and returns whether it is complete.
+
+
+def pass_if_right(finding: Finding, evidence: Evidence, p: int) -> bool:
+    """A property passes if each of its cases is right."""
+    if any(evidence.failures(p)):
+        return False
+    finding.passed, finding.points = True, finding.max_points
+    return True
+
+
+def pass_if_numbers_are_charged_elsewhere(finding: Finding, evidence: Evidence, p: int) -> bool:
+    """A property passes if all that is wrong is a result that another property asks for, and something is computed."""
+    finding.passed = (
+        evidence.is_tolerated(p)
+        and evidence.computes
+        and evidence.computes_in(p)
+        and evidence.numbers_are_charged
+        and (evidence.anything_right or not evidence.probe(p).needs_right_result)
+    )
+    finding.points = finding.max_points if finding.passed else 0.0
+    return finding.passed
+
+
+def classify_failure(finding: Finding, evidence: Evidence, p: int) -> bool:
+    """A failure has the kind of its smallest case, and is related to what was expected as far as that shows it."""
+    _, found = evidence.failure(p)
+    finding.kind = found.kind
+    finding.relation = _EVIDENT.get(finding.kind) or _observed(evidence.part(p), found)
+    return False
+
+
+def say_what_is_without_merit(finding: Finding, evidence: Evidence, p: int) -> bool:
+    """What a property asks for is right where nothing is computed, and counts for nothing."""
+    if not evidence.is_tolerated(p) or evidence.computes_in(p):
+        return False
+    finding.detail, finding.hint = evidence.probe(p).without_merit, ""
+    return True
+
+
+def name_misconception(finding: Finding, evidence: Evidence, p: int) -> bool:
+    """A failure that a misconception explains gets its sentence."""
+    match = _explanation(evidence.suspects, p, evidence.differences, evidence.basic)
+    if match is None:
+        return False
+    finding.misconception = match["text"]
+    finding.section = match["section"] or evidence.material["section"]
+    return True
+
+
+def describe_difference(finding: Finding, evidence: Evidence, p: int) -> bool:
+    """Any other failure is described in words."""
+    case, found = evidence.failure(p)
+    describe = _words if evidence.show_cases else _discreet
+    finding.detail = describe(evidence.probe(p), case, found)
+    return False
+
+
+def state_pattern(finding: Finding, evidence: Evidence, p: int) -> bool:
+    """How the results are related to what was expected is stated as a fact."""
+    found = evidence.patterns[p] if finding.kind != "idle" else None
+    if found:
+        finding.relation = found.name
+        finding.fact = found.words if evidence.show_cases else found.discreet
+    return False
+
+
+def locate_error(finding: Finding, evidence: Evidence, p: int) -> bool:
+    """An exception has the line of the answer that raised it."""
+    _, found = evidence.failure(p)
+    if finding.kind == "error" and found.got["error"]["code"]:
+        finding.place = " ".join(map(str, (found.got["error"][key] for key in ("type", "line", "code"))))
+    return True
+
+
+RULES = (
+    pass_if_right,
+    pass_if_numbers_are_charged_elsewhere,
+    classify_failure,
+    say_what_is_without_merit,
+    name_misconception,
+    describe_difference,
+    state_pattern,
+    locate_error,
+)
+
+
+# The rules for all findings together.
+
+
+def drop_hints_beside_the_point(report: Report, evidence: Evidence) -> None:
+    """A hint is dropped where it would mislead: where nothing came or counts, where too much is refused, and where
+    what is wrong is not what this property alone asks for, but is without an explanation in an earlier one too."""
+    is_first = True
+    for p, finding in enumerate(report.findings):
+        if finding.passed or finding.misconception:
+            continue
+        _, found = evidence.failure(p)
+        part = evidence.part(p)
+        refuses_too_much = part.error and found.expected == "nothing"
+        if found.kind in {"no answer", "idle"} or refuses_too_much or part.common and not is_first:
+            finding.hint = ""
+        is_first = False
+
+
+def charge_each_mistake_once(report: Report, evidence: Evidence) -> None:
+    """Of the properties that fail because of the same mistake, the one with the most points is lost, and the others
+    keep their points, if anything is computed at all."""
+    causes: dict[str, list[Finding]] = {}
+    for p, finding in enumerate(report.findings):
+        if finding.misconception or finding.fact and evidence.patterns[p].exact:
+            causes.setdefault(finding.misconception or evidence.patterns[p].words, []).append(finding)
+    for same in causes.values() if evidence.computes else ():
+        dearest = max(same, key=lambda finding: finding.max_points)
+        for finding in same:
+            if finding is not dearest:
+                finding.follows, finding.points = True, finding.max_points
+
+
+def cap_at_half(report: Report, evidence: Evidence) -> None:
+    """If no result is right at all, at most half of the points remain."""
+    if evidence.anything_right:
+        return
+    room = report.max_points / 2 - sum(finding.points for finding in report.findings if not finding.follows)
+    for finding in report.findings:
+        if finding.follows:
+            finding.points = max(0.0, min(finding.points, room))
+            room -= finding.points
+
+
+RULES_FOR_ALL = (drop_hints_beside_the_point, charge_each_mistake_once, cap_at_half)
 
 
 # Kinds of difference that explain themselves -> name of the relation.
@@ -166,36 +358,17 @@ def _observed(part: Part, found: Difference) -> str | None:
     return found.part if part.words and not part.vague else None
 
 
-def _keep_half(report: Report) -> None:
-    """If no result is right at all, at most half of the points remain."""
-    room = report.max_points / 2 - sum(finding.points for finding in report.findings if not finding.follows)
-    for finding in report.findings:
-        if finding.follows:
-            finding.points = max(0.0, min(finding.points, room))
-            room -= finding.points
-
-
-def _pay_once(findings: list[Finding]) -> None:
-    """Of the properties that fail because of the same mistake, the one with the most points is lost, and the
-    others keep their points."""
-    dearest = max(findings, key=lambda finding: finding.max_points)
-    for finding in findings:
-        if finding is not dearest:
-            finding.follows, finding.points = True, finding.max_points
-
-
 def no_answer(material: dict, reason: str) -> Report:
     """The report on an answer that could not be judged at all: nothing earned, and why."""
-    return replace(_empty(material), findings=[_finding(p, False) for p in material["properties"]], reason=reason)
+    return replace(_empty(material), findings=[_finding(p) for p in material["properties"]], reason=reason)
 
 
 def _empty(material: dict) -> Report:
     return Report(material["name"], float(sum(p["points"] for p in material["properties"])), material["bonus"])
 
 
-def _finding(prop: dict, passed: bool) -> Finding:
-    points = float(prop["points"])
-    return Finding(prop["title"], passed, points if passed else 0.0, points, prop["hint"])
+def _finding(prop: dict) -> Finding:
+    return Finding(prop["title"], False, 0.0, float(prop["points"]), prop["hint"])
 
 
 def _not_done(outcomes) -> bool:
@@ -224,43 +397,15 @@ def _in_words_of_the_probe(part: Part, found: Difference) -> Difference:
     return replace(found, kind=kind, say=(lambda: part.phrase(found)) if part.words else found.say)
 
 
-def _idle(properties, outcomes, differences, tries: bool) -> str | None:
-    """Why an answer earns nothing even where it is right, or None. An answer that refuses everything, or always
-    gives the same result, is right by chance."""
-    if not tries and not _anything_right(properties, differences):
-        return (
-            "refusing is right here, but your code gave no right answer anywhere else, and refusing everything "
-            "earns nothing"
-        )
-    results = [
-        outcome["value"]["result"]
-        for row in outcomes
-        for outcome in row
-        if outcome and isinstance(outcome.get("value"), dict) and "result" in outcome["value"]
-    ]
-    results = [result for result in results if result is not None]
-    if len(results) >= 3 and all(difference(results[0], result) is None for result in results[1:]):
-        return "this is right, but your code gives the same result whatever it is given"
-    return None
-
-
-def _anything_right(properties, differences) -> bool:
-    return any(
-        found is None and not _is_refusal(expected)
-        for prop, row in zip(properties, differences)
-        for expected, found in zip(prop["expected"], row)
-    )
-
-
 def _is_refusal(expected: dict) -> bool:
     return expected["value"].get("raises", "nothing") != "nothing"
 
 
-def _tries(prop: dict, row) -> bool:
-    return any(_is_a_try(prop, case, got) for case, got in zip(prop["cases"], row))
+def _computes_anything(prop: dict, row) -> bool:
+    return any(_depends_on_input(prop, case, got) for case, got in zip(prop["cases"], row))
 
 
-def _is_a_try(prop: dict, case: dict, got: dict | None) -> bool:
+def _depends_on_input(prop: dict, case: dict, got: dict | None) -> bool:
     """Whether a result was computed from the input: neither the same number everywhere nor an argument that is
     returned."""
     value = got.get("value") if got else None
@@ -270,12 +415,12 @@ def _is_a_try(prop: dict, case: dict, got: dict | None) -> bool:
     given = [array for part in case.values() for array in _arrays(part)]
     return any(
         (np.unique(array).size > 1 or array.size == 1 and np.any(array))
-        and not any(_alike(array, other) for other in given)
+        and not any(_nearly_equal(array, other) for other in given)
         for array in arrays
     )
 
 
-def _alike(one: np.ndarray, other: np.ndarray) -> bool:
+def _nearly_equal(one: np.ndarray, other: np.ndarray) -> bool:
     return (
         one.shape == other.shape
         and one.dtype.kind == other.dtype.kind
@@ -293,20 +438,6 @@ def _arrays(value) -> list[np.ndarray]:
         return [array for part in value for array in _arrays(part)]
     array = as_array(value)
     return [] if array is None or not array.size else [array]
-
-
-def _asks_for_something_else(prop: dict, row) -> bool:
-    """Whether all that is wrong is a result that this property does not ask for: another property has paid for it."""
-    tolerates = PROBES[prop["probe"]].tolerates
-    return bool(tolerates) and all(
-        found is None or found.kind in tolerates and _part(prop, case, found).returned
-        for case, found in zip(prop["cases"], row)
-    )
-
-
-def _refuses_too_much(found: Difference) -> bool:
-    """Whether what should be accepted was refused: the hint is about what is to be refused."""
-    return found.part == "raises" and found.expected == "nothing"
 
 
 def _relations(properties, outcomes, differences) -> list[Relation | None]:
@@ -334,7 +465,7 @@ def _relations(properties, outcomes, differences) -> list[Relation | None]:
     of_all = error_patterns.find(everything) if whole and len(everything) > 1 else None
     apart = error_patterns.traits_of_failing_inputs(right, wrong)
     return [
-        _telling(
+        _prefer_exact(
             of_all if cases else None,
             error_patterns.find(cases) if len(cases) > 1 or cases and len(prop["cases"]) == 1 else None,
             apart if any(found) and not PROBES[prop["probe"]].tolerates else None,
@@ -343,7 +474,7 @@ def _relations(properties, outcomes, differences) -> list[Relation | None]:
     ]
 
 
-def _telling(*relations: Relation | None) -> Relation | None:
+def _prefer_exact(*relations: Relation | None) -> Relation | None:
     """The first relation that derives the result from what was expected, or else the first of all."""
     found = [each for each in relations if each]
     return next((each for each in found if each.exact), found[0] if found else None)
@@ -407,12 +538,12 @@ def _suspects(material, outcomes, differences, basic: int) -> list[_Suspect]:
                 outcomes[p],
                 differences[p],
             ):
-                same = _same(prop, case, wrong, got) if differs else not is_wrong
+                same = _outcomes_within_tolerance(prop, case, wrong, got) if differs else not is_wrong
                 agreeing += is_wrong and same
                 parting += is_wrong and not same
                 missed += not is_wrong and not same
                 fails, follows = fails or is_wrong, follows and same
-                tells = tells or is_wrong and same and _tells(prop, case, expected, wrong)
+                tells = tells or is_wrong and same and _is_distinctive(prop, case, expected, wrong)
             if fails and follows:
                 explains.add(p)
                 if tells:
@@ -437,13 +568,6 @@ def _wrong_where(material: dict, m: dict) -> list[list[bool]]:
     return m["wrong"]
 
 
-def _basic(properties) -> int:
-    """The basic property: the first about results, which may come after one about what a module is made of."""
-    return next(
-        (p for p, prop in enumerate(properties) if any(_arrays(e["value"].get("result")) for e in prop["expected"])), 0
-    )
-
-
 def _explanation(suspects: list[_Suspect], p: int, differences, basic: int) -> dict | None:
     """The misconception behind a failed property, or None where naming one would be a guess.
 
@@ -462,7 +586,7 @@ def _explanation(suspects: list[_Suspect], p: int, differences, basic: int) -> d
     return best.misconception if p in best.telling and best.enough and explained and not rivals else None
 
 
-def _tells(prop: dict, case: dict, expected: dict, wrong: dict) -> bool:
+def _is_distinctive(prop: dict, case: dict, expected: dict, wrong: dict) -> bool:
     """Whether a wrong outcome is so particular that another mistake is unlikely to give it.
 
     Fractions are particular, and so is nan among right numbers. Only nan, an exception, a yes or no, a zero and a
@@ -510,7 +634,7 @@ def _particular(expected, wrong) -> bool:
     return bool(np.any(entries != np.round(entries))) or entries.size >= 3
 
 
-def _same(prop: dict, case: dict, a: dict, b: dict | None) -> bool:
+def _outcomes_within_tolerance(prop: dict, case: dict, a: dict, b: dict | None) -> bool:
     """Whether two outcomes are the same mistake. It is no looser than the property itself: an answer that is off by
     rounding must not pass for one that is off by an epsilon."""
     if b is None or a.keys() != b.keys():
@@ -521,7 +645,7 @@ def _same(prop: dict, case: dict, a: dict, b: dict | None) -> bool:
     if "refused" in a:
         return a["refused"] == b["refused"]
     a, b = (_symptoms(prop, case, outcome["value"]) for outcome in (a, b))
-    return difference(a, b, prop["rtol"], prop["atol"]) is None
+    return within_tolerance(a, b, prop["rtol"], prop["atol"])
 
 
 def smallest_first(cases: list[dict]) -> list[int]:

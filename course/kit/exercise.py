@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from attnlab.checking import codec, probes
-from attnlab.checking.compare import agree
+from attnlab.checking.compare import within_tolerance
 from attnlab.checking.observe import outcome_of, raw_outcomes_of
 from attnlab.checking.probes import PROBES, Probe
 from course.kit import library_shortcuts
@@ -261,7 +261,7 @@ def _kept(outcome: dict, right: dict, prop: dict, case: dict) -> dict:
     for part, value in outcome.get("value", {}).items():
         if not PROBES[prop["probe"]].part(part, case).symptom:
             expected = right["value"][part]
-            is_right = agree(expected, value, prop["rtol"], prop["atol"])
+            is_right = within_tolerance(expected, value, prop["rtol"], prop["atol"])
             outcome["value"][part] = expected if is_right else None
     return outcome
 
@@ -271,7 +271,9 @@ def compact(material: dict) -> dict:
     for m in material["misconceptions"]:
         m["outcomes"] = [
             [
-                None if "value" in wrong and agree(right["value"], wrong["value"], p["rtol"], p["atol"]) else wrong
+                None
+                if "value" in wrong and within_tolerance(right["value"], wrong["value"], p["rtol"], p["atol"])
+                else wrong
                 for right, wrong in zip(p["expected"], row)
             ]
             for p, row in zip(material["properties"], m["outcomes"])

@@ -79,7 +79,7 @@ def test_another_processor_makes_the_same_data(processor):
         "import sys\nfrom course import catalog, check_data\nfrom course.kit.exercise import compact\n"
         "for name in sys.argv[1:]:\n"
         "    stored = check_data.read(check_data.check_file(name))\n"
-        "    if not check_data.alike(stored, compact(catalog.exercise(name).material())):\n"
+        "    if not check_data.equal_up_to_rounding(stored, compact(catalog.exercise(name).material())):\n"
         "        print(name)\n"
     )
     done = subprocess.run(
@@ -97,7 +97,7 @@ def test_another_processor_makes_the_same_data(processor):
 def test_data_that_say_something_else_are_seen(size, seen):
     stored, made = (compact(make().material()) for _ in range(2))
     made["properties"][0]["expected"][0]["value"]["result"] += size
-    assert check_data.alike(stored, made) is not seen
+    assert check_data.equal_up_to_rounding(stored, made) is not seen
 
 
 # Files of a small course ------------------------------------------------------------------------------------------

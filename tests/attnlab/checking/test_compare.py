@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from attnlab.checking.compare import agree, difference
+from attnlab.checking.compare import difference, within_tolerance
 
 
 def words(expected, got, **tolerance) -> str:
@@ -46,7 +46,7 @@ EYE = np.eye(2)
     ],
 )
 def test_these_agree(expected, got):
-    assert agree(expected, got)
+    assert within_tolerance(expected, got)
 
 
 @pytest.mark.parametrize(
@@ -91,8 +91,8 @@ def test_these_part_and_the_kind_is_told(expected, got, kind):
 
 def test_tolerances_see_an_epsilon_in_a_denominator():
     share = np.array([0.25, 0.75])
-    assert not agree(share, share / (1 + 1e-8)) and not agree(share, share / (1 + 1e-6))
-    assert agree(share, share * (1 + 1e-12))
+    assert not within_tolerance(share, share / (1 + 1e-8)) and not within_tolerance(share, share / (1 + 1e-6))
+    assert within_tolerance(share, share * (1 + 1e-12))
 
 
 @pytest.mark.parametrize("kind", [np.float64, np.float32, np.int64])
@@ -105,7 +105,7 @@ def test_numbers_agree_where_numpy_says_that_they_are_close(kind, rtol, atol):
                 one, other = np.asarray([left, 2.0]).astype(kind), np.asarray([right, 2.0])
                 other = other.astype(kind if kind is not np.int64 else float)
                 close = np.isclose(other, one, rtol=rtol, atol=atol, equal_nan=True).all()
-            assert agree(one, other, rtol, atol) == close, (left, right)
+            assert within_tolerance(one, other, rtol, atol) == close, (left, right)
 
 
 def test_what_is_wrong_is_said_in_a_students_words():
@@ -140,8 +140,8 @@ def test_numbers_that_part_late_are_printed_as_far_as_they_part():
 def test_tensors_and_arrays_are_told_apart():
     torch = pytest.importorskip("torch")
     tensor = torch.eye(2, dtype=torch.float64)
-    assert agree(tensor, tensor.clone())
+    assert within_tolerance(tensor, tensor.clone())
     assert "a NumPy array where a PyTorch tensor" in words(tensor, EYE)
     assert "a PyTorch tensor where a NumPy array" in words(EYE, tensor)
     assert "float32" in words(tensor, tensor.float())
-    assert agree(torch.ones(2, dtype=torch.bfloat16), torch.ones(2, dtype=torch.bfloat16))
+    assert within_tolerance(torch.ones(2, dtype=torch.bfloat16), torch.ones(2, dtype=torch.bfloat16))

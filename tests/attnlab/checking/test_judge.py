@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 import torch
 
-from attnlab.check import examine
-from attnlab.checking import probes
+from attnlab.check import examine, outcomes_of
+from attnlab.checking import judge, probes
 from course import catalog
 from course.kit.exercise import Exercise
 from tests.course.toy_exercise import doubled, make
@@ -272,11 +272,9 @@ def test_hidden_cases_are_never_shown(answer):
 
 
 def test_no_answer_on_a_case_costs_its_property_alone():
-    from attnlab.checking.judge import judge
-
     outcomes = [[{"value": e["value"]} for e in p["expected"]] for p in TOY["properties"]]
     outcomes[0][1] = None
-    found = judge(TOY, outcomes, show_cases=False)
+    found = judge.judge(TOY, outcomes, show_cases=False)
     assert [f.passed for f in found.findings] == [False, True, True] and found.findings[
         0
     ].detail == "There was no answer."
@@ -294,10 +292,8 @@ def test_no_answer_on_a_case_costs_its_property_alone():
     ],
 )
 def test_outcomes_of_any_form_are_judged(nonsense):
-    from attnlab.checking.judge import judge
-
     for show in (True, False):
-        found = judge(TOY, [[nonsense for _ in p["cases"]] for p in TOY["properties"]], show)
+        found = judge.judge(TOY, [[nonsense for _ in p["cases"]] for p in TOY["properties"]], show)
         assert found.points == 0
 
 
@@ -564,3 +560,144 @@ def test_wrong_numbers_do_not_cost_the_points_for_memory_too():
     assert of_memory(off_by_two).passed
     nothing_right = of_memory(lambda Q, K, V, block_size, causal=False: (7 * off_by_two(Q, K, V, block_size)).sin())
     assert not nothing_right.passed and not nothing_right.points and not nothing_right.hint
+
+
+# The rules, each by itself --------------------------------------------------------------------------------------------
+
+
+def evidence_of(answer, material=MATERIAL, **options):
+    return judge.Evidence(material, outcomes_of(answer, material), **options)
+
+
+def finding_on(evidence, p: int):
+    """A finding as it is before the first rule."""
+    prop = evidence.properties[p]
+    return judge.Finding(prop["title"], False, 0.0, prop["points"], prop["hint"])
+
+
+def twice(x, axis=-1):
+    return 2 * shares(x, axis)
+
+
+def spoils(x, axis=-1):
+    x += 1.0
+    return shares(x, axis)
+
+
+def test_every_rule_has_a_test():
+    rules = {rule.__name__ for rule in (*judge.RULES, *judge.RULES_FOR_ALL)}
+    assert {f"test_rule_{rule}" for rule in rules} <= globals().keys()
+
+
+def test_rule_pass_if_right():
+    right, wrong = evidence_of(shares), evidence_of(twice)
+    finding = finding_on(right, 0)
+    assert judge.pass_if_right(finding, right, 0) and finding.passed and finding.points == 2
+    finding = finding_on(wrong, 0)
+    assert not judge.pass_if_right(finding, wrong, 0) and not finding.passed and finding.points == 0
+    constant = evidence_of(lambda x, axis=-1: np.array([1.0, 0.0, 0.0]))
+    assert not judge.pass_if_right(finding_on(constant, 1), constant, 1)
+
+
+def test_rule_pass_if_numbers_are_charged_elsewhere():
+    for answer, passes in ((twice, True), (lambda x, axis=-1: x, False), (spoils, False)):
+        evidence = evidence_of(answer)
+        finding = finding_on(evidence, 2)
+        assert judge.pass_if_numbers_are_charged_elsewhere(finding, evidence, 2) is passes
+        assert finding.points == passes
+    evidence = evidence_of(twice)
+    assert not judge.pass_if_numbers_are_charged_elsewhere(finding_on(evidence, 0), evidence, 0)
+
+
+def test_rule_classify_failure():
+    for answer, p, kind, relation in (
+        (twice, 0, "value", None),
+        (lambda x, axis=-1: None, 0, "none", "no return"),
+        (spoils, 2, "value", "changed"),
+    ):
+        evidence = evidence_of(answer)
+        finding = finding_on(evidence, p)
+        assert not judge.classify_failure(finding, evidence, p) and (finding.kind, finding.relation) == (kind, relation)
+
+
+def test_rule_say_what_is_without_merit():
+    for answer, says in ((lambda x, axis=-1: x, True), (twice, False)):
+        evidence = evidence_of(answer)
+        finding = finding_on(evidence, 2)
+        assert judge.say_what_is_without_merit(finding, evidence, 2) is says
+        assert finding.detail.startswith("The input is left as it was, but") is says and bool(finding.hint) is not says
+
+
+def test_rule_name_misconception():
+    for answer, text in ((lambda x, axis=-1: shares(x), "No axis."), (twice, None)):
+        evidence = evidence_of(answer)
+        finding = finding_on(evidence, 0)
+        assert judge.name_misconception(finding, evidence, 0) is (text is not None)
+        assert (finding.misconception, finding.section) == ((text, "Why") if text else (None, None))
+
+
+def test_rule_describe_difference():
+    for show_cases, lines in ((True, 4), (False, 1)):
+        evidence = evidence_of(twice, show_cases=show_cases)
+        finding = finding_on(evidence, 1)
+        assert not judge.describe_difference(finding, evidence, 1) and len(finding.detail.splitlines()) == lines
+
+
+def test_rule_state_pattern():
+    for show_cases, words in ((True, "2 times"), (False, "same factor")):
+        evidence = evidence_of(twice, show_cases=show_cases)
+        finding = finding_on(evidence, 0)
+        assert not judge.state_pattern(finding, evidence, 0)
+        assert finding.relation == "factor" and words in finding.fact
+    finding.kind, finding.fact = "idle", ""
+    judge.state_pattern(finding, evidence, 0)
+    assert finding.fact == ""
+
+
+def test_rule_locate_error():
+    def raises(x, axis=-1):
+        return x / [0] / []
+
+    for answer, place in ((raises, "return x / [0] / []"), (twice, "")):
+        evidence = evidence_of(answer)
+        finding = finding_on(evidence, 0)
+        judge.classify_failure(finding, evidence, 0)
+        assert judge.locate_error(finding, evidence, 0) and finding.place.endswith(place)
+        assert bool(finding.place) is bool(place)
+
+
+def judged(answer, *rules):
+    """The report on an answer, or its evidence, after the rules for each property and some of those for all."""
+    evidence = answer if isinstance(answer, judge.Evidence) else evidence_of(answer)
+    found = judge.no_answer(MATERIAL, "")
+    found.findings = [judge._judged(evidence, p) for p in range(3)]
+    for rule in rules:
+        rule(found, evidence)
+    return found
+
+
+def test_rule_drop_hints_beside_the_point():
+    first, second, own = judged(
+        lambda x, axis=-1: spoils(x, axis) ** 2 + 0.3, judge.drop_hints_beside_the_point
+    ).findings
+    assert first.hint and not second.hint  # the second may be wrong for the same reason
+    assert own.hint == "Copy."
+    nothing = judge.Evidence(MATERIAL, [[None] * len(prop["cases"]) for prop in MATERIAL["properties"]])
+    assert not any(f.hint for f in judged(nothing, judge.drop_hints_beside_the_point).findings)
+
+
+def test_rule_charge_each_mistake_once():
+    assert [f.points for f in judged(twice).findings] == [0, 0, 1]
+    assert [f.points for f in judged(twice, judge.charge_each_mistake_once).findings] == [0, 1, 1]
+
+
+def test_rule_cap_at_half():
+    def right_on_rows(x, axis=-1):
+        return shares(x) if x.ndim == 1 else twice(x)
+
+    for answer, points in ((twice, [2, 0, 0]), (right_on_rows, [2, 1, 1])):
+        found, evidence = judged(answer), evidence_of(answer)
+        for finding in found.findings:
+            finding.follows, finding.points = True, finding.max_points
+        judge.cap_at_half(found, evidence)
+        assert [finding.points for finding in found.findings] == points

@@ -270,7 +270,8 @@ def test_patching_the_students_own_process_changes_no_score(line):
 def test_altering_the_input_is_seen_from_outside_however_the_comparison_is_patched():
     report = grade(
         "import attnlab.checking.probes.base as b, attnlab.checking.probes.basic as c\n"
-        "b.bitwise_equal = lambda *a: True\nc.changed_inputs = lambda *a: ''\nc.Unchanged.conclude = lambda *a, **k: {}\nimport numpy as np\n"
+        "b.bitwise_equal = lambda *a: True\nc.changed_inputs = lambda *a: ''\n"
+        "c.Unchanged.conclude = lambda *a, **k: {}\nimport numpy as np\n"
         "np.array_equal = lambda *a, **k: True\n" + body("if np.ndim(x) == 1: x *= 2.0 ** times; return x")
     )
     assert [finding.passed for finding in report.findings] == [True, False, True]

@@ -7,7 +7,7 @@ import pytest
 
 from attnlab.check import examine
 from attnlab.checking import codec, probes
-from attnlab.checking.compare import agree
+from attnlab.checking.compare import within_tolerance
 from attnlab.checking.observe import outcome_of
 from course.kit.exercise import PUBLIC_SEED, Exercise
 from tests.course.toy_exercise import doubled, make
@@ -24,14 +24,14 @@ def test_an_exercise_has_the_name_of_its_reference_and_the_sum_of_its_points():
 
 def test_material_is_plain_data():
     material = make().material()
-    assert agree(codec.unpack(codec.pack(material)), material)
+    assert within_tolerance(codec.unpack(codec.pack(material)), material)
 
 
 def test_one_seed_gives_the_same_inputs_and_another_seed_others():
     exercise = make()
-    assert agree(cases(exercise.material(5)), cases(exercise.material(5)))
-    assert not agree(cases(exercise.material(5)), cases(exercise.material(6)))
-    assert agree(cases(exercise.material()), cases(exercise.material(PUBLIC_SEED)))
+    assert within_tolerance(cases(exercise.material(5)), cases(exercise.material(5)))
+    assert not within_tolerance(cases(exercise.material(5)), cases(exercise.material(6)))
+    assert within_tolerance(cases(exercise.material()), cases(exercise.material(PUBLIC_SEED)))
 
 
 def test_a_new_property_does_not_change_the_inputs_of_the_others():
@@ -42,14 +42,14 @@ def test_a_new_property_does_not_change_the_inputs_of_the_others():
         yield dict(x=rng.normal(size=7))
 
     exercise.properties.insert(0, exercise.properties.pop())
-    assert agree(cases(before, 0), cases(exercise.material(5), 1))
+    assert within_tolerance(cases(before, 0), cases(exercise.material(5), 1))
 
 
 def test_running_the_answers_leaves_the_inputs_as_they_were():
     """The mistake that works in place must not spoil the inputs of those after it."""
     exercise = make()
     drawn = cases(exercise.material(5, misconceptions=False), 1)
-    assert agree(cases(exercise.material(5), 1), drawn)
+    assert within_tolerance(cases(exercise.material(5), 1), drawn)
 
 
 def test_the_signature_is_told_without_annotations():
@@ -66,7 +66,7 @@ def test_a_property_may_have_a_reference_of_its_own():
     exercise = Exercise(doubled, section="S")
     exercise.property("theory", points=1, reference=lambda x: x * 0.0)(lambda rng: [dict(x=np.ones(2))])
     (expected,) = exercise.material()["properties"][0]["expected"]
-    assert agree(expected["value"]["result"], np.zeros(2))
+    assert within_tolerance(expected["value"]["result"], np.zeros(2))
 
 
 def test_a_reference_that_fails_is_an_error_that_names_the_property():
@@ -126,8 +126,8 @@ def test_a_mistake_is_known_whatever_its_last_bits_are():
     here, there = (
         {"outcome": outcome_of(leaking(n), "moved", material["properties"][0]["cases"][0])["value"]} for n in (3, 4)
     )
-    assert not agree(here, there)
-    assert not agree(here["outcome"]["moved"], material["properties"][0]["expected"][0]["value"]["moved"])
+    assert not within_tolerance(here, there)
+    assert not within_tolerance(here["outcome"]["moved"], material["properties"][0]["expected"][0]["value"]["moved"])
     for answer in (leaking(3), leaking(4)):
         (finding,) = examine(answer, material).findings
         assert not finding.passed and finding.misconception == "All is summed, and the rest taken away again."
