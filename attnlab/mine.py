@@ -32,7 +32,8 @@ from pathlib import Path
 
 from attnlab.check import CHECKS, OneLineError, examine, exercises, material_of
 from attnlab.checking import code_slice
-from attnlab.checking.judge import ASIDE, Finding, Report
+from attnlab.checking.judge import Finding, Report
+from attnlab.checking.probes import PROBES
 
 PROVIDED = "ATTNLAB_MINE"
 
@@ -279,7 +280,9 @@ class Notebook:
 def _wrong(report: Report, material: dict) -> list[Finding]:
     """The findings that say that an answer's results are not right."""
     pairs = zip(material["properties"], report.findings)
-    return [found for prop, found in pairs if not found.passed and (report.reason or prop["probe"] not in ASIDE)]
+    return [
+        found for prop, found in pairs if not found.passed and (report.reason or PROBES[prop["probe"]].is_about_results)
+    ]
 
 
 def _chain(name: str, first: str) -> str:

@@ -142,6 +142,11 @@ class Probe:
         except Exception:  # any error that the results of a compromised process cause
             return {"refused": "the result is not of the kind asked for"}
 
+    @property
+    def is_about_results(self) -> bool:
+        """Whether it fails because results are wrong, not because of what an answer does besides."""
+        return not self.tolerates or self.needs_right_result
+
     @functools.cached_property
     def _own(self) -> frozenset[str]:
         """The inputs of a case that are the probe's own."""
