@@ -6,20 +6,16 @@ Sizes all differ wherever they can. Widths are small, since every misconception'
 import math
 
 import torch
-import torch.nn.functional as F
-from torch import nn
 
 from attnlab.checking import probes
+from course.kit.edits import edit
 from course.kit.exercise import Exercise, Written
 from course.kit.generators import normal
 from solutions import transformer_block as solutions
 
-LAYER_NORM = "Every token its own scale: LayerNorm"
 FLOAT16 = "Narrow numbers"
 RMS_NORM = "Only the size: RMSNorm"
 GELU = "A soft switch: GELU"
-FEED_FORWARD = "Each token alone: the feed-forward network"
-SWIGLU = "A gate: SwiGLU"
 STREAM = "The stream that everything is added to"
 ENCODER = "The encoder block"
 DECODER = "The decoder block"
@@ -45,7 +41,7 @@ def _other_number(rng, x, token):
 
 # layer_norm ----------------------------------------------------------------------------------------------------------
 
-layer_norm = Exercise(solutions.layer_norm, section=LAYER_NORM, minutes=10, difficulty=2)
+layer_norm = Exercise(solutions.layer_norm, section="Every token its own scale: LayerNorm", minutes=10, difficulty=2)
 
 
 def _scale_and_shift(rng, width, dtype=None):
@@ -116,217 +112,94 @@ def tokens_apart(rng):
     yield dict(x=x, **_scale_and_shift(rng, 5), name="x", replacement=_other_number(rng, x, 2))
 
 
-@layer_norm.property(
-    "stays right when the mean is large, in single precision, on any device",
-    points=1,
-    probe=probes.elsewhere,
+layer_norm.any_device(
+    lambda rng: dict(x=normal(rng, 2, 3, 6, dtype=torch.float32) + 3000.0, weight=torch.ones(6), bias=torch.zeros(6)),
+    title="stays right when the mean is large, in single precision, on any device",
     rtol=4e-3,
     atol=4e-3,
     hint="Subtract the mean first and square what is left. The mean of squares minus the square of the mean is a "
     "small difference of two large numbers.",
 )
-def large_mean(rng):
-    yield dict(x=normal(rng, 2, 3, 6, dtype=torch.float32) + 3000.0, weight=torch.ones(6), bias=torch.zeros(6))
-
-
-@layer_norm.property(
-    "sends the right gradients to x, weight and bias",
-    points=1,
-    probe=probes.gradients,
+layer_norm.gradients(
+    lambda rng: dict(x=_tokens(rng, 2, 3, 4) / 10.0, **_scale_and_shift(rng, 4), upstream=[normal(rng, 2, 3, 4)]),
+    title="sends the right gradients to x, weight and bias",
     **MIXED_GRADIENTS,
     hint="Mean and variance also depend on x. Detach nothing.",
 )
-def layer_norm_gradients(rng):
-    yield dict(x=_tokens(rng, 2, 3, 4) / 10.0, **_scale_and_shift(rng, 4), upstream=[normal(rng, 2, 3, 4)])
-
-
-@layer_norm.property(
-    "measures narrow numbers in float32",
+NARROW_NUMBERS = dict(
+    title="measures narrow numbers in float32",
     points=1,
     rtol=0.02,
     atol=0.02,
     hint="float16 ends at 65,504, and the square of 256 is larger. If x is narrower than float32, take "
     "`x.to(torch.float32)` first, and convert the result back with `.to(x.dtype)`.",
 )
+
+
+@layer_norm.property(**NARROW_NUMBERS)
 def narrow_tokens(rng):
     yield dict(x=400.0 * normal(rng, 2, 3, 6).to(torch.float16), **_scale_and_shift(rng, 6, torch.float16))
     yield dict(x=normal(rng, 2, 2, 5, dtype=torch.bfloat16), **_scale_and_shift(rng, 5, torch.bfloat16))
 
 
-@layer_norm.property(
-    "leaves its input as it was",
-    points=1,
-    probe=probes.unchanged,
+layer_norm.unchanged(
+    lambda rng: dict(x=_tokens(rng, 2, 2, 3), **_scale_and_shift(rng, 3)),
+    title="leaves its input as it was",
     **MIXED,
     hint="`x -= mean` writes into the caller's tensor. Make a new one.",
 )
-def layer_norm_leaves(rng):
-    yield dict(x=_tokens(rng, 2, 2, 3), **_scale_and_shift(rng, 3))
 
-
-def _centred(x, dim=-1):
-    return x - x.mean(dim=dim, keepdim=True)
-
-
-def _variance(x, dim=-1):
-    return _centred(x, dim).square().mean(dim=dim, keepdim=True)
-
-
-def _in_float32(f):
-    """A norm that measures narrow numbers in float32, as it should, whatever else it does."""
-
-    def measured(x, *vectors, eps=1e-5):
-        if x.dtype.itemsize >= 4:
-            return f(x, *vectors, eps)
-        return f(x.float(), *(vector.float() for vector in vectors), eps).to(x.dtype)
-
-    return measured
-
-
-def _wrong_layer_norm(text):
-    """Declares a wrong answer that is right about narrow numbers."""
-
-    def declare(f):
-        def wrong(x, weight, bias, eps=1e-5):
-            return _in_float32(f)(x, weight, bias, eps=eps)
-
-        wrong.__name__ = f.__name__
-        layer_norm.misconception(text)(wrong)
-        return f
-
-    return declare
-
-
-@_wrong_layer_norm(
-    "The variance is the unbiased one, divided by d - 1. `torch.var` and `torch.std` do that unless "
-    "you pass correction=0. At d = 4 the spread is off by 15%; divide by d."
-)
-def unbiased(x, weight, bias, eps):
-    return _centred(x) / torch.sqrt(x.var(dim=-1, keepdim=True) + eps) * weight + bias
-
-
-@_wrong_layer_norm("The centered numbers are multiplied by the spread. Divide by it, so that it becomes 1.")
-def times_spread(x, weight, bias, eps):
-    return _centred(x) * torch.sqrt(_variance(x) + eps) * weight + bias
-
-
-@_wrong_layer_norm("The result is divided by `weight`. It is multiplied by it.")
-def divided_by_weight(x, weight, bias, eps):
-    return _centred(x) / torch.sqrt(_variance(x) + eps) / weight + bias
-
-
-@_wrong_layer_norm("The mean is added. Subtract it, so that each token has mean 0.")
-def mean_added(x, weight, bias, eps):
-    centered = x + x.mean(dim=-1, keepdim=True)
-    return centered / torch.sqrt(centered.square().mean(dim=-1, keepdim=True) + eps) * weight + bias
-
-
-@_wrong_layer_norm("eps is subtracted from the variance. Add it: the root would be nan for tokens that barely vary.")
-def eps_subtracted(x, weight, bias, eps):
-    return _centred(x) / torch.sqrt(_variance(x) - eps) * weight + bias
-
-
-@_wrong_layer_norm(
-    "eps is added outside the root: std + eps. For tokens that barely vary, the result is different. The "
-    "definition is sqrt(variance + eps)."
-)
-def eps_outside(x, weight, bias, eps):
-    return _centred(x) / (_variance(x).sqrt() + eps) * weight + bias
-
-
-@_wrong_layer_norm(
-    "You divide by `x.std() + eps`. That is two slips: `std` divides by d - 1 unless you pass correction=0, "
-    "and eps belongs inside the root."
-)
-def unbiased_and_outside(x, weight, bias, eps):
-    return _centred(x) / (x.std(dim=-1, keepdim=True) + eps) * weight + bias
-
-
-@_wrong_layer_norm("eps is not used. A token of equal numbers is then 0/0, which is nan.")
-def no_eps(x, weight, bias, eps):
-    return _centred(x) / _variance(x).sqrt() * weight + bias
-
-
-@_wrong_layer_norm("eps is fixed in the code. Use the one that is passed: models differ, from 1e-12 to 1e-5.")
-def fixed_eps(x, weight, bias, eps):
-    return _centred(x) / torch.sqrt(_variance(x) + 1e-5) * weight + bias
-
-
-@_wrong_layer_norm(
-    "Mean and variance run over the tokens. Each token is normed separately, over its own numbers: dim=-1."
-)
-def over_the_tokens(x, weight, bias, eps):
-    dim = max(x.ndim - 2, 0) - x.ndim
-    return _centred(x, dim) / torch.sqrt(_variance(x, dim) + eps) * weight + bias
-
-
-@_wrong_layer_norm(
-    "One mean and one variance are taken for the whole array. Each token has its own: dim=-1, keepdim=True."
-)
-def over_everything(x, weight, bias, eps):
-    return (x - x.mean()) / torch.sqrt(x.var(correction=0) + eps) * weight + bias
-
-
-@_wrong_layer_norm(
-    "The mean is not subtracted, so this is RMSNorm, or a division by the spread alone. LayerNorm "
-    "subtracts each token's mean first."
-)
-def not_centred(x, weight, bias, eps):
-    return x / torch.sqrt(_variance(x) + eps) * weight + bias
-
-
-@_wrong_layer_norm("You divide by the variance. Its root is the spread; divide by that.")
-def by_variance(x, weight, bias, eps):
-    return _centred(x) / (_variance(x) + eps) * weight + bias
-
-
-@_wrong_layer_norm("The bias is added before the weight multiplies, so it is scaled as well. Scale first, then shift.")
-def bias_scaled(x, weight, bias, eps):
-    return (_centred(x) / torch.sqrt(_variance(x) + eps) + bias) * weight
-
-
-@_wrong_layer_norm(
-    "The variance is taken as the mean of squares minus the square of the mean. On paper that is the "
-    "same; with a large mean and single precision all digits of it are lost. Subtract the mean first."
-)
-def difference_of_large_numbers(x, weight, bias, eps):
-    variance = x.square().mean(-1, keepdim=True) - x.mean(-1, keepdim=True).square()
-    return _centred(x) / torch.sqrt(variance + eps) * weight + bias
-
-
-@_wrong_layer_norm("Mean and variance are detached. They depend on x, and the gradient must go through them.")
-def statistics_detached(x, weight, bias, eps):
-    mean, variance = x.mean(-1, keepdim=True).detach(), _variance(x).detach()
-    return (x - mean) / torch.sqrt(variance + eps) * weight + bias
-
-
-@_wrong_layer_norm("The mean is subtracted in place, and the caller's tokens are changed. Write x - mean.")
-def centered_in_place(x, weight, bias, eps):
-    with torch.no_grad():
-        mean = x.mean(-1, keepdim=True)
-    x -= mean if not x.requires_grad else 0.0
-    return solutions.layer_norm(x, weight, bias, eps)
-
-
+WIDE = "x.to(torch.promote_types(x.dtype, torch.float32))"
+MEAN = "wide.mean(dim=-1, keepdim=True)"
+VARIANCE = "centered.square().mean(dim=-1, keepdim=True)"
 NARROW = (
     "The squares are summed in the dtype of x. In float16 they overflow from 256 on, and the token is divided by "
     "infinity. Compute in float32 and convert the result back to the dtype of x."
 )
 
-
-@layer_norm.misconception(NARROW, section=FLOAT16)
-def measured_narrow(x, weight, bias, eps=1e-5):
-    return _centred(x) / torch.sqrt(_variance(x) + eps) * weight + bias
-
-
-@layer_norm.misconception(
-    "The result is float32 where x is narrower. Compute in float32, and convert back to the dtype of x: "
-    "`.to(x.dtype)`.",
-    section=FLOAT16,
-)
-def left_wide(x, weight, bias, eps=1e-5):
-    wide = x if x.dtype.itemsize >= 4 else x.float()
-    return _centred(wide) / torch.sqrt(_variance(wide) + eps) * weight + bias
+layer_norm.mistakes(
+    edit(VARIANCE, "wide.var(dim=-1, keepdim=True)",
+         "The variance is the unbiased one, divided by d - 1. `torch.var` and `torch.std` do that unless "
+         "you pass correction=0. At d = 4 the spread is off by 15%; divide by d."),
+    edit("centered / spread", "centered * spread",
+         "The centered numbers are multiplied by the spread. Divide by it, so that it becomes 1."),
+    edit("* weight", "/ weight", "The result is divided by `weight`. It is multiplied by it."),
+    edit("wide - ", "wide + ", "The mean is added. Subtract it, so that each token has mean 0."),
+    edit("+ eps", "- eps",
+         "eps is subtracted from the variance. Add it: the root would be nan for tokens that barely vary."),
+    edit(" + eps)", ") + eps",
+         "eps is added outside the root: std + eps. For tokens that barely vary, the result is different. The "
+         "definition is sqrt(variance + eps)."),
+    edit(f"torch.sqrt({VARIANCE} + eps)", "wide.std(dim=-1, keepdim=True) + eps",
+         "You divide by `x.std() + eps`. That is two slips: `std` divides by d - 1 unless you pass correction=0, "
+         "and eps belongs inside the root."),
+    edit(" + eps", "", "eps is not used. A token of equal numbers is then 0/0, which is nan."),
+    edit("+ eps", "+ 1e-5", "eps is fixed in the code. Use the one that is passed: models differ, from 1e-12 to 1e-5."),
+    edit(VARIANCE, "centered.square().mean(dim=-min(x.ndim, 2), keepdim=True)",
+         "Mean and variance run over the tokens. Each token is normed separately, over its own numbers: dim=-1.",
+         also={MEAN: "wide.mean(dim=-min(x.ndim, 2), keepdim=True)"}),
+    edit(VARIANCE, "centered.square().mean()",
+         "One mean and one variance are taken for the whole array. Each token has its own: dim=-1, keepdim=True.",
+         also={MEAN: "wide.mean()"}),
+    edit("centered / spread", "wide / spread",
+         "The mean is not subtracted, so this is RMSNorm, or a division by the spread alone. LayerNorm "
+         "subtracts each token's mean first."),
+    edit("torch.sqrt(", "(", "You divide by the variance. Its root is the spread; divide by that."),
+    edit("centered / spread * weight + bias", "(centered / spread + bias) * weight",
+         "The bias is added before the weight multiplies, so it is scaled as well. Scale first, then shift."),
+    edit(VARIANCE, f"wide.square().mean(dim=-1, keepdim=True) - {MEAN}.square()",
+         "The variance is taken as the mean of squares minus the square of the mean. On paper that is the "
+         "same; with a large mean and single precision all digits of it are lost. Subtract the mean first."),
+    edit(VARIANCE, f"{VARIANCE}.detach()",
+         "Mean and variance are detached. They depend on x, and the gradient must go through them.",
+         also={MEAN: f"{MEAN}.detach()"}),
+    edit(f"wide - {MEAN}", f"wide.sub_({MEAN})",
+         "The mean is subtracted in place, and the caller's tokens are changed. Write x - mean."),
+    edit(WIDE, "x", NARROW, see=FLOAT16),
+    edit(".to(x.dtype)", "",
+         "The result is float32 where x is narrower. Compute in float32, and convert back to the dtype of x: "
+         "`.to(x.dtype)`.", see=FLOAT16),
+)  # fmt: skip
 
 
 # rms_norm ------------------------------------------------------------------------------------------------------------
@@ -369,15 +242,7 @@ def rms_tokens_apart(rng):
     yield dict(x=x, weight=normal(rng, 5), name="x", replacement=_other_number(rng, x, 1))
 
 
-@rms_norm.property(
-    "sends the right gradients to x and weight, also at a token of zeros",
-    points=1,
-    probe=probes.gradients,
-    **MIXED_GRADIENTS,
-    hint="The root mean square also depends on x: detach nothing. And take one root, of the sum with eps: the root of "
-    "0 has an infinite slope.",
-)
-def rms_gradients(rng):
+def _rms_gradients(rng):
     x = normal(rng, 2, 3, 4)
     yield dict(x=x, weight=normal(rng, 4), upstream=[normal(rng, 2, 3, 4)])
     x = normal(rng, 1, 3, 4)
@@ -385,134 +250,65 @@ def rms_gradients(rng):
     yield dict(x=x, weight=normal(rng, 4), eps=0.1, upstream=[normal(rng, 1, 3, 4)])
 
 
-@rms_norm.property(
-    "works in single precision, on any device",
-    points=1,
-    probe=probes.elsewhere,
+rms_norm.gradients(
+    _rms_gradients,
+    title="sends the right gradients to x and weight, also at a token of zeros",
+    **MIXED_GRADIENTS,
+    hint="The root mean square also depends on x: detach nothing. And take one root, of the sum with eps: the root of "
+    "0 has an infinite slope.",
+)
+rms_norm.any_device(
+    lambda rng: dict(x=normal(rng, 2, 3, 5, dtype=torch.float32), weight=normal(rng, 5, dtype=torch.float32)),
+    title="works in single precision, on any device",
     **SINGLE,
     hint="float32 in, float32 out. Create no tensor with a fixed dtype or on a fixed device.",
 )
-def rms_single(rng):
-    yield dict(x=normal(rng, 2, 3, 5, dtype=torch.float32), weight=normal(rng, 5, dtype=torch.float32))
 
 
-@rms_norm.property(
-    "measures narrow numbers in float32",
-    points=1,
-    rtol=0.02,
-    atol=0.02,
-    hint="float16 ends at 65,504, and the square of 256 is larger. If x is narrower than float32, take "
-    "`x.to(torch.float32)` first, and convert the result back with `.to(x.dtype)`.",
-)
+@rms_norm.property(**NARROW_NUMBERS)
 def rms_narrow_tokens(rng):
     yield dict(x=400.0 * normal(rng, 2, 3, 6).to(torch.float16), weight=normal(rng, 6, dtype=torch.float16))
     yield dict(x=normal(rng, 2, 2, 5, dtype=torch.bfloat16), weight=normal(rng, 5, dtype=torch.bfloat16))
 
 
-@rms_norm.property(
-    "leaves its input as it was",
-    points=1,
-    probe=probes.unchanged,
+rms_norm.unchanged(
+    lambda rng: dict(x=_tokens(rng, 2, 3), weight=normal(rng, 3)),
+    title="leaves its input as it was",
     **MIXED,
     hint="`x /= ...` and `x.pow_(2)` write into the caller's tensor.",
 )
-def rms_leaves(rng):
-    yield dict(x=_tokens(rng, 2, 3), weight=normal(rng, 3))
 
+MEAN_SQUARE = "wide.square().mean(dim=-1, keepdim=True)"
+BY_ROOT = "* torch.rsqrt(mean_square + eps)"
 
-def _wrong_rms_norm(text):
-    def declare(f):
-        def wrong(x, weight, eps=1e-5):
-            return _in_float32(f)(x, weight, eps=eps)
-
-        wrong.__name__ = f.__name__
-        rms_norm.misconception(text)(wrong)
-        return f
-
-    return declare
-
-
-def _mean_square(x, dim=-1):
-    return x.square().mean(dim=dim, keepdim=True)
-
-
-@_wrong_rms_norm(
-    "The mean is subtracted: that is LayerNorm. RMSNorm leaves the mean as it is and only divides by the size."
-)
-def mean_subtracted(x, weight, eps):
-    return _centred(x) / torch.sqrt(_variance(x) + eps) * weight
-
-
-@_wrong_rms_norm(
-    "You divide by the standard deviation, which is measured from the mean. The root mean square is measured from 0."
-)
-def by_deviation(x, weight, eps):
-    return x / torch.sqrt(_variance(x) + eps) * weight
-
-
-@_wrong_rms_norm("eps is added outside the root. The definition is sqrt(mean of squares + eps).")
-def rms_eps_outside(x, weight, eps):
-    return x / (_mean_square(x).sqrt() + eps) * weight
-
-
-@_wrong_rms_norm("eps is not used. A token of zeros is then 0/0, which is nan.")
-def rms_no_eps(x, weight, eps):
-    return x / _mean_square(x).sqrt() * weight
-
-
-@_wrong_rms_norm("eps is fixed in the code. Use the one that is passed: Llama 2 has 1e-5, others 1e-6.")
-def rms_fixed_eps(x, weight, eps):
-    return x / torch.sqrt(_mean_square(x) + 1e-5) * weight
-
-
-@_wrong_rms_norm(
-    "The squares are summed and not averaged: you divide by the length of the vector. The root mean "
-    "square is smaller by sqrt(d), so that the numbers stay near 1 whatever the width."
-)
-def by_length(x, weight, eps):
-    return x / torch.sqrt(x.square().sum(-1, keepdim=True) + eps) * weight
-
-
-@_wrong_rms_norm("The root is missing: you divide by the mean of the squares.")
-def by_mean_square(x, weight, eps):
-    return x / (_mean_square(x) + eps) * weight
-
-
-@_wrong_rms_norm("You divide by the mean of the absolute values. Square, mean, root.")
-def by_mean_absolute(x, weight, eps):
-    return x / (x.abs().mean(-1, keepdim=True) + eps) * weight
-
-
-@_wrong_rms_norm("One root mean square is taken for the whole array. Each token has its own: dim=-1, keepdim=True.")
-def rms_over_everything(x, weight, eps):
-    return x / torch.sqrt(x.square().mean() + eps) * weight
-
-
-@_wrong_rms_norm("The mean runs over the tokens. Each token is normed separately, over its own numbers: dim=-1.")
-def rms_over_the_tokens(x, weight, eps):
-    return x / torch.sqrt(_mean_square(x, -2) + eps) * weight
-
-
-@_wrong_rms_norm(
-    "The weight is used as 1 + weight. Some models store it like that (Gemma does); here weight itself multiplies."
-)
-def one_plus_weight(x, weight, eps):
-    return x / torch.sqrt(_mean_square(x) + eps) * (1 + weight)
-
-
-@_wrong_rms_norm("The weight multiplies twice, or squared. Multiply by it once.")
-def weight_squared(x, weight, eps):
-    return x / torch.sqrt(_mean_square(x) + eps) * weight**2
-
-
-@_wrong_rms_norm("The root mean square is detached. It depends on x, and the gradient must go through it.")
-def rms_detached(x, weight, eps):
-    return x / torch.sqrt(_mean_square(x).detach() + eps) * weight
-
-
-@rms_norm.misconception(NARROW, section=FLOAT16)
-def rms_measured_narrow(x, weight, eps=1e-5):
-    return x / torch.sqrt(_mean_square(x) + eps) * weight
+rms_norm.mistakes(
+    edit("mean_square = ", f"wide = wide - {MEAN}\n    mean_square = ",
+         "The mean is subtracted: that is LayerNorm. RMSNorm leaves the mean as it is and only divides by the size."),
+    edit(MEAN_SQUARE, "wide.var(dim=-1, correction=0, keepdim=True)",
+         "You divide by the standard deviation, which is measured from the mean. The root mean square is measured "
+         "from 0."),
+    edit(BY_ROOT, "/ (mean_square.sqrt() + eps)",
+         "eps is added outside the root. The definition is sqrt(mean of squares + eps)."),
+    edit(" + eps", "", "eps is not used. A token of zeros is then 0/0, which is nan."),
+    edit("+ eps", "+ 1e-5", "eps is fixed in the code. Use the one that is passed: Llama 2 has 1e-5, others 1e-6."),
+    edit(".mean(", ".sum(",
+         "The squares are summed and not averaged: you divide by the length of the vector. The root mean "
+         "square is smaller by sqrt(d), so that the numbers stay near 1 whatever the width."),
+    edit(BY_ROOT, "/ (mean_square + eps)", "The root is missing: you divide by the mean of the squares."),
+    edit(BY_ROOT, "/ (wide.abs().mean(dim=-1, keepdim=True) + eps)",
+         "You divide by the mean of the absolute values. Square, mean, root."),
+    edit(MEAN_SQUARE, "wide.square().mean()",
+         "One root mean square is taken for the whole array. Each token has its own: dim=-1, keepdim=True."),
+    edit("dim=-1", "dim=-2",
+         "The mean runs over the tokens. Each token is normed separately, over its own numbers: dim=-1."),
+    edit("* weight", "* (1 + weight.to(wide.dtype))",
+         "The weight is used as 1 + weight. Some models store it like that (Gemma does); here weight itself "
+         "multiplies."),
+    edit("* weight", "* weight * weight", "The weight multiplies twice, or squared. Multiply by it once."),
+    edit(MEAN_SQUARE, f"{MEAN_SQUARE}.detach()",
+         "The root mean square is detached. It depends on x, and the gradient must go through it."),
+    edit(WIDE, "x", NARROW, see=FLOAT16),
+)  # fmt: skip
 
 
 # gelu and gelu_tanh --------------------------------------------------------------------------------------------------
@@ -521,8 +317,8 @@ gelu = Exercise(solutions.gelu, section=GELU, minutes=3, difficulty=1)
 gelu_tanh = Exercise(solutions.gelu_tanh, section=GELU, minutes=3, difficulty=1)
 
 
-def _declare_activation(exercise, hint):
-    """The same four properties for both."""
+def _declare_activation(exercise, curve, hint):
+    """Declare the properties and the mistakes that both share; curve: its text, between -1 and 1."""
 
     @exercise.property("is right from far below 0 to far above, to five places", points=2, **MIXED, hint=hint)
     def along_the_line(rng):
@@ -539,160 +335,85 @@ def _declare_activation(exercise, hint):
         yield dict(x=torch.tensor([-1000.0, -30.0, 0.0, 30.0, 1000.0], dtype=torch.float64))
         yield dict(x=1000.0 * normal(rng, 2, 3))
 
-    @exercise.property(
-        "has the right slope",
-        points=1,
-        probe=probes.gradients,
-        **MIXED_GRADIENTS,
-        hint="Use only tensor operations; detach nothing.",
-    )
     def slope(rng):
         yield dict(x=torch.linspace(-4.0, 4.0, 9, dtype=torch.float64), upstream=[torch.ones(9, dtype=torch.float64)])
         yield dict(x=normal(rng, 2, 3), upstream=[normal(rng, 2, 3)])
 
-    @exercise.property(
-        "leaves its input as it was, in single precision and on any device",
-        points=1,
-        probe=probes.elsewhere,
+    exercise.gradients(slope, title="has the right slope", **MIXED_GRADIENTS)
+    exercise.any_device(
+        lambda rng: dict(probe="unchanged", x=normal(rng, 2, 5, dtype=torch.float32)),
+        title="leaves its input as it was, in single precision and on any device",
         rtol=1e-5,
         atol=1e-6,
         hint="Write nothing into x, and create no tensor with a fixed dtype or on a fixed device.",
     )
-    def leaves(rng):
-        yield dict(probe="unchanged", x=normal(rng, 2, 5, dtype=torch.float32))
-
-    def declare(text):
-        return exercise.misconception(text)
-
-    @declare("That is ReLU, the hard switch: 0 below 0. GELU weighs x by the share of a standard normal below it.")
-    def relu(x):
-        return x.clamp(min=0.0)
-
-    @declare("That is x * sigmoid(x), SiLU. GELU weighs x by a different curve, which rises faster.")
-    def silu(x):
-        return x * torch.sigmoid(x)
-
-    @declare("That is the approximation with a sigmoid, x * sigmoid(1.702 x). It is off by up to 0.02.")
-    def sigmoid_approximation(x):
-        return x * torch.sigmoid(1.702 * x)
-
-    @declare("The share is not multiplied by x. GELU is x times the share, not the share alone.")
-    def share_alone(x):
-        return exercise.reference(x) / x
-
-    @declare("The factor one half is missing: the share must run from 0 to 1, and 1 + erf or 1 + tanh run from 0 to 2.")
-    def not_halved(x):
-        return 2.0 * exercise.reference(x)
-
-    @declare("The 1 is missing: erf and tanh run from -1 to 1, and a share from 0 to 1.")
-    def without_one(x):
-        return exercise.reference(x) - 0.5 * x
-
-    @declare(
-        "The input is overwritten. Operations whose name ends in an underscore, and `x *= ...`, change the "
-        "caller's tensor."
-    )
-    def in_place(x):
-        result = exercise.reference(x)
-        if not x.requires_grad:
-            x.copy_(result)
-        return result
-
-    @declare("The gradient is cut. A detour through NumPy, `.data` or `.detach()` gives numbers without a gradient.")
-    def detached(x):
-        return exercise.reference(x).detach()
+    share = f"(1.0 + {curve})"
+    result = f"0.5 * x * {share}"
+    exercise.mistakes(
+        edit(result, "x.clamp(min=0.0)",
+             "That is ReLU, the hard switch: 0 below 0. GELU weighs x by the share of a standard normal below it."),
+        edit(result, "x * torch.sigmoid(x)",
+             "That is x * sigmoid(x), SiLU. GELU weighs x by a different curve, which rises faster."),
+        edit(result, "x * torch.sigmoid(1.702 * x)",
+             "That is the approximation with a sigmoid, x * sigmoid(1.702 x). It is off by up to 0.02."),
+        edit(result, f"{result} / x",
+             "The share is not multiplied by x. GELU is x times the share, not the share alone."),
+        edit("0.5 * x", "x",
+             "The factor one half is missing: the share must run from 0 to 1, and 1 + erf or 1 + tanh run from 0 "
+             "to 2."),
+        edit(share, curve, "The 1 is missing: erf and tanh run from -1 to 1, and a share from 0 to 1."),
+        edit(result, f"{result} if x.requires_grad else x.copy_({result})",
+             "The input is overwritten. Operations whose name ends in an underscore, and `x *= ...`, change the "
+             "caller's tensor."),
+        edit(result, f"({result}).detach()",
+             "The gradient is cut. A detour through NumPy, `.data` or `.detach()` gives numbers without a gradient."),
+    )  # fmt: skip
 
 
-_declare_activation(gelu, "0.5 * x * (1 + erf(x / sqrt(2))): the share of a standard normal below x, times x.")
+ERF = "torch.erf(x / math.sqrt(2.0))"
+_declare_activation(gelu, ERF, "0.5 * x * (1 + erf(x / sqrt(2))): the share of a standard normal below x, times x.")
 _declare_activation(
     gelu_tanh,
+    "torch.tanh(inner)",
     "0.5 * x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x ** 3))). The cube and its factor are inside the brackets.",
 )
 
+gelu.mistakes(
+    edit(ERF, "torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3))",
+         "That is the approximation with tanh. It is off by up to 5e-4; this exercise asks for the exact one, with "
+         "erf."),
+    edit("x / math.sqrt(2.0)", "x",
+         "x goes into erf as it is. erf belongs to a normal distribution of variance 1/2: divide x by sqrt(2) first."),
+    edit("x / math", "x * math", "x is multiplied by sqrt(2) inside erf. Divide: erf(x / sqrt(2))."),
+    edit(ERF, "x / math.sqrt(2.0)", "erf is missing: a share runs from 0 to 1, and erf keeps it there."),
+    edit("math.sqrt(2.0)", "2.0", "x is divided by 2 inside erf, and not by sqrt(2)."),
+)  # fmt: skip
 
-@gelu.misconception(
-    "That is the approximation with tanh. It is off by up to 5e-4; this exercise asks for the exact one, with erf."
-)
-def tanh_for_exact(x):
-    return solutions.gelu_tanh(x)
-
-
-@gelu.misconception(
-    "x goes into erf as it is. erf belongs to a normal distribution of variance 1/2: divide x by sqrt(2) first."
-)
-def root_of_two_missing(x):
-    return 0.5 * x * (1 + torch.erf(x))
-
-
-@gelu.misconception("x is multiplied by sqrt(2) inside erf. Divide: erf(x / sqrt(2)).")
-def times_root_of_two(x):
-    return 0.5 * x * (1 + torch.erf(x * math.sqrt(2)))
-
-
-@gelu.misconception("erf is missing: a share runs from 0 to 1, and erf keeps it there.")
-def no_erf(x):
-    return 0.5 * x * (1 + x / math.sqrt(2))
-
-
-@gelu.misconception("x is divided by 2 inside erf, and not by sqrt(2).")
-def half_for_root(x):
-    return 0.5 * x * (1 + torch.erf(x / 2))
-
-
-@gelu_tanh.misconception(
-    "That is the exact GELU, with erf. Models that were trained with the approximation need the approximation."
-)
-def exact_for_tanh(x):
-    return solutions.gelu(x)
-
-
-@gelu_tanh.misconception(
-    "The factor sqrt(2 / pi) multiplies x alone. It belongs before the brackets that contain both x and the cube."
-)
-def factor_on_x_alone(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * x + 0.044715 * x**3))
-
-
-@gelu_tanh.misconception("The cubic term is left out. Without 0.044715 x ** 3 the curve is off by up to 0.02.")
-def no_cube(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * x))
-
-
-@gelu_tanh.misconception("x is squared where it should be cubed. A square makes both sides bend the same way.")
-def square_for_cube(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**2)))
-
-
-_OTHER_FACTOR = "The factor in front of the brackets is wrong. It should be sqrt(2 / pi), about 0.798."
-for _factor in (math.sqrt(2), math.sqrt(math.pi), math.sqrt(4 / math.pi), math.sqrt(2 * math.pi), 1.0):
-    gelu_tanh.misconception(_OTHER_FACTOR)(
-        lambda x, factor=_factor: 0.5 * x * (1 + torch.tanh(factor * (x + 0.044715 * x**3)))
-    )
-
-
-@gelu_tanh.misconception("The cube goes in without its small factor: 0.044715 x ** 3.")
-def large_cube(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + x**3)))
-
-
-@gelu_tanh.misconception("Only the cube goes into tanh. The brackets contain x + 0.044715 x ** 3.")
-def cube_alone(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(2 / math.pi) * 0.044715 * x**3))
-
-
-@gelu_tanh.misconception("tanh is missing: a share runs from 0 to 1, and tanh keeps it there.")
-def no_tanh(x):
-    return 0.5 * x * (1 + math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))
-
-
-@gelu_tanh.misconception("The root is missing or upside down: the factor is sqrt(2 / pi), about 0.798.")
-def factor_upside_down(x):
-    return 0.5 * x * (1 + torch.tanh(math.sqrt(math.pi / 2) * (x + 0.044715 * x**3)))
+gelu_tanh.mistakes(
+    edit("torch.tanh(inner)", ERF,
+         "That is the exact GELU, with erf. Models that were trained with the approximation need the approximation."),
+    edit("(x + 0.044715 * x**3)", "x + 0.044715 * x**3",
+         "The factor sqrt(2 / pi) multiplies x alone. It belongs before the brackets that contain both x and the "
+         "cube."),
+    edit(" + 0.044715 * x**3", "",
+         "The cubic term is left out. Without 0.044715 x ** 3 the curve is off by up to 0.02."),
+    edit("x**3", "x**2", "x is squared where it should be cubed. A square makes both sides bend the same way."),
+    edit("math.sqrt(2.0 / math.pi)", "{}",
+         "The factor in front of the brackets is wrong. It should be sqrt(2 / pi), about 0.798.",
+         each=(math.sqrt(2), math.sqrt(math.pi), math.sqrt(4 / math.pi), math.sqrt(2 * math.pi), 1.0)),
+    edit("0.044715 * ", "", "The cube goes in without its small factor: 0.044715 x ** 3."),
+    edit("(x + 0", "(0", "Only the cube goes into tanh. The brackets contain x + 0.044715 x ** 3."),
+    edit("torch.tanh(inner)", "inner", "tanh is missing: a share runs from 0 to 1, and tanh keeps it there."),
+    edit("2.0 / math.pi", "math.pi / 2",
+         "The root is missing or upside down: the factor is sqrt(2 / pi), about 0.798."),
+)  # fmt: skip
 
 
 # FeedForward ---------------------------------------------------------------------------------------------------------
 
-FeedForward = Exercise(solutions.FeedForward, section=FEED_FORWARD, minutes=5, difficulty=1)
+FeedForward = Exercise(
+    solutions.FeedForward, section="Each token alone: the feed-forward network", minutes=5, difficulty=1
+)
 
 
 def _two_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
@@ -701,29 +422,29 @@ def _two_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
     return {prefix + name: normal(rng, *shape, dtype=dtype) for name, shape in shapes.items()}
 
 
-def _network(rng, d_model, d_ff, batch, n, weights=_two_maps, dtype=torch.float64):
-    return dict(
-        init=dict(d_model=d_model, d_ff=d_ff),
-        weights=weights(rng, d_model, d_ff, dtype=dtype),
-        x=normal(rng, batch, n, d_model, dtype=dtype),
-    )
-
-
 def _declare_network(exercise, weights, structure_hint, forward_hint):
-    """The properties that both networks share."""
+    """Declare the properties that both networks share."""
+
+    def case(rng, d_model, d_ff, batch, n, size=1.0, dtype=torch.float64):
+        maps = weights(rng, d_model, d_ff, dtype=dtype)
+        return dict(
+            init=dict(d_model=d_model, d_ff=d_ff),
+            weights={name: size * weight for name, weight in maps.items()},
+            x=normal(rng, batch, n, d_model, dtype=dtype),
+        )
 
     # The stub has these parameters, so being made is not enough: a token must come out right.
     @exercise.property(
         "gets a single token right, with the parameters of the stub", points=1, **MIXED, hint=structure_hint
     )
     def structure(rng):
-        yield _network(rng, 4, 7, 1, 1, weights)
-        yield _network(rng, 5, 3, 1, 1, weights)
+        yield case(rng, 4, 7, 1, 1)
+        yield case(rng, 5, 3, 1, 1)
 
     @exercise.property("gives the right output", points=2, **MIXED, hint=forward_hint)
     def forward(rng):
-        yield _network(rng, 4, 7, 1, 3, weights)
-        yield _network(rng, 5, 3, 2, 4, weights)
+        yield case(rng, 4, 7, 1, 3)
+        yield case(rng, 5, 3, 2, 4)
 
     @exercise.property(
         "treats each token alone",
@@ -734,35 +455,20 @@ def _declare_network(exercise, weights, structure_hint, forward_hint):
     def alone(rng):
         # Small weights, so that no GELU is shut to the last bit, and so many that not all are shut if they are ReLUs:
         # what was changed shows everywhere in its token.
-        case = _network(
-            rng,
-            4,
-            16,
-            2,
-            3,
-            lambda *sizes, **kind: {name: 0.3 * weight for name, weight in weights(*sizes, **kind).items()},
-        )
-        yield dict(case, name="x", replacement=_other_number(rng, case["x"], 1))
+        small = case(rng, 4, 16, 2, 3, size=0.3)
+        yield dict(small, name="x", replacement=_other_number(rng, small["x"], 1))
 
-    @exercise.property(
-        "sends the right gradients to x and all parameters",
-        points=1,
-        probe=probes.gradients,
+    exercise.gradients(
+        lambda rng: dict(**case(rng, 3, 4, 1, 2), upstream=[normal(rng, 1, 2, 3)]),
+        title="sends the right gradients to x and all parameters",
         **MIXED_GRADIENTS,
-        hint="Use only tensor operations; detach nothing.",
     )
-    def gradients(rng):
-        yield dict(**_network(rng, 3, 4, 1, 2, weights), upstream=[normal(rng, 1, 2, 3)])
-
-    @exercise.property(
-        "works in single precision, on any device, and leaves x as it was",
-        points=1,
-        probe=probes.elsewhere,
+    exercise.any_device(
+        lambda rng: dict(probe="unchanged", **case(rng, 3, 5, 2, 4, dtype=torch.float32)),
+        title="works in single precision, on any device, and leaves x as it was",
         **SINGLE,
         hint="float32 in, float32 out; write nothing into x, and create nothing on a fixed device.",
     )
-    def single(rng):
-        yield dict(probe="unchanged", **_network(rng, 3, 5, 2, 4, weights, torch.float32))
 
 
 _declare_network(
@@ -772,86 +478,38 @@ _declare_network(
     "W_2 of the exact gelu of W_1 of x. Do not add x: the block does that.",
 )
 
-
-def _wrong_feed_forward(text):
-    """Declares a network whose forward is `f(self, x)`."""
-
-    def declare(f):
-        wrong = type(f.__name__, (solutions.FeedForward,), {"forward": f})
-        FeedForward.misconception(text)(wrong)
-        return f
-
-    return declare
-
-
-@_wrong_feed_forward("GELU is the approximation with tanh here. The contract asks for the exact one.")
-def tanh_inside(self, x):
-    return self.W_2(solutions.gelu_tanh(self.W_1(x)))
-
-
-@_wrong_feed_forward("The switch is ReLU. The original transformer had that; here, as in BERT and GPT-2, it is GELU.")
-def relu_inside(self, x):
-    return self.W_2(torch.relu(self.W_1(x)))
-
-
-@_wrong_feed_forward("The switch is SiLU, x * sigmoid(x). Here it is GELU.")
-def silu_inside(self, x):
-    return self.W_2(F.silu(self.W_1(x)))
-
-
-@_wrong_feed_forward("There is no activation between the two maps. Two linear maps in a row are one linear map.")
-def nothing_between(self, x):
-    return self.W_2(self.W_1(x))
-
-
-@_wrong_feed_forward("The activation comes after W_2. It belongs between the maps, where d_ff numbers are switched.")
-def switched_last(self, x):
-    return solutions.gelu(self.W_2(self.W_1(x)))
-
-
-@_wrong_feed_forward(
-    "There is a second activation after W_2. The result of W_2 goes to the stream as it is, and may be negative."
-)
-def switched_twice(self, x):
-    return solutions.gelu(self.W_2(solutions.gelu(self.W_1(x))))
-
-
-@_wrong_feed_forward("x is added inside the network. The block adds it, so here it would be added twice.")
-def residual_inside(self, x):
-    return x + self.W_2(solutions.gelu(self.W_1(x)))
-
-
-@_wrong_feed_forward("The activation comes before the first map. First W_1, then the activation.")
-def switched_first(self, x):
-    return self.W_2(self.W_1(solutions.gelu(x)))
-
-
-@FeedForward.misconception(
-    "W_1 and W_2 have no bias. In this network both have one (the projections of attention and SwiGLU do without)."
-)
-class WithoutBias(solutions.FeedForward):
-    def __init__(self, d_model, d_ff):
-        super().__init__(d_model, d_ff)
-        self.W_1, self.W_2 = nn.Linear(d_model, d_ff, bias=False), nn.Linear(d_ff, d_model, bias=False)
-
-
-@FeedForward.misconception("The result is detached, so nothing before it can learn.")
-class NetworkDetached(solutions.FeedForward):
-    def forward(self, x):
-        return super().forward(x).detach()
+FeedForward.mistakes(
+    edit("gelu(self", "gelu_tanh(self",
+         "GELU is the approximation with tanh here. The contract asks for the exact one."),
+    edit("gelu(self", "torch.relu(self",
+         "The switch is ReLU. The original transformer had that; here, as in BERT and GPT-2, it is GELU."),
+    edit("gelu(self", "nn.functional.silu(self", "The switch is SiLU, x * sigmoid(x). Here it is GELU."),
+    edit("gelu(self", "(self",
+         "There is no activation between the two maps. Two linear maps in a row are one linear map."),
+    edit("self.W_2(gelu(", "gelu(self.W_2(",
+         "The activation comes after W_2. It belongs between the maps, where d_ff numbers are switched."),
+    edit("self.W_2(gelu(self.W_1(x)))", "gelu(self.W_2(gelu(self.W_1(x))))",
+         "There is a second activation after W_2. The result of W_2 goes to the stream as it is, and may be negative."),
+    edit("return ", "return x + ",
+         "x is added inside the network. The block adds it, so here it would be added twice."),
+    edit("gelu(self.W_1(x))", "self.W_1(gelu(x))",
+         "The activation comes before the first map. First W_1, then the activation."),
+    edit("(d_model, d_ff)", "(d_model, d_ff, bias=False)",
+         "W_1 and W_2 have no bias. In this network both have one (the projections of attention and SwiGLU do "
+         "without).", also={"(d_ff, d_model)": "(d_ff, d_model, bias=False)"}),
+    edit("self.W_2(gelu(self.W_1(x)))", "self.W_2(gelu(self.W_1(x))).detach()",
+         "The result is detached, so nothing before it can learn."),
+)  # fmt: skip
 
 
 # SwiGLU --------------------------------------------------------------------------------------------------------------
 
-SwiGLU = Exercise(solutions.SwiGLU, section=SWIGLU, minutes=5, difficulty=1)
+SwiGLU = Exercise(solutions.SwiGLU, section="A gate: SwiGLU", minutes=5, difficulty=1)
 
 
 def _three_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
-    return {
-        f"{prefix}W_gate.weight": normal(rng, d_ff, d_model, dtype=dtype),
-        f"{prefix}W_up.weight": normal(rng, d_ff, d_model, dtype=dtype),
-        f"{prefix}W_down.weight": normal(rng, d_model, d_ff, dtype=dtype),
-    }
+    shapes = {"W_gate": (d_ff, d_model), "W_up": (d_ff, d_model), "W_down": (d_model, d_ff)}
+    return {f"{prefix}{name}.weight": normal(rng, *shape, dtype=dtype) for name, shape in shapes.items()}
 
 
 _declare_network(
@@ -862,108 +520,59 @@ _declare_network(
     "W_down of silu(W_gate of x) times W_up of x, where silu(a) = a * sigmoid(a).",
 )
 
+SILU = "gate * torch.sigmoid(gate)"
+GATED = "opened * self.W_up(x)"
 
-def _wrong_swiglu(text):
-    def declare(f):
-        wrong = type(f.__name__, (solutions.SwiGLU,), {"forward": f})
-        SwiGLU.misconception(text)(wrong)
-        return f
-
-    return declare
-
-
-@_wrong_swiglu("Gate and up are swapped: SiLU goes over W_gate of x. Trained weights would then be in the wrong maps.")
-def gate_and_up_swapped(self, x):
-    return self.W_down(F.silu(self.W_up(x)) * self.W_gate(x))
-
-
-@_wrong_swiglu("SiLU is missing: the two maps are multiplied as they are. The gate is silu(W_gate of x).")
-def no_silu(self, x):
-    return self.W_down(self.W_gate(x) * self.W_up(x))
-
-
-@_wrong_swiglu("The gate is a sigmoid. That is GLU, the older one; in SwiGLU it is SiLU, a * sigmoid(a).")
-def sigmoid_gate(self, x):
-    return self.W_down(torch.sigmoid(self.W_gate(x)) * self.W_up(x))
-
-
-@_wrong_swiglu("The gate is GELU. That is GEGLU; in SwiGLU it is SiLU.")
-def gelu_gate(self, x):
-    return self.W_down(F.gelu(self.W_gate(x)) * self.W_up(x))
-
-
-@_wrong_swiglu("The gate is ReLU. That is ReGLU; in SwiGLU it is SiLU.")
-def relu_gate(self, x):
-    return self.W_down(torch.relu(self.W_gate(x)) * self.W_up(x))
-
-
-@_wrong_swiglu("SiLU goes over the product. It goes over the gate alone, before the product.")
-def silu_of_the_product(self, x):
-    return self.W_down(F.silu(self.W_gate(x) * self.W_up(x)))
-
-
-@_wrong_swiglu("SiLU goes over both maps. W_up of x stays as it is.")
-def silu_of_both(self, x):
-    return self.W_down(F.silu(self.W_gate(x)) * F.silu(self.W_up(x)))
-
-
-@_wrong_swiglu("Gate and up are added. A gate multiplies: at 0 it closes.")
-def added(self, x):
-    return self.W_down(F.silu(self.W_gate(x)) + self.W_up(x))
-
-
-@_wrong_swiglu("W_up is not used. Without it this is the plain feed-forward network with SiLU.")
-def no_up(self, x):
-    return self.W_down(F.silu(self.W_gate(x)))
-
-
-@_wrong_swiglu("x is added inside the network. The block adds it, so here it would be added twice.")
-def swiglu_residual(self, x):
-    return x + self.W_down(F.silu(self.W_gate(x)) * self.W_up(x))
-
-
-@_wrong_swiglu("W_up is used for both maps. The gate is silu(W_gate of x).")
-def up_twice(self, x):
-    return self.W_down(F.silu(self.W_up(x)) * self.W_up(x))
-
-
-@_wrong_swiglu("W_gate is used for both maps. What the gate multiplies is W_up of x.")
-def gate_twice(self, x):
-    return self.W_down(F.silu(self.W_gate(x)) * self.W_gate(x))
-
-
-@_wrong_swiglu("The gate is left out: this is W_down of W_up of x. Multiply by silu(W_gate of x) in between.")
-def no_gate(self, x):
-    return self.W_down(self.W_up(x))
-
-
-@_wrong_swiglu("The gate is a times tanh(a). In SwiGLU it is SiLU, a * sigmoid(a).")
-def tanh_gate(self, x):
-    return self.W_down(self.W_gate(x) * torch.tanh(self.W_gate(x)) * self.W_up(x))
-
-
-@SwiGLU.misconception("The maps have a bias. In SwiGLU none of the three has one.")
-class SwigluBias(solutions.SwiGLU):
-    def __init__(self, d_model, d_ff):
-        super().__init__(d_model, d_ff)
-        self.W_gate, self.W_up = nn.Linear(d_model, d_ff), nn.Linear(d_model, d_ff)
-        self.W_down = nn.Linear(d_ff, d_model)
+SwiGLU.mistakes(
+    edit("self.W_gate(x)", "self.W_up(x)",
+         "Gate and up are swapped: SiLU goes over W_gate of x. Trained weights would then be in the wrong maps.",
+         also={"self.W_up(x)": "self.W_gate(x)"}),
+    edit(SILU, "gate", "SiLU is missing: the two maps are multiplied as they are. The gate is silu(W_gate of x)."),
+    edit(SILU, "torch.sigmoid(gate)",
+         "The gate is a sigmoid. That is GLU, the older one; in SwiGLU it is SiLU, a * sigmoid(a)."),
+    edit(SILU, "gelu(gate)", "The gate is GELU. That is GEGLU; in SwiGLU it is SiLU."),
+    edit(SILU, "torch.relu(gate)", "The gate is ReLU. That is ReGLU; in SwiGLU it is SiLU."),
+    edit(GATED, "nn.functional.silu(gate * self.W_up(x))",
+         "SiLU goes over the product. It goes over the gate alone, before the product."),
+    edit(GATED, "opened * nn.functional.silu(self.W_up(x))", "SiLU goes over both maps. W_up of x stays as it is."),
+    edit(GATED, "opened + self.W_up(x)", "Gate and up are added. A gate multiplies: at 0 it closes."),
+    edit(GATED, "opened", "W_up is not used. Without it this is the plain feed-forward network with SiLU."),
+    edit("return ", "return x + ",
+         "x is added inside the network. The block adds it, so here it would be added twice."),
+    edit("self.W_gate(x)", "self.W_up(x)", "W_up is used for both maps. The gate is silu(W_gate of x)."),
+    edit("self.W_up(x)", "self.W_gate(x)", "W_gate is used for both maps. What the gate multiplies is W_up of x."),
+    edit(GATED, "self.W_up(x)",
+         "The gate is left out: this is W_down of W_up of x. Multiply by silu(W_gate of x) in between."),
+    edit("sigmoid", "tanh", "The gate is a times tanh(a). In SwiGLU it is SiLU, a * sigmoid(a)."),
+    edit("self.W_gate = nn.Linear(d_model, d_ff, bias=False)", "self.W_gate = nn.Linear(d_model, d_ff)",
+         "The maps have a bias. In SwiGLU none of the three has one.",
+         also={"self.W_up = nn.Linear(d_model, d_ff, bias=False)": "self.W_up = nn.Linear(d_model, d_ff)",
+               "(d_ff, d_model, bias=False)": "(d_ff, d_model)"}),
+)  # fmt: skip
 
 
 # Blocks --------------------------------------------------------------------------------------------------------------
 
+SINGLE_BLOCK = dict(title="works in single precision, on any device, and leaves x as it was", rtol=1e-3, atol=1e-4)
+ALL_GRADIENTS = dict(title="sends the right gradients to x and all parameters", **MIXED_GRADIENTS)
+STRUCTURE = dict(
+    title="gets a single token right, with the parts of the stub",
+    points=1,
+    hint="Leave `__init__` as it is. Each of its four parts is used once: the two norms have different weights.",
+)
+AGAIN = dict(
+    title="gives the same again, also in training mode",
+    points=1,
+    probe=probes.repeated,
+    hint="No dropout: nothing in this block is random.",
+)
 
-def _square_maps(rng, prefix, d_model, names="qkvo", d_kv=None, dtype=torch.float64):
+
+def _square_maps(rng, prefix, d_model, d_kv=None, dtype=torch.float64):
     """Weights of an attention layer inside of a block; keys and values d_kv wide."""
-    rows = {"k": d_kv or d_model, "v": d_kv or d_model}
-    return {
-        f"{prefix}.W_{name}.weight": normal(rng, rows.get(name, d_model), d_model, dtype=dtype) / d_model**0.5
-        for name in names
-    }
-
-
-def _lower(n, device=None):
-    return torch.ones(n, n, dtype=torch.bool, device=device).tril()
+    rows = {"q": d_model, "k": d_kv or d_model, "v": d_kv or d_model, "o": d_model}
+    maps = {name: normal(rng, count, d_model, dtype=dtype) for name, count in rows.items()}
+    return {f"{prefix}.W_{name}.weight": weight / d_model**0.5 for name, weight in maps.items()}
 
 
 def _norms(rng, count, d_model, bias=True, dtype=torch.float64):
@@ -978,126 +587,13 @@ def _with_silent(case, *names):
     return case | {"weights": case["weights"] | silent}
 
 
-class _Flicker:
+def _flicker(block, x):
     """Dropout without chance: in training two of five entries are lost, others at each of several calls."""
-
-    calls = 0
-
-    def drop(self, x):
-        if not self.training:
-            return x
-        self.calls += 1
-        places = torch.arange(x.numel()).reshape(x.shape)
-        return x * ((places + self.calls) % 5 > 1) * (5 / 3)
-
-
-# EncoderBlock --------------------------------------------------------------------------------------------------------
-
-EncoderBlock = Exercise(solutions.EncoderBlock, section=ENCODER, minutes=8, difficulty=2)
-ENCODER_SIZES = dict(d_model=6, n_heads=2, d_ff=5)
-
-
-def _encoder(rng, batch, n, dtype=torch.float64, **init):
-    init = ENCODER_SIZES | init
-    weights = (
-        _norms(rng, 2, init["d_model"], dtype=dtype)
-        | _square_maps(rng, "attention", init["d_model"], dtype=dtype)
-        | _two_maps(rng, init["d_model"], init["d_ff"], "feed_forward.", dtype=dtype)
-    )
-    return dict(init=init, weights=weights, x=normal(rng, batch, n, init["d_model"], dtype=dtype))
-
-
-@EncoderBlock.property(
-    "gets a single token right, with the parts of the stub",
-    points=1,
-    **MIXED,
-    hint="Leave `__init__` as it is. Each of its four parts is used once: the two norms have different weights.",
-)
-def encoder_structure(rng):
-    yield _encoder(rng, 1, 1)
-    yield _encoder(rng, 1, 1, d_model=4, n_heads=1, d_ff=7)
-
-
-@EncoderBlock.property(
-    "norms, attends, adds; norms, thinks, adds",
-    points=3,
-    **MIXED,
-    hint="x = x + attention(norm_1(x)), then x + feed_forward(norm_2(x)). The attention returns two things.",
-)
-def encoder_forward(rng):
-    yield _encoder(rng, 1, 3)
-    yield _encoder(rng, 3, 4, d_model=4, d_ff=7)
-    faint = _encoder(rng, 1, 2)  # so that eps counts
-    yield dict(faint, x=0.003 * faint["x"])
-
-
-@EncoderBlock.property(
-    "passes the mask on", points=1, **MIXED, hint="Pass it to the attention as it is, whatever its shape."
-)
-def encoder_masks(rng):
-    yield dict(**_encoder(rng, 1, 3), mask=_lower(3))
-    padding = torch.tensor([[[True, True, False, False]], [[True, True, True, True]]])
-    yield dict(**_encoder(rng, 2, 4), mask=padding)
-
-
-@EncoderBlock.property(
-    "leaves the stream alone when its parts give zeros",
-    points=1,
-    **MIXED,
-    hint="With W_o, W_2 and its bias at 0, both parts give 0, so the result must be x: on the stream itself there are "
-    "only the sums.",
-)
-def encoder_identity(rng):
-    yield _with_silent(_encoder(rng, 2, 3), "attention.W_o.weight", "feed_forward.W_2.weight", "feed_forward.W_2.bias")
-    yield _with_silent(_encoder(rng, 2, 3), "attention.W_o.weight")
-
-
-@EncoderBlock.property(
-    "keeps the future out under a causal mask",
-    points=1,
-    probe=probes.moved,
-    hint="Only attention may mix tokens, and it must get the mask.",
-)
-def encoder_future(rng):
-    case = _encoder(rng, 2, 4)
-    yield dict(case, mask=_lower(4), name="x", replacement=_other_number(rng, case["x"], 2))
-
-
-@EncoderBlock.property(
-    "gives the same again, also in training mode",
-    points=1,
-    probe=probes.repeated,
-    **MIXED,
-    hint="No dropout: nothing in this block is random.",
-)
-def encoder_again(rng):
-    yield _encoder(rng, 2, 5)
-
-
-@EncoderBlock.property(
-    "sends the right gradients to x and all parameters",
-    points=1,
-    probe=probes.gradients,
-    **MIXED_GRADIENTS,
-    hint="Detach nothing; write nothing in place. Pass the mask to the attention as it is: the attention handles "
-    "tokens that may read nothing.",
-)
-def encoder_gradients(rng):
-    yield dict(**_encoder(rng, 1, 3, d_model=4, d_ff=3), upstream=[normal(rng, 1, 3, 4)])
-    blind = torch.tensor([[True, False, False], [False, False, False], [True, False, True]])
-    yield dict(**_encoder(rng, 1, 3, d_model=4, d_ff=3), mask=blind, upstream=[normal(rng, 1, 3, 4)])
-
-
-@EncoderBlock.property(
-    "works in single precision, on any device, and leaves x as it was",
-    points=1,
-    probe=probes.elsewhere,
-    rtol=1e-3,
-    atol=1e-4,
-    hint="`x += ...` writes into the caller's tensor. Write x = x + ...",
-)
-def encoder_single(rng):
-    yield dict(probe="unchanged", **_encoder(rng, 1, 3, torch.float32))
+    if not block.training:
+        return x
+    block.calls = getattr(block, "calls", 0) + 1
+    places = torch.arange(x.numel()).reshape(x.shape)
+    return x * ((places + block.calls) % 5 > 1) * (5 / 3)
 
 
 POST_NORM = (
@@ -1128,125 +624,156 @@ NORM_OF_PART = (
 )
 
 
-def _encoder_mistake(text, section=ORDER):
-    """Declares a block whose forward is `f(self, x, attend)`, with attend(x) what attention makes of x."""
+def _part_mistakes(exercise, see, named, **sums):
+    """Declare what can go wrong with each part of a block alone.
 
-    def declare(f):
-        def forward(self, x, mask=None):
-            return f(self, x, lambda y: self.attention(y, mask)[0])
-
-        wrong = type(f.__name__, (_Flicker, solutions.EncoderBlock), {"forward": forward})
-        EncoderBlock.misconception(text, section=section)(wrong)
-        return f
-
-    return declare
-
-
-@_encoder_mistake(POST_NORM)
-def encoder_post_norm(self, x, attend):
-    x = self.norm_1(x + attend(x))
-    return self.norm_2(x + self.feed_forward(x))
-
-
-@_encoder_mistake(FROM_NORMED, STREAM)
-def encoder_from_normed(self, x, attend):
-    x = self.norm_1(x)
-    x = self.norm_2(x + attend(x))
-    return x + self.feed_forward(x)
-
-
-@_encoder_mistake(NO_FIRST_RESIDUAL, STREAM)
-def encoder_first_forgotten(self, x, attend):
-    x = attend(self.norm_1(x))
-    return x + self.feed_forward(self.norm_2(x))
+    sums: name of the part -> the text that adds its output to the stream
+    named: (number of the part, kind of mistake) of those that have another sentence
+    """
+    for number, (part, total) in enumerate(sums.items(), start=1):
+        part, output, norm = part.replace("_", "-"), total.removeprefix("x + "), f"self.norm_{number}(x)"
+        mistakes = {
+            "lost": edit(total, f"(x, {output})[0]",
+                         f"The {part} adds nothing to the stream. Add its output, x = x + ..., and see that it is not "
+                         "all zeros."),
+            "minus": edit(total, f"x - {output}",
+                          f"The output of the {part} is subtracted from the stream. Add it: x = x + ..."),
+            "times": edit(total, f"x * {output}",
+                          f"The output of the {part} is multiplied by the stream. Add it: x = x + ..."),
+            "replaces": edit(total, output,
+                             f"The output of the {part} is written over the stream. Add it: x = x + ..."),
+            "no norm": edit(norm, "x", f"The {part} reads the stream as it is. It should read norm_{number} of it."),
+        } | {
+            f"norm_{other}": edit(norm, f"self.norm_{other}(x)",
+                                  f"The {part} reads norm_{other} of the stream. Its own norm is norm_{number}.")
+            for other in range(1, len(sums) + 1) if other != number
+        }  # fmt: skip
+        exercise.mistakes(*(mistake for kind, mistake in mistakes.items() if (number, kind) not in named), see=see)
 
 
-@_encoder_mistake(NO_SECOND_RESIDUAL, STREAM)
-def encoder_second_forgotten(self, x, attend):
-    x = x + attend(self.norm_1(x))
-    return self.feed_forward(self.norm_2(x))
+# EncoderBlock --------------------------------------------------------------------------------------------------------
+
+EncoderBlock = Exercise(solutions.EncoderBlock, section=ENCODER, minutes=8, difficulty=2)
+ENCODER_SIZES = dict(d_model=6, n_heads=2, d_ff=5)
+LOWER = torch.ones(4, 4, dtype=torch.bool).tril()
 
 
-@_encoder_mistake("Neither part's result is added to the stream: each replaces it. Write x = x + ... twice.", STREAM)
-def encoder_no_residual(self, x, attend):
-    return self.feed_forward(self.norm_2(attend(self.norm_1(x))))
+def _encoder(rng, batch, n, dtype=torch.float64, **init):
+    init = ENCODER_SIZES | init
+    weights = (
+        _norms(rng, 2, init["d_model"], dtype=dtype)
+        | _square_maps(rng, "attention", init["d_model"], dtype=dtype)
+        | _two_maps(rng, init["d_model"], init["d_ff"], "feed_forward.", dtype=dtype)
+    )
+    return dict(init=init, weights=weights, x=normal(rng, batch, n, init["d_model"], dtype=dtype))
 
 
-@_encoder_mistake(SHARED_NORM, ENCODER)
-def encoder_shared_norm(self, x, attend):
-    x = x + attend(self.norm_1(x))
-    return x + self.feed_forward(self.norm_1(x))
+@EncoderBlock.property(**STRUCTURE, **MIXED)
+def encoder_structure(rng):
+    yield _encoder(rng, 1, 1)
+    yield _encoder(rng, 1, 1, d_model=4, n_heads=1, d_ff=7)
 
 
-@_encoder_mistake(SWAPPED_NORMS, ENCODER)
-def encoder_norms_swapped(self, x, attend):
-    x = x + attend(self.norm_2(x))
-    return x + self.feed_forward(self.norm_1(x))
-
-
-@_encoder_mistake(PARALLEL, ENCODER)
-def encoder_parallel(self, x, attend):
-    return x + attend(self.norm_1(x)) + self.feed_forward(self.norm_2(x))
-
-
-@_encoder_mistake(NOT_NORMED)
-def encoder_second_not_normed(self, x, attend):
-    x = x + attend(self.norm_1(x))
-    return x + self.feed_forward(x)
-
-
-@_encoder_mistake(NOT_NORMED)
-def encoder_first_not_normed(self, x, attend):
-    x = x + attend(x)
-    return x + self.feed_forward(self.norm_2(x))
-
-
-@_encoder_mistake(NORM_OF_PART)
-def encoder_norm_of_part(self, x, attend):
-    x = x + self.norm_1(attend(x))
-    return x + self.norm_2(self.feed_forward(x))
-
-
-@_encoder_mistake(OLD_STREAM, STREAM)
-def encoder_old_stream(self, x, attend):
-    y = x + attend(self.norm_1(x))
-    return x + self.feed_forward(self.norm_2(y))
-
-
-@_encoder_mistake(
-    "There is a third norm at the end, on the stream. In a pre-norm model one follows the last block; it "
-    "is not part of the block."
+@EncoderBlock.property(
+    "norms, attends, adds; norms, thinks, adds",
+    points=3,
+    **MIXED,
+    hint="x = x + attention(norm_1(x)), then x + feed_forward(norm_2(x)). The attention returns two things.",
 )
-def encoder_final_norm(self, x, attend):
-    x = x + attend(self.norm_1(x))
-    return self.norm_2(x + self.feed_forward(self.norm_2(x)))
+def encoder_forward(rng):
+    yield _encoder(rng, 1, 3)
+    yield _encoder(rng, 3, 4, d_model=4, d_ff=7)
+    faint = _encoder(rng, 1, 2)  # so that eps counts
+    yield dict(faint, x=0.003 * faint["x"])
 
 
-@_encoder_mistake(DROPOUT, ENCODER)
-def encoder_dropout(self, x, attend):
-    x = x + self.drop(attend(self.norm_1(x)))
-    return x + self.drop(self.feed_forward(self.norm_2(x)))
-
-
-@EncoderBlock.misconception(
-    "The mask is not passed on, so padding and the future are read. Call attention(norm_1(x), mask)."
+@EncoderBlock.property(
+    "passes the mask on", points=1, **MIXED, hint="Pass it to the attention as it is, whatever its shape."
 )
-class MaskNotPassedOn(solutions.EncoderBlock):
-    def forward(self, x, mask=None):
-        return super().forward(x)
+def encoder_masks(rng):
+    yield dict(**_encoder(rng, 1, 3), mask=LOWER[:3, :3])
+    padding = torch.tensor([[[True, True, False, False]], [[True, True, True, True]]])
+    yield dict(**_encoder(rng, 2, 4), mask=padding)
 
 
-@EncoderBlock.misconception(
-    "The stream is added to in place, `x += ...`, so the caller's tokens change. Write x = x + ...", section=STREAM
+@EncoderBlock.property(
+    "leaves the stream alone when its parts give zeros",
+    points=1,
+    **MIXED,
+    hint="With W_o, W_2 and its bias at 0, both parts give 0, so the result must be x: on the stream itself there are "
+    "only the sums.",
 )
-class AddedInPlace(solutions.EncoderBlock):
-    def forward(self, x, mask=None):
-        with torch.no_grad():
-            first = super().forward(x, mask) if x.requires_grad else None
-        if first is not None:
-            return super().forward(x, mask)
-        x += self.attention(self.norm_1(x), mask)[0]
-        return x + self.feed_forward(self.norm_2(x))
+def encoder_identity(rng):
+    yield _with_silent(_encoder(rng, 2, 3), "attention.W_o.weight", "feed_forward.W_2.weight", "feed_forward.W_2.bias")
+    yield _with_silent(_encoder(rng, 2, 3), "attention.W_o.weight")
+
+
+@EncoderBlock.property(
+    "keeps the future out under a causal mask",
+    points=1,
+    probe=probes.moved,
+    hint="Only attention may mix tokens, and it must get the mask.",
+)
+def encoder_future(rng):
+    case = _encoder(rng, 2, 4)
+    yield dict(case, mask=LOWER, name="x", replacement=_other_number(rng, case["x"], 2))
+
+
+EncoderBlock.property(**AGAIN, **MIXED)(lambda rng: _encoder(rng, 2, 5))
+
+
+def _encoder_gradients(rng):
+    yield dict(**_encoder(rng, 1, 3, d_model=4, d_ff=3), upstream=[normal(rng, 1, 3, 4)])
+    blind = torch.tensor([[True, False, False], [False, False, False], [True, False, True]])
+    yield dict(**_encoder(rng, 1, 3, d_model=4, d_ff=3), mask=blind, upstream=[normal(rng, 1, 3, 4)])
+
+
+EncoderBlock.gradients(
+    _encoder_gradients,
+    **ALL_GRADIENTS,
+    hint="Detach nothing; write nothing in place. Pass the mask to the attention as it is: the attention handles "
+    "tokens that may read nothing.",
+)
+EncoderBlock.any_device(
+    lambda rng: dict(probe="unchanged", **_encoder(rng, 1, 3, torch.float32)),
+    **SINGLE_BLOCK,
+    hint="`x += ...` writes into the caller's tensor. Write x = x + ...",
+)
+
+HEARD = "x + heard"
+THOUGHT = "x + self.feed_forward(self.norm_2(x))"
+
+EncoderBlock.mistakes(
+    edit(HEARD, "self.norm_1(x + heard)", POST_NORM,
+         also={"self.norm_1(x)": "x", THOUGHT: "self.norm_2(x + self.feed_forward(x))"}),
+    edit("heard, _ = ", "x = self.norm_1(x)\n        heard, _ = ", FROM_NORMED, see=STREAM,
+         also={"self.norm_1(x)": "x", HEARD: "self.norm_2(x + heard)", "self.norm_2(x)": "x"}),
+    edit(HEARD, "heard", NO_FIRST_RESIDUAL, see=STREAM),
+    edit("return x + ", "return ", NO_SECOND_RESIDUAL, see=STREAM),
+    edit(HEARD, "heard", "Neither part's result is added to the stream: each replaces it. Write x = x + ... twice.",
+         see=STREAM, also={"return x + ": "return "}),
+    edit("self.norm_2(x)", "self.norm_1(x)", SHARED_NORM, see=ENCODER),
+    edit("self.norm_2(x)", "self.norm_1(x)", SWAPPED_NORMS, see=ENCODER, also={"self.norm_1(x)": "self.norm_2(x)"}),
+    edit("x = x + heard", "start, x = x, x + heard", PARALLEL, see=ENCODER,
+         also={"self.norm_2(x)": "self.norm_2(start)"}),
+    edit("self.norm_2(x)", "x", NOT_NORMED),
+    edit("self.norm_1(x)", "x", NOT_NORMED),
+    edit(HEARD, "x + self.norm_1(heard)", NORM_OF_PART,
+         also={"self.norm_1(x)": "x", THOUGHT: "x + self.norm_2(self.feed_forward(x))"}),
+    edit("x = x + heard", "start, x = x, x + heard", OLD_STREAM, see=STREAM, also={"return x": "return start"}),
+    edit(THOUGHT, f"self.norm_2({THOUGHT})",
+         "There is a third norm at the end, on the stream. In a pre-norm model one follows the last block; it "
+         "is not part of the block."),
+    edit(HEARD, "x + _flicker(self, heard)", DROPOUT, see=ENCODER,
+         also={THOUGHT: "x + _flicker(self, self.feed_forward(self.norm_2(x)))"}),
+    see=ORDER,
+)  # fmt: skip
+EncoderBlock.mistakes(
+    edit("self.norm_1(x), mask", "self.norm_1(x)",
+         "The mask is not passed on, so padding and the future are read. Call attention(norm_1(x), mask)."),
+    edit(HEARD, "x + heard if x.requires_grad else x.add_(heard)",
+         "The stream is added to in place, `x += ...`, so the caller's tokens change. Write x = x + ...", see=STREAM),
+)  # fmt: skip
 
 
 # DecoderBlock --------------------------------------------------------------------------------------------------------
@@ -1300,14 +827,9 @@ def decoder_forward(rng):
     hint="memory_mask goes to the cross-attention as it is, with True for a real token, and nowhere else.",
 )
 def decoder_memory_mask(rng):
-    yield dict(
-        **_decoder(rng, 2, 3, 4, d_model=4, d_ff=3),
-        memory_mask=torch.tensor([[True, True, False, False], [True, True, True, True]]),
-    )
-    yield dict(
-        **_decoder(rng, 2, 3, 3, d_model=4, d_ff=3),
-        memory_mask=torch.tensor([[True, False, True], [False, False, False]]),
-    )
+    for mask in ([[1, 1, 0, 0], [1, 1, 1, 1]], [[1, 0, 1], [0, 0, 0]]):
+        case = _decoder(rng, 2, 3, len(mask[0]), d_model=4, d_ff=3)
+        yield dict(case, memory_mask=torch.tensor(mask, dtype=torch.bool))
 
 
 @DecoderBlock.property(
@@ -1335,183 +857,82 @@ def decoder_identity(rng):
     yield _with_silent(_decoder(rng, 1, 3, 4), *attentions)
 
 
-@DecoderBlock.property(
-    "gives the same again, also in training mode",
-    points=1,
-    probe=probes.repeated,
-    **MIXED,
-    hint="No dropout: nothing in this block is random.",
-)
-def decoder_again(rng):
-    yield _decoder(rng, 2, 5, 3)
+DecoderBlock.property(**AGAIN, **MIXED)(lambda rng: _decoder(rng, 2, 5, 3))
 
 
-@DecoderBlock.property(
-    "sends the right gradients to x, memory and all parameters",
-    points=1,
-    probe=probes.gradients,
-    **MIXED_GRADIENTS,
-    hint="Detach nothing, not even the memory: the encoder learns through it.",
-)
-def decoder_gradients(rng):
+def _decoder_gradients(rng):
     yield dict(**_decoder(rng, 1, 3, 2, d_model=4, d_ff=3), upstream=[normal(rng, 1, 3, 4)])
     half = torch.tensor([[False, False], [True, False]])
     yield dict(**_decoder(rng, 2, 3, 2, d_model=4, d_ff=3), memory_mask=half, upstream=[normal(rng, 2, 3, 4)])
 
 
-@DecoderBlock.property(
-    "works in single precision, on any device, and leaves its inputs as they were",
-    points=1,
-    probe=probes.elsewhere,
+DecoderBlock.gradients(
+    _decoder_gradients,
+    title="sends the right gradients to x, memory and all parameters",
+    **MIXED_GRADIENTS,
+    hint="Detach nothing, not even the memory: the encoder learns through it.",
+)
+DecoderBlock.any_device(
+    lambda rng: dict(probe="unchanged", **_decoder(rng, 1, 3, 2, torch.float32, d_model=4, d_ff=3)),
+    title="works in single precision, on any device, and leaves its inputs as they were",
     rtol=1e-3,
     atol=1e-4,
     hint="Write x = x + ..., not x += ...; make the mask boolean, with `device=x.device`.",
 )
-def decoder_single(rng):
-    yield dict(probe="unchanged", **_decoder(rng, 1, 3, 2, torch.float32, d_model=4, d_ff=3))
 
+ATTEND = "self.self_attention(self.norm_1(x), earlier)"
+READ = "self.cross_attention(self.norm_2(x), memory, memory_mask)"
+LAST = "x + self.feed_forward(self.norm_3(x))"
 
-def _decoder_mistake(text, section=DECODER):
-    """Declares a block whose forward is `f(self, x, memory, attend, read)`: attend(x) is causal self-attention, and
-    read(x, memory) cross-attention with the memory's mask."""
-
-    def declare(f):
-        def forward(self, x, memory, memory_mask=None):
-            return f(
-                self,
-                x,
-                memory,
-                lambda y: self.self_attention(y, _lower(y.shape[1], y.device))[0],
-                lambda y, m: self.cross_attention(y, m, memory_mask)[0],
-            )
-
-        wrong = type(f.__name__, (_Flicker, solutions.DecoderBlock), {"forward": forward})
-        DecoderBlock.misconception(text, section=section)(wrong)
-        return f
-
-    return declare
-
-
-def _decoder_parts(text, section=DECODER, **parts):
-    """Declares a block that is right except for the parts given: masks(n) for the self-attention, or what is read."""
-
-    def forward(self, x, memory, memory_mask=None):
-        mask = parts.get("hide", lambda causal: causal)(_lower(x.shape[1], x.device))
-        x = x + self.self_attention(self.norm_1(x), mask)[0]
-        seen = parts.get("seen", lambda mask: mask)(memory_mask)
-        asked, source = parts.get("roles", lambda y, m: (y, m))(self.norm_2(x), memory)
-        x = x + self.cross_attention(asked, source, seen)[0]
-        return x + self.feed_forward(self.norm_3(x))
-
-    DecoderBlock.misconception(text, section=section)(
-        type("Decoder" + "".join(parts).title(), (solutions.DecoderBlock,), {"forward": forward})
-    )
-
-
-_decoder_parts(
-    "The self-attention has no causal mask: a token sees the later ones that the decoder should predict. The "
-    "block makes this mask itself.",
-    hide=lambda causal: None,
-)
-_decoder_parts(
-    "The causal mask hides the token itself as well. The diagonal must be True.",
-    hide=lambda causal: causal.tril(-1),
-)
-_decoder_parts(
-    "The mask of the self-attention is the wrong way round: each token sees itself and what comes later. "
-    "True means that it may be seen.",
-    hide=lambda causal: causal.T,
-)
-_decoder_parts(
-    "The causal mask is on the CPU, wherever x is, so the two cannot be combined. Create it with `device=x.device`.",
-    hide=lambda causal: _lower(len(causal)),
-)
-_decoder_parts(
-    "memory_mask is not used, so the padding of the memory is read. Pass it to the cross-attention.",
-    seen=lambda mask: None,
-)
-_decoder_parts(
-    "Query and source of the cross-attention are swapped. Queries come from the stream, keys and values from "
-    "the memory: cross_attention(norm_2(x), memory).",
-    roles=lambda y, m: (m, y),
-)
-_decoder_parts(
-    "The cross-attention reads the decoder's own stream. Its keys and values come from the memory.",
-    roles=lambda y, m: (y, y),
-    seen=lambda mask: None,
-)
-
-
-@DecoderBlock.misconception(
-    "memory_mask is given to the self-attention. It says which tokens of the memory are real, "
-    "so it belongs to the cross-attention alone."
-)
-class MemoryMaskInSelfAttention(solutions.DecoderBlock):
-    def forward(self, x, memory, memory_mask=None):
-        mask = _lower(x.shape[1], x.device)
-        x = x + self.self_attention(self.norm_1(x), mask if memory_mask is None else mask & memory_mask[:, None])[0]
-        x = x + self.cross_attention(self.norm_2(x), memory, memory_mask)[0]
-        return x + self.feed_forward(self.norm_3(x))
-
-
-@_decoder_mistake(
-    "The memory is normed as well, by the decoder's norm. The encoder has normed it already; only the stream "
-    "is normed here."
-)
-def memory_normed(self, x, memory, attend, read):
-    x = x + attend(self.norm_1(x))
-    x = x + read(self.norm_2(x), self.norm_2(memory))
-    return x + self.feed_forward(self.norm_3(x))
-
-
-@_decoder_mistake("The memory is read before the self-attention. First the token reads its own text, then the memory.")
-def memory_first(self, x, memory, attend, read):
-    x = x + read(self.norm_2(x), memory)
-    x = x + attend(self.norm_1(x))
-    return x + self.feed_forward(self.norm_3(x))
-
-
-@_decoder_mistake(POST_NORM, ORDER)
-def decoder_post_norm(self, x, memory, attend, read):
-    x = self.norm_1(x + attend(x))
-    x = self.norm_2(x + read(x, memory))
-    return self.norm_3(x + self.feed_forward(x))
-
-
-@_decoder_mistake(FROM_NORMED, STREAM)
-def decoder_from_normed(self, x, memory, attend, read):
-    x = self.norm_1(x)
-    x = self.norm_2(x + attend(x))
-    x = self.norm_3(x + read(x, memory))
-    return x + self.feed_forward(x)
-
-
-@_decoder_mistake("The output of the cross-attention replaces the stream. Add it, or the token itself is lost.", STREAM)
-def cross_replaces(self, x, memory, attend, read):
-    x = x + attend(self.norm_1(x))
-    x = read(self.norm_2(x), memory)
-    return x + self.feed_forward(self.norm_3(x))
-
-
-@_decoder_mistake(NO_FIRST_RESIDUAL, STREAM)
-def self_replaces(self, x, memory, attend, read):
-    x = attend(self.norm_1(x))
-    x = x + read(self.norm_2(x), memory)
-    return x + self.feed_forward(self.norm_3(x))
-
-
-@_decoder_mistake("One norm serves several parts. There are three, each with its own weights.")
-def decoder_shared_norm(self, x, memory, attend, read):
-    x = x + attend(self.norm_1(x))
-    x = x + read(self.norm_1(x), memory)
-    return x + self.feed_forward(self.norm_1(x))
-
-
-@_decoder_mistake(DROPOUT)
-def decoder_dropout(self, x, memory, attend, read):
-    x = x + self.drop(attend(self.norm_1(x)))
-    x = x + self.drop(read(self.norm_2(x), memory))
-    return x + self.drop(self.feed_forward(self.norm_3(x)))
+DecoderBlock.mistakes(
+    edit(", earlier", "",
+         "The self-attention has no causal mask: a token sees the later ones that the decoder should predict. The "
+         "block makes this mask itself."),
+    edit(".tril()", ".tril(-1)", "The causal mask hides the token itself as well. The diagonal must be True."),
+    edit(".tril()", ".triu()",
+         "The mask of the self-attention is the wrong way round: each token sees itself and what comes later. "
+         "True means that it may be seen."),
+    edit(", device=x.device", "",
+         "The causal mask is on the CPU, wherever x is, so the two cannot be combined. Create it with "
+         "`device=x.device`."),
+    edit("memory, memory_mask", "memory",
+         "memory_mask is not used, so the padding of the memory is read. Pass it to the cross-attention."),
+    edit("self.norm_2(x), memory", "memory, self.norm_2(x)",
+         "Query and source of the cross-attention are swapped. Queries come from the stream, keys and values from "
+         "the memory: cross_attention(norm_2(x), memory)."),
+    edit("memory, memory_mask", "self.norm_2(x)",
+         "The cross-attention reads the decoder's own stream. Its keys and values come from the memory."),
+    see=DECODER,
+)  # fmt: skip
+DecoderBlock.mistakes(
+    edit("(x), earlier", "(x), earlier if memory_mask is None else earlier & memory_mask[:, None]",
+         "memory_mask is given to the self-attention. It says which tokens of the memory are real, "
+         "so it belongs to the cross-attention alone."),
+)  # fmt: skip
+DecoderBlock.mistakes(
+    edit("memory, memory_mask", "self.norm_2(memory), memory_mask",
+         "The memory is normed as well, by the decoder's norm. The encoder has normed it already; only the stream "
+         "is normed here."),
+    edit(ATTEND, READ,
+         "The memory is read before the self-attention. First the token reads its own text, then the memory.",
+         also={READ: ATTEND}),
+    edit(HEARD, "self.norm_1(x + heard)", POST_NORM, see=ORDER,
+         also={"self.norm_1(x)": "x", "self.norm_2(x)": "x", "x + read": "self.norm_2(x + read)",
+               LAST: "self.norm_3(x + self.feed_forward(x))"}),
+    edit("heard, _ = ", "x = self.norm_1(x)\n        heard, _ = ", FROM_NORMED, see=STREAM,
+         also={"self.norm_1(x)": "x", HEARD: "self.norm_2(x + heard)", "self.norm_2(x)": "x",
+               "x + read": "self.norm_3(x + read)", "self.norm_3(x)": "x"}),
+    edit("x + read", "read",
+         "The output of the cross-attention replaces the stream. Add it, or the token itself is lost.", see=STREAM),
+    edit(HEARD, "heard", NO_FIRST_RESIDUAL, see=STREAM),
+    edit("self.norm_2(x)", "self.norm_1(x)",
+         "One norm serves several parts. There are three, each with its own weights.",
+         also={"self.norm_3(x)": "self.norm_1(x)"}),
+    edit(HEARD, "x + _flicker(self, heard)", DROPOUT,
+         also={"x + read": "x + _flicker(self, read)",
+               LAST: "x + _flicker(self, self.feed_forward(self.norm_3(x)))"}),
+    see=DECODER,
+)  # fmt: skip
 
 
 # LlamaBlock ----------------------------------------------------------------------------------------------------------
@@ -1532,12 +953,7 @@ def _llama(rng, batch, n, dtype=torch.float64, size=1.0, **init):
     return dict(init=init, weights=weights, x=size * normal(rng, batch, n, width, dtype=dtype))
 
 
-@LlamaBlock.property(
-    "gets a single token right, with the parts of the stub",
-    points=1,
-    **ROTATED,
-    hint="Leave `__init__` as it is. Each of its four parts is used once: the two norms have different weights.",
-)
+@LlamaBlock.property(**STRUCTURE, **ROTATED)
 def llama_structure(rng):
     yield _llama(rng, 1, 1)
     yield _llama(rng, 1, 1, d_model=12, n_heads=3, n_kv_heads=3, d_ff=7)
@@ -1598,258 +1014,69 @@ def llama_identity(rng):
     yield _with_silent(_llama(rng, 1, 3), "attention.W_o.weight")
 
 
-@LlamaBlock.property(
-    "gives the same again, also in training mode",
-    points=1,
-    probe=probes.repeated,
-    **ROTATED,
-    hint="No dropout: nothing in this block is random.",
-)
-def llama_again(rng):
-    yield _llama(rng, 2, 5)
-
-
-@LlamaBlock.property(
-    "sends the right gradients to x and all parameters",
-    points=1,
-    probe=probes.gradients,
-    rtol=1e-4,
-    atol=1e-5,
+LlamaBlock.property(**AGAIN, **ROTATED)(lambda rng: _llama(rng, 2, 5))
+LlamaBlock.gradients(
+    lambda rng: dict(**_llama(rng, 1, 3, d_model=4, d_ff=3), upstream=[normal(rng, 1, 3, 4)]),
+    **ALL_GRADIENTS,
     hint="Detach nothing; write nothing in place.",
 )
-def llama_gradients(rng):
-    yield dict(**_llama(rng, 1, 3, d_model=4, d_ff=3), upstream=[normal(rng, 1, 3, 4)])
-
-
-@LlamaBlock.property(
-    "works in single precision, on any device, and leaves x as it was",
-    points=1,
-    probe=probes.elsewhere,
-    rtol=1e-3,
-    atol=1e-4,
+LlamaBlock.any_device(
+    lambda rng: dict(probe="unchanged", **_llama(rng, 1, 3, torch.float32)),
+    **SINGLE_BLOCK,
     hint="Write x = x + ..., not x += ...",
 )
-def llama_single(rng):
-    yield dict(probe="unchanged", **_llama(rng, 1, 3, torch.float32))
 
-
-def _llama_mistake(text, section=ORDER):
-    """Declares a block whose forward is `f(self, x, attend)`, with attend(x) what attention makes of x."""
-
-    def declare(f):
-        def forward(self, x, cache=None):
-            return f(self, x, lambda y: self.attention(y, cache))
-
-        wrong = type(f.__name__, (_Flicker, solutions.LlamaBlock), {"forward": forward})
-        LlamaBlock.misconception(text, section=section)(wrong)
-        return f
-
-    return declare
-
-
-@_llama_mistake(POST_NORM)
-def llama_post_norm(self, x, attend):
-    x = self.norm_1(x + attend(x))
-    return self.norm_2(x + self.feed_forward(x))
-
-
-@_llama_mistake(FROM_NORMED, STREAM)
-def llama_from_normed(self, x, attend):
-    x = self.norm_1(x)
-    x = self.norm_2(x + attend(x))
-    return x + self.feed_forward(x)
-
-
-@_llama_mistake(NO_FIRST_RESIDUAL, STREAM)
-def llama_first_forgotten(self, x, attend):
-    x = attend(self.norm_1(x))
-    return x + self.feed_forward(self.norm_2(x))
-
-
-@_llama_mistake(NO_SECOND_RESIDUAL, STREAM)
-def llama_second_forgotten(self, x, attend):
-    x = x + attend(self.norm_1(x))
-    return self.feed_forward(self.norm_2(x))
-
-
-@_llama_mistake(SHARED_NORM, LLAMA)
-def llama_shared_norm(self, x, attend):
-    x = x + attend(self.norm_1(x))
-    return x + self.feed_forward(self.norm_1(x))
-
-
-@_llama_mistake(SWAPPED_NORMS, LLAMA)
-def llama_norms_swapped(self, x, attend):
-    x = x + attend(self.norm_2(x))
-    return x + self.feed_forward(self.norm_1(x))
-
-
-@_llama_mistake(NOT_NORMED)
-def llama_second_not_normed(self, x, attend):
-    x = x + attend(self.norm_1(x))
-    return x + self.feed_forward(x)
-
-
-@_llama_mistake(NORM_OF_PART)
-def llama_norm_of_part(self, x, attend):
-    x = x + self.norm_1(attend(x))
-    return x + self.norm_2(self.feed_forward(x))
-
-
-@_llama_mistake(OLD_STREAM, STREAM)
-def llama_old_stream(self, x, attend):
-    y = x + attend(self.norm_1(x))
-    return x + self.feed_forward(self.norm_2(y))
-
-
-@_llama_mistake(PARALLEL, LLAMA)
-def llama_parallel(self, x, attend):
-    return x + attend(self.norm_1(x)) + self.feed_forward(self.norm_2(x))
-
-
-@_llama_mistake(
-    "There is a third norm at the end, on the stream. In a Llama model one follows the last block; it is not "
-    "part of the block."
-)
-def llama_final_norm(self, x, attend):
-    x = x + attend(self.norm_1(x))
-    return self.norm_2(x + self.feed_forward(self.norm_2(x)))
-
-
-@_llama_mistake(DROPOUT, LLAMA)
-def llama_dropout(self, x, attend):
-    x = x + self.drop(attend(self.norm_1(x)))
-    return x + self.drop(self.feed_forward(self.norm_2(x)))
-
-
+ATTENDED = "x + self.attention(self.norm_1(x), cache)"
 CACHE_UNUSED = (
     "Each chunk is read as if nothing came before it. Either the cache is not passed on, or it is emptied, "
     "or an empty one is taken for none: its length is 0, and `if cache:` tests the length. Write "
     "attention(norm_1(x), cache)."
 )
 
-
-@LlamaBlock.misconception(CACHE_UNUSED)
-class CacheNotPassedOn(solutions.LlamaBlock):
-    def forward(self, x, cache=None):
-        return super().forward(x)
-
-
-@LlamaBlock.misconception(CACHE_UNUSED)
-class EmptyCacheDropped(solutions.LlamaBlock):
-    def forward(self, x, cache=None):
-        return super().forward(x, cache if cache else None)
-
-
-@LlamaBlock.misconception(
-    "base is not passed to the attention, so RoPE uses 10000 whatever the model was trained with."
-)
-class BaseNotPassedOn(solutions.LlamaBlock):
-    def __init__(self, d_model, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
-        super().__init__(d_model, n_heads, n_kv_heads, d_ff, eps=eps)
-
-
-@LlamaBlock.misconception("eps is not passed to the norms. Models differ in it: RMSNorm(d_model, eps).")
-class EpsNotPassedOn(solutions.LlamaBlock):
-    def __init__(self, d_model, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
-        super().__init__(d_model, n_heads, n_kv_heads, d_ff, base=base)
-
-
-@LlamaBlock.misconception(
-    "The norms subtract the mean. Llama's norm is RMSNorm, which only divides by the size.", section=RMS_NORM
-)
-class LayerNormInside(solutions.LlamaBlock):
-    def __init__(self, d_model, n_heads, n_kv_heads, d_ff, base=10000.0, eps=1e-5):
-        super().__init__(d_model, n_heads, n_kv_heads, d_ff, base, eps)
-        self.norm_1, self.norm_2 = (nn.LayerNorm(d_model, eps, bias=False) for _ in range(2))
+LlamaBlock.mistakes(
+    edit(ATTENDED, "self.norm_1(x + self.attention(x, cache))", POST_NORM,
+         also={THOUGHT: "self.norm_2(x + self.feed_forward(x))"}),
+    edit(f"x = {ATTENDED}", "x = self.norm_1(x)\n        x = self.norm_2(x + self.attention(x, cache))", FROM_NORMED,
+         see=STREAM, also={"self.norm_2(x)": "x"}),
+    edit("x = x + ", "x = ", NO_FIRST_RESIDUAL, see=STREAM),
+    edit("return x + ", "return ", NO_SECOND_RESIDUAL, see=STREAM),
+    edit("self.norm_2(x)", "self.norm_1(x)", SHARED_NORM, see=LLAMA),
+    edit("self.norm_2(x)", "self.norm_1(x)", SWAPPED_NORMS, see=LLAMA, also={"self.norm_1(x)": "self.norm_2(x)"}),
+    edit("self.norm_2(x)", "x", NOT_NORMED),
+    edit(ATTENDED, "x + self.norm_1(self.attention(x, cache))", NORM_OF_PART,
+         also={THOUGHT: "x + self.norm_2(self.feed_forward(x))"}),
+    edit("x = x + ", "start, x = x, x + ", OLD_STREAM, see=STREAM, also={"return x": "return start"}),
+    edit("x = x + ", "start, x = x, x + ", PARALLEL, see=LLAMA, also={"self.norm_2(x)": "self.norm_2(start)"}),
+    edit(THOUGHT, f"self.norm_2({THOUGHT})",
+         "There is a third norm at the end, on the stream. In a Llama model one follows the last block; it is not "
+         "part of the block."),
+    edit(ATTENDED, "x + _flicker(self, self.attention(self.norm_1(x), cache))", DROPOUT, see=LLAMA,
+         also={THOUGHT: "x + _flicker(self, self.feed_forward(self.norm_2(x)))"}),
+    see=ORDER,
+)  # fmt: skip
+LlamaBlock.mistakes(
+    edit("self.norm_1(x), cache", "self.norm_1(x)", CACHE_UNUSED),
+    edit("self.norm_1(x), cache", "self.norm_1(x), cache if cache else None", CACHE_UNUSED),
+    edit("n_kv_heads, base)", "n_kv_heads)",
+         "base is not passed to the attention, so RoPE uses 10000 whatever the model was trained with."),
+    edit("norm_1 = RMSNorm(d_model, eps)", "norm_1 = RMSNorm(d_model)",
+         "eps is not passed to the norms. Models differ in it: RMSNorm(d_model, eps).",
+         also={"norm_2 = RMSNorm(d_model, eps)": "norm_2 = RMSNorm(d_model)"}),
+    edit("norm_1 = RMSNorm(d_model, eps)", "norm_1 = nn.LayerNorm(d_model, eps, bias=False)",
+         "The norms subtract the mean. Llama's norm is RMSNorm, which only divides by the size.", see=RMS_NORM,
+         also={"norm_2 = RMSNorm(d_model, eps)": "norm_2 = nn.LayerNorm(d_model, eps, bias=False)"}),
+)  # fmt: skip
 
 
 # One part of a block -------------------------------------------------------------------------------------------------
 
+# The first two parts of each block have their own sentence on this, above.
+REPLACED = {(1, "replaces"), (2, "replaces")}
 
-def _slips(exercise, block, section, parts, told):
-    """Declares what goes wrong with one part of a block alone.
-
-    parts: the name of each part, and what it makes of a normed stream and the block's other inputs
-    told: (number of the part, what goes wrong with it) for what has a sentence of its own above
-    """
-
-    def declare(number, slip, text, add=torch.add, norm=None):
-        def forward(self, x, **given):
-            for here, (_, part) in enumerate(parts, start=1):
-                own = norm(self) if norm and here == number else getattr(self, f"norm_{here}")
-                x = (add if here == number else torch.add)(x, part(self, own(x), **given))
-            return x
-
-        if (number, slip) not in told:
-            exercise.misconception(text, section=section)(type("Slip", (block,), {"forward": forward}))
-
-    for number, (name, _) in enumerate(parts, start=1):
-        declare(
-            number,
-            "lost",
-            f"The {name} adds nothing to the stream. Add its output, x = x + ..., and see that it is not all zeros.",
-            lambda x, said: x,
-        )
-        for slip, add in (
-            ("subtracted from the stream", torch.sub),
-            ("multiplied by the stream", torch.mul),
-            ("written over the stream", lambda x, said: said),
-        ):
-            declare(number, slip, f"The output of the {name} is {slip}. Add it: x = x + ...", add)
-        declare(
-            number,
-            "no norm",
-            f"The {name} reads the stream as it is. It should read norm_{number} of it.",
-            norm=lambda self: nn.Identity(),
-        )
-        for other in range(1, len(parts) + 1):
-            if other != number:
-                declare(
-                    number,
-                    f"norm_{other}",
-                    f"The {name} reads norm_{other} of the stream. Its own norm is norm_{number}.",
-                    norm=lambda self, other=other: getattr(self, f"norm_{other}"),
-                )
-
-
-# Each of the first two parts has its own sentence on this, above.
-REPLACED = {(1, "written over the stream"), (2, "written over the stream")}
-_NETWORK = ("network", lambda self, y, **given: self.feed_forward(y))
-_slips(
-    EncoderBlock,
-    solutions.EncoderBlock,
-    ENCODER,
-    [("attention", lambda self, y, mask=None: self.attention(y, mask)[0]), _NETWORK],
-    told={
-        (1, "written over the stream"),
-        (2, "written over the stream"),
-        (1, "no norm"),
-        (2, "no norm"),
-        (2, "norm_1"),
-    },
-)
-_slips(
-    DecoderBlock,
-    solutions.DecoderBlock,
-    DECODER,
-    [
-        ("self-attention", lambda self, y, **given: self.self_attention(y, _lower(y.shape[1], y.device))[0]),
-        (
-            "cross-attention",
-            lambda self, y, memory, memory_mask=None: self.cross_attention(y, memory, memory_mask)[0],
-        ),
-        _NETWORK,
-    ],
-    told=REPLACED,
-)
-_slips(
-    LlamaBlock,
-    solutions.LlamaBlock,
-    LLAMA,
-    [("attention", lambda self, y, cache=None: self.attention(y, cache)), _NETWORK],
-    told=REPLACED | {(2, "no norm"), (2, "norm_1")},
-)
+_part_mistakes(EncoderBlock, ENCODER, REPLACED | {(1, "no norm"), (2, "no norm"), (2, "norm_1")},
+               attention=HEARD, network=THOUGHT)  # fmt: skip
+_part_mistakes(DecoderBlock, DECODER, REPLACED, self_attention=HEARD, cross_attention="x + read", network=LAST)
+_part_mistakes(LlamaBlock, LLAMA, REPLACED | {(2, "no norm"), (2, "norm_1")}, attention=ATTENDED, network=THOUGHT)
 
 
 # The question graded by hand -----------------------------------------------------------------------------------------
