@@ -16,6 +16,7 @@ from solutions import transformer_block as solutions
 FLOAT16 = "Narrow numbers"
 RMS_NORM = "Only the size: RMSNorm"
 GELU = "A soft switch: GELU"
+FEED_FORWARD = "Each token alone: the feed-forward network"
 STREAM = "The stream that everything is added to"
 ENCODER = "The encoder block"
 DECODER = "The decoder block"
@@ -30,6 +31,7 @@ SINGLE = dict(rtol=1e-4, atol=1e-5)
 # in Llama's own code.
 MIXED = dict(rtol=1e-5, atol=5e-6)
 MIXED_GRADIENTS = dict(rtol=1e-4, atol=1e-5)
+ALL_GRADIENTS = dict(title="sends the right gradients to x and all parameters", **MIXED_GRADIENTS)
 
 
 def _other_number(rng, x, token):
@@ -358,9 +360,8 @@ def _declare_activation(exercise, curve, hint):
              "That is the approximation with a sigmoid, x * sigmoid(1.702 x). It is off by up to 0.02."),
         edit(result, f"{result} / x",
              "The share is not multiplied by x. GELU is x times the share, not the share alone."),
-        edit("0.5 * x", "x",
-             "The factor one half is missing: the share must run from 0 to 1, and 1 + erf or 1 + tanh run from 0 "
-             "to 2."),
+        edit("0.5 * x", "x", "The factor one half is missing: the share must run from 0 to 1, and 1 + erf or 1 + tanh "
+             "run from 0 to 2."),
         edit(share, curve, "The 1 is missing: erf and tanh run from -1 to 1, and a share from 0 to 1."),
         edit(result, f"{result} if x.requires_grad else x.copy_({result})",
              "The input is overwritten. Operations whose name ends in an underscore, and `x *= ...`, change the "
@@ -379,16 +380,14 @@ _declare_activation(
 )
 
 gelu.mistakes(
-    edit(ERF, "torch.tanh(math.sqrt(2.0 / math.pi) * (x + 0.044715 * x**3))",
-         "That is the approximation with tanh. It is off by up to 5e-4; this exercise asks for the exact one, with "
-         "erf."),
+    edit(f"0.5 * x * (1.0 + {ERF})", "gelu_tanh(x)", "That is the approximation with tanh. It is off by up to 5e-4; "
+         "this exercise asks for the exact one, with erf."),
     edit("x / math.sqrt(2.0)", "x",
          "x goes into erf as it is. erf belongs to a normal distribution of variance 1/2: divide x by sqrt(2) first."),
     edit("x / math", "x * math", "x is multiplied by sqrt(2) inside erf. Divide: erf(x / sqrt(2))."),
     edit(ERF, "x / math.sqrt(2.0)", "erf is missing: a share runs from 0 to 1, and erf keeps it there."),
     edit("math.sqrt(2.0)", "2.0", "x is divided by 2 inside erf, and not by sqrt(2)."),
 )  # fmt: skip
-
 gelu_tanh.mistakes(
     edit("torch.tanh(inner)", ERF,
          "That is the exact GELU, with erf. Models that were trained with the approximation need the approximation."),
@@ -411,9 +410,7 @@ gelu_tanh.mistakes(
 
 # FeedForward ---------------------------------------------------------------------------------------------------------
 
-FeedForward = Exercise(
-    solutions.FeedForward, section="Each token alone: the feed-forward network", minutes=5, difficulty=1
-)
+FeedForward = Exercise(solutions.FeedForward, section=FEED_FORWARD, minutes=5, difficulty=1)
 
 
 def _two_maps(rng, d_model, d_ff, prefix="", dtype=torch.float64):
@@ -458,11 +455,7 @@ def _declare_network(exercise, weights, structure_hint, forward_hint):
         small = case(rng, 4, 16, 2, 3, size=0.3)
         yield dict(small, name="x", replacement=_other_number(rng, small["x"], 1))
 
-    exercise.gradients(
-        lambda rng: dict(**case(rng, 3, 4, 1, 2), upstream=[normal(rng, 1, 2, 3)]),
-        title="sends the right gradients to x and all parameters",
-        **MIXED_GRADIENTS,
-    )
+    exercise.gradients(lambda rng: dict(**case(rng, 3, 4, 1, 2), upstream=[normal(rng, 1, 2, 3)]), **ALL_GRADIENTS)
     exercise.any_device(
         lambda rng: dict(probe="unchanged", **case(rng, 3, 5, 2, 4, dtype=torch.float32)),
         title="works in single precision, on any device, and leaves x as it was",
@@ -554,7 +547,6 @@ SwiGLU.mistakes(
 # Blocks --------------------------------------------------------------------------------------------------------------
 
 SINGLE_BLOCK = dict(title="works in single precision, on any device, and leaves x as it was", rtol=1e-3, atol=1e-4)
-ALL_GRADIENTS = dict(title="sends the right gradients to x and all parameters", **MIXED_GRADIENTS)
 STRUCTURE = dict(
     title="gets a single token right, with the parts of the stub",
     points=1,
@@ -624,6 +616,9 @@ NORM_OF_PART = (
 )
 
 
+REPLACED = {(1, "replaces"), (2, "replaces")}  # the first two parts of each block have their own sentence on this
+
+
 def _part_mistakes(exercise, see, named, **sums):
     """Declare what can go wrong with each part of a block alone.
 
@@ -632,16 +627,14 @@ def _part_mistakes(exercise, see, named, **sums):
     """
     for number, (part, total) in enumerate(sums.items(), start=1):
         part, output, norm = part.replace("_", "-"), total.removeprefix("x + "), f"self.norm_{number}(x)"
+        not_added = f"The output of the {part} is {{}} the stream. Add it: x = x + ..."
         mistakes = {
             "lost": edit(total, f"(x, {output})[0]",
                          f"The {part} adds nothing to the stream. Add its output, x = x + ..., and see that it is not "
                          "all zeros."),
-            "minus": edit(total, f"x - {output}",
-                          f"The output of the {part} is subtracted from the stream. Add it: x = x + ..."),
-            "times": edit(total, f"x * {output}",
-                          f"The output of the {part} is multiplied by the stream. Add it: x = x + ..."),
-            "replaces": edit(total, output,
-                             f"The output of the {part} is written over the stream. Add it: x = x + ..."),
+            "minus": edit(total, f"x - {output}", not_added.format("subtracted from")),
+            "times": edit(total, f"x * {output}", not_added.format("multiplied by")),
+            "replaces": edit(total, output, not_added.format("written over")),
             "no norm": edit(norm, "x", f"The {part} reads the stream as it is. It should read norm_{number} of it."),
         } | {
             f"norm_{other}": edit(norm, f"self.norm_{other}(x)",
@@ -774,6 +767,8 @@ EncoderBlock.mistakes(
     edit(HEARD, "x + heard if x.requires_grad else x.add_(heard)",
          "The stream is added to in place, `x += ...`, so the caller's tokens change. Write x = x + ...", see=STREAM),
 )  # fmt: skip
+_part_mistakes(EncoderBlock, ENCODER, REPLACED | {(1, "no norm"), (2, "no norm"), (2, "norm_1")},
+               attention=HEARD, network=THOUGHT)  # fmt: skip
 
 
 # DecoderBlock --------------------------------------------------------------------------------------------------------
@@ -790,12 +785,9 @@ def _decoder(rng, batch, n, n_memory, dtype=torch.float64, **init):
         | _square_maps(rng, "cross_attention", width, dtype=dtype)
         | _two_maps(rng, width, init["d_ff"], "feed_forward.", dtype=dtype)
     )
-    return dict(
-        init=init,
-        weights=weights,
-        x=normal(rng, batch, n, width, dtype=dtype),
-        memory=3.0 * normal(rng, batch, n_memory, width, dtype=dtype) + 1.0,
-    )
+    x = normal(rng, batch, n, width, dtype=dtype)
+    memory = 3.0 * normal(rng, batch, n_memory, width, dtype=dtype) + 1.0
+    return dict(init=init, weights=weights, x=x, memory=memory)
 
 
 @DecoderBlock.property(
@@ -933,6 +925,7 @@ DecoderBlock.mistakes(
                LAST: "x + _flicker(self, self.feed_forward(self.norm_3(x)))"}),
     see=DECODER,
 )  # fmt: skip
+_part_mistakes(DecoderBlock, DECODER, REPLACED, self_attention=HEARD, cross_attention="x + read", network=LAST)
 
 
 # LlamaBlock ----------------------------------------------------------------------------------------------------------
@@ -1027,11 +1020,6 @@ LlamaBlock.any_device(
 )
 
 ATTENDED = "x + self.attention(self.norm_1(x), cache)"
-CACHE_UNUSED = (
-    "Each chunk is read as if nothing came before it. Either the cache is not passed on, or it is emptied, "
-    "or an empty one is taken for none: its length is 0, and `if cache:` tests the length. Write "
-    "attention(norm_1(x), cache)."
-)
 
 LlamaBlock.mistakes(
     edit(ATTENDED, "self.norm_1(x + self.attention(x, cache))", POST_NORM,
@@ -1055,8 +1043,10 @@ LlamaBlock.mistakes(
     see=ORDER,
 )  # fmt: skip
 LlamaBlock.mistakes(
-    edit("self.norm_1(x), cache", "self.norm_1(x)", CACHE_UNUSED),
-    edit("self.norm_1(x), cache", "self.norm_1(x), cache if cache else None", CACHE_UNUSED),
+    edit("self.norm_1(x), cache", "self.norm_1(x), {}",
+         "Each chunk is read as if nothing came before it. Either the cache is not passed on, or it is emptied, "
+         "or an empty one is taken for none: its length is 0, and `if cache:` tests the length. Write "
+         "attention(norm_1(x), cache).", each=("None", "cache if cache else None")),
     edit("n_kv_heads, base)", "n_kv_heads)",
          "base is not passed to the attention, so RoPE uses 10000 whatever the model was trained with."),
     edit("norm_1 = RMSNorm(d_model, eps)", "norm_1 = RMSNorm(d_model)",
@@ -1066,16 +1056,6 @@ LlamaBlock.mistakes(
          "The norms subtract the mean. Llama's norm is RMSNorm, which only divides by the size.", see=RMS_NORM,
          also={"norm_2 = RMSNorm(d_model, eps)": "norm_2 = nn.LayerNorm(d_model, eps, bias=False)"}),
 )  # fmt: skip
-
-
-# One part of a block -------------------------------------------------------------------------------------------------
-
-# The first two parts of each block have their own sentence on this, above.
-REPLACED = {(1, "replaces"), (2, "replaces")}
-
-_part_mistakes(EncoderBlock, ENCODER, REPLACED | {(1, "no norm"), (2, "no norm"), (2, "norm_1")},
-               attention=HEARD, network=THOUGHT)  # fmt: skip
-_part_mistakes(DecoderBlock, DECODER, REPLACED, self_attention=HEARD, cross_attention="x + read", network=LAST)
 _part_mistakes(LlamaBlock, LLAMA, REPLACED | {(2, "no norm"), (2, "norm_1")}, attention=ATTENDED, network=THOUGHT)
 
 
