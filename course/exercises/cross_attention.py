@@ -199,7 +199,7 @@ RESCUED = "scores.masked_fill(~real.any(dim=-1, keepdim=True), 0.0)"
 SOFTMAX = "scores.softmax(dim=-1)"
 ZEROED = f"{SOFTMAX}.masked_fill(~real, 0.0)"
 UNMASKED = f"if kv_mask is None:\n            weights = {SOFTMAX}"
-EXPANDED = {REAL: f"{REAL}.expand(scores.shape)"}  # what does not fit fails here
+EXPANDED = {REAL: f"{REAL}.expand(scores.shape)"}  # a mask that does not fit fails here
 NOT_RESCUED = {RESCUED: "scores", ZEROED: SOFTMAX}
 
 CrossAttention.mistakes(

@@ -320,7 +320,7 @@ gelu_tanh = Exercise(solutions.gelu_tanh, section=GELU, minutes=3, difficulty=1)
 
 
 def _declare_activation(exercise, curve, hint):
-    """Declare the properties and the mistakes that both share; curve: its text, between -1 and 1."""
+    """Declare the properties and the mistakes that both share; curve: the part of the text that is erf or tanh."""
 
     @exercise.property("is right from far below 0 to far above, to five places", points=2, **MIXED, hint=hint)
     def along_the_line(rng):
