@@ -120,7 +120,7 @@ def _needed_by(place: str, index: int) -> Iterator[tuple[str, int]]:
     statement = module.statements[index]
     for probe in sorted(_probes_named(statement.node, place)):
         yield from _binding(PROBES, probe)
-    for name in sorted((statement.needs | _named_in_edits(statement.node)) - statement.binds):
+    for name in sorted((statement.needs | _named_in_edits(statement.node, module)) - statement.binds):
         if name in module.members:
             yield from _binding(*module.members[name])
         elif name in module.modules:
@@ -129,15 +129,19 @@ def _needed_by(place: str, index: int) -> Iterator[tuple[str, int]]:
             yield from _binding(place, name)
 
 
-def _named_in_edits(node: ast.stmt) -> set[str]:
-    """The names in the texts of edits (see `course.kit.edits`), which are code of the wrong answers."""
+def _named_in_edits(node: ast.stmt, module: _Module) -> set[str]:
+    """The names in the texts of edits (see `course.kit.edits`), which are code of the wrong answers. A variable there
+    may have the name of a decorated function of the module, such as a property's, which no wrong answer calls."""
     found = set()
     for call in ast.walk(node):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "edit":
             for part in (*call.args[:2], *(each.value for each in call.keywords if each.arg in {"also", "each"})):
                 texts = [inner.value for inner in ast.walk(part) if isinstance(inner, ast.Constant)]
                 found |= {word for text in texts if isinstance(text, str) for word in re.findall(r"[^\W\d]\w*", text)}
-    return found
+    if not found:
+        return found
+    decorated = {each.node.name for each in module.statements if getattr(each.node, "decorator_list", ())}
+    return found - decorated
 
 
 def _probes_named(node: ast.stmt, place: str) -> set[str]:
