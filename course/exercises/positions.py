@@ -142,7 +142,7 @@ sinusoidal_encoding.mistakes(
          "A width of 1 passes. NumPy refuses the other odd widths for you, as the cosines do not fit. For width 1 "
          "there is one frequency and no odd column, and NumPy broadcasts that without an error. Check the width "
          "yourself and raise ValueError."),
-    edit("max_len < 0", "max_len < 1",
+    edit("if max_len < 0", 'if max_len < 1:\n        raise ValueError("no positions")\n    if max_len < 0',
          "A length of 0 fails. It is allowed: return no rows and d_model columns."),
 )  # fmt: skip
 
@@ -247,7 +247,7 @@ shift_matrix.mistakes(
     edit(SPEED, f"{SPEED} * np.pi / 180",
          "The angles were converted from degrees to radians first. Offset times frequency is in radians already, as in "
          "the encoding.", see=BY_HAND),
-    edit("if d_model < 0", "if offset < 0 or d_model < 0",
+    edit("if d_model < 0", 'if offset < 0:\n        raise ValueError("negative")\n    if d_model < 0',
          "A negative offset is refused. It is a step back, which is a rotation as well."),
     edit(f"offset * {SPEED}", f"np.float32(offset) * np.float32({SPEED})",
          "Angles were computed in single precision. Use float64, NumPy's default."),
@@ -384,7 +384,7 @@ LearnedPositions.mistakes(
          "A text longer than the table is cut short without an error. Raise ValueError."),
     edit('ValueError(f"{x.shape[1]} tokens', 'IndexError(f"{x.shape[1]} tokens',
          "A text longer than the table raises IndexError. Compare n with max_len first, and raise ValueError."),
-    edit("> max_len", ">= max_len",
+    edit(TOO_LONG, f'if x.shape[1] == max_len:\n            raise ValueError("too long")\n        {TOO_LONG}',
          "A full text is refused: with max_len tokens the last one is at position max_len - 1, which the table has."),
     see="Past the last row",
 )  # fmt: skip
@@ -519,7 +519,7 @@ alibi_bias.mistakes(
          "The distance is squared. Use it as it is: the bias is linear, as the Li in the name says."),
     edit(BIAS, f"np.moveaxis({BIAS}, 0, -1)",
          "The heads are the last axis. They come first: (n_heads, n, n), as in scores of (batch, n_heads, n, n)."),
-    edit("n < 0", "n < 1",
+    edit("if n_heads < 1", 'if n < 1:\n        raise ValueError("no token")\n    if n_heads < 1',
          "A text of no tokens is refused. It is allowed: its bias has the shape (n_heads, 0, 0)."),
 )  # fmt: skip
 
