@@ -33,15 +33,12 @@ def truths(shape):
         ("factor", lambda a: a / a.shape[-2], "`1 / x.shape[-2]` times"),
         ("sign", lambda a: -a, "sign"),
         ("offset", lambda a: a + 1, "1 too large"),
-        ("complement", lambda a: 1 - a, "1 minus"),
-        ("reciprocal", lambda a: 1 / a, "1 over"),
+        ("signs", lambda a: a * np.where(a > 1, -1, 1), "some of their signs are not"),
         ("logarithm", np.log, "logarithm"),
-        ("square", np.square, "square"),
         ("transposed", lambda a: a.T, "transposed"),
         ("reversed", lambda a: a[:, ::-1], "reverse order along axis -1"),
         ("shape", lambda a: a[None], "axis of length 1"),
         ("summed", lambda a: a.sum(axis=-1), "sum over axis -1"),
-        ("not summed", lambda a: np.stack([a / 4, a * 3 / 4]), "sum of your result over axis -3"),
         ("normalized", lambda a: a * np.arange(2.0, 2 + len(a))[:, None], "Each row"),
         ("precision", lambda a: a.astype(np.float32).astype(float), "single precision"),
         ("precision", lambda a: a.astype(np.float16).astype(float), "half precision"),
@@ -80,13 +77,6 @@ def test_rows_that_do_not_sum_to_one_are_told_from_those_that_do_along_another_a
     assert found.name == "sums" and "those along axis -2 do" in found.words
 
 
-def test_rows_that_should_keep_their_lengths_are_told(rng):
-    given = [rng.normal(size=(3, 4)), rng.normal(size=(2, 6))]
-    turned = [x[:, ::-1] * -1 for x in given]
-    found = error_patterns.find([Case({"x": x}, a, a + 0.3 * a**2, 1e-9, 1e-12) for x, a in zip(given, turned)])
-    assert found.name == "length of rows" and "`x`" in found.words
-
-
 def test_a_length_that_is_that_of_another_argument_is_named(rng):
     drawn = [
         Case({"n": n, "window": w}, rng.normal(size=(n, n)), rng.normal(size=(n, w)), 1e-9, 1e-12)
@@ -120,12 +110,6 @@ def test_of_several_results_it_is_told_which(rng, name, change):
     pairs = [(rng.normal(size=(2, n)), rng.normal(size=(n, 3))) for n in (3, 4)]
     found = error_patterns.find([Case({"x": rng.normal(size=2)}, pair, change(*pair), 1e-9, 1e-12) for pair in pairs])
     assert found.name == name
-
-
-def test_an_argument_that_comes_back_is_named(rng):
-    given = [rng.normal(size=(2, n)) for n in (3, 4)]
-    found = error_patterns.find([Case({"x": x}, 2 * x**2, x.copy(), 1e-9, 1e-12) for x in given])
-    assert found.name == "input" and "`x`" in found.words and not found.exact
 
 
 @pytest.mark.parametrize(
@@ -233,12 +217,6 @@ def test_inputs_that_differ_in_nothing_that_has_a_name_are_not_told_apart():
 def test_a_few_cases_are_not_told_apart():
     for n_right, n_wrong in ((2, 6), (6, 2), (3, 4)):
         assert error_patterns.traits_of_failing_inputs([dict(n=2)] * n_right, [dict(n=-1)] * n_wrong) is None
-
-
-def test_numbers_that_underflow_are_no_exponentials():
-    """The larger of 0 and a number far below it is 0, and so is the exponential of that number."""
-    far = [Case({"x": a}, a, np.maximum(a, 0), 1e-9, 1e-9) for a in (np.array([-99998.0, -88.0 * 99]),) * 2]
-    assert (found := error_patterns.find(far)) is None or found.name != "exponential"
 
 
 def test_a_factor_of_one_is_not_told():
