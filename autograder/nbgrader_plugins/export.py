@@ -21,7 +21,7 @@ from autograder.gradebook import scores
 from autograder.gradebook.scores import Scores
 from autograder.platforms import canvas, collect, moodle, roster
 from autograder.reports import csv_table
-from autograder.reports.summary import some
+from autograder.reports.summary import shorten
 from course.cells import exercise_of
 from course.errors import CourseError
 from course.folder import course_folder
@@ -48,7 +48,7 @@ class _Table(ExportPlugin):
             if any(student.id in one.submissions and one.submissions[student.id].to_grade for one in found)
         ]
         if waiting:
-            self.log.warning("totals that wait for a human are %s: %s", self.what_waits(), ", ".join(some(waiting)))
+            self.log.warning("totals that wait for a human are %s: %s", self.what_waits(), ", ".join(shorten(waiting)))
         place = self.to or self.default
         csv_table.write(place, self.rows(students, found))
         self.log.info("%d students in %s", len(students), place)
