@@ -49,12 +49,12 @@ def steps() -> dict:
         "html-page-context": [
             metadata.name_first_page,
             external_links.add_report_link,  # before others read from the text what the page needs
-            OTHERS,
-            wrap_code.hang_lines,
             living_picture.add_host,
-            metadata.add_tags,
             front_page.add_files,
             search.add_files,
+            OTHERS,  # the theme adds scripts as well
+            wrap_code.hang_lines,
+            metadata.add_tags,
             accessibility.plain_roles,
             slim_pages.slim_head,
         ],
