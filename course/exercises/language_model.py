@@ -652,7 +652,7 @@ patch_head = Exercise(solutions.patch_head, section=PATCH, bonus=True, minutes=2
 
 
 def _heads(rng, d_model=6, n_blocks=2, vocab_size=7):
-    """Weights of `attnlab.checking.fakes.Heads`."""
+    """Weights of `attnlab.checking.fakes.TinyModel`."""
     weights = {"embedding.weight": normal(rng, vocab_size, d_model)}
     for i in range(n_blocks):
         for name in ("W_v", "W_o"):
