@@ -198,7 +198,7 @@ def _some(rng, *shape):
 
 
 def _layer(rng, d_model, n_heads, batch, n, names="qkvo", dtype=torch.float64):
-    """A case; maps that are not among `names` get the fixed numbers of `ClassAsFunction`, and need no room in a file."""
+    """A case; maps that are not among `names` get the fixed numbers of `ClassAsFunction`, and no room in a file."""
     return dict(
         init=dict(d_model=d_model, n_heads=n_heads),
         weights=projections(rng, d_model, names, dtype=dtype),
