@@ -129,8 +129,10 @@ def _fails_itself(answer, material: dict) -> str | None:
 
 
 def _raised(answer, material: dict, outcomes) -> str | None:
-    """A sentence on the exception of the first case that should be accepted, or refused in another way: the outcome of
-    such a case has the type alone."""
+    """Describe the exception that the first case raises, unless it is the expected one.
+
+    The stored outcome of such a case has only the exception's type, so the case is run again for its message.
+    """
     for prop, row in zip(material["properties"], outcomes):
         for c in smallest_first(prop["cases"]) if prop["probe"] == "error_of" else []:
             came, wanted = (side.get("value", {}).get("raises", "nothing") for side in (row[c], prop["expected"][c]))

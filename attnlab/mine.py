@@ -167,8 +167,10 @@ def _find(name: str, chapter: str) -> Path:
 
 
 class Notebook:
-    """A student's notebook, of which only what an answer needs is run. Raises NotThere if the file is not a
-    notebook."""
+    """A student's notebook, of which only what an answer needs is run.
+
+    Raises NotThere if the file is not a notebook.
+    """
 
     def __init__(self, path: Path):
         self.path, self.stamp = path, path.stat().st_mtime_ns

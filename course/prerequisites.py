@@ -54,8 +54,10 @@ def not_due(stem: str, due: dict[str, datetime.datetime], now: datetime.datetime
 
 @functools.cache
 def reference(name: str) -> str:
-    """The code of one exercise's reference and the part of its module that it needs. Imports from earlier chapters are
-    among the `sources` of its own."""
+    """Return the code of one exercise's reference, with the part of its module that it needs.
+
+    Imports from earlier chapters are among the module's own `sources`.
+    """
     return _excerpt(catalog.chapter_of(name), [name])
 
 

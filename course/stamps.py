@@ -130,8 +130,11 @@ def _needed_by(place: str, index: int) -> Iterator[tuple[str, int]]:
 
 
 def _named_in_edits(node: ast.stmt, module: _Module) -> set[str]:
-    """The names in the texts of edits (see `course.kit.edits`), which are code of the wrong answers. A variable there
-    may have the name of a decorated function of the module, such as a property's, which no wrong answer calls."""
+    """Return the names in the texts of edits (see `course.kit.edits`), which are code of the wrong answers.
+
+    A variable there may have the name of a decorated function of the module, such as a property's, which no wrong
+    answer calls.
+    """
     found = set()
     for call in ast.walk(node):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "edit":
@@ -145,8 +148,11 @@ def _named_in_edits(node: ast.stmt, module: _Module) -> set[str]:
 
 
 def _probes_named(node: ast.stmt, place: str) -> set[str]:
-    """The probes that a statement names as text, as `probe="steps"` does in a case and in the signature of a probe, or
-    that a method of the kit which it calls declares a property with."""
+    """Return the probes that a statement names.
+
+    It names them as text, such as `probe="steps"` in a case or in the signature of a probe, or calls a method of the
+    kit that declares a property with them.
+    """
     values = [part.value for part in ast.walk(node) if isinstance(part, ast.keyword) and part.arg == "probe"]
     for part in ast.walk(node):
         if isinstance(part, ast.Dict):

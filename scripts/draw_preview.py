@@ -1,10 +1,9 @@
-"""Draw the picture that is shown beside a shared link, and on the first page where no script runs:
-book/images/preview.png, 1200 by 630 pixels.
+"""Draw the picture that is shown next to a shared link, and on the first page where no script runs.
 
     python scripts/draw_preview.py
 
-It is a still of the first page's picture: what one word reads in one head, and all 270 heads as squares. The weights
-are the recorded ones.
+It is book/images/preview.png, 1200 by 630 pixels, a still of the first page's picture: what one word reads in one head,
+and all 270 heads as squares. The weights are the recorded ones.
 """
 
 from __future__ import annotations

@@ -136,8 +136,10 @@ def _words_on(finding: Finding | None, report: Report) -> str:
 
 
 def drawn(exercise: Exercise) -> list[tuple]:
-    """Up to a thousand inputs of the exercise's own kinds, no two alike, then as many varied ones: of each its
-    property, the input, what was done to it (or None), and the right outcome."""
+    """Draw up to a thousand different inputs of the exercise's own kinds, then as many varied ones.
+
+    returns: for each its property, the input, how it was varied (or None), and the right outcome
+    """
     found, further = {}, {}
     for seed in DRAWN_SEEDS:
         for place, prop in enumerate(exercise.properties if len(found) < DRAWN else ()):

@@ -9,9 +9,11 @@ import numpy as np
 
 
 def causal_mask(n_q: int, n_k: int | None = None) -> np.ndarray:
-    """(n_q, n_k) truth values, aligned to the bottom right: the last query sees every key, each query before it
-    one key fewer. With more queries than keys the first n_q - n_k rows allow nothing.
-    n_k = None means as many keys as queries."""
+    """Return (n_q, n_k) truth values, aligned to the bottom right.
+
+    The last query sees every key, each query before it one key fewer. With more queries than keys, the first n_q - n_k
+    rows allow nothing. n_k = None means as many keys as queries.
+    """
     n_k = n_q if n_k is None else n_k
     return np.tril(np.ones((n_q, n_k), dtype=bool), k=n_k - n_q)
 

@@ -56,8 +56,9 @@ def softmax_jacobian(x: np.ndarray) -> np.ndarray:
 
 
 def soft_lookup(query: np.ndarray, keys: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Look one query up: a mix of all values, weighted by how well the
-    query matches each key (softmax of the dot products, not scaled).
+    """Look one query up: mix all values by how well the query matches each key.
+
+    The weights are the softmax of the dot products, not scaled.
 
     query: (d_k,) what we look for
     keys: (n, d_k) one key per row

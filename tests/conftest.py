@@ -230,8 +230,7 @@ def published(shared):
 
 @pytest.fixture(scope="session")
 def released(shared):
-    """A course folder with every chapter released, and the students' bundle in its `dist`, as `make release` makes
-    them."""
+    """A course folder with every chapter released, and the students' bundle in its `dist`, like `make release`."""
     from course import release
 
     def make(course):
@@ -355,8 +354,10 @@ def serve():
 
 @pytest.fixture(scope="session")
 def jupyter():
-    """`jupyter(app, folder, page, *options, **environment)` starts a Jupyter app on loopback, waits until `page`
-    answers, and returns the address."""
+    """Return `jupyter(app, folder, page, *options, **environment)`, which starts a Jupyter app on loopback.
+
+    It waits until `page` answers, and returns the address.
+    """
     servers = []
 
     def start(app: str, folder: Path, page: str, *options: str, **environment: str) -> str:

@@ -222,8 +222,10 @@ def test_in_tiles_the_stepper_and_the_reference_agree():
 
 @pytest.fixture(scope="module")
 def errors():
-    """Relative errors over the second half of the text: head -> window of 16, the same with the first token, sum,
-    average of the past."""
+    """Relative errors over the second half of the text.
+
+    returns: head -> window of 16, the same with the first token, sum, average of the past
+    """
     story, found = data.long_text(), {}
     place = torch.arange(128)
     past = place <= place[:, None]

@@ -53,8 +53,10 @@ def cells() -> list[str]:
 
 
 def wired(parts: dict, *edits: tuple[str, str]) -> dict:
-    """What the page's cells define when these are the student's parts. edits: texts of the cells, and what replaces
-    each"""
+    """Run the page's cells with these as the student's parts, and return what they define.
+
+    edits: texts of the cells, and what replaces each
+    """
     space = {"torch": torch, "nn": nn, "F": F, **earlier(), **parts}
     source = "\n".join(cells())
     for old, new in edits:

@@ -57,8 +57,11 @@ class Writer:
         self._gradebook.close()
 
     def due_dates(self) -> dict[str, datetime.datetime]:
-        """Until when notebooks can be handed in, by name, in UTC without a time zone: with the longest extension that a
-        student has, and the last of the assignments that hold it. Those without a due date are not named."""
+        """Return when each notebook can last be handed in: name -> time in UTC, without a time zone.
+
+        This includes the longest extension of any student, and is the latest time of all assignments with the notebook.
+        Notebooks without a due date are left out.
+        """
         try:
             dates = self._db.query(Notebook.name, Assignment.duedate, Notebook.assignment_id)
             dates = dates.join(Assignment, Notebook.assignment_id == Assignment.id)

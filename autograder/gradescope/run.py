@@ -46,8 +46,10 @@ def main(root: Path) -> int:
 
 
 def graded(root: Path) -> dict:
-    """Grade the submission in its folder, and return the report for Gradescope. Raises NoJail if student code cannot be
-    confined."""
+    """Grade the submission in its folder, and return the report for Gradescope.
+
+    Raises NoJail if student code cannot be confined.
+    """
     other_user.ensure()
     options = json.loads((root / "source" / OPTIONS).read_text("utf-8"))
     assignment = (root / "source" / ASSIGNMENT).read_bytes()

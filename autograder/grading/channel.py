@@ -1,8 +1,8 @@
-"""The grader's end of a channel to student code: values in frames (see `attnlab.checking.codec`), none of which is
-trusted.
+"""The grader's end of a channel to student code.
 
-Frames are capped in size and time, decoded without pickle and checked for their form. Time is processor time: on a busy
-machine an answer has more time by the clock.
+Values come in frames (see `attnlab.checking.codec`), and none is trusted. Frames are capped in size and time, decoded
+without pickle and checked for their form. Time is processor time: on a busy machine an answer has more time by the
+clock.
 """
 
 from __future__ import annotations
@@ -32,11 +32,13 @@ class Died(NoAnswer):
 
 
 class CpuDeadline:
-    """How long to wait for an answer: until it has used so much processor time, or has slept for as long; until WALL
-    times as much has passed, and at most until a moment on the clock of time.monotonic.
+    """The time that an answer has, in seconds of processor time.
 
-    spent: tells how much processor time was used so far, and how long a processor was waited for, which is not sleep;
-    looked at only where an answer takes long
+    It ends when the answer has used this time, or has slept for as long; when WALL times as much has passed; or at a
+    given moment on the clock of time.monotonic, whichever is first.
+
+    spent: returns the processor time used so far, and the time spent waiting for a processor, which is not sleep;
+    called only if an answer takes long
     """
 
     LOOK = 0.25  # seconds between two checks
@@ -61,8 +63,10 @@ class CpuDeadline:
 
 
 class Channel:
-    """Asks and hears over two descriptors, which may be one. A deadline is on the clock of time.monotonic, or a
-    CpuDeadline."""
+    """Sends and receives frames over two descriptors, which may be the same.
+
+    A deadline is a time on the clock of time.monotonic, or a CpuDeadline.
+    """
 
     def __init__(self, reads: int, writes: int):
         self._reads, self._writes = reads, writes

@@ -137,8 +137,10 @@ def _follow(statements: list[ast.stmt], bound: set[str]) -> set[str]:
 
 
 def _reads(table: symtable.SymbolTable, bound: set[str]) -> set[str]:
-    """The names of the notebook that a scope reads, and those in it. `bound` have a value from this very cell, on which
-    a function may not rely, as it runs later."""
+    """Return the notebook's names that a scope, and the scopes inside it, read.
+
+    `bound` are the names that this cell itself has bound. A function may not rely on them, as it runs later.
+    """
     if table.get_type() == "function" and table.get_name() != "genexpr":  # which runs in place, as a class's body does
         bound = set()
     read = {symbol.get_name() for symbol in table.get_symbols() if symbol.is_referenced() and _is_shared(table, symbol)}

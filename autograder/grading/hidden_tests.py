@@ -1,5 +1,7 @@
-"""The hidden tests of a course as data: made once, kept in its folder next to the seed, and sent with each
-assignment. Running every wrong answer of a chapter takes seconds, which no grading process should spend again.
+"""The hidden tests of a course as data.
+
+They are made once, kept in the course's folder next to the seed, and sent with each assignment. Running every wrong
+answer of a chapter takes seconds, which no grading process should spend again.
 """
 
 from __future__ import annotations

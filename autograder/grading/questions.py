@@ -159,8 +159,11 @@ class Answer:
             self.pending = [question for question in self.pending if question[0] != lost]
 
     def _ask_honeypots(self, snapshot, deadline: float) -> None:
-        """Questions with no right answer, once. An answer to them is made up, or swallows errors; hanging or dying on
-        them costs nothing. Raises ProcessLost."""
+        """Ask questions that have no right answer, once.
+
+        Code that answers them makes answers up, or swallows errors. To hang or to die on them costs nothing.
+        Raises ProcessLost.
+        """
         if self.tested:
             return
         self.tested, word = True, f"q{secrets.token_hex(4)}"

@@ -1,5 +1,4 @@
-"""The notebook that is graded: every cell as it was released, in its position, with the student's text in the student's
-cells.
+"""The notebook that is graded: the released cells in their order, with the student's text in the student's cells.
 
 From a submission only the sources of solution cells are taken, and added cells. Everything else comes from the release:
 which cells there are, plain ones too, in which order, of which type, for how many points, with which text. So what was
@@ -164,8 +163,10 @@ class _Reassembly:
         return marked
 
     def _by_id(self, number: int) -> int | None:
-        """The released cell that has a cell's id, unless the text says otherwise: an older release may have another one
-        under the same id."""
+        """Return the released cell with the same id as a submitted cell, or None if the text shows that it differs.
+
+        An older release may have another cell under the same id.
+        """
         cell, text = self.submitted[number], self.submitted[number].source.strip()
         place = self.by_id.get(cell.id)
         if place is None or self.released[place].name is None or text == self.released[place].text:

@@ -63,8 +63,10 @@ class Flag:
 
 
 def as_record(report: Report, file: str) -> dict:
-    """A report as one JSON object. The hint of a failed property is its author's or, if there is none, what
-    happened."""
+    """Return a report as one JSON object.
+
+    The hint of a failed property is its author's or, if the author gave no hint, what happened.
+    """
     return {
         "file": file,
         "exercise": report.exercise,

@@ -219,8 +219,11 @@ def _places() -> list[str]:
 
 
 def html(page: str) -> str:
-    """HTML cut down to marked-up text: no script, style, form or frame, nothing that is fetched from elsewhere, and no
-    name that the page around it knows."""
+    """Cut HTML down to marked-up text.
+
+    It keeps no script, style, form or frame, nothing that is fetched from elsewhere, and no name that the page around
+    it knows.
+    """
     page = page.encode("utf-8", "replace").decode("utf-8")  # half characters, which nh3 does not take
     if not _cheap_to_parse(page):
         return f"<pre>{entities.escape(re.sub('<[^<>]*>', ' ', page))}</pre>"
@@ -268,8 +271,10 @@ _CLEANER = nh3.Cleaner(
 
 
 def _entities(text: str) -> str:
-    """Text whose entities stand for no character that means something to Markdown, HTML or TeX, but for those that make
-    text of a tag."""
+    """Break the entities of characters that mean something to Markdown, HTML or TeX.
+
+    Those that make a tag plain text, such as `&lt;`, stay.
+    """
 
     def replaced(match):
         meant = entities.unescape(match[0])

@@ -1,5 +1,6 @@
-"""Messages between the grader's own processes, on one machine or on several: a record that JSON can hold, and
-files, in one frame. Nothing is executed to read it.
+"""Messages between the grader's own processes, on one machine or on several.
+
+A message is one frame with a record that JSON can hold, and files. Nothing is executed to read it.
 """
 
 from __future__ import annotations

@@ -1,5 +1,6 @@
-"""nbgrader's autograding, with this course's trust: `nbgrader autograde`, formgrader's button and `python -m autograder
-grade` all come here.
+"""nbgrader's autograding, in this course's sandbox.
+
+`nbgrader autograde`, formgrader's button and `python -m autograder grade` all come here.
 
 A submission is read as bytes, graded by `grading.grade_submission` in a process with limits, and entered in one
 step by the one writer. Whatever a submission does, the batch continues, and what is lost is zero with a reason.

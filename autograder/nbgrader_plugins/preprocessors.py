@@ -1,5 +1,7 @@
-"""Steps that this course adds to nbgrader's own: one for feedback, and two for where nbgrader's own way of grading is
-compared with (AUTOGRADER_STOCK=1)."""
+"""Steps that this course adds to nbgrader's own.
+
+One is for feedback. Two are for comparisons with nbgrader's own way of grading (AUTOGRADER_STOCK=1).
+"""
 
 from __future__ import annotations
 

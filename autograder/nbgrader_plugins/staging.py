@@ -52,8 +52,10 @@ def draft(folder: Path, contents: Mapping[str, bytes | Path]) -> Path:
 
 @contextlib.contextmanager
 def replacing_folder(place: Path, new: Path, aside: Path) -> Iterator[None]:
-    """Put a folder in place at the end. What was there before is moved aside at the beginning, so that no folder is in
-    place while gradebook and folder disagree."""
+    """Put a folder in place at the end.
+
+    The old folder is moved aside at the beginning, so that no folder is in place while gradebook and folder disagree.
+    """
     place.parent.mkdir(parents=True, exist_ok=True)
     if place.exists():
         place.rename(aside)

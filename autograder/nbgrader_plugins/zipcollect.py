@@ -16,8 +16,10 @@ from course.errors import CourseError
 
 
 class Collector(ExtractorPlugin):
-    """Collects, prints the outcome for each student, and ends the command; its status is 1 if something was left
-    out."""
+    """Collects, prints the outcome for each student, and ends the command.
+
+    The command's status is 1 if something was left out.
+    """
 
     def extract(self, archive_path: str, extracted_path: str) -> None:
         """Called by `nbgrader zip_collect` with the absolute paths of both folders; nothing is put into the second."""

@@ -309,8 +309,11 @@ class _Collector:
 def recognized(
     source: Path, files: list[sources.File], assignment: str
 ) -> tuple[str, Callable[[str, bool], Owner | None]]:
-    """Recognize the kind of a source by how most of its outermost names are written; also a function that tells whose a
-    file is. The majority decides, so that one file name cannot change the kind for a whole class."""
+    """Recognize the kind of a source by how most of its outermost names are written.
+
+    Returns the kind, and a function that gives the owner of a file. The majority decides, so that one file name cannot
+    change the kind for a whole class.
+    """
     tops = {file.path.parts[0]: len(file.path.parts) > 1 for file in files}
     kinds: dict[str, Callable[[str, bool], Owner | None]] = {
         moodle.NAME: lambda name, is_folder: moodle.owner(name),

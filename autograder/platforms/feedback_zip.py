@@ -1,5 +1,6 @@
-"""`python -m autograder feedback-zip canvas | moodle ASSIGNMENT --to FILE`: the pages of a class, to upload to the
-platform.
+"""Put the feedback pages of a class into a zip, to upload to the platform.
+
+    python -m autograder feedback-zip canvas | moodle ASSIGNMENT --to FILE
 
 Canvas and Moodle identify a file's owner by its name. A submission's name is in the record of where it came from, and
 its page gets the matching name.

@@ -1,8 +1,8 @@
-"""The files of submissions, one by one, from a platform's zip or a folder. Nothing is unpacked: no name in an archive
-decides where anything is written.
+"""The files of submissions, one by one, from a platform's zip or a folder.
 
-The outermost name of a file is the platform's or the instructor's; all that is below it is a student's. The
-amount read per student is bounded, and what cannot be read affects only that student.
+Nothing is unpacked: no name in an archive decides where anything is written. The outermost name of a file is the
+platform's or the instructor's; all that is below it is a student's. The amount read per student is bounded, and what
+cannot be read affects only that student.
 """
 
 from __future__ import annotations

@@ -15,8 +15,11 @@ CGROUPS = Path("/sys/fs/cgroup")
 
 
 class Group:
-    """The control groups of one sandbox; none if they cannot be made. Then the limits of each process must suffice
-    (the kernel enforces the limit on processes for all users except root)."""
+    """The control groups of one sandbox.
+
+    Where they cannot be made, the limits of each process must suffice. (The kernel enforces the limit on processes for
+    all users except root.)
+    """
 
     def __init__(self):
         self.folders: list[Path] = []

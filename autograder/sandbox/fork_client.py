@@ -157,8 +157,10 @@ class WarmJail(bubblewrap.Jail):
 
 
 def _next_word(announce: socket.socket) -> int:
-    """Wait for the process at the other end to report progress; returns its number in this namespace, from the
-    kernel. Raises NotWarm or OSError."""
+    """Wait for the process at the other end to report progress.
+
+    Returns its number in this namespace, from the kernel. Raises NotWarm or OSError.
+    """
     said, told, *_ = announce.recvmsg(200, socket.CMSG_SPACE(12))
     if said != b"." or not told:
         raise NotWarm(said[1:].decode("utf-8", "replace") or "the process that was forked ended")

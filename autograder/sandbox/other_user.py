@@ -69,8 +69,10 @@ def ensure() -> None:
 
 
 class OtherUser(Jail):
-    """One program as a separate user. Use as a context manager; when it ends, so do all processes of that user, and
-    its files are removed."""
+    """One program as a separate user.
+
+    Use as a context manager: when it ends, so do all processes of that user, and its files are removed.
+    """
 
     def __enter__(self):
         self.user = _free_user()

@@ -11,8 +11,10 @@ _LISTS_CHILDREN = os.path.exists("/proc/thread-self/children")  # not every kern
 
 
 def spent_and_waited(root: int) -> tuple[float, float]:
-    """Seconds of a process and all below it: on a processor, those of processes that have ended and were waited for
-    included; and ready to compute, waiting for a processor (0 where the system does not say)."""
+    """Return the seconds that a process and its descendants spent on a processor, and waiting for a processor.
+
+    The first includes processes that have ended and were waited for; the second is 0 where the system does not say.
+    """
     tree, waited = _tree(root), 0.0
     for pid in tree:
         with contextlib.suppress(OSError, IndexError, ValueError):

@@ -1,5 +1,7 @@
-"""Say how long a chapter or an exercise takes: under a chapter's title, on each exercise's card, and in the list of
-chapters on the first page. All times are estimates; `course.effort` says how they are made.
+"""Say how long a chapter or an exercise takes.
+
+The times are under a chapter's title, on each exercise's card, and in the list of chapters on the first page. All are
+estimates; `course.effort` says how they are made.
 """
 
 from __future__ import annotations

@@ -1,5 +1,7 @@
-"""Show each exercise as a card: its contract, how long it takes, a link to the notebook, and the cell and its hints
-folded. The notebook that students get stays as it is.
+"""Show each exercise as a card.
+
+A card has the contract, how long the exercise takes, a link to the notebook, and the cell and its hints folded. The
+notebook that students get does not change.
 
 The check of a card has run, or the build would have failed. Its result is not shown: it is not the reader's.
 """

@@ -274,8 +274,10 @@ UNEQUAL = torch.tensor([0.40, 0.06, 0.24, 0.10, 0.20]).log()
 
 
 def _shares(rng, *shares, behind=0):
-    """Logits with these shares, the largest given first, in an order that is drawn, raised by a number that is drawn.
-    The largest is none of the first `behind` tokens of the vocabulary."""
+    """Draw logits with these shares, the largest given first, in a random order and raised by a random number.
+
+    The largest is behind the first `behind` tokens of the vocabulary.
+    """
     order = rng.permutation(len(shares))
     while order.argmin() < behind:
         order = rng.permutation(len(shares))
@@ -283,8 +285,10 @@ def _shares(rng, *shares, behind=0):
 
 
 def _halves(rng):
-    """Logits with shares 1/2, 1/4, 1/8 and 1/8 in an order that is drawn. They are multiples of log 2 by powers of two,
-    in float64, so that the shares are exact whoever computes them, and however."""
+    """Draw logits with shares 1/2, 1/4, 1/8 and 1/8 in a random order.
+
+    They are multiples of log 2 by powers of two, in float64, so that every way to compute the shares is exact.
+    """
     return -math.log(2) * torch.tensor([0.0, 1.0, 2.0, 2.0], dtype=torch.float64)[torch.from_numpy(rng.permutation(4))]
 
 

@@ -187,8 +187,11 @@ NOTHING_SEEN[1] = False
 
 
 def _some(rng, *shape):
-    """A random mask in which every query sees the first key at least, and not all see all. The first query of all sees
-    the key behind it, if there are three, so the mask is not causal. Entries of the batch are not all alike then."""
+    """Draw a mask in which every query sees at least the first key, and some query does not see every key.
+
+    With three keys or more, the very first query sees the key behind it, so the mask is not causal, and the entries of
+    a batch differ.
+    """
     while True:
         mask = torch.from_numpy(rng.random(size=shape) < 0.6)
         mask[..., 0], mask[..., 0, -1] = True, False

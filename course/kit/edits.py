@@ -60,8 +60,10 @@ def edit(
 
 
 def wrong_answers(reference: Callable, change: Edit) -> list[Callable[[], Callable]]:
-    """For each mistake of an edit, a function that makes the wrong answer. Raises CourseError if the edit does not fit
-    the reference, with the file and the line of the edit."""
+    """Return, for each mistake of an edit, a function that makes the wrong answer.
+
+    Raises CourseError, with the file and the line of the edit, if the edit does not fit the reference.
+    """
     texts, splices = _texts(reference), []
     for before, after in change.changes.items():
         which = _containing(before, texts, reference, change)

@@ -164,8 +164,10 @@ class Exercise:
                 self.misconceptions.append(Misconception(change.sentence, make, change.section or see))
 
     def misconception(self, text: str, *, section: str | None = None):
-        """Declares a misconception that no edit can say; decorates the wrong answer, a function of the exercise's own
-        parameters."""
+        """Declare a misconception that no edit can say.
+
+        Decorates the wrong answer, a function of the exercise's own parameters.
+        """
 
         def declare(wrong):
             self.misconceptions.append(Misconception(text, lambda: wrong, section))

@@ -41,8 +41,11 @@ def ours(smollm2_file):
 
 @pytest.fixture(scope="module")
 def read_once(smollm2_file):
-    """transformers parses the whole file for the settings, for the weights and for the tokenizer, and makes the table
-    of names once for each module. Here it does each once."""
+    """Let transformers parse the file and make its table of names once.
+
+    It would parse the whole file for the settings, for the weights and for the tokenizer, and make the table of names
+    once for each module.
+    """
     import gguf
 
     with pytest.MonkeyPatch.context() as patch:

@@ -54,7 +54,9 @@ class Kit:
 
 @dataclass(frozen=True)
 class Attack:
-    """points: exercise -> points, or (least, most) where it depends on chance what the attack costs its author; those
+    """An attack, and what must come of it.
+
+    points: exercise -> points, or (least, most) where it depends on chance what the attack costs its author; those
     not named have full points. None: nothing is entered at all.
     note, flag, reason: words that must be found
     absent: words that must be nowhere in outputs, page and record

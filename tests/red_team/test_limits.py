@@ -1,5 +1,7 @@
-"""What is handed in to stop or to fill the grader's own process costs its author alone. The figures are what each took
-before there was a limit."""
+"""Submissions made to stop or to fill the grader's own process cost only their author.
+
+The figures are what each took before there was a limit.
+"""
 
 import nbformat
 import pytest

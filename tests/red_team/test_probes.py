@@ -1,5 +1,7 @@
-"""Answers that alter what asks them: a probe, a clock or a counter in the student's own process. They earn nothing that
-the same answer would not earn without."""
+"""Answers that alter a probe, a clock or a counter in the student's own process.
+
+They earn nothing that the same answer would not earn without.
+"""
 
 from __future__ import annotations
 

@@ -1,5 +1,7 @@
-"""The student's side of grading: runs the cells of a notebook, then answers probes. Run as a script inside the jail,
-`notebook_session.py ATTNLAB LIBRARY...`: the folder of that package, and what to load before the first cell.
+"""The student's side of grading: runs the cells of a notebook, then answers probes.
+
+Run as a script inside the jail, `notebook_session.py ATTNLAB LIBRARY...`: the folder of that package, and what to load
+before the first cell.
 
 It speaks in frames (see `attnlab.checking.codec`) over the descriptors it was given as standard input and output; the
 cells get
@@ -269,8 +271,10 @@ def answer_probes(shell, incoming, outgoing) -> None:
 
 
 def reload_check_modules():
-    """`attnlab.checking.observe`, loaded again with all that it uses: what a cell has put into these modules has no
-    effect. This is not a wall, and need not be one, since the grader draws the conclusions."""
+    """Load `attnlab.checking.observe` again, with all that it uses, so that a cell's changes to them have no effect.
+
+    This is not a wall, and need not be, since the grader draws the conclusions.
+    """
     for name in [name for name in sys.modules if _is_of_the_check(name)]:
         del sys.modules[name]
     vars(sys.modules["attnlab"]).pop("checking", None)

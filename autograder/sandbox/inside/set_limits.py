@@ -46,8 +46,10 @@ def limit(values: list[int]) -> None:
 
 
 def refuse_calls(families: tuple[int, ...] = FAMILIES) -> bool:
-    """Have the kernel refuse those calls from now on, and sockets of other families; False where it does not, or this
-    machine is not known."""
+    """Have the kernel refuse those calls from now on, and sockets of other families.
+
+    Returns False if it does not, or if this machine is not known.
+    """
     machine = os.uname().machine
     if machine not in MACHINES:
         return False

@@ -310,8 +310,11 @@ def named(root: int, *words: str) -> list[int]:
 
 @pytest.mark.long
 def test_killed_again_and_again_each_submission_is_graded_once(fresh, tmp_path):
-    """In one run: a worker and a fork server, which it survives, then the writer with its own scheduler. In the next: a
-    scheduler apart. The last completes, and no run touches what a former one has put in place."""
+    """Three runs, of which the last completes; none touches what an earlier run has put in place.
+
+    In the first, a worker and a fork server are killed, which it survives, then the writer with its own scheduler. In
+    the second, a separate scheduler.
+    """
     course, draw = tmp_path / "course", random.Random(KILL_SEED)
     print(f"KILL_SEED={KILL_SEED}")
     shutil.copytree(fresh, course)

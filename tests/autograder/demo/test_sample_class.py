@@ -39,8 +39,10 @@ def real_gradebook(tmp_path_factory):
 
 @pytest.fixture(scope="session")
 def graded(tmp_path_factory, real_gradebook):
-    """The course folder after `make grade`, and what the command printed. GRADEBOOK_URL names a real gradebook, as it
-    may where a course is under way."""
+    """The course folder after `make grade`, and what the command printed.
+
+    GRADEBOOK_URL names a real gradebook, as it may where a course is under way.
+    """
     course = tmp_path_factory.mktemp("course")
     done = subprocess.run(
         [sys.executable, "-m", "autograder", "sample", *STEMS, "--course", str(course)],
@@ -255,8 +257,11 @@ def test_generate_assignment_makes_exactly_the_notebook_that_the_book_offers(gra
 
 @pytest.fixture(scope="session")
 def formgrader(graded, jupyter):
-    """The address of a Jupyter server with formgrader on the graded course, set up as `make formgrader` does: the
-    course lies below the server's root, and the configuration is named by its folder."""
+    """The address of a Jupyter server with formgrader on the graded course.
+
+    It is set up as `make formgrader` does: the course is below the server's root, and the configuration is named by its
+    folder.
+    """
     return jupyter(
         "server",
         graded[0],

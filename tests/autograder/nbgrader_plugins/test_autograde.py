@@ -1,5 +1,7 @@
-"""Which submissions are graded, and with which limits: as the instructor sets them on `TrustedAutograde`. Nothing is
-lent that can still be handed in."""
+"""Which submissions are graded, and with which limits, as the instructor sets them on `TrustedAutograde`.
+
+No reference is lent for an exercise that can still be handed in.
+"""
 
 import datetime
 import json
@@ -104,8 +106,10 @@ OLD = "def double(x):\n    return x ** 2"
 
 @pytest.fixture(scope="module")
 def graded(needs_jail, fresh, tmp_path_factory):
-    """The same course when it is graded: ada by the name, boris under another one, cleo without a notebook of it, dora
-    with an old attempt behind her answer."""
+    """The same course when it is graded.
+
+    ada used the right name, boris another, cleo has no such notebook, and dora has an old attempt behind her answer.
+    """
     place = shutil.copytree(fresh, tmp_path_factory.mktemp("graded") / "course")
     answers = {"double": "def double(x):\n    return 2 * x", "by-hand": "print(double(4))"}
     notebook = small_course.answered(small_course.released(place, "own"), answers)

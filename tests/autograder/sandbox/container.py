@@ -1,5 +1,8 @@
-"""A container like those of Docker, as far as a program in it can tell: root with Docker's rights and no more, its own
-/tmp, /root, processes and network, and control groups that cannot be made."""
+"""A container like those of Docker, as far as a program in it can tell.
+
+It has root with Docker's rights and no more, its own /tmp, /root, processes and network, and cannot make control
+groups.
+"""
 
 from __future__ import annotations
 
